@@ -1,0 +1,183 @@
+//go:build linux
+
+package forkexec
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The runtime prepares a fork with these; they are the hooks that package syscall itself uses.
+
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
+
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
+// report is what the child tells its parent over the control socket, as raw memory.
+type report struct {
+	kind  uint32 // reportSync or reportFailed
+	step  uint32
+	errno uint32
+}
+
+const (
+	reportSync   = 1
+	reportFailed = 2
+	reportSize   = 12
+)
+
+// machine is everything the child needs, laid out before the fork.
+type machine struct {
+	ops     *op
+	count   int
+	control uintptr // socket to the parent
+	report  report
+	slots   [maxSlots]uintptr
+	answer  [4]byte
+	status  uint32
+	rusage  unix.Rusage
+	record  Record
+	mask    uint64
+}
+
+// fork clones this process and carries out the program in the child. It returns in the parent only.
+//
+// Preconditions: syscall.ForkLock is held for writing; everything that m and its operations point at is on the heap.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func fork(m *machine, args *cloneArgs, clone3 bool) (pid uintptr, errno syscall.Errno) {
+	beforeFork()
+	if clone3 {
+		pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0, 0, 0, 0)
+	} else {
+		pid, errno = legacyClone(uintptr(args.flags)|uintptr(args.exitSignal), uintptr(args.pidfd))
+	}
+	if errno != 0 || pid != 0 {
+		afterFork()
+		return pid, errno
+	}
+	afterForkInChild()
+	run(m)
+	panic("unreachable")
+}
+
+// run carries out the operations. It never returns.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func run(m *machine) {
+	inFork := -1 // index behind the part of a forked child, if this is one
+	for i := 0; i < m.count; i++ {
+		if i == inFork {
+			exit(0)
+		}
+		o := (*op)(unsafe.Add(unsafe.Pointer(m.ops), uintptr(i)*unsafe.Sizeof(op{})))
+		switch o.kind {
+		case opCall:
+			if e := call(m, o); e != 0 {
+				if e != o.tolerated[0] && e != o.tolerated[1] {
+					fail(m, o, e)
+				}
+				i += int(o.skip)
+			}
+		case opSync:
+			m.report = report{kind: reportSync, step: uint32(o.step)}
+			syscall.RawSyscall(unix.SYS_WRITE, m.control, uintptr(unsafe.Pointer(&m.report)), reportSize)
+			for {
+				n, _, e := syscall.RawSyscall(unix.SYS_READ, m.control, uintptr(unsafe.Pointer(&m.answer)), 1)
+				if e == unix.EINTR {
+					continue
+				}
+				if e != 0 || n != 1 {
+					exit(127) // the parent has gone or given up
+				}
+				break
+			}
+		case opFork:
+			pid, e := legacyClone(uintptr(unix.SIGCHLD), 0)
+			if e != 0 {
+				fail(m, o, e)
+			}
+			if pid == 0 {
+				inFork = i + 1 + int(o.n)
+				continue
+			}
+			for {
+				_, _, e = syscall.RawSyscall6(unix.SYS_WAIT4, pid, uintptr(unsafe.Pointer(&m.status)), 0, 0, 0, 0)
+				if e != unix.EINTR {
+					break
+				}
+			}
+			if e != 0 {
+				fail(m, o, e)
+			}
+			if m.status != 0 {
+				exit(127) // the forked child has reported
+			}
+			i += int(o.n)
+		case opKeep:
+			pid, e := legacyClone(uintptr(unix.SIGCHLD), 0)
+			if e != 0 {
+				fail(m, o, e)
+			}
+			if pid != 0 {
+				keep(m, pid, o.args[0])
+			}
+		}
+	}
+	if inFork >= 0 {
+		exit(0)
+	}
+	exit(126) // a program without exec
+}
+
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func call(m *machine, o *op) syscall.Errno {
+	var a [6]uintptr
+	for i := 0; i < 6; i++ {
+		a[i] = o.args[i]
+		if o.fromSlot&(1<<uint(i)) != 0 {
+			a[i] = m.slots[a[i]&(maxSlots-1)]
+		}
+	}
+	r, _, e := syscall.RawSyscall6(o.nr, a[0], a[1], a[2], a[3], a[4], a[5])
+	if e == 0 && o.out >= 0 {
+		m.slots[o.out&(maxSlots-1)] = r
+	}
+	return e
+}
+
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func fail(m *machine, o *op, e syscall.Errno) {
+	m.report = report{kind: reportFailed, step: uint32(o.step), errno: uint32(e)}
+	syscall.RawSyscall(unix.SYS_WRITE, m.control, uintptr(unsafe.Pointer(&m.report)), reportSize)
+	exit(127)
+}
+
+//go:norace
+//go:nosplit
+func exit(status uintptr) {
+	for {
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, status, 0, 0)
+	}
+}
+
+// cloneArgs is struct clone_args of clone3(2), up to the cgroup field (Linux 5.7).
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+}

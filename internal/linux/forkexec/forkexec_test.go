@@ -1,0 +1,214 @@
+//go:build linux
+
+package forkexec_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+func wait(t testing.TB, c forkexec.Child) unix.WaitStatus {
+	t.Helper()
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(c.Pid, &status, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(c.PidFD)
+	return status
+}
+
+func TestExec(t *testing.T) {
+	p := forkexec.New()
+	p.Exec("/bin/sh", []string{"sh", "-c", "exit 7"}, nil)
+	c, err := p.Start(forkexec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := wait(t, c); s.ExitStatus() != 7 {
+		t.Errorf("status %v, want exit 7", s)
+	}
+}
+
+func TestFailureNamesItsStep(t *testing.T) {
+	p := forkexec.New()
+	p.Step("first")
+	p.Call(unix.SYS_GETPID)
+	p.Step("second")
+	p.Call(unix.SYS_CHDIR, p.Str("/no/such/folder"))
+	p.Exec("/bin/true", []string{"true"}, nil)
+	_, err := p.Start(forkexec.Options{})
+	var e *forkexec.Error
+	if !errors.As(err, &e) || e.Step != "second" || e.Errno != unix.ENOENT {
+		t.Errorf("got %v, want second: ENOENT", err)
+	}
+}
+
+func TestResultsTolerateAndSkip(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := forkexec.New()
+	fd := p.Open(unix.SYS_DUP, forkexec.Int(int(w.Fd())))
+	p.Call(unix.SYS_WRITE, fd, p.Str("a"), forkexec.Int(1))
+	p.Call(unix.SYS_CHDIR, p.Str("/no/such/folder"))
+	p.Tolerate(1, unix.ENOENT)
+	p.Call(unix.SYS_WRITE, fd, p.Str("b"), forkexec.Int(1))
+	p.Call(unix.SYS_WRITE, fd, p.Str("c"), forkexec.Int(1))
+	p.Exec("/bin/true", []string{"true"}, nil)
+	c, err := p.Start(forkexec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, c)
+	w.Close()
+	buf := make([]byte, 8)
+	n, _ := r.Read(buf)
+	if got := string(buf[:n]); got != "ac" {
+		t.Errorf("child wrote %q, want ac", got)
+	}
+}
+
+func TestSyncRunsInTheParent(t *testing.T) {
+	var pids []int
+	p := forkexec.New()
+	p.Sync()
+	p.Sync()
+	p.Exec("/bin/true", []string{"true"}, nil)
+	c, err := p.Start(forkexec.Options{Sync: func(pid int) error { pids = append(pids, pid); return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, c)
+	if len(pids) != 2 || pids[0] != c.Pid || pids[1] != c.Pid {
+		t.Errorf("sync saw %v, want twice %d", pids, c.Pid)
+	}
+}
+
+func TestSyncErrorEndsTheChild(t *testing.T) {
+	boom := errors.New("boom")
+	p := forkexec.New()
+	p.Sync()
+	p.Exec("/bin/true", []string{"true"}, nil)
+	_, err := p.Start(forkexec.Options{Sync: func(int) error { return boom }})
+	if !errors.Is(err, boom) {
+		t.Errorf("got %v, want boom", err)
+	}
+	if _, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err != unix.ECHILD {
+		t.Errorf("a child was left: %v", err)
+	}
+}
+
+func TestForkedPart(t *testing.T) {
+	t.Run("runs before what follows", func(t *testing.T) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := forkexec.New()
+		p.Fork(func() { p.Call(unix.SYS_WRITE, forkexec.Int(int(w.Fd())), p.Str("1"), forkexec.Int(1)) })
+		p.Call(unix.SYS_WRITE, forkexec.Int(int(w.Fd())), p.Str("2"), forkexec.Int(1))
+		p.Exec("/bin/true", []string{"true"}, nil)
+		c, err := p.Start(forkexec.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait(t, c)
+		w.Close()
+		buf := make([]byte, 8)
+		n, _ := r.Read(buf)
+		if got := string(buf[:n]); got != "12" {
+			t.Errorf("wrote %q, want 12", got)
+		}
+	})
+	t.Run("reports its failure", func(t *testing.T) {
+		p := forkexec.New()
+		p.Fork(func() {
+			p.Step("inner")
+			p.Call(unix.SYS_CLOSE, forkexec.Int(-1))
+		})
+		p.Exec("/bin/true", []string{"true"}, nil)
+		_, err := p.Start(forkexec.Options{})
+		var e *forkexec.Error
+		if !errors.As(err, &e) || e.Step != "inner" || e.Errno != unix.EBADF {
+			t.Errorf("got %v, want inner: EBADF", err)
+		}
+	})
+}
+
+// The keeper reports the first process's end at once, waits for a double-forked grandchild, and exits only then.
+func TestKeeper(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold, release, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := forkexec.New()
+	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_CHILD_SUBREAPER), forkexec.Int(1))
+	p.Keep(int(w.Fd()))
+	p.Call(unix.SYS_DUP2, forkexec.Int(int(hold.Fd())), forkexec.Int(0))
+	p.Exec("/bin/sh", []string{"sh", "-c", "(setsid cat >/dev/null <&3 &) 3<&0; exit 5"}, []string{"PATH=/usr/bin:/bin"})
+	c, err := p.Start(forkexec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	hold.Close()
+	next := func() forkexec.Record {
+		t.Helper()
+		buf := make([]byte, forkexec.RecordSize)
+		if _, err := r.Read(buf); err != nil {
+			t.Fatal(err)
+		}
+		rec, ok := forkexec.ParseRecord(buf)
+		if !ok {
+			t.Fatal("short record")
+		}
+		return rec
+	}
+	if rec := next(); rec.Kind != forkexec.RecordExited || unix.WaitStatus(rec.Status).ExitStatus() != 5 {
+		t.Errorf("first record %+v, want exit 5", rec)
+	}
+	release.Close()
+	if rec := next(); rec.Kind != forkexec.RecordEmpty || rec.MaxRSS == 0 {
+		t.Errorf("second record %+v, want empty with a peak", rec)
+	}
+	if s := wait(t, c); s.ExitStatus() != 0 {
+		t.Errorf("keeper ended with %v", s)
+	}
+}
+
+func TestKeeperExecFailureIsReported(t *testing.T) {
+	_, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := forkexec.New()
+	p.Keep(int(w.Fd()))
+	p.Step("exec")
+	p.Exec("/no/such/program", []string{"x"}, nil)
+	_, err = p.Start(forkexec.Options{})
+	if !errors.Is(err, unix.ENOENT) {
+		t.Errorf("got %v, want ENOENT", err)
+	}
+}
+
+func BenchmarkForkExecTrue(b *testing.B) {
+	for b.Loop() {
+		p := forkexec.New()
+		p.Exec("/bin/true", []string{"true"}, nil)
+		c, err := p.Start(forkexec.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		wait(b, c)
+	}
+}

@@ -1,0 +1,182 @@
+//go:build linux
+
+package forkexec
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const maxSlots = 64
+
+type opKind uint8
+
+const (
+	opCall opKind = iota
+	opSync
+	opFork // the child runs the next n operations and exits; we wait for it and go on behind them
+	opKeep // we become the keeper; the child goes on
+)
+
+type op struct {
+	kind      opKind
+	fromSlot  uint8 // bit i: argument i is read from a slot
+	out       int8  // slot for the result, -1 for none
+	step      uint16
+	nr        uintptr
+	args      [6]uintptr
+	tolerated [2]unix.Errno // these are no failure …
+	skip      uint16        // … but skip this many further operations
+	n         uint16        // opFork: length of the child's part
+}
+
+// Program is a list of system calls for a forked child. The zero value is not usable; see [New]. A Program may be
+// started many times, but not at the same time.
+type Program struct {
+	ops   []op
+	steps []string
+	keep  []any // what the operations point at
+	slots int
+}
+
+// New returns an empty program.
+func New() *Program {
+	return &Program{steps: []string{"setup"}, ops: make([]op, 0, 160)}
+}
+
+// Arg is an argument of a system call: a number, a pointer, or the result of an earlier call.
+type Arg struct {
+	v    uintptr
+	slot bool
+}
+
+// Int is a number.
+func Int[T ~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64 | ~uintptr](v T) Arg {
+	return Arg{v: uintptr(v)}
+}
+
+// Step names the operations that follow, until the next Step.
+func (p *Program) Step(name string) {
+	p.steps = append(p.steps, name)
+}
+
+// Str is a pointer to a NUL-terminated copy of s. It panics on a NUL byte in s: a caller checks its input before.
+func (p *Program) Str(s string) Arg {
+	b, err := unix.BytePtrFromString(s)
+	if err != nil {
+		panic(fmt.Sprintf("forkexec: NUL byte in %q", s))
+	}
+	p.keep = append(p.keep, b)
+	return Arg{v: uintptr(unsafe.Pointer(b))}
+}
+
+// Strs is a pointer to a NULL-terminated array of strings, as execve wants.
+func (p *Program) Strs(list []string) Arg {
+	ptrs := make([]*byte, len(list)+1)
+	for i, s := range list {
+		b, err := unix.BytePtrFromString(s)
+		if err != nil {
+			panic(fmt.Sprintf("forkexec: NUL byte in %q", s))
+		}
+		ptrs[i] = b
+	}
+	p.keep = append(p.keep, ptrs)
+	return Arg{v: uintptr(unsafe.Pointer(&ptrs[0]))}
+}
+
+// Bytes is a pointer to a copy of b.
+func (p *Program) Bytes(b []byte) Arg {
+	c := append(make([]byte, 0, len(b)+1), b...)
+	p.keep = append(p.keep, c)
+	return Arg{v: uintptr(unsafe.Pointer(unsafe.SliceData(c)))}
+}
+
+// Ptr is a pointer to v, which is kept alive.
+func Ptr[T any](p *Program, v *T) Arg {
+	p.keep = append(p.keep, v)
+	return Arg{v: uintptr(unsafe.Pointer(v))}
+}
+
+// Call appends a system call whose result nobody needs. An error ends the child and makes Start fail, unless
+// [Program.Tolerate] follows.
+func (p *Program) Call(nr uintptr, args ...Arg) {
+	o := op{kind: opCall, nr: nr, out: -1, step: uint16(len(p.steps) - 1)}
+	for i, a := range args {
+		o.args[i] = a.v
+		if a.slot {
+			o.fromSlot |= 1 << i
+		}
+	}
+	p.ops = append(p.ops, o)
+}
+
+// Open is Call for a system call that returns a descriptor (or another number) that later calls use.
+func (p *Program) Open(nr uintptr, args ...Arg) Arg {
+	if p.slots == maxSlots {
+		panic("forkexec: too many results in one program")
+	}
+	p.Call(nr, args...)
+	p.ops[len(p.ops)-1].out = int8(p.slots)
+	p.slots++
+	return Arg{v: uintptr(p.slots - 1), slot: true}
+}
+
+// Close closes a descriptor.
+func (p *Program) Close(fd Arg) { p.Call(unix.SYS_CLOSE, fd) }
+
+// Tolerate makes the given errors of the call just appended no failure: the child then skips the next skip operations.
+// At most two errors.
+func (p *Program) Tolerate(skip int, errnos ...unix.Errno) {
+	o := &p.ops[len(p.ops)-1]
+	copy(o.tolerated[:], errnos)
+	o.skip = uint16(skip)
+}
+
+// Sync makes the child wait here until the parent has run [Options.Sync].
+func (p *Program) Sync() {
+	p.ops = append(p.ops, op{kind: opSync, out: -1, step: uint16(len(p.steps) - 1)})
+}
+
+// Fork appends the operations that body appends as the program of a further child, which exits behind them; the first
+// child waits for it. Its failure is the program's.
+func (p *Program) Fork(body func()) {
+	at := len(p.ops)
+	p.ops = append(p.ops, op{kind: opFork, out: -1, step: uint16(len(p.steps) - 1)})
+	body()
+	p.ops[at].n = uint16(len(p.ops) - at - 1)
+}
+
+// Keep splits the child: it stays behind as the keeper (see keeper.go) and its own child goes on with the operations
+// that follow. Records are written to the descriptor status.
+func (p *Program) Keep(status int) {
+	p.ops = append(p.ops, op{
+		kind: opKeep, out: -1, step: uint16(len(p.steps) - 1), args: [6]uintptr{uintptr(status)},
+	})
+}
+
+// Exec ends the program: the child becomes the file at path.
+func (p *Program) Exec(path string, argv, env []string) {
+	p.Call(unix.SYS_EXECVE, p.Str(path), p.Strs(argv), p.Strs(env))
+}
+
+// ExecFD ends the program: the child becomes the file behind fd, which may be close-on-exec unless it is a script.
+func (p *Program) ExecFD(fd int, argv, env []string) {
+	p.Call(unix.SYS_EXECVEAT, Int(fd), p.Str(""), p.Strs(argv), p.Strs(env), Int(unix.AT_EMPTY_PATH))
+}
+
+// Error is a failure of the child before it became another program.
+type Error struct {
+	Step  string
+	Errno unix.Errno
+}
+
+func (e *Error) Error() string { return e.Step + ": " + e.Errno.Error() }
+
+// Unwrap returns the system call's error.
+func (e *Error) Unwrap() error { return e.Errno }
+
+// ErrVanished says that the child died without a word, e.g. killed from outside.
+var ErrVanished = errors.New("child died during its setup")

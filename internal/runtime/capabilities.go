@@ -1,0 +1,104 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+)
+
+// State is how far an implementation has come, apart from what the host allows.
+type State string
+
+// The implementation states.
+const (
+	StateSupported   State = "supported"
+	StateHostGated   State = "host_gated"
+	StateScaffold    State = "scaffold"
+	StateUnsupported State = "unsupported"
+)
+
+// Isolation is the class of wall a runtime builds, weakest first.
+type Isolation string
+
+// The isolation classes. IsolationNone is the test runtime's.
+const (
+	IsolationNone       Isolation = "none"
+	IsolationNamespace  Isolation = "namespace"
+	IsolationUserKernel Isolation = "user_space_kernel"
+	IsolationMicroVM    Isolation = "microvm"
+	IsolationRemote     Isolation = "remote"
+)
+
+// Protections that a sandbox can be required to have. The first group is never optional in any runtime that calls
+// itself isolated; the second depends on cgroups.
+const (
+	ProtectFilesystem = "filesystem"
+	ProtectNetwork    = "network"
+	ProtectSeccomp    = "seccomp"
+	ProtectIdentity   = "identity" // a host uid range of its own
+	ProtectWallTime   = "wall_time"
+	ProtectPids       = "pids"
+	ProtectMemory     = "memory"
+	ProtectCPU        = "cpu"
+	ProtectDisk       = "disk"
+	ProtectLandlock   = "landlock"
+)
+
+// Protection is one wall or limit as this host can enforce it.
+type Protection struct {
+	Name     string `json:"name"`
+	Enforced bool   `json:"enforced"`
+	By       string `json:"by,omitempty"`     // what enforces it here, e.g. "cgroup2 memory.max"
+	Weaker   string `json:"weaker,omitempty"` // what is weaker than the best this runtime knows
+	Hint     string `json:"hint,omitempty"`   // how to mend it
+}
+
+// Reason is why something is not available, in words for people and a normalised code for programs.
+type Reason struct {
+	Code   string `json:"code"` // host_prerequisite_missing, host_permission_denied, unsupported_os …
+	Step   string `json:"step,omitempty"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// Capabilities keeps apart what the code can do and what this host lets it do.
+type Capabilities struct {
+	Available   bool         `json:"available"`
+	State       State        `json:"implementation_state"`
+	Reasons     []Reason     `json:"reasons,omitempty"`
+	Isolation   Isolation    `json:"isolation"`
+	Version     string       `json:"version,omitempty"`
+	Rootless    bool         `json:"rootless,omitempty"`
+	OOMScope    string       `json:"oom_scope,omitempty"` // process: a memory hog dies alone; sandbox: all of it dies
+	AgentUID    string       `json:"agent_uid"`           // separate | shared
+	Protections []Protection `json:"protections"`
+	Snapshots   bool         `json:"snapshots,omitempty"`
+	Pause       bool         `json:"pause,omitempty"`
+}
+
+// Protection returns the named protection; one that is not enforced if the runtime does not know the name.
+func (c Capabilities) Protection(name string) Protection {
+	for _, p := range c.Protections {
+		if p.Name == name {
+			return p
+		}
+	}
+	return Protection{Name: name}
+}
+
+// ErrNotFound says that a runtime knows no living sandbox of that name.
+var ErrNotFound = errors.New("sandbox not found")
+
+// ErrGone says that a sandbox has ended.
+var ErrGone = errors.New("sandbox is gone")
+
+// StepError says which step of building a sandbox failed.
+type StepError struct {
+	Step string // userns, mount, pivot_root, seccomp, cgroup …
+	Err  error
+	Hint string
+}
+
+func (e *StepError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err) }
+
+// Unwrap returns the cause.
+func (e *StepError) Unwrap() error { return e.Err }

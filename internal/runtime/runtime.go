@@ -1,0 +1,142 @@
+// Package runtime is the contract between the service and the isolation technologies below it: a runtime builds a jar,
+// hands back byte streams to the agent inside, says what the jar used and why it died, and does nothing else. Exec,
+// files and terminals are the agent's and written once.
+//
+// Implementations live in child packages and import only this one, the root package, agent/wire and linux/*. Every one
+// of them passes runtimetest.
+package runtime
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// Runtime is an isolation technology on this host. All methods are safe for concurrent use.
+type Runtime interface {
+	// Name is what a request calls it: native, docker, gvisor …
+	Name() string
+	// Probe finds out what this host can do by trying it. An unusable host is no error: it is a Capabilities with
+	// Available false and reasons.
+	Probe(ctx context.Context) (Capabilities, error)
+	// Create builds a sandbox and returns when its agent can be dialled. The caller has stored Spec.ID before the
+	// call, so that a crash leaves a name to clean up. A failure leaves nothing behind and is a [StepError] where a
+	// step of the construction failed. ctx bounds the construction only.
+	Create(ctx context.Context, spec Spec) (Sandbox, error)
+	// Attach finds a living detached sandbox again, after a restart of the daemon. [ErrNotFound] if there is none.
+	Attach(ctx context.Context, id string) (Sandbox, error)
+	// List names the sandboxes of this installation that exist in any state, also half-made ones, for reconciliation:
+	// Attach or, failing that, Remove deals with each.
+	List(ctx context.Context) ([]string, error)
+	// Remove destroys whatever is left of id, alive or not. It is idempotent and returns when it is gone.
+	Remove(ctx context.Context, id string) error
+}
+
+// Sandbox is one isolated instance. All methods are safe for concurrent use.
+type Sandbox interface {
+	ID() string
+	// Dial opens a fresh stream to the agent. Many may be open at once. The caller closes it.
+	Dial(ctx context.Context) (net.Conn, error)
+	// Usage reads what the sandbox has used so far, with the source of each figure.
+	Usage(ctx context.Context) (Usage, error)
+	// Wait blocks until the sandbox is gone and says why. Many may wait; all get the same answer.
+	Wait(ctx context.Context) (Exit, error)
+	// Destroy kills everything inside and removes every trace from the host. It is idempotent, returns when the
+	// sandbox is gone, and goes on in spite of a cancelled ctx.
+	Destroy(ctx context.Context) error
+}
+
+// Spec is a request for one sandbox. A limit in it that the runtime cannot enforce is refused by Create unless
+// AllowWeak names it.
+type Spec struct {
+	ID        string // the service's name for it; [belljar.ValidID]
+	Root      Root
+	Limits    belljar.Limits
+	Workspace Workspace
+	Network   Network
+	Lifetime  Lifetime
+	// Lease is how long the agent lives without hearing from a host; 0 for ever. A creator's sandbox ends with its
+	// process in any case.
+	Lease time.Duration
+	// Require names the protections that Create must enforce or refuse; see [Protections].
+	Require []string
+}
+
+// Root is the read-only root file system of a sandbox: an image, ready on this host.
+type Root struct {
+	Ref    string   // as asked for: host, python:3.11-slim …
+	Digest string   // sha256:…, "" when the image has none
+	Dir    string   // folder with the unpacked image; "" for the host's own programs
+	Env    []string // the image's environment
+}
+
+// HostRef is the reference of the image that is the host's own /usr, read-only.
+const HostRef = "host"
+
+// Medium is what a workspace is made of.
+type Medium string
+
+// The media.
+const (
+	MediumMemory Medium = "memory" // tmpfs, gone with the sandbox
+	MediumDisk   Medium = "disk"
+)
+
+// Workspace is the writable /workspace: a handle whose life need not be the sandbox's.
+type Workspace struct {
+	ID     string // "" for one that lives and dies with the sandbox
+	Bytes  int64
+	Inodes int64
+	Exec   bool // programs in it may be executed
+	Medium Medium
+}
+
+// NetworkMode is how much network a sandbox has.
+type NetworkMode string
+
+// NetworkNone is a loopback of its own and nothing else: no route, no DNS.
+const NetworkNone NetworkMode = "none"
+
+// Network is a sandbox's network. The zero value means [NetworkNone].
+type Network struct{ Mode NetworkMode }
+
+// Lifetime says whose death ends a sandbox.
+type Lifetime string
+
+// The lifetimes.
+const (
+	LifetimeCreator  Lifetime = "creator"  // ends when the creating process ends, however it ends
+	LifetimeDetached Lifetime = "detached" // survives it and can be attached to again
+)
+
+// Usage is what a sandbox has used since it was made. A nil figure has no honest source here.
+type Usage struct {
+	CPU         *time.Duration
+	Memory      *int64 // bytes now
+	PeakMemory  *int64 // bytes, the kernel's high-water mark
+	Pids        *int64
+	PeakPids    *int64
+	OOMKills    *int64            // processes that the kernel killed for want of memory
+	PidsRefused *int64            // forks that the pids limit refused
+	Sources     map[string]string // cpu, memory, peak_memory, pids, peak_pids → where it was read
+}
+
+// ExitReason says why a sandbox is gone.
+type ExitReason string
+
+// The exit reasons.
+const (
+	ExitDestroyed  ExitReason = "destroyed"   // Destroy was called
+	ExitOOM        ExitReason = "oom"         // its agent was killed for want of memory
+	ExitKilled     ExitReason = "killed"      // its agent was killed by a signal from outside
+	ExitAgent      ExitReason = "agent_exit"  // its agent ended: lease over, creator gone, or a fault
+	ExitEngineGone ExitReason = "engine_gone" // the engine under the runtime is gone
+)
+
+// Exit is how a sandbox ended.
+type Exit struct {
+	Reason ExitReason
+	Detail string // for the log: signal or status of the agent
+}

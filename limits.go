@@ -1,0 +1,106 @@
+package belljar
+
+import (
+	"fmt"
+	"math"
+)
+
+// Resources is what a request may ask for; a zero field means the default. Names follow S0 `resources`; those
+// after MemoryMB are Belljar's own.
+type Resources struct {
+	CPU         float64 `json:"cpu,omitempty"`          // cores; 0.5 is half a core
+	MemoryMB    int     `json:"memory_mb,omitempty"`    // MiB for the programs, without the workspace
+	Pids        int     `json:"pids,omitempty"`         // processes and threads at once
+	NoFile      int     `json:"nofile,omitempty"`       // open descriptors a process
+	NProc       int     `json:"nproc,omitempty"`        // RLIMIT_NPROC
+	WorkspaceMB int     `json:"workspace_mb,omitempty"` // MiB of /workspace
+	LogBytes    int64   `json:"log_bytes,omitempty"`    // output kept; the rest is counted and dropped
+	ArtifactMB  int     `json:"artifact_mb,omitempty"`  // MiB of captured artifacts, together
+}
+
+// Limits is what is in force for one run: every field set. S0 §12 and §17 give the defaults, DESIGN §12 those that
+// S0 leaves open.
+type Limits struct {
+	CPU               float64 `json:"cpu"`
+	MemoryMB          int     `json:"memory_mb"`
+	Pids              int     `json:"pids"`
+	NoFile            int     `json:"nofile"`
+	NProc             int     `json:"nproc"`
+	WorkspaceMB       int     `json:"workspace_mb"`
+	TmpMB             int     `json:"tmp_mb"`
+	Inodes            int     `json:"inodes"` // of each writable file system
+	LogBytes          int64   `json:"log_bytes"`
+	ArtifactMB        int     `json:"artifact_mb"`
+	StartupTimeoutSec float64 `json:"startup_timeout_sec"`
+	TimeoutSec        float64 `json:"timeout_sec"`
+	GraceSec          float64 `json:"grace_sec"` // between TERM and KILL
+}
+
+// DefaultLimits are those of a request that asks for nothing.
+func DefaultLimits() Limits {
+	return Limits{
+		CPU: 1, MemoryMB: 512, Pids: 256, NoFile: 1024, NProc: 512,
+		WorkspaceMB: 256, TmpMB: 64, Inodes: 65536,
+		LogBytes: 10 << 20, ArtifactMB: 32,
+		StartupTimeoutSec: 20, TimeoutSec: 60, GraceSec: 5,
+	}
+}
+
+// MaxLimits are the most a request may ask for unless the operator says otherwise (S0 §9 gives cpu and memory).
+func MaxLimits() Limits {
+	return Limits{
+		CPU: 4, MemoryMB: 8192, Pids: 4096, NoFile: 65536, NProc: 4096,
+		WorkspaceMB: 4096, TmpMB: 64, Inodes: 65536,
+		LogBytes: 100 << 20, ArtifactMB: 1024,
+		StartupTimeoutSec: 600, TimeoutSec: 86400, GraceSec: 60,
+	}
+}
+
+// resource is one row of the limit table: how a field is called, asked for, capped and set.
+type resource struct {
+	field     string
+	ask       float64
+	least     float64
+	most      float64
+	unit      string
+	set       func(float64)
+}
+
+// Resolve turns a request into the limits in force: defaults where nothing was asked, refused where something
+// impossible was. The error is [CodeInvalidRequest] for a value that makes no sense and [CodePolicyDenied] for one
+// above the maximum; its details name the field, the value and the bound.
+func (d Limits) Resolve(r Resources, startup, timeout float64, most Limits) (Limits, error) {
+	out := d
+	rows := []resource{
+		{"resources.cpu", r.CPU, 0.01, most.CPU, "cores", func(v float64) { out.CPU = v }},
+		{"resources.memory_mb", float64(r.MemoryMB), 8, float64(most.MemoryMB), "MiB", func(v float64) { out.MemoryMB = int(v) }},
+		{"resources.pids", float64(r.Pids), 1, float64(most.Pids), "processes", func(v float64) { out.Pids = int(v) }},
+		{"resources.nofile", float64(r.NoFile), 16, float64(most.NoFile), "descriptors", func(v float64) { out.NoFile = int(v) }},
+		{"resources.nproc", float64(r.NProc), 1, float64(most.NProc), "processes", func(v float64) { out.NProc = int(v) }},
+		{"resources.workspace_mb", float64(r.WorkspaceMB), 1, float64(most.WorkspaceMB), "MiB", func(v float64) { out.WorkspaceMB = int(v) }},
+		{"resources.log_bytes", float64(r.LogBytes), 1, float64(most.LogBytes), "bytes", func(v float64) { out.LogBytes = int64(v) }},
+		{"resources.artifact_mb", float64(r.ArtifactMB), 1, float64(most.ArtifactMB), "MiB", func(v float64) { out.ArtifactMB = int(v) }},
+		{"startup_timeout_sec", startup, 0.001, most.StartupTimeoutSec, "seconds", func(v float64) { out.StartupTimeoutSec = v }},
+		{"timeout_sec", timeout, 0.001, most.TimeoutSec, "seconds", func(v float64) { out.TimeoutSec = v }},
+	}
+	for _, row := range rows {
+		switch {
+		case row.ask == 0:
+		case math.IsNaN(row.ask) || math.IsInf(row.ask, 0) || row.ask < row.least:
+			return Limits{}, &Error{
+				Code:    CodeInvalidRequest,
+				Message: fmt.Sprintf("%s must be at least %v %s, got %v", row.field, row.least, row.unit, row.ask),
+				Details: map[string]any{"field": row.field, "provided": fmt.Sprint(row.ask), "minimum": row.least},
+			}
+		case row.ask > row.most:
+			return Limits{}, &Error{
+				Code:    CodePolicyDenied,
+				Message: fmt.Sprintf("%s is limited to %v %s here, got %v", row.field, row.most, row.unit, row.ask),
+				Details: map[string]any{"field": row.field, "provided": row.ask, "maximum": row.most},
+			}
+		default:
+			row.set(row.ask)
+		}
+	}
+	return out, nil
+}

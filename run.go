@@ -1,0 +1,219 @@
+package belljar
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"path"
+	"strings"
+	"time"
+)
+
+// InlineFile is a small file sent inside a request (S0 `files`). Path is relative to the workspace.
+type InlineFile struct {
+	Path    string `json:"path"`
+	Content []byte `json:"content_b64"`
+	Mode    uint32 `json:"mode,omitempty"` // permission bits; 0 means 0644. Belljar's own
+}
+
+// RunSpec is a request to run a command once, as in S0 `POST /runs`. [RunSpec.Validate] is its whole grammar.
+type RunSpec struct {
+	SpecVersion       string            `json:"spec_version,omitempty"`
+	Runtime           string            `json:"runtime,omitempty"`
+	SessionID         string            `json:"session_id,omitempty"`
+	BaseImage         string            `json:"base_image,omitempty"`
+	Command           []string          `json:"command"`
+	Env               map[string]string `json:"env,omitempty"`
+	Files             []InlineFile      `json:"files,omitempty"`
+	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty"`
+	TimeoutSec        float64           `json:"timeout_sec,omitempty"`
+	Resources         Resources         `json:"resources,omitzero"`
+	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all
+	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
+	Labels            map[string]string `json:"labels,omitempty"`
+	Interactive       bool              `json:"interactive,omitempty"` // stdin stays open for the caller (spec 1.1)
+
+	// WorkspaceExec mounts /workspace without noexec, for compile-and-run. Belljar's own (DESIGN §12).
+	WorkspaceExec bool `json:"workspace_exec,omitempty"`
+	// AllowWeak names protections that may be missing on this host. Belljar's own; operators only.
+	AllowWeak []string `json:"allow_weak,omitempty"`
+}
+
+// RunRequest is a RunSpec with the byte streams that do not fit in JSON.
+type RunRequest struct {
+	RunSpec
+	// Upload is a tar stream unpacked into the workspace before the command starts; nil for none.
+	Upload io.Reader
+	// Stdin feeds the command until it ends or returns an error; nil means /dev/null.
+	Stdin io.Reader
+}
+
+// Run is a run as S0 `GET /runs/{id}` shows it.
+type Run struct {
+	ID             string            `json:"id"`
+	SessionID      string            `json:"session_id,omitempty"`
+	Phase          Phase             `json:"phase"`
+	ExitCode       *int              `json:"exit_code"` // 128+n if signalled, null if never started
+	Signal         string            `json:"signal,omitempty"`
+	ReasonCode     Reason            `json:"reason_code,omitempty"`
+	Message        string            `json:"message,omitempty"`
+	Warnings       []string          `json:"warnings,omitempty"`
+	SpecVersion    string            `json:"spec_version"`
+	Runtime        string            `json:"runtime"`
+	RuntimeVersion string            `json:"runtime_version,omitempty"`
+	BaseImage      string            `json:"base_image,omitempty"`
+	ImageDigest    string            `json:"image_digest,omitempty"`
+	Command        []string          `json:"command,omitempty"`
+	PolicyHash     string            `json:"policy_hash,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	CreatedAt      time.Time         `json:"created_at"`
+	StartedAt      *time.Time        `json:"started_at"`
+	FinishedAt     *time.Time        `json:"finished_at"`
+	ResourceUsage  *ResourceUsage    `json:"resource_usage,omitempty"`
+	// LimitsEnforced tells for each limit by what it is enforced; a limit that is not is absent. Belljar's own.
+	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
+	Truncated      bool              `json:"truncated,omitempty"` // the log was cut at its cap
+}
+
+// Artifact is a file captured from a run's workspace (S0 `GET /runs/{id}/artifacts`). A symbolic link that matches a
+// pattern is listed with size 0 and its target, and never followed.
+type Artifact struct {
+	Path       string `json:"path"`
+	Size       int64  `json:"size"`
+	Mode       uint32 `json:"mode,omitempty"`
+	LinkTarget string `json:"link_target,omitempty"`
+	Skipped    string `json:"skipped,omitempty"` // why the bytes were not kept, e.g. artifact_cap_exceeded
+}
+
+// Runs is how a caller runs things: the service implements it in process, a client over the network. All methods
+// are safe for concurrent use and return an [Error].
+type Runs interface {
+	// Start accepts a run and returns it as it is then, usually starting. ctx bounds the acceptance only; the
+	// request's streams are read until the run ends. A nil error means that Get and Frames know the run.
+	Start(ctx context.Context, req RunRequest) (Run, error)
+	// Get returns a run; [CodeNotFound] if there is none.
+	Get(ctx context.Context, id string) (Run, error)
+	// Frames yields the run's log from seq from (1 is the first), then goes on as frames come, and returns after the
+	// end event or with ctx's error.
+	Frames(ctx context.Context, id string, from uint64) iter.Seq2[Frame, error]
+	// Cancel ends a run: TERM, grace, KILL. It returns at once; the outcome is killed, canceled_by_user. Cancelling a
+	// run that has ended changes nothing and is no error.
+	Cancel(ctx context.Context, id string) error
+	// Artifacts lists what a finished run left; empty until it has ended.
+	Artifacts(ctx context.Context, id string) ([]Artifact, error)
+	// OpenArtifact returns the bytes of one artifact. The caller closes it.
+	OpenArtifact(ctx context.Context, id, path string) (io.ReadCloser, error)
+}
+
+// Bounds of a request's parts.
+const (
+	MaxArgs         = 4096
+	MaxArgBytes     = 1 << 20
+	MaxEnv          = 1024
+	MaxInlineBytes  = 1 << 20 // S0: inline files up to 1 MB total
+	MaxPatterns     = 256
+	MaxPatternBytes = 1024
+)
+
+// Validate checks everything about a request that can be known without a host or a policy. The error is
+// [CodeInvalidRequest] and names the field.
+func (s *RunSpec) Validate() error {
+	if len(s.Command) == 0 || s.Command[0] == "" {
+		return invalid("command", "command must not be empty")
+	}
+	total := 0
+	for i, arg := range s.Command {
+		if strings.ContainsRune(arg, 0) {
+			return invalid(fmt.Sprintf("command[%d]", i), "command[%d] contains a NUL byte", i)
+		}
+		total += len(arg) + 1
+	}
+	if len(s.Command) > MaxArgs || total > MaxArgBytes {
+		return invalid("command", "command is limited to %d arguments and %d bytes", MaxArgs, MaxArgBytes)
+	}
+	if len(s.Env) > MaxEnv {
+		return invalid("env", "env is limited to %d variables", MaxEnv)
+	}
+	for name, value := range s.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return invalid("env", "env variable %q is not a valid name=value", name)
+		}
+	}
+	inline := 0
+	for i, f := range s.Files {
+		if _, err := CleanPath(f.Path); err != nil {
+			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q: %v", i, f.Path, err)
+		}
+		inline += len(f.Content)
+	}
+	if inline > MaxInlineBytes {
+		return invalid("files", "inline files are limited to %d bytes together, got %d", MaxInlineBytes, inline)
+	}
+	if len(s.CapturePatterns) > MaxPatterns {
+		return invalid("capture_patterns", "capture_patterns is limited to %d patterns", MaxPatterns)
+	}
+	for i, p := range s.CapturePatterns {
+		if err := checkPattern(p); err != nil {
+			return invalid(fmt.Sprintf("capture_patterns[%d]", i), "capture pattern %q: %v", p, err)
+		}
+	}
+	switch s.NetworkPolicy {
+	case "", "deny_all":
+	default:
+		return &Error{
+			Code:    CodePolicyDenied,
+			Message: fmt.Sprintf("network_policy %q is not available, only deny_all is", s.NetworkPolicy),
+			Details: map[string]any{"field": "network_policy", "provided": s.NetworkPolicy, "supported": []string{"deny_all"}},
+		}
+	}
+	return nil
+}
+
+// WorkspaceDir is where the workspace is inside every sandbox.
+const WorkspaceDir = "/workspace"
+
+// CleanPath normalises a path inside the workspace: "x", "./x" and "/workspace/x" are the same file. It returns the
+// relative form, "." for the workspace itself, or an error for an empty path, a NUL byte, any ".." and an absolute
+// path elsewhere.
+func CleanPath(p string) (string, error) {
+	if p == "" {
+		return "", fmt.Errorf("path is empty")
+	}
+	if strings.ContainsRune(p, 0) {
+		return "", fmt.Errorf("path contains a NUL byte")
+	}
+	for _, part := range strings.Split(p, "/") {
+		if part == ".." {
+			return "", fmt.Errorf("path must not contain ..")
+		}
+	}
+	clean := path.Clean(p)
+	if path.IsAbs(clean) {
+		if clean == WorkspaceDir {
+			return ".", nil
+		}
+		rest, ok := strings.CutPrefix(clean, WorkspaceDir+"/")
+		if !ok {
+			return "", fmt.Errorf("path is outside %s", WorkspaceDir)
+		}
+		clean = rest
+	}
+	return clean, nil
+}
+
+func checkPattern(p string) error {
+	if len(p) > MaxPatternBytes {
+		return fmt.Errorf("longer than %d bytes", MaxPatternBytes)
+	}
+	_, err := CleanPath(p)
+	return err
+}
+
+func invalid(field, format string, args ...any) *Error {
+	return &Error{
+		Code:    CodeInvalidRequest,
+		Message: fmt.Sprintf(format, args...),
+		Details: map[string]any{"field": field},
+	}
+}
