@@ -1,0 +1,178 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Kind says what a frame carries.
+type Kind uint8
+
+// The kinds of frame. Unknown kinds are a protocol error.
+const (
+	KindHello   Kind = 1 // JSON Hello, both ways, first
+	KindRequest Kind = 2 // JSON Request, host to agent, second
+	KindControl Kind = 3 // JSON Control, host to agent, on exec and attach
+	KindReply   Kind = 4 // JSON Reply, agent to host
+	KindData    Kind = 5 // raw bytes: stdin, file contents, tar
+	KindEOF     Kind = 6 // empty: no Data follows in this direction
+	KindOutput  Kind = 7 // 8 bytes position, 1 byte Stream, raw bytes; agent to host
+)
+
+// Bounds of a frame's payload, in bytes.
+const (
+	MaxJSON = 4 << 20  // Hello, Request, Control, Reply; a request carries a 1 MiB command line
+	MaxData = 64 << 10 // Data, and the bytes of Output
+)
+
+// outputHead is the size of an Output frame's position and stream.
+const outputHead = 9
+
+// ErrFrame is a malformed or oversized frame. The stream is unusable after it.
+var ErrFrame = errors.New("malformed frame")
+
+// Frame is one decoded frame. Payload is valid until the next Read.
+type Frame struct {
+	Kind    Kind
+	Payload []byte
+}
+
+// JSON decodes the payload of a control frame.
+func (f Frame) JSON(v any) error {
+	if err := json.Unmarshal(f.Payload, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	return nil
+}
+
+// Output splits the payload of an Output frame.
+func (f Frame) Output() (position int64, stream Stream, data []byte, err error) {
+	if f.Kind != KindOutput || len(f.Payload) < outputHead {
+		return 0, 0, nil, fmt.Errorf("%w: output of %d bytes", ErrFrame, len(f.Payload))
+	}
+	position = int64(binary.BigEndian.Uint64(f.Payload))
+	stream = Stream(f.Payload[8])
+	if position < 0 || (stream != Stdout && stream != Stderr) {
+		return 0, 0, nil, fmt.Errorf("%w: output at %d on stream %d", ErrFrame, position, stream)
+	}
+	return position, stream, f.Payload[outputHead:], nil
+}
+
+// Reader decodes frames. Not safe for concurrent use.
+type Reader struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+// NewReader reads frames from r, and never more than one frame ahead of what a frame's length says.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{r: bufio.NewReaderSize(r, 32<<10)}
+}
+
+// Read returns the next frame. io.EOF means a clean end between two frames; an end inside one is
+// io.ErrUnexpectedEOF.
+func (r *Reader) Read() (Frame, error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r.r, head[:1]); err != nil {
+		return Frame{}, err
+	}
+	if _, err := io.ReadFull(r.r, head[1:]); err != nil {
+		return Frame{}, noEOF(err)
+	}
+	kind := Kind(head[0])
+	size := binary.BigEndian.Uint32(head[1:])
+	most, ok := bound(kind)
+	if !ok || size > most {
+		return Frame{}, fmt.Errorf("%w: kind %d of %d bytes", ErrFrame, kind, size)
+	}
+	if uint32(cap(r.buf)) < size {
+		r.buf = make([]byte, size)
+	}
+	r.buf = r.buf[:size]
+	if _, err := io.ReadFull(r.r, r.buf); err != nil {
+		return Frame{}, noEOF(err)
+	}
+	return Frame{Kind: kind, Payload: r.buf}, nil
+}
+
+func bound(k Kind) (uint32, bool) {
+	switch k {
+	case KindHello, KindRequest, KindControl, KindReply:
+		return MaxJSON, true
+	case KindData:
+		return MaxData, true
+	case KindOutput:
+		return MaxData + outputHead, true
+	case KindEOF:
+		return 0, true
+	}
+	return 0, false
+}
+
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Writer encodes frames, each in one Write. Safe for concurrent use.
+type Writer struct {
+	mu  sync.Mutex // guards w and buf
+	w   io.Writer
+	buf []byte
+}
+
+// NewWriter writes frames to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// JSON writes a control frame.
+func (w *Writer) JSON(k Kind, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(raw) > MaxJSON {
+		return fmt.Errorf("%w: %d bytes of kind %d", ErrFrame, len(raw), k)
+	}
+	return w.write(k, nil, raw)
+}
+
+// Data writes b as Data frames, as many as it takes.
+func (w *Writer) Data(b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), MaxData)
+		if err := w.write(KindData, nil, b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// EOF says that no Data follows.
+func (w *Writer) EOF() error { return w.write(KindEOF, nil, nil) }
+
+// Output writes one Output frame; b is at most MaxData bytes.
+func (w *Writer) Output(position int64, s Stream, b []byte) error {
+	var head [outputHead]byte
+	binary.BigEndian.PutUint64(head[:], uint64(position))
+	head[8] = byte(s)
+	return w.write(KindOutput, head[:], b)
+}
+
+func (w *Writer) write(k Kind, head, body []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size := len(head) + len(body)
+	w.buf = append(w.buf[:0], byte(k), 0, 0, 0, 0)
+	binary.BigEndian.PutUint32(w.buf[1:], uint32(size))
+	w.buf = append(append(w.buf, head...), body...)
+	_, err := w.w.Write(w.buf)
+	return err
+}
