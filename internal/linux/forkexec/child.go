@@ -127,7 +127,12 @@ func run(m *machine) {
 			}
 			i += int(o.n)
 		case opKeep:
-			pid, e := legacyClone(uintptr(unix.SIGCHLD), 0)
+			pid, e := uintptr(0), syscall.Errno(0)
+			if o.args[1] == 0 {
+				pid, e = legacyClone(uintptr(unix.SIGCHLD), 0)
+			} else {
+				pid, _, e = syscall.RawSyscall6(unix.SYS_CLONE3, o.args[2], unsafe.Sizeof(cloneArgs{}), 0, 0, 0, 0)
+			}
 			if e != 0 {
 				fail(m, o, e)
 			}

@@ -150,11 +150,16 @@ func (p *Program) Fork(body func()) {
 }
 
 // Keep splits the child: it stays behind as the keeper (see keeper.go) and its own child goes on with the operations
-// that follow. Records are written to the descriptor status.
-func (p *Program) Keep(status int) {
-	p.ops = append(p.ops, op{
-		kind: opKeep, out: -1, step: uint16(len(p.steps) - 1), args: [6]uintptr{uintptr(status)},
-	})
+// that follow, born into the cgroup2 folder behind the descriptor cgroup unless that is 0. Records are written to the
+// descriptor status. A cgroup needs clone3; without it the step fails with ENOSYS.
+func (p *Program) Keep(status, cgroup int) {
+	args := &cloneArgs{exitSignal: uint64(unix.SIGCHLD)}
+	if cgroup > 0 {
+		args.flags, args.cgroup = unix.CLONE_INTO_CGROUP, uint64(cgroup)
+	}
+	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1)}
+	o.args = [6]uintptr{uintptr(status), uintptr(cgroup), Ptr(p, args).v}
+	p.ops = append(p.ops, o)
 }
 
 // Exec ends the program: the child becomes the file at path.
