@@ -104,13 +104,18 @@ func run(m *machine) {
 				}
 				break
 			}
-		case opFork:
+		case opFork, opSpawn:
 			pid, e := legacyClone(uintptr(unix.SIGCHLD), 0)
 			if e != 0 {
 				fail(m, o, e)
 			}
 			if pid == 0 {
 				inFork = i + 1 + int(o.n)
+				continue
+			}
+			if o.kind == opSpawn {
+				m.slots[o.out&(maxSlots-1)] = pid
+				i += int(o.n)
 				continue
 			}
 			for {

@@ -212,3 +212,37 @@ func BenchmarkForkExecTrue(b *testing.B) {
 		wait(b, c)
 	}
 }
+
+func TestSpawnedPartRunsBeside(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, open, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := forkexec.Int(int(w.Fd()))
+	p := forkexec.New()
+	one := make([]byte, 1)
+	pid := p.Spawn(func() {
+		p.Call(unix.SYS_READ, forkexec.Int(int(gate.Fd())), forkexec.Ptr(p, &one[0]), forkexec.Int(1))
+		p.Call(unix.SYS_WRITE, out, p.Str("2"), forkexec.Int(1))
+	})
+	p.Call(unix.SYS_WRITE, out, p.Str("1"), forkexec.Int(1))
+	p.Call(unix.SYS_WRITE, forkexec.Int(int(open.Fd())), p.Str("x"), forkexec.Int(1))
+	p.Call(unix.SYS_WAIT4, pid, forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
+	p.Call(unix.SYS_WRITE, out, p.Str("3"), forkexec.Int(1))
+	p.Exec("/bin/true", []string{"true"}, nil)
+	c, err := p.Start(forkexec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, c)
+	w.Close()
+	buf := make([]byte, 8)
+	n, _ := r.Read(buf)
+	if got := string(buf[:n]); got != "123" {
+		t.Errorf("wrote %q, want 123", got)
+	}
+}

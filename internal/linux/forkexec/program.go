@@ -17,8 +17,9 @@ type opKind uint8
 const (
 	opCall opKind = iota
 	opSync
-	opFork // the child runs the next n operations and exits; we wait for it and go on behind them
-	opKeep // we become the keeper; the child goes on
+	opFork  // the child runs the next n operations and exits; we wait for it and go on behind them
+	opSpawn // like opFork, without the wait
+	opKeep  // we become the keeper; the child goes on
 )
 
 type op struct {
@@ -120,6 +121,22 @@ func (p *Program) Open(nr uintptr, args ...Arg) Arg {
 	}
 	p.Call(nr, args...)
 	p.ops[len(p.ops)-1].out = int8(p.slots)
+	p.slots++
+	return Arg{v: uintptr(p.slots - 1), slot: true}
+}
+
+// Again is Open whose result replaces that of an earlier one, for long programs that use many short-lived descriptors.
+func (p *Program) Again(result Arg, nr uintptr, args ...Arg) {
+	p.Call(nr, args...)
+	p.ops[len(p.ops)-1].out = int8(result.v)
+}
+
+// Spawn is Fork without the wait: the program goes on beside the further child, whose process id it returns. The
+// program has to wait for it; a failure of the child is the program's.
+func (p *Program) Spawn(body func()) Arg {
+	at := len(p.ops)
+	p.Fork(body)
+	p.ops[at].kind, p.ops[at].out = opSpawn, int8(p.slots)
 	p.slots++
 	return Arg{v: uintptr(p.slots - 1), slot: true}
 }
