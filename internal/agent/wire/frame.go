@@ -100,6 +100,9 @@ func (r *Reader) Read() (Frame, error) {
 	return Frame{Kind: kind, Payload: r.buf}, nil
 }
 
+// Buffered is how many bytes have been read from the stream beyond the last frame. At 0 the next Read may wait.
+func (r *Reader) Buffered() int { return r.r.Buffered() }
+
 func bound(k Kind) (uint32, bool) {
 	switch k {
 	case KindHello, KindRequest, KindControl, KindReply:

@@ -3,6 +3,9 @@ package wire
 // Version is the protocol's number. A host accepts an agent of Version or Version-1, because agents outlive upgrades.
 const Version = 1
 
+// Protocol is the name in every Hello.
+const Protocol = "belljar-agent"
+
 // Hello opens every stream, in both directions: the host sends it first, together with its Request.
 type Hello struct {
 	Protocol string   `json:"protocol"` // "belljar-agent"
@@ -54,7 +57,7 @@ type Exec struct {
 	ID   string   `json:"id"` // the host's choice; starting the same id twice starts it once
 	Argv []string `json:"argv"`
 	Env  []string `json:"env"` // the whole environment
-	Cwd  string   `json:"cwd,omitempty"`
+	Cwd  string   `json:"cwd,omitempty"` // "" is the workspace, and what a relative one starts from
 	UID  int      `json:"uid"`
 	GID  int      `json:"gid"`
 	// Rlimits by name: nofile, nproc, core, fsize, cpu (seconds), stack; hard and soft alike.
@@ -119,7 +122,14 @@ type Started struct {
 	Attached bool   `json:"attached,omitempty"` // it ran already
 	Pid      int    `json:"pid,omitempty"`
 	From     int64  `json:"from"` // position of the first output byte that follows; more than asked for if some are gone
+	// Stdin is the position of the next byte of stdin that the agent expects: what it has received so far. StdinLimit
+	// is the position up to which the host may send; 0 when the exec has no stdin.
+	Stdin      int64 `json:"stdin,omitempty"`
+	StdinLimit int64 `json:"stdin_limit,omitempty"`
 }
+
+// StdinWindow is how many bytes of stdin an agent holds for a program that does not read them.
+const StdinWindow = 64 << 10
 
 // Exit ends an exec stream: the command's outcome. It travels apart from the output, where no program can write.
 type Exit struct {
@@ -176,7 +186,8 @@ type FileInfo struct {
 	Target  string `json:"target,omitempty"` // of a symlink
 }
 
-// Reply is the agent's one control answer to everything but a running exec. Exactly one field beside More is set.
+// Reply is the agent's control answer. Exactly one field is set, apart from More and Cut, which qualify Files, and
+// Bytes, which comes with Done.
 type Reply struct {
 	Error   *Error     `json:"error,omitempty"`
 	Info    *Info      `json:"info,omitempty"`
@@ -189,6 +200,8 @@ type Reply struct {
 	Cut     bool       `json:"cut,omitempty"` // the listing stopped at its bound
 	Bytes   int64      `json:"bytes,omitempty"`
 	Done    bool       `json:"done,omitempty"`
+	// StdinLimit, on an exec or attach stream, is the new position up to which the host may send stdin.
+	StdinLimit *int64 `json:"stdin_limit,omitempty"`
 }
 
 // Info is what an agent says of itself.
@@ -231,3 +244,6 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// SpoolSize bounds the output of one exec that the agent holds until it is acknowledged, in bytes.
+const SpoolSize = 8 << 20

@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// Bounds of the multiplexer; see the package comment.
+const (
+	MaxMuxBody    = 16 << 10 // bytes of one frame's body
+	MaxMuxStreams = 256      // open at once
+	MuxWindow     = 64 << 10 // unread bytes of one stream
+	MuxGrant      = 48 << 10 // bytes that the agent may have on the way; a pipe holds 64 KiB
+)
+
+// ErrMux is a mux frame that does not pass or breaks a rule. The epoch is over.
+var ErrMux = errors.New("broken multiplexer stream")
+
+type muxType uint8
+
+const (
+	muxReset muxType = iota + 1
+	muxReady
+	muxGrant
+	muxOpen
+	muxData
+	muxWindow
+	muxClose
+	muxBroken
+)
+
+const (
+	muxHead    = 5 // type, stream
+	muxTail    = 4 // CRC
+	maxMuxRaw  = muxHead + MaxMuxBody + muxTail
+	maxMuxCoat = maxMuxRaw + maxMuxRaw/254 + 1 // encoded, without the delimiter
+)
+
+// muxCost is an upper bound of what a frame with n bytes of body takes on the byte stream.
+func muxCost(n int) int {
+	raw := muxHead + n + muxTail
+	return raw + raw/254 + 2
+}
+
+type nonce [16]byte
+
+// epoch is what the CRCs of one direction of an epoch cover beside the frame.
+type epoch struct {
+	nonce nonce
+	next  uint64 // number of the next frame
+}
+
+// seal returns the CRC of the next frame, without going on to it.
+func (e *epoch) seal(frame []byte) uint32 {
+	var prefix [24]byte
+	copy(prefix[:], e.nonce[:])
+	binary.BigEndian.PutUint64(prefix[16:], e.next)
+	return crc32.Update(crc32.Checksum(prefix[:], castagnoli()), castagnoli(), frame)
+}
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// muxFrame is a decoded frame. Its body is valid until the next one is decoded.
+type muxFrame struct {
+	kind   muxType
+	stream uint32
+	body   []byte
+}
+
+// append encodes f behind dst, with the delimiter, as the next frame of e; e is nil for a reset.
+func (f muxFrame) append(dst []byte, e *epoch) []byte {
+	raw := make([]byte, 0, muxHead+len(f.body)+muxTail)
+	raw = append(raw, byte(f.kind))
+	raw = binary.BigEndian.AppendUint32(raw, f.stream)
+	raw = append(raw, f.body...)
+	if e == nil {
+		raw = binary.BigEndian.AppendUint32(raw, crc32.Checksum(raw, castagnoli()))
+	} else {
+		raw = binary.BigEndian.AppendUint32(raw, e.seal(raw))
+		e.next++
+	}
+	return append(appendCOBS(dst, raw), 0)
+}
+
+// parseMuxFrame decodes what lies between two delimiters, in place. A reset passes whatever e is; with e nil nothing
+// else does.
+func parseMuxFrame(coated []byte, e *epoch) (muxFrame, error) {
+	raw, ok := decodeCOBS(coated)
+	if !ok || len(raw) < muxHead+muxTail || len(raw) > maxMuxRaw {
+		return muxFrame{}, fmt.Errorf("%w: malformed frame of %d bytes", ErrMux, len(coated))
+	}
+	raw, tail := raw[:len(raw)-muxTail], raw[len(raw)-muxTail:]
+	f := muxFrame{kind: muxType(raw[0]), stream: binary.BigEndian.Uint32(raw[1:]), body: raw[muxHead:]}
+	sum := binary.BigEndian.Uint32(tail)
+	switch {
+	case f.kind == muxReset:
+		if sum != crc32.Checksum(raw, castagnoli()) {
+			return muxFrame{}, fmt.Errorf("%w: reset fails its checksum", ErrMux)
+		}
+	case e == nil || sum != e.seal(raw):
+		return muxFrame{}, fmt.Errorf("%w: frame fails its checksum", ErrMux)
+	default:
+		e.next++
+	}
+	if !f.wellFormed() {
+		return muxFrame{}, fmt.Errorf("%w: type %d on stream %d with %d bytes", ErrMux, f.kind, f.stream, len(f.body))
+	}
+	return f, nil
+}
+
+func (f muxFrame) wellFormed() bool {
+	n := len(f.body)
+	switch f.kind {
+	case muxReset:
+		return f.stream == 0 && n == len(nonce{})+4
+	case muxReady:
+		return f.stream == 0 && n == len(nonce{})
+	case muxGrant:
+		return f.stream == 0 && n == 4
+	case muxBroken:
+		return f.stream == 0 && n == 0
+	case muxOpen, muxClose:
+		return f.stream != 0 && n == 0
+	case muxData:
+		return f.stream != 0 && n > 0 && n <= MaxMuxBody
+	case muxWindow:
+		return f.stream != 0 && n == 4
+	}
+	return false
+}
+
+// number is the body of a grant or window.
+func (f muxFrame) number() int { return int(binary.BigEndian.Uint32(f.body)) }
+
+// appendCOBS encodes src behind dst without a 0x00 (Consistent Overhead Byte Stuffing): each block is its length plus
+// one, then the bytes up to the next 0x00, which the block's end stands for unless it is 254 bytes long.
+func appendCOBS(dst, src []byte) []byte {
+	for {
+		block := src[:min(len(src), 254)]
+		zero := bytes.IndexByte(block, 0)
+		if zero >= 0 {
+			block = block[:zero]
+		}
+		dst = append(append(dst, byte(len(block)+1)), block...)
+		src = src[len(block):]
+		if zero >= 0 {
+			src = src[1:]
+			continue // a 0x00 at the very end leaves an empty block behind it
+		}
+		if len(src) == 0 {
+			return dst
+		}
+	}
+}
+
+// decodeCOBS undoes appendCOBS in place; false if src is none of its.
+func decodeCOBS(src []byte) ([]byte, bool) {
+	if len(src) == 0 {
+		return nil, false
+	}
+	out := src[:0]
+	for {
+		n := int(src[0])
+		if n == 0 || n > len(src) || bytes.IndexByte(src[1:n], 0) >= 0 {
+			return nil, false
+		}
+		out = append(out, src[1:n]...)
+		src = src[n:]
+		if len(src) == 0 {
+			return out, true
+		}
+		if n < 255 {
+			out = append(out, 0)
+		}
+	}
+}
