@@ -56,7 +56,7 @@ type Request struct {
 type Exec struct {
 	ID   string   `json:"id"` // the host's choice; starting the same id twice starts it once
 	Argv []string `json:"argv"`
-	Env  []string `json:"env"` // the whole environment
+	Env  []string `json:"env"`           // the whole environment
 	Cwd  string   `json:"cwd,omitempty"` // "" is the workspace, and what a relative one starts from
 	UID  int      `json:"uid"`
 	GID  int      `json:"gid"`

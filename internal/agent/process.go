@@ -1,0 +1,276 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// When an ack is worth a frame, in bytes delivered since the last one.
+const (
+	ackEvery = 256 << 10 // while output keeps coming
+	ackIdle  = 16 << 10  // when nothing more has arrived yet
+)
+
+// Process is a command in a sandbox, seen through one attachment. Losing or closing the attachment does not touch the
+// command: [Client.Attach] goes on at [Process.Position]. Methods are safe for concurrent use, except that only one
+// Output may run.
+type Process struct {
+	s       *stream
+	started wire.Started
+
+	writing sync.Mutex    // orders stdin
+	mu      sync.Mutex    // guards what follows
+	raised  chan struct{} // closed and replaced when limit rises
+	ended   error         // why no stdin can be sent any more
+	limit   int64
+	sent    int64
+	next    int64 // position of the next output byte to deliver
+	acked   int64
+}
+
+// Exec starts a command and attaches to it. With the id of a known command it attaches only, from position 0, so it
+// can be repeated after [ErrDisconnected]. A program that cannot be started is [wire.CodeExecFailed]. ctx bounds the
+// start; the process lives on.
+func (c *Client) Exec(ctx context.Context, exec wire.Exec) (*Process, error) {
+	p, err := c.attach(ctx, wire.Request{Op: wire.OpExec, Exec: &exec})
+	if err != nil {
+		return nil, fmt.Errorf("exec: %w", err)
+	}
+	return p, nil
+}
+
+// Attach joins a command, running or finished, whose output before position from is already safe. A later
+// [wire.Started.From] tells that bytes are gone. Another host's attachment ends. ctx bounds the attaching only.
+func (c *Client) Attach(ctx context.Context, id string, from int64) (*Process, error) {
+	p, err := c.attach(ctx, wire.Request{Op: wire.OpAttach, ID: id, From: from})
+	if err != nil {
+		return nil, fmt.Errorf("attach: %w", err)
+	}
+	return p, nil
+}
+
+func (c *Client) attach(ctx context.Context, req wire.Request) (*Process, error) {
+	s, err := c.open(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.reply()
+	if err == nil && reply.Started == nil {
+		err = fmt.Errorf("%w: answer without started", ErrProtocol)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	if err := s.detach(); err != nil {
+		return nil, err
+	}
+	st := *reply.Started
+	return &Process{
+		s: s, started: st, raised: make(chan struct{}),
+		limit: st.StdinLimit, sent: st.Stdin, next: st.From, acked: st.From,
+	}, nil
+}
+
+// Started is the agent's answer to the exec or attach.
+func (p *Process) Started() wire.Started { return p.started }
+
+// Position is where the next attachment has to go on: behind the last byte that Output's callback accepted.
+func (p *Process) Position() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.next
+}
+
+// Output hands the command's output to deliver, in order and without a gap, and returns the outcome after the last
+// byte. b is valid during the call. What deliver has returned nil for is acknowledged, now or soon, and the agent may
+// drop it; so deliver returns nil when the bytes are safe. While deliver takes its time the program blocks, sooner or
+// later.
+//
+// Output ends early with deliver's error, with ctx's, or with [ErrDisconnected]; the attachment is then closed and the
+// command runs on.
+func (p *Process) Output(ctx context.Context, deliver func(position int64, s wire.Stream, b []byte) error) (wire.Exit, error) {
+	unhook := context.AfterFunc(ctx, func() { p.s.conn.Close() })
+	defer unhook()
+	exit, err := p.pump(deliver)
+	if err != nil {
+		p.s.conn.Close()
+		if ctx.Err() != nil && errors.Is(err, ErrDisconnected) {
+			err = context.Cause(ctx)
+		}
+		p.endStdin(err)
+		return wire.Exit{}, fmt.Errorf("output: %w", err)
+	}
+	p.endStdin(io.ErrClosedPipe)
+	return exit, nil
+}
+
+func (p *Process) pump(deliver func(int64, wire.Stream, []byte) error) (wire.Exit, error) {
+	for {
+		f, err := p.s.read()
+		if err != nil {
+			return wire.Exit{}, err
+		}
+		if f.Kind == wire.KindOutput {
+			if err := p.deliver(f, deliver); err != nil {
+				return wire.Exit{}, err
+			}
+			continue
+		}
+		reply, err := asReply(f)
+		switch {
+		case err != nil:
+			return wire.Exit{}, err
+		case reply.StdinLimit != nil:
+			p.raise(*reply.StdinLimit)
+		case reply.Exit != nil:
+			if end := reply.Exit.Position; end != p.Position() {
+				return wire.Exit{}, fmt.Errorf("%w: output ends at %d instead of %d", ErrProtocol, p.Position(), end)
+			}
+			// Everything is here: a lost ack costs the agent memory until the command is forgotten, and nothing else.
+			_ = p.ack(1)
+			return *reply.Exit, nil
+		default:
+			return wire.Exit{}, fmt.Errorf("%w: unexpected answer on an exec's stream", ErrProtocol)
+		}
+	}
+}
+
+func (p *Process) deliver(f wire.Frame, deliver func(int64, wire.Stream, []byte) error) error {
+	position, stream, b, err := f.Output()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	if next := p.Position(); position != next {
+		return fmt.Errorf("%w: output at %d instead of %d", ErrProtocol, position, next)
+	}
+	if err := deliver(position, stream, b); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.next += int64(len(b))
+	p.mu.Unlock()
+	if p.s.r.Buffered() > 0 {
+		return p.ack(ackEvery)
+	}
+	return p.ack(ackIdle)
+}
+
+// ack acknowledges what was delivered if it has come to least bytes.
+func (p *Process) ack(least int64) error {
+	p.mu.Lock()
+	next := p.next
+	worth := next-p.acked >= least
+	if worth {
+		p.acked = next
+	}
+	p.mu.Unlock()
+	if !worth {
+		return nil
+	}
+	return p.control(wire.Control{Ack: &next})
+}
+
+// Write sends b to the command's stdin or terminal. It blocks while the program does not read, and needs a running
+// Output, which learns of the program's progress. It fails when the attachment is closed or the command has ended.
+func (p *Process) Write(b []byte) (int, error) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	done := 0
+	for done < len(b) {
+		n, err := p.room(len(b) - done)
+		if err != nil {
+			return done, fmt.Errorf("write stdin: %w", err)
+		}
+		if err := p.s.w.Data(b[done : done+n]); err != nil {
+			return done, fmt.Errorf("write stdin: %w", p.s.fault(err))
+		}
+		done += n
+	}
+	return done, nil
+}
+
+// room waits until some of want bytes may be sent, and takes them.
+func (p *Process) room(want int) (int, error) {
+	for {
+		p.mu.Lock()
+		if p.ended != nil {
+			defer p.mu.Unlock()
+			return 0, p.ended
+		}
+		if n := min(int64(want), p.limit-p.sent); n > 0 {
+			p.sent += n
+			p.mu.Unlock()
+			return int(n), nil
+		}
+		raised := p.raised
+		p.mu.Unlock()
+		<-raised
+	}
+}
+
+func (p *Process) raise(limit int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if limit > p.limit {
+		p.limit = limit
+		close(p.raised)
+		p.raised = make(chan struct{})
+	}
+}
+
+func (p *Process) endStdin(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended == nil {
+		p.ended = err
+		close(p.raised)
+		p.raised = make(chan struct{})
+	}
+}
+
+// CloseStdin says that no more stdin follows what was written.
+func (p *Process) CloseStdin() error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if err := p.s.w.EOF(); err != nil {
+		return fmt.Errorf("close stdin: %w", p.s.fault(err))
+	}
+	return nil
+}
+
+// Signal sends a signal to the process group of the command's first process.
+func (p *Process) Signal(n int) error {
+	return p.control(wire.Control{Kill: &wire.Kill{Signal: n}})
+}
+
+// End asks for the end of the command and of everything it left behind: TERM, after grace KILL. Output tells when it
+// is over.
+func (p *Process) End(grace time.Duration) error {
+	return p.control(wire.Control{Kill: &wire.Kill{End: true, GraceMS: milliseconds(grace)}})
+}
+
+// Resize sets the size of the command's terminal.
+func (p *Process) Resize(size wire.Size) error {
+	return p.control(wire.Control{Resize: &size})
+}
+
+func (p *Process) control(c wire.Control) error {
+	if err := p.s.w.JSON(wire.KindControl, c); err != nil {
+		return fmt.Errorf("control: %w", p.s.fault(err))
+	}
+	return nil
+}
+
+// Close leaves the command alone and ends the attachment; a running Output returns. It may be called twice.
+func (p *Process) Close() error {
+	p.endStdin(ErrDisconnected)
+	p.s.conn.Close()
+	return nil
+}
