@@ -1,0 +1,348 @@
+// Package logbooktest is the conformance suite of logbooks: every implementation passes it.
+package logbooktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
+)
+
+// Run checks a kind of book. open returns an empty one, whose end the test's cleanup sees to.
+func Run(t *testing.T, open func(t *testing.T) logbook.Book) {
+	t.Run("book", func(t *testing.T) { testBook(t, open(t)) })
+	t.Run("numbers", func(t *testing.T) { testNumbers(t, create(t, open(t))) })
+	t.Run("every frame comes back", func(t *testing.T) { testFidelity(t, create(t, open(t))) })
+	t.Run("output is copied", func(t *testing.T) { testCopy(t, create(t, open(t))) })
+	t.Run("from anywhere", func(t *testing.T) { testFrom(t, create(t, open(t))) })
+	t.Run("follow", func(t *testing.T) { testFollow(t, create(t, open(t))) })
+	t.Run("sealed", func(t *testing.T) { testSealed(t, create(t, open(t))) })
+	t.Run("cancelled reader", func(t *testing.T) { testCancel(t, create(t, open(t))) })
+	t.Run("reader that stops", func(t *testing.T) { testStop(t, create(t, open(t))) })
+	t.Run("slow reader", func(t *testing.T) { testSlowReader(t, create(t, open(t))) })
+	t.Run("removed while read", func(t *testing.T) { testRemove(t, open(t)) })
+	t.Run("many at once", func(t *testing.T) { testConcurrent(t, create(t, open(t))) })
+}
+
+func testBook(t *testing.T, book logbook.Book) {
+	if _, err := book.Open("a"); !errors.Is(err, logbook.ErrNotFound) {
+		t.Errorf("Open of nothing: %v, want ErrNotFound", err)
+	}
+	if err := book.Remove("a"); err != nil {
+		t.Errorf("Remove of nothing: %v", err)
+	}
+	log, err := book.Create("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := book.Create("a"); !errors.Is(err, logbook.ErrExists) {
+		t.Errorf("second Create: %v, want ErrExists", err)
+	}
+	appendAll(t, log, text("x"))
+	again, err := book.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seal(t, again)
+	if got := read(t, log, 1); len(got) != 1 {
+		t.Errorf("log opened again has %d frames, want 1", len(got))
+	}
+	if err := book.Remove("a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := book.Open("a"); !errors.Is(err, logbook.ErrNotFound) {
+		t.Errorf("Open of a removed log: %v, want ErrNotFound", err)
+	}
+	if _, err := book.Create("a"); err != nil {
+		t.Errorf("Create after Remove: %v", err)
+	}
+}
+
+func testNumbers(t *testing.T, log logbook.Log) {
+	appendAll(t, log, belljar.Frame{Seq: 77, Type: belljar.FrameStdout, Output: []byte("a")})
+	appendAll(t, log, text("b"), text("c"))
+	appendAll(t, log)
+	appendAll(t, log, text("d"))
+	seal(t, log)
+	for i, f := range read(t, log, 0) {
+		if want := uint64(i + 1); f.Seq != want {
+			t.Errorf("frame %d has seq %d", want, f.Seq)
+		}
+	}
+}
+
+func testFidelity(t *testing.T, log logbook.Log) {
+	big := bytes.Repeat([]byte{0, 255, 'x', 0xC3}, belljar.MaxFrameBytes/4)
+	want := []belljar.Frame{
+		{Type: belljar.FrameEvent, Event: belljar.EventPhase, Data: map[string]any{"phase": "starting"}},
+		{Type: belljar.FrameStdout, Output: []byte("hello\n")},
+		{Type: belljar.FrameStderr, Output: []byte{0xff, 0x00}},
+		{Type: belljar.FrameStdout, Output: big},
+		{Type: belljar.FrameTruncated, Reason: "log_cap"},
+		{Type: belljar.FrameStderr, Output: []byte("é")},
+		{Type: belljar.FrameEvent, Event: belljar.EventEnd, Data: map[string]any{"exit_code": nil}},
+	}
+	appendAll(t, log, want...)
+	seal(t, log)
+	for i := range want {
+		want[i].Seq = uint64(i + 1)
+	}
+	if diff := cmp.Diff(want, read(t, log, 1)); diff != "" {
+		t.Errorf("frames differ (-want +got):\n%s", diff)
+	}
+}
+
+func testCopy(t *testing.T, log logbook.Log) {
+	b := []byte("before")
+	appendAll(t, log, belljar.Frame{Type: belljar.FrameStdout, Output: b})
+	copy(b, "AFTER!")
+	seal(t, log)
+	if got := read(t, log, 1); string(got[0].Output) != "before" {
+		t.Errorf("log holds on to the caller's bytes: %q", got[0].Output)
+	}
+}
+
+func testFrom(t *testing.T, log logbook.Log) {
+	const n = 2000
+	for i := range n {
+		f := text(fmt.Sprint(i + 1))
+		if i%7 == 0 {
+			f = belljar.Frame{Type: belljar.FrameEvent, Event: fmt.Sprint(i + 1)}
+		}
+		appendAll(t, log, f)
+	}
+	seal(t, log)
+	for _, from := range []uint64{0, 1, 2, 255, 256, 257, 258, 512, 513, 1000, n - 1, n} {
+		got := read(t, log, from)
+		first := max(from, 1)
+		if len(got) != int(n-first+1) {
+			t.Fatalf("from %d: %d frames, want %d", from, len(got), n-first+1)
+		}
+		for i, f := range got {
+			want := first + uint64(i)
+			if f.Seq != want || f.Event+string(f.Output) != fmt.Sprint(want) {
+				t.Fatalf("from %d: frame %d is seq %d %q%q", from, want, f.Seq, f.Event, f.Output)
+			}
+		}
+	}
+	if got := read(t, log, n+1); len(got) != 0 {
+		t.Errorf("behind the end: %d frames", len(got))
+	}
+}
+
+// testFollow reads each frame before the next is written, from the first and from one that is not there yet.
+func testFollow(t *testing.T, log logbook.Log) {
+	for _, from := range []uint64{1, 5} {
+		seen := make(chan uint64)
+		go func() {
+			defer close(seen)
+			for f, err := range log.Read(t.Context(), from) {
+				if err != nil {
+					t.Errorf("read: %v", err)
+					return
+				}
+				seen <- f.Seq
+			}
+		}()
+		if from == 1 {
+			for i := range uint64(4) {
+				appendAll(t, log, text("x"))
+				if got := <-seen; got != i+1 {
+					t.Fatalf("followed to seq %d, want %d", got, i+1)
+				}
+			}
+			continue
+		}
+		appendAll(t, log, text("x"))
+		if got := <-seen; got != 5 {
+			t.Fatalf("from 5: first is %d", got)
+		}
+		seal(t, log)
+		if got, more := <-seen; more {
+			t.Fatalf("frame %d after Seal", got)
+		}
+	}
+}
+
+func testSealed(t *testing.T, log logbook.Log) {
+	appendAll(t, log, text("x"))
+	seal(t, log)
+	seal(t, log)
+	if err := log.Append(text("y")); !errors.Is(err, logbook.ErrSealed) {
+		t.Errorf("Append after Seal: %v, want ErrSealed", err)
+	}
+	if got := read(t, log, 1); len(got) != 1 {
+		t.Errorf("%d frames after a refused Append, want 1", len(got))
+	}
+}
+
+func testCancel(t *testing.T, log logbook.Log) {
+	ctx, cancel := context.WithCancel(t.Context())
+	appendAll(t, log, text("x"))
+	var last error
+	frames := 0
+	for _, err := range log.Read(ctx, 1) {
+		if err != nil {
+			last = err
+			continue
+		}
+		frames++
+		cancel() // the reader then waits for a frame that never comes
+	}
+	if frames != 1 || !errors.Is(last, context.Canceled) {
+		t.Errorf("%d frames and %v, want 1 and context.Canceled", frames, last)
+	}
+}
+
+func testStop(t *testing.T, log logbook.Log) {
+	appendAll(t, log, text("x"), text("y"))
+	for range 3 {
+		for f, err := range log.Read(t.Context(), 1) {
+			if err != nil || f.Seq != 1 {
+				t.Fatalf("seq %d, %v", f.Seq, err)
+			}
+			break
+		}
+	}
+}
+
+// testSlowReader has a reader that takes one frame and then nothing until the writer is done.
+func testSlowReader(t *testing.T, log logbook.Log) {
+	begun, done := make(chan struct{}), make(chan struct{})
+	count := make(chan int, 1)
+	appendAll(t, log, text("first"))
+	go func() {
+		n := 0
+		for _, err := range log.Read(t.Context(), 1) {
+			if err != nil {
+				t.Errorf("read: %v", err)
+				break
+			}
+			if n++; n == 1 {
+				close(begun)
+				<-done
+			}
+		}
+		count <- n
+	}()
+	<-begun
+	chunk := bytes.Repeat([]byte("x"), belljar.MaxFrameBytes)
+	for range 100 {
+		appendAll(t, log, belljar.Frame{Type: belljar.FrameStdout, Output: chunk})
+	}
+	seal(t, log)
+	close(done)
+	if n := <-count; n != 101 {
+		t.Errorf("slow reader saw %d frames, want 101", n)
+	}
+}
+
+func testRemove(t *testing.T, book logbook.Book) {
+	log := create(t, book)
+	appendAll(t, log, text("a"), text("b"))
+	seal(t, log)
+	n := 0
+	for _, err := range log.Read(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 1 {
+			if err := book.Remove("run"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n != 2 {
+		t.Errorf("reader of a removed log saw %d frames, want 2", n)
+	}
+}
+
+// testConcurrent has several writers, and readers that begin at any moment. A lost wake-up hangs it.
+func testConcurrent(t *testing.T, log logbook.Log) {
+	const writers, each, readers = 4, 300, 8
+	var writing, reading sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			for i := range each {
+				if err := log.Append(text(fmt.Sprintf("%d %d", w, i)), text("pair")); err != nil {
+					t.Errorf("append: %v", err)
+				}
+			}
+		})
+	}
+	for range readers {
+		from := rand.Uint64N(writers * each)
+		reading.Go(func() {
+			next := max(from, 1)
+			pair := false
+			for f, err := range log.Read(t.Context(), from) {
+				if err != nil {
+					t.Errorf("read: %v", err)
+					return
+				}
+				if f.Seq != next {
+					t.Errorf("seq %d instead of %d", f.Seq, next)
+					return
+				}
+				if pair && string(f.Output) != "pair" {
+					t.Errorf("frames of one Append are apart at %d", f.Seq)
+				}
+				pair = string(f.Output) != "pair"
+				next++
+			}
+			if want := uint64(2*writers*each + 1); next != want {
+				t.Errorf("reader ended at %d, want %d", next, want)
+			}
+		})
+	}
+	writing.Wait()
+	seal(t, log)
+	reading.Wait()
+}
+
+func text(s string) belljar.Frame {
+	return belljar.Frame{Type: belljar.FrameStdout, Output: []byte(s)}
+}
+
+func create(t *testing.T, book logbook.Book) logbook.Log {
+	t.Helper()
+	log, err := book.Create("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func appendAll(t *testing.T, log logbook.Log, frames ...belljar.Frame) {
+	t.Helper()
+	if err := log.Append(frames...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func seal(t *testing.T, log logbook.Log) {
+	t.Helper()
+	if err := log.Seal(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, log logbook.Log, from uint64) []belljar.Frame {
+	t.Helper()
+	var list []belljar.Frame
+	for f, err := range log.Read(t.Context(), from) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, f)
+	}
+	return list
+}

@@ -1,0 +1,159 @@
+package memory
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
+)
+
+// markEvery is how many frames lie between two entries of the index by which a reader finds its first frame.
+const markEvery = 256
+
+// Log is a [logbook.Log] in memory. The zero value is empty and open.
+type Log struct {
+	mu      sync.Mutex
+	tape    tape
+	notes   []belljar.Frame // the frames that are not output, in order
+	marks   []place         // of frames 1, 1+markEvery, 1+2*markEvery …
+	count   uint64          // frames appended
+	sealed  bool
+	changed chan struct{} // closed at the next change; nil while nobody waits
+}
+
+// place is where the next frame lies: on the tape and, were it a note, among the notes.
+type place struct {
+	at   position
+	note int
+}
+
+// Append numbers frames and keeps them.
+func (l *Log) Append(frames ...belljar.Frame) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sealed {
+		return logbook.ErrSealed
+	}
+	for _, f := range frames {
+		at := l.tape.put(kindOf(f.Type), f.Output)
+		if l.count%markEvery == 0 {
+			l.marks = append(l.marks, place{at, len(l.notes)})
+		}
+		l.count++
+		if kindOf(f.Type) == kindNote {
+			f.Seq = l.count
+			l.notes = append(l.notes, f)
+		}
+	}
+	l.wake()
+	return nil
+}
+
+// Seal says that nothing more comes.
+func (l *Log) Seal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sealed = true
+	l.wake()
+	return nil
+}
+
+// wake tells every waiting reader that there is something to see. The caller holds the lock.
+func (l *Log) wake() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}
+
+// Read yields the frames from seq from and follows the log to its end.
+func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		c := cursor{log: l, next: 1, want: max(from, 1)}
+		var batch [32]belljar.Frame
+		for {
+			n, changed := c.take(batch[:])
+			for _, f := range batch[:n] {
+				if err := ctx.Err(); err != nil {
+					yield(belljar.Frame{}, err)
+					return
+				}
+				if !yield(f, nil) {
+					return
+				}
+			}
+			switch {
+			case n > 0:
+			case changed == nil:
+				return
+			default:
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					yield(belljar.Frame{}, ctx.Err())
+					return
+				}
+			}
+		}
+	}
+}
+
+// cursor is one reader's place in a log.
+type cursor struct {
+	log   *Log
+	place        // of frame next; the zero place is that of frame 1
+	next  uint64 // frame at place
+	want  uint64 // first frame to yield
+}
+
+// take fills batch with the frames that are there. If there are none it returns a channel that is closed when the log
+// changes, or nil at the log's end.
+func (c *cursor) take(batch []belljar.Frame) (n int, changed <-chan struct{}) {
+	l := c.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.skip()
+	for n < len(batch) && c.next <= l.count {
+		f := c.read()
+		if f.Seq >= c.want {
+			batch[n] = f
+			n++
+		}
+	}
+	if n > 0 {
+		return n, nil
+	}
+	if l.sealed {
+		return 0, nil
+	}
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return 0, l.changed
+}
+
+// skip moves to the last mark before the first frame wanted.
+func (c *cursor) skip() {
+	if c.next >= c.want || c.log.count == 0 {
+		return
+	}
+	mark := (min(c.want, c.log.count) - 1) / markEvery
+	if seq := mark*markEvery + 1; seq > c.next {
+		c.place, c.next = c.log.marks[mark], seq
+	}
+}
+
+// read returns frame next, which exists, and moves behind it.
+func (c *cursor) read() belljar.Frame {
+	kind, output, at := c.log.tape.get(c.at)
+	f := belljar.Frame{Seq: c.next, Type: kind.frameType(), Output: output}
+	if kind == kindNote {
+		f = c.log.notes[c.note]
+		c.note++
+	}
+	c.at = at
+	c.next++
+	return f
+}

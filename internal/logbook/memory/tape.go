@@ -1,0 +1,87 @@
+package memory
+
+import (
+	"encoding/binary"
+
+	"github.com/belljar/belljar"
+)
+
+// Sizes of a tape's segments, in bytes: they grow, so that a short log is small and a long one has few.
+const (
+	firstSegment = 1 << 10
+	lastSegment  = 256 << 10
+)
+
+// kind is a frame's type on the tape.
+type kind byte
+
+const (
+	kindNote kind = iota // kept apart
+	kindStdout
+	kindStderr
+)
+
+func kindOf(t belljar.FrameType) kind {
+	switch t {
+	case belljar.FrameStdout:
+		return kindStdout
+	case belljar.FrameStderr:
+		return kindStderr
+	}
+	return kindNote
+}
+
+// frameType is the type of output on the tape; a note brings its own.
+func (k kind) frameType() belljar.FrameType {
+	if k == kindStderr {
+		return belljar.FrameStderr
+	}
+	return belljar.FrameStdout
+}
+
+// tape holds records, each a kind, the length of its bytes and the bytes, in one piece. What was put on it never
+// moves or changes, so what get returned stays valid.
+type tape struct {
+	segments [][]byte
+}
+
+// position is where a record begins or, at the end of a segment, the next segment's first one.
+type position struct{ segment, offset int }
+
+// put adds a record with a copy of b and returns its position.
+func (t *tape) put(k kind, b []byte) position {
+	if k == kindNote {
+		b = nil
+	}
+	need := 1 + binary.MaxVarintLen64 + len(b)
+	last := len(t.segments) - 1
+	if last < 0 || cap(t.segments[last])-len(t.segments[last]) < need {
+		size := firstSegment
+		if last >= 0 {
+			size = min(2*cap(t.segments[last]), lastSegment)
+		}
+		t.segments = append(t.segments, make([]byte, 0, max(size, need)))
+		last++
+	}
+	at := position{last, len(t.segments[last])}
+	s := append(t.segments[last], byte(k))
+	s = binary.AppendUvarint(s, uint64(len(b)))
+	t.segments[last] = append(s, b...)
+	return at
+}
+
+// get returns the record at at, which exists, and the position behind it.
+func (t *tape) get(at position) (kind, []byte, position) {
+	if at.offset == len(t.segments[at.segment]) {
+		at = position{at.segment + 1, 0}
+	}
+	s := t.segments[at.segment]
+	k := kind(s[at.offset])
+	size, n := binary.Uvarint(s[at.offset+1:])
+	begin := at.offset + 1 + n
+	end := begin + int(size)
+	if size == 0 {
+		return k, nil, position{at.segment, end}
+	}
+	return k, s[begin:end:end], position{at.segment, end}
+}
