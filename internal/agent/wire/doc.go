@@ -114,7 +114,7 @@
 //
 // Credit. Of each stream at most [MuxWindow] bytes are unread at its receiver; a window frame follows the reading. The
 // agent, moreover, writes no byte at all that was not granted (a 0x00 and ready excepted, once for each reset): frames count
-// with their encoding and delimiter. A host that went away therefore leaves at most [MuxGrant] bytes on the way, less
+// with their encoding and delimiter, and the host grants anew what it has read. A host that went away therefore leaves at most [MuxGrant] bytes on the way, less
 // than a pipe holds, and nothing in the agent waits for it. A host needs no such credit, since the agent always reads.
 //
 // Closing. A stream is closed when both have sent close; each answers the other's. Bytes before a close are delivered

@@ -51,6 +51,7 @@ type nonce [16]byte
 type epoch struct {
 	nonce nonce
 	next  uint64 // number of the next frame
+	raw   []byte // scratch of append
 }
 
 // seal returns the CRC of the next frame, without going on to it.
@@ -72,7 +73,10 @@ type muxFrame struct {
 
 // append encodes f behind dst, with the delimiter, as the next frame of e; e is nil for a reset.
 func (f muxFrame) append(dst []byte, e *epoch) []byte {
-	raw := make([]byte, 0, muxHead+len(f.body)+muxTail)
+	var raw []byte
+	if e != nil {
+		raw = e.raw[:0]
+	}
 	raw = append(raw, byte(f.kind))
 	raw = binary.BigEndian.AppendUint32(raw, f.stream)
 	raw = append(raw, f.body...)
@@ -81,6 +85,7 @@ func (f muxFrame) append(dst []byte, e *epoch) []byte {
 	} else {
 		raw = binary.BigEndian.AppendUint32(raw, e.seal(raw))
 		e.next++
+		e.raw = raw
 	}
 	return append(appendCOBS(dst, raw), 0)
 }

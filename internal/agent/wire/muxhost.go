@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+)
+
+// MuxHost is the host's end of a multiplexed byte stream. Safe for concurrent use.
+type MuxHost struct {
+	mux
+	nonce nonce
+	reset bool // the reset has been sent
+	ready bool // its answer has come
+	last  uint32
+	owed  int // bytes read and not yet granted again
+	left  int // bytes that the agent may still write
+}
+
+// NewMuxHost takes a byte stream over, from whatever host had it before, and begins a new epoch. When the stream
+// fails or the agent breaks a rule, the stream is closed and every connection over it ends. Closing rwc has to make its
+// Read and Write return.
+func NewMuxHost(rwc io.ReadWriteCloser) *MuxHost {
+	h := &MuxHost{left: MuxGrant}
+	rand.Read(h.nonce[:])
+	h.start(rwc, h)
+	return h
+}
+
+// Dial opens a stream. It waits until the agent has taken part in the new epoch, and while MaxMuxStreams streams are
+// open.
+func (h *MuxHost) Dial(ctx context.Context) (net.Conn, error) {
+	unhook := context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.changed.Broadcast()
+	})
+	defer unhook()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		switch {
+		case h.err != nil:
+			return nil, fmt.Errorf("dial over the multiplexer: %w", h.err)
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case h.ready && len(h.streams) < MaxMuxStreams:
+			h.last++
+			s := newMuxStream(&h.mux, h.last, false)
+			h.streams[s.id] = s
+			h.enqueue(s)
+			return s, nil
+		}
+		h.changed.Wait()
+	}
+}
+
+// Done is closed when the byte stream has been given up.
+func (h *MuxHost) Done() <-chan struct{} { return h.done }
+
+// Err is why it was given up: net.ErrClosed after Close, nil before Done.
+func (h *MuxHost) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+func (h *MuxHost) handle(coated []byte) error {
+	if !h.ready {
+		h.awaitReady(coated)
+		return nil
+	}
+	if h.left -= len(coated) + 1; h.left < 0 {
+		return fmt.Errorf("%w: the agent writes more than was granted", ErrMux)
+	}
+	if h.owed += len(coated) + 1; h.owed >= MuxGrant/2 {
+		h.wake.Signal()
+	}
+	f, err := parseMuxFrame(coated, &h.in)
+	if err != nil {
+		return err
+	}
+	if f.kind == muxBroken {
+		return fmt.Errorf("%w: the agent says so", ErrMux)
+	}
+	return h.handleStream(f)
+}
+
+// awaitReady drops everything but the answer to our reset.
+func (h *MuxHost) awaitReady(coated []byte) {
+	e := epoch{nonce: h.nonce}
+	f, err := parseMuxFrame(coated, &e)
+	if err != nil || f.kind != muxReady || nonce(f.body) != h.nonce {
+		return
+	}
+	h.in = e
+	h.ready, h.live = true, true
+	h.changed.Broadcast()
+}
+
+func (h *MuxHost) lead(dst []byte) []byte {
+	if !h.reset {
+		h.reset = true
+		h.out = epoch{nonce: h.nonce}
+		body := append(append([]byte(nil), h.nonce[:]...), number(MuxGrant)...)
+		return muxFrame{kind: muxReset, body: body}.append(append(dst, 0), nil)
+	}
+	if h.owed >= MuxGrant/2 {
+		dst = muxFrame{kind: muxGrant, body: number(h.owed)}.append(dst, &h.out)
+		h.left += h.owed
+		h.owed = 0
+	}
+	return dst
+}
+
+func (h *MuxHost) allowed(int) bool { return true }
+
+func (h *MuxHost) spend(int) {}
