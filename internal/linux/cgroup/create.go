@@ -1,0 +1,298 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Spec is a group to be made.
+type Spec struct {
+	Installation string // whose it is; a folder of that name holds all groups of an installation
+	ID           string // its name, unique in the installation
+	Limits       Limits
+	// Owner may make child groups in the cgroup2 folder, through [Group.ExecDir]. nil for nobody.
+	Owner *Owner
+}
+
+// Owner is a user of the host.
+type Owner struct{ UID, GID int }
+
+const (
+	period = 100_000 // µs over which a CPU limit is accounted, the kernel's default
+	// maxChildren bounds what an owner can make below its group. Memory for a group is the kernel's, and nobody's limit.
+	maxChildren = "4096"
+)
+
+// Create makes a group in every hierarchy that is used here, with its limits set. It fails, and leaves nothing behind,
+// with a [LimitError] when a limit asked for cannot be enforced, and with fs.ErrExist when there is such a group.
+func (h *Host) Create(s Spec) (*Group, error) {
+	for _, name := range []string{s.Installation, s.ID} {
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range h.caps {
+		if s.Limits.asks(c.Name) && !c.Enforced {
+			return nil, &LimitError{Limit: c.Name, Hint: c.Hint}
+		}
+	}
+	g := &Group{kernel: h.kernel, fd: -1, exec: -1}
+	for _, hi := range h.hierarchies {
+		if err := h.add(g, hi, s); err != nil {
+			g.CloseEntry()
+			for _, f := range g.folders {
+				h.kernel.rmdir(f.Path)
+			}
+			return nil, fmt.Errorf("make cgroup %s: %w", s.ID, err)
+		}
+	}
+	return g, nil
+}
+
+// add makes the group's folder in one hierarchy.
+func (h *Host) add(g *Group, hi *hierarchy, s Spec) error {
+	dir, err := h.folder(hi, s)
+	if err != nil {
+		return err
+	}
+	g.folders = append(g.folders, Folder{Version: hi.version, Controllers: hi.controllers, Path: dir})
+	for _, controller := range hi.controllers {
+		if err := limit(hi.version, dir, controller, s.Limits); err != nil {
+			return err
+		}
+	}
+	if hi.version == 1 {
+		fd, err := open(filepath.Join(dir, "tasks"), unix.O_WRONLY)
+		if err == nil {
+			g.tasks = append(g.tasks, fd)
+		}
+		return err
+	}
+	if g.fd, err = open(dir, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
+		return err
+	}
+	if s.Owner != nil {
+		return g.delegate(dir, *s.Owner)
+	}
+	return nil
+}
+
+// folder makes the group's folder, and those above it when they are not there.
+func (h *Host) folder(hi *hierarchy, s Spec) (string, error) {
+	above := filepath.Join(hi.parent, folderName, s.Installation)
+	dir := filepath.Join(above, s.ID)
+	for {
+		if err := h.prepare(hi, above, s.Limits); err != nil {
+			return "", err
+		}
+		err := h.kernel.mkdir(dir)
+		if err == nil {
+			return dir, nil
+		}
+		// Another process may have swept the empty folder of an installation that it shares with us.
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
+			return "", &os.PathError{Op: "mkdir", Path: dir, Err: err}
+		}
+		h.mu.Lock()
+		delete(h.made, above)
+		h.mu.Unlock()
+		if !exists(hi.parent) {
+			return "", &os.PathError{Op: "mkdir", Path: dir, Err: err}
+		}
+	}
+}
+
+// prepare makes the folders above a group, once, and turns their controllers on.
+func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.made[above] {
+		return nil
+	}
+	for _, dir := range []string{hi.parent, filepath.Dir(above), above} {
+		if dir != hi.parent {
+			if err := h.kernel.mkdir(dir); err != nil && !errors.Is(err, unix.EEXIST) {
+				return &os.PathError{Op: "mkdir", Path: dir, Err: err}
+			}
+		}
+		if hi.version == 1 {
+			// Kernels before 5.11 count a child's memory for its parent only if told so before there are children.
+			if dir != hi.parent && exists(filepath.Join(dir, "memory.use_hierarchy")) {
+				if n, err := readInt(dir, "memory.use_hierarchy"); err == nil && n == 0 {
+					if err := write(dir, "memory.use_hierarchy", "1"); err != nil {
+						return err
+					}
+				}
+			}
+			continue
+		}
+		for _, controller := range hi.controllers {
+			if err := h.enable(dir, controller); err != nil && l.asks(controller) {
+				return err
+			}
+		}
+	}
+	h.made[above] = true
+	return nil
+}
+
+// enable turns a cgroup2 controller on for the children of dir. A folder with such children must not hold processes; in
+// a container's private cgroup the container's are in it, and go to a leaf of their own.
+func (h *Host) enable(dir, controller string) error {
+	on, err := read(dir, "cgroup.subtree_control")
+	if err != nil {
+		return err
+	}
+	for _, have := range strings.Fields(on) {
+		if have == controller {
+			return nil
+		}
+	}
+	const tries = 10 // somebody may fork while we move
+	for range tries {
+		if err = write(dir, "cgroup.subtree_control", "+"+controller); !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		if moveErr := h.vacate(dir); moveErr != nil {
+			return &LimitError{Limit: controller, File: filepath.Join(dir, "cgroup.subtree_control"), Err: moveErr,
+				Hint: "processes in " + dir + " are in the way; start belljar in a cgroup of its own"}
+		}
+	}
+	if err != nil {
+		return &LimitError{Limit: controller, File: filepath.Join(dir, "cgroup.subtree_control"), Err: err,
+			Hint: "the controller cannot be turned on below " + dir}
+	}
+	return nil
+}
+
+func (h *Host) vacate(dir string) error {
+	leaf := filepath.Join(dir, initName)
+	if err := h.kernel.mkdir(leaf); err != nil && !errors.Is(err, unix.EEXIST) {
+		return &os.PathError{Op: "mkdir", Path: leaf, Err: err}
+	}
+	pids, err := read(dir, "cgroup.procs")
+	if err != nil {
+		return err
+	}
+	for _, pid := range strings.Fields(pids) {
+		// 0 is a process outside our pid namespace. ESRCH is one that has ended meanwhile.
+		if err := write(leaf, "cgroup.procs", pid); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	return nil
+}
+
+// delegate lets the owner make children, and hands out the folder as a mount of its own: from an ordinary descriptor ".."
+// would lead out of the sandbox's root and into the host's.
+func (g *Group) delegate(dir string, o Owner) error {
+	if err := set(dir, "cgroup.max.descendants", maxChildren); err != nil {
+		return err
+	}
+	for _, name := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
+		err := unix.Lchown(filepath.Join(dir, name), o.UID, o.GID)
+		if errors.Is(err, unix.EPERM) {
+			return nil // rootless with ids of its own: no delegation, see ExecDir
+		}
+		if err != nil {
+			return &os.PathError{Op: "chown", Path: filepath.Join(dir, name), Err: err}
+		}
+	}
+	fd, err := unix.OpenTree(g.fd, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	switch err {
+	case nil:
+		g.exec = fd
+	case unix.ENOSYS, unix.EPERM, unix.EINVAL:
+	default:
+		return fmt.Errorf("open_tree %s: %w", dir, err)
+	}
+	return nil
+}
+
+// limit sets one controller's limit.
+func limit(version int, dir, controller string, l Limits) error {
+	if !l.asks(controller) {
+		return nil
+	}
+	fail := func(file, hint string, err error) error {
+		return &LimitError{Limit: controller, File: filepath.Join(dir, file), Hint: hint, Err: err}
+	}
+	switch controller {
+	case Pids:
+		if err := set(dir, "pids.max", strconv.FormatInt(l.Pids, 10)); err != nil {
+			return fail("pids.max", "", err)
+		}
+	case CPU:
+		quota := int64(math.Max(l.CPU*period, 1000)) // the kernel's least is 1 ms
+		if version == 2 {
+			if err := set(dir, "cpu.max", fmt.Sprintf("%d %d", quota, period)); err != nil {
+				return fail("cpu.max", "", err)
+			}
+			return nil
+		}
+		if err := set(dir, "cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
+			return fail("cpu.cfs_period_us", "the kernel needs CONFIG_CFS_BANDWIDTH", err)
+		}
+		err := set(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
+		if errors.Is(err, unix.EINVAL) && outerQuota(dir, l.CPU) {
+			return nil // v1 refuses a child more than its parent has, which is then the limit
+		}
+		if err != nil {
+			return fail("cpu.cfs_quota_us", "", err)
+		}
+	case Memory:
+		page := int64(os.Getpagesize())
+		bytes := strconv.FormatInt((l.Memory+page-1)/page*page, 10)
+		names := map[int][3]string{1: {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", bytes}, 2: {"memory.max", "memory.swap.max", "0"}}[version]
+		if err := set(dir, names[0], bytes); err != nil {
+			return fail(names[0], "", err)
+		}
+		err := set(dir, names[1], names[2])
+		if errors.Is(err, unix.ENOENT) { // no swap accounting: the capability says what that means
+			if version == 1 {
+				err = set(dir, "memory.swappiness", "0")
+			} else {
+				err = nil
+			}
+		}
+		if err != nil {
+			return fail(names[1], "", err)
+		}
+		// memory.oom.group is 0 in a new group: the kernel kills one process and not the sandbox.
+	}
+	return nil
+}
+
+// outerQuota says whether a v1 group above dir allows at most that many cores.
+func outerQuota(dir string, cores float64) bool {
+	for dir = filepath.Dir(dir); ; dir = filepath.Dir(dir) {
+		quota, err := readInt(dir, "cpu.cfs_quota_us")
+		if err != nil {
+			return false
+		}
+		per, err := readInt(dir, "cpu.cfs_period_us")
+		if err != nil {
+			return false
+		}
+		if quota > 0 && float64(quota)/float64(per) <= cores {
+			return true
+		}
+	}
+}
+
+// checkName refuses what is no single folder name or could be one of the kernel's files.
+func checkName(name string) error {
+	if name == "" || len(name) > 200 || strings.ContainsAny(name, "/\x00\n") || strings.Contains(name, ".") {
+		return fmt.Errorf("cgroup name %q: want a folder name without dots", name)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernel is what tests replace to stand in for a cgroup file system in an ordinary folder, where making a folder does
+// not fill it with files.
+type kernel struct {
+	mkdir  func(dir string) error
+	rmdir  func(dir string) error
+	access func(name string) error // nil: may be written
+}
+
+func realKernel() kernel {
+	return kernel{
+		mkdir:  func(dir string) error { return unix.Mkdir(dir, 0o755) },
+		rmdir:  unix.Rmdir,
+		access: func(name string) error { return unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK, unix.AT_EACCESS) },
+	}
+}
+
+// write writes a control file, which must exist.
+func write(dir, name, value string) error {
+	fd, err := open(filepath.Join(dir, name), unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for {
+		_, err = unix.Write(fd, []byte(value))
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return &os.PathError{Op: "write " + strconv.Quote(value), Path: filepath.Join(dir, name), Err: err}
+	}
+	return nil
+}
+
+// read returns the text of a control file without the blanks around it.
+func read(dir, name string) (string, error) {
+	fd, err := open(filepath.Join(dir, name), unix.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var text []byte
+	buf := make([]byte, 4096)
+	for {
+		n, err := unix.Read(fd, buf)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return "", &os.PathError{Op: "read", Path: filepath.Join(dir, name), Err: err}
+		case n == 0:
+			return string(bytes.TrimSpace(text)), nil
+		default:
+			text = append(text, buf[:n]...)
+		}
+	}
+}
+
+func open(name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Open(name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		switch err {
+		case nil:
+			return fd, nil
+		case unix.EINTR:
+		default:
+			return -1, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
+
+func readInt(dir, name string) (int64, error) {
+	text, err := read(dir, name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	return n, nil
+}
+
+// readKey returns the number behind key in a file of "key number" lines.
+func readKey(dir, name, key string) (int64, error) {
+	text, err := read(dir, name)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), " "); ok && k == key {
+			return strconv.ParseInt(v, 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("%s: no line %q", filepath.Join(dir, name), key)
+}
+
+// set writes a value and reads it back: a kernel may round or ignore what it does not like.
+func set(dir, name, value string) error {
+	if err := write(dir, name, value); err != nil {
+		return err
+	}
+	got, err := read(dir, name)
+	if err != nil {
+		return err
+	}
+	if got != value {
+		return fmt.Errorf("%s: wrote %q, reads %q", filepath.Join(dir, name), value, got)
+	}
+	return nil
+}
+
+func exists(name string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(name, &st) == nil
+}

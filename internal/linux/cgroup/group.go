@@ -1,0 +1,100 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is one sandbox's group. Its methods are safe for concurrent use, except CloseEntry.
+type Group struct {
+	kernel  kernel
+	folders []Folder
+	fd      int
+	exec    int
+	tasks   []int
+}
+
+// Folder is a group's folder in one hierarchy. Kept in a sandbox's record, it finds the group again from any process,
+// also one that lives in another cgroup than its maker.
+type Folder struct {
+	Version     int      `json:"version"` // 1 or 2
+	Controllers []string `json:"controllers,omitempty"`
+	Path        string   `json:"path"` // as the host sees it
+}
+
+// Open finds a group by its folders. It may be used for all but entering. fs.ErrNotExist if none of them is left.
+func Open(folders []Folder) (*Group, error) {
+	g := &Group{kernel: realKernel(), folders: slices.Clone(folders), fd: -1, exec: -1}
+	if !slices.ContainsFunc(folders, func(f Folder) bool { return exists(f.Path) }) {
+		return nil, fmt.Errorf("open cgroup: %w", os.ErrNotExist)
+	}
+	return g, nil
+}
+
+// Open finds a group of this host by name.
+func (h *Host) Open(installation, id string) (*Group, error) {
+	g := h.group(installation, id)
+	if !slices.ContainsFunc(g.folders, func(f Folder) bool { return exists(f.Path) }) {
+		return nil, fmt.Errorf("open cgroup %s: %w", id, os.ErrNotExist)
+	}
+	return g, nil
+}
+
+func (h *Host) group(installation, id string) *Group {
+	g := &Group{kernel: h.kernel, fd: -1, exec: -1}
+	for _, hi := range h.hierarchies {
+		g.folders = append(g.folders, Folder{Version: hi.version, Controllers: hi.controllers,
+			Path: filepath.Join(hi.parent, folderName, installation, id)})
+	}
+	return g
+}
+
+// Folders is where the group is.
+func (g *Group) Folders() []Folder { return slices.Clone(g.folders) }
+
+// FD is the cgroup2 folder, for CLONE_INTO_CGROUP; -1 on a host without one.
+func (g *Group) FD() int { return g.fd }
+
+// TaskFDs are the tasks files of the v1 folders. A process enters by writing "0" to each; so it must while it has but
+// one thread, and may after it has given up every privilege.
+func (g *Group) TaskFDs() []int { return g.tasks }
+
+// ExecDir is the cgroup2 folder for the owner to make children in, one per exec; -1 where that cannot be delegated:
+// without cgroup2, without the right to change its owner, or before Linux 5.2. It is the same group as FD's, so a process
+// in it that unshares its cgroup namespace has the folder as its root and stays on the allowed side of nsdelegate. It is
+// the root of a detached mount: nothing above the folder can be reached from it.
+func (g *Group) ExecDir() int { return g.exec }
+
+// CloseEntry closes the descriptors of FD, TaskFDs and ExecDir, which are of no use once the sandbox's first process
+// runs. It may be called twice.
+func (g *Group) CloseEntry() {
+	for _, fd := range append(g.tasks, g.fd, g.exec) {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	g.tasks, g.fd, g.exec = nil, -1, -1
+}
+
+// Kill kills every process of the group and of its children with one write. False where the kernel cannot (no cgroup2,
+// or before Linux 5.14): the caller kills the sandbox's init then, which takes its pid namespace with it.
+func (g *Group) Kill() (bool, error) {
+	for _, f := range g.folders {
+		if f.Version != 2 {
+			continue
+		}
+		err := write(f.Path, "cgroup.kill", "1")
+		if errors.Is(err, unix.ENOENT) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	return false, nil
+}

@@ -1,0 +1,59 @@
+package cgroup
+
+// The limits and what is measured, by the names of the controllers.
+const (
+	Memory  = "memory"
+	Pids    = "pids"
+	CPU     = "cpu"
+	cpuacct = "cpuacct" // v1 only: measures and limits nothing
+)
+
+// Limits is what a group may use. A zero field is no limit.
+type Limits struct {
+	Memory int64   // bytes, rounded up to whole pages; swap is off whenever it is set
+	Pids   int64   // processes and threads
+	CPU    float64 // cores; at least 0.01
+}
+
+func (l Limits) asks(controller string) bool {
+	switch controller {
+	case Memory:
+		return l.Memory > 0
+	case Pids:
+		return l.Pids > 0
+	case CPU:
+		return l.CPU > 0
+	}
+	return false
+}
+
+// Capability says how one limit holds on this host.
+type Capability struct {
+	Name     string // [Memory], [Pids] or [CPU]
+	Enforced bool
+	By       string // the file that enforces it, e.g. "cgroup2 memory.max"
+	Weaker   string // what does not hold although the limit does
+	Hint     string // how to mend it
+}
+
+// LimitError is a limit that cannot be enforced.
+type LimitError struct {
+	Limit string // the controller's name
+	File  string // the file that refused, "" when the host has none
+	Hint  string
+	Err   error // nil when the host has no such controller for us
+}
+
+func (e *LimitError) Error() string {
+	msg := "limit " + e.Limit + " cannot be enforced"
+	if e.File != "" {
+		msg += ": " + e.File
+	}
+	if e.Err != nil {
+		msg += ": " + e.Err.Error()
+	}
+	return msg
+}
+
+// Unwrap returns the cause.
+func (e *LimitError) Unwrap() error { return e.Err }

@@ -1,0 +1,58 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// The tests' tiny programs: this binary, started again inside a group.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "-tiny" {
+		os.Exit(tiny(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+func tiny(what string, args []string) int {
+	n := 0
+	if len(args) > 0 {
+		n, _ = strconv.Atoi(args[0])
+	}
+	switch what {
+	case "allocate": // touch n MiB
+		b := make([]byte, n<<20)
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		fmt.Println("allocated")
+	case "spin": // burn CPU for n ms of wall time
+		for end := time.Now().Add(time.Duration(n) * time.Millisecond); time.Now().Before(end); {
+		}
+	case "fork": // start at most n sleeping children, say how many there were, end them
+		var started []*exec.Cmd
+		for range n {
+			c := exec.Command("/bin/sleep", "60")
+			if c.Start() != nil {
+				break
+			}
+			started = append(started, c)
+		}
+		fmt.Println(len(started))
+		for _, c := range started {
+			c.Process.Kill()
+			c.Wait()
+		}
+	case "wait": // until standard input ends
+		fmt.Println("ready")
+		os.Stdin.Read(make([]byte, 1))
+	default:
+		return 2
+	}
+	return 0
+}

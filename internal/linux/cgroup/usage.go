@@ -1,0 +1,103 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"slices"
+	"time"
+)
+
+// Usage is what a group has used. A nil figure has no honest source here.
+type Usage struct {
+	CPU         *time.Duration
+	Memory      *int64 // bytes now, page cache included
+	PeakMemory  *int64 // bytes, the kernel's own high-water mark
+	Pids        *int64 // processes and threads now
+	PeakPids    *int64
+	OOMKills    *int64 // processes that the kernel killed for want of memory
+	PidsRefused *int64 // forks that the limit refused
+	// Sources says where a figure was read: cpu, memory, peak_memory, pids, peak_pids, oom_kills, pids_refused → e.g.
+	// "cgroup2 memory.peak".
+	Sources map[string]string
+}
+
+// source is a file that a figure can be read from.
+type source struct {
+	figure     string
+	version    int
+	controller string // "" for a file that is there without any
+	file       string
+	key        string // the line's key in a file of "key number" lines
+}
+
+// In the order of preference.
+var sources = []source{
+	{"cpu", 2, "", "cpu.stat", "usage_usec"},
+	{"cpu", 1, cpuacct, "cpuacct.usage", ""},
+	{"memory", 2, Memory, "memory.current", ""},
+	{"memory", 1, Memory, "memory.usage_in_bytes", ""},
+	{"peak_memory", 2, Memory, "memory.peak", ""},
+	{"peak_memory", 1, Memory, "memory.max_usage_in_bytes", ""},
+	{"pids", 2, Pids, "pids.current", ""},
+	{"pids", 1, Pids, "pids.current", ""},
+	{"peak_pids", 2, Pids, "pids.peak", ""},
+	{"peak_pids", 1, Pids, "pids.peak", ""},
+	{"oom_kills", 2, Memory, "memory.events", "oom_kill"},
+	{"oom_kills", 1, Memory, "memory.oom_control", "oom_kill"},
+	{"pids_refused", 2, Pids, "pids.events", "max"},
+	{"pids_refused", 1, Pids, "pids.events", "max"},
+}
+
+// Usage reads what the group has used so far. A group that is gone has no figures.
+func (g *Group) Usage() Usage {
+	u := Usage{Sources: map[string]string{}}
+	for _, s := range sources {
+		if u.Sources[s.figure] != "" {
+			continue
+		}
+		i := slices.IndexFunc(g.folders, func(f Folder) bool {
+			return f.Version == s.version && (s.controller == "" || slices.Contains(f.Controllers, s.controller))
+		})
+		if i < 0 {
+			continue
+		}
+		n, err := s.read(g.folders[i].Path)
+		if err != nil {
+			continue // this kernel lacks the file; the next source may have it
+		}
+		u.set(s, n)
+	}
+	return u
+}
+
+func (s source) read(dir string) (int64, error) {
+	if s.key != "" {
+		return readKey(dir, s.file, s.key)
+	}
+	return readInt(dir, s.file)
+}
+
+func (u *Usage) set(s source, n int64) {
+	u.Sources[s.figure] = map[int]string{1: "cgroup1 ", 2: "cgroup2 "}[s.version] + s.file
+	switch s.figure {
+	case "cpu":
+		unit := time.Nanosecond
+		if s.key == "usage_usec" {
+			unit = time.Microsecond
+		}
+		d := time.Duration(n) * unit
+		u.CPU = &d
+	case "memory":
+		u.Memory = &n
+	case "peak_memory":
+		u.PeakMemory = &n
+	case "pids":
+		u.Pids = &n
+	case "peak_pids":
+		u.PeakPids = &n
+	case "oom_kills":
+		u.OOMKills = &n
+	case "pids_refused":
+		u.PidsRefused = &n
+	}
+}
