@@ -1,0 +1,89 @@
+//go:build linux
+
+package seccomp
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options say for whom the filters are. The zero value is for this machine, with commands that run as another user
+// than the agent.
+type Options struct {
+	Arch   string // a GOARCH: amd64 or arm64; "" for this program's own
+	Kernel Kernel // that the filters will run on
+	// SharedUID says that agent and commands run as the same user, so that only Exec can keep them apart.
+	SharedUID bool
+}
+
+// Filter is the pair of programs of a sandbox. Building one takes a fraction of a millisecond; it may be kept and
+// used for any number of sandboxes.
+type Filter struct {
+	Agent Program // for the agent and all that it starts; installed before the agent is executed
+	Exec  Program // for commands, on top of Agent; installed right before the command is executed
+}
+
+// Sandbox builds the filters. It fails on an architecture that has no table of system calls.
+func Sandbox(o Options) (Filter, error) {
+	agent, exec, err := policies(o)
+	if err != nil {
+		return Filter{}, err
+	}
+	var f Filter
+	if f.Agent, err = compile(agent); err != nil {
+		return Filter{}, err
+	}
+	if f.Exec, err = compile(exec); err != nil {
+		return Filter{}, err
+	}
+	return f, nil
+}
+
+// policies are what the two filters enforce.
+func policies(o Options) (agent, exec policy, err error) {
+	if o.Arch == "" {
+		o.Arch = runtime.GOARCH
+	}
+	a, err := archFor(o.Arch)
+	if err != nil {
+		return policy{}, policy{}, err
+	}
+	if o.Kernel == (Kernel{}) {
+		if o.Kernel, err = runningKernel(); err != nil {
+			return policy{}, policy{}, err
+		}
+	}
+	rules, newest, err := dockerRules(a, o.Arch, o.Kernel)
+	if err != nil {
+		return policy{}, policy{}, err
+	}
+	for _, c := range a.calls {
+		list := rules[c.number]
+		if len(list) == 0 && c.number > newest {
+			continue // falls to ENOSYS
+		}
+		if len(list) == 0 || len(list[len(list)-1].when) != 0 {
+			rules[c.number] = append(list, rule{action: fails(unix.EPERM)})
+		}
+	}
+	for name, list := range conditional() {
+		if number, ok := a.number(name); ok {
+			rules[number] = list
+		}
+	}
+	for _, name := range denied {
+		if number, ok := a.number(name); ok {
+			rules[number] = []rule{{action: fails(unix.EPERM)}}
+		}
+	}
+	agent = policy{audit: a.audit, foreign: kill, rules: rules, otherwise: fails(unix.ENOSYS)}
+
+	exec = policy{audit: a.audit, foreign: kill, rules: make(map[uint32][]rule), otherwise: allow}
+	for name, list := range execRules(o.SharedUID) {
+		if number, ok := a.number(name); ok {
+			exec.rules[number] = list
+		}
+	}
+	return agent, exec, nil
+}

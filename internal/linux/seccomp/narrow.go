@@ -1,0 +1,15 @@
+package seccomp
+
+// narrow says whether the kernel reads only the lower 32 bits of an argument: it is an int or a pid there, or cut to
+// 32 bits as clone's flags are. It has to know every argument that a rule looks at.
+func narrow(name string, arg int) bool {
+	switch name {
+	case "socket", "socketpair":
+		return arg <= 2
+	case "ioctl", "setpriority", "ioprio_set", "sched_setscheduler":
+		return arg <= 1
+	case "clone", "personality", "prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam":
+		return arg == 0
+	}
+	return false
+}

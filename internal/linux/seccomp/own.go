@@ -1,0 +1,92 @@
+//go:build linux
+
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+// denied are the calls that nothing in a sandbox may make, whatever the profile says. Most of them the profile denies
+// as well, today; the list is what Belljar promises.
+var denied = [...]string{
+	// Namespaces; clone's flags are below.
+	"unshare", "setns",
+	// Mounts, old and new. statmount and listmount only look.
+	"mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount", "fsopen", "fsconfig",
+	"fsmount", "fspick", "mount_setattr", "quotactl", "quotactl_fd", "swapon", "swapoff", "open_by_handle_at",
+	// Large parts of the kernel that untrusted code has no business with, and a long history of holes.
+	"bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register",
+	"add_key", "request_key", "keyctl",
+	// The machine itself.
+	"kexec_load", "kexec_file_load", "reboot", "init_module", "finit_module", "delete_module", "acct", "syslog",
+	"iopl", "ioperm", "settimeofday", "clock_settime", "sethostname", "setdomainname", "vhangup", "nfsservctl",
+	"lookup_dcookie", "fanotify_init",
+	// Other processes beyond what ptrace's own check covers.
+	"kcmp", "pidfd_getfd", "process_madvise", "migrate_pages", "move_pages",
+}
+
+// namespaces are the CLONE_NEW flags that clone takes. CLONE_NEWTIME is not one: in clone its bit is part of the signal.
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID |
+	unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
+
+// conditional are Belljar's rules for calls that depend on their arguments; they replace the profile's.
+func conditional() map[string][]rule {
+	is := func(name string, arg int, value uint64) condition {
+		return condition{arg: arg, narrow: narrow(name, arg), op: equal, value: value}
+	}
+	isNot := func(name string, arg int, value uint64) condition {
+		return condition{arg: arg, narrow: narrow(name, arg), op: notEqual, value: value}
+	}
+	refuse := func(name string, arg int, values ...uint64) (list []rule) {
+		for _, v := range values {
+			list = append(list, rule{[]condition{is(name, arg, v)}, fails(unix.EPERM)})
+		}
+		return append(list, rule{action: allow})
+	}
+	socket := []rule{
+		{[]condition{is("socket", 0, unix.AF_UNIX)}, allow},
+		{[]condition{is("socket", 0, unix.AF_NETLINK), is("socket", 2, unix.NETLINK_ROUTE)}, allow},
+		{[]condition{isNot("socket", 0, unix.AF_INET), isNot("socket", 0, unix.AF_INET6)}, fails(unix.EAFNOSUPPORT)},
+	}
+	// Stream, datagram and raw are types 1 to 3, below flags; what they must not be is packet-like types of odd modules.
+	plain := condition{arg: 1, narrow: true, op: masked, mask: 0xc}
+	for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6, unix.IPPROTO_MPTCP} {
+		socket = append(socket, rule{[]condition{plain, is("socket", 2, protocol)}, allow})
+	}
+	return map[string][]rule{
+		"clone": {
+			{[]condition{{narrow: true, op: masked, mask: namespaces}}, allow},
+			{action: fails(unix.EPERM)},
+		},
+		"clone3":     {{action: allow}}, // for the agent, which is born into a cgroup with it; Exec takes it away
+		"ioctl":      refuse("ioctl", 1, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD),
+		"modify_ldt": {{action: fails(unix.ENOSYS)}},
+		"socket":     append(socket, rule{action: fails(unix.EPROTONOSUPPORT)}),
+		"socketpair": {
+			{[]condition{is("socketpair", 0, unix.AF_UNIX)}, allow},
+			{action: fails(unix.EAFNOSUPPORT)},
+		},
+	}
+}
+
+// execRules are what a command may not do although the agent may.
+func execRules(sharedUID bool) map[string][]rule {
+	rules := map[string][]rule{"clone3": {{action: fails(unix.ENOSYS)}}}
+	if !sharedUID {
+		return rules
+	}
+	own := func(name string, values ...uint64) {
+		r := rule{action: allow}
+		for arg, v := range values {
+			r.when = append(r.when, condition{arg: arg, narrow: narrow(name, arg), op: equal, value: v})
+		}
+		rules[name] = []rule{r, {action: fails(unix.EPERM)}}
+	}
+	for _, name := range []string{"prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"} {
+		own(name, 0)
+	}
+	own("setpriority", unix.PRIO_PROCESS, 0)
+	own("ioprio_set", 1, 0) // IOPRIO_WHO_PROCESS
+	for _, name := range []string{"ptrace", "process_vm_readv", "process_vm_writev", "process_mrelease"} {
+		rules[name] = []rule{{action: fails(unix.EPERM)}}
+	}
+	return rules
+}

@@ -1,0 +1,53 @@
+package seccomp
+
+// action is what a filter answers: a SECCOMP_RET_ value.
+type action uint32
+
+// The actions.
+const (
+	allow action = 0x7fff0000 // SECCOMP_RET_ALLOW
+	kill  action = 0x80000000 // SECCOMP_RET_KILL_PROCESS
+)
+
+// fails is the action of letting the call fail with errno.
+func fails[T ~int | ~uint | ~uintptr](errno T) action {
+	return 0x00050000 | action(errno&0xffff) // SECCOMP_RET_ERRNO
+}
+
+// rule answers a call if all its conditions hold.
+type rule struct {
+	when   []condition
+	action action
+}
+
+// policy says what becomes of every call. It is the compiler's input.
+type policy struct {
+	audit   uint32 // the architecture it is for …
+	foreign action // … and the answer on every other
+	// rules by number; the first one that holds decides. The last of each list has no conditions.
+	rules     map[uint32][]rule
+	otherwise action // for the numbers without rules
+}
+
+// op is a comparison of an argument with a value. All of them are unsigned.
+type op uint8
+
+// The comparisons.
+const (
+	equal op = iota
+	notEqual
+	less
+	lessOrEqual
+	greater
+	greaterOrEqual
+	masked // argument & mask == value
+)
+
+// condition compares one argument.
+type condition struct {
+	arg    int  // 0 to 5
+	narrow bool // the kernel reads only the lower 32 bits of this argument
+	op     op
+	value  uint64
+	mask   uint64 // masked only
+}

@@ -1,0 +1,44 @@
+//go:build linux
+
+package seccomp
+
+import (
+	"errors"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// Program is a filter as the kernel takes it: classic BPF over struct seccomp_data.
+type Program []unix.SockFilter
+
+const instructionSize = int(unsafe.Sizeof(unix.SockFilter{}))
+
+// Bytes is the program as raw memory, in this machine's byte order: to hand it to another process here. See [Parse].
+func (p Program) Bytes() []byte {
+	if len(p) == 0 {
+		return nil
+	}
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), len(p)*instructionSize)
+	return append([]byte(nil), raw...)
+}
+
+// Parse is the reverse of [Program.Bytes]. It refuses what cannot be a program by its size; the kernel checks the rest.
+func Parse(b []byte) (Program, error) {
+	if len(b) == 0 || len(b)%instructionSize != 0 || len(b)/instructionSize > maxProgram {
+		return nil, errors.New("seccomp: not a filter program")
+	}
+	p := make(Program, len(b)/instructionSize)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), len(b)), b)
+	return p, nil
+}
+
+// Append makes the child that f prepares run under p from there on: no_new_privs, which the kernel demands, and the
+// filter. It comes as late as possible, since the calls that follow are filtered already.
+func (p Program) Append(f *forkexec.Program) {
+	fprog := &unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
+	f.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_NO_NEW_PRIVS), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
+	f.Call(unix.SYS_SECCOMP, forkexec.Int(unix.SECCOMP_SET_MODE_FILTER), forkexec.Int(0), forkexec.Ptr(f, fprog))
+}
