@@ -186,6 +186,7 @@ func testSealed(t *testing.T, log logbook.Log) {
 
 func testCancel(t *testing.T, log logbook.Log) {
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	appendAll(t, log, text("x"))
 	var last error
 	frames := 0
