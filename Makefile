@@ -1,0 +1,72 @@
+# Belljar. `make help` lists what there is.
+
+GO      ?= go
+VERSION ?= dev
+# The commit is told where git knows it; the build does not depend on it.
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+ARCHES  := amd64 arm64
+AGENTS  := cmd/belljar/agent
+FUZZTIME ?= 20s
+BENCHFLAGS ?=
+
+# Static binaries, the same bytes from the same source wherever they are built. -buildvcs=false: a checkout that git
+# does not trust would otherwise fail the build.
+export CGO_ENABLED = 0
+BUILD := $(GO) build -trimpath -buildvcs=false
+
+# What the tests use beyond Go: languages to run, peers to compare with, and a machine for other cgroup versions.
+PACKAGES := python3 nodejs perl ruby bash gcc g++ libc6-dev uidmap util-linux strace bubblewrap busybox-static \
+            qemu-system-x86 cpio ca-certificates
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: agents ## build bin/belljar, static, with the agent inside
+	$(BUILD) -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/belljar ./cmd/belljar
+
+.PHONY: agents
+agents:
+	@for arch in $(ARCHES); do \
+		GOOS=linux GOARCH=$$arch $(BUILD) -ldflags '-s -w' -o $(AGENTS)/belljar-agent-linux-$$arch ./cmd/belljar-agent || exit 1; \
+	done
+
+.PHONY: demo
+demo: build ## run the examples, friendly and hostile, and show what happened to each
+	@examples/demo.sh bin/belljar
+
+.PHONY: test
+test: packages lint-quick build ## everything that can be tested here; as root on Debian it installs what it needs
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 18m ./...
+
+.PHONY: lint
+lint: lint-quick ## gofmt, vet, go.mod
+	$(GO) mod tidy -diff
+
+.PHONY: lint-quick
+lint-quick:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+
+.PHONY: bench
+bench: build ## measure the promises of docs/specification.md on this machine
+	bin/belljar bench $(BENCHFLAGS)
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (20s)
+	@$(GO) list ./... | while read -r pkg; do \
+		$(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' | while read -r target; do \
+			echo "$$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg </dev/null || exit 1; \
+		done || exit 1; \
+	done
+
+.PHONY: packages
+packages:
+	@.ci/packages $(PACKAGES)
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin $(AGENTS)/belljar-agent-linux-*

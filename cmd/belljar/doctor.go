@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// doctorCommand is belljar doctor.
+type doctorCommand struct {
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
+
+// Help is the long help.
+func (d *doctorCommand) Help() string {
+	return `Every protection is tried, not guessed. The exit status is 0 if programs can be run in isolation
+here, 1 if not.`
+}
+
+// report is what doctor found out.
+type report struct {
+	Host     hostFacts       `json:"host"`
+	Runtimes []runtimeReport `json:"runtimes"`
+}
+
+type runtimeReport struct {
+	Name string `json:"name"`
+	runtime.Capabilities
+}
+
+// Run examines the host and every runtime of this binary.
+func (d *doctorCommand) Run(ctx context.Context, c *console) error {
+	e, err := openEngine(c, "")
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	r := report{Host: examineHost(c)}
+	available := false
+	for _, rt := range e.Probes {
+		caps, err := rt.Probe(ctx)
+		if err != nil {
+			return fmt.Errorf("probing %s: %w", rt.Name(), err)
+		}
+		r.Runtimes = append(r.Runtimes, runtimeReport{Name: rt.Name(), Capabilities: caps})
+		available = available || caps.Available
+	}
+	if d.JSON {
+		err = writeJSON(c.stdout, r)
+	} else {
+		err = r.print(c.stdout, newPalette(c.colour()))
+	}
+	if err != nil {
+		return err
+	}
+	if !available {
+		return exitStatus(1)
+	}
+	return nil
+}
+
+// print writes the report for people.
+func (r report) print(w io.Writer, p palette) error {
+	var b strings.Builder
+	r.Host.print(&b, p)
+	for _, rt := range r.Runtimes {
+		rt.print(&b, p)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r runtimeReport) print(b *strings.Builder, p palette) {
+	state := p.good("available")
+	if !r.Available {
+		state = p.bad("not available here")
+	}
+	fmt.Fprintf(b, "\n%s  %s", p.bold("runtime "+r.Name), state)
+	facts := []string{string(r.Isolation)}
+	if r.Rootless {
+		facts = append(facts, "rootless")
+	}
+	if r.Version != "" {
+		facts = append(facts, r.Version)
+	}
+	if r.OOMScope != "" {
+		facts = append(facts, "out of memory ends one "+r.OOMScope)
+	}
+	fmt.Fprintf(b, "  %s\n", p.dim(strings.Join(facts, ", ")))
+	for _, why := range r.Reasons {
+		fmt.Fprintf(b, "  %s %s\n", p.bad("✗"), strings.TrimPrefix(why.Step+": "+why.Detail, ": "))
+		advise(b, p, 4, why.Hint)
+	}
+	width := 0
+	for _, prot := range r.Protections {
+		width = max(width, len(prot.Name))
+	}
+	for _, prot := range r.Protections {
+		mark, how := p.good("✓"), prot.By
+		switch {
+		case !prot.Enforced:
+			mark = p.bad("✗")
+			if how == "" {
+				how = "not enforced"
+			}
+		case prot.Weaker != "":
+			mark = p.fair("~")
+		}
+		fmt.Fprintf(b, "  %s %-*s  %s\n", mark, width, prot.Name, how)
+		if prot.Weaker != "" {
+			fmt.Fprintf(b, "    %*s  %s\n", width, "", p.dim("weaker: "+prot.Weaker))
+		}
+		if prot.Hint != "" {
+			advise(b, p, width+6, prot.Hint)
+		}
+	}
+}
+
+func advise(b *strings.Builder, p palette, indent int, hint string) {
+	if hint != "" {
+		fmt.Fprintf(b, "%*s%s\n", indent, "", p.fair("fix: ")+hint)
+	}
+}
+
+// palette paints words where there is a terminal, and leaves them alone elsewhere.
+type palette struct{ on bool }
+
+func newPalette(on bool) palette { return palette{on: on} }
+
+func (p palette) bold(s string) string { return p.paint("1", s) }
+func (p palette) dim(s string) string  { return p.paint("2", s) }
+func (p palette) good(s string) string { return p.paint("32", s) }
+func (p palette) fair(s string) string { return p.paint("33", s) }
+func (p palette) bad(s string) string  { return p.paint("31", s) }
+
+func (p palette) paint(code, s string) string {
+	if !p.on {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}

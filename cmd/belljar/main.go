@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/belljar/belljar"
+)
+
+// exitFailure is the status of every failure that is not the program's own.
+const exitFailure = 125
+
+func main() {
+	os.Exit(run(context.Background(), os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the whole program: it parses args (with the program's name first), does what they say and returns the exit
+// status.
+func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	c := &console{env: env, stdin: stdin, stdout: stdout, stderr: stderr, agent: embeddedAgent}
+	return c.run(ctx, args[1:])
+}
+
+// commands is the grammar of the command line.
+type commands struct {
+	Help helpFlag `short:"h" help:"Show help."`
+
+	Run        runCommand        `cmd:"" help:"Run a program in a sandbox, now, with no server."`
+	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
+	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
+	Version    versionCommand    `cmd:"" help:"Print version and build."`
+	HelpOn     helpCommand       `cmd:"" name:"help" help:"Show help on a command."`
+}
+
+// run parses and executes one command line, without the program's name.
+func (c *console) run(ctx context.Context, args []string) int {
+	var grammar commands
+	parser, err := c.parser(&grammar)
+	if err != nil {
+		return c.fail(err)
+	}
+	if len(args) == 0 {
+		fmt.Fprintln(c.stderr, "belljar: no command given")
+		fmt.Fprintln(c.stderr, "hint: belljar run hello.py, or belljar --help")
+		return exitFailure
+	}
+	parsed, err := parser.Parse(args)
+	if errors.Is(err, errHelpShown) {
+		return 0
+	}
+	if err != nil {
+		return c.fail(usageError(err, args))
+	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	err = parsed.Run(c)
+	var status exitStatus
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &status):
+		return int(status)
+	}
+	return c.fail(err)
+}
+
+func (c *console) parser(grammar *commands) (*kong.Kong, error) {
+	return kong.New(grammar,
+		kong.Name("belljar"),
+		kong.Description("Runs code nobody has vetted, inside a sealed jar."),
+		kong.Writers(c.stdout, c.stderr),
+		kong.NoDefaultHelp(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.WithHyphenPrefixedParameters(true),
+		kong.ExplicitGroups(runGroups()),
+	)
+}
+
+// usageError turns a mistake in the command line into a failure with a hint.
+func usageError(err error, args []string) error {
+	hint := "belljar --help lists the commands"
+	if name := args[0]; !strings.HasPrefix(name, "-") && !strings.HasPrefix(err.Error(), "unexpected argument "+name) {
+		hint = "belljar " + name + " --help lists the flags"
+	}
+	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: err.Error(), Hint: hint}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Exit statuses as in timeout(1) and the shell (docs/cli.md).
+const (
+	exitTimeout = 124
+	exitOOM     = 137
+)
+
+// conclude says what there is to say about how a run ended, and returns the exit status.
+func (p *plan) conclude(c *console, run belljar.Run, signal syscall.Signal) int {
+	p.notices(c, run)
+	status := exitFailure
+	if run.ExitCode != nil {
+		status = *run.ExitCode
+	}
+	if signal != 0 && run.Phase == belljar.PhaseKilled {
+		return 128 + int(signal)
+	}
+	limits := inForce(run)
+	switch run.ReasonCode {
+	case belljar.ReasonExecutionTimeout:
+		c.say("timed out after %v", span(limits.TimeoutSec))
+		c.hint("--timeout gives it longer")
+		return exitTimeout
+	case belljar.ReasonStartupTimeout:
+		c.say("the sandbox did not start within %v", span(limits.StartupTimeoutSec))
+		c.hint("--startup-timeout gives it longer")
+		return exitTimeout
+	case belljar.ReasonOOMKilled:
+		c.say("out of memory: the limit is %d MiB", limits.MemoryMB)
+		c.hint("--memory %dm gives it more", 2*limits.MemoryMB)
+		return exitOOM
+	case belljar.ReasonPidsLimit:
+		c.say("hit the limit of %d processes and threads", limits.Pids)
+		c.hint("--pids %d gives it more", 2*limits.Pids)
+	case belljar.ReasonSignaled:
+		c.note("ended by %s", run.Signal)
+	case belljar.ReasonNonZeroExit, "":
+	default:
+		c.say("%s", words(run))
+	}
+	return status
+}
+
+// notices says what the reader of a run should know, whatever its outcome.
+func (p *plan) notices(c *console, run belljar.Run) {
+	if run.StartedAt != nil {
+		var missing []string
+		for _, limit := range []string{runtime.ProtectMemory, runtime.ProtectCPU} {
+			if run.LimitsEnforced[limit] == "" {
+				missing = append(missing, limit)
+			}
+		}
+		if len(missing) > 0 {
+			c.note("this host could not enforce the limit of %s; belljar doctor says why", strings.Join(missing, " and "))
+		}
+	}
+	if run.Truncated {
+		c.note("output was cut at %d bytes", inForce(run).LogBytes)
+	}
+	for _, warning := range run.Warnings {
+		c.note("warning: %s", strings.ReplaceAll(warning, "_", " "))
+	}
+}
+
+// inForce returns the limits that a run had.
+func inForce(run belljar.Run) belljar.Limits {
+	if run.ResourceUsage != nil && run.ResourceUsage.Limits != nil {
+		return *run.ResourceUsage.Limits
+	}
+	return belljar.DefaultLimits()
+}
+
+// words is a run's own account of its failure.
+func words(run belljar.Run) string {
+	if run.Message != "" && run.Message != string(run.ReasonCode) {
+		return run.Message
+	}
+	return strings.ReplaceAll(string(run.ReasonCode), "_", " ")
+}
+
+func span(sec float64) time.Duration {
+	return time.Duration(sec * float64(time.Second)).Round(time.Millisecond)
+}
+
+// memory keeps output for --json.
+type memory struct {
+	stdout, stderr bytes.Buffer
+}
+
+func (m *memory) write(_ context.Context, f belljar.Frame) error {
+	switch f.Type {
+	case belljar.FrameStdout:
+		m.stdout.Write(f.Output)
+	case belljar.FrameStderr:
+		m.stderr.Write(f.Output)
+	}
+	return nil
+}
+
+// outcomeJSON is what --json prints: the run as GET /runs/{id} answers it, what it printed and what it left.
+type outcomeJSON struct {
+	belljar.Run
+	Stdout          string             `json:"stdout"`
+	StdoutEncoding  string             `json:"stdout_encoding"` // utf8 or base64
+	StdoutTruncated bool               `json:"stdout_truncated"`
+	Stderr          string             `json:"stderr"`
+	StderrEncoding  string             `json:"stderr_encoding"`
+	StderrTruncated bool               `json:"stderr_truncated"`
+	Artifacts       []belljar.Artifact `json:"artifacts"`
+}
+
+func (m *memory) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifact) error {
+	// The log's cap is on both streams together: where it cut, either may be the one that lost something.
+	out := outcomeJSON{Run: run, Artifacts: artifacts, StdoutTruncated: run.Truncated, StderrTruncated: run.Truncated}
+	out.Stdout, out.StdoutEncoding = encode(m.stdout.Bytes())
+	out.Stderr, out.StderrEncoding = encode(m.stderr.Bytes())
+	if out.Artifacts == nil {
+		out.Artifacts = []belljar.Artifact{}
+	}
+	return writeJSON(w, out)
+}
+
+// encode returns bytes as text, base64 unless they are valid UTF-8.
+func encode(raw []byte) (text, encoding string) {
+	if utf8.Valid(raw) {
+		return string(raw), "utf8"
+	}
+	return base64.StdEncoding.EncodeToString(raw), "base64"
+}
+
+// writeJSON prints one object for programs, readable for people too.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// failJSON prints a failure as the HTTP API would answer it, and then as everywhere else.
+func (c *console) failJSON(failure error) error {
+	e := &belljar.Error{Code: belljar.CodeOf(failure), Message: failure.Error(), Hint: belljar.HintOf(failure)}
+	var own *belljar.Error
+	if errors.As(failure, &own) {
+		e.Details = own.Details
+	}
+	if err := writeJSON(c.stdout, map[string]any{"error": e}); err != nil {
+		return err
+	}
+	return failure
+}

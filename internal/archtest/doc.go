@@ -1,0 +1,3 @@
+// Package archtest holds the tests of the architecture: which way imports point, and the few habits that keep the
+// tree readable. It has no code of its own.
+package archtest

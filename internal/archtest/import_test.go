@@ -1,0 +1,224 @@
+package archtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule is one of the import rules of the design: the packages it is about, what they may import of this module, and
+// why.
+type rule struct {
+	name    string
+	reason  string
+	applies func(dir string) bool
+	allowed func(dir, imported string) bool
+	foreign func(imported string) bool // imports from elsewhere; nil allows all
+}
+
+// contracts are the packages that say what an implementation must do.
+func contracts() []string {
+	return []string{"internal/runtime", "internal/store", "internal/blob", "internal/logbook", "internal/agent/wire"}
+}
+
+// suites are the conformance suites beside a contract: test code that happens to be importable.
+func suites() []string {
+	return []string{"internal/runtime/runtimetest", "internal/store/storetest", "internal/blob/blobtest", "internal/logbook/logbooktest"}
+}
+
+// implements returns the contract that a package implements, or "".
+func implements(dir string) string {
+	if slices.Contains(suites(), dir) {
+		return ""
+	}
+	for _, contract := range contracts() {
+		if contract != "internal/agent/wire" && strings.HasPrefix(dir, contract+"/") {
+			return contract
+		}
+	}
+	return ""
+}
+
+func rules() []rule {
+	isContract := func(dir string) bool { return slices.Contains(contracts(), dir) }
+	return []rule{
+		{
+			name:    "1: the root package imports the standard library only, and does no I/O",
+			reason:  "clients and every door build on the nouns; they must not drag anything along",
+			applies: func(dir string) bool { return dir == "." },
+			allowed: func(string, string) bool { return false },
+			foreign: func(imported string) bool {
+				return standard(imported) && !slices.Contains([]string{"os", "os/exec", "net", "net/http", "syscall", "log", "log/slog"}, imported)
+			},
+		},
+		{
+			name:    "2: contracts import the root only",
+			reason:  "a contract that knows an implementation is none",
+			applies: isContract,
+			allowed: func(_, imported string) bool { return imported == "." },
+		},
+		{
+			name:    "3: implementations import their contract, root, agent/wire and linux/*",
+			reason:  "an implementation must be replaceable without its siblings or the service noticing",
+			applies: func(dir string) bool { return implements(dir) != "" },
+			allowed: func(dir, imported string) bool {
+				contract := implements(dir)
+				switch {
+				case imported == ".", imported == contract, imported == "internal/agent/wire", under(imported, "internal/linux"):
+					return true
+				case strings.HasPrefix(dir, imported+"/"), strings.HasPrefix(imported, dir+"/"):
+					return imported != contract // parts of one implementation
+				case dir == "internal/runtime/fake":
+					return imported == "internal/agent/guest"
+				}
+				return false
+			},
+		},
+		{
+			name:    "3b: conformance suites import their contract, root and agent",
+			reason:  "a suite that knows an implementation tests that one only",
+			applies: func(dir string) bool { return slices.Contains(suites(), dir) },
+			allowed: func(dir, imported string) bool {
+				return imported == "." || strings.HasPrefix(dir, imported+"/") || imported == "internal/agent" || imported == "internal/agent/wire"
+			},
+		},
+		{
+			name:    "4: the service imports root, contracts, agent and image",
+			reason:  "the rules must hold for every runtime and store, so they cannot know one",
+			applies: func(dir string) bool { return under(dir, "internal/service") },
+			allowed: func(_, imported string) bool {
+				return imported == "." || isContract(imported) || imported == "internal/agent" || under(imported, "internal/image") ||
+					under(imported, "internal/service")
+			},
+		},
+		{
+			name:    "5: a door imports root and what it needs to decode and encode",
+			reason:  "a door with logic of its own is a bug, and so is one that knows another",
+			applies: func(dir string) bool { return under(dir, "internal/api") },
+			allowed: func(dir, imported string) bool {
+				return imported == "." || under(imported, "internal/auth") || imported == "internal/api" || under(imported, dir)
+			},
+		},
+		{
+			name:   "6: the guest imports root, agent/wire, linux/forkexec, the standard library, x/sys and a PTY package",
+			reason: "the agent runs inside every sandbox: it stays under 5 MB and starts in a millisecond",
+			applies: func(dir string) bool {
+				return under(dir, "internal/agent/guest") || dir == "cmd/belljar-agent"
+			},
+			allowed: func(dir, imported string) bool {
+				return imported == "." || imported == "internal/agent/wire" || imported == "internal/linux/forkexec" ||
+					dir == "cmd/belljar-agent" && (under(imported, "internal/agent/guest") || under(imported, "internal/linux"))
+			},
+			foreign: func(imported string) bool {
+				return standard(imported) || strings.HasPrefix(imported, "golang.org/x/sys/") || imported == "github.com/creack/pty"
+			},
+		},
+		{
+			name:    "9: kernel primitives import each other only",
+			reason:  "they are the bottom: one kernel feature a package, with no idea of sandboxes",
+			applies: func(dir string) bool { return under(dir, "internal/linux") },
+			allowed: func(_, imported string) bool { return under(imported, "internal/linux") },
+		},
+		{
+			name:    "8: the host side of the agent imports root and agent/wire",
+			reason:  "it speaks to any runtime through a byte stream",
+			applies: func(dir string) bool { return dir == "internal/agent" },
+			allowed: func(_, imported string) bool { return imported == "." || imported == "internal/agent/wire" },
+		},
+		{
+			name:    "7: only cmd/belljar sees everything",
+			reason:  "what stands behind an interface is decided in one place, in plain sight",
+			applies: func(dir string) bool { return !under(dir, "cmd") && !under(dir, "test") },
+			allowed: func(_, imported string) bool { return !under(imported, "cmd") },
+		},
+	}
+}
+
+// check returns what a package breaks, one line each.
+func (r rule) check(p *pkg) []string {
+	if !r.applies(p.dir) {
+		return nil
+	}
+	var broken []string
+	for _, f := range p.production() {
+		for _, imported := range f.imports {
+			if !r.allowed(p.dir, imported) {
+				broken = append(broken, f.name+" imports "+imported)
+			}
+		}
+		for _, imported := range f.foreign {
+			if r.foreign != nil && !r.foreign(imported) {
+				broken = append(broken, f.name+" imports "+imported)
+			}
+		}
+	}
+	return broken
+}
+
+func TestImports(t *testing.T) {
+	packages := tree(t)
+	for _, r := range rules() {
+		t.Run(r.name, func(t *testing.T) {
+			for _, p := range packages {
+				for _, line := range r.check(p) {
+					t.Errorf("%s\nrule %s\nbecause %s", line, r.name, r.reason)
+				}
+			}
+		})
+	}
+}
+
+// TestCommandsSeeInterfacesOnly: the commands of the CLI work in process and against a server with the same code, so
+// only the files that build the engine may know what is behind it.
+func TestCommandsSeeInterfacesOnly(t *testing.T) {
+	for _, p := range tree(t) {
+		if p.dir != "cmd/belljar" {
+			continue
+		}
+		for _, f := range p.production() {
+			name := strings.TrimPrefix(f.name, p.dir+"/")
+			if strings.HasPrefix(name, "engine") || strings.HasPrefix(name, "serve") || strings.HasPrefix(name, "bench") {
+				continue
+			}
+			for _, imported := range f.imports {
+				if imported != "." && imported != "internal/runtime" {
+					t.Errorf("%s imports %s\nonly engine*.go, serve*.go and bench*.go may: every other command works through the interfaces of the root package",
+						f.name, imported)
+				}
+			}
+		}
+	}
+}
+
+// TestRulesCatch proves that each rule can fail: an import it forbids, in a package it is about.
+func TestRulesCatch(t *testing.T) {
+	bad := map[string][2]string{ // rule number: folder, import
+		"1":  {".", "net/http"},
+		"2":  {"internal/runtime", "internal/agent"},
+		"3":  {"internal/runtime/native", "internal/runtime/fake"},
+		"3b": {"internal/runtime/runtimetest", "internal/runtime/native"},
+		"4":  {"internal/service", "internal/runtime/native"},
+		"5":  {"internal/api/rest", "internal/api/ws"},
+		"6":  {"internal/agent/guest", "golang.org/x/net/http2"},
+		"7":  {"internal/service", "cmd/belljar"},
+		"8":  {"internal/agent", "internal/service"},
+		"9":  {"internal/linux/cgroup", "internal/runtime"},
+	}
+	for _, r := range rules() {
+		number, _, _ := strings.Cut(r.name, ":")
+		example, ok := bad[number]
+		if !ok {
+			t.Errorf("rule %s has no example of what it forbids", number)
+			continue
+		}
+		f := &file{name: example[0] + "/x.go"}
+		if under(example[1], "internal") || under(example[1], "cmd") {
+			f.imports = []string{example[1]}
+		} else {
+			f.foreign = []string{example[1]}
+		}
+		if got := r.check(&pkg{dir: example[0], files: []*file{f}}); len(got) == 0 {
+			t.Errorf("rule %s lets %s import %s", r.name, example[0], example[1])
+		}
+	}
+}
