@@ -50,13 +50,8 @@ func dockerRule(name string, s *profile.Syscall) (rule, error) {
 	default:
 		return rule{}, fmt.Errorf("unknown action %s", s.Action)
 	}
-	operators := map[specs.LinuxSeccompOperator]op{
-		specs.OpEqualTo: equal, specs.OpNotEqual: notEqual, specs.OpMaskedEqual: masked,
-		specs.OpLessThan: less, specs.OpLessEqual: lessOrEqual,
-		specs.OpGreaterThan: greater, specs.OpGreaterEqual: greaterOrEqual,
-	}
 	for _, arg := range s.Args {
-		o, ok := operators[arg.Op]
+		o, ok := operator(arg.Op)
 		if !ok {
 			return rule{}, fmt.Errorf("unknown operator %s", arg.Op)
 		}
@@ -67,6 +62,26 @@ func dockerRule(name string, s *profile.Syscall) (rule, error) {
 		r.when = append(r.when, c)
 	}
 	return r, nil
+}
+
+func operator(o specs.LinuxSeccompOperator) (op, bool) {
+	switch o {
+	case specs.OpEqualTo:
+		return equal, true
+	case specs.OpNotEqual:
+		return notEqual, true
+	case specs.OpLessThan:
+		return less, true
+	case specs.OpLessEqual:
+		return lessOrEqual, true
+	case specs.OpGreaterThan:
+		return greater, true
+	case specs.OpGreaterEqual:
+		return greaterOrEqual, true
+	case specs.OpMaskedEqual:
+		return masked, true
+	}
+	return 0, false
 }
 
 // includes says whether a rule with this inclusion filter applies: all of it has to hold, and no capability does.

@@ -192,7 +192,8 @@ func TestForeignCalls(t *testing.T) {
 			}
 		}
 		if goarch == "amd64" {
-			if got := m.run(t, data{audit, unix.SYS_MODIFY_LDT, a()}); got != fails(unix.ENOSYS) {
+			number, _ := arch{audit, amd64Calls[:]}.number("modify_ldt")
+			if got := m.run(t, data{audit, number, a()}); got != fails(unix.ENOSYS) {
 				t.Errorf("modify_ldt: got %#x, want ENOSYS", got)
 			}
 		}
