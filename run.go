@@ -58,6 +58,7 @@ type Run struct {
 	Signal         string            `json:"signal,omitempty"`
 	ReasonCode     Reason            `json:"reason_code,omitempty"`
 	Message        string            `json:"message,omitempty"`
+	Hint           string            `json:"hint,omitempty"` // the next thing to do, lower case, no full stop. Belljar's own
 	Warnings       []string          `json:"warnings,omitempty"`
 	SpecVersion    string            `json:"spec_version"`
 	Runtime        string            `json:"runtime"`

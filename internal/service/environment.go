@@ -1,0 +1,85 @@
+package service
+
+import (
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Who runs inside every sandbox.
+const (
+	sandboxUser = "sandbox"
+	sandboxUID  = 1000
+	sandboxGID  = 1000
+)
+
+// tmpDir is where temporary files go when /workspace allows programs to be executed, as compilers want. It is not
+// captured unless a pattern names it.
+const tmpDir = ".tmp"
+
+// execution is the plan's command as the agent takes it.
+func (p *plan) execution(id string) wire.Exec {
+	return wire.Exec{
+		ID:        id,
+		Argv:      p.request.Command,
+		Env:       p.environment(),
+		Cwd:       p.image.Config.WorkingDir,
+		UID:       sandboxUID,
+		GID:       sandboxGID,
+		Rlimits:   p.rlimits(),
+		Stdin:     p.request.Stdin != nil,
+		TimeoutMS: int64(math.Ceil(p.limits.TimeoutSec * 1000)),
+		GraceMS:   int64(math.Ceil(p.limits.GraceSec * 1000)),
+		// One byte more than is kept tells, when it comes, that the log is cut there.
+		OutputLimit: p.limits.LogBytes + 1,
+		KillAll:     true,
+	}
+}
+
+// environment is the whole environment of the command: Belljar's, over it the image's, over it the request's.
+func (p *plan) environment() []string {
+	env := map[string]string{
+		"HOME":    belljar.WorkspaceDir,
+		"PWD":     belljar.WorkspaceDir,
+		"USER":    sandboxUser,
+		"LOGNAME": sandboxUser,
+		"LANG":    "C.UTF-8",
+		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"TMPDIR":  "/tmp",
+		"TERM":    "dumb",
+	}
+	if p.request.WorkspaceExec {
+		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, tmpDir)
+	}
+	if dir := p.image.Config.WorkingDir; dir != "" {
+		env["PWD"] = dir
+	}
+	for _, pair := range p.image.Config.Env {
+		name, value, _ := strings.Cut(pair, "=")
+		env[name] = value
+	}
+	maps.Copy(env, p.request.Env)
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// rlimits are S0 §12's. A process with several threads uses CPU time faster than the clock runs, so the cap on that
+// grows with the cores; it only has to catch what outlives the clock's.
+func (p *plan) rlimits() map[string]uint64 {
+	l := p.limits
+	return map[string]uint64{
+		"nofile": uint64(l.NoFile),
+		"nproc":  uint64(l.NProc),
+		"core":   0,
+		"cpu":    uint64(math.Ceil(l.TimeoutSec*max(1, l.CPU))) + 2,
+		"fsize":  uint64(max(l.WorkspaceMB, l.TmpMB)) << 20,
+	}
+}

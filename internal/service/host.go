@@ -1,0 +1,84 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// host is a runtime with what it found out about this host.
+type host struct {
+	runtime.Runtime
+	mu   sync.Mutex // one probe at a time
+	caps *runtime.Capabilities
+}
+
+// capabilities probes once and remembers; a host that was not available is asked again, for it may have been mended.
+func (h *host) capabilities(ctx context.Context) (runtime.Capabilities, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.caps != nil {
+		return *h.caps, nil
+	}
+	caps, err := h.Probe(ctx)
+	if err != nil {
+		return caps, fmt.Errorf("probe runtime %s: %w", h.Name(), err)
+	}
+	if caps.Available {
+		h.caps = &caps
+	}
+	return caps, nil
+}
+
+// pick returns the runtime that a request named, or the default for "", and what it can do here. Never another one:
+// one that is unknown or not available is refused, with those that could be named instead.
+func (s *Service) pick(ctx context.Context, name string) (*host, runtime.Capabilities, error) {
+	h := s.runtimes[0]
+	if name != "" {
+		h = s.find(name)
+	}
+	if h == nil {
+		return nil, runtime.Capabilities{}, s.unavailable(ctx, name, nil)
+	}
+	caps, err := h.capabilities(ctx)
+	if err != nil {
+		return nil, caps, &belljar.Error{
+			Code: belljar.CodeInternal, Message: "runtime " + h.Name() + " could not be probed", Err: err,
+		}
+	}
+	if !caps.Available {
+		return nil, caps, s.unavailable(ctx, h.Name(), caps.Reasons)
+	}
+	return h, caps, nil
+}
+
+func (s *Service) unavailable(ctx context.Context, name string, reasons []runtime.Reason) error {
+	suggested := []string{}
+	for _, h := range s.runtimes {
+		if h.Name() == name {
+			continue
+		}
+		if caps, err := h.capabilities(ctx); err == nil && caps.Available {
+			suggested = append(suggested, h.Name())
+		}
+	}
+	e := &belljar.Error{
+		Code:    belljar.CodeRuntimeUnavailable,
+		Message: fmt.Sprintf("requested runtime %q is not available", name),
+		Details: map[string]any{"runtime": name, "available": false, "suggested": suggested},
+		Hint:    "belljar doctor shows what this host can run",
+	}
+	if len(reasons) > 0 {
+		e.Message += ": " + reasons[0].Detail
+		e.Details["reasons"] = reasons
+		if reasons[0].Hint != "" {
+			e.Hint = reasons[0].Hint
+		}
+	} else if len(suggested) > 0 {
+		e.Hint = "available here: " + suggested[0]
+	}
+	return e
+}

@@ -1,0 +1,257 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// ending is everything that is known about how a run ended.
+type ending struct {
+	exit    *wire.Exit    // what the agent says of the command; nil if it never started or its agent is gone
+	err     error         // why there is no exit; nil with one
+	started bool          // the command ran
+	sandbox *runtime.Exit // how the sandbox died under the run; nil if it lived
+	stopped error         // why the run was to be stopped; nil if nobody asked
+	overdue bool          // it did not end when its agent should have ended it
+	usage   runtime.Usage
+
+	command       string
+	limits        belljar.Limits
+	workspaceExec bool
+}
+
+// outcome is what a run became.
+type outcome struct {
+	phase    belljar.Phase
+	exitCode *int
+	signal   string
+	reason   belljar.Reason
+	message  string
+	hint     string
+	step     string // of making the sandbox or starting the command that failed
+	warnings []string
+}
+
+// judge says what an ending means. It is the one place where that is decided.
+func judge(e ending) outcome {
+	var o outcome
+	switch {
+	case e.exit != nil:
+		o = e.byExit()
+	case e.started:
+		o = e.byLoss()
+	default:
+		o = e.byStart()
+	}
+	return o
+}
+
+// byExit judges a command whose end the agent has told.
+func (e ending) byExit() outcome {
+	var o outcome
+	if e.exit.Cause != wire.CauseLost {
+		o.exitCode, o.signal = status(e.exit)
+	}
+	ooms, refused := value(e.usage.OOMKills), value(e.usage.PidsRefused)
+	failed := o.exitCode == nil || *o.exitCode != 0
+	switch {
+	case e.exit.Cause == wire.CauseKillFailed:
+		o.set(belljar.PhaseFailed, belljar.ReasonKillFailed, "processes outlived every kill; the sandbox was destroyed")
+	case e.exit.Cause == wire.CauseEnded:
+		o.stopped(e.stopped)
+	case e.exit.Cause == wire.CauseTimeout:
+		o.timedOut(e.limits)
+	case failed && ooms > 0:
+		o.outOfMemory(e.limits)
+		ooms = 0
+	case failed && refused > 0:
+		o.set(belljar.PhaseFailed, belljar.ReasonPidsLimit,
+			fmt.Sprintf("reached the limit of %d processes and threads", e.limits.Pids))
+		o.hint = "allow more with pids (--pids)"
+		refused = 0
+	case e.exit.Cause == wire.CauseLost:
+		o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the command's supervisor died; its exit status is lost")
+	case o.signal != "":
+		o.set(belljar.PhaseFailed, belljar.ReasonSignaled, "command was killed by "+o.signal)
+	case failed:
+		o.set(belljar.PhaseFailed, belljar.ReasonNonZeroExit, fmt.Sprintf("command exited with status %d", *o.exitCode))
+		if *o.exitCode == 126 && !e.workspaceExec {
+			o.hint = noexecHint
+		}
+	default:
+		o.phase = belljar.PhaseCompleted
+	}
+	if ooms > 0 {
+		o.warn("%d processes were killed for want of memory (limit %d MiB)", ooms, e.limits.MemoryMB)
+	}
+	if refused > 0 {
+		o.warn("%d new processes were refused (limit %d)", refused, e.limits.Pids)
+	}
+	if e.exit.Dropped > 0 {
+		o.warn("output beyond %d bytes was dropped (%d bytes)", e.limits.LogBytes, e.exit.Position+e.exit.Dropped-e.limits.LogBytes)
+	}
+	return o
+}
+
+// byLoss judges a command that ran and was lost with its sandbox: whatever was left of it died by KILL.
+func (e ending) byLoss() outcome {
+	o := outcome{exitCode: number(128 + 9), signal: "SIGKILL"}
+	switch {
+	case e.stopped != nil:
+		o.stopped(e.stopped)
+	case e.overdue:
+		o.timedOut(e.limits)
+	case e.sandbox != nil && e.sandbox.Reason == runtime.ExitOOM:
+		o.outOfMemory(e.limits)
+	default:
+		o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the sandbox died under the command")
+		if e.sandbox != nil {
+			o.message += fmt.Sprintf(": %s %s", e.sandbox.Reason, e.sandbox.Detail)
+			o.message = strings.TrimSpace(o.message)
+		} else if e.err != nil {
+			o.message += ": " + e.err.Error()
+		}
+	}
+	return o
+}
+
+// byStart judges a command that never ran.
+func (e ending) byStart() outcome {
+	var o outcome
+	var refused *wire.Error
+	var step *runtime.StepError
+	switch {
+	case e.stopped != nil:
+		o.stopped(e.stopped)
+	case errors.Is(e.err, errStartupTimeout):
+		o.set(belljar.PhaseTimedOut, belljar.ReasonStartupTimeout,
+			fmt.Sprintf("the sandbox was not ready after %v seconds", e.limits.StartupTimeoutSec))
+		o.hint = "allow more with startup_timeout_sec (--startup-timeout)"
+	case errors.As(e.err, &refused) && refused.Code == wire.CodeExecFailed:
+		e.execFailed(&o, refused)
+	case errors.As(e.err, &step):
+		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, "the sandbox could not be made: "+step.Error())
+		o.step, o.hint = step.Step, step.Hint
+	case errors.As(e.err, &refused) && refused.Code == wire.CodeNoSpace:
+		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, e.err.Error())
+		o.step, o.hint = "upload", "allow a larger workspace with workspace_mb (--workspace)"
+	default:
+		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, "the sandbox could not be made")
+		if e.err != nil {
+			o.message = e.err.Error()
+			o.hint = belljar.HintOf(e.err)
+		}
+	}
+	return o
+}
+
+const noexecHint = "files in /workspace cannot be executed unless the run allows it: workspace_exec (--workspace-exec)"
+
+// The errnos of a failed start that mean something to the caller (Linux, whatever this host is).
+const (
+	errnoNoEntry   = 2
+	errnoNoExec    = 8
+	errnoAccess    = 13
+	errnoNotFolder = 20
+)
+
+// execFailed says in a shell's terms why a program did not start: 127 not found, 126 not executable.
+func (e ending) execFailed(o *outcome, refused *wire.Error) {
+	o.set(belljar.PhaseFailed, belljar.ReasonExecFailed, "")
+	o.exitCode, o.step = number(126), refused.Step
+	switch refused.Errno {
+	case errnoNoEntry, errnoNotFolder:
+		o.exitCode = number(127)
+		o.message = fmt.Sprintf("%s: not found in the sandbox", e.command)
+		o.hint = "the image has no such program, or not the interpreter that its first line names"
+	case errnoAccess:
+		o.message = fmt.Sprintf("%s: permission denied", e.command)
+		o.hint = "the file is not executable"
+		if !e.workspaceExec && inWorkspace(e.command) {
+			o.hint = noexecHint
+		}
+	case errnoNoExec:
+		o.message = fmt.Sprintf("%s: not a program that this machine can run", e.command)
+		o.hint = "a script needs a first line such as #!/bin/sh; a binary must be built for this machine"
+	default:
+		o.message = fmt.Sprintf("%s: %s", e.command, refused.Message)
+	}
+}
+
+// inWorkspace tells whether a command names a file in the workspace, where commands start.
+func inWorkspace(command string) bool {
+	if !strings.Contains(command, "/") {
+		return false
+	}
+	return !strings.HasPrefix(command, "/") || strings.HasPrefix(command, belljar.WorkspaceDir+"/")
+}
+
+func (o *outcome) set(p belljar.Phase, r belljar.Reason, message string) {
+	o.phase, o.reason, o.message = p, r, message
+}
+
+func (o *outcome) warn(format string, args ...any) {
+	o.warnings = append(o.warnings, fmt.Sprintf(format, args...))
+}
+
+func (o *outcome) stopped(why error) {
+	o.set(belljar.PhaseKilled, belljar.ReasonCanceledByUser, string(belljar.ReasonCanceledByUser))
+	if errors.Is(why, errShutdown) {
+		o.message = errShutdown.Error()
+	}
+}
+
+func (o *outcome) timedOut(l belljar.Limits) {
+	o.set(belljar.PhaseTimedOut, belljar.ReasonExecutionTimeout, fmt.Sprintf("command ran longer than %v seconds", l.TimeoutSec))
+	o.hint = "allow more with timeout_sec (--timeout)"
+}
+
+func (o *outcome) outOfMemory(l belljar.Limits) {
+	o.set(belljar.PhaseFailed, belljar.ReasonOOMKilled, fmt.Sprintf("ran out of memory (limit %d MiB)", l.MemoryMB))
+	o.hint = "allow more with memory_mb (--memory)"
+}
+
+// frames are the last of a run's log: what went wrong on our side, if anything, and the end.
+func (o outcome) frames() []belljar.Frame {
+	var list []belljar.Frame
+	if o.step != "" || o.reason == belljar.ReasonProvisionFailed || o.reason == belljar.ReasonSandboxDied {
+		data := map[string]any{"reason_code": string(o.reason), "message": o.message}
+		if o.step != "" {
+			data["step"] = o.step
+		}
+		if o.hint != "" {
+			data["hint"] = o.hint
+		}
+		list = append(list, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventError, Data: data})
+	}
+	end := map[string]any{"phase": string(o.phase), "exit_code": nil, "reason_code": nil}
+	if o.exitCode != nil {
+		end["exit_code"] = *o.exitCode
+	}
+	if o.reason != "" {
+		end["reason_code"] = string(o.reason)
+	}
+	return append(list, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEnd, Data: end})
+}
+
+// status is a command's exit code, 128+n when signal n ended it, and that signal's name.
+func status(exit *wire.Exit) (*int, string) {
+	if exit.Signal != 0 {
+		return number(128 + exit.Signal), signalName(exit.Signal)
+	}
+	return number(exit.Code), ""
+}
+
+func number(n int) *int { return &n }
+
+func value(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

@@ -1,0 +1,139 @@
+package service
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Policy is what the operator decides for everybody, with the names that S0 "Policy Hash" gives its parts. The fields
+// that limits decide (marked L) are set by [New] from Options.Limits and Options.MaxLimits, whatever they held.
+type Policy struct {
+	DefaultRuntime        string   `json:"SANDBOX_DEFAULT_RUNTIME"` // the first of Options.Runtimes
+	NetworkDefault        string   `json:"SANDBOX_NETWORK_DEFAULT"`
+	MaxUploadMB           int      `json:"SANDBOX_MAX_UPLOAD_MB"`
+	MaxLogBytes           int64    `json:"SANDBOX_MAX_LOG_BYTES"`    // L
+	WorkspaceCapMB        int      `json:"SANDBOX_WORKSPACE_CAP_MB"` // L
+	ArtifactTTLHours      int      `json:"SANDBOX_ARTIFACT_TTL_HOURS"`
+	MaxArtifactsPerRunMB  int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_RUN_MB"` // L
+	MaxArtifactsPerUserMB int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_USER_MB"`
+	MaxCPU                float64  `json:"SANDBOX_MAX_CPU"`                     // L
+	MaxMemoryMB           int      `json:"SANDBOX_MAX_MEM_MB"`                  // L
+	PidsLimit             int      `json:"SANDBOX_PIDS_LIMIT"`                  // L
+	NoFile                int      `json:"SANDBOX_ULIMIT_NOFILE"`               // L
+	NProc                 int      `json:"SANDBOX_ULIMIT_NPROC"`                // L
+	StartupTimeoutSec     float64  `json:"SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC"` // L
+	ExecTimeoutSec        float64  `json:"SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC"`    // L
+	CancelGraceSec        float64  `json:"SANDBOX_CANCEL_GRACE_SECONDS"`        // L
+	EnableExecution       bool     `json:"SANDBOX_ENABLE_EXECUTION"`
+	BackgroundExecution   bool     `json:"SANDBOX_BACKGROUND_EXECUTION"`
+	DockerSeccomp         string   `json:"SANDBOX_DOCKER_SECCOMP"` // profile's name or hash of its contents; "" is built in
+	DockerAppArmorProfile string   `json:"SANDBOX_DOCKER_APPARMOR_PROFILE"`
+	SupportedSpecVersions []string `json:"SANDBOX_SUPPORTED_SPEC_VERSIONS"`
+	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"` // Belljar's own: what Options.Require leaves out
+}
+
+// DefaultPolicy is the policy of S0 §9 and §17, with execution on (it is what Belljar is for).
+func DefaultPolicy() Policy {
+	return Policy{
+		NetworkDefault: "deny_all", MaxUploadMB: 64, ArtifactTTLHours: 24, MaxArtifactsPerUserMB: 128,
+		EnableExecution: true, BackgroundExecution: true, SupportedSpecVersions: []string{"1.0", "1.1"},
+	}
+}
+
+// effective is the policy in force, from what the options say of it.
+func (p Policy) effective(opts Options) Policy {
+	if p.isZero() {
+		p = DefaultPolicy()
+	}
+	p.DefaultRuntime = opts.Runtimes[0].Name()
+	p.MaxLogBytes, p.WorkspaceCapMB = opts.Limits.LogBytes, opts.Limits.WorkspaceMB
+	p.MaxArtifactsPerRunMB = opts.Limits.ArtifactMB
+	p.MaxCPU, p.MaxMemoryMB = opts.MaxLimits.CPU, opts.MaxLimits.MemoryMB
+	p.PidsLimit, p.NoFile, p.NProc = opts.Limits.Pids, opts.Limits.NoFile, opts.Limits.NProc
+	p.StartupTimeoutSec, p.ExecTimeoutSec = opts.Limits.StartupTimeoutSec, opts.Limits.TimeoutSec
+	p.CancelGraceSec = opts.Limits.GraceSec
+	p.UnenforcedProtections = without(AllProtections(), opts.Require)
+	return p
+}
+
+// Hash is S0's policy_hash: SHA-256 in lower-case hex over a version prefix and the policy as canonical JSON (sorted
+// keys, no white space, numbers in their shortest form).
+func (p Policy) Hash() string {
+	h := sha256.Sum256(append([]byte("tldw.sandbox.policy:v1\n"), p.canonical()...))
+	return hex.EncodeToString(h[:])
+}
+
+func (p Policy) canonical() []byte {
+	raw, err := json.Marshal(p)
+	var keys map[string]any
+	if err == nil {
+		err = json.Unmarshal(raw, &keys)
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err == nil {
+		err = enc.Encode(keys) // sorts them
+	}
+	if err != nil {
+		panic("policy is not JSON: " + err.Error()) // strings, numbers and booleans always are
+	}
+	return bytes.TrimSpace(out.Bytes())
+}
+
+func (p Policy) isZero() bool {
+	raw, zero := p.canonical(), Policy{}.canonical()
+	return bytes.Equal(raw, zero)
+}
+
+// AllProtections is what a server demands of every sandbox: it refuses to run where one of them cannot be enforced.
+func AllProtections() []string {
+	return []string{
+		runtime.ProtectFilesystem, runtime.ProtectNetwork, runtime.ProtectSeccomp, runtime.ProtectIdentity,
+		runtime.ProtectWallTime, runtime.ProtectPids, runtime.ProtectMemory, runtime.ProtectCPU, runtime.ProtectDisk,
+	}
+}
+
+// CoreProtections is what the command line demands. Without the others it runs, and the run carries a warning.
+func CoreProtections() []string {
+	return []string{
+		runtime.ProtectFilesystem, runtime.ProtectNetwork, runtime.ProtectSeccomp, runtime.ProtectPids,
+		runtime.ProtectWallTime,
+	}
+}
+
+// waive takes the protections in weak from those required, if caller may and they exist.
+func waive(caller Caller, require, weak []string) ([]string, error) {
+	known := append(AllProtections(), runtime.ProtectLandlock)
+	for _, name := range weak {
+		if !slices.Contains(known, name) {
+			return nil, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: "allow_weak names no protection: " + name,
+				Details: map[string]any{"field": "allow_weak", "provided": name, "supported": known},
+			}
+		}
+	}
+	if len(weak) > 0 && !caller.Operator {
+		return nil, &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: "allow_weak is for operators only",
+			Details: map[string]any{"field": "allow_weak", "rule": "operator"},
+		}
+	}
+	return without(require, weak), nil
+}
+
+func without(list, drop []string) []string {
+	var rest []string
+	for _, name := range list {
+		if !slices.Contains(drop, name) {
+			rest = append(rest, name)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,77 @@
+package service
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// resourceUsage puts together what a run used: the command's own CPU time from the agent, high-water marks from the
+// sandbox, which held nothing else. wall is in seconds.
+func resourceUsage(e ending, wall float64, logBytes, artifactBytes int64) belljar.ResourceUsage {
+	limits := e.limits
+	out := belljar.ResourceUsage{
+		WallTimeSec: wall, LogBytes: logBytes, ArtifactBytes: artifactBytes, Limits: &limits, Sources: map[string]string{},
+	}
+	var own wire.Usage
+	if e.exit != nil {
+		own = e.exit.Usage
+		out.WallTimeSec = e.exit.WallMS / 1000
+	}
+	if own.Source != "" {
+		setFigure(&out, &out.CPUTimeSec, "cpu_time_sec", float64(own.UserMicros+own.SystemMicros)/1e6, own.Source)
+	} else if e.usage.CPU != nil {
+		setFigure(&out, &out.CPUTimeSec, "cpu_time_sec", e.usage.CPU.Seconds(), e.usage.Sources["cpu"])
+	}
+	if e.usage.PeakMemory != nil {
+		setFigure(&out, &out.PeakRSSMB, "peak_rss_mb", mib(*e.usage.PeakMemory), e.usage.Sources["peak_memory"])
+	} else if own.MaxRSS > 0 {
+		setFigure(&out, &out.PeakRSSMB, "peak_rss_mb", mib(int64(own.MaxRSS)), "largest process")
+	}
+	if e.usage.PeakPids != nil {
+		n := int(*e.usage.PeakPids)
+		out.Pids, out.Sources["pids"] = &n, e.usage.Sources["peak_pids"]
+	}
+	return out
+}
+
+func setFigure(u *belljar.ResourceUsage, field **float64, name string, v float64, source string) {
+	*field, u.Sources[name] = &v, source
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// enforced tells for each limit by what this host enforces it.
+func enforced(caps runtime.Capabilities) map[string]string {
+	by := map[string]string{}
+	for _, p := range caps.Protections {
+		if p.Enforced && slices.Contains(limitProtections(), p.Name) {
+			by[p.Name] = p.By
+		}
+	}
+	return by
+}
+
+// unenforced is a warning about the limits that this host cannot enforce, or "".
+func unenforced(caps runtime.Capabilities) string {
+	var names []string
+	for _, name := range limitProtections() {
+		if !caps.Protection(name).Enforced {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "limits not enforced on this host: " + strings.Join(names, ", ")
+}
+
+// limitProtections are the protections that are limits on what a run may use.
+func limitProtections() []string {
+	return []string{
+		runtime.ProtectCPU, runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectDisk, runtime.ProtectWallTime,
+	}
+}
