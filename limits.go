@@ -3,6 +3,7 @@ package belljar
 import (
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // Resources is what a request may ask for; a zero field means the default. Names follow S0 `resources`; those
@@ -58,12 +59,12 @@ func MaxLimits() Limits {
 
 // resource is one row of the limit table: how a field is called, asked for, capped and set.
 type resource struct {
-	field     string
-	ask       float64
-	least     float64
-	most      float64
-	unit      string
-	set       func(float64)
+	field string
+	ask   float64
+	least float64
+	most  float64
+	unit  string
+	set   func(float64)
 }
 
 // Resolve turns a request into the limits in force: defaults where nothing was asked, refused where something
@@ -89,13 +90,13 @@ func (d Limits) Resolve(r Resources, startup, timeout float64, most Limits) (Lim
 		case math.IsNaN(row.ask) || math.IsInf(row.ask, 0) || row.ask < row.least:
 			return Limits{}, &Error{
 				Code:    CodeInvalidRequest,
-				Message: fmt.Sprintf("%s must be at least %v %s, got %v", row.field, row.least, row.unit, row.ask),
+				Message: fmt.Sprintf("%s must be at least %s %s, got %s", row.field, plain(row.least), row.unit, plain(row.ask)),
 				Details: map[string]any{"field": row.field, "provided": fmt.Sprint(row.ask), "minimum": row.least},
 			}
 		case row.ask > row.most:
 			return Limits{}, &Error{
 				Code:    CodePolicyDenied,
-				Message: fmt.Sprintf("%s is limited to %v %s here, got %v", row.field, row.most, row.unit, row.ask),
+				Message: fmt.Sprintf("%s is limited to %s %s here, got %s", row.field, plain(row.most), row.unit, plain(row.ask)),
 				Details: map[string]any{"field": row.field, "provided": row.ask, "maximum": row.most},
 			}
 		default:
@@ -104,3 +105,6 @@ func (d Limits) Resolve(r Resources, startup, timeout float64, most Limits) (Lim
 	}
 	return out, nil
 }
+
+// plain is a number without an exponent.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
