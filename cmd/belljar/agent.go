@@ -2,6 +2,7 @@ package main
 
 import (
 	"embed"
+	"io/fs"
 	"runtime"
 
 	"github.com/belljar/belljar"
@@ -14,8 +15,10 @@ import (
 var agents embed.FS
 
 // embeddedAgent returns the program that runs inside every sandbox, for this machine.
-func embeddedAgent() ([]byte, error) {
-	binary, err := agents.ReadFile("agent/belljar-agent-linux-" + runtime.GOARCH)
+func embeddedAgent() ([]byte, error) { return agentIn(agents, runtime.GOARCH) }
+
+func agentIn(folder fs.FS, arch string) ([]byte, error) {
+	binary, err := fs.ReadFile(folder, "agent/belljar-agent-linux-"+arch)
 	if err != nil {
 		return nil, &belljar.Error{
 			Code:    belljar.CodeRuntimeUnavailable,

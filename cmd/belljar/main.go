@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -55,7 +56,11 @@ func (c *console) run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if err != nil {
-		return c.fail(usageError(err, args))
+		err = usageError(err, args)
+		if slices.Contains(args, "--json") {
+			err = c.failJSON(err)
+		}
+		return c.fail(err)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	err = parsed.Run(c)
@@ -83,9 +88,12 @@ func (c *console) parser(grammar *commands) (*kong.Kong, error) {
 
 // usageError turns a mistake in the command line into a failure with a hint.
 func usageError(err error, args []string) error {
+	message, suggestion, suggested := strings.Cut(err.Error(), ", did you mean ")
 	hint := "belljar --help lists the commands"
-	if name := args[0]; !strings.HasPrefix(name, "-") && !strings.HasPrefix(err.Error(), "unexpected argument "+name) {
+	if name := args[0]; suggested {
+		hint = "did you mean " + strings.ReplaceAll(suggestion, `"`, "")
+	} else if !strings.HasPrefix(name, "-") && !strings.HasPrefix(message, "unexpected argument "+name) {
 		hint = "belljar " + name + " --help lists the flags"
 	}
-	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: err.Error(), Hint: hint}
+	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint}
 }

@@ -97,7 +97,11 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer e.Close()
+	defer func() {
+		if err := e.Close(); err != nil {
+			c.say("cleaning up: %v", err)
+		}
+	}()
 	return p.execute(ctx, c, e)
 }
 
