@@ -1,0 +1,170 @@
+//go:build linux
+
+// Package mount writes mounts into a forkexec program, with the file-descriptor mount API of Linux 5.12 only: a file
+// system or a tree is made detached, given its attributes, and attached below a folder that is held open. No path is
+// ever looked up in a tree that somebody else could change meanwhile.
+//
+// Used by the native runtime. Linux only.
+package mount
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// Attr are mount attributes, MOUNT_ATTR_… of mount_setattr(2).
+type Attr uint64
+
+// The attributes in use.
+const (
+	ReadOnly Attr = unix.MOUNT_ATTR_RDONLY
+	NoSUID   Attr = unix.MOUNT_ATTR_NOSUID
+	NoDev    Attr = unix.MOUNT_ATTR_NODEV
+	NoExec   Attr = unix.MOUNT_ATTR_NOEXEC
+)
+
+// Builder appends mounts to a program. Every descriptor it opens in the child is close-on-exec.
+type Builder struct {
+	p        *forkexec.Program
+	tree     forkexec.Arg // the result in use for short-lived trees and contexts
+	made     bool
+	target   forkexec.Arg // what a hiding mount covers
+	targeted bool
+}
+
+// New returns a builder for p.
+func New(p *forkexec.Program) *Builder { return &Builder{p: p} }
+
+// Temp runs a call whose result, a descriptor, is needed only until the next use of the builder. The caller may close it.
+func (b *Builder) Temp(nr uintptr, args ...forkexec.Arg) forkexec.Arg {
+	if !b.made {
+		b.tree, b.made = b.p.Open(nr, args...), true
+	} else {
+		b.p.Again(b.tree, nr, args...)
+	}
+	return b.tree
+}
+
+// FS makes a new file system of the given type, detached, and returns it open. Options are key=value pairs as of
+// mount(8), or bare flags with an empty value.
+func (b *Builder) FS(kind string, attr Attr, options ...[2]string) forkexec.Arg {
+	fd := b.p.Open(unix.SYS_FSOPEN, b.p.Str(kind), forkexec.Int(unix.FSOPEN_CLOEXEC))
+	b.configure(fd, attr, options)
+	return fd
+}
+
+// configure turns the context behind fd into a mount behind fd.
+func (b *Builder) configure(fd forkexec.Arg, attr Attr, options [][2]string) {
+	p := b.p
+	for _, o := range options {
+		if o[1] == "" {
+			p.Call(unix.SYS_FSCONFIG, fd, forkexec.Int(unix.FSCONFIG_SET_FLAG), p.Str(o[0]), forkexec.Int(0), forkexec.Int(0))
+			continue
+		}
+		p.Call(unix.SYS_FSCONFIG, fd, forkexec.Int(unix.FSCONFIG_SET_STRING), p.Str(o[0]), p.Str(o[1]), forkexec.Int(0))
+	}
+	p.Call(unix.SYS_FSCONFIG, fd, forkexec.Int(unix.FSCONFIG_CMD_CREATE), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
+	p.Again(fd, unix.SYS_FSMOUNT, fd, forkexec.Int(unix.FSMOUNT_CLOEXEC), forkexec.Int(uint64(attr)))
+}
+
+// MountFS makes a file system and attaches it at name below the open folder dir.
+func (b *Builder) MountFS(kind string, dir forkexec.Arg, name string, attr Attr, options ...[2]string) {
+	fd := b.Temp(unix.SYS_FSOPEN, b.p.Str(kind), forkexec.Int(unix.FSOPEN_CLOEXEC))
+	b.configure(fd, attr, options)
+	b.Attach(fd, dir, name)
+}
+
+// Attach attaches the detached mount tree at name below the open folder dir.
+func (b *Builder) Attach(tree, dir forkexec.Arg, name string) {
+	b.p.Call(unix.SYS_MOVE_MOUNT, tree, b.p.Str(""), dir, b.p.Str(name), forkexec.Int(unix.MOVE_MOUNT_F_EMPTY_PATH))
+}
+
+// attachOver attaches tree on exactly the file that target is open on.
+func (b *Builder) attachOver(tree, target forkexec.Arg) {
+	b.p.Call(unix.SYS_MOVE_MOUNT, tree, b.p.Str(""), target, b.p.Str(""),
+		forkexec.Int(unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH))
+}
+
+// clone opens a detached copy of the mounts at name below dir.
+func (b *Builder) clone(dir forkexec.Arg, name string) forkexec.Arg {
+	return b.Temp(unix.SYS_OPEN_TREE, dir, b.p.Str(name),
+		forkexec.Int(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW))
+}
+
+// SetAttr sets attributes on the mount behind fd, and on all below it if recursive. It never clears one.
+func (b *Builder) SetAttr(fd forkexec.Arg, attr Attr, recursive bool) {
+	flags := unix.AT_EMPTY_PATH
+	if recursive {
+		flags |= unix.AT_RECURSIVE
+	}
+	set := &unix.MountAttr{Attr_set: uint64(attr)}
+	b.p.Call(unix.SYS_MOUNT_SETATTR, fd, b.p.Str(""), forkexec.Int(flags), forkexec.Ptr(b.p, set), forkexec.Int(unix.MOUNT_ATTR_SIZE_VER0))
+}
+
+// Bind attaches a copy of the host's file or folder source, with everything mounted below it, at name below dir.
+func (b *Builder) Bind(source string, dir forkexec.Arg, name string, attr Attr) {
+	fd := b.clone(forkexec.Int(unix.AT_FDCWD), source)
+	if attr != 0 {
+		b.SetAttr(fd, attr, true)
+	}
+	b.Attach(fd, dir, name)
+}
+
+// Protect makes name below the mount dir read-only, by attaching a read-only copy over it. Nothing there is no failure.
+func (b *Builder) Protect(dir forkexec.Arg, name string, attr Attr) {
+	fd := b.clone(dir, name)
+	b.p.Unless(func() {
+		b.SetAttr(fd, attr, true)
+		b.Attach(fd, dir, name)
+	}, unix.ENOENT)
+}
+
+const hidden = ReadOnly | NoDev | NoExec | NoSUID
+
+// HideFile covers the file name below dir with the host's /dev/null, on a mount where devices do not open: it can be
+// neither read nor written. Nothing there is no failure.
+func (b *Builder) HideFile(dir forkexec.Arg, name string) {
+	b.hide(dir, name, func() forkexec.Arg {
+		fd := b.clone(forkexec.Int(unix.AT_FDCWD), "/dev/null")
+		b.SetAttr(fd, hidden, true)
+		return fd
+	})
+}
+
+// HideFolder covers the folder name below dir with an empty read-only one. Nothing there is no failure.
+func (b *Builder) HideFolder(dir forkexec.Arg, name string) {
+	b.hide(dir, name, func() forkexec.Arg {
+		fd := b.Temp(unix.SYS_FSOPEN, b.p.Str("tmpfs"), forkexec.Int(unix.FSOPEN_CLOEXEC))
+		b.configure(fd, hidden, [][2]string{{"nr_inodes", "2"}, {"size", "4k"}})
+		return fd
+	})
+}
+
+// hide holds what is to be covered by descriptor, so that no path can be swapped under the mount.
+func (b *Builder) hide(dir forkexec.Arg, name string, cover func() forkexec.Arg) {
+	p := b.p
+	args := []forkexec.Arg{dir, p.Str(name), forkexec.Int(unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC), forkexec.Int(0)}
+	if !b.targeted {
+		b.target, b.targeted = p.Open(unix.SYS_OPENAT, args...), true
+	} else {
+		p.Again(b.target, unix.SYS_OPENAT, args...)
+	}
+	p.Unless(func() {
+		b.attachOver(cover(), b.target)
+		p.Close(b.target)
+	}, unix.ENOENT)
+}
+
+// Tmpfs are the options of a memory file system with hard caps.
+func Tmpfs(bytes, inodes int64, mode string, uid, gid int) [][2]string {
+	return [][2]string{
+		{"size", strconv.FormatInt(bytes, 10)},
+		{"nr_inodes", strconv.FormatInt(inodes, 10)},
+		{"mode", mode},
+		{"uid", strconv.Itoa(uid)},
+		{"gid", strconv.Itoa(gid)},
+	}
+}

@@ -1,0 +1,312 @@
+//go:build linux
+
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// agentConfig is what the agent is told; it is guest.Config, which this package must not import.
+type agentConfig struct {
+	ListenFD   int    `json:"listen_fd"`
+	LifelineFD int    `json:"lifeline_fd,omitempty"`
+	CgroupFD   int    `json:"cgroup_fd,omitempty"`
+	LeaseMS    int64  `json:"lease_ms,omitempty"`
+	Workspace  string `json:"workspace"`
+	ExecFilter []byte `json:"exec_filter"`
+	Init       bool   `json:"init"`
+}
+
+// cleanup is a stack of what to undo.
+type cleanup []func()
+
+func (c *cleanup) add(f func()) { *c = append(*c, f) }
+
+func (c *cleanup) run() {
+	for i := len(*c) - 1; i >= 0; i-- {
+		(*c)[i]()
+	}
+	*c = nil
+}
+
+// Create implements [runtime.Runtime].
+func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	if err := r.check(spec); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var undo cleanup
+	defer func() { undo.run() }()
+
+	lock, err := r.state.claim(spec.ID)
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepState, Err: err}
+	}
+	undo.add(func() { r.state.forget(spec.ID); lock.Close() })
+
+	ids, err := r.ids.Claim()
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepUserNS, Err: err, Hint: "belljar doctor tells which ids this host offers"}
+	}
+	undo.add(func() { ids.Release() })
+
+	k := kernelLimits(spec.Limits, spec.Workspace)
+	group, err := r.group(spec, k, ids)
+	if err != nil {
+		return nil, err
+	}
+	if group != nil {
+		undo.add(func() { group.Remove(context.Background()) })
+		defer group.CloseEntry()
+	}
+
+	s := &sandbox{rt: r, id: spec.ID, lock: lock, ids: ids, group: group, socket: filepath.Join(r.state.folder(spec.ID), socketName)}
+	listen, err := listenUnix(s.socket)
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepState, Err: err}
+	}
+	defer listen.Close()
+
+	pl, files, err := r.plan(spec, k, ids, group, listen, lock)
+	defer files.close()
+	if err != nil {
+		return nil, err
+	}
+	var recorded chan error
+	options := forkexec.Options{Flags: cloneFlags, Sync: func(pid int) error {
+		recorded = make(chan error, 1)
+		return r.enroll(spec, ids, group, pid, recorded)
+	}}
+	if group != nil {
+		options.Cgroup = group.FD()
+	}
+	child, err := pl.program().Start(options)
+	if err != nil {
+		if recorded != nil {
+			<-recorded // nothing may be written behind our cleaning
+		}
+		return nil, explain(err)
+	}
+	undo.add(func() { s.kill(child.PidFD) })
+	if err := <-recorded; err != nil {
+		return nil, &runtime.StepError{Step: stepState, Err: err}
+	}
+	if spec.Lifetime != runtime.LifetimeDetached {
+		s.lifeline = files.take(&files.lifeline[1])
+	}
+	if err := s.watch(child.Pid, child.PidFD, true); err != nil {
+		return nil, &runtime.StepError{Step: stepAgent, Err: err}
+	}
+	r.remember(s)
+	undo = nil
+	return s, nil
+}
+
+// check refuses what this runtime cannot do, before anything is made.
+func (r *Runtime) check(spec runtime.Spec) error {
+	if !belljar.ValidID(spec.ID) {
+		return fmt.Errorf("%q is not a sandbox id", spec.ID)
+	}
+	if spec.Network.Mode != "" && spec.Network.Mode != runtime.NetworkNone {
+		return &runtime.StepError{Step: stepNetwork, Err: fmt.Errorf("network mode %q is not available", spec.Network.Mode)}
+	}
+	if spec.Workspace.Medium == runtime.MediumDisk {
+		return &runtime.StepError{Step: stepMount, Err: errors.New("a workspace on disk is not available")}
+	}
+	if spec.Workspace.Bytes <= 0 || spec.Workspace.Inodes <= 0 {
+		return &runtime.StepError{Step: stepMount, Err: errors.New("a workspace needs a size and a number of inodes")}
+	}
+	caps := r.capabilities()
+	for _, name := range spec.Require {
+		if p := caps.Protection(name); !p.Enforced {
+			return &runtime.StepError{
+				Step: name, Err: fmt.Errorf("%s cannot be enforced here", name), Hint: p.Hint,
+			}
+		}
+	}
+	return nil
+}
+
+// enroll runs while the child waits, in its own user namespace but without ids: it gets them, and the record that finds
+// it again is begun, which recorded ends.
+func (r *Runtime) enroll(spec runtime.Spec, ids *idmap.Range, group *cgroup.Group, pid int, recorded chan<- error) error {
+	if err := ids.Write(pid); err != nil {
+		recorded <- nil
+		return &runtime.StepError{Step: stepUserNS, Err: err}
+	}
+	go func() { recorded <- r.record(spec, ids, group, pid) }()
+	return nil
+}
+
+func (r *Runtime) record(spec runtime.Spec, ids *idmap.Range, group *cgroup.Group, pid int) error {
+	start, err := startTime(pid)
+	if err != nil {
+		return err
+	}
+	rec := record{Pid: pid, StartTime: start, BootID: r.boot, Lifetime: spec.Lifetime}
+	if group != nil {
+		rec.Cgroup = group.Folders()
+	}
+	if !ids.Shared {
+		rec.IDBase = ids.Base()
+	}
+	return r.state.write(spec.ID, rec)
+}
+
+// files are the descriptors that live only while a sandbox is made.
+type files struct {
+	gate     gate
+	lifeline [2]int
+}
+
+func (f *files) close() {
+	for _, fd := range []*int{&f.gate.enter[0], &f.gate.enter[1], &f.gate.done[0], &f.gate.done[1], &f.lifeline[0], &f.lifeline[1]} {
+		if *fd > 0 {
+			unix.Close(*fd)
+		}
+	}
+}
+
+// take hands a descriptor over to somebody who will close it.
+func (f *files) take(fd *int) *os.File {
+	file := os.NewFile(uintptr(*fd), "lifeline")
+	*fd = 0
+	return file
+}
+
+func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgroup.Group, listen, lock *os.File) (*plan, *files, error) {
+	fds := &files{}
+	filter, err := r.filter(ids.Shared)
+	if err != nil {
+		return nil, fds, &runtime.StepError{Step: stepSeccomp, Err: err}
+	}
+	host, err := r.rootOf(spec.Root)
+	if err != nil {
+		return nil, fds, &runtime.StepError{Step: stepMount, Err: err}
+	}
+	for _, pipe := range []*[2]int{&fds.gate.enter, &fds.gate.done} {
+		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+			return nil, fds, &runtime.StepError{Step: stepInner, Err: err}
+		}
+	}
+	pl := &plan{
+		root: spec.Root, workspace: spec.Workspace, limits: k, ids: ids, null: int(r.null.Fd()), gate: fds.gate,
+		agent: int(r.agent.Fd()), filter: filter.Agent, landlock: r.abi, lastCap: r.lastCap, host: host,
+		keepFDs: []int{int(listen.Fd()), int(lock.Fd())},
+	}
+	config := agentConfig{
+		ListenFD: int(listen.Fd()), LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir,
+		ExecFilter: filter.Exec.Bytes(), Init: true,
+	}
+	if ids.Lock != nil {
+		pl.keepFDs = append(pl.keepFDs, int(ids.Lock.Fd()))
+	}
+	if spec.Lifetime != runtime.LifetimeDetached {
+		if err := unix.Pipe2(fds.lifeline[:], unix.O_CLOEXEC); err != nil {
+			return nil, fds, &runtime.StepError{Step: stepAgent, Err: err}
+		}
+		config.LifelineFD = fds.lifeline[0]
+		pl.keepFDs = append(pl.keepFDs, fds.lifeline[0])
+	}
+	if group != nil {
+		pl.taskFDs = group.TaskFDs()
+		if fd := group.ExecDir(); fd > 0 {
+			config.CgroupFD = fd
+			pl.keepFDs = append(pl.keepFDs, fd)
+		}
+	}
+	raw, err := json.Marshal(config)
+	if err != nil {
+		return nil, fds, err
+	}
+	pl.config = string(raw)
+	return pl, fds, nil
+}
+
+// listenUnix makes the socket that the agent will accept on. The path goes through the folder's descriptor, since a
+// socket's name is bounded by 107 bytes and a folder's is not.
+func listenUnix(path string) (*os.File, error) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "agent socket")
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: shortName(dir, path)}); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("bind %s: %w", path, err)
+	}
+	if err := unix.Listen(fd, 1024); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func dialUnix(ctx context.Context, path string) (net.Conn, error) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", shortName(dir, path))
+}
+
+func shortName(dir *os.File, path string) string {
+	if len(path) < 100 {
+		return path
+	}
+	return "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(path)
+}
+
+// explain turns the child's failure into a step with a hint.
+func explain(err error) error {
+	var step *runtime.StepError
+	if errors.As(err, &step) {
+		return err
+	}
+	var fe *forkexec.Error
+	if !errors.As(err, &fe) {
+		return &runtime.StepError{Step: stepAgent, Err: err}
+	}
+	return &runtime.StepError{Step: fe.Step, Err: fe.Errno, Hint: hint(fe)}
+}
+
+// hint says what usually stands behind a failing step.
+func hint(e *forkexec.Error) string {
+	switch {
+	case e.Step == "clone" && e.Errno == unix.ENOSPC:
+		return "raise user.max_user_namespaces and user.max_net_namespaces with sysctl"
+	case e.Step == "clone" || e.Step == stepUserNS || e.Step == stepInner:
+		return "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
+	case e.Step == stepProc && e.Errno == unix.EPERM:
+		return "an outer container masks /proc: start it with --security-opt systempaths=unconfined"
+	case e.Errno == unix.ENOSYS:
+		return "Linux 5.12 or newer is needed, and an outer container must not filter the mount system calls"
+	case e.Errno == unix.EPERM:
+		return "an outer container's seccomp or AppArmor profile forbids this: belljar doctor prints the flags that help"
+	}
+	return ""
+}

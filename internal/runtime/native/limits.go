@@ -1,0 +1,96 @@
+//go:build linux
+
+package native
+
+import (
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// What a sandbox needs beside its programs.
+const (
+	runBytes   = 16 << 20
+	shmBytes   = 64 << 20
+	agentTasks = 24 // threads of the agent, and a keeper for each of several commands
+)
+
+// limits are a sandbox's caps in the kernel's own units.
+type limits struct {
+	memory int64 // of everything: programs and file systems
+	tmp    int64
+	run    int64
+	shm    int64
+	inodes int64
+	pids   int64
+	cpu    float64
+}
+
+// kernelLimits turns the limits of a request into those of the kernel. Files in memory are charged to the sandbox, so
+// their caps come on top: a full workspace is ENOSPC and not an out-of-memory kill (DESIGN §8).
+func kernelLimits(l belljar.Limits, w runtime.Workspace) limits {
+	k := limits{
+		tmp: int64(l.TmpMB) << 20, run: runBytes, shm: shmBytes, inodes: int64(l.Inodes),
+		pids: int64(l.Pids) + agentTasks, cpu: l.CPU,
+	}
+	k.memory = int64(l.MemoryMB)<<20 + w.Bytes + k.tmp + k.run + k.shm
+	return k
+}
+
+// group makes the cgroup of a sandbox with every limit that this host's cgroups can enforce; nil where it has none.
+// Those that it cannot enforce are for check to refuse.
+func (r *Runtime) group(spec runtime.Spec, k limits, ids *idmap.Range) (*cgroup.Group, error) {
+	if r.cgroups == nil {
+		return nil, nil
+	}
+	var l cgroup.Limits
+	if r.cgroups.Capability(cgroup.Memory).Enforced {
+		l.Memory = k.memory
+	}
+	if r.cgroups.Capability(cgroup.Pids).Enforced {
+		l.Pids = k.pids
+	}
+	if r.cgroups.Capability(cgroup.CPU).Enforced {
+		l.CPU = k.cpu
+	}
+	inside := agentID
+	if ids.Shared {
+		inside = sandboxID
+	}
+	g, err := r.cgroups.Create(cgroup.Spec{
+		Installation: r.opts.Installation, ID: spec.ID, Limits: l,
+		Owner: &cgroup.Owner{UID: ids.HostUID(inside), GID: ids.HostGID(inside)},
+	})
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepCgroup, Err: err, Hint: "belljar doctor tells what this host can limit"}
+	}
+	return g, nil
+}
+
+// limited says how this host can limit memory, processes and processor time.
+func (r *Runtime) limited() []runtime.Protection {
+	var list []runtime.Protection
+	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectCPU} {
+		p := runtime.Protection{Name: name}
+		if r.cgroups != nil {
+			c := r.cgroups.Capability(name)
+			p.Enforced, p.By, p.Weaker, p.Hint = c.Enforced, c.By, c.Weaker, c.Hint
+		}
+		if name == runtime.ProtectPids && !p.Enforced {
+			// A user namespace counts its own processes, so the classic limit holds for one sandbox.
+			p.Enforced, p.By = true, "RLIMIT_NPROC in the sandbox's own user namespace"
+			p.Weaker = "no figures, and the limit is that of each user inside"
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// usageOf turns a cgroup's figures into a sandbox's.
+func usageOf(u cgroup.Usage) runtime.Usage {
+	return runtime.Usage{
+		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
+		OOMKills: u.OOMKills, PidsRefused: u.PidsRefused, Sources: u.Sources,
+	}
+}

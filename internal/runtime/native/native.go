@@ -1,0 +1,274 @@
+//go:build linux
+
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/seccomp"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Name is what a request calls this runtime.
+const Name = "native"
+
+// Version is the runtime's own, reported as runtime_version.
+const Version = "1"
+
+// Options say where a runtime keeps its things. Agent is required.
+type Options struct {
+	// Agent is the program that becomes PID 1 of every sandbox.
+	Agent []byte
+	// RunDir holds sockets, locks and records; default /run/belljar as root, else $XDG_RUNTIME_DIR/belljar, else a
+	// folder of our own in the temporary directory.
+	RunDir string
+	// IDDir is where claims of host ids are kept, for all installations of the machine; default as [idmap.Options].
+	IDDir string
+	// Installation keeps sandboxes of different daemons apart; [belljar.ValidID]. Default cli.
+	Installation string
+	// Logger hears what cannot be returned; nil discards.
+	Logger *slog.Logger
+}
+
+// Runtime builds sandboxes. It implements [runtime.Runtime].
+type Runtime struct {
+	opts    Options
+	state   state
+	ids     *idmap.Pool
+	agent   *os.File // sealed memfd
+	null    *os.File
+	cgroups *cgroup.Host
+	abi     int // of Landlock, 0 for none
+	lastCap int
+	boot    string
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	roots   map[string]*hostRoot
+	filters map[bool]seccomp.Filter // by whether agent and user share an id
+	living  map[string]*sandbox
+}
+
+var _ runtime.Runtime = (*Runtime)(nil)
+
+// New prepares a runtime. It touches nothing outside RunDir. The caller closes it.
+func New(o Options) (*Runtime, error) {
+	if len(o.Agent) == 0 {
+		return nil, &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "this belljar was built without its agent", Hint: "build it with: make build",
+		}
+	}
+	if o.Installation == "" {
+		o.Installation = "cli"
+	}
+	if !belljar.ValidID(o.Installation) {
+		return nil, fmt.Errorf("installation %q is not a valid name", o.Installation)
+	}
+	if o.RunDir == "" {
+		o.RunDir = defaultRunDir()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Runtime{
+		opts: o, log: o.Logger, lastCap: lastCap(), boot: bootID(),
+		roots: map[string]*hostRoot{}, filters: map[bool]seccomp.Filter{}, living: map[string]*sandbox{},
+	}
+	var err error
+	if r.state, err = openState(o.RunDir, o.Installation); err != nil {
+		return nil, &runtime.StepError{Step: stepState, Err: err, Hint: "give a folder of your own, or unset XDG_RUNTIME_DIR"}
+	}
+	if r.null, err = os.OpenFile("/dev/null", os.O_RDWR, 0); err != nil {
+		return nil, &runtime.StepError{Step: stepDev, Err: err}
+	}
+	if r.agent, err = sealAgent(o.Agent); err != nil {
+		r.null.Close()
+		return nil, &runtime.StepError{Step: stepAgent, Err: err}
+	}
+	if r.ids, err = idmap.Discover(idmap.Options{Dir: o.IDDir}); err != nil {
+		r.null.Close()
+		r.agent.Close()
+		return nil, &runtime.StepError{Step: stepUserNS, Err: err}
+	}
+	if r.cgroups, err = cgroup.Discover(cgroup.Options{}); err != nil {
+		r.log.Warn("cgroups cannot be used", "error", err)
+	}
+	return r, nil
+}
+
+// Close releases what New took, and the folders that are empty now. Living sandboxes are not touched.
+func (r *Runtime) Close() error {
+	if r.cgroups != nil {
+		r.cgroups.Sweep(r.opts.Installation)
+	}
+	return errors.Join(r.null.Close(), r.agent.Close())
+}
+
+// Name implements [runtime.Runtime].
+func (r *Runtime) Name() string { return Name }
+
+// List implements [runtime.Runtime].
+func (r *Runtime) List(context.Context) ([]string, error) { return r.state.list() }
+
+// Attach implements [runtime.Runtime].
+func (r *Runtime) Attach(_ context.Context, id string) (runtime.Sandbox, error) {
+	r.mu.Lock()
+	living := r.living[id]
+	r.mu.Unlock()
+	if living != nil {
+		return living, nil
+	}
+	if !belljar.ValidID(id) {
+		return nil, runtime.ErrNotFound
+	}
+	rec, err := r.state.read(id)
+	if err != nil {
+		return nil, runtime.ErrNotFound
+	}
+	pidfd, err := rec.open()
+	if err != nil {
+		return nil, err
+	}
+	return r.adopt(id, rec, pidfd)
+}
+
+// Remove implements [runtime.Runtime].
+func (r *Runtime) Remove(ctx context.Context, id string) error {
+	if !belljar.ValidID(id) {
+		return fmt.Errorf("%q is not a sandbox id", id)
+	}
+	if s, err := r.Attach(ctx, id); err == nil {
+		return s.Destroy(ctx)
+	}
+	return r.clean(ctx, id)
+}
+
+// Sweep removes what sandboxes of this installation have left behind whose creators and agents are gone. It returns how
+// many it removed.
+func (r *Runtime) Sweep(ctx context.Context) (int, error) {
+	ids, err := r.state.list()
+	if err != nil {
+		return 0, err
+	}
+	swept := 0
+	var errs []error
+	for _, id := range ids {
+		lock, err := r.state.take(id, unix.LOCK_EX|unix.LOCK_NB)
+		if err != nil {
+			continue // somebody holds it: it lives
+		}
+		if err := r.Remove(ctx, id); err != nil {
+			errs = append(errs, err)
+		} else {
+			swept++
+		}
+		lock.Close()
+	}
+	return swept, errors.Join(errs...)
+}
+
+// clean removes every trace of a sandbox whose processes are gone.
+func (r *Runtime) clean(ctx context.Context, id string) error {
+	var errs []error
+	if rec, err := r.state.read(id); err == nil {
+		if group, err := cgroup.Open(rec.Cgroup); err == nil {
+			errs = append(errs, group.Remove(ctx))
+		}
+		if rec.IDBase > 0 {
+			errs = append(errs, r.ids.Forget(rec.IDBase))
+		}
+	}
+	if r.cgroups != nil {
+		errs = append(errs, r.cgroups.Remove(ctx, r.opts.Installation, id))
+	}
+	errs = append(errs, r.state.forget(id))
+	return errors.Join(errs...)
+}
+
+// filter compiles the seccomp filters once.
+func (r *Runtime) filter(shared bool) (seccomp.Filter, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f, ok := r.filters[shared]; ok {
+		return f, nil
+	}
+	f, err := seccomp.Sandbox(seccomp.Options{SharedUID: shared})
+	if err == nil {
+		r.filters[shared] = f
+	}
+	return f, err
+}
+
+// rootOf looks an image up once.
+func (r *Runtime) rootOf(root runtime.Root) (*hostRoot, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h, ok := r.roots[root.Dir]; ok {
+		return h, nil
+	}
+	h, err := lookRoot(root)
+	if err == nil {
+		r.roots[root.Dir] = h
+	}
+	return h, err
+}
+
+func defaultRunDir() string {
+	if os.Geteuid() == 0 {
+		return "/run/belljar"
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return filepath.Join(dir, "belljar")
+		}
+	}
+	return filepath.Join(os.TempDir(), "belljar-"+strconv.Itoa(os.Geteuid()))
+}
+
+// sealAgent puts the agent in memory that nobody can change any more, not even root inside a sandbox through
+// /proc/self/exe (CVE-2019-5736).
+func sealAgent(program []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("belljar-agent", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("memfd: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "belljar-agent")
+	if _, err := f.Write(program); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("memfd: %w", err)
+	}
+	if err := f.Chmod(0o555); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("memfd: %w", err)
+	}
+	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("seal memfd: %w", err)
+	}
+	return f, nil
+}
+
+// lastCap is the highest capability of this kernel.
+func lastCap() int {
+	raw, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
+	if err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
+			return n
+		}
+	}
+	return unix.CAP_LAST_CAP
+}

@@ -1,0 +1,88 @@
+//go:build linux
+
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Probe implements [runtime.Runtime]. It builds a sandbox and takes it down again: nothing less tells whether a host
+// allows every step.
+func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	caps := r.capabilities()
+	limits := belljar.DefaultLimits()
+	box, err := r.Create(ctx, runtime.Spec{
+		ID: belljar.NewID(), Root: runtime.Root{Ref: runtime.HostRef}, Limits: limits,
+		Workspace: runtime.Workspace{Bytes: int64(limits.WorkspaceMB) << 20, Inodes: int64(limits.Inodes), Medium: runtime.MediumMemory},
+		Lifetime:  runtime.LifetimeCreator,
+	})
+	var step *runtime.StepError
+	switch {
+	case errors.As(err, &step):
+		caps.Available = false
+		caps.Reasons = append(caps.Reasons, runtime.Reason{Code: reasonCode(step), Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
+		return caps, nil
+	case err != nil:
+		return caps, err
+	}
+	conn, err := box.Dial(ctx)
+	if err == nil {
+		conn.Close()
+	}
+	return caps, errors.Join(err, box.Destroy(ctx))
+}
+
+func reasonCode(e *runtime.StepError) string {
+	if errors.Is(e.Err, unix.EPERM) || errors.Is(e.Err, unix.EACCES) {
+		return "host_permission_denied"
+	}
+	return "host_prerequisite_missing"
+}
+
+// capabilities is what this host can enforce as far as looking tells.
+func (r *Runtime) capabilities() runtime.Capabilities {
+	root := os.Geteuid() == 0
+	c := runtime.Capabilities{
+		Available: true, State: runtime.StateSupported, Isolation: runtime.IsolationNamespace, Version: Version,
+		Rootless: !root, OOMScope: "process", AgentUID: "separate",
+	}
+	shared := r.ids.Mode == idmap.ModeSingle
+	identity := runtime.Protection{
+		Name: runtime.ProtectIdentity, Enforced: true,
+		By: "user namespaces, a host uid range of its own for each sandbox", Hint: r.ids.Hint,
+	}
+	if shared {
+		c.AgentUID = "shared"
+		identity.By = "user namespaces, one id"
+		identity.Weaker = "every sandbox runs as your own uid on the host, and its agent with it"
+	}
+	c.Protections = []runtime.Protection{
+		{Name: runtime.ProtectFilesystem, Enforced: true, By: "mount namespaces, pivot_root, read-only locked mounts"},
+		{Name: runtime.ProtectNetwork, Enforced: true, By: "a network namespace with a loopback only"},
+		{Name: runtime.ProtectSeccomp, Enforced: true, By: "a seccomp allow-list, the same for every program"},
+		identity,
+		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
+		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},
+		r.landlock(),
+	}
+	c.Protections = append(c.Protections, r.limited()...)
+	return c
+}
+
+func (r *Runtime) landlock() runtime.Protection {
+	p := runtime.Protection{Name: runtime.ProtectLandlock, Enforced: r.abi > 0, By: fmt.Sprintf("Landlock ABI %d", r.abi)}
+	if r.abi == 0 {
+		p.By, p.Weaker = "", "file rules have one wall instead of two"
+		p.Hint = "boot a kernel with CONFIG_SECURITY_LANDLOCK and landlock in the lsm= list"
+	}
+	return p
+}

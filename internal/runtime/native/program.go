@@ -1,0 +1,218 @@
+//go:build linux
+
+package native
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/mount"
+	"github.com/belljar/belljar/internal/linux/seccomp"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// The ids inside every sandbox. The agent is root of its own user namespace and nowhere else; programs are sandbox.
+const (
+	agentID   = 0
+	sandboxID = 1000
+	nobodyID  = 65534
+)
+
+// Steps of building a sandbox, as a [runtime.StepError] names them.
+const (
+	stepState    = "state"
+	stepUserNS   = "userns"
+	stepCgroup   = "cgroup"
+	stepNetwork  = "network"
+	stepMount    = "mount"
+	stepProc     = "proc"
+	stepDev      = "dev"
+	stepPivot    = "pivot_root"
+	stepInner    = "inner_userns"
+	stepCaps     = "capabilities"
+	stepLandlock = "landlock"
+	stepSeccomp  = "seccomp"
+	stepAgent    = "agent"
+)
+
+// cloneFlags are the namespaces a sandbox is born into. The cgroup namespace follows when the child is in its cgroup.
+const cloneFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+// agentCaps is all that the agent keeps, inside its inner user namespace only: to become the sandbox user, and to
+// signal it.
+var agentCaps = [...]int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL}
+
+// plan is what one sandbox is built from. Descriptors are the parent's.
+type plan struct {
+	root      runtime.Root
+	workspace runtime.Workspace
+	limits    limits
+	ids       *idmap.Range
+	taskFDs   []int // cgroup v1 tasks files to enter
+	keepFDs   []int // what the agent inherits
+	null      int
+	gate      gate
+	agent     int    // memfd
+	config    string // the agent's, JSON
+	filter    seccomp.Program
+	landlock  int // ABI, 0 for none
+	lastCap   int
+	host      *hostRoot
+}
+
+// gate is the conversation with the map writer: two pipes.
+type gate struct {
+	enter [2]int // the inner namespace exists
+	done  [2]int // its maps are written
+}
+
+// program writes down the birth of a sandbox. The order is the security argument: outer namespaces first, in which
+// the root is built and pivoted into; then an inner user and mount namespace, seen from which every mount belongs to
+// somebody else and is locked; then privileges go, and only then does anything of ours run.
+func (pl *plan) program() *forkexec.Program {
+	p := forkexec.New()
+	m := mount.New(p)
+
+	p.Step(stepCgroup)
+	for _, fd := range pl.taskFDs {
+		p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("0"), forkexec.Int(1))
+	}
+	p.Step(stepInner)
+	pl.spawnMapWriter(p) // forked while the parent is busy anyhow
+	p.Step(stepUserNS)
+	p.Sync() // the parent writes our id maps
+	pl.becomeOuterRoot(p)
+	p.Step(stepCgroup)
+	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWCGROUP))
+
+	pl.identity(p)
+	root := pl.buildRoot(p, m)
+
+	p.Step(stepPivot)
+	p.Call(unix.SYS_FCHDIR, root)
+	p.Call(unix.SYS_PIVOT_ROOT, p.Str("."), p.Str("."))
+	// The old root now lies over the new one. Without it there is no way back, so a failure here is fatal.
+	p.Call(unix.SYS_UMOUNT2, p.Str("."), forkexec.Int(unix.MNT_DETACH))
+	p.Call(unix.SYS_CHDIR, p.Str("/"))
+
+	pl.enterInner(p)
+	pl.dropPrivileges(p)
+
+	p.Step(stepAgent)
+	for fd := range 3 {
+		p.Call(unix.SYS_DUP3, forkexec.Int(pl.null), forkexec.Int(fd), forkexec.Int(0))
+	}
+	p.Call(unix.SYS_CLOSE_RANGE, forkexec.Int(3), forkexec.Int(uint32(1<<32-1)), forkexec.Int(unix.CLOSE_RANGE_CLOEXEC))
+	for _, fd := range pl.keepFDs {
+		p.Call(unix.SYS_FCNTL, forkexec.Int(fd), forkexec.Int(unix.F_SETFD), forkexec.Int(0))
+	}
+	p.Call(unix.SYS_SETSID)
+
+	p.Step(stepSeccomp)
+	pl.filter.Append(p)
+
+	p.Step(stepAgent)
+	p.ExecFD(pl.agent, []string{"belljar-agent", pl.config}, []string{"GOMAXPROCS=2", "GOTRACEBACK=none"})
+	return p
+}
+
+// becomeOuterRoot takes the ids of the outer namespace and makes our own /proc entries ours again, which a change of
+// ids takes away.
+func (pl *plan) becomeOuterRoot(p *forkexec.Program) {
+	if !pl.ids.Shared {
+		p.Call(unix.SYS_SETGROUPS, forkexec.Int(0), forkexec.Int(0))
+		p.Call(unix.SYS_SETRESGID, forkexec.Int(agentID), forkexec.Int(agentID), forkexec.Int(agentID))
+		p.Call(unix.SYS_SETRESUID, forkexec.Int(agentID), forkexec.Int(agentID), forkexec.Int(agentID))
+	}
+	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_DUMPABLE), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
+}
+
+// identity names the host and brings the loopback up; nothing else exists in the network namespace.
+func (pl *plan) identity(p *forkexec.Program) {
+	p.Step(stepNetwork)
+	const name = "belljar"
+	p.Call(unix.SYS_SETHOSTNAME, p.Str(name), forkexec.Int(len(name)))
+	sock := p.Open(unix.SYS_SOCKET, forkexec.Int(unix.AF_INET), forkexec.Int(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), forkexec.Int(0))
+	var ifreq struct {
+		name  [unix.IFNAMSIZ]byte
+		flags uint16
+		_     [22]byte
+	}
+	copy(ifreq.name[:], "lo")
+	ifreq.flags = unix.IFF_UP | unix.IFF_RUNNING
+	p.Call(unix.SYS_IOCTL, sock, forkexec.Int(unix.SIOCSIFFLAGS), forkexec.Ptr(p, &ifreq))
+	p.Close(sock)
+}
+
+// spawnMapWriter starts the process that will write the id maps of the inner user namespace: a map of several ids must
+// come from the parent namespace, which the child itself leaves for good. Nobody waits for its end; the agent reaps it.
+func (pl *plan) spawnMapWriter(p *forkexec.Program) {
+	if pl.ids.Shared {
+		return
+	}
+	one := new([1]byte)
+	p.Spawn(func() {
+		p.Call(unix.SYS_CLOSE, forkexec.Int(pl.gate.enter[1]))
+		p.Call(unix.SYS_READ, forkexec.Int(pl.gate.enter[0]), forkexec.Ptr(p, one), forkexec.Int(1))
+		pl.becomeOuterRoot(p)
+		writeFile(p, "/proc/1/gid_map", innerMap(pl.ids.GIDs))
+		writeFile(p, "/proc/1/uid_map", innerMap(pl.ids.UIDs))
+		p.Call(unix.SYS_WRITE, forkexec.Int(pl.gate.done[1]), p.Str("1"), forkexec.Int(1))
+	})
+	p.Call(unix.SYS_CLOSE, forkexec.Int(pl.gate.done[1])) // so that the writer's death ends our wait
+}
+
+// enterInner moves into a second user namespace with a mount namespace of its own. The kernel then treats every mount
+// as borrowed from a more privileged owner: not even a capable process inside may change or remove it
+// (mount_namespaces(7), "Restrictions on mount namespaces").
+func (pl *plan) enterInner(p *forkexec.Program) {
+	p.Step(stepInner)
+	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
+	if pl.ids.Shared {
+		writeFile(p, "/proc/self/setgroups", "deny")
+		writeFile(p, "/proc/self/gid_map", innerMap(pl.ids.GIDs))
+		writeFile(p, "/proc/self/uid_map", innerMap(pl.ids.UIDs))
+		return
+	}
+	p.Call(unix.SYS_WRITE, forkexec.Int(pl.gate.enter[1]), p.Str("1"), forkexec.Int(1))
+	p.Call(unix.SYS_READ, forkexec.Int(pl.gate.done[0]), forkexec.Ptr(p, new([1]byte)), forkexec.Int(1))
+}
+
+func writeFile(p *forkexec.Program, path, text string) {
+	fd := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str(path), forkexec.Int(unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0))
+	p.Call(unix.SYS_WRITE, fd, p.Str(text), forkexec.Int(len(text)))
+	p.Close(fd)
+}
+
+// dropPrivileges leaves the agent its few capabilities and closes the way to any other: the bounding set holds no more,
+// so that even the execution of a root-owned file gains nothing.
+func (pl *plan) dropPrivileges(p *forkexec.Program) {
+	p.Step(stepCaps)
+	var keep uint64
+	if !pl.ids.Shared {
+		for _, c := range agentCaps {
+			keep |= 1 << uint(c)
+		}
+	}
+	for c := range pl.lastCap + 1 {
+		if keep&(1<<uint(c)) == 0 {
+			p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_CAPBSET_DROP), forkexec.Int(c), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
+		}
+	}
+	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := &[2]unix.CapUserData{
+		{Effective: uint32(keep), Permitted: uint32(keep)},
+		{Effective: uint32(keep >> 32), Permitted: uint32(keep >> 32)},
+	}
+	p.Call(unix.SYS_CAPSET, forkexec.Ptr(p, header), forkexec.Ptr(p, data))
+}
+
+// innerMap maps the ids of the outer namespace to themselves.
+func innerMap(extents []idmap.Extent) string {
+	var b []byte
+	for _, e := range extents {
+		b = appendMap(b, e.Inside, e.Inside, e.Count)
+	}
+	return string(b)
+}
