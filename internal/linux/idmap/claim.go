@@ -1,0 +1,159 @@
+//go:build linux
+
+package idmap
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrExhausted says that every slot is claimed.
+var ErrExhausted = errors.New("all user id ranges are taken")
+
+// Range is the ids of one sandbox.
+type Range struct {
+	UIDs, GIDs []Extent
+	Shared     bool // the ids are the user's own, and those of all of the user's sandboxes
+	// Lock holds the claim for as long as any process has it open; nil when Shared. It is close-on-exec.
+	Lock *os.File
+	Mode Mode
+}
+
+// Claim takes a range that no living sandbox on this machine has.
+func (p *Pool) Claim() (*Range, error) {
+	if p.Mode == ModeSingle {
+		return &Range{
+			Mode: ModeSingle, Shared: true,
+			UIDs: []Extent{{Inside: 1000, Outside: p.uid, Count: 1}},
+			GIDs: []Extent{{Inside: 1000, Outside: p.gid, Count: 1}},
+		}, nil
+	}
+	if err := p.openDir(); err != nil {
+		return nil, fmt.Errorf("claim user ids: %w", err)
+	}
+	// From anywhere, so that among a thousand claims few have to be tried.
+	start := rand.IntN(max(p.Slots, 1))
+	for i := range p.Slots {
+		slot := p.slot((start + i) % p.Slots)
+		lock, err := tryLock(filepath.Join(p.dir, strconv.FormatInt(slot*p.layout.size, 10)), unix.O_CREAT)
+		if err != nil {
+			return nil, fmt.Errorf("claim user ids: %w", err)
+		}
+		if lock != nil {
+			extents := p.layout.extents(slot)
+			return &Range{Mode: p.Mode, UIDs: extents, GIDs: extents, Lock: lock}, nil
+		}
+	}
+	return nil, ErrExhausted
+}
+
+// slot is the i-th of the pool's slots, counted on the whole id line.
+func (p *Pool) slot(i int) int64 {
+	n := int64(i)
+	for _, s := range p.spans {
+		if n < s.size() {
+			return s.first + n
+		}
+		n -= s.size()
+	}
+	panic("idmap: slot out of range")
+}
+
+// tryLock locks a file; nil if somebody else has it.
+func tryLock(name string, flags int) (*os.File, error) {
+	for {
+		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|flags, 0o600)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+		switch err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err {
+		case nil:
+		case unix.EWOULDBLOCK:
+			unix.Close(fd)
+			return nil, nil
+		default:
+			unix.Close(fd)
+			return nil, &fs.PathError{Op: "flock", Path: name, Err: err}
+		}
+		// Between open and lock, the file may have been forgotten, and another of its name made.
+		var opened, named unix.Stat_t
+		if unix.Fstat(fd, &opened) == nil && unix.Lstat(name, &named) == nil && opened.Ino == named.Ino {
+			return os.NewFile(uintptr(fd), name), nil
+		}
+		unix.Close(fd)
+	}
+}
+
+// Base is the first host id of the range, by which the claim is known; -1 when Shared.
+func (r *Range) Base() int {
+	if r.Shared {
+		return -1
+	}
+	return r.UIDs[0].Outside
+}
+
+// HostUID is the host's id for a user inside; -1 if the range does not map it.
+func (r *Range) HostUID(inside int) int { return outside(r.UIDs, inside) }
+
+// HostGID is the host's id for a group inside; -1 if the range does not map it.
+func (r *Range) HostGID(inside int) int { return outside(r.GIDs, inside) }
+
+func outside(extents []Extent, inside int) int {
+	for _, e := range extents {
+		if inside >= e.Inside && inside < e.Inside+e.Count {
+			return e.Outside + inside - e.Inside
+		}
+	}
+	return -1
+}
+
+// Close closes our own hold on the claim and nobody else's. It may be called twice.
+func (r *Range) Close() {
+	if r.Lock != nil {
+		r.Lock.Close()
+	}
+}
+
+// Release closes the range and, if no sandbox holds the claim any more, removes what it left on disk. It may be called
+// twice.
+func (r *Range) Release() error {
+	r.Close()
+	if r.Lock == nil {
+		return nil
+	}
+	return forget(r.Lock.Name())
+}
+
+// Forget removes what a claim of that base left on disk, unless a sandbox still holds it: for a daemon that was not the
+// one to make the claim.
+func (p *Pool) Forget(base int) error {
+	if base < 0 {
+		return nil
+	}
+	return forget(filepath.Join(p.dir, strconv.Itoa(base)))
+}
+
+func forget(name string) error {
+	lock, err := tryLock(name, 0)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && lock == nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("forget user ids: %w", err)
+	}
+	defer lock.Close()
+	if err := os.Remove(name); err != nil {
+		return fmt.Errorf("forget user ids: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+//go:build linux
+
+package idmap
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mode is where a sandbox's ids come from.
+type Mode string
+
+// The modes, best first.
+const (
+	ModeRoot   Mode = "root"   // from the machine's id space; a range of its own for each sandbox
+	ModeSub    Mode = "subid"  // from the user's subordinate ids; likewise, through newuidmap
+	ModeSingle Mode = "single" // the user's own id, shared by all of the user's sandboxes
+)
+
+// Options says where claims are kept. The zero value is right for anything but tests.
+type Options struct {
+	// Dir holds the lock files and is shared by all installations on the machine; default /run/belljar/ids for root,
+	// else belljar/ids in $XDG_RUNTIME_DIR, or in the temporary folder when that is not set. Only claims in one and the
+	// same folder see each other: share it between containers that share a user namespace.
+	Dir string
+	// Root stands for "/" when /etc and /proc are read.
+	Root string
+	// UID and GID stand for our own effective ids, when Root is set.
+	UID, GID int
+}
+
+// Pool is the supply of ids that this process may claim from. It is safe for concurrent use.
+type Pool struct {
+	Mode  Mode
+	Slots int    // how many sandboxes can have ids at once; 0 in ModeSingle, which has no bound
+	Hint  string // how to get a better mode or more slots, "" if there is nothing to gain
+
+	dir      string
+	uid, gid int
+	layout   layout
+	spans    []span // in slots
+}
+
+// Discover finds out where ids can come from. It changes nothing.
+func Discover(o Options) (*Pool, error) {
+	p := &Pool{dir: o.Dir, uid: o.UID, gid: o.GID}
+	if o.Root == "" {
+		p.uid, p.gid = os.Geteuid(), os.Getegid()
+	}
+	if p.dir == "" {
+		p.dir = defaultDir(p.uid)
+	}
+	name := userName(o, p.uid)
+	var ids, mine, taken []span
+	for i, kind := range []string{"uid", "gid"} {
+		mapText, err := os.ReadFile(filepath.Join(o.Root, "/proc/self", kind+"_map"))
+		if err != nil {
+			return nil, fmt.Errorf("find own ids: %w", err)
+		}
+		subText, err := os.ReadFile(filepath.Join(o.Root, "/etc/sub"+kind))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("find subordinate ids: %w", err)
+		}
+		mapped := parseMap(string(mapText))
+		sub, all := parseSub(string(subText), name, strconv.Itoa(p.uid))
+		if i == 0 {
+			ids, mine = mapped, both(sub, mapped)
+		} else { // one slot gives a user and a group range of the same numbers
+			ids, mine = both(ids, mapped), both(mine, both(sub, mapped))
+		}
+		taken = append(taken, all...)
+	}
+	if p.uid == 0 && !maySetIDs(o) {
+		p.Mode, p.Hint = ModeSingle, "root without CAP_SETUID and CAP_SETGID; in a container, add these two"
+		return p, nil
+	}
+	own := []span{{int64(p.uid), int64(p.uid) + 1}, {int64(p.gid), int64(p.gid) + 1}}
+	switch {
+	case p.uid == 0:
+		p.root(ids, append(taken, accounts(o)...))
+	default:
+		p.rootless(without(mine, append(own, accounts(o)...)), name)
+	}
+	return p, nil
+}
+
+func (p *Pool) use(mode Mode, l layout, ids []span) bool {
+	p.layout, p.spans = l, l.slots(ids)
+	for _, s := range p.spans {
+		p.Slots += int(s.size())
+	}
+	p.Mode = mode
+	return p.Slots > 0
+}
+
+func (p *Pool) root(mapped, taken []span) {
+	free := without(mapped, taken)
+	if p.use(ModeRoot, wide(), both(free, []span{{rootFirst, rootEnd}})) {
+		return
+	}
+	p.Hint = "this user namespace maps few ids; give it more, or run belljar in the host's"
+	if p.use(ModeRoot, narrow(), without(free, []span{{0, smallFirst}, {nobody, nobody + 2}})) {
+		return
+	}
+	p.Mode = ModeSingle
+}
+
+func (p *Pool) rootless(ids []span, name string) {
+	if name == "" {
+		name = strconv.Itoa(p.uid)
+	}
+	for _, helper := range []string{"newuidmap", "newgidmap"} {
+		if _, err := exec.LookPath(helper); err != nil {
+			p.Mode, p.Hint = ModeSingle, helper+" is missing; install the uidmap package (Debian, Ubuntu) or shadow-utils"
+			return
+		}
+	}
+	if !p.use(ModeSub, narrow(), ids) {
+		p.Mode = ModeSingle
+		p.Hint = "no subordinate ids; as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name
+	}
+}
+
+func defaultDir(uid int) string {
+	if uid == 0 {
+		return "/run/belljar/ids"
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "belljar", "ids")
+	}
+	return filepath.Join(os.TempDir(), "belljar-"+strconv.Itoa(uid), "ids")
+}
+
+// maySetIDs says whether we have the capabilities to map ids that are not our own.
+func maySetIDs(o Options) bool {
+	text, err := os.ReadFile(filepath.Join(o.Root, "/proc/self/status"))
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(text)) {
+		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			const both = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID
+			return err != nil || caps&both == both
+		}
+	}
+	return true
+}
+
+// accounts are the ids of the accounts in /etc/passwd and /etc/group.
+func accounts(o Options) []span {
+	var out []span
+	for _, file := range []string{"/etc/passwd", "/etc/group"} {
+		text, err := os.ReadFile(filepath.Join(o.Root, file))
+		if err != nil {
+			continue // an image without accounts
+		}
+		for line := range strings.Lines(string(text)) {
+			if parts := strings.SplitN(line, ":", 4); len(parts) > 3 {
+				if id, err := strconv.ParseUint(parts[2], 10, 32); err == nil {
+					out = append(out, span{int64(id), int64(id) + 1})
+				}
+			}
+		}
+	}
+	return merge(out)
+}
+
+// userName is the name by which the user's subordinate ids may be listed; "" if there is none.
+func userName(o Options, uid int) string {
+	text, err := os.ReadFile(filepath.Join(o.Root, "/etc/passwd"))
+	if err == nil {
+		for line := range strings.Lines(string(text)) {
+			if parts := strings.SplitN(line, ":", 4); len(parts) > 3 && parts[2] == strconv.Itoa(uid) {
+				return parts[0]
+			}
+		}
+	}
+	if o.Root == "" {
+		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+			return u.Username
+		}
+	}
+	return ""
+}
+
+// openDir makes the folder of the locks where it is missing, and refuses one that somebody else could write to.
+func (p *Pool) openDir() error {
+	parent := filepath.Dir(p.dir)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(p.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for _, dir := range []string{parent, p.dir} {
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); err != nil {
+			return &fs.PathError{Op: "lstat", Path: dir, Err: err}
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+			return fmt.Errorf("%s must be a folder of ours that nobody else can write to", dir)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+//go:build linux
+
+package idmap
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// machine is a fake "/" as Discover reads it.
+func machine(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, kind := range []string{"uid_map", "gid_map"} {
+		if files["/proc/self/"+kind] == "" {
+			files["/proc/self/"+kind] = "0 0 4294967295\n"
+		}
+	}
+	for name, text := range files {
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestDiscover(t *testing.T) {
+	const allCaps, noCaps = "CapEff:\t000001ffffffffff\n", "CapEff:\t0000000000000000\n"
+	for _, tt := range []struct {
+		name  string
+		uid   int
+		files map[string]string
+		mode  Mode
+		slots int
+		hint  string
+	}{
+		{"root of the machine", 0, map[string]string{"/proc/self/status": allCaps}, ModeRoot, 4096, ""},
+		{"root beside subordinate ids up there", 0, map[string]string{
+			"/etc/subuid": fmt.Sprintf("x:%d:65536\n", 0x70000000+65536*7+5), // overlaps two slots
+			"/etc/subgid": fmt.Sprintf("x:%d:10\n", 0x70000000),
+		}, ModeRoot, 4093, ""},
+		{"root in a container with 65,536 ids", 0, map[string]string{
+			"/proc/self/uid_map": "0 100000 65536\n", "/proc/self/gid_map": "0 100000 65536\n",
+		}, ModeRoot, (65534 - 10000) / 24, "maps few ids"},
+		{"root without capabilities", 0, map[string]string{"/proc/self/status": noCaps}, ModeSingle, 0, "CAP_SETUID"},
+		{"root of a namespace with one id", 0, map[string]string{
+			"/proc/self/uid_map": "0 1000 1\n", "/proc/self/gid_map": "0 1000 1\n",
+		}, ModeSingle, 0, "maps few ids"},
+		{"a user with subordinate ids", 1000, map[string]string{
+			"/etc/passwd": "ada:x:1000:1000::/:/bin/sh\n",
+			"/etc/subuid": "ada:100000:65536\n", "/etc/subgid": "ada:100000:65536\n",
+		}, ModeSub, 2730, ""},
+		{"a user with too few of them", 1000, map[string]string{
+			"/etc/subuid": "1000:100000:20\n", "/etc/subgid": "1000:100000:20\n",
+		}, ModeSingle, 0, "usermod --add-subuids"},
+		{"a user whose ranges lie apart", 1000, map[string]string{
+			"/etc/subuid": "1000:100000:65536\n", "/etc/subgid": "1000:200000:65536\n",
+		}, ModeSingle, 0, "usermod --add-subuids"},
+		{"a user without", 1000, map[string]string{}, ModeSingle, 0, "usermod --add-subuids"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bin := t.TempDir()
+			for _, helper := range []string{"newuidmap", "newgidmap"} {
+				if err := os.WriteFile(filepath.Join(bin, helper), []byte("#!/bin/sh\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Setenv("PATH", bin)
+			p, err := Discover(Options{Root: machine(t, tt.files), UID: tt.uid, GID: tt.uid})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Mode != tt.mode || p.Slots != tt.slots || !strings.Contains(p.Hint, tt.hint) || tt.hint == "" && p.Hint != "" {
+				t.Errorf("mode %s, %d slots, hint %q; want %s, %d, %q", p.Mode, p.Slots, p.Hint, tt.mode, tt.slots, tt.hint)
+			}
+		})
+	}
+	t.Run("a user without newuidmap", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		p, err := Discover(Options{Root: machine(t, map[string]string{"/etc/subuid": "1000:100000:65536\n"}), UID: 1000, GID: 1000})
+		if err != nil || p.Mode != ModeSingle || !strings.Contains(p.Hint, "uidmap package") {
+			t.Errorf("%+v, %v", p, err)
+		}
+	})
+}
+
+func TestSubordinateSlotsSpareTheUsersOwnID(t *testing.T) {
+	for own := 1000; own < 1100; own++ {
+		p := &Pool{}
+		p.use(ModeSub, narrow(), without([]span{{960, 1200}}, []span{{int64(own), int64(own) + 1}}))
+		for i := range p.Slots {
+			for _, e := range p.layout.extents(p.slot(i)) {
+				if own >= e.Outside && own < e.Outside+e.Count {
+					t.Fatalf("slot %d maps our own id %d", i, own)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package idmap
+
+// Extent maps Count ids from Inside, in the sandbox, to Outside, on the host.
+type Extent struct {
+	Inside  int `json:"inside"`
+	Outside int `json:"outside"`
+	Count   int `json:"count"`
+}
+
+// A layout says how a slot's ids are used. Slots lie at multiples of their size on the whole id line, whatever ids are
+// ours: a claim made under yesterday's /etc/subuid and one made under today's never overlap.
+type layout struct {
+	size   int64
+	inside []Extent // Outside counts from the slot's first id
+}
+
+const (
+	// Root's slots lie above the ids that systemd-nspawn hands out (they end at 1879048191), and below 2³¹, where some
+	// programs see a negative number.
+	rootFirst = 0x70000000
+	rootEnd   = 0x80000000
+	// Where only part of the ids exist for us (root in a container), those below are taken for people's and services'.
+	smallFirst = 10000
+	nobody     = 65534
+)
+
+// wide is for root: all the ids an image can know.
+func wide() layout {
+	return layout{size: 65536, inside: []Extent{{Inside: 0, Outside: 0, Count: 65536}}}
+}
+
+// narrow is for a small supply, so that a usual 65,536 subordinate ids are enough for 2,730 sandboxes: root, the user
+// and nobody, each with a few ids behind it.
+func narrow() layout {
+	return layout{size: 24, inside: []Extent{
+		{Inside: 0, Outside: 0, Count: 8},
+		{Inside: 1000, Outside: 8, Count: 8},
+		{Inside: nobody, Outside: 16, Count: 8},
+	}}
+}
+
+// slots returns the first ids of the whole slots within the spans, as spans of slots.
+func (l layout) slots(ids []span) []span {
+	var out []span
+	for _, s := range merge(ids) {
+		first, end := (s.first+l.size-1)/l.size, s.end/l.size
+		if first < end {
+			out = append(out, span{first, end})
+		}
+	}
+	return out
+}
+
+// extents is what the n-th slot of the id line maps.
+func (l layout) extents(n int64) []Extent {
+	out := make([]Extent, len(l.inside))
+	for i, e := range l.inside {
+		e.Outside += int(n * l.size)
+		out[i] = e
+	}
+	return out
+}

@@ -1,0 +1,69 @@
+//go:build linux
+
+package idmap
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+)
+
+// Write puts the range in force for a process that is alone in a fresh user namespace, a child of ours that waits for it.
+func (r *Range) Write(pid int) error {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	switch r.Mode {
+	case ModeSub:
+		// Two programs to start, so side by side.
+		users := make(chan error, 1)
+		go func() { users <- runHelper("newuidmap", pid, r.UIDs) }()
+		groups := runHelper("newgidmap", pid, r.GIDs)
+		if err := <-users; err != nil {
+			return err
+		}
+		return groups
+	case ModeSingle:
+		// An ordinary user may map a group only after the namespace has given up setgroups.
+		if err := writeFile(filepath.Join(proc, "setgroups"), "deny"); err != nil {
+			return err
+		}
+	}
+	if err := writeFile(filepath.Join(proc, "uid_map"), table(r.UIDs)); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(proc, "gid_map"), table(r.GIDs))
+}
+
+// writeFile writes in one write, as these files demand.
+func writeFile(name, text string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("map user ids: %w", err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		return fmt.Errorf("map user ids: %w", err)
+	}
+	return nil
+}
+
+func table(extents []Extent) string {
+	var b bytes.Buffer
+	for _, e := range extents {
+		fmt.Fprintln(&b, e.Inside, e.Outside, e.Count)
+	}
+	return b.String()
+}
+
+func runHelper(name string, pid int, extents []Extent) error {
+	args := []string{strconv.Itoa(pid)}
+	for _, e := range extents {
+		args = append(args, strconv.Itoa(e.Inside), strconv.Itoa(e.Outside), strconv.Itoa(e.Count))
+	}
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("map user ids: %s: %w: %s", name, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
