@@ -1,0 +1,106 @@
+//go:build linux
+
+// Command probe is the attacker's tool of the security tests: what a shell cannot do by itself. It runs inside a sandbox
+// and tries one family of attacks. What went through is printed as a line that begins with BREACH, and the exit status
+// is then 1; what was refused is printed with how.
+package main
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// attacks are the subcommands.
+func attacks() map[string]func(*report, []string) {
+	return map[string]func(*report, []string){
+		"agent":       agent,
+		"become":      become,
+		"clock":       clock,
+		"descriptors": descriptors,
+		"denied":      denied,
+		"devices":     devices,
+		"dial":        dial,
+		"fds":         fds,
+		"fill":        fill,
+		"flood":       flood,
+		"forge":       forge,
+		"forkbomb":    forkbomb,
+		"handles":     handles,
+		"initexe":     initexe,
+		"inodes":      inodes,
+		"int80":       foreign32,
+		"killall":     killall,
+		"memory":      memory,
+		"mounts":      mounts,
+		"namespaces":  namespaces,
+		"netlink":     netlink,
+		"remount":     remount,
+		"sockets":     sockets,
+		"survive":     survive,
+		"swap":        swap,
+		"terminal":    terminal,
+		"uring":       uring,
+		"x32":         foreignX32,
+		"zombies":     zombies,
+	}
+}
+
+func run(args []string) int {
+	all := attacks()
+	if len(args) == 0 || all[args[0]] == nil {
+		var names []string
+		for name := range all {
+			names = append(names, name)
+		}
+		sort.Strings(names)
+		fmt.Fprintf(os.Stderr, "usage: probe %s\n", strings.Join(names, "|"))
+		return 2
+	}
+	var r report
+	all[args[0]](&r, args[1:])
+	if r.breaches > 0 {
+		return 1
+	}
+	return 0
+}
+
+// report counts what went through.
+type report struct{ breaches int }
+
+// breach says that an attack worked, or that a control did not.
+func (r *report) breach(format string, args ...any) {
+	r.breaches++
+	fmt.Printf("BREACH: "+format+"\n", args...)
+}
+
+// refused says what an attack got: err must be one of allowed, or anything but success if none is given.
+func (r *report) refused(what string, err error, allowed ...error) {
+	if err == nil {
+		r.breach("%s went through", what)
+		return
+	}
+	for _, a := range allowed {
+		if err == a {
+			fmt.Printf("%s: %v\n", what, err)
+			return
+		}
+	}
+	if len(allowed) > 0 {
+		r.breach("%s: %v, must be %v", what, err, allowed)
+		return
+	}
+	fmt.Printf("%s: %v\n", what, err)
+}
+
+// works is a control: something harmless of the same family must go through, or the attack proves nothing.
+func (r *report) works(what string, err error) {
+	if err != nil {
+		r.breach("control: %s: %v", what, err)
+		return
+	}
+	fmt.Printf("%s: ok\n", what)
+}

@@ -1,0 +1,159 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// become tries to be somebody else.
+func become(r *report, _ []string) {
+	for _, id := range []uintptr{0, 1, 65534} {
+		r.refused(fmt.Sprintf("setuid %d", id), call(unix.SYS_SETUID, id))
+		r.refused(fmt.Sprintf("setgid %d", id), call(unix.SYS_SETGID, id))
+		r.refused(fmt.Sprintf("setresuid %d", id), call(unix.SYS_SETRESUID, id, id, id))
+	}
+	groups := []uint32{0}
+	r.refused("setgroups", call(unix.SYS_SETGROUPS, 1, uintptr(unsafe.Pointer(&groups[0]))))
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	all := [2]unix.CapUserData{{Effective: ^uint32(0), Permitted: ^uint32(0)}, {Effective: ^uint32(0), Permitted: ^uint32(0)}}
+	r.refused("capset", unix.Capset(&header, &all[0]))
+	r.refused("drop no_new_privs", unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0))
+	r.refused("sethostname", unix.Sethostname([]byte("mine")))
+}
+
+func clock(r *report, _ []string) {
+	var now unix.Timespec
+	r.works("clock_gettime", unix.ClockGettime(unix.CLOCK_REALTIME, &now))
+	r.refused("clock_settime", call(unix.SYS_CLOCK_SETTIME, unix.CLOCK_REALTIME, uintptr(unsafe.Pointer(&now))))
+	tv := unix.Timeval{Sec: now.Sec}
+	r.refused("settimeofday", unix.Settimeofday(&tv))
+	timex := unix.Timex{Modes: unix.ADJ_FREQUENCY}
+	_, err := unix.Adjtimex(&timex)
+	r.refused("adjtimex", err)
+}
+
+// agent attacks the agent and every other process that is not ours: reads it, traces it, steals its descriptors,
+// changes its limits and priorities, and signals it. The agent must live on.
+func agent(r *report, _ []string) {
+	for _, pid := range others(r) {
+		who := fmt.Sprintf("process %d", pid)
+		r.refused("PTRACE_ATTACH "+who, unix.PtraceAttach(pid))
+		r.refused("PTRACE_SEIZE "+who, call(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0))
+		local := unix.Iovec{Base: new(byte), Len: 1}
+		remote := unix.RemoteIovec{Base: 0x400000, Len: 1}
+		_, err := unix.ProcessVMReadv(pid, []unix.Iovec{local}, []unix.RemoteIovec{remote}, 0)
+		r.refused("process_vm_readv "+who, err, unix.EPERM)
+		if pidfd, err := unix.PidfdOpen(pid, 0); err == nil {
+			for fd := range 16 {
+				_, err := unix.PidfdGetfd(pidfd, fd, 0)
+				r.refused(fmt.Sprintf("pidfd_getfd %s/%d", who, fd), err, unix.EPERM, unix.ENOSYS)
+			}
+			unix.Close(pidfd)
+		}
+		limit := unix.Rlimit{Cur: 3, Max: 3}
+		r.refused("prlimit "+who, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil), unix.EPERM)
+		r.refused("setpriority "+who, unix.Setpriority(unix.PRIO_PROCESS, pid, 19), unix.EPERM, unix.EACCES)
+		var cpus unix.CPUSet
+		cpus.Set(0)
+		r.refused("sched_setaffinity "+who, unix.SchedSetaffinity(pid, &cpus), unix.EPERM)
+		param := int32(0)
+		r.refused("sched_setscheduler "+who, call(unix.SYS_SCHED_SETSCHEDULER, uintptr(pid), 5, uintptr(unsafe.Pointer(&param))), unix.EPERM)
+		for _, file := range []string{"mem", "environ", "maps", "fd/0", "cwd/.", "root/.", "stack", "auxv", "io"} {
+			f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, file))
+			if err == nil {
+				_, err = f.Read(make([]byte, 1))
+				f.Close()
+			}
+			r.refused(fmt.Sprintf("read /proc/%d/%s", pid, file), err)
+		}
+		r.refused("oom_score_adj "+who, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("1000"), 0))
+	}
+	for sig := syscall.Signal(1); sig <= 64; sig++ {
+		syscall.Kill(1, sig) // whether the kernel says EPERM or drops it: the run's outcome tells that the agent lives
+	}
+	if err := syscall.Kill(1, 0); err != nil && err != syscall.EPERM {
+		r.breach("PID 1 is gone: %v", err)
+	}
+}
+
+// others lists the processes of other users, PID 1 always among them.
+func others(r *report) []int {
+	pids := []int{1}
+	entries, err := os.ReadDir("/proc")
+	r.works("list /proc", err)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == 1 {
+			continue
+		}
+		info, err := os.Stat("/proc/" + e.Name())
+		if err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != os.Getuid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// killall sends KILL to everything this process may signal.
+func killall(r *report, _ []string) {
+	syscall.Kill(-1, syscall.SIGKILL)
+}
+
+// forkbomb forks until a fork is refused, and so does every child. The first process then ends with status 1.
+func forkbomb(*report, []string) {
+	first := syscall.Getpid()
+	for {
+		_, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno == 0 {
+			continue
+		}
+		if pid, _, _ := unix.RawSyscall(unix.SYS_GETPID, 0, 0, 0); int(pid) == first {
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
+		}
+	}
+}
+
+// zombies makes n processes whose parent is gone when they end: PID 1 must reap them all.
+func zombies(r *report, args []string) {
+	n, err := strconv.Atoi(args[0])
+	r.works("parse", err)
+	for range n {
+		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno == unix.EAGAIN {
+			r.breach("no process left: zombies are not reaped")
+			return
+		}
+		if pid == 0 {
+			unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0) // child and grandchild
+		}
+		var status unix.WaitStatus
+		unix.Wait4(int(pid), &status, 0, nil)
+	}
+}
+
+// survive leaves a process behind that has left its session, lost its parent and ignores every signal it can.
+func survive(*report, []string) {
+	pid, _, _ := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if pid != 0 {
+		return
+	}
+	unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+	if pid, _, _ := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0); pid != 0 {
+		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+	all := ^uint64(0)
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, uintptr(unsafe.Pointer(&all)), 0, 8, 0, 0)
+	for {
+		unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+	}
+}

@@ -1,0 +1,13 @@
+# Attack: Crash, and ask for a core dump.
+# Why it matters: A core file, or a handler on the host, sees the memory of the program.
+# What must hold: The limit is 0 and cannot be raised; there is no core.
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+[ "$(ulimit -Hc)" = 0 ] || breach "the hard limit is $(ulimit -Hc)"
+(ulimit -c unlimited) 2>/dev/null && breach "the limit was raised"
+sh -c 'kill -SEGV $$'
+ls core* 2>/dev/null && breach "a core file"
+true
+exit $failed

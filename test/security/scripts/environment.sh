@@ -1,0 +1,17 @@
+# Attack: Read every environment and every command line.
+# Why it matters: The daemon's environment holds keys.
+# What must hold: Only the variables that belljar sets; nothing of the caller's; no command line of the host.
+# Host: bait
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+for name in $(env | sed 's/=.*//'); do
+	case "$name" in
+	PATH | HOME | USER | LOGNAME | LANG | TMPDIR | TERM | PWD | OLDPWD | SHLVL | SHELL | HOSTNAME | _ | PORT) ;;
+	*) breach "the environment has $name" ;;
+	esac
+done
+cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n'
+cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n'
+exit $failed

@@ -1,0 +1,8 @@
+# Attack: Call services that listen on the host: TCP on 127.0.0.1, an abstract and a named unix socket.
+# Why it matters: Databases and daemons trust their loopback; abstract sockets belong to the network namespace, not to
+#   a folder.
+# What must hold: Nothing answers; the sandbox's own loopback works.
+# Needs: probe
+# Host: listener
+
+./probe dial "tcp:127.0.0.1:$PORT" "tcp:[::1]:$PORT" "unix:@belljar-bait-$PORT" "unix:/tmp/belljar-bait-$PORT.sock" unix:/run/docker.sock unix:/var/run/docker.sock unix:/run/dbus/system_bus_socket

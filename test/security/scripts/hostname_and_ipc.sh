@@ -1,0 +1,12 @@
+# Attack: See the host's name and its shared memory; leave some behind.
+# Why it matters: Both identify the machine and its neighbours.
+# What must hold: The name is belljar's own; shared memory is private.
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+[ "$(cat /proc/sys/kernel/hostname)" = belljar ] || breach "the hostname is $(cat /proc/sys/kernel/hostname)"
+for kind in shm sem msg; do
+	[ "$(wc -l </proc/sysvipc/$kind)" = 1 ] || breach "$kind of somebody else"
+done
+exit $failed

@@ -1,0 +1,7 @@
+# Attack: Make empty files until no more fit, in every writable place.
+# Why it matters: Inodes are kernel memory; a cap on bytes does not count them.
+# What must hold: At most 65,536 in each, then ENOSPC.
+# Needs: probe
+# Host: disk
+
+./probe inodes 65536 /workspace /tmp /run /dev/shm

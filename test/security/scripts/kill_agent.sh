@@ -1,0 +1,14 @@
+# Attack: Send every signal to PID 1.
+# Why it matters: If it dies or stops, the run hangs or lies.
+# What must hold: It lives, and the run ends as it should.
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+for signal in $(seq 1 64); do
+	kill -$signal 1 2>/dev/null
+done
+[ -d /proc/1 ] || breach "PID 1 is gone"
+case "$(sed -n 's/^State:[[:space:]]*//p' /proc/1/status)" in T* | Z*) breach "PID 1 is stopped" ;; esac
+true
+exit $failed

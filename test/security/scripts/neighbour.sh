@@ -1,0 +1,15 @@
+# Attack: Look for another sandbox: its files, its processes, its shared memory.
+# Why it matters: Neighbours are strangers.
+# What must hold: Nothing of it is visible.
+# Host: neighbour
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+find / -name '*belljar-bait*' 2>/dev/null | grep . && breach "a file of the neighbour was found"
+grep -l belljar-bait /proc/[0-9]*/cmdline 2>/dev/null | grep -v "/proc/$$/" | grep . && breach "a process of the neighbour was found"
+[ "$(wc -l </proc/sysvipc/shm)" = 1 ] || breach "shared memory of somebody else"
+count=0
+for process in /proc/[0-9]*; do count=$((count + 1)); done
+[ $count -le 8 ] || breach "$count processes"
+exit $failed

@@ -1,0 +1,15 @@
+# Attack: Look for /sys and for any control group file system.
+# Why it matters: release_agent (CVE-2022-0492) and uevent helpers run programs on the host.
+# What must hold: There is no /sys with anything in it, and no cgroup file system.
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+[ -z "$(ls -A /sys 2>/dev/null)" ] || breach "/sys is not empty"
+grep -E '^[^ ]+ [^ ]+ (sysfs|cgroup2?|debugfs|tracefs|securityfs|bpf|configfs|efivarfs|binfmt_misc) ' /proc/self/mounts && breach "these are mounted"
+find / -xdev -name release_agent -o -xdev -name uevent_helper -o -xdev -name cgroup.procs 2>/dev/null | grep . && breach "these were found"
+while IFS=: read -r _ controllers path; do
+	case "$path" in *belljar* | *..*) breach "the cgroup path $path tells about the host" ;; esac
+done </proc/self/cgroup
+true
+exit $failed

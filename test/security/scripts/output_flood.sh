@@ -1,0 +1,7 @@
+# Attack: Print 128 MiB to both streams.
+# Why it matters: It fills the log, the disk, or the memory of whoever reads.
+# What must hold: The log is cut at its cap, the mark is set, the run completes.
+# Needs: probe
+# Expect: truncated
+
+./probe flood 64

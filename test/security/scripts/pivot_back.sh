@@ -1,0 +1,20 @@
+# Attack: Walk out of the root: chroot, pivot_root, dot-dot chains, files by handle.
+# Why it matters: If the old root is still attached anywhere, one of these finds it.
+# What must hold: There is nothing above the root, and no mount shows the root of a disk of the host.
+# Needs: probe
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+cd / && cd ../../../../../../.. && [ "$(pwd -P)" = / ] || breach "above the root is $(pwd -P)"
+[ "$(stat -c %d:%i /)" = "$(stat -c %d:%i /..)" ] || breach "/.. is another folder"
+for place in /home /root /boot /srv /sys/kernel /var/lib /etc/shadow /usr/../root /.dockerenv; do
+	[ -e "$place" ] && breach "$place is there"
+done
+while read -r _ _ _ root place _; do
+	[ "$place" = / ] && lower="$root"
+done </proc/self/mountinfo
+grep -q ' - tmpfs ' /proc/self/mountinfo || breach "control: no tmpfs"
+awk '$5 == "/" && !/ - tmpfs /' /proc/self/mountinfo | grep -q . && breach "the root is a disk of the host"
+cd /workspace && ./probe handles || failed=1
+exit $failed

@@ -1,0 +1,12 @@
+# Attack: Make every mount writable, take it away, bind it elsewhere.
+# Why it matters: A read-only root that root inside can remount is not read-only (CVE-2026-46695).
+# What must hold: No mount changes, by no interface.
+# Needs: probe
+
+breach() { echo "BREACH: $*"; failed=1; }
+failed=0
+
+./probe remount || failed=1
+(: >/usr/bin/belljar-was-here) 2>/dev/null && breach "/usr is writable"
+true
+exit $failed

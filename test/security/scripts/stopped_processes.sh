@@ -1,0 +1,9 @@
+# Attack: Stop every process with SIGSTOP, and run into the timeout.
+# Why it matters: A stopped process takes no TERM.
+# What must hold: KILL reaches it; nothing lives.
+# Run: --timeout 1
+# Expect: phase timed_out
+# Expect: reason execution_timeout
+
+for n in 1 2 3; do (kill -STOP $(exec sh -c 'echo $PPID')) & done
+kill -STOP $$

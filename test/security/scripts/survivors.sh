@@ -1,0 +1,8 @@
+# Attack: Leave processes behind that changed session, lost their parent and ignore signals.
+# Why it matters: A miner that outlives its run is what such programs are for.
+# What must hold: When the run has ended nothing of it lives.
+# Needs: probe
+
+for n in 1 2 3 4 5; do ./probe survive; done
+(trap '' TERM HUP INT; setsid sleep 1000 >/dev/null 2>&1 </dev/null &)
+echo left
