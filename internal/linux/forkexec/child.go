@@ -167,6 +167,9 @@ func call(m *machine, o *op) syscall.Errno {
 	if e == 0 && o.out >= 0 {
 		m.slots[o.out&(maxSlots-1)] = r
 	}
+	if e == 0 && o.store != nil {
+		*o.store = int32(r)
+	}
 	return e
 }
 

@@ -29,6 +29,7 @@ type op struct {
 	step      uint16
 	nr        uintptr
 	args      [6]uintptr
+	store     *int32        // the result goes here too, unless nil
 	tolerated [2]unix.Errno // these are no failure …
 	skip      uint16        // … but skip this many further operations
 	n         uint16        // opFork: length of the child's part
@@ -144,12 +145,16 @@ func (p *Program) Spawn(body func()) Arg {
 // Close closes a descriptor.
 func (p *Program) Close(fd Arg) { p.Call(unix.SYS_CLOSE, fd) }
 
-// Tolerate makes the given errors of the call just appended no failure: the child then skips the next skip operations.
-// At most two errors.
-func (p *Program) Tolerate(skip int, errnos ...unix.Errno) {
-	o := &p.ops[len(p.ops)-1]
-	copy(o.tolerated[:], errnos)
-	o.skip = uint16(skip)
+// Tolerate makes the given errors of the call just appended no failure. At most two.
+func (p *Program) Tolerate(errnos ...unix.Errno) { copy(p.ops[len(p.ops)-1].tolerated[:], errnos) }
+
+// Unless appends the operations that body appends, to be skipped if the call just appended has one of the given
+// errors, which are then no failure. At most two.
+func (p *Program) Unless(body func(), errnos ...unix.Errno) {
+	p.Tolerate(errnos...)
+	at := len(p.ops)
+	body()
+	p.ops[at-1].skip = uint16(len(p.ops) - at)
 }
 
 // Sync makes the child wait here until the parent has run [Options.Sync].

@@ -228,7 +228,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgr
 	if group != nil {
 		pl.taskFDs = group.TaskFDs()
 		if fd := group.ExecDir(); fd > 0 {
-			config.CgroupFD = fd
+			config.CgroupFD, pl.execDir = fd, fd
 			pl.keepFDs = append(pl.keepFDs, fd)
 		}
 	}

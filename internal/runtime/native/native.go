@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/landlock"
 	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -84,7 +85,7 @@ func New(o Options) (*Runtime, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Runtime{
-		opts: o, log: o.Logger, lastCap: lastCap(), boot: bootID(),
+		opts: o, log: o.Logger, abi: landlock.ABI(), lastCap: lastCap(), boot: bootID(),
 		roots: map[string]*hostRoot{}, filters: map[bool]seccomp.Filter{}, living: map[string]*sandbox{},
 	}
 	var err error

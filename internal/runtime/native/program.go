@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/landlock"
 	"github.com/belljar/belljar/internal/linux/mount"
 	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
@@ -51,6 +52,7 @@ type plan struct {
 	ids       *idmap.Range
 	taskFDs   []int // cgroup v1 tasks files to enter
 	keepFDs   []int // what the agent inherits
+	execDir   int   // the delegated cgroup2 folder, 0 for none
 	null      int
 	gate      gate
 	agent     int    // memfd
@@ -109,6 +111,12 @@ func (pl *plan) program() *forkexec.Program {
 	}
 	p.Call(unix.SYS_SETSID)
 
+	p.Step(stepLandlock)
+	rules := landlock.Sandbox()
+	if pl.execDir > 0 {
+		rules.Open = []int{pl.execDir}
+	}
+	rules.Append(p, pl.landlock)
 	p.Step(stepSeccomp)
 	pl.filter.Append(p)
 

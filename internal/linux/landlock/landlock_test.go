@@ -1,0 +1,255 @@
+//go:build linux
+
+package landlock_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/linux/landlock"
+)
+
+// role makes this test binary the program that a test confines.
+const role = "BELLJAR_LANDLOCK_ROLE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(role) == "" {
+		os.Exit(m.Run())
+	}
+	json.NewEncoder(os.Stdout).Encode(attempt(os.Args[1], os.Args[2]))
+}
+
+// attempt does everything that a rule could be about, in a folder where it is allowed and one where it is not, and
+// returns the error numbers, 0 for success.
+func attempt(in, out string) map[string]unix.Errno {
+	got := map[string]unix.Errno{}
+	note := func(what string, err error) {
+		var e syscall.Errno
+		errors.As(err, &e)
+		if err != nil && e == 0 {
+			e = unix.EIO
+		}
+		got[what] = e
+	}
+	for name, dir := range map[string]string{"in": in, "out": out} {
+		at := func(file string) string { return filepath.Join(dir, file) }
+		_, err := os.ReadFile(at("file"))
+		note(name+" read", err)
+		_, err = os.ReadDir(dir)
+		note(name+" list", err)
+		note(name+" write", openAndClose(at("file"), unix.O_WRONLY))
+		note(name+" truncate", unix.Truncate(at("file"), 1))
+		note(name+" open to truncate", openAndClose(at("file"), unix.O_RDONLY|unix.O_TRUNC))
+		note(name+" create", openAndClose(at("new"), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL))
+		note(name+" mkdir", unix.Mkdir(at("newdir"), 0o755))
+		note(name+" symlink", unix.Symlink("file", at("newlink")))
+		note(name+" fifo", unix.Mkfifo(at("newfifo"), 0o644))
+		note(name+" char device", unix.Mknod(at("newdev"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))))
+		note(name+" block device", unix.Mknod(at("newblk"), unix.S_IFBLK|0o600, int(unix.Mkdev(7, 0))))
+		l, err := net.Listen("unix", at("newsock"))
+		if err == nil {
+			l.Close()
+		}
+		note(name+" socket", err)
+		note(name+" rename to a folder", unix.Rename(at("movable"), at("dir/moved")))
+		note(name+" remove", unix.Unlink(at("removable")))
+		note(name+" rmdir", unix.Rmdir(at("emptydir")))
+	}
+	note("move in to out", unix.Rename(filepath.Join(in, "file"), filepath.Join(out, "moved")))
+	note("link out to in", unix.Link(filepath.Join(out, "file"), filepath.Join(in, "linked")))
+	note("null", os.WriteFile("/dev/null", []byte("x"), 0o644))
+	note("proc", os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0o644))
+	note("tcp", listen("tcp", "127.0.0.1:0"))
+	note("signal to the parent", unix.Kill(os.Getppid(), 0))
+	note("signal to itself", unix.Kill(os.Getpid(), 0))
+	note("exec", run("/bin/true"))
+	return got
+}
+
+func openAndClose(path string, flags int) error {
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o644)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
+}
+
+func listen(network, address string) error {
+	l, err := net.Listen(network, address)
+	if err == nil {
+		l.Close()
+	}
+	return err
+}
+
+func run(path string) error {
+	p, err := os.StartProcess(path, []string{path}, &os.ProcAttr{})
+	if err == nil {
+		_, err = p.Wait()
+	}
+	return err
+}
+
+// allowed is what attempt returns under the whole ruleset.
+func allowed() map[string]unix.Errno {
+	want := map[string]unix.Errno{
+		// Beyond the folders, moving fails as between two file systems, so that programs copy, or as not allowed.
+		"move in to out": unix.EACCES, "link out to in": unix.EXDEV,
+		"null": 0, "proc": 0, "tcp": 0, "signal to the parent": unix.EPERM, "signal to itself": 0, "exec": 0,
+		"in char device": unix.EACCES, "in block device": unix.EACCES, "out char device": unix.EACCES, "out block device": unix.EACCES,
+		"in read": 0, "in list": 0, "out read": 0, "out list": 0,
+	}
+	for _, what := range []string{
+		"write", "truncate", "open to truncate", "create", "mkdir", "symlink", "fifo", "socket", "rename to a folder", "remove", "rmdir",
+	} {
+		want["in "+what], want["out "+what] = 0, unix.EACCES
+	}
+	return want
+}
+
+// folder has what attempt needs.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, sub := range []string{"dir", "emptydir"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"file", "movable", "removable"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("text"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// confined runs attempt under the rules of version abi.
+func confined(t *testing.T, abi int) map[string]unix.Errno {
+	t.Helper()
+	in, out := folder(t), folder(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	rules := landlock.Ruleset{ReadExec: []string{"/"}, ReadWrite: []string{"/no/such/folder", in}, Use: []string{"/dev", "/proc"}}
+	p := forkexec.New()
+	p.Call(unix.SYS_DUP3, forkexec.Int(int(w.Fd())), forkexec.Int(1), forkexec.Int(0))
+	p.Step("landlock")
+	if !rules.Append(p, abi) {
+		t.Fatalf("nothing was appended for version %d", abi)
+	}
+	p.Step("exec")
+	p.Exec(self, []string{self, in, out}, []string{role + "=1"})
+	c, err := p.Start(forkexec.Options{})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(c.PidFD)
+	var text strings.Builder
+	if _, err := r.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.Wait4(c.Pid, nil, 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]unix.Errno
+	if err := json.Unmarshal([]byte(text.String()), &got); err != nil {
+		t.Fatalf("%v in %q", err, text.String())
+	}
+	return got
+}
+
+func TestRulesHold(t *testing.T) {
+	abi := landlock.ABI()
+	if abi < 6 {
+		t.Skipf("this kernel has Landlock version %d, the whole ruleset needs 6", abi)
+	}
+	if diff := cmp.Diff(allowed(), confined(t, abi)); diff != "" {
+		t.Errorf("under all rules (-want +got):\n%s", diff)
+	}
+}
+
+// What an older kernel cannot restrict stays possible, and everything else holds.
+func TestOlderVersions(t *testing.T) {
+	if landlock.ABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	for abi := 2; abi <= min(5, landlock.ABI()); abi++ {
+		want := allowed()
+		want["signal to the parent"] = 0
+		if abi < 3 {
+			want["out truncate"], want["out open to truncate"] = 0, 0
+		}
+		if diff := cmp.Diff(want, confined(t, abi)); diff != "" {
+			t.Errorf("version %d (-want +got):\n%s", abi, diff)
+		}
+	}
+}
+
+func TestWithoutLandlock(t *testing.T) {
+	for _, abi := range []int{-1, 0, 1} {
+		p := forkexec.New()
+		if landlock.Sandbox().Append(p, abi) {
+			t.Errorf("version %d: rules were appended", abi)
+		}
+	}
+}
+
+// A zero ruleset grants nothing: the program cannot even be executed, and the failure names its step.
+func TestZeroRulesetGrantsNothing(t *testing.T) {
+	abi := landlock.ABI()
+	if abi == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	p := forkexec.New()
+	landlock.Ruleset{}.Append(p, abi)
+	p.Step("exec")
+	p.Exec("/bin/true", []string{"true"}, nil)
+	_, err := p.Start(forkexec.Options{})
+	var e *forkexec.Error
+	if !errors.As(err, &e) || e.Step != "exec" || e.Errno != unix.EACCES {
+		t.Errorf("got %v, want exec: EACCES", err)
+	}
+}
+
+// A program with rules may be started again.
+func TestProgramIsReusable(t *testing.T) {
+	abi := landlock.ABI()
+	if abi == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	p := forkexec.New()
+	landlock.Sandbox().Append(p, abi)
+	p.Exec("/bin/true", []string{"true"}, nil)
+	for range 3 {
+		c, err := p.Start(forkexec.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(c.Pid, &status, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(c.PidFD)
+		if status != 0 {
+			t.Errorf("status %#x", status)
+		}
+	}
+}

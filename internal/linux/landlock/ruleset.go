@@ -1,0 +1,88 @@
+//go:build linux
+
+package landlock
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// Ruleset says what may be done where. Rules add up: a folder also has what the folders above it have. The paths are
+// absolute, of folders, as the child sees them when it gets there; a folder that does not exist has no rule, and so
+// nothing is granted. The zero value grants nothing at all.
+type Ruleset struct {
+	ReadExec  []string // reading and executing
+	ReadWrite []string // also writing, making and removing anything but device nodes, and moving between these folders
+	// Use is writing and controlling (ioctl) what is there, without making or removing: /dev, /proc.
+	Use []string
+	// Open are descriptors of folders that no path leads to, with the rights of ReadWrite.
+	Open []int
+}
+
+// Sandbox is the ruleset of a sandbox's tree.
+func Sandbox() Ruleset {
+	return Ruleset{
+		ReadExec:  []string{"/"},
+		ReadWrite: []string{"/workspace", "/tmp", "/run", "/dev/shm"},
+		Use:       []string{"/dev", "/proc"},
+	}
+}
+
+// rulesetAttrSize is that of struct landlock_ruleset_attr up to version 6. An older kernel accepts it as long as the
+// fields it does not know are zero.
+const rulesetAttrSize = unsafe.Offsetof(unix.LandlockRulesetAttr{}.Scoped) + 8
+
+// Append makes the child that p prepares live under the rules from there on: no_new_privs, which the kernel demands,
+// and the ruleset. abi is the kernel's [ABI], or less. It reports whether there is Landlock at all; if not, nothing was
+// appended and the caller decides whether that is good enough.
+func (r Ruleset) Append(p *forkexec.Program, abi int) bool {
+	if abi < 2 {
+		return false
+	}
+	attr := &unix.LandlockRulesetAttr{Handled_access_fs: restricted(abi), Scoped: scoped(abi)}
+	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_NO_NEW_PRIVS), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
+	ruleset := p.Open(unix.SYS_LANDLOCK_CREATE_RULESET, forkexec.Ptr(p, attr), forkexec.Int(rulesetAttrSize), forkexec.Int(0))
+	var folder forkexec.Arg
+	for i, g := range r.grants() {
+		rule := &unix.LandlockPathBeneathAttr{Allowed_access: g.rights & attr.Handled_access_fs}
+		path := []forkexec.Arg{forkexec.Int(unix.AT_FDCWD), p.Str(g.path), forkexec.Int(unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY)}
+		if i == 0 {
+			folder = p.Open(unix.SYS_OPENAT, path...)
+		} else {
+			p.Again(folder, unix.SYS_OPENAT, path...)
+		}
+		p.Store(&rule.Parent_fd)
+		p.Unless(func() {
+			p.Call(unix.SYS_LANDLOCK_ADD_RULE, ruleset, forkexec.Int(unix.LANDLOCK_RULE_PATH_BENEATH), forkexec.Ptr(p, rule), forkexec.Int(0))
+			p.Close(folder)
+		}, unix.ENOENT)
+	}
+	for _, fd := range r.Open {
+		rule := &unix.LandlockPathBeneathAttr{Allowed_access: readWrite & attr.Handled_access_fs, Parent_fd: int32(fd)}
+		p.Call(unix.SYS_LANDLOCK_ADD_RULE, ruleset, forkexec.Int(unix.LANDLOCK_RULE_PATH_BENEATH), forkexec.Ptr(p, rule), forkexec.Int(0))
+	}
+	p.Call(unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, forkexec.Int(0))
+	p.Close(ruleset)
+	return true
+}
+
+// grant is the rule for one folder.
+type grant struct {
+	path   string
+	rights uint64
+}
+
+func (r Ruleset) grants() (list []grant) {
+	add := func(paths []string, rights uint64) {
+		for _, path := range paths {
+			list = append(list, grant{path, rights})
+		}
+	}
+	add(r.ReadExec, readExec)
+	add(r.ReadWrite, readWrite)
+	add(r.Use, use)
+	return list
+}
