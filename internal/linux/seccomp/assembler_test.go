@@ -1,0 +1,27 @@
+//go:build linux
+
+package seccomp
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A jump finds its targets over any distance, also where the one is just in reach and the other just out of it.
+func TestJumpDistances(t *testing.T) {
+	for gap := range 2*farthest + 10 {
+		a := &assembler{returns: make(map[action]label)}
+		no := a.ret(kill)
+		yes := a.ret(allow)
+		for range gap {
+			a.load(offsetArch)
+		}
+		a.jump(unix.BPF_JEQ, 7, yes, no)
+		a.load(offsetNumber)
+		m := newMachine(t, a.program())
+		if m.run(t, data{number: 7}) != allow || m.run(t, data{number: 8}) != kill {
+			t.Errorf("a jump over %d instructions goes wrong", gap)
+		}
+	}
+}
