@@ -18,8 +18,8 @@ import (
 type Runtime interface {
 	// Name is what a request calls it: native, docker, gvisor …
 	Name() string
-	// Probe finds out what this host can do by trying it. An unusable host is no error: it is a Capabilities with
-	// Available false and reasons.
+	// Probe finds out what this host can do, cheaply: it looks and builds nothing, so it can stand before every run. An
+	// unusable host is no error: it is a Capabilities with Available false and reasons.
 	Probe(ctx context.Context) (Capabilities, error)
 	// Create builds a sandbox and returns when its agent can be dialled. The caller has stored Spec.ID before the
 	// call, so that a crash leaves a name to clean up. A failure leaves nothing behind and is a [StepError] where a
@@ -32,6 +32,12 @@ type Runtime interface {
 	List(ctx context.Context) ([]string, error)
 	// Remove destroys whatever is left of id, alive or not. It is idempotent and returns when it is gone.
 	Remove(ctx context.Context, id string) error
+}
+
+// Tester is a runtime that can prove what Probe tells, by building a sandbox and taking it down again. For doctor and
+// the start of a daemon.
+type Tester interface {
+	Test(ctx context.Context) (Capabilities, error)
 }
 
 // Sandbox is one isolated instance. All methods are safe for concurrent use.

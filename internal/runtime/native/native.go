@@ -63,7 +63,10 @@ type Runtime struct {
 	living  map[string]*sandbox
 }
 
-var _ runtime.Runtime = (*Runtime)(nil)
+var (
+	_ runtime.Runtime = (*Runtime)(nil)
+	_ runtime.Tester  = (*Runtime)(nil)
+)
 
 // New prepares a runtime. It touches nothing outside RunDir. The caller closes it.
 func New(o Options) (*Runtime, error) {
