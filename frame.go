@@ -60,11 +60,7 @@ func (f Frame) MarshalJSON() ([]byte, error) {
 	var data any
 	switch f.Type {
 	case FrameStdout, FrameStderr:
-		if utf8.Valid(f.Output) {
-			out.Encoding, data = "utf8", string(f.Output)
-		} else {
-			out.Encoding, data = "base64", base64.StdEncoding.EncodeToString(f.Output)
-		}
+		out.Encoding, out.Data = encodeOutput(f.Output)
 	case FrameEvent:
 		data = f.Data
 		if f.Data == nil {
@@ -84,6 +80,21 @@ func (f Frame) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
+// maxTextBytes is the longest JSON string that output travels as: what [MaxFrameBytes] take as base64.
+const maxTextBytes = MaxFrameBytes/3*4 + 2
+
+// encodeOutput returns output as a JSON string and its encoding: text as it is, unless JSON's escapes would make a short
+// text a long message, and anything else as base64.
+func encodeOutput(b []byte) (encoding string, data json.RawMessage) {
+	if utf8.Valid(b) {
+		text, err := json.Marshal(string(b))
+		if err == nil && len(text) <= maxTextBytes {
+			return "utf8", text
+		}
+	}
+	return "base64", fmt.Appendf(nil, "%q", base64.StdEncoding.EncodeToString(b))
+}
+
 // UnmarshalJSON reads S0's envelope.
 func (f *Frame) UnmarshalJSON(raw []byte) error {
 	var in frameJSON
@@ -100,13 +111,17 @@ func (f *Frame) UnmarshalJSON(raw []byte) error {
 		if err := json.Unmarshal(in.Data, &text); err != nil {
 			return fmt.Errorf("frame %d data: %w", in.Seq, err)
 		}
-		f.Output = []byte(text)
-		if in.Encoding == "base64" {
+		switch in.Encoding {
+		case "utf8":
+			f.Output = []byte(text)
+		case "base64":
 			decoded, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
 				return fmt.Errorf("frame %d data: %w", in.Seq, err)
 			}
 			f.Output = decoded
+		default:
+			return fmt.Errorf("frame %d: unknown encoding %q", in.Seq, in.Encoding)
 		}
 	case FrameEvent:
 		if len(in.Data) > 0 {

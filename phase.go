@@ -1,5 +1,7 @@
 package belljar
 
+import "slices"
+
 // Phase is where a run stands (S0 "State Machine (Runs)").
 type Phase string
 
@@ -23,22 +25,21 @@ func (p Phase) Terminal() bool {
 	return false
 }
 
-// next lists every transition that S0 allows. A queued run can also be cancelled or expire (DESIGN decision).
-var next = map[Phase][]Phase{
-	PhaseQueued:   {PhaseStarting, PhaseKilled, PhaseFailed},
-	PhaseStarting: {PhaseRunning, PhaseFailed, PhaseTimedOut, PhaseKilled},
-	PhaseRunning:  {PhaseCompleted, PhaseFailed, PhaseTimedOut, PhaseKilled},
+// next lists every phase that S0 allows after p. A queued run can also be cancelled or expire.
+func (p Phase) next() []Phase {
+	switch p {
+	case PhaseQueued:
+		return []Phase{PhaseStarting, PhaseKilled, PhaseFailed}
+	case PhaseStarting:
+		return []Phase{PhaseRunning, PhaseFailed, PhaseTimedOut, PhaseKilled}
+	case PhaseRunning:
+		return []Phase{PhaseCompleted, PhaseFailed, PhaseTimedOut, PhaseKilled}
+	}
+	return nil
 }
 
 // CanBecome reports whether a run in phase p may move to phase q.
-func (p Phase) CanBecome(q Phase) bool {
-	for _, n := range next[p] {
-		if n == q {
-			return true
-		}
-	}
-	return false
-}
+func (p Phase) CanBecome(q Phase) bool { return slices.Contains(p.next(), q) }
 
 // Reason says why a run did not simply complete. It is set whenever the terminal phase is not completed.
 type Reason string

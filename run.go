@@ -2,12 +2,14 @@ package belljar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"path"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // InlineFile is a small file sent inside a request (S0 `files`). Path is relative to the workspace.
@@ -112,6 +114,7 @@ const (
 	MaxArgs         = 4096
 	MaxArgBytes     = 1 << 20
 	MaxEnv          = 1024
+	MaxEnvBytes     = 1 << 20
 	MaxInlineBytes  = 1 << 20 // S0: inline files up to 1 MB total
 	MaxPatterns     = 256
 	MaxPatternBytes = 1024
@@ -128,6 +131,9 @@ func (s *RunSpec) Validate() error {
 		if strings.ContainsRune(arg, 0) {
 			return invalid(fmt.Sprintf("command[%d]", i), "command[%d] contains a NUL byte", i)
 		}
+		if !utf8.ValidString(arg) {
+			return invalid(fmt.Sprintf("command[%d]", i), "command[%d] is not valid UTF-8", i)
+		}
 		total += len(arg) + 1
 	}
 	if len(s.Command) > MaxArgs || total > MaxArgBytes {
@@ -136,14 +142,26 @@ func (s *RunSpec) Validate() error {
 	if len(s.Env) > MaxEnv {
 		return invalid("env", "env is limited to %d variables", MaxEnv)
 	}
+	total = 0
 	for name, value := range s.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
 			return invalid("env", "env variable %q is not a valid name=value", name)
 		}
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return invalid("env", "env variable %q is not valid UTF-8", name)
+		}
+		total += len(name) + len(value) + 2
+	}
+	if total > MaxEnvBytes {
+		return invalid("env", "env is limited to %d bytes together, got %d", MaxEnvBytes, total)
 	}
 	inline := 0
 	for i, f := range s.Files {
-		if _, err := CleanPath(f.Path); err != nil {
+		clean, err := CleanPath(f.Path)
+		if err == nil && clean == "." {
+			err = errors.New("path is the workspace itself")
+		}
+		if err != nil {
 			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q: %v", i, f.Path, err)
 		}
 		inline += len(f.Content)
@@ -175,7 +193,7 @@ func (s *RunSpec) Validate() error {
 const WorkspaceDir = "/workspace"
 
 // CleanPath normalises a path inside the workspace: "x", "./x" and "/workspace/x" are the same file. It returns the
-// relative form, "." for the workspace itself, or an error for an empty path, a NUL byte, any ".." and an absolute
+// relative form, "." for the workspace itself, or an error for an empty path, a NUL byte, bytes that are not UTF-8, any ".." and an absolute
 // path elsewhere.
 func CleanPath(p string) (string, error) {
 	if p == "" {
@@ -183,6 +201,9 @@ func CleanPath(p string) (string, error) {
 	}
 	if strings.ContainsRune(p, 0) {
 		return "", fmt.Errorf("path contains a NUL byte")
+	}
+	if !utf8.ValidString(p) {
+		return "", fmt.Errorf("path is not valid UTF-8")
 	}
 	for _, part := range strings.Split(p, "/") {
 		if part == ".." {
