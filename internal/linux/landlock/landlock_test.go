@@ -134,8 +134,9 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// confined runs attempt under the rules of version abi.
-func confined(t *testing.T, abi int) map[string]unix.Errno {
+// confined runs attempt under the rules of version abi. The folder where everything is allowed is named by its path or,
+// if open, by a descriptor.
+func confined(t *testing.T, abi int, open bool) map[string]unix.Errno {
 	t.Helper()
 	in, out := folder(t), folder(t)
 	self, err := os.Executable()
@@ -147,7 +148,17 @@ func confined(t *testing.T, abi int) map[string]unix.Errno {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	rules := landlock.Ruleset{ReadExec: []string{"/"}, ReadWrite: []string{"/no/such/folder", in}, Use: []string{"/dev", "/proc"}}
+	rules := landlock.Ruleset{ReadExec: []string{"/"}, ReadWrite: []string{"/no/such/folder"}, Use: []string{"/dev", "/proc"}}
+	if open {
+		fd, err := unix.Open(in, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		rules.Open = []int{fd}
+	} else {
+		rules.ReadWrite = append(rules.ReadWrite, in)
+	}
 	p := forkexec.New()
 	p.Call(unix.SYS_DUP3, forkexec.Int(int(w.Fd())), forkexec.Int(1), forkexec.Int(0))
 	p.Step("landlock")
@@ -181,8 +192,12 @@ func TestRulesHold(t *testing.T) {
 	if abi < 6 {
 		t.Skipf("this kernel has Landlock version %d, the whole ruleset needs 6", abi)
 	}
-	if diff := cmp.Diff(allowed(), confined(t, abi)); diff != "" {
-		t.Errorf("under all rules (-want +got):\n%s", diff)
+	for name, open := range map[string]bool{"by path": false, "by descriptor": true} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(allowed(), confined(t, abi, open)); diff != "" {
+				t.Errorf("under all rules (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -197,7 +212,7 @@ func TestOlderVersions(t *testing.T) {
 		if abi < 3 {
 			want["out truncate"], want["out open to truncate"] = 0, 0
 		}
-		if diff := cmp.Diff(want, confined(t, abi)); diff != "" {
+		if diff := cmp.Diff(want, confined(t, abi, false)); diff != "" {
 			t.Errorf("version %d (-want +got):\n%s", abi, diff)
 		}
 	}
