@@ -1,0 +1,260 @@
+//go:build linux
+
+package security
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// hook prepares the host for an attack and returns how to verify it afterwards.
+type hook func(*testing.T, *trial) func(outcome)
+
+func hooks() map[string]hook {
+	return map[string]hook{
+		"artifacts":  artifacts,
+		"bait":       bait,
+		"disk":       disk,
+		"listener":   listener,
+		"neighbour":  neighbour,
+		"responsive": responsive,
+	}
+}
+
+// listener serves TCP on the loopback, an abstract and a named unix socket. Nobody from inside may connect.
+func listener(t *testing.T, tr *trial) func(outcome) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := tcp.Addr().(*net.TCPAddr).Port
+	path := fmt.Sprintf("/tmp/belljar-bait-%d.sock", port)
+	listeners := []net.Listener{tcp}
+	for _, name := range []string{fmt.Sprintf("@belljar-bait-%d", port), path} {
+		l, err := net.Listen("unix", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+	}
+	if err := os.Chmod(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var calls atomic.Int64
+	done := make(chan struct{}, len(listeners))
+	for _, l := range listeners {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				calls.Add(1)
+				io.WriteString(c, "hello\n")
+				c.Close()
+			}
+		}()
+		// The control: from the host it answers.
+		c, err := net.Dial(l.Addr().Network(), l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hello, err := io.ReadAll(c); string(hello) != "hello\n" {
+			t.Fatalf("control: %q, %v", hello, err)
+		}
+		c.Close()
+	}
+	tr.flags = append(tr.flags, "--env", fmt.Sprintf("PORT=%d", port))
+	return func(outcome) {
+		for _, l := range listeners {
+			l.Close()
+		}
+		for range listeners {
+			<-done
+		}
+		if n := calls.Load() - int64(len(listeners)); n != 0 {
+			t.Errorf("the host's listeners were reached %d times", n)
+		}
+	}
+}
+
+// bait leaves a token in files of the host and in belljar's own environment. It must not come out.
+func bait(t *testing.T, tr *trial) func(outcome) {
+	token := "bait-" + rand.Text()
+	places := []string{tr.dir, tr.lane.home, "/tmp", "/var/tmp"}
+	if os.Geteuid() == 0 {
+		places = append(places, "/root", "/home", "/var/lib", "/opt", "/mnt", "/srv", "/run")
+	}
+	planted := 0
+	for _, place := range places {
+		path := filepath.Join(place, "belljar-bait-"+rand.Text())
+		if err := os.WriteFile(path, []byte(token), 0o644); err != nil {
+			continue // not every host has every place
+		}
+		planted++
+		t.Cleanup(func() { os.Remove(path) })
+	}
+	if planted < 4 {
+		t.Errorf("control: only %d baits", planted)
+	}
+	tr.env = append(tr.env, "SANDBOX_API_KEY="+token, "AWS_SECRET_ACCESS_KEY="+token, "BELLJAR_BAIT="+token)
+	return func(got outcome) {
+		if strings.Contains(got.Stdout+got.Stderr, token) {
+			t.Error("the token came out")
+		}
+		if strings.Contains(got.Stdout, tr.dir) {
+			t.Error("a path of the host came out")
+		}
+	}
+}
+
+// neighbour keeps another sandbox alive meanwhile, with a file and a process that must not be seen.
+func neighbour(t *testing.T, tr *trial) func(outcome) {
+	other := tr.lane.trial(t)
+	end := other.hold("mkdir belljar-bait && echo secret >belljar-bait/belljar-bait; echo secret >/tmp/belljar-bait; echo secret >/dev/shm/belljar-bait")
+	return func(outcome) { end() }
+}
+
+// disk checks that nothing is written to a disk of the host.
+func disk(t *testing.T, tr *trial) func(outcome) {
+	return func(outcome) {
+		if most := int64(4 << 20 / 512); tr.account.Blocks > most {
+			t.Errorf("%d blocks were written to disks, more than %d", tr.account.Blocks, most)
+		}
+	}
+}
+
+// responsive starts programs on the host, one after the other, while the attack goes on.
+func responsive(t *testing.T, _ *trial) func(outcome) {
+	ctx, cancel := context.WithCancel(t.Context())
+	type tally struct {
+		started int
+		slowest time.Duration
+		err     error
+	}
+	result := make(chan tally, 1)
+	go func() {
+		var sum tally
+		for ctx.Err() == nil && sum.err == nil {
+			start := time.Now()
+			sum.err = exec.Command("/bin/true").Run()
+			sum.slowest = max(sum.slowest, time.Since(start))
+			sum.started++
+		}
+		result <- sum
+	}()
+	return func(outcome) {
+		cancel()
+		sum := <-result
+		if sum.err != nil {
+			t.Errorf("the host could not start a program: %v", sum.err)
+		}
+		if sum.slowest > 10*time.Second {
+			t.Errorf("starting a program on the host took %v", sum.slowest)
+		}
+		t.Logf("the host started %d programs meanwhile, the slowest in %v", sum.started, sum.slowest)
+	}
+}
+
+// artifacts captures what the attack leaves behind and checks that all of it is the attack's own.
+func artifacts(t *testing.T, tr *trial) func(outcome) {
+	token := "bait-" + rand.Text()
+	secret := filepath.Join(tr.dir, "bait")
+	if err := os.WriteFile(secret, []byte(token), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(tr.dir, "out")
+	tr.flags = append(tr.flags, "--out", out, "--env", "BAIT="+secret)
+	return func(got outcome) {
+		var total int64
+		honest := false
+		err := filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			if !d.Type().IsRegular() {
+				t.Errorf("artifact %s is a %v", path, d.Type())
+				return nil
+			}
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			total += int64(len(raw))
+			for _, theirs := range []string{token, "root:", "PATH="} {
+				if bytes.Contains(raw, []byte(theirs)) {
+					t.Errorf("artifact %s holds %q", path, theirs)
+				}
+			}
+			honest = honest || filepath.Base(path) == "plain" && string(raw) == "honest\n"
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if !honest {
+			t.Errorf("control: the honest artifact is not there: %+v", got.Artifacts)
+		}
+		if most := int64(belljar.DefaultLimits().ArtifactMB) << 20; total > most {
+			t.Errorf("artifacts of %d bytes, the cap is %d", total, most)
+		}
+	}
+}
+
+// hold starts a sandbox that runs prepare and then waits. It returns when that is done; end ends it and checks it.
+func (tr *trial) hold(prepare string) (end func()) {
+	_, end = tr.held(prepare)
+	return end
+}
+
+// held is hold, with the process for those who want to look at it.
+func (tr *trial) held(prepare string) (p *process, end func()) {
+	t := tr.t
+	t.Helper()
+	stdin, feed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, stdout, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	p = tr.start(t.Context(), []string{"run", "--quiet", "--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}, stdin, stdout, &stderr)
+	stdin.Close()
+	stdout.Close()
+	said := bufio.NewReader(lines)
+	end = func() {
+		t.Helper()
+		feed.Close()
+		io.Copy(io.Discard, said)
+		lines.Close()
+		if err := p.wait(); err != nil {
+			t.Errorf("neighbour: %v\n%s", err, stderr.String())
+		}
+		for _, s := range tr.account.Survivors {
+			t.Errorf("process of the neighbour left: %s", s)
+		}
+	}
+	if line, err := said.ReadString('\n'); line != "ready\n" {
+		end()
+		t.Fatalf("the neighbour said %q: %v %s", line, err, stderr.String())
+	}
+	return p, end
+}

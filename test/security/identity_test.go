@@ -1,0 +1,102 @@
+//go:build linux
+
+package security
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestHostIDs looks at two living sandboxes from outside. Attack: a process that gets out of its namespaces, or finds
+// a file or a process of a neighbour. Why it matters: it then has the rights of its id on the host. What must hold: that
+// id belongs to this sandbox alone, and to nobody on the host.
+func TestHostIDs(t *testing.T) {
+	for _, l := range lanes() {
+		t.Run(l.name, func(t *testing.T) {
+			l.open(t)
+			if l.kind == "shared" {
+				t.Skipf("lane %s has one id only, the user's own; doctor says so", l.name)
+			}
+			one, endOne := l.trial(t).held("true")
+			defer endOne()
+			two, endTwo := l.trial(t).held("true")
+			defer endTwo()
+			a, b := hostIDs(t, one.cmd.Process.Pid), hostIDs(t, two.cmd.Process.Pid)
+			t.Logf("host ids %v and %v", a, b)
+			for id := range a {
+				if b[id] {
+					t.Errorf("both sandboxes use id %d", id)
+				}
+			}
+			for _, ids := range []map[int]bool{a, b} {
+				if len(ids) < 2 {
+					t.Errorf("agent and program share their id: %v", ids)
+				}
+				for id := range ids {
+					if id < 65536 {
+						t.Errorf("id %d is one that the host gives to people", id)
+					}
+					if l.kind == "root" && delegated(t, id) {
+						t.Errorf("id %d belongs to somebody in /etc/subuid", id)
+					}
+				}
+			}
+		})
+	}
+}
+
+// hostIDs are the user ids, as the host sees them, of all processes below pid that live in another pid namespace.
+func hostIDs(t *testing.T, pid int) map[int]bool {
+	t.Helper()
+	ours, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[int]bool{}
+	for _, child := range descendants(pid) {
+		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", child))
+		if err != nil || ns == ours {
+			continue
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", child))
+		if err != nil {
+			continue
+		}
+		for _, line := range strings.Split(string(status), "\n") {
+			if fields := strings.Fields(line); len(fields) > 1 && (fields[0] == "Uid:" || fields[0] == "Gid:") {
+				for _, field := range fields[1:] {
+					id, err := strconv.Atoi(field)
+					if err != nil {
+						t.Fatal(err)
+					}
+					ids[id] = true
+				}
+			}
+		}
+	}
+	return ids
+}
+
+// delegated reports whether the host has promised id to a user.
+func delegated(t *testing.T, id int) bool {
+	t.Helper()
+	raw, err := os.ReadFile("/etc/subuid")
+	if err != nil {
+		return false
+	}
+	for _, line := range strings.Split(string(raw), "\n") {
+		fields := strings.Split(line, ":")
+		if len(fields) != 3 {
+			continue
+		}
+		first, _ := strconv.Atoi(fields[1])
+		count, _ := strconv.Atoi(fields[2])
+		if id >= first && id < first+count {
+			return true
+		}
+	}
+	return false
+}

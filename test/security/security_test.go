@@ -1,0 +1,122 @@
+//go:build linux
+
+package security
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runTime bounds one run, from outside.
+const runTime = 2 * time.Minute
+
+// built are the programs under test.
+var built struct{ belljar, probe string }
+
+func TestMain(m *testing.M) {
+	if raw, ok := os.LookupEnv(superviseEnv); ok {
+		os.Exit(supervise(raw))
+	}
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "belljar-security-")
+		if err == nil {
+			defer os.RemoveAll(dir)
+			err = os.Chmod(dir, 0o755) // other users run what is in it
+		}
+		if err == nil {
+			built.belljar, built.probe, err = build(dir)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// TestScripts runs every script on every lane.
+func TestScripts(t *testing.T) {
+	scripts := readScripts(t)
+	for _, l := range lanes() {
+		t.Run(l.name, func(t *testing.T) {
+			l.open(t)
+			for _, s := range scripts {
+				t.Run(s.name, func(t *testing.T) {
+					t.Parallel()
+					if why := s.unfit(l); why != "" {
+						t.Skip(why)
+					}
+					attack(t, l, s)
+				})
+			}
+		})
+	}
+}
+
+// attack runs one script and judges it.
+func attack(t *testing.T, l *lane, s script) {
+	ctx, cancel := context.WithTimeout(t.Context(), runTime)
+	defer cancel()
+	tr := l.trial(t)
+	var verify []func(outcome)
+	for _, name := range s.hosts {
+		prepare, ok := hooks()[name]
+		if !ok {
+			t.Fatalf("no such host hook: %s", name)
+		}
+		verify = append(verify, prepare(t, tr))
+	}
+	args := []string{"run", "--json", "--quiet"}
+	if s.probe {
+		args = append(args, "--workspace-exec", "--file", built.probe+":probe")
+	}
+	args = append(append(append(args, tr.flags...), s.flags...), tr.copy(s.path))
+	got := tr.run(ctx, args)
+	t.Logf("phase %s %s exit %v\nstdout: %s\nstderr: %s", got.Phase, got.ReasonCode, got.exit(), tail(got.Stdout), tail(got.Stderr))
+	if strings.Contains(got.Stdout, "BREACH") {
+		t.Errorf("breach:\n%s", breaches(got.Stdout))
+	}
+	for _, e := range s.expect {
+		if err := e.check(got); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, v := range verify {
+		v(got)
+	}
+	tr.nothingLeft(got)
+}
+
+func breaches(stdout string) string {
+	var lines []string
+	for _, line := range strings.Split(stdout, "\n") {
+		if strings.HasPrefix(line, "BREACH") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func tail(s string) string {
+	const most = 4000
+	if len(s) > most {
+		return "…" + s[len(s)-most:]
+	}
+	return s
+}
+
+// TestHeaders checks that every script says what it is for.
+func TestHeaders(t *testing.T) {
+	for _, s := range readScripts(t) {
+		for _, key := range []string{"Attack", "Why it matters", "What must hold"} {
+			if s.header[key] == "" {
+				t.Errorf("%s has no %q", filepath.Base(s.path), key)
+			}
+		}
+	}
+}

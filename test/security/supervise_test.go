@@ -1,0 +1,130 @@
+//go:build linux
+
+package security
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A supervisor stands between the test and belljar: this test binary, started again. It is the subreaper of everything
+// below, so that whatever outlives belljar becomes its child, and it can say so, whoever else uses the machine.
+
+const (
+	superviseEnv = "BELLJAR_SUPERVISE" // an order, as JSON
+	accountFD    = 3
+)
+
+// order is what a supervisor does.
+type order struct {
+	Argv []string
+	Env  []string
+	Dir  string
+	UID  int               // 0 to stay who we are
+	Etc  map[string]string // files of /etc to cover, in a mount namespace of its own: path → source
+}
+
+// account is what a supervisor saw.
+type account struct {
+	Error     string
+	Survivors []string // command lines of what outlived belljar
+	Blocks    int64    // of 512 bytes, written to disks by belljar and everything below it
+}
+
+// supervise is the whole supervisor.
+func supervise(raw string) int {
+	runtime.LockOSThread() // Pdeathsig is about the thread
+	var o order
+	var a account
+	err := json.Unmarshal([]byte(raw), &o)
+	if err == nil {
+		a, err = o.carryOut()
+	}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	if err := json.NewEncoder(os.NewFile(accountFD, "account")).Encode(a); err != nil {
+		return 1
+	}
+	return 0
+}
+
+func (o order) carryOut() (account, error) {
+	unix.CloseOnExec(accountFD)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return account{}, fmt.Errorf("become subreaper: %w", err)
+	}
+	if len(o.Etc) > 0 {
+		if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return account{}, fmt.Errorf("private mounts: %w", err)
+		}
+	}
+	for path, source := range o.Etc {
+		if err := unix.Mount(source, path, "", unix.MS_BIND, ""); err != nil {
+			return account{}, fmt.Errorf("cover %s: %w", path, err)
+		}
+	}
+	cmd := exec.Command(o.Argv[0], o.Argv[1:]...)
+	cmd.Env, cmd.Dir = o.Env, o.Dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if o.UID != 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.UID)}
+	}
+	var status *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &status) {
+		return account{}, err
+	}
+	survivors := reap()
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {
+		return account{}, err
+	}
+	return account{Survivors: survivors, Blocks: usage.Oublock}, nil
+}
+
+// reap buries the dead below us and returns who is not dead, after killing them.
+func reap() []string {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if err == unix.EINTR || pid > 0 {
+			continue
+		}
+		if err != nil {
+			return nil
+		}
+		break
+	}
+	var alive []string
+	for _, pid := range descendants(os.Getpid()) {
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		alive = append(alive, fmt.Sprintf("%d: %s", pid, strings.ReplaceAll(string(cmdline), "\x00", " ")))
+		unix.Kill(pid, unix.SIGKILL)
+	}
+	return alive
+}
+
+// descendants lists the processes below pid.
+func descendants(pid int) []int {
+	var all []int
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		raw, _ := os.ReadFile(list)
+		for _, field := range strings.Fields(string(raw)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				all = append(append(all, child), descendants(child)...)
+			}
+		}
+	}
+	return all
+}
