@@ -1,0 +1,184 @@
+//go:build linux
+
+// Package fake is a runtime without walls, for the tests of what lies above the runtime contract. It runs the real
+// guest agent in this process, over real connections, and passes the conformance suite except for isolation. What it
+// runs has the rights of the test: never give it a program that could harm the machine.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Options say how a runtime's sandboxes are reached and where they live. The zero value is usable.
+type Options struct {
+	// Host is the machine that the sandboxes run on. Two runtimes with the same Host are a daemon before and after its
+	// restart. nil is a machine of its own.
+	Host *Host
+	// Mux reaches each agent over one byte stream and a multiplexer, as where a runtime has no sockets; otherwise every
+	// Dial is a Unix socket of its own.
+	Mux bool
+	// Dir holds the workspaces; "" is the system's temporary folder.
+	Dir string
+}
+
+// Host is what outlives a daemon: the detached sandboxes. Make it with [NewHost]. Safe for concurrent use.
+type Host struct {
+	mu    sync.Mutex
+	boxes map[string]*box
+}
+
+// NewHost returns a machine without sandboxes.
+func NewHost() *Host { return &Host{boxes: make(map[string]*box)} }
+
+// Runtime implements [runtime.Runtime].
+type Runtime struct {
+	host *Host
+	mux  bool
+	dir  string
+}
+
+// New returns a runtime.
+func New(o Options) *Runtime {
+	r := &Runtime{host: o.Host, mux: o.Mux, dir: o.Dir}
+	if r.host == nil {
+		r.host = NewHost()
+	}
+	return r
+}
+
+// Close is the end of the daemon: its connections break, sandboxes of [runtime.LifetimeCreator] end and detached ones
+// live on in the host. It may be called twice.
+func (r *Runtime) Close() error {
+	r.host.mu.Lock()
+	all := slices.Collect(maps.Values(r.host.boxes))
+	r.host.mu.Unlock()
+	var errs []error
+	for _, b := range all {
+		if !b.ownedBy(r) {
+			continue
+		}
+		if b.detached {
+			b.disconnect()
+		} else {
+			errs = append(errs, b.end(runtime.Exit{Reason: runtime.ExitAgent, Detail: "creator gone"}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Name implements [runtime.Runtime].
+func (r *Runtime) Name() string { return "fake" }
+
+// Probe implements [runtime.Runtime]. Everything is available and next to nothing enforced.
+func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return capabilities(), nil }
+
+func capabilities() runtime.Capabilities {
+	c := runtime.Capabilities{
+		Available: true,
+		State:     runtime.StateSupported,
+		Isolation: runtime.IsolationNone,
+		AgentUID:  "shared",
+		OOMScope:  "process",
+		Protections: []runtime.Protection{
+			{Name: runtime.ProtectWallTime, Enforced: true, By: "agent"},
+		},
+	}
+	for _, name := range []string{
+		runtime.ProtectFilesystem, runtime.ProtectNetwork, runtime.ProtectSeccomp, runtime.ProtectIdentity,
+		runtime.ProtectPids, runtime.ProtectMemory, runtime.ProtectCPU, runtime.ProtectDisk, runtime.ProtectLandlock,
+	} {
+		c.Protections = append(c.Protections, runtime.Protection{Name: name, Hint: "use a runtime that isolates"})
+	}
+	return c
+}
+
+// Create implements [runtime.Runtime].
+func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !belljar.ValidID(spec.ID) {
+		return nil, &runtime.StepError{Step: "spec", Err: fmt.Errorf("invalid id %q", spec.ID)}
+	}
+	if spec.Workspace.ID != "" {
+		return nil, &runtime.StepError{Step: "workspace", Err: errors.New("a workspace that outlives its sandbox is not available")}
+	}
+	for _, name := range spec.Require {
+		if !capabilities().Protection(name).Enforced {
+			return nil, &runtime.StepError{Step: name, Err: errors.New("not enforced by the fake runtime")}
+		}
+	}
+	b := &box{id: spec.ID, owner: r, host: r.host, detached: spec.Lifetime == runtime.LifetimeDetached, gone: make(chan struct{})}
+	r.host.mu.Lock()
+	if _, taken := r.host.boxes[spec.ID]; taken {
+		r.host.mu.Unlock()
+		return nil, &runtime.StepError{Step: "spec", Err: fmt.Errorf("sandbox %s exists", spec.ID)}
+	}
+	r.host.boxes[spec.ID] = b
+	b.mu.Lock() // whoever finds it waits until it is made
+	r.host.mu.Unlock()
+	defer b.mu.Unlock()
+	if err := b.start(spec, r.dir, r.mux); err != nil {
+		r.host.forget(spec.ID)
+		b.exit = runtime.Exit{Reason: runtime.ExitDestroyed, Detail: "never made"}
+		b.ended = true
+		close(b.gone)
+		return nil, err
+	}
+	return &sandbox{box: b}, nil
+}
+
+// Attach implements [runtime.Runtime].
+func (r *Runtime) Attach(_ context.Context, id string) (runtime.Sandbox, error) {
+	b := r.host.find(id)
+	if b == nil || !b.adopt(r) {
+		return nil, fmt.Errorf("attach to %s: %w", id, runtime.ErrNotFound)
+	}
+	return &sandbox{box: b}, nil
+}
+
+// List implements [runtime.Runtime].
+func (r *Runtime) List(context.Context) ([]string, error) {
+	r.host.mu.Lock()
+	defer r.host.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.host.boxes)), nil
+}
+
+// Remove implements [runtime.Runtime].
+func (r *Runtime) Remove(_ context.Context, id string) error {
+	b := r.host.find(id)
+	if b == nil {
+		return nil
+	}
+	return b.end(runtime.Exit{Reason: runtime.ExitDestroyed})
+}
+
+func (h *Host) find(id string) *box {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.boxes[id]
+}
+
+func (h *Host) forget(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.boxes, id)
+}
+
+// workspaceIn makes a folder for one sandbox.
+func workspaceIn(dir string) (string, error) {
+	top, err := os.MkdirTemp(dir, "belljar-fake-")
+	if err != nil {
+		return "", err
+	}
+	return top, os.Mkdir(top+"/workspace", 0o755)
+}

@@ -1,0 +1,72 @@
+//go:build linux
+
+package fake_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConformance(t *testing.T) {
+	for name, mux := range map[string]bool{"sockets": false, "mux": true} {
+		t.Run(name, func(t *testing.T) {
+			hosts := map[runtime.Runtime]*fake.Host{}
+			open := func(t *testing.T, h *fake.Host) runtime.Runtime {
+				r := fake.New(fake.Options{Host: h, Mux: mux, Dir: t.TempDir()})
+				hosts[r] = h
+				t.Cleanup(func() {
+					if err := r.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				return r
+			}
+			runtimetest.Run(t, runtimetest.Options{
+				UID: os.Getuid(),
+				GID: os.Getgid(),
+				New: func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
+				Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
+					if err := r.(*fake.Runtime).Close(); err != nil {
+						t.Fatal(err)
+					}
+					return open(t, hosts[r])
+				},
+			})
+		})
+	}
+}
+
+func TestRefusesWhatItCannotEnforce(t *testing.T) {
+	r := fake.New(fake.Options{Dir: t.TempDir()})
+	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectNetwork, runtime.ProtectFilesystem} {
+		_, err := r.Create(t.Context(), runtime.Spec{ID: belljar.NewID(), Require: []string{runtime.ProtectWallTime, name}})
+		if step := (*runtime.StepError)(nil); !errors.As(err, &step) || step.Step != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	r := fake.New(fake.Options{Dir: dir})
+	s, err := r.Create(t.Context(), runtime.Spec{ID: belljar.NewID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}

@@ -1,0 +1,149 @@
+package runtimetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// clinger leaves a process behind that has a session of its own, a parent that is gone and no ear for TERM. Its pid is
+// in the file named by $1.
+const clinger = `(setsid sh -c 'trap "" TERM HUP INT; echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 1000' "$1" >/dev/null 2>&1 </dev/null &)
+while [ ! -e "$1" ]; do sleep 0.01; done
+`
+
+// alive is whether the process whose pid is in a file runs.
+func (j *jar) alive(path string) bool {
+	j.Helper()
+	pid := strings.TrimSpace(j.read(path))
+	if pid == "" {
+		j.Fatalf("%s holds no pid", path)
+	}
+	return j.run(j.sh("kill -0 $1", pid)).exit.Code == 0
+}
+
+func testEnding(t *testing.T, o Options) {
+	j := open(t, o)
+	j.sub("timeout obeyed", func(j *jar) {
+		e := j.sh("trap 'echo bye; exit 4' TERM; echo ready; sleep 1000 & wait")
+		e.TimeoutMS = 300
+		got := j.run(e)
+		if got.out != "ready\nbye\n" || got.exit.Cause != wire.CauseTimeout || got.exit.Code != 4 {
+			j.Errorf("%+v", got)
+		}
+	})
+	j.sub("timeout survived by nobody", func(j *jar) {
+		e := j.sh(clinger+"trap '' TERM; echo ready; sleep 1000; sleep 1000", "late")
+		e.TimeoutMS, e.GraceMS = 700, 200
+		got := j.run(e)
+		if got.out != "ready\n" || got.exit.Cause != wire.CauseTimeout || got.exit.Signal != 9 {
+			j.Errorf("%+v", got)
+		}
+		if got.exit.WallMS < 890 {
+			j.Errorf("no grace: over after %v ms", got.exit.WallMS)
+		}
+		if j.alive("late") {
+			j.Error("a process outlived the timeout")
+		}
+	})
+	j.sub("success in the grace is no success", func(j *jar) {
+		e := j.sh("trap 'exit 0' TERM; sleep 1000 & wait")
+		e.TimeoutMS = 200
+		if got := j.run(e).exit; got.Cause != wire.CauseTimeout || got.Code != 0 {
+			j.Errorf("%+v", got)
+		}
+	})
+	for name, end := range map[string]func(*jar, string, func(time.Duration) error) error{
+		"end on the stream": func(_ *jar, _ string, end func(time.Duration) error) error { return end(100 * time.Millisecond) },
+		"end from elsewhere": func(j *jar, id string, _ func(time.Duration) error) error {
+			return j.agent.Kill(j.ctx, id, wire.Kill{End: true, GraceMS: 100})
+		},
+	} {
+		j.sub(name, func(j *jar) {
+			file := strings.ReplaceAll(name, " ", "-")
+			p := j.start(j.sh(clinger+"trap '' TERM; echo ready; sleep 1000; sleep 1000", file))
+			w := j.watch(p)
+			w.await("ready")
+			if !j.alive(file) {
+				j.Fatal("the clinger never lived")
+			}
+			if err := end(j, p.Started().ID, p.End); err != nil {
+				j.Fatal(err)
+			}
+			if exit := w.end(); exit.Cause != wire.CauseEnded || exit.Signal != 9 {
+				j.Errorf("%+v", exit)
+			}
+			if j.alive(file) {
+				j.Error("a process outlived the end")
+			}
+		})
+	}
+	j.sub("end of a stopped program", func(j *jar) {
+		p := j.start(j.sh("echo ready; kill -STOP $$"))
+		w := j.watch(p)
+		w.await("ready")
+		if err := p.End(50 * time.Millisecond); err != nil {
+			j.Fatal(err)
+		}
+		if exit := w.end(); exit.Cause != wire.CauseEnded {
+			j.Errorf("%+v", exit)
+		}
+	})
+	j.sub("signal", func(j *jar) {
+		p := j.start(j.sh("trap 'echo usr1' USR1; echo ready; while :; do sleep 0.01; done"))
+		w := j.watch(p)
+		w.await("ready")
+		if err := p.Signal(10); err != nil {
+			j.Fatal(err)
+		}
+		w.await("usr1")
+		if err := p.Signal(9); err != nil {
+			j.Fatal(err)
+		}
+		if exit := w.end(); exit.Signal != 9 || exit.Cause != wire.CauseExited {
+			j.Errorf("%+v", exit)
+		}
+	})
+}
+
+func testSurvivors(t *testing.T, o Options) {
+	j := open(t, o)
+	j.sub("killed with a one-shot run", func(j *jar) {
+		got := j.run(j.sh(clinger+"sleep 1000 & echo done; exit 6", "oneshot"))
+		if got.out != "done\n" || got.exit.Code != 6 || got.exit.Cause != wire.CauseExited {
+			j.Errorf("%+v", got)
+		}
+		if j.alive("oneshot") {
+			j.Error("a process outlived its run")
+		}
+	})
+	j.sub("do not hold the exec", func(j *jar) {
+		e := j.sh("sleep 1000 & echo $! >held; echo done")
+		e.KillAll = false
+		got := j.run(e)
+		if got.out != "done\n" || got.exit.Code != 0 {
+			j.Errorf("%+v", got)
+		}
+		if got.exit.WallMS > 10_000 {
+			j.Errorf("over after %v ms", got.exit.WallMS)
+		}
+		if !j.alive("held") {
+			j.Error("the survivor is dead")
+		}
+	})
+	j.sub("may go on printing", func(j *jar) {
+		e := j.sh(`(while [ ! -e go ]; do sleep 0.01; done
+			head -c 1000000 /dev/zero || exit; echo late || exit; echo well >proof.new; mv proof.new proof) & echo done`)
+		e.KillAll = false
+		p := j.start(e)
+		got := j.follow(p)
+		if got.out != "done\n" {
+			j.Errorf("%+v", got)
+		}
+		p.Close()
+		j.write("go", "")
+		j.until("a survivor prints without being killed for it", func() bool { return j.exists("proof") })
+	})
+}

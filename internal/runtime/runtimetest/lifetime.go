@@ -1,0 +1,84 @@
+package runtimetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+func testLifetime(t *testing.T, o Options) {
+	if o.Restart == nil {
+		t.Skip("this runtime's test cannot restart it")
+	}
+	t.Run("detached", func(t *testing.T) {
+		j := open(t, o, func(s *runtime.Spec) { s.Lifetime = runtime.LifetimeDetached })
+		before, err := j.agent.Ping(j.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := j.sh("echo one; read x; echo two $x")
+		e.Stdin = true
+		p := j.start(e)
+		w := j.watch(p)
+		w.await("one")
+		j.restart()
+		if <-w.done; !errors.Is(w.err, agent.ErrDisconnected) {
+			t.Errorf("the old daemon's connection: %v", w.err)
+		}
+		after, err := j.agent.Ping(j.ctx)
+		if err != nil || after.BootID != before.BootID {
+			t.Errorf("%+v, %v; before %+v", after, err, before)
+		}
+		again, err := j.agent.Attach(j.ctx, e.ID, p.Position())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = j.watch(again)
+		if _, err := again.Write([]byte("more\n")); err != nil {
+			t.Fatal(err)
+		}
+		w.await("two more")
+		w.end()
+	})
+	t.Run("creator", func(t *testing.T) {
+		j := open(t, o)
+		next := o.Restart(t, j.runtime)
+		if exit, err := j.Wait(j.ctx); err != nil || exit.Reason == "" {
+			t.Errorf("%+v, %v", exit, err)
+		}
+		if _, err := next.Attach(j.ctx, j.ID()); !errors.Is(err, runtime.ErrNotFound) {
+			t.Errorf("it survived its creator: %v", err)
+		}
+		if err := next.Remove(j.ctx, j.ID()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func testLease(t *testing.T, o Options) {
+	t.Run("ends a sandbox that nobody asks for", func(t *testing.T) {
+		j := open(t, o, func(s *runtime.Spec) { s.Lease = 200 * time.Millisecond })
+		if exit, err := j.Wait(j.ctx); err != nil || exit.Reason != runtime.ExitAgent {
+			t.Errorf("%+v, %v", exit, err)
+		}
+		if _, err := j.Dial(j.ctx); !errors.Is(err, runtime.ErrGone) {
+			t.Errorf("dial: %v", err)
+		}
+	})
+	t.Run("can be changed", func(t *testing.T) {
+		j := open(t, o, func(s *runtime.Spec) { s.Lease = time.Hour })
+		if info, err := j.agent.Ping(j.ctx); err != nil || info.LeaseMS != time.Hour.Milliseconds() {
+			t.Errorf("%+v, %v", info, err)
+		}
+		j.start(j.sh("sleep 1000")).Close()
+		if err := j.agent.Lease(j.ctx, 100*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if exit, err := j.Wait(j.ctx); err != nil || exit.Reason != runtime.ExitAgent {
+			t.Errorf("%+v, %v", exit, err)
+		}
+	})
+}

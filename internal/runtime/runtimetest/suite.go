@@ -1,0 +1,72 @@
+// Package runtimetest is the conformance suite that every runtime passes. It sees a runtime through the contract and
+// its sandboxes through their agents, and uses nothing in a sandbox but a POSIX shell and its usual companions.
+package runtimetest
+
+import (
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Options describe the runtime under test.
+type Options struct {
+	// New returns a runtime. It is called once for each part of the suite and closes what it made in t's cleanup.
+	New func(t *testing.T) runtime.Runtime
+	// Restart ends the daemon that r stands for, as a crash would, and returns a runtime over the same state. nil if
+	// the test cannot do that; what needs it is then skipped by name.
+	Restart func(t *testing.T, r runtime.Runtime) runtime.Runtime
+	// UID and GID are the user of commands and files.
+	UID, GID int
+	// Isolated is false for a runtime without walls: nothing about them is tested then.
+	Isolated bool
+	// Root is the image; the zero value is the host's own programs.
+	Root runtime.Root
+	// Require names the protections that every sandbox of the suite asks for.
+	Require []string
+}
+
+// Run runs the suite.
+func Run(t *testing.T, o Options) {
+	if o.Root.Ref == "" {
+		o.Root.Ref = runtime.HostRef
+	}
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, Options)
+	}{
+		{"contract", testContract},
+		{"exec", testExec},
+		{"output", testOutput},
+		{"stdin", testStdin},
+		{"terminal", testTerminal},
+		{"ending", testEnding},
+		{"survivors", testSurvivors},
+		{"attach", testAttach},
+		{"lifetime", testLifetime},
+		{"lease", testLease},
+		{"files", testFiles},
+		{"paths", testPaths},
+		{"tar", testTar},
+		{"usage", testUsage},
+		{"walls", testWalls},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, o) })
+	}
+}
+
+// spec is a sandbox with the default limits.
+func (o Options) spec() runtime.Spec {
+	limits := belljar.DefaultLimits()
+	return runtime.Spec{
+		ID:     belljar.NewID(),
+		Root:   o.Root,
+		Limits: limits,
+		Workspace: runtime.Workspace{
+			Bytes: int64(limits.WorkspaceMB) << 20, Inodes: int64(limits.Inodes), Exec: true, Medium: runtime.MediumMemory,
+		},
+		Network:  runtime.Network{Mode: runtime.NetworkNone},
+		Lifetime: runtime.LifetimeCreator,
+		Require:  o.Require,
+	}
+}

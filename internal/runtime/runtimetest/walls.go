@@ -1,0 +1,149 @@
+package runtimetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// testWalls holds what only an isolated runtime can stand. The programs are hostile: they never run on another.
+func testWalls(t *testing.T, o Options) {
+	if !o.Isolated {
+		t.Skip("this runtime has no walls")
+	}
+	limited := func(t *testing.T, name string, change func(*runtime.Spec)) *jar {
+		r := o.New(t)
+		c, err := r.Probe(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := c.Protection(name); !p.Enforced {
+			t.Skipf("%s is not enforced on this host: %s", name, p.Hint)
+		}
+		return create(t, o, r, change)
+	}
+
+	t.Run("memory", func(t *testing.T) {
+		j := limited(t, runtime.ProtectMemory, func(s *runtime.Spec) { s.Limits.MemoryMB = 64 })
+		p := j.start(j.command("tail", "/dev/zero")) // holds its last line, which never ends
+		exit, err := p.Output(j.ctx, func(int64, wire.Stream, []byte) error { return nil })
+		if err != nil { // where a hog takes the sandbox with it
+			end, werr := j.Wait(j.ctx)
+			if werr != nil || end.Reason != runtime.ExitOOM {
+				t.Errorf("%v; the sandbox: %+v, %v", err, end, werr)
+			}
+			return
+		}
+		usage, err := j.Usage(j.ctx)
+		if exit.Signal != 9 || err != nil || usage.OOMKills == nil || *usage.OOMKills == 0 {
+			t.Errorf("%+v, %+v, %v", exit, usage, err)
+		}
+		if got := j.must("echo still here"); got != "still here" {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("pids", func(t *testing.T) {
+		j := limited(t, runtime.ProtectPids, func(s *runtime.Spec) { s.Limits.Pids = 20 })
+		got := j.run(j.sh("i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i+1)); done"))
+		if got.exit.Code == 0 {
+			t.Errorf("a hundred processes: %+v", got)
+		}
+		usage, err := j.Usage(j.ctx)
+		if err != nil || usage.PidsRefused != nil && *usage.PidsRefused == 0 {
+			t.Errorf("%+v, %v", usage, err)
+		}
+		j.must("true")
+	})
+	t.Run("disk", func(t *testing.T) {
+		j := limited(t, runtime.ProtectDisk, func(s *runtime.Spec) { s.Workspace.Bytes = 1 << 20 })
+		got := j.run(j.sh("head -c 4000000 /dev/zero >big"))
+		if got.exit.Code == 0 || !strings.Contains(strings.ToLower(got.err), "no space") {
+			t.Errorf("%+v", got)
+		}
+		_, err := j.agent.WriteFile(j.ctx, j.file("more"), strings.NewReader(strings.Repeat("x", 2<<20)))
+		j.refused("write", err, wire.CodeNoSpace)
+		if err := j.agent.Delete(j.ctx, j.file("big")); err != nil {
+			t.Error(err)
+		}
+		j.write("fits", "again")
+	})
+	t.Run("network", func(t *testing.T) {
+		j := open(t, o)
+		if got := j.must("tail -n +2 /proc/net/route; tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"); got != "lo" {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("host files", func(t *testing.T) {
+		j := open(t, o)
+		if got := j.must("cat /etc/shadow /etc/sudoers 2>/dev/null; ls -A /root /home /var/lib/dpkg /sys/kernel 2>/dev/null; true"); strings.Trim(got, "/:roothmevarlibdpkg\n ") != "" {
+			t.Errorf("%q", got)
+		}
+		if got := j.must("ls -d /workspace; pwd"); got != "/workspace\n/workspace" {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("host processes", func(t *testing.T) {
+		j := open(t, o)
+		if got := j.must("ls /proc | grep -c '^[0-9]*$'"); len(got) > 1 {
+			t.Errorf("%s processes are seen", got)
+		}
+	})
+	t.Run("groups", func(t *testing.T) {
+		j := open(t, o)
+		if got, want := j.must("id -G"), j.must("id -g"); got != want {
+			t.Errorf("groups %q", got)
+		}
+	})
+	t.Run("exit cannot be forged", func(t *testing.T) {
+		j := open(t, o)
+		// A child writes what an agent could say to every descriptor there is.
+		got := j.run(j.sh(`for fd in $(ls /proc/self/fd); do
+				printf '\004\000\000\000\034{"exit":{"code":0,"cause":""}}' 2>/dev/null >&$fd
+			done; ls /proc/self/fd | wc -l; exit 3`))
+		if got.exit.Code != 3 || got.exit.Cause != wire.CauseExited {
+			t.Errorf("%+v", got.exit)
+		}
+		if !strings.HasSuffix(got.out, "4\n") { // 0, 1, 2 and that of ls
+			t.Errorf("more descriptors than it should have: %q", got.out)
+		}
+	})
+	t.Run("killing everything", func(t *testing.T) {
+		j := open(t, o)
+		other := j.watch(j.start(j.sh("echo up; sleep 1000")))
+		other.await("up")
+		j.run(j.sh("kill -9 -1"))
+		if other.end(); other.exit.Signal != 9 {
+			t.Errorf("the other command: %+v", other.exit)
+		}
+		if _, err := j.agent.Ping(j.ctx); err != nil {
+			t.Errorf("the agent: %v", err)
+		}
+		ctx, cancel := context.WithCancel(j.ctx)
+		cancel()
+		if exit, err := j.Wait(ctx); err == nil {
+			t.Errorf("the sandbox ended: %+v", exit)
+		}
+	})
+	t.Run("fork bomb", func(t *testing.T) {
+		j := limited(t, runtime.ProtectPids, func(s *runtime.Spec) { s.Limits.Pids = 64 })
+		e := j.sh("bomb() { bomb | bomb & }; bomb; sleep 1000")
+		e.TimeoutMS, e.GraceMS = 500, 100
+		p := j.start(e)
+		exit, err := p.Output(j.ctx, func(int64, wire.Stream, []byte) error { return nil })
+		if err != nil || exit.Cause != wire.CauseTimeout && exit.Cause != wire.CauseExited {
+			t.Errorf("%+v, %v", exit, err)
+		}
+		j.until("the sandbox is usable again", func() bool {
+			p, err := j.agent.Exec(j.ctx, j.command("true"))
+			if err != nil {
+				return false
+			}
+			defer p.Close()
+			exit, err := p.Output(j.ctx, func(int64, wire.Stream, []byte) error { return nil })
+			return err == nil && exit.Code == 0
+		})
+	})
+}
