@@ -66,7 +66,7 @@ func (h *Host) add(g *Group, hi *hierarchy, s Spec) error {
 	}
 	g.folders = append(g.folders, Folder{Version: hi.version, Controllers: hi.controllers, Path: dir})
 	for _, controller := range hi.controllers {
-		if err := limit(hi.version, dir, controller, s.Limits); err != nil {
+		if err := h.kernel.limit(hi.version, dir, controller, s.Limits); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
 			// Kernels before 5.11 count a child's memory for its parent only if told so before there are children.
 			if dir != hi.parent && exists(filepath.Join(dir, "memory.use_hierarchy")) {
 				if n, err := readInt(dir, "memory.use_hierarchy"); err == nil && n == 0 {
-					if err := write(dir, "memory.use_hierarchy", "1"); err != nil {
+					if err := h.kernel.write(filepath.Join(dir, "memory.use_hierarchy"), "1"); err != nil {
 						return err
 					}
 				}
@@ -159,7 +159,7 @@ func (h *Host) enable(dir, controller string) error {
 	}
 	const tries = 10 // somebody may fork while we move
 	for range tries {
-		if err = write(dir, "cgroup.subtree_control", "+"+controller); !errors.Is(err, unix.EBUSY) {
+		if err = h.kernel.write(filepath.Join(dir, "cgroup.subtree_control"), "+"+controller); !errors.Is(err, unix.EBUSY) {
 			break
 		}
 		if moveErr := h.vacate(dir); moveErr != nil {
@@ -184,8 +184,11 @@ func (h *Host) vacate(dir string) error {
 		return err
 	}
 	for _, pid := range strings.Fields(pids) {
-		// 0 is a process outside our pid namespace. ESRCH is one that has ended meanwhile.
-		if err := write(leaf, "cgroup.procs", pid); err != nil && !errors.Is(err, unix.ESRCH) {
+		if pid == "0" {
+			continue // outside our pid namespace, where we cannot name it
+		}
+		// ESRCH: it has ended meanwhile.
+		if err := h.kernel.write(filepath.Join(leaf, "cgroup.procs"), pid); err != nil && !errors.Is(err, unix.ESRCH) {
 			return err
 		}
 	}
@@ -195,7 +198,7 @@ func (h *Host) vacate(dir string) error {
 // delegate lets the owner make children, and hands out the folder as a mount of its own: from an ordinary descriptor ".."
 // would lead out of the sandbox's root and into the host's.
 func (g *Group) delegate(dir string, o Owner) error {
-	if err := set(dir, "cgroup.max.descendants", maxChildren); err != nil {
+	if err := g.kernel.set(dir, "cgroup.max.descendants", maxChildren); err != nil {
 		return err
 	}
 	for _, name := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
@@ -219,7 +222,7 @@ func (g *Group) delegate(dir string, o Owner) error {
 }
 
 // limit sets one controller's limit.
-func limit(version int, dir, controller string, l Limits) error {
+func (k kernel) limit(version int, dir, controller string, l Limits) error {
 	if !l.asks(controller) {
 		return nil
 	}
@@ -228,21 +231,23 @@ func limit(version int, dir, controller string, l Limits) error {
 	}
 	switch controller {
 	case Pids:
-		if err := set(dir, "pids.max", strconv.FormatInt(l.Pids, 10)); err != nil {
+		if err := k.set(dir, "pids.max", strconv.FormatInt(l.Pids, 10)); err != nil {
 			return fail("pids.max", "", err)
 		}
 	case CPU:
 		quota := int64(math.Max(l.CPU*period, 1000)) // the kernel's least is 1 ms
 		if version == 2 {
-			if err := set(dir, "cpu.max", fmt.Sprintf("%d %d", quota, period)); err != nil {
+			if err := k.set(dir, "cpu.max", fmt.Sprintf("%d %d", quota, period)); err != nil {
 				return fail("cpu.max", "", err)
 			}
 			return nil
 		}
-		if err := set(dir, "cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
-			return fail("cpu.cfs_period_us", "the kernel needs CONFIG_CFS_BANDWIDTH", err)
+		if is, err := readInt(dir, "cpu.cfs_period_us"); err != nil || is != period {
+			if err := k.set(dir, "cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
+				return fail("cpu.cfs_period_us", "the kernel needs CONFIG_CFS_BANDWIDTH", err)
+			}
 		}
-		err := set(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
+		err := k.set(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 		if errors.Is(err, unix.EINVAL) && outerQuota(dir, l.CPU) {
 			return nil // v1 refuses a child more than its parent has, which is then the limit
 		}
@@ -253,13 +258,13 @@ func limit(version int, dir, controller string, l Limits) error {
 		page := int64(os.Getpagesize())
 		bytes := strconv.FormatInt((l.Memory+page-1)/page*page, 10)
 		names := map[int][3]string{1: {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", bytes}, 2: {"memory.max", "memory.swap.max", "0"}}[version]
-		if err := set(dir, names[0], bytes); err != nil {
+		if err := k.set(dir, names[0], bytes); err != nil {
 			return fail(names[0], "", err)
 		}
-		err := set(dir, names[1], names[2])
+		err := k.set(dir, names[1], names[2])
 		if errors.Is(err, unix.ENOENT) { // no swap accounting: the capability says what that means
 			if version == 1 {
-				err = set(dir, "memory.swappiness", "0")
+				err = k.set(dir, "memory.swappiness", "0")
 			} else {
 				err = nil
 			}

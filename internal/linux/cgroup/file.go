@@ -18,7 +18,8 @@ import (
 type kernel struct {
 	mkdir  func(dir string) error
 	rmdir  func(dir string) error
-	access func(name string) error // nil: may be written
+	access func(name string) error        // nil: may be written
+	write  func(name, value string) error // to a control file, which must exist
 }
 
 func realKernel() kernel {
@@ -26,12 +27,12 @@ func realKernel() kernel {
 		mkdir:  func(dir string) error { return unix.Mkdir(dir, 0o755) },
 		rmdir:  unix.Rmdir,
 		access: func(name string) error { return unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK, unix.AT_EACCESS) },
+		write:  write,
 	}
 }
 
-// write writes a control file, which must exist.
-func write(dir, name, value string) error {
-	fd, err := open(filepath.Join(dir, name), unix.O_WRONLY)
+func write(name, value string) error {
+	fd, err := open(name, unix.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func write(dir, name, value string) error {
 		}
 	}
 	if err != nil {
-		return &os.PathError{Op: "write " + strconv.Quote(value), Path: filepath.Join(dir, name), Err: err}
+		return &os.PathError{Op: "write " + strconv.Quote(value), Path: name, Err: err}
 	}
 	return nil
 }
@@ -111,8 +112,8 @@ func readKey(dir, name, key string) (int64, error) {
 }
 
 // set writes a value and reads it back: a kernel may round or ignore what it does not like.
-func set(dir, name, value string) error {
-	if err := write(dir, name, value); err != nil {
+func (k kernel) set(dir, name, value string) error {
+	if err := k.write(filepath.Join(dir, name), value); err != nil {
 		return err
 	}
 	got, err := read(dir, name)

@@ -90,7 +90,7 @@ func (g *Group) Kill() (bool, error) {
 		if f.Version != 2 {
 			continue
 		}
-		err := write(f.Path, "cgroup.kill", "1")
+		err := g.kernel.write(filepath.Join(f.Path, "cgroup.kill"), "1")
 		if errors.Is(err, unix.ENOENT) {
 			return false, nil
 		}

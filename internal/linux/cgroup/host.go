@@ -68,14 +68,16 @@ func discover(o Options, k kernel) (*Host, error) {
 		offered = strings.Fields(text)
 	}
 	swap := swapOn(o.Root)
-	for _, controller := range []string{Memory, Pids, CPU, cpuacct} {
+	for _, controller := range []string{Memory, Pids, CPU} {
 		if m := v1Mount(mounts, controller); m != nil {
 			h.useV1(*m, controller, own[controller], swap)
-			continue
-		}
-		if controller != cpuacct {
+		} else {
 			h.useV2(unified, controller, slices.Contains(offered, controller), problem, swap)
 		}
+	}
+	// Any cgroup2 folder measures CPU time, with or without controllers.
+	if m := v1Mount(mounts, cpuacct); m != nil && unified == nil {
+		h.useV1(*m, cpuacct, own[cpuacct], swap)
 	}
 	if unified != nil {
 		// First, so that a sandbox's end is waited for where the kernel announces it.
