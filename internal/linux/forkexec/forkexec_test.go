@@ -153,7 +153,7 @@ func TestKeeper(t *testing.T) {
 	p := forkexec.New()
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_CHILD_SUBREAPER), forkexec.Int(1))
 	p.Keep(int(w.Fd()), 0)
-	p.Call(unix.SYS_DUP2, forkexec.Int(int(hold.Fd())), forkexec.Int(0))
+	p.Call(unix.SYS_DUP3, forkexec.Int(int(hold.Fd())), forkexec.Int(0), forkexec.Int(0))
 	p.Exec("/bin/sh", []string{"sh", "-c", "(setsid cat >/dev/null <&3 &) 3<&0; exit 5"}, []string{"PATH=/usr/bin:/bin"})
 	c, err := p.Start(forkexec.Options{})
 	if err != nil {
