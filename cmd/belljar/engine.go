@@ -12,7 +12,15 @@ import (
 type engine struct {
 	Runs   belljar.Runs
 	Probes []prober // the runtimes of this binary
-	Close  func() error
+	// Kill ends a run at once, with no grace: its sandbox is destroyed under it.
+	Kill func(ctx context.Context, id string) error
+	// Close ends what is under way and waits until nothing is left of it.
+	Close func() error
+
+	// For bench only.
+	Settle func()                                                 // waits until no run and no teardown is under way
+	Weigh  func(ctx context.Context, n int) (*idleWeight, error)  // n idle sandboxes
+	Gather func(ctx context.Context, n int) (*crowdResult, error) // n sandboxes at once
 }
 
 // prober is the part of a runtime that doctor needs.

@@ -34,6 +34,7 @@ type commands struct {
 
 	Run        runCommand        `cmd:"" help:"Run a program in a sandbox, now, with no server."`
 	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
+	Bench      benchCommand      `cmd:"" help:"Measure this host, beside the other ways to isolate that it has."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" help:"Print version and build."`
 	HelpOn     helpCommand       `cmd:"" name:"help" help:"Show help on a command."`

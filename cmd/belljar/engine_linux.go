@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// sweepTime bounds the search for what killed processes have left behind.
+const sweepTime = 5 * time.Second
+
+// openEngine builds everything that a command needs, from the bottom up: runtime, logbook, service. name is the
+// runtime that will be asked for, "" for the default.
+func openEngine(c *console, name string) (*engine, error) {
+	if err := checkRuntime(name, []string{native.Name}); err != nil {
+		return nil, err
+	}
+	agent, err := c.agent()
+	if err != nil {
+		return nil, err
+	}
+	rt, err := native.New(native.Options{Agent: agent})
+	if err != nil {
+		return nil, fmt.Errorf("runtime %s: %w", native.Name, err)
+	}
+	svc, err := service.New(service.Options{
+		Runtimes: []runtime.Runtime{rt},
+		Logs:     memory.New(),
+		Require:  service.CoreProtections(),
+		Lifetime: runtime.LifetimeCreator,
+	})
+	if err != nil {
+		return nil, errors.Join(err, rt.Close())
+	}
+	return &engine{
+		Runs:   svc.As(service.Local()),
+		Probes: []prober{tested{rt}},
+		Settle: svc.Settle,
+		Weigh:  scale{rt}.weigh,
+		Gather: scale{rt}.gather,
+		Kill:   rt.Remove, // a run's sandbox has the run's name
+		Close: func() error {
+			err := svc.Close()
+			ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+			defer cancel()
+			_, swept := rt.Sweep(ctx)
+			return errors.Join(err, swept, rt.Close())
+		},
+	}, nil
+}
+
+// tested is a runtime whose probe proves what it says.
+type tested struct{ *native.Runtime }
+
+func (t tested) Probe(ctx context.Context) (runtime.Capabilities, error) { return t.Test(ctx) }
