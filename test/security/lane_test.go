@@ -221,7 +221,7 @@ type process struct {
 func (tr *trial) start(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) *process {
 	tr.t.Helper()
 	o := order{
-		Argv: append([]string{built.belljar}, args...), Dir: tr.dir, UID: tr.lane.uid, Etc: tr.lane.etc,
+		Argv: append([]string{built.Belljar}, args...), Dir: tr.dir, UID: tr.lane.uid, Etc: tr.lane.etc,
 		Env: append([]string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + tr.dir,
 			"TMPDIR=" + filepath.Join(tr.dir, "tmp"), "XDG_RUNTIME_DIR=" + tr.lane.home,

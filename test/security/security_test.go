@@ -10,13 +10,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/test/build"
 )
 
 // runTime bounds one run, from outside.
 const runTime = 2 * time.Minute
 
 // built are the programs under test.
-var built struct{ belljar, probe string }
+var built build.Programs
 
 func TestMain(m *testing.M) {
 	if raw, ok := os.LookupEnv(superviseEnv); ok {
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 			err = os.Chmod(dir, 0o755) // other users run what is in it
 		}
 		if err == nil {
-			built.belljar, built.probe, err = build(dir)
+			built, err = build.Into(dir)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -73,7 +75,7 @@ func attack(t *testing.T, l *lane, s script) {
 	}
 	args := []string{"run", "--json", "--quiet"}
 	if s.probe {
-		args = append(args, "--workspace-exec", "--file", built.probe+":probe")
+		args = append(args, "--workspace-exec", "--file", built.Probe+":probe")
 	}
 	args = append(append(append(args, tr.flags...), s.flags...), tr.copy(s.path))
 	got := tr.run(ctx, args)
