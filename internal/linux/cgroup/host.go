@@ -131,7 +131,7 @@ func (h *Host) useV1(m mount, controller, own string, swap bool) {
 	if controller != cpuacct {
 		h.caps = append(h.caps, c)
 	}
-	if controller != cpuacct && !c.Enforced || h.kernel.access(parent) != nil || m.readOnly {
+	if !c.Enforced {
 		return
 	}
 	for _, have := range h.hierarchies {
