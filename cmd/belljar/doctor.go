@@ -22,7 +22,7 @@ here, 1 if not.`
 
 // report is what doctor found out.
 type report struct {
-	Host     hostFacts       `json:"host"`
+	Host     machine         `json:"host"`
 	Runtimes []runtimeReport `json:"runtimes"`
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// hostFacts is what doctor tells about the machine itself.
-type hostFacts struct {
+// machine is what doctor tells about the machine itself.
+type machine struct {
 	OS        string `json:"os"`
 	Arch      string `json:"arch"`
 	Kernel    string `json:"kernel,omitempty"`
@@ -19,8 +19,8 @@ type hostFacts struct {
 	Hint      string `json:"hint,omitempty"`
 }
 
-func examineHost(c *console) hostFacts {
-	h := hostFacts{
+func examineHost(c *console) machine {
+	h := machine{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Kernel: kernelRelease(),
 		Root: os.Geteuid() == 0, Container: container(c),
 	}
@@ -31,7 +31,7 @@ func examineHost(c *console) hostFacts {
 	return h
 }
 
-func (h hostFacts) print(b *strings.Builder, p palette) {
+func (h machine) print(b *strings.Builder, p palette) {
 	who := "rootless"
 	if h.Root {
 		who = "root"

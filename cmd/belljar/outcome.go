@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/runtime"
 )
 
 // Exit statuses as in timeout(1) and the shell (docs/cli.md).
@@ -23,8 +22,11 @@ const (
 )
 
 // conclude says what there is to say about how a run ended, and returns the exit status.
-func (p *plan) conclude(c *console, run belljar.Run, signal syscall.Signal) int {
-	p.notices(c, run)
+// hint is what the run's log advises, "" for nothing.
+func conclude(c *console, run belljar.Run, hint string, signal syscall.Signal) int {
+	for _, warning := range run.Warnings {
+		c.note("%s", warning)
+	}
 	status := exitFailure
 	if run.ExitCode != nil {
 		status = *run.ExitCode
@@ -54,29 +56,11 @@ func (p *plan) conclude(c *console, run belljar.Run, signal syscall.Signal) int 
 	case belljar.ReasonNonZeroExit, "":
 	default:
 		c.say("%s", words(run))
+		if hint != "" {
+			c.hint("%s", hint)
+		}
 	}
 	return status
-}
-
-// notices says what the reader of a run should know, whatever its outcome.
-func (p *plan) notices(c *console, run belljar.Run) {
-	if run.StartedAt != nil {
-		var missing []string
-		for _, limit := range []string{runtime.ProtectMemory, runtime.ProtectCPU} {
-			if run.LimitsEnforced[limit] == "" {
-				missing = append(missing, limit)
-			}
-		}
-		if len(missing) > 0 {
-			c.note("this host could not enforce the limit of %s; belljar doctor says why", strings.Join(missing, " and "))
-		}
-	}
-	if run.Truncated {
-		c.note("output was cut at %d bytes", inForce(run).LogBytes)
-	}
-	for _, warning := range run.Warnings {
-		c.note("warning: %s", strings.ReplaceAll(warning, "_", " "))
-	}
 }
 
 // inForce returns the limits that a run had.
@@ -99,17 +83,17 @@ func span(sec float64) time.Duration {
 	return time.Duration(sec * float64(time.Second)).Round(time.Millisecond)
 }
 
-// memory keeps output for --json.
-type memory struct {
+// keeper keeps output for --json.
+type keeper struct {
 	stdout, stderr bytes.Buffer
 }
 
-func (m *memory) write(_ context.Context, f belljar.Frame) error {
+func (k *keeper) write(_ context.Context, f belljar.Frame) error {
 	switch f.Type {
 	case belljar.FrameStdout:
-		m.stdout.Write(f.Output)
+		k.stdout.Write(f.Output)
 	case belljar.FrameStderr:
-		m.stderr.Write(f.Output)
+		k.stderr.Write(f.Output)
 	}
 	return nil
 }
@@ -126,11 +110,11 @@ type outcomeJSON struct {
 	Artifacts       []belljar.Artifact `json:"artifacts"`
 }
 
-func (m *memory) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifact) error {
+func (k *keeper) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifact) error {
 	// The log's cap is on both streams together: where it cut, either may be the one that lost something.
 	out := outcomeJSON{Run: run, Artifacts: artifacts, StdoutTruncated: run.Truncated, StderrTruncated: run.Truncated}
-	out.Stdout, out.StdoutEncoding = encode(m.stdout.Bytes())
-	out.Stderr, out.StderrEncoding = encode(m.stderr.Bytes())
+	out.Stdout, out.StdoutEncoding = encode(k.stdout.Bytes())
+	out.Stderr, out.StderrEncoding = encode(k.stderr.Bytes())
 	if out.Artifacts == nil {
 		out.Artifacts = []belljar.Artifact{}
 	}
