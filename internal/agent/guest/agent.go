@@ -1,0 +1,228 @@
+//go:build linux
+
+package guest
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Agent serves one sandbox. Safe for concurrent use.
+type Agent struct {
+	cfg      Config
+	bootID   string
+	self     identity
+	root     *os.Root
+	null     *os.File
+	oomScore string
+	group    *parentGroup // nil without a cgroup
+	reaper   *reaper      // nil unless Config.Init
+	lease    *lease
+	lifeline *os.File
+	buffers  sync.Pool // of *[]byte, what one read of output takes
+
+	births sync.RWMutex // held for reading while an exec is started
+
+	mu        sync.Mutex // guards what follows
+	execs     map[string]*exec
+	alive     map[*exec]struct{} // those with processes, also when forgotten
+	starting  int                // execs between their entry in the table and their first process
+	conns     map[io.Closer]struct{}
+	closing   bool
+	handlers  sync.WaitGroup
+	lives     sync.WaitGroup
+	stop      chan struct{} // closed when closing begins
+	done      chan struct{}
+	closeOnce sync.Once
+}
+
+// New returns an agent that works with cfg and takes over its descriptors. [Agent.Close] ends it.
+func New(cfg Config) (*Agent, error) {
+	if cfg.Workspace == "" {
+		cfg.Workspace = workspaceName
+	}
+	if len(cfg.ExecFilter)%8 != 0 || len(cfg.ExecFilter)/8 > unix.BPF_MAXINSNS {
+		return nil, fmt.Errorf("exec filter of %d bytes is no array of instructions", len(cfg.ExecFilter))
+	}
+	if cfg.LeaseMS < 0 {
+		return nil, fmt.Errorf("negative lease of %d ms", cfg.LeaseMS)
+	}
+	var boot [16]byte
+	if _, err := unix.Getrandom(boot[:], 0); err != nil {
+		return nil, fmt.Errorf("boot id: %w", err)
+	}
+	root, err := os.OpenRoot(cfg.Workspace)
+	if err != nil {
+		return nil, fmt.Errorf("workspace: %w", err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	a := &Agent{
+		cfg: cfg, bootID: hex.EncodeToString(boot[:]), root: root, null: null, oomScore: childOOMScore(),
+		self:  identity{uid: os.Geteuid(), gid: os.Getegid()},
+		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), conns: make(map[io.Closer]struct{}),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	a.buffers.New = func() any {
+		b := make([]byte, maxChunk)
+		return &b
+	}
+	if cfg.CgroupFD > 0 {
+		unix.CloseOnExec(cfg.CgroupFD)
+		a.group = &parentGroup{dir: os.NewFile(uintptr(cfg.CgroupFD), "cgroup")}
+	}
+	if cfg.Init {
+		if a.reaper, err = newReaper(); err != nil {
+			root.Close()
+			null.Close()
+			return nil, err
+		}
+	}
+	a.lease = newLease(time.Duration(cfg.LeaseMS)*time.Millisecond, func() { go a.Close() })
+	if cfg.LifelineFD > 0 {
+		if err := unix.SetNonblock(cfg.LifelineFD, true); err != nil {
+			a.Close()
+			return nil, fmt.Errorf("lifeline: %w", err)
+		}
+		unix.CloseOnExec(cfg.LifelineFD)
+		a.lifeline = os.NewFile(uintptr(cfg.LifelineFD), "lifeline")
+		go a.watchLifeline()
+	}
+	return a, nil
+}
+
+// childOOMScore is that of commands: 500 above our own, so that the kernel takes them before the agent.
+func childOOMScore() string {
+	own, err := os.ReadFile("/proc/self/oom_score_adj")
+	n, _ := strconv.Atoi(strings.TrimSpace(string(own)))
+	if err != nil {
+		n = 0
+	}
+	return strconv.Itoa(min(n+500, 1000))
+}
+
+// watchLifeline ends the agent when its creator's end of the lifeline is closed. Nothing else comes over it.
+func (a *Agent) watchLifeline() {
+	var b [64]byte
+	for {
+		if _, err := a.lifeline.Read(b[:]); err != nil {
+			a.Close()
+			return
+		}
+	}
+}
+
+// Serve accepts streams from l and handles each, until l fails or the agent is closed, which closes l and is no error.
+func (a *Agent) Serve(l net.Listener) error {
+	if !a.track(l) {
+		l.Close()
+		return nil
+	}
+	defer a.untrack(l)
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if a.isClosing() || errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			return fmt.Errorf("accept: %w", err)
+		}
+		go a.Handle(conn)
+	}
+}
+
+// Handle serves one stream, from the host's hello to its end, and closes it.
+func (a *Agent) Handle(conn net.Conn) {
+	defer conn.Close()
+	if !a.track(conn) {
+		return
+	}
+	defer a.untrack(conn)
+	a.converse(newStream(a, conn))
+}
+
+// Close kills every command, closes every stream, and returns when all are gone. It may be called twice.
+func (a *Agent) Close() error {
+	a.closeOnce.Do(func() {
+		a.mu.Lock()
+		a.closing = true
+		close(a.stop)
+		if os.Getpid() == 1 && a.cfg.Init {
+			// One stroke instead of many. That it finds nobody is fine.
+			_ = unix.Kill(-1, unix.SIGKILL)
+		}
+		for c := range a.conns {
+			c.Close()
+		}
+		a.mu.Unlock()
+		a.lives.Wait()
+		a.handlers.Wait()
+		a.lease.end()
+		if a.lifeline != nil {
+			a.lifeline.Close()
+		}
+		if a.reaper != nil {
+			a.reaper.close()
+		}
+		if a.group != nil {
+			a.group.dir.Close()
+		}
+		a.root.Close()
+		a.null.Close()
+		close(a.done)
+	})
+	<-a.done
+	return nil
+}
+
+// Done is closed when the agent is over: closed, out of lease, or without its creator.
+func (a *Agent) Done() <-chan struct{} { return a.done }
+
+// track registers c to be closed with the agent. It refuses when the agent is closing or has too many streams.
+func (a *Agent) track(c io.Closer) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closing || len(a.conns) >= maxStreams {
+		return false
+	}
+	a.conns[c] = struct{}{}
+	a.handlers.Add(1)
+	return true
+}
+
+func (a *Agent) untrack(c io.Closer) {
+	a.mu.Lock()
+	delete(a.conns, c)
+	a.mu.Unlock()
+	a.handlers.Done()
+}
+
+func (a *Agent) isClosing() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closing
+}
+
+func (a *Agent) info() *wire.Info {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return &wire.Info{
+		BootID: a.bootID, Build: a.cfg.Build, Pid: os.Getpid(), UID: a.self.uid, Cgroup: a.group != nil,
+		LeaseMS: a.lease.length().Milliseconds(), Execs: len(a.execs),
+	}
+}

@@ -1,0 +1,245 @@
+//go:build linux
+
+package guest
+
+import (
+	"os"
+	"sort"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// exec is one command, from its request until it is forgotten.
+type exec struct {
+	a    *Agent
+	spec wire.Exec
+
+	ready    chan struct{} // closed when started or startErr is known
+	startErr error
+
+	// Set by launch, before ready.
+	began    time.Time
+	pid      int // of the first process, which leads a session and a process group of that number
+	keeper   forkexec.Child
+	status   *os.File // what the keeper reports to
+	group    *group   // nil without a cgroup
+	outlets  []*outlet
+	terminal *os.File // the PTY's master, nil with pipes
+
+	// What the keeper said; fixed before the channel that tells of it is closed.
+	exited chan struct{} // the first process has been reaped, or nobody will ever know
+	empty  chan struct{} // no process of the command is left, or the keeper is gone
+	first  *forkexec.Record
+	last   *forkexec.Record
+	swept  *reaped   // instead of the keeper's word, when kill(-1) took it along
+	ended  time.Time // when exited was closed
+
+	ends chan ending   // requests to end it
+	over chan struct{} // closed when its outcome is known and no process is left
+
+	mu       sync.Mutex // guards what follows
+	change   *sync.Cond // of anything that a sender, an outlet or the feeder waits for
+	spool    spool
+	drain    bool // the first process has ended: read on beyond the spool's bound
+	inlet    *inlet
+	attached *attachment
+	exit     *wire.Exit
+}
+
+// ending asks for the end of a command.
+type ending struct {
+	cause wire.Cause
+	grace time.Duration
+}
+
+func newExec(a *Agent, spec wire.Exec) *exec {
+	e := &exec{
+		a: a, spec: spec, ready: make(chan struct{}),
+		exited: make(chan struct{}), empty: make(chan struct{}), over: make(chan struct{}),
+		ends: make(chan ending, 1), spool: spool{limit: spec.OutputLimit},
+	}
+	e.change = sync.NewCond(&e.mu)
+	return e
+}
+
+// start begins a command, or finds the one with that id. It returns when the command runs.
+func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
+	if err := checkExec(spec); err != nil {
+		return nil, false, err
+	}
+	a.mu.Lock()
+	if a.closing {
+		a.mu.Unlock()
+		return nil, false, errDisconnected
+	}
+	if e, known = a.execs[spec.ID]; known {
+		a.mu.Unlock()
+		<-e.ready
+		return e, true, e.startErr
+	}
+	if len(a.execs) >= maxExecs {
+		a.mu.Unlock()
+		return nil, false, failure(wire.CodeTooLarge, "agent knows %d execs already; forget some", maxExecs)
+	}
+	e = newExec(a, spec)
+	a.execs[spec.ID] = e
+	a.starting++
+	a.lives.Add(1)
+	a.mu.Unlock()
+
+	a.births.RLock()
+	e.startErr = e.launch()
+	a.mu.Lock()
+	a.starting--
+	if e.startErr != nil {
+		delete(a.execs, spec.ID)
+	} else {
+		a.alive[e] = struct{}{}
+	}
+	a.mu.Unlock()
+	a.births.RUnlock()
+	if e.startErr != nil {
+		a.lives.Done()
+	} else {
+		e.run()
+	}
+	close(e.ready)
+	return e, false, e.startErr
+}
+
+// find returns a command that has been started.
+func (a *Agent) find(id string) (*exec, error) {
+	a.mu.Lock()
+	e := a.execs[id]
+	a.mu.Unlock()
+	if e != nil {
+		<-e.ready
+	}
+	if e == nil || e.startErr != nil {
+		return nil, failure(wire.CodeNotFound, "no exec %q", id)
+	}
+	return e, nil
+}
+
+// signal carries out a Kill for a command that has not ended.
+func (a *Agent) signal(id string, k wire.Kill) error {
+	e, err := a.find(id)
+	if err != nil {
+		return err
+	}
+	return e.signal(k)
+}
+
+func (e *exec) signal(k wire.Kill) error {
+	e.mu.Lock()
+	ended := e.exit != nil
+	e.mu.Unlock()
+	if ended {
+		return failure(wire.CodeNotFound, "exec %q has ended", e.spec.ID)
+	}
+	if k.End {
+		if k.GraceMS < 0 {
+			return invalid("grace of %d ms", k.GraceMS)
+		}
+		e.end(ending{cause: wire.CauseEnded, grace: milliseconds(k.GraceMS)})
+		return nil
+	}
+	if k.Signal < 1 || k.Signal > 64 {
+		return invalid("no signal %d", k.Signal)
+	}
+	select {
+	case <-e.exited: // its number may be another's by now
+		return failure(wire.CodeNotFound, "exec %q has ended", e.spec.ID)
+	default:
+	}
+	if err := unix.Kill(-e.pid, unix.Signal(k.Signal)); err != nil && err != unix.ESRCH {
+		return err
+	}
+	return nil
+}
+
+// end asks the command's life to end it. A request that waits already gives way to the more urgent one.
+func (e *exec) end(want ending) {
+	for {
+		select {
+		case e.ends <- want:
+			return
+		case waiting := <-e.ends:
+			if waiting.grace < want.grace {
+				want = waiting
+			}
+		}
+	}
+}
+
+// forget drops a command that has ended. Survivors live on, unnamed.
+func (a *Agent) forget(id string) error {
+	a.mu.Lock()
+	e := a.execs[id]
+	a.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	<-e.ready
+	e.mu.Lock()
+	ended := e.exit != nil || e.startErr != nil
+	e.mu.Unlock()
+	if !ended {
+		return invalid("exec %q is running", id)
+	}
+	a.mu.Lock()
+	if a.execs[id] == e {
+		delete(a.execs, id)
+	}
+	a.mu.Unlock()
+	e.mu.Lock()
+	at := e.attached
+	e.detach(at)
+	e.spool.ack(e.spool.next)
+	e.mu.Unlock()
+	return nil
+}
+
+// listBatch is how many commands one answer names.
+const listBatch = 256
+
+func (s *stream) list() error {
+	s.a.mu.Lock()
+	execs := make([]*exec, 0, len(s.a.execs))
+	for _, e := range s.a.execs {
+		execs = append(execs, e)
+	}
+	s.a.mu.Unlock()
+	infos := make([]wire.ExecInfo, 0, len(execs))
+	for _, e := range execs {
+		<-e.ready
+		if e.startErr != nil {
+			continue
+		}
+		e.mu.Lock()
+		infos = append(infos, wire.ExecInfo{
+			ID: e.spec.ID, Running: e.exit == nil, Position: e.spool.next, Acked: e.spool.first, Exit: e.exit,
+		})
+		e.mu.Unlock()
+	}
+	sort.Slice(infos, func(i, j int) bool { return infos[i].ID < infos[j].ID })
+	for {
+		n := min(len(infos), listBatch)
+		if err := s.reply(wire.Reply{Execs: infos[:n], More: n < len(infos)}); err != nil {
+			return errDisconnected
+		}
+		if infos = infos[n:]; len(infos) == 0 {
+			return nil
+		}
+	}
+}
+
+func milliseconds(n int64) time.Duration {
+	const most = int64(1<<63-1) / int64(time.Millisecond)
+	return time.Duration(min(n, most)) * time.Millisecond
+}

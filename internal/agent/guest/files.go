@@ -1,0 +1,378 @@
+//go:build linux
+
+package guest
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// file serves the operations on files.
+func (s *stream) file(op wire.Op, req wire.FileRequest) error {
+	user := identity{req.UID, req.GID}
+	if !user.valid() {
+		return invalid("no such user: %d:%d", req.UID, req.GID)
+	}
+	if req.Offset < 0 || req.Limit < 0 {
+		return invalid("negative offset or limit")
+	}
+	name, err := s.a.place(req.Path)
+	if err != nil {
+		return err
+	}
+	f := &fileOp{s: s, a: s.a, user: user, req: req, name: name}
+	if req.NoFollow && op != wire.OpRead {
+		if err := f.checkLinks(op); err != nil {
+			return err
+		}
+	}
+	switch op {
+	case wire.OpStat:
+		return f.stat()
+	case wire.OpRead:
+		return f.read()
+	case wire.OpWrite:
+		return f.write()
+	case wire.OpReadDir:
+		return f.list(1)
+	case wire.OpWalk:
+		return f.list(maxDepth)
+	case wire.OpMkdir:
+		return s.done(f.mkdir())
+	case wire.OpRename:
+		return s.done(f.rename())
+	case wire.OpDelete:
+		return s.done(f.delete())
+	case wire.OpTarIn:
+		return f.tarIn()
+	case wire.OpTarOut:
+		return f.tarOut()
+	}
+	return protocol("unknown operation %q", op)
+}
+
+// fileOp is one operation on files.
+type fileOp struct {
+	s    *stream
+	a    *Agent
+	user identity
+	req  wire.FileRequest
+	name string // Path, relative to the workspace
+}
+
+// as runs do with the requester's rights.
+func (f *fileOp) as(do func() error) error { return f.a.as(f.user, do) }
+
+// checkLinks refuses symbolic links on the path. Of what the operation itself does not follow, or makes, the last
+// element may be one.
+func (f *fileOp) checkLinks(op wire.Op) error {
+	names := []string{f.name}
+	switch op {
+	case wire.OpStat, wire.OpDelete, wire.OpMkdir, wire.OpWrite:
+		names[0] = path.Dir(f.name)
+	case wire.OpRename:
+		to, err := f.a.place(f.req.To)
+		if err != nil {
+			return err
+		}
+		names = []string{path.Dir(f.name), path.Dir(to)}
+	}
+	return f.as(func() error {
+		for _, name := range names {
+			if err := f.a.refuseLinks(name); err != nil && !(f.req.Parents && errors.Is(err, fs.ErrNotExist)) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (f *fileOp) stat() error {
+	var info wire.FileInfo
+	err := f.as(func() error {
+		return f.a.within(f.name, false, func(name string) (err error) {
+			info, err = describe(f.a.root, name, f.name)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return f.s.reply(wire.Reply{File: &info})
+}
+
+// describe looks at a file, and does not follow it. shown is its path in the answer.
+func describe(root *os.Root, name, shown string) (wire.FileInfo, error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return wire.FileInfo{}, err
+	}
+	out := fileInfo(info, shown)
+	if out.Type == "symlink" {
+		out.Target, err = root.Readlink(name)
+	}
+	return out, err
+}
+
+func fileInfo(info fs.FileInfo, shown string) wire.FileInfo {
+	out := wire.FileInfo{Path: shown, Type: "other", Size: info.Size(), ModTime: info.ModTime().UnixNano()}
+	switch {
+	case info.Mode().IsRegular():
+		out.Type = "file"
+	case info.IsDir():
+		out.Type = "dir"
+	case info.Mode()&fs.ModeSymlink != 0:
+		out.Type = "symlink"
+	}
+	out.Mode = uint32(info.Mode().Perm())
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		out.Mode = st.Mode & 0o7777
+	}
+	return out
+}
+
+func (f *fileOp) read() error {
+	var file *os.File
+	err := f.as(func() (err error) {
+		file, err = f.a.openRegular(f.name, !f.req.NoFollow)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := file.Seek(f.req.Offset, io.SeekStart); err != nil {
+		return err
+	}
+	answer := fileInfo(info, f.name)
+	if err := f.s.reply(wire.Reply{File: &answer}); err != nil {
+		return errDisconnected
+	}
+	var r io.Reader = file
+	if f.req.Limit > 0 {
+		r = io.LimitReader(file, f.req.Limit)
+	}
+	if err := f.send(r); err != nil {
+		return err
+	}
+	return f.s.w.EOF()
+}
+
+// send copies r into Data frames of their full size.
+func (f *fileOp) send(r io.Reader) error {
+	buf := f.a.buffers.Get().(*[]byte)
+	defer f.a.buffers.Put(buf)
+	_, err := io.CopyBuffer(dataWriter{f.s}, onlyReader{r}, *buf)
+	return err
+}
+
+// onlyReader hides a reader's other abilities, which io.CopyBuffer would prefer to its buffer.
+type onlyReader struct{ io.Reader }
+
+// write replaces a file as a whole: contents go to a file beside it, which then takes its name.
+func (f *fileOp) write() error {
+	var t *target
+	err := f.as(func() (err error) {
+		t, err = f.openTarget()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer t.dir.Close()
+	defer t.file.Close()
+	err = f.receive(t.file)
+	var answer wire.FileInfo
+	if err == nil {
+		err = f.as(func() error { return t.commit(f.req.NoReplace) })
+	}
+	if err != nil {
+		_ = f.as(func() error { return unix.Unlinkat(int(t.dir.Fd()), t.temporary, 0) }) // gone already is fine
+		return err
+	}
+	info, err := t.file.Stat()
+	if err != nil {
+		return err
+	}
+	answer = fileInfo(info, f.name)
+	return f.s.reply(wire.Reply{File: &answer})
+}
+
+// receive copies the stream's contents to w.
+func (f *fileOp) receive(w io.Writer) error {
+	b := bufio.NewWriterSize(onlyWriter{w}, maxChunk)
+	if _, err := io.Copy(b, onlyReader{&contents{s: f.s}}); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+type onlyWriter struct{ io.Writer }
+
+// target is a file in the making.
+type target struct {
+	dir       *os.File
+	file      *os.File
+	base      string
+	temporary string
+}
+
+// openTarget finds the place for a written file and begins it.
+func (f *fileOp) openTarget() (*target, error) {
+	name, mode := f.name, fs.FileMode(f.req.Mode&0o777)
+	var info fs.FileInfo
+	err := f.a.within(name, false, func(name string) (err error) {
+		info, err = f.a.root.Lstat(name)
+		return err
+	})
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 && !f.req.NoReplace {
+		if f.req.NoFollow {
+			return nil, failure(wire.CodePathEscapes, "%s is a symbolic link", name)
+		}
+		if name, err = f.a.follow(name, true); err != nil {
+			return nil, err
+		}
+		info, err = f.a.root.Lstat(name)
+	}
+	switch {
+	case err == nil && f.req.NoReplace:
+		return nil, failure(wire.CodeExists, "%s exists", name)
+	case err == nil && !info.Mode().IsRegular():
+		return nil, notFile(name, info.Mode())
+	case err == nil && f.req.Mode == 0:
+		mode = info.Mode().Perm()
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case mode == 0:
+		mode = 0o644
+	}
+	return f.beginTarget(name, mode)
+}
+
+func (f *fileOp) beginTarget(name string, mode fs.FileMode) (*target, error) {
+	t := &target{base: path.Base(name)}
+	if f.req.Parents {
+		if err := f.a.within(path.Dir(name), true, func(name string) error { return f.a.root.MkdirAll(name, 0o755) }); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if t.dir, err = f.a.openDir(path.Dir(name)); err != nil {
+		return nil, err
+	}
+	var random [8]byte
+	if _, err := unix.Getrandom(random[:], 0); err != nil {
+		t.dir.Close()
+		return nil, err
+	}
+	t.temporary = ".belljar-" + strconv.FormatUint(uint64(random[0])|uint64(random[1])<<8|uint64(random[2])<<16|
+		uint64(random[3])<<24|uint64(random[4])<<32|uint64(random[5])<<40|uint64(random[6])<<48, 36)
+	if t.file, err = createIn(t.dir, t.temporary, mode); err != nil {
+		t.dir.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// createIn makes a new file in an open directory, with that mode whatever the umask is.
+func createIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &fs.PathError{Op: "create", Path: base, Err: err}
+	}
+	if err := unix.Fchmod(fd, uint32(mode.Perm())); err != nil {
+		unix.Close(fd)
+		return nil, &fs.PathError{Op: "chmod", Path: base, Err: err}
+	}
+	return os.NewFile(uintptr(fd), base), nil
+}
+
+// commit gives the file its name.
+func (t *target) commit(noReplace bool) error {
+	return renameIn(t.dir, t.temporary, t.dir, t.base, noReplace)
+}
+
+func renameIn(from *os.File, old string, to *os.File, name string, noReplace bool) error {
+	flags := uint(0)
+	if noReplace {
+		flags = unix.RENAME_NOREPLACE
+	}
+	if err := unix.Renameat2(int(from.Fd()), old, int(to.Fd()), name, flags); err != nil {
+		return &os.LinkError{Op: "rename", Old: old, New: name, Err: err}
+	}
+	return nil
+}
+
+func (f *fileOp) mkdir() error {
+	mode := fs.FileMode(f.req.Mode & 0o777)
+	if mode == 0 {
+		mode = 0o755
+	}
+	return f.as(func() error {
+		return f.a.within(f.name, false, func(name string) error {
+			if f.req.Parents {
+				return f.a.root.MkdirAll(name, mode)
+			}
+			return f.a.root.Mkdir(name, mode)
+		})
+	})
+}
+
+func (f *fileOp) rename() error {
+	to, err := f.a.place(f.req.To)
+	if err != nil {
+		return err
+	}
+	if f.name == "." || to == "." {
+		return invalid("the workspace itself cannot be renamed or replaced")
+	}
+	return f.as(func() error {
+		if f.req.Parents {
+			if err := f.a.within(path.Dir(to), true, func(name string) error { return f.a.root.MkdirAll(name, 0o755) }); err != nil {
+				return err
+			}
+		}
+		from, err := f.a.openDir(path.Dir(f.name))
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		dest, err := f.a.openDir(path.Dir(to))
+		if err != nil {
+			return err
+		}
+		defer dest.Close()
+		return renameIn(from, path.Base(f.name), dest, path.Base(to), f.req.NoReplace)
+	})
+}
+
+func (f *fileOp) delete() error {
+	if f.name == "." {
+		return invalid("the workspace itself cannot be deleted")
+	}
+	return f.as(func() error {
+		return f.a.within(f.name, false, func(name string) error {
+			if _, err := f.a.root.Lstat(name); err != nil {
+				return err
+			}
+			if f.req.Recursive {
+				return f.a.root.RemoveAll(name)
+			}
+			return f.a.root.Remove(name)
+		})
+	})
+}

@@ -1,0 +1,44 @@
+//go:build linux
+
+package guest
+
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// identity is whose rights something uses.
+type identity struct{ uid, gid int }
+
+func (u identity) valid() bool {
+	const most = 1<<32 - 2 // -1 means "leave as it is" to the kernel
+	return u.uid >= 0 && u.gid >= 0 && u.uid <= most && u.gid <= most
+}
+
+// as runs do with u's file system ids: what it creates belongs to u, and what u may not touch it may not either. do
+// must not start goroutines that rely on this, and should not wait for anybody.
+func (a *Agent) as(u identity, do func() error) error {
+	if u == a.self {
+		return do()
+	}
+	if !u.valid() {
+		return invalid("no such user: %d:%d", u.uid, u.gid)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// The group first: without the user's privileges it could not be changed. The calls report no errors, so ask.
+	unix.SetfsgidRetGid(u.gid)
+	unix.SetfsuidRetUid(u.uid)
+	defer func() {
+		unix.SetfsuidRetUid(a.self.uid)
+		unix.SetfsgidRetGid(a.self.gid)
+	}()
+	uid, _ := unix.SetfsuidRetUid(-1)
+	gid, _ := unix.SetfsgidRetGid(-1)
+	if uid != u.uid || gid != u.gid {
+		return fmt.Errorf("act as user %d:%d: %w", u.uid, u.gid, unix.EPERM)
+	}
+	return do()
+}

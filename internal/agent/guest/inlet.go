@@ -1,0 +1,145 @@
+//go:build linux
+
+package guest
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// inlet is a command's stdin: at most [wire.StdinWindow] bytes on their way into a pipe or terminal. Guarded by the
+// exec's lock, except that only the feeder writes to file.
+type inlet struct {
+	file     *os.File
+	terminal bool
+	waiting  []byte // received, not yet taken by the program
+	received int64
+	taken    int64
+	eof      bool // no more comes from the host
+	broken   bool // nobody reads: what comes is dropped
+}
+
+// limit is the position up to which the host may send.
+func (in *inlet) limit() int64 { return in.taken + wire.StdinWindow }
+
+// worth says whether the limit has risen enough for a frame: by a quarter, or as far as it can.
+func (in *inlet) worth(announced int64) bool {
+	risen := in.limit() - announced
+	return risen >= wire.StdinWindow/4 || risen > 0 && len(in.waiting) == 0 && in.received == announced
+}
+
+// feed takes stdin from the attached host.
+func (e *exec) feed(at *attachment, b []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	in := e.inlet
+	switch {
+	case at.detached:
+		return errDisconnected
+	case in == nil:
+		return protocol("exec %q has no stdin", e.spec.ID)
+	case in.eof && len(b) > 0:
+		return protocol("stdin of exec %q goes on behind its end", e.spec.ID)
+	case in.received+int64(len(b)) > in.limit():
+		return protocol("stdin of exec %q beyond its limit", e.spec.ID)
+	}
+	in.received += int64(len(b))
+	if in.broken {
+		in.taken = in.received
+	} else {
+		in.waiting = append(in.waiting, b...)
+	}
+	e.change.Broadcast()
+	return nil
+}
+
+// closeStdin ends stdin behind what has been received. Of a terminal it is the end-of-file character, of which there
+// may be several.
+func (e *exec) closeStdin(at *attachment) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	in := e.inlet
+	switch {
+	case at.detached:
+		return errDisconnected
+	case in == nil:
+		return protocol("exec %q has no stdin", e.spec.ID)
+	case in.terminal:
+		if !in.broken && len(in.waiting) <= wire.StdinWindow {
+			in.waiting = append(in.waiting, e.endOfFile())
+		}
+	default:
+		in.eof = true
+	}
+	e.change.Broadcast()
+	return nil
+}
+
+// endOfFile is the terminal's end-of-file character.
+func (e *exec) endOfFile() byte {
+	const ctrlD = 4
+	c := byte(ctrlD)
+	if raw, err := e.terminal.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			if t, err := unix.IoctlGetTermios(int(fd), unix.TCGETS); err == nil && t.Cc[unix.VEOF] != 0 {
+				c = t.Cc[unix.VEOF]
+			}
+		})
+	}
+	return c
+}
+
+// feeder moves stdin into the pipe as the program takes it. It owns the pipe.
+func (e *exec) feeder() {
+	in := e.inlet
+	buf := make([]byte, 0, 4<<10)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for {
+		for len(in.waiting) == 0 && !in.eof && !in.broken {
+			e.change.Wait()
+		}
+		if len(in.waiting) == 0 || in.broken {
+			break
+		}
+		buf = append(buf[:0], in.waiting[:min(len(in.waiting), cap(buf))]...)
+		e.mu.Unlock()
+		n, err := in.file.Write(buf)
+		e.mu.Lock()
+		in.waiting = in.waiting[n:]
+		if len(in.waiting) == 0 {
+			in.waiting = nil
+		}
+		// The host does not count a terminal's end-of-file characters, of which waiting holds a few at most.
+		in.taken = max(in.received-int64(len(in.waiting)), in.taken)
+		e.change.Broadcast()
+		if err != nil {
+			break
+		}
+	}
+	if !in.eof || len(in.waiting) > 0 { // the program has closed it, or is gone
+		in.broken = true
+		in.waiting, in.taken = nil, in.received
+	}
+	if !in.terminal {
+		in.file.Close()
+	}
+	e.change.Broadcast()
+}
+
+// closeInlet gives stdin up when no process of the command is left.
+func (e *exec) closeInlet() {
+	e.mu.Lock()
+	in := e.inlet
+	if in != nil {
+		in.broken = true
+		e.change.Broadcast()
+	}
+	e.mu.Unlock()
+	if in != nil {
+		in.file.Close() // a feeder in the midst of a write returns
+	}
+}

@@ -1,0 +1,140 @@
+//go:build linux
+
+package guest
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of killing a command. A sweep that finds somebody new after all these rounds does not converge.
+const (
+	killTime    = 5 * time.Second
+	maxSweeps   = 64
+	freezeTries = 32
+)
+
+// term asks every process to end, and gives them grace to do so. A further request to end may shorten it.
+func (e *exec) term(grace time.Duration) {
+	if grace <= 0 {
+		return
+	}
+	for _, p := range e.processes() {
+		p.signal(unix.SIGTERM)
+		p.signal(unix.SIGCONT) // a stopped process would not notice
+		p.close()
+	}
+	until := time.Now().Add(grace)
+	for {
+		timer := time.NewTimer(time.Until(until))
+		select {
+		case <-e.empty:
+			timer.Stop()
+			return
+		case <-timer.C:
+			return
+		case <-e.a.stop:
+			timer.Stop()
+			return
+		case want := <-e.ends:
+			timer.Stop()
+			if sooner := time.Now().Add(want.grace); sooner.Before(until) {
+				until = sooner
+			}
+		}
+	}
+}
+
+// kill ends every process of the command and waits until none is left; false if that cannot be reached.
+func (e *exec) kill() bool {
+	if e.group != nil {
+		return e.group.kill() == nil && e.group.waitEmpty(killTime) == nil && e.await(killTime)
+	}
+	if e.killAlone() {
+		return e.await(killTime)
+	}
+	return e.sweep()
+}
+
+// await waits until the keeper has reported that nothing is left, or has gone itself.
+func (e *exec) await(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-e.empty:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// killAlone kills everything in our process namespace at once, if that is this command and nothing else. No fork can
+// slip through: the kernel does it under a lock.
+func (e *exec) killAlone() bool {
+	a := e.a
+	if a.reaper == nil || os.Getpid() != 1 {
+		return false
+	}
+	a.mu.Lock()
+	if a.starting > 0 || len(a.alive) != 1 {
+		a.mu.Unlock()
+		return false
+	}
+	none := a.reaper.none()
+	before := a.reaper.usage()
+	err := unix.Kill(-1, unix.SIGKILL)
+	a.mu.Unlock()
+	a.reaper.poke()
+	if err != nil && err != unix.ESRCH {
+		return false
+	}
+	timer := time.NewTimer(killTime)
+	defer timer.Stop()
+	select {
+	case <-none:
+	case <-timer.C:
+		return false
+	}
+	swept := a.reaper.usage().since(before)
+	e.swept = &swept
+	return true
+}
+
+// sweep kills the keeper's descendants, and those of a keeper that is gone, until none is left. They are stopped
+// before they are killed: a stopped process does not fork, and keeps its place in a full process table, so that a fork
+// bomb comes to rest instead of growing back.
+func (e *exec) sweep() bool {
+	pause := time.Millisecond
+	for range maxSweeps {
+		held := make(map[int]*process)
+		for range freezeTries {
+			fresh := 0
+			for _, p := range e.processes() {
+				if known := held[p.pid]; known != nil && known.start == p.start {
+					p.close()
+					continue
+				}
+				fresh++
+				p.signal(unix.SIGSTOP)
+				if old := held[p.pid]; old != nil {
+					old.close()
+				}
+				held[p.pid] = p
+			}
+			if fresh == 0 {
+				break
+			}
+		}
+		for _, p := range held {
+			p.signal(unix.SIGKILL)
+			p.close()
+		}
+		if e.await(pause) && len(held) == 0 {
+			return true
+		}
+		pause = min(2*pause, 200*time.Millisecond)
+	}
+	return false
+}

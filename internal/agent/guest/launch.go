@@ -1,0 +1,326 @@
+//go:build linux
+
+package guest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// Steps of starting a command, as [wire.Error.Step] names them.
+const (
+	stepPipes    = "pipes"
+	stepTerminal = "pty"
+	stepLookup   = "lookup"
+	stepKeeper   = "keeper"
+	stepCgroup   = "cgroup"
+	stepSession  = "session"
+	stepRlimits  = "rlimits"
+	stepUser     = "user"
+	stepChdir    = "chdir"
+	stepStdio    = "stdio"
+	stepFilter   = "seccomp"
+	stepExec     = "exec"
+)
+
+// maxID bounds the length of an exec's id.
+const maxID = 128
+
+// checkExec refuses what no command can be.
+func checkExec(spec wire.Exec) error {
+	switch {
+	case spec.ID == "" || len(spec.ID) > maxID:
+		return invalid("exec id of %d bytes", len(spec.ID))
+	case len(spec.Argv) == 0 || spec.Argv[0] == "":
+		return invalid("exec without a program")
+	case spec.TimeoutMS < 0, spec.GraceMS < 0, spec.OutputLimit < 0:
+		return invalid("negative limit of exec %q", spec.ID)
+	case !identity{spec.UID, spec.GID}.valid():
+		return invalid("no such user: %d:%d", spec.UID, spec.GID)
+	case strings.ContainsRune(spec.Cwd, 0):
+		return invalid("NUL byte in the working directory")
+	}
+	for _, list := range [][]string{spec.Argv, spec.Env} {
+		for _, s := range list {
+			if strings.ContainsRune(s, 0) {
+				return invalid("NUL byte in an argument or variable")
+			}
+		}
+	}
+	for name := range spec.Rlimits {
+		if _, ok := rlimit(name); !ok {
+			return invalid("unknown rlimit %q", name)
+		}
+	}
+	return nil
+}
+
+func rlimit(name string) (int, bool) {
+	switch name {
+	case "nofile":
+		return unix.RLIMIT_NOFILE, true
+	case "nproc":
+		return unix.RLIMIT_NPROC, true
+	case "core":
+		return unix.RLIMIT_CORE, true
+	case "fsize":
+		return unix.RLIMIT_FSIZE, true
+	case "cpu":
+		return unix.RLIMIT_CPU, true
+	case "stack":
+		return unix.RLIMIT_STACK, true
+	}
+	return 0, false
+}
+
+// launch starts the command. After an error nothing of it is left.
+func (e *exec) launch() error {
+	l := &launcher{e: e, user: identity{e.spec.UID, e.spec.GID}, cwd: e.a.cwd(e.spec.Cwd)}
+	err := l.launch()
+	l.closeChildEnds()
+	if err != nil {
+		l.closeOurEnds()
+		var said *wire.Error
+		if errors.As(err, &said) {
+			return said
+		}
+		fault := &wire.Error{Code: wire.CodeExecFailed, Message: e.spec.Argv[0] + ": " + err.Error(), Step: l.step}
+		var child *forkexec.Error
+		if errors.As(err, &child) {
+			fault.Step = child.Step
+		}
+		var errno unix.Errno
+		if errors.As(err, &errno) {
+			fault.Errno = int(errno)
+		}
+		return fault
+	}
+	return nil
+}
+
+// cwd is where a command starts.
+func (a *Agent) cwd(dir string) string {
+	if !filepath.IsAbs(dir) {
+		return filepath.Join(a.cfg.Workspace, dir)
+	}
+	if rest, ok := strings.CutPrefix(filepath.Clean(dir), workspaceName); ok && (rest == "" || rest[0] == '/') {
+		return a.cfg.Workspace + rest
+	}
+	return dir
+}
+
+// launcher holds what exists between the decision to start a command and its first process.
+type launcher struct {
+	e     *exec
+	user  identity
+	cwd   string
+	step  string
+	path  string
+	ours  []*os.File
+	child []int // descriptors for the child, which we close
+	stdio [3]int
+	close []int
+}
+
+func (l *launcher) launch() error {
+	e := l.e
+	if err := e.a.as(l.user, l.prepare); err != nil {
+		return err
+	}
+	status, err := l.openStatus()
+	if err != nil {
+		return err
+	}
+	l.step = stepCgroup
+	if e.a.group != nil {
+		if e.group, err = e.a.group.create(); err != nil {
+			return err
+		}
+	}
+	l.step = stepKeeper
+	e.began = time.Now()
+	e.keeper, err = l.program(status).Start(forkexec.Options{})
+	if err != nil {
+		return err
+	}
+	// The first process told its number before it became the program, so the message is here.
+	if e.pid, err = receivePid(e.status); err != nil {
+		e.pid = e.keeper.Pid // leads no group: signals find nobody
+	}
+	return nil
+}
+
+// prepare makes what has to belong to the user: programs open /dev/stdout and their terminal again by name.
+func (l *launcher) prepare() error {
+	l.step = stepLookup
+	var err error
+	if l.path, err = lookPath(l.e.spec.Argv[0], l.e.spec.Env, l.cwd); err != nil {
+		return err
+	}
+	if l.e.spec.PTY != nil {
+		l.step = stepTerminal
+		return l.openTerminal(*l.e.spec.PTY)
+	}
+	l.step = stepPipes
+	return l.openPipes()
+}
+
+func (l *launcher) openPipes() error {
+	e := l.e
+	l.stdio[0] = int(e.a.null.Fd())
+	if e.spec.Stdin {
+		r, w, err := l.pipe(true)
+		if err != nil {
+			return err
+		}
+		l.stdio[0] = r
+		e.inlet = &inlet{file: w}
+	}
+	for fd, stream := range []wire.Stream{1: wire.Stdout, 2: wire.Stderr} {
+		if stream == 0 {
+			continue
+		}
+		w, r, err := l.pipe(false)
+		if err != nil {
+			return err
+		}
+		l.stdio[fd] = w
+		o, err := newOutlet(e, stream, r)
+		if err != nil {
+			return err
+		}
+		e.outlets = append(e.outlets, o)
+	}
+	return nil
+}
+
+// pipe returns the child's end of a new pipe, which it reads from or writes to, and ours.
+func (l *launcher) pipe(childReads bool) (child int, ours *os.File, err error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return 0, nil, err
+	}
+	child, own := p[1], p[0]
+	if childReads {
+		child, own = p[0], p[1]
+	}
+	l.child = append(l.child, child)
+	ours, err = l.own(own, "pipe")
+	return child, ours, err
+}
+
+// own makes fd a file that waits in the poller.
+func (l *launcher) own(fd int, name string) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	l.ours = append(l.ours, f)
+	return f, nil
+}
+
+// openStatus makes the socket that the keeper reports to. It carries credentials: the first process tells its number
+// by writing to it.
+func (l *launcher) openStatus() (int, error) {
+	l.step = stepKeeper
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	l.child = append(l.child, pair[1])
+	if err := unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		unix.Close(pair[0])
+		return 0, err
+	}
+	l.e.status, err = l.own(pair[0], "status")
+	return pair[1], err
+}
+
+func (l *launcher) closeChildEnds() {
+	for _, fd := range l.child {
+		unix.Close(fd)
+	}
+	l.child = nil
+}
+
+func (l *launcher) closeOurEnds() {
+	for _, f := range l.ours {
+		f.Close()
+	}
+	if l.e.group != nil {
+		l.e.group.remove()
+	}
+}
+
+// program writes down the birth of a command: keeper first, then, in the child that becomes the program, everything
+// from the least to the most confining.
+func (l *launcher) program(status int) *forkexec.Program {
+	e, num := l.e, forkexec.Int[int]
+	p := forkexec.New()
+	p.Step(stepKeeper)
+	p.Call(unix.SYS_PRCTL, num(unix.PR_SET_CHILD_SUBREAPER), num(1), num(0), num(0), num(0))
+	p.Step(stepCgroup)
+	switch {
+	case e.group == nil:
+		p.Keep(status, 0)
+	case e.a.group.clone3():
+		p.Keep(status, int(e.group.dir.Fd()))
+	default: // a filter refuses clone3: the child moves itself, with the rights of who opened the file
+		p.Keep(status, 0)
+		p.Call(unix.SYS_WRITE, num(e.group.procs), p.Str("0"), num(1))
+	}
+	p.Step(stepKeeper)
+	p.Call(unix.SYS_WRITE, num(status), p.Str("p"), num(1))
+
+	p.Step(stepSession)
+	p.Call(unix.SYS_SETSID)
+	if e.spec.PTY != nil {
+		p.Call(unix.SYS_IOCTL, num(l.stdio[0]), num(unix.TIOCSCTTY), num(0))
+	}
+	adj := p.Open(unix.SYS_OPENAT, num(unix.AT_FDCWD), p.Str("/proc/self/oom_score_adj"), num(unix.O_WRONLY|unix.O_CLOEXEC), num(0))
+	p.Call(unix.SYS_WRITE, adj, p.Str(e.a.oomScore), num(len(e.a.oomScore)))
+	p.Close(adj)
+
+	p.Step(stepRlimits)
+	for name, value := range e.spec.Rlimits {
+		resource, _ := rlimit(name)
+		p.Call(unix.SYS_PRLIMIT64, num(0), num(resource), forkexec.Ptr(p, &unix.Rlimit{Cur: value, Max: value}), num(0))
+	}
+	p.Step(stepStdio)
+	for fd, from := range l.stdio {
+		p.Call(unix.SYS_DUP3, num(from), num(fd), num(0))
+	}
+	p.Call(unix.SYS_CLOSE_RANGE, num(3), forkexec.Int(uint32(1<<32-1)), num(unix.CLOSE_RANGE_CLOEXEC))
+
+	p.Step(stepUser)
+	p.Call(unix.SYS_UMASK, num(0o022))
+	if l.user != e.a.self {
+		p.Call(unix.SYS_SETGROUPS, num(0), num(0))
+		p.Call(unix.SYS_SETRESGID, num(l.user.gid), num(l.user.gid), num(l.user.gid))
+		p.Call(unix.SYS_SETRESUID, num(l.user.uid), num(l.user.uid), num(l.user.uid))
+	}
+	p.Step(stepChdir)
+	p.Call(unix.SYS_CHDIR, p.Str(l.cwd))
+
+	p.Step(stepFilter)
+	p.Call(unix.SYS_PRCTL, num(unix.PR_SET_NO_NEW_PRIVS), num(1), num(0), num(0), num(0))
+	if n := len(e.a.cfg.ExecFilter); n > 0 {
+		code := make([]unix.SockFilter, n/8)
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(&code[0])), n), e.a.cfg.ExecFilter)
+		prog := &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+		p.Call(unix.SYS_SECCOMP, num(unix.SECCOMP_SET_MODE_FILTER), num(0), forkexec.Ptr(p, prog))
+	}
+	p.Step(stepExec)
+	p.Exec(l.path, e.spec.Argv, e.spec.Env)
+	return p
+}

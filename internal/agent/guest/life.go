@@ -1,0 +1,166 @@
+//go:build linux
+
+package guest
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// run sets a command's goroutines going: its keeper's listener, its pipes, its stdin and its life.
+func (e *exec) run() {
+	go e.watch()
+	for _, o := range e.outlets {
+		go o.run()
+	}
+	if e.inlet != nil {
+		go e.feeder()
+	}
+	go e.life()
+}
+
+// life waits for the command's end, or brings it about, and publishes the outcome. It lasts until no process is left.
+func (e *exec) life() {
+	defer e.a.lives.Done()
+	cause := wire.CauseExited
+	var timeout <-chan time.Time
+	if e.spec.TimeoutMS > 0 {
+		t := time.NewTimer(milliseconds(e.spec.TimeoutMS))
+		defer t.Stop()
+		timeout = t.C
+	}
+	var grace time.Duration
+	select {
+	case <-e.exited:
+	case <-timeout:
+		cause, grace = wire.CauseTimeout, milliseconds(e.spec.GraceMS)
+	case want := <-e.ends:
+		cause, grace = want.cause, want.grace
+	case <-e.a.stop:
+		cause = wire.CauseEnded
+	}
+	dead := true
+	lost := cause == wire.CauseExited && e.first == nil
+	switch {
+	case lost:
+		cause = wire.CauseLost
+		dead = e.kill()
+	case cause != wire.CauseExited:
+		e.term(grace)
+		dead = e.kill()
+	case e.spec.KillAll:
+		dead = e.kill()
+	}
+	if !dead {
+		cause = wire.CauseKillFailed
+	}
+	e.drainOutlets()
+	e.publish(cause)
+
+	select {
+	case <-e.empty:
+	case <-e.a.stop:
+		e.kill()
+	}
+	e.tidy()
+	close(e.over)
+}
+
+// drainOutlets waits for the rest of the output: until the pipes are closed, or for drainTime.
+func (e *exec) drainOutlets() {
+	e.mu.Lock()
+	e.drain = true
+	e.change.Broadcast()
+	e.mu.Unlock()
+	deadline := time.Now().Add(drainTime)
+	for _, o := range e.outlets {
+		_ = o.file.SetReadDeadline(deadline) // fails when it is closed, which is as good
+	}
+	for _, o := range e.outlets {
+		<-o.drained
+	}
+}
+
+// publish makes the outcome known.
+func (e *exec) publish(cause wire.Cause) {
+	exit := &wire.Exit{Code: -1, Cause: cause, Usage: e.usage()}
+	ended := time.Now()
+	if isClosed(e.exited) { // else kill_failed: it runs on
+		ended = e.ended
+		e.setStatus(exit)
+	}
+	exit.WallMS = float64(ended.Sub(e.began)) / float64(time.Millisecond)
+	e.mu.Lock()
+	exit.Position, exit.Dropped = e.spool.next, e.spool.dropped
+	e.exit = exit
+	e.change.Broadcast()
+	e.mu.Unlock()
+}
+
+// setStatus says how the first process ended.
+func (e *exec) setStatus(exit *wire.Exit) {
+	if e.first == nil {
+		if exit.Cause != wire.CauseLost {
+			exit.Signal = int(unix.SIGKILL) // ours, which took the keeper along
+		}
+		return
+	}
+	status := unix.WaitStatus(e.first.Status)
+	if status.Signaled() {
+		exit.Signal = int(status.Signal())
+		return
+	}
+	exit.Code = status.ExitStatus()
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// usage is what the processes reaped so far have used; where there is a cgroup, what all have.
+func (e *exec) usage() wire.Usage {
+	u := wire.Usage{Source: "rusage"}
+	var rec *forkexec.Record
+	if isClosed(e.exited) {
+		rec = e.first
+	}
+	if isClosed(e.empty) && e.last != nil {
+		rec = e.last
+	}
+	switch {
+	case e.swept != nil:
+		u.UserMicros, u.SystemMicros, u.MaxRSS = e.swept.UserMicros, e.swept.SystemMicros, e.swept.MaxRSS
+	case rec != nil:
+		u.UserMicros, u.SystemMicros, u.MaxRSS = rec.UserMicros, rec.SystemMicros, rec.MaxRSS
+	}
+	if e.group != nil {
+		if user, system, err := e.group.cpu(); err == nil {
+			u.UserMicros, u.SystemMicros, u.Source = user, system, "cgroup2"
+		}
+	}
+	return u
+}
+
+// tidy gives back what the command's processes were held by.
+func (e *exec) tidy() {
+	e.a.mu.Lock()
+	delete(e.a.alive, e)
+	e.a.mu.Unlock()
+	e.closeInlet()
+	for _, o := range e.outlets {
+		o.file.Close()
+	}
+	unix.Close(e.keeper.PidFD)
+	if e.group != nil {
+		e.group.remove()
+	}
+}

@@ -1,0 +1,51 @@
+//go:build linux
+
+package guest
+
+import (
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// defaultPath is searched where the command's environment has no PATH.
+const defaultPath = "/usr/local/bin:/usr/bin:/bin"
+
+// lookPath finds a program as execvp(3) does, with the rights of the calling thread: a name without a slash in PATH,
+// whose relative and empty entries begin at cwd. The error is ENOENT if there is none, and EACCES if what there is may
+// not be executed.
+func lookPath(name string, env []string, cwd string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil // the kernel has the last word, from cwd
+	}
+	list := defaultPath
+	for _, v := range env {
+		if rest, ok := strings.CutPrefix(v, "PATH="); ok {
+			list = rest
+			break
+		}
+	}
+	missing := unix.ENOENT
+	for _, dir := range filepath.SplitList(list) {
+		path := filepath.Join(dir, name)
+		if dir == "" || !strings.Contains(path, "/") {
+			path = "./" + path
+		}
+		real := path
+		if !filepath.IsAbs(real) {
+			real = filepath.Join(cwd, real)
+		}
+		var st unix.Stat_t
+		switch err := unix.Stat(real, &st); {
+		case err == unix.EACCES:
+			missing = unix.EACCES
+		case err != nil:
+		case st.Mode&unix.S_IFMT != unix.S_IFREG, unix.Faccessat(unix.AT_FDCWD, real, unix.X_OK, unix.AT_EACCESS) != nil:
+			missing = unix.EACCES
+		default:
+			return path, nil
+		}
+	}
+	return "", missing
+}

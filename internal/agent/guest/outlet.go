@@ -1,0 +1,125 @@
+//go:build linux
+
+package guest
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// A pipe that nobody needs to be awaited for holds at most this much: the largest size that a program without
+// privileges can give it.
+const maxPipe = 1 << 20
+
+// outlet is one pipe, or terminal, that a command writes to.
+type outlet struct {
+	e       *exec
+	stream  wire.Stream
+	file    *os.File
+	raw     syscall.RawConn
+	drained chan struct{} // closed when nothing more of it will be kept
+	once    sync.Once
+}
+
+func newOutlet(e *exec, stream wire.Stream, file *os.File) (*outlet, error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &outlet{e: e, stream: stream, file: file, raw: raw, drained: make(chan struct{})}, nil
+}
+
+// run reads until the last writer is gone. What comes behind the drain is read and dropped, so that survivors neither
+// block nor die of SIGPIPE.
+func (o *outlet) run() {
+	defer o.finish()
+	allowance := maxPipe // may be kept beyond the spool's bound once the program has ended
+	keep := true
+	for {
+		if keep {
+			o.e.awaitRoom()
+		}
+		n, err := o.read(func(b []byte) {
+			if keep {
+				allowance -= o.e.keep(o.stream, b)
+			}
+		})
+		switch {
+		case n > 0 && allowance > 0:
+		case n > 0 || errors.Is(err, os.ErrDeadlineExceeded):
+			// The time is over, but what was written before it counts, even if we are late.
+			for keep && allowance > 0 && o.readNow(func(b []byte) { allowance -= o.e.keep(o.stream, b) }) {
+			}
+			keep = false
+			o.finish()
+			_ = o.file.SetReadDeadline(time.Time{})
+		default:
+			return // end of file; EIO of a terminal that nobody has open; closed by us
+		}
+	}
+}
+
+func (o *outlet) finish() { o.once.Do(func() { close(o.drained) }) }
+
+// read waits for output and hands it to use. It borrows a buffer only when there is some.
+func (o *outlet) read(use func([]byte)) (n int, err error) {
+	wait := o.raw.Read(func(fd uintptr) bool {
+		n, err = o.readFD(fd, use)
+		return err != unix.EAGAIN
+	})
+	if wait != nil {
+		return 0, wait
+	}
+	return n, err
+}
+
+// readNow reads what is there without waiting; false if there was nothing.
+func (o *outlet) readNow(use func([]byte)) bool {
+	n := 0
+	if err := o.raw.Control(func(fd uintptr) { n, _ = o.readFD(fd, use) }); err != nil {
+		return false
+	}
+	return n > 0
+}
+
+// readFD reads once, without waiting.
+func (o *outlet) readFD(fd uintptr, use func([]byte)) (int, error) {
+	buf := o.e.a.buffers.Get().(*[]byte)
+	defer o.e.a.buffers.Put(buf)
+	for {
+		n, err := unix.Read(int(fd), *buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if n > 0 {
+			use((*buf)[:n])
+		}
+		return n, err
+	}
+}
+
+// awaitRoom waits until the spool takes a whole read. Nothing waits once the program has ended: a pipe's worth may
+// then pass the bound, so that a slow host does not cost the last words. Nor does what will be dropped.
+func (e *exec) awaitRoom() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for !e.drain && !e.spool.full() && e.spool.room() < maxChunk+chunkOverhead {
+		e.change.Wait()
+	}
+}
+
+// keep adds output to the spool and returns how many bytes of it lie beyond the spool's bound.
+func (e *exec) keep(stream wire.Stream, b []byte) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.spool.add(stream, b)
+	e.change.Broadcast()
+	return min(len(b), max(0, -e.spool.room()))
+}

@@ -1,0 +1,101 @@
+//go:build linux
+
+package guest
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// receive reads one message from a status socket: who sent it, and what. io.EOF says that no keeper is left.
+func receive(status *os.File, b []byte) (pid, n int, err error) {
+	raw, err := status.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	var oobn int
+	wait := raw.Read(func(fd uintptr) bool {
+		for {
+			n, oobn, _, _, err = unix.Recvmsg(int(fd), b, oob, unix.MSG_CMSG_CLOEXEC)
+			if err != unix.EINTR {
+				return err != unix.EAGAIN
+			}
+		}
+	})
+	switch {
+	case wait != nil:
+		return 0, 0, wait
+	case err != nil:
+		return 0, 0, err
+	case n == 0:
+		return 0, 0, io.EOF
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range messages {
+		if cred, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
+			pid = int(cred.Pid)
+		}
+	}
+	return pid, n, nil
+}
+
+// receivePid reads the first message: the first process's own, before it became the program.
+func receivePid(status *os.File) (int, error) {
+	var b [1]byte
+	pid, _, err := receive(status, b[:])
+	return pid, err
+}
+
+// watch takes the keeper's records and tells the command's life of them. It ends with the keeper, and reaps it.
+func (e *exec) watch() {
+	buf := make([]byte, forkexec.RecordSize)
+	for {
+		_, n, err := receive(e.status, buf)
+		if err != nil {
+			break
+		}
+		rec, ok := forkexec.ParseRecord(buf[:n])
+		if !ok {
+			continue
+		}
+		switch rec.Kind {
+		case forkexec.RecordExited:
+			if e.first == nil {
+				e.first, e.ended = &rec, time.Now()
+				close(e.exited)
+			}
+		case forkexec.RecordEmpty:
+			e.last = &rec
+		}
+	}
+	e.status.Close()
+	e.a.reap(e.keeper)
+	if e.first == nil {
+		e.ended = time.Now()
+		close(e.exited)
+	}
+	close(e.empty)
+}
+
+// reap takes the remains of a keeper that has closed its socket, and is thus dying. Where the process is ours the
+// reaper does it.
+func (a *Agent) reap(keeper forkexec.Child) {
+	if a.reaper != nil {
+		return
+	}
+	for {
+		err := unix.Waitid(unix.P_PIDFD, keeper.PidFD, nil, unix.WEXITED, nil)
+		if err != unix.EINTR {
+			return
+		}
+	}
+}

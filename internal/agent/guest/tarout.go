@@ -1,0 +1,144 @@
+//go:build linux
+
+package guest
+
+import (
+	"archive/tar"
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// tarOut packs a directory, one file, or Paths below a directory. Links are packed as links, and never followed;
+// special files are left out.
+func (f *fileOp) tarOut() error {
+	out := bufio.NewWriterSize(dataWriter{f.s}, wire.MaxData)
+	p := &packer{f: f, w: tar.NewWriter(out)}
+	names := []string{f.name}
+	if len(f.req.Paths) > 0 {
+		names = names[:0]
+		for _, rel := range f.req.Paths {
+			clean := path.Clean(rel)
+			if path.IsAbs(rel) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsRune(rel, 0) {
+				return escapes(rel)
+			}
+			names = append(names, path.Join(f.name, clean))
+		}
+	}
+	for _, name := range names {
+		if err := p.pack(name); err != nil {
+			return err
+		}
+	}
+	if err := p.w.Close(); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return f.s.w.EOF()
+}
+
+// packer writes files into an archive.
+type packer struct {
+	f *fileOp
+	w *tar.Writer
+}
+
+// pack adds what is at a path of the workspace, with everything below.
+func (p *packer) pack(name string) error {
+	var info wire.FileInfo
+	var dir *os.Root
+	err := p.f.as(func() (err error) {
+		return p.f.a.within(name, false, func(real string) (err error) {
+			if info, err = describe(p.f.a.root, real, name); err != nil || info.Type == "dir" {
+				return err
+			}
+			dir, err = openRoot(p.f.a.root, path.Dir(real))
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if dir != nil {
+		defer dir.Close()
+		return p.add(info, dir, path.Base(name))
+	}
+	if name != p.f.name {
+		if err := p.add(info, nil, ""); err != nil {
+			return err
+		}
+	}
+	w := &walker{f: p.f, left: maxEntries, visit: p.add}
+	err = w.start(name, maxDepth)
+	if errors.Is(err, errCut) || err == nil && w.cut {
+		return failure(wire.CodeTooLarge, "%s has more than %d entries, or is deeper than %d", name, maxEntries, maxDepth)
+	}
+	return err
+}
+
+// add writes one entry.
+func (p *packer) add(info wire.FileInfo, dir *os.Root, base string) error {
+	head := &tar.Header{Name: p.shown(info.Path), Mode: int64(info.Mode & 0o777), ModTime: time.Unix(0, info.ModTime)}
+	switch info.Type {
+	case "dir":
+		head.Typeflag, head.Name = tar.TypeDir, head.Name+"/"
+	case "symlink":
+		head.Typeflag, head.Linkname = tar.TypeSymlink, info.Target
+	case "file":
+		return p.addFile(head, info, dir, base)
+	default:
+		return nil
+	}
+	return p.w.WriteHeader(head)
+}
+
+func (p *packer) addFile(head *tar.Header, info wire.FileInfo, dir *os.Root, base string) error {
+	var file *os.File
+	err := p.f.as(func() error {
+		f, err := dir.OpenFile(base, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+		file, err = checkRegular(info.Path, f, err)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	now, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	head.Typeflag, head.Size = tar.TypeReg, now.Size()
+	if err := p.w.WriteHeader(head); err != nil {
+		return err
+	}
+	// A file that grows meanwhile is packed as it was; one that shrinks cannot be.
+	buf := p.f.a.buffers.Get().(*[]byte)
+	defer p.f.a.buffers.Put(buf)
+	n, err := io.CopyBuffer(onlyWriter{p.w}, io.LimitReader(file, head.Size), *buf)
+	if err == nil && n < head.Size {
+		err = fmt.Errorf("%s has shrunk while it was packed", info.Path)
+	}
+	return err
+}
+
+// shown is a path in the archive: relative to the packed directory, or a single file's name.
+func (p *packer) shown(name string) string {
+	switch {
+	case p.f.name == ".":
+		return name
+	case name == p.f.name:
+		return path.Base(name)
+	}
+	return strings.TrimPrefix(name, p.f.name+"/")
+}
