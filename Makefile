@@ -52,7 +52,7 @@ lint-quick:
 
 .PHONY: bench
 bench: build ## measure the promises of docs/specification.md on this machine
-	bin/belljar bench $(BENCHFLAGS)
+	@test/performance/bench.sh bin/belljar $(BENCHFLAGS)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)
