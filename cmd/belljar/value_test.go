@@ -23,7 +23,7 @@ func TestValues(t *testing.T) {
 	})
 	t.Run("mebibytes", func(t *testing.T) {
 		for text, want := range map[string]mebibytes{
-			"512": 512, "512m": 512, "512M": 512, "512MiB": 512, "1g": 1024, "1.5g": 1536, "2048k": 2, "1t": 1 << 20, "1e3t": 1<<31 - 1,
+			"512": 512, "512m": 512, "512M": 512, "512MiB": 512, "1g": 1024, "1.5g": 1536, "2048k": 2, "1t": 1 << 20, "1e9t": 1<<31 - 1,
 		} {
 			var got mebibytes
 			if err := parse(&got, text); err != nil || got != want {

@@ -187,6 +187,9 @@ func initFunctions(p *pkg) (broken []string) {
 
 // mutableVariables finds package variables that are assigned to, or whose type is made to change.
 func mutableVariables(p *pkg) (broken []string) {
+	if under(p.dir, "test") {
+		return nil // programs that attack from inside a sandbox: one process, one purpose
+	}
 	variables := map[string]*ast.ValueSpec{}
 	for _, f := range p.production() {
 		for _, decl := range f.syntax.Decls {
@@ -197,7 +200,9 @@ func mutableVariables(p *pkg) (broken []string) {
 			for _, spec := range d.Specs {
 				s := spec.(*ast.ValueSpec)
 				for _, name := range s.Names {
-					variables[name.Name] = s
+					if name.Name != "_" {
+						variables[name.Name] = s
+					}
 				}
 				if sel, ok := s.Type.(*ast.SelectorExpr); ok {
 					if from, ok := sel.X.(*ast.Ident); ok && (from.Name == "sync" || from.Name == "atomic") {
