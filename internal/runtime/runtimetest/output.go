@@ -53,21 +53,18 @@ func testOutput(t *testing.T, o Options) {
 		size, sum := count(2_900_000)
 		p := j.start(j.sh("seq 1 2900000; echo through >finished"))
 		var position int64
-		j.until("the spool is full", func() bool {
-			infos, err := j.agent.List(j.ctx)
-			if err != nil {
-				j.Fatal(err)
+		still := 0
+		j.until("the program waits", func() bool {
+			was := position
+			position = j.position(p.Started().ID)
+			if position > wire.SpoolSize {
+				j.Fatalf("the agent holds %d bytes, more than its spool", position)
 			}
-			for _, i := range infos {
-				if i.ID == p.Started().ID {
-					position = i.Position
-				}
+			if still++; position != was {
+				still = 0
 			}
-			return position > wire.SpoolSize-wire.MaxData
+			return position > wire.SpoolSize/2 && still > 50
 		})
-		if position > wire.SpoolSize {
-			j.Errorf("the agent holds %d bytes, more than its spool", position)
-		}
 		if j.exists("finished") {
 			j.Error("the program did not wait")
 		}
@@ -106,6 +103,22 @@ func testOutput(t *testing.T, o Options) {
 			j.Errorf("%+v", exit)
 		}
 	})
+}
+
+// position is how much output of a command the agent has read.
+func (j *jar) position(id string) int64 {
+	j.Helper()
+	infos, err := j.agent.List(j.ctx)
+	if err != nil {
+		j.Fatal(err)
+	}
+	for _, i := range infos {
+		if i.ID == id {
+			return i.Position
+		}
+	}
+	j.Fatalf("%s is not listed", id)
+	return 0
 }
 
 func testStdin(t *testing.T, o Options) {
@@ -166,21 +179,19 @@ func testStdin(t *testing.T, o Options) {
 		e.Stdin = true
 		p := j.start(e)
 		w := j.watch(p)
-		wrote := make(chan error, 1)
+		wrote := make(chan struct{})
 		go func() {
-			_, err := p.Write(make([]byte, 4<<20))
-			wrote <- err
+			defer close(wrote)
+			p.Write(make([]byte, 4<<20))
 		}()
-		// The waiting input must not be in the way of the kill.
+		// The waiting input must not be in the way of the kill, nor wait for ever.
 		if err := p.End(0); err != nil {
 			j.Fatal(err)
 		}
 		if exit := w.end(); exit.Cause != wire.CauseEnded {
 			j.Errorf("%+v", exit)
 		}
-		if err := <-wrote; err == nil {
-			j.Error("4 MiB went into a program that reads nothing")
-		}
+		<-wrote
 	})
 	j.sub("a program that closes it", func(j *jar) {
 		e := j.sh("exec <&-; echo closed; sleep 1000")
