@@ -1,0 +1,138 @@
+//go:build linux
+
+// Command belljar-agent is the program inside every sandbox: package guest as a process. Its only argument is the
+// JSON of a guest.Config. It is meant to be PID 1, with nothing of the host's but the descriptors in its config.
+//
+// It exits with 0 when it is over (lease, lifeline), and with 125 when it cannot begin.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+func main() { os.Exit(run(os.Args, os.Stderr)) }
+
+func run(args []string, stderr io.Writer) int {
+	if err := serve(args); err != nil {
+		fmt.Fprintln(stderr, "belljar-agent:", err)
+		return 125
+	}
+	return 0
+}
+
+func serve(args []string) error {
+	if len(args) != 2 {
+		return errors.New("want one argument, the configuration")
+	}
+	var cfg guest.Config
+	if err := json.Unmarshal([]byte(args[1]), &cfg); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	if err := harden(); err != nil {
+		return err
+	}
+	trim()
+	var l net.Listener
+	switch {
+	case cfg.Stdio:
+		conn, err := takeStdio()
+		if err != nil {
+			return err
+		}
+		l = wire.NewMuxAgent(conn)
+	case cfg.ListenFD > 0:
+		file := os.NewFile(uintptr(cfg.ListenFD), "listener")
+		var err error
+		l, err = net.FileListener(file) // on a duplicate, close-on-exec
+		file.Close()
+		if err != nil {
+			return fmt.Errorf("listener: %w", err)
+		}
+	default:
+		return errors.New("configuration has neither listen_fd nor stdio")
+	}
+	a, err := guest.New(cfg)
+	if err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- a.Serve(l) }()
+	select {
+	case <-a.Done():
+		return nil
+	case err := <-served:
+		a.Close()
+		return err
+	}
+}
+
+// harden keeps the sandbox's programs away from this process, and this process's descriptors from them.
+func harden() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("dumpable: %w", err)
+	}
+	for fd := range 3 { // what is missing would be taken by the next thing opened, and then given to programs
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+			if _, err := unix.Open(os.DevNull, unix.O_RDWR, 0); err != nil {
+				return fmt.Errorf("standard descriptor %d: %w", fd, err)
+			}
+		}
+	}
+	if err := unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("descriptors: %w", err)
+	}
+	// Caught, not ignored: that would be inherited through exec. Nobody reads the channel.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGALRM, unix.SIGVTALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGXCPU, unix.SIGXFSZ)
+	return nil
+}
+
+// trim trades a little speed for a small idle agent: there may be thousands on a host.
+func trim() {
+	debug.SetGCPercent(25)
+	debug.SetMemoryLimit(64 << 20)
+}
+
+// stdio is a byte stream over descriptors that were stdin and stdout.
+type stdio struct{ in, out *os.File }
+
+func (s stdio) Read(b []byte) (int, error)  { return s.in.Read(b) }
+func (s stdio) Write(b []byte) (int, error) { return s.out.Write(b) }
+func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
+
+// takeStdio moves stdin and stdout away, close-on-exec, and leaves /dev/null in their place.
+func takeStdio() (io.ReadWriteCloser, error) {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(null)
+	var s stdio
+	for fd, file := range []**os.File{&s.in, &s.out} {
+		moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, fmt.Errorf("move descriptor %d: %w", fd, err)
+		}
+		if err := syscall.SetNonblock(moved, true); err != nil {
+			return nil, err
+		}
+		*file = os.NewFile(uintptr(moved), "stdio")
+		if err := unix.Dup3(null, fd, 0); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
