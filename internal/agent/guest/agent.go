@@ -222,7 +222,7 @@ func (a *Agent) info() *wire.Info {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return &wire.Info{
-		BootID: a.bootID, Build: a.cfg.Build, Pid: os.Getpid(), UID: a.self.uid, Cgroup: a.group != nil,
+		BootID: a.bootID, Build: a.cfg.Build, Pid: os.Getpid(), UID: a.self.uid, GID: a.self.gid, Cgroup: a.group != nil,
 		LeaseMS: a.lease.length().Milliseconds(), Execs: len(a.execs),
 	}
 }

@@ -160,7 +160,8 @@ type ExecInfo struct {
 	Exit     *Exit  `json:"exit,omitempty"`
 }
 
-// FileRequest names files. Paths are relative to the workspace; /workspace/x and x are the same file.
+// FileRequest names files. Paths are relative to the workspace; /workspace/x and x are the same file, "" and "." the
+// workspace itself.
 type FileRequest struct {
 	Path      string   `json:"path"`
 	To        string   `json:"to,omitempty"` // rename
@@ -210,6 +211,7 @@ type Info struct {
 	Build   string `json:"build"`
 	Pid     int    `json:"pid"`
 	UID     int    `json:"uid"`
+	GID     int    `json:"gid"`
 	Cgroup  bool   `json:"cgroup"` // execs have a cgroup of their own
 	LeaseMS int64  `json:"lease_ms"`
 	Execs   int    `json:"execs"`
