@@ -34,7 +34,7 @@ agents:
 
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each
-	@examples/demo.sh bin/belljar
+	@$(GO) run ./examples/demo -belljar bin/belljar
 
 .PHONY: test
 test: packages lint-quick build ## everything that can be tested here; as root on Debian it installs what it needs
