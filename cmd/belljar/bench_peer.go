@@ -141,6 +141,6 @@ func machineFacts() map[string]string {
 	}
 	facts["machine"] = fmt.Sprintf("%d × %s", runtime.NumCPU(), model)
 	facts["kernel"] = kernelRelease()
-	facts["cgroups"] = cgroupMode("/")
+	facts["cgroups"] = cgroupMode("/sys/fs/cgroup")
 	return facts
 }
