@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar/internal/runtime"
@@ -47,6 +48,9 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 		}
 		r.Runtimes = append(r.Runtimes, runtimeReport{Name: rt.Name(), Capabilities: caps})
 		available = available || caps.Available
+		if !complete(caps) {
+			r.Host.Hint = containerHint(r.Host.Container)
+		}
 	}
 	if d.JSON {
 		err = writeJSON(c.stdout, r)
@@ -60,6 +64,12 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 		return exitStatus(1)
 	}
 	return nil
+}
+
+// complete reports whether a runtime has every protection it knows of.
+func complete(caps runtime.Capabilities) bool {
+	missing := func(p runtime.Protection) bool { return !p.Enforced }
+	return caps.Available && !slices.ContainsFunc(caps.Protections, missing)
 }
 
 // print writes the report for people.

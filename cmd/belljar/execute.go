@@ -58,12 +58,12 @@ func (p *plan) execute(ctx context.Context, c *console, e *engine) (int, error) 
 	if err != nil {
 		return 0, err
 	}
+	if s, ok := out.(*streams); ok && s.broken {
+		return 128 + int(syscall.SIGPIPE), nil
+	}
 	status := conclude(c, run, hint, stop.signalled())
 	if p.json {
 		return status, out.(*keeper).print(c.stdout, run, artifacts)
-	}
-	if out.(*streams).broken {
-		return 128 + int(syscall.SIGPIPE), nil
 	}
 	return status, nil
 }

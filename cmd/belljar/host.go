@@ -16,7 +16,7 @@ type machine struct {
 	Cgroup    string `json:"cgroup,omitempty"` // v1, hybrid, v2, none
 	Root      bool   `json:"root"`
 	Container string `json:"container,omitempty"` // docker, podman, kubernetes; "" outside
-	Hint      string `json:"hint,omitempty"`
+	Hint      string `json:"hint,omitempty"`      // what would help, where a protection is missing
 }
 
 func examineHost(c *console) machine {
@@ -27,7 +27,6 @@ func examineHost(c *console) machine {
 	if runtime.GOOS == "linux" {
 		h.Cgroup = cgroupMode("/sys/fs/cgroup")
 	}
-	h.Hint = containerHint(h.Container)
 	return h
 }
 
@@ -93,10 +92,10 @@ func container(c *console) string {
 func containerHint(kind string) string {
 	switch kind {
 	case "docker", "podman":
-		return "if a protection is missing, start the container with --security-opt seccomp=unconfined " +
+		return "start the container with --security-opt seccomp=unconfined " +
 			"--security-opt apparmor=unconfined --security-opt systempaths=unconfined --cap-add SYS_ADMIN"
 	case "kubernetes":
-		return "if a protection is missing, set procMount: Unmasked, seccompProfile and appArmorProfile type: Unconfined, " +
+		return "set procMount: Unmasked, seccompProfile and appArmorProfile type: Unconfined, " +
 			"and capabilities add: [SYS_ADMIN] in the pod's securityContext"
 	}
 	return ""
