@@ -35,8 +35,8 @@ func (f *fileOp) tarIn() error {
 			return u.malformed(body, err)
 		}
 		if err := u.entry(head, r); err != nil {
-			if body.end != nil && !errors.Is(body.end, io.EOF) {
-				return body.end
+			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrHeader) || body.failed() {
+				return u.malformed(body, err)
 			}
 			return err
 		}
@@ -61,7 +61,7 @@ type unpacker struct {
 }
 
 func (u *unpacker) malformed(body *contents, err error) error {
-	if body.end != nil && !errors.Is(body.end, io.EOF) {
+	if body.failed() {
 		return body.end // the stream's fault, not the archive's
 	}
 	return invalid("malformed archive: %v", err)
@@ -172,7 +172,7 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 	u.bytes += n
 	if err == nil && !head.ModTime.IsZero() {
 		t := unix.NsecToTimeval(head.ModTime.UnixNano())
-		err = unix.Futimes(int(file.Fd()), []unix.Timeval{t, t})
+		err = u.f.as(func() error { return unix.Futimes(int(file.Fd()), []unix.Timeval{t, t}) }) // its owner's right
 	}
 	if err != nil {
 		return fmt.Errorf("archive entry %s: %w", head.Name, err)
