@@ -97,7 +97,7 @@ func programs(folder, out string, port int) []program {
 		},
 		{
 			name: "memory.py", tries: "takes memory until something gives", hostile: true,
-			args:  []string{"--memory", "128m", at("hostile/memory.py")},
+			args:  []string{"--memory", "128m", "--workspace", "16m", at("hostile/memory.py")},
 			check: all(ended(belljar.PhaseFailed, belljar.ReasonOOMKilled), exits(137)),
 		},
 		{
@@ -116,7 +116,7 @@ func programs(folder, out string, port int) []program {
 			check: all(completed, prints("then ENOSPC"), bounded),
 		},
 		{
-			name: "secrets.py", tries: "looks for keys, passwords and other people's files", hostile: true,
+			name: "secrets.py", tries: "looks for keys, passwords and people's files", hostile: true,
 			args:  []string{at("hostile/secrets.py")},
 			check: all(completed, prints("found 0 secrets")),
 		},

@@ -45,7 +45,7 @@ func newShow(out *os.File) *show {
 }
 
 func (s *show) title(format string, args ...any) {
-	fmt.Fprintf(s.out, "\n%s %s\n", s.colour(bold, "Belljar"), fmt.Sprintf(format, args...))
+	fmt.Fprintf(s.out, "\n%s: %s\n", s.colour(bold, "Belljar"), fmt.Sprintf(format, args...))
 }
 
 func (s *show) line(format string, args ...any) {
