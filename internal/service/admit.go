@@ -72,8 +72,29 @@ func (s *Service) admit(ctx context.Context, caller Caller, req belljar.RunReque
 	if p.image, err = s.opts.Images.Resolve(ctx, req.BaseImage); err != nil {
 		return nil, err
 	}
-	p.host, p.caps, err = s.pick(ctx, req.Runtime)
-	return p, err
+	if p.host, p.caps, err = s.pick(ctx, req.Runtime); err != nil {
+		return nil, err
+	}
+	return p, p.enforceable()
+}
+
+// enforceable refuses a plan with a protection that the runtime cannot give here, before anything is built.
+func (p *plan) enforceable() error {
+	for _, name := range p.require {
+		if got := p.caps.Protection(name); !got.Enforced {
+			hint := got.Hint
+			if hint == "" {
+				hint = "an operator can do without it: allow_weak (--allow-weak " + name + ")"
+			}
+			return &belljar.Error{
+				Code:    belljar.CodeRuntimeUnavailable,
+				Message: fmt.Sprintf("runtime %s cannot enforce protection %s on this host", p.host.Name(), name),
+				Details: map[string]any{"runtime": p.host.Name(), "available": true, "protection": name, "suggested": []string{}},
+				Hint:    hint,
+			}
+		}
+	}
+	return nil
 }
 
 // maxAlternatives bounds what the braces of one pattern multiply to: matching tries each.

@@ -11,9 +11,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
-	"github.com/belljar/belljar/internal/runtime"
 )
 
 // maxArtifacts bounds how many files one run may leave.
@@ -27,29 +25,28 @@ const (
 
 // capture brings home the files that the run's patterns name, as far as the cap allows. What goes wrong is a warning:
 // a run that was good stays good.
-func (s *Service) capture(ctx context.Context, p *plan, box runtime.Sandbox) (*captured, []string) {
+func (s *Service) capture(ctx context.Context, p *plan, j *jar) (*captured, []string) {
 	if len(p.patterns) == 0 {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, captureTime)
 	defer cancel()
-	a := agent.New(box.Dial)
-	found, warnings, err := find(ctx, a, p.patterns)
+	found, warnings, err := find(ctx, j, p.patterns)
 	if err != nil {
-		s.log.Warn("artifacts could not be listed", "sandbox", box.ID(), "err", err)
+		s.log.Warn("artifacts could not be listed", "sandbox", j.ID(), "err", err)
 		return nil, append(warnings, "artifacts could not be captured: "+err.Error())
 	}
 	c := &captured{spool: &spool{dir: s.opts.SpoolDir}, room: int64(p.limits.ArtifactMB) << 20}
 	for _, f := range found {
-		c.add(ctx, a, f)
+		c.add(ctx, j, f)
 	}
 	return c, append(warnings, c.warnings(p.limits)...)
 }
 
 // find returns the files that patterns name, sorted by path, with warnings for what was found missing.
-func find(ctx context.Context, a *agent.Client, patterns []string) (found []wire.FileInfo, warnings []string, err error) {
+func find(ctx context.Context, j *jar, patterns []string) (found []wire.FileInfo, warnings []string, err error) {
 	sel := selection{patterns: patterns, hits: make([]int, len(patterns)), folders: make([]bool, len(patterns))}
-	cut, err := a.Walk(ctx, owned("."), func(f wire.FileInfo) error {
+	cut, err := j.agent.Walk(ctx, j.file("."), func(f wire.FileInfo) error {
 		if !sel.wants(f) {
 			return nil
 		}
@@ -120,7 +117,7 @@ func matches(pattern, path string) bool {
 }
 
 // add keeps one file.
-func (c *captured) add(ctx context.Context, a *agent.Client, f wire.FileInfo) {
+func (c *captured) add(ctx context.Context, j *jar, f wire.FileInfo) {
 	art := belljar.Artifact{Path: f.Path, Size: f.Size, Mode: f.Mode}
 	switch {
 	case f.Type == "symlink":
@@ -132,7 +129,7 @@ func (c *captured) add(ctx context.Context, a *agent.Client, f wire.FileInfo) {
 		c.put(art, 0)
 		return
 	}
-	offset, n, err := c.fetch(ctx, a, f.Path)
+	offset, n, err := c.fetch(ctx, j, f.Path)
 	switch {
 	case errors.Is(err, errTooLarge):
 		art.Skipped = skippedCap
@@ -149,10 +146,10 @@ func (c *captured) add(ctx context.Context, a *agent.Client, f wire.FileInfo) {
 var errTooLarge = errors.New("file is too large")
 
 // fetch copies a file's bytes into the spool.
-func (c *captured) fetch(ctx context.Context, a *agent.Client, path string) (offset, n int64, err error) {
-	req := owned(path)
+func (c *captured) fetch(ctx context.Context, j *jar, path string) (offset, n int64, err error) {
+	req := j.file(path)
 	req.NoFollow = true
-	body, _, err := a.ReadFile(ctx, req)
+	body, _, err := j.agent.ReadFile(ctx, req)
 	if err != nil {
 		return 0, 0, err
 	}

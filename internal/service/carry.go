@@ -30,21 +30,21 @@ func (s *Service) carry(r *run) {
 		command: p.request.Command[0], limits: p.limits, workspaceExec: p.request.WorkspaceExec,
 	}
 	out := &transcript{log: r.log, room: p.limits.LogBytes}
-	box, err := s.provision(r, p, begin)
+	j, err := s.provision(r, p, begin)
 	var files *captured
 	var troubles []string
 	if err == nil {
-		e.exit, e.started, err = s.execute(r, p, box, begin, out)
+		e.exit, e.started, err = s.execute(r, p, j, begin, out)
 	}
 	e.err = err
 	e.overdue = errors.Is(err, errOverdue)
 	if r.ctx.Err() != nil {
 		e.stopped = context.Cause(r.ctx)
 	}
-	if box != nil {
-		e.reckon(r.ctx, box)
+	if j != nil {
+		e.reckon(r.ctx, j)
 		if e.exit != nil && e.stopped == nil && e.exit.Cause != wire.CauseKillFailed {
-			files, troubles = s.capture(r.ctx, p, box)
+			files, troubles = s.capture(r.ctx, p, j)
 		}
 	}
 
@@ -57,25 +57,38 @@ func (s *Service) carry(r *run) {
 	}
 	o.warnings = append(o.warnings, troubles...)
 	usage := resourceUsage(e, time.Since(begin).Seconds(), out.kept, files.bytes())
-	if err := r.finish(o, usage, files, out.cut); err != nil {
-		s.log.Error("run could not be finished", "run_id", r.id, "err", err)
+	s.answer(r, o, usage, files, out.cut)
+	if j != nil {
+		s.destroy(r.id, j)
 	}
-	s.retire(r)
-	if box != nil {
-		s.destroy(r.id, box)
+}
+
+// answer puts on record what became of a run, then tells those who follow it.
+func (s *Service) answer(r *run, o outcome, usage belljar.ResourceUsage, files *captured, truncated bool) {
+	err := r.finish(o, usage, files, truncated)
+	if err == nil {
+		s.retire(r)
+		err = r.conclude(o)
+	}
+	if err != nil {
+		s.log.Error("run could not be finished", "run_id", r.id, "err", err)
 	}
 }
 
 // provision makes the run's sandbox and fills its workspace, within the startup timeout. The sandbox is returned with
 // an error too, if there is one.
-func (s *Service) provision(r *run, p *plan, begin time.Time) (runtime.Sandbox, error) {
+func (s *Service) provision(r *run, p *plan, begin time.Time) (*jar, error) {
 	ctx, cancel := startup(r, p, begin)
 	defer cancel()
 	box, err := s.create(ctx, r, p)
 	if err != nil {
 		return nil, err
 	}
-	return box, upload(ctx, p, agent.New(box.Dial))
+	j, err := meet(ctx, box, p.caps)
+	if err != nil {
+		return j, err
+	}
+	return j, j.upload(ctx, p)
 }
 
 // startup bounds everything that happens before the command runs.
@@ -114,10 +127,10 @@ func (s *Service) create(ctx context.Context, r *run, p *plan) (runtime.Sandbox,
 // execute runs the command to its end. The command is told to end by its agent when its time is over, by r.ctx when
 // the run is stopped; if it then outlives its grace, execute gives it up with errOverdue.
 func (s *Service) execute(
-	r *run, p *plan, box runtime.Sandbox, begin time.Time, out *transcript,
+	r *run, p *plan, j *jar, begin time.Time, out *transcript,
 ) (exit *wire.Exit, started bool, err error) {
 	ctx, cancel := startup(r, p, begin)
-	proc, err := agent.New(box.Dial).Exec(ctx, p.execution(r.id))
+	proc, err := j.agent.Exec(ctx, p.execution(r.id, j))
 	cancel()
 	if err != nil {
 		return nil, false, err

@@ -23,14 +23,14 @@ const (
 const tmpDir = ".tmp"
 
 // execution is the plan's command as the agent takes it.
-func (p *plan) execution(id string) wire.Exec {
+func (p *plan) execution(id string, j *jar) wire.Exec {
 	return wire.Exec{
 		ID:        id,
 		Argv:      p.request.Command,
 		Env:       p.environment(),
 		Cwd:       p.image.Config.WorkingDir,
-		UID:       sandboxUID,
-		GID:       sandboxGID,
+		UID:       j.uid,
+		GID:       j.gid,
 		Rlimits:   p.rlimits(),
 		Stdin:     p.request.Stdin != nil,
 		TimeoutMS: int64(math.Ceil(p.limits.TimeoutSec * 1000)),

@@ -32,12 +32,11 @@ func (r *run) begin() error {
 	return r.log.Append(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
 }
 
-// finish moves a run to its last phase with everything that is known of it, then ends its log. Whoever reads the end
-// event finds the finished run.
+// finish moves a run to its last phase with everything that is known of it.
 func (r *run) finish(o outcome, usage belljar.ResourceUsage, c *captured, truncated bool) error {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := r.move(o.phase); err != nil {
-		r.mu.Unlock()
 		return err
 	}
 	now := time.Now().UTC()
@@ -47,8 +46,11 @@ func (r *run) finish(o outcome, usage belljar.ResourceUsage, c *captured, trunca
 	s.Message, s.Hint, s.Warnings = o.message, o.hint, o.warnings
 	s.ResourceUsage, s.Truncated = &usage, truncated
 	r.captured, r.plan = c, nil
-	r.mu.Unlock()
+	return nil
+}
 
+// conclude ends the run's log with the end event. Whoever reads that finds the finished run.
+func (r *run) conclude(o outcome) error {
 	if err := r.log.Append(o.frames()...); err != nil {
 		return fmt.Errorf("end the log: %w", err)
 	}

@@ -9,29 +9,27 @@ import (
 	"path"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/agent"
-	"github.com/belljar/belljar/internal/agent/wire"
 )
 
 // upload puts the request's files into the workspace: its tar stream, the inline files over it, and a place for
 // temporary files where the command can use one.
-func upload(ctx context.Context, p *plan, a *agent.Client) error {
+func (j *jar) upload(ctx context.Context, p *plan) error {
 	if p.request.WorkspaceExec {
-		req := owned(tmpDir)
+		req := j.file(tmpDir)
 		req.Mode, req.Parents = 0o700, true
-		if err := a.Mkdir(ctx, req); err != nil {
+		if err := j.agent.Mkdir(ctx, req); err != nil {
 			return err
 		}
 	}
 	if p.request.Upload != nil {
-		if err := unpack(ctx, a, p.request.Upload); err != nil {
+		if err := j.unpack(ctx, p.request.Upload); err != nil {
 			return fmt.Errorf("upload: %w", err)
 		}
 	}
 	if len(p.request.Files) > 0 {
 		archive, err := pack(p.request.Files)
 		if err == nil {
-			err = unpack(ctx, a, archive)
+			err = j.unpack(ctx, archive)
 		}
 		if err != nil {
 			return fmt.Errorf("inline files: %w", err)
@@ -41,10 +39,10 @@ func upload(ctx context.Context, p *plan, a *agent.Client) error {
 }
 
 // unpack sends a tar stream. It does not wait for a reader that blocks when ctx ends.
-func unpack(ctx context.Context, a *agent.Client, r io.Reader) error {
+func (j *jar) unpack(ctx context.Context, r io.Reader) error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := a.TarIn(ctx, owned("."), r)
+		_, err := j.agent.TarIn(ctx, j.file("."), r)
 		done <- err
 	}()
 	select {
@@ -80,9 +78,4 @@ func pack(files []belljar.InlineFile) (io.Reader, error) {
 		}
 	}
 	return &buf, w.Close()
-}
-
-// owned is a request for a file with the rights of the sandbox's user.
-func owned(path string) wire.FileRequest {
-	return wire.FileRequest{Path: path, UID: sandboxUID, GID: sandboxGID}
 }

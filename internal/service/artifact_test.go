@@ -1,0 +1,181 @@
+//go:build linux
+
+package service_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
+)
+
+func read(t *testing.T, b *bench, id, path string) string {
+	t.Helper()
+	r, err := b.OpenArtifact(t.Context(), id, path)
+	if err != nil {
+		t.Errorf("open %s: %v", path, err)
+		return ""
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Errorf("read %s: %v", path, err)
+	}
+	return string(text)
+}
+
+func TestUpload(t *testing.T) {
+	b := newBench(t)
+	req := shell("cat a dir/sub/b c; stat -c %a c; printf x >> a")
+	req.Upload = archive(t, map[string]string{"a": "A", "dir/sub/b": "B", "c": "old"})
+	req.Files = []belljar.InlineFile{{Path: "/workspace/c", Content: []byte("C\n"), Mode: 0o600}, {Path: "new/deep/d"}}
+	r := b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.stdout != "ABC\n600\n" {
+		t.Errorf("stdout %q", r.stdout)
+	}
+}
+
+func TestUploadFails(t *testing.T) {
+	b := newBench(t)
+	for name, upload := range map[string]io.Reader{
+		"no archive":   strings.NewReader(strings.Repeat("garbage", 1000)),
+		"escapes":      archive(t, map[string]string{"../x": "A"}),
+		"broken early": io.MultiReader(strings.NewReader("x"), failing{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := shell("echo ran")
+			req.Upload = upload
+			r := b.run(req)
+			r.want(t, belljar.PhaseFailed, -1, belljar.ReasonProvisionFailed)
+			if !strings.Contains(r.Message, "upload") || r.stdout != "" {
+				t.Errorf("message %q, stdout %q", r.Message, r.stdout)
+			}
+		})
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestArtifacts(t *testing.T) {
+	b := newBench(t)
+	req := shell(`
+		mkdir -p out/deep/er empty .tmp
+		printf one > out/a.csv; printf two > out/deep/er/b.csv; printf no > out/c.txt; printf '' > out/nothing.csv
+		ln -s /etc/passwd out/link.csv; mkfifo out/pipe.csv; printf t > .tmp/t.csv; chmod 4755 out/a.csv
+		exit 5`)
+	req.CapturePatterns = []string{"**/*.csv", "/workspace/out/a.csv", "none/*", "empty"}
+	run := b.start(req)
+	early, err := b.Artifacts(t.Context(), run.ID)
+	if err != nil {
+		t.Errorf("artifacts of a run under way: %v, %v", early, err)
+	}
+	r := b.follow(run.ID)
+	r.want(t, belljar.PhaseFailed, 5, belljar.ReasonNonZeroExit)
+	list, err := b.Artifacts(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		list[i].Mode = 0
+	}
+	want := []belljar.Artifact{
+		{Path: "out/a.csv", Size: 3},
+		{Path: "out/deep/er/b.csv", Size: 3},
+		{Path: "out/link.csv", LinkTarget: "/etc/passwd"},
+		{Path: "out/nothing.csv"},
+	}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("artifacts (-want +got):\n%s", diff)
+	}
+	for path, text := range map[string]string{
+		"out/a.csv": "one", "/workspace/out/a.csv": "one", "./out/deep/er/b.csv": "two", "out/nothing.csv": "",
+	} {
+		if got := read(t, b, r.ID, path); got != text {
+			t.Errorf("%s holds %q, want %q", path, got, text)
+		}
+	}
+	for path, code := range map[string]belljar.Code{
+		"out/link.csv": belljar.CodeNotFound, "out/c.txt": belljar.CodeNotFound, "out/pipe.csv": belljar.CodeNotFound,
+		"../x": belljar.CodeInvalidRequest, "/etc/passwd": belljar.CodeInvalidRequest, "": belljar.CodeInvalidRequest,
+	} {
+		if rc, err := b.OpenArtifact(t.Context(), r.ID, path); belljar.CodeOf(err) != code {
+			t.Errorf("open %q: %v, %v, want %s", path, rc, err, code)
+		}
+	}
+	if r.ResourceUsage.ArtifactBytes != 6 {
+		t.Errorf("%d artifact bytes, want 6", r.ResourceUsage.ArtifactBytes)
+	}
+	text := strings.Join(r.Warnings, "\n")
+	if !strings.Contains(text, `"none/*" matched no file`) || !strings.Contains(text, `"empty/**"`) {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+}
+
+// What is over the cap is left behind and named; the rest comes, and the run stays good.
+func TestArtifactCap(t *testing.T) {
+	b := newBench(t)
+	req := shell("head -c 700000 /dev/zero > a; head -c 700000 /dev/zero > b; head -c 300000 /dev/zero > c")
+	req.CapturePatterns, req.Resources.ArtifactMB = []string{"*"}, 1
+	r := b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	list, err := b.Artifacts(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range list {
+		got = append(got, strings.TrimSpace(a.Path+" "+a.Skipped))
+	}
+	if diff := cmp.Diff([]string{"a", "b artifact_cap_exceeded", "c"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if r.ResourceUsage.ArtifactBytes != 1_000_000 || !strings.Contains(strings.Join(r.Warnings, "\n"), "artifact b was left behind") {
+		t.Errorf("%d bytes, warnings %q", r.ResourceUsage.ArtifactBytes, r.Warnings)
+	}
+	if _, err := b.OpenArtifact(t.Context(), r.ID, "b"); belljar.CodeOf(err) != belljar.CodeNotFound {
+		t.Errorf("open what was left behind: %v", err)
+	}
+}
+
+func TestForgetAndRetention(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.KeepRuns = 2 })
+	req := shell("echo text > f")
+	req.CapturePatterns = []string{"f"}
+	first := b.run(req)
+	held, err := b.OpenArtifact(t.Context(), first.ID, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.service.Forget(service.Local(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Get(t.Context(), first.ID); belljar.CodeOf(err) != belljar.CodeNotFound {
+		t.Errorf("a forgotten run: %v", err)
+	}
+	if text, err := io.ReadAll(held); err != nil || string(text) != "text\n" {
+		t.Errorf("a reader of a forgotten artifact gets %q, %v", text, err)
+	}
+	held.Close()
+
+	var ids []string
+	for range 4 {
+		ids = append(ids, b.run(shell("true")).ID)
+	}
+	for i, id := range ids {
+		if _, err := b.Get(t.Context(), id); (err == nil) != (i >= 2) {
+			t.Errorf("run %d of 4 with 2 kept: %v", i+1, err)
+		}
+	}
+	under := b.start(shell("echo begun; exec sleep 1000"))
+	b.waitFor(under.ID, "begun")
+	if err := b.service.Forget(service.Local(), under.ID); belljar.CodeOf(err) != belljar.CodeConflict {
+		t.Errorf("forget a run under way: %v", err)
+	}
+}

@@ -1,0 +1,222 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+func TestCancelRunning(t *testing.T) {
+	b := newBench(t)
+	run := b.start(shell("trap '' TERM; echo begun; while :; do sleep 1000; done"))
+	b.waitFor(run.ID, "begun")
+	for range 3 {
+		if err := b.Cancel(t.Context(), run.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := b.follow(run.ID)
+	r.want(t, belljar.PhaseKilled, 137, belljar.ReasonCanceledByUser)
+	if r.Message != "canceled_by_user" || r.Signal != "SIGKILL" {
+		t.Errorf("message %q, signal %q", r.Message, r.Signal)
+	}
+	if err := b.Cancel(t.Context(), run.ID); err != nil {
+		t.Errorf("cancel after the end: %v", err)
+	}
+	if again := b.follow(run.ID); again.FinishedAt.Compare(*r.FinishedAt) != 0 {
+		t.Error("a cancel after the end changed the run")
+	}
+}
+
+// A command that ends in its grace is cancelled all the same, with its own exit code.
+func TestCancelledCommandExits(t *testing.T) {
+	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = 30 }))
+	run := b.start(shell("trap 'exit 7' TERM; echo begun; while :; do sleep 0.01; done"))
+	b.waitFor(run.ID, "begun")
+	if err := b.Cancel(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(run.ID).want(t, belljar.PhaseKilled, 7, belljar.ReasonCanceledByUser)
+}
+
+func TestCancelStarting(t *testing.T) {
+	for name, obedient := range map[string]bool{"obedient runtime": true, "stubborn runtime": false} {
+		t.Run(name, func(t *testing.T) {
+			var g *gate
+			b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime {
+				g = newGate(rt)
+				g.obedient = obedient
+				return g
+			}))
+			t.Cleanup(g.open) // before the service is closed, which waits for the sandbox that is still made
+			run := b.start(shell("true"))
+			<-g.entered
+			if err := b.Cancel(t.Context(), run.ID); err != nil {
+				t.Fatal(err)
+			}
+			r := b.follow(run.ID)
+			r.want(t, belljar.PhaseKilled, -1, belljar.ReasonCanceledByUser)
+			if r.StartedAt != nil {
+				t.Errorf("started at %v", r.StartedAt)
+			}
+		})
+	}
+}
+
+func TestCancelUpload(t *testing.T) {
+	b := newBench(t)
+	silent := newSilence()
+	t.Cleanup(silent.Close)
+	req := shell("true")
+	req.Upload = silent
+	run := b.start(req)
+	if err := b.Cancel(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(run.ID).want(t, belljar.PhaseKilled, -1, belljar.ReasonCanceledByUser)
+}
+
+// Cancelled at whatever moment, a run ends once and says how.
+func TestCancelRaces(t *testing.T) {
+	b := newBench(t)
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			run, err := b.Start(t.Context(), shell("exit 0"))
+			if err != nil {
+				t.Errorf("start: %v", err)
+				return
+			}
+			wg.Go(func() {
+				if err := b.Cancel(t.Context(), run.ID); err != nil {
+					t.Errorf("cancel: %v", err)
+				}
+			})
+			r := b.follow(run.ID)
+			switch r.Phase {
+			case belljar.PhaseCompleted, belljar.PhaseKilled:
+			default:
+				t.Errorf("%s: %s", r.Phase, r.Message)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestStartupTimeout(t *testing.T) {
+	var g *gate
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { g = newGate(rt); return g }))
+	t.Cleanup(g.open)
+	req := shell("true")
+	req.StartupTimeoutSec = 0.05
+	r := b.run(req) // ends though Create does not
+	r.want(t, belljar.PhaseTimedOut, -1, belljar.ReasonStartupTimeout)
+}
+
+func TestStartupTimeoutOfUpload(t *testing.T) {
+	b := newBench(t)
+	silent := newSilence()
+	t.Cleanup(silent.Close)
+	req := shell("true")
+	req.Upload, req.StartupTimeoutSec = silent, 0.2
+	b.run(req).want(t, belljar.PhaseTimedOut, -1, belljar.ReasonStartupTimeout)
+}
+
+func TestSandboxDies(t *testing.T) {
+	b := newBench(t)
+	run := b.start(shell("echo begun; sleep 1000"))
+	b.waitFor(run.ID, "begun")
+	if err := b.fake.Remove(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(run.ID).want(t, belljar.PhaseFailed, 137, belljar.ReasonSandboxDied)
+}
+
+func TestProvisionFails(t *testing.T) {
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { return broken{rt} }))
+	r := b.run(shell("true"))
+	r.want(t, belljar.PhaseFailed, -1, belljar.ReasonProvisionFailed)
+	if r.Hint != "mend it" {
+		t.Errorf("hint %q", r.Hint)
+	}
+	e := r.frames[len(r.frames)-2]
+	if e.Event != belljar.EventError || e.Data["step"] != "pivot_root" || e.Data["hint"] != "mend it" {
+		t.Errorf("error event %+v", e)
+	}
+}
+
+type broken struct{ runtime.Runtime }
+
+func (broken) Create(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+	return nil, &runtime.StepError{Step: "pivot_root", Err: errors.New("no"), Hint: "mend it"}
+}
+
+func TestCloseDuringRuns(t *testing.T) {
+	b := newBench(t)
+	var ids []string
+	for range 5 {
+		run := b.start(shell("echo begun; sleep 1000"))
+		b.waitFor(run.ID, "begun")
+		ids = append(ids, run.ID)
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			if err := b.service.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			if left, err := b.fake.List(t.Context()); err != nil || len(left) > 0 {
+				t.Errorf("after Close there are %v, %v", left, err)
+			}
+		})
+	}
+	wg.Wait()
+	if _, err := b.Start(t.Context(), shell("true")); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+		t.Errorf("start after Close: %v", err)
+	}
+	for _, id := range ids {
+		if _, err := b.Get(t.Context(), id); belljar.CodeOf(err) != belljar.CodeNotFound {
+			t.Errorf("run after Close: %v", err)
+		}
+	}
+}
+
+// What the kernel did decides between failures, and is a warning where there was none.
+func TestUsageDecides(t *testing.T) {
+	one := int64(1)
+	peak, pids := int64(100<<20), int64(7)
+	for _, test := range []struct {
+		name, script string
+		usage        runtime.Usage
+		phase        belljar.Phase
+		code         int
+		reason       belljar.Reason
+		warnings     int
+	}{
+		{"oom", "exit 9", runtime.Usage{OOMKills: &one}, belljar.PhaseFailed, 9, belljar.ReasonOOMKilled, 0},
+		{"oom survived", "exit 0", runtime.Usage{OOMKills: &one}, belljar.PhaseCompleted, 0, "", 1},
+		{"pids", "exit 2", runtime.Usage{PidsRefused: &one}, belljar.PhaseFailed, 2, belljar.ReasonPidsLimit, 0},
+		{"pids survived", "exit 0", runtime.Usage{PidsRefused: &one}, belljar.PhaseCompleted, 0, "", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.usage.PeakMemory, test.usage.PeakPids = &peak, &pids
+			test.usage.Sources = map[string]string{"peak_memory": "m", "peak_pids": "p"}
+			b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { return &meter{rt, test.usage} }))
+			r := b.run(shell(test.script))
+			r.want(t, test.phase, test.code, test.reason)
+			if len(r.Warnings) != test.warnings+1 { // one says that the fake runtime enforces nothing
+				t.Errorf("warnings %q", r.Warnings)
+			}
+			u := r.ResourceUsage
+			if u.PeakRSSMB == nil || *u.PeakRSSMB != 100 || u.Pids == nil || *u.Pids != 7 || u.Sources["pids"] != "p" {
+				t.Errorf("usage %+v", u)
+			}
+		})
+	}
+}

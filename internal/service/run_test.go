@@ -1,0 +1,202 @@
+//go:build linux
+
+package service_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+func TestRunCompletes(t *testing.T) {
+	b := newBench(t)
+	first := b.start(shell("echo out; echo err >&2"))
+	if first.Phase != belljar.PhaseStarting || first.ID == "" || first.ExitCode != nil {
+		t.Errorf("accepted as %+v", first)
+	}
+	r := b.follow(first.ID)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.stdout != "out\n" || r.stderr != "err\n" {
+		t.Errorf("stdout %q, stderr %q", r.stdout, r.stderr)
+	}
+	if r.Runtime != "fake" || r.BaseImage != "host" || r.SpecVersion != "1.0" || len(r.PolicyHash) != 64 || r.StartedAt == nil {
+		t.Errorf("run %+v", r.Run)
+	}
+	if by := r.LimitsEnforced; len(by) != 1 || by["wall_time"] != "agent" {
+		t.Errorf("limits enforced: %v", by)
+	}
+	u := r.ResourceUsage
+	if u.WallTimeSec <= 0 || u.CPUTimeSec == nil || u.Sources["cpu_time_sec"] == "" || u.LogBytes != 8 || u.Limits == nil {
+		t.Errorf("usage %+v", u)
+	}
+	var order []string
+	for _, f := range r.frames {
+		if f.Type == belljar.FrameEvent {
+			order = append(order, strings.TrimSpace(fmt.Sprint(f.Event, " ", f.Data["phase"])))
+		}
+	}
+	if got, want := strings.Join(order, ", "), "phase starting, phase running, start <nil>, end completed"; got != want {
+		t.Errorf("events %s\nwant %s", got, want)
+	}
+}
+
+func TestFramesFromTheMiddleAndAgain(t *testing.T) {
+	b := newBench(t)
+	r := b.run(shell("echo a; echo b"))
+	for from := uint64(0); from <= uint64(len(r.frames))+1; from++ {
+		n := 0
+		for _, err := range b.Frames(t.Context(), r.ID, from) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if want := len(r.frames) - int(max(from, 1)) + 1; n != want {
+			t.Errorf("from %d: %d frames, want %d", from, n, want)
+		}
+	}
+}
+
+func TestOutcomesOfCommands(t *testing.T) {
+	b := newBench(t)
+	for _, test := range []struct {
+		name    string
+		req     belljar.RunRequest
+		phase   belljar.Phase
+		code    int
+		reason  belljar.Reason
+		message string
+	}{
+		{"status", shell("exit 3"), belljar.PhaseFailed, 3, belljar.ReasonNonZeroExit, "status 3"},
+		{"signal", shell("kill -SEGV $$"), belljar.PhaseFailed, 139, belljar.ReasonSignaled, "SIGSEGV"},
+		{"not found", belljar.RunRequest{RunSpec: belljar.RunSpec{Command: []string{"no-such-program"}}},
+			belljar.PhaseFailed, 127, belljar.ReasonExecFailed, "no-such-program: not found"},
+		{"not a program", belljar.RunRequest{RunSpec: belljar.RunSpec{
+			Command: []string{"./x"}, Files: []belljar.InlineFile{{Path: "x", Content: []byte("x")}},
+		}}, belljar.PhaseFailed, 126, belljar.ReasonExecFailed, "./x: permission denied"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := b.run(test.req)
+			r.want(t, test.phase, test.code, test.reason)
+			if !strings.Contains(r.Message, test.message) {
+				t.Errorf("message %q, want %q in it", r.Message, test.message)
+			}
+			if test.reason == belljar.ReasonExecFailed && (r.Hint == "" || r.StartedAt != nil) {
+				t.Errorf("hint %q, started at %v", r.Hint, r.StartedAt)
+			}
+		})
+	}
+}
+
+func TestExecutionTimeout(t *testing.T) {
+	b := newBench(t)
+	req := shell("echo begun; exec sleep 1000")
+	req.TimeoutSec = 0.3
+	r := b.run(req)
+	r.want(t, belljar.PhaseTimedOut, 143, belljar.ReasonExecutionTimeout)
+	if r.stdout != "begun\n" || r.Signal != "SIGTERM" {
+		t.Errorf("stdout %q, signal %s", r.stdout, r.Signal)
+	}
+}
+
+func TestTimeoutOfOneThatIgnoresTERM(t *testing.T) {
+	b := newBench(t)
+	req := shell("trap '' TERM; while :; do sleep 1000; done")
+	req.TimeoutSec = 0.3
+	b.run(req).want(t, belljar.PhaseTimedOut, 137, belljar.ReasonExecutionTimeout)
+}
+
+func TestEnvironment(t *testing.T) {
+	b := newBench(t)
+	req := shell(`env | grep -v '^_=' | sort; ulimit -n; ulimit -c`)
+	req.Env = map[string]string{"LANG": "de", "MINE": "a=b c"}
+	r := b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	for _, line := range []string{
+		"HOME=/workspace", "LANG=de", "LOGNAME=sandbox", "MINE=a=b c", "TERM=dumb", "TMPDIR=/tmp", "USER=sandbox",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "1024", "0",
+	} {
+		if !strings.Contains("\n"+r.stdout, "\n"+line+"\n") {
+			t.Errorf("no line %q in\n%s", line, r.stdout)
+		}
+	}
+}
+
+func TestStdin(t *testing.T) {
+	b := newBench(t)
+	big := strings.Repeat("0123456789abcdef", 64<<10) // more than every window and pipe together
+	req := shell("cat")
+	req.Stdin = strings.NewReader(big)
+	r := b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.stdout != big {
+		t.Errorf("%d bytes came back, want %d", len(r.stdout), len(big))
+	}
+	if r := b.run(shell("cat; echo end")); r.stdout != "end\n" {
+		t.Errorf("without stdin: %q", r.stdout)
+	}
+}
+
+// A stream that never ends does not hold the run, whether the command reads it or not.
+func TestEndlessStdin(t *testing.T) {
+	b := newBench(t)
+	silent := newSilence()
+	t.Cleanup(silent.Close)
+	req := shell("echo done")
+	req.Stdin = silent
+	b.run(req).want(t, belljar.PhaseCompleted, 0, "")
+
+	req = shell("head -c 3")
+	req.Stdin = endless{}
+	r := b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.stdout != "yyy" {
+		t.Errorf("stdout %q", r.stdout)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'y'
+	}
+	return len(b), nil
+}
+
+func TestConcurrentRuns(t *testing.T) {
+	b := newBench(t)
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			req := shell(fmt.Sprintf("cat; echo %d > f; exit %d", i, i%3))
+			req.Stdin = strings.NewReader(fmt.Sprint(i))
+			req.CapturePatterns = []string{"f"}
+			run, err := b.Start(t.Context(), req)
+			if err != nil {
+				t.Errorf("start: %v", err)
+				return
+			}
+			out := ""
+			for f, err := range b.Frames(t.Context(), run.ID, 1) {
+				if err != nil {
+					t.Errorf("frames: %v", err)
+				}
+				if f.Type == belljar.FrameStdout {
+					out += string(f.Output)
+				}
+			}
+			got, err := b.Get(t.Context(), run.ID)
+			if err != nil || got.ExitCode == nil || *got.ExitCode != i%3 || out != fmt.Sprint(i) {
+				t.Errorf("run %d printed %q: %+v, %v", i, out, got, err)
+			}
+			if text := read(t, b, run.ID, "f"); text != fmt.Sprintf("%d\n", i) {
+				t.Errorf("artifact of run %d is %q", i, text)
+			}
+		})
+	}
+	wg.Wait()
+}
