@@ -1,0 +1,207 @@
+//go:build linux
+
+package vm
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Command is a program to be run in the machine, as root and with no standard input.
+type Command struct {
+	Program string // on the host; a static executable, copied into a folder of its own, which is also its working folder
+	Args    []string
+	Env     []string // KEY=value, on top of PATH=/usr/bin and HOME=/root
+}
+
+func (c Command) name() string { return filepath.Base(c.Program) }
+
+// Spec is a machine and what it does.
+type Spec struct {
+	Commands []Command         // run one after the other
+	Files    map[string]string // in the guest → on the host; programs may be among them, with the libraries they need
+	MemoryMB int               // default 512
+	CPUs     int               // default 1
+	Timeout  time.Duration     // until the machine is switched off; default 2 minutes
+}
+
+// Result is how one command ended.
+type Result struct {
+	Status int // as a shell has it: 128+n for signal n
+	Output string
+}
+
+// Need skips the test, saying why, on a machine that cannot run ours.
+func Need(t testing.TB) {
+	t.Helper()
+	if _, err := tools(); err != nil {
+		t.Skip(err)
+	}
+}
+
+// Run boots a machine, runs the commands in it and switches it off. Their output goes to the test's as it comes. A
+// machine that does not get to the end of them fails the test.
+func Run(t testing.TB, s Spec) []Result {
+	t.Helper()
+	found, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nonce := "@@" + rand.Text()
+	disk := filepath.Join(t.TempDir(), "guest.cpio")
+	if err := writeFile(disk, func(w io.Writer) error { return writeGuest(w, s, found.busybox, nonce) }); err != nil {
+		t.Fatalf("make the guest's files: %v", err)
+	}
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = 2 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	c := exec.CommandContext(ctx, found.qemu,
+		"-M", "microvm", "-accel", "tcg", "-cpu", "Nehalem",
+		"-smp", strconv.Itoa(max(s.CPUs, 1)), "-m", strconv.Itoa(orDefault(s.MemoryMB, 512)),
+		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio",
+		"-kernel", found.kernel, "-initrd", disk,
+		"-append", "console=ttyS0 panic=-1 reboot=t quiet nokaslr mitigations=off cryptomgr.notests random.trust_cpu=on")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var complaints bytes.Buffer
+	c.Stderr = &complaints
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	results, noise := follow(stdout, nonce, t.Output())
+	err = c.Wait()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("not finished after %v", timeout)
+	}
+	if len(results) < len(s.Commands) {
+		t.Fatalf("the machine ended %d of %d commands: %v\n%s%s", len(results), len(s.Commands), err, noise, complaints.String())
+	}
+	return results
+}
+
+// follow reads the machine's console: the commands' output, which it also copies to live, and between them the noise of
+// the machine itself. A command that did not end has no result.
+func follow(console io.Reader, nonce string, live io.Writer) (results []Result, noise string) {
+	var outside, output strings.Builder
+	running := false
+	lines := bufio.NewReader(console)
+	for {
+		line, err := lines.ReadString('\n')
+		mark, marked := strings.CutPrefix(strings.TrimSpace(line), nonce+" ")
+		fields := strings.Fields(mark)
+		switch {
+		case marked && fields[0] == "start":
+			running = true
+			output.Reset()
+		case marked && len(fields) == 3:
+			running = false
+			status, _ := strconv.Atoi(fields[2])
+			results = append(results, Result{Status: status, Output: strings.TrimSuffix(output.String(), "\n")})
+		case running:
+			output.WriteString(line)
+			io.WriteString(live, line)
+		default:
+			outside.WriteString(line)
+		}
+		if err != nil {
+			return results, outside.String()
+		}
+	}
+}
+
+// host is what a machine is made of.
+type host struct{ qemu, kernel, busybox string }
+
+func tools() (host, error) {
+	var h host
+	var err error
+	if h.qemu, err = exec.LookPath("qemu-system-x86_64"); err != nil {
+		return h, errors.New("no virtual machine: the package qemu-system-x86 is missing")
+	}
+	if h.busybox, err = exec.LookPath("busybox"); err != nil || !static(h.busybox) {
+		return h, errors.New("no virtual machine: the package busybox-static is missing")
+	}
+	h.kernel, err = kernel()
+	return h, err
+}
+
+// kernel finds the one that BELLJAR_VM_KERNEL names, or the newest that kernel.sh has fetched.
+func kernel() (string, error) {
+	if name := os.Getenv("BELLJAR_VM_KERNEL"); name != "" {
+		return name, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	found, err := filepath.Glob(filepath.Join(cache, "belljar", "vm", "vmlinuz-*"))
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "", errors.New("no virtual machine: its kernel is missing; test/vm/kernel.sh fetches it")
+	}
+	return slices.Max(found), nil
+}
+
+// static says whether a program needs no other file to run.
+func static(name string) bool {
+	f, err := elf.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+}
+
+// Build compiles the tests of a package of this module to a program for the machine.
+func Build(t testing.TB, pkg string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), filepath.Base(pkg)+".test")
+	c := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", out, "github.com/belljar/belljar/"+pkg)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=")
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build the tests of %s: %v\n%s", pkg, err, text)
+	}
+	return out
+}
+
+func writeFile(name string, body func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := body(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+func orDefault(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
