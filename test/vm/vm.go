@@ -178,13 +178,29 @@ func static(name string) bool {
 // Build compiles the tests of a package of this module to a program for the machine.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
+	pkg = "github.com/belljar/belljar/" + pkg
 	out := filepath.Join(t.TempDir(), filepath.Base(pkg)+".test")
-	c := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", out, "github.com/belljar/belljar/"+pkg)
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=")
-	if text, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("build the tests of %s: %v\n%s", pkg, err, text)
+	gotool(t, "test", "-c", "-o", out, pkg)
+	// What the compiler reads, go test does not know of, and would answer from its cache: so look at it ourselves.
+	for dir := range strings.FieldsSeq(gotool(t, "list", "-deps", "-test", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}", pkg)) {
+		if _, err := os.ReadDir(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return out
+}
+
+func gotool(t testing.TB, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "go", args...)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=")
+	var complaints bytes.Buffer
+	c.Stderr = &complaints
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, complaints.String())
+	}
+	return string(out)
 }
 
 func writeFile(name string, body func(io.Writer) error) error {

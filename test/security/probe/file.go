@@ -90,7 +90,7 @@ func fill(r *report, args []string) {
 			}
 			f.Close()
 		}
-		r.refused(fmt.Sprintf("%s after %d MiB", place, written>>20), errnoOf(err), unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EACCES, unix.EPERM)
+		r.refused(fmt.Sprintf("%s after %d MiB", place, written>>20), errnoOf(err), unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EACCES, unix.EPERM, unix.ENOENT)
 		if written > int64(most)<<20 {
 			r.breach("%s took %d MiB, the cap is %d", place, written>>20, most)
 		}

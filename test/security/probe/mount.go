@@ -76,7 +76,7 @@ func handles(r *report, _ []string) {
 func devices(r *report, places []string) {
 	for _, place := range places {
 		for name, dev := range map[string]int{"mem": int(unix.Mkdev(1, 1)), "null": int(unix.Mkdev(1, 3)), "kmsg": int(unix.Mkdev(1, 11))} {
-			r.refused("mknod c "+place+"/"+name, unix.Mknod(place+"/"+name, unix.S_IFCHR|0o666, dev), unix.EPERM, unix.EACCES, unix.EROFS)
+			r.refused("mknod c "+place+"/"+name, unix.Mknod(place+"/"+name, unix.S_IFCHR|0o666, dev), unix.EPERM, unix.EACCES, unix.EROFS, unix.EEXIST)
 		}
 		r.refused("mknod b "+place, unix.Mknod(place+"/disk", unix.S_IFBLK|0o666, int(unix.Mkdev(254, 0))), unix.EPERM, unix.EACCES, unix.EROFS)
 	}

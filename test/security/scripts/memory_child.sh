@@ -3,7 +3,7 @@
 # What must hold: The child dies alone; the shell goes on and the run completes, with a warning.
 # Needs: probe
 # Run: --memory 64m
-# Expect: warning oom_killed
+# Expect: warning killed for want of memory
 # Limits: memory
 
 breach() { echo "BREACH: $*"; failed=1; }

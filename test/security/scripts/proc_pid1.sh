@@ -7,8 +7,11 @@ breach() { echo "BREACH: $*"; failed=1; }
 failed=0
 
 [ -d /proc/1 ] || breach "control: no PID 1"
-for name in root/. cwd/. fd environ mem maps smaps auxv stack syscall io pagemap; do
-	(cat "/proc/1/$name" || ls "/proc/1/$name") >/dev/null 2>&1 </dev/null && [ -n "$(cat /proc/1/$name 2>/dev/null | tr -d '\0'; ls /proc/1/$name 2>/dev/null)" ] && breach "/proc/1/$name can be read"
+for name in environ mem maps smaps auxv stack syscall io pagemap; do
+	[ "$(head -c 64 /proc/1/$name 2>/dev/null | wc -c)" = 0 ] || breach "/proc/1/$name can be read"
+done
+for name in root/. cwd/. fd fdinfo map_files; do
+	[ -z "$(ls -A /proc/1/$name 2>/dev/null | head -n 1)" ] || breach "/proc/1/$name can be listed"
 done
 for name in exe cwd root; do
 	target=$(readlink /proc/1/$name 2>/dev/null) && breach "/proc/1/$name leads to $target"

@@ -10,9 +10,9 @@ for n in $(seq 0 64); do
 	place=$(cd /proc/self/fd/$n 2>/dev/null && pwd -P) && breach "descriptor $n is the folder $place"
 done
 for place in /proc/1/cwd /proc/1/root /proc/self/root /proc/self/cwd/../..; do
-	there=$(cd $place 2>/dev/null && pwd -P) || continue
+	there=$(cd -P $place 2>/dev/null && pwd -P) || continue
 	case "$there" in /workspace | /) ;; *) breach "$place is $there" ;; esac
-	[ "$(cd $place && stat -c %d:%i .)" = "$(stat -c %d:%i /)" ] || breach "$place is another root"
+	[ "$(cd -P $place && stat -c %d:%i .)" = "$(stat -c %d:%i /)" ] || breach "$place is another root"
 done
 true
 exit $failed
