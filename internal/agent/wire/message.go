@@ -160,7 +160,7 @@ type ExecInfo struct {
 	Exit     *Exit  `json:"exit,omitempty"`
 }
 
-// FileRequest names files. Paths are relative to the workspace; /workspace/x and x are the same file, "" and "." the
+// FileRequest names files. Paths are relative to the workspace; /workspace/x and x are the same file, "." is the
 // workspace itself.
 type FileRequest struct {
 	Path      string   `json:"path"`

@@ -48,7 +48,7 @@ func testTerminal(t *testing.T, o Options) {
 		w.end()
 	})
 	j.sub("interrupt key", func(j *jar) {
-		p := j.start(terminal(j, "trap 'echo interrupted; exit 9' INT; echo ready; sleep 1000"))
+		p := j.start(terminal(j, "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 0.01; done"))
 		w := j.watch(p)
 		w.await("ready")
 		if _, err := p.Write([]byte{3}); err != nil {
