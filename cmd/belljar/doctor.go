@@ -48,7 +48,7 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 		}
 		r.Runtimes = append(r.Runtimes, runtimeReport{Name: rt.Name(), Capabilities: caps})
 		available = available || caps.Available
-		if !complete(caps) {
+		if !caps.Available || r.Host.Root && !complete(caps) {
 			r.Host.Hint = containerHint(r.Host.Container)
 		}
 	}
