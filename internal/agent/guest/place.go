@@ -25,7 +25,7 @@ func escapes(name string) error {
 
 // place turns a path of a request into one relative to the workspace, "." for itself.
 func (a *Agent) place(name string) (string, error) {
-	if len(name) > maxPath || strings.ContainsRune(name, 0) {
+	if name == "" || len(name) > maxPath || strings.ContainsRune(name, 0) {
 		return "", invalid("malformed path of %d bytes", len(name))
 	}
 	rel := name

@@ -56,8 +56,11 @@ func (g *greeter) Write(b []byte) (int, error) {
 // read returns the next frame, which renews the lease.
 func (s *stream) read() (wire.Frame, error) {
 	f, err := s.r.Read()
-	if err == nil {
+	switch {
+	case err == nil:
 		s.a.lease.contact()
+	case !errors.Is(err, wire.ErrFrame):
+		err = errDisconnected
 	}
 	return f, err
 }
@@ -109,17 +112,12 @@ func (s *stream) expect(kind wire.Kind, v any) error {
 // refuse says why the stream ends. Whatever the host is still sending is read meanwhile: it may be in the midst of
 // data and listen only behind it.
 func (s *stream) refuse(err error) {
-	var said *wire.Error
-	if !errors.As(err, &said) && (errors.Is(err, errDisconnected) || errors.Is(err, net.ErrClosed) || isEnd(err)) {
+	if errors.Is(err, errDisconnected) {
 		return
 	}
 	go io.Copy(io.Discard, s.conn) // ends with the connection, which our caller closes
 	_ = s.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	_ = s.reply(wire.Reply{Error: asFailure(err)}) // a host that does not listen misses it
-}
-
-func isEnd(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe)
 }
 
 // serve carries out a request. Its error is for the host.
@@ -177,6 +175,9 @@ type contents struct {
 	end  error
 }
 
+// failed says that the stream ended without EOF.
+func (c *contents) failed() bool { return c.end != nil && !errors.Is(c.end, io.EOF) }
+
 func (c *contents) Read(p []byte) (int, error) {
 	for len(c.rest) == 0 {
 		if c.end != nil {
@@ -186,9 +187,6 @@ func (c *contents) Read(p []byte) (int, error) {
 		switch {
 		case err != nil:
 			c.end = err
-			if isEnd(err) {
-				c.end = errDisconnected
-			}
 		case f.Kind == wire.KindData:
 			c.rest = f.Payload
 		case f.Kind == wire.KindEOF:
