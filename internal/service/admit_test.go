@@ -1,0 +1,148 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// away is a runtime that this host does not have.
+type away struct{ runtime.Runtime }
+
+func (away) Name() string { return "firecracker" }
+
+func (away) Probe(context.Context) (runtime.Capabilities, error) {
+	return runtime.Capabilities{Reasons: []runtime.Reason{{Detail: "no KVM", Hint: "enable nesting"}}}, nil
+}
+
+func TestRefusals(t *testing.T) {
+	b := newBench(t, func(o *service.Options) {
+		o.Runtimes = append(o.Runtimes, away{fake.New(fake.Options{})})
+	})
+	for _, test := range []struct {
+		name    string
+		change  func(*belljar.RunRequest)
+		code    belljar.Code
+		details map[string]any // those that must be there
+	}{
+		{"no command", func(r *belljar.RunRequest) { r.Command = nil }, belljar.CodeInvalidRequest, map[string]any{"field": "command"}},
+		{"spec version", func(r *belljar.RunRequest) { r.SpecVersion = "0.9" }, belljar.CodeInvalidSpecVersion,
+			map[string]any{"supported": []string{"1.0", "1.1"}, "provided": "0.9"}},
+		{"session", func(r *belljar.RunRequest) { r.SessionID = "s1" }, belljar.CodeNotFound, map[string]any{"session_id": "s1"}},
+		{"unknown runtime", func(r *belljar.RunRequest) { r.Runtime = "lxc" }, belljar.CodeRuntimeUnavailable,
+			map[string]any{"runtime": "lxc", "available": false, "suggested": []string{"fake"}}},
+		{"absent runtime", func(r *belljar.RunRequest) { r.Runtime = "firecracker" }, belljar.CodeRuntimeUnavailable,
+			map[string]any{"runtime": "firecracker", "available": false, "suggested": []string{"fake"}}},
+		{"unknown image", func(r *belljar.RunRequest) { r.BaseImage = "python:3" }, belljar.CodeImageUnavailable,
+			map[string]any{"image": "python:3", "available": []string{"host"}}},
+		{"too much", func(r *belljar.RunRequest) { r.Resources.MemoryMB = 1 << 20 }, belljar.CodePolicyDenied,
+			map[string]any{"field": "resources.memory_mb"}},
+		{"network", func(r *belljar.RunRequest) { r.NetworkPolicy = "allowlist" }, belljar.CodePolicyDenied,
+			map[string]any{"field": "network_policy"}},
+		{"bad pattern", func(r *belljar.RunRequest) { r.CapturePatterns = []string{"a", "[x"} }, belljar.CodeInvalidRequest,
+			map[string]any{"field": "capture_patterns[1]"}},
+		{"many alternatives", func(r *belljar.RunRequest) { r.CapturePatterns = []string{strings.Repeat("{a,b}", 100)} },
+			belljar.CodeInvalidRequest, map[string]any{"field": "capture_patterns[0]"}},
+		{"secrets", func(r *belljar.RunRequest) { r.CapturePatterns = []string{"/run/secrets/**"} }, belljar.CodeInvalidRequest,
+			map[string]any{"field": "capture_patterns[0]"}},
+		{"unknown protection", func(r *belljar.RunRequest) { r.AllowWeak = []string{"everything"} }, belljar.CodeInvalidRequest,
+			map[string]any{"field": "allow_weak"}},
+		{"interactive without input", func(r *belljar.RunRequest) { r.Interactive = true }, belljar.CodeInvalidRequest,
+			map[string]any{"field": "interactive"}},
+	} {
+		req := shell("true")
+		test.change(&req)
+		_, err := b.Start(t.Context(), req)
+		var e *belljar.Error
+		if !errors.As(err, &e) {
+			t.Errorf("%s: %v, want a belljar.Error", test.name, err)
+			continue
+		}
+		if e.Code != test.code || e.Message == "" {
+			t.Errorf("%s: %s %q, want %s", test.name, e.Code, e.Message, test.code)
+		}
+		for key, want := range test.details {
+			if !cmp.Equal(e.Details[key], want) {
+				t.Errorf("%s: details.%s is %v, want %v", test.name, key, e.Details[key], want)
+			}
+		}
+	}
+}
+
+func TestUnavailableSaysWhy(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Runtimes = append(o.Runtimes, away{fake.New(fake.Options{})}) })
+	req := shell("true")
+	req.Runtime = "firecracker"
+	_, err := b.Start(t.Context(), req)
+	if err == nil || !strings.Contains(err.Error(), "no KVM") || belljar.HintOf(err) != "enable nesting" {
+		t.Errorf("%v, hint %q", err, belljar.HintOf(err))
+	}
+}
+
+// What cannot be enforced is refused before anything is built, unless an operator does without it.
+func TestRequiredProtection(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Require = []string{runtime.ProtectWallTime, runtime.ProtectMemory} })
+	_, err := b.Start(t.Context(), shell("true"))
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["protection"] != "memory" || e.Hint == "" {
+		t.Errorf("%+v", err)
+	}
+	req := shell("true")
+	req.AllowWeak = []string{runtime.ProtectMemory}
+	if _, err := b.service.As(service.Caller{ID: "guest"}).Start(t.Context(), req); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+		t.Errorf("a stranger waives a protection: %v", err)
+	}
+	r := b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "memory") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+}
+
+func TestExecutionOff(t *testing.T) {
+	b := newBench(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.EnableExecution = false
+	})
+	if _, err := b.Start(t.Context(), shell("true")); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+		t.Errorf("%v", err)
+	}
+}
+
+// A caller sees its own runs, an operator all.
+func TestCallersAreApart(t *testing.T) {
+	b := newBench(t)
+	mine, other := b.service.As(service.Caller{ID: "a"}), b.service.As(service.Caller{ID: "b"})
+	run, err := mine.Start(t.Context(), shell("true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.follow(run.ID) // as an operator
+	if _, err := mine.Get(t.Context(), run.ID); err != nil {
+		t.Errorf("get: %v", err)
+	}
+	_, get := other.Get(t.Context(), run.ID)
+	_, list := other.Artifacts(t.Context(), run.ID)
+	_, open := other.OpenArtifact(t.Context(), run.ID, "x")
+	var frames error
+	for _, frames = range other.Frames(t.Context(), run.ID, 1) {
+	}
+	for what, err := range map[string]error{
+		"get": get, "cancel": other.Cancel(t.Context(), run.ID), "artifacts": list, "open": open, "frames": frames,
+		"forget": b.service.Forget(service.Caller{ID: "b"}, run.ID),
+	} {
+		if belljar.CodeOf(err) != belljar.CodeNotFound {
+			t.Errorf("%s of another's run: %v", what, err)
+		}
+	}
+}
