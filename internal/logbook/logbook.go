@@ -36,7 +36,8 @@ type Log interface {
 	// [ErrSealed] after Seal: then none of them is kept.
 	Append(frames ...belljar.Frame) error
 	// Read yields the frames from seq from (0 counts as 1), then goes on as they come. It ends when the log is sealed
-	// and read to its end, or with ctx's error. Output belongs to the log and must not be changed.
+	// and read to its end, or with ctx's error. What frames refer to belongs to the log and must not
+	// be changed.
 	Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error]
 	// Seal says that nothing more comes. It may be called twice.
 	Seal() error

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func (s *Service) admit(ctx context.Context, caller Caller, req belljar.RunReque
 			Details: map[string]any{"rule": "SANDBOX_ENABLE_EXECUTION"},
 		}
 	}
-	p := &plan{request: req}
+	p := &plan{request: own(req)}
 	var err error
 	if p.patterns, err = patterns(req.CapturePatterns); err != nil {
 		return nil, err
@@ -95,6 +96,18 @@ func (p *plan) enforceable() error {
 		}
 	}
 	return nil
+}
+
+// own makes a request independent of what its caller does with it afterwards.
+func own(req belljar.RunRequest) belljar.RunRequest {
+	req.Command = slices.Clone(req.Command)
+	req.Env = maps.Clone(req.Env)
+	req.Labels = maps.Clone(req.Labels)
+	req.Files = slices.Clone(req.Files)
+	for i := range req.Files {
+		req.Files[i].Content = slices.Clone(req.Files[i].Content)
+	}
+	return req
 }
 
 // maxAlternatives bounds what the braces of one pattern multiply to: matching tries each.

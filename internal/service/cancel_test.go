@@ -5,11 +5,14 @@ package service_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
 )
 
 func TestCancelRunning(t *testing.T) {
@@ -217,6 +220,82 @@ func TestUsageDecides(t *testing.T) {
 			if u.PeakRSSMB == nil || *u.PeakRSSMB != 100 || u.Pids == nil || *u.Pids != 7 || u.Sources["pids"] != "p" {
 				t.Errorf("usage %+v", u)
 			}
+		})
+	}
+}
+
+// freezer is a runtime whose agents fall silent when it freezes.
+type freezer struct {
+	runtime.Runtime
+	frozen chan struct{}
+}
+
+func (f *freezer) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	box, err := f.Runtime.Create(ctx, spec)
+	return &frosty{box, f.frozen}, err
+}
+
+type frosty struct {
+	runtime.Sandbox
+	frozen chan struct{}
+}
+
+func (f *frosty) Dial(ctx context.Context) (net.Conn, error) {
+	conn, err := f.Sandbox.Dial(ctx)
+	return &cold{Conn: conn, frozen: f.frozen, closed: make(chan struct{})}, err
+}
+
+// cold is a connection on which nothing arrives once it is frozen.
+type cold struct {
+	net.Conn
+	frozen, closed chan struct{}
+	once           sync.Once
+}
+
+func (c *cold) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	select {
+	case <-c.frozen:
+		<-c.closed
+		return 0, net.ErrClosed
+	default:
+		return n, err
+	}
+}
+
+func (c *cold) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// A command whose end nobody tells is given up, and its sandbox goes.
+func TestSilentAgent(t *testing.T) {
+	for name, test := range map[string]struct {
+		cancel bool
+		phase  belljar.Phase
+		reason belljar.Reason
+	}{
+		"timeout": {false, belljar.PhaseTimedOut, belljar.ReasonExecutionTimeout},
+		"cancel":  {true, belljar.PhaseKilled, belljar.ReasonCanceledByUser},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &freezer{frozen: make(chan struct{})}
+			b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { f.Runtime = rt; return f }), func(o *service.Options) {
+				o.Slack = 100 * time.Millisecond
+			})
+			req := shell("echo begun; sleep 1000")
+			if !test.cancel {
+				req.TimeoutSec = 1
+			}
+			run := b.start(req)
+			b.waitFor(run.ID, "begun")
+			close(f.frozen)
+			if test.cancel {
+				if err := b.Cancel(t.Context(), run.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.follow(run.ID).want(t, test.phase, 137, test.reason)
 		})
 	}
 }

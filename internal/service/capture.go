@@ -21,6 +21,7 @@ const maxArtifacts = 10_000
 const (
 	skippedCap        = "artifact_cap_exceeded"
 	skippedUnreadable = "unreadable"
+	skippedFailed     = "capture_failed" // on our side: a full disk, the end of the time for it
 )
 
 // capture brings home the files that the run's patterns name, as far as the cap allows. What goes wrong is a warning:
@@ -34,6 +35,9 @@ func (s *Service) capture(ctx context.Context, p *plan, j *jar) (*captured, []st
 	found, warnings, err := find(ctx, j, p.patterns)
 	if err != nil {
 		s.log.Warn("artifacts could not be listed", "sandbox", j.ID(), "err", err)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return nil, append(warnings, "artifacts could not be captured: "+err.Error())
 	}
 	c := &captured{spool: &spool{dir: s.opts.SpoolDir}, room: int64(p.limits.ArtifactMB) << 20}
@@ -46,20 +50,21 @@ func (s *Service) capture(ctx context.Context, p *plan, j *jar) (*captured, []st
 // find returns the files that patterns name, sorted by path, with warnings for what was found missing.
 func find(ctx context.Context, j *jar, patterns []string) (found []wire.FileInfo, warnings []string, err error) {
 	sel := selection{patterns: patterns, hits: make([]int, len(patterns)), folders: make([]bool, len(patterns))}
+	beyond := 0
 	cut, err := j.agent.Walk(ctx, j.file("."), func(f wire.FileInfo) error {
 		if !sel.wants(f) {
 			return nil
 		}
 		if len(found) == maxArtifacts {
-			cutShort := fmt.Sprintf("more than %d files match; the rest were left behind", maxArtifacts)
-			if !slices.Contains(warnings, cutShort) {
-				warnings = append(warnings, cutShort)
-			}
+			beyond++
 			return nil
 		}
 		found = append(found, f)
 		return nil
 	})
+	if beyond > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d artifacts beyond the first %d were left behind", beyond, maxArtifacts))
+	}
 	if cut {
 		warnings = append(warnings, "the workspace has more files than are searched for artifacts")
 	}
@@ -124,17 +129,23 @@ func (c *captured) add(ctx context.Context, j *jar, f wire.FileInfo) {
 		art.Size, art.LinkTarget = 0, f.Target
 		c.put(art, 0)
 		return
+	case f.Size == 0:
+		c.put(art, 0)
+		return
 	case f.Size > c.room:
 		art.Skipped = skippedCap
 		c.put(art, 0)
 		return
 	}
 	offset, n, err := c.fetch(ctx, j, f.Path)
+	var refused *wire.Error
 	switch {
 	case errors.Is(err, errTooLarge):
 		art.Skipped = skippedCap
-	case err != nil:
+	case errors.As(err, &refused):
 		art.Skipped = skippedUnreadable
+	case err != nil:
+		art.Skipped = skippedFailed
 	default:
 		art.Size = n
 		c.room -= n
@@ -170,6 +181,8 @@ func (c *captured) warnings(l belljar.Limits) []string {
 			list = append(list, fmt.Sprintf("artifact %s was left behind: all together are limited to %d MiB", art.Path, l.ArtifactMB))
 		case skippedUnreadable:
 			list = append(list, fmt.Sprintf("artifact %s could not be read", art.Path))
+		case skippedFailed:
+			list = append(list, fmt.Sprintf("artifact %s could not be kept", art.Path))
 		}
 		if len(list) == 20 {
 			return append(list, "more artifacts were left behind; their list says which")

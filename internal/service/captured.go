@@ -28,9 +28,9 @@ func (c *captured) put(a belljar.Artifact, offset int64) {
 
 func (c *captured) list() []belljar.Artifact {
 	if c == nil {
-		return nil
+		return []belljar.Artifact{}
 	}
-	return slices.Clone(c.artifacts)
+	return append([]belljar.Artifact{}, c.artifacts...)
 }
 
 // bytes is how much all of them hold.

@@ -43,7 +43,7 @@ func (s *Service) carry(r *run) {
 	}
 	if j != nil {
 		e.reckon(r.ctx, j)
-		if e.exit != nil && e.stopped == nil && e.exit.Cause != wire.CauseKillFailed {
+		if e.exit != nil && e.exit.Cause != wire.CauseEnded && e.exit.Cause != wire.CauseKillFailed {
 			files, troubles = s.capture(r.ctx, p, j)
 		}
 	}
@@ -56,7 +56,7 @@ func (s *Service) carry(r *run) {
 		o.warn("%s", w)
 	}
 	o.warnings = append(o.warnings, troubles...)
-	usage := resourceUsage(e, time.Since(begin).Seconds(), out.kept, files.bytes())
+	usage := resourceUsage(e, r.ran(), out.kept, files.bytes())
 	s.answer(r, o, usage, files, out.cut)
 	if j != nil {
 		s.destroy(r.id, j)
@@ -147,7 +147,7 @@ func (s *Service) execute(
 	guarded := make(chan struct{})
 	go func() {
 		defer close(guarded)
-		guard(r.ctx, p.limits, proc, ended, giveUp)
+		guard(r.ctx, p.limits, s.opts.Slack, proc, ended, giveUp)
 	}()
 	result, err := proc.Output(watched, out.write)
 	close(ended)
@@ -163,7 +163,10 @@ func (s *Service) execute(
 }
 
 // guard ends a command that is to stop, and gives up one that does not end when it should.
-func guard(stop context.Context, l belljar.Limits, proc *agent.Process, ended <-chan struct{}, giveUp context.CancelCauseFunc) {
+func guard(
+	stop context.Context, l belljar.Limits, slack time.Duration, proc *agent.Process, ended <-chan struct{},
+	giveUp context.CancelCauseFunc,
+) {
 	grace := seconds(l.GraceSec)
 	limit := time.NewTimer(seconds(l.TimeoutSec) + grace + slack)
 	defer limit.Stop()
@@ -187,7 +190,7 @@ func guard(stop context.Context, l belljar.Limits, proc *agent.Process, ended <-
 func (e *ending) reckon(ctx context.Context, box runtime.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reckoning)
 	defer cancel()
-	if e.exit == nil && e.started && !e.overdue {
+	if e.exit == nil && !e.overdue && (e.started || errors.Is(e.err, agent.ErrDisconnected) || errors.Is(e.err, runtime.ErrGone)) {
 		if exit, err := box.Wait(ctx); err == nil {
 			e.sandbox = &exit
 		}

@@ -106,18 +106,24 @@ func (e ending) byLoss() outcome {
 		o.stopped(e.stopped)
 	case e.overdue:
 		o.timedOut(e.limits)
-	case e.sandbox != nil && e.sandbox.Reason == runtime.ExitOOM:
-		o.outOfMemory(e.limits)
 	default:
-		o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the sandbox died under the command")
-		if e.sandbox != nil {
-			o.message += fmt.Sprintf(": %s %s", e.sandbox.Reason, e.sandbox.Detail)
-			o.message = strings.TrimSpace(o.message)
-		} else if e.err != nil {
-			o.message += ": " + e.err.Error()
-		}
+		e.died(&o)
 	}
 	return o
+}
+
+// died says how the sandbox went away.
+func (e ending) died(o *outcome) {
+	if e.sandbox != nil && e.sandbox.Reason == runtime.ExitOOM {
+		o.outOfMemory(e.limits)
+		return
+	}
+	o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the sandbox died under the run")
+	if e.sandbox != nil {
+		o.message += strings.TrimRight(fmt.Sprintf(": %s %s", e.sandbox.Reason, e.sandbox.Detail), " ")
+	} else if e.err != nil {
+		o.message += ": " + e.err.Error()
+	}
 }
 
 // byStart judges a command that never ran.
@@ -134,6 +140,8 @@ func (e ending) byStart() outcome {
 		o.hint = "allow more with startup_timeout_sec (--startup-timeout)"
 	case errors.As(e.err, &refused) && refused.Code == wire.CodeExecFailed:
 		e.execFailed(&o, refused)
+	case e.sandbox != nil:
+		e.died(&o)
 	case errors.As(e.err, &step):
 		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, "the sandbox could not be made: "+step.Error())
 		o.step, o.hint = step.Step, step.Hint

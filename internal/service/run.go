@@ -69,6 +69,14 @@ func (r *run) artifacts() *captured {
 	return r.captured
 }
 
+// ran is for how many seconds the command has run so far.
+func (r *run) ran() float64 {
+	if started := r.snapshot().StartedAt; started != nil {
+		return time.Since(*started).Seconds()
+	}
+	return 0
+}
+
 // bytes is what a finished run takes to keep.
 func (r *run) bytes() int64 {
 	usage := r.state.ResourceUsage

@@ -200,3 +200,27 @@ func TestConcurrentRuns(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Where programs in the workspace may be executed, temporary files go there.
+func TestWorkspaceExec(t *testing.T) {
+	b := newBench(t)
+	req := shell("echo $TMPDIR; stat -c %a .tmp")
+	req.WorkspaceExec = true
+	if r := b.run(req); r.stdout != "/workspace/.tmp\n700\n" {
+		t.Errorf("stdout %q, stderr %q, %s", r.stdout, r.stderr, r.Message)
+	}
+}
+
+// What its caller does with a request after Start does not matter.
+func TestRequestIsCopied(t *testing.T) {
+	b := newBench(t)
+	req := shell("cat f; echo $A")
+	req.Env = map[string]string{"A": "env"}
+	req.Files = []belljar.InlineFile{{Path: "f", Content: []byte("file ")}}
+	run := b.start(req)
+	req.Command[2], req.Env["A"] = "exit 1", "changed"
+	copy(req.Files[0].Content, "chang")
+	if r := b.follow(run.ID); r.stdout != "file env\n" {
+		t.Errorf("stdout %q", r.stdout)
+	}
+}

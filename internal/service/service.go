@@ -38,12 +38,12 @@ type Options struct {
 	// their logs and artifacts take together (0 is 1 GiB). The oldest go first; the newest always stays.
 	KeepRuns  int
 	KeepBytes int64
+	// Slack is how much longer than its agent should take a command may last before the service gives it up and
+	// destroys the sandbox; 0 is 5 s.
+	Slack time.Duration
 	// Logger hears what no caller can be told; nil is silent.
 	Logger *slog.Logger
 }
-
-// slack is how much longer than its agent should take a run may last before its sandbox is destroyed from outside.
-const slack = 5 * time.Second
 
 // Service runs things. Make one with [New]; see the doors' view of it with [Service.As].
 type Service struct {
@@ -83,6 +83,9 @@ func New(opts Options) (*Service, error) {
 	}
 	if opts.KeepBytes == 0 {
 		opts.KeepBytes = 1 << 30
+	}
+	if opts.Slack == 0 {
+		opts.Slack = 5 * time.Second
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

@@ -10,7 +10,7 @@ import (
 )
 
 // resourceUsage puts together what a run used: the command's own CPU time from the agent, high-water marks from the
-// sandbox, which held nothing else. wall is in seconds.
+// sandbox, which held nothing else. wall, in seconds, stands in for the agent's figure where there is none.
 func resourceUsage(e ending, wall float64, logBytes, artifactBytes int64) belljar.ResourceUsage {
 	limits := e.limits
 	out := belljar.ResourceUsage{
