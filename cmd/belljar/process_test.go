@@ -87,13 +87,13 @@ func TestInterrupt(t *testing.T) {
 		signals []os.Signal
 		script  string
 		status  int
-		most    time.Duration
+		most    time.Duration // 0 for no matter
 	}{
-		"INT":                 {[]os.Signal{os.Interrupt}, "echo ready; exec sleep %", 130, 4 * time.Second},
-		"TERM":                {[]os.Signal{syscall.SIGTERM}, "echo ready; exec sleep %", 143, 4 * time.Second},
-		"descendants too":     {[]os.Signal{os.Interrupt}, "(setsid sleep % &) ; sleep % & echo ready; wait", 130, 4 * time.Second},
+		"INT":                 {[]os.Signal{os.Interrupt}, "echo ready; exec sleep %", 130, 0},
+		"TERM":                {[]os.Signal{syscall.SIGTERM}, "echo ready; exec sleep %", 143, 0},
+		"descendants too":     {[]os.Signal{os.Interrupt}, "(setsid sleep % &) ; sleep % & echo ready; wait", 130, 0},
 		"twice kills":         {[]os.Signal{os.Interrupt, os.Interrupt}, "trap 'echo again' TERM; echo ready; while :; do sleep % & wait; done", 130, 4 * time.Second},
-		"a program's goodbye": {[]os.Signal{os.Interrupt}, "trap 'echo bye; exit 3' TERM; echo ready; sleep % & wait", 130, 4 * time.Second},
+		"a program's goodbye": {[]os.Signal{os.Interrupt}, "trap 'echo bye; exit 3' TERM; echo ready; sleep % & wait", 130, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,8 +112,8 @@ func TestInterrupt(t *testing.T) {
 			if got := c.ended(t); got != test.status {
 				t.Errorf("status %d, want %d\n%s", got, test.status, c.stderr.String())
 			}
-			if took := time.Since(began); took > test.most {
-				t.Errorf("took %v", took)
+			if took := time.Since(began); test.most > 0 && took > test.most {
+				t.Errorf("took %v, so it was not killed at once but after its grace", took)
 			}
 			if alive(t, word) {
 				t.Error("a process of the run is still there")
