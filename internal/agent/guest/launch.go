@@ -288,8 +288,12 @@ func (l *launcher) program(status int) *forkexec.Program {
 		p.Call(unix.SYS_IOCTL, num(l.stdio[0]), num(unix.TIOCSCTTY), num(0))
 	}
 	adj := p.Open(unix.SYS_OPENAT, num(unix.AT_FDCWD), p.Str("/proc/self/oom_score_adj"), num(unix.O_WRONLY|unix.O_CLOEXEC), num(0))
-	p.Call(unix.SYS_WRITE, adj, p.Str(e.a.oomScore), num(len(e.a.oomScore)))
-	p.Close(adj)
+	// Where the agent shares the user's id, the files of an undumpable process belong to a root that is not mapped, and
+	// until its execve the child is such a process. The score then stays the agent's.
+	p.Unless(func() {
+		p.Call(unix.SYS_WRITE, adj, p.Str(e.a.oomScore), num(len(e.a.oomScore)))
+		p.Close(adj)
+	}, unix.EACCES)
 
 	p.Step(stepRlimits)
 	for name, value := range e.spec.Rlimits {
