@@ -240,7 +240,7 @@ func (tr *trial) start(ctx context.Context, args []string, stdin io.Reader, stdo
 		tr.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), superviseEnv+"="+string(raw))
+	cmd.Env = append(os.Environ(), superviseEnv+"="+string(raw), "GORACE=atexit_sleep_ms=0")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdin, stdout, stderr, []*os.File{w}
 	if len(o.Etc) > 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -115,6 +117,7 @@ func terminal(r *report, _ []string) {
 		tty.Close()
 		r.breach("there is a controlling terminal")
 	}
+	signal.Ignore(syscall.SIGHUP) // the end of our own terminal
 	unix.Setsid()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	r.works("open /dev/ptmx", err)
