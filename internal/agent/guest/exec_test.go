@@ -236,7 +236,7 @@ func TestStdinIsBounded(t *testing.T) {
 			l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{Signal: int(unix.SIGUSR1)}})
 		}
 		if sent < size {
-			limit = *l.reply().StdinLimit
+			limit = l.stdinLimit()
 		}
 	}
 	if err := l.w.EOF(); err != nil {
@@ -289,7 +289,7 @@ func TestClosedStdinIsDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent += n
-		limit = *l.reply().StdinLimit
+		limit = l.stdinLimit()
 	}
 }
 

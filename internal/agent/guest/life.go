@@ -48,6 +48,7 @@ func (e *exec) life() {
 	switch {
 	case lost:
 		cause = wire.CauseLost
+		<-e.empty // its children have found their new parent
 		dead = e.kill()
 	case cause != wire.CauseExited:
 		e.term(grace)

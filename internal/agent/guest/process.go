@@ -32,7 +32,7 @@ type entry struct {
 
 // processes returns the living processes of the command: below its keeper, or in its cgroup. The caller closes them.
 func (e *exec) processes() []*process {
-	if !e.keeperLives() {
+	if isClosed(e.empty) {
 		e.a.births.Lock() // a keeper in the making would look like a stray
 		defer e.a.births.Unlock()
 	}
@@ -62,8 +62,11 @@ func (e *exec) members(table map[int]entry) []entry {
 	for _, x := range table {
 		children[x.parent] = append(children[x.parent], x)
 	}
-	if e.keeperLives() {
+	switch {
+	case !isClosed(e.empty):
 		return below(children, e.keeper.Pid, nil)
+	case e.last != nil:
+		return nil // the keeper saw the last one go
 	}
 	return e.a.strays(e, table, children)
 }
@@ -92,11 +95,6 @@ func (a *Agent) keepers() map[int]bool {
 		pids[e.keeper.Pid] = true
 	}
 	return pids
-}
-
-// keeperLives reports whether the keeper's number is still its own.
-func (e *exec) keeperLives() bool {
-	return unix.PidfdSendSignal(e.keeper.PidFD, 0, nil, 0) == nil
 }
 
 // below lists the descendants of a process, without those of except and these themselves.

@@ -87,13 +87,15 @@ func (e *exec) watch() {
 }
 
 // reap takes the remains of a keeper that has closed its socket, and is thus dying. Where the process is ours the
-// reaper does it.
+// reaper does that, and all there is to do is to wait until it is dead and its children have another parent.
 func (a *Agent) reap(keeper forkexec.Child) {
-	if a.reaper != nil {
-		return
-	}
 	for {
-		err := unix.Waitid(unix.P_PIDFD, keeper.PidFD, nil, unix.WEXITED, nil)
+		var err error
+		if a.reaper != nil {
+			_, err = unix.Poll([]unix.PollFd{{Fd: int32(keeper.PidFD), Events: unix.POLLIN}}, -1)
+		} else {
+			err = unix.Waitid(unix.P_PIDFD, keeper.PidFD, nil, unix.WEXITED, nil)
+		}
 		if err != unix.EINTR {
 			return
 		}
