@@ -32,9 +32,10 @@ func TestConformance(t *testing.T) {
 				return r
 			}
 			runtimetest.Run(t, runtimetest.Options{
-				UID: os.Getuid(),
-				GID: os.Getgid(),
-				New: func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
+				UID:          os.Getuid(),
+				GID:          os.Getgid(),
+				New:          func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
+				RestartKills: true,
 				Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
 					if err := r.(*fake.Runtime).Close(); err != nil {
 						t.Fatal(err)

@@ -13,9 +13,13 @@ import (
 type Options struct {
 	// New returns a runtime. It is called once for each part of the suite and closes what it made in t's cleanup.
 	New func(t *testing.T) runtime.Runtime
-	// Restart ends the daemon that r stands for, as a crash would, and returns a runtime over the same state. nil if
-	// the test cannot do that; what needs it is then skipped by name.
+	// Restart returns a runtime over the same state as r, which is not used any more: a daemon after its restart. nil
+	// if the test cannot do that; what needs it is then skipped by name.
 	Restart func(t *testing.T, r runtime.Runtime) runtime.Runtime
+	// RestartKills says that Restart ends the old daemon as a crash would: its connections break, and with it end the
+	// sandboxes that it created for its own lifetime. False where that takes another process: the runtime's own tests
+	// then do it.
+	RestartKills bool
 	// UID and GID are the user of commands and files.
 	UID, GID int
 	// Isolated is false for a runtime without walls: nothing about them is tested then.
