@@ -11,19 +11,14 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// execute runs a plan to its end and returns the exit status.
-func (p *plan) execute(ctx context.Context, c *console, e *engine) (int, error) {
-	ctx, abandon := context.WithCancel(ctx)
-	defer abandon()
-	stop := watchSignals(ctx, e, abandon)
-	defer stop.close()
-
+// execute runs a plan to its end and returns the exit status. ctx ends where the run is to be abandoned.
+func (p *plan) execute(ctx context.Context, c *console, runs belljar.Runs, stop *stopper) (int, error) {
 	request := belljar.RunRequest{RunSpec: p.spec, Stdin: p.stdin}
 	if files := p.upload.reader(); files != nil {
 		defer files.Close()
 		request.Upload = files
 	}
-	run, err := e.Runs.Start(stop.accept, request)
+	run, err := runs.Start(stop.accept, request)
 	if err != nil {
 		if n := stop.signalled(); n != 0 {
 			return 128 + int(n), nil
@@ -32,12 +27,12 @@ func (p *plan) execute(ctx context.Context, c *console, e *engine) (int, error) 
 	}
 	stop.started(ctx, run.ID)
 
-	var out sink = &streams{c: c, run: run.ID, runs: e.Runs}
+	var out sink = &streams{c: c, run: run.ID, runs: runs}
 	if p.json {
 		out = &keeper{}
 	}
 	hint := ""
-	for frame, err := range e.Runs.Frames(ctx, run.ID, 1) {
+	for frame, err := range runs.Frames(ctx, run.ID, 1) {
 		if err != nil {
 			if n := stop.signalled(); n != 0 {
 				return 128 + int(n), nil // abandoned: nobody is left to say more
@@ -51,10 +46,10 @@ func (p *plan) execute(ctx context.Context, c *console, e *engine) (int, error) 
 			hint = advice
 		}
 	}
-	if run, err = e.Runs.Get(ctx, run.ID); err != nil {
+	if run, err = runs.Get(ctx, run.ID); err != nil {
 		return 0, err
 	}
-	artifacts, err := p.collect(ctx, c, e.Runs, run.ID)
+	artifacts, err := p.collect(ctx, c, runs, run.ID)
 	if err != nil {
 		return 0, err
 	}

@@ -95,3 +95,26 @@ func TestLanguagesDoNotOverlap(t *testing.T) {
 		}
 	}
 }
+
+// TestTypeScript: node runs TypeScript as it is from 22.6 on; an older one, or something else of that name, is told.
+func TestTypeScript(t *testing.T) {
+	for version, want := range map[string]string{
+		"v22.6.0": "", "v24.1.0": "",
+		"v22.5.9":  "node v22.5.9 cannot run TypeScript",
+		"v20.20.2": "node v20.20.2 cannot run TypeScript",
+		"what":     `node says its version is "what"`,
+		"vx.y.z":   `node says its version is "vx.y.z"`,
+	} {
+		node := filepath.Join(t.TempDir(), "node")
+		if err := os.WriteFile(node, []byte("#!/bin/sh\necho "+version+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if err := stripsTypes(t.Context(), node); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", version, got, want)
+		}
+	}
+}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
 )
@@ -97,12 +97,17 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	ctx, abandon := context.WithCancel(ctx)
+	defer abandon()
+	stop := watchSignals(ctx, e, abandon)
 	defer func() {
+		// Signals are held until everything is gone, so that an impatient Ctrl-C leaves nothing behind.
 		if err := e.Close(); err != nil {
 			c.say("cleaning up: %v", err)
 		}
+		stop.close()
 	}()
-	return p.execute(ctx, c, e)
+	return p.execute(ctx, c, e.Runs, stop)
 }
 
 // plan is a run of which everything has been checked that can be known before there is a sandbox.
@@ -239,7 +244,7 @@ func (r *runCommand) checkCapture() error {
 			return mistake("patterns are relative to "+belljar.WorkspaceDir, "--capture %s: %v", pattern,
 				strings.TrimPrefix(err.Error(), "path "))
 		}
-		if _, err := path.Match(pattern, ""); err != nil {
+		if !doublestar.ValidatePattern(pattern) {
 			return mistake("", "--capture %s: is not a pattern", pattern)
 		}
 	}
