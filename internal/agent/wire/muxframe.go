@@ -144,6 +144,10 @@ func (f muxFrame) number() int { return int(binary.BigEndian.Uint32(f.body)) }
 // one, then the bytes up to the next 0x00, which the block's end stands for unless it is 254 bytes long.
 func appendCOBS(dst, src []byte) []byte {
 	for {
+		for len(src) > 0 && src[0] == 0 { // runs of 0x00 are common, and quick this way
+			dst = append(dst, 1)
+			src = src[1:]
+		}
 		block := src[:min(len(src), 254)]
 		zero := bytes.IndexByte(block, 0)
 		if zero >= 0 {
@@ -163,13 +167,13 @@ func appendCOBS(dst, src []byte) []byte {
 
 // decodeCOBS undoes appendCOBS in place; false if src is none of its.
 func decodeCOBS(src []byte) ([]byte, bool) {
-	if len(src) == 0 {
+	if len(src) == 0 || bytes.IndexByte(src, 0) >= 0 {
 		return nil, false
 	}
 	out := src[:0]
 	for {
 		n := int(src[0])
-		if n == 0 || n > len(src) || bytes.IndexByte(src[1:n], 0) >= 0 {
+		if n > len(src) {
 			return nil, false
 		}
 		out = append(out, src[1:n]...)
