@@ -51,6 +51,11 @@ func tiny(what string, args []string) int {
 	case "wait": // until standard input ends
 		fmt.Println("ready")
 		os.Stdin.Read(make([]byte, 1))
+	case "nested": // as the program of a container or of a user: see what can be had, and use it
+		if err := nested(args[0]); err != nil {
+			fmt.Println(err)
+			return 1
+		}
 	default:
 		return 2
 	}

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -39,6 +40,8 @@ func parseMounts(text string) []mount {
 				m.readOnly = m.readOnly || option == "ro"
 			}
 		}
+		// A later mount hides an earlier one at the same place.
+		found = slices.DeleteFunc(found, func(hidden mount) bool { return hidden.point == m.point })
 		found = append(found, m)
 	}
 	return found

@@ -12,12 +12,15 @@ func TestParseMounts(t *testing.T) {
 31 23 0:28 / /sys/fs/cgroup ro,nosuid shared:9 - tmpfs tmpfs ro,mode=755
 35 31 0:32 /outer /sys/fs/cgroup/mem\040ory rw,relatime shared:10 master:1 - cgroup cgroup rw,memory
 41 31 0:38 / /sys/fs/cgroup/unified ro,relatime - cgroup2 cgroup2 rw,nsdelegate
+29 31 0:38 /.. /sys/fs/cgroup/again rw,relatime - cgroup2 cgroup2 rw
+42 29 0:38 / /sys/fs/cgroup/again rw,relatime - cgroup2 cgroup2 rw
 nonsense
 36 31 0:33 / /x rw -
 `
 	want := []mount{
 		{version: 1, root: "/outer", point: "/sys/fs/cgroup/mem ory", controllers: []string{"rw", "memory"}},
 		{version: 2, root: "/", point: "/sys/fs/cgroup/unified", readOnly: true},
+		{version: 2, root: "/", point: "/sys/fs/cgroup/again"},
 	}
 	if diff := cmp.Diff(want, parseMounts(text), cmp.AllowUnexported(mount{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
