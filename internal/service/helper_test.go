@@ -93,6 +93,7 @@ func (b *bench) start(req belljar.RunRequest) belljar.Run {
 func (b *bench) follow(id string) result {
 	b.t.Helper()
 	var r result
+	var stdout, stderr bytes.Buffer
 	for f, err := range b.Frames(b.context(), id, 1) {
 		if err != nil {
 			b.t.Fatalf("frames: %v", err)
@@ -100,11 +101,12 @@ func (b *bench) follow(id string) result {
 		r.frames = append(r.frames, f)
 		switch f.Type {
 		case belljar.FrameStdout:
-			r.stdout += string(f.Output)
+			stdout.Write(f.Output)
 		case belljar.FrameStderr:
-			r.stderr += string(f.Output)
+			stderr.Write(f.Output)
 		}
 	}
+	r.stdout, r.stderr = stdout.String(), stderr.String()
 	var err error
 	if r.Run, err = b.Get(b.context(), id); err != nil {
 		b.t.Fatalf("get: %v", err)
