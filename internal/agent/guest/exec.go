@@ -34,6 +34,7 @@ type exec struct {
 	// What the keeper said; fixed before the channel that tells of it is closed.
 	exited chan struct{} // the first process has been reaped, or nobody will ever know
 	empty  chan struct{} // no process of the command is left, or the keeper is gone
+	reaped chan struct{} // the keeper is gone
 	first  *forkexec.Record
 	last   *forkexec.Record
 	swept  *reaped   // instead of the keeper's word, when kill(-1) took it along
@@ -60,7 +61,7 @@ type ending struct {
 func newExec(a *Agent, spec wire.Exec) *exec {
 	e := &exec{
 		a: a, spec: spec, ready: make(chan struct{}),
-		exited: make(chan struct{}), empty: make(chan struct{}), over: make(chan struct{}),
+		exited: make(chan struct{}), empty: make(chan struct{}), reaped: make(chan struct{}), over: make(chan struct{}),
 		ends: make(chan ending, 1), spool: spool{limit: spec.OutputLimit},
 	}
 	e.change = sync.NewCond(&e.mu)

@@ -14,6 +14,8 @@ const (
 	killTime    = 5 * time.Second
 	maxSweeps   = 64
 	freezeTries = 32
+	// settleTime is how long a keeper is given to say that its command has left nobody behind, which it does at once.
+	settleTime = 2 * time.Millisecond
 )
 
 // term asks every process to end, and gives them grace to do so. A further request to end may shorten it.

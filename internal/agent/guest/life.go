@@ -54,7 +54,7 @@ func (e *exec) life() {
 		e.term(grace)
 		dead = e.kill()
 	case e.spec.KillAll:
-		dead = e.kill()
+		dead = e.await(settleTime) || e.kill()
 	}
 	if !dead {
 		cause = wire.CauseKillFailed
@@ -160,6 +160,7 @@ func (e *exec) tidy() {
 	for _, o := range e.outlets {
 		o.file.Close()
 	}
+	<-e.reaped
 	unix.Close(e.keeper.PidFD)
 	if e.group != nil {
 		e.group.remove()

@@ -74,7 +74,10 @@ func (e *exec) watch() {
 				close(e.exited)
 			}
 		case forkexec.RecordEmpty:
-			e.last = &rec
+			if e.last == nil && e.first != nil {
+				e.last = &rec
+				close(e.empty) // before the keeper's own end, which nobody has to wait for
+			}
 		}
 	}
 	e.status.Close()
@@ -83,7 +86,10 @@ func (e *exec) watch() {
 		e.ended = time.Now()
 		close(e.exited)
 	}
-	close(e.empty)
+	if e.last == nil {
+		close(e.empty)
+	}
+	close(e.reaped)
 }
 
 // reap takes the remains of a keeper that has closed its socket, and is thus dying. Where the process is ours the

@@ -1,0 +1,221 @@
+//go:build linux
+
+package guest_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+func (h *host) file(op wire.Op, req wire.FileRequest) *line {
+	h.Helper()
+	if req.UID == 0 {
+		req.UID, req.GID = os.Getuid(), os.Getgid()
+	}
+	return h.ask(wire.Request{Op: op, File: &req})
+}
+
+// give sends contents. The agent may have refused them already: its answer tells.
+func (l *line) give(b []byte) *line {
+	l.h.Helper()
+	err := l.w.Data(b)
+	if err == nil {
+		err = l.w.EOF()
+	}
+	if err != nil && !errors.Is(err, unix.EPIPE) {
+		l.h.Fatal(err)
+	}
+	return l
+}
+
+// take receives contents.
+func (l *line) take() []byte {
+	l.h.Helper()
+	var out []byte
+	for {
+		switch f := l.next(); f.Kind {
+		case wire.KindData:
+			out = append(out, f.Payload...)
+		case wire.KindEOF:
+			return out
+		default:
+			l.h.Fatalf("frame of kind %d, %+v", f.Kind, l.decode(f).Error)
+		}
+	}
+}
+
+func TestWriteAndRead(t *testing.T) {
+	h := begin(t, guest.Config{})
+	big := bytes.Repeat([]byte("0123456789"), 50_000)
+	info := h.file(wire.OpWrite, wire.FileRequest{Path: "/workspace/d/f", Parents: true, Mode: 0o640}).give(big).reply().File
+	if info == nil || info.Path != "d/f" || info.Size != int64(len(big)) || info.Mode != 0o640 || info.Type != "file" {
+		t.Fatalf("%+v", info)
+	}
+	l := h.file(wire.OpRead, wire.FileRequest{Path: "d/f", Offset: 3, Limit: 100_000})
+	if l.reply().File == nil || !bytes.Equal(l.take(), big[3:100_003]) {
+		t.Error("read something else")
+	}
+	h.file(wire.OpWrite, wire.FileRequest{Path: "d/f", NoReplace: true}).give(nil).failure(wire.CodeExists)
+	// A stream without its end changes nothing and leaves nothing.
+	l = h.file(wire.OpWrite, wire.FileRequest{Path: "d/f"})
+	if err := l.w.Data([]byte("half")); err != nil {
+		t.Fatal(err)
+	}
+	l.conn.Close()
+	h.agent.Close() // waits for the stream
+	entries, err := os.ReadDir(filepath.Join(h.dir, "d"))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(h.dir, "d/f")); !bytes.Equal(got, big) {
+		t.Errorf("the file has %d bytes", len(got))
+	}
+}
+
+func TestLinks(t *testing.T) {
+	h := begin(t, guest.Config{})
+	if err := os.WriteFile(filepath.Join(h.dir, "f"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{
+		"inside": "/workspace/f", "root": "/", "up": "../../etc", "passwd": "/etc/passwd", "loop": "loop", "here": "/workspace",
+	} {
+		if err := os.Symlink(target, filepath.Join(h.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"inside", "here/f", "here/here/inside"} {
+		l := h.file(wire.OpRead, wire.FileRequest{Path: path})
+		l.reply()
+		if got := l.take(); string(got) != "x" {
+			t.Errorf("%s: %q", path, got)
+		}
+		h.file(wire.OpRead, wire.FileRequest{Path: path, NoFollow: true}).failure(wire.CodePathEscapes)
+	}
+	for _, path := range []string{"passwd", "root/etc/passwd", "up/passwd", "../x", "/etc/passwd", "loop"} {
+		h.file(wire.OpRead, wire.FileRequest{Path: path}).failure(wire.CodePathEscapes)
+	}
+	for _, path := range []string{"root/tmp/x", "up/x", "passwd"} {
+		h.file(wire.OpWrite, wire.FileRequest{Path: path}).failure(wire.CodePathEscapes)
+	}
+	if info := h.file(wire.OpStat, wire.FileRequest{Path: "root"}).reply().File; info.Type != "symlink" || info.Target != "/" {
+		t.Errorf("%+v", info)
+	}
+	if err := unix.Mkfifo(filepath.Join(h.dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.file(wire.OpRead, wire.FileRequest{Path: "fifo"}).failure(wire.CodeNotFile)
+	h.file(wire.OpRead, wire.FileRequest{Path: "fifo", NoFollow: true}).failure(wire.CodeNotFile)
+	h.file(wire.OpWrite, wire.FileRequest{Path: "fifo"}).failure(wire.CodeNotFile)
+	h.file(wire.OpRead, wire.FileRequest{Path: "none"}).failure(wire.CodeNotFound)
+}
+
+func TestFilesOfAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("changing the user needs root")
+	}
+	h := begin(t, guest.Config{})
+	if err := os.WriteFile(filepath.Join(h.dir, "secret"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.file(wire.OpRead, wire.FileRequest{Path: "secret", UID: 4321, GID: 4321}).failure(wire.CodeDenied)
+	h.file(wire.OpWrite, wire.FileRequest{Path: "new", UID: 4321, GID: 4321}).failure(wire.CodeDenied)
+	if err := os.Chmod(h.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if h.file(wire.OpWrite, wire.FileRequest{Path: "new", UID: 4321, GID: 5432}).give([]byte("x")).reply().File == nil {
+		t.Fatal("not written")
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(h.dir, "new"), &st); err != nil || st.Uid != 4321 || st.Gid != 5432 {
+		t.Errorf("%v: %d:%d", err, st.Uid, st.Gid)
+	}
+}
+
+func TestTar(t *testing.T) {
+	h := begin(t, guest.Config{})
+	pack := func(heads ...tar.Header) []byte {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for _, head := range heads {
+			if head.Typeflag == tar.TypeReg {
+				head.Size = 3
+			}
+			if err := w.WriteHeader(&head); err != nil {
+				t.Fatal(err)
+			}
+			if head.Typeflag == tar.TypeReg {
+				io.WriteString(w, "abc")
+			}
+		}
+		w.Close()
+		return b.Bytes()
+	}
+	good := pack(
+		tar.Header{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o555},
+		tar.Header{Name: "d/f", Typeflag: tar.TypeReg, Mode: 0o6755},
+		tar.Header{Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../d/f"},
+	)
+	if r := h.file(wire.OpTarIn, wire.FileRequest{Path: "in"}).give(good).reply(); !r.Done || r.Bytes != 3 {
+		t.Fatalf("%+v", r.Error)
+	}
+	out := tar.NewReader(bytes.NewReader(h.file(wire.OpTarOut, wire.FileRequest{Path: "in"}).take()))
+	for _, want := range []tar.Header{
+		{Name: "d/", Typeflag: tar.TypeDir, Mode: 0o555},
+		{Name: "d/f", Typeflag: tar.TypeReg, Mode: 0o755},
+		{Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../d/f", Mode: 0o777},
+	} {
+		got, err := out.Next()
+		if err != nil || got.Name != want.Name || got.Typeflag != want.Typeflag || got.Mode != want.Mode || got.Linkname != want.Linkname {
+			t.Errorf("%v: %+v", err, got)
+		}
+	}
+	if _, err := out.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("more: %v", err)
+	}
+	for code, bad := range map[wire.Code][]tar.Header{
+		wire.CodePathEscapes: {
+			{Name: "../x", Typeflag: tar.TypeReg}, {Name: "/x", Typeflag: tar.TypeReg}, {Name: "a/../../x", Typeflag: tar.TypeDir},
+			{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "../../x"}, {Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
+		},
+		wire.CodeInvalid: {
+			{Name: "h", Typeflag: tar.TypeLink, Linkname: "f"}, {Name: "p", Typeflag: tar.TypeFifo}, {Name: "c", Typeflag: tar.TypeChar},
+		},
+	} {
+		for _, head := range bad {
+			h.file(wire.OpTarIn, wire.FileRequest{Path: "bad"}).give(pack(head)).failure(code)
+		}
+	}
+}
+
+func TestWalkIsBoundedAndSorted(t *testing.T) {
+	h := begin(t, guest.Config{})
+	for _, dir := range []string{"b/c", "a"} {
+		if err := os.MkdirAll(filepath.Join(h.dir, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("..", filepath.Join(h.dir, "b/up")); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int64]string{0: "a b b/c b/up", 3: "a b b/c", 4: "a b b/c b/up"} {
+		r := h.file(wire.OpWalk, wire.FileRequest{Path: ".", Limit: limit}).reply()
+		got := ""
+		for _, f := range r.Files {
+			got += " " + f.Path
+		}
+		if got != " "+want || r.Cut != (limit == 3) || r.More {
+			t.Errorf("limit %d: %q, cut %t", limit, got, r.Cut)
+		}
+	}
+}
