@@ -138,38 +138,48 @@ func testFrom(t *testing.T, log logbook.Log) {
 	}
 }
 
-// testFollow reads each frame before the next is written, from the first and from one that is not there yet.
+// testFollow reads each frame before the next is written; a second reader waits for one that is not there yet.
 func testFollow(t *testing.T, log logbook.Log) {
-	for _, from := range []uint64{1, 5} {
-		seen := make(chan uint64)
-		go func() {
-			defer close(seen)
-			for f, err := range log.Read(t.Context(), from) {
-				if err != nil {
-					t.Errorf("read: %v", err)
-					return
-				}
-				seen <- f.Seq
-			}
-		}()
-		if from == 1 {
-			for i := range uint64(4) {
-				appendAll(t, log, text("x"))
-				if got := <-seen; got != i+1 {
-					t.Fatalf("followed to seq %d, want %d", got, i+1)
-				}
-			}
-			continue
-		}
+	first := follow(t, log, 1)
+	for i := range uint64(4) {
 		appendAll(t, log, text("x"))
-		if got := <-seen; got != 5 {
-			t.Fatalf("from 5: first is %d", got)
-		}
-		seal(t, log)
-		if got, more := <-seen; more {
-			t.Fatalf("frame %d after Seal", got)
+		if got := <-first; got != i+1 {
+			t.Fatalf("followed to seq %d, want %d", got, i+1)
 		}
 	}
+	second := follow(t, log, 5)
+	appendAll(t, log, text("x"))
+	for _, reader := range []<-chan uint64{first, second} {
+		if got := <-reader; got != 5 {
+			t.Errorf("seq %d, want 5", got)
+		}
+	}
+	seal(t, log)
+	for _, reader := range []<-chan uint64{first, second} {
+		if got, more := <-reader; more {
+			t.Errorf("frame %d after Seal", got)
+		}
+	}
+}
+
+// follow reads the log in the background and tells each frame's seq. The channel is closed at the log's end.
+func follow(t *testing.T, log logbook.Log, from uint64) <-chan uint64 {
+	seen := make(chan uint64)
+	go func() {
+		defer close(seen)
+		for f, err := range log.Read(t.Context(), from) {
+			if err != nil {
+				t.Errorf("read: %v", err)
+				return
+			}
+			select {
+			case seen <- f.Seq:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return seen
 }
 
 func testSealed(t *testing.T, log logbook.Log) {
