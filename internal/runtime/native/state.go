@@ -64,7 +64,13 @@ func (s state) lock(id string) string   { return filepath.Join(s.dir, id+lockSuf
 
 // claim makes the folder of a new sandbox and takes its lock, which the caller closes.
 func (s state) claim(id string) (*os.File, error) {
-	lock, err := s.take(id, unix.LOCK_EX)
+	lock, err := s.take(id, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		if _, statErr := os.Lstat(s.folder(id)); statErr == nil {
+			return nil, fmt.Errorf("sandbox %s exists", id)
+		}
+		lock, err = s.take(id, unix.LOCK_EX) // a sweeper looks at our new lock file, and will unlink it
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,357 @@
+//go:build linux
+
+package native_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
+)
+
+// agentPath names the built agent, for the tests that run this binary again as somebody else.
+const agentPath = "BELLJAR_TEST_AGENT"
+
+var agentProgram []byte
+
+func TestMain(m *testing.M) {
+	if id := os.Getenv("BELLJAR_TEST_ABANDON"); id != "" {
+		os.Exit(abandon(id))
+	}
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	path := os.Getenv(agentPath)
+	if path == "" {
+		dir, err := os.MkdirTemp("", "belljar-agent-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		// Others run it too: those that these tests run this binary as.
+		if err := os.Chmod(dir, 0o755); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		path = filepath.Join(dir, "belljar-agent")
+		build := exec.Command("go", "build", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, "build the agent:", err)
+			return 1
+		}
+		os.Setenv(agentPath, path)
+	}
+	var err error
+	if agentProgram, err = os.ReadFile(path); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func open(t testing.TB, dir string) *native.Runtime {
+	t.Helper()
+	r, err := native.New(native.Options{Agent: agentProgram, RunDir: dir, Installation: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ids, err := r.List(context.Background())
+		for _, id := range ids {
+			err = errors.Join(err, r.Remove(context.Background(), id))
+		}
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func spec() runtime.Spec {
+	limits := belljar.DefaultLimits()
+	return runtime.Spec{
+		ID: belljar.NewID(), Root: runtime.Root{Ref: runtime.HostRef}, Limits: limits,
+		Workspace: runtime.Workspace{Bytes: 16 << 20, Inodes: 4096, Exec: true, Medium: runtime.MediumMemory},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	dirs := map[runtime.Runtime]string{}
+	var mu sync.Mutex
+	make := func(t *testing.T, dir string) runtime.Runtime {
+		r := open(t, dir)
+		mu.Lock()
+		defer mu.Unlock()
+		dirs[r] = dir
+		return r
+	}
+	runtimetest.Run(t, runtimetest.Options{
+		New: func(t *testing.T) runtime.Runtime { return make(t, t.TempDir()) },
+		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
+			mu.Lock()
+			dir := dirs[r]
+			mu.Unlock()
+			return make(t, dir)
+		},
+		UID: 1000, GID: 1000, Isolated: true,
+	})
+}
+
+// Every protection is enforced as root here, or a test of it proves nothing.
+func TestRootEnforcesEverything(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: TestRootless runs this binary as somebody else")
+	}
+	caps, err := open(t, t.TempDir()).Test(context.Background())
+	if err != nil || !caps.Available {
+		t.Fatalf("not available: %+v, %v", caps.Reasons, err)
+	}
+	for _, p := range caps.Protections {
+		if !p.Enforced {
+			t.Errorf("%s is not enforced: %s", p.Name, p.Hint)
+		}
+	}
+}
+
+// A daemon that is killed leaves its detached sandbox alive, and the next one finds it and can remove it.
+func TestSurvivesItsDaemon(t *testing.T) {
+	dir := t.TempDir()
+	id := killedDaemon(t, dir, runtime.LifetimeDetached)
+	r := open(t, dir)
+	box, err := r.Attach(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := agent.New(box.Dial).Ping(context.Background())
+	if err != nil || info.Pid != 1 {
+		t.Fatalf("agent answered %+v, %v", info, err)
+	}
+	if n, err := r.Sweep(context.Background()); n != 0 || err != nil {
+		t.Errorf("a living sandbox was swept: %d, %v", n, err)
+	}
+	if err := box.Destroy(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if exit, err := box.Wait(context.Background()); err != nil || exit.Reason != runtime.ExitDestroyed {
+		t.Errorf("exit %+v, %v", exit, err)
+	}
+	nothingLeft(t, dir)
+}
+
+// A creator that is killed takes its sandbox with it, and the next one sweeps what is left on disk.
+func TestEndsWithItsCreator(t *testing.T) {
+	dir := t.TempDir()
+	id := killedDaemon(t, dir, runtime.LifetimeCreator)
+	r := open(t, dir)
+	if box, err := r.Attach(context.Background(), id); err == nil {
+		// The agent may be on its way out still; it must not need anybody's help.
+		if _, err := box.Wait(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if err := box.Destroy(context.Background()); err != nil {
+			t.Error(err)
+		}
+	} else if n, err := r.Sweep(context.Background()); n != 1 || err != nil {
+		t.Errorf("swept %d, %v; want 1", n, err)
+	}
+	nothingLeft(t, dir)
+}
+
+// killedDaemon makes a sandbox in another process, which is then killed.
+func killedDaemon(t *testing.T, dir string, life runtime.Lifetime) string {
+	t.Helper()
+	id := belljar.NewID()
+	daemon := exec.Command(os.Args[0])
+	daemon.Env = append(os.Environ(), "BELLJAR_TEST_ABANDON="+id, "BELLJAR_TEST_DIR="+dir, "BELLJAR_TEST_LIFE="+string(life))
+	daemon.Stderr = os.Stderr
+	if err := daemon.Run(); !strings.Contains(fmt.Sprint(err), "killed") {
+		t.Fatalf("the daemon ended with %v, want killed", err)
+	}
+	return id
+}
+
+// abandon is the daemon of killedDaemon.
+func abandon(id string) int {
+	program, err := os.ReadFile(os.Getenv(agentPath))
+	if err == nil {
+		var r *native.Runtime
+		if r, err = native.New(native.Options{Agent: program, RunDir: os.Getenv("BELLJAR_TEST_DIR"), Installation: "test"}); err == nil {
+			s := spec()
+			s.ID, s.Lifetime = id, runtime.Lifetime(os.Getenv("BELLJAR_TEST_LIFE"))
+			if _, err = r.Create(context.Background(), s); err == nil {
+				err = unix.Kill(os.Getpid(), unix.SIGKILL)
+			}
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// What a creator that was killed leaves behind is swept by whoever comes next.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	box, err := r.Create(context.Background(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leftover := belljar.NewID()
+	if err := os.MkdirAll(filepath.Join(dir, native.Name, "test", leftover), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n, err := r.Sweep(context.Background())
+	if n != 1 || err != nil {
+		t.Errorf("swept %d, %v; want the one leftover", n, err)
+	}
+	if _, err := agent.New(box.Dial).Ping(context.Background()); err != nil {
+		t.Errorf("the living sandbox: %v", err)
+	}
+	ids, err := r.List(context.Background())
+	if len(ids) != 1 || ids[0] != box.ID() || err != nil {
+		t.Errorf("list says %v, %v", ids, err)
+	}
+}
+
+// A sandbox that cannot be built names the step and leaves nothing behind.
+func TestFailureLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	for name, c := range map[string]struct {
+		change func(*runtime.Spec)
+		step   string
+	}{
+		"no such image":     {func(s *runtime.Spec) { s.Root = runtime.Root{Dir: "/no/such/image"} }, "mount"},
+		"no programs in it": {func(s *runtime.Spec) { s.Workspace.Bytes = 0 }, "mount"},
+		"a network":         {func(s *runtime.Spec) { s.Network.Mode = "bridge" }, "network"},
+		"a disk":            {func(s *runtime.Spec) { s.Workspace.Medium = runtime.MediumDisk }, "mount"},
+		"a wall unheard of": {func(s *runtime.Spec) { s.Require = []string{"moat"} }, "moat"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := spec()
+			c.change(&s)
+			_, err := r.Create(context.Background(), s)
+			var step *runtime.StepError
+			if !errors.As(err, &step) || step.Step != c.step {
+				t.Errorf("got %v, want a failure of step %s", err, c.step)
+			}
+			nothingLeft(t, dir)
+		})
+	}
+}
+
+func TestSameIDTwice(t *testing.T) {
+	r := open(t, t.TempDir())
+	s := spec()
+	box, err := r.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Create(context.Background(), s); err == nil {
+		t.Error("a second sandbox of the same id was made")
+	}
+	if _, err := agent.New(box.Dial).Ping(context.Background()); err != nil {
+		t.Errorf("the first one is gone: %v", err)
+	}
+}
+
+// Two sandboxes at once never share a host id, unless they say so.
+func TestIDRangesAreDistinct(t *testing.T) {
+	r := open(t, t.TempDir())
+	caps, err := r.Probe(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for range 5 {
+		box, err := r.Create(context.Background(), spec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A tmpfs shows its owner as the host knows it.
+		owner := ownerOption.FindString(read(t, box, "/proc/self/mountinfo"))
+		if owner == "" {
+			t.Fatal("no mount shows its owner")
+		}
+		if seen[owner] && caps.AgentUID != "shared" {
+			t.Errorf("two sandboxes have the host id %s", owner)
+		}
+		seen[owner] = true
+	}
+}
+
+var ownerOption = regexp.MustCompile(`\buid=[0-9]+`)
+
+// read returns a file of a sandbox as a program inside sees it.
+func read(t *testing.T, box runtime.Sandbox, path string) string {
+	t.Helper()
+	p, err := agent.New(box.Dial).Exec(context.Background(), wire.Exec{
+		ID: belljar.NewID(), Argv: []string{"/bin/cat", path}, UID: 1000, GID: 1000, KillAll: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var out strings.Builder
+	exit, err := p.Output(context.Background(), func(_ int64, _ wire.Stream, b []byte) error {
+		out.Write(b)
+		return nil
+	})
+	if err != nil || exit.Code != 0 {
+		t.Fatalf("cat %s: %+v, %v", path, exit, err)
+	}
+	return out.String()
+}
+
+func TestManyAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			box, err := r.Create(context.Background(), spec())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := agent.New(box.Dial).Ping(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if err := box.Destroy(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	nothingLeft(t, dir)
+}
+
+// nothingLeft checks that no trace of a sandbox is on disk.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, native.Name, "test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		t.Errorf("left behind: %s", e.Name())
+	}
+}
