@@ -16,6 +16,7 @@ type Programs struct {
 	Agent   string
 	Belljar string // with the agent embedded
 	Probe   string // the attacker's tool of test/security
+	Soak    string // the many runs of test/e2e
 }
 
 // Into builds into dir and leaves the source tree alone: the agent is put into its place by an overlay.
@@ -41,7 +42,10 @@ func Into(dir string) (Programs, error) {
 	if p.Belljar, err = compile(source, dir, "belljar", "./cmd/belljar", "-overlay", file); err != nil {
 		return Programs{}, err
 	}
-	p.Probe, err = compile(source, dir, "probe", "./test/security/probe")
+	if p.Probe, err = compile(source, dir, "probe", "./test/security/probe"); err != nil {
+		return Programs{}, err
+	}
+	p.Soak, err = compile(source, dir, "soak", "./test/e2e/soak")
 	return p, err
 }
 

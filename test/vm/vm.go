@@ -37,7 +37,7 @@ type Spec struct {
 	Files    map[string]string // in the guest → on the host; programs may be among them, with the libraries they need
 	MemoryMB int               // default 512
 	CPUs     int               // default 1
-	Timeout  time.Duration     // until the machine is switched off; default 2 minutes
+	Timeout  time.Duration     // until the machine is switched off; default 4 minutes
 }
 
 // Result is how one command ended.
@@ -69,7 +69,7 @@ func Run(t testing.TB, s Spec) []Result {
 	}
 	timeout := s.Timeout
 	if timeout == 0 {
-		timeout = 2 * time.Minute
+		timeout = 4 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
@@ -146,7 +146,8 @@ func tools() (host, error) {
 	return h, err
 }
 
-// kernel finds the one that BELLJAR_VM_KERNEL names, or the newest that kernel.sh has fetched.
+// kernel finds the one that BELLJAR_VM_KERNEL names, or the newest that kernel.sh has fetched; as root on Debian it has
+// it fetched.
 func kernel() (string, error) {
 	if name := os.Getenv("BELLJAR_VM_KERNEL"); name != "" {
 		return name, nil
@@ -159,10 +160,20 @@ func kernel() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(found) == 0 {
+	if len(found) > 0 {
+		return slices.Max(found), nil
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
 		return "", errors.New("no virtual machine: its kernel is missing; test/vm/kernel.sh fetches it")
 	}
-	return slices.Max(found), nil
+	var complaints bytes.Buffer
+	fetch := exec.Command("./kernel.sh")
+	fetch.Stderr = &complaints
+	name, err := fetch.Output()
+	if err != nil {
+		return "", fmt.Errorf("no virtual machine: test/vm/kernel.sh: %w: %s", err, bytes.TrimSpace(complaints.Bytes()))
+	}
+	return string(bytes.TrimSpace(name)), nil
 }
 
 // static says whether a program needs no other file to run.
@@ -175,12 +186,23 @@ func static(name string) bool {
 	return !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
-// Build compiles the tests of a package of this module to a program for the machine.
-func Build(t testing.TB, pkg string) string {
+// Test compiles the tests of a package of this module, named by its folder, to a program for the machine.
+func Test(t testing.TB, pkg string) string {
+	t.Helper()
+	return compile(t, pkg, ".test", "test", "-c")
+}
+
+// Program compiles a command of this module to a program for the machine.
+func Program(t testing.TB, pkg string) string {
+	t.Helper()
+	return compile(t, pkg, "", "build")
+}
+
+func compile(t testing.TB, pkg, suffix string, args ...string) string {
 	t.Helper()
 	pkg = "github.com/belljar/belljar/" + pkg
-	out := filepath.Join(t.TempDir(), filepath.Base(pkg)+".test")
-	gotool(t, "test", "-c", "-o", out, pkg)
+	out := filepath.Join(t.TempDir(), filepath.Base(pkg)+suffix)
+	gotool(t, append(args, "-o", out, pkg)...)
 	// What the compiler reads, go test does not know of, and would answer from its cache: so look at it ourselves.
 	for dir := range strings.FieldsSeq(gotool(t, "list", "-deps", "-test", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}", pkg)) {
 		if _, err := os.ReadDir(dir); err != nil {

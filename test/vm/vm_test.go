@@ -38,21 +38,36 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// Every package whose behaviour depends on the kind of cgroups passes its tests on cgroup v2 alone.
-func TestOnCgroupV2(t *testing.T) {
+// The packages whose behaviour depends on the kind of cgroups pass their tests on cgroup v2 alone.
+func TestCgroups(t *testing.T) {
 	vm.Need(t)
-	packages := []string{"internal/linux/cgroup"}
-	var s vm.Spec
-	for _, pkg := range packages {
-		s.Commands = append(s.Commands, vm.Command{Program: vm.Build(t, pkg), Args: []string{"-test.v", "-test.shuffle=on"}})
-	}
+	passes(t, vm.Spec{Commands: []vm.Command{
+		{Program: vm.Test(t, "internal/linux/cgroup"), Args: []string{"-test.v", "-test.shuffle=on"}},
+	}})
+}
+
+func TestNativeRuntime(t *testing.T) {
+	vm.Need(t)
+	passes(t, vm.Spec{
+		Files: map[string]string{"/belljar-agent": vm.Program(t, "cmd/belljar-agent")},
+		Commands: []vm.Command{{
+			Program: vm.Test(t, "internal/runtime/native"),
+			Args:    []string{"-test.v", "-test.shuffle=on"},
+			Env:     []string{"BELLJAR_TEST_AGENT=/belljar-agent"},
+		}},
+	})
+}
+
+// passes runs test programs. Here is where they need not skip anything, so they must not.
+func passes(t *testing.T, s vm.Spec) {
+	t.Helper()
 	for i, r := range vm.Run(t, s) {
 		if r.Status != 0 {
-			t.Errorf("%s: status %d", packages[i], r.Status)
+			t.Errorf("%s: status %d", s.Commands[i].Program, r.Status)
 		}
 		for line := range strings.Lines(r.Output) {
 			if strings.HasPrefix(strings.TrimSpace(line), "--- SKIP") {
-				t.Errorf("%s: %s", packages[i], line)
+				t.Errorf("%s: %s", s.Commands[i].Program, line)
 			}
 		}
 	}

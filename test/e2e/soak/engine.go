@@ -1,0 +1,62 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// engine is belljar in this process, with an installation of its own.
+type engine struct {
+	belljar.Runs
+	installation, runDir string
+	close                func() error
+}
+
+func open(agent []byte) (*engine, error) {
+	runDir, err := os.MkdirTemp("", "bj-") // short: the name of a socket may have 107 bytes
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{installation: fmt.Sprintf("soak-%d", os.Getpid()), runDir: runDir}
+	rt, err := native.New(native.Options{Agent: agent, RunDir: runDir, Installation: e.installation})
+	if err != nil {
+		return nil, err
+	}
+	svc, err := service.New(service.Options{
+		Runtimes: []runtime.Runtime{rt}, Logs: memory.New(), Require: service.CoreProtections(), Lifetime: runtime.LifetimeCreator,
+	})
+	if err != nil {
+		return nil, errors.Join(err, rt.Close())
+	}
+	e.Runs = svc.As(service.Local())
+	e.close = func() error { return errors.Join(svc.Close(), rt.Close()) }
+	return e, nil
+}
+
+// left looks for control groups, folders, locks and sockets of a closed engine.
+func (e *engine) left() error {
+	var errs []error
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && filepath.Base(filepath.Dir(path)) == e.installation {
+			errs = append(errs, fmt.Errorf("control group left: %s", path))
+		}
+		return nil // what vanishes while we walk is somebody else's
+	})
+	entries, err := os.ReadDir(filepath.Join(e.runDir, native.Name, e.installation))
+	errs = append(errs, err)
+	for _, entry := range entries {
+		errs = append(errs, fmt.Errorf("left in the run folder: %s", entry.Name()))
+	}
+	return errors.Join(errs...)
+}
