@@ -9,6 +9,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
 )
 
 // Who runs inside every sandbox.
@@ -72,9 +73,13 @@ func (p *plan) environment() []string {
 }
 
 // rlimits are S0 §12's. A process with several threads uses CPU time faster than the clock runs, so the cap on that
-// grows with the cores; it only has to catch what outlives the clock's.
+// grows with the cores; it only has to catch what outlives the clock's. Where a sandbox has ids of its own, nproc is also
+// what holds its programs to the limit on processes, and leaves its agent out of that.
 func (p *plan) rlimits() map[string]uint64 {
 	l := p.limits
+	if p.caps.Protection(runtime.ProtectPids).Enforced {
+		l.NProc = min(l.NProc, l.Pids)
+	}
 	return map[string]uint64{
 		"nofile": uint64(l.NoFile),
 		"nproc":  uint64(l.NProc),

@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/runtime"
 )
 
 func planned(change func(*plan)) *plan {
@@ -32,6 +33,16 @@ func TestExecution(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A limit on processes that this host can keep is kept by the user's own count, so that the agent is left out of it.
+func TestProcessLimit(t *testing.T) {
+	p := planned(func(p *plan) {
+		p.caps.Protections = []runtime.Protection{{Name: runtime.ProtectPids, Enforced: true}}
+	})
+	if got := p.rlimits()["nproc"]; got != 256 {
+		t.Errorf("nproc is %d, want that of pids, 256", got)
 	}
 }
 

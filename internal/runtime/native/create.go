@@ -77,7 +77,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		defer group.CloseEntry()
 	}
 
-	s := &sandbox{rt: r, id: spec.ID, lock: lock, ids: ids, group: group, socket: filepath.Join(r.state.folder(spec.ID), socketName)}
+	s := &sandbox{rt: r, id: spec.ID, pids: min(spec.Limits.Pids, spec.Limits.NProc), lock: lock, ids: ids, group: group, socket: filepath.Join(r.state.folder(spec.ID), socketName)}
 	listen, err := listenUnix(s.socket)
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepState, Err: err}
@@ -160,7 +160,7 @@ func (r *Runtime) record(spec runtime.Spec, ids *idmap.Range, group *cgroup.Grou
 	if err != nil {
 		return err
 	}
-	rec := record{Pid: pid, StartTime: start, BootID: r.boot, Lifetime: spec.Lifetime}
+	rec := record{Pid: pid, StartTime: start, BootID: r.boot, Lifetime: spec.Lifetime, Pids: min(spec.Limits.Pids, spec.Limits.NProc)}
 	if group != nil {
 		rec.Cgroup = group.Folders()
 	}

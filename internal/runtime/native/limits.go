@@ -3,6 +3,10 @@
 package native
 
 import (
+	"os"
+	"strconv"
+	"strings"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/idmap"
@@ -11,9 +15,11 @@ import (
 
 // What a sandbox needs beside its programs.
 const (
-	runBytes   = 16 << 20
-	shmBytes   = 64 << 20
-	agentTasks = 24 // threads of the agent, and a keeper for each of several commands
+	runBytes = 16 << 20
+	shmBytes = 64 << 20
+	// agentTasks is room for the agent's threads and a keeper for each command. Programs are held by RLIMIT_NPROC, which
+	// counts them alone; were it not for that, a fork bomb would take the agent's threads too.
+	agentTasks = 64
 )
 
 // limits are a sandbox's caps in the kernel's own units.
@@ -87,10 +93,47 @@ func (r *Runtime) limited() []runtime.Protection {
 	return list
 }
 
-// usageOf turns a cgroup's figures into a sandbox's.
-func usageOf(u cgroup.Usage) runtime.Usage {
-	return runtime.Usage{
+// usageOf turns a cgroup's figures into a sandbox's. own is how many tasks the agent has, which are not the programs'.
+// The classic limit on processes announces nothing, so that most programs at once were as many as the limit allows
+// counts as one refusal.
+func usageOf(u cgroup.Usage, own, limit int64) runtime.Usage {
+	out := runtime.Usage{
 		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
 		OOMKills: u.OOMKills, PidsRefused: u.PidsRefused, Sources: u.Sources,
 	}
+	if own == 0 {
+		return out
+	}
+	if u.Pids != nil {
+		n := max(*u.Pids-own, 0)
+		out.Pids = &n
+		out.Sources["pids"] += ", less the agent's"
+	}
+	if u.PeakPids != nil {
+		const keeper = 1
+		n := max(*u.PeakPids-own-keeper, 0)
+		out.PeakPids = &n
+		out.Sources["peak_pids"] += ", less the agent's"
+		if limit > 0 && n >= limit && (u.PidsRefused == nil || *u.PidsRefused == 0) {
+			one := int64(1)
+			out.PidsRefused = &one
+			out.Sources["pids_refused"] = "peak_pids at RLIMIT_NPROC"
+		}
+	}
+	return out
+}
+
+// tasks is how many threads a process has, 0 if it has ended.
+func tasks(pid int) int64 {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, "Threads:"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			return n
+		}
+	}
+	return 0
 }

@@ -27,14 +27,17 @@ type sandbox struct {
 	lifeline *os.File     // its end tells the agent that its creator is gone; nil if detached
 	ids      *idmap.Range // nil if attached: the agent holds the claim
 	group    *cgroup.Group
+	pid      int
 	pidfd    *os.File
+	pids     int // how many processes its programs may have
 
 	gone chan struct{} // closed when the agent has ended
 	exit runtime.Exit  // valid once gone is closed
 	last runtime.Usage // valid once gone is closed
 
 	mu        sync.Mutex
-	destroyed bool // Destroy was called
+	destroyed bool  // Destroy was called
+	peak      int64 // of processes, as told so far
 	cleaned   bool
 }
 
@@ -71,7 +74,15 @@ func (s *sandbox) usage() runtime.Usage {
 	if s.group == nil {
 		return runtime.Usage{}
 	}
-	return usageOf(s.group.Usage())
+	u := usageOf(s.group.Usage(), tasks(s.pid), int64(s.pids))
+	if u.PeakPids != nil {
+		// The agent may have more threads by now than it had at the peak; a peak never shrinks.
+		s.mu.Lock()
+		s.peak = max(s.peak, *u.PeakPids)
+		*u.PeakPids = s.peak
+		s.mu.Unlock()
+	}
+	return u
 }
 
 // Wait implements [runtime.Sandbox].
@@ -162,7 +173,7 @@ func (s *sandbox) kill(pidfd int) {
 
 // adopt makes a sandbox of a process found by its record.
 func (r *Runtime) adopt(id string, rec record, pidfd int) (*sandbox, error) {
-	s := &sandbox{rt: r, id: id, socket: filepath.Join(r.state.folder(id), socketName)}
+	s := &sandbox{rt: r, id: id, pids: rec.Pids, socket: filepath.Join(r.state.folder(id), socketName)}
 	if len(rec.Cgroup) > 0 {
 		group, err := cgroup.Open(rec.Cgroup)
 		if err != nil {

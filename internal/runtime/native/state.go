@@ -32,6 +32,7 @@ type record struct {
 	StartTime uint64           `json:"start_time"` // clock ticks after boot, proc_pid_stat(5) field 22
 	BootID    string           `json:"boot_id"`
 	Lifetime  runtime.Lifetime `json:"lifetime"`
+	Pids      int              `json:"pids"`              // how many processes its programs may have
 	IDBase    int              `json:"id_base,omitempty"` // of its claim of host ids; 0 if it has none
 	Cgroup    []cgroup.Folder  `json:"cgroup,omitempty"`  // wherever its maker lived, which need not be where we live
 }

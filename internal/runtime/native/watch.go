@@ -17,7 +17,7 @@ func (s *sandbox) watch(pid, pidfd int, child bool) error {
 	if err := unix.SetNonblock(pidfd, true); err != nil {
 		return fmt.Errorf("pidfd: %w", err)
 	}
-	s.gone = make(chan struct{})
+	s.gone, s.pid = make(chan struct{}), pid
 	s.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
 	conn, err := s.pidfd.SyscallConn()
 	if err != nil {
