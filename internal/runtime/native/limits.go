@@ -95,7 +95,7 @@ func (r *Runtime) limited() []runtime.Protection {
 
 // usageOf turns a cgroup's figures into a sandbox's. own is how many tasks the agent has, which are not the programs'.
 // The classic limit on processes announces nothing, so that most programs at once were as many as the limit allows
-// counts as one refusal.
+// counts as one refusal. The agent is counted now and not at the peak, so a few less count as well.
 func usageOf(u cgroup.Usage, own, limit int64) runtime.Usage {
 	out := runtime.Usage{
 		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
@@ -114,7 +114,8 @@ func usageOf(u cgroup.Usage, own, limit int64) runtime.Usage {
 		n := max(*u.PeakPids-own-keeper, 0)
 		out.PeakPids = &n
 		out.Sources["peak_pids"] += ", less the agent's"
-		if limit > 0 && n >= limit && (u.PidsRefused == nil || *u.PidsRefused == 0) {
+		drift := min(3, limit/8) // threads that the agent may have started since the peak
+		if limit > 0 && n >= limit-drift && (u.PidsRefused == nil || *u.PidsRefused == 0) {
 			one := int64(1)
 			out.PidsRefused = &one
 			out.Sources["pids_refused"] = "peak_pids at RLIMIT_NPROC"
