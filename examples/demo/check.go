@@ -22,6 +22,16 @@ func all(checks ...func(result) error) func(result) error {
 	}
 }
 
+// where decides by whether this host enforces the limit with a cgroup, as root always and an ordinary user sometimes can.
+func where(limit string, enforced, not func(result) error) func(result) error {
+	return func(r result) error {
+		if strings.HasPrefix(r.LimitsEnforced[limit], "cgroup") {
+			return enforced(r)
+		}
+		return not(r)
+	}
+}
+
 func completed(r result) error { return ended(belljar.PhaseCompleted, "")(r) }
 
 func ended(phase belljar.Phase, reason belljar.Reason) func(result) error {
