@@ -20,18 +20,13 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// report is what the child tells its parent over the control socket, as raw memory.
+// report is what a child that fails tells its parent over the control socket, as raw memory.
 type report struct {
-	kind  uint32 // reportSync or reportFailed
 	step  uint32
 	errno uint32
 }
 
-const (
-	reportSync   = 1
-	reportFailed = 2
-	reportSize   = 12
-)
+const reportSize = 8
 
 // machine is everything the child needs, laid out before the fork.
 type machine struct {
@@ -92,8 +87,6 @@ func run(m *machine) {
 				i += int(o.skip)
 			}
 		case opSync:
-			m.report = report{kind: reportSync, step: uint32(o.step)}
-			syscall.RawSyscall(unix.SYS_WRITE, m.control, uintptr(unsafe.Pointer(&m.report)), reportSize)
 			for {
 				n, _, e := syscall.RawSyscall(unix.SYS_READ, m.control, uintptr(unsafe.Pointer(&m.answer)), 1)
 				if e == unix.EINTR {
@@ -177,7 +170,7 @@ func call(m *machine, o *op) syscall.Errno {
 //go:nocheckptr
 //go:nosplit
 func fail(m *machine, o *op, e syscall.Errno) {
-	m.report = report{kind: reportFailed, step: uint32(o.step), errno: uint32(e)}
+	m.report = report{step: uint32(o.step), errno: uint32(e)}
 	syscall.RawSyscall(unix.SYS_WRITE, m.control, uintptr(unsafe.Pointer(&m.report)), reportSize)
 	exit(127)
 }

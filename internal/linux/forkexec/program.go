@@ -42,6 +42,7 @@ type Program struct {
 	steps []string
 	keep  []any // what the operations point at
 	slots int
+	sync  bool // the child waits for us somewhere
 }
 
 // New returns an empty program.
@@ -157,8 +158,10 @@ func (p *Program) Unless(body func(), errnos ...unix.Errno) {
 	p.ops[at-1].skip = uint16(len(p.ops) - at)
 }
 
-// Sync makes the child wait here until the parent has run [Options.Sync].
+// Sync makes the child wait here until the parent has run [Options.Sync], which the parent does as soon as there is a
+// child: what stands before Sync runs beside it. Once in a program.
 func (p *Program) Sync() {
+	p.sync = true
 	p.ops = append(p.ops, op{kind: opSync, out: -1, step: uint16(len(p.steps) - 1)})
 }
 

@@ -21,7 +21,7 @@ type Options struct {
 	Flags uintptr // CLONE_NEW…; the exit signal is always SIGCHLD
 	// Cgroup is a descriptor of a cgroup2 folder that the child is born into; 0 for the parent's own.
 	Cgroup int
-	// Sync is called in the parent for every [Program.Sync] that the child reaches. Its error ends the child.
+	// Sync is called in the parent as soon as there is a child; see [Program.Sync]. Its error ends the child.
 	Sync func(pid int) error
 }
 
@@ -102,29 +102,26 @@ func (p *Program) Start(o Options) (Child, error) {
 	return child, nil
 }
 
-// converse answers the child until it has gone on to its new program (nil) or failed.
+// converse lets the child go on behind Sync, and returns when it has become its new program (nil) or failed.
 func (p *Program) converse(control io.ReadWriter, pid int, onSync func(int) error) error {
-	var buf [reportSize]byte
-	for {
-		_, err := io.ReadFull(control, buf[:])
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrVanished, err)
-		}
-		kind := binary.NativeEndian.Uint32(buf[0:])
-		step := binary.NativeEndian.Uint32(buf[4:])
-		if kind == reportFailed {
-			return &Error{Step: p.steps[step], Errno: unix.Errno(binary.NativeEndian.Uint32(buf[8:]))}
-		}
-		if onSync != nil {
-			if err := onSync(pid); err != nil {
-				return err
-			}
-		}
-		if _, err := control.Write([]byte{1}); err != nil {
-			return fmt.Errorf("%w: %w", ErrVanished, err)
+	if onSync != nil {
+		if err := onSync(pid); err != nil {
+			return err
 		}
 	}
+	// A child that has failed already is not there to read it; its report is.
+	var wrote error
+	if p.sync {
+		_, wrote = control.Write([]byte{1})
+	}
+	var buf [reportSize]byte
+	_, err := io.ReadFull(control, buf[:])
+	switch {
+	case err == nil:
+		step, errno := binary.NativeEndian.Uint32(buf[0:]), binary.NativeEndian.Uint32(buf[4:])
+		return &Error{Step: p.steps[step], Errno: unix.Errno(errno)}
+	case errors.Is(err, io.EOF) && wrote == nil:
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrVanished, errors.Join(wrote, err))
 }

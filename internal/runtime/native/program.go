@@ -76,14 +76,15 @@ func (pl *plan) program() *forkexec.Program {
 	p := forkexec.New()
 	m := mount.New(p)
 
+	// Until Sync the parent writes our id maps, beside us.
 	p.Step(stepCgroup)
 	for _, fd := range pl.taskFDs {
 		p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("0"), forkexec.Int(1))
 	}
 	p.Step(stepInner)
-	pl.spawnMapWriter(p) // forked while the parent is busy anyhow
+	pl.spawnMapWriter(p)
 	p.Step(stepUserNS)
-	p.Sync() // the parent writes our id maps
+	p.Sync()
 	pl.becomeOuterRoot(p)
 	p.Step(stepCgroup)
 	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWCGROUP))
