@@ -7,9 +7,10 @@
 //	# Needs: probe             upload the probe, and allow execution in the workspace
 //	# Run: --memory 64m        more flags of belljar run
 //	# Host: listener           what the host prepares and verifies (hook_test.go)
-//	# Lanes: root rootless     only where these apply; all by default (lane_test.go)
 //	# Limits: memory           only where the limit is enforced here
 //	# Expect: phase failed     phase, reason, exit, warning or truncated; completed with exit 0 by default
+//
+// Every script runs on every lane (lane_test.go).
 //
 // A script prints BREACH and fails when an attack works, and also when a control does not: an attack that could not
 // have worked proves nothing. The scripts and the probe must never run outside a sandbox.

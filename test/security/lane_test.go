@@ -24,7 +24,7 @@ import (
 // lane is one way to run belljar on this machine.
 type lane struct {
 	name string // as tests are called
-	kind string // as scripts name it: root, rootless, shared
+	kind string // root, rootless, shared
 
 	home        string // a folder of the lane's user
 	uid         int    // 0 for whoever runs the tests

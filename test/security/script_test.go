@@ -20,7 +20,6 @@ type script struct {
 	probe      bool
 	flags      []string
 	hosts      []string
-	lanes      []string // nil for all
 	limits     []string
 	expect     []expectation
 }
@@ -74,8 +73,6 @@ func readScript(path string) (script, error) {
 			s.flags = words
 		case "Host":
 			s.hosts = words
-		case "Lanes":
-			s.lanes = words
 		case "Limits":
 			s.limits = words
 		case "Expect":
@@ -92,9 +89,6 @@ func readScript(path string) (script, error) {
 
 // unfit says why s does not apply to l, "" if it does.
 func (s script) unfit(l *lane) string {
-	if s.lanes != nil && !slices.Contains(s.lanes, l.kind) {
-		return fmt.Sprintf("%s does not apply to lane %s", s.name, l.name)
-	}
 	for _, limit := range s.limits {
 		name, by, _ := strings.Cut(limit, "-")
 		if p := l.protections[name]; !p.Enforced || !strings.Contains(p.By, by) {
