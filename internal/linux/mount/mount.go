@@ -134,11 +134,11 @@ func (b *Builder) HideFile(dir forkexec.Arg, name string) {
 	})
 }
 
-// HideFolder covers the folder name below dir with an empty read-only one. Nothing there is no failure.
-func (b *Builder) HideFolder(dir forkexec.Arg, name string) {
+// HideFolder covers the folder name below dir with the folder empty below from, read-only. Nothing there is no failure.
+func (b *Builder) HideFolder(dir forkexec.Arg, name string, from forkexec.Arg, empty string) {
 	b.hide(dir, name, func() forkexec.Arg {
-		fd := b.Temp(unix.SYS_FSOPEN, b.p.Str("tmpfs"), forkexec.Int(unix.FSOPEN_CLOEXEC))
-		b.configure(fd, hidden, [][2]string{{"nr_inodes", "2"}, {"size", "4k"}})
+		fd := b.clone(from, empty)
+		b.SetAttr(fd, hidden, true)
 		return fd
 	})
 }

@@ -151,7 +151,7 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder) forkexec.Arg {
 	for _, f := range pl.host.etc {
 		b.file("etc/"+f.name, f.text)
 	}
-	for _, dir := range []string{"proc", "dev", "tmp", "run", "workspace", "var", "opt", "mnt"} {
+	for _, dir := range []string{"proc", "dev", "tmp", "run", "workspace", "var", "opt", emptyDir} {
 		b.dir(dir)
 	}
 	b.link("var/tmp", "/tmp")
@@ -223,13 +223,16 @@ func (b *rootBuilder) tmpfs(name string, bytes, inodes int64, mode string, noexe
 	b.m.MountFS("tmpfs", b.root, name, attr, mount.Tmpfs(bytes, inodes, mode, sandboxID, sandboxID)...)
 }
 
-// What of /proc tells about the host or reaches into it. The kernel refuses most of it to a process in a user
-// namespace anyhow; this is the second wall.
+// emptyDir is a folder of the sandbox's root that stays empty.
+const emptyDir = "mnt"
+
+// What of /proc tells about the host or reaches into it. What only the host's root can read (kpageflags, slabinfo,
+// vmallocinfo …) nobody in a user namespace can, so it is not worth a mount; of that, only what could harm the host is
+// here, as a second wall.
 var (
 	procHiddenFiles = []string{
-		"kcore", "keys", "key-users", "kmsg", "kallsyms", "kpagecount", "kpageflags", "kpagecgroup", "latency_stats",
-		"timer_list", "timer_stats", "sched_debug", "sysrq-trigger", "vmallocinfo", "slabinfo", "modules", "iomem",
-		"ioports", "interrupts", "softirqs", "swaps", "diskstats", "partitions", "mdstat", "pagetypeinfo", "config.gz",
+		"kcore", "keys", "key-users", "kmsg", "kallsyms", "latency_stats", "timer_list", "timer_stats", "sched_debug",
+		"sysrq-trigger", "modules", "iomem", "ioports", "interrupts", "softirqs", "diskstats", "partitions", "cmdline", "config.gz",
 	}
 	procHiddenFolders = []string{"acpi", "asound", "scsi", "driver", "bus", "fs", "irq", "tty"}
 	procReadOnly      = []string{"sys"}
@@ -243,7 +246,7 @@ func (b *rootBuilder) proc() {
 		b.m.HideFile(proc, name)
 	}
 	for _, name := range procHiddenFolders {
-		b.m.HideFolder(proc, name)
+		b.m.HideFolder(proc, name, b.root, emptyDir)
 	}
 	for _, name := range procReadOnly {
 		b.m.Protect(proc, name, mount.ReadOnly|mount.NoSUID|mount.NoDev|mount.NoExec)
