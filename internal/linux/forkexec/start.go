@@ -45,6 +45,12 @@ func (p *Program) Start(o Options) (Child, error) {
 	if err != nil {
 		return Child{}, fmt.Errorf("control socket: %w", err)
 	}
+	// Our end waits in the poller: a thread that blocks in a read would keep other goroutines from running.
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		unix.Close(pair[0])
+		unix.Close(pair[1])
+		return Child{}, fmt.Errorf("control socket: %w", err)
+	}
 	control := os.NewFile(uintptr(pair[0]), "control")
 	defer control.Close()
 

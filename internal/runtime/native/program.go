@@ -25,6 +25,7 @@ const (
 	stepState    = "state"
 	stepUserNS   = "userns"
 	stepCgroup   = "cgroup"
+	stepName     = "hostname"
 	stepNetwork  = "network"
 	stepMount    = "mount"
 	stepProc     = "proc"
@@ -37,8 +38,12 @@ const (
 	stepAgent    = "agent"
 )
 
-// cloneFlags are the namespaces a sandbox is born into. The cgroup namespace follows when the child is in its cgroup.
-const cloneFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+// cloneFlags are the namespaces a sandbox is born into. The cgroup namespace follows when the child is in its cgroup,
+// and the network namespace is made beside it.
+const cloneFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+// hostname is every sandbox's.
+const hostname = "belljar"
 
 // agentCaps is all that the agent keeps, inside its inner user namespace only: to become the sandbox user, and to
 // signal it.
@@ -63,10 +68,10 @@ type plan struct {
 	host      *hostRoot
 }
 
-// gate is the conversation with the map writer: two pipes.
+// gate is the conversation of the first process with the second: two pipes.
 type gate struct {
-	enter [2]int // the inner namespace exists
-	done  [2]int // its maps are written
+	enter [2]int // the first has entered the inner user namespace
+	done  [2]int // the second has made the network, and later written the maps
 }
 
 // program writes down the birth of a sandbox. The order is the security argument: outer namespaces first, in which
@@ -81,15 +86,15 @@ func (pl *plan) program() *forkexec.Program {
 	for _, fd := range pl.taskFDs {
 		p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("0"), forkexec.Int(1))
 	}
-	p.Step(stepInner)
-	pl.spawnMapWriter(p)
+	p.Step(stepNetwork)
+	pl.spawnSecond(p)
 	p.Step(stepUserNS)
 	p.Sync()
 	pl.becomeOuterRoot(p)
 	p.Step(stepCgroup)
 	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWCGROUP))
-
-	pl.identity(p)
+	p.Step(stepName)
+	p.Call(unix.SYS_SETHOSTNAME, p.Str(hostname), forkexec.Int(len(hostname)))
 	root := pl.buildRoot(p, m)
 
 	p.Step(stepPivot)
@@ -99,6 +104,7 @@ func (pl *plan) program() *forkexec.Program {
 	p.Call(unix.SYS_UMOUNT2, p.Str("."), forkexec.Int(unix.MNT_DETACH))
 	p.Call(unix.SYS_CHDIR, p.Str("/"))
 
+	pl.enterNetwork(p)
 	pl.enterInner(p)
 	pl.dropPrivileges(p)
 
@@ -122,7 +128,7 @@ func (pl *plan) program() *forkexec.Program {
 	pl.filter.Append(p)
 
 	p.Step(stepAgent)
-	p.ExecFD(pl.agent, []string{"belljar-agent", pl.config}, []string{"GOMAXPROCS=2", "GOTRACEBACK=none"})
+	p.ExecFD(pl.agent, []string{"belljar-agent", pl.config}, []string{"GOMAXPROCS=1", "GOTRACEBACK=none"})
 	return p
 }
 
@@ -137,11 +143,41 @@ func (pl *plan) becomeOuterRoot(p *forkexec.Program) {
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_DUMPABLE), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
 }
 
-// identity names the host and brings the loopback up; nothing else exists in the network namespace.
-func (pl *plan) identity(p *forkexec.Program) {
-	p.Step(stepNetwork)
-	const name = "belljar"
-	p.Call(unix.SYS_SETHOSTNAME, p.Str(name), forkexec.Int(len(name)))
+// secondPid is the second's in the sandbox: the first child of PID 1.
+const secondPid = "2"
+
+// spawnSecond starts the process that works beside the first while that builds the root. It makes the network
+// namespace, the dearest of all, and it writes the id maps of the inner user namespace: a map of several ids must come
+// from the parent namespace, which the first itself leaves for good. Nobody waits for its end; the agent reaps it.
+func (pl *plan) spawnSecond(p *forkexec.Program) {
+	p.Spawn(func() {
+		p.Call(unix.SYS_CLOSE, forkexec.Int(pl.gate.enter[1]))
+		p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWNET))
+		loopbackUp(p)
+		pl.signal(p, pl.gate.done[1])
+		pl.await(p, pl.gate.enter[0])
+		if !pl.ids.Shared {
+			p.Step(stepInner)
+			pl.becomeOuterRoot(p)
+			writeFile(p, "/proc/1/gid_map", innerMap(pl.ids.GIDs))
+			writeFile(p, "/proc/1/uid_map", innerMap(pl.ids.UIDs))
+			pl.signal(p, pl.gate.done[1])
+		}
+	})
+	p.Call(unix.SYS_CLOSE, forkexec.Int(pl.gate.done[1])) // so that the second's death ends our wait
+}
+
+// signal and await are the two ends of a gate. A gate whose other side has died opens; that side has reported.
+func (pl *plan) signal(p *forkexec.Program, fd int) {
+	p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("1"), forkexec.Int(1))
+}
+
+func (pl *plan) await(p *forkexec.Program, fd int) {
+	p.Call(unix.SYS_READ, forkexec.Int(fd), forkexec.Ptr(p, new([1]byte)), forkexec.Int(1))
+}
+
+// loopbackUp brings the loopback up; nothing else exists in the network namespace.
+func loopbackUp(p *forkexec.Program) {
 	sock := p.Open(unix.SYS_SOCKET, forkexec.Int(unix.AF_INET), forkexec.Int(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), forkexec.Int(0))
 	var ifreq struct {
 		name  [unix.IFNAMSIZ]byte
@@ -154,22 +190,14 @@ func (pl *plan) identity(p *forkexec.Program) {
 	p.Close(sock)
 }
 
-// spawnMapWriter starts the process that will write the id maps of the inner user namespace: a map of several ids must
-// come from the parent namespace, which the child itself leaves for good. Nobody waits for its end; the agent reaps it.
-func (pl *plan) spawnMapWriter(p *forkexec.Program) {
-	if pl.ids.Shared {
-		return
-	}
-	one := new([1]byte)
-	p.Spawn(func() {
-		p.Call(unix.SYS_CLOSE, forkexec.Int(pl.gate.enter[1]))
-		p.Call(unix.SYS_READ, forkexec.Int(pl.gate.enter[0]), forkexec.Ptr(p, one), forkexec.Int(1))
-		pl.becomeOuterRoot(p)
-		writeFile(p, "/proc/1/gid_map", innerMap(pl.ids.GIDs))
-		writeFile(p, "/proc/1/uid_map", innerMap(pl.ids.UIDs))
-		p.Call(unix.SYS_WRITE, forkexec.Int(pl.gate.done[1]), p.Str("1"), forkexec.Int(1))
-	})
-	p.Call(unix.SYS_CLOSE, forkexec.Int(pl.gate.done[1])) // so that the writer's death ends our wait
+// enterNetwork moves into the network namespace that the second has made. Were that dead, its namespace would be gone
+// too, and there is no other to fall back to: the step fails.
+func (pl *plan) enterNetwork(p *forkexec.Program) {
+	p.Step(stepNetwork)
+	pl.await(p, pl.gate.done[0])
+	ns := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str("/proc/"+secondPid+"/ns/net"), forkexec.Int(unix.O_RDONLY|unix.O_CLOEXEC), forkexec.Int(0))
+	p.Call(unix.SYS_SETNS, ns, forkexec.Int(unix.CLONE_NEWNET))
+	p.Close(ns)
 }
 
 // enterInner moves into a second user namespace with a mount namespace of its own. The kernel then treats every mount
@@ -178,14 +206,14 @@ func (pl *plan) spawnMapWriter(p *forkexec.Program) {
 func (pl *plan) enterInner(p *forkexec.Program) {
 	p.Step(stepInner)
 	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
+	pl.signal(p, pl.gate.enter[1])
 	if pl.ids.Shared {
 		writeFile(p, "/proc/self/setgroups", "deny")
 		writeFile(p, "/proc/self/gid_map", innerMap(pl.ids.GIDs))
 		writeFile(p, "/proc/self/uid_map", innerMap(pl.ids.UIDs))
 		return
 	}
-	p.Call(unix.SYS_WRITE, forkexec.Int(pl.gate.enter[1]), p.Str("1"), forkexec.Int(1))
-	p.Call(unix.SYS_READ, forkexec.Int(pl.gate.done[0]), forkexec.Ptr(p, new([1]byte)), forkexec.Int(1))
+	pl.await(p, pl.gate.done[0])
 }
 
 func writeFile(p *forkexec.Program, path, text string) {
