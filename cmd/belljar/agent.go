@@ -14,11 +14,11 @@ import (
 //go:embed all:agent
 var agents embed.FS
 
-// embeddedAgent returns the program that runs inside every sandbox, for this machine.
-func embeddedAgent() ([]byte, error) { return agentIn(agents, runtime.GOARCH) }
+// embeddedAgent opens the program that runs inside every sandbox, for this machine.
+func embeddedAgent() (fs.File, error) { return agentIn(agents, runtime.GOARCH) }
 
-func agentIn(folder fs.FS, arch string) ([]byte, error) {
-	binary, err := fs.ReadFile(folder, "agent/belljar-agent-linux-"+arch)
+func agentIn(folder fs.FS, arch string) (fs.File, error) {
+	program, err := folder.Open("agent/belljar-agent-linux-" + arch)
 	if err != nil {
 		return nil, &belljar.Error{
 			Code:    belljar.CodeRuntimeUnavailable,
@@ -26,5 +26,5 @@ func agentIn(folder fs.FS, arch string) ([]byte, error) {
 			Hint:    "run make build, then use bin/belljar",
 		}
 	}
-	return binary, nil
+	return program, nil
 }

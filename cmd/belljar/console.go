@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -21,8 +22,8 @@ type console struct {
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
-	quiet  bool                   // no notes, only failures
-	agent  func() ([]byte, error) // the program that runs inside every sandbox
+	quiet  bool                    // no notes, only failures
+	agent  func() (fs.File, error) // the program that runs inside every sandbox
 }
 
 // exitStatus is the exit status of a command that has already said what there was to say.

@@ -25,6 +25,7 @@ func openEngine(c *console, name string) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer agent.Close()
 	rt, err := native.New(native.Options{Agent: agent})
 	if err != nil {
 		return nil, fmt.Errorf("runtime %s: %w", native.Name, err)

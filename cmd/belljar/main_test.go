@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-func testAgent() ([]byte, error) { return os.ReadFile(os.Getenv(agentVariable)) }
+func testAgent() (fs.File, error) { return os.Open(os.Getenv(agentVariable)) }
 
 // buildAgent builds the agent, so that the tests do not depend on make build, and makes every belljar that this test
 // starts use it.

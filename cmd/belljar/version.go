@@ -29,7 +29,10 @@ type versionInfo struct {
 
 // Run prints what this binary is.
 func (v *versionCommand) Run(c *console) error {
-	_, err := c.agent()
+	embedded, err := c.agent()
+	if err == nil {
+		embedded.Close()
+	}
 	info := versionInfo{
 		Version: version, Commit: commit, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Agent: err == nil,
 	}

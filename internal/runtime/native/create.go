@@ -55,35 +55,38 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	var undo cleanup
 	defer func() { undo.run() }()
 
-	lock, err := r.state.claim(spec.ID)
-	if err != nil {
-		return nil, &runtime.StepError{Step: stepState, Err: err}
-	}
-	undo.add(func() { r.state.forget(spec.ID); lock.Close() })
-
 	ids, err := r.ids.Claim()
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepUserNS, Err: err, Hint: "belljar doctor tells which ids this host offers"}
 	}
 	undo.add(func() { ids.Release() })
 
+	// The cgroup takes as long as all the rest of the preparation, and needs nothing of it.
 	k := kernelLimits(spec.Limits, spec.Workspace)
-	group, err := r.group(spec, k, ids)
-	if err != nil {
-		return nil, err
-	}
+	grouped := make(chan error, 1)
+	var group *cgroup.Group
+	go func() {
+		var err error
+		group, err = r.group(spec, k, ids)
+		grouped <- err
+	}()
+	lock, listen, err := r.prepare(spec)
+	groupErr := <-grouped
 	if group != nil {
 		undo.add(func() { group.Remove(context.Background()) })
 		defer group.CloseEntry()
 	}
-
-	s := &sandbox{rt: r, id: spec.ID, pids: min(spec.Limits.Pids, spec.Limits.NProc), lock: lock, ids: ids, group: group, socket: filepath.Join(r.state.folder(spec.ID), socketName)}
-	listen, err := listenUnix(s.socket)
-	if err != nil {
-		return nil, &runtime.StepError{Step: stepState, Err: err}
+	if err == nil {
+		undo.add(func() { r.state.forget(spec.ID); lock.Close() })
+		defer listen.Close()
 	}
-	defer listen.Close()
-
+	if err := errors.Join(err, groupErr); err != nil {
+		return nil, err
+	}
+	s := &sandbox{
+		rt: r, id: spec.ID, socket: r.socket(spec.ID), lock: lock, ids: ids, group: group,
+		pids: min(spec.Limits.Pids, spec.Limits.NProc),
+	}
 	pl, files, err := r.plan(spec, k, ids, group, listen, lock)
 	defer files.close()
 	if err != nil {
@@ -118,6 +121,22 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	undo = nil
 	return s, nil
 }
+
+// prepare makes a sandbox's folder, takes its lock and listens on its socket.
+func (r *Runtime) prepare(spec runtime.Spec) (lock, listen *os.File, err error) {
+	if lock, err = r.state.claim(spec.ID); err != nil {
+		return nil, nil, &runtime.StepError{Step: stepState, Err: err}
+	}
+	if listen, err = listenUnix(r.socket(spec.ID)); err != nil {
+		r.state.forget(spec.ID)
+		lock.Close()
+		return nil, nil, &runtime.StepError{Step: stepState, Err: err}
+	}
+	return lock, listen, nil
+}
+
+// socket is where a sandbox's agent listens.
+func (r *Runtime) socket(id string) string { return filepath.Join(r.state.folder(id), socketName) }
 
 // check refuses what this runtime cannot do, before anything is made.
 func (r *Runtime) check(spec runtime.Spec) error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -31,8 +32,8 @@ const Version = "1"
 
 // Options say where a runtime keeps its things. Agent is required.
 type Options struct {
-	// Agent is the program that becomes PID 1 of every sandbox.
-	Agent []byte
+	// Agent is the program that becomes PID 1 of every sandbox. New reads it to its end.
+	Agent io.Reader
 	// RunDir holds sockets, locks and records; default /run/belljar as root, else $XDG_RUNTIME_DIR/belljar, else a
 	// folder of our own in the temporary directory.
 	RunDir string
@@ -70,7 +71,7 @@ var (
 
 // New prepares a runtime. It touches nothing outside RunDir. The caller closes it.
 func New(o Options) (*Runtime, error) {
-	if len(o.Agent) == 0 {
+	if o.Agent == nil {
 		return nil, &belljar.Error{
 			Code: belljar.CodeRuntimeUnavailable, Message: "this belljar was built without its agent", Hint: "build it with: make build",
 		}
@@ -244,15 +245,15 @@ func defaultRunDir() string {
 
 // sealAgent puts the agent in memory that nobody can change any more, not even root inside a sandbox through
 // /proc/self/exe (CVE-2019-5736).
-func sealAgent(program []byte) (*os.File, error) {
+func sealAgent(program io.Reader) (*os.File, error) {
 	fd, err := unix.MemfdCreate("belljar-agent", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("memfd: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "belljar-agent")
-	if _, err := f.Write(program); err != nil {
+	if n, err := io.Copy(f, program); err != nil || n == 0 {
 		f.Close()
-		return nil, fmt.Errorf("memfd: %w", err)
+		return nil, fmt.Errorf("copy the agent, %d bytes: %w", n, err)
 	}
 	if err := f.Chmod(0o555); err != nil {
 		f.Close()

@@ -3,6 +3,7 @@
 package native_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func testMain(m *testing.M) int {
 
 func open(t testing.TB, dir string) *native.Runtime {
 	t.Helper()
-	r, err := native.New(native.Options{Agent: agentProgram, RunDir: dir, Installation: "test"})
+	r, err := native.New(native.Options{Agent: bytes.NewReader(agentProgram), RunDir: dir, Installation: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ func abandon(id string) int {
 	program, err := os.ReadFile(os.Getenv(agentPath))
 	if err == nil {
 		var r *native.Runtime
-		if r, err = native.New(native.Options{Agent: program, RunDir: os.Getenv("BELLJAR_TEST_DIR"), Installation: "test"}); err == nil {
+		if r, err = native.New(native.Options{Agent: bytes.NewReader(program), RunDir: os.Getenv("BELLJAR_TEST_DIR"), Installation: "test"}); err == nil {
 			s := spec()
 			s.ID, s.Lifetime = id, runtime.Lifetime(os.Getenv("BELLJAR_TEST_LIFE"))
 			if _, err = r.Create(context.Background(), s); err == nil {

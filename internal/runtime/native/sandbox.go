@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -173,7 +172,7 @@ func (s *sandbox) kill(pidfd int) {
 
 // adopt makes a sandbox of a process found by its record.
 func (r *Runtime) adopt(id string, rec record, pidfd int) (*sandbox, error) {
-	s := &sandbox{rt: r, id: id, pids: rec.Pids, socket: filepath.Join(r.state.folder(id), socketName)}
+	s := &sandbox{rt: r, id: id, pids: rec.Pids, socket: r.socket(id)}
 	if len(rec.Cgroup) > 0 {
 		group, err := cgroup.Open(rec.Cgroup)
 		if err != nil {

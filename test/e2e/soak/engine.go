@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,7 +30,7 @@ func open(agent []byte) (*engine, error) {
 		return nil, err
 	}
 	e := &engine{installation: fmt.Sprintf("soak-%d", os.Getpid()), runDir: runDir}
-	rt, err := native.New(native.Options{Agent: agent, RunDir: runDir, Installation: e.installation})
+	rt, err := native.New(native.Options{Agent: bytes.NewReader(agent), RunDir: runDir, Installation: e.installation})
 	if err != nil {
 		return nil, err
 	}
