@@ -5,6 +5,7 @@ package vm_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar/test/vm"
 )
@@ -49,11 +50,15 @@ func TestCgroups(t *testing.T) {
 func TestNativeRuntime(t *testing.T) {
 	vm.Need(t)
 	passes(t, vm.Spec{
-		Files: map[string]string{"/belljar-agent": vm.Program(t, "cmd/belljar-agent")},
+		Timeout: 8 * time.Minute,
+		Files:   map[string]string{"/belljar-agent": vm.Program(t, "cmd/belljar-agent")},
 		Commands: []vm.Command{{
 			Program: vm.Test(t, "internal/runtime/native"),
-			Args:    []string{"-test.v", "-test.skip=TestConformance/output"},
-			Env:     []string{"BELLJAR_TEST_AGENT=/belljar-agent"},
+			// Tens of megabytes through an emulated processor take minutes, busybox has words of its own for a full disk,
+			// and TestEndsWithItsCreator does what the suite leaves to it. None of this has to do with cgroups.
+			Args: []string{"-test.v", "-test.shuffle=on", "-test.skip=" +
+				"TestConformance/output/slow_reader|TestConformance/stdin/large|TestConformance/walls/disk|TestConformance/lifetime/creator"},
+			Env: []string{"BELLJAR_TEST_AGENT=/belljar-agent"},
 		}},
 	})
 }
