@@ -5,6 +5,7 @@ package forkexec
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -40,14 +41,15 @@ type op struct {
 type Program struct {
 	ops   []op
 	steps []string
-	keep  []any // what the operations point at
+	keep  []any  // what the operations point at
+	text  []byte // room for copies of strings; never grown, only replaced
 	slots int
 	sync  bool // the child waits for us somewhere
 }
 
 // New returns an empty program.
 func New() *Program {
-	return &Program{steps: []string{"setup"}, ops: make([]op, 0, 160)}
+	return &Program{steps: []string{"setup"}, ops: make([]op, 0, 512)}
 }
 
 // Arg is an argument of a system call: a number, a pointer, or the result of an earlier call.
@@ -68,23 +70,20 @@ func (p *Program) Step(name string) {
 
 // Str is a pointer to a NUL-terminated copy of s. It panics on a NUL byte in s: a caller checks its input before.
 func (p *Program) Str(s string) Arg {
-	b, err := unix.BytePtrFromString(s)
-	if err != nil {
+	if strings.IndexByte(s, 0) >= 0 {
 		panic(fmt.Sprintf("forkexec: NUL byte in %q", s))
 	}
-	p.keep = append(p.keep, b)
-	return Arg{v: uintptr(unsafe.Pointer(b))}
+	return Arg{v: uintptr(unsafe.Pointer(p.copy(s)))}
 }
 
 // Strs is a pointer to a NULL-terminated array of strings, as execve wants.
 func (p *Program) Strs(list []string) Arg {
 	ptrs := make([]*byte, len(list)+1)
 	for i, s := range list {
-		b, err := unix.BytePtrFromString(s)
-		if err != nil {
+		if strings.IndexByte(s, 0) >= 0 {
 			panic(fmt.Sprintf("forkexec: NUL byte in %q", s))
 		}
-		ptrs[i] = b
+		ptrs[i] = p.copy(s)
 	}
 	p.keep = append(p.keep, ptrs)
 	return Arg{v: uintptr(unsafe.Pointer(&ptrs[0]))}
@@ -92,9 +91,18 @@ func (p *Program) Strs(list []string) Arg {
 
 // Bytes is a pointer to a copy of b.
 func (p *Program) Bytes(b []byte) Arg {
-	c := append(make([]byte, 0, len(b)+1), b...)
-	p.keep = append(p.keep, c)
-	return Arg{v: uintptr(unsafe.Pointer(unsafe.SliceData(c)))}
+	return Arg{v: uintptr(unsafe.Pointer(p.copy(string(b))))}
+}
+
+// copy puts s and a NUL byte where they stay: hundreds of short strings share a few blocks.
+func (p *Program) copy(s string) *byte {
+	if len(s)+1 > cap(p.text)-len(p.text) {
+		p.text = make([]byte, 0, max(4096, len(s)+1))
+		p.keep = append(p.keep, p.text)
+	}
+	at := len(p.text)
+	p.text = append(append(p.text, s...), 0)
+	return &p.text[at]
 }
 
 // Ptr is a pointer to v, which is kept alive.

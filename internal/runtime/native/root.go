@@ -40,9 +40,8 @@ var usrLinks = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 // etcAllowed is all of the host's /etc that a sandbox sees: what programs in /usr need to find their own parts, and
 // nothing that could tell about this machine or anybody on it.
 var etcAllowed = []string{
-	"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
-	"pki/ca-trust/extracted", "ca-certificates", "java-*-openjdk", "mime.types", "protocols", "services", "magic",
-	"perl", "python3", "python3.*", "crypto-policies",
+	"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted",
+	"java-*-openjdk", "mime.types", "protocols", "services", "perl", "python3", "python3.*", "crypto-policies",
 }
 
 // storeDirs hold the programs of hosts that have none in /usr.
