@@ -143,6 +143,25 @@ func (p *Pool) Forget(base int) error {
 	return forget(filepath.Join(p.dir, strconv.Itoa(base)))
 }
 
+// Sweep forgets every claim that nobody holds any more. A release leaves one behind where a process that was being
+// forked just then still had its descriptor.
+func (p *Pool) Sweep() error {
+	entries, err := os.ReadDir(p.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list claims of user ids: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if base, err := strconv.Atoi(e.Name()); err == nil {
+			errs = append(errs, p.Forget(base))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func forget(name string) error {
 	lock, err := tryLock(name, 0)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && lock == nil {

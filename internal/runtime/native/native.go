@@ -182,7 +182,7 @@ func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 		}
 		lock.Close()
 	}
-	return swept, errors.Join(errs...)
+	return swept, errors.Join(append(errs, r.ids.Sweep())...)
 }
 
 // clean removes every trace of a sandbox whose processes are gone.
