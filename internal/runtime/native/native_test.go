@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -133,6 +134,39 @@ func TestRootEnforcesEverything(t *testing.T) {
 	}
 }
 
+// The same as an ordinary user without subordinate ids, the weakest way there is. The other ways of being rootless
+// differ in the ids only, and test/security runs on all of them.
+func TestRootless(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: the other tests have run as an ordinary user already")
+	}
+	const uid = 61501
+	dir, err := os.MkdirTemp("", "belljar-rootless-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	self, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "native.test")
+	if err := errors.Join(os.WriteFile(binary, self, 0o755), os.Chown(dir, uid, uid)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-test.v", "-test.timeout=10m")
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if passed := bytes.Count(out, []byte("--- PASS: ")); passed < 50 {
+		t.Errorf("only %d tests passed:\n%s", passed, out)
+	}
+}
+
 // A daemon that is killed leaves its detached sandbox alive, and the next one finds it and can remove it.
 func TestSurvivesItsDaemon(t *testing.T) {
 	dir := t.TempDir()
@@ -241,7 +275,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 		step   string
 	}{
 		"no such image":     {func(s *runtime.Spec) { s.Root = runtime.Root{Dir: "/no/such/image"} }, "mount"},
-		"no programs in it": {func(s *runtime.Spec) { s.Workspace.Bytes = 0 }, "mount"},
+		"no workspace":      {func(s *runtime.Spec) { s.Workspace.Bytes = 0 }, "mount"},
 		"a network":         {func(s *runtime.Spec) { s.Network.Mode = "bridge" }, "network"},
 		"a disk":            {func(s *runtime.Spec) { s.Workspace.Medium = runtime.MediumDisk }, "mount"},
 		"a wall unheard of": {func(s *runtime.Spec) { s.Require = []string{"moat"} }, "moat"},

@@ -117,6 +117,9 @@ func (pl *plan) program() *forkexec.Program {
 		p.Call(unix.SYS_FCNTL, forkexec.Int(fd), forkexec.Int(unix.F_SETFD), forkexec.Int(0))
 	}
 	p.Call(unix.SYS_SETSID)
+	// Holds for everything inside, also where there is no cgroup; a command has a tighter one of its own.
+	nproc := &unix.Rlimit{Cur: uint64(pl.limits.pids), Max: uint64(pl.limits.pids)}
+	p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(unix.RLIMIT_NPROC), forkexec.Ptr(p, nproc), forkexec.Int(0))
 
 	p.Step(stepLandlock)
 	rules := landlock.Sandbox()
@@ -140,6 +143,12 @@ func (pl *plan) becomeOuterRoot(p *forkexec.Program) {
 		p.Call(unix.SYS_SETRESGID, forkexec.Int(agentID), forkexec.Int(agentID), forkexec.Int(agentID))
 		p.Call(unix.SYS_SETRESUID, forkexec.Int(agentID), forkexec.Int(agentID), forkexec.Int(agentID))
 	}
+	pl.beDumpable(p)
+}
+
+// beDumpable gives a process the /proc entries that its user may open. The process that it was forked from may lack
+// them without knowing: a change of user in any process that shared its memory takes them away.
+func (pl *plan) beDumpable(p *forkexec.Program) {
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_DUMPABLE), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
 }
 
@@ -152,6 +161,7 @@ const secondPid = "2"
 func (pl *plan) spawnSecond(p *forkexec.Program) {
 	p.Spawn(func() {
 		p.Call(unix.SYS_CLOSE, forkexec.Int(pl.gate.enter[1]))
+		pl.beDumpable(p) // the first will look into our /proc entry
 		p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWNET))
 		loopbackUp(p)
 		pl.signal(p, pl.gate.done[1])

@@ -68,6 +68,16 @@ func (j *jar) sub(name string, test func(*jar)) {
 	})
 }
 
+// shared reports whether agent and programs are one user.
+func (j *jar) shared() bool {
+	j.Helper()
+	caps, err := j.runtime.Probe(j.ctx)
+	if err != nil {
+		j.Fatal(err)
+	}
+	return caps.AgentUID == "shared"
+}
+
 // restart lets the daemon crash and another find the sandbox again.
 func (j *jar) restart() {
 	j.Helper()
