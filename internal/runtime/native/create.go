@@ -136,7 +136,7 @@ func (r *Runtime) prepare(spec runtime.Spec) (lock, listen *os.File, err error) 
 }
 
 // socket is where a sandbox's agent listens.
-func (r *Runtime) socket(id string) string { return filepath.Join(r.state.folder(id), socketName) }
+func (r *Runtime) socket(id string) string { return filepath.Join(r.state.folder(id), agentSocket) }
 
 // check refuses what this runtime cannot do, before anything is made.
 func (r *Runtime) check(spec runtime.Spec) error {
@@ -259,20 +259,19 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgr
 	return pl, fds, nil
 }
 
-// listenUnix makes the socket that the agent will accept on. The path goes through the folder's descriptor, since a
-// socket's name is bounded by 107 bytes and a folder's is not.
+// listenUnix makes the socket that the agent will accept on.
 func listenUnix(path string) (*os.File, error) {
-	dir, err := os.Open(filepath.Dir(path))
+	name, done, err := socketName(path)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
+	defer done()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), "agent socket")
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: shortName(dir, path)}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("bind %s: %w", path, err)
 	}
@@ -284,20 +283,27 @@ func listenUnix(path string) (*os.File, error) {
 }
 
 func dialUnix(ctx context.Context, path string) (net.Conn, error) {
-	dir, err := os.Open(filepath.Dir(path))
+	name, done, err := socketName(path)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
+	defer done()
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", shortName(dir, path))
+	return d.DialContext(ctx, "unix", name)
 }
 
-func shortName(dir *os.File, path string) string {
-	if len(path) < 100 {
-		return path
+// socketName is a name for the socket at path that fits into an address: 107 bytes (unix(7)). A longer one goes through
+// its folder's descriptor, which done closes.
+func socketName(path string) (name string, done func(), err error) {
+	const longest = 107
+	if len(path) <= longest {
+		return path, func() {}, nil
 	}
-	return "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(path)
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	return "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(path), func() { dir.Close() }, nil
 }
 
 // explain turns the child's failure into a step with a hint.

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	lockSuffix = ".lock"
-	socketName = "agent.sock"
-	recordName = "record.json"
+	lockSuffix  = ".lock"
+	agentSocket = "agent.sock"
+	recordName  = "record.json"
 )
 
 // record is what is needed to find a sandbox again. A pid alone names nobody: it is reused within a boot.
