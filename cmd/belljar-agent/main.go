@@ -3,12 +3,7 @@
 // Command belljar-agent is the program inside every sandbox: package guest as a process. Its only argument is the
 // JSON of a guest.Config. It is meant to be PID 1, with nothing of the host's but the descriptors in its config.
 //
-// It does not look at its cgroup for the number of its threads: that reads every mount of the sandbox at each start.
-//
 // It exits with 0 when it is over (lease, lifeline), and with 125 when it cannot begin.
-//
-//go:debug containermaxprocs=0
-//go:debug updatemaxprocs=0
 package main
 
 import (
