@@ -71,6 +71,7 @@ func (p *Program) Start(o Options) (Child, error) {
 	}
 	m := &machine{ops: unsafe.SliceData(ops), count: len(ops), control: uintptr(pair[1])}
 	pidfd := new(int32)
+	p.keep = append(p.keep, pidfd) // for the kernel to write to: on the heap, since a stack may move
 	args := &cloneArgs{
 		flags:      uint64(o.Flags | unix.CLONE_PIDFD),
 		exitSignal: uint64(unix.SIGCHLD),
