@@ -31,6 +31,7 @@ func peers(dir, dockerImage string) []func() (subject, string) {
 		bubblewrap,
 		func() (subject, string) { return runc(dir) },
 		func() (subject, string) { return docker(dockerImage) },
+		func() (subject, string) { return docker(dockerImage, "--network", "none") },
 	}
 }
 
@@ -109,17 +110,20 @@ func runc(dir string) (subject, string) {
 	return s, ""
 }
 
-func docker(image string) (subject, string) {
+// docker runs a container as people do, or with more flags.
+func docker(image string, flags ...string) (subject, string) {
+	name := strings.Join(append([]string{"docker run"}, flags...), " ")
 	if image == "" {
-		return subject{}, "docker needs --docker-image"
+		return subject{}, name + " needs --docker-image"
 	}
 	bin, err := exec.LookPath("docker")
 	if err != nil {
 		return subject{}, "docker is not installed"
 	}
-	s := subject{"docker run", command(bin, "run", "--rm", "--network", "none", image, "/bin/true")}
+	args := append([]string{"run", "--rm"}, flags...)
+	s := subject{name, command(bin, append(args, image, "/bin/true")...)}
 	if err := s.run(context.Background()); err != nil {
-		return subject{}, "docker does not work here: " + oneLine(err.Error())
+		return subject{}, name + " does not work here: " + oneLine(err.Error())
 	}
 	return s, ""
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Measures Belljar beside bubblewrap, runc and docker in one run: test/performance/bench.sh BELLJAR [bench flags].
-# As root on Debian it installs the peers and starts a Docker engine of its own, on a private socket and in a private
-# folder, which it stops again. Whatever cannot be had is named in the table as not measured.
+# As root on Debian it installs the peers and starts a Docker engine of its own, on a private socket, in a private folder
+# and in a network of its own, which it stops again. Whatever cannot be had is named as not measured.
 set -eu
 
 belljar=$1
@@ -38,8 +38,8 @@ fi
 image=
 if [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null && command -v busybox >/dev/null; then
 	export DOCKER_HOST="unix://$work/docker.sock"
-	dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" --host "$DOCKER_HOST" \
-		--iptables=false --ip6tables=false --bridge=none >"$work/log" 2>&1 &
+	unshare --net dockerd --data-root "$work/data" --exec-root "$work/exec" --pidfile "$work/pid" --host "$DOCKER_HOST" \
+		>"$work/log" 2>&1 &
 	engine=$!
 	tries=0
 	until docker version >/dev/null 2>&1; do
