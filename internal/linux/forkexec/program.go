@@ -89,11 +89,6 @@ func (p *Program) Strs(list []string) Arg {
 	return Arg{v: uintptr(unsafe.Pointer(&ptrs[0]))}
 }
 
-// Bytes is a pointer to a copy of b.
-func (p *Program) Bytes(b []byte) Arg {
-	return Arg{v: uintptr(unsafe.Pointer(p.copy(string(b))))}
-}
-
 // copy puts s and a NUL byte where they stay: hundreds of short strings share a few blocks.
 func (p *Program) copy(s string) *byte {
 	if len(s)+1 > cap(p.text)-len(p.text) {

@@ -226,7 +226,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgr
 		}
 	}
 	pl := &plan{
-		root: spec.Root, workspace: spec.Workspace, limits: k, ids: ids, null: int(r.null.Fd()), gate: fds.gate,
+		workspace: spec.Workspace, limits: k, ids: ids, null: int(r.null.Fd()), gate: fds.gate,
 		agent: int(r.agent.Fd()), filter: filter.Agent, landlock: r.abi, lastCap: r.lastCap, host: host,
 		keepFDs: []int{int(listen.Fd()), int(lock.Fd())},
 	}

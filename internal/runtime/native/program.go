@@ -51,7 +51,6 @@ var agentCaps = [...]int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL}
 
 // plan is what one sandbox is built from. Descriptors are the parent's.
 type plan struct {
-	root      runtime.Root
 	workspace runtime.Workspace
 	limits    limits
 	ids       *idmap.Range
