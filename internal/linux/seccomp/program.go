@@ -3,7 +3,6 @@
 package seccomp
 
 import (
-	"errors"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,23 +15,13 @@ type Program []unix.SockFilter
 
 const instructionSize = int(unsafe.Sizeof(unix.SockFilter{}))
 
-// Bytes is the program as raw memory, in this machine's byte order: to hand it to another process here. See [Parse].
+// Bytes is the program as raw memory, in this machine's byte order: to hand it to another process here.
 func (p Program) Bytes() []byte {
 	if len(p) == 0 {
 		return nil
 	}
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), len(p)*instructionSize)
 	return append([]byte(nil), raw...)
-}
-
-// Parse is the reverse of [Program.Bytes]. It refuses what cannot be a program by its size; the kernel checks the rest.
-func Parse(b []byte) (Program, error) {
-	if len(b) == 0 || len(b)%instructionSize != 0 || len(b)/instructionSize > maxProgram {
-		return nil, errors.New("seccomp: not a filter program")
-	}
-	p := make(Program, len(b)/instructionSize)
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&p[0])), len(b)), b)
-	return p, nil
 }
 
 // Append makes the child that f prepares run under p from there on: no_new_privs, which the kernel demands, and the
