@@ -28,6 +28,12 @@ const (
 	EventError = "error"
 )
 
+// Notes to one reader of a log. They borrow the seq of the frame they stand before and are not in the log (DESIGN §12).
+const (
+	EventResume      = "resume"       // frames that were asked for are gone
+	EventStdinClosed = "stdin_closed" // an interactive run takes no more input
+)
+
 // MaxFrameBytes is the most output one frame carries, so that its JSON stays within S0's 64 KB message even when the
 // bytes have to travel as base64.
 const MaxFrameBytes = 45 << 10

@@ -1,11 +1,9 @@
 package belljar
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"path"
 	"strings"
 	"time"
@@ -25,7 +23,9 @@ type RunSpec struct {
 	Runtime           string            `json:"runtime,omitempty"`
 	SessionID         string            `json:"session_id,omitempty"`
 	BaseImage         string            `json:"base_image,omitempty"`
-	Command           []string          `json:"command"`
+	Command           []string          `json:"command,omitempty"`
+	Code              string            `json:"code,omitempty"`     // a program's text, in place of command. Belljar's own
+	Language          string            `json:"language,omitempty"` // of Code: python, node, bash … ([Languages])
 	Env               map[string]string `json:"env,omitempty"`
 	Files             []InlineFile      `json:"files,omitempty"`
 	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty"`
@@ -34,12 +34,24 @@ type RunSpec struct {
 	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
+	Stdin             string            `json:"stdin,omitempty"`       // the command's whole standard input. Belljar's own
 	Interactive       bool              `json:"interactive,omitempty"` // stdin stays open for the caller (spec 1.1)
+	StdinLimits
+	// ResumeFromSeq is where a stream of this run's log starts that does not say (spec 1.1).
+	ResumeFromSeq uint64 `json:"resume_from_seq,omitempty"`
 
 	// WorkspaceExec mounts /workspace without noexec, for compile-and-run. Belljar's own (DESIGN §12).
 	WorkspaceExec bool `json:"workspace_exec,omitempty"`
 	// AllowWeak names protections that may be missing on this host. Belljar's own; operators only.
 	AllowWeak []string `json:"allow_weak,omitempty"`
+}
+
+// StdinLimits bound the input of an interactive run (spec 1.1). A zero field is the server's default.
+type StdinLimits struct {
+	MaxBytes       int64   `json:"stdin_max_bytes,omitempty"`
+	MaxFrameBytes  int64   `json:"stdin_max_frame_bytes,omitempty"`
+	BytesPerSec    int64   `json:"stdin_bps,omitempty"`
+	IdleTimeoutSec float64 `json:"stdin_idle_timeout_sec,omitempty"`
 }
 
 // RunRequest is a RunSpec with the byte streams that do not fit in JSON.
@@ -49,11 +61,14 @@ type RunRequest struct {
 	Upload io.Reader
 	// Stdin feeds the command until it ends or returns an error; nil means /dev/null.
 	Stdin io.Reader
+	// IdempotencyKey makes a repeated request return the first one's run; at most 128 characters, "" for none.
+	IdempotencyKey string
 }
 
 // Run is a run as S0 `GET /runs/{id}` shows it.
 type Run struct {
 	ID             string            `json:"id"`
+	UserID         string            `json:"user_id,omitempty"`
 	SessionID      string            `json:"session_id,omitempty"`
 	Phase          Phase             `json:"phase"`
 	ExitCode       *int              `json:"exit_code"` // 128+n if signalled, null if never started
@@ -71,12 +86,17 @@ type Run struct {
 	PolicyHash     string            `json:"policy_hash,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	CreatedAt      time.Time         `json:"created_at"`
-	StartedAt      *time.Time        `json:"started_at"`
-	FinishedAt     *time.Time        `json:"finished_at"`
-	ResourceUsage  *ResourceUsage    `json:"resource_usage,omitempty"`
+	// EstimatedStartTime is set while a run is queued.
+	EstimatedStartTime *time.Time     `json:"estimated_start_time,omitempty"`
+	StartedAt          *time.Time     `json:"started_at"`
+	FinishedAt         *time.Time     `json:"finished_at"`
+	ResourceUsage      *ResourceUsage `json:"resource_usage,omitempty"`
 	// LimitsEnforced tells for each limit by what it is enforced; a limit that is not is absent. Belljar's own.
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Truncated      bool              `json:"truncated,omitempty"` // the log was cut at its cap
+	Interactive    bool              `json:"interactive,omitempty"`
+	ResumeFromSeq  uint64            `json:"resume_from_seq,omitempty"`
+	Details        *Replay           `json:"details,omitempty"`
 }
 
 // Artifact is a file captured from a run's workspace (S0 `GET /runs/{id}/artifacts`). A symbolic link that matches a
@@ -85,28 +105,9 @@ type Artifact struct {
 	Path       string `json:"path"`
 	Size       int64  `json:"size"`
 	Mode       uint32 `json:"mode,omitempty"`
+	Digest     string `json:"digest,omitempty"` // sha256:… of the bytes
 	LinkTarget string `json:"link_target,omitempty"`
 	Skipped    string `json:"skipped,omitempty"` // why the bytes were not kept, e.g. artifact_cap_exceeded
-}
-
-// Runs is how a caller runs things: the service implements it in process, a client over the network. All methods
-// are safe for concurrent use and return an [Error].
-type Runs interface {
-	// Start accepts a run and returns it as it is then, usually starting. ctx bounds the acceptance only; the
-	// request's streams are read until the run ends. A nil error means that Get and Frames know the run.
-	Start(ctx context.Context, req RunRequest) (Run, error)
-	// Get returns a run; [CodeNotFound] if there is none.
-	Get(ctx context.Context, id string) (Run, error)
-	// Frames yields the run's log from seq from (1 is the first), then goes on as frames come, and returns after the
-	// end event or with ctx's error.
-	Frames(ctx context.Context, id string, from uint64) iter.Seq2[Frame, error]
-	// Cancel ends a run: TERM, grace, KILL. It returns at once; the outcome is killed, canceled_by_user. Cancelling a
-	// run that has ended changes nothing and is no error.
-	Cancel(ctx context.Context, id string) error
-	// Artifacts lists what a finished run left; empty until it has ended.
-	Artifacts(ctx context.Context, id string) ([]Artifact, error)
-	// OpenArtifact returns the bytes of one artifact. The caller closes it.
-	OpenArtifact(ctx context.Context, id, path string) (io.ReadCloser, error)
 }
 
 // Bounds of a request's parts.

@@ -175,7 +175,7 @@ func (b *benchCommand) subjects(e *engine) (list []subject, absent []string, cle
 		return nil, nil, nil, err
 	}
 	list = []subject{
-		{"belljar, in process", func(ctx context.Context) error { return runTrue(ctx, e.Runs) }},
+		{"belljar, in process", func(ctx context.Context) error { return runTrue(ctx, e.Runs()) }},
 		{"belljar run, whole process", command(self, "run", "--quiet", "--", "/bin/true")},
 		{"fork and exec, no isolation", command("/bin/true")},
 	}

@@ -10,7 +10,7 @@ import (
 // engine is what stands behind the commands: here and now the service in this process, later also a client of a
 // server.
 type engine struct {
-	Runs   belljar.Runs
+	belljar.Service
 	Probes []prober // the runtimes of this binary
 	// Kill ends a run at once, with no grace: its sandbox is destroyed under it.
 	Kill func(ctx context.Context, id string) error

@@ -40,12 +40,12 @@ func openEngine(c *console, name string) (*engine, error) {
 		return nil, errors.Join(err, rt.Close())
 	}
 	return &engine{
-		Runs:   svc.As(service.Local()),
-		Probes: []prober{tested{rt}},
-		Settle: svc.Settle,
-		Weigh:  scale{rt}.weigh,
-		Gather: scale{rt}.gather,
-		Kill:   rt.Remove, // a run's sandbox has the run's name
+		Service: svc.As(service.Local()),
+		Probes:  []prober{tested{rt}},
+		Settle:  svc.Settle,
+		Weigh:   scale{rt}.weigh,
+		Gather:  scale{rt}.gather,
+		Kill:    rt.Remove, // a run's sandbox has the run's name
 		Close: func() error {
 			err := svc.Close()
 			ctx, cancel := context.WithTimeout(context.Background(), sweepTime)

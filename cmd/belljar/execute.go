@@ -12,7 +12,8 @@ import (
 )
 
 // execute runs a plan to its end and returns the exit status. ctx ends where the run is to be abandoned.
-func (p *plan) execute(ctx context.Context, c *console, runs belljar.Runs, stop *stopper) (int, error) {
+func (p *plan) execute(ctx context.Context, c *console, svc belljar.Service, stop *stopper) (int, error) {
+	runs := svc.Runs()
 	request := belljar.RunRequest{RunSpec: p.spec, Stdin: p.stdin}
 	if files := p.upload.reader(); files != nil {
 		defer files.Close()
@@ -49,7 +50,7 @@ func (p *plan) execute(ctx context.Context, c *console, runs belljar.Runs, stop 
 	if run, err = runs.Get(ctx, run.ID); err != nil {
 		return 0, err
 	}
-	artifacts, err := p.collect(ctx, c, runs, run.ID)
+	artifacts, err := p.collect(ctx, c, svc, run.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -64,11 +65,11 @@ func (p *plan) execute(ctx context.Context, c *console, runs belljar.Runs, stop 
 }
 
 // collect fetches the captured files into --out.
-func (p *plan) collect(ctx context.Context, c *console, runs belljar.Runs, id string) ([]belljar.Artifact, error) {
+func (p *plan) collect(ctx context.Context, c *console, svc belljar.Service, id string) ([]belljar.Artifact, error) {
 	if len(p.spec.CapturePatterns) == 0 {
 		return nil, nil
 	}
-	artifacts, err := runs.Artifacts(ctx, id)
+	artifacts, err := svc.Artifacts().List(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (p *plan) collect(ctx context.Context, c *console, runs belljar.Runs, id st
 		case a.LinkTarget != "":
 			c.note("%s is a symbolic link to %s and was not followed", a.Path, a.LinkTarget)
 		case p.out != nil:
-			if err := p.fetch(ctx, runs, id, a); err != nil {
+			if err := p.fetch(ctx, svc, id, a); err != nil {
 				return nil, fmt.Errorf("--out %s: %s: %w", p.out.name, a.Path, err)
 			}
 		}
@@ -90,8 +91,8 @@ func (p *plan) collect(ctx context.Context, c *console, runs belljar.Runs, id st
 	return artifacts, nil
 }
 
-func (p *plan) fetch(ctx context.Context, runs belljar.Runs, id string, a belljar.Artifact) error {
-	content, err := runs.OpenArtifact(ctx, id, a.Path)
+func (p *plan) fetch(ctx context.Context, svc belljar.Service, id string, a belljar.Artifact) error {
+	_, content, err := svc.Artifacts().Open(ctx, id, a.Path, 0)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 		}
 		stop.close()
 	}()
-	return p.execute(ctx, c, e.Runs, stop)
+	return p.execute(ctx, c, e.Service, stop)
 }
 
 // plan is a run of which everything has been checked that can be known before there is a sandbox.

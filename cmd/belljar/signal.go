@@ -81,7 +81,7 @@ func (s *stopper) started(ctx context.Context, id string) {
 
 func (s *stopper) cancelRun(ctx context.Context, id string) {
 	if id != "" {
-		s.engine.Runs.Cancel(ctx, id) // a run that cannot be cancelled has ended
+		s.engine.Runs().Cancel(ctx, id) // a run that cannot be cancelled has ended
 	}
 }
 

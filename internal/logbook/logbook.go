@@ -23,7 +23,8 @@ var ErrExists = errors.New("log exists")
 type Book interface {
 	// Create begins the log of id; [ErrExists] if there is one.
 	Create(id string) (Log, error)
-	// Open finds the log of id; [ErrNotFound] if there is none.
+	// Open finds the log of id; [ErrNotFound] if there is none. Where logs outlive the process, one that was not sealed
+	// goes on behind its last whole frame.
 	Open(id string) (Log, error)
 	// Remove drops the log of id, if there is one. Readers under way read on to its end.
 	Remove(id string) error
@@ -39,6 +40,9 @@ type Log interface {
 	// and read to its end, or with ctx's error. What frames refer to belongs to the log and must not
 	// be changed.
 	Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error]
-	// Seal says that nothing more comes. It may be called twice.
+	// Last is the seq of the last frame; 0 while there is none.
+	Last() uint64
+	// Seal says that nothing more comes. Where logs outlive the process, this one also survives the loss of power when
+	// Seal returns. It may be called twice.
 	Seal() error
 }

@@ -26,7 +26,7 @@ type plan struct {
 }
 
 // admit checks a request against everything that can be known before a sandbox exists.
-func (s *Service) admit(ctx context.Context, caller Caller, req belljar.RunRequest) (*plan, error) {
+func (s *Service) admit(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (*plan, error) {
 	if req.SpecVersion == "" {
 		req.SpecVersion = "1.0"
 	}

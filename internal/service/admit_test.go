@@ -99,7 +99,7 @@ func TestRequiredProtection(t *testing.T) {
 	}
 	req := shell("true")
 	req.AllowWeak = []string{runtime.ProtectMemory}
-	if _, err := b.service.As(service.Caller{ID: "guest"}).Start(t.Context(), req); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+	if _, err := b.service.As(belljar.Caller{ID: "guest"}).Runs().Start(t.Context(), req); belljar.CodeOf(err) != belljar.CodePolicyDenied {
 		t.Errorf("a stranger waives a protection: %v", err)
 	}
 	r := b.run(req)
@@ -122,24 +122,24 @@ func TestExecutionOff(t *testing.T) {
 // A caller sees its own runs, an operator all.
 func TestCallersAreApart(t *testing.T) {
 	b := newBench(t)
-	mine, other := b.service.As(service.Caller{ID: "a"}), b.service.As(service.Caller{ID: "b"})
-	run, err := mine.Start(t.Context(), shell("true"))
+	mine, other := b.service.As(belljar.Caller{ID: "a"}), b.service.As(belljar.Caller{ID: "b"})
+	run, err := mine.Runs().Start(t.Context(), shell("true"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.follow(run.ID) // as an operator
-	if _, err := mine.Get(t.Context(), run.ID); err != nil {
+	if _, err := mine.Runs().Get(t.Context(), run.ID); err != nil {
 		t.Errorf("get: %v", err)
 	}
-	_, get := other.Get(t.Context(), run.ID)
-	_, list := other.Artifacts(t.Context(), run.ID)
-	_, open := other.OpenArtifact(t.Context(), run.ID, "x")
+	_, get := other.Runs().Get(t.Context(), run.ID)
+	_, list := other.Artifacts().List(t.Context(), run.ID)
+	_, _, open := other.Artifacts().Open(t.Context(), run.ID, "x", 0)
 	var frames error
-	for _, frames = range other.Frames(t.Context(), run.ID, 1) {
+	for _, frames = range other.Runs().Frames(t.Context(), run.ID, 1) {
 	}
 	for what, err := range map[string]error{
-		"get": get, "cancel": other.Cancel(t.Context(), run.ID), "artifacts": list, "open": open, "frames": frames,
-		"forget": b.service.Forget(service.Caller{ID: "b"}, run.ID),
+		"get": get, "cancel": other.Runs().Cancel(t.Context(), run.ID), "artifacts": list, "open": open, "frames": frames,
+		"forget": b.service.Forget(belljar.Caller{ID: "b"}, run.ID),
 	} {
 		if belljar.CodeOf(err) != belljar.CodeNotFound {
 			t.Errorf("%s of another's run: %v", what, err)

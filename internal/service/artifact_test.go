@@ -15,7 +15,7 @@ import (
 
 func read(t *testing.T, b *bench, id, path string) string {
 	t.Helper()
-	r, err := b.OpenArtifact(t.Context(), id, path)
+	_, r, err := b.Artifacts.Open(t.Context(), id, path, 0)
 	if err != nil {
 		t.Errorf("open %s: %v", path, err)
 		return ""
@@ -72,13 +72,13 @@ func TestArtifacts(t *testing.T) {
 		exit 5`)
 	req.CapturePatterns = []string{"**/*.csv", "/workspace/out/a.csv", "none/*", "empty"}
 	run := b.start(req)
-	early, err := b.Artifacts(t.Context(), run.ID)
+	early, err := b.Artifacts.List(t.Context(), run.ID)
 	if err != nil {
 		t.Errorf("artifacts of a run under way: %v, %v", early, err)
 	}
 	r := b.follow(run.ID)
 	r.want(t, belljar.PhaseFailed, 5, belljar.ReasonNonZeroExit)
-	list, err := b.Artifacts(t.Context(), r.ID)
+	list, err := b.Artifacts.List(t.Context(), r.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestArtifacts(t *testing.T) {
 		"out/link.csv": belljar.CodeNotFound, "out/c.txt": belljar.CodeNotFound, "out/pipe.csv": belljar.CodeNotFound,
 		"../x": belljar.CodeInvalidRequest, "/etc/passwd": belljar.CodeInvalidRequest, "": belljar.CodeInvalidRequest,
 	} {
-		if rc, err := b.OpenArtifact(t.Context(), r.ID, path); belljar.CodeOf(err) != code {
+		if _, rc, err := b.Artifacts.Open(t.Context(), r.ID, path, 0); belljar.CodeOf(err) != code {
 			t.Errorf("open %q: %v, %v, want %s", path, rc, err, code)
 		}
 	}
@@ -125,7 +125,7 @@ func TestArtifactCap(t *testing.T) {
 	req.CapturePatterns, req.Resources.ArtifactMB = []string{"*"}, 1
 	r := b.run(req)
 	r.want(t, belljar.PhaseCompleted, 0, "")
-	list, err := b.Artifacts(t.Context(), r.ID)
+	list, err := b.Artifacts.List(t.Context(), r.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestArtifactCap(t *testing.T) {
 	if r.ResourceUsage.ArtifactBytes != 1_000_000 || !strings.Contains(strings.Join(r.Warnings, "\n"), "artifact b was left behind") {
 		t.Errorf("%d bytes, warnings %q", r.ResourceUsage.ArtifactBytes, r.Warnings)
 	}
-	if _, err := b.OpenArtifact(t.Context(), r.ID, "b"); belljar.CodeOf(err) != belljar.CodeNotFound {
+	if _, _, err := b.Artifacts.Open(t.Context(), r.ID, "b", 0); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("open what was left behind: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestForgetAndRetention(t *testing.T) {
 	req := shell("echo text > f")
 	req.CapturePatterns = []string{"f"}
 	first := b.run(req)
-	held, err := b.OpenArtifact(t.Context(), first.ID, "f")
+	_, held, err := b.Artifacts.Open(t.Context(), first.ID, "f", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,14 +41,14 @@ func (c *captured) bytes() int64 {
 	return c.size
 }
 
-// open returns the bytes of the artifact at path, which is clean.
-func (c *captured) open(path string) (io.ReadCloser, error) {
+// open returns the artifact at path, which is clean, and its bytes from offset on.
+func (c *captured) open(path string, offset int64) (belljar.Artifact, io.ReadCloser, error) {
 	i := -1
 	if c != nil {
 		i = slices.IndexFunc(c.artifacts, func(a belljar.Artifact) bool { return a.Path == path })
 	}
 	if i < 0 {
-		return nil, &belljar.Error{
+		return belljar.Artifact{}, nil, &belljar.Error{
 			Code: belljar.CodeNotFound, Message: fmt.Sprintf("artifact %q does not exist", path),
 			Details: map[string]any{"path": path},
 		}
@@ -59,16 +59,17 @@ func (c *captured) open(path string) (io.ReadCloser, error) {
 		if why == "" {
 			why = "symbolic link"
 		}
-		return nil, &belljar.Error{
+		return belljar.Artifact{}, nil, &belljar.Error{
 			Code: belljar.CodeNotFound, Message: fmt.Sprintf("artifact %q has no bytes: %s", path, why),
 			Details: map[string]any{"path": path, "reason": why},
 		}
 	}
-	r, err := c.spool.open(c.offsets[i], a.Size)
+	offset = max(0, min(offset, a.Size))
+	r, err := c.spool.open(c.offsets[i]+offset, a.Size-offset)
 	if err != nil {
-		return nil, &belljar.Error{Code: belljar.CodeInternal, Message: "open artifact " + path, Err: err}
+		return belljar.Artifact{}, nil, &belljar.Error{Code: belljar.CodeInternal, Message: "open artifact " + path, Err: err}
 	}
-	return r, nil
+	return a, r, nil
 }
 
 // release lets the bytes go when the last reader is done.

@@ -29,9 +29,10 @@ const patience = time.Minute
 // bench is a service over a runtime, with what tests ask of it.
 type bench struct {
 	belljar.Runs
-	t       *testing.T
-	service *service.Service
-	fake    *fake.Runtime
+	Artifacts belljar.Artifacts
+	t         *testing.T
+	service   *service.Service
+	fake      *fake.Runtime
 }
 
 // newBench returns a service over the fake runtime. The options may be changed; its end checks that nothing is left.
@@ -63,7 +64,7 @@ func newBench(t *testing.T, change ...func(*service.Options)) *bench {
 			t.Errorf("close the runtime: %v", err)
 		}
 	})
-	return &bench{Runs: s.As(service.Local()), t: t, service: s, fake: rt}
+	return &bench{Runs: s.As(service.Local()).Runs(), Artifacts: s.As(service.Local()).Artifacts(), t: t, service: s, fake: rt}
 }
 
 // result is a finished run with what it printed.

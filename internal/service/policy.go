@@ -109,7 +109,7 @@ func CoreProtections() []string {
 }
 
 // waive takes the protections in weak from those required, if caller may and they exist.
-func waive(caller Caller, require, weak []string) ([]string, error) {
+func waive(caller belljar.Caller, require, weak []string) ([]string, error) {
 	known := append(AllProtections(), runtime.ProtectLandlock)
 	for _, name := range weak {
 		if !slices.Contains(known, name) {
@@ -119,7 +119,7 @@ func waive(caller Caller, require, weak []string) ([]string, error) {
 			}
 		}
 	}
-	if len(weak) > 0 && !caller.Operator {
+	if len(weak) > 0 && !caller.Admin() {
 		return nil, &belljar.Error{
 			Code: belljar.CodePolicyDenied, Message: "allow_weak is for operators only",
 			Details: map[string]any{"field": "allow_weak", "rule": "operator"},

@@ -92,17 +92,17 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestWaive(t *testing.T) {
-	operator := Caller{Operator: true}
+	operator := belljar.Caller{Role: belljar.RoleAdmin}
 	if got, err := waive(operator, []string{"memory", "cpu", "pids"}, []string{"cpu", "landlock"}); err != nil || len(got) != 2 {
 		t.Errorf("%v, %v", got, err)
 	}
 	if _, err := waive(operator, nil, []string{"everything"}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("an unknown name: %v", err)
 	}
-	if _, err := waive(Caller{ID: "x"}, nil, []string{"cpu"}); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+	if _, err := waive(belljar.Caller{ID: "x"}, nil, []string{"cpu"}); belljar.CodeOf(err) != belljar.CodePolicyDenied {
 		t.Errorf("a stranger: %v", err)
 	}
-	if got, err := waive(Caller{}, []string{"cpu"}, nil); err != nil || len(got) != 1 {
+	if got, err := waive(belljar.Caller{}, []string{"cpu"}, nil); err != nil || len(got) != 1 {
 		t.Errorf("nothing waived: %v, %v", got, err)
 	}
 }

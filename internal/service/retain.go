@@ -27,7 +27,7 @@ func (s *Service) abandon(r *run) {
 }
 
 // Forget drops a finished run with its log and artifacts. One that is still under way is [belljar.CodeConflict].
-func (s *Service) Forget(caller Caller, id string) error {
+func (s *Service) Forget(caller belljar.Caller, id string) error {
 	r, err := s.lookup(caller, id)
 	if err != nil {
 		return err

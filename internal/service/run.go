@@ -34,7 +34,7 @@ type run struct {
 }
 
 // newRun returns a run of a plan that is queued, and its log.
-func (s *Service) newRun(caller Caller, p *plan) (*run, error) {
+func (s *Service) newRun(caller belljar.Caller, p *plan) (*run, error) {
 	id := belljar.NewID()
 	log, err := s.opts.Logs.Create(id)
 	if err != nil {

@@ -9,16 +9,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// view is the service as one caller sees it.
-type view struct {
-	service *Service
-	caller  Caller
-}
+// runs is the runs of the service as one caller sees them.
+type runs struct{ view }
 
-var _ belljar.Runs = (*view)(nil)
+var _ belljar.Runs = runs{}
 
 // Start admits a run and sets it going.
-func (v *view) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
+func (v runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
 	p, err := v.service.admit(ctx, v.caller, req)
 	if err != nil {
 		return belljar.Run{}, err
@@ -39,7 +36,7 @@ func (v *view) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, 
 }
 
 // Get returns a run as it stands.
-func (v *view) Get(_ context.Context, id string) (belljar.Run, error) {
+func (v runs) Get(_ context.Context, id string) (belljar.Run, error) {
 	r, err := v.service.lookup(v.caller, id)
 	if err != nil {
 		return belljar.Run{}, err
@@ -48,16 +45,27 @@ func (v *view) Get(_ context.Context, id string) (belljar.Run, error) {
 }
 
 // Frames yields a run's log and follows it to its end.
-func (v *view) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
+func (v runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
 	r, err := v.service.lookup(v.caller, id)
 	if err != nil {
 		return func(yield func(belljar.Frame, error) bool) { yield(belljar.Frame{}, err) }
 	}
+	if from == belljar.Tail {
+		from = r.log.Last() + 1
+	}
 	return r.log.Read(ctx, from)
 }
 
+// List returns the caller's runs.
+func (v runs) List(context.Context, belljar.RunQuery) (belljar.RunPage, error) {
+	return belljar.RunPage{}, absent("list")
+}
+
+// Stdin opens the standard input of an interactive run.
+func (v runs) Stdin(context.Context, string) (belljar.Stdin, error) { return nil, absent("stdin") }
+
 // Cancel asks a run to end.
-func (v *view) Cancel(_ context.Context, id string) error {
+func (v runs) Cancel(_ context.Context, id string) error {
 	r, err := v.service.lookup(v.caller, id)
 	if err != nil {
 		return err
@@ -66,8 +74,13 @@ func (v *view) Cancel(_ context.Context, id string) error {
 	return nil
 }
 
-// Artifacts lists what a finished run left.
-func (v *view) Artifacts(_ context.Context, id string) ([]belljar.Artifact, error) {
+// artifacts is what finished runs left, as one caller sees it.
+type artifacts struct{ view }
+
+var _ belljar.Artifacts = artifacts{}
+
+// List lists what a finished run left.
+func (v artifacts) List(_ context.Context, id string) ([]belljar.Artifact, error) {
 	r, err := v.service.lookup(v.caller, id)
 	if err != nil {
 		return nil, err
@@ -75,20 +88,20 @@ func (v *view) Artifacts(_ context.Context, id string) ([]belljar.Artifact, erro
 	return r.artifacts().list(), nil
 }
 
-// OpenArtifact returns the bytes of one artifact.
-func (v *view) OpenArtifact(_ context.Context, id, path string) (io.ReadCloser, error) {
+// Open returns one artifact and its bytes from offset on.
+func (v artifacts) Open(_ context.Context, id, path string, offset int64) (belljar.Artifact, io.ReadCloser, error) {
 	r, err := v.service.lookup(v.caller, id)
 	if err != nil {
-		return nil, err
+		return belljar.Artifact{}, nil, err
 	}
 	clean, err := belljar.CleanPath(path)
 	if err != nil {
-		return nil, &belljar.Error{
+		return belljar.Artifact{}, nil, &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("artifact %q: %v", path, err),
 			Details: map[string]any{"field": "path", "provided": path},
 		}
 	}
-	return r.artifacts().open(clean)
+	return r.artifacts().open(clean, offset)
 }
 
 // asError makes err an [belljar.Error], internal unless it is one.

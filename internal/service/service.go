@@ -106,9 +106,6 @@ func New(opts Options) (*Service, error) {
 // Policy returns the policy in force, limits included.
 func (s *Service) Policy() Policy { return s.opts.Policy }
 
-// As is the service as one caller sees it.
-func (s *Service) As(caller Caller) belljar.Runs { return &view{s, caller} }
-
 // Close refuses new runs, cancels those under way, waits until every sandbox is gone and drops what was captured. It may
 // be called twice; both calls wait.
 func (s *Service) Close() error {
@@ -142,11 +139,11 @@ func (s *Service) launch(r *run) error {
 }
 
 // lookup finds a run that caller may see.
-func (s *Service) lookup(caller Caller, id string) (*run, error) {
+func (s *Service) lookup(caller belljar.Caller, id string) (*run, error) {
 	s.mu.Lock()
 	r, ok := s.runs[id]
 	s.mu.Unlock()
-	if !ok || !caller.sees(r.owner) {
+	if !ok || !caller.Sees(r.owner) {
 		return nil, &belljar.Error{
 			Code: belljar.CodeNotFound, Message: fmt.Sprintf("run %q does not exist", id),
 			Details: map[string]any{"run_id": id},

@@ -51,6 +51,13 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 	return nil
 }
 
+// Last is the seq of the last frame.
+func (l *Log) Last() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}
+
 // Seal says that nothing more comes.
 func (l *Log) Seal() error {
 	l.mu.Lock()

@@ -40,7 +40,7 @@ func open(agent []byte) (*engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, rt.Close())
 	}
-	e.Runs = svc.As(service.Local())
+	e.Runs = svc.As(service.Local()).Runs()
 	e.close = func() error { return errors.Join(svc.Close(), rt.Close()) }
 	return e, nil
 }

@@ -1,0 +1,30 @@
+package belljar
+
+// Role is what a caller may do beyond his own things.
+type Role string
+
+// The roles.
+const (
+	RoleUser  Role = "user"
+	RoleAdmin Role = "admin" // sees everybody's runs and sessions, may waive protections
+)
+
+// Caller is who asks, and where the request came from. The zero value is an anonymous stranger.
+type Caller struct {
+	ID   string // user id
+	Role Role
+
+	// For the audit trail and the log only; nothing is decided by them.
+	Source    string // IDE, MCP, Web, cli, rest … (S0 §15 `source`; header X-Belljar-Source)
+	Model     string // header X-Belljar-Model
+	ContextID string // header X-Belljar-Context-Id
+	Address   string // of the client, without its port
+	RequestID string
+	TraceID   string // of the W3C traceparent
+}
+
+// Admin reports whether the caller is an operator.
+func (c Caller) Admin() bool { return c.Role == RoleAdmin }
+
+// Sees reports whether the caller may know of what owner has.
+func (c Caller) Sees(owner string) bool { return c.Admin() || c.ID == owner }

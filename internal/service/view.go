@@ -1,0 +1,35 @@
+package service
+
+import "github.com/belljar/belljar"
+
+// view is the service as one caller sees it.
+type view struct {
+	service *Service
+	caller  belljar.Caller
+}
+
+var (
+	_ belljar.Engine  = (*Service)(nil)
+	_ belljar.Service = view{}
+)
+
+// As is the service as one caller sees it.
+func (s *Service) As(caller belljar.Caller) belljar.Service { return view{s, caller} }
+
+// Runs are the caller's runs.
+func (v view) Runs() belljar.Runs { return runs{v} }
+
+// Artifacts are what the caller's runs left.
+func (v view) Artifacts() belljar.Artifacts { return artifacts{v} }
+
+// Sessions are the caller's sessions.
+func (v view) Sessions() belljar.Sessions { return sessions{v} }
+
+// Node is what this server can do, and what the caller may.
+func (v view) Node() belljar.Node { return node{v} }
+
+// Admin is for operators.
+func (v view) Admin() belljar.Admin { return admin{v} }
+
+// Tokens are the API keys.
+func (v view) Tokens() belljar.Tokens { return tokens{v} }

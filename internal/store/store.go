@@ -1,0 +1,163 @@
+// Package store is the contract for what the service remembers: runs, sessions, idempotency keys, usage and API keys.
+// The bytes of logs and artifacts are elsewhere (logbook, blob). Tables and columns are those of S0 §29.
+//
+// Implementations live in child packages, import only this one and the root package, and pass storetest.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// ErrNotFound says that there is no such row.
+var ErrNotFound = errors.New("not in the store")
+
+// ErrCorrupt says that a row cannot be read. Other rows can.
+var ErrCorrupt = errors.New("row is corrupt")
+
+// ErrFull says that the disk under the store is full.
+var ErrFull = errors.New("store is full")
+
+// Store is the memory of an installation. All methods are safe for concurrent use. What a method has stored when it
+// returns survives the death of the process; what is said to be durable survives the loss of power too.
+type Store interface {
+	// Mode is what S0's store_mode calls it: memory, sqlite …
+	Mode() string
+	Runs() Runs
+	Sessions() Sessions
+	Keys() Keys
+	Users() Users
+	Tokens() Tokens
+	// Ping tells whether the store works, by reading and writing; for readiness.
+	Ping(ctx context.Context) error
+	// Close waits for what is under way. It may be called twice.
+	Close() error
+}
+
+// Run is a run on record.
+type Run struct {
+	belljar.Run // UserID is its owner
+	// Spec is what was asked. It is kept until the run ends, so that one in the queue can still run after a restart.
+	Spec *belljar.RunSpec
+	// LastSeq is the seq of the end event of its log; 0 until the run has ended.
+	LastSeq uint64
+	// Artifacts are what it left; nil until the run has ended. List leaves them out.
+	Artifacts []belljar.Artifact
+	// LogGone and ArtifactsGone say that the bytes were swept.
+	LogGone, ArtifactsGone bool
+
+	Tenant     string // "" for now
+	NodeID     string
+	WorkerID   string
+	LeaseEpoch int64
+}
+
+// Runs are the runs on record.
+type Runs interface {
+	// Insert puts a run on record, with its idempotency key if there is one: both or neither. If the key is taken, and
+	// was made after key.NotBefore, nothing is stored and the prior entry is returned; an older one is replaced.
+	Insert(ctx context.Context, r Run, key *Key) (prior *Key, err error)
+	// Update replaces a run that has not ended.
+	Update(ctx context.Context, r Run) error
+	// Finish replaces a run by its last state, adds what it used to its owner's usage on the day it finished, and is
+	// durable: all of it or nothing. Finishing a run again changes nothing.
+	Finish(ctx context.Context, r Run) error
+	// Get returns a run; ErrNotFound, ErrCorrupt.
+	Get(ctx context.Context, id string) (Run, error)
+	// List returns one page of the runs selected (q.UserID "" is everybody's) and how many there are in all. A corrupt
+	// row is left out. Limit and Sort have been checked.
+	List(ctx context.Context, q belljar.RunQuery) (page []Run, total int, err error)
+	// Unfinished returns every run that has not ended, oldest first.
+	Unfinished(ctx context.Context) ([]Run, error)
+	// Sweepable returns up to limit runs that finished before t and still have bytes (bytes true) or a row at all
+	// (bytes false), oldest first.
+	Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]Run, error)
+	// Swept marks runs as having no bytes left and takes their artifacts off their owners' usage.
+	Swept(ctx context.Context, ids ...string) error
+	// Delete takes runs off the record.
+	Delete(ctx context.Context, ids ...string) error
+}
+
+// Session is a session on record.
+type Session struct {
+	belljar.Session // UserID is its owner
+	Spec            belljar.SessionSpec
+	Key             string     // scope key, unique among an owner's living sessions; "" for none
+	EndedAt         *time.Time // nil while it lives
+
+	Tenant     string
+	NodeID     string
+	WorkerID   string
+	LeaseEpoch int64
+}
+
+// Sessions are the sessions on record.
+type Sessions interface {
+	// Insert is as Runs.Insert.
+	Insert(ctx context.Context, s Session, key *Key) (prior *Key, err error)
+	Update(ctx context.Context, s Session) error
+	Get(ctx context.Context, id string) (Session, error)
+	// List returns one page of an owner's sessions (userID "" is everybody's), newest first, and how many there are.
+	List(ctx context.Context, userID string, q belljar.SessionQuery) (page []Session, total int, err error)
+	// Unfinished returns every session that has not ended.
+	Unfinished(ctx context.Context) ([]Session, error)
+	// DeleteEnded takes the sessions that ended before t off the record.
+	DeleteEnded(ctx context.Context, t time.Time) (int, error)
+}
+
+// Key is an idempotency key in force. Endpoint, UserKey and Key together name it.
+type Key struct {
+	Endpoint    string // runs | sessions
+	UserKey     string // who sent it
+	Key         string
+	Fingerprint string // SHA-256 of the canonical request
+	ObjectID    string // what the request made
+	Response    []byte // the first answer, JSON
+	CreatedAt   time.Time
+	NotBefore   time.Time // for Insert: a prior entry from before this has expired. Not stored
+}
+
+// Keys are the idempotency keys.
+type Keys interface {
+	// Get returns a key; ErrNotFound.
+	Get(ctx context.Context, endpoint, userKey, key string) (Key, error)
+	// List returns the newest first.
+	List(ctx context.Context, q belljar.KeyQuery) ([]belljar.KeyEntry, error)
+	// Delete takes one key off the record, if it names objectID.
+	Delete(ctx context.Context, endpoint, userKey, key, objectID string) error
+	// DeleteBefore takes off what was made before t.
+	DeleteBefore(ctx context.Context, t time.Time) (int, error)
+}
+
+// Users is what users use and may use.
+type Users interface {
+	// Usage is what a user has used on the day (UTC) of t; zero for one that was never seen.
+	Usage(ctx context.Context, userID string, t time.Time) (belljar.UserUsage, error)
+	// Top lists users by artifact bytes, most first.
+	Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error)
+	// Quota is what was stored for a user; ErrNotFound if nothing was.
+	Quota(ctx context.Context, userID string) (belljar.Quota, error)
+	SetQuota(ctx context.Context, userID string, q belljar.Quota) error
+}
+
+// Token is an API key on record: everything but itself.
+type Token struct {
+	belljar.Token
+	Hash string // SHA-256 of the key, lower-case hex
+}
+
+// Tokens are the API keys on record.
+type Tokens interface {
+	Insert(ctx context.Context, t Token) error
+	// ByHash returns the key with that hash, revoked and expired ones too; ErrNotFound.
+	ByHash(ctx context.Context, hash string) (Token, error)
+	// List returns all, newest first.
+	List(ctx context.Context) ([]Token, error)
+	// Used notes when a key was used last.
+	Used(ctx context.Context, id string, t time.Time) error
+	// Revoke notes when a key was revoked; ErrNotFound. Revoking again changes nothing.
+	Revoke(ctx context.Context, id string, t time.Time) error
+}

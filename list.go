@@ -1,0 +1,73 @@
+package belljar
+
+import "time"
+
+// RunQuery selects runs (S0 §30). The zero value is the first 50, newest first. Time bounds are inclusive.
+type RunQuery struct {
+	UserID       string // admins only
+	Phase        Phase
+	Runtime      string
+	BaseImage    string
+	ImageDigest  string
+	SessionID    string
+	Q            string // part of the image's name or of the message
+	StartedFrom  time.Time
+	StartedTo    time.Time
+	FinishedFrom time.Time
+	FinishedTo   time.Time
+	// Sort is created_at, started_at or finished_at, with :asc or :desc (the default); "" is created_at:desc.
+	Sort   string
+	Limit  int // 0 is 50; at most [MaxPage]
+	Offset int
+}
+
+// MaxPage is the most entries that one page has (S0 §30).
+const MaxPage = 200
+
+// DefaultPage is how many a page has when nobody says.
+const DefaultPage = 50
+
+// RunPage is one page of a list.
+type RunPage struct {
+	Items   []Run `json:"items"`
+	Total   int   `json:"total"`
+	Limit   int   `json:"limit"`
+	Offset  int   `json:"offset"`
+	HasMore bool  `json:"has_more"`
+}
+
+// Replay tells about a request's Idempotency-Key (S0 "Idempotency").
+type Replay struct {
+	Key    string `json:"idempotency_key_echo"`
+	Status string `json:"idempotency_status"` // created | replayed
+}
+
+// KeyQuery selects idempotency entries (S0 §30).
+type KeyQuery struct {
+	Endpoint      string // runs | sessions; "" is any
+	UserID        string
+	Limit, Offset int
+}
+
+// KeyEntry is one idempotency key in force.
+type KeyEntry struct {
+	Endpoint  string    `json:"endpoint"`
+	UserKey   string    `json:"user_key"`
+	Key       string    `json:"key"`
+	ObjectID  string    `json:"object_id"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// UserUsage is what one user takes up.
+type UserUsage struct {
+	UserID          string  `json:"user_id"`
+	ArtifactBytes   int64   `json:"artifact_bytes"`
+	CPUSecondsToday float64 `json:"cpu_seconds_today"` // since midnight UTC
+}
+
+// Quota is how much one user may have. A zero field is no limit of that kind.
+type Quota struct {
+	ConcurrentRuns   int     `json:"concurrent_runs"`
+	CPUSecondsPerDay float64 `json:"cpu_seconds_per_day"`
+	ArtifactMB       int     `json:"artifact_mb"` // kept at once
+}

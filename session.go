@@ -1,0 +1,112 @@
+package belljar
+
+import (
+	"io"
+	"iter"
+	"time"
+)
+
+// SessionSpec asks for a session, as in S0 `POST /sessions`.
+type SessionSpec struct {
+	SpecVersion       string            `json:"spec_version"`
+	Runtime           string            `json:"runtime,omitempty"`
+	BaseImage         string            `json:"base_image"`
+	Resources         Resources         `json:"resources,omitzero"` // of the sandbox: all its runs together
+	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty"`
+	TimeoutSec        float64           `json:"timeout_sec,omitempty"` // of a run that does not say
+	NetworkPolicy     string            `json:"network_policy,omitempty"`
+	Env               map[string]string `json:"env,omitempty"` // of every run; a run's own wins
+	Labels            map[string]string `json:"labels,omitempty"`
+
+	// Belljar's own.
+	TTLSec        float64  `json:"ttl_sec,omitempty"` // life after the last activity; 0 is the server's default
+	WorkspaceExec bool     `json:"workspace_exec,omitempty"`
+	AllowWeak     []string `json:"allow_weak,omitempty"` // operators only
+}
+
+// SessionRequest is a SessionSpec with what is no part of the body.
+type SessionRequest struct {
+	SessionSpec
+	IdempotencyKey string // at most 128 characters; "" for none
+}
+
+// SessionState is where a session stands.
+type SessionState string
+
+// The states of a session. The last three are terminal.
+const (
+	SessionStarting SessionState = "starting"
+	SessionActive   SessionState = "active"
+	SessionClosed   SessionState = "closed"  // its caller deleted it
+	SessionExpired  SessionState = "expired" // nobody used it for its TTL
+	SessionLost     SessionState = "lost"    // its sandbox died, or the machine did
+)
+
+// Ended reports whether a session in this state is over.
+func (s SessionState) Ended() bool { return s != SessionStarting && s != SessionActive }
+
+// Session is a caller's named, expiring hold on a sandbox.
+type Session struct {
+	ID             string            `json:"session_id"`
+	UserID         string            `json:"user_id,omitempty"`
+	State          SessionState      `json:"state"`
+	Message        string            `json:"message,omitempty"` // why it ended
+	SpecVersion    string            `json:"spec_version"`
+	Runtime        string            `json:"runtime"`
+	RuntimeVersion string            `json:"runtime_version,omitempty"`
+	BaseImage      string            `json:"base_image"`
+	ImageDigest    string            `json:"image_digest,omitempty"`
+	PolicyHash     string            `json:"policy_hash"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	CreatedAt      time.Time         `json:"created_at"`
+	ExpiresAt      time.Time         `json:"expires_at"`
+	Limits         Limits            `json:"limits"`
+	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
+	Details        *Replay           `json:"details,omitempty"`
+}
+
+// SessionQuery selects sessions. The zero value is the caller's first 50 that have not ended.
+type SessionQuery struct {
+	All           bool // those that have ended too
+	Limit, Offset int
+}
+
+// SessionPage is one page of a list.
+type SessionPage struct {
+	Items   []Session `json:"items"`
+	Total   int       `json:"total"`
+	Limit   int       `json:"limit"`
+	Offset  int       `json:"offset"`
+	HasMore bool      `json:"has_more"`
+}
+
+// UploadFormat is what the bytes of an upload are.
+type UploadFormat string
+
+// The formats.
+const (
+	UploadFile  UploadFormat = "file"
+	UploadTar   UploadFormat = "tar"
+	UploadTarGz UploadFormat = "tar.gz"
+	UploadZip   UploadFormat = "zip"
+)
+
+// UploadPart is one file, or one archive of files.
+type UploadPart struct {
+	Name   string // of a file: its path below Upload.Dir
+	Format UploadFormat
+	Body   io.Reader
+}
+
+// Upload is files for a session's workspace.
+type Upload struct {
+	Dir   string                       // folder in the workspace; "" is its root
+	Parts iter.Seq2[UploadPart, error] // each is read to its end before the next is asked for
+}
+
+// UploadResult is what an upload brought (S0 §10, step 2).
+type UploadResult struct {
+	SessionID     string `json:"session_id"`
+	BytesReceived int64  `json:"bytes_received"` // of the files, unpacked
+	FileCount     int    `json:"file_count"`
+}
