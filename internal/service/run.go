@@ -31,6 +31,7 @@ type run struct {
 	mu       sync.Mutex
 	state    belljar.Run
 	captured *captured // nil until the run has ended
+	input    *input    // standard input of an interactive run; nil until somebody asks for it
 }
 
 // newRun returns a run of a plan that is queued, and its log.

@@ -62,7 +62,9 @@ func (v runs) List(context.Context, belljar.RunQuery) (belljar.RunPage, error) {
 }
 
 // Stdin opens the standard input of an interactive run.
-func (v runs) Stdin(context.Context, string) (belljar.Stdin, error) { return nil, absent("stdin") }
+func (v runs) Stdin(_ context.Context, id string) (belljar.Stdin, error) {
+	return v.service.openStdin(v.caller, id)
+}
 
 // Cancel asks a run to end.
 func (v runs) Cancel(_ context.Context, id string) error {

@@ -52,7 +52,8 @@ type Service struct {
 	runtimes []*host
 	log      *slog.Logger
 
-	work sync.WaitGroup // every run and teardown under way
+	work     sync.WaitGroup // every run and teardown under way
+	sessions sessionTable
 
 	mu       sync.Mutex
 	closed   bool

@@ -1,0 +1,64 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+)
+
+// attachStdin gives an interactive run's input to its command: what callers write from now on, or have been waiting to
+// write since the run was queued, goes there. The command must have been started with a standard input, and its output
+// must be read.
+func (r *run) attachStdin(p *agent.Process) {
+	r.mu.Lock()
+	in := r.stdin()
+	r.mu.Unlock()
+	in.attach(p)
+}
+
+// detachStdin ends the input of a run whose command is over, or never came to be: whoever holds it learns the reason,
+// stdinRunEnded if there is no better one. It may be called twice, and for a run that is not interactive.
+func (r *run) detachStdin(reason string) {
+	r.mu.Lock()
+	in := r.input
+	r.mu.Unlock()
+	if in != nil {
+		in.end(reason)
+	}
+}
+
+// stdin is the input of a run that has not ended, made when it is first asked for. The caller holds the lock.
+func (r *run) stdin() *input {
+	if r.input == nil {
+		r.input = newInput(r.plan.request.StdinLimits)
+		// A run that ends before its command begins attaches nothing.
+		context.AfterFunc(r.ctx, r.input.abandon)
+	}
+	return r.input
+}
+
+// openStdin opens a hold on the input of a run that caller may see.
+func (s *Service) openStdin(caller belljar.Caller, id string) (belljar.Stdin, error) {
+	r, err := s.lookup(caller, id)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.plan == nil || r.state.Phase.Terminal():
+		return nil, noStdin(id, "has ended")
+	case !r.plan.request.Interactive || r.plan.request.Stdin != nil:
+		return nil, noStdin(id, "is not interactive")
+	}
+	return r.stdin().open(), nil
+}
+
+func noStdin(id, why string) error {
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("run %s %s", id, why),
+		Details: map[string]any{"run_id": id},
+	}
+}
