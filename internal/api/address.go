@@ -1,0 +1,67 @@
+package api
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// proxies are the networks whose word about the client is believed.
+type proxies []netip.Prefix
+
+func (p proxies) trust(a netip.Addr) bool {
+	for _, prefix := range p {
+		if prefix.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// client returns where a request comes from: the address ("" for one that has none, as over a unix socket) and the
+// scheme that the client used. X-Forwarded-For is read from its end, where the nearest proxy wrote, up to the first
+// address that is no proxy of ours: what stands before it the client may have made up.
+func (p proxies) client(r *http.Request) (address, scheme string) {
+	scheme = "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	at, ok := peer(r.RemoteAddr)
+	if !ok {
+		return "", scheme
+	}
+	if !p.trust(at) {
+		return at.String(), scheme
+	}
+	if proto := last(r.Header.Values("X-Forwarded-Proto")); proto == "http" || proto == "https" {
+		scheme = proto
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0 && p.trust(at); i-- {
+		hop, ok := peer(strings.TrimSpace(hops[i]))
+		if !ok {
+			break
+		}
+		at = hop
+	}
+	return at.String(), scheme
+}
+
+// peer reads an address with or without a port.
+func peer(s string) (netip.Addr, bool) {
+	if host, _, err := net.SplitHostPort(s); err == nil {
+		s = host
+	}
+	a, err := netip.ParseAddr(strings.Trim(s, "[]"))
+	return a.Unmap().WithZone(""), err == nil
+}
+
+// last is the last element of a header that is a comma-separated list, in lower case.
+func last(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	list := strings.Split(values[len(values)-1], ",")
+	return strings.ToLower(strings.TrimSpace(list[len(list)-1]))
+}

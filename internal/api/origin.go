@@ -1,0 +1,88 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// origins are the web pages that may call from a browser, as scheme://host[:port] or "*".
+type origins []string
+
+// listed reports whether the operator named this very origin.
+func (o origins) listed(origin string) bool { return slices.Contains(o, strings.ToLower(origin)) }
+
+// any reports whether every page may call.
+func (o origins) any() bool { return slices.Contains(o, "*") }
+
+// cors writes the headers of cross-origin calls. It reports whether the request was a preflight, which is then
+// answered. Pages may send credentials only from origins that are listed by name.
+func (o origins) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	switch {
+	case o.listed(origin):
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Set("Access-Control-Allow-Credentials", "true")
+	case o.any():
+		h.Set("Access-Control-Allow-Origin", "*")
+	}
+	allowed := h.Get("Access-Control-Allow-Origin") != ""
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		if allowed {
+			h.Set("Access-Control-Expose-Headers",
+				"Accept-Ranges, Content-Disposition, Content-Range, ETag, Location, Retry-After, "+RequestIDHeader)
+		}
+		return false
+	}
+	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
+	if allowed {
+		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, "+
+			"Last-Event-ID, Range, Traceparent, Tracestate, X-API-KEY, X-Belljar-Context-Id, X-Belljar-Model, "+
+			"X-Belljar-Source, "+RequestIDHeader)
+		h.Set("Access-Control-Max-Age", "600")
+	}
+	w.WriteHeader(http.StatusNoContent) // without the headers above the browser refuses the call
+	return true
+}
+
+// OriginAllowed reports whether a WebSocket may be opened: by a program that is no browser (no Origin header), by a
+// page of this very server, or by one from the allowed origins. Browsers do not check WebSockets themselves.
+func (e *Edge) OriginAllowed(r *http.Request) bool {
+	origins := r.Header.Values("Origin")
+	switch len(origins) {
+	case 0:
+		return true
+	case 1:
+	default:
+		return false
+	}
+	origin := strings.ToLower(origins[0])
+	if e.origins.listed(origin) || e.origins.any() {
+		return true
+	}
+	from, err := url.Parse(origin)
+	if err != nil || from.Host == "" || from.Path != "" || from.User != nil {
+		return false // "null" too
+	}
+	own := e.base(r)
+	return from.Scheme == own.Scheme && canonicalHost(from.Scheme, from.Host) == canonicalHost(own.Scheme, own.Host)
+}
+
+// canonicalHost is host without the port that its scheme implies, in lower case.
+func canonicalHost(scheme, host string) string {
+	host = strings.ToLower(host)
+	switch scheme {
+	case "http":
+		return strings.TrimSuffix(host, ":80")
+	case "https":
+		return strings.TrimSuffix(host, ":443")
+	}
+	return host
+}

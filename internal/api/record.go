@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/belljar/belljar"
+)
+
+// record is what the edge knows of one request. It travels in the context, so that what is found out further in (who
+// calls, which route) reaches the log line that the edge writes at the end.
+type record struct {
+	requestID string
+	traceID   string
+	address   string // of the client, without its port
+	scheme    string // http | https, as the client sees it
+	source    string
+	model     string
+	contextID string
+	log       *slog.Logger
+	body      *body // nil when the request has none
+
+	caller atomic.Pointer[belljar.Caller]
+	route  atomic.Pointer[string]
+}
+
+type recordKey struct{}
+
+func recordOf(ctx context.Context) *record {
+	rec, _ := ctx.Value(recordKey{}).(*record)
+	return rec
+}
+
+// complete fills in what c does not say about where the request came from.
+func (rec *record) complete(c *belljar.Caller) {
+	for _, f := range []struct {
+		field *string
+		value string
+	}{
+		{&c.RequestID, rec.requestID}, {&c.TraceID, rec.traceID}, {&c.Address, rec.address},
+		{&c.Source, rec.source}, {&c.Model, rec.model}, {&c.ContextID, rec.contextID},
+	} {
+		if *f.field == "" {
+			*f.field = f.value
+		}
+	}
+}
+
+// attrs are the fields that every log line about the request has.
+func (rec *record) attrs() []slog.Attr {
+	attrs := []slog.Attr{slog.String("request_id", rec.requestID)}
+	if rec.traceID != "" {
+		attrs = append(attrs, slog.String("trace_id", rec.traceID))
+	}
+	if c := rec.caller.Load(); c != nil && c.ID != "" {
+		attrs = append(attrs, slog.String("user_id", c.ID))
+	}
+	return attrs
+}
+
+// Route names the route that a request took, for the log and the metrics: "GET /things/{id}". Doors whose routes are
+// patterns of [http.ServeMux] need not call it.
+func Route(ctx context.Context, route string) {
+	if rec := recordOf(ctx); rec != nil {
+		rec.route.Store(&route)
+	}
+}
+
+// noteRoute takes the route from what a mux has written into the request.
+func noteRoute(r *http.Request) {
+	rec := recordOf(r.Context())
+	if rec == nil || r.Pattern == "" || rec.route.Load() != nil {
+		return
+	}
+	if r.Pattern == "/" || strings.HasSuffix(r.Pattern, "/{$}") && r.URL.Path != strings.TrimSuffix(r.Pattern, "{$}") {
+		return // a catch-all says nothing
+	}
+	route := r.Pattern
+	if !strings.Contains(route, " ") {
+		route = r.Method + " " + route
+	}
+	rec.route.Store(&route)
+}

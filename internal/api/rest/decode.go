@@ -1,0 +1,156 @@
+package rest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+)
+
+// maxDepth is how deep a body's arrays and objects may be nested. The deepest request has four levels.
+const maxDepth = 64
+
+// decode reads one JSON value of a known shape into v, which must be of the type that the shape was made of. It is
+// stricter than encoding/json where that would guess: names are exact and known, each is given once, and text is valid
+// Unicode. The error is [belljar.CodeInvalidRequest]; its details name the field, or the offset where the JSON breaks.
+func decode(data []byte, s *shape, v any) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return refuse("", "the body is empty, it must be a JSON %s", s.kind)
+	}
+	if err := scan(data); err != nil {
+		return err
+	}
+	var whole json.RawMessage
+	if err := json.Unmarshal(data, &whole); err != nil {
+		return malformed(err)
+	}
+	w := walker{tokens: json.NewDecoder(bytes.NewReader(data))}
+	w.tokens.UseNumber()
+	if err := w.value(s, ""); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return malformed(err)
+	}
+	return nil
+}
+
+// scan checks what encoding/json lets pass: nesting that is too deep, and text that is not Unicode, which it would
+// replace in silence.
+func scan(data []byte) error {
+	if at := invalidUTF8(data); at >= 0 {
+		return broken(at, "the body is not valid UTF-8 at byte %d", at)
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			if surrogate(data[i:]) == half {
+				return broken(i, "the body has half a surrogate pair at byte %d", i)
+			}
+			if surrogate(data[i:]) == pair {
+				i += 2*escapeLen - 1
+				continue
+			}
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return broken(i, "the body is nested deeper than %d levels", maxDepth)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+func invalidUTF8(data []byte) int {
+	if utf8.Valid(data) {
+		return -1
+	}
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// escapeLen is the length of \uXXXX.
+const escapeLen = 6
+
+type surrogacy int
+
+const (
+	plain surrogacy = iota // not the escape of a surrogate
+	pair                   // two escapes that make one rune
+	half                   // one that is alone
+)
+
+// surrogate tells what escape b begins with.
+func surrogate(b []byte) surrogacy {
+	first, ok := escaped(b)
+	if !ok || first < 0xd800 || first > 0xdfff {
+		return plain
+	}
+	if first >= 0xdc00 || len(b) < escapeLen {
+		return half
+	}
+	if second, ok := escaped(b[escapeLen:]); ok && second >= 0xdc00 && second <= 0xdfff {
+		return pair
+	}
+	return half
+}
+
+// escaped reads a \uXXXX.
+func escaped(b []byte) (rune, bool) {
+	if len(b) < escapeLen || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[2:escapeLen] {
+		switch {
+		case c >= '0' && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case c >= 'a' && c <= 'f':
+			r = r<<4 | rune(c-'a'+10)
+		case c >= 'A' && c <= 'F':
+			r = r<<4 | rune(c-'A'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// malformed tells where a body stops being JSON.
+func malformed(err error) *belljar.Error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return broken(int(syntax.Offset), "the body is not valid JSON at byte %d: %v", syntax.Offset, syntax)
+	}
+	return refuse("", "the body cannot be read: %v", err)
+}
+
+func broken(offset int, format string, args ...any) *belljar.Error {
+	e := refuse("", format, args...)
+	e.Details = map[string]any{"offset": offset}
+	return e
+}
+
+// refuse is an invalid request, with the field that is to blame if there is one.
+func refuse(field, format string, args ...any) *belljar.Error {
+	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+	if field != "" {
+		e.Details = map[string]any{"field": field}
+	}
+	return e
+}

@@ -1,0 +1,116 @@
+// Package rest is S0's HTTP API: JSON over REST under [api.Prefix], file uploads, artifact downloads, the probes, and
+// the document that describes all of it. Operations are declared code first with huma, which also writes the
+// document; everything that can go wrong is told by [api.Fail].
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// Options is what the door opens to. Engine and Auth are required.
+type Options struct {
+	Engine belljar.Engine
+	// Auth finds out who calls. The probes, the document and its page need nobody.
+	Auth api.Authenticator
+	// StreamURL is where a run's log can be followed by WebSocket; nil leaves log_stream_url out of answers.
+	StreamURL func(r *http.Request, run belljar.Run) string
+	// Version of this server, for the document; "" is "dev".
+	Version string
+	// Ready looks at the parts that requests need; nil has none. Whoever asks sees what it says.
+	Ready func(ctx context.Context) map[string]Check
+	// Metrics answers GET /metrics; nil leaves the route out. It is for operators, unless MetricsOpen.
+	Metrics     http.Handler
+	MetricsOpen bool
+	// MaxUpload bounds an upload as it is sent, in bytes; 0 is 64 MiB. What it unpacks to is the service's to bound.
+	MaxUpload int64
+	// Foreground makes every POST /runs wait for its end, for as long as it may (SANDBOX_BACKGROUND_EXECUTION=false).
+	Foreground bool
+	// MaxWait is the longest that POST /runs waits; 0 is 10 minutes.
+	MaxWait time.Duration
+}
+
+// maxBody is how many bytes a JSON body may have.
+const maxBody = 4 << 20
+
+// Door answers requests. Make one with [New].
+type Door struct {
+	opts   Options
+	api    huma.API
+	routes []route
+}
+
+// route is a pattern of http.ServeMux and what answers it.
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+// New returns a door to an engine.
+func New(opts Options) (*Door, error) {
+	if opts.Engine == nil {
+		return nil, errors.New("rest: no engine")
+	}
+	if opts.Auth == nil {
+		return nil, errors.New("rest: no authenticator")
+	}
+	if opts.Version == "" {
+		opts.Version = "dev"
+	}
+	if opts.MaxUpload == 0 {
+		opts.MaxUpload = 64 << 20
+	}
+	if opts.MaxWait == 0 {
+		opts.MaxWait = 10 * time.Minute
+	}
+	d := &Door{opts: opts}
+	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
+	d.sessions()
+	d.uploads()
+	d.runs()
+	d.artifacts()
+	d.node()
+	d.admin()
+	d.tokens()
+	d.probes()
+	if err := d.document(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Register puts the door's routes on a mux. Nothing else may answer [api.Prefix] as a whole: what no other pattern there
+// answers is told as not found.
+func (d *Door) Register(mux *http.ServeMux) {
+	for _, r := range d.routes {
+		mux.Handle(r.pattern, r.handler)
+	}
+	mux.Handle(api.Prefix+"/", api.Guard(d.opts.Auth, lost(mux)))
+}
+
+// Handler returns the door by itself, on a mux of its own.
+func (d *Door) Handler() http.Handler {
+	mux := http.NewServeMux()
+	d.Register(mux)
+	return Straight(mux)
+}
+
+// open adds a route that anybody may ask.
+func (d *Door) open(pattern string, h http.HandlerFunc) {
+	d.routes = append(d.routes, route{pattern, h})
+}
+
+// guarded adds a route for those that the authenticator knows.
+func (d *Door) guarded(pattern string, h http.HandlerFunc) {
+	d.routes = append(d.routes, route{pattern, api.Guard(d.opts.Auth, h)})
+}
+
+// as is the engine as the request's caller sees it.
+func (d *Door) as(ctx context.Context) belljar.Service { return d.opts.Engine.As(api.CallerOf(ctx)) }

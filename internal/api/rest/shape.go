@@ -1,0 +1,98 @@
+package rest
+
+import (
+	"encoding"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// kind is what a JSON value has to be, in the words of its error.
+type kind string
+
+const (
+	anything kind = "value"
+	object   kind = "object"
+	array    kind = "array"
+	text     kind = "string"
+	base64ed kind = "base64 string"
+	number   kind = "number"
+	whole    kind = "whole number"
+	boolean  kind = "boolean"
+)
+
+// article returns the kind with its article.
+func (k kind) article() string {
+	switch k {
+	case object, array, anything:
+		return map[kind]string{object: "an object", array: "an array", anything: "any value"}[k]
+	}
+	return "a " + string(k)
+}
+
+// shape is what a Go type looks like as JSON.
+type shape struct {
+	kind   kind
+	fields map[string]*shape // of an object with a fixed set of names
+	elem   *shape            // of an array, or of an object with any names
+	bits   int               // of a whole number
+	signed bool
+}
+
+// shapeOf returns the shape of a type as encoding/json reads it. Types may not contain themselves.
+func shapeOf(t reflect.Type) *shape {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return &shape{kind: text}
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return &shape{kind: anything}
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return &shape{kind: object, fields: fieldsOf(t)}
+	case reflect.Map:
+		return &shape{kind: object, elem: shapeOf(t.Elem())}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return &shape{kind: base64ed}
+		}
+		return &shape{kind: array, elem: shapeOf(t.Elem())}
+	case reflect.String:
+		return &shape{kind: text}
+	case reflect.Bool:
+		return &shape{kind: boolean}
+	case reflect.Float32, reflect.Float64:
+		return &shape{kind: number}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return &shape{kind: whole, bits: t.Bits(), signed: true}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return &shape{kind: whole, bits: t.Bits()}
+	}
+	return &shape{kind: anything}
+}
+
+func fieldsOf(t reflect.Type) map[string]*shape {
+	fields := map[string]*shape{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			maps.Copy(fields, fieldsOf(f.Type))
+		case !f.IsExported() || name == "-":
+		case name == "":
+			fields[f.Name] = shapeOf(f.Type)
+		default:
+			fields[name] = shapeOf(f.Type)
+		}
+	}
+	return fields
+}
+
+// names are those of an object's fields, sorted.
+func (s *shape) names() []string { return slices.Sorted(maps.Keys(s.fields)) }

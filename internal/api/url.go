@@ -1,0 +1,53 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// URL returns the address under which this client reaches path ("/api/…", which may have a query): that of
+// SANDBOX_PUBLIC_URL, else the host that the request named.
+func (e *Edge) URL(r *http.Request, path string) string {
+	base := e.base(r)
+	return base.Scheme + "://" + base.Host + base.Path + path
+}
+
+// WebSocketURL is URL with the scheme ws or wss.
+func (e *Edge) WebSocketURL(r *http.Request, path string) string {
+	base := e.base(r)
+	scheme := "ws"
+	if base.Scheme == "https" {
+		scheme = "wss"
+	}
+	return scheme + "://" + base.Host + base.Path + path
+}
+
+// base is the server as the client sees it. Its Path has no slash at the end.
+func (e *Edge) base(r *http.Request) url.URL {
+	if e.public != nil {
+		return *e.public
+	}
+	scheme := "http"
+	if rec := recordOf(r.Context()); rec != nil {
+		scheme = rec.scheme
+	} else if r.TLS != nil {
+		scheme = "https"
+	}
+	return url.URL{Scheme: scheme, Host: r.Host}
+}
+
+// saneHost reports whether a Host header can be one: no white space, quotes, slashes or credentials that would end up
+// in the URLs made from it.
+func saneHost(host string) bool {
+	if host == "" || len(host) > 255 {
+		return false
+	}
+	for _, c := range []byte(host) {
+		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~:[]%", c) >= 0
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
