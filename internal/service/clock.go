@@ -1,0 +1,17 @@
+package service
+
+import "time"
+
+// Clock tells the time, and when it has come. Tests have one of their own.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f in a goroutine of its own when d has passed. stop reports whether it prevented that.
+	AfterFunc(d time.Duration, f func()) (stop func() bool)
+}
+
+// wallClock is the machine's.
+type wallClock struct{}
+
+func (wallClock) Now() time.Time { return time.Now() }
+
+func (wallClock) AfterFunc(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }

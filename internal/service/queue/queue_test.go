@@ -1,0 +1,265 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func enter(t *testing.T, q *Queue, owner string, most int) *Ticket {
+	t.Helper()
+	ticket, err := q.Enter(owner, most)
+	if err != nil {
+		t.Fatalf("enter %s: %v", owner, err)
+	}
+	return ticket
+}
+
+func ready(t *Ticket) bool {
+	select {
+	case <-t.Ready():
+		return true
+	default:
+		return false
+	}
+}
+
+// One owner's hundred do not delay another's first.
+func TestOwnersTakeTurns(t *testing.T) {
+	q := New(Options{Slots: 1, Length: 200})
+	running := enter(t, q, "greedy", 0)
+	var names []string
+	tickets := map[string]*Ticket{}
+	put := func(owner, name string) { tickets[name] = enter(t, q, owner, 0); names = append(names, name) }
+	for i := range 100 {
+		put("greedy", fmt.Sprint("g", i))
+	}
+	put("a", "a0")
+	put("a", "a1")
+	put("b", "b0")
+	var order []string
+	for len(order) < 7 {
+		running.Leave()
+		for _, name := range names {
+			if ticket := tickets[name]; ready(ticket) && !slices.Contains(order, name) {
+				order = append(order, name)
+				running = ticket
+			}
+		}
+	}
+	if want := []string{"g0", "a0", "b0", "g1", "a1", "g2", "g3"}; !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}
+
+func TestFull(t *testing.T) {
+	q := New(Options{Slots: 2, Length: 3})
+	for range 5 {
+		enter(t, q, "a", 0)
+	}
+	if _, err := q.Enter("a", 0); !errors.Is(err, ErrFull) {
+		t.Errorf("sixth of one owner: %v", err)
+	}
+	first := enter(t, q, "b", 0)
+	if first.Waited() == ready(first) {
+		t.Error("waited and ready")
+	}
+	if _, err := q.Enter("b", 0); !errors.Is(err, ErrFull) {
+		t.Errorf("second of another owner: %v", err)
+	}
+	first.Leave()
+	first.Leave()
+	if n := q.Waiting(); n != 3 {
+		t.Errorf("%d wait, want 3", n)
+	}
+}
+
+func TestFullOfFirsts(t *testing.T) {
+	q := New(Options{Slots: 1, Length: 2})
+	for _, name := range []string{"a", "b", "c"} {
+		enter(t, q, name, 0)
+	}
+	if _, err := q.Enter("d", 0); !errors.Is(err, ErrFull) {
+		t.Errorf("a queue in which nobody has two is full: %v", err)
+	}
+}
+
+func TestNobodyWaits(t *testing.T) {
+	q := New(Options{Slots: 1})
+	first := enter(t, q, "a", 0)
+	if _, err := q.Enter("b", 0); !errors.Is(err, ErrFull) {
+		t.Errorf("%v", err)
+	}
+	first.Leave()
+	if ticket := enter(t, q, "b", 0); ticket.Waited() || !ready(ticket) {
+		t.Error("a free slot was not given")
+	}
+}
+
+// An owner at his bound waits while slots are free, and is in nobody's way.
+func TestBoundOfAnOwner(t *testing.T) {
+	q := New(Options{Slots: 4, Length: 10})
+	first, second := enter(t, q, "a", 1), enter(t, q, "a", 1)
+	if !ready(first) || ready(second) {
+		t.Fatal("bound of one")
+	}
+	if other := enter(t, q, "b", 0); other.Waited() {
+		t.Error("another owner waits behind one at his bound")
+	}
+	if running, waiting := q.Count("a"); running != 1 || waiting != 1 {
+		t.Errorf("%d run, %d wait", running, waiting)
+	}
+	first.Leave()
+	if !ready(second) {
+		t.Error("the second does not follow the first")
+	}
+	second.Leave()
+	if running, waiting := q.Count("a"); running != 0 || waiting != 0 || len(q.owners) != 1 {
+		t.Errorf("%d run, %d wait, owners %v", running, waiting, q.owners)
+	}
+}
+
+// A bound that is raised lets those who wait go at once.
+func TestBoundIsRaised(t *testing.T) {
+	q := New(Options{Slots: 4, Length: 10})
+	enter(t, q, "a", 1)
+	second := enter(t, q, "a", 1)
+	if third := enter(t, q, "a", 3); !ready(second) || !ready(third) {
+		t.Error("they still wait")
+	}
+}
+
+func TestEstimates(t *testing.T) {
+	now := time.Unix(1000, 0)
+	q := New(Options{Slots: 2, Length: 100, Now: func() time.Time { return now }})
+	a, b := enter(t, q, "a", 0), enter(t, q, "a", 0)
+	waiting := enter(t, q, "a", 0)
+	if got := waiting.Start().Sub(now); got != guess {
+		t.Errorf("with nothing to go by: %v", got)
+	}
+	waiting.Leave()
+	now = now.Add(10 * time.Second)
+	a.Leave()
+	b.Leave()
+	first := enter(t, q, "a", 0)
+	enter(t, q, "a", 0)
+	var last *Ticket
+	for range 4 {
+		last = enter(t, q, "a", 0)
+	}
+	if got := last.Start().Sub(now); got != 20*time.Second {
+		t.Errorf("fourth in line for two slots of 10 s: %v", got)
+	}
+	if got := enter(t, q, "b", 0).Start().Sub(now); got != 10*time.Second {
+		t.Errorf("first of another: %v", got)
+	}
+	if !first.Start().Equal(now) {
+		t.Errorf("one that runs starts at %v", first.Start())
+	}
+	if got := q.Relief(); got != 5*time.Second {
+		t.Errorf("relief %v", got)
+	}
+}
+
+// Whatever happens, slots are never given twice or lost, bounds hold, nobody who may run waits beside a free slot, and an
+// owner's tickets keep their order.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		slots := rapid.IntRange(1, 4).Draw(t, "slots")
+		length := rapid.IntRange(0, 6).Draw(t, "length")
+		q := New(Options{Slots: slots, Length: length})
+		bounds := map[string]int{"a": 0, "b": 1, "c": 2}
+		var alive []*Ticket
+		check := func() {
+			running, waiting := map[string]int{}, map[string]int{}
+			total, waits := 0, 0
+			for _, ticket := range alive {
+				name := ticket.owner.name
+				if !ready(ticket) {
+					waiting[name]++
+					waits++
+					continue
+				}
+				if waiting[name] > 0 {
+					t.Fatalf("%s: a later ticket went first", name)
+				}
+				running[name]++
+				total++
+			}
+			if total > slots || waits > 2*length || waits != q.Waiting() {
+				t.Fatalf("%d of %d slots, %d of %d wait (it says %d)", total, slots, waits, length, q.Waiting())
+			}
+			for name, most := range bounds {
+				if most > 0 && running[name] > most {
+					t.Fatalf("%s runs %d, may %d", name, running[name], most)
+				}
+				if total < slots && waiting[name] > 0 && (most == 0 || running[name] < most) {
+					t.Fatalf("%s waits beside a free slot", name)
+				}
+				if r, w := q.Count(name); r != running[name] || w != waiting[name] {
+					t.Fatalf("%s: it counts %d and %d, there are %d and %d", name, r, w, running[name], waiting[name])
+				}
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"enter": func(t *rapid.T) {
+				name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "owner")
+				ticket, err := q.Enter(name, bounds[name])
+				if err == nil {
+					alive = append(alive, ticket)
+				} else if q.Waiting() < length {
+					t.Fatalf("refused with %d of %d waiting", q.Waiting(), length)
+				}
+			},
+			"leave": func(t *rapid.T) {
+				if len(alive) == 0 {
+					t.Skip("nobody is there")
+				}
+				i := rapid.IntRange(0, len(alive)-1).Draw(t, "which")
+				alive[i].Leave()
+				alive = slices.Delete(alive, i, i+1)
+			},
+			"": func(*rapid.T) { check() },
+		})
+		for _, ticket := range alive {
+			ticket.Leave()
+		}
+		if len(q.owners) != 0 || len(q.turns) != 0 || q.taken != 0 || q.waiting != 0 {
+			t.Fatalf("left behind: %+v", q)
+		}
+	})
+}
+
+func TestConcurrently(t *testing.T) {
+	q := New(Options{Slots: 3, Length: 1000})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	most, now := 0, 0
+	for i := range 300 {
+		wg.Go(func() {
+			ticket, err := q.Enter(fmt.Sprint(i%7), 2)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer ticket.Leave()
+			<-ticket.Ready()
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			mu.Lock()
+			now--
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	if most > 3 || q.taken != 0 || len(q.owners) != 0 {
+		t.Errorf("%d at once, %d taken, %d owners", most, q.taken, len(q.owners))
+	}
+}

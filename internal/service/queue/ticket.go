@@ -1,0 +1,101 @@
+package queue
+
+import (
+	"slices"
+	"time"
+)
+
+// Ticket is a place in the queue, later a slot.
+type Ticket struct {
+	queue  *Queue
+	owner  *owner
+	ready  chan struct{}
+	waited bool
+
+	// Guarded by the queue's lock.
+	holds bool
+	left  bool
+	since time.Time // when it got its slot
+}
+
+// Ready is closed when the ticket holds a slot.
+func (t *Ticket) Ready() <-chan struct{} { return t.ready }
+
+// Waited reports whether the ticket had to wait for its slot.
+func (t *Ticket) Waited() bool { return t.waited }
+
+// Leave gives up the ticket's place or slot. It may be called twice.
+func (t *Ticket) Leave() {
+	q := t.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.left {
+		return
+	}
+	t.left = true
+	if t.holds {
+		q.taken--
+		t.owner.running--
+		q.held.add(q.opts.Now().Sub(t.since))
+	} else {
+		t.owner.line = slices.DeleteFunc(t.owner.line, func(other *Ticket) bool { return other == t })
+		q.waiting--
+		if len(t.owner.line) == 0 {
+			q.turns = slices.DeleteFunc(q.turns, func(o *owner) bool { return o == t.owner })
+		}
+	}
+	q.leave(t.owner)
+	q.deal()
+}
+
+// Start is when the ticket will probably get its slot, by how long slots were held lately. That of a ticket which holds
+// one is when it got it.
+func (t *Ticket) Start() time.Time {
+	q := t.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t.holds {
+		return t.since
+	}
+	rounds := t.ahead()/q.opts.Slots + 1
+	return q.opts.Now().Add(time.Duration(rounds) * q.held.mean())
+}
+
+// ahead is how many tickets get a slot before this one, if no more come.
+func (t *Ticket) ahead() int {
+	n := slices.Index(t.owner.line, t)
+	before := true
+	for _, o := range t.queue.turns {
+		switch {
+		case o == t.owner:
+			before = false
+		case before:
+			n += min(len(o.line), slices.Index(t.owner.line, t)+1)
+		default:
+			n += min(len(o.line), slices.Index(t.owner.line, t))
+		}
+	}
+	return n
+}
+
+// average is a moving average of durations.
+type average struct{ of time.Duration }
+
+// guess is what a slot is held for when nobody has held one yet.
+const guess = time.Second
+
+// add counts d for a fifth.
+func (a *average) add(d time.Duration) {
+	if a.of == 0 {
+		a.of = max(d, 1)
+		return
+	}
+	a.of = max(a.of+(d-a.of)/5, 1)
+}
+
+func (a *average) mean() time.Duration {
+	if a.of == 0 {
+		return guess
+	}
+	return a.of
+}
