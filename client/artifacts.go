@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// artifacts are what the caller's runs left on the server.
+type artifacts struct{ c *Client }
+
+// List lists what a finished run left.
+func (a artifacts) List(ctx context.Context, runID string) ([]belljar.Artifact, error) {
+	var list struct {
+		Items []belljar.Artifact `json:"items"`
+	}
+	err := a.c.get(ctx, &list, nil, "runs", runID, "artifacts")
+	return list.Items, err
+}
+
+// Open returns one artifact and its bytes from offset on.
+func (a artifacts) Open(ctx context.Context, runID, file string, offset int64) (belljar.Artifact, io.ReadCloser, error) {
+	clean, err := belljar.CleanPath(file)
+	if err != nil {
+		return belljar.Artifact{}, nil, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("artifact %q: %v", file, err),
+			Details: map[string]any{"field": "path", "provided": file},
+		}
+	}
+	list, err := a.List(ctx, runID)
+	if err != nil {
+		return belljar.Artifact{}, nil, err
+	}
+	found := belljar.Artifact{Path: clean}
+	for _, item := range list {
+		if item.Path == clean {
+			found = item
+		}
+	}
+	if offset > 0 && offset >= found.Size {
+		return found, io.NopCloser(strings.NewReader("")), nil
+	}
+	header := http.Header{"Accept-Encoding": {"identity"}}
+	if offset > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+	}
+	parts := append([]string{"runs", runID, "artifacts"}, strings.Split(clean, "/")...)
+	resp, err := a.c.send(ctx, request{method: http.MethodGet, path: route(parts...), header: header})
+	if err != nil {
+		return belljar.Artifact{}, nil, err
+	}
+	return found, resp.Body, nil
+}

@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/belljar/belljar"
+)
+
+// node is what the server can do, and what the caller may.
+type node struct{ c *Client }
+
+// Runtimes says what the server can do.
+func (n node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
+	var d belljar.Discovery
+	return d, n.c.get(ctx, &d, nil, "runtimes")
+}
+
+// Me says who the caller is and what he may.
+func (n node) Me(ctx context.Context) (belljar.Me, error) {
+	var me belljar.Me
+	return me, n.c.get(ctx, &me, nil, "me")
+}
+
+// admin is for operators.
+type admin struct{ c *Client }
+
+// Runs lists everybody's runs.
+func (a admin) Runs(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
+	var page belljar.RunPage
+	return page, a.c.get(ctx, &page, queryOf(q), "admin", "runs")
+}
+
+// Idempotency lists the idempotency keys in force.
+func (a admin) Idempotency(ctx context.Context, q belljar.KeyQuery) ([]belljar.KeyEntry, error) {
+	v := url.Values{}
+	if q.Endpoint != "" {
+		v.Set("endpoint", q.Endpoint)
+	}
+	if q.UserID != "" {
+		v.Set("user_id", q.UserID)
+	}
+	paging(v, q.Limit, q.Offset)
+	var list struct {
+		Items []belljar.KeyEntry `json:"items"`
+	}
+	err := a.c.get(ctx, &list, v, "admin", "idempotency")
+	return list.Items, err
+}
+
+// Usage lists the users who use most.
+func (a admin) Usage(ctx context.Context, limit int) ([]belljar.UserUsage, error) {
+	v := url.Values{}
+	paging(v, limit, 0)
+	var list struct {
+		Items []belljar.UserUsage `json:"items"`
+	}
+	err := a.c.get(ctx, &list, v, "admin", "usage")
+	return list.Items, err
+}
+
+// Quota returns the quota in force for a user.
+func (a admin) Quota(ctx context.Context, userID string) (belljar.Quota, error) {
+	var q belljar.Quota
+	return q, a.c.get(ctx, &q, nil, "admin", "quotas", userID)
+}
+
+// SetQuota gives a user a quota of his own.
+func (a admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) error {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	return a.c.ask(ctx, request{method: http.MethodPut, path: route("admin", "quotas", userID), body: body}, nil)
+}
+
+// tokens are the server's API keys.
+type tokens struct{ c *Client }
+
+// Create makes a key. It is not repeated when the connection breaks: there would be two.
+func (t tokens) Create(ctx context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
+	var token belljar.Token
+	body, err := json.Marshal(spec)
+	if err != nil {
+		return token, err
+	}
+	return token, t.c.ask(ctx, request{method: http.MethodPost, path: route("admin", "tokens"), body: body, once: true}, &token)
+}
+
+// List lists the keys.
+func (t tokens) List(ctx context.Context) ([]belljar.Token, error) {
+	var list struct {
+		Items []belljar.Token `json:"items"`
+	}
+	err := t.c.get(ctx, &list, nil, "admin", "tokens")
+	return list.Items, err
+}
+
+// Revoke makes a key useless.
+func (t tokens) Revoke(ctx context.Context, id string) error {
+	return t.c.ask(ctx, request{method: http.MethodDelete, path: route("admin", "tokens", id)}, nil)
+}

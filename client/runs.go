@@ -1,0 +1,128 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// runs are the caller's runs on the server.
+type runs struct{ c *Client }
+
+// Start starts a run. A request whose connection breaks is repeated under the same idempotency key.
+//
+// The API takes small files inside a request. An upload that is larger than [belljar.MaxInlineBytes], or holds more than
+// plain files, goes into a session made for this run, which ends with it. A request with a Stdin becomes an interactive
+// run, which is fed behind this call's back.
+func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
+	spec := req.RunSpec
+	if req.Stdin != nil {
+		spec.Interactive = true
+		spec.SpecVersion = "1.1"
+	}
+	session := ""
+	if req.Upload != nil {
+		files, rest, err := inline(req.Upload, belljar.MaxInlineBytes-inlined(spec.Files))
+		if err != nil {
+			return belljar.Run{}, err
+		}
+		spec.Files = append(files, spec.Files...)
+		if rest != nil {
+			if session, err = r.c.stage(ctx, &spec, rest); err != nil {
+				return belljar.Run{}, err
+			}
+		}
+	}
+	run, err := r.start(ctx, spec, req.IdempotencyKey)
+	if err != nil {
+		if session != "" {
+			r.c.discard(session)
+		}
+		return run, err
+	}
+	if session != "" {
+		r.c.after.Go(func() { r.c.outlive(run.ID, session) })
+	}
+	if req.Stdin != nil {
+		r.c.after.Go(func() { r.c.feed(run.ID, req.Stdin) })
+	}
+	return run, nil
+}
+
+func (r runs) start(ctx context.Context, spec belljar.RunSpec, key string) (belljar.Run, error) {
+	body, err := json.Marshal(spec)
+	if err != nil {
+		return belljar.Run{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	if key == "" {
+		key = belljar.NewID()
+	}
+	var run belljar.Run
+	err = r.c.ask(ctx, request{
+		method: http.MethodPost, path: route("runs"), body: body, header: http.Header{"Idempotency-Key": {key}},
+	}, &run)
+	return run, err
+}
+
+// Get returns a run.
+func (r runs) Get(ctx context.Context, id string) (belljar.Run, error) {
+	var run belljar.Run
+	return run, r.c.get(ctx, &run, nil, "runs", id)
+}
+
+// List returns the caller's runs.
+func (r runs) List(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
+	q.UserID = ""
+	var page belljar.RunPage
+	return page, r.c.get(ctx, &page, queryOf(q), "runs")
+}
+
+// Cancel asks a run to end.
+func (r runs) Cancel(ctx context.Context, id string) error {
+	return r.c.ask(ctx, request{method: http.MethodPost, path: route("runs", id, "cancel")}, nil)
+}
+
+// queryOf is a query as the API writes it.
+func queryOf(q belljar.RunQuery) url.Values {
+	v := url.Values{}
+	put := func(name, value string) {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	put("user_id", q.UserID)
+	put("phase", string(q.Phase))
+	put("runtime", q.Runtime)
+	put("base_image", q.BaseImage)
+	put("image_digest", q.ImageDigest)
+	put("session_id", q.SessionID)
+	put("q", q.Q)
+	put("started_at_from", stamp(q.StartedFrom))
+	put("started_at_to", stamp(q.StartedTo))
+	put("finished_at_from", stamp(q.FinishedFrom))
+	put("finished_at_to", stamp(q.FinishedTo))
+	put("sort", q.Sort)
+	paging(v, q.Limit, q.Offset)
+	return v
+}
+
+func paging(v url.Values, limit, offset int) {
+	if limit > 0 {
+		v.Set("limit", strconv.Itoa(limit))
+	}
+	if offset > 0 {
+		v.Set("offset", strconv.Itoa(offset))
+	}
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
