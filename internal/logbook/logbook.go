@@ -37,8 +37,8 @@ type Log interface {
 	// [ErrSealed] after Seal: then none of them is kept.
 	Append(frames ...belljar.Frame) error
 	// Read yields the frames from seq from (0 counts as 1), then goes on as they come. It ends when the log is sealed
-	// and read to its end, or with ctx's error. What frames refer to belongs to the log and must not
-	// be changed.
+	// and read to its end, or with ctx's error. What frames refer to belongs to the log, stays as it
+	// is and must not be changed. An event's data may come back as its JSON would: numbers as float64.
 	Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error]
 	// Last is the seq of the last frame; 0 while there is none.
 	Last() uint64

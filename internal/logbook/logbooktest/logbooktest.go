@@ -22,6 +22,7 @@ func Run(t *testing.T, open func(t *testing.T) logbook.Book) {
 	t.Run("numbers", func(t *testing.T) { testNumbers(t, create(t, open(t))) })
 	t.Run("every frame comes back", func(t *testing.T) { testFidelity(t, create(t, open(t))) })
 	t.Run("output is copied", func(t *testing.T) { testCopy(t, create(t, open(t))) })
+	t.Run("last", func(t *testing.T) { testLast(t, create(t, open(t))) })
 	t.Run("from anywhere", func(t *testing.T) { testFrom(t, create(t, open(t))) })
 	t.Run("follow", func(t *testing.T) { testFollow(t, create(t, open(t))) })
 	t.Run("sealed", func(t *testing.T) { testSealed(t, create(t, open(t))) })
@@ -30,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) logbook.Book) {
 	t.Run("slow reader", func(t *testing.T) { testSlowReader(t, create(t, open(t))) })
 	t.Run("removed while read", func(t *testing.T) { testRemove(t, open(t)) })
 	t.Run("many at once", func(t *testing.T) { testConcurrent(t, create(t, open(t))) })
+	t.Run("many logs at once", func(t *testing.T) { testManyLogs(t, open(t)) })
 }
 
 func testBook(t *testing.T, book logbook.Book) {
@@ -136,6 +138,26 @@ func testFrom(t *testing.T, log logbook.Log) {
 	if got := read(t, log, n+1); len(got) != 0 {
 		t.Errorf("behind the end: %d frames", len(got))
 	}
+}
+
+func testLast(t *testing.T, log logbook.Log) {
+	want := func(n uint64) {
+		t.Helper()
+		if got := log.Last(); got != n {
+			t.Errorf("last is %d, want %d", got, n)
+		}
+	}
+	want(0)
+	appendAll(t, log, text("a"))
+	want(1)
+	appendAll(t, log, text("b"), text("c"))
+	want(3)
+	seal(t, log)
+	want(3)
+	if err := log.Append(text("d")); err == nil {
+		t.Error("Append after Seal succeeds")
+	}
+	want(3)
 }
 
 // testFollow reads each frame before the next is written; a second reader waits for one that is not there yet.
@@ -317,6 +339,62 @@ func testConcurrent(t *testing.T, log logbook.Log) {
 	writing.Wait()
 	seal(t, log)
 	reading.Wait()
+}
+
+// testManyLogs has runs come and go, and somebody who looks at all of them.
+func testManyLogs(t *testing.T, book logbook.Book) {
+	const workers, each = 4, 40
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("run-%d-%d", w, i)
+				log, err := book.Create(id)
+				if err != nil {
+					t.Errorf("create: %v", err)
+					return
+				}
+				if err := log.Append(text(id)); err != nil {
+					t.Errorf("append: %v", err)
+				}
+				again, err := book.Open(id)
+				if err != nil {
+					t.Errorf("open: %v", err)
+					return
+				}
+				if err := again.Append(text("more")); err != nil {
+					t.Errorf("append: %v", err)
+				}
+				if err := log.Seal(); err != nil {
+					t.Errorf("seal: %v", err)
+				}
+				if i%2 == 0 {
+					if err := book.Remove(id); err != nil {
+						t.Errorf("remove: %v", err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for w := range workers {
+		for i := range each {
+			id := fmt.Sprintf("run-%d-%d", w, i)
+			log, err := book.Open(id)
+			if i%2 == 0 {
+				if !errors.Is(err, logbook.ErrNotFound) {
+					t.Errorf("open of removed %s: %v", id, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, log, 1); len(got) != 2 || string(got[0].Output) != id {
+				t.Errorf("%s has %d frames", id, len(got))
+			}
+		}
+	}
 }
 
 func text(s string) belljar.Frame {

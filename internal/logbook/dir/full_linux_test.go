@@ -1,0 +1,96 @@
+package dir
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+)
+
+// onSmallDisk runs f on a thread that sees a file system of size at path, and nobody else does.
+func onSmallDisk(t *testing.T, size string, f func(path string)) {
+	t.Helper()
+	path := t.TempDir()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine, and the mount with the thread
+		err := unix.Unshare(unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if err == nil {
+			err = unix.Mount("tmpfs", path, "tmpfs", 0, "mode=0700,size="+size)
+		}
+		if err == nil {
+			f(path)
+		}
+		done <- err
+	}()
+	if err := <-done; errors.Is(err, os.ErrPermission) {
+		t.Skip("cannot mount: ", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A full disk refuses an append whole; when there is room again the log goes on without a gap.
+func TestDiskFull(t *testing.T) {
+	onSmallDisk(t, "256k", func(path string) {
+		book := openBook(t, path)
+		log, err := book.Create("run")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		ballast := path + "/ballast"
+		if err := os.WriteFile(ballast, make([]byte, 128<<10), 0o600); err != nil {
+			t.Error(err)
+			return
+		}
+		kept := uint64(0)
+		output := make([]byte, 10000)
+		for {
+			err := log.Append(belljar.Frame{Type: belljar.FrameStdout, Output: output})
+			if err != nil {
+				if !errors.Is(err, syscall.ENOSPC) {
+					t.Errorf("Append: %v, want ENOSPC", err)
+				}
+				break
+			}
+			kept++
+		}
+		if got := log.Last(); kept == 0 || got != kept {
+			t.Errorf("last is %d, want %d", got, kept)
+		}
+		if err := os.Remove(ballast); err != nil {
+			t.Error(err)
+		}
+		if err := log.Append(belljar.Frame{Type: belljar.FrameStdout, Output: []byte("on")}); err != nil {
+			t.Errorf("Append with room: %v", err)
+		}
+		if err := log.Seal(); err != nil {
+			t.Errorf("Seal: %v", err)
+		}
+		next := uint64(1)
+		again, err := openBook(t, path).Open("run")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for f, err := range again.Read(t.Context(), 1) {
+			if err != nil || f.Seq != next {
+				t.Errorf("frame %d: seq %d, %v", next, f.Seq, err)
+				return
+			}
+			next++
+		}
+		if next != kept+2 {
+			t.Errorf("%d frames, want %d", next-1, kept+1)
+		}
+	})
+}

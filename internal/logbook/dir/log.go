@@ -1,0 +1,318 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sort"
+	"sync"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
+)
+
+// Log is a [logbook.Log] in a file.
+type Log struct {
+	book  *Book
+	id    string
+	path  string
+	codec codec
+
+	sealing sync.Mutex // held by Seal
+	settled bool       // Seal has synced the file, or failed to for good
+	failed  error      // of that sync
+
+	writing sync.Mutex // held while the file or the log's end changes; comes before mu
+	dirty   bool       // the file may have bytes behind the end
+
+	mu       sync.Mutex // held for moments only, never over a write; readers take it
+	file     *os.File   // nil while the log is sealed and nobody reads the file
+	users    int        // of the file, beside the writer
+	now      view
+	marks    []mark        // in the order of the file; readers add to them too
+	changed  chan struct{} // closed at the next change; nil while nobody waits
+	reported bool          // damage was logged
+}
+
+// view is what there is of a log at one moment. It does not change.
+type view struct {
+	count  uint64 // frames
+	end    int64  // offset behind the last frame; 0 if the file is empty
+	sealed bool
+	closed bool // the book was closed
+	tail   tail
+}
+
+// mark tells where a frame lies.
+type mark struct {
+	seq uint64
+	at  int64
+}
+
+// markEvery is how many bytes lie between two marks, about.
+const markEvery = 64 << 10
+
+// Append numbers frames and keeps them, with one write. After an error of the file none of them is kept, and the next
+// Append tries again behind the last whole frame.
+func (l *Log) Append(frames ...belljar.Frame) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.open(); err != nil {
+		return err
+	}
+	if len(frames) == 0 {
+		return nil
+	}
+	v := l.now
+	space, fresh := v.tail.room(v.end, estimate(frames))
+	out := space[:0]
+	if v.end == 0 {
+		out = l.codec.appendHead(out)
+	}
+	next := v
+	var err error
+	for _, f := range frames {
+		next.count++
+		if out, err = l.codec.append(out, next.count, f); err != nil {
+			return err
+		}
+	}
+	if len(out) > len(space) { // it did not fit and moved
+		space, fresh = out[:cap(out)], true
+	}
+	if err := l.write(out, v.end); err != nil {
+		return err
+	}
+	next.end += int64(len(out))
+	switch {
+	case len(out) > lastSegment:
+		next.tail = nil
+	case fresh:
+		next.tail = v.tail.with(segment{v.end, space}, next.end)
+	}
+	l.publish(next)
+	l.note(mark{v.count + 1, max(v.end, headSize)})
+	return nil
+}
+
+// estimate is about how many bytes frames take.
+func estimate(frames []belljar.Frame) int {
+	n := headSize
+	for i := range frames {
+		n += recordHead + len(frames[i].Output)
+		if frames[i].Type == belljar.FrameEvent {
+			n += 96
+		}
+	}
+	return n
+}
+
+// open tells whether the log takes more, and makes its file end where the log does. The caller holds writing.
+func (l *Log) open() error {
+	switch {
+	case l.now.closed:
+		return fmt.Errorf("log %s: %w", l.id, os.ErrClosed)
+	case l.now.sealed:
+		return logbook.ErrSealed
+	}
+	return l.cut()
+}
+
+// cut drops what lies behind the log's end, if anything does. The caller holds writing.
+func (l *Log) cut() error {
+	if !l.dirty {
+		return nil
+	}
+	if err := l.file.Truncate(l.now.end); err != nil {
+		return fmt.Errorf("cut log %s: %w", l.id, err)
+	}
+	l.dirty = false
+	return nil
+}
+
+// write puts b at the log's end, which is at offset at. The caller holds writing.
+func (l *Log) write(b []byte, at int64) error {
+	if _, err := l.file.WriteAt(b, at); err != nil {
+		l.dirty = true
+		_ = l.cut() // whoever writes next tries again
+		return fmt.Errorf("write log %s: %w", l.id, err)
+	}
+	return nil
+}
+
+// publish shows readers what there is now. The caller holds writing.
+func (l *Log) publish(v view) {
+	l.mu.Lock()
+	l.now = v
+	changed := l.changed
+	l.changed = nil
+	l.mu.Unlock()
+	if changed != nil {
+		close(changed)
+	}
+}
+
+// note adds a mark, if it is far enough behind the last one.
+func (l *Log) note(m mark) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var last int64
+	if n := len(l.marks); n > 0 {
+		last = l.marks[n-1].at
+	}
+	if m.at-last >= markEvery {
+		l.marks = append(l.marks, m)
+	}
+}
+
+// before returns the last mark at or before frame seq; not ok if there is none.
+func (l *Log) before(seq uint64) (m mark, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := sort.Search(len(l.marks), func(i int) bool { return l.marks[i].seq > seq })
+	if i == 0 {
+		return mark{}, false
+	}
+	return l.marks[i-1], true
+}
+
+// look returns what there is, and if frame next is not there but may come, a channel that is closed when that changes.
+func (l *Log) look(next uint64) (view, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now.count >= next || l.now.sealed || l.now.closed {
+		return l.now, nil
+	}
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return l.now, l.changed
+}
+
+// Last is the seq of the last frame.
+func (l *Log) Last() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now.count
+}
+
+// Seal says that nothing more comes. If the disk fails, so does every later Seal; if the log could not be ended, for
+// want of room say, it takes more and may be sealed later.
+func (l *Log) Seal() error {
+	l.sealing.Lock()
+	defer l.sealing.Unlock()
+	if l.settled {
+		return l.failed
+	}
+	file, err := l.hold()
+	if errors.Is(err, logbook.ErrNotFound) {
+		return nil // sealed and removed
+	}
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	if err := l.finish(); err != nil {
+		return err
+	}
+	err = syncFile(file)
+	if err == nil {
+		err = l.book.folder(l.id).sync()
+	}
+	if err != nil {
+		err = fmt.Errorf("sync log %s: %w", l.id, err)
+	}
+	l.settled, l.failed = true, err
+	return err
+}
+
+// finish writes the last record, unless it is there.
+func (l *Log) finish() error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	err := l.open()
+	if errors.Is(err, logbook.ErrSealed) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	v := l.now
+	var room [headSize + sealSize]byte
+	out := room[:0]
+	if v.end == 0 {
+		out = l.codec.appendHead(out)
+	}
+	out = l.codec.appendSeal(out, v.count, v.end+int64(len(out)))
+	if err := l.write(out, v.end); err != nil {
+		return err
+	}
+	v.sealed = true
+	if !v.tail.begins() || v.end > smallTail {
+		v.tail = nil
+	}
+	l.publish(v)
+	l.book.remember(l)
+	return nil
+}
+
+// hold returns the log's file, open until release.
+func (l *Log) hold() (*os.File, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		if l.now.closed {
+			return nil, fmt.Errorf("log %s: %w", l.id, os.ErrClosed)
+		}
+		f, err := os.Open(l.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, logbook.ErrNotFound
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open log: %w", err)
+		}
+		l.file = f
+	}
+	l.users++
+	return l.file, nil
+}
+
+// release gives up a hold. A file that nobody writes or reads is closed.
+func (l *Log) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users--
+	l.retire()
+}
+
+// retire closes a file that nobody needs. The caller holds mu.
+func (l *Log) retire() {
+	if l.users == 0 && l.file != nil && (l.now.sealed || l.now.closed) {
+		l.file.Close()
+		l.file = nil
+	}
+}
+
+// leave ends all use of the log: the book is closed.
+func (l *Log) leave() {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	v := l.now
+	v.closed = true
+	l.publish(v)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retire()
+}
+
+// report logs, once, that the log is damaged behind frame count.
+func (l *Log) report(count uint64, at int64, err error) {
+	l.mu.Lock()
+	first := !l.reported
+	l.reported = true
+	l.mu.Unlock()
+	if first {
+		l.book.logger.Error("log is damaged, what follows is lost", "log", l.id, "frames", count, "offset", at, "err", err)
+	}
+}
