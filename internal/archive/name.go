@@ -1,0 +1,104 @@
+package archive
+
+import (
+	"path"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+)
+
+// Bounds of a name, in bytes.
+const (
+	maxName = 1024 // the whole path
+	maxPart = 255  // between two slashes
+)
+
+// Modes of what comes without.
+const (
+	fileMode = 0o644
+	dirMode  = 0o755
+)
+
+// cleanName checks the name of an entry and returns it without what means nothing ("./", "//", a slash at the end). "."
+// is the folder that all of it goes into.
+func cleanName(name string, dir bool, l Limits) (string, error) {
+	if err := checkCharacters(name); err != nil {
+		return "", err
+	}
+	if !dir && strings.HasSuffix(name, "/") {
+		return "", refuse("type", name, "%s is a file with the name of a folder", shown(name))
+	}
+	clean := path.Clean(name)
+	if clean == "." {
+		if dir {
+			return clean, nil
+		}
+		return "", refuse("name", name, "%q is no name of a file", shown(name))
+	}
+	folders := strings.Count(clean, "/")
+	if dir {
+		folders++
+	}
+	if folders > l.Depth {
+		return "", above("depth", name, int64(l.Depth), "%s lies deeper than %d folders", shown(name), l.Depth)
+	}
+	return clean, nil
+}
+
+func checkCharacters(name string) *belljar.Error {
+	switch {
+	case name == "":
+		return refuse("name", name, "an entry has no name")
+	case len(name) > maxName:
+		return refuse("name", name, "the name %s is longer than %d bytes", shown(name), maxName)
+	case !utf8.ValidString(name):
+		e := refuse("utf8", name, "the name %s is not valid UTF-8", shown(name))
+		e.Hint = "pack the archive with UTF-8 names"
+		return e
+	case strings.HasPrefix(name, "/"):
+		return refuse("absolute", name, "%s is an absolute path", shown(name))
+	case strings.Contains(name, `\`):
+		return refuse("backslash", name, "%s has a backslash in its name", shown(name))
+	case len(name) >= 2 && name[1] == ':' && unicode.IsLetter(rune(name[0])):
+		return refuse("drive", name, "%s begins with a drive", shown(name))
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError {
+			return refuse("control", name, "the name %s has a control character in it", shown(name))
+		}
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return refuse("traversal", name, "%s goes up", shown(name))
+		}
+		if len(part) > maxPart {
+			return refuse("name", name, "the name %s has a part longer than %d bytes", shown(name), maxPart)
+		}
+	}
+	return nil
+}
+
+// permissions are the bits of a mode that an upload may set.
+func permissions(mode uint32, dir bool) uint32 {
+	mode &= 0o777
+	switch {
+	case dir && mode == 0:
+		return dirMode
+	case dir:
+		return mode | 0o700 // or nothing could be put into it
+	case mode == 0:
+		return fileMode
+	}
+	return mode
+}
+
+// plausible is a time that a file can have; the zero time for others.
+func plausible(t time.Time) time.Time {
+	if t.Unix() <= 0 || t.Year() > 2200 {
+		return time.Time{}
+	}
+	return t
+}

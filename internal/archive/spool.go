@@ -1,0 +1,71 @@
+package archive
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// spool is a temporary file without a name that holds an upload as it came.
+type spool struct {
+	file *os.File
+	name string // "" once it has none
+	size int64
+}
+
+func newSpool(dir string) (*spool, error) {
+	f, err := os.CreateTemp(dir, "belljar-upload-")
+	if err != nil {
+		return nil, ours("no room for the upload", err)
+	}
+	s := &spool{file: f, name: f.Name()}
+	if os.Remove(s.name) == nil { // elsewhere than on Unix it keeps its name until it is closed
+		s.name = ""
+	}
+	return s, nil
+}
+
+// errFull says that more came than the spool was to take.
+var errFull = errors.New("too much")
+
+// writeError is a failure of the spool, as opposed to one of what is read into it.
+type writeError struct{ err error }
+
+func (e *writeError) Error() string { return e.err.Error() }
+
+func (e *writeError) Unwrap() error { return e.err }
+
+// take appends what r holds, at most room bytes, and returns where that lies. check is asked before every read.
+func (s *spool) take(r io.Reader, room int64, check func() error) (*io.SectionReader, error) {
+	start := s.size
+	buf := make([]byte, 64<<10)
+	for {
+		if err := check(); err != nil {
+			return nil, err
+		}
+		n, err := r.Read(buf)
+		if n > 0 {
+			if s.size-start+int64(n) > room {
+				return nil, errFull
+			}
+			if _, err := s.file.Write(buf[:n]); err != nil {
+				return nil, &writeError{err}
+			}
+			s.size += int64(n)
+		}
+		if err == io.EOF {
+			return io.NewSectionReader(s.file, start, s.size-start), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *spool) close() error {
+	err := s.file.Close()
+	if s.name != "" {
+		err = errors.Join(err, os.Remove(s.name))
+	}
+	return err
+}
