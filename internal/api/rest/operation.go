@@ -46,7 +46,7 @@ func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 		}
 		x := &exchange{w: w}
 		x.r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-		x.Context = humago.NewContext(op, x.r, w)
+		x.carrier = humago.NewContext(op, x.r, w)
 		next(x)
 	})
 }
@@ -58,10 +58,13 @@ func (a *adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 type exchangeKey struct{}
 
+// carrier is huma's request, under a name that does not hide its method Context.
+type carrier = huma.Context
+
 // exchange is one request on its way through huma. A failure, wherever it happens, is answered by [api.Fail] and by
 // nobody after that.
 type exchange struct {
-	huma.Context
+	carrier
 	w      http.ResponseWriter
 	r      *http.Request
 	failed bool
@@ -77,14 +80,14 @@ func (x *exchange) fail(err error) {
 // SetStatus does nothing after a failure.
 func (x *exchange) SetStatus(code int) {
 	if !x.failed {
-		x.Context.SetStatus(code)
+		x.carrier.SetStatus(code)
 	}
 }
 
 // SetHeader does nothing after a failure.
 func (x *exchange) SetHeader(name, value string) {
 	if !x.failed {
-		x.Context.SetHeader(name, value)
+		x.carrier.SetHeader(name, value)
 	}
 }
 
@@ -93,7 +96,7 @@ func (x *exchange) BodyWriter() io.Writer {
 	if x.failed {
 		return io.Discard
 	}
-	return x.Context.BodyWriter()
+	return x.carrier.BodyWriter()
 }
 
 // ownErrors tells what huma found wrong, with parameters, in our words.

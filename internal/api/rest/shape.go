@@ -36,6 +36,7 @@ func (k kind) article() string {
 type shape struct {
 	kind   kind
 	fields map[string]*shape // of an object with a fixed set of names
+	needed []string          // those of them that must be given, as in the document: without omitempty
 	elem   *shape            // of an array, or of an object with any names
 	bits   int               // of a whole number
 	signed bool
@@ -54,7 +55,9 @@ func shapeOf(t reflect.Type) *shape {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return &shape{kind: object, fields: fieldsOf(t)}
+		s := &shape{kind: object, fields: map[string]*shape{}}
+		s.add(t)
+		return s
 	case reflect.Map:
 		return &shape{kind: object, elem: shapeOf(t.Elem())}
 	case reflect.Slice:
@@ -76,22 +79,26 @@ func shapeOf(t reflect.Type) *shape {
 	return &shape{kind: anything}
 }
 
-func fieldsOf(t reflect.Type) map[string]*shape {
-	fields := map[string]*shape{}
+// add takes the fields of a struct type, embedded ones too, into an object.
+func (s *shape) add(t reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case f.Anonymous && name == "":
-			maps.Copy(fields, fieldsOf(f.Type))
-		case !f.IsExported() || name == "-":
-		case name == "":
-			fields[f.Name] = shapeOf(f.Type)
-		default:
-			fields[name] = shapeOf(f.Type)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			s.add(f.Type)
+			continue
+		}
+		if !f.IsExported() || name == "-" {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		s.fields[name] = shapeOf(f.Type)
+		if !strings.Contains(options, "omit") {
+			s.needed = append(s.needed, name)
 		}
 	}
-	return fields
 }
 
 // names are those of an object's fields, sorted.

@@ -23,16 +23,16 @@ func (w *walker) value(s *shape, path string) error {
 	return w.hold(token, s, path)
 }
 
-// optional reads a value that may be null, which is the same as leaving it out.
-func (w *walker) optional(s *shape, path string) error {
+// optional reads a value that may be null, which is the same as leaving it out, and reports whether it is there.
+func (w *walker) optional(s *shape, path string) (bool, error) {
 	token, err := w.tokens.Token()
 	if err != nil {
-		return malformed(err)
+		return false, malformed(err)
 	}
 	if token == nil {
-		return nil
+		return false, nil
 	}
-	return w.hold(token, s, path)
+	return true, w.hold(token, s, path)
 }
 
 func (w *walker) hold(token json.Token, s *shape, path string) error {
@@ -66,18 +66,15 @@ func (w *walker) hold(token json.Token, s *shape, path string) error {
 }
 
 func (w *walker) object(s *shape, path string) error {
-	seen := map[string]bool{}
+	seen := map[string]bool{} // whether it has a value
 	for w.tokens.More() {
 		token, err := w.tokens.Token()
 		if err != nil {
 			return malformed(err)
 		}
 		name, _ := token.(string)
-		at := name
-		if path != "" {
-			at = path + "." + name
-		}
-		if seen[name] {
+		at := below(path, name)
+		if _, twice := seen[name]; twice {
 			return refuse(at, "%s is given twice", at)
 		}
 		seen[name] = true
@@ -89,14 +86,29 @@ func (w *walker) object(s *shape, path string) error {
 		case s.fields[name] == nil:
 			return unknown("field", at, name, s.names())
 		default:
-			err = w.optional(s.fields[name], at)
+			seen[name], err = w.optional(s.fields[name], at)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	_, err := w.tokens.Token() // }
-	return err
+	if _, err := w.tokens.Token(); err != nil { // }
+		return malformed(err)
+	}
+	for _, name := range s.needed {
+		if !seen[name] {
+			return refuse(below(path, name), "%s is missing", below(path, name))
+		}
+	}
+	return nil
+}
+
+// below is where a name in the object at path stands.
+func below(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
 }
 
 func (w *walker) array(s *shape, path string) error {
@@ -109,8 +121,10 @@ func (w *walker) array(s *shape, path string) error {
 			return err
 		}
 	}
-	_, err := w.tokens.Token() // ]
-	return err
+	if _, err := w.tokens.Token(); err != nil { // ]
+		return malformed(err)
+	}
+	return nil
 }
 
 func checkText(v string, s *shape, path string) error {

@@ -1,0 +1,87 @@
+package rest
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// artifact is one with where to get it. There is no address where there are no bytes: links, and what was skipped.
+type artifact struct {
+	belljar.Artifact
+	Type        string `json:"type" enum:"file,link"`
+	DownloadURL string `json:"download_url,omitempty"`
+}
+
+type artifactList struct {
+	Items []artifact `json:"items"`
+}
+
+func (d *Door) artifacts() {
+	handle(d, huma.Operation{
+		OperationID: "list-artifacts", Method: http.MethodGet, Path: api.Prefix + "/runs/{run_id}/artifacts", Tags: []string{"artifacts"},
+		Summary:     "List a run's artifacts",
+		Description: "Sorted by path, and empty until the run has ended. Symbolic links are listed and never followed.",
+	}, func(c *call, p *runPath, _ *none) (artifactList, error) {
+		found, err := c.Artifacts().List(c, p.ID)
+		return artifactList{listed(p.ID, found)}, err
+	})
+	d.guarded("GET "+api.Prefix+"/runs/{run_id}/artifacts/{path...}", d.download)
+}
+
+func listed(run string, found []belljar.Artifact) []artifact {
+	items := make([]artifact, 0, len(found))
+	for _, a := range found {
+		item := artifact{Artifact: a, Type: "file"}
+		if a.LinkTarget != "" {
+			item.Type = "link"
+		}
+		if a.LinkTarget == "" && a.Skipped == "" {
+			item.DownloadURL = downloadURL(run, a.Path)
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+func downloadURL(run, path string) string {
+	parts := strings.Split(path, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return api.Prefix + "/runs/" + url.PathEscape(run) + "/artifacts/" + strings.Join(parts, "/")
+}
+
+// artifactPath checks the path of an artifact as it stands in a URL, unescaped once. It refuses whatever could lead
+// out of the run's artifacts, even if it has been escaped twice, and what does not print.
+func artifactPath(given string) (string, error) {
+	clean, err := belljar.CleanPath(given)
+	bad := err != nil || clean != given || clean == "." || strings.HasPrefix(given, "/")
+	for name := given; !bad; {
+		bad = strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || climbs(name)
+		next, err := url.PathUnescape(name)
+		if err != nil || next == name {
+			break
+		}
+		name = next
+	}
+	if bad {
+		return "", refuse("path", "the path %.200q is not a path in the run's artifacts", given)
+	}
+	return clean, nil
+}
+
+// climbs reports whether a path has a segment that leads up, for Windows too.
+func climbs(path string) bool {
+	for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if segment == ".." {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,153 @@
+package rest
+
+import (
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// declareByHand adds the operations that do not go through huma: those with bytes in place of JSON, the probes, and the
+// streams, which are another door's.
+func (d *Door) declareByHand() {
+	doc := d.api.OpenAPI()
+	schemas := doc.Components.Schemas
+	schema := func(t reflect.Type) *huma.Schema { return schemas.Schema(t, true, t.Name()) }
+	text, bytes := &huma.Schema{Type: "string"}, &huma.Schema{Type: "string", Format: "binary"}
+	schemas.Map()["Frame"] = frameSchema()
+	frame := &huma.Schema{Ref: "#/components/schemas/Frame"}
+	streaming := []map[string][]string{{"key": {}}, {"bearer": {}}, {"token": {}}}
+	open := []map[string][]string{{}}
+
+	doc.AddOperation(&huma.Operation{
+		OperationID: "upload-files", Method: "POST", Path: api.Prefix + "/sessions/{session_id}/files", Tags: []string{"sessions"},
+		Summary: "Upload files into a session's workspace",
+		Description: "All of them or, after an error, none. Archives are unpacked: no `..`, no absolute paths, no links out, no devices. " +
+			"In a multipart body so are files named .tar, .tar.gz, .tgz and .zip, unless extract=false. A single file of any type needs path.",
+		Parameters: []*huma.Param{
+			inPath("session_id", "The session's id"),
+			inQuery("path", "Place of a single file in the workspace", text),
+			inQuery("dir", "Folder in the workspace that everything goes into", text),
+			inQuery("extract", "Whether archives are unpacked; true if it is not given", &huma.Schema{Type: "boolean"}),
+		},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"multipart/form-data": {Schema: &huma.Schema{Type: "object", Properties: map[string]*huma.Schema{
+				"files": {Type: "array", Items: bytes, Description: "The files; their names may have folders. files[] is the same"},
+			}}},
+			"application/x-tar": {Schema: bytes}, "application/gzip": {Schema: bytes}, "application/zip": {Schema: bytes},
+			"application/octet-stream": {Schema: bytes},
+		}},
+		Responses: map[string]*huma.Response{"200": answers("What the upload brought", "application/json", schema(reflect.TypeFor[belljar.UploadResult]()))},
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "get-artifact", Method: "GET", Path: api.Prefix + "/runs/{run_id}/artifacts/{path}", Tags: []string{"artifacts"},
+		Summary: "Download an artifact",
+		Description: "path may have slashes. HEAD is possible too. One Range may be asked for, also a suffix or an open one, with If-Range; several are answered with 416. " +
+			"The type is found from the bytes. Text is compressed for clients that accept gzip and ask for no Range.",
+		Parameters: []*huma.Param{
+			inPath("run_id", "The run's id"), inPath("path", "The artifact's path, each segment percent-encoded"),
+			inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length"), inHeader("If-Range", "The ETag that the range is of"), inHeader("If-None-Match", "ETags that need not be sent again"),
+		},
+		Responses: map[string]*huma.Response{
+			"200": answers("The file", "*/*", bytes),
+			"206": answers("One range of the file, as Content-Range says", "*/*", bytes),
+			"304": {Description: "The client has it already"},
+			"416": answers("The range is not in the file, or there are several", "application/json", schema(reflect.TypeFor[failure]())),
+		},
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "stream-run", Method: "GET", Path: api.Prefix + "/runs/{run_id}/stream", Tags: []string{"streams"}, Security: streaming,
+		Summary: "Follow a run over a WebSocket",
+		Description: "Every message is one Frame as JSON text, at most 64 KB. It begins with seq 1 unless told otherwise and closes with 1000 after the end event. " +
+			"If frames that were asked for are gone, an event `resume` stands before the first. To an interactive run the client may send " +
+			"`{\"type\":\"stdin\",\"encoding\":\"utf8|base64\",\"data\":…}` and `{\"type\":\"stdin_close\"}`. Does not work without an upgrade to WebSocket.",
+		Parameters: append(streamParams(), inPath("run_id", "The run's id"), inQuery("exp", "When a signed URL ends, for reading only", text)),
+		Responses:  map[string]*huma.Response{"101": {Description: "A stream of frames begins"}},
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "get-run-logs", Method: "GET", Path: api.Prefix + "/runs/{run_id}/logs", Tags: []string{"streams"}, Security: streaming,
+		Summary: "Read or follow a run's log without a WebSocket",
+		Description: "Text by default, frames as NDJSON with format=json, server-sent events with `Accept: text/event-stream` (id is the seq, " +
+			"Last-Event-ID resumes). Ends at the log's present end unless follow=true.",
+		Parameters: append(streamParams(), inPath("run_id", "The run's id"),
+			inQuery("format", "text or json", &huma.Schema{Type: "string", Enum: []any{"text", "json"}}),
+			inQuery("stream", "One stream only, of text", &huma.Schema{Type: "string", Enum: []any{"stdout", "stderr"}}),
+			inQuery("follow", "Whether to wait for what comes", &huma.Schema{Type: "boolean"})),
+		Responses: map[string]*huma.Response{"200": {Description: "The log", Content: map[string]*huma.MediaType{
+			"text/plain": {Schema: bytes}, "application/x-ndjson": {Schema: frame}, "text/event-stream": {Schema: text},
+		}}},
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "create-ticket", Method: "POST", Path: api.Prefix + "/tickets", Tags: []string{"streams"},
+		Summary:     "Get a ticket for one stream",
+		Description: "For clients that cannot set headers: give the token as ?token=. It is good once, for 60 seconds, for one stream of this caller.",
+		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "object", Properties: map[string]*huma.Schema{
+			"path": {Type: "string", Description: "The only path that it is good for"},
+		}}}}},
+		Responses: map[string]*huma.Response{"200": answers("The ticket", "application/json", &huma.Schema{
+			Type: "object", Required: []string{"token", "expires_at"},
+			Properties: map[string]*huma.Schema{"token": text, "expires_at": {Type: "string", Format: "date-time"}},
+		})},
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "healthz", Method: "GET", Path: "/healthz", Tags: []string{"probes"}, Security: open, Summary: "Is the server alive",
+		Responses: map[string]*huma.Response{"200": answers("It is", "application/json", schema(reflect.TypeFor[health]()))},
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "readyz", Method: "GET", Path: "/readyz", Tags: []string{"probes"}, Security: open, Summary: "Can the server do its work",
+		Responses: map[string]*huma.Response{
+			"200": answers("It can", "application/json", schema(reflect.TypeFor[readiness]())),
+			"503": answers("It cannot; the checks say why", "application/json", schema(reflect.TypeFor[readiness]())),
+		},
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "metrics", Method: "GET", Path: "/metrics", Tags: []string{"probes"}, Summary: "Metrics for Prometheus",
+		Description: "For operators, unless the server opens it to all.",
+		Responses:   map[string]*huma.Response{"200": answers("The metrics", "text/plain", text)},
+	})
+}
+
+func answers(description, media string, s *huma.Schema) *huma.Response {
+	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{media: {Schema: s}}}
+}
+
+func inPath(name, about string) *huma.Param {
+	return &huma.Param{Name: name, In: "path", Required: true, Description: about, Schema: &huma.Schema{Type: "string"}}
+}
+
+func inHeader(name, about string) *huma.Param {
+	return &huma.Param{Name: name, In: "header", Description: about, Schema: &huma.Schema{Type: "string"}}
+}
+
+func inQuery(name, about string, s *huma.Schema) *huma.Param {
+	return &huma.Param{Name: name, In: "query", Description: about, Schema: s}
+}
+
+// streamParams say where a stream begins, and who reads it.
+func streamParams() []*huma.Param {
+	text := &huma.Schema{Type: "string"}
+	return []*huma.Param{
+		inQuery("from_seq", "The first seq to send, or tail for only what comes from now on", text),
+		inQuery("since_seq", "The last seq that the client has", &huma.Schema{Type: "integer", Minimum: new(float64)}),
+		inQuery("token", "A ticket, or a signed URL's token", text),
+	}
+}
+
+// frameSchema is [belljar.Frame] as it writes itself.
+func frameSchema() *huma.Schema {
+	return &huma.Schema{
+		Type: "object", Required: []string{"type", "seq"},
+		Description: "One entry of a run's log.",
+		Properties: map[string]*huma.Schema{
+			"type":     {Type: "string", Enum: []any{"stdout", "stderr", "event", "heartbeat", "truncated"}, Description: "What the frame carries"},
+			"seq":      {Type: "integer", Format: "int64", Description: "Counts from 1 within the run, without a gap"},
+			"encoding": {Type: "string", Enum: []any{"utf8", "base64"}, Description: "Of data, in stdout and stderr"},
+			"data":     {Description: "Output as a string, or an event's object"},
+			"event":    {Type: "string", Enum: []any{"phase", "start", "end", "error", "resume", "stdin_closed"}, Description: "Which event"},
+			"reason":   {Type: "string", Description: "Why the log was cut"},
+			"ts":       {Type: "string", Format: "date-time", Description: "Time of a heartbeat"},
+		},
+	}
+}

@@ -1,0 +1,173 @@
+package rest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+const about = `Belljar runs code nobody has vetted in sealed sandboxes, streams what it prints and keeps what it produces.
+
+Everything is JSON unless it says otherwise, times are RFC 3339 in UTC, sizes are in bytes or, where the name says so, MiB.
+Unknown fields and query parameters are refused by name. An error is ` + "`{\"error\": {\"code\", \"message\", \"details\", \"hint\"}}`" + `, or RFC 7807 with
+` + "`Accept: application/problem+json`" + `. 429 and 503 carry ` + "`Retry-After`" + `.`
+
+// failure is S0's error envelope.
+type failure struct {
+	Error belljar.Error `json:"error"`
+}
+
+// problem is an error by RFC 7807 (S0 §26).
+type problem struct {
+	Type       string         `json:"type"`
+	Title      string         `json:"title"`
+	Detail     string         `json:"detail"`
+	Status     int            `json:"status"`
+	Extensions map[string]any `json:"extensions"`
+}
+
+// document completes what huma has written down from the operations, and serves it.
+func (d *Door) document() error {
+	doc := d.api.OpenAPI()
+	doc.Info.Description = about
+	doc.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	doc.Servers = []*huma.Server{{URL: "/"}}
+	doc.Tags = []*huma.Tag{
+		{Name: "runs", Description: "One execution of a command."},
+		{Name: "artifacts", Description: "Files that a run left."},
+		{Name: "sessions", Description: "A sandbox that is kept, with its workspace."},
+		{Name: "streams", Description: "What a run prints, as it prints it."},
+		{Name: "node", Description: "This server, and who calls it."},
+		{Name: "admin", Description: "For operators."},
+		{Name: "probes", Description: "For what watches over the server."},
+	}
+	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"key":    {Type: "apiKey", In: "header", Name: "X-API-KEY", Description: "An API key."},
+		"bearer": {Type: "http", Scheme: "bearer", Description: "A JWT or an API key."},
+		"token":  {Type: "apiKey", In: "query", Name: "token", Description: "A ticket or a signed URL's token, for streams."},
+	}
+	doc.Security = []map[string][]string{{"key": {}}, {"bearer": {}}}
+	d.declareByHand()
+
+	schemas := doc.Components.Schemas
+	failed := &huma.Response{
+		Description: errorCodes(),
+		Content: map[string]*huma.MediaType{
+			"application/json":         {Schema: schemas.Schema(reflect.TypeFor[failure](), true, "")},
+			"application/problem+json": {Schema: schemas.Schema(reflect.TypeFor[problem](), true, "")},
+		},
+	}
+	delete(schemas.Map(), "ErrorModel") // huma's own, that nothing answers with
+	doc.Components.Responses = map[string]*huma.Response{"Failure": failed}
+	for _, item := range doc.Paths {
+		for _, op := range operations(item) {
+			if !strings.HasPrefix(op.Path, "/healthz") && !strings.HasPrefix(op.Path, "/readyz") {
+				op.Responses["default"] = &huma.Response{Ref: "#/components/responses/Failure"}
+			} else {
+				delete(op.Responses, "default")
+			}
+		}
+	}
+	if item := doc.Paths[api.Prefix+"/runs"]; item != nil {
+		ok := item.Post.Responses["200"]
+		ok.Description = "The run as it is, or as it ended if it was waited for."
+		item.Post.Responses["202"] = &huma.Response{Description: "The run is queued, or was still under way when the wait was over.", Content: ok.Content}
+	}
+	loosen(doc)
+	if err := annotate(schemas.Map()); err != nil {
+		return err
+	}
+
+	asJSON := sync.OnceValues(func() ([]byte, error) { return json.MarshalIndent(doc, "", "  ") })
+	asYAML := sync.OnceValues(doc.YAML)
+	d.open("GET /openapi.json", served("application/json", asJSON))
+	d.open("GET /openapi.yaml", served("application/yaml", asYAML))
+	return d.page(doc)
+}
+
+func served(media string, content func() ([]byte, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		b, err := content()
+		if err != nil {
+			api.Fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", media)
+		w.Header().Set("Cache-Control", "no-cache")
+		_, _ = w.Write(b) // a client that is gone needs no answer
+	}
+}
+
+// operations are those of a path, in the order of the methods.
+func operations(item *huma.PathItem) []*huma.Operation {
+	return slices.DeleteFunc([]*huma.Operation{item.Get, item.Head, item.Post, item.Put, item.Delete}, func(op *huma.Operation) bool { return op == nil })
+}
+
+func errorCodes() string {
+	var b strings.Builder
+	b.WriteString("An error. By code:\n\n")
+	for _, row := range belljar.Table() {
+		fmt.Fprintf(&b, "- `%s` (%d): %s\n", row.Code, row.HTTP, row.Advice)
+	}
+	return b.String()
+}
+
+// loosen says what the types alone do not: lists are never null, requests are strict about names, and answers are not,
+// so that they can grow.
+func loosen(doc *huma.OpenAPI) {
+	schemas := doc.Components.Schemas.Map()
+	asked := map[string]bool{}
+	for _, item := range doc.Paths {
+		for _, op := range operations(item) {
+			if op.RequestBody == nil {
+				continue
+			}
+			for _, media := range op.RequestBody.Content {
+				reach(media.Schema, schemas, asked)
+			}
+		}
+	}
+	for name, s := range schemas {
+		if strict, ok := s.AdditionalProperties.(bool); ok && !strict && !asked[name] {
+			s.AdditionalProperties = nil
+		}
+		for _, p := range s.Properties {
+			if p.Type == huma.TypeArray {
+				p.Nullable = false
+			}
+		}
+	}
+	// What was printed is there only if the run was waited for.
+	if s := schemas["StartedRun"]; s != nil {
+		s.Required = slices.DeleteFunc(s.Required, func(name string) bool {
+			return strings.HasPrefix(name, "stdout") || strings.HasPrefix(name, "stderr")
+		})
+	}
+}
+
+// reach marks the schemas that a schema leads to.
+func reach(s *huma.Schema, all map[string]*huma.Schema, marked map[string]bool) {
+	if s == nil {
+		return
+	}
+	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok && !marked[name] {
+		marked[name] = true
+		reach(all[name], all, marked)
+	}
+	for _, p := range s.Properties {
+		reach(p, all, marked)
+	}
+	reach(s.Items, all, marked)
+	if p, ok := s.AdditionalProperties.(*huma.Schema); ok {
+		reach(p, all, marked)
+	}
+}

@@ -1,0 +1,222 @@
+package rest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/gabriel-vasile/mimetype"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// sniffLen is how much of a file tells what it is.
+const sniffLen = 3072
+
+// worthGzip is the size from which text is compressed.
+const worthGzip = 1024
+
+// download sends an artifact: whole, or the one range that was asked for.
+func (d *Door) download(w http.ResponseWriter, r *http.Request) {
+	err := checkQuery(r, nil)
+	name := ""
+	if err == nil {
+		name, err = artifactPath(r.PathValue("path"))
+	}
+	if err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	store, id := d.as(r.Context()).Artifacts(), r.PathValue("run_id")
+	found, content, err := store.Open(r.Context(), id, name, 0)
+	if err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	defer func() { _ = content.Close() }() // it has been read
+
+	tag := etag(found)
+	h := w.Header()
+	h.Set("Accept-Ranges", "bytes")
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Cache-Control", "private, no-cache")
+	if tag != "" {
+		h.Set("ETag", tag)
+		if matches(r.Header.Get("If-None-Match"), tag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	var part *span
+	if given := r.Header.Get("If-Range"); r.Header.Get("Range") != "" && (given == "" || given == tag) {
+		if part, err = parseRange(r.Header.Get("Range"), found.Size); err != nil {
+			unsatisfiable(w, r, found.Size, err)
+			return
+		}
+	}
+
+	head := make([]byte, min(sniffLen, found.Size))
+	if _, err = io.ReadFull(content, head); err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	media := mediaType(head, name)
+	h.Set("Content-Type", media)
+	h.Set("Content-Disposition", disposition(name))
+	// What a sandbox wrote must not run on our origin, whatever it says it is.
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+
+	if part != nil {
+		d.sendPart(w, r, *part, found, head, content)
+		return
+	}
+	body := io.MultiReader(bytes.NewReader(head), content)
+	if isText(media) && found.Size >= worthGzip && accepts(r.Header.Get("Accept-Encoding"), "gzip") {
+		sendGzip(w, r, tag, body)
+		return
+	}
+	h.Set("Content-Length", strconv.FormatInt(found.Size, 10))
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = io.Copy(w, body) // the length tells a client that got less
+	}
+}
+
+// sendPart sends one range. The artifact is opened again where the range begins, unless that has been read already.
+func (d *Door) sendPart(w http.ResponseWriter, r *http.Request, part span, found belljar.Artifact, head []byte, content io.Reader) {
+	body := io.Reader(bytes.NewReader(nil))
+	if part.start <= int64(len(head)) {
+		body = io.MultiReader(bytes.NewReader(head[part.start:]), content)
+	} else if r.Method != http.MethodHead {
+		_, later, err := d.as(r.Context()).Artifacts().Open(r.Context(), r.PathValue("run_id"), found.Path, part.start)
+		if err != nil {
+			api.Fail(w, r, err)
+			return
+		}
+		defer func() { _ = later.Close() }() // it has been read
+		body = later
+	}
+	w.Header().Set("Content-Range", part.contentRange(found.Size))
+	w.Header().Set("Content-Length", strconv.FormatInt(part.length, 10))
+	w.WriteHeader(http.StatusPartialContent)
+	if r.Method != http.MethodHead {
+		_, _ = io.CopyN(w, body, part.length) // the length tells a client that got less
+	}
+}
+
+// sendGzip sends text compressed. Its tag is another one: the bytes are.
+func sendGzip(w http.ResponseWriter, r *http.Request, tag string, body io.Reader) {
+	h := w.Header()
+	h.Set("Content-Encoding", "gzip")
+	h.Del("Accept-Ranges")
+	if tag != "" {
+		h.Set("ETag", strings.TrimSuffix(tag, `"`)+`-gzip"`)
+	}
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err == nil {
+		if _, err = io.Copy(z, body); err == nil {
+			err = z.Close()
+		}
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler) // the client must not take half a file for the whole
+	}
+}
+
+// etag is an artifact's strong tag, or "".
+func etag(a belljar.Artifact) string {
+	if a.Digest == "" {
+		return ""
+	}
+	return `"` + a.Digest + `"`
+}
+
+// matches reports whether an If-None-Match header names tag, or its compressed form.
+func matches(header, tag string) bool {
+	if strings.TrimSpace(header) == "*" {
+		return true
+	}
+	for given := range strings.SplitSeq(header, ",") {
+		given = strings.TrimPrefix(strings.TrimSpace(given), "W/")
+		if given == tag || given == strings.TrimSuffix(tag, `"`)+`-gzip"` {
+			return true
+		}
+	}
+	return false
+}
+
+// mediaType is what a file is by its first bytes. Text that says no more is told apart by its name.
+func mediaType(head []byte, name string) string {
+	media := mimetype.Detect(head).String()
+	if !strings.HasPrefix(media, "text/plain") {
+		return media
+	}
+	better := map[string]string{
+		".css": "text/css", ".csv": "text/csv", ".js": "text/javascript", ".md": "text/markdown", ".tsv": "text/tab-separated-values",
+	}[strings.ToLower(path.Ext(name))]
+	if better == "" {
+		return media
+	}
+	_, params, _ := strings.Cut(media, ";")
+	return better + ";" + params
+}
+
+// isText reports whether a media type is worth compressing.
+func isText(media string) bool {
+	media, _, _ = strings.Cut(media, ";")
+	switch media {
+	case "application/json", "application/xml", "application/x-ndjson", "image/svg+xml":
+		return true
+	}
+	return strings.HasPrefix(media, "text/")
+}
+
+func disposition(name string) string {
+	if d := mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}); d != "" {
+		return d
+	}
+	return "attachment"
+}
+
+// accepts reports whether an Accept-Encoding header allows a coding.
+func accepts(header, coding string) bool {
+	for entry := range strings.SplitSeq(header, ",") {
+		name, params, _ := strings.Cut(entry, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), coding) {
+			continue
+		}
+		q, found := strings.CutPrefix(strings.ReplaceAll(params, " ", ""), "q=")
+		weight, err := strconv.ParseFloat(q, 64)
+		return !found || err == nil && weight > 0
+	}
+	return false
+}
+
+// failAs is [api.Fail] with another status than the code's own.
+func failAs(w http.ResponseWriter, r *http.Request, status int, err error) {
+	e, header := api.Explain(r.Context(), err)
+	for name, values := range header {
+		w.Header()[name] = values
+	}
+	media, body := api.Body(r.Header.Get("Accept"), e)
+	if problem, ok := body.(map[string]any); ok {
+		problem["status"] = status
+	}
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_ = json.NewEncoder(w).Encode(body) // a client that is gone needs no answer
+	}
+}

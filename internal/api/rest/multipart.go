@@ -1,0 +1,120 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"mime/multipart"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// formParts are the files of a multipart/form-data body, one after the other as they come in.
+func formParts(body *source, boundary string, extract bool) iter.Seq2[belljar.UploadPart, error] {
+	return func(yield func(belljar.UploadPart, error) bool) {
+		fail := func(err error) {
+			if body.err == nil {
+				body.err = err
+			}
+			yield(belljar.UploadPart{}, body.err)
+		}
+		if boundary == "" {
+			fail(refuse("Content-Type", "multipart/form-data without a boundary"))
+			return
+		}
+		form := multipart.NewReader(body, boundary)
+		for n := 0; ; n++ {
+			part, err := form.NextRawPart()
+			if err == io.EOF && n > 0 {
+				return
+			}
+			if err != nil {
+				if err == io.EOF {
+					err = errors.New("it has no parts")
+				}
+				fail(refuse("body", "the multipart body cannot be read: %v", err))
+				return
+			}
+			p, err := filePart(part, n, extract)
+			if err != nil {
+				fail(err)
+				return
+			}
+			p.Body = &partBody{part: part, source: body}
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+// filePart reads a part's header. Part.FileName is of no use: it drops the folders.
+func filePart(part *multipart.Part, n int, extract bool) (belljar.UploadPart, error) {
+	disposition, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	if err != nil || disposition != "form-data" {
+		return belljar.UploadPart{}, refuse(fmt.Sprintf("files[%d]", n), "part %d has no content disposition form-data", n+1)
+	}
+	if field := params["name"]; field != "files" && field != "files[]" {
+		return belljar.UploadPart{}, unknown("form field", field, field, []string{"files"})
+	}
+	at := fmt.Sprintf("files[%d].filename", n)
+	name := params["filename"]
+	if name == "" {
+		return belljar.UploadPart{}, refuse(at, "part %d has no file name", n+1)
+	}
+	if coding := part.Header.Get("Content-Transfer-Encoding"); coding != "" && !strings.EqualFold(coding, "binary") && !strings.EqualFold(coding, "8bit") {
+		return belljar.UploadPart{}, refuse(fmt.Sprintf("files[%d]", n), "content transfer encoding %.40q is not taken", coding)
+	}
+	format := belljar.UploadFile
+	if extract {
+		format = formatOf(name)
+	}
+	if format == belljar.UploadFile {
+		if err := checkName(at, name); err != nil {
+			return belljar.UploadPart{}, err
+		}
+	}
+	return belljar.UploadPart{Name: name, Format: format}, nil
+}
+
+// formatOf is what a file of this name holds.
+func formatOf(name string) belljar.UploadFormat {
+	name = strings.ToLower(name)
+	for suffix, format := range map[string]belljar.UploadFormat{
+		".tar": belljar.UploadTar, ".tar.gz": belljar.UploadTarGz, ".tgz": belljar.UploadTarGz, ".zip": belljar.UploadZip,
+	} {
+		if strings.HasSuffix(name, suffix) {
+			return format
+		}
+	}
+	return belljar.UploadFile
+}
+
+// checkName refuses a file name that is no place in the workspace, as the service would, but with the field's name.
+func checkName(field, name string) error {
+	clean, err := belljar.CleanPath(name)
+	if err == nil && clean == "." {
+		err = errors.New("path is the workspace itself")
+	}
+	if err != nil {
+		return refuse(field, "%s %.200q: %v", field, name, err)
+	}
+	return nil
+}
+
+// partBody is a part whose reading errors are the upload's.
+type partBody struct {
+	part   *multipart.Part
+	source *source
+}
+
+func (p *partBody) Read(b []byte) (int, error) {
+	n, err := p.part.Read(b)
+	if err != nil && err != io.EOF && p.source.err == nil {
+		p.source.err = refuse("body", "the multipart body cannot be read: %v", err)
+	}
+	return n, err
+}

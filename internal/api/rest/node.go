@@ -1,0 +1,37 @@
+package rest
+
+import (
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+func (d *Door) node() {
+	handle(d, huma.Operation{
+		OperationID: "list-runtimes", Method: http.MethodGet, Path: api.Prefix + "/runtimes", Tags: []string{"node"},
+		Summary:     "What this server can do",
+		Description: "Every runtime with what this host lets it do, and why not if it does not.",
+	}, func(c *call, _ *none, _ *none) (belljar.Discovery, error) {
+		found, err := c.Node().Runtimes(c)
+		found.Runtimes = filled(found.Runtimes)
+		for i := range found.Runtimes {
+			found.Runtimes[i].DefaultImages = filled(found.Runtimes[i].DefaultImages)
+			found.Runtimes[i].SupportedSpecVersions = filled(found.Runtimes[i].SupportedSpecVersions)
+		}
+		return found, err
+	})
+	handle(d, huma.Operation{
+		OperationID: "get-me", Method: http.MethodGet, Path: api.Prefix + "/me", Tags: []string{"node"},
+		Summary:     "Who am I",
+		Description: "The caller, the policy and limits in force for him, his quotas and what of them is used.",
+	}, func(c *call, _ *none, _ *none) (belljar.Me, error) {
+		me, err := c.Node().Me(c)
+		if me.Policy == nil {
+			me.Policy = map[string]any{}
+		}
+		return me, err
+	})
+}

@@ -1,0 +1,66 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// Check is what one part of the server says about itself. Detail is for anybody's eyes.
+type Check struct {
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// readiness is the answer of GET /readyz.
+type readiness struct {
+	Status string           `json:"status" enum:"ready,not_ready"`
+	Checks map[string]Check `json:"checks"`
+}
+
+// health is the answer of GET /healthz.
+type health struct {
+	Status string `json:"status" enum:"ok"`
+}
+
+// readyTimeout is how long the parts have to answer.
+const readyTimeout = 5 * time.Second
+
+func (d *Door) probes() {
+	d.open("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, health{"ok"})
+	})
+	d.open("GET /readyz", d.ready)
+	if d.opts.Metrics == nil {
+		return
+	}
+	if d.opts.MetricsOpen {
+		d.open("GET /metrics", d.opts.Metrics.ServeHTTP)
+		return
+	}
+	d.guarded("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if !api.CallerOf(r.Context()).Admin() {
+			api.Fail(w, r, &belljar.Error{Code: belljar.CodeForbidden, Message: "the metrics are for operators"})
+			return
+		}
+		d.opts.Metrics.ServeHTTP(w, r)
+	})
+}
+
+func (d *Door) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, stop := context.WithTimeout(r.Context(), readyTimeout)
+	defer stop()
+	answer, status := readiness{Status: "ready", Checks: map[string]Check{}}, http.StatusOK
+	if d.opts.Ready != nil {
+		for name, check := range d.opts.Ready(ctx) {
+			answer.Checks[name] = check
+			if !check.OK {
+				answer.Status, status = "not_ready", http.StatusServiceUnavailable
+			}
+		}
+	}
+	writeJSON(w, status, answer)
+}

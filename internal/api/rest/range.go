@@ -1,0 +1,67 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// span is the part of a file that a client asked for.
+type span struct{ start, length int64 }
+
+// contentRange is the header that says which part is sent.
+func (s span) contentRange(size int64) string {
+	return fmt.Sprintf("bytes %d-%d/%d", s.start, s.start+s.length-1, size)
+}
+
+// parseRange reads a Range header for a file of size bytes. nil means the whole file: there is no header, or its unit
+// is not bytes. The error is an invalid request, to be answered with 416.
+func parseRange(header string, size int64) (*span, error) {
+	unit, set, found := strings.Cut(header, "=")
+	if !strings.EqualFold(strings.TrimSpace(unit), "bytes") {
+		return nil, nil
+	}
+	if n := strings.Count(set, ",") + 1; n > 1 {
+		e := refuse("Range", "multi-range not supported")
+		e.Details["ranges"] = n
+		return nil, e
+	}
+	first, last, dashed := strings.Cut(strings.TrimSpace(set), "-")
+	start, hasStart, ok1 := position(first)
+	end, hasEnd, ok2 := position(last)
+	if !found || !dashed || !ok1 || !ok2 || !hasStart && !hasEnd || hasStart && hasEnd && end < start {
+		return nil, refuse("Range", "the range %.80q cannot be read", header)
+	}
+	switch {
+	case !hasStart: // the last bytes
+		start, end = max(0, size-end), size-1
+	case !hasEnd || end >= size:
+		end = size - 1
+	}
+	if start > end {
+		e := refuse("Range", "the range %.80q is not in the file", header)
+		e.Details["size"] = size
+		return nil, e
+	}
+	return &span{start, end - start + 1}, nil
+}
+
+// position reads a number of bytes, which may be missing. One too great for int64 is as good as the greatest.
+func position(s string) (n int64, given, ok bool) {
+	s = strings.Trim(s, " \t")
+	if s == "" {
+		return 0, false, true
+	}
+	if strings.Trim(s, "0123456789") != "" {
+		return 0, false, false
+	}
+	n, _ = strconv.ParseInt(s, 10, 64)
+	return n, true, true
+}
+
+// unsatisfiable answers a range that cannot be served. S0 has this one status that its code alone does not say.
+func unsatisfiable(w http.ResponseWriter, r *http.Request, size int64, err error) {
+	w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", size))
+	failAs(w, r, http.StatusRequestedRangeNotSatisfiable, err)
+}

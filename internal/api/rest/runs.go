@@ -1,0 +1,181 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+type runPath struct {
+	ID string `path:"run_id" doc:"The run's id"`
+}
+
+type startParams struct {
+	idempotent
+	Wait string `query:"wait" doc:"How long to wait for the run's end before answering: a number of seconds, a duration such as 30s or 2m, or true for as long as the server allows (10 minutes). If the wait ends first the answer is 202 with the run as it is" example:"30s"`
+}
+
+// startedRun is the answer to POST /runs: the run under both its names, and what it printed if it was waited for.
+type startedRun struct {
+	RunID string `json:"run_id"`
+	belljar.Run
+	LogStreamURL string `json:"log_stream_url,omitempty"`
+	*belljar.Output
+}
+
+// shownRun is a run with where to follow it.
+type shownRun struct {
+	belljar.Run
+	LogStreamURL string `json:"log_stream_url,omitempty"`
+}
+
+// cancellation is the answer to a cancellation: where the run stood right after it.
+type cancellation struct {
+	RunID      string         `json:"run_id"`
+	Status     string         `json:"status" enum:"canceling,finished"`
+	Phase      belljar.Phase  `json:"phase"`
+	ExitCode   *int           `json:"exit_code"`
+	ReasonCode belljar.Reason `json:"reason_code,omitempty"`
+	Message    string         `json:"message,omitempty"`
+}
+
+func (d *Door) runs() {
+	handle(d, huma.Operation{
+		OperationID: "start-run", Method: http.MethodPost, Path: api.Prefix + "/runs", Tags: []string{"runs"},
+		Summary: "Start a run",
+		Description: "Give base_image for a run by itself, or session_id for one in a session, and command, or code and its language. " +
+			"Answers 202 while the run is queued and 200 otherwise. With wait the answer is the finished run with stdout and stderr: at most 1 MiB of each, from its beginning and its end.",
+	}, d.start)
+	handle(d, huma.Operation{
+		OperationID: "list-runs", Method: http.MethodGet, Path: api.Prefix + "/runs", Tags: []string{"runs"},
+		Summary:     "List runs",
+		Description: "The caller's runs, newest first unless sort says otherwise.",
+	}, func(c *call, p *runFilter, _ *none) (belljar.RunPage, error) {
+		q, err := p.query()
+		if err != nil {
+			return belljar.RunPage{}, err
+		}
+		list, err := c.Runs().List(c, q)
+		list.Items = filled(list.Items)
+		return list, err
+	})
+	handle(d, huma.Operation{
+		OperationID: "get-run", Method: http.MethodGet, Path: api.Prefix + "/runs/{run_id}", Tags: []string{"runs"},
+		Summary: "Get a run",
+	}, func(c *call, p *runPath, _ *none) (shownRun, error) {
+		run, err := c.Runs().Get(c, p.ID)
+		return shownRun{Run: run, LogStreamURL: d.streamURL(c, run)}, err
+	})
+	handle(d, huma.Operation{
+		OperationID: "cancel-run", Method: http.MethodPost, Path: api.Prefix + "/runs/{run_id}/cancel", Tags: []string{"runs"},
+		Summary: "Cancel a run",
+		Description: "Asks for the end of a run: TERM, a grace period, KILL. Answers at once; the outcome is killed, canceled_by_user. " +
+			"Cancelling a run that has ended changes nothing and is no error.",
+	}, cancel)
+}
+
+func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun, error) {
+	wait, err := d.wait(p.Wait)
+	if err != nil {
+		return startedRun{}, err
+	}
+	runs := c.Runs()
+	run, err := runs.Start(c, belljar.RunRequest{RunSpec: *body, IdempotencyKey: p.Key})
+	if err != nil {
+		return startedRun{}, err
+	}
+	replay := run.Details
+	var output *belljar.Output
+	if wait > 0 {
+		run, output, err = finish(c, runs, run, wait)
+		if err != nil {
+			return startedRun{}, err
+		}
+		run.Details = replay
+	}
+	if output == nil && (wait > 0 || run.Phase == belljar.PhaseQueued) {
+		c.status = http.StatusAccepted
+	}
+	return startedRun{RunID: run.ID, Run: run, LogStreamURL: d.streamURL(c, run), Output: output}, nil
+}
+
+// wait is how long a request to start a run may take.
+func (d *Door) wait(given string) (time.Duration, error) {
+	wait := time.Duration(0)
+	switch given {
+	case "true":
+		wait = d.opts.MaxWait
+	case "", "false":
+		if d.opts.Foreground {
+			wait = d.opts.MaxWait
+		}
+	default:
+		var err error
+		if wait, err = time.ParseDuration(given); err != nil {
+			var sec float64
+			sec, err = strconv.ParseFloat(given, 64)
+			wait = time.Duration(sec * float64(time.Second))
+			if !(sec >= 0 && sec <= 1e6) { // NaN too
+				wait = -1
+			}
+		}
+		if err != nil || wait < 0 {
+			return 0, refuse("wait", "wait must be a duration such as 30s, or true, got %.40q", given)
+		}
+	}
+	if wait > d.opts.MaxWait {
+		e := refuse("wait", "wait is limited to %s here, got %s", d.opts.MaxWait, given)
+		e.Details["provided"], e.Details["maximum"] = given, d.opts.MaxWait.Seconds()
+		return 0, e
+	}
+	return wait, nil
+}
+
+// finish waits for a run's end. If the wait is over first there is no output, and the run is as it is then.
+func finish(ctx context.Context, runs belljar.Runs, run belljar.Run, wait time.Duration) (belljar.Run, *belljar.Output, error) {
+	waiting, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	ended, output, err := belljar.Collect(waiting, runs, run.ID)
+	if err == nil {
+		return ended, &output, nil
+	}
+	if ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded) {
+		run, err = runs.Get(ctx, run.ID)
+	}
+	return run, nil, err
+}
+
+func cancel(c *call, p *runPath, _ *none) (cancellation, error) {
+	run, err := c.Runs().Get(c, p.ID)
+	if err != nil {
+		return cancellation{}, err
+	}
+	status := "finished"
+	if !run.Phase.Terminal() {
+		status = "canceling"
+		if err = c.Runs().Cancel(c, p.ID); err != nil {
+			return cancellation{}, err
+		}
+		if run, err = c.Runs().Get(c, p.ID); err != nil {
+			return cancellation{}, err
+		}
+	}
+	return cancellation{
+		RunID: run.ID, Status: status, Phase: run.Phase, ExitCode: run.ExitCode,
+		ReasonCode: run.ReasonCode, Message: run.Message,
+	}, nil
+}
+
+func (d *Door) streamURL(c *call, run belljar.Run) string {
+	if d.opts.StreamURL == nil || run.ID == "" {
+		return ""
+	}
+	return d.opts.StreamURL(c.r, run)
+}

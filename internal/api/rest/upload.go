@@ -1,0 +1,130 @@
+package rest
+
+import (
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// mediaTypes are those that an upload may have, apart from a single file's, which can be any.
+func mediaTypes() []string {
+	return []string{"multipart/form-data", "application/x-tar", "application/gzip", "application/zip", "application/octet-stream"}
+}
+
+func (d *Door) uploads() {
+	d.guarded("POST "+api.Prefix+"/sessions/{session_id}/files", d.upload)
+}
+
+func (d *Door) upload(w http.ResponseWriter, r *http.Request) {
+	result, err := d.receive(w, r)
+	if err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, result)
+}
+
+func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadResult, error) {
+	if err := checkQuery(r, []string{"path", "dir", "extract"}); err != nil {
+		return belljar.UploadResult{}, err
+	}
+	id := r.PathValue("session_id")
+	// Asked before a byte is read: nobody should send 64 MB to learn that there is no such session.
+	session, err := d.as(r.Context()).Sessions().Get(r.Context(), id)
+	if err != nil {
+		return belljar.UploadResult{}, err
+	}
+	if session.State.Ended() {
+		return belljar.UploadResult{}, &belljar.Error{
+			Code: belljar.CodeConflict, Message: "the session has ended", Details: map[string]any{"state": session.State},
+		}
+	}
+	api.LimitBody(w, r, d.opts.MaxUpload)
+	body := &source{in: r.Body, limit: d.opts.MaxUpload}
+	up, err := parseUpload(r, body)
+	if err != nil {
+		return belljar.UploadResult{}, err
+	}
+	result, err := d.as(r.Context()).Sessions().Upload(r.Context(), id, up)
+	if err != nil && body.err != nil {
+		return belljar.UploadResult{}, body.err // why it failed, whatever the reader made of it
+	}
+	return result, err
+}
+
+// source is a body that remembers why it could not be read.
+type source struct {
+	in    io.Reader
+	limit int64
+	err   error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if err != nil && err != io.EOF && s.err == nil {
+		s.err = unread(err, s.limit)
+	}
+	return n, err
+}
+
+// parseUpload reads what a request uploads, up to where its bytes begin.
+func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
+	query := r.URL.Query()
+	up := belljar.Upload{Dir: query.Get("dir")}
+	extract := true
+	switch v := query.Get("extract"); v {
+	case "", "true":
+	case "false":
+		extract = false
+	default:
+		return up, refuse("extract", "extract must be true or false, got %.40q", v)
+	}
+	given := r.Header.Get("Content-Type")
+	media, params, err := mime.ParseMediaType(given)
+	if err != nil {
+		return up, wrongType(given, mediaTypes()...)
+	}
+	if media == "multipart/form-data" {
+		if query.Has("path") {
+			return up, refuse("path", "path is for a single file, give dir and a file name")
+		}
+		up.Parts = formParts(body, params["boundary"], extract)
+		return up, nil
+	}
+	format, archive := map[string]belljar.UploadFormat{
+		"application/x-tar": belljar.UploadTar, "application/tar": belljar.UploadTar,
+		"application/gzip": belljar.UploadTarGz, "application/x-gzip": belljar.UploadTarGz, "application/x-gtar": belljar.UploadTarGz,
+		"application/x-compressed-tar": belljar.UploadTarGz,
+		"application/zip":              belljar.UploadZip, "application/x-zip-compressed": belljar.UploadZip,
+	}[media]
+	path := query.Get("path")
+	switch {
+	case path != "": // one file, whatever it is
+		if up.Parts, err = onePart(belljar.UploadPart{Name: path, Format: belljar.UploadFile, Body: body}); err != nil {
+			return up, err
+		}
+	case archive && extract:
+		up.Parts, err = onePart(belljar.UploadPart{Format: format, Body: body})
+	case archive || media == "application/octet-stream" || strings.HasPrefix(media, "text/"):
+		e := refuse("path", "a single file needs ?path=, its place in the workspace")
+		e.Hint = "send an archive as application/x-tar, application/gzip or application/zip, or files as multipart/form-data"
+		return up, e
+	default:
+		return up, wrongType(given, mediaTypes()...)
+	}
+	return up, err
+}
+
+func onePart(p belljar.UploadPart) (iter.Seq2[belljar.UploadPart, error], error) {
+	if p.Format == belljar.UploadFile {
+		if err := checkName("path", p.Name); err != nil {
+			return nil, err
+		}
+	}
+	return func(yield func(belljar.UploadPart, error) bool) { yield(p, nil) }, nil
+}

@@ -1,0 +1,112 @@
+package rest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+)
+
+// annotate gives every property of every schema its sentence and, where there are few values, all of them. A property
+// that has none is an error: the document would be half an answer.
+func annotate(schemas map[string]*huma.Schema) error {
+	said := words()
+	values := map[string][]any{
+		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},
+		"Session.state": {"starting", "active", "closed", "expired", "lost"}, "idempotency_status": {"created", "replayed"},
+		"implementation_state": {"supported", "host_gated", "scaffold", "unsupported"},
+		"stdout_encoding":      {"utf8", "base64"}, "stderr_encoding": {"utf8", "base64"},
+		"store_mode": {"memory", "sqlite", "postgres", "redis"},
+	}
+	for _, row := range belljar.Table() {
+		values["Error.code"] = append(values["Error.code"], string(row.Code))
+	}
+	var missing []string
+	for name, s := range schemas {
+		for field, p := range s.Properties {
+			own := name + "." + field
+			if p.Description == "" {
+				if p.Description = said[own]; p.Description == "" {
+					p.Description = said[field]
+				}
+			}
+			if p.Description == "" {
+				missing = append(missing, own)
+			}
+			if p.Enum == nil {
+				if p.Enum = values[own]; p.Enum == nil && p.Type == huma.TypeString {
+					p.Enum = values[field]
+				}
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("rest: nothing is said about %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// words say what a property is: by its name, or by schema and name where the name alone does not tell.
+func words() map[string]string {
+	return map[string]string{
+		"id": "Its id, a UUID", "run_id": "The run's id", "session_id": "The session's id", "user_id": "Who owns it",
+		"RunSpec.session_id": "The session to run in; in place of base_image", "Run.session_id": "The session that it ran in",
+		"TokenSpec.user_id": "Who calls with it", "Me.user_id": "The caller", "UserUsage.user_id": "The user",
+		"spec_version": "Version of the request's grammar: 1.0 or 1.1", "runtime": "The isolation technology; the server's default if it is not given",
+		"runtime_version": "Its version", "base_image": "The image, such as host or python:3.11-slim", "image_digest": "What the image's name stood for",
+		"command": "The program and its arguments; no shell is involved", "code": "A program's text, in place of command", "language": "Of code: python, node, bash …",
+		"Error.code": "What went wrong, for programs", "RuntimeReason.code": "The reason, for programs", "Cancellation.message": "Why it ended, for people",
+		"env": "Environment variables", "files": "Small files for the workspace, together at most 1 MB", "path": "Path in the workspace",
+		"content_b64": "The file's bytes, base64", "mode": "Permission bits; 420 (0644) if it is not given",
+		"startup_timeout_sec": "How long the sandbox may take to be made", "timeout_sec": "How long the command may take",
+		"resources": "What it may use; the server's defaults where it does not say", "network_policy": "deny_all",
+		"capture_patterns": "Globs of the files to keep as artifacts, such as out/**/*.csv", "labels": "Names and values of the caller's own",
+		"stdin": "The command's whole standard input", "interactive": "Whether standard input stays open for the caller's stream (1.1)",
+		"stdin_max_bytes": "Most bytes of input in all (1.1)", "stdin_max_frame_bytes": "Most bytes of one input frame (1.1)",
+		"stdin_bps": "Most bytes of input a second (1.1)", "stdin_idle_timeout_sec": "Input is closed after so long without any (1.1)",
+		"resume_from_seq": "Where a stream starts that does not say (1.1)", "workspace_exec": "Whether programs in the workspace may be executed",
+		"allow_weak": "Protections that may be missing on this host; operators only", "ttl_sec": "Life in seconds; 0 is the server's default",
+		"SessionSpec.ttl_sec": "Life in seconds after the last activity; 0 is the server's default", "TokenSpec.ttl_sec": "Life in seconds; 0 is for ever",
+		"cpu": "Cores; 0.5 is half a core", "memory_mb": "MiB of memory for the programs", "pids": "Processes and threads at once",
+		"nofile": "Open files a process", "nproc": "Processes of the user", "workspace_mb": "MiB of /workspace", "tmp_mb": "MiB of /tmp",
+		"inodes": "Files on each writable file system", "log_bytes": "Output kept; what is more is counted and dropped", "artifact_mb": "MiB of artifacts together",
+		"Quota.artifact_mb": "MiB of artifacts kept at once; 0 is no limit", "ResourceUsage.log_bytes": "Bytes printed",
+		"ResourceUsage.pids": "Most processes and threads at once", "grace_sec": "Between TERM and KILL",
+		"phase": "Where the run stands", "exit_code": "Its exit status: 128+n if a signal ended it, null if it never started", "signal": "The signal that ended it",
+		"reason_code": "Why it did not simply complete", "message": "What happened, for people", "Error.message": "What went wrong, for people",
+		"hint": "What to do next", "warnings": "What went wrong without being fatal", "policy_hash": "SHA-256 of the policy in force",
+		"created_at": "When it was accepted", "estimated_start_time": "When it will probably start, while it is queued", "started_at": "When its command began",
+		"finished_at": "When it ended", "resource_usage": "What it used; a figure without an honest source is left out",
+		"limits": "The limits in force", "max_limits": "The most that can be asked for", "limits_enforced": "By what each limit is enforced; one that is not is absent", "truncated": "Whether the log was cut at its cap",
+		"details": "More about it", "Error.details": "More about it, by code: field, offset, supported …", "log_stream_url": "Where to follow it over a WebSocket",
+		"stdout": "What it printed, if it was waited for", "stderr": "What it printed as errors, if it was waited for",
+		"stdout_encoding": "Of stdout", "stderr_encoding": "Of stderr", "stdout_truncated": "Whether some of stdout is missing", "stderr_truncated": "Whether some of stderr is missing",
+		"stdout_omitted_at": "Where bytes are missing, in the stream's own bytes", "stderr_omitted_at": "Where bytes are missing, in the stream's own bytes",
+		"stdout_omitted_bytes": "How many are missing there", "stderr_omitted_bytes": "How many are missing there",
+		"status": "What was done: canceling if the run was under way, finished if it had ended", "Health.status": "ok", "Readiness.status": "The whole", "Problem.status": "The HTTP status",
+		"checks": "By part", "Check.ok": "Whether it works", "detail": "In words", "Problem.detail": "What went wrong, for people",
+		"type": "What it is", "Problem.type": "urn:belljar:error: and the code", "title": "The code in words", "extensions": "The code, the hint and the details",
+		"error": "What went wrong", "items": "The entries", "total": "How many there are in all", "limit": "Most entries on a page", "offset": "Entries skipped", "has_more": "Whether there are more after these",
+		"state": "Where the session stands", "expires_at": "When it ends if nothing happens", "Token.expires_at": "When it ends; absent is never",
+		"bytes_received": "Bytes of the files, unpacked", "file_count": "How many files",
+		"size": "In bytes", "digest": "sha256: and the digest of its bytes", "link_target": "Where the link leads; it is not followed", "skipped": "Why its bytes were not kept",
+		"download_url": "Where its bytes are", "artifacts": "What it left",
+		"cpu_time_sec": "CPU seconds of all processes", "wall_time_sec": "Seconds from the command's start to its end", "peak_rss_mb": "Most MiB of memory at once",
+		"max_open_files": "Most open files at once", "artifact_bytes": "Bytes of artifacts", "sources": "Where each figure was read",
+		"store_mode": "Where records are kept", "runtimes": "Every runtime that the server knows", "name": "What it is called", "available": "Whether it works on this host",
+		"TokenSpec.name": "What it is for", "Token.name": "What it is for", "default": "Whether it is used where none is asked for",
+		"default_images": "Images that are there", "max_cpu": "Most cores that can be asked for", "max_mem_mb": "Most MiB of memory that can be asked for",
+		"max_upload_mb": "Most MiB of an upload", "max_log_bytes": "Most output that is kept", "queue_max_length": "Runs that can wait", "queue_ttl_sec": "How long a run may wait",
+		"workspace_cap_mb": "Most MiB of a workspace", "artifact_ttl_hours": "How long logs and artifacts are kept", "supported_spec_versions": "Versions of requests",
+		"interactive_supported": "Whether interactive runs work", "egress_allowlist_supported": "Whether networks can be opened in part", "notes": "Anything else",
+		"version": "Its version", "implementation_state": "How far it is built, and whether this host allows it", "isolation": "namespace, user_space_kernel, microvm or remote",
+		"reasons": "Why it does not work here", "step": "What failed", "role": "What he may do", "policy": "The policy in force, by the names of its settings",
+		"quota": "How much he may have", "used": "How much of it is used", "concurrent_runs": "Runs at once; as a quota 0 is no limit", "queued_runs": "Runs that wait",
+		"sessions": "Sessions that have not ended", "cpu_seconds_today": "CPU seconds since midnight UTC", "cpu_seconds_per_day": "CPU seconds a day; 0 is no limit",
+		"endpoint": "runs or sessions", "user_key": "Whose key it is", "key": "The key", "object_id": "What it made",
+		"idempotency_key_echo": "The request's Idempotency-Key", "idempotency_status": "Whether this answer is the first one's",
+		"prefix": "The key's first characters", "secret": "The key itself, when it is made and never again", "last_used_at": "To the minute", "revoked_at": "When it was revoked",
+	}
+}

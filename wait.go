@@ -1,0 +1,122 @@
+package belljar
+
+import (
+	"context"
+	"encoding/base64"
+	"unicode/utf8"
+)
+
+// InlineBytes is how much of each stream [Collect] keeps: half of it from the beginning, half from the end.
+const InlineBytes = 1 << 20
+
+// Output is what a run printed, for an answer that holds all of it. A stream longer than [InlineBytes] has lost its
+// middle: OmittedBytes of it were left out at OmittedAt, both counted in the stream's own bytes.
+type Output struct {
+	Stdout             string `json:"stdout"`
+	StdoutEncoding     string `json:"stdout_encoding"` // utf8 | base64
+	StdoutTruncated    bool   `json:"stdout_truncated"`
+	StdoutOmittedAt    int64  `json:"stdout_omitted_at,omitempty"`
+	StdoutOmittedBytes int64  `json:"stdout_omitted_bytes,omitempty"`
+	Stderr             string `json:"stderr"`
+	StderrEncoding     string `json:"stderr_encoding"`
+	StderrTruncated    bool   `json:"stderr_truncated"`
+	StderrOmittedAt    int64  `json:"stderr_omitted_at,omitempty"`
+	StderrOmittedBytes int64  `json:"stderr_omitted_bytes,omitempty"`
+}
+
+// Collect waits until a run has ended and returns it with what it printed. It returns early with ctx's error. A log that
+// was cut at its cap makes both streams truncated, since it does not say which lost more.
+func Collect(ctx context.Context, runs Runs, id string) (Run, Output, error) {
+	var stdout, stderr excerpt
+	capped := false
+	for f, err := range runs.Frames(ctx, id, 1) {
+		if err != nil {
+			return Run{}, Output{}, err
+		}
+		switch f.Type {
+		case FrameStdout:
+			stdout.add(f.Output)
+		case FrameStderr:
+			stderr.add(f.Output)
+		case FrameTruncated:
+			capped = true
+		}
+	}
+	run, err := runs.Get(ctx, id)
+	if err != nil {
+		return Run{}, Output{}, err
+	}
+	var out Output
+	out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes = stdout.text()
+	out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes = stderr.text()
+	out.StdoutTruncated = capped || out.StdoutOmittedBytes > 0
+	out.StderrTruncated = capped || out.StderrOmittedBytes > 0
+	return run, out, nil
+}
+
+// excerpt keeps the head and the tail of a stream.
+type excerpt struct {
+	head, tail []byte // tail is a ring once it is full
+	next       int    // where the ring's oldest byte is
+	total      int64
+}
+
+const half = InlineBytes / 2
+
+func (e *excerpt) add(b []byte) {
+	e.total += int64(len(b))
+	n := min(len(b), half-len(e.head))
+	e.head = append(e.head, b[:n]...)
+	b = b[n:]
+	if len(b) > half {
+		b = b[len(b)-half:]
+	}
+	n = min(len(b), half-len(e.tail))
+	e.tail = append(e.tail, b[:n]...)
+	for b = b[n:]; len(b) > 0; b = b[n:] {
+		n = copy(e.tail[e.next:], b)
+		e.next = (e.next + n) % half
+	}
+}
+
+// text returns what was kept: as it is if it is UTF-8, apart from characters that the gap cut through, which go to the
+// gap, and as base64 otherwise.
+func (e *excerpt) text() (kept, encoding string, at, omitted int64) {
+	head := e.head
+	tail := append(e.tail[e.next:len(e.tail):len(e.tail)], e.tail[:e.next]...)
+	if e.total > InlineBytes {
+		head, tail = wholeEnd(head), wholeStart(tail)
+	}
+	at, omitted = int64(len(head)), e.total-int64(len(head)+len(tail))
+	if omitted == 0 {
+		at = 0
+	}
+	whole := append(head[:len(head):len(head)], tail...)
+	if utf8.Valid(whole) {
+		return string(whole), "utf8", at, omitted
+	}
+	return base64.StdEncoding.EncodeToString(whole), "base64", at, omitted
+}
+
+// wholeEnd returns b without a character at its end that is not whole.
+func wholeEnd(b []byte) []byte {
+	for i := len(b) - 1; i >= 0 && len(b)-i < utf8.UTFMax; i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
+}
+
+// wholeStart returns b without the end of a character at its start.
+func wholeStart(b []byte) []byte {
+	for i := 0; i < len(b) && i < utf8.UTFMax; i++ {
+		if utf8.RuneStart(b[i]) {
+			return b[i:]
+		}
+	}
+	return b
+}
