@@ -62,6 +62,7 @@ func FuzzCleanPath(f *testing.F) {
 // good is a request that passes.
 func good() belljar.RunSpec {
 	return belljar.RunSpec{
+		SpecVersion: "1.1", BaseImage: "host",
 		Command: []string{"python3", "main.py", ""}, Env: map[string]string{"A": "b=c", "EMPTY": ""},
 		Files:           []belljar.InlineFile{{Path: "main.py", Content: []byte("print()")}},
 		CapturePatterns: []string{"out/**", "/workspace/*.csv"}, NetworkPolicy: "deny_all",
@@ -71,7 +72,12 @@ func good() belljar.RunSpec {
 func TestValidateAccepts(t *testing.T) {
 	for name, change := range map[string]func(*belljar.RunSpec){
 		"as it is":        func(*belljar.RunSpec) {},
-		"nothing else":    func(s *belljar.RunSpec) { *s = belljar.RunSpec{Command: []string{"true"}} },
+		"nothing else":    func(s *belljar.RunSpec) { *s = belljar.RunSpec{BaseImage: "host", Command: []string{"true"}} },
+		"in a session":    func(s *belljar.RunSpec) { s.BaseImage, s.SessionID = "", "x" },
+		"code":            func(s *belljar.RunSpec) { s.Command, s.Code, s.Language = nil, "print()", "Py"; s.Files = nil },
+		"stdin":           func(s *belljar.RunSpec) { s.SpecVersion, s.Stdin = "1.0", strings.Repeat("x", belljar.MaxStdinBytes) },
+		"interactive":     func(s *belljar.RunSpec) { s.Interactive, s.MaxBytes, s.ResumeFromSeq = true, 1, 7 },
+		"labels":          func(s *belljar.RunSpec) { s.Labels = map[string]string{"team": "é", "empty": ""} },
 		"most arguments":  func(s *belljar.RunSpec) { s.Command = strings.Split(strings.Repeat("x ", belljar.MaxArgs-1)+"x", " ") },
 		"longest command": func(s *belljar.RunSpec) { s.Command = []string{strings.Repeat("x", belljar.MaxArgBytes-1)} },
 		"largest files":   func(s *belljar.RunSpec) { s.Files[0].Content = make([]byte, belljar.MaxInlineBytes) },
@@ -98,6 +104,32 @@ func TestValidateRefuses(t *testing.T) {
 		field  string
 		code   belljar.Code
 	}{
+		{"nowhere", func(s *belljar.RunSpec) { s.BaseImage = "" }, "base_image", ""},
+		{"in two places", func(s *belljar.RunSpec) { s.SessionID = "x" }, "base_image", ""},
+		{"command and code", func(s *belljar.RunSpec) { s.Code, s.Language = "x", "py" }, "code", ""},
+		{"code in no language", func(s *belljar.RunSpec) { s.Command, s.Code = nil, "x" }, "language", ""},
+		{"language without code", func(s *belljar.RunSpec) { s.Command, s.Language = nil, "py" }, "code", ""},
+		{"unknown language", func(s *belljar.RunSpec) { s.Command, s.Code, s.Language = nil, "x", "cobol" }, "language", ""},
+		{"code over a file", func(s *belljar.RunSpec) { s.Command, s.Code, s.Language = nil, "x", "python" }, "files[0].path", ""},
+		{"large code", func(s *belljar.RunSpec) {
+			s.Command, s.Code, s.Language = nil, strings.Repeat("x", belljar.MaxInlineBytes+1), "sh"
+		}, "files", ""},
+		{"large stdin", func(s *belljar.RunSpec) { s.Stdin = strings.Repeat("x", belljar.MaxStdinBytes+1) }, "stdin", ""},
+		{"stdin twice", func(s *belljar.RunSpec) { s.Stdin, s.Interactive = "x", true }, "stdin", ""},
+		{"interactive in 1.0", func(s *belljar.RunSpec) { s.SpecVersion, s.Interactive = "1.0", true }, "interactive", ""},
+		{"limits in 1.0", func(s *belljar.RunSpec) { s.SpecVersion, s.BytesPerSec = "1.0", 1 }, "stdin_bps", ""},
+		{"resume in 1.0", func(s *belljar.RunSpec) { s.SpecVersion, s.ResumeFromSeq = "1.0", 1 }, "resume_from_seq", ""},
+		{"nameless label", func(s *belljar.RunSpec) { s.Labels = map[string]string{"": "x"} }, "labels", ""},
+		{"long label", func(s *belljar.RunSpec) {
+			s.Labels = map[string]string{"x": strings.Repeat("x", belljar.MaxLabelBytes+1)}
+		}, "labels", ""},
+		{"broken label", func(s *belljar.RunSpec) { s.Labels = map[string]string{"x": "\xff"} }, "labels", ""},
+		{"many labels", func(s *belljar.RunSpec) {
+			s.Labels = map[string]string{}
+			for i := range belljar.MaxLabels + 1 {
+				s.Labels[strings.Repeat("x", i+1)] = ""
+			}
+		}, "labels", ""},
 		{"no command", func(s *belljar.RunSpec) { s.Command = nil }, "command", ""},
 		{"empty command", func(s *belljar.RunSpec) { s.Command = []string{""} }, "command", ""},
 		{"empty program", func(s *belljar.RunSpec) { s.Command = []string{"", "x"} }, "command", ""},

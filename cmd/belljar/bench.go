@@ -196,7 +196,7 @@ func (b *benchCommand) subjects(e *engine) (list []subject, absent []string, cle
 
 // runTrue is one cold run: accepted, made, executed, and its whole log read.
 func runTrue(ctx context.Context, runs belljar.Runs) error {
-	run, err := runs.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{Command: []string{"/bin/true"}}})
+	run, err := runs.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/true"}}})
 	if err != nil {
 		return err
 	}

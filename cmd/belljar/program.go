@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -120,7 +121,7 @@ func (r *runCommand) standardInput(ctx context.Context, c *console, args []strin
 	var p program
 	switch {
 	case known:
-		src.dst = "main." + l.extensions[0]
+		src.dst = "main." + l.Extensions[0]
 		p, err = r.source(ctx, c, l, src, args)
 	case line != nil:
 		p, err = r.interpreted(c, line, src, args)
@@ -139,20 +140,20 @@ func (r *runCommand) unknownLang() error {
 }
 
 // source is a program in a language that Belljar knows.
-func (r *runCommand) source(ctx context.Context, c *console, l language, src source, args []string) (program, error) {
-	found, err := r.lookup(c, l.name, l.programs)
+func (r *runCommand) source(ctx context.Context, c *console, l belljar.Language, src source, args []string) (program, error) {
+	found, err := r.lookup(c, l.Name, l.Programs)
 	if err != nil {
 		return program{}, err
 	}
-	if l.name == "TypeScript" && r.hostImage() {
+	if l.Name == "TypeScript" && r.hostImage() {
 		if err := stripsTypes(ctx, found); err != nil {
 			return program{}, err
 		}
 	}
-	p := program{argv: l.command(found, operand(src.dst), args), files: []source{src}}
-	if l.compiled() && !r.WorkspaceExec {
+	p := program{argv: l.Command(found, operand(src.dst), args), files: []source{src}}
+	if l.Compiled() && !r.WorkspaceExec {
 		p.exec = true
-		p.notes = append(p.notes, fmt.Sprintf("%s is compiled, so programs in the workspace may be executed (workspace_exec)", l.name))
+		p.notes = append(p.notes, fmt.Sprintf("%s is compiled, so programs in the workspace may be executed (workspace_exec)", l.Name))
 	}
 	return p, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
 )
 
 // runCommand is belljar run.
@@ -153,7 +155,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		return nil, err
 	}
 	p.spec = belljar.RunSpec{
-		Runtime: r.Runtime, BaseImage: r.Image, Command: prog.argv, Env: env,
+		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, runtime.HostRef), Command: prog.argv, Env: env,
 		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout),
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.exec, AllowWeak: r.AllowWeak,
 	}

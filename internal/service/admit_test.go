@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 		{"no command", func(r *belljar.RunRequest) { r.Command = nil }, belljar.CodeInvalidRequest, map[string]any{"field": "command"}},
 		{"spec version", func(r *belljar.RunRequest) { r.SpecVersion = "0.9" }, belljar.CodeInvalidSpecVersion,
 			map[string]any{"supported": []string{"1.0", "1.1"}, "provided": "0.9"}},
-		{"session", func(r *belljar.RunRequest) { r.SessionID = "s1" }, belljar.CodeNotFound, map[string]any{"session_id": "s1"}},
+		{"session", func(r *belljar.RunRequest) { r.BaseImage, r.SessionID = "", "s1" }, belljar.CodeNotFound, map[string]any{"session_id": "s1"}},
 		{"unknown runtime", func(r *belljar.RunRequest) { r.Runtime = "lxc" }, belljar.CodeRuntimeUnavailable,
 			map[string]any{"runtime": "lxc", "available": false, "suggested": []string{"fake"}}},
 		{"absent runtime", func(r *belljar.RunRequest) { r.Runtime = "firecracker" }, belljar.CodeRuntimeUnavailable,

@@ -192,7 +192,18 @@ func (r result) want(t *testing.T, phase belljar.Phase, code int, reason belljar
 
 // shell is a request for a shell script.
 func shell(script string) belljar.RunRequest {
-	return belljar.RunRequest{RunSpec: belljar.RunSpec{Command: []string{"/bin/sh", "-c", script}}}
+	return command("/bin/sh", "-c", script)
+}
+
+// command is a request for a command of the host's.
+func command(argv ...string) belljar.RunRequest {
+	return belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.1", BaseImage: "host", Command: argv}}
+}
+
+// with changes a request.
+func with(req belljar.RunRequest, change func(*belljar.RunSpec)) belljar.RunRequest {
+	change(&req.RunSpec)
+	return req
 }
 
 // limited sets the time that runs get unless they ask for other.

@@ -22,7 +22,7 @@ func TestRunCompletes(t *testing.T) {
 	if r.stdout != "out\n" || r.stderr != "err\n" {
 		t.Errorf("stdout %q, stderr %q", r.stdout, r.stderr)
 	}
-	if r.Runtime != "fake" || r.BaseImage != "host" || r.SpecVersion != "1.0" || len(r.PolicyHash) != 64 || r.StartedAt == nil {
+	if r.Runtime != "fake" || r.BaseImage != "host" || r.SpecVersion != "1.1" || len(r.PolicyHash) != 64 || r.StartedAt == nil {
 		t.Errorf("run %+v", r.Run)
 	}
 	if by := r.LimitsEnforced; len(by) != 1 || by["wall_time"] != "agent" {
@@ -72,11 +72,11 @@ func TestOutcomesOfCommands(t *testing.T) {
 	}{
 		{"status", shell("exit 3"), belljar.PhaseFailed, 3, belljar.ReasonNonZeroExit, "status 3"},
 		{"signal", shell("kill -SEGV $$"), belljar.PhaseFailed, 139, belljar.ReasonSignaled, "SIGSEGV"},
-		{"not found", belljar.RunRequest{RunSpec: belljar.RunSpec{Command: []string{"no-such-program"}}},
+		{"not found", command("no-such-program"),
 			belljar.PhaseFailed, 127, belljar.ReasonExecFailed, "no-such-program: not found"},
-		{"not a program", belljar.RunRequest{RunSpec: belljar.RunSpec{
-			Command: []string{"./x"}, Files: []belljar.InlineFile{{Path: "x", Content: []byte("x")}},
-		}}, belljar.PhaseFailed, 126, belljar.ReasonExecFailed, "./x: permission denied"},
+		{"not a program", with(command("./x"), func(s *belljar.RunSpec) {
+			s.Files = []belljar.InlineFile{{Path: "x", Content: []byte("x")}}
+		}), belljar.PhaseFailed, 126, belljar.ReasonExecFailed, "./x: permission denied"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := b.run(test.req)

@@ -86,7 +86,7 @@ func soak(ctx context.Context, agent []byte, consecutive, parallel int) (err err
 
 // run runs one command to its end.
 func (e *engine) run(ctx context.Context, i int) error {
-	run, err := e.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{Command: []string{"/bin/true"}}})
+	run, err := e.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/true"}}})
 	if err != nil {
 		return fmt.Errorf("run %d: %w", i, err)
 	}
@@ -124,8 +124,11 @@ func (e *engine) together(ctx context.Context, n int) error {
 			stdin, feed := io.Pipe()
 			defer feed.Close()
 			run, err := e.Start(ctx, belljar.RunRequest{
-				RunSpec: belljar.RunSpec{Command: []string{"/bin/sh", "-c", "echo ready; cat"}, TimeoutSec: 120, StartupTimeoutSec: 120},
-				Stdin:   stdin,
+				RunSpec: belljar.RunSpec{
+					SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/sh", "-c", "echo ready; cat"},
+					TimeoutSec: 120, StartupTimeoutSec: 120,
+				},
+				Stdin: stdin,
 			})
 			if err != nil {
 				failures <- fmt.Errorf("run %d: %w", i, err)

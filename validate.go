@@ -1,0 +1,277 @@
+package belljar
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a request's parts.
+const (
+	MaxArgs         = 4096
+	MaxArgBytes     = 1 << 20
+	MaxEnv          = 1024
+	MaxEnvBytes     = 1 << 20
+	MaxInlineBytes  = 1 << 20 // S0: inline files up to 1 MB total
+	MaxStdinBytes   = 1 << 20 // of the stdin that comes with the request
+	MaxPatterns     = 256
+	MaxPatternBytes = 1024
+	MaxLabels       = 64
+	MaxLabelBytes   = 1024 // of a name or a value
+)
+
+// SpecVersion is the newest version of the specification that this package speaks.
+const SpecVersion = "1.1"
+
+// Validate checks everything about a request that can be known without a host or a policy. The error is
+// [CodeInvalidRequest] and names the field.
+func (s *RunSpec) Validate() error {
+	for _, check := range []func() error{
+		s.checkPlace, s.checkVersion, s.checkProgram, s.checkEnv, s.checkFiles, s.checkPatterns,
+		func() error { return CheckLabels(s.Labels) },
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return checkNetwork(s.NetworkPolicy)
+}
+
+// checkPlace checks that it is said where the command runs: in a session, or in a sandbox of an image.
+func (s *RunSpec) checkPlace() error {
+	what := "one of session_id and base_image is required"
+	switch {
+	case s.SessionID != "" && s.BaseImage != "":
+		what = "session_id and base_image exclude each other: a session has its image"
+	case s.SessionID != "" || s.BaseImage != "":
+		return nil
+	}
+	e := invalid("base_image", "%s", what)
+	e.Details["fields"] = []string{"session_id", "base_image"}
+	return e
+}
+
+// checkVersion refuses what the version of the specification that the request names does not have yet.
+func (s *RunSpec) checkVersion() error {
+	if s.SpecVersion != "1.0" {
+		return nil
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"interactive", s.Interactive},
+		{"stdin_max_bytes", s.MaxBytes != 0},
+		{"stdin_max_frame_bytes", s.MaxFrameBytes != 0},
+		{"stdin_bps", s.BytesPerSec != 0},
+		{"stdin_idle_timeout_sec", s.IdleTimeoutSec != 0},
+		{"resume_from_seq", s.ResumeFromSeq != 0},
+	} {
+		if f.set {
+			e := invalid(f.name, "%s needs spec_version 1.1", f.name)
+			e.Hint = "send spec_version 1.1"
+			return e
+		}
+	}
+	return nil
+}
+
+// checkProgram checks what runs, command or code, and what it reads.
+func (s *RunSpec) checkProgram() error {
+	if len(s.Stdin) > MaxStdinBytes {
+		return invalid("stdin", "stdin is limited to %d bytes, got %d", MaxStdinBytes, len(s.Stdin))
+	}
+	if s.Stdin != "" && s.Interactive {
+		return invalid("stdin", "stdin does not go with interactive, whose input comes later")
+	}
+	switch {
+	case s.Code != "" || s.Language != "":
+		return s.checkCode()
+	case len(s.Command) == 0:
+		return invalid("command", "command must not be empty, unless code and language stand in for it")
+	case s.Command[0] == "":
+		return invalid("command", "command must not be empty")
+	}
+	total := 0
+	for i, arg := range s.Command {
+		if strings.ContainsRune(arg, 0) {
+			return invalid(fmt.Sprintf("command[%d]", i), "command[%d] contains a NUL byte", i)
+		}
+		if !utf8.ValidString(arg) {
+			return invalid(fmt.Sprintf("command[%d]", i), "command[%d] is not valid UTF-8", i)
+		}
+		total += len(arg) + 1
+	}
+	if len(s.Command) > MaxArgs || total > MaxArgBytes {
+		return invalid("command", "command is limited to %d arguments and %d bytes", MaxArgs, MaxArgBytes)
+	}
+	return nil
+}
+
+// checkCode checks a program that is sent as its text.
+func (s *RunSpec) checkCode() error {
+	switch {
+	case len(s.Command) > 0:
+		return invalid("code", "command and code exclude each other")
+	case s.Code == "":
+		return invalid("code", "language needs code")
+	case s.Language == "":
+		return invalid("language", "code needs language")
+	}
+	l, known := LanguageOf(s.Language)
+	if !known {
+		e := invalid("language", "language %q is not known", s.Language)
+		var names []string
+		for _, l := range Languages() {
+			names = append(names, l.Aliases[0])
+		}
+		e.Details["provided"], e.Details["supported"] = s.Language, names
+		return e
+	}
+	for i, f := range s.Files {
+		if clean, err := CleanPath(f.Path); err == nil && clean == l.File() {
+			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q is where code goes", i, f.Path)
+		}
+	}
+	return nil
+}
+
+// checkEnv checks the environment.
+func (s *RunSpec) checkEnv() error { return CheckEnv(s.Env) }
+
+// CheckEnv checks the environment in a request. The error is [CodeInvalidRequest].
+func CheckEnv(env map[string]string) error {
+	if len(env) > MaxEnv {
+		return invalid("env", "env is limited to %d variables", MaxEnv)
+	}
+	total := 0
+	for name, value := range env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
+			return invalid("env", "env variable %q is not a valid name=value", name)
+		}
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return invalid("env", "env variable %q is not valid UTF-8", name)
+		}
+		total += len(name) + len(value) + 2
+	}
+	if total > MaxEnvBytes {
+		return invalid("env", "env is limited to %d bytes together, got %d", MaxEnvBytes, total)
+	}
+	return nil
+}
+
+// CheckLabels checks the labels in a request. The error is [CodeInvalidRequest].
+func CheckLabels(labels map[string]string) error {
+	if len(labels) > MaxLabels {
+		return invalid("labels", "labels are limited to %d, got %d", MaxLabels, len(labels))
+	}
+	for name, value := range labels {
+		switch {
+		case name == "":
+			return invalid("labels", "a label has no name")
+		case len(name) > MaxLabelBytes || len(value) > MaxLabelBytes:
+			return invalid("labels", "label %.40q is longer than %d bytes", name, MaxLabelBytes)
+		case !utf8.ValidString(name) || !utf8.ValidString(value):
+			return invalid("labels", "label %.40q is not valid UTF-8", name)
+		case strings.ContainsRune(name, 0) || strings.ContainsRune(value, 0):
+			return invalid("labels", "label %.40q contains a NUL byte", name)
+		}
+	}
+	return nil
+}
+
+// checkFiles checks the inline files, the code among them.
+func (s *RunSpec) checkFiles() error {
+	inline := len(s.Code)
+	for i, f := range s.Files {
+		clean, err := CleanPath(f.Path)
+		if err == nil && clean == "." {
+			err = errors.New("path is the workspace itself")
+		}
+		if err != nil {
+			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q: %v", i, f.Path, err)
+		}
+		inline += len(f.Content)
+	}
+	if inline > MaxInlineBytes {
+		return invalid("files", "inline files are limited to %d bytes together, got %d", MaxInlineBytes, inline)
+	}
+	return nil
+}
+
+func (s *RunSpec) checkPatterns() error {
+	if len(s.CapturePatterns) > MaxPatterns {
+		return invalid("capture_patterns", "capture_patterns is limited to %d patterns", MaxPatterns)
+	}
+	for i, p := range s.CapturePatterns {
+		if err := checkPattern(p); err != nil {
+			return invalid(fmt.Sprintf("capture_patterns[%d]", i), "capture pattern %q: %v", p, err)
+		}
+	}
+	return nil
+}
+
+func checkNetwork(policy string) error {
+	switch policy {
+	case "", "deny_all":
+		return nil
+	}
+	return &Error{
+		Code:    CodePolicyDenied,
+		Message: fmt.Sprintf("network_policy %q is not available, only deny_all is", policy),
+		Details: map[string]any{"field": "network_policy", "provided": policy, "supported": []string{"deny_all"}},
+	}
+}
+
+// WorkspaceDir is where the workspace is inside every sandbox.
+const WorkspaceDir = "/workspace"
+
+// CleanPath normalises a path inside the workspace: "x", "./x" and "/workspace/x" are the same file. It returns the
+// relative form, "." for the workspace itself, or an error for an empty path, a NUL byte, bytes that are not UTF-8, any ".." and an absolute
+// path elsewhere.
+func CleanPath(p string) (string, error) {
+	if p == "" {
+		return "", fmt.Errorf("path is empty")
+	}
+	if strings.ContainsRune(p, 0) {
+		return "", fmt.Errorf("path contains a NUL byte")
+	}
+	if !utf8.ValidString(p) {
+		return "", fmt.Errorf("path is not valid UTF-8")
+	}
+	for _, part := range strings.Split(p, "/") {
+		if part == ".." {
+			return "", fmt.Errorf("path must not contain ..")
+		}
+	}
+	clean := path.Clean(p)
+	if path.IsAbs(clean) {
+		if clean == WorkspaceDir {
+			return ".", nil
+		}
+		rest, ok := strings.CutPrefix(clean, WorkspaceDir+"/")
+		if !ok {
+			return "", fmt.Errorf("path is outside %s", WorkspaceDir)
+		}
+		clean = rest
+	}
+	return clean, nil
+}
+
+func checkPattern(p string) error {
+	if len(p) > MaxPatternBytes {
+		return fmt.Errorf("longer than %d bytes", MaxPatternBytes)
+	}
+	_, err := CleanPath(p)
+	return err
+}
+
+func invalid(field, format string, args ...any) *Error {
+	return &Error{
+		Code:    CodeInvalidRequest,
+		Message: fmt.Sprintf(format, args...),
+		Details: map[string]any{"field": field},
+	}
+}
