@@ -1,0 +1,179 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+func checkListen(s string) error {
+	if path, ok := strings.CutPrefix(s, "unix:"); ok {
+		if !strings.HasPrefix(path, "/") {
+			return errors.New("needs an absolute path after unix:")
+		}
+		return nil
+	}
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return errors.New("must be host:port or unix:/path")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return errors.New("has no port from 0 to 65535")
+	}
+	return nil
+}
+
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("must be http://host or https://host, with a path or without")
+	}
+	return nil
+}
+
+func checkIssuer(s string) error {
+	if err := checkURL(s); err != nil {
+		return err
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return err
+	}
+	ip := net.ParseIP(u.Hostname())
+	if u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return errors.New("must be https, since who may come in depends on it")
+	}
+	return nil
+}
+
+func checkOrigin(s string) error {
+	u, err := url.Parse(s)
+	if s != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.User != nil || strings.Contains(u.Host, "*")) {
+		return errors.New("must be scheme://host[:port] or *")
+	}
+	return nil
+}
+
+func checkNetwork(s string) error {
+	switch s {
+	case "deny_all":
+		return nil
+	case "allowlist":
+		return errors.New("is not built yet: only deny_all can be enforced")
+	}
+	return errors.New("must be deny_all")
+}
+
+func checkSpec(s string) error {
+	if s != "1.0" && s != "1.1" {
+		return errors.New("must be 1.0 or 1.1")
+	}
+	return nil
+}
+
+func checkWord(s string) error {
+	if !regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`).MatchString(s) {
+		return errors.New("is not the name of a protection")
+	}
+	return nil
+}
+
+// checkSecret keeps out what cannot travel in a header.
+func checkSecret(s string) error {
+	for _, c := range []byte(s) {
+		if c <= ' ' || c > '~' {
+			return errors.New("must be printable ASCII without spaces")
+		}
+	}
+	return nil
+}
+
+func checkLongSecret(s string) error {
+	if len(s) < 32 {
+		return errors.New("must have at least 32 bytes")
+	}
+	return nil
+}
+
+// never is a boolean that can only be off.
+func never(p *bool) value {
+	v := boolean(p)
+	v.bound = "false"
+	set := v.set
+	v.set = func(s string) error {
+		err := set(s)
+		if err == nil && *p {
+			*p = false
+			err = errors.New("must be false")
+		}
+		return err
+	}
+	return v
+}
+
+// together checks what keys say with each other. A default that another key rules out gives way; what somebody set
+// does not.
+func (c *Config) together() (problems []string) {
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		bad("SANDBOX_TLS_CERT and SANDBOX_TLS_KEY go together, and one is missing")
+	}
+	if (c.OIDCIssuer == "") != (c.OIDCAudience == "") {
+		bad("SANDBOX_OIDC_ISSUER and SANDBOX_OIDC_AUDIENCE go together, and one is missing")
+	}
+	atMost(c, bad, "DEFAULT_CPU", &c.DefaultCPU, "MAX_CPU", c.MaxCPU)
+	atMost(c, bad, "DEFAULT_MEM_MB", &c.DefaultMemMB, "MAX_MEM_MB", c.MaxMemMB)
+	atMost(c, bad, "DEFAULT_STARTUP_TIMEOUT_SEC", &c.StartupTimeout, "MAX_STARTUP_TIMEOUT_SEC", c.MaxStartupTimeout)
+	atMost(c, bad, "DEFAULT_EXEC_TIMEOUT_SEC", &c.ExecTimeout, "MAX_EXEC_TIMEOUT_SEC", c.MaxExecTimeout)
+	if c.Store == "memory" && c.StoreDBPath != "" {
+		bad("SANDBOX_STORE_DB_PATH has no meaning with SANDBOX_STORE_BACKEND=memory")
+	}
+	return problems
+}
+
+// atMost bounds a default by a maximum.
+func atMost[T int | float64 | ~int64](c *Config, bad func(string, ...any), name string, value *T, mostName string, most T) {
+	if *value <= most {
+		return
+	}
+	if origin, set := c.origins[Prefix+name]; set {
+		bad("%s is above %s%s", origin, Prefix, mostName)
+		return
+	}
+	*value = most
+}
+
+// Warnings are what an operator should know before trouble comes, one sentence each.
+func (c *Config) Warnings() []string {
+	warnings := append([]string{}, c.loose...)
+	if c.APIKey != "" && len(c.APIKey) < 16 {
+		warnings = append(warnings, "SANDBOX_API_KEY has fewer than 16 characters and can be guessed")
+	}
+	for _, o := range c.AllowedOrigins {
+		if o == "*" {
+			warnings = append(warnings, "SANDBOX_ALLOWED_ORIGINS lets every web page call")
+		}
+	}
+	if c.Store == "memory" {
+		warnings = append(warnings, "SANDBOX_STORE_BACKEND=memory forgets runs and sessions when the server stops")
+	}
+	for _, k := range Keys() {
+		if origin, set := c.origins[k.Name]; set && k.Planned {
+			warnings = append(warnings, origin+" has no effect: what it sets is not built yet")
+		}
+	}
+	return warnings
+}
+
+// checkPrivate warns of a file with secrets that others can read.
+func checkPrivate(file string, info os.FileInfo, secrets bool) []string {
+	if secrets && info.Mode().Perm()&0o044 != 0 {
+		return []string{fmt.Sprintf("%s holds secrets and can be read by others: chmod 600", file)}
+	}
+	return nil
+}

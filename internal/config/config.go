@@ -1,0 +1,105 @@
+// Package config is what an operator can set: one typed [Config], made by [Load] from the defaults, a YAML file, the
+// environment and flags, each winning over those before it. Every key is one row of the table in table.go; the parser,
+// the checks and docs/config.md follow from it.
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Prefix begins the name of every key in the environment.
+const Prefix = "SANDBOX_"
+
+// Config is what is in force. docs/config.md says what each field means; make one with [Load].
+type Config struct {
+	// The server.
+	Listen         string // host:port, or unix:/path
+	Data           string // "" is the usual place
+	TLSCert        string
+	TLSKey         string
+	PublicURL      string
+	TrustedProxies []netip.Prefix
+	AllowedOrigins []string
+	MetricsOpen    bool
+
+	// Who may come in.
+	APIKey       string // "" is made once and kept in the data folder
+	JWTSecret    string
+	OIDCIssuer   string
+	OIDCAudience string
+
+	// What runs, and how sealed.
+	EnableExecution       bool
+	BackgroundExecution   bool
+	DefaultRuntime        string
+	NetworkDefault        string
+	AllowWeak             []string
+	SupportedSpecVersions []string
+	DockerSeccomp         string
+	DockerAppArmorProfile string
+
+	// Limits of one run.
+	DefaultCPU          float64 // cores
+	DefaultMemMB        int     // MiB
+	MaxCPU              float64 // cores
+	MaxMemMB            int     // MiB
+	PidsLimit           int
+	UlimitNoFile        int
+	UlimitNProc         int
+	WorkspaceCapMB      int   // MiB
+	TmpMB               int   // MiB
+	MaxLogBytes         int64 // bytes
+	MaxArtifactRunMB    int   // MiB
+	MaxUploadMB         int   // MiB
+	StartupTimeout      time.Duration
+	MaxStartupTimeout   time.Duration
+	ExecTimeout         time.Duration
+	MaxExecTimeout      time.Duration
+	CancelGrace         time.Duration
+	InteractiveFrame    int64 // bytes
+	InteractiveBytes    int64 // bytes
+	InteractiveBPS      int64 // bytes a second
+	InteractiveIdleTime time.Duration
+
+	// Sessions, the queue and quotas.
+	SessionTTL          time.Duration
+	MaxSessions         int
+	MaxConcurrentRuns   int
+	QueueMaxLength      int
+	QueueTTL            time.Duration
+	QuotaConcurrentRuns int     // 0 is none
+	QuotaCPUSeconds     float64 // a day; 0 is none
+	MaxArtifactUserMB   int     // MiB; 0 is none
+	RateLimitPerMin     int     // 0 is none
+	RateLimitPerAddress int     // a minute; 0 is none
+	WSConnectsPerMin    int     // 0 is none
+
+	// Streams.
+	WSSignedURLs    bool
+	WSSignedURLTTL  time.Duration
+	WSSigningSecret string // "" is made once and kept in the data folder
+	WSPollTimeout   time.Duration
+	WSSynthetic     bool // always false
+
+	// What is remembered.
+	Store            string // memory | sqlite
+	StoreDBPath      string // "" is in the data folder
+	IdempotencyTTL   time.Duration
+	ArtifactTTL      time.Duration
+	RunRetention     time.Duration
+	MinFreeMB        int // MiB; 0 is no watermark
+	AuditRetention   time.Duration
+	AuditRedactPaths bool
+	LogFormat        string // json | text
+	LogLevel         string // debug | info | warn | error
+
+	origins map[string]string // of the keys that somebody set
+	loose   []string          // what Warnings says about the sources
+}
+
+// Set reports whether somebody set a key (its environment name), and where: "SANDBOX_LISTEN in the environment".
+func (c *Config) Set(name string) (origin string, ok bool) {
+	origin, ok = c.origins[name]
+	return origin, ok
+}

@@ -1,0 +1,55 @@
+package config
+
+import "github.com/belljar/belljar"
+
+// Limits are those of a run that asks for nothing.
+func (c *Config) Limits() belljar.Limits {
+	l := belljar.DefaultLimits()
+	l.CPU, l.MemoryMB = c.DefaultCPU, c.DefaultMemMB
+	l.Pids, l.NoFile, l.NProc = c.PidsLimit, c.UlimitNoFile, c.UlimitNProc
+	l.WorkspaceMB, l.TmpMB = c.WorkspaceCapMB, c.TmpMB
+	l.LogBytes, l.ArtifactMB = c.MaxLogBytes, c.MaxArtifactRunMB
+	l.StartupTimeoutSec, l.TimeoutSec = c.StartupTimeout.Seconds(), c.ExecTimeout.Seconds()
+	l.GraceSec = c.CancelGrace.Seconds()
+	return l
+}
+
+// MaxLimits are the most that a run can ask for. The keys that are a default and a cap at once are a cap if somebody
+// set them, else that of [belljar.MaxLimits] holds.
+func (c *Config) MaxLimits() belljar.Limits {
+	most := belljar.MaxLimits()
+	most.CPU, most.MemoryMB, most.TmpMB = c.MaxCPU, c.MaxMemMB, c.TmpMB
+	most.StartupTimeoutSec, most.TimeoutSec = c.MaxStartupTimeout.Seconds(), c.MaxExecTimeout.Seconds()
+	most.GraceSec = max(most.GraceSec, c.CancelGrace.Seconds())
+	for _, key := range []struct {
+		name  string
+		apply func()
+	}{
+		{"PIDS_LIMIT", func() { most.Pids = c.PidsLimit }},
+		{"ULIMIT_NOFILE", func() { most.NoFile = c.UlimitNoFile }},
+		{"ULIMIT_NPROC", func() { most.NProc = c.UlimitNProc }},
+		{"WORKSPACE_CAP_MB", func() { most.WorkspaceMB = c.WorkspaceCapMB }},
+		{"MAX_LOG_BYTES", func() { most.LogBytes = c.MaxLogBytes }},
+		{"MAX_ARTIFACT_BYTES_PER_RUN_MB", func() { most.ArtifactMB = c.MaxArtifactRunMB }},
+	} {
+		if _, set := c.origins[Prefix+key.name]; set {
+			key.apply()
+		}
+	}
+	return most
+}
+
+// Stdin are the limits on the input of an interactive run that asks for none.
+func (c *Config) Stdin() belljar.StdinLimits {
+	return belljar.StdinLimits{
+		MaxBytes: c.InteractiveBytes, MaxFrameBytes: c.InteractiveFrame, BytesPerSec: c.InteractiveBPS,
+		IdleTimeoutSec: c.InteractiveIdleTime.Seconds(),
+	}
+}
+
+// Quota is that of a user who has none of his own.
+func (c *Config) Quota() belljar.Quota {
+	return belljar.Quota{
+		ConcurrentRuns: c.QuotaConcurrentRuns, CPUSecondsPerDay: c.QuotaCPUSeconds, ArtifactMB: c.MaxArtifactUserMB,
+	}
+}

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// fileKey names the file in the environment.
+const fileKey = Prefix + "CONFIG"
+
+// Sources is where a configuration comes from.
+type Sources struct {
+	File string            // YAML; "" is what SANDBOX_CONFIG names, else none
+	Env  []string          // as os.Environ: what does not begin with SANDBOX_ is ignored
+	Set  map[string]string // flags, by any of a key's names: SANDBOX_MAX_CPU, max_cpu, max-cpu
+}
+
+// setting is a value and who says so.
+type setting struct {
+	name   string // of the key, without Prefix
+	text   string
+	origin string // "SANDBOX_MAX_CPU in the environment"
+}
+
+// Load returns the configuration in force: defaults, the file, the environment, flags, the later winning. An empty
+// value counts as none. The error is [belljar.CodeInvalidRequest] and names everything that is wrong, with where it
+// stands; details.problems has them one by one.
+func Load(from Sources) (Config, error) {
+	c := Config{origins: map[string]string{}}
+	rows := map[string]row{}
+	var names []string
+	for _, r := range table(&c) {
+		rows[r.name] = r
+		names = append(names, r.name)
+		if r.def == "" {
+			continue
+		}
+		if err := r.value.set(r.def); err != nil {
+			return Config{}, &belljar.Error{Code: belljar.CodeInternal, Message: "default of " + Prefix + r.name + " is wrong", Err: err}
+		}
+	}
+	settings, problems := gather(&from, &c, names)
+	for _, s := range settings {
+		r := rows[s.name]
+		if s.text = strings.TrimSpace(s.text); s.text == "" {
+			continue
+		}
+		if err := r.value.set(s.text); err != nil {
+			problems = append(problems, fault(s, r, err))
+			continue
+		}
+		c.origins[Prefix+s.name] = s.origin
+	}
+	problems = append(problems, c.together()...)
+	if len(problems) > 0 {
+		return Config{}, invalid(problems)
+	}
+	return c, nil
+}
+
+// gather reads all sources, the weakest first.
+func gather(from *Sources, c *Config, names []string) (settings []setting, problems []string) {
+	file := from.File
+	var env, flags []setting
+	for _, variable := range from.Env {
+		name, text, _ := strings.Cut(variable, "=")
+		short, ours := strings.CutPrefix(name, Prefix)
+		switch {
+		case !ours:
+		case name == fileKey:
+			if file == "" {
+				file = text
+			}
+		case !slices.Contains(names, short):
+			problems = append(problems, unknown(name+" in the environment", short, names, func(s string) string { return Prefix + s }))
+		default:
+			env = append(env, setting{short, text, name + " in the environment"})
+		}
+	}
+	for _, flag := range slices.Sorted(maps.Keys(from.Set)) {
+		name := strings.TrimPrefix(strings.ToUpper(strings.ReplaceAll(flag, "-", "_")), Prefix)
+		if !slices.Contains(names, name) {
+			problems = append(problems, unknown("flag "+flag, name, names, func(s string) string { return Key{Name: Prefix + s}.Flag() }))
+			continue
+		}
+		flags = append(flags, setting{name, from.Set[flag], "flag " + flag})
+	}
+	if file != "" {
+		lines, wrong := readFile(file, c, names)
+		settings, problems = lines, append(wrong, problems...)
+	}
+	return slices.Concat(settings, env, flags), problems
+}
+
+// unknown is the problem of a name that is no key.
+func unknown(where, name string, names []string, write func(string) string) string {
+	if near := nearest(name, names); near != "" {
+		return fmt.Sprintf("%s is no key, did you mean %s", where, write(near))
+	}
+	return where + " is no key"
+}
+
+// fault is the problem of a value. A secret is not repeated.
+func fault(s setting, r row, err error) string {
+	if r.secret {
+		return fmt.Sprintf("%s %v", s.origin, err)
+	}
+	text := s.text
+	if len(text) > 80 {
+		text = text[:80] + "…"
+	}
+	return fmt.Sprintf("%s %v, got %q", s.origin, err, text)
+}
+
+func invalid(problems []string) error {
+	message := "configuration: " + problems[0]
+	if len(problems) > 1 {
+		message = fmt.Sprintf("configuration has %d problems:\n  %s", len(problems), strings.Join(problems, "\n  "))
+	}
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: message, Details: map[string]any{"problems": problems},
+		Hint: "docs/config.md lists the keys",
+	}
+}

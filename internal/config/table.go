@@ -1,0 +1,182 @@
+package config
+
+import "time"
+
+// row is a key and where its value goes.
+type row struct {
+	name    string // without Prefix
+	value   value
+	unit    string
+	def     string // as somebody would write it; "" leaves the field's zero
+	doc     string
+	group   string
+	secret  bool
+	hash    bool
+	planned bool
+}
+
+func (r row) key() Key {
+	return Key{
+		Name: Prefix + r.name, Group: r.group, Type: r.value.kind, Unit: r.unit, Range: r.value.bound, Default: r.def,
+		Doc: r.doc, Secret: r.secret, Hash: r.hash, Planned: r.planned,
+	}
+}
+
+// table is every key, writing into c.
+func table(c *Config) []row {
+	var all []row
+	for _, g := range []struct {
+		name string
+		rows []row
+	}{
+		{"Server", server(c)}, {"Who may come in", identity(c)}, {"What runs", execution(c)}, {"Limits of a run", limits(c)},
+		{"Interactive input", interactive(c)}, {"Sessions, queue and quotas", capacity(c)}, {"Streams", streams(c)},
+		{"What is remembered", memory(c)},
+	} {
+		for _, r := range g.rows {
+			r.group = g.name
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func server(c *Config) []row {
+	return []row{
+		{name: "LISTEN", value: text(&c.Listen, checkListen), def: "127.0.0.1:8080",
+			doc: "Address to listen on: host:port, or unix:/path. Anything but this machine's own addresses needs authentication."},
+		{name: "DATA", value: text(&c.Data),
+			doc: "Folder of this installation: records, logs, artifacts, secrets. Unset, it is /var/lib/belljar for root, else belljar below $XDG_DATA_HOME or ~/.local/share."},
+		{name: "TLS_CERT", value: text(&c.TLSCert), doc: "PEM file with the certificate chain to serve HTTPS with. Needs SANDBOX_TLS_KEY."},
+		{name: "TLS_KEY", value: text(&c.TLSKey), doc: "PEM file with the private key of SANDBOX_TLS_CERT."},
+		{name: "PUBLIC_URL", value: text(&c.PublicURL, checkURL),
+			doc: "Address under which clients reach the server, for the URLs in answers, if it is not the one in their requests: https://host[/path]."},
+		{name: "TRUSTED_PROXIES", value: networks(&c.TrustedProxies), def: "[]",
+			doc: "Networks of the reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."},
+		{name: "ALLOWED_ORIGINS", value: list(&c.AllowedOrigins, checkOrigin), def: "[]",
+			doc: "Web pages that may call from a browser: scheme://host[:port], or * for all (without credentials)."},
+		{name: "METRICS_OPEN", value: boolean(&c.MetricsOpen), def: "false", doc: "Serve /metrics to everybody, without authentication."},
+	}
+}
+
+func identity(c *Config) []row {
+	return []row{
+		{name: "API_KEY", value: text(&c.APIKey, checkSecret), secret: true,
+			doc: "The operator's API key. Unset, one is made at the first start and kept in the data folder. More keys, for users, come from `belljar token create`."},
+		{name: "JWT_SECRET", value: text(&c.JWTSecret, checkLongSecret), secret: true,
+			doc: "Key of JWTs signed with HS256, at least 32 bytes. Unset, such tokens are refused."},
+		{name: "OIDC_ISSUER", value: text(&c.OIDCIssuer, checkIssuer),
+			doc: "Issuer of an OpenID provider whose JWTs (RS256, ES256) are accepted. Its keys are found by discovery. Needs SANDBOX_OIDC_AUDIENCE."},
+		{name: "OIDC_AUDIENCE", value: text(&c.OIDCAudience), doc: "Audience that JWTs of SANDBOX_OIDC_ISSUER must be meant for."},
+	}
+}
+
+func execution(c *Config) []row {
+	return []row{
+		{name: "ENABLE_EXECUTION", value: boolean(&c.EnableExecution), def: "true", hash: true,
+			doc: "Run things. Off, the server answers questions about what it has, and refuses new runs."},
+		{name: "BACKGROUND_EXECUTION", value: boolean(&c.BackgroundExecution), def: "true", hash: true,
+			doc: "Answer POST /runs before the run has ended. Off, every such request waits."},
+		{name: "DEFAULT_RUNTIME", value: oneOf(&c.DefaultRuntime, "native", "docker", "gvisor", "firecracker"), def: "native", hash: true,
+			doc: "Runtime of requests that name none. The server does not start if this host cannot do it; it never takes another one instead."},
+		{name: "NETWORK_DEFAULT", value: text(&c.NetworkDefault, checkNetwork), def: "deny_all", hash: true,
+			doc: "Network of sandboxes. Only deny_all can be had: allowlist is not built yet, and is refused."},
+		{name: "ALLOW_WEAK", value: list(&c.AllowWeak, checkWord), def: "[]",
+			doc: "Protections that may be missing on this host (`belljar doctor` names them). Without this the server does not start where one is missing. Enters the policy hash when not empty."},
+		{name: "SUPPORTED_SPEC_VERSIONS", value: list(&c.SupportedSpecVersions, checkSpec), def: "1.0,1.1", hash: true,
+			doc: "Values of spec_version that requests may have: 1.0, 1.1."},
+		{name: "DOCKER_SECCOMP", value: text(&c.DockerSeccomp), hash: true, planned: true,
+			doc: "Seccomp profile of the docker runtime, a JSON file."},
+		{name: "DOCKER_APPARMOR_PROFILE", value: text(&c.DockerAppArmorProfile), hash: true, planned: true,
+			doc: "AppArmor profile of the docker runtime, by name."},
+	}
+}
+
+func limits(c *Config) []row {
+	const unlessSet = " Requests may ask for less; for more only while this is unset, and then up to "
+	return []row{
+		{name: "DEFAULT_CPU", value: number(&c.DefaultCPU, 0.01, 1024), unit: "cores", def: "1", doc: "Processor time of a run that asks for nothing."},
+		{name: "DEFAULT_MEM_MB", value: integer(&c.DefaultMemMB, 8, 16<<20), unit: "MiB", def: "512", doc: "Memory of a run that asks for nothing."},
+		{name: "MAX_CPU", value: number(&c.MaxCPU, 0.01, 1024), unit: "cores", def: "4", hash: true, doc: "The most processor time that a run can ask for."},
+		{name: "MAX_MEM_MB", value: integer(&c.MaxMemMB, 8, 16<<20), unit: "MiB", def: "8192", hash: true, doc: "The most memory that a run can ask for."},
+		{name: "PIDS_LIMIT", value: integer(&c.PidsLimit, 1, 1<<22), unit: "processes", def: "256", hash: true,
+			doc: "Processes and threads of a sandbox." + unlessSet + "4096."},
+		{name: "ULIMIT_NOFILE", value: integer(&c.UlimitNoFile, 16, 1<<20), unit: "descriptors", def: "1024", hash: true,
+			doc: "Open files of a process." + unlessSet + "65536."},
+		{name: "ULIMIT_NPROC", value: integer(&c.UlimitNProc, 1, 1<<22), unit: "processes", def: "512", hash: true,
+			doc: "RLIMIT_NPROC." + unlessSet + "4096."},
+		{name: "WORKSPACE_CAP_MB", value: integer(&c.WorkspaceCapMB, 1, 16<<20), unit: "MiB", def: "256", hash: true,
+			doc: "Size of /workspace. It is in memory." + unlessSet + "4096."},
+		{name: "TMP_MB", value: integer(&c.TmpMB, 1, 16<<20), unit: "MiB", def: "64", doc: "Size of /tmp. It is in memory."},
+		{name: "MAX_LOG_BYTES", value: integer(&c.MaxLogBytes, 1, 1<<40), unit: "bytes", def: "10485760", hash: true,
+			doc: "Output of a run that is kept; what comes after is counted and dropped." + unlessSet + "104857600."},
+		{name: "MAX_ARTIFACT_BYTES_PER_RUN_MB", value: integer(&c.MaxArtifactRunMB, 1, 16<<20), unit: "MiB", def: "32", hash: true,
+			doc: "Captured artifacts of a run, together." + unlessSet + "1024."},
+		{name: "MAX_UPLOAD_MB", value: integer(&c.MaxUploadMB, 1, 16<<20), unit: "MiB", def: "64", hash: true, doc: "Size of one upload, packed and unpacked."},
+		{name: "DEFAULT_STARTUP_TIMEOUT_SEC", value: span(&c.StartupTimeout, time.Second, 0.001, 86400), unit: "seconds", def: "20", hash: true,
+			doc: "Time for making a sandbox, if a request does not say."},
+		{name: "MAX_STARTUP_TIMEOUT_SEC", value: span(&c.MaxStartupTimeout, time.Second, 0.001, 86400), unit: "seconds", def: "600",
+			doc: "The most that a request can say there."},
+		{name: "DEFAULT_EXEC_TIMEOUT_SEC", value: span(&c.ExecTimeout, time.Second, 0.001, 31536000), unit: "seconds", def: "60", hash: true,
+			doc: "Time for a command, if a request does not say."},
+		{name: "MAX_EXEC_TIMEOUT_SEC", value: span(&c.MaxExecTimeout, time.Second, 0.001, 31536000), unit: "seconds", def: "86400",
+			doc: "The most that a request can say there."},
+		{name: "CANCEL_GRACE_SECONDS", value: span(&c.CancelGrace, time.Second, 0.001, 600), unit: "seconds", def: "5", hash: true,
+			doc: "Time between TERM and KILL when a run is cancelled or too slow."},
+	}
+}
+
+func interactive(c *Config) []row {
+	return []row{
+		{name: "INTERACTIVE_MAX_FRAME_BYTES", value: integer(&c.InteractiveFrame, 1, 64<<10), unit: "bytes", def: "65536",
+			doc: "Input in one frame, if a run does not say (stdin_max_frame_bytes)."},
+		{name: "INTERACTIVE_MAX_BYTES", value: integer(&c.InteractiveBytes, 1, 1<<40), unit: "bytes", def: "1048576",
+			doc: "Input of a run, if it does not say (stdin_max_bytes)."},
+		{name: "INTERACTIVE_INPUT_BPS", value: integer(&c.InteractiveBPS, 1, 1<<40), unit: "bytes a second", def: "1048576",
+			doc: "Input of a run, if it does not say (stdin_bps)."},
+		{name: "INTERACTIVE_IDLE_TIMEOUT_SEC", value: span(&c.InteractiveIdleTime, time.Second, 0.001, 86400), unit: "seconds", def: "30",
+			doc: "Time without input after which it is closed, if a run does not say (stdin_idle_timeout_sec)."},
+	}
+}
+
+func capacity(c *Config) []row {
+	return []row{
+		{name: "MAX_CONCURRENT_RUNS", value: integer(&c.MaxConcurrentRuns, 1, 100000), unit: "runs", def: "8", doc: "Runs at once on this node. The others wait in the queue."},
+		{name: "QUEUE_MAX_LENGTH", value: integer(&c.QueueMaxLength, 0, 1000000), unit: "runs", def: "100", doc: "Runs that may wait. One more is refused with 429 and Retry-After."},
+		{name: "QUEUE_TTL_SEC", value: span(&c.QueueTTL, time.Second, 0.001, 86400), unit: "seconds", def: "120", doc: "Time that a run may wait; then it fails with queue_ttl_expired."},
+		{name: "SESSION_TTL_SEC", value: span(&c.SessionTTL, time.Second, 1, 31536000), unit: "seconds", def: "3600", doc: "Life of a session after its last use, if it does not say."},
+		{name: "MAX_SESSIONS", value: integer(&c.MaxSessions, 0, 1000000), unit: "sessions", def: "256", doc: "Living sessions on this node."},
+		{name: "QUOTA_CONCURRENT_RUNS", value: integer(&c.QuotaConcurrentRuns, 0, 100000), unit: "runs", def: "0", doc: "Runs at once of one user who has no quota of his own; 0 is no limit."},
+		{name: "QUOTA_CPU_SECONDS_PER_DAY", value: number(&c.QuotaCPUSeconds, 0, 1e9), unit: "seconds", def: "0", doc: "Processor time of one user a day (UTC), if he has no quota of his own; 0 is no limit."},
+		{name: "MAX_ARTIFACT_BYTES_PER_USER_MB", value: integer(&c.MaxArtifactUserMB, 0, 16<<20), unit: "MiB", def: "128", hash: true, doc: "Artifacts of one user, all runs together, if he has no quota of his own; 0 is no limit. What is more is left out, with a warning."},
+		{name: "RATE_LIMIT_PER_MIN", value: integer(&c.RateLimitPerMin, 0, 10000000), unit: "requests a minute", def: "12000", doc: "Requests of one user; 0 is no limit. Operators are not counted."},
+		{name: "RATE_LIMIT_PER_ADDRESS", value: integer(&c.RateLimitPerAddress, 0, 10000000), unit: "requests a minute", def: "24000", doc: "Requests from one address, a /64 for IPv6; 0 is no limit. This machine itself is not counted."},
+		{name: "WS_CONNECTS_PER_MIN", value: integer(&c.WSConnectsPerMin, 0, 10000000), unit: "connections a minute", def: "600", doc: "WebSockets opened by one user; 0 is no limit. Operators are not counted."},
+	}
+}
+
+func streams(c *Config) []row {
+	return []row{
+		{name: "WS_SIGNED_URLS", value: boolean(&c.WSSignedURLs), def: "false", doc: "Make log_stream_url carry a token, so that a client without headers can open it."},
+		{name: "WS_SIGNED_URL_TTL_SEC", value: span(&c.WSSignedURLTTL, time.Second, 1, 86400), unit: "seconds", def: "60", doc: "Life of such a token."},
+		{name: "WS_SIGNING_SECRET", value: text(&c.WSSigningSecret, checkLongSecret), secret: true, doc: "Key of such tokens, at least 32 bytes. Unset, one is made at the first start and kept in the data folder."},
+		{name: "WS_POLL_TIMEOUT_SEC", value: span(&c.WSPollTimeout, time.Second, 0.001, 86400), unit: "seconds", def: "30", doc: "Accepted for the sake of older set-ups, and without effect: streams wait for events and do not poll."},
+		{name: "WS_SYNTHETIC_FRAMES_FOR_TESTS", value: never(&c.WSSynthetic), def: "false", doc: "Only false is accepted: a stream says what happened and nothing else."},
+	}
+}
+
+func memory(c *Config) []row {
+	const day = 24 * time.Hour
+	return []row{
+		{name: "STORE_BACKEND", value: oneOf(&c.Store, "memory", "sqlite"), def: "sqlite", doc: "Where runs, sessions and keys are on record. memory forgets them when the server stops."},
+		{name: "STORE_DB_PATH", value: text(&c.StoreDBPath), doc: "The SQLite file. Unset, it is in the data folder."},
+		{name: "IDEMPOTENCY_TTL_SEC", value: span(&c.IdempotencyTTL, time.Second, 1, 31536000), unit: "seconds", def: "600", doc: "Time that an Idempotency-Key stands for its first request."},
+		{name: "ARTIFACT_TTL_HOURS", value: span(&c.ArtifactTTL, time.Hour, 0.01, 87600), unit: "hours", def: "24", hash: true, doc: "Time after the end of a run that its artifacts and its log are kept."},
+		{name: "RUN_RETENTION_DAYS", value: span(&c.RunRetention, day, 0.01, 36500), unit: "days", def: "30", doc: "Time after the end of a run that it can still be asked about."},
+		{name: "MIN_FREE_MB", value: integer(&c.MinFreeMB, 0, 1<<30), unit: "MiB", def: "512", doc: "Free space on the disk of the data folder below which new runs are refused with 507; 0 is no such watermark."},
+		{name: "AUDIT_RETENTION_DAYS", value: span(&c.AuditRetention, day, 1, 36500), unit: "days", def: "30", doc: "Time that the audit trail is kept."},
+		{name: "AUDIT_REDACT_PATHS", value: boolean(&c.AuditRedactPaths), def: "false", doc: "Write hashes in place of file names into the audit trail."},
+		{name: "LOG_FORMAT", value: oneOf(&c.LogFormat, "json", "text"), def: "json", doc: "Form of the server's log, on stderr."},
+		{name: "LOG_LEVEL", value: oneOf(&c.LogLevel, "debug", "info", "warn", "error"), def: "info", doc: "The least of what is logged."},
+	}
+}
