@@ -267,7 +267,7 @@ func TestDescriptors(t *testing.T) {
 
 func TestOrphans(t *testing.T) {
 	book := openBook(t, t.TempDir())
-	old := time.Date(2025, 10, 2, 0, 0, 0, 0, time.UTC)
+	old := time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC)
 	ids := []string{"a", "b", "c", "d", "0199a326-cc88-7abc-8def-0123456789ab"}
 	for _, id := range ids {
 		log := must(book.Create(id))
