@@ -1,0 +1,121 @@
+// Package metric counts what happens, for Prometheus and for S0 §30's admin/metrics: the metrics of S0 §15 by their
+// names and labels, and a few of Belljar's own. No label has a value that a caller can make up.
+package metric
+
+import (
+	"net/http"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/belljar/belljar/internal/event"
+)
+
+// Options are what a counter is made of.
+type Options struct {
+	Version, Commit string   // of this build
+	Runtimes        []string // names that the label runtime may have; others count as "other"
+}
+
+// Counter counts. Make one with [New]; it is safe for concurrent use.
+type Counter struct {
+	registry *prometheus.Registry
+	runtimes vocabulary
+	routes   *routes
+	live     *live
+	m        metrics
+}
+
+var _ event.Sink = (*Counter)(nil)
+
+// metrics are the metrics by what they count.
+type metrics struct {
+	sessionsCreated, runsStarted, runsCompleted        *prometheus.CounterVec
+	queueFull, queueExpired                            *prometheus.CounterVec
+	uploadBytes, uploadFiles, logBytes, logTruncations *prometheus.CounterVec
+	opened, heartbeats, disconnects, drops             *prometheus.CounterVec
+	requests, authFailures, denials                    *prometheus.CounterVec
+	duration, queueWait, startLatency, requestDuration *prometheus.HistogramVec
+	runs, sessions                                     *prometheus.GaugeVec
+}
+
+// New returns a counter with a registry of its own.
+func New(opts Options) *Counter {
+	c := &Counter{
+		registry: prometheus.NewRegistry(), runtimes: vocabulary(opts.Runtimes), routes: newRoutes(), live: newLive(),
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sandbox_" + name, Help: help}, labels)
+		c.registry.MustRegister(v)
+		return v
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sandbox_" + name, Help: help}, labels)
+		c.registry.MustRegister(v)
+		return v
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sandbox_" + name, Help: help,
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 3600},
+		}, labels)
+		c.registry.MustRegister(v)
+		return v
+	}
+	c.m = metrics{
+		sessionsCreated: counter("sessions_created_total", "Sessions created.", "runtime"),
+		runsStarted:     counter("runs_started_total", "Runs accepted.", "runtime"),
+		runsCompleted:   counter("runs_completed_total", "Runs that ended, however they did.", "runtime", "outcome", "reason"),
+		duration:        histogram("run_duration_seconds", "Time from running to the end.", "runtime", "outcome", "reason"),
+		queueWait:       histogram("queue_wait_seconds", "Time from queued to starting.", "runtime"),
+		queueFull:       counter("queue_full_total", "Runs refused because the queue was full.", "component", "runtime", "reason"),
+		queueExpired:    counter("queue_ttl_expired_total", "Runs that waited too long.", "component", "runtime", "reason"),
+		uploadBytes:     counter("upload_bytes_total", "Bytes uploaded, unpacked.", "kind"),
+		uploadFiles:     counter("upload_files_total", "Files uploaded.", "kind"),
+		logBytes:        counter("log_bytes_total", "Output of runs that was logged, in bytes.", "runtime"),
+		logTruncations:  counter("log_truncations_total", "Logs that were cut.", "component", "reason"),
+		opened:          counter("ws_connections_opened_total", "Streams opened.", "component"),
+		heartbeats:      counter("ws_heartbeats_sent_total", "Heartbeats sent.", "component"),
+		disconnects:     counter("ws_disconnects_total", "Streams that ended.", "component"),
+		drops:           counter("ws_queue_drops_total", "Streams or frames dropped because a reader was too slow.", "component", "reason"),
+
+		startLatency:    histogram("start_latency_seconds", "Time from queued to running.", "runtime"),
+		runs:            gauge("runs", "Runs under way.", "phase"),
+		sessions:        gauge("sessions", "Sessions alive.", "runtime"),
+		requests:        counter("http_requests_total", "HTTP requests answered.", "method", "route", "status"),
+		requestDuration: histogram("http_request_duration_seconds", "Time to answer HTTP requests, WebSockets apart.", "method", "route"),
+		authFailures:    counter("auth_failures_total", "Requests of nobody known.", "reason"),
+		denials:         counter("denials_total", "Requests that a policy or a right forbade.", "reason"),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "belljar_build_info", Help: "Always 1; the labels say which build this is.",
+		ConstLabels: prometheus.Labels{"version": opts.Version, "commit": opts.Commit, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	c.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	c.prepare()
+	return c
+}
+
+// prepare makes the series that a dashboard asks for before anything has happened.
+func (c *Counter) prepare() {
+	for _, name := range c.runtimes {
+		for _, v := range []*prometheus.CounterVec{c.m.sessionsCreated, c.m.runsStarted, c.m.logBytes} {
+			v.WithLabelValues(name)
+		}
+		c.m.sessions.WithLabelValues(name)
+	}
+	for _, phase := range phases() {
+		c.m.runs.WithLabelValues(string(phase))
+	}
+	for _, v := range []*prometheus.CounterVec{c.m.opened, c.m.heartbeats, c.m.disconnects} {
+		v.WithLabelValues("ws")
+	}
+}
+
+// Handler serves the metrics in Prometheus' formats.
+func (c *Counter) Handler() http.Handler {
+	return promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{Registry: c.registry, MaxRequestsInFlight: 4})
+}

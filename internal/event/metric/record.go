@@ -1,0 +1,144 @@
+package metric
+
+import (
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+)
+
+// orchestrator is S0's word for the part that queues and runs, where an event does not name one.
+const orchestrator = "orchestrator"
+
+// Record counts an event. Names that are no metric's are left to others.
+func (c *Counter) Record(e event.Event) {
+	rt := c.runtime(e)
+	component := components().or(e.Component, orchestrator)
+	switch e.Name {
+	case event.SessionCreated:
+		c.m.sessionsCreated.WithLabelValues(rt).Inc()
+		if e.Session != nil && c.live.add(e.Session.ID, rt) {
+			c.m.sessions.WithLabelValues(rt).Inc()
+		}
+	case event.SessionEnded:
+		if e.Session != nil {
+			if was, ok := c.live.drop(e.Session.ID); ok {
+				c.m.sessions.WithLabelValues(was).Dec()
+			}
+		}
+	case event.RunCreated:
+		c.m.runsStarted.WithLabelValues(rt).Inc()
+	case event.RunQueued:
+		c.enter(e, belljar.PhaseQueued)
+	case event.RunStarting:
+		c.m.queueWait.WithLabelValues(rt).Observe(e.Took.Seconds())
+		c.enter(e, belljar.PhaseStarting)
+	case event.RunRunning:
+		c.m.startLatency.WithLabelValues(rt).Observe(e.Took.Seconds())
+		c.enter(e, belljar.PhaseRunning)
+	case event.RunCompleted, event.RunFailed, event.RunTimedOut, event.RunKilled:
+		c.ended(e, rt)
+	case event.QueueFull:
+		c.m.queueFull.WithLabelValues(component, rt, queueReasons().or(e.Reason, "queue_full")).Inc()
+	case event.QueueTTLExpired:
+		c.m.queueExpired.WithLabelValues(component, rt, queueReasons().or(e.Reason, "queue_ttl_expired")).Inc()
+	case event.Uploaded:
+		kind := uploadKinds().or(e.Kind, "file")
+		c.m.uploadBytes.WithLabelValues(kind).Add(float64(max(e.Count, 0)))
+		c.m.uploadFiles.WithLabelValues(kind).Add(float64(max(e.Files, 0)))
+	case event.LogBytes:
+		c.m.logBytes.WithLabelValues(rt).Add(float64(max(e.Count, 0)))
+	case event.LogTruncated:
+		c.m.logTruncations.WithLabelValues(component, cutReasons().or(e.Reason, "log_cap")).Inc()
+	case event.StreamOpened:
+		c.m.opened.WithLabelValues(components().or(e.Component, "ws")).Inc()
+	case event.StreamClosed:
+		c.m.disconnects.WithLabelValues(components().or(e.Component, "ws")).Inc()
+	case event.StreamDropped:
+		c.m.drops.WithLabelValues(components().or(e.Component, "ws"), dropReasons().or(e.Reason, "slow_reader")).Inc()
+	case event.HeartbeatSent:
+		c.m.heartbeats.WithLabelValues(components().or(e.Component, "ws")).Add(float64(max(e.Count, 1)))
+	case event.Request:
+		c.request(e)
+	case event.AuthFailed:
+		c.m.authFailures.WithLabelValues(authReasons().or(e.Reason, other)).Inc()
+	case event.Denied:
+		c.m.denials.WithLabelValues(codes().or(e.Reason, other)).Inc()
+	}
+}
+
+// enter moves a run to a phase.
+func (c *Counter) enter(e event.Event, phase belljar.Phase) {
+	if e.Run == nil {
+		return
+	}
+	was, followed := c.live.move(e.Run.ID, string(phase))
+	if !followed {
+		return
+	}
+	if was != "" {
+		c.m.runs.WithLabelValues(was).Dec()
+	}
+	c.m.runs.WithLabelValues(string(phase)).Inc()
+}
+
+// ended counts a run out. One that this process never saw begin, as after a restart, changes no gauge.
+func (c *Counter) ended(e event.Event, rt string) {
+	outcome := strings.TrimPrefix(e.Name, "sandbox.run.")
+	reason := reasonOf(e)
+	c.m.runsCompleted.WithLabelValues(rt, outcome, reason).Inc()
+	if e.Run == nil {
+		return
+	}
+	took := e.Took
+	if took == 0 && e.Run.StartedAt != nil && e.Run.FinishedAt != nil {
+		took = e.Run.FinishedAt.Sub(*e.Run.StartedAt)
+	}
+	if took > 0 {
+		c.m.duration.WithLabelValues(rt, outcome, reason).Observe(took.Seconds())
+	}
+	if was, ok := c.live.drop(e.Run.ID); ok {
+		c.m.runs.WithLabelValues(was).Dec()
+	}
+}
+
+// reasonOf is the label reason of a run that ended: exit_code_0 for one that completed (S0 §30), else its reason code.
+func reasonOf(e event.Event) string {
+	reason := e.Reason
+	if e.Run != nil && e.Run.ReasonCode != "" {
+		reason = string(e.Run.ReasonCode)
+	}
+	if e.Name != event.RunCompleted {
+		return reasons().or(reason, other)
+	}
+	if e.Run != nil && e.Run.ExitCode != nil && *e.Run.ExitCode != 0 {
+		return "exit_code_nonzero"
+	}
+	return "exit_code_0"
+}
+
+// request counts an HTTP request. A connection that became a WebSocket is no answer that took long.
+func (c *Counter) request(e event.Event) {
+	method, route, ok := strings.Cut(e.Kind, " ")
+	if !ok {
+		method, route = other, e.Kind
+	}
+	method, route = methods().or(method, other), c.routes.known(route)
+	c.m.requests.WithLabelValues(method, route, statusOf(e.Reason)).Inc()
+	if e.Reason != "101" {
+		c.m.requestDuration.WithLabelValues(method, route).Observe(e.Took.Seconds())
+	}
+}
+
+// runtime is the label runtime of an event.
+func (c *Counter) runtime(e event.Event) string {
+	name := e.Runtime
+	switch {
+	case name != "":
+	case e.Run != nil:
+		name = e.Run.Runtime
+	case e.Session != nil:
+		name = e.Session.Runtime
+	}
+	return c.runtimes.or(name, other)
+}

@@ -1,0 +1,42 @@
+package metric
+
+import "strings"
+
+// Series is one series of a metric (S0 §30).
+type Series struct {
+	Labels map[string]string `json:"labels"`
+	Value  float64           `json:"value"`
+}
+
+// Snapshot is the metrics as S0 §30 shows them: by name, a series for each set of labels. A histogram is two, its sum
+// and its count.
+func (c *Counter) Snapshot() (map[string][]Series, error) {
+	families, err := c.registry.Gather()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]Series{}
+	for _, f := range families {
+		name := f.GetName()
+		if !strings.HasPrefix(name, "sandbox_") {
+			continue // what the Go runtime says of itself
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			add := func(name string, value float64) { all[name] = append(all[name], Series{labels, value}) }
+			switch h := m.GetHistogram(); {
+			case h != nil:
+				add(name+"_sum", h.GetSampleSum())
+				add(name+"_count", float64(h.GetSampleCount()))
+			case m.GetCounter() != nil:
+				add(name, m.GetCounter().GetValue())
+			default:
+				add(name, m.GetGauge().GetValue())
+			}
+		}
+	}
+	return all, nil
+}
