@@ -97,6 +97,16 @@ func (c *Client) TarIn(ctx context.Context, req wire.FileRequest, r io.Reader) (
 	return reply.Bytes, nil
 }
 
+// Merge is TarIn for all or nothing: after an error the workspace is as before. It takes no symbolic links. A file where
+// a directory is, or the reverse, is [wire.CodeExists].
+func (c *Client) Merge(ctx context.Context, req wire.FileRequest, r io.Reader) (int64, error) {
+	reply, err := c.send(ctx, wire.Request{Op: wire.OpMerge, File: &req}, r)
+	if err != nil {
+		return 0, fmt.Errorf("merge into %s: %w", req.Path, err)
+	}
+	return reply.Bytes, nil
+}
+
 // TarOut writes a directory, or Paths below it, to w as a tar stream. After an error w holds an unfinished one.
 func (c *Client) TarOut(ctx context.Context, req wire.FileRequest, w io.Writer) error {
 	s, err := c.open(ctx, wire.Request{Op: wire.OpTarOut, File: &req})

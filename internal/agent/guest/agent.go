@@ -32,6 +32,7 @@ type Agent struct {
 	lease    *lease
 	lifeline *os.File
 	buffers  sync.Pool // of *[]byte, what one read of output takes
+	staging  staging
 
 	births sync.RWMutex // held for reading while an exec is started
 

@@ -57,6 +57,8 @@ func (s *stream) file(op wire.Op, req wire.FileRequest) error {
 		return f.tarIn()
 	case wire.OpTarOut:
 		return f.tarOut()
+	case wire.OpMerge:
+		return f.merge()
 	}
 	return protocol("unknown operation %q", op)
 }

@@ -21,7 +21,7 @@ type stream struct {
 }
 
 // features are what this agent can do beyond the protocol's first version.
-func features() []string { return nil }
+func features() []string { return []string{string(wire.OpMerge)} }
 
 func newStream(a *Agent, conn net.Conn) *stream {
 	return &stream{a: a, conn: conn, r: wire.NewReader(conn), w: wire.NewWriter(&greeter{a: a, w: conn})}
@@ -151,7 +151,7 @@ func (s *stream) serve(req wire.Request) error {
 	case wire.OpRelay, wire.OpConnect:
 		return failure(wire.CodeUnsupported, "%s is reserved", req.Op)
 	case wire.OpRead, wire.OpWrite, wire.OpStat, wire.OpReadDir, wire.OpWalk, wire.OpMkdir, wire.OpRename, wire.OpDelete,
-		wire.OpTarIn, wire.OpTarOut:
+		wire.OpTarIn, wire.OpTarOut, wire.OpMerge:
 		if req.File == nil {
 			return invalid("%s without a file", req.Op)
 		}

@@ -19,11 +19,20 @@ import (
 
 // tarIn unpacks a stream below the request's path. What has been unpacked before a failure stays.
 func (f *fileOp) tarIn() error {
+	n, err := f.unpack(&unpacker{f: f})
+	if err != nil {
+		return err
+	}
+	return f.s.reply(wire.Reply{Done: true, Bytes: n})
+}
+
+// unpack unpacks the stream's contents with u and returns how many bytes the files held.
+func (f *fileOp) unpack(u *unpacker) (int64, error) {
 	body := &contents{s: f.s}
-	u := &unpacker{f: f, modes: make(map[string]fs.FileMode)}
+	u.modes = make(map[string]fs.FileMode)
 	defer u.close()
 	if err := u.mkdir(f.name); err != nil {
-		return err
+		return 0, err
 	}
 	r := tar.NewReader(body)
 	for {
@@ -32,28 +41,26 @@ func (f *fileOp) tarIn() error {
 			break
 		}
 		if err != nil {
-			return u.malformed(body, err)
+			return 0, u.malformed(body, err)
 		}
 		if err := u.entry(head, r); err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrHeader) || body.failed() {
-				return u.malformed(body, err)
+				return 0, u.malformed(body, err)
 			}
-			return err
+			return 0, err
 		}
 	}
 	// Behind the archive's end there may be padding; the stream ends with its EOF.
 	if _, err := io.Copy(io.Discard, body); err != nil {
-		return err
+		return 0, err
 	}
-	if err := u.setModes(); err != nil {
-		return err
-	}
-	return f.s.reply(wire.Reply{Done: true, Bytes: u.bytes})
+	return u.bytes, u.setModes()
 }
 
 // unpacker is where a tar stream goes.
 type unpacker struct {
 	f     *fileOp
+	stage bool // for a merge: no links, and folders that can be moved and removed again
 	bytes int64
 	modes map[string]fs.FileMode // of directories, set at last: one may forbid what goes into it
 	dir   *os.File               // the directory used last
@@ -85,9 +92,15 @@ func (u *unpacker) entry(head *tar.Header, r io.Reader) error {
 		}
 		if name != u.f.name {
 			u.modes[name] = fs.FileMode(head.Mode) & 0o777
+			if u.stage {
+				u.modes[name] |= 0o700
+			}
 		}
 		return nil
 	case tar.TypeSymlink:
+		if u.stage {
+			return invalid("archive entry %s is a symbolic link", head.Name)
+		}
 		return u.symlink(name, head)
 	case tar.TypeLink:
 		return invalid("archive entry %s is a hard link", head.Name)

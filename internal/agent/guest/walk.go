@@ -103,6 +103,9 @@ func (w *walker) walk(dir *os.Root, shown string, depth int) error {
 		return err
 	}
 	for _, info := range infos {
+		if w.f.a.staging.has(info.Path) {
+			continue
+		}
 		if w.left == 0 {
 			return errCut
 		}

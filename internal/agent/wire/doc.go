@@ -76,10 +76,16 @@
 //	delete    File (Recursive)         Reply{Done}
 //	tar_in    File, then Data…, EOF    Reply{Done, Bytes}: bytes of file contents unpacked below Path
 //	tar_out   File (Path, Paths)       Data…, EOF
+//	merge     File, then Data…, EOF    Reply{Done, Bytes}, as tar_in, but all or nothing
 //	relay, connect                     reserved: unsupported
 //
 // A stream of Data that ends without its EOF frame is incomplete. The agent then drops what it has of a write; the host
 // reports the failure. Paths in answers are relative to the workspace, with "." for itself.
+//
+// Merge. The agent unpacks into a folder of its own, which no listing shows, and then moves what is in it to its place:
+// what is new, and files over files. A file where a folder is, or the reverse, is [CodeExists], a symbolic link
+// [CodeInvalid]. A merge that fails, at whatever point, or whose stream ends without its EOF frame leaves the workspace as
+// it was. An agent that lists no "merge" among its [Hello.Features] answers [CodeProtocol].
 //
 // # Lease
 //

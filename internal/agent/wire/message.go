@@ -37,6 +37,7 @@ const (
 	OpDelete  Op = "delete"
 	OpTarIn   Op = "tar_in"
 	OpTarOut  Op = "tar_out"
+	OpMerge   Op = "merge" // unpacks as tar_in does, all of it or nothing
 	OpRelay   Op = "relay"
 	OpConnect Op = "connect"
 )

@@ -1,0 +1,228 @@
+//go:build linux
+
+package guest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"sort"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// staging is the folders at the top of the workspace in which merges are being put together. No listing shows them.
+type staging struct {
+	mu    sync.Mutex
+	names map[string]struct{}
+}
+
+func (s *staging) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.names[name]
+	return ok
+}
+
+func (s *staging) add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names == nil {
+		s.names = make(map[string]struct{})
+	}
+	s.names[name] = struct{}{}
+}
+
+func (s *staging) drop(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.names, name)
+}
+
+// merge unpacks a stream below the request's path, all of it or nothing: first into a staging folder, whose contents
+// then take their places. Programs may be at work meanwhile; what they change under a merge may make it fail, and moves
+// nothing out of the workspace.
+func (f *fileOp) merge() error {
+	stage, err := f.stage()
+	if err != nil {
+		return err
+	}
+	n, err := f.mergeFrom(stage)
+	f.unstage(stage)
+	if err != nil {
+		return err
+	}
+	return f.s.reply(wire.Reply{Done: true, Bytes: n})
+}
+
+func (f *fileOp) mergeFrom(stage string) (int64, error) {
+	staged := *f
+	staged.name = path.Join(stage, f.name)
+	n, err := staged.unpack(&unpacker{f: &staged, stage: true})
+	if err != nil {
+		return 0, err
+	}
+	m := &merger{f: f}
+	return n, f.as(func() error {
+		if err := m.plan(stage, "."); err != nil {
+			return err
+		}
+		return m.move()
+	})
+}
+
+// stage makes a staging folder.
+func (f *fileOp) stage() (string, error) {
+	var random [8]byte
+	if _, err := unix.Getrandom(random[:], 0); err != nil {
+		return "", err
+	}
+	n := uint64(0)
+	for _, b := range random {
+		n = n<<8 | uint64(b)
+	}
+	name := ".belljar-merge-" + strconv.FormatUint(n, 36)
+	f.a.staging.add(name)
+	if err := f.as(func() error { return f.a.root.Mkdir(name, 0o700) }); err != nil {
+		f.a.staging.drop(name)
+		return "", err
+	}
+	return name, nil
+}
+
+// unstage removes a staging folder with all that is left in it. What a program put there and holds on to stays behind.
+func (f *fileOp) unstage(name string) {
+	_ = f.as(func() error { return f.a.root.RemoveAll(name) })
+	f.a.staging.drop(name)
+}
+
+// step is one move of a merge.
+type step struct {
+	from, to string
+	exchange bool // there is something at to, which goes to from
+}
+
+// merger moves what is staged to its place. Its methods run with the requester's rights.
+type merger struct {
+	f     *fileOp
+	steps []step
+	from  dirCache
+	to    dirCache
+}
+
+// plan finds out how the contents of a staged folder get into a folder that exists, and changes nothing.
+func (m *merger) plan(staged, to string) error {
+	names, err := m.names(staged)
+	if err != nil {
+		return err
+	}
+	for _, base := range names {
+		s := step{from: path.Join(staged, base), to: path.Join(to, base)}
+		what, err := m.f.a.root.Lstat(s.from)
+		if err != nil {
+			return err
+		}
+		there, err := m.f.a.root.Lstat(s.to)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case what.IsDir() && there.IsDir():
+			if err := m.plan(s.from, s.to); err != nil {
+				return err
+			}
+			continue
+		case what.IsDir():
+			return failure(wire.CodeExists, "%s is no directory", s.to)
+		case there.IsDir():
+			return failure(wire.CodeExists, "%s is a directory", s.to)
+		default:
+			s.exchange = true
+		}
+		m.steps = append(m.steps, s)
+	}
+	return nil
+}
+
+// names lists a folder.
+func (m *merger) names(name string) ([]string, error) {
+	dir, err := m.f.a.openDir(name)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(0)
+	sort.Strings(names)
+	return names, err
+}
+
+// move makes the planned moves, or takes back those that it made.
+func (m *merger) move() error {
+	defer m.from.close()
+	defer m.to.close()
+	for i, s := range m.steps {
+		if err := m.take(s); err != nil {
+			for i > 0 {
+				i--
+				// What cannot be taken back was changed by a program meanwhile: it is that program's now.
+				_ = m.back(m.steps[i])
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *merger) take(s step) error { return m.rename(&m.from, s.from, &m.to, s.to, s.exchange) }
+
+func (m *merger) back(s step) error { return m.rename(&m.to, s.to, &m.from, s.from, s.exchange) }
+
+func (m *merger) rename(from *dirCache, old string, to *dirCache, name string, exchange bool) error {
+	src, err := from.open(m.f.a, path.Dir(old))
+	if err != nil {
+		return err
+	}
+	dst, err := to.open(m.f.a, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	flags := uint(unix.RENAME_NOREPLACE)
+	if exchange {
+		flags = unix.RENAME_EXCHANGE
+	}
+	if err := unix.Renameat2(int(src.Fd()), path.Base(old), int(dst.Fd()), path.Base(name), flags); err != nil {
+		return &os.LinkError{Op: "rename", Old: old, New: name, Err: err}
+	}
+	return nil
+}
+
+// dirCache is the folder that was opened last: files often come by the folder.
+type dirCache struct {
+	name string
+	dir  *os.File
+}
+
+func (c *dirCache) open(a *Agent, name string) (*os.File, error) {
+	if c.dir != nil && c.name == name {
+		return c.dir, nil
+	}
+	c.close()
+	dir, err := a.openDir(name)
+	if err != nil {
+		return nil, err
+	}
+	c.name, c.dir = name, dir
+	return dir, nil
+}
+
+func (c *dirCache) close() {
+	if c.dir != nil {
+		c.dir.Close()
+		c.dir = nil
+	}
+}
