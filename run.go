@@ -91,7 +91,9 @@ type Run struct {
 	Truncated      bool              `json:"truncated,omitempty"` // the log was cut at its cap
 	Interactive    bool              `json:"interactive,omitempty"`
 	ResumeFromSeq  uint64            `json:"resume_from_seq,omitempty"`
-	Details        *Replay           `json:"details,omitempty"`
+	// LastSeq is the seq of the log's last frame when a single run was asked for; 0 while there is none. Belljar's own.
+	LastSeq uint64  `json:"last_seq,omitempty"`
+	Details *Replay `json:"details,omitempty"`
 }
 
 // Artifact is a file captured from a run's workspace (S0 `GET /runs/{id}/artifacts`). A symbolic link that matches a

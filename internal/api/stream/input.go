@@ -1,0 +1,155 @@
+package stream
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+)
+
+// maxInput is the longest message that a client may send: room for a frame of input above every limit on it, so that
+// the limit is what answers.
+const maxInput = 512 << 10
+
+// input is what the client of an interactive run sends.
+type input struct {
+	data []byte
+	last bool // stdin_close
+}
+
+// verdict is why a connection ends.
+type verdict struct {
+	code   websocket.StatusCode
+	reason string
+	cause  string // for the metrics
+}
+
+// Error makes a verdict on what a client sends an error.
+func (v verdict) Error() string { return v.reason }
+
+func broken(code websocket.StatusCode, format string, args ...any) error {
+	return verdict{code, fmt.Sprintf(format, args...), causeProtocol}
+}
+
+// decodeInput reads a client's message. The error is a verdict.
+func decodeInput(raw []byte) (input, error) {
+	if !utf8.Valid(raw) {
+		return input{}, broken(websocket.StatusInvalidFramePayloadData, "message is not utf-8")
+	}
+	fields, err := decodeFields(raw)
+	if err != nil {
+		return input{}, err
+	}
+	text, hasData := fields["data"]
+	encoding, hasEncoding := fields["encoding"]
+	switch kind := fields["type"]; {
+	case kind == "stdin_close" && !hasData && !hasEncoding:
+		return input{last: true}, nil
+	case kind != "stdin":
+		return input{}, broken(websocket.StatusPolicyViolation, "message is no stdin or stdin_close")
+	case !hasData:
+		return input{}, broken(websocket.StatusPolicyViolation, "stdin message has no data")
+	}
+	switch encoding {
+	case "utf8":
+		return input{data: []byte(text)}, nil
+	case "base64":
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return input{}, broken(websocket.StatusInvalidFramePayloadData, "stdin data is not base64")
+		}
+		return input{data: data}, nil
+	}
+	return input{}, broken(websocket.StatusPolicyViolation, "stdin encoding is neither utf8 nor base64")
+}
+
+// decodeFields reads one JSON object of strings. Names are exact and none comes twice: what is not understood is
+// refused, since it is meant for somebody's program.
+func decodeFields(raw []byte) (map[string]string, error) {
+	notJSON := broken(websocket.StatusInvalidFramePayloadData, "message is not a json object")
+	if loneSurrogate(raw) {
+		return nil, broken(websocket.StatusInvalidFramePayloadData, "message has half a surrogate pair")
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return nil, notJSON
+	}
+	fields := map[string]string{}
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil {
+			return nil, notJSON
+		}
+		name, _ := tok.(string)
+		if name != "type" && name != "encoding" && name != "data" {
+			return nil, broken(websocket.StatusPolicyViolation, "message has an unknown field %.20q", name)
+		}
+		if _, twice := fields[name]; twice {
+			return nil, broken(websocket.StatusPolicyViolation, "message has %s twice", name)
+		}
+		if tok, err = dec.Token(); err != nil {
+			return nil, notJSON
+		}
+		value, ok := tok.(string)
+		if !ok {
+			return nil, broken(websocket.StatusPolicyViolation, "%s is not a string", name)
+		}
+		fields[name] = value
+	}
+	if _, err := dec.Token(); err != nil { // the closing brace
+		return nil, notJSON
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, notJSON
+	}
+	return fields, nil
+}
+
+// loneSurrogate reports whether JSON text escapes half a surrogate pair, which encoding/json would quietly replace.
+func loneSurrogate(raw []byte) bool {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		unit, ok := escaped(raw[i:])
+		if !ok {
+			i++ // the escaped character may be a backslash
+			continue
+		}
+		i += 5
+		switch {
+		case unit >= 0xdc00 && unit < 0xe000:
+			return true
+		case unit >= 0xd800 && unit < 0xdc00:
+			low, ok := escaped(raw[i+1:])
+			if !ok || low < 0xdc00 || low >= 0xe000 {
+				return true
+			}
+			i += 6
+		}
+	}
+	return false
+}
+
+// escaped reads \uXXXX.
+func escaped(raw []byte) (unit rune, ok bool) {
+	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
+		return 0, false
+	}
+	for _, c := range raw[2:6] {
+		unit <<= 4
+		switch {
+		case c >= '0' && c <= '9':
+			unit |= rune(c - '0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			unit |= rune(c|0x20-'a') + 10
+		default:
+			return 0, false
+		}
+	}
+	return unit, true
+}

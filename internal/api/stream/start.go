@@ -1,0 +1,81 @@
+package stream
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/belljar/belljar"
+)
+
+// start is where a reader begins: the first frame he has not seen. It is at least 1.
+type start struct{ seq uint64 }
+
+// tail reports whether the reader wants only what comes.
+func (s start) tail() bool { return s.seq == belljar.Tail }
+
+// startOf reads from_seq (inclusive, or "tail") and since_seq (exclusive); otherwise is where a reader begins who does
+// not say, 0 for the first frame.
+func startOf(q url.Values, otherwise uint64) (start, error) {
+	from, hasFrom, err := one(q, "from_seq")
+	if err != nil {
+		return start{}, err
+	}
+	since, hasSince, err := one(q, "since_seq")
+	if err != nil {
+		return start{}, err
+	}
+	switch {
+	case hasFrom && hasSince:
+		return start{}, invalid("since_seq", "from_seq and since_seq exclude each other")
+	case hasFrom && from == "tail":
+		return start{belljar.Tail}, nil
+	case hasFrom:
+		n, err := seqOf("from_seq", from)
+		return start{max(n, 1)}, err
+	case hasSince:
+		n, err := seqOf("since_seq", since)
+		return start{n + 1}, err
+	}
+	return start{max(otherwise, 1)}, nil
+}
+
+// maxSeq is the largest number that a client may name: what every JSON reader holds exactly.
+const maxSeq = 1<<53 - 1
+
+func seqOf(name, text string) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n > maxSeq {
+		return 1, invalid(name, "%s %q is not a sequence number", name, text)
+	}
+	return n, nil
+}
+
+// one returns the value of a parameter that may be given once.
+func one(q url.Values, name string) (value string, given bool, err error) {
+	values := q[name]
+	switch len(values) {
+	case 0:
+		return "", false, nil
+	case 1:
+		return values[0], true, nil
+	}
+	return "", false, invalid(name, "%s is given %d times", name, len(values))
+}
+
+func invalid(field, format string, args ...any) *belljar.Error {
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field},
+	}
+}
+
+// known refuses parameters of other names.
+func known(q url.Values, names ...string) error {
+	for name := range q {
+		if !slices.Contains(names, name) {
+			return invalid(name, "unknown parameter %.40q", name)
+		}
+	}
+	return nil
+}
