@@ -71,15 +71,17 @@ func newInput(l belljar.StdinLimits) *input {
 func (in *input) attach(to sink) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.attached || in.reason != "" {
+	if in.attached {
 		return
 	}
 	in.attached, in.last = true, time.Now()
-	in.idle = time.AfterFunc(seconds(in.limits.IdleTimeoutSec), in.starve)
-	if in.busy > 0 {
-		in.idle.Stop()
+	if in.reason == "" {
+		in.idle = time.AfterFunc(seconds(in.limits.IdleTimeoutSec), in.starve)
+		if in.busy > 0 {
+			in.idle.Stop()
+		}
 	}
-	go in.pump(to)
+	go in.pump(to) // which closes the command's input if ours has ended already
 }
 
 // pump takes frames to the command until the input or the command ends, and closes the command's input.

@@ -1,0 +1,333 @@
+package service
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// program is the command at the end of an input: it reads when it is let.
+type program struct {
+	gate chan struct{} // nil: it reads at once
+
+	mu     sync.Mutex
+	got    bytes.Buffer
+	closed int
+	dead   error
+}
+
+func (p *program) Write(b []byte) (int, error) {
+	if p.gate != nil {
+		<-p.gate
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead != nil {
+		return 0, p.dead
+	}
+	return p.got.Write(b)
+}
+
+func (p *program) CloseStdin() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed++
+	return nil
+}
+
+func (p *program) state() (got string, closed int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.got.String(), p.closed
+}
+
+// tried is what a write came to.
+type tried struct {
+	n   int
+	err error
+}
+
+// write writes in the background.
+func write(h *hold, text string) <-chan tried {
+	c := make(chan tried, 1)
+	go func() {
+		n, err := h.Write([]byte(text))
+		c <- tried{n, err}
+	}()
+	return c
+}
+
+func wantOpen(t *testing.T, h *hold) {
+	t.Helper()
+	select {
+	case <-h.Closed():
+		t.Errorf("closed: %s", h.Reason())
+	default:
+		if r := h.Reason(); r != "" {
+			t.Errorf("open, with the reason %q", r)
+		}
+	}
+}
+
+func wantClosed(t *testing.T, h *hold, reason string, code belljar.Code) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case <-h.Closed():
+	default:
+		t.Fatalf("not closed, want %s", reason)
+	}
+	n, err := h.Write([]byte("x"))
+	if h.Reason() != reason || n != 0 || belljar.CodeOf(err) != code {
+		t.Errorf("closed for %q, a write gets %d, %v; want %s, %s", h.Reason(), n, err, reason, code)
+	}
+}
+
+func TestInputFlows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, p := newInput(belljar.StdinLimits{}), &program{}
+		first, second := in.open(), in.open()
+		early := write(first, "one ") // before there is a command
+		synctest.Wait()
+		in.attach(p)
+		if got := <-early; got.n != 4 || got.err != nil {
+			t.Errorf("%+v", got)
+		}
+		for _, h := range []*hold{second, first} {
+			if n, err := h.Write([]byte("more ")); n != 5 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+		}
+		if n, err := first.Write(nil); n != 0 || err != nil {
+			t.Errorf("nothing: %d, %v", n, err)
+		}
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := first.Write([]byte("x")); belljar.CodeOf(err) != belljar.CodeConflict {
+			t.Errorf("a hold that was given up: %v", err)
+		}
+		wantOpen(t, second)
+		if err := errors.Join(second.End(), second.End(), second.Close(), second.Close()); err != nil {
+			t.Error(err)
+		}
+		third := in.open()
+		wantClosed(t, third, stdinClient, belljar.CodeConflict)
+		if got, closed := p.state(); got != "one more more " || closed != 1 {
+			t.Errorf("the program got %q, closed %d times", got, closed)
+		}
+	})
+}
+
+func TestInputLimits(t *testing.T) {
+	for name, test := range map[string]struct {
+		limits belljar.StdinLimits
+		frames []string
+		reason string
+		code   belljar.Code
+		got    string
+	}{
+		"frame": {belljar.StdinLimits{MaxFrameBytes: 4}, []string{"1234", "12345"}, stdinMaxFrameBytes, belljar.CodeTooLarge, "1234"},
+		"total": {belljar.StdinLimits{MaxBytes: 6}, []string{"123", "456", "7"}, stdinMaxBytes, belljar.CodeQuotaExceeded, "123456"},
+		"rate":  {belljar.StdinLimits{BytesPerSec: 2}, []string{"12", "34", "56"}, stdinBPS, belljar.CodeQuotaExceeded, "1234"},
+		"default frame": {belljar.StdinLimits{}, []string{strings.Repeat("x", 64<<10+1)},
+			stdinMaxFrameBytes, belljar.CodeTooLarge, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in, p := newInput(test.limits), &program{}
+				in.attach(p)
+				h := in.open()
+				last := len(test.frames) - 1
+				for i, f := range test.frames {
+					n, err := h.Write([]byte(f))
+					if i < last && (n != len(f) || err != nil) {
+						t.Errorf("frame %d: %d, %v", i, n, err)
+					}
+					if i == last && (n != 0 || belljar.CodeOf(err) != test.code) {
+						t.Errorf("the frame too much: %d, %v", n, err)
+					}
+				}
+				wantClosed(t, h, test.reason, test.code)
+				if got, closed := p.state(); got != test.got || closed != 1 {
+					t.Errorf("the program got %q, closed %d times", got, closed)
+				}
+			})
+		})
+	}
+}
+
+// A burst is slowed down to the rate; a sender who comes below it may burst again.
+func TestInputIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, p := newInput(belljar.StdinLimits{BytesPerSec: 10, IdleTimeoutSec: 1000}), &program{}
+		in.attach(p)
+		h := in.open()
+		for round := range 3 {
+			begin := time.Now()
+			for range 4 {
+				if _, err := h.Write([]byte("1234")); err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+			}
+			if took := time.Since(begin); took < 500*time.Millisecond || took > 700*time.Millisecond {
+				t.Errorf("round %d: 16 bytes at 10 a second took %v", round, took)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		wantOpen(t, h)
+		in.end(stdinRunEnded)
+	})
+}
+
+func TestInputIdles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, p := newInput(belljar.StdinLimits{}), &program{gate: make(chan struct{})}
+		h := in.open()
+		time.Sleep(time.Minute) // in the queue
+		wantOpen(t, h)
+		in.attach(p)
+		time.Sleep(29 * time.Second)
+		blocked := write(h, "x")
+		time.Sleep(time.Minute) // the program does not read: nobody is idle but it
+		wantOpen(t, h)
+		p.gate <- struct{}{}
+		if got := <-blocked; got.err != nil {
+			t.Error(got.err)
+		}
+		time.Sleep(29 * time.Second)
+		wantOpen(t, h)
+		time.Sleep(2 * time.Second)
+		wantClosed(t, h, stdinIdleTimeout, belljar.CodeQuotaExceeded)
+		if _, closed := p.state(); closed != 1 {
+			t.Error("the program's input is open")
+		}
+	})
+}
+
+// A program that does not read blocks writers, and only them: a hold can be given up, and the input ended.
+func TestInputBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, p := newInput(belljar.StdinLimits{}), &program{gate: make(chan struct{})}
+		in.attach(p)
+		first, second, third := in.open(), in.open(), in.open()
+		taken := write(first, "first ")
+		synctest.Wait()
+		waiting, leaving := write(second, "second "), write(third, "third ")
+		synctest.Wait()
+		select {
+		case <-taken:
+			t.Error("a write returned though nobody read")
+		case <-waiting:
+			t.Error("a write returned though nobody read")
+		default:
+		}
+		third.Close()
+		if got := <-leaving; belljar.CodeOf(got.err) != belljar.CodeConflict {
+			t.Errorf("%+v", got)
+		}
+		close(p.gate)
+		if got := <-taken; got.err != nil {
+			t.Error(got.err)
+		}
+		if got := <-waiting; got.err != nil {
+			t.Error(got.err)
+		}
+		in.end(stdinRunEnded)
+		wantClosed(t, first, stdinRunEnded, belljar.CodeConflict)
+		if got, _ := p.state(); got != "first second " {
+			t.Errorf("the program got %q", got)
+		}
+	})
+}
+
+// Whoever waits when the run ends is told so.
+func TestInputOfARunThatEnds(t *testing.T) {
+	for name, end := range map[string]func(*input, *program){
+		"dead program": func(in *input, p *program) { p.dead = errors.New("gone"); in.attach(p) },
+		"never began":  func(in *input, _ *program) { in.abandon() },
+		"detached":     func(in *input, _ *program) { in.end(stdinRunEnded) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in, p := newInput(belljar.StdinLimits{}), &program{}
+				h := in.open()
+				waiting := write(h, "x")
+				synctest.Wait()
+				end(in, p)
+				if got := <-waiting; belljar.CodeOf(got.err) != belljar.CodeConflict {
+					t.Errorf("%+v", got)
+				}
+				wantClosed(t, h, stdinRunEnded, belljar.CodeConflict)
+				in.attach(&program{}) // too late, and harmless
+				in.abandon()
+			})
+		})
+	}
+}
+
+// A run that is stopped while its command runs still takes input until the command is gone.
+func TestInputOfAStoppedRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, p := newInput(belljar.StdinLimits{}), &program{}
+		in.attach(p)
+		in.abandon()
+		h := in.open()
+		if _, err := h.Write([]byte("bye")); err != nil {
+			t.Error(err)
+		}
+		if err := h.End(); err != nil {
+			t.Error(err)
+		}
+		wantClosed(t, h, stdinClient, belljar.CodeConflict)
+	})
+}
+
+func TestEndBeforeTheCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, p := newInput(belljar.StdinLimits{}), &program{}
+		h := in.open()
+		if err := h.End(); err != nil {
+			t.Error(err)
+		}
+		in.attach(p)
+		wantClosed(t, h, stdinClient, belljar.CodeConflict)
+		if _, closed := p.state(); closed != 1 {
+			t.Error("the program waits for input for ever")
+		}
+	})
+}
+
+func TestResolveStdin(t *testing.T) {
+	defaults, most := DefaultStdinLimits(), MaxStdinLimits()
+	got, err := resolveStdin(belljar.StdinLimits{MaxBytes: 5, IdleTimeoutSec: 0.5}, defaults, most)
+	want := belljar.StdinLimits{MaxBytes: 5, MaxFrameBytes: 64 << 10, BytesPerSec: 1 << 20, IdleTimeoutSec: 0.5}
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for field, ask := range map[string]belljar.StdinLimits{
+		stdinMaxBytes: {MaxBytes: -1}, stdinMaxFrameBytes: {MaxFrameBytes: -1}, stdinBPS: {BytesPerSec: -1}, stdinIdleTimeout: {IdleTimeoutSec: -0.1},
+	} {
+		wantField(t, ask, field, belljar.CodeInvalidRequest)
+	}
+	for field, ask := range map[string]belljar.StdinLimits{
+		stdinMaxBytes: {MaxBytes: most.MaxBytes + 1}, stdinMaxFrameBytes: {MaxFrameBytes: 1 << 20}, stdinBPS: {BytesPerSec: 1 << 40},
+		stdinIdleTimeout: {IdleTimeoutSec: 1e6},
+	} {
+		wantField(t, ask, field, belljar.CodePolicyDenied)
+	}
+}
+
+func wantField(t *testing.T, ask belljar.StdinLimits, field string, code belljar.Code) {
+	t.Helper()
+	var e *belljar.Error
+	if _, err := resolveStdin(ask, DefaultStdinLimits(), MaxStdinLimits()); !errors.As(err, &e) || e.Code != code || e.Details["field"] != field {
+		t.Errorf("%+v: %v", ask, err)
+	}
+}
