@@ -1,6 +1,12 @@
 // Package store is the contract for what the service remembers: runs, sessions, idempotency keys, usage and API keys.
 // The bytes of logs and artifacts are elsewhere (logbook, blob). Tables and columns are those of S0 §29.
 //
+// Texts are UTF-8. Times come back in UTC, those of a run, session, key or token to the microsecond. What is passed in
+// and what is returned belongs to the caller: a store keeps a copy.
+//
+// A context that has ended before a write was begun stores nothing and answers with the context's error. One that ends
+// while a write waits for its turn may answer so although the write still happens: read to find out.
+//
 // Implementations live in child packages, import only this one and the root package, and pass storetest.
 package store
 
@@ -18,6 +24,18 @@ var ErrNotFound = errors.New("not in the store")
 // ErrCorrupt says that a row cannot be read. Other rows can.
 var ErrCorrupt = errors.New("row is corrupt")
 
+// ErrExists says that what was to be made is there already: the id, a living session's scope key, a token's hash.
+var ErrExists = errors.New("already in the store")
+
+// ErrEnded says that a run has ended, and its record is closed.
+var ErrEnded = errors.New("run has ended")
+
+// ErrInvalid says that what was passed cannot be stored or looked for: a fault of the program that calls.
+var ErrInvalid = errors.New("not fit for the store")
+
+// ErrClosed says that the store was closed.
+var ErrClosed = errors.New("store is closed")
+
 // ErrFull says that the disk under the store is full.
 var ErrFull = errors.New("store is full")
 
@@ -33,7 +51,7 @@ type Store interface {
 	Tokens() Tokens
 	// Ping tells whether the store works, by reading and writing; for readiness.
 	Ping(ctx context.Context) error
-	// Close waits for what is under way. It may be called twice.
+	// Close waits for what is under way; what is called later fails with ErrClosed. It may be called twice.
 	Close() error
 }
 
@@ -41,10 +59,11 @@ type Store interface {
 type Run struct {
 	belljar.Run // UserID is its owner
 	// Spec is what was asked. It is kept until the run ends, so that one in the queue can still run after a restart.
+	// List and Sweepable leave it out.
 	Spec *belljar.RunSpec
 	// LastSeq is the seq of the end event of its log; 0 until the run has ended.
 	LastSeq uint64
-	// Artifacts are what it left; nil until the run has ended. List leaves them out.
+	// Artifacts are what it left; nil until the run has ended. List and Sweepable leave them out.
 	Artifacts []belljar.Artifact
 	// LogGone and ArtifactsGone say that the bytes were swept.
 	LogGone, ArtifactsGone bool
@@ -58,26 +77,33 @@ type Run struct {
 // Runs are the runs on record.
 type Runs interface {
 	// Insert puts a run on record, with its idempotency key if there is one: both or neither. If the key is taken, and
-	// was made after key.NotBefore, nothing is stored and the prior entry is returned; an older one is replaced.
+	// was made at key.NotBefore or after, nothing is stored and the prior entry is returned; an older one is replaced.
+	// ErrExists if the id is taken, ErrInvalid for a run that has ended.
 	Insert(ctx context.Context, r Run, key *Key) (prior *Key, err error)
-	// Update replaces a run that has not ended.
+	// Update replaces a run that has not ended, but for its id, owner and creation, which never change. ErrNotFound,
+	// ErrEnded; ErrInvalid if r itself has ended, which is for Finish.
 	Update(ctx context.Context, r Run) error
 	// Finish replaces a run by its last state, adds what it used to its owner's usage on the day it finished, and is
-	// durable: all of it or nothing. Finishing a run again changes nothing.
+	// durable: all of it or nothing. Finishing a run again changes nothing. Used are ResourceUsage.CPUTimeSec, and
+	// ResourceUsage.ArtifactBytes unless ArtifactsGone. ErrNotFound; ErrInvalid if r has not ended.
 	Finish(ctx context.Context, r Run) error
 	// Get returns a run; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Run, error)
-	// List returns one page of the runs selected (q.UserID "" is everybody's) and how many there are in all. A corrupt
-	// row is left out. Limit and Sort have been checked.
+	// List returns one page of the runs selected (q.UserID "" is everybody's) and how many there are in all. Those of
+	// one instant are in the order they came (newest first: the other way round); one that has not started or finished
+	// sorts before those that have. Q ignores the case of ASCII letters. A corrupt row is counted and left out. Limit
+	// and Sort have been checked: limit 0 is the default page, an unknown sort is ErrInvalid.
 	List(ctx context.Context, q belljar.RunQuery) (page []Run, total int, err error)
-	// Unfinished returns every run that has not ended, oldest first.
+	// Unfinished returns every run that has not ended, oldest first. A corrupt row is left out.
 	Unfinished(ctx context.Context) ([]Run, error)
 	// Sweepable returns up to limit runs that finished before t and still have bytes (bytes true) or a row at all
-	// (bytes false), oldest first.
+	// (bytes false), oldest first. A corrupt row is left out.
 	Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]Run, error)
-	// Swept marks runs as having no bytes left and takes their artifacts off their owners' usage.
+	// Swept marks runs that have ended as having no bytes left and takes their artifacts off their owners' usage, once.
+	// Unknown ids are passed over.
 	Swept(ctx context.Context, ids ...string) error
-	// Delete takes runs off the record.
+	// Delete takes runs off the record, and off their owners' usage the artifacts of those that were not swept. Unknown
+	// ids are passed over.
 	Delete(ctx context.Context, ids ...string) error
 }
 
@@ -96,13 +122,16 @@ type Session struct {
 
 // Sessions are the sessions on record.
 type Sessions interface {
-	// Insert is as Runs.Insert.
+	// Insert is as Runs.Insert. ErrExists also if a living session of the owner has the scope key.
 	Insert(ctx context.Context, s Session, key *Key) (prior *Key, err error)
+	// Update replaces a session, ended or not, but for its id, owner, scope key and creation; ErrNotFound.
 	Update(ctx context.Context, s Session) error
+	// Get returns a session; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Session, error)
-	// List returns one page of an owner's sessions (userID "" is everybody's), newest first, and how many there are.
+	// List returns one page of an owner's sessions (userID "" is everybody's), newest first, and how many there are. A
+	// corrupt row is counted and left out.
 	List(ctx context.Context, userID string, q belljar.SessionQuery) (page []Session, total int, err error)
-	// Unfinished returns every session that has not ended.
+	// Unfinished returns every session that has not ended, oldest first. A corrupt row is left out.
 	Unfinished(ctx context.Context) ([]Session, error)
 	// DeleteEnded takes the sessions that ended before t off the record.
 	DeleteEnded(ctx context.Context, t time.Time) (int, error)
@@ -124,11 +153,12 @@ type Key struct {
 type Keys interface {
 	// Get returns a key; ErrNotFound.
 	Get(ctx context.Context, endpoint, userKey, key string) (Key, error)
-	// List returns the newest first.
+	// List returns one page, the newest first. Limit 0 is the default page.
 	List(ctx context.Context, q belljar.KeyQuery) ([]belljar.KeyEntry, error)
 	// Delete takes one key off the record, if it names objectID.
+	// There may be none.
 	Delete(ctx context.Context, endpoint, userKey, key, objectID string) error
-	// DeleteBefore takes off what was made before t.
+	// DeleteBefore takes off what was made before t and tells how many that were.
 	DeleteBefore(ctx context.Context, t time.Time) (int, error)
 }
 
@@ -136,10 +166,12 @@ type Keys interface {
 type Users interface {
 	// Usage is what a user has used on the day (UTC) of t; zero for one that was never seen.
 	Usage(ctx context.Context, userID string, t time.Time) (belljar.UserUsage, error)
-	// Top lists users by artifact bytes, most first.
+	// Top lists users by artifact bytes, most first, with what they used on the day (UTC) of t. Limit 0 is the default
+	// page.
 	Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error)
 	// Quota is what was stored for a user; ErrNotFound if nothing was.
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)
+	// SetQuota stores a user's quota in place of an earlier one.
 	SetQuota(ctx context.Context, userID string, q belljar.Quota) error
 }
 
@@ -151,12 +183,13 @@ type Token struct {
 
 // Tokens are the API keys on record.
 type Tokens interface {
+	// Insert puts a key on record, without its Secret; ErrExists if the id or the hash is taken.
 	Insert(ctx context.Context, t Token) error
 	// ByHash returns the key with that hash, revoked and expired ones too; ErrNotFound.
 	ByHash(ctx context.Context, hash string) (Token, error)
 	// List returns all, newest first.
 	List(ctx context.Context) ([]Token, error)
-	// Used notes when a key was used last.
+	// Used notes when a key was used last; an earlier time than the noted one changes nothing. ErrNotFound.
 	Used(ctx context.Context, id string, t time.Time) error
 	// Revoke notes when a key was revoked; ErrNotFound. Revoking again changes nothing.
 	Revoke(ctx context.Context, id string, t time.Time) error

@@ -1,0 +1,90 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar/internal/store"
+)
+
+type tokens struct{ s *Store }
+
+// Insert puts a key on record.
+func (q tokens) Insert(ctx context.Context, t store.Token) error {
+	t.Secret, t.CreatedAt = "", instant(t.CreatedAt)
+	t.ExpiresAt, t.LastUsedAt, t.RevokedAt = instantOrNil(t.ExpiresAt), instantOrNil(t.LastUsedAt), instantOrNil(t.RevokedAt)
+	return q.s.write(ctx, func() error {
+		for _, e := range q.s.tokens {
+			if e.value.ID == t.ID || e.value.Hash == t.Hash {
+				return fmt.Errorf("token %s: %w", t.ID, store.ErrExists)
+			}
+		}
+		q.s.tokens[t.ID] = &entry[store.Token]{arrival: q.s.next(), value: t}
+		return nil
+	})
+}
+
+func copiedToken(t store.Token) store.Token {
+	t.ExpiresAt, t.LastUsedAt, t.RevokedAt = instantOrNil(t.ExpiresAt), instantOrNil(t.LastUsedAt), instantOrNil(t.RevokedAt)
+	return t
+}
+
+// ByHash returns the key with that hash.
+func (q tokens) ByHash(ctx context.Context, hash string) (t store.Token, err error) {
+	err = q.s.read(ctx, func() error {
+		for _, e := range q.s.tokens {
+			if e.value.Hash == hash {
+				t = copiedToken(e.value)
+				return nil
+			}
+		}
+		return store.ErrNotFound
+	})
+	return t, err
+}
+
+// List returns all, newest first.
+func (q tokens) List(ctx context.Context) (out []store.Token, err error) {
+	err = q.s.read(ctx, func() error {
+		var all []*entry[store.Token]
+		for _, e := range q.s.tokens {
+			all = append(all, e)
+		}
+		sorted(all, true, func(t *store.Token) time.Time { return t.CreatedAt })
+		for _, e := range all {
+			out = append(out, copiedToken(e.value))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Used notes when a key was used last.
+func (q tokens) Used(ctx context.Context, id string, at time.Time) error {
+	return q.note(ctx, id, func(t *store.Token) {
+		if t.LastUsedAt == nil || t.LastUsedAt.Before(at) {
+			t.LastUsedAt = new(instant(at))
+		}
+	})
+}
+
+// Revoke notes when a key was revoked.
+func (q tokens) Revoke(ctx context.Context, id string, at time.Time) error {
+	return q.note(ctx, id, func(t *store.Token) {
+		if t.RevokedAt == nil {
+			t.RevokedAt = new(instant(at))
+		}
+	})
+}
+
+func (q tokens) note(ctx context.Context, id string, change func(*store.Token)) error {
+	return q.s.write(ctx, func() error {
+		e := q.s.tokens[id]
+		if e == nil {
+			return fmt.Errorf("token %s: %w", id, store.ErrNotFound)
+		}
+		change(&e.value)
+		return nil
+	})
+}

@@ -1,0 +1,61 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+type users struct{ s *Store }
+
+func (q users) usage(userID string, t time.Time) belljar.UserUsage {
+	return belljar.UserUsage{UserID: userID, ArtifactBytes: q.s.bytes[userID], CPUSecondsToday: q.s.cpu[userDay{userID, day(t)}]}
+}
+
+// Usage is what a user has used on the day of t.
+func (q users) Usage(ctx context.Context, userID string, t time.Time) (u belljar.UserUsage, err error) {
+	err = q.s.read(ctx, func() error {
+		u = q.usage(userID, t)
+		return nil
+	})
+	return u, err
+}
+
+// Top lists users by artifact bytes.
+func (q users) Top(ctx context.Context, limit int, t time.Time) (out []belljar.UserUsage, err error) {
+	err = q.s.read(ctx, func() error {
+		for id := range q.s.bytes {
+			out = append(out, q.usage(id, t))
+		}
+		slices.SortFunc(out, func(a, b belljar.UserUsage) int {
+			return cmp.Or(cmp.Compare(b.ArtifactBytes, a.ArtifactBytes), cmp.Compare(a.UserID, b.UserID))
+		})
+		out = pageOf(out, limit, 0)
+		return nil
+	})
+	return out, err
+}
+
+// Quota is what was stored for a user.
+func (q users) Quota(ctx context.Context, userID string) (quota belljar.Quota, err error) {
+	err = q.s.read(ctx, func() error {
+		var ok bool
+		if quota, ok = q.s.quotas[userID]; !ok {
+			return store.ErrNotFound
+		}
+		return nil
+	})
+	return quota, err
+}
+
+// SetQuota stores a user's quota.
+func (q users) SetQuota(ctx context.Context, userID string, quota belljar.Quota) error {
+	return q.s.write(ctx, func() error {
+		q.s.quotas[userID] = quota
+		return nil
+	})
+}

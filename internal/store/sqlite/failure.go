@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/belljar/belljar/internal/store"
+)
+
+// failure says a driver's error in the contract's words.
+func failure(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	var known *driver.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	switch known.Code() & 0xff {
+	case lib.SQLITE_CONSTRAINT:
+		switch known.Code() {
+		case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY:
+			return fmt.Errorf("%w: %w", store.ErrExists, err)
+		}
+	case lib.SQLITE_FULL:
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case lib.SQLITE_IOERR:
+		if diskFull(filepath.Dir(path)) {
+			return fmt.Errorf("%w: %w", store.ErrFull, err)
+		}
+	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	}
+	return err
+}
+
+// diskFull finds out by writing. SQLite reports some writes that found no space as plain I/O errors.
+func diskFull(dir string) bool {
+	f, err := os.CreateTemp(dir, ".space-*")
+	if err == nil {
+		_, err = f.Write(make([]byte, 64<<10))
+		err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+	}
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// broken reports whether an error ends the whole transaction, not only the write that met it.
+func broken(err error) bool {
+	var known *driver.Error
+	if !errors.As(err, &known) {
+		return false
+	}
+	switch known.Code() & 0xff {
+	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_NOMEM, lib.SQLITE_BUSY, lib.SQLITE_INTERRUPT, lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB, lib.SQLITE_READONLY:
+		return true
+	}
+	return false
+}
+
+func isDriverError(err error) bool {
+	var known *driver.Error
+	return errors.As(err, &known)
+}

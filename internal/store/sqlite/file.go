@@ -1,0 +1,41 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// makeFile makes sure that the file is there and that only its owner can read it. SQLite gives the files beside it (-wal,
+// -shm) the same mode.
+func makeFile(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Close(), syncDir(filepath.Dir(path)))
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return os.Chmod(path, 0o600)
+	}
+	return nil
+}
+
+// syncDir makes the name of a new file survive the loss of power. Not every system can; then the name goes the way of
+// everything else there.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	d.Sync()
+	return d.Close()
+}

@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+
+	"github.com/pressly/goose/v3"
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/belljar/belljar"
+)
+
+//go:embed migration/*.sql
+var migrations embed.FS
+
+// What a file of ours says about itself. The migrations set both.
+const (
+	applicationID = 0x424c4a52 // BLJR
+	schemaVersion = 1
+)
+
+// readers is how many reads run at once.
+const readers = 4
+
+// Options say where the store is.
+type Options struct {
+	Path   string       // of the file; its folder must exist. Required
+	Logger *slog.Logger // nil discards
+}
+
+// Open opens the store, makes it if there is none, and brings its tables up to date. A file that is damaged, of another
+// program or of a newer Belljar is refused and left as it is.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	log := opts.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	path, err := filepath.Abs(opts.Path)
+	if opts.Path == "" || err != nil {
+		return nil, openFailed(opts.Path, errors.Join(errors.New("no path"), err), "set the path of the store")
+	}
+	if err := makeFile(path); err != nil {
+		return nil, openFailed(path, err, "make the folder and let belljar write to it")
+	}
+	write, err := sql.Open("sqlite", source(path, "_pragma=foreign_keys(1)"))
+	if err != nil {
+		return nil, openFailed(path, err, "")
+	}
+	write.SetMaxOpenConns(1)
+	s := &Store{path: path, log: log, writeDB: write}
+	if err := s.start(ctx); err != nil {
+		s.closeDBs()
+		return nil, openFailed(path, err, "")
+	}
+	return s, nil
+}
+
+func (s *Store) start(ctx context.Context) error {
+	if err := migrate(ctx, s.writeDB); err != nil {
+		return err
+	}
+	conn, err := s.writeDB.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	s.writer = newWriter(conn, s.path)
+	s.readDB, err = sql.Open("sqlite", source(s.path, "_pragma=query_only(1)&_pragma=cache_size(-8192)"))
+	if err != nil {
+		return err
+	}
+	s.readDB.SetMaxOpenConns(readers)
+	s.readDB.SetMaxIdleConns(readers)
+	s.stmts, err = prepare(ctx, s.readDB)
+	return err
+}
+
+// source is the driver's name for a file. Every character of a path is allowed.
+func source(path, params string) string {
+	u := url.URL{Scheme: "file", Path: path, RawQuery: "_pragma=busy_timeout(10000)&" + params}
+	return u.String()
+}
+
+// migrate brings the tables up to date, unless the file is not ours to touch.
+func migrate(ctx context.Context, db *sql.DB) error {
+	version, err := identify(ctx, db)
+	if err != nil {
+		return err
+	}
+	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
+		return err
+	}
+	if version == schemaVersion {
+		return nil
+	}
+	dir, err := fs.Sub(migrations, "migration")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("bring the tables up to date: %w", err)
+	}
+	return nil
+}
+
+// identify returns the version of the file's tables: 0 for an empty file. It fails for a file that is not ours.
+func identify(ctx context.Context, db *sql.DB) (version int, err error) {
+	var application, tables int
+	row := db.QueryRowContext(ctx, "SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_schema WHERE name NOT IN ('goose_db_version', 'sqlite_sequence')) FROM pragma_application_id a, pragma_user_version v")
+	if err := row.Scan(&application, &version, &tables); err != nil {
+		return 0, err
+	}
+	switch {
+	case application == 0 && version == 0 && tables == 0:
+		return 0, nil
+	case application != applicationID:
+		return 0, &belljar.Error{
+			Code:    belljar.CodeInternal,
+			Message: "the file is a database of another program",
+			Details: map[string]any{"application_id": application},
+			Hint:    "name another file, or another data folder",
+		}
+	case version > schemaVersion:
+		return 0, &belljar.Error{
+			Code:    belljar.CodeInternal,
+			Message: fmt.Sprintf("the tables have version %d, this belljar knows them up to version %d", version, schemaVersion),
+			Details: map[string]any{"found": version, "supported": schemaVersion},
+			Hint:    "run the newer belljar that wrote the file, or name another data folder",
+		}
+	}
+	return version, nil
+}
+
+// openFailed says why a store cannot be opened, and what to do.
+func openFailed(path string, err error, hint string) error {
+	var known *driver.Error
+	if hint == "" {
+		hint = belljar.HintOf(err)
+	}
+	if errors.As(err, &known) {
+		switch known.Code() & 0xff {
+		case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
+			hint = "the file is damaged or no database: restore it from a backup, or move it away and start with an empty store"
+		case lib.SQLITE_FULL:
+			hint = "free space on the disk"
+		case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
+			hint = "another process has the file open: end it first"
+		case lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_READONLY, lib.SQLITE_AUTH:
+			hint = "let belljar read and write the file and its folder"
+		}
+	}
+	return &belljar.Error{
+		Code:    belljar.CodeInternal,
+		Message: fmt.Sprintf("cannot open the store %s", path),
+		Details: map[string]any{"path": path},
+		Hint:    hint,
+		Err:     err,
+	}
+}

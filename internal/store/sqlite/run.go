@@ -1,0 +1,196 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar/internal/store"
+)
+
+type runs struct{ s *Store }
+
+// runRow is a run in the table's terms. It shares nothing with the run that it was made of.
+type runRow struct {
+	id, owner, created string
+	artifactBytes      int64
+	cpuSeconds         float64
+	day                string // of its end
+
+	fixed    []any // runtime, base_image, image_digest, session_id: many indexes, and they hardly ever change
+	state    []any // the rest, in the order of setState
+	spec     any
+	finished any
+	left     any // artifacts
+}
+
+const setState = "phase = ?, exit_code = ?, started_at = ?, message = ?, spec_version = ?, runtime_version = ?, policy_hash = ?, last_seq = ?, " +
+	"log_gone = ?, artifacts_gone = ?, tenant = ?, node_id = ?, worker_id = ?, lease_epoch = ?, detail = ?"
+
+func encodeRun(r *store.Run) (row runRow, err error) {
+	rest := r.Run // what has a column is not said twice
+	rest.ID, rest.UserID, rest.SessionID, rest.SpecVersion, rest.Runtime, rest.RuntimeVersion = "", "", "", "", "", ""
+	rest.BaseImage, rest.ImageDigest, rest.Phase, rest.ExitCode, rest.Message, rest.PolicyHash = "", "", "", nil, "", ""
+	rest.CreatedAt, rest.StartedAt, rest.FinishedAt = time.Time{}, nil, nil
+	detail, err := marshal(rest)
+	if err != nil {
+		return row, err
+	}
+	row = runRow{
+		id: r.ID, owner: r.UserID, created: timeText(r.CreatedAt),
+		artifactBytes: r.KeptBytes(), cpuSeconds: r.CPUSeconds(),
+		fixed: []any{r.Runtime, r.BaseImage, r.ImageDigest, textOrNull(r.SessionID)},
+		state: []any{string(r.Phase), numberOrNull(r.ExitCode), timeOrNull(r.StartedAt), r.Message, r.SpecVersion, r.RuntimeVersion, r.PolicyHash, int64(r.LastSeq),
+			r.LogGone, r.ArtifactsGone, r.Tenant, r.NodeID, r.WorkerID, r.LeaseEpoch, detail},
+		finished: timeOrNull(r.FinishedAt),
+	}
+	if r.FinishedAt != nil {
+		row.day = r.FinishedAt.UTC().Format(dayLayout)
+	}
+	if r.Spec != nil {
+		if row.spec, err = marshal(r.Spec); err != nil {
+			return row, err
+		}
+	}
+	if r.Artifacts != nil {
+		if row.left, err = marshal(r.Artifacts); err != nil {
+			return row, err
+		}
+	}
+	return row, nil
+}
+
+// Insert puts a run on record.
+func (q runs) Insert(ctx context.Context, r store.Run, key *store.Key) (prior *store.Key, err error) {
+	if err := r.CheckOpen(); err != nil {
+		return nil, err
+	}
+	row, err := encodeRun(&r)
+	if err != nil {
+		return nil, err
+	}
+	args := append(append([]any{row.id, row.owner, row.created, row.spec, keyName(key)}, row.fixed...), row.state...)
+	return q.s.insert(ctx, key, func(t *tx) error {
+		_, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, spec, idempotency_key, runtime, base_image, image_digest, session_id, "+
+			"phase, exit_code, started_at, message, spec_version, runtime_version, policy_hash, last_seq, "+
+			"log_gone, artifacts_gone, tenant, node_id, worker_id, lease_epoch, detail) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", args...)
+		return err
+	})
+}
+
+// Update replaces a run that has not ended.
+func (q runs) Update(ctx context.Context, r store.Run) error {
+	if err := r.CheckOpen(); err != nil {
+		return err
+	}
+	row, err := encodeRun(&r)
+	if err != nil {
+		return err
+	}
+	args := append(append([]any{}, row.state...), row.spec, row.id)
+	return q.s.writer.do(ctx, write{do: func(t *tx) error {
+		n, err := t.exec("UPDATE sandbox_runs SET "+setState+", spec = ? WHERE id = ? AND finished_at IS NULL", args...)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return closedOrMissing(t, row.id)
+		}
+		return setFixed(t, row)
+	}})
+}
+
+// Finish replaces a run by its last state, durably.
+func (q runs) Finish(ctx context.Context, r store.Run) error {
+	if err := r.CheckEnded(); err != nil {
+		return err
+	}
+	row, err := encodeRun(&r)
+	if err != nil {
+		return err
+	}
+	args := append(append([]any{}, row.state...), row.finished, row.artifactBytes, row.left, row.id)
+	return q.s.writer.do(ctx, write{durable: true, do: func(t *tx) error {
+		// The fixed columns first: they can change while finished_at is NULL only.
+		if err := setFixed(t, row); err != nil {
+			return err
+		}
+		n, err := t.exec("UPDATE sandbox_runs SET "+setState+", spec = NULL, finished_at = ?, artifact_bytes = ?, artifacts = ? "+
+			"WHERE id = ? AND finished_at IS NULL", args...)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			if err := closedOrMissing(t, row.id); !errors.Is(err, store.ErrEnded) {
+				return err
+			}
+			return nil
+		}
+		return addUsage(t, row)
+	}})
+}
+
+// setFixed changes the columns that stand in many indexes, if they have changed at all.
+func setFixed(t *tx, row runRow) error {
+	_, err := t.exec("UPDATE sandbox_runs SET runtime = ?1, base_image = ?2, image_digest = ?3, session_id = ?4 "+
+		"WHERE id = ?5 AND finished_at IS NULL AND (runtime, base_image, image_digest, session_id) IS NOT (?1, ?2, ?3, ?4)",
+		append(append([]any{}, row.fixed...), row.id)...)
+	return err
+}
+
+func closedOrMissing(t *tx, id string) error {
+	var one int
+	err := t.row("SELECT 1 FROM sandbox_runs WHERE id = ?", id).Scan(&one)
+	switch {
+	case err == nil:
+		return fmt.Errorf("run %s: %w", id, store.ErrEnded)
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("run %s: %w", id, store.ErrNotFound)
+	}
+	return err
+}
+
+// addUsage adds what a run used to its owner's account: the owner on record, whatever the caller says.
+func addUsage(t *tx, row runRow) error {
+	_, err := t.exec("INSERT INTO sandbox_usage (user_id, artifact_bytes) SELECT user_id, ? FROM sandbox_runs WHERE id = ? "+
+		"ON CONFLICT (user_id) DO UPDATE SET artifact_bytes = artifact_bytes + excluded.artifact_bytes", row.artifactBytes, row.id)
+	if err != nil || row.cpuSeconds == 0 {
+		return err
+	}
+	_, err = t.exec("INSERT INTO sandbox_usage_daily (user_id, day, cpu_seconds) SELECT user_id, ?, ? FROM sandbox_runs WHERE id = ? "+
+		"ON CONFLICT (user_id, day) DO UPDATE SET cpu_seconds = cpu_seconds + excluded.cpu_seconds", row.day, row.cpuSeconds, row.id)
+	return err
+}
+
+// Swept marks runs as having no bytes left.
+func (q runs) Swept(ctx context.Context, ids ...string) error {
+	return q.eachDone(ctx, ids, "UPDATE sandbox_runs SET log_gone = 1, artifacts_gone = 1 WHERE id = ? AND finished_at IS NOT NULL")
+}
+
+// Delete takes runs off the record.
+func (q runs) Delete(ctx context.Context, ids ...string) error {
+	return q.eachDone(ctx, ids, "DELETE FROM sandbox_runs WHERE id = ?")
+}
+
+// eachDone takes what runs keep off their owners' usage and then does something to each.
+func (q runs) eachDone(ctx context.Context, ids []string, statement string) error {
+	if len(ids) == 0 {
+		return ctx.Err()
+	}
+	ids = append([]string{}, ids...)
+	return q.s.writer.do(ctx, write{do: func(t *tx) error {
+		for _, id := range ids {
+			_, err := t.exec("UPDATE sandbox_usage SET artifact_bytes = max(0, artifact_bytes - r.artifact_bytes) FROM sandbox_runs r "+
+				"WHERE r.id = ? AND r.artifacts_gone = 0 AND r.artifact_bytes > 0 AND sandbox_usage.user_id = r.user_id", id)
+			if err != nil {
+				return err
+			}
+			if _, err := t.exec(statement, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+}

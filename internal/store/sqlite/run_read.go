@@ -1,0 +1,146 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+const runColumns = "r.id, r.user_id, r.spec_version, r.runtime, r.runtime_version, r.base_image, r.image_digest, r.phase, r.exit_code, " +
+	"r.started_at, r.finished_at, r.message, r.policy_hash, r.created_at, r.session_id, r.last_seq, r.log_gone, r.artifacts_gone, " +
+	"r.tenant, r.node_id, r.worker_id, r.lease_epoch, r.detail"
+
+// scanRun reads runColumns, and what stands behind them into more. An error that is ErrCorrupt is about this row only.
+func scanRun(row scanner, more ...any) (r store.Run, err error) {
+	var (
+		id, owner, specVersion, runtime, runtimeVersion, image, digest, phase, message, policy, created, detail string
+		started, finished, session                                                                              sql.NullString
+		exit                                                                                                    sql.NullInt64
+		seq                                                                                                     int64
+	)
+	err = row.Scan(append([]any{&id, &owner, &specVersion, &runtime, &runtimeVersion, &image, &digest, &phase, &exit,
+		&started, &finished, &message, &policy, &created, &session, &seq, &r.LogGone, &r.ArtifactsGone,
+		&r.Tenant, &r.NodeID, &r.WorkerID, &r.LeaseEpoch, &detail}, more...)...)
+	if err != nil {
+		return store.Run{}, scanFailed("run", id, err)
+	}
+	if err := unmarshal("detail", detail, &r.Run); err != nil {
+		return store.Run{}, fmt.Errorf("run %q: %w", id, err)
+	}
+	r.ID, r.UserID, r.SessionID, r.SpecVersion, r.Runtime, r.RuntimeVersion = id, owner, session.String, specVersion, runtime, runtimeVersion
+	r.BaseImage, r.ImageDigest, r.Phase, r.Message, r.PolicyHash = image, digest, belljar.Phase(phase), message, policy
+	r.LastSeq = uint64(seq)
+	r.ExitCode = nil
+	if exit.Valid {
+		r.ExitCode = new(int(exit.Int64))
+	}
+	var errs [3]error
+	r.CreatedAt, errs[0] = parseTime(created)
+	r.StartedAt, errs[1] = parseTimeOrNull(started)
+	r.FinishedAt, errs[2] = parseTimeOrNull(finished)
+	if err := errors.Join(errs[:]...); err != nil {
+		return store.Run{}, fmt.Errorf("run %q: %w", id, err)
+	}
+	if err := checkPhase(r.Phase, r.FinishedAt); err != nil {
+		return store.Run{}, fmt.Errorf("run %q: %w", id, err)
+	}
+	return r, nil
+}
+
+// scanFailed tells a value of the wrong type, which is one row's fault, from a read that failed.
+func scanFailed(noun, id string, err error) error {
+	if err == nil || errors.Is(err, sql.ErrNoRows) || isDriverError(err) || id == "" {
+		return err
+	}
+	return fmt.Errorf("%s %q: %w: %w", noun, id, store.ErrCorrupt, err)
+}
+
+func checkPhase(p belljar.Phase, finished *time.Time) error {
+	switch p {
+	case belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning:
+		if finished == nil {
+			return nil
+		}
+	default:
+		if p.Terminal() && finished != nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: phase %q, ended %t", store.ErrCorrupt, p, finished != nil)
+}
+
+// scanWholeRun reads runColumns, spec and artifacts.
+func scanWholeRun(row scanner) (store.Run, error) {
+	var spec, artifacts sql.NullString
+	r, err := scanRun(row, &spec, &artifacts)
+	if err != nil {
+		return r, err
+	}
+	if spec.Valid {
+		if err := unmarshal("spec", spec.String, &r.Spec); err != nil {
+			return store.Run{}, fmt.Errorf("run %q: %w", r.ID, err)
+		}
+	}
+	if artifacts.Valid {
+		if err := unmarshal("artifacts", artifacts.String, &r.Artifacts); err != nil {
+			return store.Run{}, fmt.Errorf("run %q: %w", r.ID, err)
+		}
+	}
+	return r, nil
+}
+
+// Get returns a run.
+func (q runs) Get(ctx context.Context, id string) (store.Run, error) {
+	r, err := scanWholeRun(q.s.stmts.run.QueryRowContext(ctx, id))
+	if err != nil {
+		return store.Run{}, q.s.failed(ctx, err)
+	}
+	return r, nil
+}
+
+// Unfinished returns every run that has not ended, oldest first. It goes by finished_at, so that a row with a phase that
+// nobody knows is seen too, and reported.
+func (q runs) Unfinished(ctx context.Context) ([]store.Run, error) {
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+runColumns+", r.spec, r.artifacts FROM sandbox_runs r INDEXED BY idx_runs_finished_at "+
+		"WHERE r.finished_at IS NULL ORDER BY r.created_at, r.rowid")
+	return collect(ctx, q.s, rows, err, scanWholeRun)
+}
+
+// Sweepable returns runs that finished before t.
+func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]store.Run, error) {
+	from := "INDEXED BY idx_runs_finished_at WHERE r.finished_at < ?"
+	if bytes {
+		from = "INDEXED BY idx_runs_unswept WHERE r.log_gone + r.artifacts_gone < 2 AND r.finished_at < ?"
+	}
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+runColumns+" FROM sandbox_runs r "+from+" ORDER BY r.finished_at, r.rowid LIMIT ?", timeText(t), limit)
+	return collect(ctx, q.s, rows, err, func(row scanner) (store.Run, error) { return scanRun(row) })
+}
+
+// collect reads all rows. It passes over a corrupt one and reports it.
+func collect[T any](ctx context.Context, s *Store, rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		each, err := scan(rows)
+		switch {
+		case errors.Is(err, store.ErrCorrupt):
+			s.log.ErrorContext(ctx, "the store has a corrupt row; it is left out", "path", s.path, "error", err)
+		case err != nil:
+			return nil, s.failed(ctx, err)
+		default:
+			all = append(all, each)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	return all, nil
+}

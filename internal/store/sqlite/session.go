@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+type sessions struct{ s *Store }
+
+const sessionColumns = "id, user_id, state, message, runtime, base_image, scope_key, created_at, expires_at, ended_at, " +
+	"tenant, node_id, worker_id, lease_epoch, detail, spec"
+
+// sessionRow returns the values of a session's columns from state on, without those that never change.
+func sessionRow(s *store.Session) ([]any, error) {
+	rest := s.Session // what has a column is not said twice
+	rest.ID, rest.UserID, rest.State, rest.Message, rest.Runtime, rest.BaseImage = "", "", "", "", "", ""
+	rest.CreatedAt, rest.ExpiresAt = time.Time{}, time.Time{}
+	detail, err := marshal(rest)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := marshal(s.Spec)
+	if err != nil {
+		return nil, err
+	}
+	return []any{string(s.State), s.Message, s.Runtime, s.BaseImage, timeText(s.ExpiresAt), timeOrNull(s.EndedAt),
+		s.Tenant, s.NodeID, s.WorkerID, s.LeaseEpoch, detail, spec}, nil
+}
+
+func scanSession(row scanner) (s store.Session, err error) {
+	var (
+		id, owner, state, message, runtime, image, created, expires, detail, spec string
+		key, ended                                                                sql.NullString
+	)
+	err = row.Scan(&id, &owner, &state, &message, &runtime, &image, &key, &created, &expires, &ended,
+		&s.Tenant, &s.NodeID, &s.WorkerID, &s.LeaseEpoch, &detail, &spec)
+	if err != nil {
+		return store.Session{}, scanFailed("session", id, err)
+	}
+	var errs [6]error
+	errs[0] = unmarshal("detail", detail, &s.Session)
+	errs[1] = unmarshal("spec", spec, &s.Spec)
+	s.ID, s.UserID, s.State, s.Message, s.Runtime, s.BaseImage, s.Key = id, owner, belljar.SessionState(state), message, runtime, image, key.String
+	s.CreatedAt, errs[2] = parseTime(created)
+	s.ExpiresAt, errs[3] = parseTime(expires)
+	s.EndedAt, errs[4] = parseTimeOrNull(ended)
+	errs[5] = checkState(s.State)
+	if err := errors.Join(errs[:]...); err != nil {
+		return store.Session{}, fmt.Errorf("session %q: %w", id, err)
+	}
+	return s, nil
+}
+
+func checkState(s belljar.SessionState) error {
+	switch s {
+	case belljar.SessionStarting, belljar.SessionActive, belljar.SessionClosed, belljar.SessionExpired, belljar.SessionLost:
+		return nil
+	}
+	return fmt.Errorf("%w: state %q", store.ErrCorrupt, s)
+}
+
+// Insert puts a session on record.
+func (q sessions) Insert(ctx context.Context, s store.Session, key *store.Key) (*store.Key, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	row, err := sessionRow(&s)
+	if err != nil {
+		return nil, err
+	}
+	args := append([]any{s.ID, s.UserID, timeText(s.CreatedAt), textOrNull(s.Key), keyName(key)}, row...)
+	return q.s.insert(ctx, key, func(t *tx) error {
+		_, err := t.exec("INSERT INTO sandbox_sessions (id, user_id, created_at, scope_key, idempotency_key, state, message, runtime, base_image, "+
+			"expires_at, ended_at, tenant, node_id, worker_id, lease_epoch, detail, spec) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", args...)
+		return err
+	})
+}
+
+// Update replaces a session.
+func (q sessions) Update(ctx context.Context, s store.Session) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	row, err := sessionRow(&s)
+	if err != nil {
+		return err
+	}
+	id := s.ID
+	args := append(row, id)
+	return q.s.writer.do(ctx, write{do: func(t *tx) error {
+		n, err := t.exec("UPDATE sandbox_sessions SET state = ?, message = ?, runtime = ?, base_image = ?, expires_at = ?, ended_at = ?, "+
+			"tenant = ?, node_id = ?, worker_id = ?, lease_epoch = ?, detail = ?, spec = ? WHERE id = ?", args...)
+		if err == nil && n == 0 {
+			return fmt.Errorf("session %s: %w", id, store.ErrNotFound)
+		}
+		return err
+	}})
+}
+
+// Get returns a session.
+func (q sessions) Get(ctx context.Context, id string) (store.Session, error) {
+	s, err := scanSession(q.s.stmts.session.QueryRowContext(ctx, id))
+	if err != nil {
+		return store.Session{}, q.s.failed(ctx, err)
+	}
+	return s, nil
+}
+
+// List returns one page of an owner's sessions.
+func (q sessions) List(ctx context.Context, userID string, query belljar.SessionQuery) (page []store.Session, total int, err error) {
+	limit, offset := store.Page(query.Limit, query.Offset)
+	where, args := "1", []any{}
+	if userID != "" {
+		where, args = "user_id = ?", []any{userID}
+	}
+	if !query.All {
+		where += " AND ended_at IS NULL"
+	}
+	tx, err := q.s.readDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, 0, q.s.failed(ctx, err)
+	}
+	defer tx.Rollback()
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sandbox_sessions WHERE "+where, args...).Scan(&total); err != nil {
+		return nil, 0, q.s.failed(ctx, err)
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT "+sessionColumns+" FROM sandbox_sessions WHERE "+where+
+		" ORDER BY created_at DESC, rowid DESC LIMIT ? OFFSET ?", append(args, limit, offset)...)
+	page, err = collect(ctx, q.s, rows, err, scanSession)
+	return page, total, err
+}
+
+// Unfinished returns every session that has not ended.
+func (q sessions) Unfinished(ctx context.Context) ([]store.Session, error) {
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+sessionColumns+" FROM sandbox_sessions WHERE ended_at IS NULL ORDER BY created_at, rowid")
+	return collect(ctx, q.s, rows, err, scanSession)
+}
+
+// DeleteEnded takes the sessions that ended before t off the record.
+func (q sessions) DeleteEnded(ctx context.Context, before time.Time) (int, error) {
+	text := timeText(before)
+	var n int64
+	err := q.s.writer.do(ctx, write{do: func(t *tx) (err error) {
+		n, err = t.exec("DELETE FROM sandbox_sessions WHERE ended_at < ?", text)
+		return err
+	}})
+	if err != nil {
+		return 0, err
+	}
+	return int(n), nil
+}

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Store is a store in a SQLite file.
+type Store struct {
+	path    string
+	log     *slog.Logger
+	writeDB *sql.DB // one connection, the writer's
+	writer  *writer
+	readDB  *sql.DB
+	stmts   statements
+	once    sync.Once
+	closed  error
+}
+
+// statements are the reads that come too often to be compiled anew.
+type statements struct {
+	run, session, key, token *sql.Stmt
+}
+
+func prepare(ctx context.Context, db *sql.DB) (s statements, err error) {
+	for _, each := range []struct {
+		to  **sql.Stmt
+		sql string
+	}{
+		{&s.run, "SELECT " + runColumns + ", r.spec, r.artifacts FROM sandbox_runs r WHERE r.id = ?"},
+		{&s.session, "SELECT " + sessionColumns + " FROM sandbox_sessions WHERE id = ?"},
+		{&s.key, "SELECT " + keyColumns + " FROM sandbox_idempotency WHERE endpoint = ? AND user_key = ? AND key = ?"},
+		{&s.token, "SELECT " + tokenColumns + " FROM sandbox_tokens WHERE hash = ?"},
+	} {
+		if *each.to, err = db.PrepareContext(ctx, each.sql); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Mode returns sqlite.
+func (s *Store) Mode() string { return "sqlite" }
+
+// Runs returns the runs on record.
+func (s *Store) Runs() store.Runs { return runs{s} }
+
+// Sessions returns the sessions on record.
+func (s *Store) Sessions() store.Sessions { return sessions{s} }
+
+// Keys returns the idempotency keys.
+func (s *Store) Keys() store.Keys { return keys{s} }
+
+// Users returns what users use and may use.
+func (s *Store) Users() store.Users { return users{s} }
+
+// Tokens returns the API keys on record.
+func (s *Store) Tokens() store.Tokens { return tokens{s} }
+
+// Ping writes a number and reads it back over a reader's connection.
+func (s *Store) Ping(ctx context.Context) error {
+	var wrote, read int64
+	err := s.writer.do(ctx, write{do: func(t *tx) error {
+		return t.row("UPDATE sandbox_ping SET n = n + 1 RETURNING n").Scan(&wrote)
+	}})
+	if err != nil {
+		return err
+	}
+	if err := s.readDB.QueryRowContext(ctx, "SELECT n FROM sandbox_ping").Scan(&read); err != nil {
+		return s.failed(ctx, err)
+	}
+	if read < wrote {
+		return fmt.Errorf("store %s: wrote %d, read %d", s.path, wrote, read)
+	}
+	return nil
+}
+
+// Close lets the writes under way finish, moves them from the log into the file, and closes it.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		err := s.writer.close()
+		s.closed = errors.Join(err, s.closeDBs())
+	})
+	return s.closed
+}
+
+// closeDBs closes the readers first: the last connection merges the log into the file.
+func (s *Store) closeDBs() error {
+	var err error
+	if s.readDB != nil {
+		err = s.readDB.Close()
+	}
+	return errors.Join(err, s.writeDB.Close())
+}
+
+// failed is what a reader answers for a driver's error.
+func (s *Store) failed(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	select {
+	case <-s.writer.quit:
+		return store.ErrClosed
+	default:
+		return failure(s.path, err)
+	}
+}

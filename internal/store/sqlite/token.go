@@ -1,0 +1,77 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar/internal/store"
+)
+
+type tokens struct{ s *Store }
+
+const tokenColumns = "id, hash, user_id, role, name, prefix, created_at, expires_at, last_used_at, revoked_at"
+
+func scanToken(row scanner) (t store.Token, err error) {
+	var created string
+	var expires, used, revoked sql.NullString
+	if err := row.Scan(&t.ID, &t.Hash, &t.UserID, &t.Role, &t.Name, &t.Prefix, &created, &expires, &used, &revoked); err != nil {
+		return store.Token{}, scanFailed("token", t.ID, err)
+	}
+	var errs [4]error
+	t.CreatedAt, errs[0] = parseTime(created)
+	t.ExpiresAt, errs[1] = parseTimeOrNull(expires)
+	t.LastUsedAt, errs[2] = parseTimeOrNull(used)
+	t.RevokedAt, errs[3] = parseTimeOrNull(revoked)
+	if err := errors.Join(errs[:]...); err != nil {
+		return store.Token{}, fmt.Errorf("token %q: %w", t.ID, err)
+	}
+	return t, nil
+}
+
+// Insert puts a key on record. It is durable: somebody is about to be told the secret, once.
+func (q tokens) Insert(ctx context.Context, t store.Token) error {
+	args := []any{t.ID, t.Hash, t.UserID, string(t.Role), t.Name, t.Prefix, timeText(t.CreatedAt), timeOrNull(t.ExpiresAt), timeOrNull(t.LastUsedAt), timeOrNull(t.RevokedAt)}
+	return q.s.writer.do(ctx, write{durable: true, do: func(t *tx) error {
+		_, err := t.exec("INSERT INTO sandbox_tokens ("+tokenColumns+") VALUES (?,?,?,?,?,?,?,?,?,?)", args...)
+		return err
+	}})
+}
+
+// ByHash returns the key with that hash.
+func (q tokens) ByHash(ctx context.Context, hash string) (store.Token, error) {
+	t, err := scanToken(q.s.stmts.token.QueryRowContext(ctx, hash))
+	if err != nil {
+		return store.Token{}, q.s.failed(ctx, err)
+	}
+	return t, nil
+}
+
+// List returns all, newest first.
+func (q tokens) List(ctx context.Context) ([]store.Token, error) {
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+tokenColumns+" FROM sandbox_tokens ORDER BY created_at DESC, rowid DESC")
+	return collect(ctx, q.s, rows, err, scanToken)
+}
+
+// Used notes when a key was used last.
+func (q tokens) Used(ctx context.Context, id string, at time.Time) error {
+	return q.note(ctx, id, write{}, "UPDATE sandbox_tokens SET last_used_at = max(coalesce(last_used_at, ''), ?) WHERE id = ?", at)
+}
+
+// Revoke notes when a key was revoked. It is durable: a key that was taken away stays away.
+func (q tokens) Revoke(ctx context.Context, id string, at time.Time) error {
+	return q.note(ctx, id, write{durable: true}, "UPDATE sandbox_tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?", at)
+}
+
+func (q tokens) note(ctx context.Context, id string, op write, statement string, at time.Time) error {
+	op.do = func(t *tx) error {
+		n, err := t.exec(statement, timeText(at), id)
+		if err == nil && n == 0 {
+			return fmt.Errorf("token %s: %w", id, store.ErrNotFound)
+		}
+		return err
+	}
+	return q.s.writer.do(ctx, op)
+}

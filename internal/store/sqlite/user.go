@@ -1,0 +1,53 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+type users struct{ s *Store }
+
+// Usage is what a user has used on the day of t.
+func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.UserUsage, error) {
+	u := belljar.UserUsage{UserID: userID}
+	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce((SELECT artifact_bytes FROM sandbox_usage WHERE user_id = ?1), 0), "+
+		"coalesce((SELECT cpu_seconds FROM sandbox_usage_daily WHERE user_id = ?1 AND day = ?2), 0.0)", userID, t.UTC().Format(dayLayout))
+	if err := row.Scan(&u.ArtifactBytes, &u.CPUSecondsToday); err != nil {
+		return belljar.UserUsage{}, q.s.failed(ctx, err)
+	}
+	return u, nil
+}
+
+// Top lists users by artifact bytes.
+func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error) {
+	limit, _ = store.Page(limit, 0)
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT u.user_id, u.artifact_bytes, coalesce(d.cpu_seconds, 0.0) FROM sandbox_usage u "+
+		"LEFT JOIN sandbox_usage_daily d ON d.user_id = u.user_id AND d.day = ? ORDER BY u.artifact_bytes DESC, u.user_id LIMIT ?", t.UTC().Format(dayLayout), limit)
+	return collect(ctx, q.s, rows, err, func(row scanner) (u belljar.UserUsage, err error) {
+		err = row.Scan(&u.UserID, &u.ArtifactBytes, &u.CPUSecondsToday)
+		return u, scanFailed("usage", u.UserID, err)
+	})
+}
+
+// Quota is what was stored for a user.
+func (q users) Quota(ctx context.Context, userID string) (belljar.Quota, error) {
+	var quota belljar.Quota
+	row := q.s.readDB.QueryRowContext(ctx, "SELECT concurrent_runs, cpu_seconds_per_day, artifact_mb FROM sandbox_quotas WHERE user_id = ?", userID)
+	err := row.Scan(&quota.ConcurrentRuns, &quota.CPUSecondsPerDay, &quota.ArtifactMB)
+	if err == nil {
+		return quota, nil
+	}
+	return belljar.Quota{}, q.s.failed(ctx, scanFailed("quota", userID, err))
+}
+
+// SetQuota stores a user's quota.
+func (q users) SetQuota(ctx context.Context, userID string, quota belljar.Quota) error {
+	return q.s.writer.do(ctx, write{do: func(t *tx) error {
+		_, err := t.exec("INSERT OR REPLACE INTO sandbox_quotas (user_id, concurrent_runs, cpu_seconds_per_day, artifact_mb) VALUES (?,?,?,?)",
+			userID, quota.ConcurrentRuns, quota.CPUSecondsPerDay, quota.ArtifactMB)
+		return err
+	}})
+}

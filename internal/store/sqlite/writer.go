@@ -1,0 +1,258 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/belljar/belljar/internal/store"
+)
+
+// maxGroup is the most writes that one transaction gathers. It bounds how long the first of them waits.
+const maxGroup = 128
+
+// write is one change, made whole or not at all.
+type write struct {
+	durable bool            // it must survive the loss of power
+	do      func(*tx) error // runs in the writer's goroutine and must touch nothing that the caller keeps
+}
+
+// pending is a write that waits, and the way back.
+type pending struct {
+	write
+	ctx  context.Context
+	done chan error // of room 1: the writer never waits for a caller that has gone
+}
+
+// writer makes all changes, one group after the other.
+type writer struct {
+	path    string
+	ops     chan *pending // unbuffered: what the writer has taken, it answers
+	quit    chan struct{}
+	stopped chan struct{}
+	once    sync.Once
+
+	tx   *tx
+	sync string // the connection's PRAGMA synchronous; "" when unknown
+}
+
+func newWriter(conn *sql.Conn, path string) *writer {
+	w := &writer{
+		path:    path,
+		ops:     make(chan *pending),
+		quit:    make(chan struct{}),
+		stopped: make(chan struct{}),
+		tx:      &tx{conn: conn, stmts: map[string]*sql.Stmt{}},
+	}
+	go w.run()
+	return w
+}
+
+// do makes a change and returns when it is committed. If ctx ends before, the change may be made all the same.
+func (w *writer) do(ctx context.Context, op write) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p := &pending{write: op, ctx: ctx, done: make(chan error, 1)}
+	select {
+	case w.ops <- p:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.stopped:
+		return store.ErrClosed
+	}
+	select {
+	case err := <-p.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// close ends the writer after the writes that wait already. It may be called twice.
+func (w *writer) close() error {
+	w.once.Do(func() { close(w.quit) })
+	<-w.stopped
+	return w.tx.close()
+}
+
+func (w *writer) run() {
+	defer close(w.stopped)
+	var group []*pending
+	for quitting := false; ; {
+		group = group[:0]
+		if !quitting {
+			select {
+			case p := <-w.ops:
+				group = append(group, p)
+			case <-w.quit:
+				quitting = true
+			}
+		}
+		group = w.gather(group)
+		if len(group) == 0 {
+			return
+		}
+		w.commit(group)
+		clear(group)
+	}
+}
+
+// gather takes what waits, without waiting.
+func (w *writer) gather(group []*pending) []*pending {
+	for len(group) < maxGroup {
+		select {
+		case p := <-w.ops:
+			group = append(group, p)
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+// commit makes a group of changes in one transaction and answers them. Those that fail fail alone, unless the
+// transaction itself does: then nothing was stored, and every write of the group says why.
+func (w *writer) commit(group []*pending) {
+	results := make([]error, len(group))
+	if err := w.transaction(group, results); err != nil {
+		err = failure(w.path, err)
+		for i := range results {
+			results[i] = err
+		}
+	}
+	for i, p := range group {
+		p.done <- results[i]
+	}
+}
+
+func (w *writer) transaction(group []*pending, results []error) (err error) {
+	level := "NORMAL"
+	for _, p := range group {
+		if p.durable {
+			level = "FULL"
+		}
+	}
+	if w.sync != level {
+		w.sync = ""
+		if _, err := w.tx.exec("PRAGMA synchronous = " + level); err != nil {
+			return err
+		}
+		w.sync = level
+	}
+	if _, err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	committed := false
+	defer func() {
+		if !committed {
+			w.tx.exec("ROLLBACK") // fails if SQLite has done it already
+		}
+	}()
+	for i, p := range group {
+		if results[i] = p.ctx.Err(); results[i] != nil {
+			continue // nobody waits for it
+		}
+		if results[i], err = w.one(p); err != nil {
+			return err
+		}
+	}
+	if _, err := w.tx.exec("COMMIT"); err != nil {
+		return err
+	}
+	committed = true
+	return nil
+}
+
+// one makes one change in the transaction. result is its own failure, err that of the transaction.
+func (w *writer) one(p *pending) (result, err error) {
+	if _, err := w.tx.exec("SAVEPOINT one"); err != nil {
+		return nil, err
+	}
+	result = w.guard(p)
+	if broken(result) {
+		return nil, result
+	}
+	if result != nil {
+		if _, err := w.tx.exec("ROLLBACK TO one"); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := w.tx.exec("RELEASE one"); err != nil {
+		return nil, err
+	}
+	return failure(w.path, result), nil
+}
+
+// guard keeps a bug in one write from taking down all others.
+func (w *writer) guard(p *pending) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("write to %s panicked: %v", w.path, r)
+		}
+	}()
+	return p.do(w.tx)
+}
+
+// tx is the open transaction. Its statements are compiled once.
+type tx struct {
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+}
+
+// exec runs a statement and returns how many rows it changed. Nothing interrupts it: contexts end outside.
+func (t *tx) exec(query string, args ...any) (int64, error) {
+	stmt, err := t.stmt(query)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.Exec(args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (t *tx) row(query string, args ...any) scanner {
+	stmt, err := t.stmt(query)
+	if err != nil {
+		return failedRow{err}
+	}
+	return stmt.QueryRow(args...)
+}
+
+func (t *tx) stmt(query string) (*sql.Stmt, error) {
+	if stmt := t.stmts[query]; stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := t.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, err
+	}
+	t.stmts[query] = stmt
+	return stmt, nil
+}
+
+func (t *tx) close() error {
+	var errs []error
+	for _, stmt := range t.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	clear(t.stmts)
+	if err := t.conn.Close(); !errors.Is(err, sql.ErrConnDone) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// scanner is a row of a result: *sql.Row, *sql.Rows.
+type scanner interface {
+	Scan(dest ...any) error
+}
+
+// failedRow is a row that could not be asked for.
+type failedRow struct{ err error }
+
+func (r failedRow) Scan(...any) error { return r.err }
