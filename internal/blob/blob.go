@@ -6,8 +6,11 @@ package blob
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
+
+	"github.com/belljar/belljar"
 )
 
 // ErrNotFound says that there are no such bytes.
@@ -19,6 +22,17 @@ var ErrFull = errors.New("blob store is full")
 // Key names the bytes of one artifact. Any user name is safe; Path is relative and clean (belljar.CleanPath).
 type Key struct {
 	UserID, RunID, Path string
+}
+
+// Check tells whether k can name anything.
+func (k Key) Check() error {
+	if !belljar.ValidID(k.RunID) {
+		return fmt.Errorf("run %q: not an id", k.RunID)
+	}
+	if clean, err := belljar.CleanPath(k.Path); err != nil || clean != k.Path || clean == "." {
+		return fmt.Errorf("artifact %q: not a clean path", k.Path)
+	}
+	return nil
 }
 
 // Info is what was put.

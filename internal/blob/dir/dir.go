@@ -1,0 +1,135 @@
+// Package dir keeps the bytes of artifacts in files below one folder, as S0 §14 lays them out:
+//
+//	<path>/<user>/runs/<run id>/artifacts/<artifact's path>
+//
+// A user's folder has his name if that is simple; other bytes are written as %XX, and a name that gets too long that
+// way has its SHA-256 instead, with the name itself in <user>/user_id. Files have mode 0600, folders 0700, whatever the
+// artifact's own mode is. Everything is opened through [os.Root]: no link leads out of the folder.
+//
+// While bytes come they are in runs/<run id>/put-…, so that a reader never sees half an artifact. What a crash leaves
+// there goes with its run.
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+	"syscall"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
+)
+
+// Options is how a store is opened.
+type Options struct {
+	Path string // the store's folder; made if there is none
+}
+
+// Store is a [blob.Store] in a folder. No other process may use the folder.
+type Store struct {
+	root *os.Root
+
+	// tree keeps Delete from taking away an empty folder that Put is about to use.
+	tree sync.RWMutex
+}
+
+// Open opens the store in a folder, which it makes if need be.
+func Open(o Options) (*Store, error) {
+	if o.Path == "" {
+		return nil, errors.New("blob store: no folder given")
+	}
+	if err := os.MkdirAll(o.Path, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of artifacts: %w", err)
+	}
+	root, err := os.OpenRoot(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder of artifacts: %w", err)
+	}
+	return &Store{root: root}, nil
+}
+
+// Close ends all use of the store. Readers under way read on. It may be called twice.
+func (s *Store) Close() error { return s.root.Close() }
+
+// runFolder is where everything of a run lies.
+func runFolder(userID, runID string) string {
+	return path.Join(userFolder(userID), "runs", runID)
+}
+
+// artifacts is the folder in a run's that holds its artifacts.
+const artifacts = "artifacts"
+
+// Open returns an artifact's bytes from offset on; behind the end there are none.
+func (s *Store) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser, error) {
+	if k.Check() != nil {
+		return nil, blob.ErrNotFound
+	}
+	f, err := s.root.Open(path.Join(runFolder(k.UserID, k.RunID), artifacts, k.Path))
+	if err != nil {
+		return nil, absent(fmt.Errorf("open artifact %q: %w", k.Path, err))
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = blob.ErrNotFound
+	}
+	if err == nil {
+		_, err = f.Seek(offset, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open artifact %q: %w", k.Path, err)
+	}
+	return f, nil
+}
+
+// absent is err, or [blob.ErrNotFound] if err says that a file is not there.
+func absent(err error) error {
+	for _, missing := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ENAMETOOLONG} {
+		if errors.Is(err, missing) {
+			return blob.ErrNotFound
+		}
+	}
+	return err
+}
+
+// Delete drops everything of a run, and its owner's folder if nothing else is in it.
+func (s *Store) Delete(_ context.Context, userID, runID string) error {
+	if !belljar.ValidID(runID) {
+		return nil
+	}
+	if err := s.root.RemoveAll(runFolder(userID, runID)); err != nil {
+		return fmt.Errorf("delete artifacts of run %s: %w", runID, err)
+	}
+	s.tree.Lock()
+	defer s.tree.Unlock()
+	user := userFolder(userID)
+	if s.root.Remove(path.Join(user, "runs")) != nil {
+		return nil // there are more
+	}
+	if s.root.Remove(user) != nil && hashed(user) && s.alone(user) {
+		_ = s.root.Remove(path.Join(user, nameFile))
+		_ = s.root.Remove(user)
+	}
+	return nil
+}
+
+// alone reports whether there is nothing in a user's folder but his name.
+func (s *Store) alone(user string) bool {
+	list, err := s.list(user)
+	return err == nil && len(list) == 1 && list[0].Name() == nameFile
+}
+
+// list returns what is in a folder.
+func (s *Store) list(folder string) ([]fs.DirEntry, error) {
+	f, err := s.root.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}

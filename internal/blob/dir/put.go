@@ -1,0 +1,174 @@
+package dir
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
+)
+
+// What a path may be: no file system here takes more.
+const (
+	maxName = 255  // bytes of one part
+	maxPath = 4096 // bytes in all
+)
+
+// Put keeps what r yields. A path of which a part is another artifact, or that is a part of another's, is refused with
+// [belljar.CodeConflict], one that is too long for a file with [belljar.CodeInvalidRequest].
+func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Info, error) {
+	if err := k.Check(); err != nil {
+		return blob.Info{}, err
+	}
+	if err := checkLength(k.Path); err != nil {
+		return blob.Info{}, err
+	}
+	run := runFolder(k.UserID, k.RunID)
+	f, name, err := s.begin(k.UserID, run)
+	if err != nil {
+		return blob.Info{}, full(fmt.Errorf("keep artifact %q: %w", k.Path, err))
+	}
+	info, err := receive(ctx, f, r)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = s.place(name, path.Join(run, artifacts, k.Path))
+	}
+	if err != nil {
+		_ = s.root.Remove(name)
+		return blob.Info{}, full(fmt.Errorf("keep artifact %q: %w", k.Path, err))
+	}
+	return info, nil
+}
+
+func checkLength(p string) error {
+	limit := 0
+	if len(p) > maxPath {
+		limit = maxPath
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if len(part) > maxName {
+			limit = maxName
+		}
+	}
+	switch limit {
+	case 0:
+		return nil
+	case maxName:
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("artifact has a name of more than %d bytes", maxName),
+			Details: map[string]any{"path": p, "limit": maxName},
+		}
+	}
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("artifact has a path of more than %d bytes", maxPath),
+		Details: map[string]any{"limit": maxPath},
+	}
+}
+
+// begin makes the file that bytes come into.
+func (s *Store) begin(userID, run string) (f *os.File, name string, err error) {
+	s.tree.RLock()
+	defer s.tree.RUnlock()
+	if err := s.root.MkdirAll(run, 0o700); err != nil {
+		return nil, "", err
+	}
+	if user := userFolder(userID); hashed(user) {
+		if err := s.sign(user, userID); err != nil {
+			return nil, "", err
+		}
+	}
+	return s.temporary(run)
+}
+
+// temporary makes a file with a new name in a folder.
+func (s *Store) temporary(folder string) (f *os.File, name string, err error) {
+	var b [12]byte
+	rand.Read(b[:])
+	name = path.Join(folder, "put-"+hex.EncodeToString(b[:]))
+	f, err = s.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return f, name, err
+}
+
+// sign writes a user's name into his folder, unless it is there.
+func (s *Store) sign(user, userID string) error {
+	if b, err := s.root.ReadFile(path.Join(user, nameFile)); err == nil && string(b) == userID {
+		return nil
+	}
+	f, name, err := s.temporary(user)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, userID)
+	if synced := f.Sync(); err == nil {
+		err = synced
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = s.root.Rename(name, path.Join(user, nameFile))
+	}
+	if err != nil {
+		_ = s.root.Remove(name)
+	}
+	return err
+}
+
+// receive copies r to f.
+func receive(ctx context.Context, f *os.File, r io.Reader) (blob.Info, error) {
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(f, sum), patient{ctx, r})
+	if err != nil {
+		return blob.Info{}, err
+	}
+	return blob.Info{Size: n, Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+// patient reads until ctx is done.
+type patient struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (p patient) Read(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return p.r.Read(b)
+}
+
+// place gives a finished file the name that readers know.
+func (s *Store) place(name, target string) error {
+	err := s.root.MkdirAll(path.Dir(target), 0o700)
+	if err == nil {
+		err = s.root.Rename(name, target)
+	}
+	for _, clash := range []error{syscall.ENOTDIR, syscall.EISDIR, fs.ErrExist, syscall.ENOTEMPTY} {
+		if errors.Is(err, clash) {
+			return &belljar.Error{
+				Code: belljar.CodeConflict, Message: "another artifact has a part of this path as its own, or the other way round", Err: err,
+			}
+		}
+	}
+	return err
+}
+
+// full is err, as [blob.ErrFull] if it says that the disk is.
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", blob.ErrFull, err)
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+package spool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar/internal/blob"
+)
+
+// tape is the artifacts of one run, one behind the other in one file.
+type tape struct {
+	putting sync.Mutex // held while bytes come; comes before mu
+	end     int64      // where the next bytes go; belongs to who puts
+
+	mu    sync.Mutex
+	users int      // the store, who puts and who reads; with the last of them the file goes
+	file  *os.File // nil before the first Put
+	name  string   // of the file, where it has to have one; else ""
+	parts map[string]part
+	last  time.Time // of the last Put
+}
+
+// part is where an artifact lies.
+type part struct{ at, size int64 }
+
+// put keeps what r yields under path.
+func (t *tape) put(ctx context.Context, dir, path string, r io.Reader) (blob.Info, error) {
+	t.putting.Lock()
+	defer t.putting.Unlock()
+	file, err := t.ready(dir)
+	if err != nil {
+		return blob.Info{}, err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(io.NewOffsetWriter(file, t.end), sum), patient{ctx, r})
+	if err != nil {
+		_ = file.Truncate(t.end) // if not, the next bytes are written over these
+		return blob.Info{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.parts[path] = part{t.end, n}
+	t.last = time.Now()
+	t.end += n
+	return blob.Info{Size: n, Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+// ready returns the tape's file, which it makes if need be.
+func (t *tape) ready(dir string) (*os.File, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		f, name, err := nameless(dir)
+		if err != nil {
+			return nil, fmt.Errorf("make a file for artifacts: %w", err)
+		}
+		t.file, t.name = f, name
+	}
+	return t.file, nil
+}
+
+// open returns a reader of what path has from offset on.
+func (t *tape) open(path string, offset int64) (io.ReadCloser, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, ok := t.parts[path]
+	if !ok {
+		return nil, blob.ErrNotFound
+	}
+	if offset < 0 {
+		return nil, fmt.Errorf("open artifact %q: negative offset", path)
+	}
+	offset = min(offset, p.size)
+	t.users++
+	return &reader{SectionReader: io.NewSectionReader(t.file, p.at+offset, p.size-offset), tape: t}, nil
+}
+
+// since is when bytes came last.
+func (t *tape) since() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
+// hold adds a user.
+func (t *tape) hold() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.users++
+}
+
+// release takes one away; with the last one the file goes.
+func (t *tape) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.users--
+	if t.users == 0 && t.file != nil {
+		t.file.Close()
+		if t.name != "" {
+			_ = os.Remove(t.name)
+		}
+		t.file = nil
+	}
+}
+
+// reader reads one artifact.
+type reader struct {
+	*io.SectionReader
+	tape *tape
+	once sync.Once
+}
+
+// Close lets the tape go. It may be called twice.
+func (r *reader) Close() error {
+	r.once.Do(r.tape.release)
+	return nil
+}
+
+// patient reads until ctx is done.
+type patient struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (p patient) Read(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return p.r.Read(b)
+}
