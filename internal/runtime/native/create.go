@@ -92,23 +92,22 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err != nil {
 		return nil, err
 	}
-	var recorded chan error
 	options := forkexec.Options{Flags: cloneFlags, Sync: func(pid int) error {
-		recorded = make(chan error, 1)
-		return r.enroll(spec, ids, group, pid, recorded)
+		if err := ids.Write(pid); err != nil {
+			return &runtime.StepError{Step: stepUserNS, Err: err}
+		}
+		return nil
 	}}
 	if group != nil {
 		options.Cgroup = group.FD()
 	}
 	child, err := pl.program().Start(options)
 	if err != nil {
-		if recorded != nil {
-			<-recorded // nothing may be written behind our cleaning
-		}
 		return nil, explain(err)
 	}
 	undo.add(func() { s.kill(child.PidFD) })
-	if err := <-recorded; err != nil {
+	// Only now: while the root is built, its two processes need all the processors that there are.
+	if err := r.record(spec, ids, group, child.Pid); err != nil {
 		return nil, &runtime.StepError{Step: stepState, Err: err}
 	}
 	if spec.Lifetime != runtime.LifetimeDetached {
@@ -163,17 +162,7 @@ func (r *Runtime) check(spec runtime.Spec) error {
 	return nil
 }
 
-// enroll runs while the child waits, in its own user namespace but without ids: it gets them, and the record that finds
-// it again is begun, which recorded ends.
-func (r *Runtime) enroll(spec runtime.Spec, ids *idmap.Range, group *cgroup.Group, pid int, recorded chan<- error) error {
-	if err := ids.Write(pid); err != nil {
-		recorded <- nil
-		return &runtime.StepError{Step: stepUserNS, Err: err}
-	}
-	go func() { recorded <- r.record(spec, ids, group, pid) }()
-	return nil
-}
-
+// record writes down what finds a sandbox again.
 func (r *Runtime) record(spec runtime.Spec, ids *idmap.Range, group *cgroup.Group, pid int) error {
 	start, err := startTime(pid)
 	if err != nil {

@@ -80,15 +80,16 @@ func (pl *plan) program() *forkexec.Program {
 	p := forkexec.New()
 	m := mount.New(p)
 
-	// Until Sync the parent writes our id maps, beside us.
 	p.Step(stepCgroup)
 	for _, fd := range pl.taskFDs {
 		p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("0"), forkexec.Int(1))
 	}
+	p.Step(stepUserNS)
+	p.Sync() // the parent writes our id maps
+	// Not before: the kernel gives the second a processor of its own only if one is idle as it is forked.
 	p.Step(stepNetwork)
 	pl.spawnSecond(p)
 	p.Step(stepUserNS)
-	p.Sync()
 	pl.becomeOuterRoot(p)
 	p.Step(stepCgroup)
 	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWCGROUP))
