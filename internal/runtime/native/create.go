@@ -61,27 +61,20 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	}
 	undo.add(func() { ids.Release() })
 
-	// The cgroup takes as long as all the rest of the preparation, and needs nothing of it.
-	k := kernelLimits(spec.Limits, spec.Workspace)
-	grouped := make(chan error, 1)
-	var group *cgroup.Group
-	go func() {
-		var err error
-		group, err = r.group(spec, k, ids)
-		grouped <- err
-	}()
 	lock, listen, err := r.prepare(spec)
-	groupErr := <-grouped
+	if err != nil {
+		return nil, err
+	}
+	undo.add(func() { r.state.forget(spec.ID); lock.Close() })
+	defer listen.Close()
+	k := kernelLimits(spec.Limits, spec.Workspace)
+	group, err := r.group(spec, k, ids)
+	if err != nil {
+		return nil, err
+	}
 	if group != nil {
 		undo.add(func() { group.Remove(context.Background()) })
 		defer group.CloseEntry()
-	}
-	if err == nil {
-		undo.add(func() { r.state.forget(spec.ID); lock.Close() })
-		defer listen.Close()
-	}
-	if err := errors.Join(err, groupErr); err != nil {
-		return nil, err
 	}
 	s := &sandbox{
 		rt: r, id: spec.ID, socket: r.socket(spec.ID), lock: lock, ids: ids, group: group,
