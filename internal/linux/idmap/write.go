@@ -5,10 +5,11 @@ package idmap
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // Write puts the range in force for a process that is alone in a fresh user namespace, a child of ours that waits for it.
@@ -38,23 +39,26 @@ func (r *Range) Write(pid int) error {
 
 // writeFile writes in one write, as these files demand.
 func writeFile(name, text string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("map user ids: %w", err)
+		return fmt.Errorf("map user ids: open %s: %w", name, err)
 	}
-	defer f.Close()
-	if _, err := f.WriteString(text); err != nil {
-		return fmt.Errorf("map user ids: %w", err)
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(text)); err != nil {
+		return fmt.Errorf("map user ids: write %s: %w", name, err)
 	}
 	return nil
 }
 
 func table(extents []Extent) string {
-	var b bytes.Buffer
+	var b []byte
 	for _, e := range extents {
-		fmt.Fprintln(&b, e.Inside, e.Outside, e.Count)
+		for _, n := range []int{e.Inside, e.Outside, e.Count} {
+			b = append(strconv.AppendInt(b, int64(n), 10), ' ')
+		}
+		b = append(b, '\n')
 	}
-	return b.String()
+	return string(b)
 }
 
 func runHelper(name string, pid int, extents []Extent) error {

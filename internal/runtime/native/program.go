@@ -80,21 +80,23 @@ func (pl *plan) program() *forkexec.Program {
 	p := forkexec.New()
 	m := mount.New(p)
 
+	// Until Sync the parent writes our id maps, beside us; nothing before it needs them.
 	p.Step(stepCgroup)
 	for _, fd := range pl.taskFDs {
 		p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("0"), forkexec.Int(1))
 	}
+	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWCGROUP))
+	p.Step(stepName)
+	p.Call(unix.SYS_SETHOSTNAME, p.Str(hostname), forkexec.Int(len(hostname)))
+	p.Step(stepMount)
+	p.Call(unix.SYS_MOUNT, p.Str("none"), p.Str("/"), forkexec.Int(0), forkexec.Int(unix.MS_REC|unix.MS_PRIVATE), forkexec.Int(0))
 	p.Step(stepUserNS)
-	p.Sync() // the parent writes our id maps
+	p.Sync()
 	// Not before: the kernel gives the second a processor of its own only if one is idle as it is forked.
 	p.Step(stepNetwork)
 	pl.spawnSecond(p)
 	p.Step(stepUserNS)
 	pl.becomeOuterRoot(p)
-	p.Step(stepCgroup)
-	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWCGROUP))
-	p.Step(stepName)
-	p.Call(unix.SYS_SETHOSTNAME, p.Str(hostname), forkexec.Int(len(hostname)))
 	root := pl.buildRoot(p, m)
 
 	p.Step(stepPivot)
@@ -106,8 +108,8 @@ func (pl *plan) program() *forkexec.Program {
 
 	pl.enterNetwork(p)
 	pl.enterInner(p)
+	// While the second writes the id maps: nothing of this needs them.
 	pl.dropPrivileges(p)
-
 	p.Step(stepAgent)
 	for fd := range 3 {
 		p.Call(unix.SYS_DUP3, forkexec.Int(pl.null), forkexec.Int(fd), forkexec.Int(0))
@@ -121,6 +123,7 @@ func (pl *plan) program() *forkexec.Program {
 	nproc := &unix.Rlimit{Cur: uint64(pl.limits.pids), Max: uint64(pl.limits.pids)}
 	p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(unix.RLIMIT_NPROC), forkexec.Ptr(p, nproc), forkexec.Int(0))
 
+	pl.awaitInner(p)
 	p.Step(stepLandlock)
 	rules := landlock.Sandbox()
 	if pl.execDir > 0 {
@@ -221,9 +224,15 @@ func (pl *plan) enterInner(p *forkexec.Program) {
 		writeFile(p, "/proc/self/setgroups", "deny")
 		writeFile(p, "/proc/self/gid_map", innerMap(pl.ids.GIDs))
 		writeFile(p, "/proc/self/uid_map", innerMap(pl.ids.UIDs))
-		return
 	}
-	pl.await(p, pl.gate.done[0])
+}
+
+// awaitInner waits until the inner user namespace has its id maps.
+func (pl *plan) awaitInner(p *forkexec.Program) {
+	p.Step(stepInner)
+	if !pl.ids.Shared {
+		pl.await(p, pl.gate.done[0])
+	}
 }
 
 func writeFile(p *forkexec.Program, path, text string) {

@@ -138,7 +138,6 @@ const sealed = mount.ReadOnly | mount.NoSUID | mount.NoDev
 // Linux has and that we do not need until we have our own.
 func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder) forkexec.Arg {
 	p.Step(stepMount)
-	p.Call(unix.SYS_MOUNT, p.Str("none"), p.Str("/"), forkexec.Int(0), forkexec.Int(unix.MS_REC|unix.MS_PRIVATE), forkexec.Int(0))
 	p.Call(unix.SYS_UMASK, forkexec.Int(0))
 	root := m.FS("tmpfs", mount.NoSUID|mount.NoDev, [2]string{"size", "1m"}, [2]string{"nr_inodes", "512"}, [2]string{"mode", "755"})
 	m.Attach(root, forkexec.Int(unix.AT_FDCWD), "/proc")
