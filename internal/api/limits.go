@@ -74,7 +74,7 @@ func (l *Limits) Connect(r *http.Request) error {
 	case exempt(c.Address):
 		return nil
 	}
-	return limitedFor(l.connects.Take("address "+network(c.Address)), "websocket")
+	return limitedFor(l.connects.Take("address "+Network(c.Address)), "websocket")
 }
 
 // admit counts a request by its address.
@@ -82,7 +82,7 @@ func (l *Limits) admit(address string) error {
 	if l == nil || exempt(address) {
 		return nil
 	}
-	return limitedFor(l.addresses.Take(network(address)), "address")
+	return limitedFor(l.addresses.Take(Network(address)), "address")
 }
 
 // limitedFor is the error for one who has to wait; nil if he has not.
@@ -103,9 +103,9 @@ func exempt(address string) bool {
 	return address == "" || err == nil && a.IsLoopback()
 }
 
-// network is what counts as one address: all of a version 6 network, since everybody there has as many addresses as
+// Network is what counts as one address: all of a version 6 network, since everybody there has as many addresses as
 // he likes.
-func network(address string) string {
+func Network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || !a.Is6() {
 		return address

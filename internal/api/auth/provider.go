@@ -1,0 +1,191 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/belljar/belljar"
+)
+
+const (
+	// retryProvider is how long a provider that could not be reached is left alone.
+	retryProvider = 5 * time.Second
+	// freshKeys is how long keys just fetched are not fetched again for a token that none of them fits: whoever makes
+	// up key ids must not make us hammer the provider.
+	freshKeys = 10 * time.Second
+)
+
+// errFresh says that keys are not fetched again so soon.
+var errFresh = errors.New("the provider's keys are fresh")
+
+// provider verifies the tokens of an OpenID provider. What it has to ask the provider it asks when it needs it, and
+// remembers.
+type provider struct {
+	issuer, audience string
+	client           *http.Client
+	now              func() time.Time
+	log              *slog.Logger
+
+	mu       sync.Mutex
+	verifier *oidc.IDTokenVerifier // nil until the provider was reached
+	failed   error                 // why it was not, the last time
+	tried    time.Time
+}
+
+func newProvider(opts Options) *provider {
+	client := opts.Client
+	if client == nil {
+		client = &http.Client{Timeout: 5 * time.Second}
+	}
+	return &provider{issuer: opts.Issuer, audience: opts.Audience, client: client, now: opts.Now, log: opts.Logger}
+}
+
+// verify returns the claims of a token.
+func (p *provider) verify(ctx context.Context, raw string) ([]byte, error) {
+	verifier, err := p.reach(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	var outage error
+	token, err := verifier.Verify(context.WithValue(ctx, outageKey{}, &outage), raw)
+	var late *oidc.TokenExpiredError
+	switch {
+	case ctx.Err() != nil:
+		return nil, unavailable(ctx.Err())
+	case outage != nil:
+		p.log.Error("the identity provider's keys cannot be fetched", "issuer", p.issuer, "err", outage)
+		return nil, unavailable(outage)
+	case errors.As(err, &late):
+		return nil, expired(err)
+	case err != nil:
+		return nil, bad(err)
+	}
+	var claims json.RawMessage
+	var when times
+	if err := errors.Join(token.Claims(&claims), token.Claims(&when)); err != nil {
+		return nil, bad(err)
+	}
+	if err := when.check(p.now()); err != nil {
+		return nil, bad(err)
+	}
+	return claims, nil
+}
+
+// times are the claims that go-oidc looks at more generously than we do.
+type times struct {
+	NotBefore json.Number `json:"nbf"`
+	IssuedAt  json.Number `json:"iat"`
+}
+
+func (t times) check(now time.Time) error {
+	for name, claim := range map[string]json.Number{"nbf": t.NotBefore, "iat": t.IssuedAt} {
+		if claim == "" {
+			continue
+		}
+		sec, err := claim.Float64()
+		if err != nil || sec > float64(now.Add(leeway).Unix()) {
+			return fmt.Errorf("%s is in the future", name)
+		}
+	}
+	return nil
+}
+
+// reach returns what verifies tokens. While the provider is out of reach it is asked again every retryProvider only.
+func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.verifier != nil {
+		return p.verifier, nil
+	}
+	if p.failed != nil && p.now().Sub(p.tried) < retryProvider {
+		return nil, p.failed
+	}
+	p.tried = p.now()
+	// What one caller found out serves all: that he goes away must not count as the provider's failure.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryProvider)
+	defer cancel()
+	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.issuer)
+	var claims struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err == nil {
+		err = found.Claims(&claims)
+	}
+	if err == nil && claims.Keys == "" {
+		err = errors.New("the provider names no jwks_uri")
+	}
+	if err != nil {
+		p.failed = err
+		p.log.Error("identity provider cannot be reached", "issuer", p.issuer, "err", err)
+		return nil, err
+	}
+	fetch := &http.Client{Transport: &fetcher{next: p.client, now: p.now}}
+	keys := keySet{oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), fetch), claims.Keys)}
+	p.verifier = oidc.NewVerifier(p.issuer, keys, &oidc.Config{
+		ClientID: p.audience, SupportedSigningAlgs: []string{oidc.RS256, oidc.ES256}, Now: p.now,
+	})
+	p.failed = nil
+	return p.verifier, nil
+}
+
+type outageKey struct{}
+
+// keySet tells keys that do not fit from keys that cannot be had: the verifier's error does not.
+type keySet struct{ next oidc.KeySet }
+
+// VerifySignature reports an outage through the context.
+func (k keySet) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
+	payload, err := k.next.VerifySignature(ctx, raw)
+	if outage, ok := ctx.Value(outageKey{}).(*error); ok && err != nil && !errors.Is(err, errFresh) && errors.Unwrap(err) != nil {
+		*outage = err // only a failed fetch is wrapped
+	}
+	return payload, err
+}
+
+// fetcher spares the provider: it does not fetch what it has just fetched, nor ask again at once after a failure.
+type fetcher struct {
+	next *http.Client
+	now  func() time.Time
+
+	mu     sync.Mutex
+	last   time.Time
+	failed error
+}
+
+// RoundTrip fetches the provider's keys.
+func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	since := f.now().Sub(f.last)
+	switch {
+	case f.last.IsZero():
+	case f.failed != nil && since < retryProvider:
+		return nil, f.failed
+	case f.failed == nil && since < freshKeys:
+		return nil, errFresh
+	}
+	answer, err := f.next.Do(r)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		answer.Body.Close()
+		err = fmt.Errorf("keys: %s", answer.Status)
+	}
+	f.last, f.failed = f.now(), err
+	return answer, err
+}
+
+// unavailable is the answer to a token that nobody can verify at present. Keys still work.
+func unavailable(err error) error {
+	return refusal{"unavailable", &belljar.Error{
+		Code: belljar.CodeRuntimeUnavailable, Message: "tokens cannot be verified at present: their issuer is out of reach",
+		Details: map[string]any{"component": "identity_provider", "retry_after_sec": int(retryProvider.Seconds())},
+		Hint:    "try again later, or use an API key", Err: err,
+	}}
+}

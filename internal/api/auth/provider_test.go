@@ -1,0 +1,249 @@
+package auth
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/belljar/belljar"
+)
+
+// issuer is an OpenID provider.
+type issuer struct {
+	*httptest.Server
+
+	mu         sync.Mutex
+	down       bool
+	keys       []map[string]string
+	name       string // that it says it has; "" is its URL
+	discovered int
+	fetched    int
+}
+
+func newIssuer(t *testing.T) *issuer {
+	i := &issuer{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.discovered++
+		if i.down {
+			http.Error(w, "down", http.StatusBadGateway)
+			return
+		}
+		name := i.name
+		if name == "" {
+			name = i.URL
+		}
+		json.NewEncoder(w).Encode(map[string]any{"issuer": name, "jwks_uri": i.URL + "/keys"})
+	})
+	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.fetched++
+		if i.down {
+			http.Error(w, "down", http.StatusBadGateway)
+			return
+		}
+		json.NewEncoder(w).Encode(map[string]any{"keys": i.keys})
+	})
+	i.Server = httptest.NewServer(mux)
+	t.Cleanup(i.Close)
+	return i
+}
+
+func (i *issuer) set(down bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.down = down
+}
+
+func (i *issuer) asked() (discovered, fetched int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.discovered, i.fetched
+}
+
+func (i *issuer) publish(id, alg string, key any) {
+	number := func(n *big.Int) string { return base64.RawURLEncoding.EncodeToString(n.Bytes()) }
+	jwk := map[string]string{"kid": id, "alg": alg, "use": "sig"}
+	switch k := key.(type) {
+	case *rsa.PrivateKey:
+		jwk["kty"], jwk["n"], jwk["e"] = "RSA", number(k.N), number(big.NewInt(int64(k.E)))
+	case *ecdsa.PrivateKey:
+		point, err := k.PublicKey.Bytes()
+		if err != nil {
+			panic(err)
+		}
+		jwk["kty"], jwk["crv"] = "EC", "P-256"
+		jwk["x"], jwk["y"] = base64.RawURLEncoding.EncodeToString(point[1:33]), base64.RawURLEncoding.EncodeToString(point[33:])
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.keys = append(i.keys, jwk)
+}
+
+func rsaKey(t *testing.T) *rsa.PrivateKey {
+	t.Helper()
+	k, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestProviderTokens(t *testing.T) {
+	at, from := newClock(), newIssuer(t)
+	rs := rsaKey(t)
+	es, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from.publish("r", "RS256", rs)
+	from.publish("e", "ES256", es)
+	a, heard := newAuth(t, Options{Issuer: from.URL, Audience: "belljar", JWTSecret: []byte(secret), Now: at.now, FailuresPerMin: 1000})
+	claims := func(more ...any) jwt.MapClaims {
+		c := jwt.MapClaims{"iss": from.URL, "aud": "belljar", "sub": "ann", "exp": at.now().Add(time.Hour).Unix()}
+		for i := 0; i < len(more); i += 2 {
+			c[more[i].(string)] = more[i+1]
+		}
+		return c
+	}
+	kid := func(id string) map[string]any { return map[string]any{"kid": id} }
+	public, err := json.Marshal(from.keys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := belljar.Caller{ID: "ann", Role: belljar.RoleUser}
+	for _, c := range []struct {
+		name, token string
+		who         belljar.Caller
+		reason      string
+	}{
+		{"RS256", sign(t, jwt.SigningMethodRS256, rs, claims(), kid("r")), user, ""},
+		{"ES256", sign(t, jwt.SigningMethodES256, es, claims("roles", []string{"sandbox_admin"}), kid("e")), belljar.Caller{ID: "ann", Role: belljar.RoleAdmin}, ""},
+		{"many audiences", sign(t, jwt.SigningMethodRS256, rs, claims("aud", []string{"x", "belljar"}), kid("r")), user, ""},
+		{"other audience", sign(t, jwt.SigningMethodRS256, rs, claims("aud", "x"), kid("r")), belljar.Caller{}, "invalid_token"},
+		{"other issuer", sign(t, jwt.SigningMethodRS256, rs, claims("iss", "https://evil.example"), kid("r")), belljar.Caller{}, "invalid_token"},
+		{"expired", sign(t, jwt.SigningMethodRS256, rs, claims("exp", at.now().Add(-time.Minute).Unix()), kid("r")), belljar.Caller{}, "expired_token"},
+		{"not before", sign(t, jwt.SigningMethodRS256, rs, claims("nbf", at.now().Add(2*time.Minute).Unix()), kid("r")), belljar.Caller{}, "invalid_token"},
+		{"RS512", sign(t, jwt.SigningMethodRS512, rs, claims(), kid("r")), belljar.Caller{}, "invalid_token"},
+		{"PS256", sign(t, jwt.SigningMethodPS256, rs, claims(), kid("r")), belljar.Caller{}, "invalid_token"},
+		{"own key", sign(t, jwt.SigningMethodRS256, rsaKey(t), claims(), kid("r")), belljar.Caller{}, "invalid_token"},
+		{"unknown key id", sign(t, jwt.SigningMethodRS256, rsaKey(t), claims(), kid("z")), belljar.Caller{}, "invalid_token"},
+		{"public key as secret", sign(t, jwt.SigningMethodHS256, public, claims(), kid("r")), belljar.Caller{}, "invalid_token"},
+		{"shared secret still", sign(t, jwt.SigningMethodHS256, []byte(secret), claims(), nil), user, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			heard.list = nil
+			who, err := a.Authenticate(request("Authorization: Bearer " + c.token))
+			if who != c.who || heard.last() != c.reason || (err == nil) != (c.reason == "") {
+				t.Errorf("%+v, %v (%s), want %+v (%s)", who, err, heard.last(), c.who, c.reason)
+			}
+		})
+	}
+	if discovered, fetched := from.asked(); discovered != 1 || fetched > 2 {
+		t.Errorf("the provider was asked %d and %d times", discovered, fetched)
+	}
+}
+
+func TestMadeUpKeyIDsDoNotReachTheProvider(t *testing.T) {
+	at, from := newClock(), newIssuer(t)
+	key, evil := rsaKey(t), rsaKey(t)
+	from.publish("1", "RS256", key)
+	a, _ := newAuth(t, Options{Issuer: from.URL, Audience: "b", Now: at.now, FailuresPerMin: 1000})
+	claims := jwt.MapClaims{"iss": from.URL, "aud": "b", "sub": "ann", "exp": at.now().Add(time.Hour).Unix()}
+	good := sign(t, jwt.SigningMethodRS256, key, claims, map[string]any{"kid": "1"})
+	if _, err := a.Authenticate(request("Authorization: Bearer " + good)); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		raw := sign(t, jwt.SigningMethodRS256, evil, claims, map[string]any{"kid": "x"})
+		if _, err := a.Authenticate(request("Authorization: Bearer " + raw)); belljar.CodeOf(err) != belljar.CodeUnauthorized {
+			t.Fatal(err)
+		}
+	}
+	if _, fetched := from.asked(); fetched != 1 {
+		t.Errorf("keys were fetched %d times", fetched)
+	}
+	// A key that the provider has since made is found.
+	from.publish("2", "RS256", evil)
+	at.pass(freshKeys)
+	raw := sign(t, jwt.SigningMethodRS256, evil, claims, map[string]any{"kid": "2"})
+	if _, err := a.Authenticate(request("Authorization: Bearer " + raw)); err != nil {
+		t.Errorf("a new key: %v", err)
+	}
+}
+
+func TestOutageIsForTokensOnly(t *testing.T) {
+	at, from := newClock(), newIssuer(t)
+	key := rsaKey(t)
+	from.publish("1", "RS256", key)
+	from.set(true)
+	a, heard := newAuth(t, Options{Key: operatorKey, Issuer: from.URL, Audience: "b", Now: at.now})
+	claims := jwt.MapClaims{"iss": from.URL, "aud": "b", "sub": "ann", "exp": at.now().Add(time.Hour).Unix()}
+	raw := sign(t, jwt.SigningMethodRS256, key, claims, map[string]any{"kid": "1"})
+	try := func(headers ...string) belljar.Code {
+		_, err := a.Authenticate(request(headers...))
+		return belljar.CodeOf(err)
+	}
+	for range 50 { // and who tries again is no guesser
+		if got := try("Authorization: Bearer " + raw); got != belljar.CodeRuntimeUnavailable || heard.last() != "unavailable" {
+			t.Fatalf("token: %s (%s)", got, heard.last())
+		}
+	}
+	if got := try("X-API-KEY: " + operatorKey); got != "" {
+		t.Errorf("key: %s", got)
+	}
+	if discovered, _ := from.asked(); discovered != 1 {
+		t.Errorf("a provider that is down was asked %d times", discovered)
+	}
+	from.set(false)
+	at.pass(retryProvider)
+	if got := try("Authorization: Bearer " + raw); got != "" {
+		t.Errorf("token after the outage: %s", got)
+	}
+	// Once its keys are known, the provider may be down.
+	from.set(true)
+	at.pass(time.Minute)
+	if got := try("Authorization: Bearer " + raw); got != "" {
+		t.Errorf("token with known keys: %s", got)
+	}
+	unknown := sign(t, jwt.SigningMethodRS256, rsaKey(t), claims, map[string]any{"kid": "9"})
+	if got := try("Authorization: Bearer " + unknown); got != belljar.CodeRuntimeUnavailable {
+		t.Errorf("token of an unknown key while the provider is down: %s", got)
+	}
+	_, before := from.asked()
+	if got := try("Authorization: Bearer " + unknown); got != belljar.CodeRuntimeUnavailable {
+		t.Errorf("again: %s", got)
+	}
+	if _, after := from.asked(); after != before {
+		t.Error("a provider that is down is asked again at once")
+	}
+}
+
+func TestProviderWithAnotherName(t *testing.T) {
+	from := newIssuer(t)
+	from.name = "https://other.example"
+	key := rsaKey(t)
+	from.publish("1", "RS256", key)
+	at := newClock()
+	a, _ := newAuth(t, Options{Issuer: from.URL, Audience: "b", Now: at.now})
+	raw := sign(t, jwt.SigningMethodRS256, key, jwt.MapClaims{
+		"iss": from.URL, "aud": "b", "sub": "ann", "exp": at.now().Add(time.Hour).Unix(),
+	}, map[string]any{"kid": "1"})
+	if _, err := a.Authenticate(request("Authorization: Bearer " + raw)); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+		t.Errorf("a provider that says it is another one: %v", err)
+	}
+}

@@ -1,0 +1,167 @@
+package auth
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/belljar/belljar"
+)
+
+// leeway is how far the clocks of an issuer and of this machine may differ.
+const leeway = 30 * time.Second
+
+// maxSubject is how long a user id may be, in bytes.
+const maxSubject = 256
+
+// looksLikeJWT tells tokens from keys: three parts, the first of them a JSON object.
+func looksLikeJWT(s string) bool { return strings.Count(s, ".") == 2 && strings.HasPrefix(s, "eyJ") }
+
+// token is who a JWT speaks of. The algorithm that the token names decides only whose it could be; each way to verify
+// takes the algorithms that belong to its own keys, so that a public key is never taken for a secret.
+func (a *Authenticator) token(ctx context.Context, raw string) (belljar.Caller, error) {
+	alg, err := algorithm(raw)
+	if err != nil {
+		return belljar.Caller{}, bad(err)
+	}
+	var claims []byte
+	switch alg {
+	case "HS256":
+		claims, err = a.verifyShared(raw)
+	case "RS256", "ES256":
+		if a.provider == nil {
+			return belljar.Caller{}, bad(errors.New("no issuer is configured"))
+		}
+		claims, err = a.provider.verify(ctx, raw)
+	default:
+		err = bad(fmt.Errorf("algorithm %.20q is not accepted", alg))
+	}
+	if err != nil {
+		return belljar.Caller{}, err
+	}
+	c, err := callerOf(claims)
+	if err != nil {
+		return belljar.Caller{}, bad(err)
+	}
+	return c, nil
+}
+
+// algorithm reads a token's header, before anything is verified.
+func algorithm(raw string) (string, error) {
+	first, _, _ := strings.Cut(raw, ".")
+	text, err := base64.RawURLEncoding.Strict().DecodeString(first)
+	if err != nil {
+		return "", errors.New("header is not base64url")
+	}
+	var header struct {
+		Alg  string          `json:"alg"`
+		Crit json.RawMessage `json:"crit"`
+	}
+	if err := json.Unmarshal(text, &header); err != nil {
+		return "", errors.New("header is not JSON")
+	}
+	if header.Crit != nil {
+		return "", errors.New("header has critical extensions, and none is known here")
+	}
+	return header.Alg, nil
+}
+
+// verifyShared returns the claims of a token signed with the shared secret.
+func (a *Authenticator) verifyShared(raw string) ([]byte, error) {
+	if len(a.opts.JWTSecret) == 0 {
+		return nil, bad(errors.New("no JWT secret is configured"))
+	}
+	var claims jwt.MapClaims
+	parser := jwt.NewParser(
+		jwt.WithValidMethods([]string{"HS256"}), jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithLeeway(leeway),
+		jwt.WithTimeFunc(a.opts.Now), jwt.WithStrictDecoding(), jwt.WithJSONNumber(),
+	)
+	_, err := parser.ParseWithClaims(raw, &claims, func(*jwt.Token) (any, error) { return a.opts.JWTSecret, nil })
+	switch {
+	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
+		return nil, bad(err)
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return nil, expired(err)
+	case err != nil:
+		return nil, bad(err)
+	}
+	return json.Marshal(claims)
+}
+
+// callerOf reads verified claims. sub is the user; is_admin or sandbox_admin being true, or a role (role, roles) of
+// admin or sandbox_admin, makes an operator of him (S0 §30).
+func callerOf(raw []byte) (belljar.Caller, error) {
+	var claims struct {
+		Subject      string `json:"sub"`
+		Role         words  `json:"role"`
+		Roles        words  `json:"roles"`
+		IsAdmin      flag   `json:"is_admin"`
+		SandboxAdmin flag   `json:"sandbox_admin"`
+	}
+	if err := json.Unmarshal(raw, &claims); err != nil {
+		return belljar.Caller{}, fmt.Errorf("claims: %w", err)
+	}
+	if claims.Subject == "" || len(claims.Subject) > maxSubject {
+		return belljar.Caller{}, fmt.Errorf("sub must have 1 to %d bytes", maxSubject)
+	}
+	for _, c := range claims.Subject {
+		if c < ' ' || c == 0x7f || c == 0xfffd {
+			return belljar.Caller{}, errors.New("sub has a control character")
+		}
+	}
+	c := belljar.Caller{ID: claims.Subject, Role: belljar.RoleUser}
+	for _, role := range append(claims.Role, claims.Roles...) {
+		if role == "admin" || role == "sandbox_admin" {
+			c.Role = belljar.RoleAdmin
+		}
+	}
+	if claims.IsAdmin || claims.SandboxAdmin {
+		c.Role = belljar.RoleAdmin
+	}
+	return c, nil
+}
+
+// words is a claim that is a string, some separated by spaces, or a list of strings.
+type words []string
+
+func (w *words) UnmarshalJSON(raw []byte) error {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		*w = strings.Fields(one)
+		return nil
+	}
+	var many []string
+	if err := json.Unmarshal(raw, &many); err != nil {
+		return errors.New("a role is neither a string nor a list of strings")
+	}
+	*w = many
+	return nil
+}
+
+// flag is a claim that counts only if it is the JSON value true. An issuer's "false" must not make an operator.
+type flag bool
+
+func (f *flag) UnmarshalJSON(raw []byte) error {
+	*f = string(raw) == "true"
+	return nil
+}
+
+// bad is the refusal of a token.
+func bad(err error) error {
+	e := wrong()
+	e.Err = err
+	return refusal{"invalid_token", e}
+}
+
+// expired is the refusal of a token that was good once. Its owner may know.
+func expired(err error) error {
+	return refusal{"expired_token", &belljar.Error{
+		Code: belljar.CodeUnauthorized, Message: "token has expired", Hint: "get a new one from its issuer", Err: err,
+	}}
+}
