@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/blob/spool"
+	logbook "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/internal/service"
+	store "github.com/belljar/belljar/internal/store/memory"
 )
 
 // sweepTime bounds the search for what killed processes have left behind.
 const sweepTime = 5 * time.Second
 
-// openEngine builds everything that a command needs, from the bottom up: runtime, logbook, service. name is the
+// openEngine builds everything that a command needs, from the bottom up: runtime, stores, service. name is the
 // runtime that will be asked for, "" for the default.
 func openEngine(c *console, name string) (*engine, error) {
 	if err := checkRuntime(name, []string{native.Name}); err != nil {
@@ -30,11 +32,15 @@ func openEngine(c *console, name string) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runtime %s: %w", native.Name, err)
 	}
+	records, blobs := store.New(), &spool.Store{}
 	svc, err := service.New(service.Options{
-		Runtimes: []runtime.Runtime{rt},
-		Logs:     memory.New(),
-		Require:  service.CoreProtections(),
-		Lifetime: runtime.LifetimeCreator,
+		Runtimes:    []runtime.Runtime{rt},
+		Store:       records,
+		Logs:        logbook.New(),
+		Blobs:       blobs,
+		Require:     service.CoreProtections(),
+		Lifetime:    runtime.LifetimeCreator,
+		Concurrency: -1, // whoever sits here may do with his machine what he likes
 	})
 	if err != nil {
 		return nil, errors.Join(err, rt.Close())
@@ -51,7 +57,7 @@ func openEngine(c *console, name string) (*engine, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 			defer cancel()
 			_, swept := rt.Sweep(ctx)
-			return errors.Join(err, swept, rt.Close())
+			return errors.Join(err, swept, blobs.Close(), records.Close(), rt.Close())
 		},
 	}, nil
 }

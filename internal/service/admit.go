@@ -17,66 +17,148 @@ import (
 // plan is a request that may run, with everything decided.
 type plan struct {
 	request  belljar.RunRequest
+	argv     []string
+	files    []belljar.InlineFile // for the workspace: the request's, and its code
 	limits   belljar.Limits
 	host     *host
 	caps     runtime.Capabilities
 	image    image.Root
 	require  []string
+	exec     bool     // programs in the workspace may be executed
 	patterns []string // of artifacts, relative to the workspace
+	session  *session // where it runs; nil for a sandbox of its own
 }
 
 // admit checks a request against everything that can be known before a sandbox exists.
 func (s *Service) admit(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (*plan, error) {
-	if req.SpecVersion == "" {
-		req.SpecVersion = "1.0"
-	}
-	if versions := s.opts.Policy.SupportedSpecVersions; !slices.Contains(versions, req.SpecVersion) {
-		return nil, &belljar.Error{
-			Code:    belljar.CodeInvalidSpecVersion,
-			Message: fmt.Sprintf("unsupported spec_version %q", req.SpecVersion),
-			Details: map[string]any{"supported": versions, "provided": req.SpecVersion},
-		}
+	if err := s.version(req.SpecVersion); err != nil {
+		return nil, err
 	}
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	if req.SessionID != "" {
-		return nil, &belljar.Error{
-			Code: belljar.CodeNotFound, Message: fmt.Sprintf("session %q does not exist", req.SessionID),
-			Details: map[string]any{"session_id": req.SessionID},
-		}
+	if err := s.enabled(); err != nil {
+		return nil, err
 	}
-	if req.Interactive && req.Stdin == nil {
-		return nil, &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: "an interactive run needs a stream for its standard input",
-			Details: map[string]any{"field": "interactive"},
-		}
-	}
-	if !s.opts.Policy.EnableExecution {
-		return nil, &belljar.Error{
-			Code: belljar.CodePolicyDenied, Message: "this node executes nothing",
-			Details: map[string]any{"rule": "SANDBOX_ENABLE_EXECUTION"},
-		}
-	}
-	p := &plan{request: own(req)}
+	p := &plan{request: own(req), exec: req.WorkspaceExec}
 	var err error
 	if p.patterns, err = patterns(req.CapturePatterns); err != nil {
 		return nil, err
 	}
-	p.limits, err = s.opts.Limits.Resolve(req.Resources, req.StartupTimeoutSec, req.TimeoutSec, s.opts.MaxLimits)
+	if req.Interactive {
+		if p.request.StdinLimits, err = resolveStdin(req.StdinLimits, DefaultStdinLimits(), MaxStdinLimits()); err != nil {
+			return nil, err
+		}
+	}
+	if req.SessionID != "" {
+		err = s.join(caller, p)
+	} else {
+		err = s.place(ctx, caller, p)
+	}
 	if err != nil {
 		return nil, err
 	}
+	return p, p.program()
+}
+
+// version refuses a request in a version of the specification that the policy does not name.
+func (s *Service) version(v string) error {
+	versions := s.opts.Policy.SupportedSpecVersions
+	if slices.Contains(versions, v) {
+		return nil
+	}
+	e := &belljar.Error{
+		Code:    belljar.CodeInvalidSpecVersion,
+		Message: fmt.Sprintf("unsupported spec_version %q", v),
+		Details: map[string]any{"supported": versions, "provided": v},
+	}
+	if v == "" {
+		e.Message, e.Details["field"] = "spec_version is required", "spec_version"
+	}
+	return e
+}
+
+// enabled refuses everything on a node that executes nothing.
+func (s *Service) enabled() error {
+	if s.opts.Policy.EnableExecution {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: "this node executes nothing",
+		Details: map[string]any{"rule": "SANDBOX_ENABLE_EXECUTION"},
+	}
+}
+
+// place decides about the sandbox of a run that gets one of its own.
+func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (err error) {
+	req := p.request
+	p.limits, err = s.opts.Limits.Resolve(req.Resources, req.StartupTimeoutSec, req.TimeoutSec, s.opts.MaxLimits)
+	if err != nil {
+		return err
+	}
 	if p.require, err = waive(caller, s.opts.Require, req.AllowWeak); err != nil {
-		return nil, err
+		return err
 	}
 	if p.image, err = s.opts.Images.Resolve(ctx, req.BaseImage); err != nil {
-		return nil, err
+		return err
 	}
 	if p.host, p.caps, err = s.pick(ctx, req.Runtime); err != nil {
-		return nil, err
+		return err
 	}
-	return p, p.enforceable()
+	return p.enforceable()
+}
+
+// join puts a run into a session, whose sandbox is what it is.
+func (s *Service) join(caller belljar.Caller, p *plan) error {
+	x, err := s.session(caller, p.request.SessionID)
+	if err != nil {
+		return err
+	}
+	req, of := p.request, x.plan
+	for _, f := range []struct {
+		name  string
+		asked bool
+	}{
+		{"resources.cpu", req.Resources.CPU != 0},
+		{"resources.memory_mb", req.Resources.MemoryMB != 0},
+		{"resources.pids", req.Resources.Pids != 0},
+		{"resources.workspace_mb", req.Resources.WorkspaceMB != 0},
+		{"runtime", req.Runtime != "" && req.Runtime != of.host.Name()},
+		{"workspace_exec", req.WorkspaceExec && !of.exec},
+		{"allow_weak", len(req.AllowWeak) > 0},
+	} {
+		if f.asked {
+			return &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: f.name + " belongs to the session's sandbox and cannot be asked for in a run",
+				Details: map[string]any{"field": f.name, "session_id": req.SessionID},
+				Hint:    "make a session with it, or a run without a session",
+			}
+		}
+	}
+	p.session, p.host, p.caps, p.image, p.require, p.exec = x, of.host, of.caps, of.image, of.require, of.exec
+	p.limits, err = of.limits.Resolve(req.Resources, req.StartupTimeoutSec, req.TimeoutSec, s.opts.MaxLimits)
+	return err
+}
+
+// program decides what is executed, and which files it needs.
+func (p *plan) program() error {
+	req := p.request
+	p.argv, p.files = req.Command, req.Files
+	if req.Code == "" {
+		return nil
+	}
+	l, _ := belljar.LanguageOf(req.Language) // known, or the request would not be valid
+	if l.Compiled() && !p.exec {
+		e := &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: l.Name + " is compiled, which needs workspace_exec",
+			Details: map[string]any{"field": "workspace_exec", "language": req.Language},
+			Hint:    "ask for workspace_exec, so that programs in the workspace may be executed",
+		}
+		return e
+	}
+	p.argv = l.Command("", l.File(), nil)
+	p.files = append(slices.Clone(req.Files), belljar.InlineFile{Path: l.File(), Content: []byte(req.Code)})
+	return nil
 }
 
 // enforceable refuses a plan with a protection that the runtime cannot give here, before anything is built.
@@ -155,7 +237,7 @@ func (p *plan) spec(id string, life runtime.Lifetime) runtime.Spec {
 		Workspace: runtime.Workspace{
 			Bytes:  int64(p.limits.WorkspaceMB) << 20,
 			Inodes: int64(p.limits.Inodes),
-			Exec:   p.request.WorkspaceExec,
+			Exec:   p.exec,
 			Medium: runtime.MediumMemory,
 		},
 		Network:  runtime.Network{Mode: runtime.NetworkNone},

@@ -57,8 +57,14 @@ func TestRefusals(t *testing.T) {
 			map[string]any{"field": "capture_patterns[0]"}},
 		{"unknown protection", func(r *belljar.RunRequest) { r.AllowWeak = []string{"everything"} }, belljar.CodeInvalidRequest,
 			map[string]any{"field": "allow_weak"}},
-		{"interactive without input", func(r *belljar.RunRequest) { r.Interactive = true }, belljar.CodeInvalidRequest,
+		{"no spec version", func(r *belljar.RunRequest) { r.SpecVersion = "" }, belljar.CodeInvalidSpecVersion,
+			map[string]any{"supported": []string{"1.0", "1.1"}, "provided": ""}},
+		{"interactive in 1.0", func(r *belljar.RunRequest) { r.SpecVersion, r.Interactive = "1.0", true }, belljar.CodeInvalidRequest,
 			map[string]any{"field": "interactive"}},
+		{"too much input", func(r *belljar.RunRequest) { r.Interactive, r.MaxBytes = true, 1<<40 }, belljar.CodePolicyDenied,
+			map[string]any{"field": "stdin_max_bytes"}},
+		{"compiled code", func(r *belljar.RunRequest) { r.Command, r.Code, r.Language = nil, "x", "c" }, belljar.CodeInvalidRequest,
+			map[string]any{"field": "workspace_exec"}},
 	} {
 		req := shell("true")
 		test.change(&req)
@@ -139,7 +145,6 @@ func TestCallersAreApart(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"get": get, "cancel": other.Runs().Cancel(t.Context(), run.ID), "artifacts": list, "open": open, "frames": frames,
-		"forget": b.service.Forget(belljar.Caller{ID: "b"}, run.ID),
 	} {
 		if belljar.CodeOf(err) != belljar.CodeNotFound {
 			t.Errorf("%s of another's run: %v", what, err)

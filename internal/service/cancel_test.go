@@ -184,8 +184,9 @@ func TestCloseDuringRuns(t *testing.T) {
 		t.Errorf("start after Close: %v", err)
 	}
 	for _, id := range ids {
-		if _, err := b.Get(t.Context(), id); belljar.CodeOf(err) != belljar.CodeNotFound {
-			t.Errorf("run after Close: %v", err)
+		r := b.follow(id)
+		if r.Phase != belljar.PhaseKilled || r.Message != "belljar is shutting down" {
+			t.Errorf("run after Close: %s, %q", r.Phase, r.Message)
 		}
 	}
 }

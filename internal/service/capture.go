@@ -12,6 +12,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/blob"
 )
 
 // maxArtifacts bounds how many files one run may leave.
@@ -20,29 +21,43 @@ const maxArtifacts = 10_000
 // Why the bytes of an artifact were not kept.
 const (
 	skippedCap        = "artifact_cap_exceeded"
+	skippedQuota      = "artifact_quota_exceeded"
 	skippedUnreadable = "unreadable"
-	skippedFailed     = "capture_failed" // on our side: a full disk, the end of the time for it
+	skippedChanged    = "changed" // it grew while it was read
+	skippedFull       = "disk_full"
+	skippedFailed     = "capture_failed" // on our side: the end of the time for it
+	skippedExpired    = "expired"        // they were kept for their time
 )
 
-// capture brings home the files that the run's patterns name, as far as the cap allows. What goes wrong is a warning:
-// a run that was good stays good.
-func (s *Service) capture(ctx context.Context, p *plan, j *jar) (*captured, []string) {
+// capture brings home the files that the run's patterns name, as far as the cap and its owner's quota allow. What goes
+// wrong is a warning: a run that was good stays good.
+func (s *Service) capture(r *run, p *plan, j *jar) (*captured, []string) {
 	if len(p.patterns) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, captureTime)
+	ctx, cancel := context.WithTimeout(r.ctx, captureTime)
 	defer cancel()
 	found, warnings, err := find(ctx, j, p.patterns)
+	var w *allowance
+	if err == nil {
+		w, err = s.allow(ctx, r.owner)
+	}
 	if err != nil {
-		s.log.Warn("artifacts could not be listed", "sandbox", j.ID(), "err", err)
+		s.log.Warn("artifacts could not be captured", "run_id", r.id, "err", err)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return nil, append(warnings, "artifacts could not be captured: "+err.Error())
 	}
-	c := &captured{spool: &spool{dir: s.opts.SpoolDir}, room: int64(p.limits.ArtifactMB) << 20}
+	c := &captured{room: int64(p.limits.ArtifactMB) << 20, allowance: w}
 	for _, f := range found {
-		c.add(ctx, j, f)
+		s.keep(ctx, r, j, c, f)
+	}
+	if c.size > 0 {
+		if err := s.opts.Blobs.Sync(ctx, r.owner, r.id); err != nil {
+			s.log.Error("artifacts may not outlive a loss of power", "run_id", r.id, "err", err)
+			warnings = append(warnings, "artifacts may not outlive a loss of power of the server")
+		}
 	}
 	return c, append(warnings, c.warnings(p.limits)...)
 }
@@ -121,55 +136,76 @@ func matches(pattern, path string) bool {
 	return ok && err == nil
 }
 
-// add keeps one file.
-func (c *captured) add(ctx context.Context, j *jar, f wire.FileInfo) {
+// keep keeps one file.
+func (s *Service) keep(ctx context.Context, r *run, j *jar, c *captured, f wire.FileInfo) {
 	art := belljar.Artifact{Path: f.Path, Size: f.Size, Mode: f.Mode}
 	switch {
 	case f.Type == "symlink":
 		art.Size, art.LinkTarget = 0, f.Target
-		c.put(art, 0)
-		return
 	case f.Size == 0:
-		c.put(art, 0)
-		return
 	case f.Size > c.room:
 		art.Skipped = skippedCap
-		c.put(art, 0)
-		return
+	case !c.allowance.take(f.Size):
+		art.Skipped = skippedQuota
+	default:
+		s.bringHome(ctx, r, j, c, &art)
 	}
-	offset, n, err := c.fetch(ctx, j, f.Path)
+	c.put(art)
+}
+
+// bringHome copies a file's bytes to where they are kept. Room for the size it claims has been taken.
+func (s *Service) bringHome(ctx context.Context, r *run, j *jar, c *captured, art *belljar.Artifact) {
+	info, err := s.fetch(ctx, r, j, art.Path, art.Size)
 	var refused *wire.Error
 	switch {
 	case errors.Is(err, errTooLarge):
-		art.Skipped = skippedCap
+		art.Skipped = skippedChanged
 	case errors.As(err, &refused):
 		art.Skipped = skippedUnreadable
+	case full(err):
+		art.Skipped = skippedFull
 	case err != nil:
+		s.log.Warn("artifact could not be kept", "run_id", r.id, "path", art.Path, "err", err)
 		art.Skipped = skippedFailed
 	default:
-		art.Size = n
-		c.room -= n
+		c.allowance.back(art.Size - info.Size)
+		c.room -= info.Size
+		art.Size, art.Digest = info.Size, info.Digest
+		return
 	}
-	c.put(art, offset)
+	c.allowance.back(art.Size)
 }
 
 // errTooLarge says that a file holds more than it said.
 var errTooLarge = errors.New("file is too large")
 
-// fetch copies a file's bytes into the spool.
-func (c *captured) fetch(ctx context.Context, j *jar, path string) (offset, n int64, err error) {
+// fetch copies at most size bytes of a file.
+func (s *Service) fetch(ctx context.Context, r *run, j *jar, path string, size int64) (blob.Info, error) {
 	req := j.file(path)
 	req.NoFollow = true
 	body, _, err := j.agent.ReadFile(ctx, req)
 	if err != nil {
-		return 0, 0, err
+		return blob.Info{}, err
 	}
 	defer body.Close()
-	offset, n, err = c.spool.append(io.LimitReader(body, c.room+1))
-	if err == nil && n > c.room {
-		err = errTooLarge
+	return s.opts.Blobs.Put(ctx, blob.Key{UserID: r.owner, RunID: r.id, Path: path}, &bounded{body, size})
+}
+
+// bounded is a reader that fails where r has more than left bytes.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
 	}
-	return offset, n, err
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return n, errTooLarge
+	}
+	return n, err
 }
 
 // warnings says what could not be kept.
@@ -179,9 +215,13 @@ func (c *captured) warnings(l belljar.Limits) []string {
 		switch art.Skipped {
 		case skippedCap:
 			list = append(list, fmt.Sprintf("artifact %s was left behind: all together are limited to %d MiB", art.Path, l.ArtifactMB))
+		case skippedQuota:
+			list = append(list, fmt.Sprintf("artifact %s was left behind: its owner's quota of artifact bytes is used up", art.Path))
+		case skippedFull:
+			list = append(list, fmt.Sprintf("artifact %s was left behind: the server's disk is full", art.Path))
 		case skippedUnreadable:
 			list = append(list, fmt.Sprintf("artifact %s could not be read", art.Path))
-		case skippedFailed:
+		case skippedFailed, skippedChanged:
 			list = append(list, fmt.Sprintf("artifact %s could not be kept", art.Path))
 		}
 		if len(list) == 20 {

@@ -1,36 +1,29 @@
 package service
 
-import (
-	"fmt"
-	"io"
-	"slices"
-
-	"github.com/belljar/belljar"
-)
+import "github.com/belljar/belljar"
 
 // captured is what a run left, in the order of paths. A nil one is empty.
 type captured struct {
 	artifacts []belljar.Artifact
-	offsets   []int64 // of each artifact's bytes in the spool
-	spool     *spool
-	room      int64 // bytes that may still be kept
+	room      int64 // bytes that the run may still leave
 	size      int64 // bytes kept
+	allowance *allowance
 }
 
-// put adds an artifact whose bytes, if it has any, begin at offset.
-func (c *captured) put(a belljar.Artifact, offset int64) {
+// put adds an artifact.
+func (c *captured) put(a belljar.Artifact) {
 	c.artifacts = append(c.artifacts, a)
-	c.offsets = append(c.offsets, offset)
 	if a.Skipped == "" {
 		c.size += a.Size
 	}
 }
 
+// list is never nil.
 func (c *captured) list() []belljar.Artifact {
-	if c == nil {
+	if c == nil || c.artifacts == nil {
 		return []belljar.Artifact{}
 	}
-	return append([]belljar.Artifact{}, c.artifacts...)
+	return c.artifacts
 }
 
 // bytes is how much all of them hold.
@@ -41,40 +34,9 @@ func (c *captured) bytes() int64 {
 	return c.size
 }
 
-// open returns the artifact at path, which is clean, and its bytes from offset on.
-func (c *captured) open(path string, offset int64) (belljar.Artifact, io.ReadCloser, error) {
-	i := -1
+// recorded says that what was captured is on record, or never will be.
+func (c *captured) recorded() {
 	if c != nil {
-		i = slices.IndexFunc(c.artifacts, func(a belljar.Artifact) bool { return a.Path == path })
-	}
-	if i < 0 {
-		return belljar.Artifact{}, nil, &belljar.Error{
-			Code: belljar.CodeNotFound, Message: fmt.Sprintf("artifact %q does not exist", path),
-			Details: map[string]any{"path": path},
-		}
-	}
-	a := c.artifacts[i]
-	if a.Skipped != "" || a.LinkTarget != "" {
-		why := a.Skipped
-		if why == "" {
-			why = "symbolic link"
-		}
-		return belljar.Artifact{}, nil, &belljar.Error{
-			Code: belljar.CodeNotFound, Message: fmt.Sprintf("artifact %q has no bytes: %s", path, why),
-			Details: map[string]any{"path": path, "reason": why},
-		}
-	}
-	offset = max(0, min(offset, a.Size))
-	r, err := c.spool.open(c.offsets[i]+offset, a.Size-offset)
-	if err != nil {
-		return belljar.Artifact{}, nil, &belljar.Error{Code: belljar.CodeInternal, Message: "open artifact " + path, Err: err}
-	}
-	return a, r, nil
-}
-
-// release lets the bytes go when the last reader is done.
-func (c *captured) release() {
-	if c != nil {
-		c.spool.release()
+		c.allowance.close()
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -21,65 +23,67 @@ const (
 // errOverdue says that a command did not end when its agent should have ended it.
 var errOverdue = errors.New("overdue")
 
-// carry takes a run from its admission to its answer, and its sandbox away behind that.
+// carry takes a run from its place in the queue to its answer, and its sandbox away behind that.
 func (s *Service) carry(r *run) {
-	p := r.plan
+	defer s.work.Done()
 	defer r.stop(nil)
-	begin := time.Now()
-	e := ending{
-		command: p.request.Command[0], limits: p.limits, workspaceExec: p.request.WorkspaceExec,
+	defer r.ticket.Leave()
+	if !s.wait(r) {
+		r.hush()
+		return
 	}
+	p := r.plan
+	begin := time.Now()
+	e := ending{command: p.argv[0], limits: p.limits, workspaceExec: p.exec}
 	out := &transcript{log: r.log, room: p.limits.LogBytes}
-	j, err := s.provision(r, p, begin)
+	var j *jar
 	var files *captured
 	var troubles []string
-	if err == nil {
-		e.exit, e.started, err = s.execute(r, p, j, begin, out)
+	e.err = context.Cause(r.ctx)
+	if e.err == nil {
+		j, e.err = s.provision(r, p, begin)
 	}
-	e.err = err
-	e.overdue = errors.Is(err, errOverdue)
+	if e.err == nil {
+		e.base(r.ctx, p, j)
+		e.exit, e.started, e.err = s.execute(r, p, j, begin, out)
+	}
+	e.overdue = errors.Is(e.err, errOverdue)
 	if r.ctx.Err() != nil {
 		e.stopped = context.Cause(r.ctx)
 	}
 	if j != nil {
-		e.reckon(r.ctx, j)
+		e.reckon(r.ctx, p, j)
 		if e.exit != nil && e.exit.Cause != wire.CauseEnded && e.exit.Cause != wire.CauseKillFailed {
-			files, troubles = s.capture(r.ctx, p, j)
+			files, troubles = s.capture(r, p, j)
 		}
 	}
 
 	o := judge(e)
-	if out.cut && (e.exit == nil || e.exit.Dropped == 0) {
-		o.warn("output beyond %d bytes was dropped", p.limits.LogBytes)
-	}
+	o.warnings = append(o.warnings, out.warnings(e, p.limits)...)
 	if w := unenforced(p.caps); w != "" && e.started {
 		o.warn("%s", w)
 	}
 	o.warnings = append(o.warnings, troubles...)
 	usage := resourceUsage(e, r.ran(), out.kept, files.bytes())
-	s.answer(r, o, usage, files, out.cut)
-	if j != nil {
-		s.destroy(r.id, j)
+	if out.cut {
+		s.count(event.LogTruncated, p.host.Name(), out.reason, 1)
 	}
+	s.conclude(r, o, usage, files, out.cut)
+	s.vacate(r, p, j, e)
 }
 
-// answer puts on record what became of a run, then tells those who follow it.
-func (s *Service) answer(r *run, o outcome, usage belljar.ResourceUsage, files *captured, truncated bool) {
-	err := r.finish(o, usage, files, truncated)
-	if err == nil {
-		s.retire(r)
-		err = r.conclude(o)
-	}
-	if err != nil {
-		s.log.Error("run could not be finished", "run_id", r.id, "err", err)
-	}
-}
-
-// provision makes the run's sandbox and fills its workspace, within the startup timeout. The sandbox is returned with
-// an error too, if there is one.
+// provision makes the run's sandbox and fills its workspace, within the startup timeout; in a session it is the
+// session's. The sandbox is returned with an error too, if there is one.
 func (s *Service) provision(r *run, p *plan, begin time.Time) (*jar, error) {
 	ctx, cancel := startup(r, p, begin)
 	defer cancel()
+	if p.session != nil {
+		j, err := p.session.acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return j, j.upload(ctx, p)
+	}
 	box, err := s.create(ctx, r, p)
 	if err != nil {
 		return nil, err
@@ -89,6 +93,26 @@ func (s *Service) provision(r *run, p *plan, begin time.Time) (*jar, error) {
 		return j, err
 	}
 	return j, j.upload(ctx, p)
+}
+
+// vacate takes the run's sandbox away. A session's goes only if nothing in it can be trusted to end any more.
+func (s *Service) vacate(r *run, p *plan, j *jar, e ending) {
+	switch {
+	case j == nil:
+	case p.session == nil:
+		s.destroy(r.id, j)
+	default:
+		defer p.session.release()
+		if e.overdue || e.exit != nil && e.exit.Cause == wire.CauseKillFailed {
+			s.destroy(r.id, j)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), reckoning)
+		defer cancel()
+		if err := j.agent.Forget(ctx, r.id); err != nil && !errors.Is(err, agent.ErrDisconnected) {
+			s.log.Warn("command could not be forgotten", "run_id", r.id, "err", err)
+		}
+	}
 }
 
 // startup bounds everything that happens before the command runs.
@@ -136,11 +160,19 @@ func (s *Service) execute(
 		return nil, false, err
 	}
 	defer proc.Close()
-	if err := r.begin(); err != nil {
+	if err := s.become(r, belljar.PhaseRunning, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart}); err != nil {
 		return nil, true, err
 	}
-	if p.request.Stdin != nil {
+	s.note(r)
+	s.happened(event.RunRunning, r, s.clock.Now().Sub(r.state.CreatedAt))
+	switch {
+	case p.request.Stdin != nil:
 		go feed(proc, p.request.Stdin)
+	case p.request.Stdin == nil && p.request.RunSpec.Stdin != "":
+		go feed(proc, strings.NewReader(p.request.RunSpec.Stdin))
+	case p.request.Interactive:
+		r.attachStdin(proc)
+		defer r.detachStdin(stdinRunEnded)
 	}
 	watched, giveUp := context.WithCancelCause(context.Background())
 	ended := make(chan struct{})
@@ -153,9 +185,7 @@ func (s *Service) execute(
 	close(ended)
 	<-guarded
 	giveUp(nil)
-	if endErr := out.end(); err == nil {
-		err = endErr
-	}
+	out.end()
 	if err != nil {
 		return nil, true, err
 	}
@@ -186,8 +216,20 @@ func guard(
 	giveUp(errOverdue)
 }
 
+// base notes what a session's sandbox has counted before the command, so that the run is not blamed for others.
+func (e *ending) base(ctx context.Context, p *plan, box runtime.Sandbox) {
+	if p.session == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reckoning)
+	defer cancel()
+	if usage, err := box.Usage(ctx); err == nil {
+		e.before = usage
+	}
+}
+
 // reckon asks what the sandbox used, and why it died if the command's end did not come from its agent.
-func (e *ending) reckon(ctx context.Context, box runtime.Sandbox) {
+func (e *ending) reckon(ctx context.Context, p *plan, box runtime.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reckoning)
 	defer cancel()
 	if e.exit == nil && !e.overdue && (e.started || errors.Is(e.err, agent.ErrDisconnected) || errors.Is(e.err, runtime.ErrGone)) {
@@ -197,6 +239,9 @@ func (e *ending) reckon(ctx context.Context, box runtime.Sandbox) {
 	}
 	if usage, err := box.Usage(ctx); err == nil {
 		e.usage = usage
+		if p.session != nil {
+			e.usage = since(e.before, usage)
+		}
 	}
 }
 

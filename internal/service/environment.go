@@ -27,22 +27,22 @@ const tmpDir = ".tmp"
 func (p *plan) execution(id string, j *jar) wire.Exec {
 	return wire.Exec{
 		ID:        id,
-		Argv:      p.request.Command,
+		Argv:      p.argv,
 		Env:       p.environment(),
 		Cwd:       p.image.Config.WorkingDir,
 		UID:       j.uid,
 		GID:       j.gid,
 		Rlimits:   p.rlimits(),
-		Stdin:     p.request.Stdin != nil,
+		Stdin:     p.request.Stdin != nil || p.request.RunSpec.Stdin != "" || p.request.Interactive,
 		TimeoutMS: int64(math.Ceil(p.limits.TimeoutSec * 1000)),
 		GraceMS:   int64(math.Ceil(p.limits.GraceSec * 1000)),
 		// One byte more than is kept tells, when it comes, that the log is cut there.
 		OutputLimit: p.limits.LogBytes + 1,
-		KillAll:     true,
+		KillAll:     p.session == nil, // in a session survivors live on
 	}
 }
 
-// environment is the whole environment of the command: Belljar's, over it the image's, over it the request's.
+// environment is the whole environment of the command: Belljar's, over it the image's, the session's and the request's.
 func (p *plan) environment() []string {
 	env := map[string]string{
 		"HOME":    belljar.WorkspaceDir,
@@ -54,7 +54,7 @@ func (p *plan) environment() []string {
 		"TMPDIR":  "/tmp",
 		"TERM":    "dumb",
 	}
-	if p.request.WorkspaceExec {
+	if p.exec {
 		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, tmpDir)
 	}
 	if dir := p.image.Config.WorkingDir; dir != "" {
@@ -63,6 +63,9 @@ func (p *plan) environment() []string {
 	for _, pair := range p.image.Config.Env {
 		name, value, _ := strings.Cut(pair, "=")
 		env[name] = value
+	}
+	if p.session != nil {
+		maps.Copy(env, p.session.plan.request.Env)
 	}
 	maps.Copy(env, p.request.Env)
 	var list []string

@@ -15,10 +15,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/logbook/memory"
+	logbook "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,10 +42,11 @@ func newBench(t *testing.T, change ...func(*service.Options)) *bench {
 	rt := fake.New(fake.Options{Dir: t.TempDir()})
 	opts := service.Options{
 		Runtimes: []runtime.Runtime{rt},
-		Logs:     memory.New(),
+		Store:    memory.New(),
+		Logs:     logbook.New(),
+		Blobs:    newBlobs(),
 		Limits:   belljar.Limits{NProc: 4096, GraceSec: 0.2},
 		Require:  []string{},
-		SpoolDir: t.TempDir(),
 	}
 	for _, f := range change {
 		f(&opts)

@@ -38,7 +38,7 @@ func (h *host) capabilities(ctx context.Context) (runtime.Capabilities, error) {
 func (s *Service) pick(ctx context.Context, name string) (*host, runtime.Capabilities, error) {
 	h := s.runtimes[0]
 	if name != "" {
-		h = s.find(name)
+		h = s.runtime(name)
 	}
 	if h == nil {
 		return nil, runtime.Capabilities{}, s.unavailable(ctx, name, nil)

@@ -18,6 +18,7 @@ type ending struct {
 	sandbox *runtime.Exit // how the sandbox died under the run; nil if it lived
 	stopped error         // why the run was to be stopped; nil if nobody asked
 	overdue bool          // it did not end when its agent should have ended it
+	before  runtime.Usage // of a session's sandbox, when the command began
 	usage   runtime.Usage
 
 	command       string
@@ -209,8 +210,12 @@ func (o *outcome) warn(format string, args ...any) {
 
 func (o *outcome) stopped(why error) {
 	o.set(belljar.PhaseKilled, belljar.ReasonCanceledByUser, string(belljar.ReasonCanceledByUser))
-	if errors.Is(why, errShutdown) {
+	switch {
+	case errors.Is(why, errShutdown):
 		o.message = errShutdown.Error()
+	case errors.Is(why, errQueueTTL):
+		o.set(belljar.PhaseFailed, belljar.ReasonQueueTTLExpired, errQueueTTL.Error())
+		o.hint = "send it again when less is going on"
 	}
 }
 
@@ -237,14 +242,7 @@ func (o outcome) frames() []belljar.Frame {
 		}
 		list = append(list, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventError, Data: data})
 	}
-	end := map[string]any{"phase": string(o.phase), "exit_code": nil, "reason_code": nil}
-	if o.exitCode != nil {
-		end["exit_code"] = *o.exitCode
-	}
-	if o.reason != "" {
-		end["reason_code"] = string(o.reason)
-	}
-	return append(list, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEnd, Data: end})
+	return append(list, endFrame(belljar.Run{Phase: o.phase, ExitCode: o.exitCode, ReasonCode: o.reason}, 0))
 }
 
 // status is a command's exit code, 128+n when signal n ended it, and that signal's name.

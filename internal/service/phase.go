@@ -2,59 +2,69 @@ package service
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/belljar/belljar"
 )
 
-// become moves a run on to a phase that is not its last, and says so in its log.
-func (r *run) become(next belljar.Phase) error {
+// become moves a run on to a phase that is not its last, and says so in its log, with what goes along.
+func (s *Service) become(r *run, next belljar.Phase, along ...belljar.Frame) error {
 	r.mu.Lock()
 	if err := r.move(next); err != nil {
 		r.mu.Unlock()
 		return err
 	}
 	if next == belljar.PhaseRunning {
-		now := time.Now().UTC()
+		now := s.clock.Now().UTC()
 		r.state.StartedAt = &now
 	}
 	r.mu.Unlock()
-	return r.log.Append(belljar.Frame{
-		Type: belljar.FrameEvent, Event: belljar.EventPhase, Data: map[string]any{"phase": string(next)},
-	})
-}
-
-// begin says that the command runs.
-func (r *run) begin() error {
-	if err := r.become(belljar.PhaseRunning); err != nil {
-		return err
-	}
-	return r.log.Append(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
-}
-
-// finish moves a run to its last phase with everything that is known of it.
-func (r *run) finish(o outcome, usage belljar.ResourceUsage, c *captured, truncated bool) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.move(o.phase); err != nil {
-		return err
-	}
-	now := time.Now().UTC()
-	s := &r.state
-	s.FinishedAt = &now
-	s.ExitCode, s.Signal, s.ReasonCode = o.exitCode, o.signal, o.reason
-	s.Message, s.Hint, s.Warnings = o.message, o.hint, o.warnings
-	s.ResourceUsage, s.Truncated = &usage, truncated
-	r.captured, r.plan = c, nil
+	r.say(append([]belljar.Frame{phaseFrame(next)}, along...)...)
 	return nil
 }
 
-// conclude ends the run's log with the end event. Whoever reads that finds the finished run.
-func (r *run) conclude(o outcome) error {
-	if err := r.log.Append(o.frames()...); err != nil {
-		return fmt.Errorf("end the log: %w", err)
+func phaseFrame(p belljar.Phase) belljar.Frame {
+	return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventPhase, Data: map[string]any{"phase": string(p)}}
+}
+
+// say puts frames of ours into the log. A run goes on without them; that they are missing is its warning.
+func (r *run) say(frames ...belljar.Frame) {
+	if err := r.log.Append(frames...); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.fault == nil {
+			r.fault = err
+		}
 	}
-	return r.log.Seal()
+}
+
+// finish returns the run in its last phase, with everything that is known of it. It is the run's own state from
+// [run.publish] on.
+func (s *Service) finish(r *run, o outcome, usage *belljar.ResourceUsage, truncated bool) (belljar.Run, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.state
+	if !last.Phase.CanBecome(o.phase) {
+		return last, fmt.Errorf("run %s is %s and cannot become %s", r.id, last.Phase, o.phase)
+	}
+	now := s.clock.Now().UTC()
+	last.Phase, last.FinishedAt = o.phase, &now
+	last.ExitCode, last.Signal, last.ReasonCode = o.exitCode, o.signal, o.reason
+	last.Message, last.Hint, last.Warnings = o.message, o.hint, o.warnings
+	last.ResourceUsage, last.Truncated = usage, truncated
+	if r.fault != nil {
+		last.Warnings = append(last.Warnings, "the log is incomplete: "+r.fault.Error())
+	}
+	return last, nil
+}
+
+// publish makes the last state of a run known to those who ask for it and to those who follow its log.
+func (s *Service) publish(r *run, last belljar.Run) {
+	r.mu.Lock()
+	r.state, r.plan = last, nil
+	r.mu.Unlock()
+	s.unregister(r)
+	close(r.done)
+	s.told(r, last)
 }
 
 // move changes the phase if that is allowed. The caller holds the lock.

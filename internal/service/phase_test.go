@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook/memory"
 )
 
@@ -16,13 +17,17 @@ func TestTransitions(t *testing.T) {
 	}
 	for _, from := range all {
 		for _, to := range all {
-			r := &run{id: "r", log: &memory.Log{}, plan: &plan{}}
+			s := &Service{clock: wallClock{}, runs: map[string]*run{}, opts: Options{Events: event.Sinks(nil)}}
+			r := &run{id: "r", log: &memory.Log{}, plan: &plan{}, done: make(chan struct{})}
 			r.state.Phase = from
 			var err error
 			if to.Terminal() {
-				err = r.finish(outcome{phase: to}, belljar.ResourceUsage{}, nil, false)
+				var last belljar.Run
+				if last, err = s.finish(r, outcome{phase: to}, &belljar.ResourceUsage{}, false); err == nil {
+					s.publish(r, last)
+				}
 			} else {
-				err = r.become(to)
+				err = s.become(r, to)
 			}
 			allowed := from.CanBecome(to)
 			got := r.snapshot()

@@ -14,7 +14,7 @@ import (
 
 func planned(change func(*plan)) *plan {
 	p := &plan{limits: belljar.DefaultLimits(), image: image.Root{Ref: "host"}}
-	p.request.Command = []string{"x", "y"}
+	p.argv = []string{"x", "y"}
 	if change != nil {
 		change(p)
 	}
@@ -51,7 +51,7 @@ func TestEnvironmentOrder(t *testing.T) {
 	env := planned(func(p *plan) {
 		p.image.Config = image.Config{Env: []string{"LANG=image", "HOME=image", "X=a=b"}, WorkingDir: "/srv"}
 		p.request.Env = map[string]string{"HOME": "request", "Y": ""}
-		p.request.WorkspaceExec = true
+		p.exec = true
 	}).environment()
 	for _, want := range []string{"LANG=image", "HOME=request", "X=a=b", "Y=", "PWD=/srv", "TMPDIR=/workspace/.tmp"} {
 		if !slices.Contains(env, want) {

@@ -17,19 +17,19 @@ type Policy struct {
 	DefaultRuntime        string   `json:"SANDBOX_DEFAULT_RUNTIME"` // the first of Options.Runtimes
 	NetworkDefault        string   `json:"SANDBOX_NETWORK_DEFAULT"`
 	MaxUploadMB           int      `json:"SANDBOX_MAX_UPLOAD_MB"`
-	MaxLogBytes           int64    `json:"SANDBOX_MAX_LOG_BYTES"`    // L
-	WorkspaceCapMB        int      `json:"SANDBOX_WORKSPACE_CAP_MB"` // L
-	ArtifactTTLHours      int      `json:"SANDBOX_ARTIFACT_TTL_HOURS"`
-	MaxArtifactsPerRunMB  int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_RUN_MB"` // L
-	MaxArtifactsPerUserMB int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_USER_MB"`
-	MaxCPU                float64  `json:"SANDBOX_MAX_CPU"`                     // L
-	MaxMemoryMB           int      `json:"SANDBOX_MAX_MEM_MB"`                  // L
-	PidsLimit             int      `json:"SANDBOX_PIDS_LIMIT"`                  // L
-	NoFile                int      `json:"SANDBOX_ULIMIT_NOFILE"`               // L
-	NProc                 int      `json:"SANDBOX_ULIMIT_NPROC"`                // L
-	StartupTimeoutSec     float64  `json:"SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC"` // L
-	ExecTimeoutSec        float64  `json:"SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC"`    // L
-	CancelGraceSec        float64  `json:"SANDBOX_CANCEL_GRACE_SECONDS"`        // L
+	MaxLogBytes           int64    `json:"SANDBOX_MAX_LOG_BYTES"`                  // L
+	WorkspaceCapMB        int      `json:"SANDBOX_WORKSPACE_CAP_MB"`               // L
+	ArtifactTTLHours      int      `json:"SANDBOX_ARTIFACT_TTL_HOURS"`             // logs and artifacts of a run that has ended are kept; 0 is as long as its row
+	MaxArtifactsPerRunMB  int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_RUN_MB"`  // L
+	MaxArtifactsPerUserMB int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_USER_MB"` // that of Options.Quota if it has one
+	MaxCPU                float64  `json:"SANDBOX_MAX_CPU"`                        // L
+	MaxMemoryMB           int      `json:"SANDBOX_MAX_MEM_MB"`                     // L
+	PidsLimit             int      `json:"SANDBOX_PIDS_LIMIT"`                     // L
+	NoFile                int      `json:"SANDBOX_ULIMIT_NOFILE"`                  // L
+	NProc                 int      `json:"SANDBOX_ULIMIT_NPROC"`                   // L
+	StartupTimeoutSec     float64  `json:"SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC"`    // L
+	ExecTimeoutSec        float64  `json:"SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC"`       // L
+	CancelGraceSec        float64  `json:"SANDBOX_CANCEL_GRACE_SECONDS"`           // L
 	EnableExecution       bool     `json:"SANDBOX_ENABLE_EXECUTION"`
 	BackgroundExecution   bool     `json:"SANDBOX_BACKGROUND_EXECUTION"`
 	DockerSeccomp         string   `json:"SANDBOX_DOCKER_SECCOMP"` // profile's name or hash of its contents; "" is built in
@@ -46,14 +46,11 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// effective is the policy in force, from what the options say of it.
+// effective is the policy in force, from what the options say of it. They are complete.
 func (p Policy) effective(opts Options) Policy {
-	if p.isZero() {
-		p = DefaultPolicy()
-	}
 	p.DefaultRuntime = opts.Runtimes[0].Name()
 	p.MaxLogBytes, p.WorkspaceCapMB = opts.Limits.LogBytes, opts.Limits.WorkspaceMB
-	p.MaxArtifactsPerRunMB = opts.Limits.ArtifactMB
+	p.MaxArtifactsPerRunMB, p.MaxArtifactsPerUserMB = opts.Limits.ArtifactMB, opts.Quota.ArtifactMB
 	p.MaxCPU, p.MaxMemoryMB = opts.MaxLimits.CPU, opts.MaxLimits.MemoryMB
 	p.PidsLimit, p.NoFile, p.NProc = opts.Limits.Pids, opts.Limits.NoFile, opts.Limits.NProc
 	p.StartupTimeoutSec, p.ExecTimeoutSec = opts.Limits.StartupTimeoutSec, opts.Limits.TimeoutSec

@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/image"
-	"github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/blob"
+	logbook "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
+	store "github.com/belljar/belljar/internal/store/memory"
 )
 
 // named is a runtime that is only called something.
@@ -19,9 +20,17 @@ type named struct {
 
 func (n named) Name() string { return n.name }
 
+// parts are what a service cannot do without.
+func parts(list ...runtime.Runtime) Options {
+	return Options{Runtimes: list, Store: store.New(), Logs: logbook.New(), Blobs: noBlobs{}}
+}
+
+// noBlobs keeps nothing.
+type noBlobs struct{ blob.Store }
+
 // TestPolicyHash pins the hash of the default policy, from its canonical form written out by hand: clients compare it.
 func TestPolicyHash(t *testing.T) {
-	s, err := New(Options{Runtimes: []runtime.Runtime{named{name: "native"}}, Logs: memory.New(), Images: &image.Resolver{}})
+	s, err := New(parts(named{name: "native"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +72,10 @@ func TestPolicyHashChanges(t *testing.T) {
 		"background off":    func(o *Options) { o.Policy = DefaultPolicy(); o.Policy.BackgroundExecution = false },
 		"versions":          func(o *Options) { o.Policy = DefaultPolicy(); o.Policy.SupportedSpecVersions = []string{"1.0"} },
 		"upload":            func(o *Options) { o.Policy = DefaultPolicy(); o.Policy.MaxUploadMB = 1 },
+		"user's artifacts":  func(o *Options) { o.Quota.ArtifactMB = 1 },
 		"fewer protections": func(o *Options) { o.Require = CoreProtections() },
 	} {
-		o := Options{Runtimes: []runtime.Runtime{named{name: "native"}}, Logs: memory.New()}
+		o := parts(named{name: "native"})
 		change(&o)
 		s, err := New(o)
 		if err != nil {
@@ -81,9 +91,11 @@ func TestPolicyHashChanges(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	rt := named{name: "native"}
 	for name, o := range map[string]Options{
-		"no runtime":   {Logs: memory.New()},
-		"no logbook":   {Runtimes: []runtime.Runtime{rt}},
-		"two the same": {Runtimes: []runtime.Runtime{rt, rt}, Logs: memory.New()},
+		"no runtime":    parts(),
+		"no logbook":    func() Options { o := parts(rt); o.Logs = nil; return o }(),
+		"no store":      func() Options { o := parts(rt); o.Store = nil; return o }(),
+		"no blob store": func() Options { o := parts(rt); o.Blobs = nil; return o }(),
+		"two the same":  parts(rt, rt),
 	} {
 		if s, err := New(o); err == nil {
 			t.Errorf("%s: %v", name, s)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/queue"
 )
 
 // Why a run is stopped before its command ends by itself.
@@ -16,70 +17,73 @@ var (
 	errCanceled       = errors.New("canceled by user")
 	errShutdown       = errors.New("belljar is shutting down")
 	errStartupTimeout = errors.New("startup timeout")
+	errQueueTTL       = errors.New("waited too long for its turn")
 )
 
-// run is one run on record: what it was asked, where it stands, what it left.
+// run is one run under way: what it was asked, where it stands.
 type run struct {
-	id    string
-	owner string
-	plan  *plan // nil once the run has ended
-	log   logbook.Log
+	id     string
+	owner  string
+	caller belljar.Caller // who asked
+	plan   *plan          // nil once the run has ended
+	log    logbook.Log
+	ticket *queue.Ticket // its place in the queue, then its slot
 
 	ctx  context.Context // ends when the run is to stop; its cause says why
 	stop context.CancelCauseFunc
+	done chan struct{} // closed when the run's end is on record, and its log too
 
-	mu       sync.Mutex
-	state    belljar.Run
-	captured *captured // nil until the run has ended
-	input    *input    // standard input of an interactive run; nil until somebody asks for it
+	mu      sync.Mutex
+	state   belljar.Run
+	input   *input // standard input of an interactive run; nil until somebody asks for it
+	fault   error  // what kept a frame of ours out of the log; nil if nothing did
+	lastSeq uint64 // of the end event; 0 before that
+
+	// writing orders what is said of the run while it is under way: notes on the record, heartbeats in the log.
+	writing sync.Mutex
+	over    bool        // nothing more is said
+	noted   bool        // a note is due
+	unnote  func() bool // stops it
+	rest    func() bool // stops the heartbeat
 }
 
-// newRun returns a run of a plan that is queued, and its log.
-func (s *Service) newRun(caller belljar.Caller, p *plan) (*run, error) {
-	id := belljar.NewID()
-	log, err := s.opts.Logs.Create(id)
-	if err != nil {
-		return nil, &belljar.Error{Code: belljar.CodeInternal, Message: "log could not be created", Err: err}
-	}
-	r := &run{id: id, owner: caller.ID, plan: p, log: log}
+// newRun returns a run of a plan that is queued.
+func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time.Time) *run {
+	r := &run{id: id, owner: caller.ID, caller: caller, plan: p, done: make(chan struct{})}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	r.state = belljar.Run{
-		ID: id, Phase: belljar.PhaseQueued,
+		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,
 		SpecVersion: p.request.SpecVersion, Runtime: p.host.Name(), RuntimeVersion: p.caps.Version,
 		BaseImage: p.image.Ref, ImageDigest: p.image.Digest, PolicyHash: s.policy,
-		Command: p.request.Command, Labels: p.request.Labels,
-		CreatedAt: time.Now().UTC(), LimitsEnforced: enforced(p.caps),
+		Command: p.argv, Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
+		CreatedAt: created.UTC(), LimitsEnforced: enforced(p.caps),
 	}
-	return r, nil
+	return r
 }
 
 // snapshot is the run as it stands.
 func (r *run) snapshot() belljar.Run {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	s := r.state
+	r.mu.Unlock()
 	s.Command = slices.Clone(s.Command)
 	s.Warnings = slices.Clone(s.Warnings)
+	if s.Phase == belljar.PhaseQueued && r.ticket != nil {
+		start := r.ticket.Start().UTC()
+		s.EstimatedStartTime = &start
+	}
 	return s
-}
-
-// artifacts is what a run left; nil until it has ended.
-func (r *run) artifacts() *captured {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.captured
 }
 
 // ran is for how many seconds the command has run so far.
 func (r *run) ran() float64 {
-	if started := r.snapshot().StartedAt; started != nil {
-		return time.Since(*started).Seconds()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.StartedAt == nil {
+		return 0
 	}
-	return 0
+	return time.Since(*r.state.StartedAt).Seconds()
 }
 
-// bytes is what a finished run takes to keep.
-func (r *run) bytes() int64 {
-	usage := r.state.ResourceUsage
-	return usage.LogBytes + usage.ArtifactBytes
-}
+// resumable reports whether the run can still begin after a restart: all of its request is on record.
+func (r *run) resumable() bool { return r.plan.request.Upload == nil && r.plan.request.Stdin == nil }

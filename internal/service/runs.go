@@ -2,9 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"iter"
 
 	"github.com/belljar/belljar"
 )
@@ -14,51 +11,37 @@ type runs struct{ view }
 
 var _ belljar.Runs = runs{}
 
-// Start admits a run and sets it going.
+// Start admits a run and sets it going, or puts it into the queue.
 func (v runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
-	p, err := v.service.admit(ctx, v.caller, req)
+	run, err := v.service.start(ctx, v.caller, req)
 	if err != nil {
-		return belljar.Run{}, err
-	}
-	r, err := v.service.newRun(v.caller, p)
-	if err != nil {
-		return belljar.Run{}, err
-	}
-	err = r.become(belljar.PhaseStarting)
-	if err == nil {
-		err = v.service.launch(r)
-	}
-	if err != nil {
-		v.service.abandon(r)
+		v.service.denied(v.caller, err)
 		return belljar.Run{}, asError("start run", err)
 	}
-	return r.snapshot(), nil
+	return run, nil
 }
 
 // Get returns a run as it stands.
-func (v runs) Get(_ context.Context, id string) (belljar.Run, error) {
-	r, err := v.service.lookup(v.caller, id)
-	if err != nil {
+func (v runs) Get(ctx context.Context, id string) (belljar.Run, error) {
+	r, row, err := v.service.find(ctx, v.caller, id)
+	switch {
+	case err != nil:
 		return belljar.Run{}, err
+	case r != nil:
+		return r.snapshot(), nil
 	}
-	return r.snapshot(), nil
+	return row.Run, nil
 }
 
-// Frames yields a run's log and follows it to its end.
-func (v runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
-	r, err := v.service.lookup(v.caller, id)
-	if err != nil {
-		return func(yield func(belljar.Frame, error) bool) { yield(belljar.Frame{}, err) }
+// List returns the caller's runs. An operator can ask for another's.
+func (v runs) List(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
+	if q.UserID == "" {
+		q.UserID = v.caller.ID
 	}
-	if from == belljar.Tail {
-		from = r.log.Last() + 1
+	if !v.caller.Sees(q.UserID) {
+		return belljar.RunPage{}, forbidden("see the runs of others")
 	}
-	return r.log.Read(ctx, from)
-}
-
-// List returns the caller's runs.
-func (v runs) List(context.Context, belljar.RunQuery) (belljar.RunPage, error) {
-	return belljar.RunPage{}, absent("list")
+	return v.service.list(ctx, q)
 }
 
 // Stdin opens the standard input of an interactive run.
@@ -67,43 +50,12 @@ func (v runs) Stdin(_ context.Context, id string) (belljar.Stdin, error) {
 }
 
 // Cancel asks a run to end.
-func (v runs) Cancel(_ context.Context, id string) error {
-	r, err := v.service.lookup(v.caller, id)
-	if err != nil {
-		return err
+func (v runs) Cancel(ctx context.Context, id string) error {
+	r, _, err := v.service.find(ctx, v.caller, id)
+	if r != nil {
+		r.stop(errCanceled)
 	}
-	r.stop(errCanceled)
-	return nil
-}
-
-// artifacts is what finished runs left, as one caller sees it.
-type artifacts struct{ view }
-
-var _ belljar.Artifacts = artifacts{}
-
-// List lists what a finished run left.
-func (v artifacts) List(_ context.Context, id string) ([]belljar.Artifact, error) {
-	r, err := v.service.lookup(v.caller, id)
-	if err != nil {
-		return nil, err
-	}
-	return r.artifacts().list(), nil
-}
-
-// Open returns one artifact and its bytes from offset on.
-func (v artifacts) Open(_ context.Context, id, path string, offset int64) (belljar.Artifact, io.ReadCloser, error) {
-	r, err := v.service.lookup(v.caller, id)
-	if err != nil {
-		return belljar.Artifact{}, nil, err
-	}
-	clean, err := belljar.CleanPath(path)
-	if err != nil {
-		return belljar.Artifact{}, nil, &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("artifact %q: %v", path, err),
-			Details: map[string]any{"field": "path", "provided": path},
-		}
-	}
-	return r.artifacts().open(clean, offset)
+	return err
 }
 
 // asError makes err an [belljar.Error], internal unless it is one.
@@ -112,4 +64,8 @@ func asError(doing string, err error) error {
 		return err
 	}
 	return &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
+}
+
+func forbidden(what string) error {
+	return &belljar.Error{Code: belljar.CodeForbidden, Message: "only an operator may " + what}
 }

@@ -14,7 +14,7 @@ import (
 // upload puts the request's files into the workspace: its tar stream, the inline files over it, and a place for
 // temporary files where the command can use one.
 func (j *jar) upload(ctx context.Context, p *plan) error {
-	if p.request.WorkspaceExec {
+	if p.exec {
 		req := j.file(tmpDir)
 		req.Mode, req.Parents = 0o700, true
 		if err := j.agent.Mkdir(ctx, req); err != nil {
@@ -26,8 +26,8 @@ func (j *jar) upload(ctx context.Context, p *plan) error {
 			return fmt.Errorf("upload: %w", err)
 		}
 	}
-	if len(p.request.Files) > 0 {
-		archive, err := pack(p.request.Files)
+	if len(p.files) > 0 {
+		archive, err := pack(p.files)
 		if err == nil {
 			err = j.unpack(ctx, archive)
 		}

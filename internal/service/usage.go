@@ -75,3 +75,20 @@ func limitProtections() []string {
 		runtime.ProtectCPU, runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectDisk, runtime.ProtectWallTime,
 	}
 }
+
+// since is what was counted between two readings of a sandbox that several runs share: what of it is one run's own is
+// only known for what went wrong.
+func since(before, after runtime.Usage) runtime.Usage {
+	return runtime.Usage{
+		OOMKills: difference(before.OOMKills, after.OOMKills), PidsRefused: difference(before.PidsRefused, after.PidsRefused),
+		Sources: after.Sources,
+	}
+}
+
+func difference(before, after *int64) *int64 {
+	if after == nil {
+		return nil
+	}
+	n := *after - value(before)
+	return &n
+}

@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/blob/spool"
+	logbook "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/internal/service"
+	store "github.com/belljar/belljar/internal/store/memory"
 )
 
 // engine is belljar in this process, with an installation of its own.
@@ -34,14 +36,16 @@ func open(agent []byte) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	blobs := &spool.Store{}
 	svc, err := service.New(service.Options{
-		Runtimes: []runtime.Runtime{rt}, Logs: memory.New(), Require: service.CoreProtections(), Lifetime: runtime.LifetimeCreator,
+		Runtimes: []runtime.Runtime{rt}, Store: store.New(), Logs: logbook.New(), Blobs: blobs, Require: service.CoreProtections(),
+		Lifetime: runtime.LifetimeCreator, Concurrency: -1,
 	})
 	if err != nil {
 		return nil, errors.Join(err, rt.Close())
 	}
 	e.Runs = svc.As(service.Local()).Runs()
-	e.close = func() error { return errors.Join(svc.Close(), rt.Close()) }
+	e.close = func() error { return errors.Join(svc.Close(), blobs.Close(), rt.Close()) }
 	return e, nil
 }
 

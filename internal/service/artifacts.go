@@ -1,0 +1,106 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// artifacts is what finished runs left, as one caller sees it.
+type artifacts struct{ view }
+
+var _ belljar.Artifacts = artifacts{}
+
+// List lists what a finished run left. What was not kept, or no longer, says why.
+func (v artifacts) List(ctx context.Context, id string) ([]belljar.Artifact, error) {
+	r, row, err := v.service.find(ctx, v.caller, id)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		return []belljar.Artifact{}, nil
+	}
+	return left(row), nil
+}
+
+// left is what a run left that has ended, as far as it is still there.
+func left(row store.Run) []belljar.Artifact {
+	list := append([]belljar.Artifact{}, row.Artifacts...)
+	if row.ArtifactsGone {
+		for i := range list {
+			if list[i].LinkTarget == "" && list[i].Skipped == "" {
+				list[i].Skipped = skippedExpired
+			}
+		}
+	}
+	return list
+}
+
+// Open returns one artifact and its bytes from offset on.
+func (v artifacts) Open(ctx context.Context, id, path string, offset int64) (belljar.Artifact, io.ReadCloser, error) {
+	r, row, err := v.service.find(ctx, v.caller, id)
+	if err != nil {
+		return belljar.Artifact{}, nil, err
+	}
+	clean, err := belljar.CleanPath(path)
+	if err != nil {
+		return belljar.Artifact{}, nil, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("artifact %q: %v", path, err),
+			Details: map[string]any{"field": "path", "provided": path},
+		}
+	}
+	list := left(row)
+	i := slices.IndexFunc(list, func(a belljar.Artifact) bool { return a.Path == clean })
+	switch {
+	case r != nil || i < 0:
+		return belljar.Artifact{}, nil, noArtifact(path, "")
+	case list[i].Skipped != "":
+		return belljar.Artifact{}, nil, noArtifact(path, list[i].Skipped)
+	case list[i].LinkTarget != "":
+		return belljar.Artifact{}, nil, noArtifact(path, "symbolic link")
+	}
+	a := list[i]
+	body, err := v.service.open(ctx, row, a, offset)
+	if err != nil {
+		return belljar.Artifact{}, nil, err
+	}
+	v.service.opts.Events.Record(event.Event{
+		Name: event.ArtifactOpened, Time: v.service.clock.Now(), Caller: v.caller, Run: &row.Run, Runtime: row.Runtime,
+		Component: component, Count: max(0, a.Size-offset), Files: 1, Detail: map[string]string{"path": a.Path},
+	})
+	return a, body, nil
+}
+
+// open opens the bytes of an artifact.
+func (s *Service) open(ctx context.Context, row store.Run, a belljar.Artifact, offset int64) (io.ReadCloser, error) {
+	if a.Size == 0 {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	key := blob.Key{UserID: row.UserID, RunID: row.ID, Path: a.Path}
+	body, err := s.opts.Blobs.Open(ctx, key, max(0, min(offset, a.Size)))
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return nil, noArtifact(a.Path, "its bytes are gone")
+	case err != nil:
+		return nil, recordError("open artifact "+a.Path, err)
+	}
+	return body, nil
+}
+
+func noArtifact(path, why string) error {
+	e := &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("artifact %q does not exist", path), Details: map[string]any{"path": path},
+	}
+	if why != "" {
+		e.Message, e.Details["reason"] = fmt.Sprintf("artifact %q has no bytes: %s", path, why), why
+	}
+	return e
+}

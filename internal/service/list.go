@@ -1,0 +1,75 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/belljar/belljar"
+)
+
+// sorts are the orders that a list can have.
+func sorts() []string {
+	var all []string
+	for _, by := range []string{"created_at", "started_at", "finished_at"} {
+		all = append(all, by, by+":desc", by+":asc")
+	}
+	return all
+}
+
+// list returns one page of runs. Those under way are as they stand now.
+func (s *Service) list(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
+	page := belljar.RunPage{Items: []belljar.Run{}}
+	if err := checkQuery(&q); err != nil {
+		return page, err
+	}
+	rows, total, err := s.opts.Store.Runs().List(ctx, q)
+	if err != nil {
+		return page, recordError("list runs", err)
+	}
+	for _, row := range rows {
+		run := row.Run
+		if r := s.under(row.ID); r != nil {
+			run = r.snapshot()
+		}
+		page.Items = append(page.Items, run)
+	}
+	page.Total, page.Limit, page.Offset = total, q.Limit, q.Offset
+	page.HasMore = q.Offset+q.Limit < total
+	return page, nil
+}
+
+// checkQuery checks a query and fills in what it leaves open.
+func checkQuery(q *belljar.RunQuery) error {
+	if err := checkPage(&q.Limit, q.Offset); err != nil {
+		return err
+	}
+	fill(&q.Sort, "created_at:desc")
+	if !slices.Contains(sorts(), q.Sort) {
+		return refuse("sort", q.Sort, "sort must be created_at, started_at or finished_at, with :asc or :desc")
+	}
+	if q.Phase != "" && !q.Phase.Terminal() && !slices.Contains([]belljar.Phase{
+		belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning,
+	}, q.Phase) {
+		return refuse("phase", string(q.Phase), fmt.Sprintf("phase %q does not exist", q.Phase))
+	}
+	return nil
+}
+
+// checkPage checks which page is asked for. Limit 0 becomes the default.
+func checkPage(limit *int, offset int) error {
+	switch {
+	case *limit < 0 || *limit > belljar.MaxPage:
+		return refuse("limit", *limit, fmt.Sprintf("limit must be 1 to %d", belljar.MaxPage))
+	case offset < 0:
+		return refuse("offset", offset, "offset must not be negative")
+	}
+	fill(limit, belljar.DefaultPage)
+	return nil
+}
+
+func refuse(field string, provided any, message string) error {
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: message, Details: map[string]any{"field": field, "provided": provided},
+	}
+}

@@ -1,0 +1,180 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/archive"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Options is what a service is made of. Runtimes, Store, Logs and Blobs are required and remain the caller's.
+type Options struct {
+	// Runtimes a request can name. The first is the default.
+	Runtimes []runtime.Runtime
+	// Store remembers runs, sessions, idempotency keys, usage and API keys.
+	Store store.Store
+	// Logs keeps what runs say.
+	Logs logbook.Book
+	// Blobs keeps the bytes of artifacts.
+	Blobs blob.Store
+	// Events hears what happens, for the audit trail and the metrics; nil for nobody.
+	Events event.Sink
+	// Images finds images; nil knows the host's own programs only.
+	Images *image.Resolver
+	// Node tells this daemon's runs from those of others on the same store.
+	Node Node
+
+	// Limits are those of a request that asks for nothing, MaxLimits the most that can be asked for. A field left
+	// zero is that of [belljar.DefaultLimits] and [belljar.MaxLimits].
+	Limits, MaxLimits belljar.Limits
+	// Policy is the rest of what the operator decides; the zero value is [DefaultPolicy].
+	Policy Policy
+	// Quota is what a user may have for whom none is stored. ArtifactMB 0 is that of the policy.
+	Quota belljar.Quota
+	// Require names the protections that every sandbox must have, or not be made; nil means [AllProtections]. A
+	// request of an operator can do without some of them (allow_weak).
+	Require []string
+	// Lifetime of sandboxes; "" means creator: they end with this process, however it ends.
+	Lifetime runtime.Lifetime
+
+	// Concurrency is how many runs go at once (0 is 8, less than 0 no bound), QueueLength how many may wait for
+	// that (0 is 100, less than 0 none) and QueueTTL for how long (0 is 120 s).
+	Concurrency int
+	QueueLength int
+	QueueTTL    time.Duration
+	// SessionTTL is how long a session that does not say lives after its last use (0 is an hour), MaxSessionTTL the most
+	// that can be asked for (0 is a day), and MaxSessions how many a user may have at once (0 is 16, less than 0 no bound).
+	SessionTTL, MaxSessionTTL time.Duration
+	MaxSessions               int
+	// IdempotencyTTL is for how long an Idempotency-Key is remembered; 0 is 600 s.
+	IdempotencyTTL time.Duration
+	// Heartbeat is how often the log of a run under way says that it is; 0 is 10 s.
+	Heartbeat time.Duration
+	// SweepEvery is how often [Service.Sweep] runs by itself once [Service.Recover] was called; 0 is 15 min.
+	SweepEvery time.Duration
+	// RowDays is for how many days runs and sessions stay on record; 0 is 30. Their bytes go after the policy's
+	// ArtifactTTLHours.
+	RowDays int
+	// SessionTTL is how long a session lives after its last use unless it says otherwise (0 is 1 h), MaxSessionTTL the
+	// most it can say (0 is 24 h).
+	SessionTTL, MaxSessionTTL time.Duration
+	// MaxSessions is how many living sessions one user may have (0 is 16), MaxNodeSessions how many there may be here in
+	// all (0 is 256); less than 0 is no bound.
+	MaxSessions, MaxNodeSessions int
+	// Uploads bound one upload into a session. Bytes left zero is the policy's MaxUploadMB, other fields those of
+	// [archive.DefaultLimits].
+	Uploads archive.Limits
+	// TempDir is where an upload lies while it is checked; "" is the system's temporary folder.
+	TempDir string
+	// Stdin is what an interactive run may send unless it says otherwise, MaxStdin the most it can say. A field left
+	// zero is that of [DefaultStdinLimits] and [MaxStdinLimits].
+	Stdin, MaxStdin belljar.StdinLimits
+	// FreeBytes tells the room on the disk for data, and below MinFreeBytes no new run is taken. nil is no watermark.
+	FreeBytes    func() (uint64, error)
+	MinFreeBytes uint64
+	// Slack is how much longer than its agent should take a command may last before the service gives it up and
+	// destroys the sandbox; 0 is 5 s.
+	Slack time.Duration
+
+	// Clock is the time; nil is the machine's.
+	Clock Clock
+	// Logger hears what no caller can be told; nil is silent.
+	Logger *slog.Logger
+}
+
+// Node is one daemon among those that share a store.
+type Node struct {
+	ID string // "" where there is only one
+}
+
+// complete checks the options and fills in what was left out.
+func (o Options) complete() (Options, error) {
+	switch {
+	case len(o.Runtimes) == 0:
+		return o, errors.New("service: no runtime")
+	case o.Store == nil:
+		return o, errors.New("service: no store")
+	case o.Logs == nil:
+		return o, errors.New("service: no logbook")
+	case o.Blobs == nil:
+		return o, errors.New("service: no blob store")
+	}
+	seen := map[string]bool{}
+	for _, rt := range o.Runtimes {
+		if seen[rt.Name()] {
+			return o, fmt.Errorf("service: two runtimes are called %s", rt.Name())
+		}
+		seen[rt.Name()] = true
+	}
+	if o.Images == nil {
+		o.Images = &image.Resolver{}
+	}
+	if o.Events == nil {
+		o.Events = event.Sinks(nil)
+	}
+	if o.Require == nil {
+		o.Require = AllProtections()
+	}
+	if o.Clock == nil {
+		o.Clock = wallClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	fill(&o.Lifetime, runtime.LifetimeCreator)
+	fill(&o.Concurrency, 8)
+	fill(&o.QueueLength, 100)
+	fill(&o.QueueTTL, 120*time.Second)
+	fill(&o.SessionTTL, time.Hour)
+	fill(&o.MaxSessionTTL, 24*time.Hour)
+	fill(&o.MaxSessions, 16)
+	fill(&o.IdempotencyTTL, 600*time.Second)
+	fill(&o.Heartbeat, 10*time.Second)
+	fill(&o.SweepEvery, 15*time.Minute)
+	fill(&o.RowDays, 30)
+	fill(&o.Slack, 5*time.Second)
+	o.Concurrency, o.QueueLength = max(o.Concurrency, 0), max(o.QueueLength, 0)
+	o.Limits = orElse(o.Limits, belljar.DefaultLimits())
+	o.MaxLimits = orElse(o.MaxLimits, belljar.MaxLimits())
+	if o.Policy.isZero() {
+		o.Policy = DefaultPolicy()
+	}
+	fill(&o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
+	o.Policy = o.Policy.effective(o)
+	o.completeSessions()
+	return o, nil
+}
+
+// orElse fills the zero fields of l.
+func orElse(l, defaults belljar.Limits) belljar.Limits {
+	fill(&l.CPU, defaults.CPU)
+	fill(&l.MemoryMB, defaults.MemoryMB)
+	fill(&l.Pids, defaults.Pids)
+	fill(&l.NoFile, defaults.NoFile)
+	fill(&l.NProc, defaults.NProc)
+	fill(&l.WorkspaceMB, defaults.WorkspaceMB)
+	fill(&l.TmpMB, defaults.TmpMB)
+	fill(&l.Inodes, defaults.Inodes)
+	fill(&l.LogBytes, defaults.LogBytes)
+	fill(&l.ArtifactMB, defaults.ArtifactMB)
+	fill(&l.StartupTimeoutSec, defaults.StartupTimeoutSec)
+	fill(&l.TimeoutSec, defaults.TimeoutSec)
+	fill(&l.GraceSec, defaults.GraceSec)
+	return l
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

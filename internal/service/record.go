@@ -1,0 +1,145 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// noteAfter is how long a run stays in a phase before that is put on record. Most runs are over by then, and their last
+// state is all that needs to be written.
+const noteAfter = 50 * time.Millisecond
+
+// row is a run under way as it goes on record.
+func (s *Service) row(r *run) store.Run {
+	row := store.Run{Run: r.snapshot(), NodeID: s.opts.Node.ID}
+	if p := r.plan; p != nil && r.resumable() {
+		row.Spec = &p.request.RunSpec
+	}
+	return row
+}
+
+// note puts the run's phase on record, soon.
+func (s *Service) note(r *run) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if r.over || r.noted {
+		return
+	}
+	r.noted = true
+	r.unnote = s.clock.AfterFunc(noteAfter, func() {
+		r.writing.Lock()
+		defer r.writing.Unlock()
+		if r.over {
+			return
+		}
+		r.noted = false
+		if err := s.opts.Store.Runs().Update(context.Background(), s.row(r)); err != nil {
+			s.log.Warn("phase of a run could not be put on record", "run_id", r.id, "err", err)
+		}
+	})
+}
+
+// beat says in the log from time to time that the run is under way.
+func (s *Service) beat(r *run) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if r.over {
+		return
+	}
+	r.rest = s.clock.AfterFunc(s.opts.Heartbeat, func() {
+		r.writing.Lock()
+		if !r.over {
+			r.say(belljar.Frame{Type: belljar.FrameHeartbeat, Time: s.clock.Now().UTC()})
+		}
+		r.writing.Unlock()
+		s.beat(r)
+	})
+}
+
+// hush ends notes and heartbeats.
+func (r *run) hush() {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.over = true
+	for _, stop := range []func() bool{r.unnote, r.rest} {
+		if stop != nil {
+			stop()
+		}
+	}
+}
+
+// conclude puts on record what became of a run, then tells those who follow it: whoever sees the end event finds the
+// finished run, and neither is lost with the machine's power. The log ends before the record does, so that a crash in
+// between leaves a log that says how the record has to be mended.
+func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files *captured, truncated bool) {
+	r.hush()
+	last, err := s.finish(r, o, &usage, truncated)
+	if err != nil {
+		s.log.Error("run could not be finished", "run_id", r.id, "err", err)
+		return
+	}
+	row := store.Run{Run: last, NodeID: s.opts.Node.ID, Artifacts: files.list()}
+	row.LastSeq = s.end(r, o.frames())
+	sealed := make(chan struct{})
+	go func() {
+		defer close(sealed)
+		if err := r.log.Seal(); err != nil {
+			s.log.Error("log could not be sealed", "run_id", r.id, "err", err)
+		}
+	}()
+	err = s.opts.Store.Runs().Finish(context.Background(), row)
+	<-sealed
+	if err == nil {
+		s.publish(r, last)
+		files.recorded()
+		return
+	}
+	s.log.Error("end of a run could not be put on record, trying on", "run_id", r.id, "err", err)
+	s.work.Go(func() {
+		if s.insist(row) {
+			s.publish(r, last)
+		}
+		files.recorded()
+	})
+}
+
+// end puts the last frames into the log and returns the seq of the end event. If the log does not take them, readers get
+// the end from the record, behind what is there.
+func (s *Service) end(r *run, frames []belljar.Frame) uint64 {
+	seq := r.log.Last() + uint64(len(frames))
+	if err := r.log.Append(frames...); err != nil {
+		s.log.Error("log could not be ended", "run_id", r.id, "err", err)
+		seq = r.log.Last() + 1
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastSeq = seq
+	return seq
+}
+
+// insist puts the end of a run on record, however often that takes, unless Close gives up: then [Service.Recover] mends
+// the record.
+func (s *Service) insist(row store.Run) bool {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		again := make(chan struct{})
+		stop := s.clock.AfterFunc(pause, func() { close(again) })
+		select {
+		case <-again:
+		case <-s.closing.Done():
+			stop()
+			return false
+		}
+		err := s.opts.Store.Runs().Finish(context.Background(), row)
+		if err == nil {
+			return true
+		}
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrClosed) {
+			s.log.Error("end of a run can never be put on record", "run_id", row.ID, "err", err)
+			return false
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package service
+
+import "time"
+
+// completeSessions fills in what the options of sessions, uploads and interactive input left out.
+func (o *Options) completeSessions() {
+	fill(&o.SessionTTL, time.Hour)
+	fill(&o.MaxSessionTTL, 24*time.Hour)
+	o.MaxSessionTTL = max(o.MaxSessionTTL, o.SessionTTL)
+	fill(&o.MaxSessions, 16)
+	fill(&o.MaxNodeSessions, 256)
+	fill(&o.Uploads.Bytes, int64(o.Policy.MaxUploadMB)<<20)
+	o.Stdin = stdinOrElse(o.Stdin, DefaultStdinLimits())
+	o.MaxStdin = stdinOrElse(o.MaxStdin, MaxStdinLimits())
+	// What everybody gets, everybody can ask for.
+	o.MaxStdin.MaxBytes = max(o.MaxStdin.MaxBytes, o.Stdin.MaxBytes)
+	o.MaxStdin.MaxFrameBytes = max(o.MaxStdin.MaxFrameBytes, o.Stdin.MaxFrameBytes)
+	o.MaxStdin.BytesPerSec = max(o.MaxStdin.BytesPerSec, o.Stdin.BytesPerSec)
+	o.MaxStdin.IdleTimeoutSec = max(o.MaxStdin.IdleTimeoutSec, o.Stdin.IdleTimeoutSec)
+}

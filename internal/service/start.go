@@ -1,0 +1,144 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// start accepts a run: from a request to a row on record and a run on its way.
+func (s *Service) start(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (belljar.Run, error) {
+	key, prior, err := s.claim(ctx, endpointRuns, caller, req.IdempotencyKey, req.RunSpec)
+	if err != nil {
+		return belljar.Run{}, err
+	}
+	if prior != nil {
+		return replayRun(prior)
+	}
+	p, err := s.admit(ctx, caller, req)
+	if err != nil {
+		return belljar.Run{}, err
+	}
+	if err := s.room(); err != nil {
+		return belljar.Run{}, err
+	}
+	quota, err := s.quota(ctx, caller.ID)
+	if err == nil {
+		err = s.afford(ctx, caller.ID, quota)
+	}
+	if err != nil {
+		return belljar.Run{}, err
+	}
+	r := s.newRun(caller, p, belljar.NewID(), s.clock.Now())
+	return s.enrol(ctx, r, quota, key)
+}
+
+// enrol gives a run its place in the queue, puts it on record with its key, and sets it going.
+func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *store.Key) (first belljar.Run, err error) {
+	if r.ticket, err = s.queue.Enter(r.owner, quota.ConcurrentRuns); err != nil {
+		return first, s.queueFull(r.state.Runtime)
+	}
+	if !r.ticket.Waited() {
+		r.state.Phase = belljar.PhaseStarting
+	}
+	// The log comes first: what has no row is swept, what has one can be read.
+	if r.log, err = s.opts.Logs.Create(r.id); err != nil {
+		r.ticket.Leave()
+		return first, recordError("make the log of a run", err)
+	}
+	r.say(phaseFrame(r.state.Phase))
+	if err := s.register(r); err != nil {
+		s.abandon(r)
+		return first, err
+	}
+	first = r.snapshot()
+	if key != nil {
+		key.ObjectID = r.id
+		if key.Response, err = json.Marshal(first); err != nil {
+			return first, err
+		}
+		first.Details = &belljar.Replay{Key: key.Key, Status: keyCreated}
+	}
+	// A caller who goes away now must not leave it open whether the run is on record.
+	prior, err := s.opts.Store.Runs().Insert(context.WithoutCancel(ctx), s.row(r), key)
+	if err != nil || prior != nil {
+		s.unregister(r)
+		s.abandon(r)
+		s.work.Done()
+		if err != nil {
+			return first, recordError("put the run on record", err)
+		}
+		if err := sameRequest(key, prior); err != nil {
+			return first, err
+		}
+		return replayRun(prior)
+	}
+	s.happened(event.RunCreated, r, 0)
+	s.beat(r)
+	go s.carry(r)
+	return first, nil
+}
+
+// abandon removes what a run that was not accepted has left.
+func (s *Service) abandon(r *run) {
+	r.stop(nil)
+	r.ticket.Leave()
+	if err := s.opts.Logs.Remove(r.id); err != nil {
+		s.log.Error("log could not be removed", "run_id", r.id, "err", err)
+	}
+}
+
+// queueFull refuses a run that there is no place for.
+func (s *Service) queueFull(runtime string) error {
+	s.count(event.QueueFull, runtime, "queue_full", 1)
+	after := s.queue.Relief().Seconds()
+	return &belljar.Error{
+		Code: belljar.CodeRateLimited, Message: "the queue is full",
+		Details: map[string]any{
+			"queue_max_length": s.opts.QueueLength, "retry_after_sec": int(math.Ceil(min(max(after, 1), s.opts.QueueTTL.Seconds()))),
+		},
+		Hint: "send the same request again later",
+	}
+}
+
+// wait waits for the run's turn. It reports false if the run is to wait on in the store, after a restart.
+func (s *Service) wait(r *run) bool {
+	if !r.ticket.Waited() {
+		s.happened(event.RunStarting, r, 0)
+		return true
+	}
+	s.happened(event.RunQueued, r, 0)
+	expired := s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(errQueueTTL) })
+	defer expired()
+	select {
+	case <-r.ticket.Ready():
+	case <-r.ctx.Done():
+		return !(errors.Is(context.Cause(r.ctx), errShutdown) && r.resumable() && s.outlives())
+	}
+	if r.ctx.Err() == nil {
+		if err := s.become(r, belljar.PhaseStarting); err != nil {
+			s.log.Error("run could not be started", "run_id", r.id, "err", err)
+		}
+		s.note(r)
+		s.happened(event.RunStarting, r, s.clock.Now().Sub(r.state.CreatedAt))
+	}
+	return true
+}
+
+// outlives reports whether what is on record outlives the process.
+func (s *Service) outlives() bool { return s.opts.Store.Mode() != "memory" }
+
+// openLog opens the log of a run of a former process, or begins one.
+func (s *Service) openLog(id string) (logbook.Log, error) {
+	log, err := s.opts.Logs.Open(id)
+	if errors.Is(err, logbook.ErrNotFound) {
+		return s.opts.Logs.Create(id)
+	}
+	return log, err
+}

@@ -1,0 +1,5 @@
+package service
+
+type sweeps struct{}
+
+func (w *sweeps) stop() {}
