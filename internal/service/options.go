@@ -51,10 +51,6 @@ type Options struct {
 	Concurrency int
 	QueueLength int
 	QueueTTL    time.Duration
-	// SessionTTL is how long a session that does not say lives after its last use (0 is an hour), MaxSessionTTL the most
-	// that can be asked for (0 is a day), and MaxSessions how many a user may have at once (0 is 16, less than 0 no bound).
-	SessionTTL, MaxSessionTTL time.Duration
-	MaxSessions               int
 	// IdempotencyTTL is for how long an Idempotency-Key is remembered; 0 is 600 s.
 	IdempotencyTTL time.Duration
 	// Heartbeat is how often the log of a run under way says that it is; 0 is 10 s.
@@ -134,9 +130,6 @@ func (o Options) complete() (Options, error) {
 	fill(&o.Concurrency, 8)
 	fill(&o.QueueLength, 100)
 	fill(&o.QueueTTL, 120*time.Second)
-	fill(&o.SessionTTL, time.Hour)
-	fill(&o.MaxSessionTTL, 24*time.Hour)
-	fill(&o.MaxSessions, 16)
 	fill(&o.IdempotencyTTL, 600*time.Second)
 	fill(&o.Heartbeat, 10*time.Second)
 	fill(&o.SweepEvery, 15*time.Minute)
