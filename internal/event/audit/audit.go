@@ -1,0 +1,177 @@
+// Package audit writes the audit trail of S0 §15: one JSON object a line in <path>/audit-YYYYMMDD.jsonl, a file a day
+// (UTC), mode 0600. Events whose names begin with "sandbox." belong to it; the others are for the metrics.
+//
+// Commands, code, environment and output are never in it. Nobody waits for it: what it cannot take is counted, and the
+// next line that can be written says how many are missing.
+package audit
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/belljar/belljar/internal/event"
+)
+
+// Lost is the name of the line that tells, in count, how many events are missing before it.
+const Lost = "audit.lost"
+
+// Options is how a trail is opened.
+type Options struct {
+	Path          string           // the trail's folder; made if there is none
+	RetentionDays int              // whole days that a file is kept beyond its own; 0 is 30
+	RedactPaths   bool             // hashes in place of the names and paths of files
+	Queue         int              // events that may wait to be written; 0 is 4096
+	Logger        *slog.Logger     // hears when the trail cannot be written, and can again; nil is silence
+	Now           func() time.Time // nil is [time.Now]
+}
+
+// Trail is an [event.Sink].
+type Trail struct {
+	opts  Options
+	queue chan event.Event
+	lost  atomic.Int64
+
+	closing sync.Once
+	stop    chan struct{} // closed by Close
+	done    chan struct{} // closed when everything is written
+	failed  error         // of the last write, for Close
+
+	journal *journal // belongs to write
+	mute    bool     // a failure was logged and is not over; belongs to write
+}
+
+// Open opens the trail in a folder. It fails if it could not be written.
+func Open(o Options) (*Trail, error) {
+	if o.Path == "" {
+		return nil, errors.New("audit trail: no folder given")
+	}
+	if o.RetentionDays <= 0 {
+		o.RetentionDays = 30
+	}
+	if o.Queue <= 0 {
+		o.Queue = 4096
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	j, err := openJournal(o.Path, o.RetentionDays, o.Now())
+	if err != nil {
+		return nil, err
+	}
+	t := &Trail{
+		opts: o, queue: make(chan event.Event, o.Queue), stop: make(chan struct{}), done: make(chan struct{}), journal: j,
+	}
+	go t.run()
+	return t, nil
+}
+
+// Record has e written, if it belongs to the trail. It never waits. After Close it does nothing.
+func (t *Trail) Record(e event.Event) {
+	if !strings.HasPrefix(e.Name, "sandbox.") {
+		return
+	}
+	if e.Time.IsZero() {
+		e.Time = t.opts.Now()
+	}
+	select {
+	case t.queue <- e:
+	default:
+		t.lost.Add(1)
+	}
+}
+
+// Close returns when everything recorded before is written and on the disk, or with the error why it is not. It may be
+// called twice.
+func (t *Trail) Close() error {
+	t.closing.Do(func() { close(t.stop) })
+	<-t.done
+	return t.failed
+}
+
+// run writes events until Close.
+func (t *Trail) run() {
+	defer close(t.done)
+	for {
+		select {
+		case e := <-t.queue:
+			t.write(e)
+		case <-t.stop:
+			t.finish()
+			return
+		}
+	}
+}
+
+// finish writes what waits and closes the file.
+func (t *Trail) finish() {
+	for {
+		select {
+		case e := <-t.queue:
+			t.write(e)
+			continue
+		default:
+		}
+		break
+	}
+	if t.lost.Load() > 0 {
+		t.write()
+	}
+	if err := t.journal.close(); t.failed == nil {
+		t.failed = err
+	}
+}
+
+// batchSize is how many bytes are written at once, about.
+const batchSize = 64 << 10
+
+// write writes events and whatever waits behind them, up to a batch, with a line for those that got lost.
+func (t *Trail) write(events ...event.Event) {
+	var b []byte
+	count := int64(0)
+	add := func(e event.Event) {
+		line, err := encode(e, t.opts.RedactPaths)
+		if err != nil {
+			t.opts.Logger.Error("event cannot be written to the audit trail", "event", e.Name, "err", err)
+			t.lost.Add(1)
+			return
+		}
+		b = append(b, line...)
+		count++
+	}
+	for _, e := range events {
+		add(e)
+	}
+	for waiting := true; waiting && len(b) < batchSize; {
+		select {
+		case e := <-t.queue:
+			add(e)
+		default:
+			waiting = false
+		}
+	}
+	now := t.opts.Now()
+	lost := t.lost.Swap(0)
+	if lost > 0 {
+		b = append(b, encodeLost(now, lost)...)
+	}
+	err := t.journal.write(now, b)
+	t.failed = err
+	switch {
+	case err != nil:
+		t.lost.Add(lost + count)
+		if !t.mute {
+			t.opts.Logger.Error("audit trail cannot be written", "path", t.opts.Path, "err", err)
+		}
+		t.mute = true
+	case t.mute:
+		t.opts.Logger.Info("audit trail is written again", "path", t.opts.Path, "lost", lost)
+		t.mute = false
+	}
+}

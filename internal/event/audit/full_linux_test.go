@@ -1,0 +1,82 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+)
+
+// A full disk costs lines, which are counted; when there is room again the trail goes on, line by line whole.
+func TestDiskFull(t *testing.T) {
+	folder := make(chan *os.File, 1)
+	release := make(chan struct{})
+	mounted := make(chan error, 1)
+	dir := t.TempDir()
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine, and what it mounts with the thread
+		err := unix.Unshare(unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if err == nil {
+			err = unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size=64k")
+		}
+		if err != nil {
+			mounted <- err
+			return
+		}
+		f, err := os.Open(dir)
+		folder <- f
+		mounted <- err
+		<-release
+	}()
+	if err := <-mounted; errors.Is(err, os.ErrPermission) {
+		t.Skip("cannot mount: ", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer close(release)
+	f := <-folder
+	defer f.Close()
+	path := fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // every thread's way to what one has mounted
+
+	ballast := path + "/ballast"
+	if err := os.WriteFile(ballast, make([]byte, 32<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trail := open(t, Options{Path: path})
+	const events = 200
+	for i := range events {
+		trail.Record(event.Event{
+			Name: event.RunCreated, Run: &belljar.Run{ID: fmt.Sprint(i)}, Detail: map[string]string{"x": strings.Repeat("x", 900)},
+		})
+		waitUntil(t, func() bool { return len(trail.queue) == 0 })
+	}
+	waitUntil(t, func() bool { return trail.lost.Load() > 0 })
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	trail.Record(event.Event{Name: event.RunQueued})
+	kept, lost, after := 0, 0, 0
+	for _, l := range lines(t, trail, "20251028") {
+		switch l["event"] {
+		case event.RunCreated:
+			kept++
+		case event.RunQueued:
+			after++
+		case Lost:
+			lost += int(l["count"].(float64))
+		}
+	}
+	if kept == 0 || lost == 0 || kept+lost != events || after != 1 {
+		t.Errorf("%d kept and %d lost of %d, %d after", kept, lost, events, after)
+	}
+}

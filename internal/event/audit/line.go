@@ -1,0 +1,183 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+)
+
+// line is one line of the trail: the names of S0's example, then Belljar's own.
+type line struct {
+	Event          string  `json:"event"`
+	TS             string  `json:"ts"`
+	Source         string  `json:"source,omitempty"`
+	UserID         string  `json:"user_id,omitempty"` // whose run or session it is; else who asks
+	RunID          string  `json:"run_id,omitempty"`
+	SessionID      string  `json:"session_id,omitempty"`
+	Runtime        string  `json:"runtime,omitempty"`
+	RuntimeVersion string  `json:"runtime_version,omitempty"`
+	BaseImage      string  `json:"base_image,omitempty"`
+	ImageDigest    string  `json:"image_digest,omitempty"`
+	SpecVersion    string  `json:"spec_version,omitempty"`
+	PolicyHash     string  `json:"policy_hash,omitempty"`
+	Phase          string  `json:"phase,omitempty"`
+	ExitCode       *int    `json:"exit_code,omitempty"`
+	ReasonCode     string  `json:"reason_code,omitempty"`
+	Message        string  `json:"message,omitempty"`
+	ResourceUsage  *usage  `json:"resource_usage,omitempty"`
+	Limits         *limits `json:"limits,omitempty"`
+
+	ActorID    string            `json:"actor_id,omitempty"` // who asks, if that is not user_id
+	State      string            `json:"state,omitempty"`    // of a session
+	ErrorClass string            `json:"error_class,omitempty"`
+	Reason     string            `json:"reason,omitempty"`
+	Component  string            `json:"component,omitempty"`
+	Kind       string            `json:"kind,omitempty"`
+	TookSec    float64           `json:"took_sec,omitempty"`
+	Bytes      int64             `json:"bytes,omitempty"`
+	Files      int64             `json:"files,omitempty"`
+	Detail     map[string]string `json:"detail,omitempty"`
+	RequestID  string            `json:"request_id,omitempty"`
+	TraceID    string            `json:"trace_id,omitempty"`
+	Address    string            `json:"address,omitempty"`
+	Model      string            `json:"model,omitempty"`
+	ContextID  string            `json:"context_id,omitempty"`
+}
+
+// usage is S0's summary of what a run used.
+type usage struct {
+	CPUTimeSec    *float64 `json:"cpu_time_sec,omitempty"`
+	WallTimeSec   float64  `json:"wall_time_sec"`
+	PeakRSSMB     *float64 `json:"peak_rss_mb,omitempty"`
+	LogBytes      int64    `json:"log_bytes"`
+	ArtifactBytes int64    `json:"artifact_bytes"`
+}
+
+// limits are those that S0's example shows.
+type limits struct {
+	CPU               float64 `json:"cpu"`
+	MemoryMB          int     `json:"memory_mb"`
+	StartupTimeoutSec float64 `json:"startup_timeout_sec"`
+	TimeoutSec        float64 `json:"timeout_sec"`
+}
+
+// timeFormat is RFC 3339 with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+func stamp(t time.Time) string { return t.UTC().Format(timeFormat) }
+
+// encode returns e as a line.
+func encode(e event.Event, redact bool) ([]byte, error) {
+	c := e.Caller
+	l := line{
+		Event: e.Name, TS: stamp(e.Time), Source: c.Source, UserID: c.ID, Runtime: e.Runtime,
+		Reason: e.Reason, Component: e.Component, Kind: e.Kind, TookSec: e.Took.Seconds(), Bytes: e.Count, Files: e.Files,
+		Detail: e.Detail, RequestID: c.RequestID, TraceID: c.TraceID, Address: c.Address, Model: c.Model, ContextID: c.ContextID,
+	}
+	if e.Err != nil {
+		l.fail(e.Err)
+	}
+	if e.Session != nil {
+		l.session(e.Session)
+	}
+	if e.Run != nil {
+		l.run(e.Run)
+	}
+	if l.UserID != c.ID {
+		l.ActorID = c.ID
+	}
+	if l.Reason == l.ReasonCode || l.Reason == l.State {
+		l.Reason = ""
+	}
+	if redact {
+		l.Message = redactMessage(l.Message)
+		l.Detail = redactDetail(l.Detail)
+	}
+	l.bound()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(l)
+	return b.Bytes(), err
+}
+
+func (l *line) session(s *belljar.Session) {
+	l.SessionID, l.State = s.ID, string(s.State)
+	l.UserID = cmp.Or(s.UserID, l.UserID)
+	l.Message = cmp.Or(s.Message, l.Message)
+	l.Runtime, l.RuntimeVersion = cmp.Or(s.Runtime, l.Runtime), s.RuntimeVersion
+	l.BaseImage, l.ImageDigest, l.SpecVersion, l.PolicyHash = s.BaseImage, s.ImageDigest, s.SpecVersion, s.PolicyHash
+	l.limits(&s.Limits)
+}
+
+func (l *line) run(r *belljar.Run) {
+	l.RunID, l.Phase, l.ExitCode, l.ReasonCode = r.ID, string(r.Phase), r.ExitCode, string(r.ReasonCode)
+	l.UserID = cmp.Or(r.UserID, l.UserID)
+	l.SessionID = cmp.Or(r.SessionID, l.SessionID)
+	l.Message = cmp.Or(r.Message, l.Message)
+	l.Runtime = cmp.Or(r.Runtime, l.Runtime)
+	l.RuntimeVersion = r.RuntimeVersion
+	l.BaseImage, l.ImageDigest, l.SpecVersion, l.PolicyHash = r.BaseImage, r.ImageDigest, r.SpecVersion, r.PolicyHash
+	if u := r.ResourceUsage; u != nil {
+		l.ResourceUsage = &usage{u.CPUTimeSec, u.WallTimeSec, u.PeakRSSMB, u.LogBytes, u.ArtifactBytes}
+		if u.Limits != nil {
+			l.limits(u.Limits)
+		}
+	}
+}
+
+func (l *line) limits(of *belljar.Limits) {
+	l.Limits = &limits{of.CPU, of.MemoryMB, of.StartupTimeoutSec, of.TimeoutSec}
+}
+
+// fail tells about an error: its code and what its caller was told. A cause may hold anything, and stays out.
+func (l *line) fail(err error) {
+	l.ErrorClass = string(belljar.CodeOf(err))
+	var e *belljar.Error
+	if errors.As(err, &e) {
+		l.Message = e.Message
+	}
+}
+
+// longest is how many bytes a value has that somebody outside chose, about.
+const longest = 1 << 10
+
+// bound cuts what callers could make long.
+func (l *line) bound() {
+	for _, s := range []*string{
+		&l.Source, &l.UserID, &l.ActorID, &l.Message, &l.BaseImage, &l.RequestID, &l.TraceID, &l.Address, &l.Model, &l.ContextID,
+	} {
+		*s = short(*s)
+	}
+	if len(l.Detail) == 0 {
+		return
+	}
+	bounded := make(map[string]string, len(l.Detail)) // the event's own is not ours to change
+	for name, value := range l.Detail {
+		bounded[name] = short(value)
+	}
+	l.Detail = bounded
+}
+
+func short(s string) string {
+	if len(s) <= longest {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longest], "") + "…"
+}
+
+// encodeLost returns the line that tells how many are missing.
+func encodeLost(now time.Time, count int64) []byte {
+	b, _ := json.Marshal(struct {
+		Event string `json:"event"`
+		TS    string `json:"ts"`
+		Count int64  `json:"count"`
+	}{Lost, stamp(now), count}) // cannot fail
+	return append(b, '\n')
+}
