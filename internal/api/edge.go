@@ -100,7 +100,7 @@ func (e *Edge) Wrap(next http.Handler) http.Handler {
 		r = r.WithContext(context.WithValue(r.Context(), recordKey{}, rec))
 		if r.Body != nil && r.Body != http.NoBody {
 			rec.body = &body{
-				in: r.Body, conn: http.NewResponseController(rw), now: e.opts.Now,
+				in: r.Body, conn: http.NewResponseController(rw),
 				idle: e.opts.BodyIdle, rate: e.opts.MinBodyRate, limit: e.opts.MaxBody,
 			}
 			r.Body = rec.body

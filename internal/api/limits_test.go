@@ -1,0 +1,240 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+func newClock() *clock { return &clock{t: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
+
+func TestBuckets(t *testing.T) {
+	at := newClock()
+	b := api.NewBuckets(60, 2, at.now)
+	for i := range 60 {
+		if wait := b.Take("a"); wait != 0 {
+			t.Fatalf("token %d: wait %v", i, wait)
+		}
+	}
+	if wait := b.Peek("a"); wait != time.Second {
+		t.Errorf("empty: wait %v", wait)
+	}
+	at.pass(500 * time.Millisecond)
+	if wait := b.Take("a"); wait != 500*time.Millisecond {
+		t.Errorf("half a token: wait %v", wait)
+	}
+	at.pass(500 * time.Millisecond)
+	if b.Peek("a") != 0 || b.Peek("a") != 0 || b.Take("a") != 0 || b.Take("a") == 0 {
+		t.Error("one token is not one")
+	}
+	// Two keys are remembered: b and c push a out, who starts anew.
+	if b.Take("b") != 0 || b.Take("c") != 0 || b.Take("a") != 0 {
+		t.Error("a key that was forgotten does not start anew")
+	}
+	at.pass(time.Hour)
+	for range 60 {
+		b.Take("a")
+	}
+	if b.Take("a") == 0 {
+		t.Error("a bucket holds more than a minute's worth")
+	}
+	var none *api.Buckets
+	if none.Take("x") != 0 || api.NewBuckets(0, 0, nil).Take("x") != 0 {
+		t.Error("no limit is one")
+	}
+}
+
+// door answers with edge, limits and guard in front.
+func door(t *testing.T, opts api.LimitsOptions, proxies ...netip.Prefix) (http.Handler, *api.Limits) {
+	t.Helper()
+	limits := api.NewLimits(opts)
+	edge, _ := newEdge(t, api.EdgeOptions{Limits: limits, Now: opts.Now, TrustedProxies: proxies})
+	return edge.Wrap(api.Guard(limits.Guarded(somebody{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			if err := limits.Connect(r); err != nil {
+				api.Fail(w, r, err)
+			}
+		}
+	}))), limits
+}
+
+func call(h http.Handler, address, user string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = address
+	if user != "" {
+		r.Header.Set("X-API-KEY", user)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestLimitPerUser(t *testing.T) {
+	at := newClock()
+	h, _ := door(t, api.LimitsOptions{PerUser: 2, Now: at.now})
+	for i, want := range []int{200, 200, 429} {
+		if w := call(h, fmt.Sprintf("192.0.2.%d:1", i), "ann"); w.Code != want {
+			t.Fatalf("request %d: %d", i, w.Code)
+		}
+	}
+	w := call(h, "192.0.2.1:1", "ann")
+	if w.Header().Get("Retry-After") != "30" || !strings.Contains(w.Body.String(), `"rate_limited"`) || !strings.Contains(w.Body.String(), `"scope":"user"`) {
+		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+	if w := call(h, "192.0.2.1:1", "bob"); w.Code != 200 {
+		t.Errorf("bob pays for ann: %d", w.Code)
+	}
+	for range 5 {
+		if w := call(h, "192.0.2.1:1", "root"); w.Code != 200 {
+			t.Errorf("an operator: %d", w.Code)
+		}
+	}
+	at.pass(30 * time.Second)
+	if w := call(h, "192.0.2.1:1", "ann"); w.Code != 200 {
+		t.Errorf("after Retry-After: %d", w.Code)
+	}
+}
+
+func TestLimitPerAddress(t *testing.T) {
+	at := newClock()
+	h, _ := door(t, api.LimitsOptions{PerAddress: 2, Now: at.now}, netip.MustParsePrefix("10.0.0.0/8"))
+	for i, want := range []int{401, 200, 429, 429} { // whoever sends them, and whether they are let in
+		user := []string{"", "ann", "bob", "root"}[i]
+		if w := call(h, "192.0.2.1:1", user); w.Code != want {
+			t.Errorf("request %d: %d", i, w.Code)
+		}
+	}
+	for i, want := range []int{200, 200, 429} {
+		if w := call(h, fmt.Sprintf("[2001:db8::%d]:1", i+1), "ann"); w.Code != want {
+			t.Errorf("request %d of a network: %d", i, w.Code)
+		}
+	}
+	for i, want := range []int{200, 200, 429} {
+		if w := call(h, "10.0.0.1:1", "ann", "X-Forwarded-For", "198.51.100.1"); w.Code != want {
+			t.Errorf("request %d through a proxy: %d", i, w.Code)
+		}
+	}
+	for range 5 {
+		for _, own := range []string{"127.0.0.1:1", "[::1]:1", "@"} {
+			if w := call(h, own, "ann"); w.Code != 200 {
+				t.Errorf("%s: %d", own, w.Code)
+			}
+		}
+	}
+}
+
+func TestLimitOfWebSockets(t *testing.T) {
+	at := newClock()
+	h, limits := door(t, api.LimitsOptions{PerUser: 1, Connects: 2, Now: at.now})
+	for i, want := range []int{200, 200, 429} {
+		if w := call(h, "192.0.2.1:1", "ann", "Upgrade", "WebSocket"); w.Code != want {
+			t.Errorf("connection %d: %d", i, w.Code)
+		}
+	}
+	if w := call(h, "192.0.2.1:1", "ann"); w.Code != 200 {
+		t.Errorf("connections are counted as requests: %d", w.Code)
+	}
+	r := httptest.NewRequest("GET", "/", nil)
+	r = r.WithContext(api.WithCaller(r.Context(), belljar.Caller{Address: "192.0.2.5"}))
+	if limits.Connect(r) != nil || limits.Connect(r) != nil || limits.Connect(r) == nil {
+		t.Error("strangers are not counted by address")
+	}
+	var none *api.Limits
+	if none.Connect(r) != nil || none.Guarded(somebody{}) != api.Authenticator(somebody{}) {
+		t.Error("no limits are some")
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		allowed []string
+		public  string
+		origin  []string
+		want    bool
+	}{
+		{"no browser", nil, "", nil, true},
+		{"own page", nil, "", []string{"http://example.com"}, true},
+		{"own page, port told", nil, "", []string{"http://example.com:80"}, true},
+		{"own host, other scheme", nil, "", []string{"https://example.com"}, false},
+		{"own host, other port", nil, "", []string{"http://example.com:81"}, false},
+		{"other page", nil, "", []string{"http://evil.example"}, false},
+		{"own host as a beginning", nil, "", []string{"http://example.com.evil.example"}, false},
+		{"credentials in front", nil, "", []string{"http://example.com@evil.example"}, false},
+		{"null", nil, "", []string{"null"}, false},
+		{"empty", nil, "", []string{""}, false},
+		{"two", nil, "", []string{"http://example.com", "http://evil.example"}, false},
+		{"listed", []string{"https://ide.example"}, "", []string{"https://ide.example"}, true},
+		{"listed, in capitals", []string{"https://IDE.example/"}, "", []string{"https://ide.EXAMPLE"}, true},
+		{"sub of listed", []string{"https://ide.example"}, "", []string{"https://x.ide.example"}, false},
+		{"all", []string{"*"}, "", []string{"http://evil.example"}, true},
+		{"public URL", nil, "https://pub.example/x", []string{"https://pub.example"}, true},
+		{"not the public URL", nil, "https://pub.example/x", []string{"http://example.com"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			edge, _ := newEdge(t, api.EdgeOptions{AllowedOrigins: c.allowed, PublicURL: c.public})
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Header["Origin"] = c.origin
+			if c.origin == nil {
+				r.Header.Del("Origin")
+			}
+			if got := edge.OriginAllowed(r); got != c.want {
+				t.Errorf("allowed: %v", got)
+			}
+		})
+	}
+}
+
+func TestCORS(t *testing.T) {
+	edge, _ := newEdge(t, api.EdgeOptions{AllowedOrigins: []string{"https://ide.example"}})
+	open, _ := newEdge(t, api.EdgeOptions{AllowedOrigins: []string{"*", "https://ide.example"}})
+	guarded := api.Guard(somebody{}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	preflight := map[string]string{"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "idempotency-key"}
+	for _, c := range []struct {
+		name, method, origin string
+		edge                 *api.Edge
+		header               map[string]string
+		status               int
+		allow, credentials   string
+	}{
+		{"preflight of a listed page", "OPTIONS", "https://ide.example", edge, preflight, 204, "https://ide.example", "true"},
+		{"preflight of another", "OPTIONS", "https://evil.example", edge, preflight, 204, "", ""},
+		{"preflight, all may", "OPTIONS", "https://evil.example", open, preflight, 204, "*", ""},
+		{"preflight, all may, listed", "OPTIONS", "https://ide.example", open, preflight, 204, "https://ide.example", "true"},
+		{"call of a listed page", "GET", "https://ide.example", edge, map[string]string{"X-API-KEY": "ann"}, 200, "https://ide.example", "true"},
+		{"call of another", "GET", "https://evil.example", edge, map[string]string{"X-API-KEY": "ann"}, 200, "", ""},
+		{"no preflight", "OPTIONS", "https://ide.example", edge, nil, 401, "https://ide.example", "true"},
+		{"no page", "GET", "", edge, map[string]string{"X-API-KEY": "ann"}, 200, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			header := map[string]string{}
+			for name, value := range c.header {
+				header[name] = value
+			}
+			if c.origin != "" {
+				header["Origin"] = c.origin
+			}
+			w := ask(c.edge.Wrap(guarded), c.method, "/", header)
+			h := w.Header()
+			if w.Code != c.status || h.Get("Access-Control-Allow-Origin") != c.allow || h.Get("Access-Control-Allow-Credentials") != c.credentials {
+				t.Errorf("%d %v", w.Code, h)
+			}
+			if c.origin != "" && !strings.Contains(strings.Join(h.Values("Vary"), ","), "Origin") {
+				t.Error("caches are not told that the answer depends on the origin")
+			}
+			if c.status == 204 && c.allow != "" && !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
+				t.Errorf("headers: %v", h)
+			}
+		})
+	}
+}
