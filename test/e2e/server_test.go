@@ -1,0 +1,197 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds everything that a test waits for.
+const patience = 60 * time.Second
+
+// server is a belljar serve of a test's own, on a port of the system's choosing.
+type server struct {
+	t    *testing.T
+	URL  string `json:"url"`
+	Key  string `json:"api_key"`
+	data string
+	cmd  *exec.Cmd
+	done chan struct{}
+	said *lines
+}
+
+// lines keeps what a process says.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// serve starts a server on a data folder and returns when it is ready.
+func serve(t *testing.T, data string, args ...string) *server {
+	t.Helper()
+	s := &server{t: t, data: data, done: make(chan struct{}), said: &lines{}}
+	s.cmd = exec.Command(built.Belljar, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	s.cmd.Stderr = s.said
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan error, 1)
+	go func() {
+		defer close(s.done)
+		scan := bufio.NewReader(out)
+		line, err := scan.ReadBytes('\n')
+		if err == nil {
+			err = json.Unmarshal(line, s)
+		}
+		ready <- err
+		_, _ = io.Copy(io.Discard, scan)
+		_ = s.cmd.Wait()
+	}()
+	t.Cleanup(s.kill)
+	select {
+	case err := <-ready:
+		if err != nil {
+			t.Fatalf("the server is not ready: %v\n%s", err, s.said)
+		}
+	case <-time.After(patience):
+		t.Fatalf("the server is not ready after %v\n%s", patience, s.said)
+	}
+	return s
+}
+
+// kill ends the server as a power cut would, and waits until it is gone.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	<-s.done
+}
+
+// stop asks the server to end, waits for that and returns its exit status.
+func (s *server) stop() int {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(patience):
+		s.t.Fatalf("the server does not stop\n%s", s.said)
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// env is the environment of a client of this server.
+func (s *server) env() []string {
+	return append(os.Environ(), "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.Key, "URL="+s.URL, "KEY="+s.Key)
+}
+
+// ask sends a request with a JSON body (none for nil) and returns the status and the answer.
+func (s *server) ask(method, path string, body any, header ...string) (int, map[string]any) {
+	s.t.Helper()
+	status, answer, err := s.try(method, path, body, header...)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v\n%s", method, path, err, s.said)
+	}
+	return status, answer
+}
+
+// try is ask for a server that may die meanwhile.
+func (s *server) try(method, path string, body any, header ...string) (int, map[string]any, error) {
+	var content io.Reader
+	switch b := body.(type) {
+	case nil:
+	case io.Reader:
+		content = b
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			return 0, nil, err
+		}
+		content = bytes.NewReader(raw)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, content)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("X-API-KEY", s.Key)
+	if content != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer := map[string]any{}
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return resp.StatusCode, nil, fmt.Errorf("%d %.200q: %w", resp.StatusCode, raw, err)
+		}
+	}
+	return resp.StatusCode, answer, nil
+}
+
+// text gets a body as it is; a status other than 200 fails the test.
+func (s *server) text(path string) string {
+	s.t.Helper()
+	req, err := http.NewRequest(http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("X-API-KEY", s.Key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		s.t.Errorf("GET %s: %d %v %.200s", path, resp.StatusCode, err, raw)
+	}
+	return string(raw)
+}
+
+// oneShot is a request for a one-shot run of a shell line.
+func oneShot(line string) map[string]any {
+	return map[string]any{"spec_version": "1.0", "base_image": "host", "command": []string{"sh", "-c", line}}
+}
+
+const api = "/api/v1/sandbox"
