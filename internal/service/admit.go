@@ -45,10 +45,8 @@ func (s *Service) admit(ctx context.Context, caller belljar.Caller, req belljar.
 	if p.patterns, err = patterns(req.CapturePatterns); err != nil {
 		return nil, err
 	}
-	if req.Interactive {
-		if p.request.StdinLimits, err = resolveStdin(req.StdinLimits, DefaultStdinLimits(), MaxStdinLimits()); err != nil {
-			return nil, err
-		}
+	if err := s.admitStdin(p); err != nil {
+		return nil, err
 	}
 	if req.SessionID != "" {
 		err = s.join(caller, p)

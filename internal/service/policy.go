@@ -35,6 +35,7 @@ type Policy struct {
 	DockerSeccomp         string   `json:"SANDBOX_DOCKER_SECCOMP"` // profile's name or hash of its contents; "" is built in
 	DockerAppArmorProfile string   `json:"SANDBOX_DOCKER_APPARMOR_PROFILE"`
 	SupportedSpecVersions []string `json:"SANDBOX_SUPPORTED_SPEC_VERSIONS"`
+	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"` // Belljar's own: no interactive runs
 	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"` // Belljar's own: what Options.Require leaves out
 }
 

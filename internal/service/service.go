@@ -71,6 +71,7 @@ func (s *Service) Close() error {
 	s.mu.Unlock()
 	s.close()
 	s.sweeps.stop()
+	s.closeSessions()
 	s.work.Wait()
 	s.leave()
 	return nil

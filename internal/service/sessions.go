@@ -11,25 +11,73 @@ type sessions struct{ view }
 
 var _ belljar.Sessions = sessions{}
 
-// Create makes a session.
-func (v sessions) Create(context.Context, belljar.SessionRequest) (belljar.Session, error) {
-	return belljar.Session{}, absent("sessions")
+// Create makes a session and its sandbox.
+func (v sessions) Create(ctx context.Context, req belljar.SessionRequest) (belljar.Session, error) {
+	made, err := v.service.createSession(ctx, v.caller, req)
+	if err != nil {
+		v.service.denied(v.caller, err)
+		return belljar.Session{}, asError("make a session", err)
+	}
+	return made, nil
 }
 
-// Get returns a session.
-func (v sessions) Get(context.Context, string) (belljar.Session, error) {
-	return belljar.Session{}, absent("sessions")
+// Get returns a session as it stands.
+func (v sessions) Get(ctx context.Context, id string) (belljar.Session, error) {
+	x, row, err := v.service.findSession(ctx, v.caller, id)
+	switch {
+	case err != nil:
+		return belljar.Session{}, err
+	case x != nil:
+		return x.snapshot(), nil
+	}
+	return row.Session, nil
 }
 
-// List returns the caller's sessions.
-func (v sessions) List(context.Context, belljar.SessionQuery) (belljar.SessionPage, error) {
-	return belljar.SessionPage{}, absent("sessions")
+// List returns the caller's sessions. Living ones are as they stand now.
+func (v sessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.SessionPage, error) {
+	page := belljar.SessionPage{Items: []belljar.Session{}}
+	if err := checkPage(&q.Limit, q.Offset); err != nil {
+		return page, err
+	}
+	rows, total, err := v.service.opts.Store.Sessions().List(ctx, v.caller.ID, q)
+	if err != nil {
+		return page, recordError("list sessions", err)
+	}
+	for _, row := range rows {
+		var state belljar.Session
+		if x := v.service.sessions.get(row.ID); x != nil {
+			state = x.snapshot()
+		} else {
+			v.service.asLost(&row)
+			state = row.Session
+		}
+		page.Items = append(page.Items, state)
+	}
+	page.Total, page.Limit, page.Offset = total, q.Limit, q.Offset
+	page.HasMore = q.Offset+len(rows) < total
+	return page, nil
 }
 
 // Upload puts files into a session's workspace.
-func (v sessions) Upload(context.Context, string, belljar.Upload) (belljar.UploadResult, error) {
-	return belljar.UploadResult{}, absent("sessions")
+func (v sessions) Upload(ctx context.Context, id string, u belljar.Upload) (belljar.UploadResult, error) {
+	result, err := v.service.uploadTo(ctx, v.caller, id, u)
+	if err != nil {
+		return belljar.UploadResult{}, asError("upload", err)
+	}
+	return result, nil
 }
 
-// Delete ends a session.
-func (v sessions) Delete(context.Context, string) error { return absent("sessions") }
+// Delete ends a session and waits until its sandbox is gone.
+func (v sessions) Delete(ctx context.Context, id string) error {
+	x, _, err := v.service.findSession(ctx, v.caller, id)
+	if x == nil {
+		return err
+	}
+	x.end(belljar.SessionClosed, "deleted by its caller", errCanceled)
+	select {
+	case <-x.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

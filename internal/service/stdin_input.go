@@ -50,6 +50,7 @@ type input struct {
 	rate     meter
 	idle     *time.Timer
 	last     time.Time // when the last write ended, or the command began
+	watcher  func(reason string, taken int64)
 }
 
 // frame is one write on its way.
@@ -140,6 +141,18 @@ func (in *input) finish(reason string) {
 	close(in.closed)
 	if in.idle != nil {
 		in.idle.Stop()
+	}
+	if in.watcher != nil {
+		go in.watcher(reason, in.taken)
+	}
+}
+
+// watch has one function called, once, when the input is closed: that of who opens it first.
+func (in *input) watch(f func(reason string, taken int64)) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.watcher == nil && in.reason == "" {
+		in.watcher = f
 	}
 }
 

@@ -17,6 +17,21 @@ func MaxStdinLimits() belljar.StdinLimits {
 	return belljar.StdinLimits{MaxBytes: 64 << 20, MaxFrameBytes: 64 << 10, BytesPerSec: 16 << 20, IdleTimeoutSec: 3600}
 }
 
+// admitStdin decides about the input of an interactive run.
+func (s *Service) admitStdin(p *plan) (err error) {
+	if !p.request.Interactive {
+		return nil
+	}
+	if s.opts.Policy.NoInteractive {
+		return &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: "interactive runs are not allowed here",
+			Details: map[string]any{"field": "interactive", "rule": "SANDBOX_NO_INTERACTIVE"},
+		}
+	}
+	p.request.StdinLimits, err = resolveStdin(p.request.StdinLimits, s.opts.Stdin, s.opts.MaxStdin)
+	return err
+}
+
 // resolveStdin turns what a request asks for into the limits in force: those of defaults where it asks for nothing,
 // refused where that makes no sense or is above most.
 func resolveStdin(ask, defaults, most belljar.StdinLimits) (belljar.StdinLimits, error) {

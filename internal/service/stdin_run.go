@@ -6,6 +6,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/event"
 )
 
 // attachStdin gives an interactive run's input to its command: what callers write from now on, or have been waiting to
@@ -45,15 +46,31 @@ func (s *Service) openStdin(caller belljar.Caller, id string) (belljar.Stdin, er
 	if err != nil {
 		return nil, err
 	}
+	in, err := r.openInput()
+	if err != nil {
+		return nil, err
+	}
+	in.watch(func(reason string, taken int64) {
+		state := r.snapshot()
+		s.opts.Events.Record(event.Event{
+			Name: event.StdinClosed, Time: s.clock.Now(), Caller: caller, Run: &state, Runtime: state.Runtime, Component: component,
+			Reason: reason, Count: taken,
+		})
+	})
+	return in.open(), nil
+}
+
+// openInput is the input of a run that can have one.
+func (r *run) openInput() (*input, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.plan == nil || r.state.Phase.Terminal():
-		return nil, noStdin(id, "has ended")
+		return nil, noStdin(r.id, "has ended")
 	case !r.plan.request.Interactive || r.plan.request.Stdin != nil:
-		return nil, noStdin(id, "is not interactive")
+		return nil, noStdin(r.id, "is not interactive")
 	}
-	return r.stdin().open(), nil
+	return r.stdin(), nil
 }
 
 func noStdin(id, why string) error {

@@ -1,0 +1,187 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// errSandboxLost says that a session ends because its sandbox did.
+var errSandboxLost = errors.New("the session's sandbox is gone")
+
+// end ends a session: nobody can use it from now on, its runs are stopped, and its sandbox goes when the last of them is
+// over, which closes x.over. The first reason stays.
+func (x *session) end(state belljar.SessionState, message string, why error) {
+	x.mu.Lock()
+	if x.state.State.Ended() {
+		x.mu.Unlock()
+		return
+	}
+	x.state.State, x.state.Message = state, message
+	x.rouse()
+	made := x.jar != nil
+	x.mu.Unlock()
+	x.stop(why)
+	if made { // otherwise who makes it finds out
+		go x.finish(why)
+	}
+}
+
+// finish takes away what a session has.
+func (x *session) finish(why error) {
+	x.service.stopRuns(x, why)
+	x.mu.Lock()
+	var quiet chan struct{}
+	if x.uses > 0 {
+		quiet = make(chan struct{})
+		x.quiet = quiet
+	}
+	x.mu.Unlock()
+	if quiet != nil {
+		<-quiet
+	}
+	x.service.destroy(x.id, x.jar)
+	x.bury()
+}
+
+// bury puts the end of a session on record. Nothing else is left of it.
+func (x *session) bury() {
+	s := x.service
+	x.stop(nil)
+	row := x.row()
+	now := s.clock.Now().UTC()
+	row.EndedAt = &now
+	if err := s.opts.Store.Sessions().Update(context.Background(), row); err != nil {
+		s.log.Error("end of a session could not be put on record", "session_id", x.id, "err", err)
+	}
+	s.recordSession(event.SessionEnded, x.caller, row.Session, now.Sub(row.CreatedAt))
+	s.sessions.leave(x)
+	close(x.over)
+}
+
+// expire ends a session that nobody has used for its time. A run that waits in the queue will use it.
+func (x *session) expire() {
+	waited := x.service.awaited(x)
+	x.mu.Lock()
+	if x.uses > 0 || x.state.State.Ended() || x.service.clock.Now().Before(x.state.ExpiresAt) {
+		x.mu.Unlock()
+		return
+	}
+	if waited {
+		x.extend()
+		x.rest()
+		x.mu.Unlock()
+		return
+	}
+	x.mu.Unlock()
+	x.end(belljar.SessionExpired, "nobody used it for "+x.ttl.String(), errCanceled)
+}
+
+// watch waits for the death of the session's sandbox.
+func (x *session) watch(j *jar) {
+	exit, err := j.Wait(x.ctx)
+	if x.ctx.Err() != nil {
+		return // it was ended, and its sandbox is taken away
+	}
+	if err != nil {
+		x.service.log.Error("sandbox of a session cannot be watched", "session_id", x.id, "err", err)
+		return
+	}
+	message := "its sandbox died: " + strings.TrimRight(string(exit.Reason)+" "+exit.Detail, " ")
+	if exit.Reason == runtime.ExitOOM {
+		message = "its sandbox ran out of memory"
+	}
+	x.end(belljar.SessionLost, message, errSandboxLost)
+}
+
+// row is the session as it goes on record.
+func (x *session) row() store.Session {
+	return store.Session{Session: x.snapshot(), Spec: x.spec, NodeID: x.service.opts.Node.ID}
+}
+
+// awaited reports whether runs are under way that use a session, or will.
+func (s *Service) awaited(x *session) bool { return len(s.runsIn(x)) > 0 }
+
+// stopRuns stops the runs of a session. Those whose sandbox has died end by themselves, each for its own reason.
+func (s *Service) stopRuns(x *session, why error) {
+	if why == errSandboxLost {
+		return
+	}
+	for _, r := range s.runsIn(x) {
+		r.stop(why)
+	}
+}
+
+// runsIn returns the runs under way in a session, also those that wait for their turn.
+func (s *Service) runsIn(x *session) []*run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*run
+	for _, r := range s.runs {
+		if r.in(x) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// in reports whether a run belongs to a session.
+func (r *run) in(x *session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plan != nil && r.plan.session == x
+}
+
+// closeSessions ends all sessions and waits until nothing is left of them.
+func (s *Service) closeSessions() {
+	all := s.sessions.shut()
+	for _, x := range all {
+		x.end(belljar.SessionLost, errShutdown.Error(), errShutdown)
+	}
+	for _, x := range all {
+		<-x.over
+	}
+}
+
+// recoverSessions puts on record what became of the sessions of a former process of this node: their sandboxes ended
+// with it. What is left of those is removed.
+func (s *Service) recoverSessions(ctx context.Context) error {
+	rows, err := s.opts.Store.Sessions().Unfinished(ctx)
+	if err != nil {
+		return recordError("look for unfinished sessions", err)
+	}
+	for _, row := range rows {
+		if row.NodeID != s.opts.Node.ID || s.sessions.get(row.ID) != nil {
+			continue
+		}
+		if h := s.runtime(row.Runtime); h != nil {
+			if err := h.Remove(ctx, row.ID); err != nil {
+				s.log.Error("sandbox of a former process could not be removed", "session_id", row.ID, "err", err)
+			}
+		}
+		now := s.clock.Now().UTC()
+		row.State, row.Message, row.EndedAt = belljar.SessionLost, "belljar was restarted", &now
+		if err := s.opts.Store.Sessions().Update(ctx, row); err != nil {
+			return recordError("put the end of session "+row.ID+" on record", err)
+		}
+		s.recordSession(event.SessionEnded, belljar.Caller{ID: row.UserID}, row.Session, now.Sub(row.CreatedAt))
+	}
+	return nil
+}
+
+// recordSession records an event of a session.
+func (s *Service) recordSession(name string, caller belljar.Caller, state belljar.Session, took time.Duration) {
+	e := event.Event{
+		Name: name, Time: s.clock.Now(), Caller: caller, Session: &state, Runtime: state.Runtime, Component: component, Took: took,
+	}
+	if name == event.SessionEnded {
+		e.Reason = string(state.State)
+	}
+	s.opts.Events.Record(e)
+}

@@ -1,0 +1,235 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// createSession takes a session from its request to a sandbox that can be used.
+func (s *Service) createSession(ctx context.Context, caller belljar.Caller, req belljar.SessionRequest) (belljar.Session, error) {
+	key, prior, err := s.claim(ctx, endpointSessions, caller, req.IdempotencyKey, req.SessionSpec)
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	if prior != nil {
+		return s.replaySession(ctx, caller, prior)
+	}
+	x, err := s.admitSession(ctx, caller, req.SessionSpec)
+	if err == nil {
+		err = s.room()
+	}
+	if err == nil {
+		err = s.sessions.enter(x, s.opts.MaxSessions, s.opts.MaxNodeSessions)
+	}
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	prior, err = s.enrolSession(ctx, x, key)
+	if err != nil || prior != nil {
+		s.sessions.leave(x)
+		x.stop(err)
+		close(x.over)
+		if err != nil {
+			return belljar.Session{}, err
+		}
+		if err := sameRequest(key, prior); err != nil {
+			return belljar.Session{}, err
+		}
+		return s.replaySession(ctx, caller, prior)
+	}
+	if err := s.makeSession(ctx, x); err != nil {
+		s.unmake(x, key, err)
+		return belljar.Session{}, err
+	}
+	made := x.snapshot()
+	s.recordSession(event.SessionCreated, x.caller, made, s.clock.Now().Sub(made.CreatedAt))
+	if key != nil {
+		made.Details = &belljar.Replay{Key: key.Key, Status: keyCreated}
+	}
+	return made, nil
+}
+
+// admitSession checks a request against everything that can be known before its sandbox exists.
+func (s *Service) admitSession(ctx context.Context, caller belljar.Caller, spec belljar.SessionSpec) (*session, error) {
+	if err := s.version(spec.SpecVersion); err != nil {
+		return nil, err
+	}
+	if spec.BaseImage == "" {
+		return nil, refuse("base_image", "", "base_image is required")
+	}
+	spec.Env, spec.Labels = maps.Clone(spec.Env), maps.Clone(spec.Labels)
+	// What a session has in common with a run is judged as a run is.
+	p := &plan{exec: spec.WorkspaceExec, request: belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Command: []string{"true"},
+		Env: spec.Env, Labels: spec.Labels, Resources: spec.Resources, NetworkPolicy: spec.NetworkPolicy,
+		StartupTimeoutSec: spec.StartupTimeoutSec, TimeoutSec: spec.TimeoutSec,
+		WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak,
+	}}}
+	if err := p.request.Validate(); err != nil {
+		return nil, err
+	}
+	ttl, err := s.sessionTTL(spec.TTLSec)
+	if err == nil {
+		err = s.enabled()
+	}
+	if err == nil {
+		err = s.place(ctx, caller, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.newSession(caller, spec, p, ttl), nil
+}
+
+// sessionTTL is the time that a session asks for, or gets.
+func (s *Service) sessionTTL(sec float64) (time.Duration, error) {
+	most := s.opts.MaxSessionTTL
+	switch {
+	case sec == 0:
+		return s.opts.SessionTTL, nil
+	case sec < 0 || math.IsNaN(sec) || math.IsInf(sec, 0):
+		return 0, refuse("ttl_sec", fmt.Sprint(sec), "ttl_sec must be more than 0")
+	case sec > most.Seconds():
+		return 0, &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("ttl_sec is limited to %v seconds here, got %v", most.Seconds(), sec),
+			Details: map[string]any{"field": "ttl_sec", "provided": sec, "maximum": most.Seconds()},
+		}
+	}
+	return seconds(sec), nil
+}
+
+// enrolSession puts a session on record, with its key. A crash from here on leaves a name to clean up.
+func (s *Service) enrolSession(ctx context.Context, x *session, key *store.Key) (prior *store.Key, err error) {
+	row := x.row()
+	if key != nil {
+		key.ObjectID = x.id
+		if key.Response, err = json.Marshal(row.Session); err != nil {
+			return nil, err
+		}
+	}
+	if prior, err = s.opts.Store.Sessions().Insert(context.WithoutCancel(ctx), row, key); err != nil {
+		return nil, recordError("put the session on record", err)
+	}
+	return prior, nil
+}
+
+// makeSession makes a session's sandbox within its startup timeout. It gives up when the caller goes away, or the
+// session is to end.
+func (s *Service) makeSession(ctx context.Context, x *session) error {
+	limit := seconds(x.plan.limits.StartupTimeoutSec)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(x.ctx, func() { cancel(context.Cause(x.ctx)) })()
+	ctx, end := context.WithTimeoutCause(ctx, limit, errStartupTimeout)
+	defer end()
+	box, err := s.create(ctx, &run{id: x.id}, x.plan)
+	if err != nil {
+		return makeError(x, err)
+	}
+	j, err := meet(ctx, box, x.plan.caps)
+	if err == nil {
+		err = j.upload(ctx, x.plan)
+	}
+	if err == nil && !x.begin(j) {
+		err = context.Cause(x.ctx)
+	}
+	if err != nil {
+		s.destroy(x.id, box)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return makeError(x, err)
+	}
+	go x.watch(j)
+	return nil
+}
+
+// begin makes a session active, unless it was ended while its sandbox was made.
+func (x *session) begin(j *jar) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state.State.Ended() {
+		return false
+	}
+	x.jar, x.state.State = j, belljar.SessionActive
+	x.extend()
+	x.rest()
+	close(x.ready)
+	return true
+}
+
+// unmake ends a session whose sandbox could not be made. Its key is given up: whoever sends it again tries again.
+func (s *Service) unmake(x *session, key *store.Key, fault error) {
+	x.mu.Lock()
+	x.fault = fault
+	if !x.state.State.Ended() {
+		x.state.State, x.state.Message = belljar.SessionLost, fault.Error()
+	}
+	x.mu.Unlock()
+	if key != nil {
+		err := s.opts.Store.Keys().Delete(context.Background(), key.Endpoint, key.UserKey, key.Key, x.id)
+		if err != nil {
+			s.log.Error("idempotency key could not be given up", "session_id", x.id, "err", err)
+		}
+	}
+	close(x.ready)
+	x.bury()
+}
+
+// makeError is what a caller hears of a sandbox that could not be made.
+func makeError(x *session, err error) error {
+	var step *runtime.StepError
+	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the session's sandbox could not be made", Err: err,
+		Details: map[string]any{"session_id": x.id}}
+	switch {
+	case errors.Is(err, errStartupTimeout):
+		e.Code, e.Err = belljar.CodeTimeout, nil
+		e.Message = fmt.Sprintf("the sandbox was not ready after %v seconds", x.plan.limits.StartupTimeoutSec)
+		e.Hint = "allow more with startup_timeout_sec"
+	case errors.Is(err, errShutdown):
+		return shuttingDown()
+	case errors.Is(err, errCanceled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e.Code, e.Message, e.Err = belljar.CodeCanceled, "the session was given up while its sandbox was made", nil
+	case errors.As(err, &step):
+		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
+		e.Details["runtime"], e.Details["step"] = x.plan.host.Name(), step.Step
+	case belljar.CodeOf(err) != belljar.CodeInternal:
+		return err
+	}
+	return e
+}
+
+// replaySession answers a repeated request for a session with that session as it is now, once it can be used.
+func (s *Service) replaySession(ctx context.Context, caller belljar.Caller, prior *store.Key) (belljar.Session, error) {
+	x, row, err := s.findSession(ctx, caller, prior.ObjectID)
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	answer := row.Session
+	if x != nil {
+		select {
+		case <-x.ready:
+		case <-ctx.Done():
+			return belljar.Session{}, context.Cause(ctx)
+		}
+		x.mu.Lock()
+		fault := x.fault
+		x.mu.Unlock()
+		if fault != nil {
+			return belljar.Session{}, fault
+		}
+		answer = x.snapshot()
+	}
+	answer.Details = &belljar.Replay{Key: prior.Key, Status: keyReplayed}
+	return answer, nil
+}
