@@ -2,8 +2,10 @@ package service
 
 import (
 	"context"
+	"math"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
 )
 
 // admin is what operators may do.
@@ -11,39 +13,90 @@ type admin struct{ view }
 
 var _ belljar.Admin = admin{}
 
+// allowed refuses everybody who is no operator.
+func (v view) allowed(what string) error {
+	if v.caller.Admin() {
+		return nil
+	}
+	err := forbidden(what)
+	v.service.denied(v.caller, err)
+	return err
+}
+
 // Runs lists everybody's runs.
-func (v admin) Runs(context.Context, belljar.RunQuery) (belljar.RunPage, error) {
-	return belljar.RunPage{}, absent("admin")
+func (v admin) Runs(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
+	if err := v.allowed("see everybody's runs"); err != nil {
+		return belljar.RunPage{}, err
+	}
+	return v.service.list(ctx, q)
 }
 
 // Idempotency lists the idempotency keys in force.
-func (v admin) Idempotency(context.Context, belljar.KeyQuery) ([]belljar.KeyEntry, error) {
-	return nil, absent("admin")
+func (v admin) Idempotency(ctx context.Context, q belljar.KeyQuery) ([]belljar.KeyEntry, error) {
+	if err := v.allowed("see idempotency keys"); err != nil {
+		return nil, err
+	}
+	switch q.Endpoint {
+	case "", endpointRuns, endpointSessions:
+	default:
+		return nil, refuse("endpoint", q.Endpoint, "endpoint must be runs or sessions")
+	}
+	if err := checkPage(&q.Limit, q.Offset); err != nil {
+		return nil, err
+	}
+	list, err := v.service.opts.Store.Keys().List(ctx, q)
+	if err != nil {
+		return nil, recordError("list idempotency keys", err)
+	}
+	return list, nil
 }
 
 // Usage lists the users who use most.
-func (v admin) Usage(context.Context, int) ([]belljar.UserUsage, error) { return nil, absent("admin") }
+func (v admin) Usage(ctx context.Context, limit int) ([]belljar.UserUsage, error) {
+	if err := v.allowed("see everybody's usage"); err != nil {
+		return nil, err
+	}
+	if err := checkPage(&limit, 0); err != nil {
+		return nil, err
+	}
+	list, err := v.service.opts.Store.Users().Top(ctx, limit, v.service.clock.Now())
+	if err != nil {
+		return nil, recordError("list usage", err)
+	}
+	return list, nil
+}
 
 // Quota returns the quota in force for a user.
-func (v admin) Quota(context.Context, string) (belljar.Quota, error) {
-	return belljar.Quota{}, absent("admin")
+func (v admin) Quota(ctx context.Context, userID string) (belljar.Quota, error) {
+	if err := v.allowed("see quotas"); err != nil {
+		return belljar.Quota{}, err
+	}
+	return v.service.quota(ctx, userID)
 }
 
-// SetQuota stores a quota of a user's own.
-func (v admin) SetQuota(context.Context, string, belljar.Quota) error { return absent("admin") }
-
-// tokens are the API keys.
-type tokens struct{ view }
-
-var _ belljar.Tokens = tokens{}
-
-// Create makes a key.
-func (v tokens) Create(context.Context, belljar.TokenSpec) (belljar.Token, error) {
-	return belljar.Token{}, absent("tokens")
+// SetQuota stores a quota of a user's own. It holds for what begins from now on.
+func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) error {
+	if err := v.allowed("set quotas"); err != nil {
+		return err
+	}
+	if err := checkUser(userID); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{
+		{"concurrent_runs", float64(q.ConcurrentRuns)}, {"cpu_seconds_per_day", q.CPUSecondsPerDay}, {"artifact_mb", float64(q.ArtifactMB)},
+	} {
+		if f.value < 0 || math.IsNaN(f.value) || math.IsInf(f.value, 0) {
+			return refuse(f.name, f.value, f.name+" must not be negative; 0 is no limit")
+		}
+	}
+	if err := v.service.opts.Store.Users().SetQuota(ctx, userID, q); err != nil {
+		return recordError("store the quota of "+userID, err)
+	}
+	v.service.opts.Events.Record(event.Event{
+		Name: event.QuotaSet, Time: v.service.clock.Now(), Caller: v.caller, Component: component, Detail: map[string]string{"user_id": userID},
+	})
+	return nil
 }
-
-// List lists keys.
-func (v tokens) List(context.Context) ([]belljar.Token, error) { return nil, absent("tokens") }
-
-// Revoke makes a key useless.
-func (v tokens) Revoke(context.Context, string) error { return absent("tokens") }

@@ -18,14 +18,23 @@ func (s *Service) happened(name string, r *run, took time.Duration) {
 	})
 }
 
+// ended is what S0 calls the event of a run that ended in a phase.
+func ended(p belljar.Phase) string {
+	switch p {
+	case belljar.PhaseCompleted:
+		return event.RunCompleted
+	case belljar.PhaseTimedOut:
+		return event.RunTimedOut
+	case belljar.PhaseKilled:
+		return event.RunKilled
+	}
+	return event.RunFailed
+}
+
 // told records how a run ended.
 func (s *Service) told(r *run, last belljar.Run) {
-	name := map[belljar.Phase]string{
-		belljar.PhaseCompleted: event.RunCompleted, belljar.PhaseFailed: event.RunFailed,
-		belljar.PhaseTimedOut: event.RunTimedOut, belljar.PhaseKilled: event.RunKilled,
-	}[last.Phase]
 	e := event.Event{
-		Name: name, Time: *last.FinishedAt, Caller: r.caller, Run: &last, Runtime: last.Runtime, Component: component,
+		Name: ended(last.Phase), Time: *last.FinishedAt, Caller: r.caller, Run: &last, Runtime: last.Runtime, Component: component,
 		Reason: string(last.ReasonCode),
 	}
 	if last.StartedAt != nil {

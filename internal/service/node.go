@@ -2,8 +2,10 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
 )
 
 // node is what this server can do, as one caller sees it.
@@ -12,14 +14,72 @@ type node struct{ view }
 var _ belljar.Node = node{}
 
 // Runtimes says what this server can do.
-func (v node) Runtimes(context.Context) (belljar.Discovery, error) {
-	return belljar.Discovery{}, absent("runtimes")
+func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
+	s := v.service
+	d := belljar.Discovery{StoreMode: s.opts.Store.Mode(), Runtimes: []belljar.RuntimeInfo{}}
+	for i, h := range s.runtimes {
+		caps, err := h.capabilities(ctx)
+		if err != nil {
+			s.log.Error("runtime could not be probed", "runtime", h.Name(), "err", err)
+			caps = runtime.Capabilities{Reasons: []runtime.Reason{{Code: "probe_failed", Detail: "it could not be probed"}}}
+		}
+		d.Runtimes = append(d.Runtimes, s.info(h.Name(), caps, i == 0))
+	}
+	return d, nil
+}
+
+// info is one runtime in the words of S0.
+func (s *Service) info(name string, caps runtime.Capabilities, first bool) belljar.RuntimeInfo {
+	o := s.opts
+	info := belljar.RuntimeInfo{
+		Name: name, Available: caps.Available, Default: first, DefaultImages: o.Images.List(),
+		MaxCPU: o.MaxLimits.CPU, MaxMemMB: o.MaxLimits.MemoryMB, MaxUploadMB: o.Policy.MaxUploadMB, MaxLogBytes: o.Limits.LogBytes,
+		QueueMaxLength: o.QueueLength, QueueTTLSec: int(o.QueueTTL.Seconds()), WorkspaceCapMB: o.Limits.WorkspaceMB,
+		ArtifactTTLHours: o.Policy.ArtifactTTLHours, SupportedSpecVersions: o.Policy.SupportedSpecVersions,
+		InteractiveSupported: caps.Available, EgressAllowlistSupported: false,
+		Version: caps.Version, ImplementationState: string(caps.State), Isolation: string(caps.Isolation), LimitsEnforced: enforced(caps),
+	}
+	for _, r := range caps.Reasons {
+		info.Reasons = append(info.Reasons, belljar.RuntimeReason{Code: r.Code, Step: r.Step, Detail: r.Detail, Hint: r.Hint})
+	}
+	if !caps.Available && len(caps.Reasons) > 0 {
+		info.Notes = &caps.Reasons[0].Detail
+	}
+	return info
 }
 
 // Me says what the caller is and may do.
-func (v node) Me(context.Context) (belljar.Me, error) { return belljar.Me{}, absent("me") }
+func (v node) Me(ctx context.Context) (belljar.Me, error) {
+	s := v.service
+	me := belljar.Me{
+		UserID: v.caller.ID, Role: v.caller.Role, PolicyHash: s.policy, Limits: s.opts.Limits, MaxLimits: s.opts.MaxLimits,
+	}
+	if err := json.Unmarshal(s.opts.Policy.canonical(), &me.Policy); err != nil {
+		return me, err
+	}
+	var err error
+	if me.Quota, err = s.quota(ctx, v.caller.ID); err != nil {
+		return me, err
+	}
+	usage, err := s.opts.Store.Users().Usage(ctx, v.caller.ID, s.clock.Now())
+	if err != nil {
+		return me, recordError("read the usage of "+v.caller.ID, err)
+	}
+	me.Used.ConcurrentRuns, me.Used.QueuedRuns = s.queue.Count(v.caller.ID)
+	me.Used.Sessions = s.sessions.count(v.caller.ID)
+	me.Used.CPUSecondsToday, me.Used.ArtifactBytes = usage.CPUSecondsToday, usage.ArtifactBytes
+	return me, nil
+}
 
-// absent is what is not there yet.
-func absent(what string) error {
-	return &belljar.Error{Code: belljar.CodeInternal, Message: what + " is not built yet"}
+// count is how many living sessions a user has.
+func (t *sessionTable) count(user string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, x := range t.living {
+		if x.caller.ID == user {
+			n++
+		}
+	}
+	return n
 }

@@ -36,7 +36,7 @@ type Policy struct {
 	DockerAppArmorProfile string   `json:"SANDBOX_DOCKER_APPARMOR_PROFILE"`
 	SupportedSpecVersions []string `json:"SANDBOX_SUPPORTED_SPEC_VERSIONS"`
 	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"` // Belljar's own: no interactive runs
-	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"` // Belljar's own: what Options.Require leaves out
+	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`     // Belljar's own: what Options.Require leaves out
 }
 
 // DefaultPolicy is the policy of S0 §9 and §17, with execution on (it is what Belljar is for).

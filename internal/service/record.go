@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -83,13 +84,14 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 		return
 	}
 	row := store.Run{Run: last, NodeID: s.opts.Node.ID, Artifacts: files.list()}
-	row.LastSeq = s.end(r, o.frames())
+	row.LastSeq = s.endLog(r.id, r.log, o.frames())
+	r.mu.Lock()
+	r.lastSeq = row.LastSeq
+	r.mu.Unlock()
 	sealed := make(chan struct{})
 	go func() {
 		defer close(sealed)
-		if err := r.log.Seal(); err != nil {
-			s.log.Error("log could not be sealed", "run_id", r.id, "err", err)
-		}
+		s.seal(r.id, r.log)
 	}()
 	err = s.opts.Store.Runs().Finish(context.Background(), row)
 	<-sealed
@@ -107,18 +109,20 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 	})
 }
 
-// end puts the last frames into the log and returns the seq of the end event. If the log does not take them, readers get
-// the end from the record, behind what is there.
-func (s *Service) end(r *run, frames []belljar.Frame) uint64 {
-	seq := r.log.Last() + uint64(len(frames))
-	if err := r.log.Append(frames...); err != nil {
-		s.log.Error("log could not be ended", "run_id", r.id, "err", err)
-		seq = r.log.Last() + 1
+// endLog puts the last frames into a log and returns the seq of the end event. If the log does not take them, readers
+// get the end from the record, behind what is there.
+func (s *Service) endLog(id string, log logbook.Log, frames []belljar.Frame) uint64 {
+	if err := log.Append(frames...); err != nil {
+		s.log.Error("log could not be ended", "run_id", id, "err", err)
+		return log.Last() + 1
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lastSeq = seq
-	return seq
+	return log.Last()
+}
+
+func (s *Service) seal(id string, log logbook.Log) {
+	if err := log.Seal(); err != nil {
+		s.log.Error("log could not be sealed", "run_id", id, "err", err)
+	}
 }
 
 // insist puts the end of a run on record, however often that takes, unless Close gives up: then [Service.Recover] mends

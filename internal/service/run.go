@@ -85,5 +85,9 @@ func (r *run) ran() float64 {
 	return time.Since(*r.state.StartedAt).Seconds()
 }
 
-// resumable reports whether the run can still begin after a restart: all of its request is on record.
-func (r *run) resumable() bool { return r.plan.request.Upload == nil && r.plan.request.Stdin == nil }
+// resumable reports whether the run can still begin after a restart: all of its request is on record,
+// and it waits for nothing that ends with this process.
+func (r *run) resumable() bool {
+	p := r.plan
+	return p.request.Upload == nil && p.request.Stdin == nil && p.session == nil
+}

@@ -72,6 +72,7 @@ func (s *Service) Close() error {
 	s.close()
 	s.sweeps.stop()
 	s.closeSessions()
+	s.closeSessions()
 	s.work.Wait()
 	s.leave()
 	return nil

@@ -1,0 +1,178 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// errLost says that a run was under way when its daemon died.
+var errLost = errors.New("belljar ended while the run was under way")
+
+// Recover takes up what a former process left on record, and begins to sweep. Call it once, before the first request:
+// runs that waited in the queue run again, those that were under way are put on record as lost, or as what their log
+// says they became. Killed in the middle, it does the rest when it is called by the next process.
+func (s *Service) Recover(ctx context.Context) error {
+	rows, err := s.opts.Store.Runs().Unfinished(ctx)
+	if err != nil {
+		return fmt.Errorf("read what is on record: %w", err)
+	}
+	// Sessions first: a run that waited for one learns that it is gone.
+	if err := s.recoverSessions(ctx); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.NodeID != s.opts.Node.ID || s.under(row.ID) != nil {
+			continue // another daemon's
+		}
+		if row.Phase == belljar.PhaseQueued && row.Spec != nil {
+			err = s.resume(ctx, row)
+		} else {
+			err = s.mend(ctx, row, errLost)
+		}
+		if err != nil {
+			return fmt.Errorf("take up run %s: %w", row.ID, err)
+		}
+	}
+	s.sweepLater()
+	return nil
+}
+
+// resume puts a run that was queued into the queue again. What is not allowed any more fails.
+func (s *Service) resume(ctx context.Context, row store.Run) error {
+	caller := belljar.Caller{ID: row.UserID, Role: belljar.RoleUser, Source: "recovery"}
+	if len(row.Spec.AllowWeak) > 0 {
+		caller.Role = belljar.RoleAdmin // or it would not have been queued
+	}
+	p, err := s.admit(ctx, caller, belljar.RunRequest{RunSpec: *row.Spec})
+	if err != nil {
+		return s.mend(ctx, row, err)
+	}
+	quota, err := s.quota(ctx, row.UserID)
+	if err != nil {
+		return err
+	}
+	r := s.newRun(caller, p, row.ID, row.CreatedAt)
+	if r.log, err = s.openLog(row.ID); err != nil {
+		return err
+	}
+	if r.ticket, err = s.queue.Enter(r.owner, quota.ConcurrentRuns); err != nil {
+		return s.mend(ctx, row, err)
+	}
+	if err := s.register(r); err != nil {
+		r.ticket.Leave()
+		return err
+	}
+	if !r.ticket.Waited() {
+		if err := s.become(r, belljar.PhaseStarting); err != nil {
+			return err
+		}
+	}
+	s.beat(r)
+	go s.carry(r)
+	return nil
+}
+
+// mend ends a run that nobody carries any more: as its log says, if it came to its end there, else for the reason why.
+func (s *Service) mend(ctx context.Context, row store.Run, why error) error {
+	log, err := s.openLog(row.ID)
+	if err != nil {
+		return err
+	}
+	for _, h := range s.runtimes {
+		if h.Name() == row.Runtime && row.SessionID == "" {
+			if err := h.Remove(ctx, row.ID); err != nil {
+				s.log.Error("sandbox of a lost run could not be removed", "run_id", row.ID, "err", err)
+			}
+		}
+	}
+	end, err := lastFrame(ctx, log)
+	if err != nil {
+		return err
+	}
+	now := s.clock.Now().UTC()
+	row.Spec, row.FinishedAt, row.EstimatedStartTime = nil, &now, nil
+	if isEnd(end) {
+		row.Warnings = append(row.Warnings, "belljar ended before it was on record what this run used and left")
+		retell(&row.Run, end)
+	} else {
+		lost(&row.Run, why)
+		end.Seq = s.endLog(row.ID, log, []belljar.Frame{errorFrame(row.Run), endFrame(row.Run, 0)})
+	}
+	row.LastSeq = end.Seq
+	s.seal(row.ID, log)
+	// What it left is not on record: nobody could find it.
+	if err := s.opts.Blobs.Delete(ctx, row.UserID, row.ID); err != nil {
+		s.log.Error("artifacts of a lost run could not be removed", "run_id", row.ID, "err", err)
+	}
+	if err := s.opts.Store.Runs().Finish(ctx, row); err != nil {
+		s.log.Error("end of a lost run could not be put on record, trying on", "run_id", row.ID, "err", err)
+		s.work.Go(func() { s.insist(row) })
+	}
+	s.opts.Events.Record(event.Event{
+		Name: ended(row.Phase), Time: now, Caller: belljar.Caller{ID: row.UserID, Source: "recovery"}, Run: &row.Run, Runtime: row.Runtime,
+		Component: component, Reason: string(row.ReasonCode),
+	})
+	return nil
+}
+
+// lastFrame is the last frame of a log that nobody writes to; none if it is empty.
+func lastFrame(ctx context.Context, log logbook.Log) (belljar.Frame, error) {
+	last := log.Last()
+	if last == 0 {
+		return belljar.Frame{}, nil
+	}
+	for f, err := range log.Read(ctx, last) {
+		return f, err
+	}
+	return belljar.Frame{}, nil
+}
+
+// lost makes a run one that failed because of why.
+func lost(run *belljar.Run, why error) {
+	run.Phase, run.ReasonCode, run.Message = belljar.PhaseFailed, belljar.ReasonNodeLost, why.Error()
+	if errors.Is(why, errLost) {
+		run.Hint = "send it again"
+		return
+	}
+	run.Message = "belljar was restarted while the run was queued, and it cannot run any more: " + why.Error()
+	run.Hint = belljar.HintOf(why)
+	switch belljar.CodeOf(why) {
+	case belljar.CodePolicyDenied:
+		run.ReasonCode = belljar.ReasonPolicyDenied
+	case belljar.CodeImageUnavailable:
+		run.ReasonCode = belljar.ReasonImagePullFailed
+	default:
+		run.ReasonCode = belljar.ReasonProvisionFailed
+	}
+}
+
+// retell makes a run what the end event of its log says.
+func retell(run *belljar.Run, end belljar.Frame) {
+	phase, _ := end.Data["phase"].(string)
+	reason, _ := end.Data["reason_code"].(string)
+	run.Phase, run.ReasonCode = belljar.Phase(phase), belljar.Reason(reason)
+	if !run.Phase.Terminal() {
+		lost(run, errLost) // it would be a fault of ours, and must not make two of it
+	}
+	switch code := end.Data["exit_code"].(type) {
+	case float64:
+		run.ExitCode = number(int(code))
+	case int:
+		run.ExitCode = number(code)
+	}
+}
+
+// errorFrame says what went wrong on our side.
+func errorFrame(run belljar.Run) belljar.Frame {
+	data := map[string]any{"reason_code": string(run.ReasonCode), "message": run.Message}
+	if run.Hint != "" {
+		data["hint"] = run.Hint
+	}
+	return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventError, Data: data}
+}

@@ -1,0 +1,171 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"math"
+	"math/big"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// What API keys look like: this, and 32 random bytes in base 62.
+const (
+	keyPrefix = "blj_"
+	keyDigits = 43
+	keyShown  = len(keyPrefix) + 6 // of it, in lists
+)
+
+// maxName bounds the names of users and tokens, in bytes.
+const maxName = 256
+
+// newKey is a fresh API key.
+func newKey() string {
+	var raw [32]byte
+	rand.Read(raw[:])
+	text := new(big.Int).SetBytes(raw[:]).Text(62)
+	return keyPrefix + strings.Repeat("0", keyDigits-len(text)) + text
+}
+
+func hashKey(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// Authenticate returns whose API key it is; [belljar.CodeUnauthorized] for one that is not known, has expired or was
+// revoked. Which, nobody is told.
+func (s *Service) Authenticate(ctx context.Context, key string) (belljar.Caller, error) {
+	unauthorized := &belljar.Error{Code: belljar.CodeUnauthorized, Message: "the API key is not valid"}
+	if !strings.HasPrefix(key, keyPrefix) || len(key) != len(keyPrefix)+keyDigits {
+		return belljar.Caller{}, unauthorized
+	}
+	hash := hashKey(key)
+	t, err := s.opts.Store.Tokens().ByHash(ctx, hash)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return belljar.Caller{}, unauthorized
+	case err != nil:
+		return belljar.Caller{}, recordError("look the API key up", err)
+	}
+	now := s.clock.Now().UTC()
+	same := subtle.ConstantTimeCompare([]byte(t.Hash), []byte(hash)) == 1
+	if !same || t.RevokedAt != nil || t.ExpiresAt != nil && !now.Before(*t.ExpiresAt) {
+		return belljar.Caller{}, unauthorized
+	}
+	if minute := now.Truncate(time.Minute); t.LastUsedAt == nil || t.LastUsedAt.Before(minute) {
+		if err := s.opts.Store.Tokens().Used(ctx, t.ID, minute); err != nil {
+			s.log.Warn("use of an API key could not be put on record", "token_id", t.ID, "err", err)
+		}
+	}
+	return belljar.Caller{ID: t.UserID, Role: t.Role}, nil
+}
+
+// tokens are the API keys.
+type tokens struct{ view }
+
+var _ belljar.Tokens = tokens{}
+
+// Create makes a key. Only this answer holds it.
+func (v tokens) Create(ctx context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
+	if err := v.allowed("make API keys"); err != nil {
+		return belljar.Token{}, err
+	}
+	fill(&spec.Role, belljar.RoleUser)
+	if err := checkToken(spec); err != nil {
+		return belljar.Token{}, err
+	}
+	key := newKey()
+	t := belljar.Token{
+		ID: belljar.NewID(), UserID: spec.UserID, Role: spec.Role, Name: spec.Name, Prefix: key[:keyShown],
+		CreatedAt: v.service.clock.Now().UTC(),
+	}
+	if spec.TTLSec > 0 {
+		until := t.CreatedAt.Add(seconds(spec.TTLSec))
+		t.ExpiresAt = &until
+	}
+	if err := v.service.opts.Store.Tokens().Insert(ctx, store.Token{Token: t, Hash: hashKey(key)}); err != nil {
+		return belljar.Token{}, recordError("store the API key", err)
+	}
+	v.tell(event.TokenCreated, t.ID, map[string]string{"user_id": t.UserID, "role": string(t.Role), "name": t.Name})
+	t.Secret = key
+	return t, nil
+}
+
+// List lists keys, without themselves.
+func (v tokens) List(ctx context.Context) ([]belljar.Token, error) {
+	if err := v.allowed("see API keys"); err != nil {
+		return nil, err
+	}
+	rows, err := v.service.opts.Store.Tokens().List(ctx)
+	if err != nil {
+		return nil, recordError("list API keys", err)
+	}
+	list := make([]belljar.Token, 0, len(rows))
+	for _, t := range rows {
+		list = append(list, t.Token)
+	}
+	return list, nil
+}
+
+// Revoke makes a key useless.
+func (v tokens) Revoke(ctx context.Context, id string) error {
+	if err := v.allowed("revoke API keys"); err != nil {
+		return err
+	}
+	err := v.service.opts.Store.Tokens().Revoke(ctx, id, v.service.clock.Now().UTC())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return &belljar.Error{
+			Code: belljar.CodeNotFound, Message: "there is no such API key", Details: map[string]any{"id": id},
+			Hint: "name it by its id, as the list shows it",
+		}
+	case err != nil:
+		return recordError("revoke the API key", err)
+	}
+	v.tell(event.TokenRevoked, id, nil)
+	return nil
+}
+
+// tell records what was done to a key.
+func (v tokens) tell(name, id string, detail map[string]string) {
+	if detail == nil {
+		detail = map[string]string{}
+	}
+	detail["token_id"] = id
+	v.service.opts.Events.Record(event.Event{
+		Name: name, Time: v.service.clock.Now(), Caller: v.caller, Component: component, Detail: detail,
+	})
+}
+
+func checkToken(spec belljar.TokenSpec) error {
+	if err := checkUser(spec.UserID); err != nil {
+		return err
+	}
+	switch {
+	case spec.Role != belljar.RoleUser && spec.Role != belljar.RoleAdmin:
+		return refuse("role", string(spec.Role), "role must be user or admin")
+	case len(spec.Name) > maxName || !utf8.ValidString(spec.Name) || strings.ContainsFunc(spec.Name, unicode.IsControl):
+		return refuse("name", "", "name must be at most 256 bytes of text")
+	case spec.TTLSec < 0 || math.IsNaN(spec.TTLSec) || math.IsInf(spec.TTLSec, 0):
+		return refuse("ttl_sec", "", "ttl_sec must not be negative; 0 is for ever")
+	}
+	return nil
+}
+
+// checkUser checks the name of a user.
+func checkUser(id string) error {
+	if id == "" || len(id) > maxName || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		return refuse("user_id", "", "user_id must be 1 to 256 bytes of text")
+	}
+	return nil
+}
