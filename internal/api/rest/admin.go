@@ -11,13 +11,13 @@ import (
 
 type adminFilter struct {
 	UserID string `query:"user_id" doc:"Runs of this user"`
-	runFilter
+	RunFilter
 }
 
 type keyFilter struct {
 	Endpoint string `query:"endpoint" enum:"runs,sessions,any" doc:"Keys of this endpoint; any if it is not given"`
 	UserID   string `query:"user_id" doc:"Keys of this user"`
-	page
+	Page
 }
 
 type usageFilter struct {

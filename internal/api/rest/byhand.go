@@ -54,7 +54,7 @@ func (d *Door) declareByHand() {
 			"200": answers("The file", "*/*", bytes),
 			"206": answers("One range of the file, as Content-Range says", "*/*", bytes),
 			"304": {Description: "The client has it already"},
-			"416": answers("The range is not in the file, or there are several", "application/json", schema(reflect.TypeFor[failure]())),
+			"416": {Ref: "#/components/responses/Failure"},
 		},
 	})
 	doc.AddOperation(&huma.Operation{

@@ -135,7 +135,11 @@ func escaped(b []byte) (rune, bool) {
 func malformed(err error) *belljar.Error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return broken(int(syntax.Offset), "the body is not valid JSON at byte %d: %v", syntax.Offset, syntax)
+		at := int(syntax.Offset) - 1 // it counts the byte that is wrong
+		if syntax.Error() == "unexpected end of JSON input" {
+			at++
+		}
+		return broken(at, "the body is not valid JSON at byte %d: %v", at, syntax)
 	}
 	return refuse("", "the body cannot be read: %v", err)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// runFilter selects runs (S0 §30).
-type runFilter struct {
+// RunFilter selects runs (S0 §30).
+type RunFilter struct {
 	Phase       string `query:"phase" enum:"queued,starting,running,completed,failed,killed,timed_out"`
 	Runtime     string `query:"runtime" doc:"Exact name of the runtime"`
 	BaseImage   string `query:"base_image" doc:"Exact name of the image" example:"python:3.11-slim"`
@@ -21,10 +21,10 @@ type runFilter struct {
 	FinishedTo   string `query:"finished_at_to" doc:"RFC 3339, inclusive"`
 
 	Sort string `query:"sort" pattern:"^(created|started|finished)_at(:(asc|desc))?$" patternDescription:"created_at, started_at or finished_at, with :asc or :desc" doc:"created_at, started_at or finished_at, with :asc or :desc; created_at:desc if it is not given" example:"started_at:desc"`
-	page
+	Page
 }
 
-func (p *runFilter) query() (belljar.RunQuery, error) {
+func (p *RunFilter) query() (belljar.RunQuery, error) {
 	q := belljar.RunQuery{
 		Phase: belljar.Phase(p.Phase), Runtime: p.Runtime, BaseImage: p.BaseImage, ImageDigest: p.ImageDigest,
 		SessionID: p.SessionID, Q: p.Q, Sort: p.Sort, Limit: p.Limit, Offset: p.Offset,

@@ -140,7 +140,7 @@ type reply[O any] struct {
 
 // handle adds an operation with parameters P, a JSON body B and an answer O.
 func handle[P, B, O any](d *Door, op huma.Operation, answer func(c *call, p *P, body *B) (O, error)) {
-	read := reader[B](d, &op)
+	read := reader[B]()
 	huma.Register(d.api, op, func(ctx context.Context, p *P) (*reply[O], error) {
 		c := d.call(ctx)
 		body, err := read(c.exchange)
@@ -153,6 +153,7 @@ func handle[P, B, O any](d *Door, op huma.Operation, answer func(c *call, p *P, 
 		c.fail(err)
 		return nil, nil
 	})
+	declareBody[B](d, op)
 }
 
 // command adds an operation without an answer: 204.
@@ -172,15 +173,11 @@ func (d *Door) call(ctx context.Context) *call {
 	return &call{Context: ctx, Service: d.as(ctx), exchange: x, status: http.StatusOK}
 }
 
-// reader declares an operation's body and returns what reads it.
-func reader[B any](d *Door, op *huma.Operation) func(*exchange) (*B, error) {
+// reader returns what reads an operation's body.
+func reader[B any]() func(*exchange) (*B, error) {
 	t := reflect.TypeFor[B]()
 	if t == reflect.TypeFor[none]() {
 		return func(*exchange) (*B, error) { return new(B), nil }
-	}
-	op.RequestBody = &huma.RequestBody{
-		Required: true,
-		Content:  map[string]*huma.MediaType{"application/json": {Schema: d.api.OpenAPI().Components.Schemas.Schema(t, true, t.Name())}},
 	}
 	s := shapeOf(t)
 	return func(x *exchange) (*B, error) {
@@ -190,6 +187,22 @@ func reader[B any](d *Door, op *huma.Operation) func(*exchange) (*B, error) {
 		}
 		body := new(B)
 		return body, decode(data, s, body)
+	}
+}
+
+// declareBody writes an operation's body into the document. It comes after the operation, for huma would otherwise read
+// the body itself.
+func declareBody[B any](d *Door, op huma.Operation) {
+	t := reflect.TypeFor[B]()
+	if t == reflect.TypeFor[none]() {
+		return
+	}
+	doc := d.api.OpenAPI()
+	schema := doc.Components.Schemas.Schema(t, true, t.Name())
+	for _, declared := range operations(doc.Paths[op.Path]) {
+		if declared.Method == op.Method {
+			declared.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+		}
 	}
 }
 

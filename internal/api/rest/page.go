@@ -179,4 +179,3 @@ func typeName(s *huma.Schema) string {
 	}
 	return s.Type
 }
-

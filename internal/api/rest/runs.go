@@ -18,7 +18,7 @@ type runPath struct {
 }
 
 type startParams struct {
-	idempotent
+	Idempotent
 	Wait string `query:"wait" doc:"How long to wait for the run's end before answering: a number of seconds, a duration such as 30s or 2m, or true for as long as the server allows (10 minutes). If the wait ends first the answer is 202 with the run as it is" example:"30s"`
 }
 
@@ -57,7 +57,7 @@ func (d *Door) runs() {
 		OperationID: "list-runs", Method: http.MethodGet, Path: api.Prefix + "/runs", Tags: []string{"runs"},
 		Summary:     "List runs",
 		Description: "The caller's runs, newest first unless sort says otherwise.",
-	}, func(c *call, p *runFilter, _ *none) (belljar.RunPage, error) {
+	}, func(c *call, p *RunFilter, _ *none) (belljar.RunPage, error) {
 		q, err := p.query()
 		if err != nil {
 			return belljar.RunPage{}, err

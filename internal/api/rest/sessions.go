@@ -9,8 +9,8 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// idempotent is the header of a request that may be repeated.
-type idempotent struct {
+// Idempotent is the header of a request that may be repeated.
+type Idempotent struct {
 	Key string `header:"Idempotency-Key" doc:"Repeats of this request with the same key, within the time that the server keeps keys, return the first one's answer; at most 128 characters"`
 }
 
@@ -20,11 +20,11 @@ type sessionPath struct {
 
 type sessionQuery struct {
 	All bool `query:"all" doc:"Also those that have ended"`
-	page
+	Page
 }
 
-// page is which part of a list is wanted.
-type page struct {
+// Page is which part of a list is wanted. Exported, like the other parts of parameters, because huma looks for them so.
+type Page struct {
 	Limit  int `query:"limit" minimum:"1" maximum:"200" doc:"Entries on a page; 50 if it is not given"`
 	Offset int `query:"offset" minimum:"0" doc:"Entries to skip"`
 }
@@ -34,7 +34,7 @@ func (d *Door) sessions() {
 		OperationID: "create-session", Method: http.MethodPost, Path: api.Prefix + "/sessions", Tags: []string{"sessions"},
 		Summary:     "Create a session",
 		Description: "Makes a session and its sandbox, and answers when it can be used.",
-	}, func(c *call, p *idempotent, body *belljar.SessionSpec) (belljar.Session, error) {
+	}, func(c *call, p *Idempotent, body *belljar.SessionSpec) (belljar.Session, error) {
 		return c.Sessions().Create(c, belljar.SessionRequest{SessionSpec: *body, IdempotencyKey: p.Key})
 	})
 	handle(d, huma.Operation{

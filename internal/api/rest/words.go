@@ -1,17 +1,14 @@
 package rest
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/belljar/belljar"
 )
 
-// annotate gives every property of every schema its sentence and, where there are few values, all of them. A property
-// that has none is an error: the document would be half an answer.
-func annotate(schemas map[string]*huma.Schema) error {
+// annotate gives every property of every schema its sentence and, where there are few values, all of them. That none
+// goes without is a test's to say.
+func annotate(schemas map[string]*huma.Schema) {
 	said := words()
 	values := map[string][]any{
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},
@@ -23,7 +20,6 @@ func annotate(schemas map[string]*huma.Schema) error {
 	for _, row := range belljar.Table() {
 		values["Error.code"] = append(values["Error.code"], string(row.Code))
 	}
-	var missing []string
 	for name, s := range schemas {
 		for field, p := range s.Properties {
 			own := name + "." + field
@@ -32,9 +28,6 @@ func annotate(schemas map[string]*huma.Schema) error {
 					p.Description = said[field]
 				}
 			}
-			if p.Description == "" {
-				missing = append(missing, own)
-			}
 			if p.Enum == nil {
 				if p.Enum = values[own]; p.Enum == nil && p.Type == huma.TypeString {
 					p.Enum = values[field]
@@ -42,10 +35,6 @@ func annotate(schemas map[string]*huma.Schema) error {
 			}
 		}
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("rest: nothing is said about %s", strings.Join(missing, ", "))
-	}
-	return nil
 }
 
 // words say what a property is: by its name, or by schema and name where the name alone does not tell.
@@ -79,7 +68,7 @@ func words() map[string]string {
 		"hint": "What to do next", "warnings": "What went wrong without being fatal", "policy_hash": "SHA-256 of the policy in force",
 		"created_at": "When it was accepted", "estimated_start_time": "When it will probably start, while it is queued", "started_at": "When its command began",
 		"finished_at": "When it ended", "resource_usage": "What it used; a figure without an honest source is left out",
-		"limits": "The limits in force", "max_limits": "The most that can be asked for", "limits_enforced": "By what each limit is enforced; one that is not is absent", "truncated": "Whether the log was cut at its cap",
+		"limits": "The limits in force", "max_limits": "The most that can be asked for", "limits_enforced": "By what each limit is enforced; one that is not is absent", "truncated": "Whether the log was cut at its cap", "last_seq": "Seq of the log's end event, once it has ended",
 		"details": "More about it", "Error.details": "More about it, by code: field, offset, supported …", "log_stream_url": "Where to follow it over a WebSocket",
 		"stdout": "What it printed, if it was waited for", "stderr": "What it printed as errors, if it was waited for",
 		"stdout_encoding": "Of stdout", "stderr_encoding": "Of stderr", "stdout_truncated": "Whether some of stdout is missing", "stderr_truncated": "Whether some of stderr is missing",

@@ -1,0 +1,142 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+)
+
+// contract is an HTTP transport that holds every answer against the committed document. What the document says of
+// answers is made strict first: a property that it does not know is a failure.
+type contract struct {
+	t     *testing.T
+	next  http.RoundTripper
+	doc   *openapi3.T
+	paths []documented
+}
+
+type documented struct {
+	path  string
+	names []string
+	match *regexp.Regexp
+}
+
+func newContract(t *testing.T, next http.RoundTripper) *contract {
+	t.Helper()
+	doc := loadDocument(t)
+	for name, s := range doc.Components.Schemas {
+		if name != "Problem" && s.Value.Type.Is("object") && s.Value.AdditionalProperties.Schema == nil && len(s.Value.Properties) > 0 {
+			no := false
+			s.Value.AdditionalProperties.Has = &no
+		}
+	}
+	c := &contract{t: t, next: next, doc: doc}
+	for path := range doc.Paths.Map() {
+		d := documented{path: path}
+		pattern := regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(path, func(param string) string {
+			d.names = append(d.names, param[1:len(param)-1])
+			if param == "{path}" {
+				return "(.+)"
+			}
+			return "([^/]+)"
+		})
+		d.match = regexp.MustCompile("^" + pattern + "$")
+		c.paths = append(c.paths, d)
+	}
+	slices.SortFunc(c.paths, func(a, b documented) int { return len(a.names) - len(b.names) })
+	return c
+}
+
+func loadDocument(t *testing.T) *openapi3.T {
+	t.Helper()
+	raw, err := os.ReadFile(specFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil {
+		return resp, nil // cut off on purpose
+	}
+	c.check(r, resp, body)
+	return resp, nil
+}
+
+func (c *contract) check(r *http.Request, resp *http.Response, body []byte) {
+	for _, d := range c.paths {
+		found := d.match.FindStringSubmatch(r.URL.EscapedPath())
+		item := c.doc.Paths.Value(d.path)
+		if found == nil || item.GetOperation(r.Method) == nil {
+			continue
+		}
+		if strings.Contains(resp.Header.Get("Content-Encoding"), "gzip") {
+			return
+		}
+		values := map[string]string{}
+		for i, name := range d.names {
+			values[name] = found[i+1]
+		}
+		input := &openapi3filter.ResponseValidationInput{
+			RequestValidationInput: &openapi3filter.RequestValidationInput{
+				Request: r, PathParams: values,
+				Route: &routers.Route{Spec: c.doc, Path: d.path, PathItem: item, Method: r.Method, Operation: item.GetOperation(r.Method)},
+			},
+			Status: resp.StatusCode, Header: resp.Header,
+			Options: &openapi3filter.Options{
+				IncludeResponseStatus: true, MultiError: true,
+				// Only JSON has a schema worth checking.
+				ExcludeResponseBody: !strings.Contains(resp.Header.Get("Content-Type"), "json") || strings.Contains(d.path, "{path}") && resp.StatusCode < 300,
+			},
+		}
+		input.SetBodyBytes(body)
+		if err := openapi3filter.ValidateResponse(context.Background(), input); err != nil {
+			c.t.Errorf("%s %s answers %d against the document: %v\n%.500s", r.Method, r.URL.Path, resp.StatusCode, err, body)
+		}
+		return
+	}
+}
+
+// TestContractIsStrict proves that the transport would notice.
+func TestContractIsStrict(t *testing.T) {
+	for name, body := range map[string]string{
+		"a property too many": `{"status": "ok", "more": 1}`,
+		"a property too few":  `{}`,
+		"another type":        `{"status": 1}`,
+		"another value":       `{"status": "fine"}`,
+	} {
+		inner := &testing.T{}
+		c := newContract(t, nil)
+		c.t = inner
+		r, err := http.NewRequest("GET", "http://x/healthz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.check(r, &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}}, []byte(body))
+		if !inner.Failed() {
+			t.Errorf("%s passes", name)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package rest
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// kinds has a field of every kind.
+type kinds struct {
+	Text  string             `json:"text,omitempty"`
+	Bytes []byte             `json:"bytes,omitempty"`
+	Int   int                `json:"int,omitempty"`
+	Small int8               `json:"small,omitempty"`
+	Count uint16             `json:"count,omitempty"`
+	Real  float64            `json:"real,omitempty"`
+	Yes   bool               `json:"yes,omitempty"`
+	List  []string           `json:"list,omitempty"`
+	Map   map[string]int     `json:"map,omitempty"`
+	Any   any                `json:"any,omitempty"`
+	Free  map[string]any     `json:"free,omitempty"`
+	When  *time.Time         `json:"when,omitempty"`
+	Inner *belljar.TokenSpec `json:"inner,omitempty"`
+}
+
+func TestDecode(t *testing.T) {
+	tests := map[string]string{ // to the message, "" if it is right
+		`{}`:                              "",
+		`{"text": "a\u0000\ud83d\ude00"}`: "",
+		`{"text": null, "list": null}`:    "",
+		`{"any": {"a": [1, null, {}]}, "free": {"x": {"y": 1e400}}}`: "the body cannot be read",
+		`{"any": {"a": 1, "a": 2}}`:                                  "any.a is given twice",
+		`{"map": {"a": 1, "a": 2}}`:                                  "map.a is given twice",
+		`{"map": {"a": null}}`:                                       "map.a must be a whole number, got null",
+		`{"list": [null]}`:                                           "list[0] must be a string, got null",
+		`{"list": {}}`:                                               "list must be an array, got an object",
+		`{"list": ["a", ["b"]]}`:                                     "list[1] must be a string, got an array",
+		`{"map": []}`:                                                "map must be an object, got an array",
+		`{"yes": "true"}`:                                            "yes must be a boolean, got a string",
+		`{"yes": 1}`:                                                 "yes must be a boolean, got a number",
+		`{"text": true}`:                                             "text must be a string, got a boolean",
+		`{"text": 1}`:                                                "text must be a string, got a number",
+		`{"int": "1"}`:                                               "int must be a whole number, got a string",
+		`{"int": 1.0}`:                                               "int must be a whole number, got 1.0",
+		`{"int": 1e2}`:                                               "int must be a whole number, got 1e2",
+		`{"int": 99999999999999999999}`:                              "int is out of range",
+		`{"small": 128}`:                                             "small is out of range",
+		`{"small": -128}`:                                            "",
+		`{"count": -1}`:                                              "count must not be negative",
+		`{"count": 65536}`:                                           "count is out of range",
+		`{"real": 1e999}`:                                            "real is out of range",
+		`{"real": 1e-999}`:                                           "",
+		`{"bytes": "aGk="}`:                                          "",
+		`{"bytes": "aGk"}`:                                           "bytes is not valid base64",
+		`{"bytes": [1]}`:                                             "bytes must be a base64 string, got an array",
+		`{"when": "2026-11-21T12:00:00Z"}`:                           "",
+		`{"when": "soon"}`:                                           "the body cannot be read",
+		`{"when": 5}`:                                                "when must be a string, got a number",
+		`{"inner": {}}`:                                              "inner.user_id is missing",
+		`{"inner": {"user_id": null}}`:                               "inner.user_id is missing",
+		`{"inner": {"user_id": "a", "rol": ""}}`:                     `unknown field "inner.rol"`,
+		`{"Text": "a"}`:                                              `unknown field "Text"`,
+		`{"": 1}`:                                                    `unknown field ""`,
+		``:                                                           "the body is empty",
+		" \n\t":                                                      "the body is empty",
+		`null`:                                                       "the body must be an object, got null",
+		`"text"`:                                                     "the body must be an object, got a string",
+		`{"text": "a"`:                                               "the body is not valid JSON at byte 12",
+		`{"text": "a"}}`:                                             "the body is not valid JSON at byte 13",
+		`{"text": "a"} {}`:                                           "the body is not valid JSON at byte 14",
+		`{"text": 'a'}`:                                              "the body is not valid JSON at byte 9",
+		`{"text": "a",}`:                                             "the body is not valid JSON at byte 13",
+		`{"int": 01}`:                                                "the body is not valid JSON at byte 9",
+		`{"int": NaN}`:                                               "the body is not valid JSON at byte 8",
+		"\xef\xbb\xbf{}":                                             "the body is not valid JSON at byte 0",
+		"{\"text\": \"\xff\"}":                                       "the body is not valid UTF-8 at byte 10",
+		"{\"text\": \"\xed\xa0\x80\"}":                               "the body is not valid UTF-8 at byte 10",
+		`{"text": "\ud800"}`:                                         "half a surrogate pair at byte 10",
+		`{"text": "\ude00\ud83d"}`:                                   "half a surrogate pair at byte 10",
+		`{"text": "\ud83d\u0041"}`:                                   "half a surrogate pair at byte 10",
+		`{"text": "\\ud800"}`:                                        "",
+		`{"text": "\"{[[["}`:                                         "",
+	}
+	s := shapeOf(reflect.TypeFor[kinds]())
+	for body, want := range tests {
+		err := decode([]byte(body), s, new(kinds))
+		if want == "" && err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want) || belljar.CodeOf(err) != belljar.CodeInvalidRequest) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+func TestDecodeDepth(t *testing.T) {
+	s := shapeOf(reflect.TypeFor[kinds]())
+	nested := func(n int) []byte {
+		return []byte(`{"any": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`)
+	}
+	if err := decode(nested(maxDepth-1), s, new(kinds)); err != nil {
+		t.Errorf("%d levels: %v", maxDepth, err)
+	}
+	for _, n := range []int{maxDepth, 1_000_000} {
+		if err := decode(nested(n), s, new(kinds)); err == nil || !strings.Contains(err.Error(), "nested deeper than 64 levels") {
+			t.Errorf("%d levels: %v", n+1, err)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"command", "base_image", "env", "timeout_sec"}
+	for name, want := range map[string]string{
+		"comand": "command", "baseimage": "base_image", "timeout": "", "timeout_secs": "timeout_sec", "environment": "",
+		"": "", "zzz": "", strings.Repeat("x", 100): "",
+	} {
+		if got := nearest(name, known); got != want {
+			t.Errorf("%q is near %q, want %q", name, got, want)
+		}
+	}
+}
+
+// FuzzDecode: nothing that decode lets pass means anything else to encoding/json, and what it refuses is the sender's
+// fault.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		`{"spec_version": "1.0", "base_image": "host", "command": ["a", "b"], "env": {"A": "b"}, "files": [{"path": "p", "content_b64": "aGk="}]}`,
+		`{"resources": {"cpu": 0.5, "memory_mb": 512}, "stdin_bps": 5, "interactive": true, "resume_from_seq": 7}`,
+		`{"command": null, "labels": {}}`, `[[[[[[`, `{"stdin": "\ud83d\ude00"}`, "{\"a\":\"\xff\"}", `{"command":["a"],"command":["b"]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	s := shapeOf(reflect.TypeFor[belljar.RunSpec]())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var got belljar.RunSpec
+		if err := decode(data, s, &got); err != nil {
+			if code := belljar.CodeOf(err); code != belljar.CodeInvalidRequest {
+				t.Fatalf("code %s: %v", code, err)
+			}
+			return
+		}
+		var want belljar.RunSpec
+		strict := json.NewDecoder(strings.NewReader(string(data)))
+		strict.DisallowUnknownFields()
+		if err := strict.Decode(&want); err != nil {
+			t.Fatalf("encoding/json refuses %q: %v", data, err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q is %+v, want %+v", data, got, want)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/rest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// prefix is short for the tests.
+const prefix = api.Prefix
+
+// keys are the callers that tests know, by their X-API-KEY.
+type keys map[string]belljar.Caller
+
+func (k keys) Authenticate(r *http.Request) (belljar.Caller, error) {
+	c, ok := k[r.Header.Get("X-API-KEY")]
+	if !ok {
+		return c, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "no valid key"}
+	}
+	return c, nil
+}
+
+func callers() keys {
+	return keys{
+		"alice": {ID: "alice", Role: belljar.RoleUser},
+		"bob":   {ID: "bob", Role: belljar.RoleUser},
+		"root":  {ID: "root", Role: belljar.RoleAdmin},
+	}
+}
+
+// bench is a server with the door, in front of a world that the test sets.
+type bench struct {
+	t     *testing.T
+	world *world
+	url   string
+	http  *http.Client
+}
+
+func newBench(t *testing.T, change ...func(*rest.Options, *api.EdgeOptions)) *bench {
+	t.Helper()
+	w := newWorld()
+	opts := rest.Options{Engine: w, Auth: callers(), Version: "1"}
+	edge := api.EdgeOptions{BodyIdle: time.Minute}
+	opts.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+	for _, f := range change {
+		f(&opts, &edge)
+	}
+	b := serve(t, opts, edge)
+	b.world = w
+	return b
+}
+
+// serve starts a server with the door behind the edge, as it stands in production.
+func serve(t *testing.T, opts rest.Options, edge api.EdgeOptions) *bench {
+	t.Helper()
+	door, err := rest.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := api.NewEdge(edge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(front.Wrap(door.Handler()))
+	t.Cleanup(server.Close)
+	plain := &http.Transport{DisableCompression: true}
+	t.Cleanup(plain.CloseIdleConnections)
+	client := &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     http.RoundTripper(plain),
+	}
+	if !*update {
+		client.Transport = newContract(t, plain)
+	}
+	return &bench{t: t, url: server.URL, http: client}
+}
+
+// send sends a request as somebody; "" is nobody.
+func (b *bench) send(method, path, as string, header http.Header, body string) *http.Response {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.context(), method, b.url+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if as != "" {
+		r.Header.Set("X-API-KEY", as)
+	}
+	if body != "" && r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := b.http.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp
+}
+
+// get returns the body of a path that must be there.
+func (b *bench) get(path, as string) []byte {
+	b.t.Helper()
+	resp := b.send("GET", path, as, nil, "")
+	body := read(b.t, resp)
+	if resp.StatusCode != http.StatusOK {
+		b.t.Fatalf("GET %s answers %d: %s", path, resp.StatusCode, body)
+	}
+	return body
+}
+
+func (b *bench) context() context.Context {
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	b.t.Cleanup(cancel)
+	return ctx
+}
+
+func read(t *testing.T, resp *http.Response) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	if _, err := buf.ReadFrom(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}

@@ -1,0 +1,186 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/rest"
+)
+
+func (b *bench) start(query, body string) (int, string) {
+	b.t.Helper()
+	resp := b.send("POST", prefix+"/runs"+query, "alice", nil, body)
+	return resp.StatusCode, string(read(b.t, resp))
+}
+
+func TestLargeAndDeepBodies(t *testing.T) {
+	b := newBench(t)
+	if status, answer := b.start("", `{"base_image": "host", "command": ["`+strings.Repeat("x", 5<<20)+`"]}`); status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, "payload_too_large") {
+		t.Errorf("5 MB answers %d: %.200s", status, answer)
+	}
+	if status, answer := b.start("", strings.Repeat("[", 1<<20)); status != http.StatusBadRequest || !strings.Contains(answer, "nested deeper than 64 levels") {
+		t.Errorf("deep JSON answers %d: %.200s", status, answer)
+	}
+	if status, answer := b.start("", `{"base_image": "host", "command": ["true"], "env": {"A": "`+strings.Repeat("x", 1<<20-100)+`"}}`); status != http.StatusOK {
+		t.Errorf("a large environment answers %d: %.200s", status, answer)
+	}
+	if len(b.world.requests) != 1 {
+		t.Errorf("%d runs started", len(b.world.requests))
+	}
+}
+
+// TestRequestReachesTheService: everything that a request says arrives.
+func TestRequestReachesTheService(t *testing.T) {
+	b := newBench(t)
+	status, answer := b.start("", `{
+		"spec_version": "1.1", "runtime": "native", "session_id": "s", "command": ["a"], "env": {"A": "b"},
+		"files": [{"path": "p", "content_b64": "aGk=", "mode": 493}], "startup_timeout_sec": 2.5, "timeout_sec": 3,
+		"resources": {"cpu": 0.75, "memory_mb": 512, "log_bytes": 1000}, "network_policy": "deny_all", "capture_patterns": ["*.txt"],
+		"labels": {"l": "m"}, "interactive": true, "stdin_max_bytes": 9, "stdin_bps": 8, "stdin_idle_timeout_sec": 7, "resume_from_seq": 6,
+		"workspace_exec": true, "allow_weak": ["cpu"]}`)
+	if status != http.StatusOK {
+		t.Fatal(answer)
+	}
+	got := b.world.requests[0]
+	if got.SpecVersion != "1.1" || got.Runtime != "native" || got.SessionID != "s" || got.Env["A"] != "b" || string(got.Files[0].Content) != "hi" || got.Files[0].Mode != 0o755 ||
+		got.StartupTimeoutSec != 2.5 || got.TimeoutSec != 3 || got.Resources.CPU != 0.75 || got.Resources.LogBytes != 1000 || got.CapturePatterns[0] != "*.txt" || got.Labels["l"] != "m" ||
+		!got.Interactive || got.MaxBytes != 9 || got.BytesPerSec != 8 || got.IdleTimeoutSec != 7 || got.ResumeFromSeq != 6 || !got.WorkspaceExec || got.AllowWeak[0] != "cpu" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestFailuresOfTheService(t *testing.T) {
+	b := newBench(t)
+	for _, test := range []struct {
+		err    error
+		status int
+		want   string
+		retry  string
+	}{
+		{&belljar.Error{Code: belljar.CodeRateLimited, Message: "the queue is full", Details: map[string]any{"retry_after_sec": 7}}, 429, `"message":"the queue is full"`, "7"},
+		{&belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "no docker", Details: map[string]any{"suggested": []string{"native"}}, Hint: "run doctor"}, 503, `"suggested":["native"]},"hint":"run doctor"`, "1"},
+		{&belljar.Error{Code: belljar.CodeInvalidSpecVersion, Message: "unsupported spec_version '0.9'", Details: map[string]any{"supported": []string{"1.0"}, "provided": "0.9"}}, 400, `"provided":"0.9","supported":["1.0"]`, ""},
+		{&belljar.Error{Code: belljar.CodeIdempotency, Message: "replay with another body", Details: map[string]any{"prior_id": "a"}}, 409, `"prior_id":"a"`, ""},
+		{&belljar.Error{Code: belljar.CodeDiskFull, Message: "the disk is full"}, 507, "disk_full", ""},
+		{errors.New("open /var/lib/belljar/secret: denied"), 500, `"message":"internal error"`, ""},
+	} {
+		b.world.fail = test.err
+		resp := b.send("POST", prefix+"/runs", "alice", nil, `{"base_image": "host", "command": ["true"]}`)
+		body := read(t, resp)
+		if resp.StatusCode != test.status || !bytes.Contains(body, []byte(test.want)) || resp.Header.Get("Retry-After") != test.retry || bytes.Contains(body, []byte("/var/lib")) {
+			t.Errorf("%v answers %d, %v: %s", test.err, resp.StatusCode, resp.Header, body)
+		}
+	}
+}
+
+// waitForRun returns when a run that is held has started.
+func (b *bench) waitForRun() {
+	b.t.Helper()
+	select {
+	case <-b.world.began:
+	case <-b.context().Done():
+		b.t.Fatal("no run")
+	}
+}
+
+// TestWaitEndsWithTheRun: the answer comes when the run ends, not when the wait does.
+func TestWaitEndsWithTheRun(t *testing.T) {
+	b := newBench(t, func(o *rest.Options, e *api.EdgeOptions) { e.BodyIdle = 20 * time.Millisecond })
+	answers := make(chan string, 1)
+	go func() {
+		_, answer := b.start("?wait=true", `{"base_image": "host", "command": ["sleep"], "labels": {"hold": "yes"}}`)
+		answers <- answer
+	}()
+	b.waitForRun()
+	select {
+	case answer := <-answers:
+		t.Fatalf("answered before the end: %s", answer)
+	case <-time.After(100 * time.Millisecond): // longer than a body may take: waiting is not sending
+	}
+	b.world.finish("run-1")
+	if answer := <-answers; !strings.Contains(answer, `"phase":"completed"`) || !strings.Contains(answer, `"stdout":"sleep"`) {
+		t.Error(answer)
+	}
+}
+
+// TestWaiterGoesAway: a client that hangs up ends its wait and not the run.
+func TestWaiterGoesAway(t *testing.T) {
+	b := newBench(t)
+	ctx, hangUp := context.WithCancel(b.context())
+	gone := make(chan error, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(ctx, "POST", b.url+prefix+"/runs?wait=true", strings.NewReader(`{"base_image": "host", "command": ["a"], "labels": {"hold": "yes"}}`))
+		if err == nil {
+			r.Header.Set("X-API-KEY", "alice")
+			r.Header.Set("Content-Type", "application/json")
+			var resp *http.Response
+			if resp, err = b.http.Do(r); err == nil {
+				_ = resp.Body.Close()
+			}
+		}
+		gone <- err
+	}()
+	b.waitForRun()
+	hangUp()
+	if err := <-gone; err == nil {
+		t.Error("answered")
+	}
+	if b.world.held() != 1 {
+		t.Error("the run is over")
+	}
+}
+
+func TestForeground(t *testing.T) {
+	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) { o.Foreground, o.MaxWait = true, 5*time.Second })
+	if status, answer := b.start("", `{"base_image": "host", "command": ["a"]}`); status != http.StatusOK || !strings.Contains(answer, `"stdout":"a"`) {
+		t.Errorf("answers %d: %s", status, answer)
+	}
+	if status, answer := b.start("?wait=6s", `{"base_image": "host", "command": ["a"]}`); status != http.StatusBadRequest || !strings.Contains(answer, `"maximum":5`) {
+		t.Errorf("answers %d: %s", status, answer)
+	}
+}
+
+func TestStreamURL(t *testing.T) {
+	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) {
+		o.StreamURL = func(r *http.Request, run belljar.Run) string { return "ws://" + r.Host + "/" + run.ID }
+	})
+	want := `"log_stream_url":"ws://` + strings.TrimPrefix(b.url, "http://") + `/run-1"`
+	if _, answer := b.start("", `{"base_image": "host", "command": ["a"]}`); !strings.Contains(answer, want) {
+		t.Error(answer)
+	}
+	if answer := b.get(prefix+"/runs/run-1", "alice"); !bytes.Contains(answer, []byte(want)) {
+		t.Errorf("%s", answer)
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: false, Detail: "12 MB free, 512 needed"}}
+	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) {
+		o.Ready = func(context.Context) map[string]rest.Check { return checks }
+		o.MetricsOpen = true
+	})
+	resp := b.send("GET", "/readyz", "", nil, "")
+	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable || string(body) != `{"status":"not_ready","checks":{"disk":{"ok":false,"detail":"12 MB free, 512 needed"},"store":{"ok":true}}}`+"\n" {
+		t.Errorf("answers %d: %s", resp.StatusCode, body)
+	}
+	checks["disk"] = rest.Check{OK: true}
+	b.get("/readyz", "")
+	if got := string(b.get("/metrics", "")); got != "up 1\n" {
+		t.Errorf("metrics %q", got)
+	}
+}
+
+func TestNew(t *testing.T) {
+	for name, opts := range map[string]rest.Options{"no engine": {Auth: callers()}, "no authenticator": {Engine: newWorld()}} {
+		if _, err := rest.New(opts); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package rest_test
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+var update = flag.Bool("update", false, "write spec/openapi.yaml anew")
+
+const specFile = "../../../spec/openapi.yaml"
+
+// TestSpec: the committed document is the one that the server serves.
+func TestSpec(t *testing.T) {
+	b := newBench(t)
+	got := b.get("/openapi.yaml", "")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(specFile), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(specFile, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(specFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Fatal("spec/openapi.yaml is stale: go test ./internal/api/rest -run TestSpec -update")
+	}
+}
+
+func TestSpecIsValid(t *testing.T) {
+	doc := loadDocument(t)
+	if err := doc.Validate(t.Context(), openapi3.EnableSchemaFormatValidation()); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if op.OperationID == "" || ids[op.OperationID] || op.Summary == "" || len(op.Tags) != 1 {
+				t.Errorf("%s %s: id %q, summary %q, tags %v", method, path, op.OperationID, op.Summary, op.Tags)
+			}
+			ids[op.OperationID] = true
+			for _, p := range op.Parameters {
+				if p.Value.Description == "" && len(p.Value.Schema.Value.Enum) == 0 {
+					t.Errorf("%s %s: nothing is said about %s", method, path, p.Value.Name)
+				}
+			}
+		}
+	}
+	for name, s := range doc.Components.Schemas {
+		for field, p := range s.Value.Properties {
+			if p.Ref == "" && p.Value.Description == "" {
+				t.Errorf("nothing is said about %s.%s: words.go", name, field)
+			}
+		}
+	}
+	if len(ids) < 25 {
+		t.Errorf("only %d operations", len(ids))
+	}
+}
+
+// TestEveryRouteIsDocumented: what the document lists answers, and asks who calls.
+func TestEveryRouteIsDocumented(t *testing.T) {
+	b := newBench(t)
+	elsewhere := map[string]bool{"stream-run": true, "get-run-logs": true, "create-ticket": true} // the stream door's
+	for path, item := range loadDocument(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			if elsewhere[op.OperationID] {
+				continue
+			}
+			path := strings.NewReplacer("{session_id}", "x", "{run_id}", "x", "{user_id}", "x", "{token_id}", "x", "{path}", "a/b").Replace(path)
+			resp := b.send(method, path, "", nil, "")
+			open := len(*securityOf(op)) == 1 && len((*securityOf(op))[0]) == 0
+			if want := http.StatusUnauthorized; !open && resp.StatusCode != want {
+				t.Errorf("%s %s answers %d to a stranger", method, path, resp.StatusCode)
+			}
+			if open && resp.StatusCode != http.StatusOK {
+				t.Errorf("%s %s answers %d", method, path, resp.StatusCode)
+			}
+		}
+	}
+}
+
+func securityOf(op *openapi3.Operation) *openapi3.SecurityRequirements {
+	if op.Security == nil {
+		return &openapi3.SecurityRequirements{{"key": nil}}
+	}
+	return op.Security
+}
+
+// TestPage: the manual names every operation, and neither loads nor runs anything from elsewhere.
+func TestPage(t *testing.T) {
+	b := newBench(t)
+	resp := b.send("GET", "/docs", "", nil, "")
+	html, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if csp := resp.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
+		t.Errorf("policy %q", csp)
+	}
+	for _, op := range []string{`id="start-run"`, `id="upload-files"`, `id="stream-run"`, `id="schema-StartedRun"`, "quota_exceeded"} {
+		if !bytes.Contains(html, []byte(op)) {
+			t.Errorf("the page has no %s", op)
+		}
+	}
+	for _, bad := range []string{"http://", "https://", "onclick", "style=", "<script>"} {
+		if bytes.Contains(html, []byte(bad)) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+	for _, file := range []string{"/docs/page.css", "/docs/page.js", "/openapi.json"} {
+		if len(b.get(file, "")) == 0 {
+			t.Errorf("%s is empty", file)
+		}
+	}
+}
