@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -240,6 +242,113 @@ func TestWriterCanWhatIsBeneath(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "map[/flush:[200 3] /hijack:[101 0]]" {
 		t.Errorf("log: %v", got)
+	}
+}
+
+func TestSlowReaders(t *testing.T) {
+	edge, _ := newEdge(t, api.EdgeOptions{WriteIdle: 50 * time.Millisecond})
+	ended := make(chan error, 2)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/write", func(w http.ResponseWriter, r *http.Request) {
+		_, err := w.Write(make([]byte, 256<<20))
+		ended <- err
+	})
+	mux.HandleFunc("/copy", func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(w, io.LimitReader(zeros{}, 256<<20))
+		ended <- err
+	})
+	s := serve(t, edge.Wrap(mux))
+	for _, path := range []string{"/write", "/copy"} {
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n") // and reads nothing
+		select {
+		case err := <-ended:
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: %v", path, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s waits for ever", path)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestWholeAnswers(t *testing.T) {
+	edge, _ := newEdge(t, api.EdgeOptions{})
+	const size = 3<<20 + 17
+	name := filepath.Join(t.TempDir(), "f")
+	text := strings.Repeat("0123456789abcdef", size/16) + "x"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })
+	mux.HandleFunc("/write", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, text) })
+	mux.HandleFunc("/copy", func(w http.ResponseWriter, r *http.Request) { io.Copy(w, strings.NewReader(text)) })
+	mux.HandleFunc("/exact", func(w http.ResponseWriter, r *http.Request) { io.Copy(w, strings.NewReader(text[:2<<20])) })
+	s := serve(t, edge.Wrap(mux))
+	for path, want := range map[string]string{"/file": text, "/write": text, "/copy": text, "/exact": text[:2<<20]} {
+		answer, err := http.Get(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %d bytes, %v", path, len(got), err)
+		}
+	}
+	r, err := http.NewRequest("GET", s.URL+"/file", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Range", "bytes=5-1500000")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if got, err := io.ReadAll(answer.Body); err != nil || string(got) != text[5:1500001] {
+		t.Errorf("range: %d bytes, %v", len(got), err)
+	}
+}
+
+// A connection is used again long after the deadline of its last answer.
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	edge, _ := newEdge(t, api.EdgeOptions{WriteIdle: 20 * time.Millisecond})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/some", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "x") })
+	mux.HandleFunc("/none", func(w http.ResponseWriter, r *http.Request) {})
+	mux.HandleFunc("/own", func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+			t.Error(err)
+		}
+		io.WriteString(w, "x")
+	})
+	s := serve(t, edge.Wrap(mux))
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for _, path := range []string{"/some", "/none", "/own", "/none", "/some"} {
+		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n")
+		answer, err := http.ReadResponse(in, nil)
+		if err != nil || answer.StatusCode != 200 {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if _, err := io.ReadAll(answer.Body); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(60 * time.Millisecond)
 	}
 }
 

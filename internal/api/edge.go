@@ -36,6 +36,9 @@ type EdgeOptions struct {
 	// must send on average after that, 0 is 512.
 	BodyIdle    time.Duration
 	MinBodyRate int64
+	// WriteIdle is how long a client may take for a piece of an answer (1 MiB, or less if the door writes less), 0 is a
+	// minute. Doors that set write deadlines of their own are left alone.
+	WriteIdle time.Duration
 	// Logger gets one line a request, and what goes wrong; nil is silent.
 	Logger *slog.Logger
 	// Events gets one [event.Request] a request; nil counts nothing.
@@ -78,6 +81,7 @@ func NewEdge(opts EdgeOptions) (*Edge, error) {
 	setDefault(&e.opts.MaxBody, 4<<20)
 	setDefault(&e.opts.BodyIdle, 30*time.Second)
 	setDefault(&e.opts.MinBodyRate, 512)
+	setDefault(&e.opts.WriteIdle, time.Minute)
 	if e.opts.Now == nil {
 		e.opts.Now = time.Now
 	}
@@ -95,7 +99,7 @@ func setDefault[T int64 | time.Duration](field *T, value T) {
 func (e *Edge) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begun := e.opts.Now()
-		w := &writer{ResponseWriter: rw}
+		w := &writer{ResponseWriter: rw, idle: e.opts.WriteIdle}
 		rec := e.record(r)
 		r = r.WithContext(context.WithValue(r.Context(), recordKey{}, rec))
 		if r.Body != nil && r.Body != http.NoBody {
@@ -183,6 +187,7 @@ func (e *Edge) report(w *writer, r *http.Request, rec *record, begun time.Time) 
 	if status == 0 {
 		status = http.StatusOK // what net/http sends for a door that wrote nothing
 	}
+	w.finish()
 	if rec.body != nil && status != http.StatusSwitchingProtocols {
 		rec.body.settle()
 	}
@@ -200,13 +205,21 @@ func (e *Edge) report(w *writer, r *http.Request, rec *record, begun time.Time) 
 		slog.String("method", r.Method), slog.String("path", path), slog.Int("status", status),
 		slog.Int64("bytes", w.bytes), slog.Float64("ms", float64(took.Microseconds())/1000),
 		slog.String("address", rec.address))
-	e.log.LogAttrs(r.Context(), slog.LevelInfo, "request", attrs...)
+	e.log.LogAttrs(r.Context(), levelOf(path, status), "request", attrs...)
 	if e.opts.Events != nil {
 		e.opts.Events.Record(event.Event{
 			Name: event.Request, Time: begun, Caller: *caller, Component: "http",
 			Kind: route, Reason: strconv.Itoa(status), Took: took, Count: w.bytes,
 		})
 	}
+}
+
+// levelOf keeps what probes and scrapers ask every few seconds out of the log, as long as all is well.
+func levelOf(path string, status int) slog.Level {
+	if status < 400 && (path == "/healthz" || path == "/readyz" || path == "/metrics") {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
 }
 
 // redact is a path of no known route, fit for a log: without ids, and not long.

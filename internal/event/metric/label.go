@@ -25,7 +25,7 @@ func (v vocabulary) or(word, absent string) string {
 }
 
 func components() vocabulary {
-	return vocabulary{"ws", "sse", "http", "service", orchestrator, "queue", "logs", "rest", "stream"}
+	return vocabulary{"ws", "sse", "http", "service", orchestrator, "queue", "log", "rest", "stream"}
 }
 
 func queueReasons() vocabulary { return vocabulary{"queue_full", "queue_ttl_expired", "user_limit"} }
@@ -35,7 +35,7 @@ func cutReasons() vocabulary {
 }
 
 func dropReasons() vocabulary {
-	return vocabulary{"drop_oldest", "slow_reader", "write_timeout", "shutdown"}
+	return vocabulary{"drop_oldest", "slow", "silent"}
 }
 
 func uploadKinds() vocabulary {
@@ -46,7 +46,10 @@ func uploadKinds() vocabulary {
 }
 
 func authReasons() vocabulary {
-	return vocabulary{"missing", "malformed", "conflict", "unknown_key", "invalid_token", "expired_token", "rate_limited", "unavailable"}
+	return vocabulary{
+		"missing", "malformed", "conflict", "unknown_key", "invalid_token", "expired_token", "rate_limited", "unavailable",
+		"forged", "changed", "expired", "foreign", "unknown", // of tokens in a stream's address
+	}
 }
 
 func methods() vocabulary {

@@ -55,7 +55,7 @@ func (c *Counter) Record(e event.Event) {
 	case event.StreamClosed:
 		c.m.disconnects.WithLabelValues(components().or(e.Component, "ws")).Inc()
 	case event.StreamDropped:
-		c.m.drops.WithLabelValues(components().or(e.Component, "ws"), dropReasons().or(e.Reason, "slow_reader")).Inc()
+		c.m.drops.WithLabelValues(components().or(e.Component, "ws"), dropReasons().or(e.Reason, "slow")).Inc()
 	case event.HeartbeatSent:
 		c.m.heartbeats.WithLabelValues(components().or(e.Component, "ws")).Add(float64(max(e.Count, 1)))
 	case event.Request:
