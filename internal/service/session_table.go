@@ -78,10 +78,17 @@ func tooManySessions(quota string, used, limit int, hint string) error {
 // session finds a living session that caller may see. One that has ended is [belljar.CodeConflict].
 func (s *Service) session(caller belljar.Caller, id string) (*session, error) {
 	x, row, err := s.findSession(context.Background(), caller, id)
-	if err == nil && x == nil {
-		err = sessionEnded(row.Session)
+	if err != nil {
+		return nil, err
 	}
-	return x, err
+	state := row.Session
+	if x != nil {
+		state = x.snapshot()
+	}
+	if state.State.Ended() {
+		return nil, sessionEnded(state)
+	}
+	return x, nil
 }
 
 // findSession returns a session that caller may see: a living one, or else as it is on record.

@@ -18,6 +18,8 @@ import (
 
 // staging is the folders at the top of the workspace in which merges are being put together. No listing shows them.
 type staging struct {
+	moving sync.Mutex // one merge at a time takes its place
+
 	mu    sync.Mutex
 	names map[string]struct{}
 }
@@ -67,14 +69,26 @@ func (f *fileOp) mergeFrom(stage string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m := &merger{f: f}
-	return n, f.as(func() error {
-		if err := m.plan(stage, "."); err != nil {
-			return err
+	f.a.staging.moving.Lock()
+	defer f.a.staging.moving.Unlock()
+	for range mergeTries {
+		err = f.as(func() error {
+			m := &merger{f: f}
+			if err := m.plan(stage, "."); err != nil {
+				return err
+			}
+			return m.move()
+		})
+		// A program has made or removed something between the look and the move.
+		if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+			break
 		}
-		return m.move()
-	})
+	}
+	return n, err
 }
+
+// mergeTries is how often a merge tries to get past a program that is busy in the same place.
+const mergeTries = 5
 
 // stage makes a staging folder.
 func (f *fileOp) stage() (string, error) {

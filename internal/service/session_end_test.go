@@ -1,0 +1,232 @@
+//go:build linux
+
+package service_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/store/memory"
+)
+
+// A session ends when nobody has used it for its time, and not while somebody does.
+func TestSessionExpires(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, 10*time.Minute })
+	s := b.open()
+	if !s.ExpiresAt.Equal(clock.Now().Add(10 * time.Minute)) {
+		t.Errorf("expires at %v", s.ExpiresAt)
+	}
+	clock.pass(9 * time.Minute)
+	r := b.run(in(s, "true")) // begins its time anew
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	clock.pass(9 * time.Minute)
+	run := b.start(in(s, "echo up; while [ ! -e stop ]; do sleep 0.01; done"))
+	b.waitFor(run.ID, "up")
+	clock.pass(time.Hour)
+	if got := b.state(s.ID, belljar.SessionActive); got.State.Ended() {
+		t.Errorf("%+v", got)
+	}
+	if _, err := b.mine().Upload(b.context(), s.ID, files(map[string]string{"stop": ""})); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
+	// The run is answered before it gives the session back.
+	for deadline := time.Now().Add(patience); ; {
+		got, err := b.mine().Get(b.context(), s.ID)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if clock.Now().Add(10 * time.Minute).Equal(got.ExpiresAt) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	clock.pass(10*time.Minute - time.Second)
+	b.state(s.ID, belljar.SessionActive)
+	for got := b.state(s.ID, belljar.SessionActive); !got.State.Ended(); got, _ = b.mine().Get(b.context(), s.ID) {
+		clock.pass(10 * time.Minute)
+	}
+	if got := b.state(s.ID, belljar.SessionExpired); !strings.Contains(got.Message, "10m") {
+		t.Errorf("%q", got.Message)
+	}
+	b.gone(s.ID)
+}
+
+// gone waits until a session's sandbox is.
+func (b *bench) gone(id string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); len(b.sandboxes()) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("sandbox of session %s is still there", id)
+		}
+	}
+}
+
+// The time that a session asks for holds, by the machine's clock.
+func TestSessionTTL(t *testing.T) {
+	b := newBench(t)
+	s := b.open(func(r *belljar.SessionRequest) { r.TTLSec = 0.05 })
+	b.state(s.ID, belljar.SessionExpired)
+	b.gone(s.ID)
+}
+
+// Runs in a session are apart: one that is cancelled, or times out, takes all of its processes with it and nobody else's.
+func TestRunsInSession(t *testing.T) {
+	b := newBench(t)
+	s := b.open()
+	background := b.run(in(s, "(while [ ! -e stop ]; do sleep 0.01; done; echo late; touch survived) & echo $!"))
+	background.want(t, belljar.PhaseCompleted, 0, "")
+	forever := "(trap '' TERM; while :; do sleep 0.01; done) & echo $! > %s; echo up; wait"
+	canceled := b.start(in(s, fmt.Sprintf(forever, "canceled")))
+	other := b.start(in(s, "echo up; while [ ! -e stop ]; do sleep 0.01; done; echo fine"))
+	late := in(s, fmt.Sprintf(forever, "late"))
+	late.TimeoutSec = 0.3
+	timedOut := b.start(late)
+	for _, id := range []string{canceled.ID, other.ID, timedOut.ID} {
+		b.waitFor(id, "up")
+	}
+	if err := b.Cancel(b.context(), canceled.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(canceled.ID).want(t, belljar.PhaseKilled, exitOf(b.follow(canceled.ID)), belljar.ReasonCanceledByUser)
+	b.follow(timedOut.ID).want(t, belljar.PhaseTimedOut, exitOf(b.follow(timedOut.ID)), belljar.ReasonExecutionTimeout)
+	// Their processes are gone, that of the first run is not.
+	r := b.run(in(s, `for f in canceled late; do kill -0 $(cat $f) 2>/dev/null && echo $f lives; done; kill -0 `+
+		strings.TrimSpace(background.stdout)+` && echo the first lives`))
+	if r.stdout != "the first lives\n" {
+		t.Errorf("stdout %q", r.stdout)
+	}
+	b.run(in(s, "touch stop")).want(t, belljar.PhaseCompleted, 0, "")
+	if r := b.follow(other.ID); r.stdout != "up\nfine\n" || r.Phase != belljar.PhaseCompleted {
+		t.Errorf("the other run: %q, %s", r.stdout, r.Phase)
+	}
+	// What a survivor prints later is nobody's, and does not kill it.
+	b.run(in(s, "while [ ! -e survived ]; do sleep 0.01; done")).want(t, belljar.PhaseCompleted, 0, "")
+	if again := b.follow(background.ID); again.stdout != background.stdout {
+		t.Errorf("the log has grown: %q", again.stdout)
+	}
+}
+
+func exitOf(r result) int {
+	if r.ExitCode == nil {
+		return -1
+	}
+	return *r.ExitCode
+}
+
+// Figures of a run in a session are its own.
+func TestUsageInSession(t *testing.T) {
+	b := newBench(t)
+	s := b.open()
+	busy := b.run(in(s, "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"))
+	idle := b.run(in(s, "true"))
+	cpu := func(r result) float64 {
+		if r.ResourceUsage.CPUTimeSec == nil {
+			t.Fatalf("no figure: %+v", r.ResourceUsage)
+		}
+		return *r.ResourceUsage.CPUTimeSec
+	}
+	if cpu(idle) >= cpu(busy) {
+		t.Errorf("idle %v, busy %v", cpu(idle), cpu(busy))
+	}
+}
+
+// Delete cancels what runs, and returns when nothing is left.
+func TestSessionDeletedUnderRuns(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Concurrency = 1 })
+	s := b.open()
+	running := b.start(in(s, "echo up; sleep 1000"))
+	b.waitFor(running.ID, "up")
+	queued := b.start(in(s, "echo never"))
+	if err := b.mine().Delete(b.context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if left := b.sandboxes(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	for _, id := range []string{running.ID, queued.ID} {
+		if r := b.follow(id); r.Phase != belljar.PhaseKilled || r.ReasonCode != belljar.ReasonCanceledByUser || strings.Contains(r.stdout, "never") {
+			t.Errorf("%s, %s, %q", r.Phase, r.ReasonCode, r.stdout)
+		}
+	}
+}
+
+// A sandbox that dies takes its session and its runs with it.
+func TestSessionIsLost(t *testing.T) {
+	b := newBench(t)
+	s := b.open()
+	run := b.start(in(s, "echo up; sleep 1000"))
+	b.waitFor(run.ID, "up")
+	if err := b.fake.Remove(b.context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.state(s.ID, belljar.SessionLost); got.Message == "" {
+		t.Error("no reason")
+	}
+	if r := b.follow(run.ID); r.Phase != belljar.PhaseFailed || r.ReasonCode != belljar.ReasonSandboxDied {
+		t.Errorf("%s, %s, %s", r.Phase, r.ReasonCode, r.Message)
+	}
+	if _, err := b.Start(b.context(), in(s, "true")); belljar.CodeOf(err) != belljar.CodeConflict {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCloseEndsSessions(t *testing.T) {
+	kept := memory.New()
+	b := newBench(t, func(o *service.Options) { o.Store = kept })
+	s := b.open()
+	run := b.start(in(s, "echo up; sleep 1000"))
+	b.waitFor(run.ID, "up")
+	if err := b.service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	row, err := kept.Sessions().Get(t.Context(), s.ID)
+	if err != nil || row.State != belljar.SessionLost || row.EndedAt == nil || len(b.sandboxes()) != 0 {
+		t.Errorf("%+v, %v, %v", row, err, b.sandboxes())
+	}
+	if _, err := b.mine().Create(b.context(), spec()); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// What a former process left is put on record as lost, and its sandbox is removed.
+func TestRecoverSessions(t *testing.T) {
+	kept := memory.New()
+	b := newBench(t, func(o *service.Options) { o.Store, o.Node.ID = kept, "here" })
+	id, foreign := belljar.NewID(), belljar.NewID()
+	if _, err := b.fake.Create(t.Context(), runtime.Spec{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	for id, node := range map[string]string{id: "here", foreign: "elsewhere"} {
+		row := store.Session{NodeID: node, Session: belljar.Session{
+			ID: id, UserID: service.Local().ID, State: belljar.SessionActive, Runtime: "fake", CreatedAt: time.Now(),
+		}}
+		if _, err := kept.Sessions().Insert(t.Context(), row, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := b.mine().Get(b.context(), id); err != nil || got.State != belljar.SessionLost {
+		t.Errorf("before: %+v, %v", got, err)
+	}
+	for range 2 {
+		if err := b.service.Recover(b.context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if row, err := kept.Sessions().Get(t.Context(), id); err != nil || row.State != belljar.SessionLost || row.EndedAt == nil || row.Message == "" {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if row, err := kept.Sessions().Get(t.Context(), foreign); err != nil || row.State != belljar.SessionActive {
+		t.Errorf("another daemon's: %+v, %v", row, err)
+	}
+	if left := b.sandboxes(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
