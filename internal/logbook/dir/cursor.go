@@ -11,8 +11,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// blockSize is how much a reader reads of a file at once, in bytes. A frame that is larger is read whole.
-const blockSize = 32 << 10
+// blockSize is how much a reader reads of a file at once, in bytes: room for any frame that the service makes. A larger
+// one is read whole.
+const blockSize = 48 << 10
 
 // Read yields the frames from seq from and follows the log to its end. Frames keep what they refer to alive: it is not
 // used again.
