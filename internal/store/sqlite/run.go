@@ -182,7 +182,7 @@ func (q runs) eachDone(ctx context.Context, ids []string, statement string) erro
 	ids = append([]string{}, ids...)
 	return q.s.writer.do(ctx, write{do: func(t *tx) error {
 		for _, id := range ids {
-			_, err := t.exec("UPDATE sandbox_usage SET artifact_bytes = max(0, artifact_bytes - r.artifact_bytes) FROM sandbox_runs r "+
+			_, err := t.exec("UPDATE sandbox_usage SET artifact_bytes = max(0, sandbox_usage.artifact_bytes - r.artifact_bytes) FROM sandbox_runs r "+
 				"WHERE r.id = ? AND r.artifacts_gone = 0 AND r.artifact_bytes > 0 AND sandbox_usage.user_id = r.user_id", id)
 			if err != nil {
 				return err

@@ -1,0 +1,165 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+func openSession(user string, n int) store.Session {
+	at := start().Add(time.Duration(n) * time.Second)
+	return store.Session{Session: belljar.Session{
+		ID: belljar.NewID(), UserID: user, State: belljar.SessionActive, SpecVersion: "1.0", Runtime: "native",
+		BaseImage: "host", CreatedAt: at, ExpiresAt: at.Add(time.Hour),
+	}}
+}
+
+func closed(s store.Session, at time.Time) store.Session {
+	s.State, s.Message, s.EndedAt = belljar.SessionClosed, "deleted by its caller", &at
+	return s
+}
+
+func addSession(t *testing.T, s store.Store, each store.Session) {
+	t.Helper()
+	if prior, err := s.Sessions().Insert(t.Context(), each, nil); err != nil || prior != nil {
+		t.Fatalf("insert: prior %v, error %v", prior, err)
+	}
+}
+
+func getSession(t *testing.T, s store.Store, id string) store.Session {
+	t.Helper()
+	got, err := s.Sessions().Get(t.Context(), id)
+	ok(t, err)
+	return got
+}
+
+func sessionComesBack(t *testing.T, s store.Store) {
+	var a store.Session
+	fill(&a)
+	a.ID, a.State, a.EndedAt = belljar.NewID(), belljar.SessionStarting, nil
+	addSession(t, s, a)
+	same(t, "inserted", getSession(t, s, a.ID), a)
+	a.Labels["more"] = "x"
+	if got := getSession(t, s, a.ID); got.Labels["more"] != "" {
+		t.Error("the store shares a map with who inserted")
+	}
+
+	var b store.Session
+	fill(&b)
+	b.ID, b.UserID, b.Key, b.CreatedAt, b.State, b.Message = a.ID, a.UserID, a.Key, a.CreatedAt, belljar.SessionLost, "gone"
+	ok(t, s.Sessions().Update(t.Context(), b))
+	same(t, "updated", getSession(t, s, a.ID), b)
+	page, total, err := s.Sessions().List(t.Context(), "", belljar.SessionQuery{All: true})
+	ok(t, err)
+	same(t, "listed", page, []store.Session{b})
+	same(t, "total", total, 1)
+	if got := getSession(t, s, a.ID); got.CreatedAt.Location() != time.UTC || got.EndedAt.Location() != time.UTC {
+		t.Error("times are not in UTC")
+	}
+	bare := store.Session{Session: belljar.Session{ID: belljar.NewID(), State: belljar.SessionStarting}}
+	addSession(t, s, bare)
+	same(t, "bare", getSession(t, s, bare.ID), bare)
+}
+
+func sessionLife(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	a, b, c := openSession("ann", 1), openSession("bob", 2), openSession("ann", 3)
+	_, err := s.Sessions().Get(ctx, a.ID)
+	wantErr(t, "get", err, store.ErrNotFound)
+	wantErr(t, "update", s.Sessions().Update(ctx, a), store.ErrNotFound)
+	for _, each := range []store.Session{c, a, b} {
+		addSession(t, s, each)
+	}
+	_, err = s.Sessions().Insert(ctx, a, nil)
+	wantErr(t, "insert twice", err, store.ErrExists)
+	halfEnded := a
+	halfEnded.EndedAt = new(start())
+	wantErr(t, "half ended", s.Sessions().Update(ctx, halfEnded), store.ErrInvalid)
+	_, err = s.Sessions().Insert(ctx, store.Session{}, nil)
+	wantErr(t, "no id", err, store.ErrInvalid)
+
+	listed := func(what, user string, q belljar.SessionQuery, total int, want ...store.Session) {
+		t.Helper()
+		page, n, err := s.Sessions().List(ctx, user, q)
+		ok(t, err)
+		same(t, what, page, want)
+		same(t, what+": total", n, total)
+	}
+	listed("everybody's", "", belljar.SessionQuery{}, 3, c, b, a)
+	listed("ann's", "ann", belljar.SessionQuery{}, 2, c, a)
+	listed("a page", "", belljar.SessionQuery{Limit: 1, Offset: 1}, 3, b)
+	listed("past the end", "", belljar.SessionQuery{Offset: 3}, 3)
+	listed("an injection", "' OR 1=1 --", belljar.SessionQuery{}, 0)
+
+	c = closed(c, start().Add(time.Hour))
+	c.UserID, c.CreatedAt = "eve", start().Add(99*time.Hour)
+	ok(t, s.Sessions().Update(ctx, c))
+	c.UserID, c.CreatedAt = "ann", start().Add(3*time.Second)
+	same(t, "owner and creation never change", getSession(t, s, c.ID), c)
+	listed("ann's living", "ann", belljar.SessionQuery{}, 1, a)
+	listed("all of ann's", "ann", belljar.SessionQuery{All: true}, 2, c, a)
+	living, err := s.Sessions().Unfinished(ctx)
+	ok(t, err)
+	same(t, "unfinished", living, []store.Session{a, b})
+
+	n, err := s.Sessions().DeleteEnded(ctx, start().Add(time.Hour))
+	ok(t, err)
+	same(t, "ended before the hour", n, 0)
+	n, err = s.Sessions().DeleteEnded(ctx, start().Add(time.Hour+time.Microsecond))
+	ok(t, err)
+	same(t, "ended at the hour", n, 1)
+	listed("what is left", "", belljar.SessionQuery{All: true}, 2, b, a)
+}
+
+func sessionScopeKey(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	a := openSession("ann", 0)
+	a.Key = "workflow:1:main"
+	addSession(t, s, a)
+	twin := openSession("ann", 1)
+	twin.Key = a.Key
+	key := keyFor("ann", "k", twin.ID, start())
+	key.Endpoint = "sessions"
+	_, err := s.Sessions().Insert(ctx, twin, key)
+	wantErr(t, "the same scope key", err, store.ErrExists)
+	_, err = s.Keys().Get(ctx, "sessions", "ann", "k")
+	wantErr(t, "its idempotency key", err, store.ErrNotFound)
+	others := openSession("bob", 2)
+	others.Key = a.Key
+	addSession(t, s, others)
+	for range 2 {
+		addSession(t, s, openSession("ann", 3)) // without one
+	}
+	ok(t, s.Sessions().Update(ctx, a)) // its own key is no obstacle
+	a = closed(a, start())
+	ok(t, s.Sessions().Update(ctx, a))
+	addSession(t, s, twin)
+	a.State, a.EndedAt = belljar.SessionActive, nil
+	wantErr(t, "back to life beside its successor", s.Sessions().Update(ctx, a), store.ErrExists)
+}
+
+func sessionRace(t *testing.T, s store.Store) {
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	made := 0
+	for i := range 50 {
+		group.Go(func() {
+			each := openSession("ann", i)
+			each.Key = "one"
+			_, err := s.Sessions().Insert(t.Context(), each, nil)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				made++
+			} else {
+				wantErr(t, fmt.Sprint("racer ", i), err, store.ErrExists)
+			}
+		})
+	}
+	group.Wait()
+	same(t, "made", made, 1)
+}

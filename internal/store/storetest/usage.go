@@ -1,0 +1,149 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+func usageOf(t *testing.T, s store.Store, user string, at time.Time) belljar.UserUsage {
+	t.Helper()
+	u, err := s.Users().Usage(t.Context(), user, at)
+	ok(t, err)
+	return u
+}
+
+func usageOnce(t *testing.T, s store.Store) {
+	same(t, "of a stranger", usageOf(t, s, "ann", start()), belljar.UserUsage{UserID: "ann"})
+	r := ended(openRun("ann", 0), start().Add(time.Minute), 1.5, 100)
+	addEnded(t, s, r)
+	want := belljar.UserUsage{UserID: "ann", ArtifactBytes: 100, CPUSecondsToday: 1.5}
+	same(t, "after one", usageOf(t, s, "ann", start()), want)
+	for range 3 {
+		ok(t, s.Runs().Finish(t.Context(), r))
+	}
+	same(t, "after finishing it again", usageOf(t, s, "ann", start()), want)
+
+	nothing := ended(openRun("ann", 1), start(), 0, 0)
+	nothing.ResourceUsage = nil
+	addEnded(t, s, nothing)
+	noFigure := ended(openRun("ann", 2), start(), 0, 50)
+	noFigure.ResourceUsage.CPUTimeSec = nil
+	addEnded(t, s, noFigure)
+	gone := ended(openRun("ann", 3), start(), 0.5, 1000)
+	gone.ArtifactsGone = true
+	addEnded(t, s, gone)
+	want.ArtifactBytes, want.CPUSecondsToday = 150, 2
+	same(t, "after runs without figures", usageOf(t, s, "ann", start()), want)
+	ok(t, s.Runs().Swept(t.Context(), gone.ID, nothing.ID, noFigure.ID))
+	want.ArtifactBytes = 100
+	same(t, "after a sweep", usageOf(t, s, "ann", start()), want)
+}
+
+func usageDays(t *testing.T, s store.Store) {
+	midnight := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	here := time.FixedZone("here", 5*3600)
+	addEnded(t, s, ended(openRun("ann", 0), midnight.Add(-time.Microsecond).In(here), 1, 0)) // in local time: the next day
+	addEnded(t, s, ended(openRun("ann", 1), midnight, 2, 0))
+	addEnded(t, s, ended(openRun("ann", 2), midnight.Add(24*time.Hour-time.Microsecond), 4, 0))
+	addEnded(t, s, ended(openRun("bob", 3), midnight, 8, 0))
+	for _, each := range []struct {
+		at   time.Time
+		want float64
+	}{
+		{midnight.Add(-time.Second), 1}, {midnight, 6}, {midnight.Add(3 * time.Hour).In(here), 6}, {midnight.Add(24*time.Hour - 1).In(here), 6},
+		{midnight.Add(24 * time.Hour), 0}, {midnight.Add(-25 * time.Hour), 0},
+	} {
+		same(t, fmt.Sprint("on the day of ", each.at), usageOf(t, s, "ann", each.at).CPUSecondsToday, each.want)
+	}
+}
+
+// usageModel does things by chance and adds up: usage is always what the runs on record that were not swept keep.
+func usageModel(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	chance := rand.New(rand.NewPCG(1, 618))
+	users := []string{"ann", "bob"}
+	type state struct {
+		run   store.Run
+		bytes int64
+	}
+	var all []*state
+	cpu := map[string]float64{}
+	for range 400 {
+		if len(all) == 0 || chance.IntN(3) == 0 {
+			r := openRun(users[chance.IntN(2)], chance.IntN(100))
+			insert(t, s, r)
+			all = append(all, &state{run: r})
+			continue
+		}
+		i := chance.IntN(len(all))
+		it := all[i]
+		switch chance.IntN(4) {
+		case 0, 1:
+			last := ended(it.run, start(), 0.25*float64(chance.IntN(8)), int64(chance.IntN(1000)))
+			ok(t, s.Runs().Finish(ctx, last))
+			if it.run.FinishedAt == nil {
+				cpu[it.run.UserID] += *last.ResourceUsage.CPUTimeSec
+				it.run, it.bytes = last, last.ResourceUsage.ArtifactBytes
+			}
+		case 2:
+			ok(t, s.Runs().Swept(ctx, it.run.ID))
+			it.bytes = 0
+		default:
+			ok(t, s.Runs().Delete(ctx, it.run.ID))
+			all = append(all[:i], all[i+1:]...)
+		}
+	}
+	for _, user := range users {
+		want := belljar.UserUsage{UserID: user, CPUSecondsToday: cpu[user]}
+		for _, it := range all {
+			if it.run.UserID == user {
+				want.ArtifactBytes += it.bytes
+			}
+		}
+		got := usageOf(t, s, user, start())
+		if got.ArtifactBytes != want.ArtifactBytes || math.Abs(got.CPUSecondsToday-want.CPUSecondsToday) > 1e-9 {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+func usageTop(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	for i, user := range []string{"ann", "bob", "cy", "dee"} {
+		addEnded(t, s, ended(openRun(user, i), start(), float64(i), []int64{100, 300, 100, 0}[i]))
+	}
+	addEnded(t, s, ended(openRun("bob", 9), start().Add(48*time.Hour), 50, 0))
+	want := []belljar.UserUsage{
+		{UserID: "bob", ArtifactBytes: 300, CPUSecondsToday: 1}, {UserID: "ann", ArtifactBytes: 100}, {UserID: "cy", ArtifactBytes: 100, CPUSecondsToday: 2},
+		{UserID: "dee", CPUSecondsToday: 3},
+	}
+	got, err := s.Users().Top(ctx, 0, start())
+	ok(t, err)
+	same(t, "all", got, want)
+	got, err = s.Users().Top(ctx, 2, start())
+	ok(t, err)
+	same(t, "two", got, want[:2])
+
+	_, err = s.Users().Quota(ctx, "ann")
+	wantErr(t, "quota", err, store.ErrNotFound)
+	for _, quota := range []belljar.Quota{{ConcurrentRuns: 3, CPUSecondsPerDay: 1.5, ArtifactMB: 7}, {}, {ArtifactMB: 1}} {
+		ok(t, s.Users().SetQuota(ctx, "ann", quota))
+		got, err := s.Users().Quota(ctx, "ann")
+		ok(t, err)
+		same(t, "quota", got, quota)
+	}
+	for _, user := range hostile() {
+		ok(t, s.Users().SetQuota(ctx, user, belljar.Quota{ConcurrentRuns: len(user)}))
+	}
+	for _, user := range hostile() {
+		got, err := s.Users().Quota(ctx, user)
+		ok(t, err)
+		same(t, fmt.Sprintf("quota of %.20q", user), got.ConcurrentRuns, len(user))
+	}
+}
