@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -130,6 +131,7 @@ func (c *Config) together() (problems []string) {
 	atMost(c, bad, "DEFAULT_MEM_MB", &c.DefaultMemMB, "MAX_MEM_MB", c.MaxMemMB)
 	atMost(c, bad, "DEFAULT_STARTUP_TIMEOUT_SEC", &c.StartupTimeout, "MAX_STARTUP_TIMEOUT_SEC", c.MaxStartupTimeout)
 	atMost(c, bad, "DEFAULT_EXEC_TIMEOUT_SEC", &c.ExecTimeout, "MAX_EXEC_TIMEOUT_SEC", c.MaxExecTimeout)
+	atMost(c, bad, "SESSION_TTL_SEC", &c.SessionTTL, "MAX_SESSION_TTL_SEC", c.MaxSessionTTL)
 	if c.Store == "memory" && c.StoreDBPath != "" {
 		bad("SANDBOX_STORE_DB_PATH has no meaning with SANDBOX_STORE_BACKEND=memory")
 	}
@@ -172,7 +174,7 @@ func (c *Config) Warnings() []string {
 
 // checkPrivate warns of a file with secrets that others can read.
 func checkPrivate(file string, info os.FileInfo, secrets bool) []string {
-	if secrets && info.Mode().Perm()&0o044 != 0 {
+	if secrets && runtime.GOOS != "windows" && info.Mode().Perm()&0o044 != 0 {
 		return []string{fmt.Sprintf("%s holds secrets and can be read by others: chmod 600", file)}
 	}
 	return nil

@@ -64,16 +64,18 @@ type Config struct {
 
 	// Sessions, the queue and quotas.
 	SessionTTL          time.Duration
-	MaxSessions         int
+	MaxSessionTTL       time.Duration
+	MaxSessions         int // on this node
+	QuotaSessions       int // of one user; 0 is no limit
 	MaxConcurrentRuns   int
-	QueueMaxLength      int
+	QueueMaxLength      int // 0 lets nobody wait
 	QueueTTL            time.Duration
-	QuotaConcurrentRuns int     // 0 is none
-	QuotaCPUSeconds     float64 // a day; 0 is none
-	MaxArtifactUserMB   int     // MiB; 0 is none
-	RateLimitPerMin     int     // 0 is none
-	RateLimitPerAddress int     // a minute; 0 is none
-	WSConnectsPerMin    int     // 0 is none
+	QuotaConcurrentRuns int     // 0 is no limit
+	QuotaCPUSeconds     float64 // a day; 0 is no limit
+	MaxArtifactUserMB   int     // MiB; 0 is no limit
+	RateLimitPerMin     int     // 0 is no limit
+	RateLimitPerAddress int     // a minute; 0 is no limit
+	WSConnectsPerMin    int     // 0 is no limit
 
 	// Streams.
 	WSSignedURLs    bool
@@ -83,16 +85,16 @@ type Config struct {
 	WSSynthetic     bool // always false
 
 	// What is remembered.
-	Store            string // memory | sqlite
-	StoreDBPath      string // "" is in the data folder
-	IdempotencyTTL   time.Duration
-	ArtifactTTL      time.Duration
-	RunRetention     time.Duration
-	MinFreeMB        int // MiB; 0 is no watermark
-	AuditRetention   time.Duration
-	AuditRedactPaths bool
-	LogFormat        string // json | text
-	LogLevel         string // debug | info | warn | error
+	Store              string // memory | sqlite
+	StoreDBPath        string // "" is in the data folder
+	IdempotencyTTL     time.Duration
+	ArtifactTTLHours   int
+	RunRetentionDays   int
+	MinFreeMB          int // MiB; 0 is no watermark
+	AuditRetentionDays int
+	AuditRedactPaths   bool
+	LogFormat          string // json | text
+	LogLevel           string // debug | info | warn | error
 
 	origins map[string]string // of the keys that somebody set
 	loose   []string          // what Warnings says about the sources

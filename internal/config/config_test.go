@@ -84,7 +84,7 @@ func TestDefaults(t *testing.T) {
 	}
 	// S0 §17, with the changes of DESIGN §12.
 	want := map[string]any{
-		"SANDBOX_NETWORK_DEFAULT": "deny_all", "SANDBOX_MAX_UPLOAD_MB": 64, "SANDBOX_ARTIFACT_TTL_HOURS": 24.0,
+		"SANDBOX_NETWORK_DEFAULT": "deny_all", "SANDBOX_MAX_UPLOAD_MB": 64, "SANDBOX_ARTIFACT_TTL_HOURS": 24,
 		"SANDBOX_MAX_CONCURRENT_RUNS": 8, "SANDBOX_MAX_LOG_BYTES": int64(10 << 20), "SANDBOX_PIDS_LIMIT": 256,
 		"SANDBOX_MAX_CPU": 4.0, "SANDBOX_MAX_MEM_MB": 8192, "SANDBOX_WORKSPACE_CAP_MB": 256,
 		"SANDBOX_SUPPORTED_SPEC_VERSIONS": []string{"1.0", "1.1"}, "SANDBOX_IDEMPOTENCY_TTL_SEC": 600.0,
@@ -96,7 +96,7 @@ func TestDefaults(t *testing.T) {
 		"SANDBOX_WS_SIGNED_URL_TTL_SEC": 60.0, "SANDBOX_WS_SIGNED_URLS": false, "SANDBOX_WS_SIGNING_SECRET": "",
 		"SANDBOX_DOCKER_SECCOMP": "", "SANDBOX_DOCKER_APPARMOR_PROFILE": "", "SANDBOX_STORE_DB_PATH": "",
 		"SANDBOX_INTERACTIVE_MAX_FRAME_BYTES": int64(64 << 10), "SANDBOX_INTERACTIVE_MAX_BYTES": int64(1 << 20),
-		"SANDBOX_INTERACTIVE_IDLE_TIMEOUT_SEC": 30.0, "SANDBOX_AUDIT_RETENTION_DAYS": 30.0,
+		"SANDBOX_INTERACTIVE_IDLE_TIMEOUT_SEC": 30.0, "SANDBOX_AUDIT_RETENTION_DAYS": 30,
 	}
 	got := c.Values()
 	for name, value := range want {
@@ -189,7 +189,7 @@ trusted_proxies:
   - 10.1.2.3/8
   - "::1"
 default_exec_timeout_sec: 1.5
-artifact_ttl_hours: 0.5
+artifact_ttl_hours: 12
 api_key: "0123456789abcdef"
 listen: unix:/run/belljar/api.sock
 `),
@@ -197,7 +197,7 @@ listen: unix:/run/belljar/api.sock
 	})
 	if c.EnableExecution || !slices.Equal(c.SupportedSpecVersions, []string{"1.1"}) ||
 		!slices.Equal(c.TrustedProxies, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}) ||
-		c.ExecTimeout != 1500*time.Millisecond || c.ArtifactTTL != 30*time.Minute ||
+		c.ExecTimeout != 1500*time.Millisecond || c.ArtifactTTLHours != 12 ||
 		!slices.Equal(c.AllowedOrigins, []string{"https://a.example", "http://b.example:8080"}) ||
 		!slices.Equal(c.AllowWeak, []string{"memory", "cpu"}) {
 		t.Errorf("got %+v", c)

@@ -145,7 +145,9 @@ func capacity(c *Config) []row {
 		{name: "QUEUE_MAX_LENGTH", value: integer(&c.QueueMaxLength, 0, 1000000), unit: "runs", def: "100", doc: "Runs that may wait. One more is refused with 429 and Retry-After."},
 		{name: "QUEUE_TTL_SEC", value: span(&c.QueueTTL, time.Second, 0.001, 86400), unit: "seconds", def: "120", doc: "Time that a run may wait; then it fails with queue_ttl_expired."},
 		{name: "SESSION_TTL_SEC", value: span(&c.SessionTTL, time.Second, 1, 31536000), unit: "seconds", def: "3600", doc: "Life of a session after its last use, if it does not say."},
-		{name: "MAX_SESSIONS", value: integer(&c.MaxSessions, 0, 1000000), unit: "sessions", def: "256", doc: "Living sessions on this node."},
+		{name: "MAX_SESSION_TTL_SEC", value: span(&c.MaxSessionTTL, time.Second, 1, 31536000), unit: "seconds", def: "86400", doc: "The most that a session can say there."},
+		{name: "MAX_SESSIONS", value: integer(&c.MaxSessions, 1, 1000000), unit: "sessions", def: "256", doc: "Living sessions on this node."},
+		{name: "QUOTA_SESSIONS", value: integer(&c.QuotaSessions, 0, 1000000), unit: "sessions", def: "16", doc: "Living sessions of one user; 0 is no limit."},
 		{name: "QUOTA_CONCURRENT_RUNS", value: integer(&c.QuotaConcurrentRuns, 0, 100000), unit: "runs", def: "0", doc: "Runs at once of one user who has no quota of his own; 0 is no limit."},
 		{name: "QUOTA_CPU_SECONDS_PER_DAY", value: number(&c.QuotaCPUSeconds, 0, 1e9), unit: "seconds", def: "0", doc: "Processor time of one user a day (UTC), if he has no quota of his own; 0 is no limit."},
 		{name: "MAX_ARTIFACT_BYTES_PER_USER_MB", value: integer(&c.MaxArtifactUserMB, 0, 16<<20), unit: "MiB", def: "128", hash: true, doc: "Artifacts of one user, all runs together, if he has no quota of his own; 0 is no limit. What is more is left out, with a warning."},
@@ -166,15 +168,14 @@ func streams(c *Config) []row {
 }
 
 func memory(c *Config) []row {
-	const day = 24 * time.Hour
 	return []row{
 		{name: "STORE_BACKEND", value: oneOf(&c.Store, "memory", "sqlite"), def: "sqlite", doc: "Where runs, sessions and keys are on record. memory forgets them when the server stops."},
 		{name: "STORE_DB_PATH", value: text(&c.StoreDBPath), doc: "The SQLite file. Unset, it is in the data folder."},
 		{name: "IDEMPOTENCY_TTL_SEC", value: span(&c.IdempotencyTTL, time.Second, 1, 31536000), unit: "seconds", def: "600", doc: "Time that an Idempotency-Key stands for its first request."},
-		{name: "ARTIFACT_TTL_HOURS", value: span(&c.ArtifactTTL, time.Hour, 0.01, 87600), unit: "hours", def: "24", hash: true, doc: "Time after the end of a run that its artifacts and its log are kept."},
-		{name: "RUN_RETENTION_DAYS", value: span(&c.RunRetention, day, 0.01, 36500), unit: "days", def: "30", doc: "Time after the end of a run that it can still be asked about."},
+		{name: "ARTIFACT_TTL_HOURS", value: integer(&c.ArtifactTTLHours, 1, 87600), unit: "hours", def: "24", hash: true, doc: "Time after the end of a run that its artifacts and its log are kept."},
+		{name: "RUN_RETENTION_DAYS", value: integer(&c.RunRetentionDays, 1, 36500), unit: "days", def: "30", doc: "Time after the end of a run that it can still be asked about."},
 		{name: "MIN_FREE_MB", value: integer(&c.MinFreeMB, 0, 1<<30), unit: "MiB", def: "512", doc: "Free space on the disk of the data folder below which new runs are refused with 507; 0 is no such watermark."},
-		{name: "AUDIT_RETENTION_DAYS", value: span(&c.AuditRetention, day, 1, 36500), unit: "days", def: "30", doc: "Time that the audit trail is kept."},
+		{name: "AUDIT_RETENTION_DAYS", value: integer(&c.AuditRetentionDays, 1, 36500), unit: "days", def: "30", doc: "Time that the audit trail is kept."},
 		{name: "AUDIT_REDACT_PATHS", value: boolean(&c.AuditRedactPaths), def: "false", doc: "Write hashes in place of file names into the audit trail."},
 		{name: "LOG_FORMAT", value: oneOf(&c.LogFormat, "json", "text"), def: "json", doc: "Form of the server's log, on stderr."},
 		{name: "LOG_LEVEL", value: oneOf(&c.LogLevel, "debug", "info", "warn", "error"), def: "info", doc: "The least of what is logged."},
