@@ -1,0 +1,180 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/store/sqlite"
+)
+
+// crashPath tells this test program to be the process that is killed.
+const crashPath = "BELLJAR_TEST_CRASH_STORE"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashPath); path != "" {
+		fmt.Fprintln(os.Stderr, writeUntilKilled(path))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// writeUntilKilled writes as fast as it can from eight goroutines, and says each thing that the store has said is done.
+func writeUntilKilled(path string) error {
+	s, err := sqlite.Open(context.Background(), sqlite.Options{Path: path})
+	if err != nil {
+		return err
+	}
+	failed := make(chan error)
+	for w := range 8 {
+		go func() {
+			for i := 0; ; i++ {
+				if err := writeOne(s, fmt.Sprint("user", w), i); err != nil {
+					failed <- err
+					return
+				}
+			}
+		}()
+	}
+	return <-failed
+}
+
+func writeOne(s *sqlite.Store, user string, n int) error {
+	ctx := context.Background()
+	r := store.Run{Run: belljar.Run{ID: belljar.NewID(), UserID: user, Phase: belljar.PhaseQueued, Runtime: "native", BaseImage: "host", CreatedAt: time.Now()}}
+	key := store.Key{Endpoint: "runs", UserKey: user, Key: r.ID, ObjectID: r.ID, CreatedAt: r.CreatedAt, NotBefore: r.CreatedAt}
+	if _, err := s.Runs().Insert(ctx, r, &key); err != nil {
+		return err
+	}
+	say(r.ID, r.Phase)
+	r.Phase, r.StartedAt = belljar.PhaseRunning, &r.CreatedAt
+	if err := s.Runs().Update(ctx, r); err != nil {
+		return err
+	}
+	say(r.ID, r.Phase)
+	if n%5 == 4 {
+		return nil // goes on for ever
+	}
+	r.Phase, r.FinishedAt, r.ExitCode = belljar.PhaseCompleted, &r.CreatedAt, new(0)
+	r.ResourceUsage = &belljar.ResourceUsage{ArtifactBytes: 3}
+	if err := s.Runs().Finish(ctx, r); err != nil {
+		return err
+	}
+	say(r.ID, r.Phase)
+	return nil
+}
+
+// say writes one line with one system call: it is there whole or not at all.
+func say(id string, p belljar.Phase) { os.Stdout.WriteString(id + " " + string(p) + "\n") }
+
+// TestKilled kills a process that writes, again and again. Whatever it was told is stored is there afterwards.
+func TestKilled(t *testing.T) {
+	rounds := 20
+	if testing.Short() {
+		rounds = 3
+	}
+	path := filepath.Join(t.TempDir(), "store.db")
+	said := map[string]belljar.Phase{}
+	for round := range rounds {
+		for id, phase := range killedWriter(t, path) {
+			said[id] = phase
+		}
+		s := open(t, path)
+		checkSaid(t, s, said)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		checkFile(t, path)
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+	if len(said) < rounds*5 {
+		t.Errorf("only %d runs in %d rounds", len(said), rounds)
+	}
+	t.Logf("%d runs in %d rounds", len(said), rounds)
+}
+
+// killedWriter lets a process write up to some line and kills it there. It returns the last that it said of each run.
+func killedWriter(t *testing.T, path string) map[string]belljar.Phase {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), crashPath+"="+path)
+	var stderr strings.Builder
+	child.Stderr = &stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]belljar.Phase{}
+	last := 30 + rand.IntN(400)
+	lines := bufio.NewScanner(out)
+	for n := 0; lines.Scan(); n++ {
+		if n == last {
+			child.Process.Kill()
+		}
+		id, phase, ok := strings.Cut(lines.Text(), " ")
+		if !ok {
+			t.Errorf("half a line: %q", lines.Text())
+		}
+		said[id] = belljar.Phase(phase)
+	}
+	child.Wait()
+	if stderr.Len() > 0 {
+		t.Fatalf("the writer failed: %s", stderr.String())
+	}
+	return said
+}
+
+// checkSaid checks that every run got at least as far as was said, and that the usage adds up.
+func checkSaid(t *testing.T, s *sqlite.Store, said map[string]belljar.Phase) {
+	t.Helper()
+	rank := map[belljar.Phase]int{belljar.PhaseQueued: 1, belljar.PhaseRunning: 2, belljar.PhaseCompleted: 3}
+	for id, phase := range said {
+		r, err := s.Runs().Get(t.Context(), id)
+		if err != nil || rank[r.Phase] < rank[phase] {
+			t.Errorf("run %s was said to be %s: it is %q, error %v", id, phase, r.Phase, err)
+			continue
+		}
+		if _, err := s.Keys().Get(t.Context(), "runs", r.UserID, r.ID); err != nil {
+			t.Errorf("key of run %s: %v", id, err)
+		}
+	}
+	top, err := s.Users().Top(t.Context(), 100, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range top {
+		_, finished, err := s.Runs().List(t.Context(), belljar.RunQuery{UserID: u.UserID, Phase: belljar.PhaseCompleted})
+		if err != nil || u.ArtifactBytes != int64(3*finished) {
+			t.Errorf("%s has %d finished runs and %d bytes, want 3 a run; error %v", u.UserID, finished, u.ArtifactBytes, err)
+		}
+	}
+}
+
+// checkFile asks SQLite itself.
+func checkFile(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var answer string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&answer); err != nil || answer != "ok" {
+		t.Errorf("integrity check: %s, error %v", answer, err)
+	}
+}

@@ -1,0 +1,204 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+func opened(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "store.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func queued(id string) store.Run {
+	return store.Run{Run: belljar.Run{ID: id, UserID: "ann", Phase: belljar.PhaseQueued, CreatedAt: time.Unix(1_800_000_000, 0)}}
+}
+
+// held stops the writer inside a write, so that others gather. release lets it go on.
+func held(t *testing.T, s *Store) (release func() error) {
+	t.Helper()
+	inside, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- s.writer.do(context.Background(), write{do: func(*tx) error {
+			close(inside)
+			<-goOn
+			return nil
+		}})
+	}()
+	<-inside
+	return func() error {
+		close(goOn)
+		return <-done
+	}
+}
+
+// TestOneFailsAlone commits a group of which every second write fails, one of them by panicking.
+func TestOneFailsAlone(t *testing.T) {
+	s := opened(t)
+	boom := errors.New("boom")
+	insert := func(id string, after error) *pending {
+		return &pending{ctx: t.Context(), done: make(chan error, 1), write: write{do: func(t *tx) error {
+			_, err := t.exec("INSERT INTO sandbox_usage (user_id, artifact_bytes) VALUES (?, 1)", id)
+			if after == boom {
+				panic("boom")
+			}
+			return errors.Join(err, after)
+		}}}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	group := []*pending{insert("a", nil), insert("b", errors.New("no")), insert("c", nil), insert("d", boom), insert("a", nil), insert("e", nil), insert("f", nil)}
+	group[6].ctx = gone
+	if err := s.writer.do(t.Context(), write{do: func(*tx) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	// The writer waits for work now: its transaction is ours to use.
+	s.writer.commit(group)
+	want := []string{"", "no", "", "panicked", "already in the store", "", "canceled"}
+	for i, p := range group {
+		got := ""
+		if err := <-p.done; err != nil {
+			got = err.Error()
+		}
+		if (got == "") != (want[i] == "") || !strings.Contains(got, want[i]) {
+			t.Errorf("write %d: %q, want %q", i, got, want[i])
+		}
+	}
+	top, err := s.Users().Top(t.Context(), 0, time.Now())
+	if err != nil || len(top) != 3 || top[0].UserID+top[1].UserID+top[2].UserID != "ace" {
+		t.Errorf("on record %v, error %v; want a, c, e", top, err)
+	}
+}
+
+// TestGivingUp: who stops waiting gets his context's error at once, and the store is as good as before.
+func TestGivingUp(t *testing.T) {
+	s := opened(t)
+	release := held(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := make(chan error, 10)
+	for i := range 10 {
+		go func() {
+			_, err := s.Runs().Insert(ctx, queued(fmt.Sprint(i)), nil)
+			answers <- err
+		}()
+	}
+	cancel()
+	for range 10 {
+		if err := <-answers; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want canceled", err)
+		}
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Runs().Insert(t.Context(), queued("later"), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseAnswersAll: Close lets what was begun finish and answers what waits.
+func TestCloseAnswersAll(t *testing.T) {
+	s := opened(t)
+	release := held(t, s)
+	answers := make(chan error, 20)
+	for i := range 20 {
+		go func() {
+			_, err := s.Runs().Insert(context.Background(), queued(fmt.Sprint(i)), nil)
+			answers <- err
+		}()
+	}
+	closed := make(chan error, 2)
+	for range 2 {
+		go func() { closed <- s.Close() }()
+	}
+	<-s.writer.quit
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if err := <-answers; err != nil && !errors.Is(err, store.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	for range 2 {
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFull lets the file grow no more: writes say so, what was there stays, and with room all goes on.
+func TestFull(t *testing.T) {
+	s := opened(t)
+	limit := func(pages int) {
+		t.Helper()
+		err := s.writer.do(t.Context(), write{do: func(t *tx) error {
+			return t.row(fmt.Sprint("PRAGMA max_page_count = ", pages)).Scan(new(int))
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := queued("first")
+	if _, err := s.Runs().Insert(t.Context(), first, nil); err != nil {
+		t.Fatal(err)
+	}
+	limit(1) // as many as there are
+	big := queued("big")
+	big.Spec = &belljar.RunSpec{Code: strings.Repeat("x", 1<<20)}
+	key := &store.Key{Endpoint: "runs", UserKey: "ann", Key: "k", ObjectID: "big", CreatedAt: time.Now()}
+	if _, err := s.Runs().Insert(t.Context(), big, key); !errors.Is(err, store.ErrFull) {
+		t.Errorf("insert: %v, want full", err)
+	}
+	if _, err := s.Keys().Get(t.Context(), "runs", "ann", "k"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("key: %v, want none", err)
+	}
+	if _, err := s.Runs().Get(t.Context(), "first"); err != nil {
+		t.Error(err)
+	}
+	limit(1 << 20)
+	if _, err := s.Runs().Insert(t.Context(), big, key); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDurability: a transaction with a durable write is made with an fsync, others without.
+func TestDurability(t *testing.T) {
+	s := opened(t)
+	level := func() (n int) {
+		t.Helper()
+		if err := s.writer.do(t.Context(), write{}.reading("PRAGMA synchronous", &n)); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if got := level(); got != 1 {
+		t.Errorf("synchronous %d, want 1 (normal)", got)
+	}
+	durable := write{durable: true}
+	var got int
+	if err := s.writer.do(t.Context(), durable.reading("PRAGMA synchronous", &got)); err != nil || got != 2 {
+		t.Errorf("synchronous %d, error %v, want 2 (full)", got, err)
+	}
+	if got := level(); got != 1 {
+		t.Errorf("synchronous %d, want 1 (normal) again", got)
+	}
+}
+
+func (w write) reading(pragma string, n *int) write {
+	w.do = func(t *tx) error { return t.row(pragma).Scan(n) }
+	return w
+}
