@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -35,23 +36,31 @@ func (a artifacts) Open(ctx context.Context, runID, file string, offset int64) (
 	if err != nil {
 		return belljar.Artifact{}, nil, err
 	}
-	found := belljar.Artifact{Path: clean}
-	for _, item := range list {
-		if item.Path == clean {
-			found = item
+	i := slices.IndexFunc(list, func(a belljar.Artifact) bool { return a.Path == clean })
+	if i < 0 {
+		return belljar.Artifact{}, nil, &belljar.Error{
+			Code: belljar.CodeNotFound, Message: fmt.Sprintf("run %s left no artifact %q", runID, clean),
+			Details: map[string]any{"run_id": runID, "path": clean},
 		}
 	}
+	found := list[i]
 	if offset > 0 && offset >= found.Size {
 		return found, io.NopCloser(strings.NewReader("")), nil
 	}
-	header := http.Header{"Accept-Encoding": {"identity"}}
+	header := http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}}
 	if offset > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
 	parts := append([]string{"runs", runID, "artifacts"}, strings.Split(clean, "/")...)
-	resp, err := a.c.send(ctx, request{method: http.MethodGet, path: route(parts...), header: header})
+	resp, err := a.c.open(ctx, request{method: http.MethodGet, path: route(parts...), header: header})
 	if err != nil {
 		return belljar.Artifact{}, nil, err
+	}
+	if offset > 0 && resp.StatusCode != http.StatusPartialContent { // something on the way does not know ranges
+		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {
+			resp.Body.Close()
+			return belljar.Artifact{}, nil, told(a.c.foreign(ctx, "the artifact broke off", err))
+		}
 	}
 	return found, resp.Body, nil
 }

@@ -1,18 +1,48 @@
-// Package client is Belljar over the network: the interfaces of package belljar, spoken to a server's HTTP API.
+// Package client is Belljar over the network: the interfaces of package belljar, spoken to a server's HTTP API. A program
+// written against [belljar.Service] works with a server through a [Client] as it does with the engine in process.
 //
-// A client is safe for concurrent use. Requests that can be repeated without doing anything twice are repeated by
-// themselves when the connection breaks or the server asks to wait: those that only read, and those that make a run or
-// a session, which carry an Idempotency-Key for that. A log that is followed survives broken connections: it goes on
-// behind the last frame that came.
+//	c, err := client.New(client.Options{URL: "http://127.0.0.1:2355", APIKey: os.Getenv("BELLJAR_API_KEY")})
+//	…
+//	defer c.Close()
+//	run, err := c.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+//		SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"uname", "-a"},
+//	}})
+//	…
+//	for frame, err := range c.Runs().Frames(ctx, run.ID, 1) { … } // as it is printed
+//	run, output, err := belljar.Collect(ctx, c.Runs(), run.ID)    // or all at once
+//
+// # What goes wrong by itself
+//
+// Requests that can be repeated without doing anything twice are repeated when the connection breaks, when the server
+// says when to come back, and when something before it says that it is away: those that only read, those that can be
+// done twice, and those that make a run or a session, which carry an Idempotency-Key for that. Options.Patience bounds
+// it. Only a server that has never answered is not waited for, if nobody listens at its address. Uploads are not
+// repeated: the server takes all of an upload or nothing, so that the caller can. Neither is making an API key.
+//
+// A log that is followed survives broken connections and restarts of the server: it goes on behind the last frame that
+// came, without a gap and without a duplicate.
+//
+// The input of a run (RunRequest.Stdin) is sent behind Start's back. How much the server took is not known when that
+// connection breaks, so the run is cancelled then; so is one whose input is larger than the server takes. Frames and
+// Collect end with the reason. A program that ends before it has read everything is no failure.
+//
+// # Errors
+//
+// All errors of methods are [belljar.Error]: the server's as it told them, and of the client's own [belljar.CodeRuntimeUnavailable]
+// for a server that cannot be reached, [belljar.CodeCanceled] and [belljar.CodeTimeout] for a context that has ended (the
+// context's own error is in their chain), and [belljar.CodeInternal] for an answer that is not Belljar's.
 package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -20,28 +50,36 @@ import (
 
 // Options is where the server is and who calls.
 type Options struct {
-	// URL of the server, such as http://127.0.0.1:2355. Required.
+	// URL of the server, such as http://127.0.0.1:2355, or unix:/run/belljar.sock. Required.
 	URL string
 	// APIKey is sent with every request, as X-API-KEY; a JWT goes into Bearer instead. At most one of them.
 	APIKey, Bearer string
 	// Source says in the server's audit trail where requests come from; "" is client.
 	Source string
-	// HTTP carries the requests; nil is a client of its own. Its Timeout must be 0: runs are waited for.
+	// HTTP carries the requests; nil is a client of its own. Its Timeout must be 0: runs are waited for. Redirects are
+	// not followed, whatever it says: the key is for this server.
 	HTTP *http.Client
-	// Patience is how long a request is repeated while the server cannot be reached or asks to wait; 0 is 30 s, a
-	// negative one never repeats.
+	// Patience is how long a request is repeated while the server is away or asks to wait, and a tenth of how long a log
+	// that has begun is; 0 is 30 s, a negative one never repeats.
 	Patience time.Duration
+	// Silence is how long the server may say nothing while it owes an answer; 0 is 60 s.
+	Silence time.Duration
 }
 
-// Client is a [belljar.Service] over the network. Make one with [New].
+// Client is a [belljar.Service] over the network. Make one with [New]. It is safe for concurrent use.
 type Client struct {
 	opts Options
 	base *url.URL
 	http *http.Client
+	own  *http.Transport // closed with the client; nil if it is the caller's
+	met  atomic.Bool     // the server has answered once
 
 	ctx   context.Context // of what goes on behind a call's back
 	stop  context.CancelFunc
+	mu    sync.Mutex
+	done  bool
 	after sync.WaitGroup
+	feeds map[string]*feed // by run: those under way, and those that failed
 }
 
 var _ belljar.Service = (*Client)(nil)
@@ -51,15 +89,11 @@ const prefix = "/api/v1/sandbox"
 
 // New returns a client. It does not talk to the server yet.
 func New(opts Options) (*Client, error) {
-	base, err := url.Parse(strings.TrimRight(opts.URL, "/"))
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is not the address of a server", opts.URL),
-			Hint: "it looks like http://127.0.0.1:2355",
-		}
-	}
 	if opts.APIKey != "" && opts.Bearer != "" {
 		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "give an API key or a bearer token, not both"}
+	}
+	if strings.ContainsAny(opts.APIKey+opts.Bearer, "\r\n\x00") {
+		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the API key is more than one line"}
 	}
 	if opts.Source == "" {
 		opts.Source = "client"
@@ -67,22 +101,89 @@ func New(opts Options) (*Client, error) {
 	if opts.Patience == 0 {
 		opts.Patience = 30 * time.Second
 	}
-	c := &Client{opts: opts, base: base, http: opts.HTTP}
-	if c.http == nil {
-		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.MaxIdleConnsPerHost = 16
-		c.http = &http.Client{Transport: transport}
+	if opts.Silence <= 0 {
+		opts.Silence = time.Minute
 	}
+	c := &Client{opts: opts, feeds: map[string]*feed{}}
+	socket, err := c.locate(opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	carrier := http.Client{}
+	if opts.HTTP != nil {
+		if socket != "" {
+			return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "a unix socket needs the client's own transport"}
+		}
+		carrier = *opts.HTTP
+	} else {
+		c.own = transport(socket)
+		carrier.Transport = c.own
+	}
+	carrier.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.http = &carrier
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c, nil
 }
 
+// locate sets the server's address, and returns its socket file if it has one.
+func (c *Client) locate(address string) (socket string, err error) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok && path != "" {
+		c.base = &url.URL{Scheme: "http", Host: "belljar"}
+		return path, nil
+	}
+	base, err := url.Parse(strings.TrimRight(address, "/"))
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		return "", &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is not the address of a server", address),
+			Details: map[string]any{"field": "url"}, Hint: "it looks like http://127.0.0.1:2355",
+		}
+	}
+	c.base = base
+	return "", nil
+}
+
+// transport carries requests over the network, or to a socket file.
+func transport(socket string) *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	t := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+		MaxIdleConns: 64, MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
+	}
+	if socket != "" {
+		t.Proxy = nil
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", socket)
+		}
+	}
+	return t
+}
+
 // Close gives up what still goes on behind finished calls, such as feeding a run's input, and waits for that. Runs and
-// sessions live on.
+// sessions live on. It may be called twice; both calls wait.
 func (c *Client) Close() error {
+	c.mu.Lock()
+	c.done = true
+	c.mu.Unlock()
 	c.stop()
 	c.after.Wait()
+	if c.own != nil {
+		c.own.CloseIdleConnections()
+	}
 	return nil
+}
+
+var errClosed = errors.New("the client is closed")
+
+// behind does something behind a call's back; false if the client is closed.
+func (c *Client) behind(do func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done {
+		return false
+	}
+	c.after.Go(do)
+	return true
 }
 
 // Runs are the caller's runs.
@@ -123,4 +224,12 @@ func (c *Client) authorize(h http.Header) {
 		h.Set("X-API-KEY", c.opts.APIKey)
 	}
 	h.Set("X-Belljar-Source", c.opts.Source)
+}
+
+// host is the server as people know it.
+func (c *Client) host() string {
+	if path, ok := strings.CutPrefix(c.opts.URL, "unix:"); ok {
+		return path
+	}
+	return c.base.Host
 }

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -23,71 +24,101 @@ const (
 )
 
 // Frames follows a run's log over a WebSocket. When that breaks it is opened again behind the last frame that came, until
-// the end event, an answer that will not change (such as not found), or ctx's end.
+// the log's end, an answer that will not change (such as not found), ctx's end, or the end of the client's patience.
 func (r runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
-		for failures := backoff(0); ; failures.next() {
-			before := from
-			done, err := r.c.follow(ctx, id, &from, yield)
-			switch {
-			case done:
-				return
-			case ctx.Err() != nil:
-				yield(belljar.Frame{}, context.Cause(ctx))
-				return
-			case final(err):
-				yield(belljar.Frame{}, err)
-				return
+		f := &follower{c: r.c, id: id, next: max(from, 1), yield: yield}
+		if err := f.run(ctx); err != nil && !f.left {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
 			}
-			if from != before {
-				failures = 0
-			}
-			sleep(ctx, failures.pause())
+			yield(belljar.Frame{}, err)
 		}
 	}
 }
 
-// final reports whether trying again cannot help.
-func final(err error) bool {
-	switch belljar.CodeOf(err) {
-	case belljar.CodeRateLimited, belljar.CodeRuntimeUnavailable, belljar.CodeTimeout:
-		return false
-	}
-	return err != nil
+// follower reads one run's log for one reader.
+type follower struct {
+	c     *Client
+	id    string
+	next  uint64 // the first seq that the reader has not seen
+	yield func(belljar.Frame, error) bool
+	left  bool // the reader wants no more
+	heard bool // something came on the connection at hand
 }
 
-// follow reads one connection. done says that the log has been read to its end, or that nobody wants more of it; from is the
-// seq that comes next.
-func (c *Client) follow(
-	ctx context.Context, id string, from *uint64, yield func(belljar.Frame, error) bool,
-) (done bool, err error) {
-	conn, err := c.dial(ctx, id, *from)
+func (f *follower) run(ctx context.Context) error {
+	if err := f.place(ctx); err != nil {
+		return err
+	}
+	patience := f.c.opts.Patience
+	deadline := time.Now().Add(patience)
+	for failures := backoff(0); ; failures.next() {
+		f.heard = false
+		err := f.follow(ctx)
+		if f.left {
+			return nil
+		}
+		if err == nil {
+			return f.c.fed(ctx, f.id)
+		}
+		if f.heard {
+			failures, deadline = 0, time.Now().Add(10*patience)
+		}
+		pause, again := failures.after(err)
+		if !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause) {
+			return told(err)
+		}
+	}
+}
+
+// place finds out which seq the tail begins with, so that a connection that breaks before the first frame loses none.
+func (f *follower) place(ctx context.Context) error {
+	if f.next != belljar.Tail {
+		return nil
+	}
+	run, err := f.c.Runs().Get(ctx, f.id)
 	if err != nil {
-		return false, err
+		return err
 	}
-	defer conn.CloseNow()
+	f.next = run.LastSeq + 1
+	if run.Phase.Terminal() { // the end event is never history
+		f.next = max(run.LastSeq, 1)
+	}
+	return nil
+}
+
+// follow reads one connection. It returns nil at the log's end, and when the reader has left.
+func (f *follower) follow(ctx context.Context) error {
+	conn, err := f.c.dial(ctx, f.id, strconv.FormatUint(f.next, 10))
+	if err != nil {
+		return err
+	}
+	defer conn.end()
 	ctx, stop := context.WithCancelCause(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { conn.keepAlive(ctx, stop) })
+	defer keeping.Wait()
 	defer stop(nil)
-	go keepAlive(ctx, conn, stop)
 	for {
-		_, message, err := conn.Read(ctx)
+		frame, err := conn.read(ctx)
+		if errors.Is(err, errEndOfLog) {
+			return nil
+		}
 		if err != nil {
-			return false, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the stream broke", Err: err}
+			return f.c.broken(ctx, err)
 		}
-		var f belljar.Frame
-		if err := json.Unmarshal(message, &f); err != nil {
-			return false, &belljar.Error{Code: belljar.CodeInternal, Message: "the stream cannot be read", Err: err}
-		}
-		if note(f) || f.Seq < *from && *from != belljar.Tail {
+		f.heard = true
+		if note(frame) || frame.Seq < f.next {
 			continue
 		}
-		*from = f.Seq + 1
-		if !yield(f, nil) {
-			return true, nil
+		f.next = frame.Seq + 1
+		if !f.yield(frame, nil) {
+			f.left = true
+			return nil
 		}
-		if f.Type == belljar.FrameEvent && f.Event == belljar.EventEnd {
-			_ = conn.Close(websocket.StatusNormalClosure, "")
-			return true, nil
+		if frame.Type == belljar.FrameEvent && frame.Event == belljar.EventEnd {
+			return nil
 		}
 	}
 }
@@ -97,36 +128,86 @@ func note(f belljar.Frame) bool {
 	return f.Type == belljar.FrameEvent && (f.Event == belljar.EventResume || f.Event == belljar.EventStdinClosed)
 }
 
-// dial opens a run's stream.
-func (c *Client) dial(ctx context.Context, id string, from uint64) (*websocket.Conn, error) {
-	query := url.Values{}
-	switch {
-	case from == belljar.Tail:
-		query.Set("from_seq", "tail")
-	case from > 1:
-		query.Set("from_seq", strconv.FormatUint(from, 10))
-	default:
-		query.Set("from_seq", "1")
+// broken is why a stream ended before its log. It is passing unless the other side is sure that it will not get better.
+func (c *Client) broken(ctx context.Context, err error) error {
+	var e *belljar.Error
+	if errors.As(err, &e) {
+		return err
 	}
-	header := http.Header{}
-	c.authorize(header)
-	conn, resp, err := websocket.Dial(ctx, c.base.String()+route("runs", id, "stream")+"?"+query.Encode(), &websocket.DialOptions{
-		HTTPClient: c.http, HTTPHeader: header,
-	})
-	if err == nil {
-		conn.SetReadLimit(maxMessage)
-		return conn, nil
+	var closed websocket.CloseError
+	if errors.As(err, &closed) {
+		switch closed.Code {
+		case websocket.StatusGoingAway, websocket.StatusInternalError, websocket.StatusTryAgainLater, websocket.StatusServiceRestart, websocket.StatusBadGateway:
+		default:
+			return &belljar.Error{Code: belljar.CodeInternal, Message: fmt.Sprintf("the server ended the stream: %s", closed.Reason), Err: err}
+		}
 	}
-	if resp != nil && resp.StatusCode >= 400 {
-		return nil, failure(resp)
+	if errors.Is(context.Cause(ctx), errSilent) {
+		err = errSilent
 	}
-	return nil, c.foreign(ctx, "server "+c.base.Host+" cannot be reached", err)
+	return c.foreign(ctx, "the stream broke", err)
 }
 
-var errSilent = errors.New("the server does not answer")
+// link is one WebSocket.
+type link struct {
+	*websocket.Conn
+	w       *watcher
+	reading atomic.Bool
+}
 
-// keepAlive ends ctx when the other end is gone without a word.
-func keepAlive(ctx context.Context, conn *websocket.Conn, stop context.CancelCauseFunc) {
+// dial opens a run's stream.
+func (c *Client) dial(ctx context.Context, id, from string) (*link, error) {
+	opts := &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: map[string][]string{}}
+	c.authorize(opts.HTTPHeader)
+	watched, w := watch(ctx, c.opts.Silence)
+	w.owe()
+	address := c.base.String() + route("runs", id, "stream") + "?" + url.Values{"from_seq": {from}}.Encode()
+	conn, resp, err := websocket.Dial(watched, address, opts)
+	w.mine()
+	if resp != nil {
+		c.met.Store(true)
+	}
+	switch {
+	case err == nil:
+		conn.SetReadLimit(maxMessage)
+		return &link{Conn: conn, w: w}, nil
+	case resp != nil && resp.StatusCode != 101:
+		defer w.end()
+		return nil, failure(resp)
+	}
+	defer w.end()
+	return nil, c.unreachable(watched, err)
+}
+
+// end cuts the connection.
+func (l *link) end() {
+	_ = l.CloseNow() // it is over in any case
+	l.w.end()
+}
+
+// errEndOfLog is the end of a stream that has nothing more to say.
+var errEndOfLog = errors.New("end of log")
+
+// read returns the next frame.
+func (l *link) read(ctx context.Context) (f belljar.Frame, err error) {
+	l.reading.Store(true)
+	_, message, err := l.Read(ctx)
+	l.reading.Store(false)
+	switch {
+	case websocket.CloseStatus(err) == websocket.StatusNormalClosure:
+		return f, errEndOfLog
+	case err != nil:
+		return f, err
+	}
+	if err := json.Unmarshal(message, &f); err != nil {
+		return f, &belljar.Error{Code: belljar.CodeInternal, Message: "the stream cannot be read", Err: err}
+	}
+	return f, nil
+}
+
+// keepAlive gives up when the other end is gone without a word. While nobody reads, pings cannot be answered and are not
+// sent.
+func (l *link) keepAlive(ctx context.Context, give context.CancelCauseFunc) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
@@ -135,11 +216,14 @@ func keepAlive(ctx context.Context, conn *websocket.Conn, stop context.CancelCau
 			return
 		case <-tick.C:
 		}
+		if !l.reading.Load() {
+			continue
+		}
 		ping, cancel := context.WithTimeout(ctx, pingEvery)
-		err := conn.Ping(ping)
+		err := l.Ping(ping)
 		cancel()
-		if err != nil {
-			stop(fmt.Errorf("%w: %w", errSilent, err))
+		if err != nil && l.reading.Load() {
+			give(errSilent)
 			return
 		}
 	}

@@ -18,55 +18,67 @@ type runs struct{ c *Client }
 //
 // The API takes small files inside a request. An upload that is larger than [belljar.MaxInlineBytes], or holds more than
 // plain files, goes into a session made for this run, which ends with it. A request with a Stdin becomes an interactive
-// run, which is fed behind this call's back.
+// run, which is fed behind this call's back; Frames and Collect tell if the server did not take all of what the program
+// wanted to read. The streams of a request that turns out to be a repeat of an earlier one are not read.
 func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
 	spec := req.RunSpec
 	if req.Stdin != nil {
 		spec.Interactive = true
-		spec.SpecVersion = "1.1"
+		spec.SpecVersion = belljar.SpecVersion
+		askInput(&spec.StdinLimits)
 	}
-	session := ""
+	staged := ""
 	if req.Upload != nil {
-		files, rest, err := inline(req.Upload, belljar.MaxInlineBytes-inlined(spec.Files))
+		files, rest, err := inline(req.Upload, belljar.MaxInlineBytes-inlined(spec))
 		if err != nil {
 			return belljar.Run{}, err
 		}
 		spec.Files = append(files, spec.Files...)
 		if rest != nil {
-			if session, err = r.c.stage(ctx, &spec, rest); err != nil {
+			if staged, err = r.c.stage(ctx, &spec, rest, req.IdempotencyKey); err != nil {
 				return belljar.Run{}, err
 			}
 		}
 	}
-	run, err := r.start(ctx, spec, req.IdempotencyKey)
-	if err != nil {
-		if session != "" {
-			r.c.discard(session)
+	run, replayed, err := r.start(ctx, &spec, req)
+	if staged != "" {
+		alone := err != nil || !r.c.behind(func() { r.c.outlive(run.ID, staged) })
+		if alone {
+			r.c.discard(staged)
 		}
-		return run, err
 	}
-	if session != "" {
-		r.c.after.Go(func() { r.c.outlive(run.ID, session) })
+	if err == nil && req.Stdin != nil && !replayed {
+		r.c.feed(run.ID, spec.StdinLimits, req.Stdin)
 	}
-	if req.Stdin != nil {
-		r.c.after.Go(func() { r.c.feed(run.ID, req.Stdin) })
-	}
-	return run, nil
+	return run, err
 }
 
-func (r runs) start(ctx context.Context, spec belljar.RunSpec, key string) (belljar.Run, error) {
-	body, err := json.Marshal(spec)
-	if err != nil {
-		return belljar.Run{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
-	}
+// start sends a request, with less of a claim to input where the server says so. replayed tells that the run was
+// started by somebody else's request.
+func (r runs) start(ctx context.Context, spec *belljar.RunSpec, req belljar.RunRequest) (run belljar.Run, replayed bool, err error) {
+	key := req.IdempotencyKey
 	if key == "" {
 		key = belljar.NewID()
 	}
-	var run belljar.Run
-	err = r.c.ask(ctx, request{
-		method: http.MethodPost, path: route("runs"), body: body, header: http.Header{"Idempotency-Key": {key}},
-	}, &run)
-	return run, err
+	for {
+		body, err := json.Marshal(spec)
+		if err != nil {
+			return run, false, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+		}
+		tries := 0
+		err = r.c.ask(ctx, request{
+			method: http.MethodPost, path: route("runs"), body: body, tries: &tries,
+			query:  url.Values{"wait": {"0"}}, // also where the server waits unless told otherwise
+			header: http.Header{"Idempotency-Key": {key}},
+		}, &run)
+		if err == nil {
+			// After a lost answer the earlier request was our own.
+			return run, run.Details != nil && run.Details.Status == "replayed" && tries == 1, nil
+		}
+		if req.Stdin == nil || !lessInput(&spec.StdinLimits, req.StdinLimits, err) {
+			return belljar.Run{}, false, err
+		}
+	}
 }
 
 // Get returns a run.

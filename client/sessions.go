@@ -3,10 +3,9 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"mime/multipart"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -27,6 +26,7 @@ func (s sessions) Create(ctx context.Context, req belljar.SessionRequest) (bellj
 	var session belljar.Session
 	err = s.c.ask(ctx, request{
 		method: http.MethodPost, path: route("sessions"), body: body, header: http.Header{"Idempotency-Key": {key}},
+		longer: startup(req.StartupTimeoutSec),
 	}, &session)
 	return session, err
 }
@@ -53,55 +53,7 @@ func (s sessions) Delete(ctx context.Context, id string) error {
 	return s.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", id)}, nil)
 }
 
-// names are what a part of an upload is called so that the server knows what it is.
-func names() map[belljar.UploadFormat]string {
-	return map[belljar.UploadFormat]string{
-		belljar.UploadTar: ".tar", belljar.UploadTarGz: ".tar.gz", belljar.UploadZip: ".zip",
-	}
-}
-
-// Upload sends files as they are read, as one form. It is not repeated: the server takes all of it or nothing, so the
-// caller can.
-func (s sessions) Upload(ctx context.Context, id string, u belljar.Upload) (belljar.UploadResult, error) {
-	out, in := io.Pipe()
-	form := multipart.NewWriter(in)
-	go func() {
-		err := write(form, u)
-		if err == nil {
-			err = form.Close()
-		}
-		in.CloseWithError(err)
-	}()
-	defer out.Close()
-	query := url.Values{}
-	if u.Dir != "" {
-		query.Set("path", u.Dir)
-	}
-	var result belljar.UploadResult
-	err := s.c.ask(ctx, request{
-		method: http.MethodPost, path: route("sessions", id, "files"), query: query, stream: out,
-		header: http.Header{"Content-Type": {form.FormDataContentType()}},
-	}, &result)
-	return result, err
-}
-
-// write puts the parts of an upload into a form.
-func write(form *multipart.Writer, u belljar.Upload) error {
-	for part, err := range u.Parts {
-		if err != nil {
-			return err
-		}
-		name := part.Name
-		if suffix := names()[part.Format]; suffix != "" {
-			name = "upload" + suffix
-		}
-		w, err := form.CreateFormFile("files", name)
-		if err == nil {
-			_, err = io.Copy(w, part.Body)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// startup is how much longer than other answers one may take that waits for a sandbox.
+func startup(sec float64) time.Duration {
+	return time.Duration(min(max(sec, 60), 86400) * float64(time.Second))
 }

@@ -2,25 +2,40 @@ package client
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io"
 	"sync"
 	"unicode/utf8"
-
-	"encoding/base64"
 
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
 )
 
-// inputFrame is how much input travels in one message.
+// inputFrame is how much input travels in one message, in bytes.
 const inputFrame = 32 << 10
 
-// Stdin opens the standard input of an interactive run over a WebSocket of its own.
+// Why input has ended, as far as the client decides something by it.
+const (
+	reasonClient = "client"
+	reasonEnded  = "run_ended"
+	reasonLost   = "connection_lost" // the client's own: what became of the last frames is not known
+)
+
+// Stdin opens the standard input of an interactive run over a WebSocket of its own. A connection that breaks ends the
+// hold, with the reason connection_lost, and leaves the program's input open: open it again to go on.
 func (r runs) Stdin(ctx context.Context, id string) (belljar.Stdin, error) {
-	run, err := r.Get(ctx, id)
+	s, err := r.c.hold(ctx, id)
+	if err != nil {
+		return nil, told(err)
+	}
+	return s, nil
+}
+
+// hold opens a run's input. The error may be passing.
+func (c *Client) hold(ctx context.Context, id string) (*stdin, error) {
+	run, err := c.Runs().Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -29,51 +44,63 @@ func (r runs) Stdin(ctx context.Context, id string) (belljar.Stdin, error) {
 			Code: belljar.CodeConflict, Message: "run " + id + " takes no input", Details: map[string]any{"run_id": id},
 		}
 	}
-	conn, err := r.c.dial(ctx, id, belljar.Tail)
+	conn, err := c.dial(ctx, id, "tail")
 	if err != nil {
 		return nil, err
 	}
-	s := &stdin{conn: conn, closed: make(chan struct{})}
-	s.ctx, s.stop = context.WithCancel(r.c.ctx)
-	r.c.after.Go(s.watch)
+	s := &stdin{link: conn, closed: make(chan struct{}), watched: make(chan struct{})}
+	s.ctx, s.stop = context.WithCancelCause(c.ctx)
+	if !c.behind(s.watch) {
+		s.stop(nil)
+		conn.end()
+		return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: errClosed.Error(), Err: errClosed}
+	}
 	return s, nil
 }
 
 // stdin is a hold on a run's input.
 type stdin struct {
-	conn *websocket.Conn
+	*link
 	ctx  context.Context
-	stop context.CancelFunc
+	stop context.CancelCauseFunc
 
-	once   sync.Once
-	closed chan struct{}
-	reason string // set before closed is closed
+	once    sync.Once
+	closed  chan struct{}
+	reason  string        // set before closed is closed
+	watched chan struct{} // closed when nobody listens any more
 }
 
-// watch reads what the server says until that ends.
+var _ belljar.Stdin = (*stdin)(nil)
+
+// watch reads what the server says until the connection is over.
 func (s *stdin) watch() {
-	defer s.conn.CloseNow()
+	defer close(s.watched)
+	defer s.link.end()
+	var keeping sync.WaitGroup
+	defer keeping.Wait()
+	defer s.stop(nil)
+	keeping.Go(func() { s.keepAlive(s.ctx, s.stop) })
 	for {
-		_, message, err := s.conn.Read(s.ctx)
-		if err != nil {
-			s.end("connection_lost")
+		f, err := s.read(s.ctx)
+		switch {
+		case errors.Is(err, errEndOfLog):
+			s.end(reasonEnded)
 			return
-		}
-		var f belljar.Frame
-		if json.Unmarshal(message, &f) != nil || f.Type != belljar.FrameEvent {
-			continue
-		}
-		switch f.Event {
-		case belljar.EventStdinClosed:
+		case err != nil:
+			s.end(reasonLost)
+			return
+		case f.Type != belljar.FrameEvent:
+		case f.Event == belljar.EventStdinClosed:
 			reason, _ := f.Data["reason"].(string)
 			s.end(reason)
-		case belljar.EventEnd:
-			s.end("run_ended")
+		case f.Event == belljar.EventEnd:
+			s.end(reasonEnded)
 			return
 		}
 	}
 }
 
+// end notes why input has ended; the first reason stays.
 func (s *stdin) end(reason string) {
 	s.once.Do(func() {
 		s.reason = reason
@@ -87,7 +114,7 @@ type stdinMessage struct {
 	Data     string `json:"data,omitempty"`
 }
 
-// Write sends b, in frames of at most 32 KiB.
+// Write sends b, in frames of at most 32 KiB. It returns when the network has them.
 func (s *stdin) Write(b []byte) (n int, err error) {
 	for len(b) > 0 {
 		piece := b[:min(len(b), inputFrame)]
@@ -104,32 +131,59 @@ func (s *stdin) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// End closes the program's input.
-func (s *stdin) End() error { return s.send(stdinMessage{Type: "stdin_close"}) }
+// End closes the program's input. Closed tells when the server has done so.
+func (s *stdin) End() error {
+	select {
+	case <-s.closed:
+		if s.reason != reasonLost {
+			return nil
+		}
+	default:
+	}
+	return s.send(stdinMessage{Type: "stdin_close"})
+}
 
 func (s *stdin) send(m stdinMessage) error {
 	select {
 	case <-s.closed:
-		return &belljar.Error{
-			Code: belljar.CodeConflict, Message: "the run takes no more input: " + s.reason,
-			Details: map[string]any{"reason": s.reason},
-		}
+		return refusal(s.reason)
 	default:
 	}
 	raw, err := json.Marshal(m)
 	if err == nil {
-		err = s.conn.Write(s.ctx, websocket.MessageText, raw)
+		err = s.Conn.Write(s.ctx, websocket.MessageText, raw)
 	}
-	if err != nil {
-		return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "input cannot be sent", Err: err}
+	if err == nil {
+		return nil
 	}
-	return nil
+	select {
+	case <-s.watched: // which knows better
+		return refusal(s.reason)
+	case <-s.ctx.Done():
+	}
+	return refusal(reasonLost)
+}
+
+// refusal says why no more input is taken.
+func refusal(reason string) error {
+	e := &belljar.Error{
+		Code: belljar.CodeConflict, Message: "standard input is closed: " + reason, Details: map[string]any{"reason": reason},
+	}
+	switch reason {
+	case "stdin_max_frame_bytes":
+		e.Code = belljar.CodeTooLarge
+	case "stdin_max_bytes", "stdin_bps", "stdin_idle_timeout_sec":
+		e.Code = belljar.CodeQuotaExceeded
+	case reasonLost:
+		e.Code, e.Message = belljar.CodeRuntimeUnavailable, "the connection for standard input broke"
+	}
+	return e
 }
 
 // Closed is closed when input has ended.
 func (s *stdin) Closed() <-chan struct{} { return s.closed }
 
-// Reason says why input has ended.
+// Reason says why input has ended; "" while it has not.
 func (s *stdin) Reason() string {
 	select {
 	case <-s.closed:
@@ -139,34 +193,10 @@ func (s *stdin) Reason() string {
 	}
 }
 
-// Close gives up this hold.
+// Close gives up this hold once the server has read what was written, or does not within five seconds.
 func (s *stdin) Close() error {
-	s.stop()
+	_ = s.Conn.Close(websocket.StatusNormalClosure, "") // whatever comes of it, the hold is over
+	s.stop(nil)
+	<-s.watched
 	return nil
-}
-
-// feed copies from to a run's input until either ends.
-func (c *Client) feed(id string, from io.Reader) {
-	in, err := runs{c}.Stdin(c.ctx, id)
-	if err != nil {
-		return // it has ended: nobody is left who reads
-	}
-	copied := make(chan error, 1)
-	go func() { // from may block for ever: nobody waits for it
-		_, err := io.Copy(in, from)
-		copied <- err
-	}()
-	select {
-	case err := <-copied:
-		if err == nil || !errors.Is(err, c.ctx.Err()) {
-			_ = in.End() // it may have ended meanwhile
-		}
-		select { // the close message is on its way until the server has answered it
-		case <-in.Closed():
-		case <-c.ctx.Done():
-		}
-	case <-in.Closed():
-	case <-c.ctx.Done():
-	}
-	_ = in.Close()
 }

@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"iter"
@@ -13,14 +15,17 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// inlined is how much room files take in a request.
-func inlined(files []belljar.InlineFile) int {
-	n := 0
-	for _, f := range files {
+// inlined is how much room a request's files take already, in bytes.
+func inlined(spec belljar.RunSpec) int {
+	n := len(spec.Code)
+	for _, f := range spec.Files {
 		n += len(f.Content)
 	}
 	return n
 }
+
+// mostRead is how much of a tar stream is read, headers and all, to see whether it fits into a request.
+const mostRead = 2 << 20
 
 // inline reads a tar stream into files that fit into a request. If they do not, or are not all plain files, it returns
 // the stream from its beginning instead.
@@ -41,7 +46,7 @@ func inline(archive io.Reader, room int) (files []belljar.InlineFile, rest io.Re
 		case h.Typeflag == tar.TypeDir:
 			folders[path.Clean(h.Name)] = true
 			continue
-		case h.Typeflag != tar.TypeReg || h.Size > int64(room):
+		case h.Typeflag != tar.TypeReg || h.Size > int64(room) || read.Len() > mostRead:
 			return nil, whole(), nil
 		}
 		content, err := io.ReadAll(in)
@@ -63,14 +68,18 @@ func inline(archive io.Reader, room int) (files []belljar.InlineFile, rest io.Re
 	return files, nil, nil
 }
 
-// stagedTTL is how long a session made for one upload outlives a client that has died.
+// stagedTTL is how long a session made for one upload outlives a client that has died, in seconds.
 const stagedTTL = 60
 
-// stage makes a session for one run and fills it, and turns spec into one for a run in it.
-func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Reader) (session string, err error) {
-	version := spec.SpecVersion
-	made, err := c.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
-		SpecVersion: version, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Resources: spec.Resources,
+// stage makes a session for one run and fills it, and turns spec into one for a run in it. A request that has a key of
+// its caller's gets the same session again when it is repeated.
+func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Reader, key string) (session string, err error) {
+	if key != "" {
+		sum := sha256.Sum256([]byte(key))
+		key = "upload-" + hex.EncodeToString(sum[:])
+	}
+	made, err := c.Sessions().Create(ctx, belljar.SessionRequest{IdempotencyKey: key, SessionSpec: belljar.SessionSpec{
+		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Resources: spec.Resources,
 		StartupTimeoutSec: spec.StartupTimeoutSec, NetworkPolicy: spec.NetworkPolicy, Labels: spec.Labels,
 		TTLSec: stagedTTL, WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak,
 	}})
@@ -81,13 +90,17 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 		Name: "upload.tar", Format: belljar.UploadTar, Body: archive,
 	})})
 	if err != nil {
-		c.discard(made.ID)
-		return "", err
+		again := made.Details != nil && made.Details.Status == "replayed"
+		if code := belljar.CodeOf(err); !again || code != belljar.CodeConflict && code != belljar.CodeNotFound {
+			c.discard(made.ID)
+			return "", err
+		} // else the run that the session was made for may be over: the server knows
 	}
-	kept := spec.Resources
+	// What belongs to the sandbox has been asked for with it.
 	spec.SessionID, spec.Runtime, spec.BaseImage, spec.AllowWeak = made.ID, "", "", nil
 	spec.WorkspaceExec, spec.NetworkPolicy, spec.StartupTimeoutSec = false, "", 0
-	spec.Resources = belljar.Resources{LogBytes: kept.LogBytes, ArtifactMB: kept.ArtifactMB, NoFile: kept.NoFile, NProc: kept.NProc}
+	asked := spec.Resources
+	spec.Resources = belljar.Resources{LogBytes: asked.LogBytes, ArtifactMB: asked.ArtifactMB, NoFile: asked.NoFile, NProc: asked.NProc}
 	return made.ID, nil
 }
 
@@ -95,18 +108,30 @@ func one(part belljar.UploadPart) iter.Seq2[belljar.UploadPart, error] {
 	return func(yield func(belljar.UploadPart, error) bool) { yield(part, nil) }
 }
 
-// outlive ends a session when its only run has ended. If this client ends first the session expires.
+// outlive ends a session when its only run has ended. If this client is closed first the session expires, unless the run
+// is over by then.
 func (c *Client) outlive(run, session string) {
-	for range c.Runs().Frames(c.ctx, run, belljar.Tail) {
+	for _, err := range c.Runs().Frames(c.ctx, run, belljar.Tail) {
+		if err != nil {
+			break
+		}
 	}
-	if c.ctx.Err() == nil {
-		c.discard(session)
+	if c.ctx.Err() != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), partingTime)
+		defer cancel()
+		if got, err := c.Runs().Get(ctx, run); err != nil || !got.Phase.Terminal() {
+			return
+		}
 	}
+	c.discard(session)
 }
+
+// partingTime is how long a client that is closed may take to tidy up.
+const partingTime = 10 * time.Second
 
 // discard ends a session that nobody is going to use.
 func (c *Client) discard(session string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), partingTime)
 	defer cancel()
 	_ = c.Sessions().Delete(ctx, session) // it expires otherwise
 }

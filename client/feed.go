@@ -1,0 +1,218 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// mostInput is what a run whose input comes from a reader asks for. A server that allows less says how much.
+func mostInput() belljar.StdinLimits {
+	return belljar.StdinLimits{MaxBytes: 64 << 20, MaxFrameBytes: inputFrame, BytesPerSec: 16 << 20, IdleTimeoutSec: 3600}
+}
+
+// askInput fills the limits that the caller has not set.
+func askInput(l *belljar.StdinLimits) {
+	most := mostInput()
+	if l.MaxBytes == 0 {
+		l.MaxBytes = most.MaxBytes
+	}
+	if l.MaxFrameBytes == 0 {
+		l.MaxFrameBytes = most.MaxFrameBytes
+	}
+	if l.BytesPerSec == 0 {
+		l.BytesPerSec = most.BytesPerSec
+	}
+	if l.IdleTimeoutSec == 0 {
+		l.IdleTimeoutSec = most.IdleTimeoutSec
+	}
+}
+
+// lessInput lowers a limit of input that the server refused to what it allows, unless the caller asked for it.
+func lessInput(l *belljar.StdinLimits, asked belljar.StdinLimits, err error) bool {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodePolicyDenied {
+		return false
+	}
+	field, _ := e.Details["field"].(string)
+	most, _ := e.Details["maximum"].(float64)
+	switch {
+	case most <= 0:
+		return false
+	case field == "stdin_max_bytes" && asked.MaxBytes == 0 && most < float64(l.MaxBytes):
+		l.MaxBytes = int64(most)
+	case field == "stdin_max_frame_bytes" && asked.MaxFrameBytes == 0 && most < float64(l.MaxFrameBytes):
+		l.MaxFrameBytes = int64(most)
+	case field == "stdin_bps" && asked.BytesPerSec == 0 && most < float64(l.BytesPerSec):
+		l.BytesPerSec = int64(most)
+	case field == "stdin_idle_timeout_sec" && asked.IdleTimeoutSec == 0 && most < l.IdleTimeoutSec:
+		l.IdleTimeoutSec = most
+	default:
+		return false
+	}
+	return true
+}
+
+// feed is a run's input on its way.
+type feed struct {
+	c      *Client
+	run    string
+	limits belljar.StdinLimits
+	from   io.Reader
+	done   chan struct{}
+	err    error // why not all of it arrived that the program wanted; set before done is closed
+}
+
+// feed feeds a run behind its start's back.
+func (c *Client) feed(run string, limits belljar.StdinLimits, from io.Reader) {
+	f := &feed{c: c, run: run, limits: limits, from: from, done: make(chan struct{})}
+	c.mu.Lock()
+	c.feeds[run] = f
+	c.mu.Unlock()
+	if !c.behind(f.carry) {
+		f.finish(errClosed)
+	}
+}
+
+// fed waits until the input of a run that has ended is dealt with, and returns what went wrong with it.
+func (c *Client) fed(ctx context.Context, run string) error {
+	c.mu.Lock()
+	f := c.feeds[run]
+	c.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (f *feed) finish(err error) {
+	f.err = err
+	close(f.done)
+	if err == nil {
+		f.c.mu.Lock()
+		delete(f.c.feeds, f.run)
+		f.c.mu.Unlock()
+	}
+}
+
+// carry feeds the run to its end. A program that would go on with half of its input is cancelled instead.
+func (f *feed) carry() {
+	err := f.copy()
+	if err != nil && f.c.ctx.Err() == nil {
+		_ = f.c.Runs().Cancel(f.c.ctx, f.run) // what matters is told by Frames
+	}
+	f.finish(err)
+}
+
+// copy feeds the run until its input ends.
+func (f *feed) copy() error {
+	ctx := f.c.ctx
+	in, err := f.open(ctx)
+	switch {
+	case belljar.CodeOf(err) == belljar.CodeConflict:
+		return nil // the run has ended: nobody is left who reads
+	case err != nil:
+		return told(err)
+	}
+	defer in.Close()
+	pieces := make(chan []byte)
+	go f.read(in, pieces)
+	for sent := int64(0); ; {
+		select {
+		case piece, more := <-pieces:
+			if !more {
+				_ = in.End() // it may have ended meanwhile
+				select {
+				case <-in.Closed():
+				case <-ctx.Done():
+				}
+				return f.verdict(ctx, in, sent)
+			}
+			if _, err := in.Write(piece); err != nil {
+				<-in.Closed()
+				return f.verdict(ctx, in, sent)
+			}
+			sent += int64(len(piece))
+		case <-in.Closed():
+			return f.verdict(ctx, in, sent)
+		case <-ctx.Done():
+			return f.verdict(ctx, in, sent)
+		}
+	}
+}
+
+// open opens the run's input, again if need be.
+func (f *feed) open(ctx context.Context) (*stdin, error) {
+	deadline := time.Now().Add(f.c.opts.Patience)
+	for tries := backoff(0); ; tries.next() {
+		in, err := f.c.hold(ctx, f.run)
+		pause, again := tries.after(err)
+		if err == nil || !again || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause) {
+			return in, err
+		}
+	}
+}
+
+// read reads the source, no faster than the run may be fed: who is over the rate for long is cut off by the server. The
+// source may block for ever, so that nobody waits for read; it gives up when the input has ended.
+func (f *feed) read(in *stdin, pieces chan<- []byte) {
+	defer close(pieces)
+	size := min(f.limits.MaxFrameBytes, inputFrame)
+	rate := 0.9 * float64(f.limits.BytesPerSec) // the network bunches what left evenly
+	for due := time.Now(); ; {
+		piece := make([]byte, size)
+		n, err := f.from.Read(piece)
+		if n > 0 {
+			if now := time.Now(); due.Before(now) {
+				due = now
+			}
+			due = due.Add(time.Duration(float64(n) / rate * float64(time.Second)))
+			select {
+			case pieces <- piece[:n]:
+			case <-in.Closed():
+				return
+			}
+			if wait := time.Until(due); wait > 10*time.Millisecond && !sleep(in.ctx, wait) {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// verdict is what is wrong with how the input ended, if anything.
+func (f *feed) verdict(ctx context.Context, in *stdin, sent int64) error {
+	switch reason := in.Reason(); reason {
+	case reasonClient, reasonEnded:
+		return nil
+	case "", reasonLost:
+		if ctx.Err() != nil {
+			return nil // the client is closed, and promises nothing
+		}
+		if run, err := f.c.Runs().Get(ctx, f.run); err == nil && run.Phase.Terminal() {
+			return nil
+		}
+		return &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "the connection broke while the program's input was being sent",
+			Details: map[string]any{"run_id": f.run, "sent_bytes": sent},
+			Hint:    "send the input as a file",
+		}
+	default:
+		return &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the server took only a part of the program's input: %s", reason),
+			Details: map[string]any{"run_id": f.run, "reason": reason, "stdin_max_bytes": f.limits.MaxBytes, "sent_bytes": sent},
+			Hint:    fmt.Sprintf("send the input as a file; a program reads at most %d bytes here", f.limits.MaxBytes),
+		}
+	}
+}
