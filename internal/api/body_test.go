@@ -216,7 +216,12 @@ func TestWriterCanWhatIsBeneath(t *testing.T) {
 		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\nraw")
 		conn.Close()
 	})
-	s := serve(t, edge.Wrap(mux))
+	done := make(chan struct{}, 2)
+	h := edge.Wrap(mux)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r)
+		done <- struct{}{}
+	}))
 	answer, err := http.Get(s.URL + "/flush")
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +240,8 @@ func TestWriterCanWhatIsBeneath(t *testing.T) {
 	if b, err := io.ReadAll(conn); err != nil || !strings.HasSuffix(string(b), "\r\n\r\nraw") {
 		t.Errorf("%q, %v", b, err)
 	}
-	s.Close() // waits for the handlers, and so for their log lines
+	<-done
+	<-done
 	got := map[any]any{}
 	for _, line := range heard.lines(t, "request") {
 		got[line["path"]] = []any{line["status"], line["bytes"]}
