@@ -52,6 +52,7 @@ func Run(t *testing.T, o Options) {
 		{"files", testFiles},
 		{"paths", testPaths},
 		{"tar", testTar},
+		{"merge", testMerge},
 		{"usage", testUsage},
 		{"walls", testWalls},
 	} {
