@@ -73,8 +73,7 @@ func (s *Service) resume(ctx context.Context, row store.Run) error {
 			return err
 		}
 	}
-	s.beat(r)
-	go s.carry(r)
+	s.launch(r)
 	return nil
 }
 

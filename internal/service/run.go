@@ -29,6 +29,8 @@ type run struct {
 	log    logbook.Log
 	ticket *queue.Ticket // its place in the queue, then its slot
 
+	unexpire func() bool // lets its time in the queue not end it
+
 	ctx  context.Context // ends when the run is to stop; its cause says why
 	stop context.CancelCauseFunc
 	done chan struct{} // closed when the run's end is on record, and its log too

@@ -80,9 +80,18 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 		return replayRun(prior)
 	}
 	s.happened(event.RunCreated, r, 0)
-	s.beat(r)
-	go s.carry(r)
+	s.launch(r)
 	return first, nil
+}
+
+// launch sets a run going that is on record, and lets its time in the queue begin.
+func (s *Service) launch(r *run) {
+	s.beat(r)
+	r.unexpire = func() bool { return false }
+	if r.ticket.Waited() {
+		r.unexpire = s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(errQueueTTL) })
+	}
+	go s.carry(r)
 }
 
 // abandon removes what a run that was not accepted has left.
@@ -114,10 +123,9 @@ func (s *Service) wait(r *run) bool {
 		return true
 	}
 	s.happened(event.RunQueued, r, 0)
-	expired := s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(errQueueTTL) })
-	defer expired()
 	select {
 	case <-r.ticket.Ready():
+		r.unexpire()
 	case <-r.ctx.Done():
 		return !(errors.Is(context.Cause(r.ctx), errShutdown) && r.resumable() && s.outlives())
 	}

@@ -1,0 +1,101 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"sync"
+	"syscall"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// records is a store that says it outlives its process, and fails or waits when it is told to.
+type records struct {
+	store.Store
+	insert, finish func() error // called before; nil does nothing
+}
+
+func (s *records) Mode() string { return "sqlite" }
+
+func (s *records) Runs() store.Runs { return recordedRuns{s.Store.Runs(), s} }
+
+type recordedRuns struct {
+	store.Runs
+	s *records
+}
+
+func (r recordedRuns) Insert(ctx context.Context, row store.Run, key *store.Key) (*store.Key, error) {
+	if r.s.insert != nil {
+		if err := r.s.insert(); err != nil {
+			return nil, err
+		}
+	}
+	return r.Runs.Insert(ctx, row, key)
+}
+
+func (r recordedRuns) Finish(ctx context.Context, row store.Run) error {
+	if r.s.finish != nil {
+		if err := r.s.finish(); err != nil {
+			return err
+		}
+	}
+	return r.Runs.Finish(ctx, row)
+}
+
+// recorded puts such a store under a service.
+func recorded(s *records) func(*service.Options) {
+	return func(o *service.Options) {
+		s.Store = o.Store
+		o.Store = s
+	}
+}
+
+// tightBook is a logbook on a disk that can be full.
+type tightBook struct {
+	logbook.Book
+	mu   sync.Mutex
+	full func(f belljar.Frame) bool // refuses this frame; nil refuses none
+}
+
+func (b *tightBook) Create(id string) (logbook.Log, error) {
+	log, err := b.Book.Create(id)
+	return tightLog{log, b}, err
+}
+
+func (b *tightBook) fill(full func(belljar.Frame) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.full = full
+}
+
+type tightLog struct {
+	logbook.Log
+	book *tightBook
+}
+
+func (l tightLog) Append(frames ...belljar.Frame) error {
+	l.book.mu.Lock()
+	full := l.book.full
+	l.book.mu.Unlock()
+	for _, f := range frames {
+		if full != nil && full(f) {
+			return syscall.ENOSPC
+		}
+	}
+	return l.Log.Append(frames...)
+}
+
+// tight puts such a logbook under a service.
+func tight(b *tightBook) func(*service.Options) {
+	return func(o *service.Options) {
+		b.Book = o.Logs
+		o.Logs = b
+	}
+}
+
+// as is the service's runs as another user sees them.
+func (b *bench) as(user string) belljar.Runs { return b.service.As(belljar.Caller{ID: user}).Runs() }

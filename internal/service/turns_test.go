@@ -1,0 +1,194 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// one is a service that carries one run at a time.
+func one(o *service.Options) { o.Concurrency = 1 }
+
+// busy starts a run that ends when the test says so, and returns when its command runs.
+func (b *bench) busy() (run belljar.Run, end func()) {
+	b.t.Helper()
+	run = b.start(shell("echo begun; exec sleep 1000"))
+	b.waitFor(run.ID, "begun")
+	return run, func() {
+		b.t.Helper()
+		if err := b.Cancel(b.context(), run.ID); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+// events is what happens in a run's log, as "event phase".
+func (r result) events() string {
+	var list []string
+	for _, f := range r.frames {
+		if f.Type == belljar.FrameEvent {
+			phase, _ := f.Data["phase"].(string)
+			list = append(list, strings.TrimSpace(f.Event+" "+phase))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func TestQueued(t *testing.T) {
+	var told diary
+	b := newBench(t, one, func(o *service.Options) { o.Events = &told })
+	first, end := b.busy()
+	second := b.start(shell("echo two"))
+	if second.Phase != belljar.PhaseQueued || second.EstimatedStartTime == nil || !second.EstimatedStartTime.After(second.CreatedAt) {
+		t.Errorf("accepted as %+v", second)
+	}
+	if now, err := b.Get(t.Context(), second.ID); err != nil || now.Phase != belljar.PhaseQueued || now.EstimatedStartTime == nil {
+		t.Errorf("while it waits: %+v, %v", now, err)
+	}
+	end()
+	b.follow(first.ID)
+	r := b.follow(second.ID)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if want := "phase queued, phase starting, phase running, start, end completed"; r.events() != want || r.EstimatedStartTime != nil {
+		t.Errorf("events %s, estimate %v", r.events(), r.EstimatedStartTime)
+	}
+	for name, want := range map[string]int{event.RunCreated: 2, event.RunQueued: 1, event.RunStarting: 2, event.RunRunning: 2, event.RunKilled: 1, event.RunCompleted: 1} {
+		if got := told.named(name); len(got) != want || got[0].Run == nil || got[0].Caller.ID != "local" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if waited := told.named(event.RunStarting)[1]; waited.Run.ID != second.ID || waited.Took <= 0 {
+		t.Errorf("wait in the queue: %+v", waited)
+	}
+}
+
+func TestQueueFull(t *testing.T) {
+	var told diary
+	b := newBench(t, one, func(o *service.Options) { o.QueueLength, o.Events = 2, &told })
+	_, end := b.busy()
+	waiting := []belljar.Run{b.start(shell("true")), b.start(shell("true"))}
+	_, err := b.Start(t.Context(), keyed("k", "true"))
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeRateLimited {
+		t.Fatalf("%v", err)
+	}
+	if after, ok := e.Details["retry_after_sec"].(int); !ok || after < 1 || after > 120 {
+		t.Errorf("details %v", e.Details)
+	}
+	if len(told.named(event.QueueFull)) != 1 {
+		t.Error("nobody was told")
+	}
+	end()
+	for _, run := range waiting {
+		b.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
+	}
+	b.run(keyed("k", "true")).want(t, belljar.PhaseCompleted, 0, "")
+}
+
+func TestQueueTTL(t *testing.T) {
+	clock := newHourglass()
+	var told diary
+	b := newBench(t, one, func(o *service.Options) { o.Clock, o.Events = clock, &told })
+	_, end := b.busy()
+	waits := b.start(shell("true"))
+	clock.pass(121 * time.Second)
+	r := b.follow(waits.ID)
+	r.want(t, belljar.PhaseFailed, -1, belljar.ReasonQueueTTLExpired)
+	if want := "phase queued, end failed"; r.events() != want || r.StartedAt != nil {
+		t.Errorf("events %s, started at %v", r.events(), r.StartedAt)
+	}
+	if got := told.named(event.QueueTTLExpired); len(got) != 1 {
+		t.Errorf("told %+v", got)
+	}
+	end()
+}
+
+func TestCancelQueued(t *testing.T) {
+	b := newBench(t, one)
+	_, end := b.busy()
+	waits := b.start(shell("true"))
+	if err := b.Cancel(t.Context(), waits.ID); err != nil {
+		t.Fatal(err)
+	}
+	r := b.follow(waits.ID)
+	r.want(t, belljar.PhaseKilled, -1, belljar.ReasonCanceledByUser)
+	if r.Message != "canceled_by_user" {
+		t.Errorf("message %q", r.Message)
+	}
+	end()
+}
+
+// Waiting for a turn takes nothing from the time to start.
+func TestStartupTimeoutBeginsWithTheTurn(t *testing.T) {
+	b := newBench(t, one, func(o *service.Options) { o.Slack = 0 })
+	first := b.start(shell("echo begun; exec sleep 0.6"))
+	b.waitFor(first.ID, "begun")
+	req := shell("true")
+	req.StartupTimeoutSec = 0.4
+	b.run(req).want(t, belljar.PhaseCompleted, 0, "")
+}
+
+// A user at his bound waits, and nobody else does.
+func TestConcurrentRunsOfAUser(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Quota.ConcurrentRuns = 1 })
+	_, end := b.busy()
+	waits := b.start(shell("true"))
+	if waits.Phase != belljar.PhaseQueued {
+		t.Errorf("second of one user: %s", waits.Phase)
+	}
+	run, err := b.as("other").Start(t.Context(), shell("true"))
+	if err != nil || run.Phase != belljar.PhaseStarting {
+		t.Errorf("of another: %s, %v", run.Phase, err)
+	}
+	b.follow(run.ID)
+	if err := b.service.As(service.Local()).Admin().SetQuota(t.Context(), "local", belljar.Quota{}); err != nil {
+		t.Fatal(err)
+	}
+	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
+	b.follow(waits.ID).want(t, belljar.PhaseCompleted, 0, "")
+	end()
+}
+
+// A slot is free when nothing is left of its run, though the run was answered before that.
+func TestSlotIsHeldUntilTheSandboxIsGone(t *testing.T) {
+	g := &lingering{gone: make(chan struct{})}
+	b := newBench(t, one, over(func(rt runtime.Runtime) runtime.Runtime { g.Runtime = rt; return g }))
+	first := b.run(shell("true")) // answered, its sandbox is still there
+	first.want(t, belljar.PhaseCompleted, 0, "")
+	second := b.start(shell("true"))
+	if second.Phase != belljar.PhaseQueued {
+		t.Errorf("second is %s while the first one's sandbox is there", second.Phase)
+	}
+	close(g.gone)
+	b.follow(second.ID).want(t, belljar.PhaseCompleted, 0, "")
+}
+
+// lingering is a runtime whose sandboxes stay until gone is closed.
+type lingering struct {
+	runtime.Runtime
+	gone chan struct{}
+}
+
+func (l *lingering) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	box, err := l.Runtime.Create(ctx, spec)
+	return &lingers{box, l.gone}, err
+}
+
+type lingers struct {
+	runtime.Sandbox
+	gone chan struct{}
+}
+
+func (l *lingers) Destroy(ctx context.Context) error {
+	<-l.gone
+	return l.Sandbox.Destroy(ctx)
+}
