@@ -16,10 +16,7 @@ import (
 func formParts(body *source, boundary string, extract bool) iter.Seq2[belljar.UploadPart, error] {
 	return func(yield func(belljar.UploadPart, error) bool) {
 		fail := func(err error) {
-			if body.err == nil {
-				body.err = err
-			}
-			yield(belljar.UploadPart{}, body.err)
+			yield(belljar.UploadPart{}, body.blame(err))
 		}
 		if boundary == "" {
 			fail(refuse("Content-Type", "multipart/form-data without a boundary"))
@@ -113,8 +110,8 @@ type partBody struct {
 
 func (p *partBody) Read(b []byte) (int, error) {
 	n, err := p.part.Read(b)
-	if err != nil && err != io.EOF && p.source.err == nil {
-		p.source.err = refuse("body", "the multipart body cannot be read: %v", err)
+	if err != nil && err != io.EOF {
+		err = p.source.blame(refuse("body", "the multipart body cannot be read: %v", err))
 	}
 	return n, err
 }

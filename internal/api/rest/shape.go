@@ -32,6 +32,9 @@ func (k kind) article() string {
 	return "a " + string(k)
 }
 
+// versionField is looked at by the service alone: it has an error code of its own.
+const versionField = "spec_version"
+
 // shape is what a Go type looks like as JSON.
 type shape struct {
 	kind   kind
@@ -95,7 +98,7 @@ func (s *shape) add(t reflect.Type) {
 			name = f.Name
 		}
 		s.fields[name] = shapeOf(f.Type)
-		if !strings.Contains(options, "omit") {
+		if !strings.Contains(options, "omit") && name != versionField {
 			s.needed = append(s.needed, name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
@@ -46,30 +47,56 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadRe
 	}
 	api.LimitBody(w, r, d.opts.MaxUpload)
 	body := &source{in: r.Body, limit: d.opts.MaxUpload}
+	defer body.close()
 	up, err := parseUpload(r, body)
 	if err != nil {
 		return belljar.UploadResult{}, err
 	}
 	result, err := d.as(r.Context()).Sessions().Upload(r.Context(), id, up)
-	if err != nil && body.err != nil {
-		return belljar.UploadResult{}, body.err // why it failed, whatever the reader made of it
+	if err != nil {
+		return belljar.UploadResult{}, body.blame(err) // the first cause, whatever the reader made of it
 	}
-	return result, err
+	return result, nil
 }
 
-// source is a body that remembers why it could not be read.
+// source is a body that remembers why it could not be read, and that nobody reads once its request is answered.
 type source struct {
-	in    io.Reader
 	limit int64
-	err   error
+
+	mu     sync.Mutex
+	in     io.Reader
+	why    error
+	closed bool
 }
 
 func (s *source) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := s.in.Read(p)
-	if err != nil && err != io.EOF && s.err == nil {
-		s.err = unread(err, s.limit)
+	if err != nil && err != io.EOF && s.why == nil {
+		s.why = unread(err, s.limit)
 	}
 	return n, err
+}
+
+// blame notes why the body cannot be read, unless that is known, and returns what is.
+func (s *source) blame(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == nil {
+		s.why = err
+	}
+	return s.why
+}
+
+// close waits for the read under way, and lets no other begin.
+func (s *source) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 }
 
 // parseUpload reads what a request uploads, up to where its bytes begin.
