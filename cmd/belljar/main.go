@@ -33,6 +33,7 @@ type commands struct {
 	Help helpFlag `short:"h" help:"Show help."`
 
 	Run        runCommand        `cmd:"" help:"Run a program in a sandbox, now, with no server."`
+	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
 	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
 	Bench      benchCommand      `cmd:"" help:"Measure this host, beside the other ways to isolate that it has."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`

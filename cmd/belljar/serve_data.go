@@ -71,7 +71,9 @@ func unusable(path string, err error) error {
 func (d *dataDir) Close() error { return d.lock.Close() }
 
 // in is a path below the folder.
-func (d *dataDir) in(name ...string) string { return filepath.Join(append([]string{d.path}, name...)...) }
+func (d *dataDir) in(name ...string) string {
+	return filepath.Join(append([]string{d.path}, name...)...)
+}
 
 // secret returns the secret kept under name, or makes one by fresh and keeps it, mode 0600. made tells which.
 func (d *dataDir) secret(name string, fresh func() string) (value string, made bool, err error) {

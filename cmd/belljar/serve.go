@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/config"
+)
+
+// serveCommand runs the daemon.
+type serveCommand struct {
+	Listen string            `placeholder:"ADDR" help:"Address to listen on: host:port or unix:/path."`
+	Data   string            `placeholder:"DIR" help:"Folder of this installation: records, logs, artifacts, secrets."`
+	Config string            `placeholder:"FILE" help:"YAML file with settings; belljar serve works without one."`
+	Set    map[string]string `placeholder:"KEY=VALUE" help:"Any key of docs/config.md, such as max_concurrent_runs=4. May be repeated."`
+	JSON   bool              `name:"json" help:"Say what is served as one line of JSON on stdout, when it is ready."`
+}
+
+// Help is what --help shows below the flags.
+func (serveCommand) Help() string {
+	return `Examples:
+  belljar serve
+  belljar serve --listen 0.0.0.0:8080 --set tls_cert=cert.pem --set tls_key=key.pem
+  SANDBOX_API_KEY=… belljar serve --data /srv/belljar
+
+The first SIGTERM or Ctrl-C lets runs under way end within 30 seconds and cancels the rest; a second one does not wait.`
+}
+
+// drainTime is how long runs under way may take to end when the server is asked to.
+const drainTime = 30 * time.Second
+
+// Run serves until it is told to stop.
+func (s *serveCommand) Run(ctx context.Context, c *console) (err error) {
+	cfg, err := s.load(c)
+	if err != nil {
+		return err
+	}
+	for _, warning := range cfg.Warnings() {
+		c.say("warning: %s", warning)
+	}
+	if cfg.Data == "" {
+		if cfg.Data, err = defaultData(c); err != nil {
+			return err
+		}
+	}
+	data, err := openData(cfg.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	listener, err := listen(cfg.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	n, err := openNode(ctx, c, &cfg, data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+
+	server := api.NewServer(n.handler, n.log)
+	served := make(chan error, 1)
+	go func() {
+		if cfg.TLSCert != "" {
+			served <- server.ServeTLS(listener, cfg.TLSCert, cfg.TLSKey)
+		} else {
+			served <- server.Serve(listener)
+		}
+	}()
+	if err := s.announce(c, &cfg, n, address(listener, cfg.TLSCert != "")); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	case received := <-signals:
+		c.say("%s: no new runs; those under way have %s to end", received, drainTime)
+	}
+	return n.drain(server, signals)
+}
+
+// load gathers the configuration: file, environment, flags.
+func (s *serveCommand) load(c *console) (config.Config, error) {
+	set := map[string]string{}
+	for name, value := range s.Set {
+		set[name] = value
+	}
+	if s.Listen != "" {
+		set["listen"] = s.Listen
+	}
+	if s.Data != "" {
+		set["data"] = s.Data
+	}
+	return config.Load(config.Sources{File: s.Config, Env: c.env, Set: set})
+}
+
+// listen opens the server's address. A socket file that nobody listens on any more is replaced.
+func listen(addr string) (net.Listener, error) {
+	network := "tcp"
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		network, addr = "unix", path
+		if conn, err := net.Dial(network, addr); err == nil {
+			conn.Close()
+		} else if info, err := os.Lstat(addr); err == nil && info.Mode().Type() == fs.ModeSocket {
+			if err := os.Remove(addr); err != nil {
+				return nil, err
+			}
+		}
+	}
+	l, err := net.Listen(network, addr)
+	if err == nil && network == "unix" {
+		err = os.Chmod(addr, 0o600)
+	}
+	if err != nil {
+		return nil, &belljar.Error{
+			Code: belljar.CodeInternal, Message: "cannot listen on " + addr, Err: err, Hint: "choose another address with --listen",
+		}
+	}
+	return l, nil
+}
+
+// address is the URL under which a listener is reached from this machine.
+func address(l net.Listener, tls bool) string {
+	if l.Addr().Network() == "unix" {
+		return "unix:" + l.Addr().String()
+	}
+	scheme := "http://"
+	if tls {
+		scheme = "https://"
+	}
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + net.JoinHostPort(host, port)
+}
+
+// served is what serve --json says.
+type served struct {
+	URL     string `json:"url"`
+	APIKey  string `json:"api_key,omitempty"` // only one that belljar made
+	KeyFile string `json:"api_key_file,omitempty"`
+	Data    string `json:"data"`
+	Runtime string `json:"runtime"`
+	Why     string `json:"runtime_reason"`
+	PID     int    `json:"pid"`
+}
+
+// announce says that the server is ready, and how to use it.
+func (s *serveCommand) announce(c *console, cfg *config.Config, n *daemon, url string) error {
+	if s.JSON {
+		return json.NewEncoder(c.stdout).Encode(served{
+			URL: url, APIKey: n.madeKey, KeyFile: n.keyFile, Data: cfg.Data, Runtime: n.runtime, Why: n.reason, PID: os.Getpid(),
+		})
+	}
+	c.say("serving on %s", url)
+	key := "$SANDBOX_API_KEY"
+	if n.madeKey != "" {
+		key = n.madeKey
+		c.say("API key %s (kept in %s)", n.madeKey, n.keyFile)
+	}
+	c.say("runtime %s: %s", n.runtime, n.reason)
+	if strings.HasPrefix(url, "http") {
+		c.hint("curl -H 'X-API-KEY: %s' %s%s/runtimes, or read %s/docs", key, url, api.Prefix, url)
+	}
+	return nil
+}
+
+// drain ends a server: no new runs, time for those under way, then their end. A second signal takes the time away.
+func (n *daemon) drain(server *http.Server, hurry <-chan os.Signal) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	go func() {
+		select {
+		case <-hurry:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := n.service.Drain(ctx)
+	// What is left has been cancelled; its streams have seen the end.
+	closing, done := context.WithTimeout(context.Background(), closeTime)
+	defer done()
+	shut := errors.Join(n.streams.Close(), server.Shutdown(closing))
+	if errors.Is(shut, context.DeadlineExceeded) {
+		shut = server.Close() // requests that do not end are cut off
+	}
+	return errors.Join(err, shut)
+}
+
+// closeTime is how long answers under way may take once nothing runs any more.
+const closeTime = 5 * time.Second

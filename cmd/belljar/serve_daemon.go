@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/auth"
+	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/internal/api/stream"
+	blobs "github.com/belljar/belljar/internal/blob/dir"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/event/audit"
+	"github.com/belljar/belljar/internal/event/metric"
+	logs "github.com/belljar/belljar/internal/logbook/dir"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/store/memory"
+	"github.com/belljar/belljar/internal/store/sqlite"
+)
+
+// daemon is everything that stands behind the server's address.
+type daemon struct {
+	handler http.Handler
+	service *service.Service
+	streams *stream.Door
+	log     *slog.Logger
+
+	runtime string // the default one
+	reason  string // why it is that
+	madeKey string // the API key, if belljar made it
+	keyFile string
+
+	closers []func() error // in the order of opening
+}
+
+// Close takes everything down again, the last first.
+func (d *daemon) Close() error {
+	var errs []error
+	for _, c := range slices.Backward(d.closers) {
+		errs = append(errs, c())
+	}
+	d.closers = nil
+	return errors.Join(errs...)
+}
+
+// openNode builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
+func openNode(ctx context.Context, c *console, cfg *config.Config, data *dataDir) (d *daemon, err error) {
+	d = &daemon{log: logger(c, cfg)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+
+	records, err := openStore(ctx, cfg, data, d.log)
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, records.Close)
+	book, err := logs.Open(logs.Options{Path: data.in("logs"), Logger: d.log})
+	if err != nil {
+		return nil, unusable(data.path, err)
+	}
+	d.closers = append(d.closers, book.Close)
+	artifacts, err := blobs.Open(blobs.Options{Path: data.in("artifacts")})
+	if err != nil {
+		return nil, unusable(data.path, err)
+	}
+	d.closers = append(d.closers, artifacts.Close)
+
+	runtimes, err := openRuntimes(c, cfg, data, d)
+	if err != nil {
+		return nil, err
+	}
+
+	counter := metric.New(metric.Options{Version: version, Commit: commit, Runtimes: []string{d.runtime}})
+	trail, err := audit.Open(audit.Options{
+		Path: data.in("audit"), RetentionDays: cfg.AuditRetentionDays, RedactPaths: cfg.AuditRedactPaths, Logger: d.log,
+	})
+	if err != nil {
+		return nil, unusable(data.path, err)
+	}
+	d.closers = append(d.closers, trail.Close)
+	events := event.Sinks{counter, trail}
+
+	opts := serviceOptions(cfg)
+	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
+	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
+	opts.Logger = d.log
+	if d.service, err = service.New(opts); err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, d.service.Close)
+	if err := d.service.Recover(ctx); err != nil {
+		return nil, fmt.Errorf("take up what an earlier server left: %w", err)
+	}
+
+	return d, d.openDoors(cfg, data, events, counter)
+}
+
+// openDoors puts the ways in before the service.
+func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink, counter *metric.Counter) error {
+	key := cfg.APIKey
+	if key == "" {
+		made, _, err := data.secret("api-key", newKey)
+		if err != nil {
+			return err
+		}
+		key, d.madeKey, d.keyFile = made, made, data.in("api-key")
+	}
+	secret := []byte(cfg.WSSigningSecret)
+	if len(secret) == 0 {
+		made, _, err := data.secret("signing-secret", func() string { return randomHex(32) })
+		if err == nil {
+			secret, err = hex.DecodeString(made)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	limits := api.NewLimits(api.LimitsOptions{
+		PerUser: cfg.RateLimitPerMin, PerAddress: cfg.RateLimitPerAddress, Connects: cfg.WSConnectsPerMin,
+	})
+	edge, err := api.NewEdge(api.EdgeOptions{
+		PublicURL: cfg.PublicURL, TrustedProxies: cfg.TrustedProxies, AllowedOrigins: cfg.AllowedOrigins,
+		Limits: limits, Logger: d.log, Events: events,
+	})
+	if err != nil {
+		return err
+	}
+	known, err := auth.New(auth.Options{
+		Keys: d.service.Authenticate, Key: key, JWTSecret: []byte(cfg.JWTSecret),
+		Issuer: cfg.OIDCIssuer, Audience: cfg.OIDCAudience, Events: events, Logger: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	callers := limits.Guarded(known)
+	d.streams, err = stream.New(stream.Options{
+		Engine: d.service, Auth: callers, Secret: secret, SignedURLs: cfg.WSSignedURLs, SignedTTL: cfg.WSSignedURLTTL,
+		URL: edge.WebSocketURL, OriginAllowed: edge.OriginAllowed, Connect: limits.Connect, Events: events, Logger: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.closers = append(d.closers, d.streams.Close)
+	door, err := rest.New(rest.Options{
+		Engine: d.service, Auth: callers, StreamURL: d.streams.RunURL, Version: version, Ready: d.ready(cfg, data),
+		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20,
+		Foreground: !cfg.BackgroundExecution,
+	})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	door.Register(mux)
+	d.streams.Register(mux)
+	d.handler = edge.Wrap(rest.Straight(mux))
+	return nil
+}
+
+// openStore opens what is on record.
+func openStore(ctx context.Context, cfg *config.Config, data *dataDir, log *slog.Logger) (store.Store, error) {
+	if cfg.Store == "memory" {
+		return memory.New(), nil
+	}
+	path := cfg.StoreDBPath
+	if path == "" {
+		path = data.in("belljar.db")
+	}
+	return sqlite.Open(ctx, sqlite.Options{Path: path, Logger: log})
+}
+
+// serviceOptions is what of the configuration is the service's.
+func serviceOptions(cfg *config.Config) service.Options {
+	policy := service.DefaultPolicy()
+	policy.NetworkDefault, policy.MaxUploadMB = cfg.NetworkDefault, cfg.MaxUploadMB
+	policy.ArtifactTTLHours = cfg.ArtifactTTLHours
+	policy.MaxArtifactsPerUserMB = cfg.MaxArtifactUserMB
+	policy.EnableExecution, policy.BackgroundExecution = cfg.EnableExecution, cfg.BackgroundExecution
+	policy.DockerSeccomp, policy.DockerAppArmorProfile = cfg.DockerSeccomp, cfg.DockerAppArmorProfile
+	policy.SupportedSpecVersions = cfg.SupportedSpecVersions
+
+	return service.Options{
+		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
+		Require:     slices.DeleteFunc(service.AllProtections(), func(name string) bool { return slices.Contains(cfg.AllowWeak, name) }),
+		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
+		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
+		MaxSessions: orNone(cfg.QuotaSessions), MaxNodeSessions: cfg.MaxSessions,
+		IdempotencyTTL: cfg.IdempotencyTTL, RowDays: cfg.RunRetentionDays, MinFreeBytes: uint64(cfg.MinFreeMB) << 20,
+	}
+}
+
+// orNone is n as the service's options have it, where 0 is the default and less is what 0 means to operators.
+func orNone(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// logger writes what the server has to say to stderr.
+func logger(c *console, cfg *config.Config) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // it has been checked
+	opts := &slog.HandlerOptions{Level: level}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(c.stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(c.stderr, opts))
+}
+
+// ready looks at the parts that requests need.
+func (d *daemon) ready(cfg *config.Config, data *dataDir) func(context.Context) map[string]rest.Check {
+	return func(ctx context.Context) map[string]rest.Check {
+		checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: true}, "runtime": {OK: true, Detail: d.runtime}}
+		fail := func(name string, err error) { checks[name] = rest.Check{Detail: err.Error()} }
+		if err := d.service.Ping(ctx); err != nil {
+			fail("store", err)
+		}
+		switch free, err := freeBytes(data.path); {
+		case err != nil:
+			fail("disk", err)
+		case free < uint64(cfg.MinFreeMB)<<20:
+			fail("disk", fmt.Errorf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB))
+		}
+		if _, err := os.Stat(data.path); err != nil {
+			fail("data", err)
+		}
+		return checks
+	}
+}

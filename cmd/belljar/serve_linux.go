@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/native"
+)
+
+// openRuntimes opens the runtimes of this binary, the default first, and takes away what an earlier server of this
+// installation has left. A default that cannot be had is refused: never another one in its place.
+func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]runtime.Runtime, error) {
+	if err := checkRuntime(cfg.DefaultRuntime, []string{native.Name}); err != nil {
+		return nil, err
+	}
+	installation, _, err := data.secret("installation", func() string { return "serve-" + randomHex(6) })
+	if err != nil {
+		return nil, err
+	}
+	agent, err := c.agent()
+	if err != nil {
+		return nil, err
+	}
+	defer agent.Close()
+	rt, err := native.New(native.Options{Agent: agent, Installation: installation, Logger: d.log})
+	if err != nil {
+		return nil, fmt.Errorf("runtime %s: %w", native.Name, err)
+	}
+	d.closers = append(d.closers, rt.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	defer cancel()
+	if err := removeAll(ctx, rt); err != nil {
+		d.log.Error("sandboxes of an earlier server could not be removed", "err", err)
+	}
+	caps, err := rt.Probe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("runtime %s: %w", native.Name, err)
+	}
+	if !caps.Available {
+		e := &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "runtime native does not work on this host", Hint: "belljar doctor says why, and how to fix it",
+		}
+		if len(caps.Reasons) > 0 {
+			e.Message += ": " + caps.Reasons[0].Detail
+		}
+		return nil, e
+	}
+	d.runtime = rt.Name()
+	d.reason = "Linux namespaces as root, the default; nothing else needs to be installed"
+	if caps.Rootless {
+		d.reason = "Linux namespaces without root, the default; belljar doctor says what root would add"
+	}
+	if origin, set := cfg.Set("SANDBOX_DEFAULT_RUNTIME"); set {
+		d.reason = "set by " + origin
+	}
+	return []runtime.Runtime{rt}, nil
+}
+
+// removeAll removes every sandbox that a runtime knows.
+func removeAll(ctx context.Context, rt runtime.Runtime) error {
+	ids, err := rt.List(ctx)
+	errs := []error{err}
+	for _, id := range ids {
+		errs = append(errs, rt.Remove(ctx, id))
+	}
+	return errors.Join(errs...)
+}

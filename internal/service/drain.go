@@ -1,0 +1,30 @@
+package service
+
+import "context"
+
+// Drain refuses new runs and sessions, waits until no run is under way or ctx ends, and then closes the service. Runs in
+// the queue do not begin any more: they stay on record for [Service.Recover], or are cancelled with the rest.
+func (s *Service) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	var under []*run
+	for _, r := range s.runs {
+		select {
+		case <-r.ticket.Ready():
+			under = append(under, r)
+		default:
+			r.stop(errShutdown)
+		}
+	}
+	s.mu.Unlock()
+	for _, r := range under {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+		}
+	}
+	return s.Close()
+}
+
+// Ping tells whether the store works.
+func (s *Service) Ping(ctx context.Context) error { return s.opts.Store.Ping(ctx) }

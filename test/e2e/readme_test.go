@@ -1,0 +1,90 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// example is a command of a document and what it says that the command prints.
+type example struct {
+	command string
+	prints  string
+}
+
+// examples returns what the console block below a heading of a document shows.
+func examples(t *testing.T, document, heading string) []example {
+	t.Helper()
+	raw, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(raw), "\n"+heading+"\n")
+	if ok {
+		_, after, ok = strings.Cut(after, "```console\n")
+	}
+	block, _, end := strings.Cut(after, "```\n")
+	if !ok || !end {
+		t.Fatalf("%s has no console block below %q", document, heading)
+	}
+	var list []example
+	going := false // the command goes on in the next line
+	for line := range strings.Lines(block) {
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			list = append(list, example{command: command})
+		} else if going {
+			list[len(list)-1].command += line
+		} else {
+			list[len(list)-1].prints += line
+		}
+		going = (going || strings.HasPrefix(line, "$ ")) && strings.HasSuffix(line, "\\\n")
+	}
+	return list
+}
+
+// TestReadme types what README says about the server, with curl, and compares what comes.
+func TestReadme(t *testing.T) {
+	s := serve(t, t.TempDir())
+	var script strings.Builder
+	list := examples(t, "../../README.md", "## A server")
+	for i, e := range list {
+		if strings.Contains(e.command, "belljar serve") {
+			continue // it runs already
+		}
+		fmt.Fprintf(&script, "%secho '--- %d'\n", e.command, i)
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "bash", "-u", "-o", "pipefail", "-c", script.String())
+	cmd.Dir = dir
+	cmd.Env = append(s.env(), "PATH="+filepath.Dir(built.Belljar)+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("the tour ends with %v", err)
+	}
+	rest := string(out)
+	for i, e := range list {
+		if strings.Contains(e.command, "belljar serve") {
+			continue
+		}
+		got, after, ok := strings.Cut(rest, fmt.Sprintf("--- %d\n", i))
+		if !ok {
+			t.Fatalf("the tour stops at:\n%s\n%s\n%s", e.command, rest, s.said)
+		}
+		rest = after
+		if !like(e.prints, got) {
+			t.Errorf("%sprints\n%s\nbut README says\n%s", e.command, got, e.prints)
+		}
+	}
+}
+
+// like compares output with an example, in which … stands for anything on its line.
+func like(example, got string) bool {
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(example)), "…", ".*")
+	return regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimSpace(got))
+}
