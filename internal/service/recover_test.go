@@ -1,0 +1,309 @@
+//go:build linux
+
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// parts are what a service is made of, to look at and to change behind its back.
+func parts(to *service.Options) func(*service.Options) {
+	return func(o *service.Options) { *to = *o }
+}
+
+// leave puts a run on record as a process that died would have left it, with frames in its log (nil for no log).
+func leave(t *testing.T, o service.Options, row store.Run, frames []belljar.Frame) {
+	t.Helper()
+	if _, err := o.Store.Runs().Insert(t.Context(), row, nil); err != nil {
+		t.Fatal(err)
+	}
+	if frames == nil {
+		return
+	}
+	log, err := o.Logs.Create(row.ID)
+	if err == nil {
+		err = log.Append(frames...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func leftRow(phase belljar.Phase, spec *belljar.RunSpec) store.Run {
+	return store.Run{
+		Run: belljar.Run{
+			ID: belljar.NewID(), UserID: "local", Phase: phase, Runtime: "fake", SpecVersion: "1.1", BaseImage: "host",
+			CreatedAt: newHourglass().Now(),
+		},
+		Spec: spec,
+	}
+}
+
+func phases(list ...belljar.Phase) (frames []belljar.Frame) {
+	for _, p := range list {
+		frames = append(frames, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventPhase, Data: map[string]any{"phase": string(p)}})
+	}
+	return frames
+}
+
+func (b *bench) recover() {
+	b.t.Helper()
+	if err := b.service.Recover(b.context()); err != nil {
+		b.t.Fatalf("recover: %v", err)
+	}
+}
+
+// sealed checks that nothing more goes into a log.
+func sealed(t *testing.T, o service.Options, id string) {
+	t.Helper()
+	log, err := o.Logs.Open(id)
+	if err == nil {
+		err = log.Append(belljar.Frame{Type: belljar.FrameHeartbeat})
+	}
+	if !errors.Is(err, logbook.ErrSealed) {
+		t.Errorf("log of %s: %v", id, err)
+	}
+}
+
+// What was in the queue runs, what was under way is lost, whatever its log holds.
+func TestRecover(t *testing.T) {
+	var o service.Options
+	var told diary
+	b := newBench(t, func(o *service.Options) { o.Events = &told }, parts(&o))
+	again := shell("echo after all")
+	queued := leftRow(belljar.PhaseQueued, &again.RunSpec)
+	leave(t, o, queued, phases(belljar.PhaseQueued))
+	logless := leftRow(belljar.PhaseQueued, &again.RunSpec)
+	leave(t, o, logless, nil)
+	starting, running, streams := leftRow(belljar.PhaseStarting, &again.RunSpec), leftRow(belljar.PhaseRunning, nil), leftRow(belljar.PhaseQueued, nil)
+	leave(t, o, starting, nil)
+	leave(t, o, running, phases(belljar.PhaseStarting, belljar.PhaseRunning))
+	leave(t, o, streams, phases(belljar.PhaseQueued))
+	elsewhere := leftRow(belljar.PhaseRunning, nil)
+	elsewhere.NodeID = "other"
+	leave(t, o, elsewhere, nil)
+	if _, err := o.Blobs.Put(t.Context(), blob.Key{UserID: "local", RunID: running.ID, Path: "x"}, strings.NewReader("x")); err != nil {
+		t.Fatal(err)
+	}
+
+	b.recover()
+	for _, row := range []store.Run{queued, logless} {
+		r := b.follow(row.ID)
+		r.want(t, belljar.PhaseCompleted, 0, "")
+		if r.stdout != "after all\n" || !r.CreatedAt.Equal(row.CreatedAt) {
+			t.Errorf("printed %q, created %v", r.stdout, r.CreatedAt)
+		}
+	}
+	for _, row := range []store.Run{starting, running, streams} {
+		var last belljar.Frame
+		for f, err := range b.Frames(t.Context(), row.ID, 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = f
+		}
+		run, err := b.Get(t.Context(), row.ID)
+		if err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != belljar.ReasonNodeLost || run.FinishedAt == nil || run.Hint == "" {
+			t.Errorf("%s: %+v, %v", row.Phase, run, err)
+		}
+		if last.Event != belljar.EventEnd || last.Data["reason_code"] != "node_lost" || last.Seq < 2 {
+			t.Errorf("%s: the log ends with %+v", row.Phase, last)
+		}
+		sealed(t, o, row.ID)
+	}
+	if n := o.Blobs.(*blobs).count(); n != 0 {
+		t.Errorf("%d artifacts that nobody can find", n)
+	}
+	if got := told.named(event.RunFailed); len(got) != 3 || got[0].Caller.Source != "recovery" {
+		t.Errorf("told %+v", got)
+	}
+	if run, err := b.Get(t.Context(), elsewhere.ID); err != nil || run.Phase != belljar.PhaseRunning {
+		t.Errorf("a run of another node: %+v, %v", run, err)
+	}
+	before := len(told.named(event.RunFailed))
+	b.recover()
+	if after := len(told.named(event.RunFailed)); after != before {
+		t.Error("a second time found something to do")
+	}
+}
+
+// A log that came to its end tells what the record has to say, and gets no second end.
+func TestRecoverFromTheLog(t *testing.T) {
+	var o service.Options
+	b := newBench(t, parts(&o))
+	for reason, end := range map[belljar.Reason]map[string]any{
+		"":                        {"phase": "completed", "exit_code": 0, "reason_code": nil},
+		belljar.ReasonNonZeroExit: {"phase": "failed", "exit_code": 3.0, "reason_code": "nonzero_exit"},
+		belljar.ReasonNodeLost:    {"phase": "failed", "exit_code": nil, "reason_code": "node_lost"}, // killed while it recovered
+	} {
+		row := leftRow(belljar.PhaseRunning, nil)
+		leave(t, o, row, append(phases(belljar.PhaseStarting, belljar.PhaseRunning),
+			belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEnd, Data: end}))
+		b.recover()
+		run, err := b.Get(t.Context(), row.ID)
+		if err != nil || string(run.Phase) != end["phase"] || run.ReasonCode != reason || len(run.Warnings) != 1 {
+			t.Errorf("%+v, %v, want %v", run, err, end)
+		}
+		if code := end["exit_code"]; (run.ExitCode == nil) != (code == nil) || run.ExitCode != nil && *run.ExitCode != 0 && *run.ExitCode != 3 {
+			t.Errorf("exit code %v, want %v", run.ExitCode, code)
+		}
+		ends := 0
+		for f := range b.Frames(t.Context(), row.ID, 1) {
+			if f.Event == belljar.EventEnd {
+				ends++
+			}
+		}
+		if ends != 1 {
+			t.Errorf("%d ends", ends)
+		}
+		sealed(t, o, row.ID)
+	}
+}
+
+// What is not allowed any more fails, and says so.
+func TestRecoverDenied(t *testing.T) {
+	var o service.Options
+	b := newBench(t, parts(&o))
+	big, gone := shell("true"), shell("true")
+	big.Resources.MemoryMB = 1 << 20
+	gone.BaseImage = "python:3"
+	rows := map[belljar.Reason]store.Run{
+		belljar.ReasonPolicyDenied:    leftRow(belljar.PhaseQueued, &big.RunSpec),
+		belljar.ReasonImagePullFailed: leftRow(belljar.PhaseQueued, &gone.RunSpec),
+	}
+	for _, row := range rows {
+		leave(t, o, row, phases(belljar.PhaseQueued))
+	}
+	b.recover()
+	for reason, row := range rows {
+		run, err := b.Get(t.Context(), row.ID)
+		if err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != reason || !strings.Contains(run.Message, "cannot run any more") {
+			t.Errorf("%s: %+v, %v", reason, run, err)
+		}
+	}
+}
+
+// The end of a daemon leaves the queue to the next one, where the store outlives it. Who waits for a log is told.
+func TestCloseLeavesTheQueue(t *testing.T) {
+	var o service.Options
+	kept := &records{}
+	b := newBench(t, one, recorded(kept), parts(&o))
+	first, _ := b.busy()
+	plain, streams := b.start(shell("echo later")), shell("true")
+	streams.Upload = bytes.NewReader(nil)
+	fed := b.start(streams)
+	reading := make(chan error, 1)
+	go func() {
+		var err error
+		for _, err = range b.Frames(context.Background(), plain.ID, 1) {
+		}
+		reading <- err
+	}()
+	if err := b.service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-reading; belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+		t.Errorf("a reader of the queued run's log: %v", err)
+	}
+	for id, want := range map[string]belljar.Phase{first.ID: belljar.PhaseKilled, plain.ID: belljar.PhaseQueued, fed.ID: belljar.PhaseKilled} {
+		if row, err := kept.Runs().Get(t.Context(), id); err != nil || row.Phase != want {
+			t.Errorf("on record as %s, want %s (%v)", row.Phase, want, err)
+		}
+	}
+	o.Clock = nil
+	next, err := service.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := next.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Runs = next.As(service.Local()).Runs()
+	r := b.follow(plain.ID)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.stdout != "later\n" {
+		t.Errorf("printed %q", r.stdout)
+	}
+}
+
+// A reader never sees the end of a run before the run has ended for everybody, on record.
+func TestEndIsOnRecordFirst(t *testing.T) {
+	entered, opened := make(chan struct{}), make(chan struct{})
+	kept := &records{finish: func() error { close(entered); <-opened; return nil }}
+	b := newBench(t, recorded(kept))
+	run := b.start(shell("echo x"))
+	frames := make(chan belljar.Frame, 100)
+	go func() {
+		for f := range b.Frames(context.Background(), run.ID, 1) {
+			frames <- f
+		}
+		close(frames)
+	}()
+	<-entered
+	for f := range frames {
+		if f.Event == belljar.EventEnd {
+			t.Error("the end can be read before it is on record")
+		}
+		if f.Type == belljar.FrameStdout {
+			break
+		}
+	}
+	if now, err := b.Get(t.Context(), run.ID); err != nil || now.Phase != belljar.PhaseRunning {
+		t.Errorf("meanwhile %s, %v", now.Phase, err)
+	}
+	tail := b.Frames(b.context(), run.ID, belljar.Tail) // opened when the end is in the log and held back
+	close(opened)
+	for f := range tail {
+		if f.Event != belljar.EventEnd {
+			t.Errorf("the tail of a run that ends is %+v", f)
+		}
+	}
+	row, err := kept.Runs().Get(t.Context(), run.ID)
+	if err != nil || row.Phase != belljar.PhaseCompleted || row.LastSeq == 0 || row.Spec != nil {
+		t.Errorf("on record when the end could be read: %+v, %v", row, err)
+	}
+	var last belljar.Frame
+	for f := range frames {
+		last = f
+	}
+	if last.Seq != row.LastSeq || last.Event != belljar.EventEnd {
+		t.Errorf("last frame %+v, on record %d", last, row.LastSeq)
+	}
+}
+
+// A sandbox that a dead process left is removed.
+func TestRecoverRemovesSandboxes(t *testing.T) {
+	var o service.Options
+	var removed []string
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { return remover{rt, &removed} }), parts(&o))
+	row := leftRow(belljar.PhaseRunning, nil)
+	leave(t, o, row, nil)
+	b.recover()
+	if !slices.Contains(removed, row.ID) {
+		t.Errorf("removed %v", removed)
+	}
+}
+
+type remover struct {
+	runtime.Runtime
+	removed *[]string
+}
+
+func (r remover) Remove(ctx context.Context, id string) error {
+	*r.removed = append(*r.removed, id)
+	return r.Runtime.Remove(ctx, id)
+}

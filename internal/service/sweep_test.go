@@ -1,0 +1,124 @@
+//go:build linux
+
+package service_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/service"
+)
+
+func (b *bench) sweep() {
+	b.t.Helper()
+	if err := b.service.Sweep(b.context()); err != nil {
+		b.t.Fatalf("sweep: %v", err)
+	}
+}
+
+// used is what the person at the command line has stored.
+func (b *bench) used() int64 {
+	b.t.Helper()
+	me, err := b.service.As(service.Local()).Node().Me(b.context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return me.Used.ArtifactBytes
+}
+
+// First the bytes go, and the end is still there to be read; then the row.
+func TestSweep(t *testing.T) {
+	clock := newHourglass()
+	var o service.Options
+	b := newBench(t, func(o *service.Options) { o.Clock = clock }, parts(&o))
+	req := keyed("k", "printf text > f; ln -s f l; echo out")
+	req.CapturePatterns = []string{"*"}
+	r := b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	clock.pass(23 * time.Hour)
+	b.sweep()
+	if got := read(t, b, r.ID, "f"); got != "text" || b.used() != 4 {
+		t.Errorf("within its time: %q, %d bytes used", got, b.used())
+	}
+	clock.pass(2 * time.Hour)
+	b.sweep()
+	if o.Blobs.(*blobs).count() != 0 || b.used() != 0 {
+		t.Errorf("%d artifacts, %d bytes used", o.Blobs.(*blobs).count(), b.used())
+	}
+	if _, err := o.Logs.Open(r.ID); err == nil {
+		t.Error("the log is still there")
+	}
+	for _, from := range []uint64{0, 1, r.frames[len(r.frames)-1].Seq, belljar.Tail} {
+		var got []belljar.Frame
+		for f, err := range b.Frames(t.Context(), r.ID, from) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, f)
+		}
+		if len(got) != 1 || got[0].Event != belljar.EventEnd || got[0].Seq != r.frames[len(r.frames)-1].Seq || got[0].Data["phase"] != "completed" {
+			t.Errorf("from %d: %+v", from, got)
+		}
+	}
+	list, err := b.Artifacts.List(t.Context(), r.ID)
+	if err != nil || len(list) != 2 || list[0].Skipped != "expired" || list[1].LinkTarget != "f" {
+		t.Errorf("artifacts %+v, %v", list, err)
+	}
+	if _, _, err := b.Artifacts.Open(t.Context(), r.ID, "f", 0); belljar.CodeOf(err) != belljar.CodeNotFound || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("open: %v", err)
+	}
+	keys, err := b.service.As(service.Local()).Admin().Idempotency(t.Context(), belljar.KeyQuery{})
+	if err != nil || len(keys) != 0 {
+		t.Errorf("keys %v, %v", keys, err)
+	}
+	clock.pass(31 * 24 * time.Hour)
+	b.sweep()
+	if _, err := b.Get(t.Context(), r.ID); belljar.CodeOf(err) != belljar.CodeNotFound {
+		t.Errorf("after its days: %v", err)
+	}
+}
+
+// Bytes that no run owns go; those of a run under way stay.
+func TestSweepOrphans(t *testing.T) {
+	clock := newHourglass()
+	var o service.Options
+	b := newBench(t, func(o *service.Options) { o.Clock = clock }, parts(&o))
+	run, end := b.busy()
+	for _, id := range []string{run.ID, "nobody"} {
+		if _, err := o.Blobs.Put(t.Context(), blob.Key{UserID: "local", RunID: id, Path: "x"}, strings.NewReader("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.sweep()
+	if n := o.Blobs.(*blobs).count(); n != 1 {
+		t.Errorf("%d are left", n)
+	}
+	end()
+	b.follow(run.ID)
+}
+
+// A daemon sweeps by itself, again and again, until it is closed.
+func TestSweepsByItself(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock = clock })
+	b.recover()
+	for range 2 {
+		req := shell("echo x > f")
+		req.CapturePatterns = []string{"f"}
+		b.run(req)
+		if b.used() == 0 {
+			t.Fatal("nothing was captured")
+		}
+		clock.pass(25 * time.Hour)
+		if n := b.used(); n != 0 {
+			t.Errorf("%d bytes are left", n)
+		}
+	}
+	if err := b.service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clock.pass(25 * time.Hour)
+}
