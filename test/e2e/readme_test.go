@@ -34,16 +34,14 @@ func examples(t *testing.T, document, heading string) []example {
 		t.Fatalf("%s has no console block below %q", document, heading)
 	}
 	var list []example
-	going := false // the command goes on in the next line
 	for line := range strings.Lines(block) {
 		if command, ok := strings.CutPrefix(line, "$ "); ok {
 			list = append(list, example{command: command})
-		} else if going {
+		} else if strings.HasPrefix(line, " ") { // the command goes on
 			list[len(list)-1].command += line
 		} else {
 			list[len(list)-1].prints += line
 		}
-		going = (going || strings.HasPrefix(line, "$ ")) && strings.HasSuffix(line, "\\\n")
 	}
 	return list
 }
