@@ -1,0 +1,116 @@
+//go:build linux
+
+package service_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service"
+)
+
+func TestCPUQuota(t *testing.T) {
+	clock := newHourglass()
+	var told diary
+	var o service.Options
+	b := newBench(t, func(o *service.Options) {
+		o.Clock, o.Events, o.Quota.CPUSecondsPerDay = clock, &told, 100
+	}, parts(&o))
+	spent, now := 100.0, clock.Now()
+	row := leftRow(belljar.PhaseRunning, nil)
+	row.UserID = "greedy"
+	leave(t, o, row, nil)
+	row.Phase, row.FinishedAt, row.ResourceUsage = belljar.PhaseCompleted, &now, &belljar.ResourceUsage{CPUTimeSec: &spent}
+	if err := o.Store.Runs().Finish(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.as("greedy").Start(t.Context(), shell("true"))
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["limit"] != 100.0 || e.Details["used"] != 100.0 ||
+		e.Details["retry_after_sec"] != 24*3600+1 {
+		t.Fatalf("%+v", err)
+	}
+	if got := told.named(event.Denied); len(got) != 1 || got[0].Caller.ID != "greedy" || got[0].Reason != "quota_exceeded" {
+		t.Errorf("told %+v", got)
+	}
+	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // somebody else's
+
+	clock.pass(24 * time.Hour)
+	run, err := b.as("greedy").Start(t.Context(), shell("true"))
+	if err != nil {
+		t.Fatalf("the next day: %v", err)
+	}
+	b.follow(run.ID)
+}
+
+// Runs that end at the same time do not take the same room twice, and who has none left still runs.
+func TestArtifactQuota(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Quota.ArtifactMB = 1 })
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var kept, skipped int
+	for range 6 {
+		wg.Go(func() {
+			req := shell("head -c 400000 /dev/zero > f")
+			req.CapturePatterns = []string{"f"}
+			r := b.run(req)
+			r.want(t, belljar.PhaseCompleted, 0, "")
+			list, err := b.Artifacts.List(t.Context(), r.ID)
+			if err != nil || len(list) != 1 {
+				t.Errorf("%+v, %v", list, err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch list[0].Skipped {
+			case "":
+				kept++
+			case "artifact_quota_exceeded":
+				skipped++
+				if !strings.Contains(strings.Join(r.Warnings, "\n"), "quota") {
+					t.Errorf("warnings %q", r.Warnings)
+				}
+			default:
+				t.Errorf("skipped %q", list[0].Skipped)
+			}
+		})
+	}
+	wg.Wait()
+	if kept != 2 || skipped != 4 || b.used() != 800_000 {
+		t.Errorf("%d kept, %d skipped, %d bytes used", kept, skipped, b.used())
+	}
+}
+
+// The stored quota goes over the default.
+func TestQuotaOfAUser(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Quota = belljar.Quota{ConcurrentRuns: 3, CPUSecondsPerDay: 5} })
+	admin := b.service.As(service.Local()).Admin()
+	if got, err := admin.Quota(t.Context(), "a"); err != nil || got.ConcurrentRuns != 3 || got.ArtifactMB != 128 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	own := belljar.Quota{ConcurrentRuns: 1, ArtifactMB: 7}
+	if err := admin.SetQuota(t.Context(), "a", own); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := admin.Quota(t.Context(), "a"); err != nil || got != own {
+		t.Errorf("%+v, %v", got, err)
+	}
+	me, err := b.service.As(belljar.Caller{ID: "a"}).Node().Me(t.Context())
+	if err != nil || me.Quota != own {
+		t.Errorf("%+v, %v", me.Quota, err)
+	}
+	for field, q := range map[string]belljar.Quota{"artifact_mb": {ArtifactMB: -1}, "cpu_seconds_per_day": {CPUSecondsPerDay: -1}} {
+		var e *belljar.Error
+		if err := admin.SetQuota(t.Context(), "a", q); !errors.As(err, &e) || e.Details["field"] != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if err := admin.SetQuota(t.Context(), "", own); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("nobody's: %v", err)
+	}
+}
