@@ -29,13 +29,17 @@ type Options struct {
 	// Metrics answers GET /metrics; nil leaves the route out. It is for operators, unless MetricsOpen.
 	Metrics     http.Handler
 	MetricsOpen bool
-	// MaxUpload bounds an upload as it is sent, in bytes; 0 is 64 MiB. What it unpacks to is the service's to bound.
+	// MaxUpload bounds the files of an upload, in bytes; 0 is 64 MiB. The door lets [framing] more through, for what an
+	// archive or a form adds: what the files come to is the service's to bound.
 	MaxUpload int64
 	// Foreground makes every POST /runs wait for its end, for as long as it may (SANDBOX_BACKGROUND_EXECUTION=false).
 	Foreground bool
 	// MaxWait is the longest that POST /runs waits; 0 is 10 minutes.
 	MaxWait time.Duration
 }
+
+// framing is what an archive or a form may add to its files.
+const framing = 2 << 20
 
 // maxBody is how many bytes a JSON body may have.
 const maxBody = 4 << 20

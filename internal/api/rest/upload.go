@@ -45,7 +45,7 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadRe
 			Code: belljar.CodeConflict, Message: "the session has ended", Details: map[string]any{"state": session.State},
 		}
 	}
-	api.LimitBody(w, r, d.opts.MaxUpload)
+	api.LimitBody(w, r, d.opts.MaxUpload+framing)
 	body := &source{in: r.Body, limit: d.opts.MaxUpload}
 	defer body.close()
 	up, err := parseUpload(r, body)
