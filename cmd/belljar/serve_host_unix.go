@@ -12,10 +12,11 @@ import (
 // errLocked says that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// lockFile takes an exclusive lock that ends with the process, however that ends.
+// lockFile takes an exclusive lock that ends with this process, however that ends. It is a lock of the process and not
+// of the open file (fcntl(2)): what a killed daemon forked last would hold the other kind a little longer.
 func lockFile(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return errLocked
 	}
 	return err
