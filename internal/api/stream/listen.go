@@ -20,6 +20,7 @@ func (s *socket) listen(ctx context.Context) verdict {
 		if err != nil {
 			return lost(err)
 		}
+		s.heard.Add(1)
 		switch {
 		case kind != websocket.MessageText:
 			return verdict{websocket.StatusUnsupportedData, "binary messages are not used", causeProtocol}

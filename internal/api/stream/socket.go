@@ -30,6 +30,7 @@ type socket struct {
 	over    chan verdict // the first word on why the connection ends
 	held    atomic.Bool  // listen waits for the program to read
 	pinged  atomic.Bool  // a ping is on its way
+	heard   atomic.Int64 // messages of the client
 
 	next  uint64 // the first frame not yet written
 	noted bool   // that stdin is closed
@@ -274,7 +275,10 @@ func (s *socket) ping() {
 	defer s.pinged.Store(false)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*s.door.opts.PingEvery)
 	defer cancel()
-	if err := s.conn.Ping(ctx); err != nil && ctx.Err() != nil && !s.held.Load() && !s.wire.busy() {
+	heard := s.heard.Load()
+	err := s.conn.Ping(ctx)
+	// A pong may be stuck behind input that we do not take, or our ping behind output that he has yet to take.
+	if err != nil && ctx.Err() != nil && s.heard.Load() == heard && !s.held.Load() && !s.wire.busy() {
 		s.record(event.Event{Name: event.StreamDropped, Reason: causeSilent})
 		s.end(verdict{websocket.StatusTryAgainLater, "no pong", causeSilent})
 	}

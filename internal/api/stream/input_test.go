@@ -1,0 +1,307 @@
+package stream
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+)
+
+func TestDecodeInput(t *testing.T) {
+	for _, test := range []struct {
+		raw  string
+		data string
+		last bool
+		code websocket.StatusCode // 0 if it is taken
+	}{
+		{`{"type":"stdin","encoding":"utf8","data":"hé\n"}`, "hé\n", false, 0},
+		{`{"data":"aGk=","encoding":"base64","type":"stdin"}`, "hi", false, 0},
+		{` { "type" : "stdin" , "encoding" : "utf8" , "data" : "" } `, "", false, 0},
+		{`{"type":"stdin","encoding":"utf8","data":"\ud83d\ude00\\ud83d"}`, "😀\\ud83d", false, 0},
+		{`{"type":"stdin_close"}`, "", true, 0},
+		{`{"type":"stdin","encoding":"utf8","data":"` + "\xff" + `"}`, "", false, 1007},
+		{`{"type":"stdin","encoding":"utf8","data":"\ud83d"}`, "", false, 1007},
+		{`{"type":"stdin","encoding":"utf8","data":"\ude00\ud83d"}`, "", false, 1007},
+		{`{"type":"stdin","encoding":"utf8","data":"\ud83d\u0041"}`, "", false, 1007},
+		{`{"type":"stdin","encoding":"base64","data":"*"}`, "", false, 1007},
+		{`{"type":"stdin","encoding":"base64","data":"aGk"}`, "", false, 1007},
+		{``, "", false, 1007},
+		{`null`, "", false, 1007},
+		{`[]`, "", false, 1007},
+		{`"stdin"`, "", false, 1007},
+		{`{"type":"stdin"`, "", false, 1007},
+		{`{"type":"stdin_close"}}`, "", false, 1007},
+		{`{"type":"stdin_close"}{"type":"stdin_close"}`, "", false, 1007},
+		{`{"type":"stdin_close",}`, "", false, 1007},
+		{`{}`, "", false, 1008},
+		{`{"type":"resize"}`, "", false, 1008},
+		{`{"TYPE":"stdin_close"}`, "", false, 1008},
+		{`{"type":"stdin_close","data":"x"}`, "", false, 1008},
+		{`{"type":"stdin_close","type":"stdin_close"}`, "", false, 1008},
+		{`{"type":"stdin","data":"x"}`, "", false, 1008},
+		{`{"type":"stdin","encoding":"utf8"}`, "", false, 1008},
+		{`{"type":"stdin","encoding":"hex","data":"00"}`, "", false, 1008},
+		{`{"type":"stdin","encoding":"utf8","data":5}`, "", false, 1008},
+		{`{"type":"stdin","encoding":"utf8","data":{}}`, "", false, 1008},
+		{`{"type":"stdin","encoding":"utf8","data":"x","seq":1}`, "", false, 1008},
+	} {
+		got, err := decodeInput([]byte(test.raw))
+		var v verdict
+		if errors.As(err, &v) != (test.code != 0) || v.code != test.code || string(got.data) != test.data || got.last != test.last {
+			t.Errorf("%s: %q %t, %v %d; want %q %t, %d", test.raw, got.data, got.last, err, v.code, test.data, test.last, test.code)
+		}
+		if len(v.reason) > 123 {
+			t.Errorf("reason of %d bytes does not fit a close frame: %q", len(v.reason), v.reason)
+		}
+	}
+}
+
+// FuzzDecodeInput: what is taken says the same to encoding/json, and every refusal fits a close frame.
+func FuzzDecodeInput(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"stdin","encoding":"utf8","data":"x\u00e9\ud83d\ude00"}`, `{"type":"stdin","encoding":"base64","data":"//4="}`,
+		`{"type":"stdin_close"}`, `{"type":"stdin","encoding":"utf8","data":"\ud83d"}`, `{"type":"\u0000"}`, `[1]`, `{"a":{}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got, err := decodeInput(raw)
+		if err != nil {
+			var v verdict
+			if !errors.As(err, &v) || v.code < 1007 || v.code > 1008 || len(v.reason) > 123 || !utf8.ValidString(v.reason) {
+				t.Fatalf("%#v", err)
+			}
+			return
+		}
+		var want struct{ Type, Encoding, Data string }
+		if err := json.Unmarshal(raw, &want); err != nil {
+			t.Fatalf("%q is taken, but %v", raw, err)
+		}
+		data := want.Data
+		if want.Encoding == "base64" {
+			b, err := base64.StdEncoding.DecodeString(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = string(b)
+		}
+		if string(got.data) != data || got.last != (want.Type == "stdin_close") {
+			t.Errorf("%q is taken as %q %t", raw, got.data, got.last)
+		}
+	})
+}
+
+// Input reaches the program, in order; the end of input is noted once, before the end, to every reader.
+func TestInput(t *testing.T) {
+	b := newBench(t)
+	r := b.add("r", interactive)
+	one, two := b.open("r", ""), b.open("r", "")
+	for i := range 100 {
+		text, err := json.Marshal(map[string]string{"type": "stdin", "encoding": "utf8", "data": fmt.Sprintf("line %d\n", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := one.Write(b.context(), websocket.MessageText, text); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-r.stdin.frames; string(got) != fmt.Sprintf("line %d\n", i) {
+			t.Fatalf("the program read %q", got)
+		}
+	}
+	r.print("hello")
+	b.want(one, hello)
+	// A connection that ends leaves input open for the others.
+	_ = one.Close(websocket.StatusNormalClosure, "")
+	b.diary.await(t, event.StreamClosed, 1)
+	b.want(two, hello)
+	if err := two.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin_close"}`)); err != nil {
+		t.Fatal(err)
+	}
+	b.want(two, `{"type":"event","event":"stdin_closed","data":{"reason":"client"},"seq":1}`)
+	// What comes too late is dropped, and the connection goes on.
+	if err := two.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"x"}`)); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	b.want(two, `{"type":"event","event":"end","data":{"exit_code":0},"seq":2}`)
+	b.wantClose(two, websocket.StatusNormalClosure, "end of log")
+}
+
+// A limit that is broken closes input for everybody, with its name as the reason.
+func TestInputLimit(t *testing.T) {
+	b := newBench(t)
+	r := b.add("r", interactive)
+	r.print("hello")
+	conn, tail := b.open("r", ""), b.open("r", "?since_seq=1")
+	b.want(conn, hello)
+	b.diary.await(t, event.StreamOpened, 2)
+	r.stdin.close("stdin_bps")
+	note := `{"type":"event","event":"stdin_closed","data":{"reason":"stdin_bps"},"seq":1}`
+	b.want(conn, note)
+	b.want(tail, note)
+	r.end()
+	b.want(conn, `{"type":"event","event":"end","data":{"exit_code":0},"seq":2}`)
+}
+
+// A run that ends takes its input along: the note comes once, before the end.
+func TestInputEndsWithRun(t *testing.T) {
+	b := newBench(t)
+	for i := range 20 {
+		r := b.add(fmt.Sprint("r", i), interactive)
+		conn := b.open(r.state.ID, "")
+		b.diary.await(t, event.StreamOpened, i+1)
+		r.end()
+		b.want(conn, `{"type":"event","event":"stdin_closed","data":{"reason":"run_ended"},"seq":1}`,
+			`{"type":"event","event":"end","data":{"exit_code":0},"seq":1}`)
+		b.wantClose(conn, websocket.StatusNormalClosure, "end of log")
+	}
+}
+
+// A run that ended between being looked at and being opened is read like any other that has ended.
+func TestInputTooLate(t *testing.T) {
+	b := newBench(t)
+	r := b.add("r", interactive)
+	r.refuse = &belljar.Error{Code: belljar.CodeConflict, Message: "has ended"}
+	conn := b.open("r", "")
+	if err := conn.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin_close"}`)); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	b.want(conn, `{"type":"event","event":"end","data":{"exit_code":0},"seq":1}`)
+	b.wantClose(conn, websocket.StatusNormalClosure, "end of log")
+}
+
+// While the program does not read, the server takes one message and no more; pings are answered meanwhile, and output
+// goes on.
+func TestInputBackpressure(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.PingEvery = 20 * time.Millisecond })
+	r := b.add("r", interactive)
+	conn := b.open("r", "")
+	send := func(text string) error {
+		return conn.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"`+text+`"}`))
+	}
+	if err := send("first"); err != nil {
+		t.Fatal(err)
+	}
+	frames := make(chan belljar.Frame, 100)
+	go func() {
+		defer close(frames)
+		for {
+			f, _, err := b.read(conn)
+			if err != nil {
+				return
+			}
+			frames <- f
+		}
+	}()
+	if err := conn.Ping(b.context()); err != nil {
+		t.Fatalf("a ping while the program does not read: %v", err)
+	}
+	big := strings.Repeat("x", 60<<10)
+	sent := make(chan error, 1)
+	go func() {
+		for range 400 { // 24 MB: more than all buffers between
+			if err := send(big); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	r.print("hello")
+	if f := <-frames; string(f.Output) != "hello" {
+		t.Errorf("frame %+v", f)
+	}
+	// Far longer than a silent reader is given: he is not silent, we do not listen.
+	time.Sleep(200 * time.Millisecond)
+	select {
+	case err := <-sent:
+		t.Fatalf("24 MB of input went somewhere: %v", err)
+	default:
+	}
+	if got := <-r.stdin.frames; string(got) != "first" {
+		t.Errorf("the program read %q", got)
+	}
+	for range 400 {
+		if got := <-r.stdin.frames; len(got) != len(big) {
+			t.Fatalf("the program read %d bytes", len(got))
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	for range frames {
+	}
+	if n, _ := b.diary.count(func(e event.Event) bool { return e.Name == event.StreamDropped }); n != 0 {
+		t.Error("he was dropped")
+	}
+}
+
+// What is not in the protocol ends the connection with a code of its own; the run goes on.
+func TestOutOfProtocol(t *testing.T) {
+	b := newBench(t)
+	b.add("plain")
+	r := b.add("talk", interactive)
+	text := func(s string) func(*websocket.Conn) error {
+		return func(c *websocket.Conn) error { return c.Write(b.context(), websocket.MessageText, []byte(s)) }
+	}
+	for _, test := range []struct {
+		name, id string
+		send     func(*websocket.Conn) error
+		code     websocket.StatusCode
+		reason   string
+	}{
+		{"binary", "talk", func(c *websocket.Conn) error { return c.Write(b.context(), websocket.MessageBinary, []byte("x")) }, 1003, "binary"},
+		{"binary, not interactive", "plain", func(c *websocket.Conn) error { return c.Write(b.context(), websocket.MessageBinary, nil) }, 1003, "binary"},
+		{"not interactive", "plain", text(`{"type":"stdin_close"}`), 1008, "not interactive"},
+		{"no json", "talk", text(`hello`), 1007, "json"},
+		{"no utf-8", "talk", text("\xff"), 1007, "utf-8"},
+		{"unknown type", "talk", text(`{"type":"signal"}`), 1008, "stdin"},
+		{"unknown field", "talk", text(`{"type":"stdin_close","now":"yes"}`), 1008, `"now"`},
+		{"too long", "talk", text(`{"type":"stdin","encoding":"utf8","data":"` + strings.Repeat("x", maxInput) + `"}`), 1009, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			conn := b.open(test.id, "")
+			if err := test.send(conn); err != nil {
+				t.Fatal(err)
+			}
+			b.wantClose(conn, test.code, test.reason)
+		})
+	}
+	for name, raw := range map[string][]byte{
+		"unmasked":                {0x81, 0x02, '{', '}'},
+		"reserved bits":           {0xf1, 0x82, 0, 0, 0, 0, '{', '}'},
+		"unknown opcode":          {0x83, 0x80, 0, 0, 0, 0},
+		"fragmented ping":         {0x09, 0x80, 0, 0, 0, 0},
+		"long ping":               {0x89, 0xfe, 0, 126, 0, 0, 0, 0},
+		"continuation of nothing": {0x80, 0x80, 0, 0, 0, 0},
+		"close with half a code":  {0x88, 0x81, 0, 0, 0, 0, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := rawSocket(t, b, "talk")
+			in := answered(t, conn)
+			if _, err := conn.Write(raw); err != nil {
+				t.Fatal(err)
+			}
+			op, payload := readFrame(t, in)
+			if code := uint(payload[0])<<8 | uint(payload[1]); op != 8 || code != 1002 {
+				t.Errorf("message %d, close %d %q", op, code, payload[2:])
+			}
+		})
+	}
+	r.end()
+	frames, _ := b.drain(b.open("talk", ""))
+	if len(frames) != 1 {
+		t.Errorf("frames %+v", frames)
+	}
+}

@@ -1,0 +1,511 @@
+package stream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+)
+
+func asClose(err error, closed *websocket.CloseError) bool { return errors.As(err, closed) }
+
+const (
+	hello = `{"type":"stdout","encoding":"utf8","data":"hello","seq":1}`
+	world = `{"type":"stderr","encoding":"base64","data":"//4=","seq":2}`
+	ended = `{"type":"event","event":"end","data":{"exit_code":0},"seq":3}`
+)
+
+// finished is a run of three frames: hello, world, the end.
+func finished(b *bench, id string) *run {
+	r := b.add(id)
+	r.print("hello")
+	r.say(belljar.Frame{Type: belljar.FrameStderr, Output: []byte{0xff, 0xfe}})
+	r.end()
+	return r
+}
+
+// A late reader gets the whole log and a clean close; one who says where to begin gets it from there.
+func TestStarts(t *testing.T) {
+	b := newBench(t)
+	finished(b, "r")
+	finished(b, "hinted").state.ResumeFromSeq = 2
+	swept := b.add("swept", func(r *run) { r.first = 3 })
+	swept.end()
+	for _, test := range []struct {
+		id, query string
+		want      []string
+	}{
+		{"r", "", []string{hello, world, ended}},
+		{"r", "?from_seq=0", []string{hello, world, ended}},
+		{"r", "?from_seq=1", []string{hello, world, ended}},
+		{"r", "?from_seq=2", []string{world, ended}},
+		{"r", "?since_seq=0", []string{hello, world, ended}},
+		{"r", "?since_seq=2", []string{ended}},
+		{"r", "?since_seq=3", nil},
+		{"r", "?from_seq=99", nil},
+		{"r", "?from_seq=tail", nil},
+		{"hinted", "", []string{world, ended}},
+		{"hinted", "?from_seq=1", []string{hello, world, ended}},
+		{"hinted", "?since_seq=2", []string{ended}},
+		{"swept", "", []string{
+			`{"type":"event","event":"resume","data":{"delivered_from_seq":3,"lost_count":2,"requested_from_seq":1},"seq":3}`, ended,
+		}},
+		{"swept", "?since_seq=1", []string{
+			`{"type":"event","event":"resume","data":{"delivered_from_seq":3,"lost_count":1,"requested_from_seq":2},"seq":3}`, ended,
+		}},
+		{"swept", "?from_seq=3", []string{ended}},
+		{"swept", "?from_seq=tail", nil},
+	} {
+		t.Run(test.id+test.query, func(t *testing.T) {
+			conn := b.open(test.id, test.query)
+			b.want(conn, test.want...)
+			b.wantClose(conn, websocket.StatusNormalClosure, "end of log")
+		})
+	}
+	if got := b.diary.reasons(event.StreamClosed); strings.Join(got, "") != strings.Repeat("end", len(got)) {
+		t.Errorf("streams closed by %v", got)
+	}
+}
+
+// Frames come as they are said, and a reader at the tail gets what is new to him, without a note.
+func TestLive(t *testing.T) {
+	b := newBench(t)
+	r := b.add("r")
+	r.print("before")
+	all, tail := b.open("r", ""), b.open("r", "?from_seq=tail")
+	b.want(all, `{"type":"stdout","encoding":"utf8","data":"before","seq":1}`)
+	b.diary.await(t, event.StreamOpened, 2)
+	// The tail's reader is at his place when he has been given something, which heartbeats are for.
+	stop := make(chan struct{})
+	beating := make(chan struct{})
+	go func() {
+		defer close(beating)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				r.say(belljar.Frame{Type: belljar.FrameHeartbeat, Time: time.Unix(1, 0)})
+			}
+		}
+	}()
+	first, _, err := b.read(tail)
+	if err != nil || first.Type != belljar.FrameHeartbeat || first.Seq < 2 {
+		t.Fatalf("the first frame at the tail is %+v, %v", first, err)
+	}
+	close(stop)
+	<-beating
+	r.end()
+	for conn, next := range map[*websocket.Conn]uint64{all: 2, tail: first.Seq + 1} {
+		frames, closed := b.drain(conn)
+		for i, f := range frames {
+			if f.Seq != next+uint64(i) {
+				t.Fatalf("frame %d has seq %d, want %d", i, f.Seq, next+uint64(i))
+			}
+		}
+		if last := frames[len(frames)-1]; last.Event != belljar.EventEnd || closed.Code != websocket.StatusNormalClosure {
+			t.Errorf("the last frame is %+v, close %v", last, closed)
+		}
+	}
+}
+
+// What is refused is refused before the upgrade, in S0's envelope.
+func TestRefusals(t *testing.T) {
+	b := newBench(t, func(o *Options) {
+		o.MaxReaders = 1
+		o.Connect = func(r *http.Request) error {
+			if r.Header.Get("X-Eager") != "" {
+				return &belljar.Error{Code: belljar.CodeRateLimited, Message: "too many requests"}
+			}
+			return nil
+		}
+	})
+	finished(b, "r")
+	b.add("live")
+	b.add("broken", interactive).refuse = &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "down"}
+	busy := b.open("live", "")
+	defer busy.CloseNow()
+	for _, test := range []struct {
+		name, id, query string
+		header          http.Header
+		status          int
+		code            belljar.Code
+	}{
+		{"unknown run", "nope", "", as("bob"), 404, belljar.CodeNotFound},
+		{"another's run", "r", "", as("bob"), 404, belljar.CodeNotFound},
+		{"nobody", "r", "", nil, 401, belljar.CodeUnauthorized},
+		{"bad token", "r", "?token=x", as("ann"), 401, belljar.CodeUnauthorized},
+		{"two tokens", "r", "?token=x&token=y", as("ann"), 400, belljar.CodeInvalidRequest},
+		{"not a number", "r", "?from_seq=one", as("ann"), 400, belljar.CodeInvalidRequest},
+		{"negative", "r", "?from_seq=-1", as("ann"), 400, belljar.CodeInvalidRequest},
+		{"too large", "r", "?since_seq=18446744073709551615", as("ann"), 400, belljar.CodeInvalidRequest},
+		{"both", "r", "?from_seq=1&since_seq=1", as("ann"), 400, belljar.CodeInvalidRequest},
+		{"twice", "r", "?from_seq=1&from_seq=1", as("ann"), 400, belljar.CodeInvalidRequest},
+		{"unknown parameter", "r", "?fromseq=1", as("ann"), 400, belljar.CodeInvalidRequest},
+		{"too many readers", "r", "", as("ann"), 429, belljar.CodeRateLimited},
+		{"too often", "r", "", http.Header{"X-User": {"ann"}, "X-Eager": {"1"}}, 429, belljar.CodeRateLimited},
+		{"foreign page", "r", "", http.Header{"X-User": {"ann"}, "Origin": {"https://evil.example"}}, 403, belljar.CodeForbidden},
+		{"no page", "r", "", http.Header{"X-User": {"ann"}, "Origin": {"null"}}, 403, belljar.CodeForbidden},
+		{"stdin fails", "broken", "", http.Header{"X-User": {"root"}, "X-Admin": {"1"}}, 503, belljar.CodeRuntimeUnavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, answer, err := b.dial(test.id, test.query, test.header)
+			if err == nil || answer == nil || answer.StatusCode != test.status {
+				t.Fatalf("%v, answer %+v; want %d", err, answer, test.status)
+			}
+			var body struct{ Error belljar.Error }
+			if err := json.NewDecoder(answer.Body).Decode(&body); err != nil || body.Error.Code != test.code {
+				t.Errorf("body %+v, %v; want %s", body, err, test.code)
+			}
+		})
+	}
+	answer, text := b.get(b.path("r", "stream"), as("ann"))
+	if answer.StatusCode != 400 || answer.Header.Get("Upgrade") != "websocket" || !strings.Contains(text, "WebSocket") {
+		t.Errorf("without an upgrade: %d %v %s", answer.StatusCode, answer.Header, text)
+	}
+	// The seat of a reader who has left is free again.
+	busy.CloseNow()
+	b.diary.await(t, event.StreamClosed, 1)
+	deadline := time.Now().Add(patience)
+	for {
+		conn, answer, err := b.dial("r", "", as("ann"))
+		if err == nil {
+			b.want(conn, hello)
+			break
+		}
+		if answer == nil || answer.StatusCode != 429 || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Pages of the same host may connect.
+func TestSameOrigin(t *testing.T) {
+	b := newBench(t)
+	finished(b, "r")
+	conn, _, err := b.dial("r", "", http.Header{"X-User": {"ann"}, "Origin": {b.server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.want(conn, hello)
+}
+
+// A log that cannot be read ends the stream with 1011 and says where to go on.
+func TestLogFails(t *testing.T) {
+	b := newBench(t)
+	r := b.add("r")
+	r.print("hello")
+	conn := b.open("r", "")
+	b.want(conn, hello)
+	r.change(func() { r.fail = errors.New("disk on fire") })
+	b.wantClose(conn, websocket.StatusInternalError, "resume with from_seq=2")
+}
+
+// At shutdown open streams get 1001 and new ones 503, also when a reader does not read.
+func TestShutdown(t *testing.T) {
+	b := newBench(t)
+	r := b.add("r")
+	r.print("hello")
+	stuck := rawSocket(t, b, "r")
+	conn := b.open("r", "")
+	b.want(conn, hello)
+	flood(r, 64)
+	b.diary.await(t, event.StreamOpened, 2)
+	done := make(chan error, 1)
+	go func() { done <- b.door.Close() }()
+	_, closed := b.drain(conn)
+	if closed.Code != websocket.StatusGoingAway || !strings.Contains(closed.Reason, "resume with from_seq=") {
+		t.Errorf("close %v", closed)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("a reader who does not read holds up the end")
+	}
+	stuck.Close()
+	if err := b.door.Close(); err != nil {
+		t.Error(err)
+	}
+	_, answer, err := b.dial("r", "", as("ann"))
+	if err == nil || answer.StatusCode != 503 {
+		t.Errorf("after the end: %v, %+v", err, answer)
+	}
+}
+
+// flood makes a run say n frames of the largest size.
+func flood(r *run, n int) {
+	text := strings.Repeat("x", belljar.MaxFrameBytes-1) + "\n"
+	for range n {
+		r.print(text)
+	}
+}
+
+// rawSocket opens a stream on a connection that nobody reads.
+func rawSocket(t *testing.T, b *bench, id string) *net.TCPConn {
+	t.Helper()
+	conn := b.tcp()
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-User: ann\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", b.path(id, "stream"))
+	return conn
+}
+
+// answered reads the answer to an upgrade.
+func answered(t *testing.T, conn net.Conn) *bufio.Reader {
+	t.Helper()
+	in := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(in, nil)
+	if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("answer %+v, %v", answer, err)
+	}
+	return in
+}
+
+// A reader who takes nothing is dropped with a word on where to go on. The run and other readers do not notice, and
+// what he has been given plus what he then gets is the whole log.
+func TestSlowReader(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.WriteTimeout = 200 * time.Millisecond })
+	r := b.add("r")
+	slow := rawSocket(t, b, "r")
+	b.diary.await(t, event.StreamOpened, 1)
+	fast := b.open("r", "")
+	got := make(chan int, 1)
+	go func() {
+		frames, _ := b.drain(fast)
+		got <- len(frames)
+	}()
+	const frames = 100
+	flood(r, frames)
+	b.diary.await(t, event.StreamDropped, 1)
+	r.end()
+	if n := <-got; n != frames+1 {
+		t.Errorf("the other reader got %d frames, want %d", n, frames+1)
+	}
+
+	// Now he reads after all: whole frames in order, then the close.
+	if err := slow.SetReadBuffer(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	in := answered(t, slow)
+	var next uint64 = 1
+	for {
+		op, payload := readFrame(t, in)
+		if op == 8 {
+			code, reason := uint(payload[0])<<8|uint(payload[1]), string(payload[2:])
+			if code != 1013 || reason != fmt.Sprintf("slow reader, resume with from_seq=%d", next) {
+				t.Errorf("close %d %q after frame %d", code, reason, next-1)
+			}
+			break
+		}
+		if op == 9 {
+			continue
+		}
+		var f belljar.Frame
+		if err := f.UnmarshalJSON(payload); err != nil || f.Seq != next {
+			t.Fatalf("frame %d: %v, want %d", f.Seq, err, next)
+		}
+		next++
+	}
+	if next > frames {
+		t.Errorf("he was given all %d frames, so he was not slow", next-1)
+	}
+	slow.Close()
+	rest, _ := b.drain(b.open("r", fmt.Sprintf("?from_seq=%d", next)))
+	if len(rest) != frames+1-int(next-1) || rest[0].Seq != next {
+		t.Errorf("resumed with %d frames from %d", len(rest), rest[0].Seq)
+	}
+	if reasons := b.diary.reasons(event.StreamDropped); len(reasons) != 1 || reasons[0] != "slow" {
+		t.Errorf("dropped %v", reasons)
+	}
+}
+
+// readFrame reads one unmasked WebSocket frame.
+func readFrame(t *testing.T, in *bufio.Reader) (op byte, payload []byte) {
+	t.Helper()
+	read := func(n int) []byte {
+		b := make([]byte, n)
+		if _, err := readFull(in, b); err != nil {
+			t.Fatalf("read: %v", err)
+		}
+		return b
+	}
+	head := read(2)
+	n := int(head[1])
+	switch n {
+	case 126:
+		b := read(2)
+		n = int(b[0])<<8 | int(b[1])
+	case 127:
+		b := read(8)
+		n = 0
+		for _, c := range b {
+			n = n<<8 | int(c)
+		}
+	}
+	return head[0] & 0xf, read(n)
+}
+
+func readFull(in *bufio.Reader, b []byte) (int, error) {
+	for n := 0; n < len(b); {
+		m, err := in.Read(b[n:])
+		n += m
+		if err != nil {
+			return n, err
+		}
+	}
+	return len(b), nil
+}
+
+// Fifty readers of a run that is going on see the same bytes, whether they share what is encoded or not.
+func TestManyReaders(t *testing.T) {
+	for _, readers := range []int{2, 50} {
+		t.Run(fmt.Sprint(readers), func(t *testing.T) {
+			b := newBench(t)
+			r := b.add("r")
+			got := make([]bytes.Buffer, readers)
+			var reading sync.WaitGroup
+			for i := range readers {
+				conn := b.open("r", "")
+				reading.Go(func() {
+					for {
+						_, raw, err := b.read(conn)
+						if err != nil {
+							return
+						}
+						got[i].Write(raw)
+						got[i].WriteByte('\n')
+					}
+				})
+			}
+			for i := range 300 {
+				switch i % 3 {
+				case 0:
+					r.print(fmt.Sprintf("line %d é\n", i))
+				case 1:
+					r.say(belljar.Frame{Type: belljar.FrameStderr, Output: bytes.Repeat([]byte{byte(i)}, 1+i*40)})
+				case 2:
+					r.say(belljar.Frame{Type: belljar.FrameHeartbeat, Time: time.Unix(int64(i), 0)})
+				}
+			}
+			r.end()
+			reading.Wait()
+			for i := range got {
+				if !bytes.Equal(got[i].Bytes(), got[0].Bytes()) || bytes.Count(got[i].Bytes(), []byte("\n")) != 301 {
+					t.Fatalf("reader %d got %d bytes, reader 0 %d", i, got[i].Len(), got[0].Len())
+				}
+			}
+			b.diary.await(t, event.StreamClosed, readers)
+			b.door.Close()
+			if len(b.door.shares.runs) != 0 || len(b.door.readers) != 0 || len(b.door.wires) != 0 {
+				t.Errorf("left behind: %v %v %v", b.door.shares.runs, b.door.readers, b.door.wires)
+			}
+		})
+	}
+}
+
+// Readers who come and go, politely or not, leave nothing behind (goleak watches).
+func TestDisconnectStorm(t *testing.T) {
+	b := newBench(t)
+	r := b.add("r", interactive)
+	stop := make(chan struct{})
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Microsecond):
+				r.print(fmt.Sprintf("line %d\n", i))
+			}
+		}
+	})
+	var storm sync.WaitGroup
+	for i := range 8 {
+		storm.Go(func() {
+			for j := range 12 {
+				conn := b.open("r", "")
+				switch (i + j) % 4 {
+				case 0:
+					conn.CloseNow()
+				case 1:
+					_, _, _ = b.read(conn)
+					conn.CloseNow()
+				case 2:
+					_, _, _ = b.read(conn)
+					_ = conn.Close(websocket.StatusNormalClosure, "")
+				case 3:
+					_ = conn.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"x"}`))
+					conn.CloseNow()
+				}
+			}
+		})
+	}
+	storm.Wait()
+	close(stop)
+	saying.Wait()
+	b.diary.await(t, event.StreamClosed, 96)
+	r.stdin.mu.Lock()
+	if r.stdin.holds != 0 || r.stdin.reason != "" {
+		t.Errorf("%d holds on stdin are left, closed %q", r.stdin.holds, r.stdin.reason)
+	}
+	r.stdin.mu.Unlock()
+	r.end()
+	frames, _ := b.drain(b.open("r", ""))
+	if frames[0].Seq != 1 || frames[len(frames)-1].Event != belljar.EventEnd {
+		t.Errorf("%d frames", len(frames))
+	}
+}
+
+// The client's pings are answered, and one who does not answer ours is dropped.
+func TestPings(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.PingEvery = 50 * time.Millisecond })
+	b.add("r")
+	conn := b.open("r", "")
+	pings := make(chan error, 1)
+	go func() { pings <- conn.Ping(b.context()) }()
+	ctx, cancel := context.WithCancel(b.context())
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		_, _, _ = conn.Read(ctx)
+	}()
+	if err := <-pings; err != nil {
+		t.Fatal(err)
+	}
+	silent := rawSocket(t, b, "r") // reads nothing and answers nothing
+	b.diary.await(t, event.StreamDropped, 1)
+	if got := b.diary.reasons(event.StreamDropped); got[0] != "silent" {
+		t.Errorf("dropped as %v", got)
+	}
+	in := answered(t, silent)
+	for {
+		op, payload := readFrame(t, in)
+		if op == 9 {
+			continue
+		}
+		if op != 8 || string(payload[2:]) != "no pong, resume with from_seq=1" {
+			t.Errorf("message %d %q", op, payload)
+		}
+		break
+	}
+	if n, _ := b.diary.count(func(e event.Event) bool { return e.Name == event.StreamDropped }); n != 1 {
+		t.Errorf("%d readers are dropped", n)
+	}
+	cancel()
+	<-reading
+}
