@@ -36,7 +36,7 @@ func (s *Service) info(name string, caps runtime.Capabilities, first bool) bellj
 		MaxCPU: o.MaxLimits.CPU, MaxMemMB: o.MaxLimits.MemoryMB, MaxUploadMB: o.Policy.MaxUploadMB, MaxLogBytes: o.Limits.LogBytes,
 		QueueMaxLength: o.QueueLength, QueueTTLSec: int(o.QueueTTL.Seconds()), WorkspaceCapMB: o.Limits.WorkspaceMB,
 		ArtifactTTLHours: o.Policy.ArtifactTTLHours, SupportedSpecVersions: o.Policy.SupportedSpecVersions,
-		InteractiveSupported: caps.Available, EgressAllowlistSupported: false,
+		InteractiveSupported: caps.Available && !o.Policy.NoInteractive, EgressAllowlistSupported: false,
 		Version: caps.Version, ImplementationState: string(caps.State), Isolation: string(caps.Isolation), LimitsEnforced: enforced(caps),
 	}
 	for _, r := range caps.Reasons {

@@ -4,7 +4,9 @@ package service_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -229,4 +231,55 @@ func TestRecoverSessions(t *testing.T) {
 	if left := b.sandboxes(); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
+}
+
+// Sessions come and go while they are used from all sides; at the end nothing is left (newBench sees to that).
+func TestSessionsAtRandom(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.MaxSessions, o.QueueLength = -1, 1000 })
+	var wait sync.WaitGroup
+	for user := range 8 {
+		wait.Go(func() {
+			chance := rand.New(rand.NewPCG(1, uint64(user)))
+			for range 5 {
+				s := b.open()
+				var all sync.WaitGroup
+				for range 4 {
+					kind := chance.IntN(3)
+					all.Go(func() {
+						var err error
+						switch kind {
+						case 0:
+							var run belljar.Run
+							if run, err = b.Start(b.context(), in(s, "echo x > f")); err == nil {
+								b.follow(run.ID)
+							}
+						case 1:
+							_, err = b.mine().Upload(b.context(), s.ID, files(map[string]string{"f": "y", "g/h": "z"}))
+						case 2:
+							_, err = b.mine().Get(b.context(), s.ID)
+						}
+						if err != nil && belljar.CodeOf(err) != belljar.CodeConflict {
+							t.Error(err)
+						}
+					})
+				}
+				if chance.IntN(2) == 0 {
+					all.Wait()
+				}
+				if chance.IntN(4) == 0 {
+					if err := b.fake.Remove(b.context(), s.ID); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := b.mine().Delete(b.context(), s.ID); err != nil {
+					t.Error(err)
+				}
+				all.Wait()
+				if got, err := b.mine().Get(b.context(), s.ID); err != nil || !got.State.Ended() {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
 }

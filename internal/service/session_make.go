@@ -140,6 +140,9 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 	if err == nil {
 		err = j.upload(ctx, x.plan)
 	}
+	if err == nil {
+		err = s.noteActive(x)
+	}
 	if err == nil && !x.begin(j) {
 		err = context.Cause(x.ctx)
 	}
@@ -151,6 +154,16 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 		return makeError(x, err)
 	}
 	go x.watch(j)
+	return nil
+}
+
+// noteActive puts on record that a session is about to be active.
+func (s *Service) noteActive(x *session) error {
+	row := x.row()
+	row.State = belljar.SessionActive
+	if err := s.opts.Store.Sessions().Update(context.Background(), row); err != nil {
+		return recordError("put the session on record", err)
+	}
 	return nil
 }
 

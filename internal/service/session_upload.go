@@ -44,9 +44,16 @@ func (s *Service) uploadTo(ctx context.Context, caller belljar.Caller, id string
 		return none, err
 	}
 	defer x.release()
+	// A session that ends does not wait for a body that is slow to come.
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })()
 	kinds := &formats{}
-	bundle, err := s.takeIn(ctx, kinds.note(u.Parts))
+	bundle, err := s.takeIn(reading, kinds.note(u.Parts))
 	if err != nil {
+		if x.ctx.Err() != nil {
+			err = sessionEnded(x.snapshot())
+		}
 		return none, err
 	}
 	defer bundle.Close()

@@ -195,3 +195,25 @@ func TestSessionDiesUnderUpload(t *testing.T) {
 		t.Errorf("%q", got.Message)
 	}
 }
+
+// A session that ends does not wait for a client that is slow.
+func TestSessionDeletedUnderUpload(t *testing.T) {
+	b := newBench(t)
+	s := b.open()
+	r, w := io.Pipe()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := b.mine().Upload(b.context(), s.ID, packed(belljar.UploadFile, r))
+		failed <- err
+	}()
+	if _, err := w.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.mine().Delete(b.context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; belljar.CodeOf(err) != belljar.CodeConflict {
+		t.Errorf("%v", err)
+	}
+	w.Close()
+}
