@@ -62,7 +62,8 @@ func (d *Door) declareByHand() {
 		Summary: "Follow a run over a WebSocket",
 		Description: "Every message is one Frame as JSON text, at most 64 KB. It begins with seq 1 unless told otherwise and closes with 1000 after the end event. " +
 			"If frames that were asked for are gone, an event `resume` stands before the first. To an interactive run the client may send " +
-			"`{\"type\":\"stdin\",\"encoding\":\"utf8|base64\",\"data\":…}` and `{\"type\":\"stdin_close\"}`. Does not work without an upgrade to WebSocket.",
+			"`{\"type\":\"stdin\",\"encoding\":\"utf8|base64\",\"data\":…}` and `{\"type\":\"stdin_close\"}`. Close codes: 1000 end of log, 1001 server shutting down, " +
+			"1003, 1007, 1008 and 1009 what the client sent, 1011 server failed, 1013 slow reader; after 1001, 1011 and 1013 connect again with since_seq.",
 		Parameters: append(streamParams(), inPath("run_id", "The run's id"), inQuery("exp", "When a signed URL ends, for reading only", text)),
 		Responses:  map[string]*huma.Response{"101": {Description: "A stream of frames begins"}},
 	})
@@ -70,21 +71,25 @@ func (d *Door) declareByHand() {
 		OperationID: "get-run-logs", Method: "GET", Path: api.Prefix + "/runs/{run_id}/logs", Tags: []string{"streams"}, Security: streaming,
 		Summary: "Read or follow a run's log without a WebSocket",
 		Description: "Text by default, frames as NDJSON with format=json, server-sent events with `Accept: text/event-stream` (id is the seq, " +
-			"Last-Event-ID resumes). Ends at the log's present end unless follow=true.",
+			"Last-Event-ID resumes). Ends at the log's present end unless follow=true, which events do by themselves.",
 		Parameters: append(streamParams(), inPath("run_id", "The run's id"),
 			inQuery("format", "text or json", &huma.Schema{Type: "string", Enum: []any{"text", "json"}}),
 			inQuery("stream", "One stream only, of text", &huma.Schema{Type: "string", Enum: []any{"stdout", "stderr"}}),
-			inQuery("follow", "Whether to wait for what comes", &huma.Schema{Type: "boolean"})),
-		Responses: map[string]*huma.Response{"200": {Description: "The log", Content: map[string]*huma.MediaType{
-			"text/plain": {Schema: bytes}, "application/x-ndjson": {Schema: frame}, "text/event-stream": {Schema: text},
-		}}},
+			inQuery("follow", "Whether to wait for what comes", &huma.Schema{Type: "boolean"}),
+			inQuery("exp", "When a signed URL ends, for reading only", text), inHeader("Last-Event-ID", "The last seq that the client of events has")),
+		Responses: map[string]*huma.Response{
+			"200": {Description: "The log", Content: map[string]*huma.MediaType{
+				"text/plain": {Schema: bytes}, "application/x-ndjson": {Schema: frame}, "text/event-stream": {Schema: text},
+			}},
+			"204": {Description: "There are no more events, and a browser need not come back"},
+		},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "create-ticket", Method: "POST", Path: api.Prefix + "/tickets", Tags: []string{"streams"},
 		Summary:     "Get a ticket for one stream",
 		Description: "For clients that cannot set headers: give the token as ?token=. It is good once, for 60 seconds, for one stream of this caller.",
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "object", Properties: map[string]*huma.Schema{
-			"path": {Type: "string", Description: "The only path that it is good for"},
+			"path": {Type: "string", Description: "The only path that it is good for, absolute and without a query"},
 		}}}}},
 		Responses: map[string]*huma.Response{"200": answers("The ticket", "application/json", &huma.Schema{
 			Type: "object", Required: []string{"token", "expires_at"},

@@ -108,7 +108,7 @@ func (c *contract) check(r *http.Request, resp *http.Response, body []byte) {
 			Options: &openapi3filter.Options{
 				IncludeResponseStatus: true, MultiError: true,
 				// Only JSON has a schema worth checking.
-				ExcludeResponseBody: !strings.Contains(resp.Header.Get("Content-Type"), "json") || strings.Contains(d.path, "{path}") && resp.StatusCode < 300,
+				ExcludeResponseBody: !strings.HasSuffix(resp.Header.Get("Content-Type"), "json") || strings.Contains(resp.Header.Get("Content-Type"), "ndjson") || strings.Contains(d.path, "{path}") && resp.StatusCode < 300,
 			},
 		}
 		input.SetBodyBytes(body)

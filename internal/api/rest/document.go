@@ -147,6 +147,10 @@ func loosen(doc *huma.OpenAPI) {
 			}
 		}
 	}
+	// Needed, and looked at by the service.
+	if s := schemas["RunSpec"]; s != nil {
+		s.Required = append(s.Required, versionField)
+	}
 	// What was printed is there only if the run was waited for.
 	if s := schemas["StartedRun"]; s != nil {
 		s.Required = slices.DeleteFunc(s.Required, func(name string) bool {

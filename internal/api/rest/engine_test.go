@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/internal/api/stream"
 	"github.com/belljar/belljar/internal/blob/dir"
 	logbook "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
@@ -62,7 +63,15 @@ func newEngine(t *testing.T, change ...func(*service.Options)) *bench {
 			t.Errorf("close the runtime: %v", err)
 		}
 	})
-	return serve(t, rest.Options{Engine: s, Auth: operatorOr{s}, Version: "1"}, api.EdgeOptions{})
+	streams, err := stream.New(stream.Options{
+		Engine: s, Auth: operatorOr{s}, Secret: []byte("0123456789abcdef0123456789abcdef"), SignedURLs: true,
+		URL: func(r *http.Request, path string) string { return "ws://" + r.Host + path },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = streams.Close() })
+	return serve(t, rest.Options{Engine: s, Auth: operatorOr{s}, StreamURL: streams.RunURL, Version: "1"}, api.EdgeOptions{}, streams)
 }
 
 // ask sends JSON and reads the answer into out, which must have this status.
@@ -320,4 +329,28 @@ func TestOperators(t *testing.T) {
 	}
 	b.ask(204, "DELETE", "/admin/tokens/"+token.ID, "root", "", nil)
 	b.ask(401, "GET", "/me", token.Secret, "", nil)
+}
+
+// TestStreamsBesideTheDoor: the streaming door's answers are those that this door's document promises.
+func TestStreamsBesideTheDoor(t *testing.T) {
+	b := newEngine(t)
+	var run struct {
+		answer
+		URL string `json:"log_stream_url"`
+	}
+	b.ask(200, "POST", "/runs?wait=60", "alice", `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/echo", "hello"]}`, &run)
+	if !strings.HasPrefix(run.URL, "ws://") || !strings.Contains(run.URL, "/runs/"+run.ID+"/stream?") || !strings.Contains(run.URL, "token=") {
+		t.Errorf("stream at %q", run.URL)
+	}
+	var ticket struct{ Token string }
+	b.ask(200, "POST", "/tickets", "alice", "{}", &ticket)
+	if got := b.get(prefix+"/runs/"+run.ID+"/logs?token="+ticket.Token, ""); string(got) != "hello\n" {
+		t.Errorf("log %q", got)
+	}
+	b.ask(401, "GET", "/runs/"+run.ID+"/logs?token="+ticket.Token, "", "", nil)
+	b.ask(404, "GET", "/runs/"+run.ID+"/logs", "bob", "", nil)
+	if got := b.get(prefix+"/runs/"+run.ID+"/logs?format=json", "alice"); !bytes.Contains(got, []byte(`"type":"stdout"`)) {
+		t.Errorf("log %q", got)
+	}
+	b.ask(404, "PUT", "/runs/"+run.ID+"/logs", "alice", "", nil)
 }

@@ -63,8 +63,8 @@ func newBench(t *testing.T, change ...func(*rest.Options, *api.EdgeOptions)) *be
 	return b
 }
 
-// serve starts a server with the door behind the edge, as it stands in production.
-func serve(t *testing.T, opts rest.Options, edge api.EdgeOptions) *bench {
+// serve starts a server with the door, and others beside it, behind the edge, as it stands in production.
+func serve(t *testing.T, opts rest.Options, edge api.EdgeOptions, others ...interface{ Register(*http.ServeMux) }) *bench {
 	t.Helper()
 	door, err := rest.New(opts)
 	if err != nil {
@@ -74,7 +74,12 @@ func serve(t *testing.T, opts rest.Options, edge api.EdgeOptions) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(front.Wrap(door.Handler()))
+	mux := http.NewServeMux()
+	door.Register(mux)
+	for _, other := range others {
+		other.Register(mux)
+	}
+	server := httptest.NewServer(front.Wrap(rest.Straight(mux)))
 	t.Cleanup(server.Close)
 	plain := &http.Transport{DisableCompression: true}
 	t.Cleanup(plain.CloseIdleConnections)
