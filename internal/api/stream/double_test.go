@@ -320,8 +320,6 @@ type bench struct {
 	door   *Door
 	server *httptest.Server
 	diary  *diary
-	logged *strings.Builder
-	conns  *sync.WaitGroup
 }
 
 func newBench(t testing.TB, change ...func(*Options)) *bench {
@@ -489,7 +487,7 @@ func (b *bench) tcp() *net.TCPConn {
 	}
 	b.t.Cleanup(func() { conn.Close() })
 	tcp := conn.(*net.TCPConn)
-	if err := tcp.SetReadBuffer(4 << 10); err != nil {
+	if err := tcp.SetReadBuffer(32 << 10); err != nil {
 		b.t.Fatal(err)
 	}
 	if err := tcp.SetDeadline(time.Now().Add(patience)); err != nil {

@@ -194,8 +194,8 @@ func (p *page) serve(ctx context.Context, f *feed) error {
 
 // write sends until the log's end, and returns why it stopped.
 func (p *page) write(ctx context.Context) (cause string, err error) {
-	if p.ask.sse && !p.run.Phase.Terminal() {
-		// A browser must learn at once that the stream stands.
+	if p.ask.follow && !p.run.Phase.Terminal() {
+		// The client must learn at once that the stream stands.
 		if !p.send(nil, "") {
 			return causeGone, nil
 		}

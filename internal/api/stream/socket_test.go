@@ -298,9 +298,6 @@ func TestSlowReader(t *testing.T) {
 	}
 
 	// Now he reads after all: whole frames in order, then the close.
-	if err := slow.SetReadBuffer(1 << 20); err != nil {
-		t.Fatal(err)
-	}
 	in := answered(t, slow)
 	var next uint64 = 1
 	for {
