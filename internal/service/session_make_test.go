@@ -1,0 +1,154 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+func TestSessionIdempotency(t *testing.T) {
+	b := newBench(t)
+	req := spec()
+	req.IdempotencyKey = "k"
+	// Many at once make one, and all get it.
+	made := make([]belljar.Session, 20)
+	var wait sync.WaitGroup
+	for i := range made {
+		wait.Go(func() {
+			var err error
+			if made[i], err = b.mine().Create(b.context(), req); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	created := 0
+	for _, s := range made {
+		if s.ID != made[0].ID || s.State != belljar.SessionActive || s.Details == nil || s.Details.Key != "k" {
+			t.Errorf("%+v", s)
+			continue
+		}
+		if s.Details.Status == "created" {
+			created++
+		}
+	}
+	if created != 1 || len(b.sandboxes()) != 1 {
+		t.Errorf("%d created, sandboxes %v", created, b.sandboxes())
+	}
+	other := req
+	other.TimeoutSec = 5
+	_, err := b.mine().Create(b.context(), other)
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeIdempotency || e.Details["prior_id"] != made[0].ID {
+		t.Errorf("another request with that key: %+v", err)
+	}
+	if s, err := b.sessions("b").Create(b.context(), other); err != nil || s.ID == made[0].ID {
+		t.Errorf("another's key: %+v, %v", s, err)
+	}
+}
+
+// balky is a runtime that fails to make sandboxes while it is broken.
+type balky struct {
+	runtime.Runtime
+	mu  sync.Mutex
+	err error
+}
+
+func (r *balky) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	r.mu.Lock()
+	err := r.err
+	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return r.Runtime.Create(ctx, spec)
+}
+
+// A session that cannot be made leaves nothing, and its key can be used again.
+func TestSessionCannotBeMade(t *testing.T) {
+	rt := &balky{err: &runtime.StepError{Step: "mount", Hint: "mend it", Err: errors.New("no")}}
+	b := newBench(t, over(func(inner runtime.Runtime) runtime.Runtime { rt.Runtime = inner; return rt }))
+	req := spec()
+	req.IdempotencyKey = "k"
+	_, err := b.mine().Create(b.context(), req)
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["step"] != "mount" || e.Hint != "mend it" {
+		t.Fatalf("%+v", err)
+	}
+	if s, err := b.mine().Get(b.context(), fmt.Sprint(e.Details["session_id"])); err != nil || s.State != belljar.SessionLost {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if page, err := b.mine().List(b.context(), belljar.SessionQuery{}); err != nil || page.Total != 0 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	rt.mu.Lock()
+	rt.err = nil
+	rt.mu.Unlock()
+	if s, err := b.mine().Create(b.context(), req); err != nil || s.Details.Status != "created" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestSessionStartupTimeout(t *testing.T) {
+	var g *gate
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { g = newGate(rt); return g }))
+	req := spec()
+	req.StartupTimeoutSec = 0.05
+	_, err := b.mine().Create(b.context(), req)
+	if belljar.CodeOf(err) != belljar.CodeTimeout || belljar.HintOf(err) == "" {
+		t.Errorf("%v", err)
+	}
+	g.open() // what comes too late is destroyed behind the answer
+}
+
+// A caller who goes away while his session is made leaves nothing.
+func TestSessionGivenUp(t *testing.T) {
+	var g *gate
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { g = newGate(rt); return g }))
+	ctx, cancel := context.WithCancel(b.context())
+	go func() {
+		<-g.entered
+		cancel()
+	}()
+	if _, err := b.mine().Create(ctx, spec()); belljar.CodeOf(err) != belljar.CodeCanceled {
+		t.Errorf("%v", err)
+	}
+	g.open()
+	page, err := b.mine().List(b.context(), belljar.SessionQuery{})
+	if err != nil || page.Total != 0 {
+		t.Errorf("%+v, %v", page, err)
+	}
+}
+
+// A session can be deleted while it is being made; Create then says so.
+func TestSessionDeletedWhileMade(t *testing.T) {
+	var g *gate
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { g = newGate(rt); g.obedient = true; return g }))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := b.mine().Create(b.context(), spec())
+		failed <- err
+	}()
+	<-g.entered
+	page, err := b.mine().List(b.context(), belljar.SessionQuery{})
+	if err != nil || len(page.Items) != 1 || page.Items[0].State != belljar.SessionStarting {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if err := b.mine().Delete(b.context(), page.Items[0].ID); err != nil {
+		t.Error(err)
+	}
+	if err := <-failed; belljar.CodeOf(err) != belljar.CodeCanceled {
+		t.Errorf("%v", err)
+	}
+	if s, err := b.mine().Get(b.context(), page.Items[0].ID); err != nil || s.State != belljar.SessionClosed {
+		t.Errorf("%+v, %v", s, err)
+	}
+	g.open()
+}
