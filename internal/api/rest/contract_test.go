@@ -72,8 +72,8 @@ func loadDocument(t *testing.T) *openapi3.T {
 
 func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
+	if err != nil || resp.StatusCode == http.StatusSwitchingProtocols {
+		return resp, err
 	}
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()

@@ -142,6 +142,11 @@ func TestForeground(t *testing.T) {
 	if status, answer := b.start("", `{"base_image": "host", "command": ["a"]}`); status != http.StatusOK || !strings.Contains(answer, `"stdout":"a"`) {
 		t.Errorf("answers %d: %s", status, answer)
 	}
+	for _, query := range []string{"?wait=false", "?wait=0"} {
+		if _, answer := b.start(query, `{"base_image": "host", "command": ["a"]}`); strings.Contains(answer, "stdout") {
+			t.Errorf("%s waits: %s", query, answer)
+		}
+	}
 	if status, answer := b.start("?wait=6s", `{"base_image": "host", "command": ["a"]}`); status != http.StatusBadRequest || !strings.Contains(answer, `"maximum":5`) {
 		t.Errorf("answers %d: %s", status, answer)
 	}

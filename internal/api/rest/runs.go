@@ -112,7 +112,8 @@ func (d *Door) wait(given string) (time.Duration, error) {
 	switch given {
 	case "true":
 		wait = d.opts.MaxWait
-	case "", "false":
+	case "false":
+	case "":
 		if d.opts.Foreground {
 			wait = d.opts.MaxWait
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -117,6 +118,11 @@ func TestPage(t *testing.T) {
 	for _, bad := range []string{"http://", "https://", "onclick", "style=", "<script>"} {
 		if bytes.Contains(html, []byte(bad)) {
 			t.Errorf("the page has %s", bad)
+		}
+	}
+	for _, link := range regexp.MustCompile(`href="#([^"]+)"`).FindAllSubmatch(html, -1) {
+		if !bytes.Contains(html, []byte(`id="`+string(link[1])+`"`)) {
+			t.Errorf("the link to #%s leads nowhere", link[1])
 		}
 	}
 	for _, file := range []string{"/docs/page.css", "/docs/page.js", "/openapi.json"} {
