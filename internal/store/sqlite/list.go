@@ -4,23 +4,22 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 )
 
-// few is how many runs are sorted rather than looked for in an order that an index has.
-const few = 1000
+// few is how many runs are sorted, or passed over one by one, rather than looked for in an order that an index has.
+const few = 2000
 
-// listing is how a list is read. Which index is right depends on the filters, and SQLite, which knows nothing of how
-// many rows have a value, guesses wrong: so each statement names its index.
+// listing is how a list is read. Which index is right depends on the filters and on how many rows have a value. SQLite
+// does not know the latter and guesses wrong, so every statement names its index.
 type listing struct {
 	where []string
 	args  []any
-	equal []string // columns with one value
-	times bool     // bounds on a time
-	text  bool     // a search
+	keys  []string // what is filtered by: a column with one value, "started_at" or "finished_at" for bounds, "search"
 
 	by     string // created_at | started_at | finished_at
 	newest bool   // first
@@ -33,85 +32,84 @@ func newListing(q belljar.RunQuery) (l listing, err error) {
 		return l, err
 	}
 	l.limit, l.offset = store.Page(q.Limit, q.Offset)
-	for _, f := range []struct{ column, value string }{
+	for _, f := range []struct{ key, value string }{
 		{"user_id", q.UserID}, {"session_id", q.SessionID}, {"phase", string(q.Phase)}, {"runtime", q.Runtime},
 		{"base_image", q.BaseImage}, {"image_digest", q.ImageDigest},
 	} {
 		if f.value != "" {
-			l.equal = append(l.equal, f.column)
-			l.filter(f.column+" = ?", f.value)
+			l.filter(f.key, f.key+" = ?", f.value)
 		}
 	}
 	if !q.StartedFrom.IsZero() {
-		l.bound("started_at >= ?", timeText(q.StartedFrom))
+		l.filter("started_at", "started_at >= ?", timeText(q.StartedFrom))
 	}
 	if !q.StartedTo.IsZero() {
-		l.bound("started_at <= ?", timeText(q.StartedTo))
+		l.filter("started_at", "started_at <= ?", timeText(q.StartedTo))
 	}
 	if !q.FinishedFrom.IsZero() {
-		l.bound("finished_at >= ?", timeText(q.FinishedFrom))
+		l.filter("finished_at", "finished_at >= ?", timeText(q.FinishedFrom))
 	}
 	if !q.FinishedTo.IsZero() {
-		l.bound("finished_at <= ?", timeText(q.FinishedTo))
+		l.filter("finished_at", "finished_at <= ?", timeText(q.FinishedTo))
 	}
 	if q.Q != "" {
-		l.text = true
 		part := asciiLower(q.Q)
-		l.filter("instr(search, ?) > 0", part)
+		l.filter("search", "instr(search, ?) > 0", part)
 		if strings.Contains(part, "\n") { // which also stands between the two texts
-			l.filter("(instr(lower(base_image), ?) > 0 OR instr(lower(message), ?) > 0)", part, part)
+			l.filter("search", "(instr(substr(search, 1, length(base_image)), ?) > 0 OR instr(substr(search, length(base_image) + 2), ?) > 0)", part, part)
 		}
 	}
 	return l, nil
 }
 
-func (l *listing) filter(sql string, args ...any) {
-	l.where = append(l.where, sql)
+func (l *listing) filter(key, condition string, args ...any) {
+	if !slices.Contains(l.keys, key) {
+		l.keys = append(l.keys, key)
+	}
+	l.where = append(l.where, condition)
 	l.args = append(l.args, args...)
 }
 
-func (l *listing) bound(sql, value string) {
-	l.times = true
-	l.filter(sql, value)
-}
-
-// narrow is the index that holds exactly the rows of this list side by side; "" if there is none.
+// narrow is the index that holds the rows of this list and no others side by side; "" if there is none. With it,
+// counting is cheap.
 func (l *listing) narrow() string {
-	if l.times || l.text {
-		return ""
-	}
-	switch strings.Join(l.equal, " ") {
-	case "user_id":
-		return "idx_runs_user_created_at"
-	case "user_id phase":
+	switch strings.Join(l.keys, " ") {
+	case "user_id", "user_id phase":
 		return "idx_runs_user_phase"
+	case "user_id started_at":
+		return "idx_runs_user_started_at"
 	case "session_id", "user_id session_id":
 		return "idx_runs_session_id"
-	case "phase", "runtime", "base_image", "image_digest":
-		return "idx_runs_" + l.equal[0]
+	case "phase", "runtime", "base_image", "image_digest", "started_at", "finished_at":
+		return "idx_runs_" + l.keys[0]
 	}
 	return ""
 }
 
 // ordered is the index that has this list's rows in this list's order, with few others between them; "" if there is
-// none. idx_runs_list has all lists by creation, but others' rows between.
+// none.
 func (l *listing) ordered() string {
-	if l.times || l.text {
-		return ""
-	}
-	switch strings.Join(append([]string{l.by}, l.equal...), " ") {
-	case "created_at":
+	switch l.by + ": " + strings.Join(l.keys, " ") {
+	case "created_at: ":
 		return "idx_runs_list"
-	case "created_at user_id":
+	case "created_at: user_id":
 		return "idx_runs_user_created_at"
-	case "created_at session_id", "created_at user_id session_id":
+	case "created_at: session_id", "created_at: user_id session_id":
 		return "idx_runs_session_id"
-	case "started_at", "finished_at":
+	case "started_at: ", "started_at: started_at", "finished_at: ", "finished_at: finished_at":
 		return "idx_runs_" + l.by
-	case "started_at user_id":
+	case "started_at: user_id", "started_at: user_id started_at":
 		return "idx_runs_user_started_at"
 	}
 	return ""
+}
+
+// wide is the index to read from end to end when there is no better: it holds all that the list goes by.
+func (l *listing) wide() string {
+	if strings.Join(l.keys, " ") == "user_id search" {
+		return "idx_runs_user_created_at"
+	}
+	return "idx_runs_list"
 }
 
 // count is the statement that counts the list.
@@ -120,21 +118,64 @@ func (l *listing) count() string {
 	if index := l.narrow(); index != "" {
 		from += " INDEXED BY " + index
 	} else if len(l.where) > 0 {
-		from += " INDEXED BY idx_runs_list"
+		from += " INDEXED BY " + l.wide()
 	}
 	return "SELECT count(*) FROM " + from + l.condition()
 }
 
 // page is the statement that reads a page by an index: first which rows, from the index alone, then the rows.
 func (l *listing) page(index string) string {
-	direction := "ASC"
+	return l.rows("SELECT rowid AS n, " + l.by + " FROM sandbox_runs INDEXED BY " + index + l.condition())
+}
+
+// front is the statement that looks for a page among the first few rows of all in the order of the list.
+func (l *listing) front() string {
+	columns := append([]string{"rowid AS n", l.by}, l.columns()...)
+	return l.rows("SELECT n, " + l.by + " FROM (SELECT " + strings.Join(columns, ", ") + " FROM sandbox_runs INDEXED BY idx_runs_" + l.by +
+		" ORDER BY " + l.order(l.by, "rowid") + fmt.Sprintf(" LIMIT %d)", few) + l.condition())
+}
+
+// enough is how many rows a walk by creation gathers: the page's, and so many more that a list which is not much longer
+// is counted on the way.
+func (l *listing) enough() int { return l.offset + l.limit + few }
+
+// walk is the statement that gathers rows by creation and reads a page of them. Its last column is how many it gathered.
+func (l *listing) walk() string {
+	return "WITH w AS MATERIALIZED (SELECT rowid AS n, created_at FROM sandbox_runs INDEXED BY " + l.wide() + l.condition() +
+		" ORDER BY " + l.order("created_at", "rowid") + fmt.Sprintf(" LIMIT %d) ", l.enough()) +
+		strings.Replace(l.rows("SELECT n, created_at FROM w"), runColumns, runColumns+", (SELECT count(*) FROM w)", 1)
+}
+
+// scan is the statement that sorts a page out of all rows. It goes by creation: a list by another time is nearly in that
+// order, and so what is sorted in is mostly what stays.
+func (l *listing) scan() string {
+	return l.rows("SELECT n, " + l.by + " FROM (SELECT rowid AS n, " + l.by + " FROM sandbox_runs INDEXED BY idx_runs_list" + l.condition() +
+		" ORDER BY " + l.order("created_at", "rowid") + " LIMIT -1)")
+}
+
+// rows is the statement that reads one page of the rows that which names by n.
+func (l *listing) rows(which string) string {
+	return "SELECT " + runColumns + " FROM (" + which + " ORDER BY " + l.order(l.by, "n") + " LIMIT ? OFFSET ?) AS p " +
+		"CROSS JOIN sandbox_runs AS r ON r.rowid = p.n ORDER BY " + l.order("r."+l.by, "r.rowid")
+}
+
+func (l *listing) order(by, n string) string {
+	direction := " ASC"
 	if l.newest {
-		direction = "DESC"
+		direction = " DESC"
 	}
-	order := fmt.Sprintf("%s %s, rowid %s", l.by, direction, direction)
-	return "SELECT " + runColumns + " FROM (SELECT rowid AS n FROM sandbox_runs INDEXED BY " + index + l.condition() +
-		" ORDER BY " + order + " LIMIT ? OFFSET ?) AS p CROSS JOIN sandbox_runs AS r ON r.rowid = p.n" +
-		fmt.Sprintf(" ORDER BY r.%s %s, r.rowid %s", l.by, direction, direction)
+	return by + direction + ", " + n + direction
+}
+
+// columns are those that the condition needs, without the one that the list is sorted by.
+func (l *listing) columns() []string {
+	var columns []string
+	for _, key := range append(slices.Clone(l.keys), "base_image") { // the search needs that
+		if key != l.by && !slices.Contains(columns, key) {
+			columns = append(columns, key)
+		}
+	}
+	return columns
 }
 
 func (l *listing) condition() string {
@@ -155,47 +196,102 @@ func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Ru
 		return nil, 0, q.s.failed(ctx, err)
 	}
 	defer tx.Rollback()
-
-	index := l.ordered()
-	if index == "" {
-		index = "idx_runs_list"
-	}
-	if narrow := l.narrow(); narrow != "" {
-		// Counting is cheap here, and tells whether sorting is.
-		if total, err = q.count(ctx, tx, &l); err != nil || total <= l.offset {
-			return nil, total, err
-		}
-		if total <= few && l.ordered() == "" {
-			index = narrow
-		}
-		page, _, err = q.page(ctx, tx, &l, index)
-		return page, total, err
-	}
-	// A page that is not full is the last: then there is nothing to count.
-	page, seen, err := q.page(ctx, tx, &l, index)
+	r := listReader{s: q.s, tx: tx, listing: &l}
+	page, total, err = r.read(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	if seen < l.limit && (seen > 0 || l.offset == 0) {
-		return page, l.offset + seen, nil
+	return page, total, nil
+}
+
+// listReader reads one list in one transaction.
+type listReader struct {
+	*listing
+	s  *Store
+	tx *sql.Tx
+}
+
+func (r *listReader) read(ctx context.Context) (page []store.Run, total int, err error) {
+	narrow := r.narrow()
+	if narrow == "" && len(r.where) > 0 {
+		return r.readFirst(ctx)
 	}
-	total, err = q.count(ctx, tx, &l)
+	// Counting is cheap, and tells what else is.
+	if total, err = r.total(ctx); err != nil || total <= r.offset {
+		return nil, total, err
+	}
+	want := min(r.limit, total-r.offset)
+	switch index := r.ordered(); {
+	case index != "" && r.offset > total/2:
+		page, err = r.fromTheEnd(ctx, index, total, want)
+	case index != "":
+		page, _, err = r.pageBy(ctx, r.page(index))
+	case total <= few:
+		page, _, err = r.pageBy(ctx, r.page(narrow))
+	default:
+		page, _, err = r.find(ctx, want)
+	}
 	return page, total, err
 }
 
-func (q runs) count(ctx context.Context, tx *sql.Tx, l *listing) (n int, err error) {
-	if err := tx.QueryRowContext(ctx, l.count(), l.args...).Scan(&n); err != nil {
-		return 0, q.s.failed(ctx, err)
+// readFirst reads a list that is not cheap to count: a page that is not full is the last, and then the count is known.
+func (r *listReader) readFirst(ctx context.Context) (page []store.Run, total int, err error) {
+	gathered := -1
+	seen := 0
+	if r.by == "created_at" {
+		page, seen, err = r.pageBy(ctx, r.walk(), &gathered)
+	} else {
+		page, seen, err = r.find(ctx, r.limit)
+	}
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case seen < r.limit && (seen > 0 || r.offset == 0):
+		return page, r.offset + seen, nil
+	case seen > 0 && gathered >= 0 && gathered < r.enough():
+		return page, gathered, nil
+	}
+	total, err = r.total(ctx)
+	return page, total, err
+}
+
+// find looks for a page of rows that no index has in order. It has want rows if there are that many.
+func (r *listReader) find(ctx context.Context, want int) (page []store.Run, seen int, err error) {
+	if r.by == "created_at" {
+		return r.pageBy(ctx, r.page("idx_runs_list"))
+	}
+	if r.offset+r.limit <= few {
+		if page, seen, err = r.pageBy(ctx, r.front()); err != nil || seen == want {
+			return page, seen, err
+		}
+	}
+	return r.pageBy(ctx, r.scan())
+}
+
+// fromTheEnd reads a page that is nearer to the list's end by counting from there.
+func (r *listReader) fromTheEnd(ctx context.Context, index string, total, want int) ([]store.Run, error) {
+	back := *r.listing
+	back.newest, back.limit, back.offset = !r.newest, want, total-r.offset-want
+	reader := listReader{listing: &back, s: r.s, tx: r.tx}
+	page, _, err := reader.pageBy(ctx, back.page(index))
+	slices.Reverse(page)
+	return page, err
+}
+
+func (r *listReader) total(ctx context.Context) (n int, err error) {
+	if err := r.tx.QueryRowContext(ctx, r.count(), r.args...).Scan(&n); err != nil {
+		return 0, r.s.failed(ctx, err)
 	}
 	return n, nil
 }
 
-// page returns a page and how many rows it had, corrupt ones too.
-func (q runs) page(ctx context.Context, tx *sql.Tx, l *listing, index string) (page []store.Run, seen int, err error) {
-	rows, err := tx.QueryContext(ctx, l.page(index), append(append([]any{}, l.args...), l.limit, l.offset)...)
-	page, err = collect(ctx, q.s, rows, err, func(row scanner) (store.Run, error) {
+// pageBy returns a page and how many rows it had, corrupt ones too. More
+// columns go to more.
+func (r *listReader) pageBy(ctx context.Context, query string, more ...any) (page []store.Run, seen int, err error) {
+	rows, err := r.tx.QueryContext(ctx, query, append(slices.Clone(r.args), r.limit, r.offset)...)
+	page, err = collect(ctx, r.s, rows, err, func(row scanner) (store.Run, error) {
 		seen++
-		return scanRun(row)
+		return scanRun(row, more...)
 	})
 	return page, seen, err
 }

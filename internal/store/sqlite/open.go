@@ -16,6 +16,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
 )
 
 //go:embed migration/*.sql
@@ -57,6 +58,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	write.SetMaxOpenConns(1)
 	s := &Store{path: path, log: log, writeDB: write}
 	if err := s.start(ctx); err != nil {
+		if s.writer != nil {
+			s.writer.close()
+		}
 		s.closeDBs()
 		return nil, openFailed(path, err, "")
 	}
@@ -152,8 +156,10 @@ func openFailed(path string, err error, hint string) error {
 		switch known.Code() & 0xff {
 		case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
 			hint = "the file is damaged or no database: restore it from a backup, or move it away and start with an empty store"
-		case lib.SQLITE_FULL:
-			hint = "free space on the disk"
+		case lib.SQLITE_FULL, lib.SQLITE_IOERR:
+			if err = failure(path, err); errors.Is(err, store.ErrFull) {
+				hint = "free space on the disk"
+			}
 		case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 			hint = "another process has the file open: end it first"
 		case lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_READONLY, lib.SQLITE_AUTH:

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/sqlite"
@@ -26,7 +28,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, writeUntilKilled(path))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	if dir := os.Getenv(fullDir); dir != "" {
+		if err := fillDisk(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
 }
 
 // writeUntilKilled writes as fast as it can from eight goroutines, and says each thing that the store has said is done.

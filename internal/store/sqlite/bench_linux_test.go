@@ -1,0 +1,206 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/store/sqlite"
+)
+
+// day is how many runs a busy day leaves on record (issue 3).
+const day = 100_000
+
+// benchRun is the nth run: seven users, one of them with half of all, nine of ten completed, messages like those of life.
+func benchRun(n int) store.Run {
+	user := fmt.Sprint("user", n%14)
+	if n%2 == 0 {
+		user = "busy"
+	}
+	r := store.Run{Run: belljar.Run{
+		ID: belljar.NewID(), UserID: user, Phase: belljar.PhaseQueued, SpecVersion: "1.0", Runtime: []string{"native", "native", "docker"}[n%3],
+		RuntimeVersion: "1.2.3", BaseImage: []string{"host", "python:3.11-slim", "node:20-alpine"}[n%3],
+		ImageDigest: "sha256:" + strings.Repeat(fmt.Sprint(n%3), 64), PolicyHash: strings.Repeat("a", 64),
+		Command: []string{"python3", "-c", "print('hello, world')"}, Labels: map[string]string{"project": "bench"},
+		CreatedAt:      time.Unix(1_700_000_000, 0).Add(time.Duration(n) * time.Second),
+		LimitsEnforced: map[string]string{"cpu": "cgroup2", "memory": "cgroup2", "pids": "cgroup2", "wall": "agent"},
+	}}
+	if n%100 == 0 {
+		r.SessionID = fmt.Sprint("session", n%1000)
+	}
+	return r
+}
+
+func benchEnded(r store.Run, n int) store.Run {
+	r.StartedAt, r.FinishedAt = new(r.CreatedAt.Add(10*time.Millisecond)), new(r.CreatedAt.Add(time.Second))
+	r.Phase, r.ExitCode = belljar.PhaseCompleted, new(0)
+	switch n % 10 {
+	case 3:
+		r.Phase, r.ExitCode, r.ReasonCode, r.Message = belljar.PhaseFailed, new(1), belljar.ReasonNonZeroExit, fmt.Sprintf("the command ended with status 1 in step %d", n)
+	case 7:
+		r.Phase, r.ReasonCode, r.Message = belljar.PhaseKilled, belljar.ReasonCanceledByUser, "canceled_by_user"
+	}
+	limits := belljar.DefaultLimits()
+	r.ResourceUsage = &belljar.ResourceUsage{CPUTimeSec: new(0.12), WallTimeSec: 1, PeakRSSMB: new(42.5), Pids: new(3), LogBytes: 128, ArtifactBytes: 2048,
+		Limits: &limits, Sources: map[string]string{"cpu_time_sec": "cgroup2", "peak_rss_mb": "cgroup2"}}
+	r.Artifacts = []belljar.Artifact{{Path: "results.json", Size: 2048, Digest: "sha256:" + strings.Repeat("d", 64)}}
+	r.LastSeq = 12
+	return r
+}
+
+// filled is a store with a day's runs. It is made through the store, sixteen at once, and without fsync it is still the
+// slowest part of these benchmarks: once for all.
+func filled(b *testing.B) (*sqlite.Store, string) {
+	b.Helper()
+	s := open(b, filepath.Join(b.TempDir(), "store.db"))
+	var next atomic.Int64
+	var group sync.WaitGroup
+	ids := make([]string, day)
+	for range 64 {
+		group.Go(func() {
+			for n := int(next.Add(1)) - 1; n < day; n = int(next.Add(1)) - 1 {
+				r := benchRun(n)
+				ids[n] = r.ID
+				if _, err := s.Runs().Insert(b.Context(), r, nil); err != nil {
+					b.Error(err)
+					return
+				}
+				if n < day-20 {
+					if err := s.Runs().Finish(b.Context(), benchEnded(r, n)); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	return s, ids[day/3]
+}
+
+// BenchmarkDay reads from a store with 100,000 runs. Every one of these is to take less than 20 ms.
+func BenchmarkDay(b *testing.B) {
+	s, id := filled(b)
+	b.Run("Get", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.Runs().Get(b.Context(), id); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Unfinished", func(b *testing.B) {
+		for b.Loop() {
+			if open, err := s.Runs().Unfinished(b.Context()); err != nil || len(open) != 20 {
+				b.Fatal(len(open), err)
+			}
+		}
+	})
+	b.Run("Sweepable", func(b *testing.B) {
+		for b.Loop() {
+			if runs, err := s.Runs().Sweepable(b.Context(), time.Now(), true, 100); err != nil || len(runs) != 100 {
+				b.Fatal(len(runs), err)
+			}
+		}
+	})
+	from := time.Unix(1_700_000_000, 0)
+	for _, each := range []struct {
+		name string
+		q    belljar.RunQuery
+	}{
+		{"all", belljar.RunQuery{}},
+		{"all,oldest", belljar.RunQuery{Sort: "created_at:asc"}},
+		{"all,limit200", belljar.RunQuery{Limit: 200}},
+		{"all,offset99900", belljar.RunQuery{Offset: 99_900}},
+		{"all,started", belljar.RunQuery{Sort: "started_at:desc"}},
+		{"all,finished", belljar.RunQuery{Sort: "finished_at:desc"}},
+		{"user", belljar.RunQuery{UserID: "user5"}},
+		{"busy", belljar.RunQuery{UserID: "busy"}},
+		{"busy,started", belljar.RunQuery{UserID: "busy", Sort: "started_at:desc"}},
+		{"busy,finished", belljar.RunQuery{UserID: "busy", Sort: "finished_at:asc"}},
+		{"busy,completed", belljar.RunQuery{UserID: "busy", Phase: belljar.PhaseCompleted}},
+		{"busy,queued", belljar.RunQuery{UserID: "busy", Phase: belljar.PhaseQueued}},
+		{"user,failed,finished", belljar.RunQuery{UserID: "user3", Phase: belljar.PhaseFailed, Sort: "finished_at:desc"}},
+		{"completed", belljar.RunQuery{Phase: belljar.PhaseCompleted}},
+		{"completed,finished", belljar.RunQuery{Phase: belljar.PhaseCompleted, Sort: "finished_at:desc"}},
+		{"queued", belljar.RunQuery{Phase: belljar.PhaseQueued}},
+		{"runtime", belljar.RunQuery{Runtime: "docker"}},
+		{"image,completed", belljar.RunQuery{BaseImage: "host", Phase: belljar.PhaseCompleted}},
+		{"image,running", belljar.RunQuery{BaseImage: "host", Phase: belljar.PhaseRunning}},
+		{"session", belljar.RunQuery{SessionID: "session500"}},
+		{"started,hour", belljar.RunQuery{StartedFrom: from.Add(time.Hour), StartedTo: from.Add(2 * time.Hour)}},
+		{"started,all,user", belljar.RunQuery{StartedFrom: from, UserID: "user5"}},
+		{"q,image", belljar.RunQuery{Q: "Python"}},
+		{"q,one", belljar.RunQuery{Q: "step 503"}},
+		{"q,few", belljar.RunQuery{Q: "in step 4"}},
+		{"q,none", belljar.RunQuery{Q: "no such words"}},
+		{"q,user", belljar.RunQuery{Q: "canceled", UserID: "user7"}},
+		{"q,busy,completed,finished", belljar.RunQuery{Q: "o", UserID: "busy", Phase: belljar.PhaseCompleted, Sort: "finished_at:desc"}},
+	} {
+		b.Run("List/"+each.name, func(b *testing.B) {
+			total := 0
+			for b.Loop() {
+				var err error
+				if _, total, err = s.Runs().List(b.Context(), each.q); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(total), "total")
+		})
+	}
+}
+
+// BenchmarkLife is what one run costs: Insert with a key, two Updates, and a durable Finish, from eight goroutines.
+func BenchmarkLife(b *testing.B) {
+	for _, workers := range []int{1, 8} {
+		b.Run(fmt.Sprint(workers), func(b *testing.B) {
+			s := open(b, filepath.Join(b.TempDir(), "store.db"))
+			var next atomic.Int64
+			var group sync.WaitGroup
+			before := cpuTime()
+			b.ResetTimer()
+			for range workers {
+				group.Go(func() {
+					for n := int(next.Add(1)); n <= b.N; n = int(next.Add(1)) {
+						if err := live(b, s, n); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			const writes = 4
+			b.ReportMetric(float64(writes*b.N)/b.Elapsed().Seconds(), "writes/s")
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(writes*b.N), "cpu-µs/write")
+		})
+	}
+}
+
+func live(b *testing.B, s *sqlite.Store, n int) error {
+	r := benchRun(n)
+	r.Spec = &belljar.RunSpec{Command: r.Command, BaseImage: r.BaseImage}
+	key := &store.Key{Endpoint: "runs", UserKey: r.UserID, Key: r.ID, Fingerprint: strings.Repeat("f", 64), ObjectID: r.ID, Response: []byte(`{"id":"` + r.ID + `"}`), CreatedAt: r.CreatedAt}
+	if _, err := s.Runs().Insert(b.Context(), r, key); err != nil {
+		return err
+	}
+	for _, r.Phase = range []belljar.Phase{belljar.PhaseStarting, belljar.PhaseRunning} {
+		if err := s.Runs().Update(b.Context(), r); err != nil {
+			return err
+		}
+	}
+	return s.Runs().Finish(b.Context(), benchEnded(r, n))
+}
+
+// cpuTime is what this process has used of the processors.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
