@@ -95,6 +95,7 @@ func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) err
 	if err := v.service.opts.Store.Users().SetQuota(ctx, userID, q); err != nil {
 		return recordError("store the quota of "+userID, err)
 	}
+	v.service.quotas.put(userID, q, v.service.clock.Now())
 	v.service.opts.Events.Record(event.Event{
 		Name: event.QuotaSet, Time: v.service.clock.Now(), Caller: v.caller, Component: component, Detail: map[string]string{"user_id": userID},
 	})

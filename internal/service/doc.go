@@ -1,8 +1,10 @@
 // Package service is the rules between the doors and the runtimes: who may run what, with which limits, in which
-// sandbox, and what became of it. A run goes straight down (validate, policy, runtime, image, sandbox, command) and
-// straight back (output, artifacts, outcome, usage), and is answered before its sandbox is torn down behind it.
+// sandbox, and what became of it. A run goes straight down (key, validation, policy, quota, a row on record, a place in
+// the queue, a sandbox, the command) and straight back (output, artifacts, outcome, usage, the last row), and is answered
+// before its sandbox is torn down behind it.
 //
-// The pieces, each in a file of its own: admit turns a request into a plan, carry takes the plan through a sandbox,
-// transcript turns output into the frames of a log, judge says what the end of a command means, capture brings its
-// files home.
+// The pieces, each in a file of its own: start takes a request in, admit turns it into a plan, carry takes the plan
+// through a sandbox, transcript turns output into the frames of a log, judge says what the end of a command means, capture
+// brings its files home, record keeps what must not be lost, recover takes up what a former process left, sweep takes away
+// what has been kept for its time.
 package service

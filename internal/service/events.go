@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"log/slog"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -41,12 +43,34 @@ func (s *Service) told(r *run, last belljar.Run) {
 		e.Took = last.FinishedAt.Sub(*last.StartedAt)
 	}
 	s.opts.Events.Record(e)
+	s.logged(r, last)
 	if u := last.ResourceUsage; u != nil && u.LogBytes > 0 {
 		s.count(event.LogBytes, last.Runtime, "", u.LogBytes)
 	}
 	if last.ReasonCode == belljar.ReasonQueueTTLExpired {
 		s.count(event.QueueTTLExpired, last.Runtime, "queue_ttl_expired", 1)
 	}
+}
+
+// logged writes one line about a run that has ended. What it was told to run may be nobody's business, so only the
+// program's name is in it.
+func (s *Service) logged(r *run, last belljar.Run) {
+	ctx := context.Background()
+	if !s.log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("run_id", r.id), slog.String("user", r.owner), slog.String("runtime", last.Runtime), slog.String("image", last.BaseImage),
+		slog.String("phase", string(last.Phase)), slog.String("reason_code", string(last.ReasonCode)),
+		slog.String("request_id", r.caller.RequestID), slog.String("trace_id", r.caller.TraceID),
+	}
+	if len(last.Command) > 0 {
+		attrs = append(attrs, slog.String("command", last.Command[0]))
+	}
+	if last.ExitCode != nil {
+		attrs = append(attrs, slog.Int("exit_code", *last.ExitCode))
+	}
+	s.log.LogAttrs(ctx, slog.LevelInfo, "run ended", attrs...)
 }
 
 // count records what only the metrics care for.

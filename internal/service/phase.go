@@ -63,8 +63,8 @@ func (s *Service) publish(r *run, last belljar.Run) {
 	r.state, r.plan = last, nil
 	r.mu.Unlock()
 	s.unregister(r)
-	close(r.done)
 	s.told(r, last)
+	close(r.done)
 }
 
 // move changes the phase if that is allowed. The caller holds the lock.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -17,7 +18,7 @@ func TestTransitions(t *testing.T) {
 	}
 	for _, from := range all {
 		for _, to := range all {
-			s := &Service{clock: wallClock{}, runs: map[string]*run{}, opts: Options{Events: event.Sinks(nil)}}
+			s := &Service{clock: wallClock{}, log: slog.New(slog.DiscardHandler), runs: map[string]*run{}, opts: Options{Events: event.Sinks(nil)}}
 			r := &run{id: "r", log: &memory.Log{}, plan: &plan{}, done: make(chan struct{})}
 			r.state.Phase = from
 			var err error

@@ -4,21 +4,61 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 )
 
+// quotaFor is for how long a quota that was read is believed: one that another daemon on the same store changes holds
+// here by then.
+const quotaFor = 10 * time.Second
+
+// quotas remembers the quotas of users who are active. The zero value is empty.
+type quotas struct {
+	mu    sync.Mutex
+	known map[string]knownQuota
+}
+
+type knownQuota struct {
+	belljar.Quota
+	until time.Time
+}
+
+// maxQuotas bounds how many are remembered.
+const maxQuotas = 4096
+
+func (c *quotas) get(user string, now time.Time) (belljar.Quota, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.known[user]
+	return k.Quota, ok && now.Before(k.until)
+}
+
+func (c *quotas) put(user string, q belljar.Quota, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= maxQuotas {
+		c.known = map[string]knownQuota{}
+	}
+	c.known[user] = knownQuota{q, now.Add(quotaFor)}
+}
+
 // quota is how much a user may have: what is stored for him, or what everybody has.
 func (s *Service) quota(ctx context.Context, user string) (belljar.Quota, error) {
+	now := s.clock.Now()
+	if q, ok := s.quotas.get(user, now); ok {
+		return q, nil
+	}
 	q, err := s.opts.Store.Users().Quota(ctx, user)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return s.opts.Quota, nil
+		q = s.opts.Quota
 	case err != nil:
 		return q, recordError("read the quota of "+user, err)
 	}
+	s.quotas.put(user, q, now)
 	return q, nil
 }
 

@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -10,9 +12,9 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// noteAfter is how long a run stays in a phase before that is put on record. Most runs are over by then, and their last
-// state is all that needs to be written.
-const noteAfter = 50 * time.Millisecond
+// noteAfter is how long a run stays in a phase before that is put on record, unless somebody asks for a list. Most runs
+// are over by then, and their last state is all that needs to be written.
+const noteAfter = time.Second
 
 // row is a run under way as it goes on record.
 func (s *Service) row(r *run) store.Run {
@@ -31,17 +33,31 @@ func (s *Service) note(r *run) {
 		return
 	}
 	r.noted = true
-	r.unnote = s.clock.AfterFunc(noteAfter, func() {
-		r.writing.Lock()
-		defer r.writing.Unlock()
-		if r.over {
-			return
-		}
-		r.noted = false
-		if err := s.opts.Store.Runs().Update(context.Background(), s.row(r)); err != nil {
-			s.log.Warn("phase of a run could not be put on record", "run_id", r.id, "err", err)
-		}
-	})
+	r.unnote = s.clock.AfterFunc(noteAfter, func() { s.write(r) })
+}
+
+// write puts the run's phase on record if that is due.
+func (s *Service) write(r *run) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	if r.over || !r.noted {
+		return
+	}
+	r.noted = false
+	r.unnote()
+	if err := s.opts.Store.Runs().Update(context.Background(), s.row(r)); err != nil {
+		s.log.Warn("phase of a run could not be put on record", "run_id", r.id, "err", err)
+	}
+}
+
+// catchUp puts on record in which phases runs are now, so that they can be looked for.
+func (s *Service) catchUp() {
+	s.mu.Lock()
+	under := slices.Collect(maps.Values(s.runs))
+	s.mu.Unlock()
+	for _, r := range under {
+		s.write(r)
+	}
 }
 
 // beat says in the log from time to time that the run is under way.

@@ -28,9 +28,23 @@ func (v runs) Get(ctx context.Context, id string) (belljar.Run, error) {
 	case err != nil:
 		return belljar.Run{}, err
 	case r != nil:
-		return r.snapshot(), nil
+		run := r.snapshot()
+		run.LastSeq = r.said()
+		return run, nil
 	}
+	row.Run.LastSeq = row.LastSeq
 	return row.Run, nil
+}
+
+// said is the seq of the last frame that readers of the run's log can have seen: the end event is held back.
+func (r *run) said() uint64 {
+	last := r.log.Last()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lastSeq > 0 && !r.state.Phase.Terminal() {
+		last = min(last, r.lastSeq-1)
+	}
+	return last
 }
 
 // List returns the caller's runs. An operator can ask for another's.

@@ -24,6 +24,7 @@ type Service struct {
 	clock    Clock
 	queue    *queue.Queue
 	ledger   ledger
+	quotas   quotas
 	sessions sessionTable
 	sweeps   sweeps
 

@@ -176,8 +176,8 @@ func TestList(t *testing.T) {
 		}
 	}
 	under, end := b.busy()
-	page, err = b.List(t.Context(), belljar.RunQuery{Limit: 1})
-	if err != nil || page.Items[0].ID != under.ID || page.Items[0].Phase != belljar.PhaseRunning {
+	page, err = b.List(t.Context(), belljar.RunQuery{Limit: 1, Phase: belljar.PhaseRunning})
+	if err != nil || page.Total != 1 || page.Items[0].ID != under.ID || page.Items[0].Phase != belljar.PhaseRunning {
 		t.Errorf("one under way is listed as %+v, %v", page.Items, err)
 	}
 	end()

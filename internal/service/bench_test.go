@@ -1,0 +1,80 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	logdir "github.com/belljar/belljar/internal/logbook/dir"
+	logbook "github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store/memory"
+	"github.com/belljar/belljar/internal/store/sqlite"
+)
+
+// BenchmarkRun is runs of eight callers from request to end, with everything in memory or on disk. cpu-µs/op is what this
+// process takes, the agents of the fake runtime included, which are in it; the difference is what it costs to keep a run.
+func BenchmarkRun(b *testing.B) {
+	for name, disk := range map[string]bool{"memory": false, "disk": true} {
+		b.Run(name, func(b *testing.B) { benchmarkRun(b, disk) })
+	}
+}
+
+func benchmarkRun(b *testing.B, disk bool) {
+	ctx := context.Background()
+	rt := fake.New(fake.Options{Dir: b.TempDir()})
+	defer rt.Close()
+	o := service.Options{
+		Runtimes: []runtime.Runtime{rt}, Store: memory.New(), Logs: logbook.New(), Blobs: newBlobs(), Require: []string{},
+	}
+	if disk {
+		dir := b.TempDir()
+		records, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "db")})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer records.Close()
+		logs, err := logdir.Open(logdir.Options{Path: filepath.Join(dir, "logs")})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer logs.Close()
+		o.Store, o.Logs = records, logs
+	}
+	s, err := service.New(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	runs := s.As(service.Local()).Runs()
+	begin := cpu()
+	b.SetParallelism(4) // of two processors
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			run, err := runs.Start(ctx, command("/bin/true"))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			for _, err := range runs.Frames(ctx, run.ID, 1) {
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		}
+	})
+	b.ReportMetric(float64((cpu()-begin).Microseconds())/float64(b.N), "cpu-µs/op")
+}
+
+// cpu is the CPU time that this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
