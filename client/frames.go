@@ -81,16 +81,23 @@ func (f *follower) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.next = run.LastSeq + 1
-	if run.Phase.Terminal() { // the end event is never history
-		f.next = max(run.LastSeq, 1)
+	switch {
+	case run.LastSeq == 0: // the server does not say
+	case run.Phase.Terminal(): // the end event is never history
+		f.next = run.LastSeq
+	default:
+		f.next = run.LastSeq + 1
 	}
 	return nil
 }
 
 // follow reads one connection. It returns nil at the log's end, and when the reader has left.
 func (f *follower) follow(ctx context.Context) error {
-	conn, err := f.c.dial(ctx, f.id, strconv.FormatUint(f.next, 10))
+	from := "tail"
+	if f.next != belljar.Tail {
+		from = strconv.FormatUint(f.next, 10)
+	}
+	conn, err := f.c.dial(ctx, f.id, from)
 	if err != nil {
 		return err
 	}
@@ -109,7 +116,7 @@ func (f *follower) follow(ctx context.Context) error {
 			return f.c.broken(ctx, err)
 		}
 		f.heard = true
-		if note(frame) || frame.Seq < f.next {
+		if note(frame) || frame.Seq < f.next && f.next != belljar.Tail {
 			continue
 		}
 		f.next = frame.Seq + 1

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/coder/websocket"
@@ -109,20 +110,20 @@ func (s *stdin) end(reason string) {
 }
 
 type stdinMessage struct {
-	Type     string `json:"type"`
-	Encoding string `json:"encoding,omitempty"`
-	Data     string `json:"data,omitempty"`
+	Type     string  `json:"type"`
+	Encoding string  `json:"encoding,omitempty"`
+	Data     *string `json:"data,omitempty"`
 }
 
 // Write sends b, in frames of at most 32 KiB. It returns when the network has them.
 func (s *stdin) Write(b []byte) (n int, err error) {
 	for len(b) > 0 {
 		piece := b[:min(len(b), inputFrame)]
-		m := stdinMessage{Type: "stdin", Encoding: "utf8", Data: string(piece)}
+		text, encoding := string(piece), "utf8"
 		if !utf8.Valid(piece) {
-			m.Encoding, m.Data = "base64", base64.StdEncoding.EncodeToString(piece)
+			text, encoding = base64.StdEncoding.EncodeToString(piece), "base64"
 		}
-		if err := s.send(m); err != nil {
+		if err := s.send(stdinMessage{Type: "stdin", Encoding: encoding, Data: &text}); err != nil {
 			return n, err
 		}
 		n += len(piece)
@@ -193,9 +194,19 @@ func (s *stdin) Reason() string {
 	}
 }
 
-// Close gives up this hold once the server has read what was written, or does not within five seconds.
+// partingTime is how long a client that leaves may take over it.
+const partingTime = 10 * time.Second
+
+// Close gives up this hold once the program's agent has taken what was written, or does not within ten seconds. When the
+// server sees the connection end it drops what it still holds; but it reads a message only when it has given the one
+// before away, and answers pings in their turn.
 func (s *stdin) Close() error {
-	_ = s.Conn.Close(websocket.StatusNormalClosure, "") // whatever comes of it, the hold is over
+	ctx, cancel := context.WithTimeout(s.ctx, partingTime)
+	defer cancel()
+	if s.send(stdinMessage{Type: "stdin", Encoding: "utf8", Data: new(string)}) == nil {
+		_ = s.Ping(ctx) // whatever comes of it, the hold is over
+	}
+	_ = s.Conn.Close(websocket.StatusNormalClosure, "")
 	s.stop(nil)
 	<-s.watched
 	return nil

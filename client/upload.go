@@ -10,7 +10,6 @@ import (
 	"io"
 	"iter"
 	"path"
-	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -125,9 +124,6 @@ func (c *Client) outlive(run, session string) {
 	}
 	c.discard(session)
 }
-
-// partingTime is how long a client that is closed may take to tidy up.
-const partingTime = 10 * time.Second
 
 // discard ends a session that nobody is going to use.
 func (c *Client) discard(session string) {

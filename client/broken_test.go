@@ -1,0 +1,395 @@
+//go:build linux
+
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
+)
+
+// double is a server that answers as it is told.
+func double(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(answer)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// script answers the first requests as told, the later ones like the last.
+func script(answers ...http.HandlerFunc) (http.HandlerFunc, *atomic.Int32) {
+	n := new(atomic.Int32)
+	return func(w http.ResponseWriter, r *http.Request) {
+		i := int(n.Add(1))
+		answers[min(i, len(answers))-1](w, r)
+	}, n
+}
+
+func says(status int, kind, body string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func envelope(status int, code belljar.Code, header ...string) http.HandlerFunc {
+	return says(status, "application/json", fmt.Sprintf(`{"error":{"code":%q,"message":"told","hint":"do"}}`, code), header...)
+}
+
+// hangUp ends the connection without an answer, cut in the middle of one.
+func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func cut(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(w, `{"user_id":"al`)
+	panic(http.ErrAbortHandler)
+}
+
+// silent never answers.
+func silent(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // until then the server does not notice that the client leaves
+	<-r.Context().Done()
+}
+
+func TestAnswers(t *testing.T) {
+	fine := says(200, "application/json", `{"user_id":"alice"}`)
+	for name, test := range map[string]struct {
+		answers []http.HandlerFunc
+		code    belljar.Code // "" is fine in the end
+		asked   int32
+	}{
+		"fine":                        {[]http.HandlerFunc{fine}, "", 1},
+		"told":                        {[]http.HandlerFunc{envelope(403, belljar.CodePolicyDenied)}, belljar.CodePolicyDenied, 1},
+		"html instead of an answer":   {[]http.HandlerFunc{says(200, "text/html", "<html>sign in</html>")}, belljar.CodeInternal, 1},
+		"html instead of a failure":   {[]http.HandlerFunc{says(404, "text/html", "<html>")}, belljar.CodeNotFound, 1},
+		"a teapot":                    {[]http.HandlerFunc{says(418, "text/plain", "short and stout")}, belljar.CodeInternal, 1},
+		"foreign json":                {[]http.HandlerFunc{says(400, "application/json", `{"error":"no"}`)}, belljar.CodeInternal, 1},
+		"not json at all":             {[]http.HandlerFunc{says(200, "application/json", `{"user`)}, belljar.CodeInternal, 1},
+		"a redirect":                  {[]http.HandlerFunc{says(302, "text/html", "", "Location", "http://elsewhere.invalid/")}, belljar.CodeInternal, 1},
+		"cut off, then fine":          {[]http.HandlerFunc{cut, fine}, "", 2},
+		"hung up on, then fine":       {[]http.HandlerFunc{hangUp, hangUp, fine}, "", 3},
+		"429 with seconds":            {[]http.HandlerFunc{envelope(429, belljar.CodeRateLimited, "Retry-After", "0"), fine}, "", 2},
+		"429 with a date":             {[]http.HandlerFunc{envelope(429, belljar.CodeRateLimited, "Retry-After", "Wed, 21 Oct 2015 07:28:00 GMT"), fine}, "", 2},
+		"429 for too long":            {[]http.HandlerFunc{envelope(429, belljar.CodeQuotaExceeded, "Retry-After", "3600")}, belljar.CodeQuotaExceeded, 1},
+		"429 without a word":          {[]http.HandlerFunc{envelope(429, belljar.CodeRateLimited)}, belljar.CodeRateLimited, 1},
+		"503 of a proxy":              {[]http.HandlerFunc{says(503, "text/html", "", "Retry-After", "0"), fine}, "", 2},
+		"503 without a word":          {[]http.HandlerFunc{says(503, "text/html", "")}, belljar.CodeRuntimeUnavailable, 1},
+		"503 that stays":              {[]http.HandlerFunc{envelope(503, belljar.CodeRuntimeUnavailable, "Retry-After", "0")}, belljar.CodeRuntimeUnavailable, 3},
+		"502 of a proxy":              {[]http.HandlerFunc{says(502, "text/html", "<html>bad gateway</html>"), fine}, "", 2},
+		"504 of a proxy":              {[]http.HandlerFunc{says(504, "text/html", ""), fine}, "", 2},
+		"504 of ours":                 {[]http.HandlerFunc{envelope(504, belljar.CodeTimeout)}, belljar.CodeTimeout, 1},
+		"an internal error is one":    {[]http.HandlerFunc{envelope(500, belljar.CodeInternal)}, belljar.CodeInternal, 1},
+		"a code from a later version": {[]http.HandlerFunc{envelope(409, "unheard_of")}, "unheard_of", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer, asked := script(test.answers...)
+			c := open(t, double(t, answer))
+			me, err := c.Node().Me(within(t))
+			if test.code == "" {
+				if err != nil || me.UserID != "alice" {
+					t.Errorf("%+v, %v", me, err)
+				}
+			} else {
+				want(t, err, test.code)
+			}
+			if asked.Load() != test.asked {
+				t.Errorf("asked %d times, want %d", asked.Load(), test.asked)
+			}
+		})
+	}
+}
+
+// TestOnce: what must not be repeated is not.
+func TestOnce(t *testing.T) {
+	answer, asked := script(hangUp)
+	c := open(t, double(t, answer))
+	_, err := c.Tokens().Create(within(t), belljar.TokenSpec{UserID: "alice"})
+	want(t, err, belljar.CodeRuntimeUnavailable)
+	_, err = c.Sessions().Upload(within(t), "x", belljar.Upload{Parts: parts(plain("a", "x"))})
+	want(t, err, belljar.CodeRuntimeUnavailable)
+	if asked.Load() != 2 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+// TestKeyStays: a redirect does not carry the key elsewhere.
+func TestKeyStays(t *testing.T) {
+	elsewhere := double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("somebody else got %v", r.Header) })
+	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
+	}),
+		func(o *client.Options) { o.HTTP = http.DefaultClient })
+	_, err := c.Node().Me(within(t))
+	if e := want(t, err, belljar.CodeInternal); !strings.Contains(e.Hint, elsewhere) {
+		t.Errorf("%+v", e)
+	}
+	for _, err := range c.Runs().Frames(within(t), "x", 1) {
+		want(t, err, belljar.CodeInternal)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestNobodyThere: an address where nobody listens is told at once.
+func TestNobodyThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	c := open(t, "http://"+l.Addr().String(), patience(time.Hour))
+	_, err = c.Node().Me(within(t))
+	if e := want(t, err, belljar.CodeRuntimeUnavailable); e.Hint == "" || !strings.Contains(e.Message, l.Addr().String()) {
+		t.Errorf("%+v", e)
+	}
+	for _, err := range c.Runs().Frames(within(t), "x", 1) {
+		want(t, err, belljar.CodeRuntimeUnavailable)
+	}
+}
+
+// TestRestart: a server that was there is waited for.
+func TestRestart(t *testing.T) {
+	answer := says(200, "application/json", `{"user_id":"alice"}`)
+	first := httptest.NewServer(answer)
+	address := first.Listener.Addr().String()
+	c := open(t, first.URL)
+	if _, err := c.Node().Me(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Node().Me(within(t))
+		done <- err
+	}()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := httptest.NewUnstartedServer(answer)
+	second.Listener.Close()
+	second.Listener = l
+	second.Start()
+	t.Cleanup(second.Close)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSilence(t *testing.T) {
+	short := func(o *client.Options) { o.Silence, o.Patience = 50*time.Millisecond, 10*time.Millisecond }
+	t.Run("no answer", func(t *testing.T) {
+		c := open(t, double(t, silent), short)
+		_, err := c.Node().Me(within(t))
+		want(t, err, belljar.CodeRuntimeUnavailable)
+		for _, err := range c.Runs().Frames(within(t), "x", 1) {
+			want(t, err, belljar.CodeRuntimeUnavailable)
+		}
+	})
+	t.Run("half an answer", func(t *testing.T) {
+		c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"user`)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}), short)
+		_, err := c.Node().Me(within(t))
+		want(t, err, belljar.CodeRuntimeUnavailable)
+	})
+}
+
+// TestContext: an end of the context is an end everywhere.
+func TestContext(t *testing.T) {
+	const id = "01970000-0000-7000-8000-000000000000"
+	calls := map[string]func(context.Context, *client.Client) error{
+		"start": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Runs().Start(ctx, shell("true"))
+			return err
+		},
+		"get":    func(ctx context.Context, c *client.Client) error { _, err := c.Runs().Get(ctx, id); return err },
+		"stdin":  func(ctx context.Context, c *client.Client) error { _, err := c.Runs().Stdin(ctx, id); return err },
+		"delete": func(ctx context.Context, c *client.Client) error { return c.Sessions().Delete(ctx, id) },
+		"upload": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Sessions().Upload(ctx, id, belljar.Upload{Parts: parts(belljar.UploadPart{Name: "a", Body: newBlocking(t)})})
+			return err
+		},
+		"artifact": func(ctx context.Context, c *client.Client) error {
+			_, _, err := c.Artifacts().Open(ctx, id, "a", 0)
+			return err
+		},
+		"frames": func(ctx context.Context, c *client.Client) (last error) {
+			for _, err := range c.Runs().Frames(ctx, id, 1) {
+				last = err
+			}
+			return last
+		},
+	}
+	for where, answer := range map[string]http.HandlerFunc{
+		"while nothing comes": silent,
+		"while waiting to repeat": func(w http.ResponseWriter, r *http.Request) {
+			says(503, "text/html", "", "Retry-After", "10")(w, r)
+		},
+	} {
+		for name, call := range calls {
+			t.Run(name+" "+where, func(t *testing.T) {
+				t.Parallel()
+				if name == "upload" && where != "while nothing comes" {
+					t.Skip("uploads are not repeated")
+				}
+				asked := make(chan struct{}, 16)
+				c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
+					asked <- struct{}{}
+					answer(w, r)
+				}), patience(time.Hour))
+				ctx, cancel := context.WithCancelCause(within(t))
+				over := errors.New("enough of this")
+				go func() {
+					<-asked
+					cancel(over)
+				}()
+				err := call(ctx, c)
+				if !errors.Is(err, over) && !errors.Is(err, context.Canceled) {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+	}
+	t.Run("deadline", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		_, err := open(t, double(t, silent)).Node().Me(ctx)
+		if want(t, err, belljar.CodeTimeout); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestLostAnswer: a run whose acceptance was not heard of is not started again.
+func TestLostAnswer(t *testing.T) {
+	var lost atomic.Int32
+	w := newWorld(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "s") && lost.Add(1)%2 == 1 {
+				next.ServeHTTP(httptest.NewRecorder(), r)
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	c := w.client()
+	req := shell("cat")
+	req.Stdin = strings.NewReader("fed all the same")
+	run, out := finish(t, c, req)
+	if out.Stdout != "fed all the same" {
+		t.Errorf("%+v\n%+v", run, out)
+	}
+	page, err := c.Runs().List(within(t), belljar.RunQuery{})
+	if err != nil || page.Total != 1 || lost.Load() != 2 {
+		t.Errorf("%d runs, %d requests, %v", page.Total, lost.Load(), err)
+	}
+	s := session(t, c)
+	all, err := c.Sessions().List(within(t), belljar.SessionQuery{})
+	if err != nil || all.Total != 1 || all.Items[0].ID != s.ID {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestFramesResume: a log that is read over connections that keep breaking arrives whole, each frame once.
+func TestFramesResume(t *testing.T) {
+	w := newWorld(t, nil)
+	p := newFlaky(t, strings.TrimPrefix(w.url, "http://"), 3000)
+	run, err := w.client().Runs().Start(within(t), shell("i=0; while [ $i -lt 400 ]; do echo line $i of a log that is long enough to break; i=$((i+1)); done"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, "http://"+p.address, patience(time.Minute))
+	var got strings.Builder
+	next := uint64(1)
+	for f, err := range c.Runs().Frames(within(t), run.ID, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Seq != next {
+			t.Fatalf("frame %d, want %d", f.Seq, next)
+		}
+		next++
+		got.Write(f.Output)
+	}
+	var wanted strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&wanted, "line %d of a log that is long enough to break\n", i)
+	}
+	if got.String() != wanted.String() {
+		t.Errorf("%d bytes, want %d", got.Len(), wanted.Len())
+	}
+	if p.broken.Load() < 2 {
+		t.Errorf("it broke %d times only", p.broken.Load())
+	}
+}
+
+// flaky is a network that breaks every connection after some bytes of the server's, more each time.
+type flaky struct {
+	address string
+	broken  atomic.Int32
+}
+
+func newFlaky(t *testing.T, to string, first int64) *flaky {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flaky{address: l.Addr().String()}
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	all.Go(func() {
+		for budget := first; ; budget += first {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { f.carry(in.(*net.TCPConn), to, budget) })
+		}
+	})
+	return f
+}
+
+func (f *flaky) carry(in *net.TCPConn, to string, budget int64) {
+	defer in.Close()
+	out, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	var up sync.WaitGroup
+	defer up.Wait()
+	defer in.Close()
+	up.Go(func() {
+		_, _ = io.Copy(out, in)
+		out.Close()
+	})
+	if n, _ := io.CopyN(in, out, budget); n == budget {
+		f.broken.Add(1)
+		_ = in.SetLinger(0) // a reset
+	}
+}

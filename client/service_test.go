@@ -1,0 +1,263 @@
+//go:build linux
+
+package client_test
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/internal/service"
+)
+
+func TestRun(t *testing.T) {
+	c := newWorld(t, nil).client()
+	run, out := finish(t, c, shell("echo out; echo err >&2; exit 3"))
+	if run.Phase != belljar.PhaseFailed || run.ExitCode == nil || *run.ExitCode != 3 || run.ReasonCode != belljar.ReasonNonZeroExit {
+		t.Errorf("%+v", run)
+	}
+	if out.Stdout != "out\n" || out.Stderr != "err\n" {
+		t.Errorf("%+v", out)
+	}
+	page, err := c.Runs().List(within(t), belljar.RunQuery{Phase: belljar.PhaseFailed, Limit: 1})
+	if err != nil || len(page.Items) != 1 || page.Items[0].ID != run.ID || page.Total != 1 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	if err := c.Runs().Cancel(within(t), run.ID); err != nil {
+		t.Errorf("cancelling what has ended: %v", err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	c := newWorld(t, nil).client()
+	run, err := c.Runs().Start(within(t), shell("echo ready; exec sleep 100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, err := range c.Runs().Frames(within(t), run.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == belljar.FrameStdout {
+			if err := c.Runs().Cancel(within(t), run.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if run = ended(t, c, run.ID); run.Phase != belljar.PhaseKilled || run.ReasonCode != belljar.ReasonCanceledByUser {
+		t.Errorf("%+v", run)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.client()
+	run, _ := finish(t, c, shell("true"))
+	other := w.client(as("bob"))
+
+	_, err := other.Runs().Get(within(t), run.ID)
+	want(t, err, belljar.CodeNotFound)
+	for _, err := range other.Runs().Frames(within(t), run.ID, 1) {
+		want(t, err, belljar.CodeNotFound)
+	}
+	_, err = other.Runs().Stdin(within(t), run.ID)
+	want(t, err, belljar.CodeNotFound)
+	_, err = c.Runs().Stdin(within(t), run.ID)
+	want(t, err, belljar.CodeConflict)
+	_, err = other.Artifacts().List(within(t), run.ID)
+	want(t, err, belljar.CodeNotFound)
+	_, err = w.client(as("nobody")).Node().Me(within(t))
+	want(t, err, belljar.CodeUnauthorized)
+	_, err = c.Admin().Runs(within(t), belljar.RunQuery{})
+	want(t, err, belljar.CodeForbidden)
+	_, err = c.Runs().Start(within(t), belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.1"}})
+	if e := want(t, err, belljar.CodeInvalidRequest); e.Details["field"] == nil {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, opts := range []client.Options{
+		{}, {URL: "127.0.0.1:2355"}, {URL: "ftp://host"}, {URL: "http://user:secret@host"}, {URL: "http://host?x"}, {URL: "unix:"},
+		{URL: "http://host", APIKey: "a", Bearer: "b"}, {URL: "http://host", APIKey: "a\nb"},
+	} {
+		_, err := client.New(opts)
+		want(t, err, belljar.CodeInvalidRequest)
+	}
+}
+
+func TestTail(t *testing.T) {
+	c := newWorld(t, nil, func(o *service.Options) { o.Heartbeat = 20 * time.Millisecond }).client()
+	req := shell("echo before; read x; echo after")
+	req.Interactive = true
+	run, err := c.Runs().Start(within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, err := range c.Runs().Frames(within(t), run.ID, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == belljar.FrameStdout {
+			break
+		}
+	}
+	in, err := c.Runs().Stdin(within(t), run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for f, err := range c.Runs().Frames(within(t), run.ID, belljar.Tail) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case f.Type == belljar.FrameStdout:
+			got = append(got, string(f.Output))
+		case f.Event == belljar.EventEnd:
+			got = append(got, "end")
+		}
+		if in != nil { // the first heartbeat: the tail has begun
+			write(t, in)
+			in = nil
+		}
+	}
+	if !slices.Equal(got, []string{"after\n", "end"}) {
+		t.Errorf("%q", got)
+	}
+	got = nil
+	for f, err := range c.Runs().Frames(within(t), run.ID, belljar.Tail) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, f.Event)
+	}
+	if !slices.Equal(got, []string{belljar.EventEnd}) {
+		t.Errorf("the tail of what has ended: %q", got)
+	}
+}
+
+func write(t *testing.T, in belljar.Stdin) {
+	t.Helper()
+	if _, err := io.WriteString(in, "go\n"); err != nil {
+		t.Error(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFramesTwice(t *testing.T) {
+	c := newWorld(t, nil).client()
+	run, _ := finish(t, c, shell("echo one; echo two"))
+	all := c.Runs().Frames(within(t), run.ID, 1)
+	var counts [2]int
+	for i := range counts {
+		for f, err := range all {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if counts[i]++; f.Seq != uint64(counts[i]) {
+				t.Fatalf("frame %d has seq %d", counts[i], f.Seq)
+			}
+		}
+	}
+	if counts[0] != counts[1] || counts[0] < 3 {
+		t.Errorf("%v frames", counts)
+	}
+	for f := range c.Runs().Frames(within(t), run.ID, uint64(counts[0]+1)) {
+		t.Errorf("behind the end: %+v", f)
+	}
+}
+
+func TestArtifacts(t *testing.T) {
+	c := newWorld(t, nil).client()
+	req := shell(`mkdir -p out/deep && printf 0123456789 >"out/deep/a b#?%.txt" && ln -s /etc/passwd out/link`)
+	req.CapturePatterns = []string{"out/**"}
+	run, _ := finish(t, c, req)
+	list, err := c.Artifacts().List(within(t), run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(a belljar.Artifact) bool { return a.Path == "out/deep/a b#?%.txt" })
+	if i < 0 {
+		t.Fatalf("%+v", list)
+	}
+	for offset, wanted := range map[int64]string{0: "0123456789", 4: "456789", 10: "", 99: ""} {
+		a, body, err := c.Artifacts().Open(within(t), run.ID, list[i].Path, offset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(body)
+		if err := errors.Join(err, body.Close()); err != nil || string(raw) != wanted || a.Size != 10 {
+			t.Errorf("from %d: %q %+v %v", offset, raw, a, err)
+		}
+	}
+	_, _, err = c.Artifacts().Open(within(t), run.ID, "out/none", 5)
+	want(t, err, belljar.CodeNotFound)
+	_, _, err = c.Artifacts().Open(within(t), run.ID, "../x", 0)
+	want(t, err, belljar.CodeInvalidRequest)
+	if _, body, err := c.Artifacts().Open(within(t), run.ID, "out/link", 0); err == nil {
+		body.Close()
+		t.Error("a link was opened")
+	}
+}
+
+func TestNode(t *testing.T) {
+	w := newWorld(t, nil)
+	me, err := w.client().Node().Me(within(t))
+	if err != nil || me.UserID != "alice" || me.Role != belljar.RoleUser || me.PolicyHash == "" {
+		t.Errorf("%+v, %v", me, err)
+	}
+	found, err := w.client().Node().Runtimes(within(t))
+	if err != nil || len(found.Runtimes) != 1 || found.Runtimes[0].Name != "fake" || found.StoreMode != "memory" {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestAdmin(t *testing.T) {
+	w := newWorld(t, nil)
+	run, _ := finish(t, w.client(), shell("true"))
+	root := w.client(as("root"))
+	page, err := root.Admin().Runs(within(t), belljar.RunQuery{UserID: "alice"})
+	if err != nil || len(page.Items) != 1 || page.Items[0].ID != run.ID {
+		t.Errorf("%+v, %v", page, err)
+	}
+	entries, err := root.Admin().Idempotency(within(t), belljar.KeyQuery{Endpoint: "runs"})
+	if err != nil || len(entries) != 1 || entries[0].ObjectID != run.ID {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	if _, err := root.Admin().Usage(within(t), 10); err != nil {
+		t.Error(err)
+	}
+	if err := root.Admin().SetQuota(within(t), "alice", belljar.Quota{ConcurrentRuns: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if q, err := root.Admin().Quota(within(t), "alice"); err != nil || q.ConcurrentRuns != 7 {
+		t.Errorf("%+v, %v", q, err)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	w := newWorld(t, nil)
+	root := w.client(as("root"))
+	made, err := root.Tokens().Create(within(t), belljar.TokenSpec{UserID: "carol", Name: "laptop"})
+	if err != nil || made.Secret == "" || !strings.HasPrefix(made.Secret, made.Prefix) {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	list, err := root.Tokens().List(within(t))
+	if err != nil || len(list) != 1 || list[0].ID != made.ID || list[0].Secret != "" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := root.Tokens().Revoke(within(t), made.ID); err != nil {
+		t.Error(err)
+	}
+	want(t, root.Tokens().Revoke(within(t), belljar.NewID()), belljar.CodeNotFound)
+	_, err = w.client().Tokens().List(within(t))
+	want(t, err, belljar.CodeForbidden)
+}

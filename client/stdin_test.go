@@ -1,0 +1,241 @@
+//go:build linux
+
+package client_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
+)
+
+func TestStdin(t *testing.T) {
+	c := newWorld(t, nil).client()
+	req := shell("cat")
+	req.Stdin = strings.NewReader("hällo \xff\x00 jar")
+	if run, out := finish(t, c, req); out.StdoutEncoding != "base64" || run.Phase != belljar.PhaseCompleted {
+		t.Errorf("%+v\n%+v", run, out)
+	}
+	req.Stdin = strings.NewReader("")
+	if run, out := finish(t, c, req); out.Stdout != "" || run.Phase != belljar.PhaseCompleted {
+		t.Errorf("%+v\n%+v", run, out)
+	}
+}
+
+// TestLargeStdin: what is more than the server takes by default arrives too, binary and whole.
+func TestLargeStdin(t *testing.T) {
+	c := newWorld(t, nil).client()
+	random := rand.NewChaCha8([32]byte{1})
+	content := make([]byte, 6<<20)
+	if _, err := random.Read(content); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	req := shell("sha256sum")
+	req.Stdin = bytes.NewReader(content)
+	if run, out := finish(t, c, req); !strings.HasPrefix(out.Stdout, hex.EncodeToString(sum[:])) {
+		t.Errorf("%+v\n%+v", run, out)
+	}
+}
+
+// TestStdinTooLarge: a program never goes on with half of its input as if that were all.
+func TestStdinTooLarge(t *testing.T) {
+	c := newWorld(t, nil, func(o *service.Options) {
+		o.MaxStdin = belljar.StdinLimits{MaxBytes: 2 << 20, BytesPerSec: 8 << 20, MaxFrameBytes: 16 << 10, IdleTimeoutSec: 10}
+	}).client()
+	req := shell("cat >/dev/null; sleep 100")
+	req.Stdin = bytes.NewReader(make([]byte, 2<<20+1))
+	run, _, err := tryFinish(t, c, req)
+	if e := want(t, err, belljar.CodeQuotaExceeded); e.Details["reason"] != "stdin_max_bytes" {
+		t.Errorf("%+v", e)
+	}
+	_ = run
+	page, err := c.Runs().List(within(t), belljar.RunQuery{})
+	if err != nil || len(page.Items) != 1 || page.Items[0].Phase != belljar.PhaseKilled {
+		t.Errorf("%+v, %v", page, err)
+	}
+	req = shell("wc -c")
+	req.Stdin = bytes.NewReader(make([]byte, 2<<20))
+	if _, out := finish(t, c, req); strings.TrimSpace(out.Stdout) != "2097152" {
+		t.Errorf("what just fits: %+v", out)
+	}
+	req.MaxBytes = 3 << 20 // who asks himself is told
+	_, err = c.Runs().Start(within(t), req)
+	want(t, err, belljar.CodePolicyDenied)
+}
+
+// blocking is a reader that blocks for ever, and says when somebody reads it.
+type blocking struct{ read, free chan struct{} }
+
+func newBlocking(t *testing.T) *blocking {
+	b := &blocking{read: make(chan struct{}, 1), free: make(chan struct{})}
+	t.Cleanup(func() { close(b.free) })
+	return b
+}
+
+func (b *blocking) Read([]byte) (int, error) {
+	select {
+	case b.read <- struct{}{}:
+	default:
+	}
+	<-b.free
+	return 0, io.EOF
+}
+
+// TestStdinBlocks: a program that ends is not kept by who would feed it, nor is the client.
+func TestStdinBlocks(t *testing.T) {
+	c := newWorld(t, nil).client()
+	req := shell("echo done")
+	req.Stdin = newBlocking(t)
+	if run, out := finish(t, c, req); out.Stdout != "done\n" || run.Phase != belljar.PhaseCompleted {
+		t.Errorf("%+v\n%+v", run, out)
+	}
+	req = shell("echo ready; cat")
+	b := newBlocking(t)
+	req.Stdin = b
+	if _, err := c.Runs().Start(within(t), req); err != nil {
+		t.Fatal(err)
+	}
+	<-b.read
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStdinUnread: a program may end before it has read everything.
+func TestStdinUnread(t *testing.T) {
+	c := newWorld(t, nil).client()
+	req := shell("head -c 10 >/dev/null; exec 0<&-; exit 4")
+	req.Stdin = bytes.NewReader(make([]byte, 8<<20))
+	if run, _ := finish(t, c, req); run.ExitCode == nil || *run.ExitCode != 4 {
+		t.Errorf("%+v", run)
+	}
+}
+
+// TestStdinQueued: input may be opened and written while the run still waits for its turn.
+func TestStdinQueued(t *testing.T) {
+	c := newWorld(t, nil, func(o *service.Options) { o.Concurrency = 1 }).client()
+	first, err := c.Runs().Start(within(t), shell("exec sleep 100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := shell("cat; cat")
+	req.Interactive = true
+	second, err := c.Runs().Start(within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Phase != belljar.PhaseQueued {
+		t.Fatalf("%+v", second)
+	}
+	in, err := c.Runs().Stdin(within(t), second.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, "early"); err != nil {
+		t.Fatal(err)
+	}
+	third := shell("cat")
+	third.Stdin = strings.NewReader("fed while queued")
+	last, err := c.Runs().Start(within(t), third)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Runs().Cancel(within(t), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	for f, err := range c.Runs().Frames(within(t), second.ID, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == belljar.FrameStdout {
+			if string(f.Output) != "early" {
+				t.Errorf("%q", f.Output)
+			}
+			if err := in.End(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	<-in.Closed()
+	if in.Reason() != "client" {
+		t.Errorf("closed for %s", in.Reason())
+	}
+	if _, err := io.WriteString(in, "late"); belljar.CodeOf(err) != belljar.CodeConflict {
+		t.Error(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, out, err := belljar.Collect(within(t), c.Runs(), last.ID); err != nil || out.Stdout != "fed while queued" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// TestHold: a hold that is given up leaves the program's input open for the next.
+func TestHold(t *testing.T) {
+	c := newWorld(t, nil).client()
+	req := shell("cat")
+	req.Interactive = true
+	run, err := c.Runs().Start(within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, word := range []string{"one ", "two ", "three"} {
+		in, err := c.Runs().Stdin(within(t), run.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(in, word); err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			if err := in.End(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := in.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, out, err := belljar.Collect(within(t), c.Runs(), run.ID); err != nil || out.Stdout != "one two three" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestStdinLimit(t *testing.T) {
+	c := newWorld(t, nil).client()
+	req := shell("cat >/dev/null")
+	req.Interactive, req.MaxBytes = true, 10
+	run, err := c.Runs().Start(within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := c.Runs().Stdin(within(t), run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, "more than ten"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-in.Closed():
+	case <-time.After(limit):
+		t.Fatal("it takes more")
+	}
+	_, err = io.WriteString(in, "more")
+	if e := want(t, err, belljar.CodeQuotaExceeded); in.Reason() != "stdin_max_bytes" {
+		t.Errorf("%s, %+v", in.Reason(), e)
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	ended(t, c, run.ID)
+}

@@ -1,0 +1,226 @@
+//go:build linux
+
+package client_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/internal/api/stream"
+	"github.com/belljar/belljar/internal/blob/spool"
+	logs "github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
+	"github.com/belljar/belljar/internal/service"
+	records "github.com/belljar/belljar/internal/store/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// limit bounds every wait of a test. Nothing here takes so long unless it hangs.
+const limit = time.Minute
+
+// world is a server with the real doors and the real service, over the fake runtime.
+type world struct {
+	t   *testing.T
+	svc *service.Service
+	url string
+}
+
+// around is what a test puts between the client and the server.
+type around func(http.Handler) http.Handler
+
+// newWorld starts a server. Its end checks that no sandbox is left.
+func newWorld(t *testing.T, wrap around, change ...func(*service.Options)) *world {
+	t.Helper()
+	rt := fake.New(fake.Options{Dir: t.TempDir()})
+	opts := service.Options{
+		Runtimes: []runtime.Runtime{rt}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: t.TempDir()},
+		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{}, TempDir: t.TempDir(),
+	}
+	for _, f := range change {
+		f(&opts)
+	}
+	svc, err := service.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth := keys{"alice": {ID: "alice", Role: belljar.RoleUser}, "bob": {ID: "bob", Role: belljar.RoleUser}, "root": {ID: "root", Role: belljar.RoleAdmin}}
+	streams, err := stream.New(stream.Options{Engine: svc, Auth: auth, Secret: bytes.Repeat([]byte{7}, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	door, err := rest.New(rest.Options{Engine: svc, Auth: auth, MaxUpload: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge, err := api.NewEdge(api.EdgeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	door.Register(mux)
+	streams.Register(mux)
+	handler := edge.Wrap(rest.Straight(mux))
+	if wrap != nil {
+		handler = wrap(handler)
+	}
+	server := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		if err := svc.Close(); err != nil {
+			t.Errorf("close the service: %v", err)
+		}
+		if err := streams.Close(); err != nil {
+			t.Errorf("close the streams: %v", err)
+		}
+		server.Close()
+		if left, err := rt.List(context.Background()); err != nil || len(left) > 0 {
+			t.Errorf("sandboxes left behind: %v, %v", left, err)
+		}
+		if err := rt.Close(); err != nil {
+			t.Errorf("close the runtime: %v", err)
+		}
+	})
+	return &world{t: t, svc: svc, url: server.URL}
+}
+
+// keys are the callers that the server knows, by their X-API-KEY.
+type keys map[string]belljar.Caller
+
+func (k keys) Authenticate(r *http.Request) (belljar.Caller, error) {
+	c, ok := k[r.Header.Get("X-API-KEY")]
+	if !ok {
+		return c, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "no valid key"}
+	}
+	return c, nil
+}
+
+// client returns a client of alice's.
+func (w *world) client(change ...func(*client.Options)) *client.Client {
+	w.t.Helper()
+	return open(w.t, w.url, change...)
+}
+
+func open(t *testing.T, url string, change ...func(*client.Options)) *client.Client {
+	t.Helper()
+	opts := client.Options{URL: url, APIKey: "alice", Patience: 20 * time.Second}
+	for _, f := range change {
+		f(&opts)
+	}
+	c, err := client.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func as(key string) func(*client.Options) { return func(o *client.Options) { o.APIKey = key } }
+
+func patience(d time.Duration) func(*client.Options) {
+	return func(o *client.Options) { o.Patience = d }
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// shell is a request for a shell script.
+func shell(script string) belljar.RunRequest {
+	return belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/sh", "-c", script},
+	}}
+}
+
+// finish runs a request and returns it with what it printed.
+func finish(t *testing.T, c belljar.Service, req belljar.RunRequest) (belljar.Run, belljar.Output) {
+	t.Helper()
+	run, out, err := tryFinish(t, c, req)
+	if err != nil {
+		t.Fatalf("%+v", err)
+	}
+	return run, out
+}
+
+func tryFinish(t *testing.T, c belljar.Service, req belljar.RunRequest) (belljar.Run, belljar.Output, error) {
+	t.Helper()
+	run, err := c.Runs().Start(within(t), req)
+	if err != nil {
+		return run, belljar.Output{}, err
+	}
+	return belljar.Collect(within(t), c.Runs(), run.ID)
+}
+
+// ended waits for a run's end.
+func ended(t *testing.T, c belljar.Service, id string) belljar.Run {
+	t.Helper()
+	run, _, err := belljar.Collect(within(t), c.Runs(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// want checks an error's code, and that it is one of ours.
+func want(t *testing.T, err error, code belljar.Code) *belljar.Error {
+	t.Helper()
+	e, ok := err.(*belljar.Error)
+	if !ok {
+		t.Fatalf("%T %v, want a belljar.Error %s", err, err, code)
+	}
+	if e.Code != code {
+		t.Fatalf("%s: %v, want %s", e.Code, e, code)
+	}
+	return e
+}
+
+// archive makes a tar stream of files, by name.
+func archive(t *testing.T, files map[string]string) io.Reader {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(files[name]))}
+		if target, ok := strings.CutPrefix(files[name], "-> "); ok {
+			h = &tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := io.WriteString(w, files[name]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &buf
+}
