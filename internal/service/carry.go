@@ -64,7 +64,7 @@ func (s *Service) carry(r *run) {
 		o.warn("%s", w)
 	}
 	o.warnings = append(o.warnings, troubles...)
-	usage := resourceUsage(e, r.ran(), out.kept, files.bytes())
+	usage := resourceUsage(e, r.ran(s.now()), out.kept, files.bytes())
 	if out.cut {
 		s.count(event.LogTruncated, p.host.Name(), out.reason, 1)
 	}
@@ -164,7 +164,7 @@ func (s *Service) execute(
 		return nil, true, err
 	}
 	s.note(r)
-	s.happened(event.RunRunning, r, s.clock.Now().Sub(r.state.CreatedAt))
+	s.happened(event.RunRunning, r, s.now().Sub(r.state.CreatedAt))
 	switch {
 	case p.request.Stdin != nil:
 		go feed(proc, p.request.Stdin)

@@ -14,7 +14,7 @@ func (s *Service) become(r *run, next belljar.Phase, along ...belljar.Frame) err
 		return err
 	}
 	if next == belljar.PhaseRunning {
-		now := s.clock.Now().UTC()
+		now := s.now()
 		r.state.StartedAt = &now
 	}
 	r.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Service) finish(r *run, o outcome, usage *belljar.ResourceUsage, trunca
 	if !last.Phase.CanBecome(o.phase) {
 		return last, fmt.Errorf("run %s is %s and cannot become %s", r.id, last.Phase, o.phase)
 	}
-	now := s.clock.Now().UTC()
+	now := s.now()
 	last.Phase, last.FinishedAt = o.phase, &now
 	last.ExitCode, last.Signal, last.ReasonCode = o.exitCode, o.signal, o.reason
 	last.Message, last.Hint, last.Warnings = o.message, o.hint, o.warnings

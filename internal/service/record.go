@@ -70,7 +70,7 @@ func (s *Service) beat(r *run) {
 	r.rest = s.clock.AfterFunc(s.opts.Heartbeat, func() {
 		r.writing.Lock()
 		if !r.over {
-			r.say(belljar.Frame{Type: belljar.FrameHeartbeat, Time: s.clock.Now().UTC()})
+			r.say(belljar.Frame{Type: belljar.FrameHeartbeat, Time: s.now()})
 		}
 		r.writing.Unlock()
 		s.beat(r)

@@ -94,7 +94,7 @@ func (s *Service) mend(ctx context.Context, row store.Run, why error) error {
 	if err != nil {
 		return err
 	}
-	now := s.clock.Now().UTC()
+	now := s.now()
 	row.Spec, row.FinishedAt, row.EstimatedStartTime = nil, &now, nil
 	if isEnd(end) {
 		row.Warnings = append(row.Warnings, "belljar ended before it was on record what this run used and left")

@@ -58,7 +58,7 @@ func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time
 		SpecVersion: p.request.SpecVersion, Runtime: p.host.Name(), RuntimeVersion: p.caps.Version,
 		BaseImage: p.image.Ref, ImageDigest: p.image.Digest, PolicyHash: s.policy,
 		Command: p.argv, Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
-		CreatedAt: created.UTC(), LimitsEnforced: enforced(p.caps),
+		CreatedAt: created, LimitsEnforced: enforced(p.caps),
 	}
 	return r
 }
@@ -71,20 +71,20 @@ func (r *run) snapshot() belljar.Run {
 	s.Command = slices.Clone(s.Command)
 	s.Warnings = slices.Clone(s.Warnings)
 	if s.Phase == belljar.PhaseQueued && r.ticket != nil {
-		start := r.ticket.Start().UTC()
+		start := r.ticket.Start().UTC().Truncate(time.Microsecond)
 		s.EstimatedStartTime = &start
 	}
 	return s
 }
 
-// ran is for how many seconds the command has run so far.
-func (r *run) ran() float64 {
+// ran is for how many seconds the command has run at a time.
+func (r *run) ran(now time.Time) float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.StartedAt == nil {
 		return 0
 	}
-	return time.Since(*r.state.StartedAt).Seconds()
+	return now.Sub(*r.state.StartedAt).Seconds()
 }
 
 // resumable reports whether the run can still begin after a restart: all of its request is on record,

@@ -35,7 +35,7 @@ func (s *Service) start(ctx context.Context, caller belljar.Caller, req belljar.
 	if err != nil {
 		return belljar.Run{}, err
 	}
-	r := s.newRun(caller, p, belljar.NewID(), s.clock.Now())
+	r := s.newRun(caller, p, belljar.NewID(), s.now())
 	return s.enrol(ctx, r, quota, key)
 }
 
@@ -125,17 +125,17 @@ func (s *Service) wait(r *run) bool {
 	s.happened(event.RunQueued, r, 0)
 	select {
 	case <-r.ticket.Ready():
-		r.unexpire()
 	case <-r.ctx.Done():
-		return !(errors.Is(context.Cause(r.ctx), errShutdown) && r.resumable() && s.outlives())
 	}
-	if r.ctx.Err() == nil {
-		if err := s.become(r, belljar.PhaseStarting); err != nil {
-			s.log.Error("run could not be started", "run_id", r.id, "err", err)
-		}
-		s.note(r)
-		s.happened(event.RunStarting, r, s.clock.Now().Sub(r.state.CreatedAt))
+	r.unexpire()
+	if why := context.Cause(r.ctx); why != nil {
+		return !errors.Is(why, errShutdown) || !r.resumable() || !s.outlives()
 	}
+	if err := s.become(r, belljar.PhaseStarting); err != nil {
+		s.log.Error("run could not be started", "run_id", r.id, "err", err)
+	}
+	s.note(r)
+	s.happened(event.RunStarting, r, s.now().Sub(r.state.CreatedAt))
 	return true
 }
 

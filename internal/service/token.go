@@ -87,7 +87,7 @@ func (v tokens) Create(ctx context.Context, spec belljar.TokenSpec) (belljar.Tok
 	key := newKey()
 	t := belljar.Token{
 		ID: belljar.NewID(), UserID: spec.UserID, Role: spec.Role, Name: spec.Name, Prefix: key[:keyShown],
-		CreatedAt: v.service.clock.Now().UTC(),
+		CreatedAt: v.service.now(),
 	}
 	if spec.TTLSec > 0 {
 		until := t.CreatedAt.Add(seconds(spec.TTLSec))
