@@ -65,7 +65,14 @@ func fill(ctx context.Context, path string, rows int) (middle string, err error)
 	for range writers {
 		go func() {
 			for r := range work {
-				if _, err := records.Runs().Insert(ctx, r, nil); err != nil {
+				open := r
+				open.Phase, open.ReasonCode, open.Message, open.LastSeq = belljar.PhaseStarting, "", "", 0
+				open.StartedAt, open.FinishedAt = nil, nil
+				_, err := records.Runs().Insert(ctx, open, nil)
+				if err == nil {
+					err = records.Runs().Finish(ctx, r)
+				}
+				if err != nil {
 					select {
 					case failed <- err:
 					default:
