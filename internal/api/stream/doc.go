@@ -30,6 +30,12 @@
 //	1011  a failure of the server; connect again, with since_seq
 //	1013  the reader did not take a message for 30 s, or no pong for a minute; the reason says from which seq to go on
 //
+// # Downloads and events
+//
+// Without follow=true a log ends where it stood when it was asked for. Events (Accept: text/event-stream) follow unless
+// follow=false; their id is seq, so that a browser that comes back with Last-Event-ID goes on where it was, and a run whose
+// end it has seen answers 204, after which it stays away. What cannot be sent to its end is cut, never ended politely.
+//
 // # How it is bounded
 //
 // A connection holds at most [batchBytes] and one frame on their way. The log is the queue: a reader who is slow has it

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -106,7 +107,10 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 func (s *socket) serve(ctx context.Context, f *feed) verdict {
 	ctx, cancel := context.WithCancel(ctx)
 	s.parties.Go(func() { f.run(ctx) })
-	s.parties.Go(func() { s.end(s.listen(ctx)) })
+	s.parties.Go(func() {
+		s.end(s.listen(ctx))
+		s.wire.hurry(parting) // a batch on its way must not hold up the end
+	})
 	v := s.write()
 	if v.cause != causeGone {
 		s.wire.part(partingOf(v))
@@ -164,7 +168,7 @@ func (s *socket) write() verdict {
 			}
 			return v
 		case <-s.door.closing:
-			return verdict{websocket.StatusGoingAway, "server is shutting down, resume with from_seq=" + s.place(), causeShutdown}
+			return s.shutdown()
 		case <-ping.C:
 			if !s.held.Load() && s.pinged.CompareAndSwap(false, true) {
 				s.parties.Go(s.ping)
@@ -184,12 +188,18 @@ func (s *socket) write() verdict {
 			switch {
 			case over && err == nil:
 				return verdict{websocket.StatusNormalClosure, "end of log", causeEnd}
+			case over && errors.Is(err, context.Canceled): // the server's own context
+				return s.shutdown()
 			case over:
 				s.door.log.Error("log could not be read", "run_id", s.run.ID, "user_id", s.caller.ID, "err", err)
 				return verdict{websocket.StatusInternalError, "internal error, resume with from_seq=" + s.place(), causeError}
 			}
 		}
 	}
+}
+
+func (s *socket) shutdown() verdict {
+	return verdict{websocket.StatusGoingAway, "server is shutting down, resume with from_seq=" + s.place(), causeShutdown}
 }
 
 // place is where the reader goes on, for him.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -505,4 +506,49 @@ func TestPings(t *testing.T) {
 	}
 	cancel()
 	<-reading
+}
+
+// One who sends pings and takes nothing does not make the server keep answers for him.
+func TestPingFlood(t *testing.T) {
+	b := newBench(t)
+	r := b.add("r")
+	conn := rawSocket(t, b, "r")
+	b.diary.await(t, event.StreamOpened, 1)
+	flood(r, 200)
+	ping := append([]byte{0x89, 0x80 | 100, 0, 0, 0, 0}, make([]byte, 100)...)
+	pings := bytes.Repeat(ping, 100)
+	for {
+		if _, err := conn.Write(pings); err != nil {
+			break
+		}
+	}
+	b.diary.await(t, event.StreamClosed, 1)
+	if got := b.diary.reasons(event.StreamClosed); got[0] != "client" {
+		t.Errorf("closed by %v", got)
+	}
+}
+
+// Over TLS a slow reader hears why he is dropped, too: the deadline must not break the record layer.
+func TestTLS(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.WriteTimeout = 100 * time.Millisecond })
+	mux := http.NewServeMux()
+	b.door.Register(mux)
+	server := httptest.NewTLSServer(mux)
+	defer server.Close()
+	r := b.add("r")
+	conn, _, err := websocket.Dial(b.context(), "wss"+strings.TrimPrefix(server.URL, "https")+b.path("r", "stream"),
+		&websocket.DialOptions{HTTPHeader: as("ann"), HTTPClient: server.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(1 << 20)
+	r.print("hello")
+	b.want(conn, hello)
+	flood(r, 400)
+	b.diary.await(t, event.StreamDropped, 1)
+	frames, closed := b.drain(conn)
+	if want := fmt.Sprintf("slow reader, resume with from_seq=%d", len(frames)+2); closed.Code != 1013 || closed.Reason != want {
+		t.Errorf("close %v after %d frames, want %s", closed, len(frames), want)
+	}
 }

@@ -15,6 +15,7 @@ from, 5 if frames are missing, 6 when the retries are used up.
 import argparse
 import asyncio
 import json
+import os
 import random
 import sys
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -147,8 +148,10 @@ def main():
     parser.add_argument("--backoff", type=float, default=1.0, metavar="SECONDS", help="before the first reconnect; doubles up to 30")
     parser.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one connection")
     parser.add_argument("--drop-after", type=int, default=0, metavar="N", help="cut every connection after N messages, to test reconnects")
-    return asyncio.run(Follower(parser.parse_args()).run())
+    status = asyncio.get_event_loop_policy().new_event_loop().run_until_complete(Follower(parser.parse_args()).run())
+    sys.stdout.flush()
+    os._exit(status)  # a thread may still be reading our stdin, and nobody waits for it
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
