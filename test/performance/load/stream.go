@@ -43,6 +43,7 @@ func latency(ctx context.Context, s *daemon, out *sheet) error {
 	}
 	defer conn.CloseNow()
 	var times []time.Duration
+	line := ""
 	for {
 		_, message, err := conn.Read(ctx)
 		now := time.Now().UnixNano()
@@ -56,8 +57,17 @@ func latency(ctx context.Context, s *daemon, out *sheet) error {
 		if err := json.Unmarshal(message, &f); err != nil {
 			return err
 		}
-		if text, ok := f.Data.(string); ok && f.Type == "stdout" {
-			first, _, _ := strings.Cut(text, "\n")
+		text, ok := f.Data.(string)
+		if !ok || f.Type != "stdout" {
+			continue
+		}
+		line += text
+		for { // a line may come in two frames, and two lines in one
+			first, rest, whole := strings.Cut(line, "\n")
+			if !whole {
+				break
+			}
+			line = rest
 			then, err := strconv.ParseInt(first, 10, 64)
 			if err != nil {
 				return err
