@@ -18,18 +18,26 @@ import (
 	"github.com/belljar/belljar/internal/store/sqlite"
 )
 
-// BenchmarkRun is runs of eight callers from request to end, with everything in memory or on disk. cpu-µs/op is what this
-// process takes, the agents of the fake runtime included, which are in it; the difference is what it costs to keep a run.
+// BenchmarkRun is runs of eight callers from request to end. cpu-µs/op is what this process takes: without sandboxes that
+// is the service's own share, or with the disk what it costs to keep a run; with them the agents of the fake runtime
+// are in it.
 func BenchmarkRun(b *testing.B) {
-	for name, disk := range map[string]bool{"memory": false, "disk": true} {
-		b.Run(name, func(b *testing.B) { benchmarkRun(b, disk) })
+	for _, mode := range []struct {
+		name            string
+		sandboxes, disk bool
+	}{{"service", false, false}, {"service and disk", false, true}, {"sandboxes", true, false}, {"all", true, true}} {
+		b.Run(mode.name, func(b *testing.B) { benchmarkRun(b, mode.sandboxes, mode.disk) })
 	}
 }
 
-func benchmarkRun(b *testing.B, disk bool) {
+func benchmarkRun(b *testing.B, sandboxes, disk bool) {
 	ctx := context.Background()
-	rt := fake.New(fake.Options{Dir: b.TempDir()})
-	defer rt.Close()
+	faked := fake.New(fake.Options{Dir: b.TempDir()})
+	defer faked.Close()
+	var rt runtime.Runtime = faked
+	if !sandboxes {
+		rt = broken{faked}
+	}
 	o := service.Options{
 		Runtimes: []runtime.Runtime{rt}, Store: memory.New(), Logs: logbook.New(), Blobs: newBlobs(), Require: []string{},
 	}

@@ -60,7 +60,7 @@ func (s *Service) logged(r *run, last belljar.Run) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("run_id", r.id), slog.String("user", r.owner), slog.String("runtime", last.Runtime), slog.String("image", last.BaseImage),
+		slog.String("run_id", r.id), slog.String("user_id", r.owner), slog.String("runtime", last.Runtime), slog.String("image", last.BaseImage),
 		slog.String("phase", string(last.Phase)), slog.String("reason_code", string(last.ReasonCode)),
 		slog.String("request_id", r.caller.RequestID), slog.String("trace_id", r.caller.TraceID),
 	}
