@@ -55,8 +55,7 @@ func benchEnded(r store.Run, n int) store.Run {
 	return r
 }
 
-// filled is a store with a day's runs. It is made through the store, sixteen at once, and without fsync it is still the
-// slowest part of these benchmarks: once for all.
+// filled is a store with a day's runs, made through the store, and the id of one of them.
 func filled(b *testing.B) (*sqlite.Store, string) {
 	b.Helper()
 	s := open(b, filepath.Join(b.TempDir(), "store.db"))
@@ -203,4 +202,22 @@ func cpuTime() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkOpen is what a start of the daemon waits for: a new store, and one that is there.
+func BenchmarkOpen(b *testing.B) {
+	for _, fresh := range []bool{true, false} {
+		b.Run(map[bool]string{true: "new", false: "there"}[fresh], func(b *testing.B) {
+			dir := b.TempDir()
+			n := 0
+			for b.Loop() {
+				if fresh {
+					n++
+				}
+				if err := open(b, filepath.Join(dir, fmt.Sprint(n))).Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -20,6 +20,7 @@ type listing struct {
 	where []string
 	args  []any
 	keys  []string // what is filtered by: a column with one value, "started_at" or "finished_at" for bounds, "search"
+	part  string   // what is searched for, in lower case
 
 	by     string // created_at | started_at | finished_at
 	newest bool   // first
@@ -54,6 +55,7 @@ func newListing(q belljar.RunQuery) (l listing, err error) {
 	}
 	if q.Q != "" {
 		part := asciiLower(q.Q)
+		l.part = part
 		l.filter("search", "instr(search, ?) > 0", part)
 		if strings.Contains(part, "\n") { // which also stands between the two texts
 			l.filter("search", "(instr(substr(search, 1, length(base_image)), ?) > 0 OR instr(substr(search, length(base_image) + 2), ?) > 0)", part, part)
@@ -236,8 +238,12 @@ func (r *listReader) read(ctx context.Context) (page []store.Run, total int, err
 
 // readFirst reads a list that is not cheap to count: a page that is not full is the last, and then the count is known.
 func (r *listReader) readFirst(ctx context.Context) (page []store.Run, total int, err error) {
-	gathered := -1
-	seen := 0
+	if strings.Join(r.keys, " ") == "search" {
+		if page, total, ok, err := r.search(ctx); ok || err != nil {
+			return page, total, err
+		}
+	}
+	gathered, seen := -1, 0
 	if r.by == "created_at" {
 		page, seen, err = r.pageBy(ctx, r.walk(), &gathered)
 	} else {

@@ -49,6 +49,8 @@ CREATE INDEX idx_runs_user_phase      ON sandbox_runs(user_id, phase);
 -- The lists that everybody asks for, newest first, and one's own to search in.
 CREATE INDEX idx_runs_user_created_at ON sandbox_runs(user_id, created_at, search);
 CREATE INDEX idx_runs_session_id      ON sandbox_runs(session_id, created_at) WHERE session_id IS NOT NULL;
+-- Messages to search in: most runs have none.
+CREATE INDEX idx_runs_message         ON sandbox_runs(message, base_image) WHERE message <> '';
 -- Everything that a list can filter or sort by: the worst list reads this instead of the table.
 CREATE INDEX idx_runs_list            ON sandbox_runs(created_at, search, user_id, phase, runtime, base_image, session_id, started_at, finished_at, image_digest);
 -- Ended runs that still have bytes, oldest first: short, as it shrinks with every sweep.
