@@ -17,7 +17,7 @@ type runs struct{ c *Client }
 // Start starts a run. A request whose connection breaks is repeated under the same idempotency key.
 //
 // The API takes small files inside a request. An upload that is larger than [belljar.MaxInlineBytes], or holds more than
-// plain files, goes into a session made for this run, which ends with it. A request with a Stdin becomes an interactive
+// plain files, goes into the workspace of its session, or of one made for this run, which ends with it. A request with a Stdin becomes an interactive
 // run, which is fed behind this call's back; Frames and Collect tell if the server did not take all of what the program
 // wanted to read. The streams of a request that turns out to be a repeat of an earlier one are not read.
 func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
@@ -34,10 +34,15 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 			return belljar.Run{}, err
 		}
 		spec.Files = append(files, spec.Files...)
-		if rest != nil {
-			if staged, err = r.c.stage(ctx, &spec, rest, req.IdempotencyKey); err != nil {
-				return belljar.Run{}, err
-			}
+		switch {
+		case rest == nil:
+		case spec.SessionID != "":
+			err = r.c.unpack(ctx, spec.SessionID, rest)
+		default:
+			staged, err = r.c.stage(ctx, &spec, rest, req.IdempotencyKey)
+		}
+		if err != nil {
+			return belljar.Run{}, err
 		}
 	}
 	run, replayed, err := r.start(ctx, &spec, req)
@@ -68,7 +73,7 @@ func (r runs) start(ctx context.Context, spec *belljar.RunSpec, req belljar.RunR
 		tries := 0
 		err = r.c.ask(ctx, request{
 			method: http.MethodPost, path: route("runs"), body: body, tries: &tries,
-			query:  url.Values{"wait": {"0"}}, // also where the server waits unless told otherwise
+			query:  url.Values{"wait": {"false"}}, // also where the server waits unless told otherwise
 			header: http.Header{"Idempotency-Key": {key}},
 		}, &run)
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -194,6 +195,22 @@ func TestStart(t *testing.T) {
 				t.Errorf("the artifacts went with the session: %v", err)
 			}
 		})
+	}
+}
+
+// TestStartInSession: what does not fit into the request goes into the session that it names.
+func TestStartInSession(t *testing.T) {
+	c := newWorld(t, nil).client()
+	s := session(t, c)
+	for _, size := range []int{10, 3 << 20} {
+		req := inside(s.ID, "wc -c <a; rm a")
+		req.Upload = archive(t, map[string]string{"a": strings.Repeat("x", size)})
+		if run, out := finish(t, c, req); strings.TrimSpace(out.Stdout) != fmt.Sprint(size) || run.SessionID != s.ID {
+			t.Errorf("%+v\n%+v", run, out)
+		}
+	}
+	if s, err := c.Sessions().Get(within(t), s.ID); err != nil || s.State != belljar.SessionActive {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

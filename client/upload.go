@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"iter"
 	"path"
 
 	"github.com/belljar/belljar"
@@ -85,10 +84,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	if err != nil {
 		return "", err
 	}
-	_, err = c.Sessions().Upload(ctx, made.ID, belljar.Upload{Parts: one(belljar.UploadPart{
-		Name: "upload.tar", Format: belljar.UploadTar, Body: archive,
-	})})
-	if err != nil {
+	if err = c.unpack(ctx, made.ID, archive); err != nil {
 		again := made.Details != nil && made.Details.Status == "replayed"
 		if code := belljar.CodeOf(err); !again || code != belljar.CodeConflict && code != belljar.CodeNotFound {
 			c.discard(made.ID)
@@ -103,8 +99,12 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	return made.ID, nil
 }
 
-func one(part belljar.UploadPart) iter.Seq2[belljar.UploadPart, error] {
-	return func(yield func(belljar.UploadPart, error) bool) { yield(part, nil) }
+// unpack puts a tar stream into a session's workspace.
+func (c *Client) unpack(ctx context.Context, session string, archive io.Reader) error {
+	_, err := c.Sessions().Upload(ctx, session, belljar.Upload{Parts: func(yield func(belljar.UploadPart, error) bool) {
+		yield(belljar.UploadPart{Format: belljar.UploadTar, Body: archive}, nil)
+	}})
+	return err
 }
 
 // outlive ends a session when its only run has ended. If this client is closed first the session expires, unless the run

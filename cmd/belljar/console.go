@@ -23,6 +23,7 @@ type console struct {
 	stdout io.Writer
 	stderr io.Writer
 	quiet  bool                    // no notes, only failures
+	server server                  // that the command line asks, if any
 	agent  func() (fs.File, error) // the program that runs inside every sandbox
 }
 

@@ -7,12 +7,13 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// engine is what stands behind the commands: here and now the service in this process, later also a client of a
-// server.
+// engine is what stands behind the commands: the service in this process, or a client of a server. Both are the same to
+// them, but for what only this process can do.
 type engine struct {
 	belljar.Service
+	Remote bool     // a server's
 	Probes []prober // the runtimes of this binary
-	// Kill ends a run at once, with no grace: its sandbox is destroyed under it.
+	// Kill ends a run at once, with no grace: its sandbox is destroyed under it. A server's runs are left to the server.
 	Kill func(ctx context.Context, id string) error
 	// Close ends what is under way and waits until nothing is left of it.
 	Close func() error

@@ -12,8 +12,8 @@ import (
 )
 
 // execute runs a plan to its end and returns the exit status. ctx ends where the run is to be abandoned.
-func (p *plan) execute(ctx context.Context, c *console, svc belljar.Service, stop *stopper) (int, error) {
-	runs := svc.Runs()
+func (p *plan) execute(ctx context.Context, c *console, e *engine, stop *stopper) (int, error) {
+	runs := e.Runs()
 	request := belljar.RunRequest{RunSpec: p.spec, Stdin: p.stdin}
 	if files := p.upload.reader(); files != nil {
 		defer files.Close()
@@ -26,7 +26,7 @@ func (p *plan) execute(ctx context.Context, c *console, svc belljar.Service, sto
 		}
 		return 0, inFlags(err)
 	}
-	stop.started(ctx, run.ID)
+	stop.started(run.ID)
 
 	var out sink = &streams{c: c, run: run.ID, runs: runs}
 	if p.json {
@@ -35,8 +35,11 @@ func (p *plan) execute(ctx context.Context, c *console, svc belljar.Service, sto
 	hint := ""
 	for frame, err := range runs.Frames(ctx, run.ID, 1) {
 		if err != nil {
-			if n := stop.signalled(); n != 0 {
-				return 128 + int(n), nil // abandoned: nobody is left to say more
+			if n := stop.signalled(); n != 0 { // abandoned: nobody is left to say more
+				if e.Remote {
+					c.note("run %s was left to the server, which is ending it", run.ID)
+				}
+				return 128 + int(n), nil
 			}
 			return 0, err
 		}
@@ -50,7 +53,7 @@ func (p *plan) execute(ctx context.Context, c *console, svc belljar.Service, sto
 	if run, err = runs.Get(ctx, run.ID); err != nil {
 		return 0, err
 	}
-	artifacts, err := p.collect(ctx, c, svc, run.ID)
+	artifacts, err := p.collect(ctx, c, e, run.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -76,6 +79,14 @@ func (p *plan) collect(ctx context.Context, c *console, svc belljar.Service, id 
 	if len(artifacts) == 0 {
 		c.note("no file matches --capture")
 	}
+	if _, err := p.save(ctx, c, svc, id, artifacts); err != nil {
+		return nil, err
+	}
+	return artifacts, nil
+}
+
+// save puts artifacts into --out, if there is one, and returns those that are there.
+func (p *plan) save(ctx context.Context, c *console, svc belljar.Service, id string, artifacts []belljar.Artifact) (kept []belljar.Artifact, err error) {
 	for _, a := range artifacts {
 		switch {
 		case a.Skipped != "":
@@ -86,9 +97,10 @@ func (p *plan) collect(ctx context.Context, c *console, svc belljar.Service, id 
 			if err := p.fetch(ctx, svc, id, a); err != nil {
 				return nil, fmt.Errorf("--out %s: %s: %w", p.out.name, a.Path, err)
 			}
+			kept = append(kept, a)
 		}
 	}
-	return artifacts, nil
+	return kept, nil
 }
 
 func (p *plan) fetch(ctx context.Context, svc belljar.Service, id string, a belljar.Artifact) error {

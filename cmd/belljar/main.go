@@ -30,9 +30,19 @@ func run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 
 // commands is the grammar of the command line.
 type commands struct {
-	Help helpFlag `short:"h" help:"Show help."`
+	Help       helpFlag `short:"h" help:"Show help."`
+	Server     string   `group:"server" placeholder:"URL" help:"Ask this server instead of this machine; or BELLJAR_SERVER."`
+	APIKeyFile string   `group:"server" name:"api-key-file" placeholder:"FILE" help:"Read the API key from a file; or BELLJAR_API_KEY."`
 
-	Run        runCommand        `cmd:"" help:"Run a program in a sandbox, now, with no server."`
+	Run        runCommand        `cmd:"" help:"Run a program in a sandbox, now: here, or on a server."`
+	PS         psCommand         `cmd:"" name:"ps" help:"List runs on a server."`
+	Logs       logsCommand       `cmd:"" help:"Show what a run on a server printed."`
+	Cancel     cancelCommand     `cmd:"" help:"End runs on a server."`
+	Session    sessionCommands   `cmd:"" help:"Keep a sandbox on a server."`
+	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`
+	Token      tokenCommands     `cmd:"" help:"Manage a server's API keys (operators only)."`
+	Me         meCommand         `cmd:"" help:"Show who you are to a server, and what you may."`
+	Runtimes   runtimesCommand   `cmd:"" help:"Show what a server can run programs in."`
 	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
 	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
 	Bench      benchCommand      `cmd:"" help:"Measure this host, beside the other ways to isolate that it has."`
@@ -65,7 +75,9 @@ func (c *console) run(ctx context.Context, args []string) int {
 		return c.fail(err)
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	err = parsed.Run(c)
+	if err = c.choose(parsed, &grammar); err == nil {
+		err = parsed.Run(c)
+	}
 	var status exitStatus
 	switch {
 	case err == nil:

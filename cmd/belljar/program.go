@@ -169,7 +169,9 @@ func (r *runCommand) interpreted(c *console, line []string, src source, args []s
 }
 
 // hostImage reports whether the run sees this machine's own programs.
-func (r *runCommand) hostImage() bool { return r.Image == "" || r.Image == runtime.HostRef }
+func (r *runCommand) hostImage() bool {
+	return !r.remote && (r.Image == "" || r.Image == runtime.HostRef)
+}
 
 // lookup returns what the first of programs that the image has is called inside. What other images hold is found out
 // by the run itself.

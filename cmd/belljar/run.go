@@ -45,6 +45,9 @@ type runCommand struct {
 	Out     string   `group:"output" short:"o" placeholder:"DIR" help:"Where captured files go."`
 	JSON    bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
 	Quiet   bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
+
+	remote  bool   // it goes to a server, whose programs are not this machine's
+	session string // that it runs in, "" for none
 }
 
 func runGroups() []kong.Group {
@@ -53,6 +56,7 @@ func runGroups() []kong.Group {
 		{Key: "input", Title: "What it gets:"},
 		{Key: "limits", Title: "What it may use:"},
 		{Key: "output", Title: "What comes back:"},
+		{Key: "server", Title: "Where:"},
 	}
 }
 
@@ -87,6 +91,7 @@ func (r *runCommand) Run(ctx context.Context, c *console) error {
 }
 
 func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
+	r.remote = c.server.given()
 	p, err := r.plan(ctx, c)
 	if err != nil {
 		return 0, err
@@ -95,7 +100,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	for _, line := range p.notes {
 		c.note("%s", line)
 	}
-	e, err := openEngine(c, r.Runtime)
+	e, err := c.open(r.Runtime)
 	if err != nil {
 		return 0, err
 	}
@@ -109,7 +114,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 		}
 		stop.close()
 	}()
-	return p.execute(ctx, c, e.Service, stop)
+	return p.execute(ctx, c, e, stop)
 }
 
 // plan is a run of which everything has been checked that can be known before there is a sandbox.
@@ -158,6 +163,10 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, runtime.HostRef), Command: prog.argv, Env: env,
 		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout),
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.exec, AllowWeak: r.AllowWeak,
+	}
+	if r.session != "" { // which has its image, and allows execution or not
+		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
+		p.notes = nil
 	}
 	if err := p.spec.Validate(); err != nil {
 		return nil, err
@@ -222,8 +231,12 @@ func (r *runCommand) openStdin(c *console, p *plan, taken bool) error {
 		return nil
 	}
 	if f, ok := c.stdin.(*os.File); ok {
-		if _, err := f.Stat(); err != nil {
+		info, err := f.Stat()
+		if err != nil {
 			return nil // closed by whoever started us
+		}
+		if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(info, null) {
+			return nil // what a program without input reads anyway
 		}
 	}
 	if r.Interactive || !isTerminal(c.stdin) {
@@ -282,7 +295,11 @@ func flagOf(field string) string {
 
 // checkLimits returns the limits that the flags ask for, refusing those that nobody may have.
 func (r *runCommand) checkLimits() (belljar.Limits, error) {
-	limits, err := belljar.DefaultLimits().Resolve(r.resources(), value(r.StartupTimeout), value(r.Timeout), belljar.MaxLimits())
+	most := belljar.MaxLimits()
+	if r.remote { // what is too much there is for the server to say
+		return belljar.Limits{WorkspaceMB: max(int(whole(r.Workspace)), most.WorkspaceMB)}, nil
+	}
+	limits, err := belljar.DefaultLimits().Resolve(r.resources(), value(r.StartupTimeout), value(r.Timeout), most)
 	return limits, inFlags(err)
 }
 

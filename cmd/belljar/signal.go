@@ -14,6 +14,9 @@ type stopper struct {
 	engine *engine
 	close  func() // stops listening; may be called twice
 
+	going      context.Context // ends when nobody listens any more
+	cancelling sync.WaitGroup
+
 	mu     sync.Mutex
 	run    string
 	signal syscall.Signal
@@ -22,7 +25,8 @@ type stopper struct {
 // watchSignals listens until closed. abandon is called where a run cannot even be killed, so that nobody waits for it.
 func watchSignals(ctx context.Context, e *engine, abandon func()) *stopper {
 	accept, cancel := context.WithCancel(ctx)
-	s := &stopper{accept: accept, engine: e}
+	going, halt := context.WithCancel(ctx)
+	s := &stopper{accept: accept, engine: e, going: going}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	// Taken and dropped, so that a closed stdout is an error of Write instead of our death.
@@ -40,7 +44,7 @@ func watchSignals(ctx context.Context, e *engine, abandon func()) *stopper {
 				switch id, first := s.received(number); {
 				case first:
 					cancel()
-					s.cancelRun(ctx, id)
+					s.cancelRun(id)
 				case id == "" || e.Kill(ctx, id) != nil:
 					abandon()
 				}
@@ -53,6 +57,8 @@ func watchSignals(ctx context.Context, e *engine, abandon func()) *stopper {
 		close(done)
 		<-ended
 		cancel()
+		halt()
+		s.cancelling.Wait()
 	})
 	return s
 }
@@ -69,20 +75,24 @@ func (s *stopper) received(number syscall.Signal) (id string, first bool) {
 }
 
 // started says which run a signal is for; one that came before cancels it now.
-func (s *stopper) started(ctx context.Context, id string) {
+func (s *stopper) started(id string) {
 	s.mu.Lock()
 	s.run = id
 	pending := s.signal != 0
 	s.mu.Unlock()
 	if pending {
-		s.cancelRun(ctx, id)
+		s.cancelRun(id)
 	}
 }
 
-func (s *stopper) cancelRun(ctx context.Context, id string) {
-	if id != "" {
-		s.engine.Runs().Cancel(ctx, id) // a run that cannot be cancelled has ended
+// cancelRun asks for the end of a run, without waiting for a server to hear it: a second signal must be heard too.
+func (s *stopper) cancelRun(id string) {
+	if id == "" {
+		return
 	}
+	s.cancelling.Go(func() {
+		_ = s.engine.Runs().Cancel(s.going, id) // a run that cannot be cancelled has ended
+	})
 }
 
 // signalled returns the signal that ends the run, 0 for none.
