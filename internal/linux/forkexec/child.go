@@ -32,6 +32,8 @@ const reportSize = 8
 type machine struct {
 	ops     *op
 	count   int
+	close   *[2]uintptr // ranges of descriptors to close first
+	closes  int
 	control uintptr // socket to the parent
 	report  report
 	slots   [maxSlots]uintptr
@@ -40,6 +42,7 @@ type machine struct {
 	rusage  unix.Rusage
 	record  Record
 	mask    uint64
+	pipe    [2]int32
 }
 
 // fork clones this process and carries out the program in the child. It returns in the parent only.
@@ -65,13 +68,19 @@ func fork(m *machine, args *cloneArgs, clone3 bool) (pid uintptr, errno syscall.
 	panic("unreachable")
 }
 
-// run carries out the operations. It never returns.
+// run closes what is to be closed and carries out the operations. It never returns.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
 //go:nosplit
 func run(m *machine) {
+	for i := 0; i < m.closes; i++ {
+		r := (*[2]uintptr)(unsafe.Add(unsafe.Pointer(m.close), uintptr(i)*unsafe.Sizeof([2]uintptr{})))
+		if _, _, e := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, r[0], r[1], 0); e != 0 {
+			fail(m, 0, e)
+		}
+	}
 	inFork := -1 // index behind the part of a forked child, if this is one
 	for i := 0; i < m.count; i++ {
 		if i == inFork {
@@ -82,10 +91,17 @@ func run(m *machine) {
 		case opCall:
 			if e := call(m, o); e != 0 {
 				if e != o.tolerated[0] && e != o.tolerated[1] {
-					fail(m, o, e)
+					fail(m, o.step, e)
 				}
 				i += int(o.skip)
 			}
+		case opPipe:
+			_, _, e := syscall.RawSyscall(unix.SYS_PIPE2, uintptr(unsafe.Pointer(&m.pipe)), unix.O_CLOEXEC, 0)
+			if e != 0 {
+				fail(m, o.step, e)
+			}
+			m.slots[o.out&(maxSlots-1)] = uintptr(m.pipe[0])
+			m.slots[(o.out+1)&(maxSlots-1)] = uintptr(m.pipe[1])
 		case opSync:
 			for {
 				n, _, e := syscall.RawSyscall(unix.SYS_READ, m.control, uintptr(unsafe.Pointer(&m.answer)), 1)
@@ -100,7 +116,7 @@ func run(m *machine) {
 		case opFork, opSpawn:
 			pid, e := legacyClone(uintptr(unix.SIGCHLD), 0)
 			if e != 0 {
-				fail(m, o, e)
+				fail(m, o.step, e)
 			}
 			if pid == 0 {
 				inFork = i + 1 + int(o.n)
@@ -118,7 +134,7 @@ func run(m *machine) {
 				}
 			}
 			if e != 0 {
-				fail(m, o, e)
+				fail(m, o.step, e)
 			}
 			if m.status != 0 {
 				exit(127) // the forked child has reported
@@ -132,7 +148,7 @@ func run(m *machine) {
 				pid, _, e = syscall.RawSyscall6(unix.SYS_CLONE3, o.args[2], unsafe.Sizeof(cloneArgs{}), 0, 0, 0, 0)
 			}
 			if e != 0 {
-				fail(m, o, e)
+				fail(m, o.step, e)
 			}
 			if pid != 0 {
 				keep(m, pid, o.args[0])
@@ -157,6 +173,9 @@ func call(m *machine, o *op) syscall.Errno {
 		}
 	}
 	r, _, e := syscall.RawSyscall6(o.nr, a[0], a[1], a[2], a[3], a[4], a[5])
+	if e == 0 && o.unwanted != 0 && r != o.want {
+		return o.unwanted
+	}
 	if e == 0 && o.out >= 0 {
 		m.slots[o.out&(maxSlots-1)] = r
 	}
@@ -169,8 +188,8 @@ func call(m *machine, o *op) syscall.Errno {
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func fail(m *machine, o *op, e syscall.Errno) {
-	m.report = report{step: uint32(o.step), errno: uint32(e)}
+func fail(m *machine, step uint16, e syscall.Errno) {
+	m.report = report{step: uint32(step), errno: uint32(e)}
 	syscall.RawSyscall(unix.SYS_WRITE, m.control, uintptr(unsafe.Pointer(&m.report)), reportSize)
 	exit(127)
 }

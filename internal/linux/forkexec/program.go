@@ -5,6 +5,7 @@ package forkexec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -21,6 +22,7 @@ const (
 	opFork  // the child runs the next n operations and exits; we wait for it and go on behind them
 	opSpawn // like opFork, without the wait
 	opKeep  // we become the keeper; the child goes on
+	opPipe  // results out and out+1: the ends of a new pipe
 )
 
 type op struct {
@@ -33,6 +35,8 @@ type op struct {
 	store     *int32        // the result goes here too, unless nil
 	tolerated [2]unix.Errno // these are no failure …
 	skip      uint16        // … but skip this many further operations
+	want      uintptr       // any other result is …
+	unwanted  unix.Errno    // … this failure, unless 0
 	n         uint16        // opFork: length of the child's part
 }
 
@@ -45,6 +49,7 @@ type Program struct {
 	text  []byte // room for copies of strings; never grown, only replaced
 	slots int
 	sync  bool // the child waits for us somewhere
+	keeps bool // the child becomes a keeper, and executes nothing itself
 }
 
 // New returns an empty program.
@@ -136,8 +141,28 @@ func (p *Program) Again(result Arg, nr uintptr, args ...Arg) {
 	p.ops[len(p.ops)-1].out = int8(result.v)
 }
 
+// Expect makes any other result of the call just appended than want a failure with the given error, for calls whose
+// success is not enough: a read that ends.
+func (p *Program) Expect(want int, otherwise unix.Errno) {
+	o := &p.ops[len(p.ops)-1]
+	o.want, o.unwanted = uintptr(want), otherwise
+}
+
+// Pipe appends the making of a pipe, close-on-exec, and returns its ends. The child makes it itself, so that no other
+// process has an end of it: not its parent, nor anybody whom the parent forks at the same time. A reader then sees the
+// death of the last writer, and a writer that of the last reader.
+func (p *Program) Pipe() (read, write Arg) {
+	if p.slots+2 > maxSlots {
+		panic("forkexec: too many results in one program")
+	}
+	p.ops = append(p.ops, op{kind: opPipe, out: int8(p.slots), step: uint16(len(p.steps) - 1)})
+	p.slots += 2
+	return Arg{v: uintptr(p.slots - 2), slot: true}, Arg{v: uintptr(p.slots - 1), slot: true}
+}
+
 // Spawn is Fork without the wait: the program goes on beside the further child, whose process id it returns. The
-// program has to wait for it; a failure of the child is the program's.
+// program has to wait for it; a failure of the child is the program's, but one that dies without a word is for the
+// program to notice, for example by a [Program.Pipe] of which that child has the last end.
 func (p *Program) Spawn(body func()) Arg {
 	at := len(p.ops)
 	p.Fork(body)
@@ -181,6 +206,7 @@ func (p *Program) Fork(body func()) {
 // that follow, born into the cgroup2 folder behind the descriptor cgroup unless that is 0. Records are written to the
 // descriptor status. A cgroup needs clone3; without it the step fails with ENOSYS.
 func (p *Program) Keep(status, cgroup int) {
+	p.keeps = true
 	args := &cloneArgs{exitSignal: uint64(unix.SIGCHLD)}
 	if cgroup > 0 {
 		args.flags, args.cgroup = unix.CLONE_INTO_CGROUP, uint64(cgroup)
@@ -188,6 +214,28 @@ func (p *Program) Keep(status, cgroup int) {
 	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1)}
 	o.args = [6]uintptr{uintptr(status), uintptr(cgroup), Ptr(p, args).v}
 	p.ops = append(p.ops, o)
+}
+
+// Len is how many operations there are.
+func (p *Program) Len() int { return len(p.ops) }
+
+// Insert puts the operations that body appends before the one of number at, for tests that break a program in the
+// middle. What is inserted into the part of a forked child is that child's.
+func (p *Program) Insert(at int, body func()) {
+	tail := slices.Clone(p.ops[at:])
+	p.ops = p.ops[:at]
+	body()
+	grown := uint16(len(p.ops) - at)
+	p.ops = append(p.ops, tail...)
+	for i := range p.ops[:at] {
+		o := &p.ops[i]
+		if o.n > 0 && at <= i+int(o.n) {
+			o.n += grown
+		}
+		if o.skip > 0 && at <= i+int(o.skip) {
+			o.skip += grown
+		}
+	}
 }
 
 // Exec ends the program: the child becomes the file at path.
@@ -211,5 +259,5 @@ func (e *Error) Error() string { return e.Step + ": " + e.Errno.Error() }
 // Unwrap returns the system call's error.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// ErrVanished says that the child died without a word, e.g. killed from outside.
+// ErrVanished says that the child died without a word before it became another program, e.g. killed from outside.
 var ErrVanished = errors.New("child died during its setup")

@@ -3,14 +3,17 @@
 package forkexec
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +24,10 @@ type Options struct {
 	Flags uintptr // CLONE_NEW…; the exit signal is always SIGCHLD
 	// Cgroup is a descriptor of a cgroup2 folder that the child is born into; 0 for the parent's own.
 	Cgroup int
+	// Only are the descriptors that the program uses beside 0, 1 and 2: the child closes all others before anything
+	// else, so that it holds nothing of whatever its parent does at the same time. nil leaves all of them open until
+	// the child executes its new program.
+	Only []int
 	// Sync is called in the parent as soon as there is a child; see [Program.Sync]. Its error ends the child.
 	Sync func(pid int) error
 }
@@ -29,6 +36,9 @@ type Options struct {
 type Child struct {
 	Pid   int
 	PidFD int
+	// StartTime is when it was started, in clock ticks after boot: with Pid it names the process for good. 0 for a
+	// keeper.
+	StartTime uint64
 }
 
 // haveClone3 is false where a seccomp filter or an old kernel refuses clone3.
@@ -37,39 +47,57 @@ var haveClone3 = sync.OnceValue(func() bool {
 	return e != unix.ENOSYS
 })
 
-// Start forks, carries the program out in the child and returns when the child has executed its new program. When
-// anything fails the child has been reaped; the error is an [*Error] if a step of the program failed, and Sync's own
-// if that did.
-func (p *Program) Start(o Options) (Child, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return Child{}, fmt.Errorf("control socket: %w", err)
-	}
-	// Our end waits in the poller: a thread that blocks in a read would keep other goroutines from running.
-	if err := unix.SetNonblock(pair[0], true); err != nil {
-		unix.Close(pair[0])
-		unix.Close(pair[1])
-		return Child{}, fmt.Errorf("control socket: %w", err)
-	}
-	control := os.NewFile(uintptr(pair[0]), "control")
-	defer control.Close()
+// Start is [Program.StartContext] without an end to its patience.
+func (p *Program) Start(o Options) (Child, error) { return p.StartContext(context.Background(), o) }
 
+// StartContext forks, carries the program out in the child and returns when the child has executed its new program.
+// When anything fails, or ctx ends before, the child has been killed and reaped. The error is an [*Error] if a step of
+// the program failed, Sync's own if that did, and otherwise wraps [ErrVanished] or the cause of ctx's end.
+func (p *Program) StartContext(ctx context.Context, o Options) (Child, error) {
+	child, control, err := p.fork(o)
+	if err != nil {
+		return Child{}, err
+	}
+	defer control.Close()
+	defer context.AfterFunc(ctx, func() { control.SetDeadline(time.Unix(1, 0)) })()
+	err = p.converse(control, child.Pid, o.Sync)
+	if err == nil && !p.keeps {
+		child.StartTime, err = executed(child.Pid)
+	}
+	if err == nil {
+		return child, nil
+	}
+	unix.PidfdSendSignal(child.PidFD, unix.SIGKILL, nil, 0)
+	for {
+		_, err := unix.Wait4(child.Pid, nil, 0, nil)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	unix.Close(child.PidFD)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("child was given up during its setup: %w", context.Cause(ctx))
+	}
+	return Child{}, err
+}
+
+// fork clones the child and returns our end of the socket on which it reports.
+func (p *Program) fork(o Options) (Child, *os.File, error) {
 	ops := p.ops
+	var own []int // beside the program's
 	clone3 := haveClone3()
 	if o.Cgroup > 0 && !clone3 {
 		// Without clone3 the child moves itself, through a descriptor that carries its parent's rights.
 		procs, err := unix.Openat(o.Cgroup, "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			unix.Close(pair[1])
-			return Child{}, fmt.Errorf("cgroup.procs: %w", err)
+			return Child{}, nil, fmt.Errorf("cgroup.procs: %w", err)
 		}
 		defer unix.Close(procs)
 		join := New()
 		join.Call(unix.SYS_WRITE, Int(procs), join.Str("0"), Int(1))
 		p.keep = append(p.keep, join)
-		ops = append(join.ops, ops...)
+		ops, own = append(join.ops, ops...), append(own, procs)
 	}
-	m := &machine{ops: unsafe.SliceData(ops), count: len(ops), control: uintptr(pair[1])}
 	pidfd := new(int32)
 	p.keep = append(p.keep, pidfd) // for the kernel to write to: on the heap, since a stack may move
 	args := &cloneArgs{
@@ -82,34 +110,56 @@ func (p *Program) Start(o Options) (Child, error) {
 		args.cgroup = uint64(o.Cgroup)
 	}
 
+	// Under the lock, so that no other child has an end of it: were it stopped, we would wait for our child's end of
+	// file until it goes on.
 	syscall.ForkLock.Lock()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		syscall.ForkLock.Unlock()
+		return Child{}, nil, fmt.Errorf("control socket: %w", err)
+	}
+	var gaps [][2]uintptr
+	if o.Only != nil {
+		gaps = between(append(own, pair[1]), o.Only)
+	}
+	m := &machine{
+		ops: unsafe.SliceData(ops), count: len(ops), close: unsafe.SliceData(gaps), closes: len(gaps), control: uintptr(pair[1]),
+	}
 	pid, errno := fork(m, args, clone3)
-	syscall.ForkLock.Unlock()
 	unix.Close(pair[1])
+	syscall.ForkLock.Unlock()
 	runtime.KeepAlive(p)
 	runtime.KeepAlive(ops)
+	runtime.KeepAlive(gaps)
 	runtime.KeepAlive(m)
 	runtime.KeepAlive(args)
 	if errno != 0 {
-		return Child{}, &Error{Step: "clone", Errno: errno}
+		unix.Close(pair[0])
+		return Child{}, nil, &Error{Step: "clone", Errno: errno}
 	}
 	child := Child{Pid: int(pid), PidFD: int(*pidfd)}
 	runtime.KeepAlive(pidfd)
-	if err := p.converse(control, child.Pid, o.Sync); err != nil {
-		unix.PidfdSendSignal(child.PidFD, unix.SIGKILL, nil, 0)
-		for {
-			_, err := unix.Wait4(child.Pid, nil, 0, nil)
-			if err != unix.EINTR {
-				break
-			}
-		}
-		unix.Close(child.PidFD)
-		return Child{}, err
-	}
-	return child, nil
+	// Our end waits in the poller: a thread that blocks in a read would keep other goroutines from running, and could
+	// not be told to give up. A socket can always be made so.
+	unix.SetNonblock(pair[0], true)
+	return child, os.NewFile(uintptr(pair[0]), "control"), nil
 }
 
-// converse lets the child go on behind Sync, and returns when it has become its new program (nil) or failed.
+// between are the ranges of all descriptors but those given and 0, 1 and 2.
+func between(lists ...[]int) (gaps [][2]uintptr) {
+	stay := slices.Concat(lists...)
+	slices.Sort(stay)
+	next := 3
+	for _, fd := range stay {
+		if next < fd {
+			gaps = append(gaps, [2]uintptr{uintptr(next), uintptr(fd - 1)})
+		}
+		next = max(next, fd+1)
+	}
+	return append(gaps, [2]uintptr{uintptr(next), uintptr(^uint32(0))})
+}
+
+// converse lets the child go on behind Sync, and returns when it has become its new program or died (nil), or failed.
 func (p *Program) converse(control io.ReadWriter, pid int, onSync func(int) error) error {
 	if onSync != nil {
 		if err := onSync(pid); err != nil {
@@ -129,6 +179,21 @@ func (p *Program) converse(control io.ReadWriter, pid int, onSync func(int) erro
 		return &Error{Step: p.steps[step], Errno: unix.Errno(errno)}
 	case errors.Is(err, io.EOF) && wrote == nil:
 		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return err
 	}
 	return fmt.Errorf("%w: %w", ErrVanished, errors.Join(wrote, err))
+}
+
+// executed returns when a child of ours was started, which has closed its end of the control socket: it has become
+// another program, or else it is dead. Its process id is its own until we reap it.
+func executed(pid int) (uint64, error) {
+	stat, err := ReadStat(pid)
+	if err != nil {
+		return 0, fmt.Errorf("look at child: %w", err)
+	}
+	if stat.Forked {
+		return 0, ErrVanished
+	}
+	return stat.StartTime, nil
 }

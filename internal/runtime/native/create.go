@@ -49,8 +49,13 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := r.check(spec); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	ctx, over, err := r.begin(ctx, spec.ID)
+	if err != nil {
 		return nil, err
+	}
+	defer over()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	var undo cleanup
 	defer func() { undo.run() }()
@@ -85,7 +90,11 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err != nil {
 		return nil, err
 	}
-	options := forkexec.Options{Flags: cloneFlags, Sync: func(pid int) error {
+	program, only := pl.program(), pl.descriptors()
+	if r.edit != nil {
+		only = append(only, r.edit(program)...)
+	}
+	options := forkexec.Options{Flags: cloneFlags, Only: only, Sync: func(pid int) error {
 		if err := ids.Write(pid); err != nil {
 			return &runtime.StepError{Step: stepUserNS, Err: err}
 		}
@@ -94,13 +103,14 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if group != nil {
 		options.Cgroup = group.FD()
 	}
-	child, err := pl.program().Start(options)
+	child, err := program.StartContext(ctx, options)
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(ctx, err)
 	}
 	undo.add(func() { s.kill(child.PidFD) })
-	// Only now: while the root is built, its two processes need all the processors that there are.
-	if err := r.record(spec, ids, group, child.Pid); err != nil {
+	// Only now: while the root is built, its two processes need all the processors that there are. Without a record it
+	// is a half-made sandbox, which Remove and Sweep find by its lock.
+	if err := r.record(spec, ids, group, child); err != nil {
 		return nil, &runtime.StepError{Step: stepState, Err: err}
 	}
 	if spec.Lifetime != runtime.LifetimeDetached {
@@ -112,6 +122,52 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	r.remember(s)
 	undo = nil
 	return s, nil
+}
+
+// errRemoved ends a Create whose sandbox is removed meanwhile.
+var errRemoved = errors.New("the sandbox was removed while it was made")
+
+// birth is a Create that is under way.
+type birth struct {
+	cancel context.CancelCauseFunc
+	over   chan struct{} // closed when it has ended and, if it failed, left nothing
+}
+
+// begin puts a Create on record, so that [Runtime.Remove] can end it. over ends the record.
+func (r *Runtime) begin(ctx context.Context, id string) (_ context.Context, over func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	b := &birth{cancel: cancel, over: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.births[id] != nil {
+		cancel(nil)
+		return nil, nil, &runtime.StepError{Step: stepState, Err: fmt.Errorf("sandbox %s exists", id)}
+	}
+	r.births[id] = b
+	return ctx, func() {
+		r.mu.Lock()
+		delete(r.births, id)
+		r.mu.Unlock()
+		cancel(nil)
+		close(b.over)
+	}, nil
+}
+
+// forestall ends a Create of id that is under way here, and waits until it has.
+func (r *Runtime) forestall(ctx context.Context, id string) error {
+	r.mu.Lock()
+	b := r.births[id]
+	r.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	b.cancel(errRemoved)
+	select {
+	case <-b.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // prepare makes a sandbox's folder, takes its lock and listens on its socket.
@@ -156,12 +212,8 @@ func (r *Runtime) check(spec runtime.Spec) error {
 }
 
 // record writes down what finds a sandbox again.
-func (r *Runtime) record(spec runtime.Spec, ids *idmap.Range, group *cgroup.Group, pid int) error {
-	start, err := startTime(pid)
-	if err != nil {
-		return err
-	}
-	rec := record{Pid: pid, StartTime: start, BootID: r.boot, Lifetime: spec.Lifetime, Pids: min(spec.Limits.Pids, spec.Limits.NProc)}
+func (r *Runtime) record(spec runtime.Spec, ids *idmap.Range, group *cgroup.Group, child forkexec.Child) error {
+	rec := record{Pid: child.Pid, StartTime: child.StartTime, BootID: r.boot, Lifetime: spec.Lifetime, Pids: min(spec.Limits.Pids, spec.Limits.NProc)}
 	if group != nil {
 		rec.Cgroup = group.Folders()
 	}
@@ -172,15 +224,12 @@ func (r *Runtime) record(spec runtime.Spec, ids *idmap.Range, group *cgroup.Grou
 }
 
 // files are the descriptors that live only while a sandbox is made.
-type files struct {
-	gate     gate
-	lifeline [2]int
-}
+type files struct{ lifeline [2]int }
 
 func (f *files) close() {
-	for _, fd := range []*int{&f.gate.enter[0], &f.gate.enter[1], &f.gate.done[0], &f.gate.done[1], &f.lifeline[0], &f.lifeline[1]} {
-		if *fd > 0 {
-			unix.Close(*fd)
+	for _, fd := range f.lifeline {
+		if fd > 0 {
+			unix.Close(fd)
 		}
 	}
 }
@@ -202,13 +251,8 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgr
 	if err != nil {
 		return nil, fds, &runtime.StepError{Step: stepMount, Err: err}
 	}
-	for _, pipe := range []*[2]int{&fds.gate.enter, &fds.gate.done} {
-		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-			return nil, fds, &runtime.StepError{Step: stepInner, Err: err}
-		}
-	}
 	pl := &plan{
-		workspace: spec.Workspace, limits: k, ids: ids, null: int(r.null.Fd()), gate: fds.gate,
+		workspace: spec.Workspace, limits: k, ids: ids, null: int(r.null.Fd()),
 		agent: int(r.agent.Fd()), filter: filter.Agent, landlock: r.abi, lastCap: r.lastCap, host: host,
 		keepFDs: []int{int(listen.Fd()), int(lock.Fd())},
 	}
@@ -289,17 +333,27 @@ func socketName(path string) (name string, done func(), err error) {
 }
 
 // explain turns the child's failure into a step with a hint.
-func explain(err error) error {
+func explain(ctx context.Context, err error) error {
 	var step *runtime.StepError
 	if errors.As(err, &step) {
 		return err
 	}
 	var fe *forkexec.Error
-	if !errors.As(err, &fe) {
-		return &runtime.StepError{Step: stepAgent, Err: err}
+	switch {
+	case errors.As(err, &fe) && fe.Errno == gateBroken:
+		return &runtime.StepError{Step: fe.Step, Err: fmt.Errorf("the other process of the birth has died: %w", fe.Errno), Hint: killedHint}
+	case errors.As(err, &fe):
+		return &runtime.StepError{Step: fe.Step, Err: fe.Errno, Hint: hint(fe)}
+	case errors.Is(err, forkexec.ErrVanished):
+		return &runtime.StepError{Step: stepBirth, Err: err, Hint: killedHint}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &runtime.StepError{Step: stepBirth, Err: err, Hint: "the host is overloaded, or something has stopped the new processes"}
 	}
-	return &runtime.StepError{Step: fe.Step, Err: fe.Errno, Hint: hint(fe)}
+	return &runtime.StepError{Step: stepBirth, Err: err}
 }
+
+// killedHint is for a birth that somebody else has ended.
+const killedHint = "something on this host has killed it, most likely for want of memory: look for oom in the kernel's log"
 
 // hint says what usually stands behind a failing step.
 func hint(e *forkexec.Error) string {
@@ -308,6 +362,8 @@ func hint(e *forkexec.Error) string {
 		return "raise user.max_user_namespaces and user.max_net_namespaces with sysctl"
 	case e.Step == "clone" || e.Step == stepUserNS || e.Step == stepInner:
 		return "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
+	case e.Step == stepNetwork && e.Errno == unix.ENOENT:
+		return killedHint // the second, between making its namespace and our looking for it
 	case e.Step == stepProc && e.Errno == unix.EPERM:
 		return "an outer container masks /proc: start it with --security-opt systempaths=unconfined"
 	case e.Errno == unix.ENOSYS:

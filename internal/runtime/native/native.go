@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/linux/landlock"
 	"github.com/belljar/belljar/internal/linux/seccomp"
@@ -62,6 +63,10 @@ type Runtime struct {
 	roots   map[string]*hostRoot
 	filters map[bool]seccomp.Filter // by whether agent and user share an id
 	living  map[string]*sandbox
+	births  map[string]*birth
+
+	// edit breaks a birth, with descriptors that the breakage needs; nil but in tests.
+	edit func(*forkexec.Program) []int
 }
 
 var (
@@ -90,7 +95,7 @@ func New(o Options) (*Runtime, error) {
 	}
 	r := &Runtime{
 		opts: o, log: o.Logger, abi: landlock.ABI(), lastCap: lastCap(), boot: bootID(),
-		roots: map[string]*hostRoot{}, filters: map[bool]seccomp.Filter{}, living: map[string]*sandbox{},
+		roots: map[string]*hostRoot{}, filters: map[bool]seccomp.Filter{}, living: map[string]*sandbox{}, births: map[string]*birth{},
 	}
 	var err error
 	if r.state, err = openState(o.RunDir, o.Installation); err != nil {
@@ -119,6 +124,7 @@ func (r *Runtime) Close() error {
 	if r.cgroups != nil {
 		r.cgroups.Sweep(r.opts.Installation)
 	}
+	os.Remove(r.state.dir) // refused while there is a sandbox in it
 	return errors.Join(r.null.Close(), r.agent.Close())
 }
 
@@ -155,14 +161,20 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	if !belljar.ValidID(id) {
 		return fmt.Errorf("%q is not a sandbox id", id)
 	}
+	if err := r.forestall(ctx, id); err != nil {
+		return fmt.Errorf("end the birth of sandbox %s: %w", id, err)
+	}
 	if s, err := r.Attach(ctx, id); err == nil {
 		return s.Destroy(ctx)
+	}
+	if err := r.endHalfMade(ctx, id); err != nil {
+		return fmt.Errorf("end sandbox %s: %w", id, err) // its traces stay, to find it by
 	}
 	return r.clean(ctx, id)
 }
 
-// Sweep removes what sandboxes of this installation have left behind whose creators and agents are gone. It returns how
-// many it removed.
+// Sweep removes what sandboxes of this installation have left behind whose creators and agents are gone, and half-made
+// ones whose creators are: nobody could attach to them. It returns how many it removed.
 func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 	ids, err := r.state.list()
 	if err != nil {
@@ -171,30 +183,48 @@ func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 	swept := 0
 	var errs []error
 	for _, id := range ids {
-		lock, err := r.state.take(id, unix.LOCK_EX|unix.LOCK_NB)
-		if err != nil {
-			continue // somebody holds it: it lives
-		}
-		if err := r.Remove(ctx, id); err != nil {
-			errs = append(errs, err)
-		} else {
+		done, err := r.sweep(ctx, id)
+		if done {
 			swept++
 		}
-		lock.Close()
+		errs = append(errs, err)
 	}
 	return swept, errors.Join(append(errs, r.ids.Sweep())...)
+}
+
+// sweep removes one sandbox, unless somebody has it.
+func (r *Runtime) sweep(ctx context.Context, id string) (bool, error) {
+	lock, err := r.state.take(id, unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case err == nil:
+		defer lock.Close()
+		// Whoever lives holds the lock, unless somebody else has removed its file.
+		if s, attachErr := r.Attach(ctx, id); attachErr == nil {
+			err = s.Destroy(ctx)
+		} else {
+			err = r.clean(ctx, id)
+		}
+	case r.abandoned(id):
+		err = r.Remove(ctx, id)
+	default:
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // clean removes every trace of a sandbox whose processes are gone.
 func (r *Runtime) clean(ctx context.Context, id string) error {
 	var errs []error
-	if rec, err := r.state.read(id); err == nil {
+	rec, err := r.state.read(id)
+	if err == nil {
 		if group, err := cgroup.Open(rec.Cgroup); err == nil {
 			errs = append(errs, group.Remove(ctx))
 		}
 		if rec.IDBase > 0 {
 			errs = append(errs, r.ids.Forget(rec.IDBase))
 		}
+	} else {
+		errs = append(errs, r.ids.Sweep()) // a half-made one does not say which were its
 	}
 	if r.cgroups != nil {
 		errs = append(errs, r.cgroups.Remove(ctx, r.opts.Installation, id))
@@ -243,14 +273,17 @@ func defaultRunDir() string {
 	return filepath.Join(os.TempDir(), "belljar-"+strconv.Itoa(os.Geteuid()))
 }
 
+// agentName is what the agent is called among processes.
+const agentName = "belljar-agent"
+
 // sealAgent puts the agent in memory that nobody can change any more, not even root inside a sandbox through
 // /proc/self/exe (CVE-2019-5736).
 func sealAgent(program io.Reader) (*os.File, error) {
-	fd, err := unix.MemfdCreate("belljar-agent", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate(agentName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("memfd: %w", err)
 	}
-	f := os.NewFile(uintptr(fd), "belljar-agent")
+	f := os.NewFile(uintptr(fd), agentName)
 	if n, err := io.Copy(f, program); err != nil || n == 0 {
 		f.Close()
 		return nil, fmt.Errorf("copy the agent, %d bytes: %w", n, err)

@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -226,18 +224,7 @@ func killedDaemon(t *testing.T, dir string, life runtime.Lifetime) string {
 
 // abandon is the daemon of killedDaemon.
 func abandon(id string) int {
-	program, err := os.ReadFile(os.Getenv(agentPath))
-	if err == nil {
-		var r *native.Runtime
-		if r, err = native.New(native.Options{Agent: bytes.NewReader(program), RunDir: os.Getenv("BELLJAR_TEST_DIR"), Installation: "test"}); err == nil {
-			s := spec()
-			s.ID, s.Lifetime = id, runtime.Lifetime(os.Getenv("BELLJAR_TEST_LIFE"))
-			if _, err = r.Create(context.Background(), s); err == nil {
-				err = unix.Kill(os.Getpid(), unix.SIGKILL)
-			}
-		}
-	}
-	fmt.Fprintln(os.Stderr, err)
+	fmt.Fprintln(os.Stderr, makeAbandoned(id))
 	return 1
 }
 

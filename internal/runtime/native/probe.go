@@ -29,6 +29,8 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	})
 	var step *runtime.StepError
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return caps, err // which says nothing of the host
 	case errors.As(err, &step):
 		caps.Available = false
 		caps.Reasons = append(caps.Reasons, runtime.Reason{Code: reasonCode(step), Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})

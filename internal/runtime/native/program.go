@@ -3,6 +3,8 @@
 package native
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
@@ -36,6 +38,7 @@ const (
 	stepLandlock = "landlock"
 	stepSeccomp  = "seccomp"
 	stepAgent    = "agent"
+	stepBirth    = "birth" // no step of its own: the processes were killed, stopped, or given up
 )
 
 // cloneFlags are the namespaces a sandbox is born into. The cgroup namespace follows when the child is in its cgroup,
@@ -58,7 +61,6 @@ type plan struct {
 	keepFDs   []int // what the agent inherits
 	execDir   int   // the delegated cgroup2 folder, 0 for none
 	null      int
-	gate      gate
 	agent     int    // memfd
 	config    string // the agent's, JSON
 	filter    seccomp.Program
@@ -67,11 +69,20 @@ type plan struct {
 	host      *hostRoot
 }
 
-// gate is the conversation of the first process with the second: two pipes.
-type gate struct {
-	enter [2]int // the first has entered the inner user namespace
-	done  [2]int // the second has made the network, and later written the maps
+// descriptors are those of the parent that the program uses.
+func (pl *plan) descriptors() []int {
+	return slices.Concat([]int{pl.null, pl.agent}, pl.taskFDs, pl.keepFDs)
 }
+
+// gates are the conversation of the first process with the second: two pipes, which exist in these two only. Each
+// closes the ends it does not use, so that the death of one ends the wait of the other.
+type gates struct {
+	enter gate // the first has entered the inner user namespace
+	done  gate // the second has made the network, and later written the maps
+}
+
+// gate is the two ends of a pipe.
+type gate struct{ read, write forkexec.Arg }
 
 // program writes down the birth of a sandbox. The order is the security argument: outer namespaces first, in which
 // the root is built and pivoted into; then an inner user and mount namespace, seen from which every mount belongs to
@@ -90,11 +101,13 @@ func (pl *plan) program() *forkexec.Program {
 	p.Call(unix.SYS_SETHOSTNAME, p.Str(hostname), forkexec.Int(len(hostname)))
 	p.Step(stepMount)
 	p.Call(unix.SYS_MOUNT, p.Str("none"), p.Str("/"), forkexec.Int(0), forkexec.Int(unix.MS_REC|unix.MS_PRIVATE), forkexec.Int(0))
+	p.Step(stepInner)
+	g := openGates(p)
 	p.Step(stepUserNS)
 	p.Sync()
-	// Not before: the kernel gives the second a processor of its own only if one is idle as it is forked.
+	// Not before Sync: the kernel gives the second a processor of its own only if one is idle as it is forked.
 	p.Step(stepNetwork)
-	pl.spawnSecond(p)
+	pl.spawnSecond(p, g)
 	p.Step(stepUserNS)
 	pl.becomeOuterRoot(p)
 	root := pl.buildRoot(p, m)
@@ -106,8 +119,8 @@ func (pl *plan) program() *forkexec.Program {
 	p.Call(unix.SYS_UMOUNT2, p.Str("."), forkexec.Int(unix.MNT_DETACH))
 	p.Call(unix.SYS_CHDIR, p.Str("/"))
 
-	pl.enterNetwork(p)
-	pl.enterInner(p)
+	pl.enterNetwork(p, g)
+	pl.enterInner(p, g)
 	// While the second writes the id maps: nothing of this needs them.
 	pl.dropPrivileges(p)
 	p.Step(stepAgent)
@@ -123,7 +136,7 @@ func (pl *plan) program() *forkexec.Program {
 	nproc := &unix.Rlimit{Cur: uint64(pl.limits.pids), Max: uint64(pl.limits.pids)}
 	p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(unix.RLIMIT_NPROC), forkexec.Ptr(p, nproc), forkexec.Int(0))
 
-	pl.awaitInner(p)
+	pl.awaitInner(p, g)
 	p.Step(stepLandlock)
 	rules := landlock.Sandbox()
 	if pl.execDir > 0 {
@@ -134,7 +147,7 @@ func (pl *plan) program() *forkexec.Program {
 	pl.filter.Append(p)
 
 	p.Step(stepAgent)
-	p.ExecFD(pl.agent, []string{"belljar-agent", pl.config}, []string{"GOMAXPROCS=1", "GOTRACEBACK=none"})
+	p.ExecFD(pl.agent, []string{agentName, pl.config}, []string{"GOMAXPROCS=1", "GOTRACEBACK=none"})
 	return p
 }
 
@@ -158,36 +171,53 @@ func (pl *plan) beDumpable(p *forkexec.Program) {
 // secondPid is the second's in the sandbox: the first child of PID 1.
 const secondPid = "2"
 
+// openGates makes the two pipes, in the first process.
+func openGates(p *forkexec.Program) (g gates) {
+	g.enter.read, g.enter.write = p.Pipe()
+	g.done.read, g.done.write = p.Pipe()
+	return g
+}
+
 // spawnSecond starts the process that works beside the first while that builds the root. It makes the network
 // namespace, the dearest of all, and it writes the id maps of the inner user namespace: a map of several ids must come
-// from the parent namespace, which the first itself leaves for good. Nobody waits for its end; the agent reaps it.
-func (pl *plan) spawnSecond(p *forkexec.Program) {
+// from the parent namespace, which the first itself leaves for good. The first does not wait for its end, but for what
+// it does, and fails if it dies before: the agent reaps it.
+func (pl *plan) spawnSecond(p *forkexec.Program, g gates) {
 	p.Spawn(func() {
-		p.Call(unix.SYS_CLOSE, forkexec.Int(pl.gate.enter[1]))
+		p.Close(g.enter.write)
+		p.Close(g.done.read)
 		pl.beDumpable(p) // the first will look into our /proc entry
 		p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWNET))
 		loopbackUp(p)
-		pl.signal(p, pl.gate.done[1])
-		pl.await(p, pl.gate.enter[0])
+		g.done.open(p)
+		g.enter.await(p)
 		if !pl.ids.Shared {
 			p.Step(stepInner)
 			pl.becomeOuterRoot(p)
 			writeFile(p, "/proc/1/gid_map", innerMap(pl.ids.GIDs))
 			writeFile(p, "/proc/1/uid_map", innerMap(pl.ids.UIDs))
-			pl.signal(p, pl.gate.done[1])
+			g.done.open(p)
 		}
 	})
-	p.Call(unix.SYS_CLOSE, forkexec.Int(pl.gate.done[1])) // so that the second's death ends our wait
+	p.Step(stepNetwork)
+	p.Close(g.enter.read)
+	p.Close(g.done.write)
 }
 
-// signal and await are the two ends of a gate. A gate whose other side has died opens; that side has reported.
-func (pl *plan) signal(p *forkexec.Program, fd int) {
-	p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("1"), forkexec.Int(1))
+// open lets the other process go on behind its await.
+func (g gate) open(p *forkexec.Program) {
+	p.Call(unix.SYS_WRITE, g.write, p.Str("1"), forkexec.Int(1))
 }
 
-func (pl *plan) await(p *forkexec.Program, fd int) {
-	p.Call(unix.SYS_READ, forkexec.Int(fd), forkexec.Ptr(p, new([1]byte)), forkexec.Int(1))
+// await waits until the other process has opened the gate, and fails with the error of [gateBroken] if that died
+// instead: nothing may go on without what it should have done.
+func (g gate) await(p *forkexec.Program) {
+	p.Call(unix.SYS_READ, g.read, forkexec.Ptr(p, new([1]byte)), forkexec.Int(1))
+	p.Expect(1, gateBroken)
 }
+
+// gateBroken is the error of both ends of a gate when the other process is dead: what the kernel says to a writer.
+const gateBroken = unix.EPIPE
 
 // loopbackUp brings the loopback up; nothing else exists in the network namespace.
 func loopbackUp(p *forkexec.Program) {
@@ -203,11 +233,11 @@ func loopbackUp(p *forkexec.Program) {
 	p.Close(sock)
 }
 
-// enterNetwork moves into the network namespace that the second has made. Were that dead, its namespace would be gone
-// too, and there is no other to fall back to: the step fails.
-func (pl *plan) enterNetwork(p *forkexec.Program) {
+// enterNetwork moves into the network namespace that the second has made. If that has died, its namespace is gone too,
+// and there is no other to fall back to: the step fails.
+func (pl *plan) enterNetwork(p *forkexec.Program, g gates) {
 	p.Step(stepNetwork)
-	pl.await(p, pl.gate.done[0])
+	g.done.await(p)
 	ns := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str("/proc/"+secondPid+"/ns/net"), forkexec.Int(unix.O_RDONLY|unix.O_CLOEXEC), forkexec.Int(0))
 	p.Call(unix.SYS_SETNS, ns, forkexec.Int(unix.CLONE_NEWNET))
 	p.Close(ns)
@@ -216,10 +246,10 @@ func (pl *plan) enterNetwork(p *forkexec.Program) {
 // enterInner moves into a second user namespace with a mount namespace of its own. The kernel then treats every mount
 // as borrowed from a more privileged owner: not even a capable process inside may change or remove it
 // (mount_namespaces(7), "Restrictions on mount namespaces").
-func (pl *plan) enterInner(p *forkexec.Program) {
+func (pl *plan) enterInner(p *forkexec.Program, g gates) {
 	p.Step(stepInner)
 	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
-	pl.signal(p, pl.gate.enter[1])
+	g.enter.open(p)
 	if pl.ids.Shared {
 		writeFile(p, "/proc/self/setgroups", "deny")
 		writeFile(p, "/proc/self/gid_map", innerMap(pl.ids.GIDs))
@@ -227,12 +257,17 @@ func (pl *plan) enterInner(p *forkexec.Program) {
 	}
 }
 
-// awaitInner waits until the inner user namespace has its id maps.
-func (pl *plan) awaitInner(p *forkexec.Program) {
+// awaitInner waits until the inner user namespace has its id maps, and proves it: the kernel refuses an id that is not
+// mapped.
+func (pl *plan) awaitInner(p *forkexec.Program, g gates) {
 	p.Step(stepInner)
+	id := forkexec.Int(sandboxID)
 	if !pl.ids.Shared {
-		pl.await(p, pl.gate.done[0])
+		g.done.await(p)
+		id = forkexec.Int(agentID)
 	}
+	p.Call(unix.SYS_SETRESGID, id, id, id)
+	p.Call(unix.SYS_SETRESUID, id, id, id)
 }
 
 func writeFile(p *forkexec.Program, path, text string) {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -86,10 +86,17 @@ func (s state) claim(id string) (*os.File, error) {
 	return lock, nil
 }
 
-// take locks id's lock file. A sweeper may unlink the file between our open and our lock; then we lock a new one.
+// take locks id's lock file. A sweeper may unlink the file between our open and our lock; then we lock a new one. The
+// folder is missing if another process of this installation found it empty at its end.
 func (s state) take(id string, how int) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(s.lock(id), os.O_CREATE|os.O_RDWR, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return nil, err
+			}
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +126,7 @@ func (s state) forget(id string) error {
 // list names every sandbox that has left a trace.
 func (s state) list() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	seen := map[string]bool{}
@@ -164,7 +171,7 @@ func (r record) open() (int, error) {
 	if err != nil {
 		return -1, runtime.ErrNotFound
 	}
-	if start, err := startTime(r.Pid); err != nil || start != r.StartTime {
+	if stat, err := forkexec.ReadStat(r.Pid); err != nil || stat.StartTime != r.StartTime {
 		unix.Close(pidfd)
 		return -1, runtime.ErrNotFound
 	}
@@ -174,18 +181,4 @@ func (r record) open() (int, error) {
 func bootID() string {
 	raw, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(raw))
-}
-
-// startTime reads when a process was started. The command in the second field may hold spaces and brackets.
-func startTime(pid int) (uint64, error) {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	text := string(raw)
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("stat of process %d has %d fields", pid, len(fields))
-	}
-	return strconv.ParseUint(fields[19], 10, 64)
 }

@@ -1,0 +1,49 @@
+//go:build linux
+
+package forkexec
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Stat is what the kernel tells of a process, as far as it is of use here.
+type Stat struct {
+	StartTime uint64 // clock ticks after boot
+	Forked    bool   // it has not executed a program since it was forked
+}
+
+// ReadStat reads a process's state, also that of one that has ended and is not reaped.
+func ReadStat(pid int) (Stat, error) {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Stat{}, err
+	}
+	stat, err := parseStat(string(raw))
+	if err != nil {
+		return Stat{}, fmt.Errorf("stat of process %d: %w", pid, err)
+	}
+	return stat, nil
+}
+
+// parseStat reads the text of /proc/pid/stat (proc_pid_stat(5)). The command in the second field may hold blanks and
+// brackets.
+func parseStat(text string) (Stat, error) {
+	const (
+		flags     = 9 - 3 // the fields behind the command begin with the third
+		startTime = 22 - 3
+		forked    = 0x40 // PF_FORKNOEXEC of linux/sched.h
+	)
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) <= startTime {
+		return Stat{}, fmt.Errorf("%d fields behind the command", len(fields))
+	}
+	bits, err := strconv.ParseUint(fields[flags], 10, 64)
+	if err != nil {
+		return Stat{}, err
+	}
+	start, err := strconv.ParseUint(fields[startTime], 10, 64)
+	return Stat{StartTime: start, Forked: bits&forked != 0}, err
+}

@@ -1,0 +1,255 @@
+//go:build linux
+
+package native_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/native"
+)
+
+// Where the daemon of these tests stops, to be killed.
+const (
+	beforeExec   = "before exec"   // the birth hangs just before it becomes the agent
+	beforeRecord = "before record" // the agent runs, and the record is not written
+)
+
+// halfMade is a sandbox in the making, whose daemon stands still.
+type halfMade struct {
+	dir, id string
+	daemon  *exec.Cmd
+	first   *os.File // pidfd of its first process
+	pid     int      // its own
+}
+
+// stopDaemon starts a daemon that makes a detached sandbox and stops at the given point.
+func stopDaemon(t *testing.T, point string) *halfMade {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	h := &halfMade{dir: t.TempDir(), id: belljar.NewID(), daemon: exec.Command(os.Args[0])}
+	h.daemon.Env = append(os.Environ(), "BELLJAR_TEST_ABANDON="+h.id, "BELLJAR_TEST_DIR="+h.dir,
+		"BELLJAR_TEST_LIFE="+string(runtime.LifetimeDetached), "BELLJAR_TEST_POINT="+point)
+	h.daemon.Stderr = os.Stderr
+	h.daemon.ExtraFiles = []*os.File{w}
+	if err := h.daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() { h.kill(t) })
+	if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
+		t.Fatalf("the daemon did not come to the point: %v", err)
+	}
+	if point == beforeRecord {
+		h.awaitAgent(t)
+	}
+	found := childrenOf(h.daemon.Process.Pid)
+	if len(found) != 1 {
+		t.Fatalf("the daemon has children %v, want the first process", found)
+	}
+	h.pid = found[0]
+	fd, err := unix.PidfdOpen(h.pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.first = os.NewFile(uintptr(fd), "pidfd")
+	t.Cleanup(func() { h.first.Close() })
+	return h
+}
+
+// awaitAgent returns when the agent answers. The daemon then stands in front of its record, which is a fifo.
+func (h *halfMade) awaitAgent(t *testing.T) {
+	t.Helper()
+	folder, err := os.Open(filepath.Join(h.dir, native.Name, "test", h.id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	socket := fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd()) // short enough for an address
+	ctx, cancel := context.WithTimeout(t.Context(), prompt)
+	defer cancel()
+	info, err := agent.New(func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}).Ping(ctx)
+	if err != nil || info.Pid != 1 {
+		t.Fatalf("agent answered %+v, %v", info, err)
+	}
+}
+
+// kill kills the daemon; it may be called twice.
+func (h *halfMade) kill(t *testing.T) {
+	t.Helper()
+	if h.daemon.ProcessState != nil {
+		return
+	}
+	if err := h.daemon.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	h.daemon.Wait()
+}
+
+// alive says whether the first process lives.
+func (h *halfMade) alive(t *testing.T) bool {
+	t.Helper()
+	poll := []unix.PollFd{{Fd: int32(h.first.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n == 0
+}
+
+// standStill makes the births of a daemon stop at a point.
+func standStill(r *native.Runtime, dir, id, point string) {
+	const told = 3 // the first of ExtraFiles
+	r.Edit(func(p *forkexec.Program) []int {
+		if point == beforeRecord {
+			if err := unix.Mkfifo(filepath.Join(dir, native.Name, "test", id, "record.json.new"), 0o600); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.NewFile(told, "told").WriteString("x")
+			return nil
+		}
+		p.Insert(p.Len()-1, func() {
+			p.Call(unix.SYS_WRITE, forkexec.Int(told), p.Str("x"), forkexec.Int(1))
+			hangs(p)
+		})
+		return []int{told}
+	})
+}
+
+// A daemon that is killed before the record is written leaves a sandbox that the next one finds and ends, whole.
+func TestRemoveHalfMade(t *testing.T) {
+	for _, point := range []string{beforeExec, beforeRecord} {
+		t.Run(point, func(t *testing.T) {
+			h := stopDaemon(t, point)
+			r := open(t, h.dir)
+			if n, err := r.Sweep(t.Context()); n != 0 || err != nil {
+				t.Errorf("while its daemon lives: swept %d, %v", n, err)
+			}
+			h.kill(t)
+			if !h.alive(t) {
+				t.Fatal("it died with its daemon, which proves nothing")
+			}
+			if ids, err := r.List(t.Context()); err != nil || !slices.Contains(ids, h.id) {
+				t.Errorf("list says %v, %v", ids, err)
+			}
+			if _, err := r.Attach(t.Context(), h.id); !errors.Is(err, runtime.ErrNotFound) {
+				t.Errorf("attach says %v, want not found", err)
+			}
+			if err := r.Remove(t.Context(), h.id); err != nil {
+				t.Error(err)
+			}
+			h.gone(t)
+		})
+	}
+}
+
+func TestSweepHalfMade(t *testing.T) {
+	for _, point := range []string{beforeExec, beforeRecord} {
+		t.Run(point, func(t *testing.T) {
+			h := stopDaemon(t, point)
+			h.kill(t)
+			r := open(t, h.dir)
+			// Beside a living one, which must not notice.
+			box, err := r.Create(t.Context(), spec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := r.Sweep(t.Context()); n != 1 || err != nil {
+				t.Errorf("swept %d, %v; want the half-made one", n, err)
+			}
+			if _, err := box.Dial(t.Context()); err != nil {
+				t.Errorf("the living one: %v", err)
+			}
+			if err := box.Destroy(t.Context()); err != nil {
+				t.Error(err)
+			}
+			h.gone(t)
+		})
+	}
+}
+
+// Removed by another process, a sandbox in the making is gone, and its daemon hears of it.
+func TestRemoveUnderItsDaemon(t *testing.T) {
+	h := stopDaemon(t, beforeExec)
+	r := open(t, h.dir)
+	if err := r.Remove(t.Context(), h.id); err != nil {
+		t.Error(err)
+	}
+	if err := h.daemon.Wait(); err == nil || h.daemon.ProcessState.ExitCode() != 1 {
+		t.Errorf("the daemon ended with %v, want its own failure", err)
+	}
+	h.gone(t)
+}
+
+// A record that nobody can read is as good as none.
+func TestRemoveWithBrokenRecord(t *testing.T) {
+	dir := t.TempDir()
+	id := killedDaemon(t, dir, runtime.LifetimeDetached)
+	record := filepath.Join(dir, native.Name, "test", id, "record.json")
+	if err := os.WriteFile(record, []byte(`{"pid": 1`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, dir)
+	if err := r.Remove(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	nothingLeft(t, dir)
+	noGroupLeft(t, map[string]bool{id: true})
+}
+
+// gone checks that nothing is left.
+func (h *halfMade) gone(t *testing.T) {
+	t.Helper()
+	if h.alive(t) {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.pid))
+		t.Errorf("its first process lives:\n%s", text)
+		unix.PidfdSendSignal(int(h.first.Fd()), unix.SIGKILL, nil, 0)
+	}
+	nothingLeft(t, h.dir)
+	noGroupLeft(t, map[string]bool{h.id: true})
+}
+
+// makeAbandoned is what the daemon of killedDaemon and stopDaemon does before it is killed.
+func makeAbandoned(id string) error {
+	program, err := os.ReadFile(os.Getenv(agentPath))
+	if err != nil {
+		return err
+	}
+	dir := os.Getenv("BELLJAR_TEST_DIR")
+	r, err := native.New(native.Options{Agent: bytes.NewReader(program), RunDir: dir, Installation: "test"})
+	if err != nil {
+		return err
+	}
+	if point := os.Getenv("BELLJAR_TEST_POINT"); point != "" {
+		standStill(r, dir, id, point)
+	}
+	s := spec()
+	s.ID, s.Lifetime = id, runtime.Lifetime(os.Getenv("BELLJAR_TEST_LIFE"))
+	if _, err := r.Create(context.Background(), s); err != nil {
+		return err
+	}
+	return unix.Kill(os.Getpid(), unix.SIGKILL)
+}
