@@ -17,6 +17,7 @@ func (s *Service) Drain(ctx context.Context) error {
 		}
 	}
 	s.mu.Unlock()
+	s.sessions.refuse()
 	for _, r := range under {
 		select {
 		case <-r.done:

@@ -30,81 +30,118 @@ func (s *Service) Recover(ctx context.Context) error {
 		if row.NodeID != s.opts.Node.ID || s.under(row.ID) != nil {
 			continue // another daemon's
 		}
-		if row.Phase == belljar.PhaseQueued && row.Spec != nil {
-			err = s.resume(ctx, row)
-		} else {
-			err = s.mend(ctx, row, errLost)
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("take up run %s: %w", row.ID, err)
-		}
+		s.takeUp(ctx, row)
 	}
 	s.sweepLater()
 	return nil
 }
 
+// takeUp goes on with a run of a former process, or ends it. One that makes trouble keeps no other from being taken up.
+func (s *Service) takeUp(ctx context.Context, row store.Run) {
+	log, err := s.openLog(row.ID)
+	switch {
+	case err != nil:
+		s.log.Error("log of a former process cannot be used", "run_id", row.ID, "err", err)
+		row.Warnings = append(row.Warnings, "its log cannot be read")
+		s.mend(ctx, row, nil, errLost)
+	case row.Phase != belljar.PhaseQueued || row.Spec == nil || begun(ctx, log):
+		s.mend(ctx, row, log, errLost)
+	default:
+		if err := s.resume(ctx, row, log); err != nil {
+			s.mend(ctx, row, log, err)
+		}
+	}
+}
+
+// begun reports whether a run that is queued on record has left the queue since. The record is behind by as much as
+// [noteAfter], the log is not; and what may have begun must not begin again.
+func begun(ctx context.Context, log logbook.Log) bool {
+	last := log.Last()
+	if last == 0 {
+		return false
+	}
+	for f, err := range log.Read(ctx, 1) {
+		if err != nil {
+			return true
+		}
+		if f.Event == belljar.EventPhase && f.Data["phase"] != string(belljar.PhaseQueued) {
+			return true
+		}
+		if f.Seq >= last {
+			return false
+		}
+	}
+	return true // it is sealed, or damaged
+}
+
 // resume puts a run that was queued into the queue again. What is not allowed any more fails.
-func (s *Service) resume(ctx context.Context, row store.Run) error {
+func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) error {
 	caller := belljar.Caller{ID: row.UserID, Role: belljar.RoleUser, Source: "recovery"}
 	if len(row.Spec.AllowWeak) > 0 {
 		caller.Role = belljar.RoleAdmin // or it would not have been queued
 	}
 	p, err := s.admit(ctx, caller, belljar.RunRequest{RunSpec: *row.Spec})
 	if err != nil {
-		return s.mend(ctx, row, err)
+		return err
 	}
 	quota, err := s.quota(ctx, row.UserID)
 	if err != nil {
 		return err
 	}
 	r := s.newRun(caller, p, row.ID, row.CreatedAt)
-	if r.log, err = s.openLog(row.ID); err != nil {
-		return err
-	}
+	r.log = log
 	if r.ticket, err = s.queue.Enter(r.owner, quota.ConcurrentRuns); err != nil {
-		return s.mend(ctx, row, err)
+		return err
 	}
 	if err := s.register(r); err != nil {
 		r.ticket.Leave()
 		return err
 	}
 	if !r.ticket.Waited() {
-		if err := s.become(r, belljar.PhaseStarting); err != nil {
-			return err
+		if err := s.become(r, belljar.PhaseStarting); err != nil { // a queued run can start: never
+			s.log.Error("run could not be started", "run_id", r.id, "err", err)
 		}
 	}
 	s.launch(r)
 	return nil
 }
 
-// mend ends a run that nobody carries any more: as its log says, if it came to its end there, else for the reason why.
-func (s *Service) mend(ctx context.Context, row store.Run, why error) error {
-	log, err := s.openLog(row.ID)
-	if err != nil {
-		return err
-	}
-	for _, h := range s.runtimes {
-		if h.Name() == row.Runtime && row.SessionID == "" {
-			if err := h.Remove(ctx, row.ID); err != nil {
-				s.log.Error("sandbox of a lost run could not be removed", "run_id", row.ID, "err", err)
-			}
+// mend ends a run that nobody carries any more: as its log says, if it came to its end there, else for the reason why. A
+// nil log is one that cannot be used.
+func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, why error) {
+	if h := s.runtime(row.Runtime); h != nil && row.SessionID == "" {
+		if err := h.Remove(ctx, row.ID); err != nil {
+			s.log.Error("sandbox of a lost run could not be removed", "run_id", row.ID, "err", err)
 		}
 	}
-	end, err := lastFrame(ctx, log)
-	if err != nil {
-		return err
+	var end belljar.Frame
+	if log != nil {
+		var err error
+		if end, err = lastFrame(ctx, log); err != nil {
+			s.log.Error("log of a lost run cannot be read", "run_id", row.ID, "err", err)
+			row.Warnings = append(row.Warnings, "its log cannot be read")
+		}
 	}
 	now := s.now()
 	row.Spec, row.FinishedAt, row.EstimatedStartTime = nil, &now, nil
-	if isEnd(end) {
+	switch {
+	case isEnd(end):
 		row.Warnings = append(row.Warnings, "belljar ended before it was on record what this run used and left")
 		retell(&row.Run, end)
-	} else {
+	case log == nil:
+		lost(&row.Run, why)
+		end.Seq = 1
+	default:
 		lost(&row.Run, why)
 		end.Seq = s.endLog(row.ID, log, []belljar.Frame{errorFrame(row.Run), endFrame(row.Run, 0)})
 	}
 	row.LastSeq = end.Seq
-	s.seal(row.ID, log)
+	if log != nil {
+		s.seal(row.ID, log)
+	}
 	// What it left is not on record: nobody could find it.
 	if err := s.opts.Blobs.Delete(ctx, row.UserID, row.ID); err != nil {
 		s.log.Error("artifacts of a lost run could not be removed", "run_id", row.ID, "err", err)
@@ -117,7 +154,6 @@ func (s *Service) mend(ctx context.Context, row store.Run, why error) error {
 		Name: ended(row.Phase), Time: now, Caller: belljar.Caller{ID: row.UserID, Source: "recovery"}, Run: &row.Run, Runtime: row.Runtime,
 		Component: component, Reason: string(row.ReasonCode),
 	})
-	return nil
 }
 
 // lastFrame is the last frame of a log that nobody writes to; none if it is empty.

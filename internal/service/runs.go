@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 
 	"github.com/belljar/belljar"
 )
@@ -66,10 +67,33 @@ func (v runs) Stdin(_ context.Context, id string) (belljar.Stdin, error) {
 // Cancel asks a run to end.
 func (v runs) Cancel(ctx context.Context, id string) error {
 	r, _, err := v.service.find(ctx, v.caller, id)
-	if r != nil {
-		r.stop(errCanceled)
+	if r == nil {
+		return err
 	}
-	return err
+	r.stop(errCanceled)
+	if !r.mayResume() {
+		return nil
+	}
+	if errors.Is(context.Cause(r.ctx), errShutdown) {
+		return shuttingDown() // it waits on, for the next process
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return &belljar.Error{
+			Code: belljar.CodeCanceled, Message: "the cancellation may not be on record yet", Err: context.Cause(ctx),
+			Details: map[string]any{"run_id": id},
+		}
+	}
+}
+
+// mayResume reports whether the run would begin, for all that is on record, after a death of this process. That it shall
+// not has to be on record before its cancellation is answered.
+func (r *run) mayResume() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ticket.Waited() && r.state.StartedAt == nil
 }
 
 // asError makes err an [belljar.Error], internal unless it is one.

@@ -168,7 +168,8 @@ func (s *Service) recoverSessions(ctx context.Context) error {
 		now := s.clock.Now().UTC()
 		row.State, row.Message, row.EndedAt = belljar.SessionLost, "belljar was restarted", &now
 		if err := s.opts.Store.Sessions().Update(ctx, row); err != nil {
-			return recordError("put the end of session "+row.ID+" on record", err)
+			// Whoever asks is told so all the same; the next process tries again.
+			s.log.Error("end of a session could not be put on record", "session_id", row.ID, "err", err)
 		}
 		s.recordSession(event.SessionEnded, belljar.Caller{ID: row.UserID}, row.Session, now.Sub(row.CreatedAt))
 	}

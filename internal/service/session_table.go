@@ -56,6 +56,13 @@ func (t *sessionTable) leave(x *session) {
 	delete(t.living, x.id)
 }
 
+// refuse takes no more sessions in.
+func (t *sessionTable) refuse() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+}
+
 // shut takes no more sessions in and returns those that are there.
 func (t *sessionTable) shut() []*session {
 	t.mu.Lock()

@@ -1,0 +1,147 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// The record of a run that has left the queue is behind for a while. It must not run a second time.
+func TestRecoverRunsNothingTwice(t *testing.T) {
+	var o service.Options
+	b := newBench(t, parts(&o))
+	req := shell("echo twice")
+	for name, frames := range map[string][]belljar.Frame{
+		"starting": phases(belljar.PhaseQueued, belljar.PhaseStarting),
+		"running":  phases(belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning),
+		"silent": append(append(phases(belljar.PhaseQueued), belljar.Frame{Type: belljar.FrameHeartbeat, Time: time.Unix(1, 0)}),
+			phases(belljar.PhaseStarting)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := leftRow(belljar.PhaseQueued, &req.RunSpec)
+			leave(t, o, row, frames)
+			b.recover()
+			for f, err := range b.Frames(b.context(), row.ID, 1) {
+				if err != nil || f.Type == belljar.FrameStdout {
+					t.Fatalf("%+v, %v", f, err)
+				}
+			}
+			run, err := b.Get(t.Context(), row.ID)
+			if err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != belljar.ReasonNodeLost {
+				t.Errorf("%+v, %v", run, err)
+			}
+		})
+	}
+	waits := leftRow(belljar.PhaseQueued, &req.RunSpec)
+	leave(t, o, waits, append(phases(belljar.PhaseQueued), belljar.Frame{Type: belljar.FrameHeartbeat, Time: time.Unix(1, 0)}))
+	b.recover()
+	if r := b.follow(waits.ID); r.stdout != "twice\n" {
+		t.Errorf("one that still waited printed %q", r.stdout)
+	}
+}
+
+// torn is a book of which one log cannot be opened.
+type torn struct {
+	logbook.Book
+	id string
+}
+
+var errTorn = errors.New("torn")
+
+func (b *torn) Open(id string) (logbook.Log, error) {
+	if id == b.id {
+		return nil, errTorn
+	}
+	return b.Book.Open(id)
+}
+
+// One run whose log cannot be used keeps the server from nothing.
+func TestRecoverPastATornLog(t *testing.T) {
+	var o service.Options
+	var book *torn
+	b := newBench(t, func(o *service.Options) { book = &torn{Book: o.Logs}; o.Logs = book }, parts(&o))
+	req := shell("echo well")
+	bad, good, running := leftRow(belljar.PhaseQueued, &req.RunSpec), leftRow(belljar.PhaseQueued, &req.RunSpec), leftRow(belljar.PhaseRunning, nil)
+	book.id = bad.ID
+	for _, row := range []store.Run{bad, good, running} {
+		leave(t, o, row, phases(belljar.PhaseQueued))
+	}
+	b.recover()
+	if r := b.follow(good.ID); r.stdout != "well\n" {
+		t.Errorf("printed %q", r.stdout)
+	}
+	for _, row := range []store.Run{bad, running} {
+		run, err := b.Get(t.Context(), row.ID)
+		if err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != belljar.ReasonNodeLost {
+			t.Errorf("%+v, %v", run, err)
+		}
+	}
+	if run, _ := b.Get(t.Context(), bad.ID); len(run.Warnings) != 1 || run.LastSeq == 0 {
+		t.Errorf("the run without a log: %+v", run)
+	}
+}
+
+// Once a cancellation is answered, the run does not begin in a next process either.
+func TestCancelInTheQueueIsOnRecord(t *testing.T) {
+	kept := &records{}
+	b := newBench(t, one, recorded(kept))
+	first, _ := b.busy()
+	waits := b.start(shell("echo never"))
+	if err := b.Cancel(b.context(), waits.ID); err != nil {
+		t.Fatal(err)
+	}
+	row, err := kept.Runs().Get(t.Context(), waits.ID)
+	if err != nil || row.Phase != belljar.PhaseKilled || row.ReasonCode != belljar.ReasonCanceledByUser {
+		t.Errorf("on record as %s, %s, %v", row.Phase, row.ReasonCode, err)
+	}
+	if err := b.Cancel(b.context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(first.ID)
+}
+
+// A server that is about to end makes no sessions, while runs of others come to their end.
+func TestDrainMakesNoSessions(t *testing.T) {
+	b := newBench(t, one)
+	first, _ := b.busy()
+	ctx, hurry := context.WithCancel(t.Context())
+	drained := make(chan error, 1)
+	go func() { drained <- b.service.Drain(ctx) }()
+	refused := func(err error) bool { return belljar.CodeOf(err) == belljar.CodeRuntimeUnavailable }
+	for { // until the draining has begun
+		_, err := b.Start(b.context(), shell("true"))
+		if refused(err) {
+			break
+		}
+		if err != nil && belljar.CodeOf(err) != belljar.CodeRateLimited {
+			t.Fatal(err)
+		}
+	}
+	for soon := b.context(); ; { // a moment later
+		s, err := b.mine().Create(soon, spec())
+		if refused(err) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.mine().Delete(b.context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if run, err := b.Get(t.Context(), first.ID); err != nil || run.Phase.Terminal() {
+		t.Errorf("the run under way: %+v, %v", run, err)
+	}
+	hurry()
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}
