@@ -85,7 +85,7 @@ func TestScripts(t *testing.T) {
 			}
 			return condition == "native" && works, nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "serve": serveScript, "keep": keep, "until": until},
 	})
 }
 

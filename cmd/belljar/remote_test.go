@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serveHere starts a belljar serve for one test, points this process's environment at it, and returns its process.
+func serveHere(t *testing.T) *os.Process {
+	t.Helper()
+	cmd := exec.Command("belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", t.TempDir())
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGCONT) // a test may have stopped it
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Logf("belljar serve: %v\n%s", err, said.String())
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("belljar serve: %v", err)
+	}
+	var ready served
+	if err := json.Unmarshal(line, &ready); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BELLJAR_SERVER", ready.URL)
+	t.Setenv("BELLJAR_API_KEY", ready.APIKey)
+	return cmd.Process
+}
+
+// TestInterruptRemote: Ctrl-C ends a run on a server as it does one here.
+func TestInterruptRemote(t *testing.T) {
+	needNative(t)
+	serveHere(t)
+	for name, test := range map[string]struct {
+		script string
+		status int
+	}{
+		"sleeps":   {"echo ready; exec sleep 81.25", 130},
+		"says bye": {"trap 'echo bye; exit 3' TERM; echo ready; sleep 81.25 & wait", 130},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", test.script)
+			c.until(t, "ready")
+			if err := c.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.ended(t); got != test.status || c.stderr.Len() > 0 {
+				t.Errorf("status %d, want %d\n%s", got, test.status, c.stderr.String())
+			}
+		})
+	}
+	out, err := exec.Command("belljar", "ps").Output()
+	if err != nil || strings.Contains(string(out), "running") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestLeaveRemote: a second Ctrl-C leaves a run to a server that does not answer.
+func TestLeaveRemote(t *testing.T) {
+	needNative(t)
+	server := serveHere(t)
+	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; exec sleep 82.25")
+	c.until(t, "ready")
+	if err := server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} { // the same signal twice at once would be one
+		if err := c.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.ended(t); got != 130 || !strings.Contains(c.stderr.String(), "was left to the server") {
+		t.Errorf("status %d\n%s", got, c.stderr.String())
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestClosedOutputRemote: belljar run … | head -1 cancels a run on a server, too.
+func TestClosedOutputRemote(t *testing.T) {
+	needNative(t)
+	serveHere(t)
+	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; while :; do echo more; sleep 0.01; done")
+	c.until(t, "ready")
+	if err := c.pipe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait()
+	if got, want := c.ProcessState.ExitCode(), 128+int(syscall.SIGPIPE); got != want || c.stderr.Len() > 0 {
+		t.Errorf("status %d, want %d\n%s", got, want, c.stderr.String())
+	}
+}
