@@ -152,7 +152,9 @@ func (l *launcher) launch() error {
 	if err != nil {
 		return err
 	}
-	// The first process told its number before it became the program, so the message is here.
+	// The first process told its number before it became the program, so the message is here. If it was killed before,
+	// it is not, and must not be waited for.
+	l.closeChildEnds()
 	if e.pid, err = receivePid(e.status); err != nil {
 		e.pid = e.keeper.Pid // leads no group: signals find nobody
 	}

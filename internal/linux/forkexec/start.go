@@ -118,7 +118,8 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 		syscall.ForkLock.Unlock()
 		return Child{}, nil, fmt.Errorf("control socket: %w", err)
 	}
-	var gaps [][2]uintptr
+	// The child has our end as well, and would wait for itself when we have died.
+	gaps := [][2]uintptr{{uintptr(pair[0]), uintptr(pair[0])}}
 	if o.Only != nil {
 		gaps = between(append(own, pair[1]), o.Only)
 	}
