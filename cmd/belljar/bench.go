@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -63,7 +64,8 @@ func (b *benchCommand) Run(ctx context.Context, c *console) error {
 	if b.Rounds < 1 || b.Idle < 0 || b.Crowd < 0 {
 		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "bench counts must not be negative, and rounds at least 1"}
 	}
-	e, err := openEngine(c, "")
+	// Its own, as a server has: each belljar run beside it takes the folders of the shared one down at its end.
+	e, err := openEngine(c, "", "bench-"+strconv.Itoa(os.Getpid()))
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,9 @@ import (
 const sweepTime = 5 * time.Second
 
 // openEngine builds everything that a command needs, from the bottom up: runtime, stores, service. name is the
-// runtime that will be asked for, "" for the default.
-func openEngine(c *console, name string) (*engine, error) {
+// runtime that will be asked for, "" for the default; installation is whose the sandboxes are, "" for those of all
+// commands.
+func openEngine(c *console, name, installation string) (*engine, error) {
 	if err := checkRuntime(name, []string{native.Name}); err != nil {
 		return nil, err
 	}
@@ -28,7 +29,7 @@ func openEngine(c *console, name string) (*engine, error) {
 		return nil, err
 	}
 	defer agent.Close()
-	rt, err := native.New(native.Options{Agent: agent})
+	rt, err := native.New(native.Options{Agent: agent, Installation: installation})
 	if err != nil {
 		return nil, fmt.Errorf("runtime %s: %w", native.Name, err)
 	}

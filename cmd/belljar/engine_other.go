@@ -9,7 +9,7 @@ import (
 )
 
 // openEngine says that there is nothing to run with here: every runtime that works without a server needs Linux.
-func openEngine(*console, string) (*engine, error) {
+func openEngine(*console, string, string) (*engine, error) {
 	return nil, &belljar.Error{
 		Code:    belljar.CodeRuntimeUnavailable,
 		Message: "no runtime works on " + runtime.GOOS + " by itself",

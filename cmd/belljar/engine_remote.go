@@ -14,7 +14,7 @@ func (c *console) open(name string) (*engine, error) {
 	if c.server.given() {
 		return c.connect()
 	}
-	return openEngine(c, name)
+	return openEngine(c, name, "")
 }
 
 // connect returns the server that the command line names.
