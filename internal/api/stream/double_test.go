@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of a test. Nothing here takes so long unless it hangs.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // engine is a belljar.Engine whose runs say what a test tells them to.
 type engine struct {
@@ -203,6 +203,18 @@ func (s *stdin) close(reason string) {
 	if s.reason == "" {
 		s.reason = reason
 		close(s.closed)
+	}
+}
+
+// read is what a program does.
+func (s *stdin) read(t testing.TB) []byte {
+	t.Helper()
+	select {
+	case b := <-s.frames:
+		return b
+	case <-time.After(patience):
+		t.Fatal("no input for the program")
+		return nil
 	}
 }
 

@@ -113,7 +113,7 @@ func TestInput(t *testing.T) {
 		if err := one.Write(b.context(), websocket.MessageText, text); err != nil {
 			t.Fatal(err)
 		}
-		if got := <-r.stdin.frames; string(got) != fmt.Sprintf("line %d\n", i) {
+		if got := r.stdin.read(t); string(got) != fmt.Sprintf("line %d\n", i) {
 			t.Fatalf("the program read %q", got)
 		}
 	}
@@ -183,7 +183,7 @@ func TestInputTooLate(t *testing.T) {
 // While the program does not read, the server takes one message and no more; pings are answered meanwhile, and output
 // goes on.
 func TestInputBackpressure(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.PingEvery = 20 * time.Millisecond })
+	b := newBench(t, func(o *Options) { o.PingEvery = 300 * time.Millisecond })
 	r := b.add("r", interactive)
 	conn := b.open("r", "")
 	send := func(text string) error {
@@ -209,7 +209,7 @@ func TestInputBackpressure(t *testing.T) {
 	big := strings.Repeat("x", 60<<10)
 	sent := make(chan error, 1)
 	go func() {
-		for range 400 { // 24 MB: more than all buffers between
+		for range 200 { // 12 MB: more than all buffers between
 			if err := send(big); err != nil {
 				sent <- err
 				return
@@ -221,18 +221,16 @@ func TestInputBackpressure(t *testing.T) {
 	if f := <-frames; string(f.Output) != "hello" {
 		t.Errorf("frame %+v", f)
 	}
-	// Far longer than a silent reader is given: he is not silent, we do not listen.
-	time.Sleep(200 * time.Millisecond)
 	select {
 	case err := <-sent:
-		t.Fatalf("24 MB of input went somewhere: %v", err)
-	default:
+		t.Fatalf("12 MB of input went somewhere: %v", err)
+	case <-time.After(1200 * time.Millisecond): // longer than a silent reader is given: he is not silent, we do not listen
 	}
-	if got := <-r.stdin.frames; string(got) != "first" {
+	if got := r.stdin.read(t); string(got) != "first" {
 		t.Errorf("the program read %q", got)
 	}
-	for range 400 {
-		if got := <-r.stdin.frames; len(got) != len(big) {
+	for range 200 {
+		if got := r.stdin.read(t); len(got) != len(big) {
 			t.Fatalf("the program read %d bytes", len(got))
 		}
 	}
