@@ -45,5 +45,8 @@ func parseStat(text string) (Stat, error) {
 		return Stat{}, err
 	}
 	start, err := strconv.ParseUint(fields[startTime], 10, 64)
-	return Stat{StartTime: start, Forked: bits&forked != 0}, err
+	if err != nil {
+		return Stat{}, err
+	}
+	return Stat{StartTime: start, Forked: bits&forked != 0}, nil
 }
