@@ -37,7 +37,8 @@ func (p *plan) execute(ctx context.Context, c *console, e *engine, stop *stopper
 		if err != nil {
 			if n := stop.signalled(); n != 0 { // abandoned: nobody is left to say more
 				if e.Remote {
-					c.note("run %s was left to the server, which is ending it", run.ID)
+					c.note("run %s was left to the server", run.ID)
+					c.hint("belljar cancel %s makes sure that it ends", run.ID)
 				}
 				return 128 + int(n), nil
 			}

@@ -25,8 +25,9 @@ func serveHere(t *testing.T) *os.Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGCONT) // a test may have stopped it
-		_ = cmd.Process.Signal(syscall.SIGTERM)
+		for _, s := range []os.Signal{syscall.SIGCONT, os.Interrupt, syscall.SIGTERM} { // it may be stopped, and have work
+			_ = cmd.Process.Signal(s)
+		}
 		if err := cmd.Wait(); err != nil {
 			t.Logf("belljar serve: %v\n%s", err, said.String())
 		}
