@@ -6,11 +6,15 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,16 +33,46 @@ import (
 	records "github.com/belljar/belljar/internal/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// forExamples is the server that the examples talk to, started when the first asks for it.
+var forExamples = sync.OnceValue(func() *world {
+	dir, err := os.MkdirTemp("", "belljar-client-")
+	if err != nil {
+		panic(err)
+	}
+	w, err := serve(dir, nil)
+	if err != nil {
+		panic(err)
+	}
+	w.end = func() error { return errors.Join(w.close(), os.RemoveAll(dir)) }
+	return w
+})
+
+func exampleOptions() client.Options { return client.Options{URL: forExamples().url, APIKey: "alice"} }
+
+func exampleServer() (url, key string) { return forExamples().url, "alice" }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := errors.Join(forExamples().end(), goleak.Find()); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // limit bounds every wait of a test. Nothing here takes so long unless it hangs.
 const limit = time.Minute
 
 // world is a server with the real doors and the real service, over the fake runtime.
 type world struct {
-	t   *testing.T
-	svc *service.Service
+	t   *testing.T // nil for examples
 	url string
+
+	runtime *fake.Runtime
+	service *service.Service
+	streams *stream.Door
+	server  *httptest.Server
+	end     func() error // of the examples' world
 }
 
 // around is what a test puts between the client and the server.
@@ -47,55 +81,65 @@ type around func(http.Handler) http.Handler
 // newWorld starts a server. Its end checks that no sandbox is left.
 func newWorld(t *testing.T, wrap around, change ...func(*service.Options)) *world {
 	t.Helper()
-	rt := fake.New(fake.Options{Dir: t.TempDir()})
+	w, err := serve(t.TempDir(), wrap, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.t = t
+	t.Cleanup(func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func serve(dir string, wrap around, change ...func(*service.Options)) (w *world, err error) {
+	w = &world{runtime: fake.New(fake.Options{Dir: dir})}
 	opts := service.Options{
-		Runtimes: []runtime.Runtime{rt}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: t.TempDir()},
-		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{}, TempDir: t.TempDir(),
+		Runtimes: []runtime.Runtime{w.runtime}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
+		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{}, TempDir: dir,
 	}
 	for _, f := range change {
 		f(&opts)
 	}
-	svc, err := service.New(opts)
-	if err != nil {
-		t.Fatal(err)
+	if w.service, err = service.New(opts); err != nil {
+		return nil, err
 	}
 	auth := keys{"alice": {ID: "alice", Role: belljar.RoleUser}, "bob": {ID: "bob", Role: belljar.RoleUser}, "root": {ID: "root", Role: belljar.RoleAdmin}}
-	streams, err := stream.New(stream.Options{Engine: svc, Auth: auth, Secret: bytes.Repeat([]byte{7}, 32)})
+	w.streams, err = stream.New(stream.Options{Engine: w.service, Auth: auth, Secret: bytes.Repeat([]byte{7}, 32)})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	door, err := rest.New(rest.Options{Engine: svc, Auth: auth, MaxUpload: 8 << 20})
+	door, err := rest.New(rest.Options{Engine: w.service, Auth: auth, MaxUpload: 8 << 20})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	edge, err := api.NewEdge(api.EdgeOptions{})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	mux := http.NewServeMux()
 	door.Register(mux)
-	streams.Register(mux)
+	w.streams.Register(mux)
 	handler := edge.Wrap(rest.Straight(mux))
 	if wrap != nil {
 		handler = wrap(handler)
 	}
-	server := httptest.NewServer(handler)
-	t.Cleanup(func() {
-		if err := svc.Close(); err != nil {
-			t.Errorf("close the service: %v", err)
-		}
-		if err := streams.Close(); err != nil {
-			t.Errorf("close the streams: %v", err)
-		}
-		server.Close()
-		if left, err := rt.List(context.Background()); err != nil || len(left) > 0 {
-			t.Errorf("sandboxes left behind: %v, %v", left, err)
-		}
-		if err := rt.Close(); err != nil {
-			t.Errorf("close the runtime: %v", err)
-		}
-	})
-	return &world{t: t, svc: svc, url: server.URL}
+	w.server = httptest.NewServer(handler)
+	w.url = w.server.URL
+	return w, nil
+}
+
+// close ends everything, and tells of sandboxes that are left.
+func (w *world) close() error {
+	err := errors.Join(w.service.Close(), w.streams.Close())
+	w.server.Close()
+	left, listed := w.runtime.List(context.Background())
+	if len(left) > 0 {
+		err = errors.Join(err, fmt.Errorf("sandboxes left behind: %v", left))
+	}
+	return errors.Join(err, listed, w.runtime.Close())
 }
 
 // keys are the callers that the server knows, by their X-API-KEY.
