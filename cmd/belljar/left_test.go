@@ -44,7 +44,7 @@ func TestNothingLeft(t *testing.T) {
 // traces returns every place on this machine that still carries a run's name.
 func traces(t *testing.T, id string) (found []string) {
 	t.Helper()
-	for _, root := range []string{"/sys/fs/cgroup", "/run/belljar"} {
+	for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", "/dev/shm/belljar"} {
 		err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
 			if err == nil && strings.Contains(filepath.Base(name), id) {
 				found = append(found, name)

@@ -63,7 +63,7 @@ func TestCommandLineRuns(t *testing.T) {
 		if err != nil || run.Phase != belljar.PhaseCompleted {
 			t.Fatalf("run %d: %v %s", i, err, out)
 		}
-		for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", os.Getenv("XDG_RUNTIME_DIR")} {
+		for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", "/dev/shm/belljar", os.Getenv("XDG_RUNTIME_DIR")} {
 			for _, path := range named(root, run.ID) {
 				t.Errorf("run %d left %s", i, path)
 			}

@@ -275,7 +275,7 @@ func (tr *trial) nothingLeft(got outcome) {
 	for _, s := range tr.account.Survivors {
 		tr.t.Errorf("process left: %s", s)
 	}
-	for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", tr.lane.home, "/var/lib/belljar"} {
+	for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", "/dev/shm/belljar", tr.lane.home, "/var/lib/belljar"} {
 		filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if strings.Contains(filepath.Base(path), got.ID) {
 				tr.t.Errorf("left: %s", path)

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
 // Mode is where a sandbox's ids come from.
@@ -28,8 +30,8 @@ const (
 
 // Options says where claims are kept. The zero value is right for anything but tests.
 type Options struct {
-	// Dir holds the lock files and is shared by all installations on the machine; default /run/belljar/ids for root,
-	// else belljar/ids in $XDG_RUNTIME_DIR, or in the temporary folder when that is not set. Only claims in one and the
+	// Dir holds the lock files and is shared by all installations on the machine; default ids in [rundir.Default].
+	// Only claims in one and the
 	// same folder see each other: share it between containers that share a user namespace.
 	Dir string
 	// Root stands for "/" when /etc and /proc are read.
@@ -57,7 +59,7 @@ func Discover(o Options) (*Pool, error) {
 		p.uid, p.gid = os.Geteuid(), os.Getegid()
 	}
 	if p.dir == "" {
-		p.dir = defaultDir(p.uid)
+		p.dir = filepath.Join(rundir.Default(), "ids")
 	}
 	name := userName(o, p.uid)
 	var ids, mine, taken []span
@@ -128,16 +130,6 @@ func (p *Pool) rootless(ids []span, name string) {
 		p.Mode = ModeSingle
 		p.Hint = "no subordinate ids; as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name
 	}
-}
-
-func defaultDir(uid int) string {
-	if uid == 0 {
-		return "/run/belljar/ids"
-	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		return filepath.Join(dir, "belljar", "ids")
-	}
-	return filepath.Join(os.TempDir(), "belljar-"+strconv.Itoa(uid), "ids")
 }
 
 // maySetIDs says whether we have the capabilities to map ids that are not our own.

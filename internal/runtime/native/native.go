@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/linux/landlock"
+	"github.com/belljar/belljar/internal/linux/rundir"
 	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -35,8 +35,7 @@ const Version = "1"
 type Options struct {
 	// Agent is the program that becomes PID 1 of every sandbox. New reads it to its end.
 	Agent io.Reader
-	// RunDir holds sockets, locks and records; default /run/belljar as root, else $XDG_RUNTIME_DIR/belljar, else a
-	// folder of our own in the temporary directory.
+	// RunDir holds sockets, locks and records; default as [rundir.Default].
 	RunDir string
 	// IDDir is where claims of host ids are kept, for all installations of the machine; default as [idmap.Options].
 	IDDir string
@@ -88,7 +87,7 @@ func New(o Options) (*Runtime, error) {
 		return nil, fmt.Errorf("installation %q is not a valid name", o.Installation)
 	}
 	if o.RunDir == "" {
-		o.RunDir = defaultRunDir()
+		o.RunDir = rundir.Default()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -259,18 +258,6 @@ func (r *Runtime) rootOf(root runtime.Root) (*hostRoot, error) {
 		r.roots[root.Dir] = h
 	}
 	return h, err
-}
-
-func defaultRunDir() string {
-	if os.Geteuid() == 0 {
-		return "/run/belljar"
-	}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		if info, err := os.Stat(dir); err == nil && info.IsDir() {
-			return filepath.Join(dir, "belljar")
-		}
-	}
-	return filepath.Join(os.TempDir(), "belljar-"+strconv.Itoa(os.Geteuid()))
 }
 
 // agentName is what the agent is called among processes.

@@ -1,0 +1,43 @@
+//go:build linux
+
+// Package rundir knows where files live that must not outlive the boot: sockets, locks, records of sandboxes.
+package rundir
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Default is the folder of this user's files: below /run for root, $XDG_RUNTIME_DIR for others, and the temporary folder
+// where that is not set. It need not exist yet, and whoever uses it checks that it is his alone: two of these places are open
+// to everybody.
+//
+// Every sandbox makes and removes some files there. In containers /run is often on a disk, where that takes longer than
+// making the sandbox's root; root then has them in /dev/shm, if that is in memory.
+func Default() string {
+	uid := os.Geteuid()
+	if uid == 0 {
+		if !inMemory("/run") && inMemory("/dev/shm") {
+			return "/dev/shm/belljar"
+		}
+		return "/run/belljar"
+	}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return filepath.Join(dir, "belljar")
+		}
+	}
+	return filepath.Join(os.TempDir(), "belljar-"+strconv.Itoa(uid))
+}
+
+// inMemory reports whether a folder is on a file system that has no disk.
+func inMemory(path string) bool {
+	var s unix.Statfs_t
+	if unix.Statfs(path, &s) != nil {
+		return false
+	}
+	return s.Type == unix.TMPFS_MAGIC || s.Type == unix.RAMFS_MAGIC
+}
