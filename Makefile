@@ -8,6 +8,7 @@ ARCHES  := amd64 arm64
 AGENTS  := cmd/belljar/agent
 FUZZTIME ?= 20s
 BENCHFLAGS ?=
+LOADFLAGS ?=
 
 # Static binaries, the same bytes from the same source wherever they are built. -buildvcs=false: a checkout that git
 # does not trust would otherwise fail the build.
@@ -53,6 +54,7 @@ lint-quick:
 .PHONY: bench
 bench: build ## measure the promises of docs/specification.md on this machine
 	@test/performance/bench.sh bin/belljar $(BENCHFLAGS)
+	@$(GO) run ./test/performance/load -belljar bin/belljar $(LOADFLAGS)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)

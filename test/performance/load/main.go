@@ -39,18 +39,19 @@ func main() {
 	seconds := flag.Int("seconds", 10, "how long throughput is measured")
 	rows := flag.Int("rows", 100_000, "runs on record for the measurement of lists")
 	readers := flag.Int("readers", 1000, "readers of one run")
+	folder := flag.String("folder", "/var/tmp", "where the servers' data folders are made")
 	asJSON := flag.Bool("json", false, "print one JSON object")
 	flag.Parse()
-	if err := measure(context.Background(), *binary, *seconds, *rows, *readers, *asJSON, os.Stdout); err != nil {
+	if err := measure(context.Background(), *binary, *folder, *seconds, *rows, *readers, *asJSON, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
 	}
 }
 
 // measure makes every measurement on servers of its own.
-func measure(ctx context.Context, binary string, seconds, rows, readers int, asJSON bool, out io.Writer) (err error) {
+func measure(ctx context.Context, binary, folder string, seconds, rows, readers int, asJSON bool, out io.Writer) (err error) {
 	s := &sheet{}
-	dir, err := os.MkdirTemp("", "belljar-load-")
+	dir, err := os.MkdirTemp(folder, "belljar-load-")
 	if err != nil {
 		return err
 	}
