@@ -30,6 +30,9 @@ type agentConfig struct {
 	Workspace  string `json:"workspace"`
 	ExecFilter []byte `json:"exec_filter"`
 	Init       bool   `json:"init"`
+	// Lock tells the sandbox's lock file to whoever may read the agent's arguments and not its descriptors; the agent
+	// itself has no use for it.
+	Lock string `json:"lock"`
 }
 
 // cleanup is a stack of what to undo.
@@ -256,9 +259,13 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgr
 		agent: int(r.agent.Fd()), filter: filter.Agent, landlock: r.abi, lastCap: r.lastCap, host: host,
 		keepFDs: []int{int(listen.Fd()), int(lock.Fd())},
 	}
+	held, err := inodeOf(lock)
+	if err != nil {
+		return nil, fds, &runtime.StepError{Step: stepState, Err: err}
+	}
 	config := agentConfig{
 		ListenFD: int(listen.Fd()), LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir,
-		ExecFilter: filter.Exec.Bytes(), Init: true,
+		ExecFilter: filter.Exec.Bytes(), Init: true, Lock: held.String(),
 	}
 	if ids.Lock != nil {
 		pl.keepFDs = append(pl.keepFDs, int(ids.Lock.Fd()))

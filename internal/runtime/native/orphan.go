@@ -4,8 +4,10 @@ package native
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +32,16 @@ type holder struct {
 
 // inode is what a file is known by.
 type inode struct{ dev, ino uint64 }
+
+func (i inode) String() string { return fmt.Sprintf("%d:%d", i.dev, i.ino) }
+
+func inodeOf(f *os.File) (inode, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return inode{}, fmt.Errorf("stat %s: %w", f.Name(), err)
+	}
+	return inode{st.Dev, st.Ino}, nil
+}
 
 // errUnseen says that a lock is held, and that we may not see by whom.
 var errUnseen = errors.New("its lock is held by a process that cannot be found")
@@ -154,14 +166,20 @@ func (s state) locks() (map[inode]string, error) {
 	return locks, nil
 }
 
-// openLocks are the sandboxes whose locks a process has open, as far as we may see.
+// openLocks are the sandboxes whose locks a process has open, as far as we may see. An agent shows its descriptors to
+// root only; the one lock it has is in its arguments as well.
 func openLocks(dir string, locks map[inode]string) map[string]bool {
-	dir = filepath.Join(dir, "fd")
-	names, _ := os.ReadDir(dir)
 	open := map[string]bool{}
+	names, err := os.ReadDir(filepath.Join(dir, "fd"))
+	if errors.Is(err, fs.ErrPermission) {
+		if id, ok := toldLock(dir, locks); ok {
+			open[id] = true
+		}
+		return open
+	}
 	for _, name := range names {
 		var st unix.Stat_t
-		if unix.Stat(filepath.Join(dir, name.Name()), &st) != nil {
+		if unix.Stat(filepath.Join(dir, "fd", name.Name()), &st) != nil {
 			continue
 		}
 		if id, ok := locks[inode{st.Dev, st.Ino}]; ok {
@@ -169,6 +187,28 @@ func openLocks(dir string, locks map[inode]string) map[string]bool {
 		}
 	}
 	return open
+}
+
+// toldLock is the sandbox whose lock an agent's arguments name.
+func toldLock(dir string, locks map[inode]string) (string, bool) {
+	text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	if err != nil {
+		return "", false
+	}
+	args := strings.Split(string(text), "\x00")
+	if args[0] != agentName || len(args) < 2 {
+		return "", false
+	}
+	var config agentConfig
+	if json.Unmarshal([]byte(args[1]), &config) != nil {
+		return "", false
+	}
+	for at, id := range locks {
+		if at.String() == config.Lock {
+			return id, true
+		}
+	}
+	return "", false
 }
 
 // isFirst says whether a process of another pid namespace is the first of a sandbox: it is number 1 there, and either
