@@ -67,8 +67,8 @@ func begun(ctx context.Context, log logbook.Log) bool {
 		if err != nil {
 			return true
 		}
-		if f.Event == belljar.EventPhase && f.Data["phase"] != string(belljar.PhaseQueued) {
-			return true
+		if f.Type != belljar.FrameHeartbeat && f.Data["phase"] != string(belljar.PhaseQueued) {
+			return true // it starts, or has been cancelled and is over
 		}
 		if f.Seq >= last {
 			return false

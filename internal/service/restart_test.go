@@ -40,11 +40,18 @@ func TestRecoverRunsNothingTwice(t *testing.T) {
 			}
 		})
 	}
+	// It was cancelled, and the process died before that was on record.
+	over := leftRow(belljar.PhaseQueued, &req.RunSpec)
+	leave(t, o, over, append(phases(belljar.PhaseQueued), belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEnd,
+		Data: map[string]any{"phase": "killed", "exit_code": nil, "reason_code": "canceled_by_user"}}))
 	waits := leftRow(belljar.PhaseQueued, &req.RunSpec)
 	leave(t, o, waits, append(phases(belljar.PhaseQueued), belljar.Frame{Type: belljar.FrameHeartbeat, Time: time.Unix(1, 0)}))
 	b.recover()
 	if r := b.follow(waits.ID); r.stdout != "twice\n" {
 		t.Errorf("one that still waited printed %q", r.stdout)
+	}
+	if run, err := b.Get(t.Context(), over.ID); err != nil || run.Phase != belljar.PhaseKilled || run.LastSeq != 2 {
+		t.Errorf("one that was cancelled: %+v, %v", run, err)
 	}
 }
 
