@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -120,7 +121,7 @@ func (s *stdin) Write(b []byte) (n int, err error) {
 	for len(b) > 0 {
 		piece := b[:min(len(b), inputFrame)]
 		text, encoding := string(piece), "utf8"
-		if !utf8.Valid(piece) {
+		if !utf8.Valid(piece) || bytes.IndexByte(piece, 0) >= 0 { // JSON makes six bytes of a NUL
 			text, encoding = base64.StdEncoding.EncodeToString(piece), "base64"
 		}
 		if err := s.send(stdinMessage{Type: "stdin", Encoding: encoding, Data: &text}); err != nil {

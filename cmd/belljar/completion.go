@@ -27,18 +27,32 @@ func (s *completionCommand) Run(c *console, parsed *kong.Context) error {
 	return err
 }
 
-// flagWords returns every flag of a command as it is typed.
+// flagWords returns every flag of a command, and of the commands below it, as it is typed.
 func flagWords(node *kong.Node) []string {
 	var words []string
-	for _, group := range node.AllFlags(true) {
-		for _, f := range group {
-			words = append(words, "--"+f.Name)
-			if f.Short != 0 {
-				words = append(words, "-"+string(f.Short))
-			}
+	for _, f := range flagsOf(node) {
+		words = append(words, "--"+f.Name)
+		if f.Short != 0 {
+			words = append(words, "-"+string(f.Short))
 		}
 	}
 	return words
+}
+
+// flagsOf returns every flag of a command, and of the commands below it, once.
+func flagsOf(node *kong.Node) (flags []*kong.Flag) {
+	seen := map[string]bool{}
+	for _, n := range append([]*kong.Node{node}, node.Children...) {
+		for _, group := range n.AllFlags(true) {
+			for _, f := range group {
+				if !seen[f.Name] {
+					seen[f.Name] = true
+					flags = append(flags, f)
+				}
+			}
+		}
+	}
+	return flags
 }
 
 func commandWords(root *kong.Node) []string {
@@ -57,7 +71,7 @@ func operands(root, node *kong.Node) []string {
 	case "help":
 		return commandWords(root)
 	}
-	return nil
+	return commandWords(node) // nil where there are none
 }
 
 func bashCompletion(root *kong.Node) string {
@@ -96,17 +110,15 @@ func fishCompletion(root *kong.Node) string {
 	var b strings.Builder
 	for _, node := range root.Children {
 		fmt.Fprintf(&b, "complete -c belljar -n __fish_use_subcommand -f -a %s -d %s\n", node.Name, shellQuote(node.Help))
-		for _, group := range node.AllFlags(true) {
-			for _, f := range group {
-				line := fmt.Sprintf("complete -c belljar -n '__fish_seen_subcommand_from %s' -l %s", node.Name, f.Name)
-				if f.Short != 0 {
-					line += " -s " + string(f.Short)
-				}
-				if !f.IsBool() {
-					line += " -r"
-				}
-				b.WriteString(line + " -d " + shellQuote(f.Help) + "\n")
+		for _, f := range flagsOf(node) {
+			line := fmt.Sprintf("complete -c belljar -n '__fish_seen_subcommand_from %s' -l %s", node.Name, f.Name)
+			if f.Short != 0 {
+				line += " -s " + string(f.Short)
 			}
+			if !f.IsBool() {
+				line += " -r"
+			}
+			b.WriteString(line + " -d " + shellQuote(f.Help) + "\n")
 		}
 		if words := operands(root, node); words != nil {
 			fmt.Fprintf(&b, "complete -c belljar -n '__fish_seen_subcommand_from %s' -f -a '%s'\n", node.Name, strings.Join(words, " "))

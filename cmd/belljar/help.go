@@ -33,6 +33,9 @@ Examples:
   belljar run --file data.csv --capture '*.png' --out plots plot.py
   cat untrusted.js | belljar run --lang js -           a program from standard input
   belljar doctor                                       what protects this host
+  belljar serve                                        a server; then, with BELLJAR_SERVER set to its address:
+  belljar run hello.py                                 the same, there
+  belljar ps --all                                     what has run there
 `
 
 // helpCommand is belljar help [command].
