@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +126,10 @@ func (e *Edge) Wrap(next http.Handler) http.Handler {
 	})
 }
 
+// plainSource is the source of a request that names none: every line of the audit trail has one (S0 §15). Doors that are
+// not the plain API put their own into the caller.
+const plainSource = "rest"
+
 // record reads what the headers say about the request and its sender.
 func (e *Edge) record(r *http.Request) *record {
 	address, scheme := e.proxies.client(r)
@@ -132,7 +137,7 @@ func (e *Edge) record(r *http.Request) *record {
 		requestID: requestID(r.Header.Get(RequestIDHeader)),
 		traceID:   traceID(r.Header.Get(traceHeader)),
 		address:   address, scheme: scheme,
-		source:    label(r.Header.Get("X-Belljar-Source")),
+		source:    cmp.Or(label(r.Header.Get("X-Belljar-Source")), plainSource),
 		model:     label(r.Header.Get("X-Belljar-Model")),
 		contextID: label(r.Header.Get("X-Belljar-Context-Id")),
 		log:       e.log,

@@ -141,6 +141,19 @@ func TestEdgeTellsWhoCalls(t *testing.T) {
 	}
 }
 
+// Every line of the audit trail names a source.
+func TestEdgeNamesASource(t *testing.T) {
+	edge, _ := newEdge(t, api.EdgeOptions{})
+	var got belljar.Caller
+	h := edge.Wrap(api.Guard(somebody{}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = api.CallerOf(r.Context()) })))
+	for header, want := range map[string]string{"": "rest", "MCP": "MCP"} {
+		ask(h, "GET", "/", map[string]string{"X-API-KEY": "ann", "X-Belljar-Source": header})
+		if got.ID != "ann" || got.Source != want {
+			t.Errorf("header %q: source %q of %q, want %q", header, got.Source, got.ID, want)
+		}
+	}
+}
+
 func TestRouteOfAMuxBehindTheGuard(t *testing.T) {
 	edge, heard := newEdge(t, api.EdgeOptions{})
 	mux := http.NewServeMux()

@@ -125,9 +125,10 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 	}
 	format, archive := map[string]belljar.UploadFormat{
 		"application/x-tar": belljar.UploadTar, "application/tar": belljar.UploadTar,
-		"application/gzip": belljar.UploadTarGz, "application/x-gzip": belljar.UploadTarGz, "application/x-gtar": belljar.UploadTarGz,
-		"application/x-compressed-tar": belljar.UploadTarGz,
-		"application/zip":              belljar.UploadZip, "application/x-zip-compressed": belljar.UploadZip,
+		"application/x-gtar": belljar.UploadTar, // GNU's tar, not packed
+		"application/gzip":   belljar.UploadTarGz, "application/x-gzip": belljar.UploadTarGz,
+		"application/x-compressed-tar": belljar.UploadTarGz, "application/x-gtar-compressed": belljar.UploadTarGz,
+		"application/zip": belljar.UploadZip, "application/x-zip-compressed": belljar.UploadZip,
 	}[media]
 	path := query.Get("path")
 	switch {

@@ -65,6 +65,8 @@ func TestUpload(t *testing.T) {
 		"multipart":          {"", multi, body, map[string]string{"file:src/main.py": "print()", "tar.gz:b.tar.gz": "gz", "zip:C.ZIP": "zip", "tar.gz:d.tgz": "tgz", "tar:e.tar": "tar"}},
 		"multipart, as is":   {"?extract=false&dir=in", multi, body, map[string]string{"in/file:src/main.py": "print()", "in/file:b.tar.gz": "gz", "in/file:C.ZIP": "zip", "in/file:d.tgz": "tgz", "in/file:e.tar": "tar"}},
 		"tar":                {"?dir=a/b", "application/x-tar", "tar", map[string]string{"a/b/tar:": "tar"}},
+		"GNU tar":            {"", "application/x-gtar", "tar", map[string]string{"tar:": "tar"}},
+		"packed GNU tar":     {"", "application/x-gtar-compressed", "gz", map[string]string{"tar.gz:": "gz"}},
 		"gzip":               {"", "application/gzip", "gz", map[string]string{"tar.gz:": "gz"}},
 		"zip":                {"", "application/zip", "zip", map[string]string{"zip:": "zip"}},
 		"an archive, as is":  {"?path=x.zip", "application/zip", "zip", map[string]string{"file:x.zip": "zip"}},
