@@ -97,10 +97,11 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (er
 	if p.require, err = waive(caller, s.opts.Require, req.AllowWeak); err != nil {
 		return err
 	}
-	if p.image, err = s.opts.Images.Resolve(ctx, req.BaseImage); err != nil {
+	// The runtime comes first: without it no image helps.
+	if p.host, p.caps, err = s.pick(ctx, req.Runtime); err != nil {
 		return err
 	}
-	if p.host, p.caps, err = s.pick(ctx, req.Runtime); err != nil {
+	if p.image, err = s.opts.Images.Resolve(ctx, req.BaseImage); err != nil {
 		return err
 	}
 	return p.enforceable()

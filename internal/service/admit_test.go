@@ -43,6 +43,8 @@ func TestRefusals(t *testing.T) {
 			map[string]any{"runtime": "lxc", "available": false, "suggested": []string{"fake"}}},
 		{"absent runtime", func(r *belljar.RunRequest) { r.Runtime = "firecracker" }, belljar.CodeRuntimeUnavailable,
 			map[string]any{"runtime": "firecracker", "available": false, "suggested": []string{"fake"}}},
+		{"absent runtime and its image", func(r *belljar.RunRequest) { r.Runtime, r.BaseImage = "firecracker", "python:3" },
+			belljar.CodeRuntimeUnavailable, map[string]any{"runtime": "firecracker", "available": false}},
 		{"unknown image", func(r *belljar.RunRequest) { r.BaseImage = "python:3" }, belljar.CodeImageUnavailable,
 			map[string]any{"image": "python:3", "available": []string{"host"}}},
 		{"too much", func(r *belljar.RunRequest) { r.Resources.MemoryMB = 1 << 20 }, belljar.CodePolicyDenied,

@@ -225,6 +225,20 @@ func TestUsageDecides(t *testing.T) {
 	}
 }
 
+// A command that ran is a process, whatever is left of the peak when the agent's own are taken off; one that never ran
+// is none.
+func TestPeakOfProcesses(t *testing.T) {
+	none := int64(0)
+	usage := runtime.Usage{PeakPids: &none, Sources: map[string]string{"peak_pids": "p"}}
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { return &meter{rt, usage} }))
+	for name, want := range map[string]int{"true": 1, "/no/such/program": 0} {
+		r := b.run(command(name))
+		if got := r.ResourceUsage.Pids; got == nil || *got != want {
+			t.Errorf("%s: pids %v, want %d", name, got, want)
+		}
+	}
+}
+
 // freezer is a runtime whose agents fall silent when it freezes.
 type freezer struct {
 	runtime.Runtime

@@ -154,13 +154,14 @@ func (s *Service) execute(
 	r *run, p *plan, j *jar, begin time.Time, out *transcript,
 ) (exit *wire.Exit, started bool, err error) {
 	ctx, cancel := startup(r, p, begin)
+	told := s.now()
 	proc, err := j.agent.Exec(ctx, p.execution(r.id, j))
 	cancel()
 	if err != nil {
 		return nil, false, err
 	}
 	defer proc.Close()
-	if err := s.become(r, belljar.PhaseRunning, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart}); err != nil {
+	if err := s.begin(r, told); err != nil {
 		return nil, true, err
 	}
 	s.note(r)

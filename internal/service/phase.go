@@ -2,20 +2,29 @@ package service
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/belljar/belljar"
 )
 
-// become moves a run on to a phase that is not its last, and says so in its log, with what goes along.
-func (s *Service) become(r *run, next belljar.Phase, along ...belljar.Frame) error {
+// become moves a run on to a phase that is not its last and in which its command does not run yet.
+func (s *Service) become(r *run, next belljar.Phase) error { return r.enter(next, nil) }
+
+// begin moves a run on to running. told is when its agent was told to run the command: the answer may come late, and a
+// run that has ended must not look shorter than its command was.
+func (s *Service) begin(r *run, told time.Time) error {
+	return r.enter(belljar.PhaseRunning, &told, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
+}
+
+// enter moves a run on to a phase that is not its last, and says so in its log, with what goes along.
+func (r *run) enter(next belljar.Phase, started *time.Time, along ...belljar.Frame) error {
 	r.mu.Lock()
 	if err := r.move(next); err != nil {
 		r.mu.Unlock()
 		return err
 	}
-	if next == belljar.PhaseRunning {
-		now := s.now()
-		r.state.StartedAt = &now
+	if started != nil {
+		r.state.StartedAt = started
 	}
 	r.mu.Unlock()
 	r.say(append([]belljar.Frame{phaseFrame(next)}, along...)...)

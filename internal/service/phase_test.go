@@ -3,6 +3,7 @@ package service
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -27,6 +28,9 @@ func TestTransitions(t *testing.T) {
 				if last, err = s.finish(r, outcome{phase: to}, &belljar.ResourceUsage{}, false); err == nil {
 					s.publish(r, last)
 				}
+			} else if to == belljar.PhaseRunning {
+				now := time.Now()
+				err = r.enter(to, &now)
 			} else {
 				err = s.become(r, to)
 			}

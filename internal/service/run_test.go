@@ -43,6 +43,17 @@ func TestRunCompletes(t *testing.T) {
 	}
 }
 
+// A run does not look shorter than its command was, however late its agent's word came.
+func TestStartedBeforeItsCommand(t *testing.T) {
+	b := newBench(t)
+	for range 10 {
+		r := b.run(command("true"))
+		if took := r.FinishedAt.Sub(*r.StartedAt).Seconds(); took < r.ResourceUsage.WallTimeSec {
+			t.Errorf("from %v to %v are %v s, the command ran for %v s", r.StartedAt, r.FinishedAt, took, r.ResourceUsage.WallTimeSec)
+		}
+	}
+}
+
 func TestFramesFromTheMiddleAndAgain(t *testing.T) {
 	b := newBench(t)
 	r := b.run(shell("echo a; echo b"))

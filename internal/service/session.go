@@ -38,7 +38,7 @@ type session struct {
 
 // newSession returns a session of a plan that has no sandbox yet.
 func (s *Service) newSession(caller belljar.Caller, spec belljar.SessionSpec, p *plan, ttl time.Duration) *session {
-	now := s.clock.Now().UTC()
+	now := s.now()
 	x := &session{
 		service: s, id: belljar.NewID(), caller: caller, spec: spec, plan: p, ttl: ttl,
 		ready: make(chan struct{}), over: make(chan struct{}),
@@ -99,7 +99,7 @@ func (x *session) release() {
 }
 
 // extend notes activity. The caller holds the lock, as of the following two.
-func (x *session) extend() { x.state.ExpiresAt = x.service.clock.Now().Add(x.ttl).UTC() }
+func (x *session) extend() { x.state.ExpiresAt = x.service.now().Add(x.ttl) }
 
 // rest starts the clock of a session that nobody uses.
 func (x *session) rest() { x.calm = x.service.clock.AfterFunc(x.ttl, x.expire) }

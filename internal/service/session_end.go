@@ -55,7 +55,7 @@ func (x *session) bury() {
 	s := x.service
 	x.stop(nil)
 	row := x.row()
-	now := s.clock.Now().UTC()
+	now := s.now()
 	row.EndedAt = &now
 	if err := s.opts.Store.Sessions().Update(context.Background(), row); err != nil {
 		s.log.Error("end of a session could not be put on record", "session_id", x.id, "err", err)
@@ -165,13 +165,13 @@ func (s *Service) recoverSessions(ctx context.Context) error {
 				s.log.Error("sandbox of a former process could not be removed", "session_id", row.ID, "err", err)
 			}
 		}
-		now := s.clock.Now().UTC()
+		now := s.now()
 		row.State, row.Message, row.EndedAt = belljar.SessionLost, "belljar was restarted", &now
 		if err := s.opts.Store.Sessions().Update(ctx, row); err != nil {
 			// Whoever asks is told so all the same; the next process tries again.
 			s.log.Error("end of a session could not be put on record", "session_id", row.ID, "err", err)
 		}
-		s.recordSession(event.SessionEnded, belljar.Caller{ID: row.UserID}, row.Session, now.Sub(row.CreatedAt))
+		s.recordSession(event.SessionEnded, belljar.Caller{ID: row.UserID, Source: "recovery"}, row.Session, now.Sub(row.CreatedAt))
 	}
 	return nil
 }

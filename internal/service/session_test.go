@@ -170,6 +170,11 @@ func TestSession(t *testing.T) {
 		s.ExpiresAt.Sub(s.CreatedAt) < 59*time.Minute || !slices.Equal(b.sandboxes(), []string{s.ID}) {
 		t.Errorf("%+v, sandboxes %v", s, b.sandboxes())
 	}
+	for _, at := range []time.Time{s.CreatedAt, s.ExpiresAt} {
+		if !at.Equal(at.Truncate(time.Microsecond)) {
+			t.Errorf("%v is more exact than the record is", at)
+		}
+	}
 	if got, err := b.mine().Get(b.context(), s.ID); err != nil || got.ID != s.ID || got.State != belljar.SessionActive {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -33,6 +33,9 @@ func resourceUsage(e ending, wall float64, logBytes, artifactBytes int64) bellja
 	}
 	if e.usage.PeakPids != nil {
 		n := int(*e.usage.PeakPids)
+		if e.started {
+			n = max(n, 1) // a runtime that takes its own processes off the peak may take one too many
+		}
 		out.Pids, out.Sources["pids"] = &n, e.usage.Sources["peak_pids"]
 	}
 	return out
