@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,15 +23,23 @@ import (
 // patience bounds everything that a test waits for.
 const patience = 60 * time.Second
 
+// Bounds of a server's own: it is ready, ends, and is gone after a kill, within these.
+const (
+	readyTime = 20 * time.Second
+	stopTime  = 40 * time.Second
+	goneTime  = 10 * time.Second
+)
+
 // server is a belljar serve of a test's own, on a port of the system's choosing.
 type server struct {
-	t    *testing.T
-	URL  string `json:"url"`
-	Key  string `json:"api_key"`
-	data string
-	cmd  *exec.Cmd
-	done chan struct{}
-	said *lines
+	t     *testing.T
+	URL   string `json:"url"`
+	Key   string `json:"api_key"`
+	data  string
+	cmd   *exec.Cmd
+	done  chan struct{}
+	ended error // of its process; after done
+	said  *lines
 }
 
 // lines keeps what a process says.
@@ -54,9 +63,26 @@ func (l *lines) String() string {
 // serve starts a server on a data folder and returns when it is ready.
 func serve(t *testing.T, data string, args ...string) *server {
 	t.Helper()
-	s := &server{t: t, data: data, done: make(chan struct{}), said: &lines{}}
-	s.cmd = exec.Command(built.Belljar, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	s, ready := launch(t, data, args...)
+	select {
+	case err := <-ready:
+		if err != nil {
+			<-s.done
+			t.Fatalf("the server is not ready: %v\n%s", err, s.said)
+		}
+	case <-time.After(readyTime):
+		t.Fatalf("the server is not ready after %v\n%s", readyTime, s.dump())
+	}
+	return s
+}
+
+// launch starts a server. ready hears when it is ready, or why it never will be.
+func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan error) {
+	t.Helper()
+	s = &server{t: t, data: data, done: make(chan struct{}), said: &lines{}}
+	s.cmd = exec.Command(built.Belljar, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", data, "--set", "log_level=warn"}, args...)...)
 	s.cmd.Stderr = s.said
+	s.cmd.WaitDelay = goneTime // what it leaves behind must not hold its output open
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -64,34 +90,39 @@ func serve(t *testing.T, data string, args ...string) *server {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ready := make(chan error, 1)
+	t.Cleanup(s.kill)
+	announced := make(chan error, 1)
 	go func() {
-		defer close(s.done)
-		scan := bufio.NewReader(out)
-		line, err := scan.ReadBytes('\n')
+		line, err := bufio.NewReader(out).ReadBytes('\n')
 		if err == nil {
 			err = json.Unmarshal(line, s)
 		}
-		ready <- err
-		_, _ = io.Copy(io.Discard, scan)
-		_ = s.cmd.Wait()
+		announced <- err
 	}()
-	t.Cleanup(s.kill)
+	go func() {
+		defer close(s.done)
+		s.ended = s.cmd.Wait()
+	}()
+	return s, announced
+}
+
+// dump has a server that hangs say where, and ends it.
+func (s *server) dump() string {
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
 	select {
-	case err := <-ready:
-		if err != nil {
-			t.Fatalf("the server is not ready: %v\n%s", err, s.said)
-		}
-	case <-time.After(patience):
-		t.Fatalf("the server is not ready after %v\n%s", patience, s.said)
+	case <-s.done:
+	case <-time.After(goneTime):
 	}
-	return s
+	return s.said.String()
 }
 
 // kill ends the server as a power cut would, and waits until it is gone.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.done
+	if errors.Is(s.ended, exec.ErrWaitDelay) {
+		s.t.Errorf("something has the output of the killed server open\n%s", s.said)
+	}
 }
 
 // stop asks the server to end, waits for that and returns its exit status.
@@ -102,8 +133,8 @@ func (s *server) stop() int {
 	}
 	select {
 	case <-s.done:
-	case <-time.After(patience):
-		s.t.Fatalf("the server does not stop\n%s", s.said)
+	case <-time.After(stopTime):
+		s.t.Fatalf("the server does not stop\n%s", s.dump())
 	}
 	return s.cmd.ProcessState.ExitCode()
 }

@@ -1,0 +1,66 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// nothingLeft checks that a server which has ended has left nothing on this machine but its data folder. What was killed
+// last may take a moment to be gone.
+func nothingLeft(t *testing.T, data string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(data, "installation"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	installation := strings.TrimSpace(string(raw))
+	deadline := time.NewTimer(goneTime)
+	defer deadline.Stop()
+	for again := time.NewTicker(50 * time.Millisecond); ; {
+		left := leftOf(installation, data)
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			t.Errorf("left on this machine:\n%s", strings.Join(left, "\n"))
+			return
+		}
+	}
+}
+
+// leftOf lists what belongs to an installation: cgroups, files, and processes that are in such a cgroup, have its folders
+// mounted or its files open.
+func leftOf(installation, data string) (left []string) {
+	for _, path := range named("/sys/fs/cgroup", installation) {
+		left = append(left, "cgroup "+path)
+	}
+	if files, err := os.ReadDir(filepath.Join("/run/belljar/native", installation)); err == nil {
+		for _, f := range files {
+			left = append(left, "file "+f.Name())
+		}
+	}
+	for _, file := range []string{"cgroup", "mountinfo", "cmdline"} {
+		list, _ := filepath.Glob("/proc/[0-9]*/" + file) // the pattern is good
+		for _, path := range list {
+			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), installation) {
+				status, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "status")) // it may end
+				left = append(left, fmt.Sprintf("process %s\n%.400s", path, status))
+			}
+		}
+	}
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is good
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && (strings.Contains(to, installation) || strings.HasPrefix(to, data+"/")) {
+			left = append(left, "descriptor "+link+" of "+to)
+		}
+	}
+	return left
+}
