@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -255,8 +256,14 @@ func TestContext(t *testing.T) {
 				}
 				asked := make(chan struct{}, 16)
 				c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
-					asked <- struct{}{}
+					if where == "while nothing comes" {
+						asked <- struct{}{}
+						answer(w, r)
+						return
+					}
 					answer(w, r)
+					_ = http.NewResponseController(w).Flush()
+					asked <- struct{}{}
 				}), patience(time.Hour))
 				ctx, cancel := context.WithCancelCause(within(t))
 				over := errors.New("enough of this")
@@ -391,5 +398,30 @@ func (f *flaky) carry(in *net.TCPConn, to string, budget int64) {
 	if n, _ := io.CopyN(in, out, budget); n == budget {
 		f.broken.Add(1)
 		_ = in.SetLinger(0) // a reset
+	}
+}
+
+// TestUnix: a server may listen on a socket file.
+func TestUnix(t *testing.T) {
+	dir, err := os.MkdirTemp("", "blj") // short: a socket's path has 108 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := net.Listen("unix", dir+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(says(200, "application/json", `{"user_id":"alice"}`))
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	if me, err := open(t, "unix:"+dir+"/s").Node().Me(within(t)); err != nil || me.UserID != "alice" {
+		t.Errorf("%+v, %v", me, err)
+	}
+	_, err = open(t, "unix:"+dir+"/none").Node().Me(within(t))
+	if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.Contains(e.Message, dir+"/none") {
+		t.Errorf("%+v", e)
 	}
 }

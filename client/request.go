@@ -83,6 +83,9 @@ func (c *Client) repeat(ctx context.Context, r request, take func(*http.Response
 		case err == nil:
 			return nil
 		case !again, r.once, r.stream != nil, ctx.Err() != nil, time.Now().Add(pause).After(deadline), !sleep(ctx, pause):
+			if over := given(ctx); over != nil {
+				return over
+			}
 			return told(err)
 		}
 	}

@@ -1,0 +1,158 @@
+//go:build linux
+
+package client_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/belljar/belljar"
+)
+
+// TestStreamEnds: which ends of a stream are taken for good, and where it goes on after the others.
+func TestStreamEnds(t *testing.T) {
+	const (
+		first  = `{"type":"stdout","encoding":"utf8","data":"one","seq":1}`
+		again  = `{"type":"stdout","encoding":"utf8","data":"one","seq":1}`
+		note   = `{"type":"event","event":"resume","data":{"requested_from_seq":2},"seq":2}`
+		second = `{"type":"stdout","encoding":"utf8","data":"two","seq":2}`
+		end    = `{"type":"event","event":"end","data":{},"seq":3}`
+	)
+	for name, test := range map[string]struct {
+		code     websocket.StatusCode // of the first connection, behind the first frame; 0 cuts it
+		messages []string             // of the second connection
+		froms    string               // what the connections asked for
+		want     string
+		err      belljar.Code
+	}{
+		"cut":                    {0, []string{second, end}, "1 2", "one two", ""},
+		"shutting down":          {websocket.StatusGoingAway, []string{second, end}, "1 2", "one two", ""},
+		"failed inside":          {websocket.StatusInternalError, []string{second, end}, "1 2", "one two", ""},
+		"too slow":               {websocket.StatusTryAgainLater, []string{second, end}, "1 2", "one two", ""},
+		"duplicates and notes":   {0, []string{note, again, second, end}, "1 2", "one two", ""},
+		"the log was swept":      {0, []string{note, end}, "1 2", "one", ""},
+		"at its end without end": {websocket.StatusNormalClosure, nil, "1", "one", ""},
+		"not to be done again":   {websocket.StatusPolicyViolation, nil, "1", "one", belljar.CodeInternal},
+		"not a frame":            {0, []string{"{"}, "1 2", "one", belljar.CodeInternal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			froms := make(chan string, 8)
+			var n atomic.Int32
+			c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
+				froms <- r.URL.Query().Get("from_seq")
+				conn, err := websocket.Accept(w, r, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.CloseNow()
+				messages := test.messages
+				if n.Add(1) == 1 {
+					messages = []string{first}
+				}
+				for _, m := range messages {
+					if err := conn.Write(r.Context(), websocket.MessageText, []byte(m)); err != nil {
+						return
+					}
+				}
+				if n.Load() == 1 && test.code != 0 {
+					_ = conn.Close(test.code, "told")
+				}
+			}))
+			var got []string
+			var failed error
+			for f, err := range c.Runs().Frames(within(t), "x", 1) {
+				if failed = err; err == nil && f.Type == belljar.FrameStdout {
+					got = append(got, string(f.Output))
+				}
+			}
+			if failed == nil && test.err != "" || failed != nil && belljar.CodeOf(failed) != test.err {
+				t.Errorf("%v, want %s", failed, test.err)
+			}
+			close(froms)
+			var asked []string
+			for from := range froms {
+				asked = append(asked, from)
+			}
+			if strings.Join(got, " ") != test.want || strings.Join(asked, " ") != test.froms {
+				t.Errorf("%q by asking for %q, want %q by %q", got, asked, test.want, test.froms)
+			}
+		})
+	}
+}
+
+// TestFramesGivesUp: a log whose server is gone for good is not waited for for ever.
+func TestFramesGivesUp(t *testing.T) {
+	answer, _ := script(says(502, "text/html", "<html>"))
+	c := open(t, double(t, answer), patience(50*time.Millisecond))
+	for _, err := range c.Runs().Frames(within(t), "x", 1) {
+		want(t, err, belljar.CodeRuntimeUnavailable)
+	}
+}
+
+// TestInputBreaks: a program whose input broke off somewhere is cancelled, and its reader is told.
+func TestInputBreaks(t *testing.T) {
+	cutter := &cutter{conns: make(chan net.Conn, 1)}
+	c := newWorld(t, cutter.wrap).client()
+	req := shell("read x; echo $x; cat >/dev/null; sleep 100")
+	req.Stdin = io.MultiReader(strings.NewReader("first\n"), newBlocking(t))
+	run, err := c.Runs().Start(within(t), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	for f, err := range c.Runs().Frames(within(t), run.ID, 1) {
+		if f.Type == belljar.FrameStdout {
+			(<-cutter.conns).Close()
+		}
+		failed = err
+	}
+	if e := want(t, failed, belljar.CodeRuntimeUnavailable); fmt.Sprint(e.Details["sent_bytes"]) != "6" {
+		t.Errorf("%+v", e)
+	}
+	if run, err = c.Runs().Get(within(t), run.ID); err != nil || run.ReasonCode != belljar.ReasonCanceledByUser {
+		t.Errorf("%+v, %v", run, err)
+	}
+}
+
+// cutter gets hold of the connections for input.
+type cutter struct{ conns chan net.Conn }
+
+func (k *cutter) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("from_seq") == "tail" {
+			w = &cuttable{w, k}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+type cuttable struct {
+	http.ResponseWriter
+	k *cutter
+}
+
+func (c *cuttable) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (c *cuttable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	hijacker, ok := c.ResponseWriter.(http.Hijacker)
+	if !ok {
+		return nil, nil, errors.New("not to be hijacked")
+	}
+	conn, buf, err := hijacker.Hijack()
+	if err == nil {
+		c.k.conns <- conn
+	}
+	return conn, buf, err
+}
