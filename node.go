@@ -18,6 +18,8 @@ type RuntimeInfo struct {
 	MaxCPU                   float64  `json:"max_cpu"`
 	MaxMemMB                 int      `json:"max_mem_mb"`
 	MaxUploadMB              int      `json:"max_upload_mb"`
+	MaxUploadFiles           int      `json:"max_upload_files"` // Belljar's own, as the next
+	MaxUploadDepth           int      `json:"max_upload_depth"` // folders above a file
 	MaxLogBytes              int64    `json:"max_log_bytes"`
 	QueueMaxLength           int      `json:"queue_max_length"`
 	QueueTTLSec              int      `json:"queue_ttl_sec"`

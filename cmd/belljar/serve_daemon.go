@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/api/rest"
 	"github.com/belljar/belljar/internal/api/stream"
+	"github.com/belljar/belljar/internal/archive"
 	blobs "github.com/belljar/belljar/internal/blob/dir"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/event"
@@ -191,6 +192,7 @@ func serviceOptions(cfg *config.Config) service.Options {
 
 	return service.Options{
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
+		Uploads:     archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
 		Require:     slices.DeleteFunc(service.AllProtections(), func(name string) bool { return slices.Contains(cfg.AllowWeak, name) }),
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
 		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,

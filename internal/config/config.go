@@ -52,6 +52,8 @@ type Config struct {
 	MaxLogBytes         int64 // bytes
 	MaxArtifactRunMB    int   // MiB
 	MaxUploadMB         int   // MiB
+	MaxUploadFiles      int
+	MaxUploadDepth      int
 	StartupTimeout      time.Duration
 	MaxStartupTimeout   time.Duration
 	ExecTimeout         time.Duration

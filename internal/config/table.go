@@ -93,10 +93,11 @@ func execution(c *Config) []row {
 }
 
 func limits(c *Config) []row {
+	const ifChanged = " Enters the policy hash when it is not the default."
 	const unlessSet = " Requests may ask for less; for more only while this is unset, and then up to "
 	return []row{
-		{name: "DEFAULT_CPU", value: number(&c.DefaultCPU, 0.01, 1024), unit: "cores", def: "1", doc: "Processor time of a run that asks for nothing."},
-		{name: "DEFAULT_MEM_MB", value: integer(&c.DefaultMemMB, 8, 16<<20), unit: "MiB", def: "512", doc: "Memory of a run that asks for nothing."},
+		{name: "DEFAULT_CPU", value: number(&c.DefaultCPU, 0.01, 1024), unit: "cores", def: "1", doc: "Processor time of a run that asks for nothing." + ifChanged},
+		{name: "DEFAULT_MEM_MB", value: integer(&c.DefaultMemMB, 8, 16<<20), unit: "MiB", def: "512", doc: "Memory of a run that asks for nothing." + ifChanged},
 		{name: "MAX_CPU", value: number(&c.MaxCPU, 0.01, 1024), unit: "cores", def: "4", hash: true, doc: "The most processor time that a run can ask for."},
 		{name: "MAX_MEM_MB", value: integer(&c.MaxMemMB, 8, 16<<20), unit: "MiB", def: "8192", hash: true, doc: "The most memory that a run can ask for."},
 		{name: "PIDS_LIMIT", value: integer(&c.PidsLimit, 1, 1<<22), unit: "processes", def: "256", hash: true,
@@ -107,12 +108,14 @@ func limits(c *Config) []row {
 			doc: "RLIMIT_NPROC." + unlessSet + "4096."},
 		{name: "WORKSPACE_CAP_MB", value: integer(&c.WorkspaceCapMB, 1, 16<<20), unit: "MiB", def: "256", hash: true,
 			doc: "Size of /workspace. It is in memory." + unlessSet + "4096."},
-		{name: "TMP_MB", value: integer(&c.TmpMB, 1, 16<<20), unit: "MiB", def: "64", doc: "Size of /tmp. It is in memory."},
+		{name: "TMP_MB", value: integer(&c.TmpMB, 1, 16<<20), unit: "MiB", def: "64", doc: "Size of /tmp. It is in memory." + ifChanged},
 		{name: "MAX_LOG_BYTES", value: integer(&c.MaxLogBytes, 1, 1<<40), unit: "bytes", def: "10485760", hash: true,
 			doc: "Output of a run that is kept; what comes after is counted and dropped." + unlessSet + "104857600."},
 		{name: "MAX_ARTIFACT_BYTES_PER_RUN_MB", value: integer(&c.MaxArtifactRunMB, 1, 16<<20), unit: "MiB", def: "32", hash: true,
 			doc: "Captured artifacts of a run, together." + unlessSet + "1024."},
 		{name: "MAX_UPLOAD_MB", value: integer(&c.MaxUploadMB, 1, 16<<20), unit: "MiB", def: "64", hash: true, doc: "Size of one upload, packed and unpacked."},
+		{name: "MAX_UPLOAD_FILES", value: integer(&c.MaxUploadFiles, 1, 1<<20), unit: "files", def: "1000", doc: "Files of one upload." + ifChanged},
+		{name: "MAX_UPLOAD_DEPTH", value: integer(&c.MaxUploadDepth, 1, 256), unit: "folders", def: "10", doc: "Folders above a file of an upload." + ifChanged},
 		{name: "DEFAULT_STARTUP_TIMEOUT_SEC", value: span(&c.StartupTimeout, time.Second, 0.001, 86400), unit: "seconds", def: "20", hash: true,
 			doc: "Time for making a sandbox, if a request does not say."},
 		{name: "MAX_STARTUP_TIMEOUT_SEC", value: span(&c.MaxStartupTimeout, time.Second, 0.001, 86400), unit: "seconds", def: "600",

@@ -33,7 +33,8 @@ func (s *Service) info(name string, caps runtime.Capabilities, first bool) bellj
 	o := s.opts
 	info := belljar.RuntimeInfo{
 		Name: name, Available: caps.Available, Default: first, DefaultImages: o.Images.List(),
-		MaxCPU: o.MaxLimits.CPU, MaxMemMB: o.MaxLimits.MemoryMB, MaxUploadMB: o.Policy.MaxUploadMB, MaxLogBytes: o.Limits.LogBytes,
+		MaxCPU: o.MaxLimits.CPU, MaxMemMB: o.MaxLimits.MemoryMB, MaxUploadMB: o.Policy.MaxUploadMB,
+		MaxUploadFiles: o.Uploads.Files, MaxUploadDepth: o.Uploads.Depth, MaxLogBytes: o.Limits.LogBytes,
 		QueueMaxLength: o.QueueLength, QueueTTLSec: int(o.QueueTTL.Seconds()), WorkspaceCapMB: o.Limits.WorkspaceMB,
 		ArtifactTTLHours: o.Policy.ArtifactTTLHours, SupportedSpecVersions: o.Policy.SupportedSpecVersions,
 		InteractiveSupported: caps.Available && !o.Policy.NoInteractive, EgressAllowlistSupported: false,

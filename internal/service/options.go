@@ -142,8 +142,8 @@ func (o Options) complete() (Options, error) {
 		o.Policy = DefaultPolicy()
 	}
 	fill(&o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
-	o.Policy = o.Policy.effective(o)
 	o.completeSessions()
+	o.Policy = o.Policy.effective(o)
 	return o, nil
 }
 

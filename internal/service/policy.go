@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -35,8 +36,15 @@ type Policy struct {
 	DockerSeccomp         string   `json:"SANDBOX_DOCKER_SECCOMP"` // profile's name or hash of its contents; "" is built in
 	DockerAppArmorProfile string   `json:"SANDBOX_DOCKER_APPARMOR_PROFILE"`
 	SupportedSpecVersions []string `json:"SANDBOX_SUPPORTED_SPEC_VERSIONS"`
-	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"` // Belljar's own: no interactive runs
-	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`     // Belljar's own: what Options.Require leaves out
+
+	// Belljar's own, which count only where they are not as usual.
+	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"`   // no interactive runs
+	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`       // what Options.Require leaves out
+	DefaultCPU            float64  `json:"SANDBOX_DEFAULT_CPU,omitempty"`      // L
+	DefaultMemoryMB       int      `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`   // L
+	TmpMB                 int      `json:"SANDBOX_TMP_MB,omitempty"`           // L
+	MaxUploadFiles        int      `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"` // that of Options.Uploads
+	MaxUploadDepth        int      `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"` // that of Options.Uploads
 }
 
 // DefaultPolicy is the policy of S0 §9 and §17, with execution on (it is what Belljar is for).
@@ -57,7 +65,19 @@ func (p Policy) effective(opts Options) Policy {
 	p.StartupTimeoutSec, p.ExecTimeoutSec = opts.Limits.StartupTimeoutSec, opts.Limits.TimeoutSec
 	p.CancelGraceSec = opts.Limits.GraceSec
 	p.UnenforcedProtections = without(AllProtections(), opts.Require)
+	usual, uploads := belljar.DefaultLimits(), archive.DefaultLimits()
+	p.DefaultCPU = unusual(opts.Limits.CPU, usual.CPU)
+	p.DefaultMemoryMB, p.TmpMB = unusual(opts.Limits.MemoryMB, usual.MemoryMB), unusual(opts.Limits.TmpMB, usual.TmpMB)
+	p.MaxUploadFiles, p.MaxUploadDepth = unusual(opts.Uploads.Files, uploads.Files), unusual(opts.Uploads.Depth, uploads.Depth)
 	return p
+}
+
+// unusual is n, or 0 if n is as usual.
+func unusual[T int | float64](n, usual T) T {
+	if n == usual {
+		return 0
+	}
+	return n
 }
 
 // Hash is S0's policy_hash: SHA-256 in lower-case hex over a version prefix and the policy as canonical JSON (sorted

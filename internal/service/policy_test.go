@@ -73,6 +73,11 @@ func TestPolicyHashChanges(t *testing.T) {
 		"versions":          func(o *Options) { o.Policy = DefaultPolicy(); o.Policy.SupportedSpecVersions = []string{"1.0"} },
 		"upload":            func(o *Options) { o.Policy = DefaultPolicy(); o.Policy.MaxUploadMB = 1 },
 		"user's artifacts":  func(o *Options) { o.Quota.ArtifactMB = 1 },
+		"default cpu":       func(o *Options) { o.Limits.CPU = 0.5 },
+		"default memory":    func(o *Options) { o.Limits.MemoryMB = 100 },
+		"tmp":               func(o *Options) { o.Limits.TmpMB = 1 },
+		"upload's files":    func(o *Options) { o.Uploads.Files = 17 },
+		"upload's depth":    func(o *Options) { o.Uploads.Depth = 17 },
 		"fewer protections": func(o *Options) { o.Require = CoreProtections() },
 	} {
 		o := parts(named{name: "native"})

@@ -1,6 +1,10 @@
 package service
 
-import "time"
+import (
+	"time"
+
+	"github.com/belljar/belljar/internal/archive"
+)
 
 // completeSessions fills in what the options of sessions, uploads and interactive input left out.
 func (o *Options) completeSessions() {
@@ -9,7 +13,11 @@ func (o *Options) completeSessions() {
 	o.MaxSessionTTL = max(o.MaxSessionTTL, o.SessionTTL)
 	fill(&o.MaxSessions, 16)
 	fill(&o.MaxNodeSessions, 256)
+	usual := archive.DefaultLimits()
 	fill(&o.Uploads.Bytes, int64(o.Policy.MaxUploadMB)<<20)
+	fill(&o.Uploads.Files, usual.Files)
+	fill(&o.Uploads.Depth, usual.Depth)
+	fill(&o.Uploads.Ratio, usual.Ratio)
 	o.Stdin = stdinOrElse(o.Stdin, DefaultStdinLimits())
 	o.MaxStdin = stdinOrElse(o.MaxStdin, MaxStdinLimits())
 	// What everybody gets, everybody can ask for.

@@ -192,7 +192,7 @@ func TestNode(t *testing.T) {
 	}
 	here, absent := d.Runtimes[0], d.Runtimes[1]
 	if !here.Available || !here.Default || here.QueueMaxLength != 100 || here.QueueTTLSec != 120 || here.MaxCPU != 4 || here.MaxMemMB != 8192 ||
-		here.MaxLogBytes != 10<<20 || here.WorkspaceCapMB != 256 || here.ArtifactTTLHours != 24 || here.MaxUploadMB != 64 ||
+		here.MaxLogBytes != 10<<20 || here.WorkspaceCapMB != 256 || here.ArtifactTTLHours != 24 || here.MaxUploadMB != 64 || here.MaxUploadFiles != 1000 || here.MaxUploadDepth != 10 ||
 		!here.InteractiveSupported || here.EgressAllowlistSupported || here.Notes != nil || len(here.DefaultImages) == 0 {
 		t.Errorf("%+v", here)
 	}
