@@ -84,7 +84,7 @@ func Body(accept string, e *belljar.Error) (contentType string, body any) {
 func Public(err error) *belljar.Error {
 	var e *belljar.Error
 	if errors.As(err, &e) && e.Code != belljar.CodeInternal {
-		return e
+		return short(e)
 	}
 	return &belljar.Error{Code: belljar.CodeInternal, Message: "internal error"}
 }

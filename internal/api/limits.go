@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -36,8 +35,8 @@ func NewLimits(o LimitsOptions) *Limits {
 	}
 }
 
-// Guarded is an authenticator that also counts its callers' requests, but for those that open a WebSocket: these are
-// for [Limits.Connect].
+// Guarded is an authenticator that also counts its callers' requests. Those that open a WebSocket are counted once more
+// by [Limits.Connect].
 func (l *Limits) Guarded(a Authenticator) Authenticator {
 	if l == nil {
 		return a
@@ -53,7 +52,7 @@ type limited struct {
 // Authenticate fails with [belljar.CodeRateLimited] for a caller who asks too often.
 func (l limited) Authenticate(r *http.Request) (belljar.Caller, error) {
 	c, err := l.next.Authenticate(r)
-	if err != nil || c.Admin() || upgrade(r) {
+	if err != nil || c.Admin() {
 		return c, err
 	}
 	return c, limitedFor(l.limits.users.Take(c.ID), "user")
@@ -116,6 +115,3 @@ func Network(address string) string {
 	}
 	return p.String()
 }
-
-// upgrade reports whether a request asks for a WebSocket.
-func upgrade(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") }

@@ -135,14 +135,17 @@ func TestLimitPerAddress(t *testing.T) {
 
 func TestLimitOfWebSockets(t *testing.T) {
 	at := newClock()
-	h, limits := door(t, api.LimitsOptions{PerUser: 1, Connects: 2, Now: at.now})
+	h, limits := door(t, api.LimitsOptions{PerUser: 4, Connects: 2, Now: at.now})
 	for i, want := range []int{200, 200, 429} {
 		if w := call(h, "192.0.2.1:1", "ann", "Upgrade", "WebSocket"); w.Code != want {
 			t.Errorf("connection %d: %d", i, w.Code)
 		}
 	}
-	if w := call(h, "192.0.2.1:1", "ann"); w.Code != 200 {
-		t.Errorf("connections are counted as requests: %d", w.Code)
+	// Whatever asks for a WebSocket, or says that it does, is a request too.
+	for i, want := range []int{200, 429} {
+		if w := call(h, "192.0.2.1:1", "ann", "Upgrade", []string{"", "websocket"}[i]); w.Code != want || want == 429 && !strings.Contains(w.Body.String(), `"user"`) {
+			t.Errorf("request %d beside connections: %d %s", i, w.Code, w.Body)
+		}
 	}
 	r := httptest.NewRequest("GET", "/", nil)
 	r = r.WithContext(api.WithCaller(r.Context(), belljar.Caller{Address: "192.0.2.5"}))
