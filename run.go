@@ -92,8 +92,10 @@ type Run struct {
 	Interactive    bool              `json:"interactive,omitempty"`
 	ResumeFromSeq  uint64            `json:"resume_from_seq,omitempty"`
 	// LastSeq is the seq of the log's last frame when a single run was asked for; 0 while there is none. Belljar's own.
-	LastSeq uint64  `json:"last_seq,omitempty"`
-	Details *Replay `json:"details,omitempty"`
+	LastSeq uint64 `json:"last_seq,omitempty"`
+	// CommandTruncated tells that Command is only the beginning of what runs: 16 KiB go on record. Belljar's own.
+	CommandTruncated bool    `json:"command_truncated,omitempty"`
+	Details          *Replay `json:"details,omitempty"`
 }
 
 // Artifact is a file captured from a run's workspace (S0 `GET /runs/{id}/artifacts`). A symbolic link that matches a

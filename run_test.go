@@ -123,6 +123,12 @@ func TestValidateRefuses(t *testing.T) {
 		{"long label", func(s *belljar.RunSpec) {
 			s.Labels = map[string]string{"x": strings.Repeat("x", belljar.MaxLabelBytes+1)}
 		}, "labels", ""},
+		{"labels long together", func(s *belljar.RunSpec) {
+			s.Labels = map[string]string{}
+			for i := range 16 {
+				s.Labels[strings.Repeat("k", i+1)] = strings.Repeat("v", belljar.MaxLabelBytes)
+			}
+		}, "labels", ""},
 		{"broken label", func(s *belljar.RunSpec) { s.Labels = map[string]string{"x": "\xff"} }, "labels", ""},
 		{"many labels", func(s *belljar.RunSpec) {
 			s.Labels = map[string]string{}

@@ -19,7 +19,8 @@ const (
 	MaxPatterns     = 256
 	MaxPatternBytes = 1024
 	MaxLabels       = 64
-	MaxLabelBytes   = 1024 // of a name or a value
+	MaxLabelBytes   = 1024     // of a name or a value
+	MaxLabelsBytes  = 16 << 10 // of all names and values
 )
 
 // SpecVersion is the newest version of the specification that this package speaks.
@@ -167,7 +168,9 @@ func CheckLabels(labels map[string]string) error {
 	if len(labels) > MaxLabels {
 		return invalid("labels", "labels are limited to %d, got %d", MaxLabels, len(labels))
 	}
+	total := 0
 	for name, value := range labels {
+		total += len(name) + len(value)
 		switch {
 		case name == "":
 			return invalid("labels", "a label has no name")
@@ -178,6 +181,9 @@ func CheckLabels(labels map[string]string) error {
 		case strings.ContainsRune(name, 0) || strings.ContainsRune(value, 0):
 			return invalid("labels", "label %.40q contains a NUL byte", name)
 		}
+	}
+	if total > MaxLabelsBytes {
+		return invalid("labels", "labels are limited to %d bytes together, got %d", MaxLabelsBytes, total)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (s *Service) list(ctx context.Context, q belljar.RunQuery) (belljar.RunPage
 		page.Items = append(page.Items, run)
 	}
 	page.Total, page.Limit, page.Offset = total, q.Limit, q.Offset
-	page.HasMore = q.Offset+q.Limit < total
+	page.HasMore = q.Offset < total-q.Limit
 	return page, nil
 }
 

@@ -58,7 +58,7 @@ func (s *Service) finish(r *run, o outcome, usage *belljar.ResourceUsage, trunca
 	now := s.now()
 	last.Phase, last.FinishedAt = o.phase, &now
 	last.ExitCode, last.Signal, last.ReasonCode = o.exitCode, o.signal, o.reason
-	last.Message, last.Hint, last.Warnings = o.message, o.hint, o.warnings
+	last.Message, last.Hint, last.Warnings = briefText(o.message), briefText(o.hint), briefWarnings(o.warnings)
 	last.ResourceUsage, last.Truncated = usage, truncated
 	if r.fault != nil {
 		last.Warnings = append(last.Warnings, "the log is incomplete: "+r.fault.Error())

@@ -57,9 +57,10 @@ func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time
 		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,
 		SpecVersion: p.request.SpecVersion, Runtime: p.host.Name(), RuntimeVersion: p.caps.Version,
 		BaseImage: p.image.Ref, ImageDigest: p.image.Digest, PolicyHash: s.policy,
-		Command: p.argv, Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
+		Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
 		CreatedAt: created, LimitsEnforced: enforced(p.caps),
 	}
+	r.state.Command, r.state.CommandTruncated = briefCommand(p.argv)
 	return r
 }
 

@@ -13,6 +13,10 @@ import (
 // maxDepth is how deep a body's arrays and objects may be nested. The deepest request has four levels.
 const maxDepth = 64
 
+// maxValues is how many values a body may have, those in its arrays and objects counted too. Bytes are cheap to read,
+// values are not.
+const maxValues = 1 << 16
+
 // decode reads one JSON value of a known shape into v, which must be of the type that the shape was made of. It is
 // stricter than encoding/json where that would guess: names are exact and known, each is given once, and text is valid
 // Unicode. The error is [belljar.CodeInvalidRequest]; its details name the field, or the offset where the JSON breaks.
@@ -27,7 +31,7 @@ func decode(data []byte, s *shape, v any) error {
 	if err := json.Unmarshal(data, &whole); err != nil {
 		return malformed(err)
 	}
-	w := walker{tokens: json.NewDecoder(bytes.NewReader(data))}
+	w := walker{tokens: json.NewDecoder(bytes.NewReader(data)), left: maxValues}
 	w.tokens.UseNumber()
 	if err := w.value(s, ""); err != nil {
 		return err

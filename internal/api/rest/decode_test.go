@@ -112,6 +112,19 @@ func TestDecodeDepth(t *testing.T) {
 	}
 }
 
+func TestDecodeManyValues(t *testing.T) {
+	s := shapeOf(reflect.TypeFor[kinds]())
+	body := func(n int) []byte { return []byte(`{"any": [` + strings.Repeat("1,", n) + `1]}`) }
+	if err := decode(body(maxValues-3), s, new(kinds)); err != nil { // the body, the array and one more are values too
+		t.Errorf("%d values: %v", maxValues, err)
+	}
+	for _, n := range []int{maxValues - 2, 1_000_000} {
+		if err := decode(body(n), s, new(kinds)); err == nil || !strings.Contains(err.Error(), "more than 65536 values") {
+			t.Errorf("%d values: %v", n+3, err)
+		}
+	}
+}
+
 func TestNearest(t *testing.T) {
 	known := []string{"command", "base_image", "env", "timeout_sec"}
 	for name, want := range map[string]string{

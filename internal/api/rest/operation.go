@@ -68,6 +68,14 @@ type exchange struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	failed bool
+	done   func() // gives back what the body took of the user's share; nil if there is none
+}
+
+// spent says that the request's body is not needed any more.
+func (x *exchange) spent() {
+	if x.done != nil {
+		x.done()
+	}
 }
 
 func (x *exchange) fail(err error) {
@@ -140,9 +148,10 @@ type reply[O any] struct {
 
 // handle adds an operation with parameters P, a JSON body B and an answer O.
 func handle[P, B, O any](d *Door, op huma.Operation, answer func(c *call, p *P, body *B) (O, error)) {
-	read := reader[B]()
+	read := reader[B](d)
 	huma.Register(d.api, op, func(ctx context.Context, p *P) (*reply[O], error) {
 		c := d.call(ctx)
+		defer c.spent()
 		body, err := read(c.exchange)
 		if err == nil {
 			var out O
@@ -174,13 +183,18 @@ func (d *Door) call(ctx context.Context) *call {
 }
 
 // reader returns what reads an operation's body.
-func reader[B any]() func(*exchange) (*B, error) {
+func reader[B any](d *Door) func(*exchange) (*B, error) {
 	t := reflect.TypeFor[B]()
 	if t == reflect.TypeFor[none]() {
 		return func(*exchange) (*B, error) { return new(B), nil }
 	}
 	s := shapeOf(t)
 	return func(x *exchange) (*B, error) {
+		var err error
+		x.done, err = d.bodies.take(x.r.Context(), api.CallerOf(x.r.Context()).ID, announced(x.r.ContentLength, maxBody))
+		if err != nil {
+			return nil, err
+		}
 		data, err := readJSON(x.w, x.r)
 		if err != nil {
 			return nil, err

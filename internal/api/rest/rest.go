@@ -44,11 +44,21 @@ const framing = 2 << 20
 // maxBody is how many bytes a JSON body may have.
 const maxBody = 4 << 20
 
+// What one user's requests may have in hand at once: bodies in memory until they are understood, uploads in spools until
+// they are in the workspace. A request for which there is no room waits for patience.
+const (
+	bodiesInHand  = 8 * maxBody
+	uploadsInHand = 4 // of the greatest
+	patience      = 20 * time.Second
+)
+
 // Door answers requests. Make one with [New].
 type Door struct {
 	opts   Options
 	api    huma.API
 	routes []route
+
+	bodies, spools *shares
 }
 
 // route is a pattern of http.ServeMux and what answers it.
@@ -74,7 +84,9 @@ func New(opts Options) (*Door, error) {
 	if opts.MaxWait == 0 {
 		opts.MaxWait = 10 * time.Minute
 	}
-	d := &Door{opts: opts}
+	d := &Door{
+		opts: opts, bodies: newShares(bodiesInHand, patience), spools: newShares(uploadsInHand*(opts.MaxUpload+framing), patience),
+	}
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()
 	d.uploads()

@@ -91,6 +91,7 @@ func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun
 	if err != nil {
 		return startedRun{}, err
 	}
+	c.spent() // waiting is done without it
 	replay := run.Details
 	var output *belljar.Output
 	if wait > 0 {

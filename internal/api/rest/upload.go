@@ -45,7 +45,13 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadRe
 			Code: belljar.CodeConflict, Message: "the session has ended", Details: map[string]any{"state": session.State},
 		}
 	}
-	api.LimitBody(w, r, d.opts.MaxUpload+framing)
+	most := d.opts.MaxUpload + framing
+	give, err := d.spools.take(r.Context(), api.CallerOf(r.Context()).ID, announced(r.ContentLength, most))
+	if err != nil {
+		return belljar.UploadResult{}, err
+	}
+	defer give()
+	api.LimitBody(w, r, most)
 	body := &source{in: r.Body, limit: d.opts.MaxUpload}
 	defer body.close()
 	up, err := parseUpload(r, body)

@@ -12,7 +12,10 @@ import (
 )
 
 // walker holds JSON against a shape. The JSON is valid as such.
-type walker struct{ tokens *json.Decoder }
+type walker struct {
+	tokens *json.Decoder
+	left   int // values that may come
+}
 
 // value reads the next value. path is where it stands, "" for the whole body.
 func (w *walker) value(s *shape, path string) error {
@@ -36,6 +39,11 @@ func (w *walker) optional(s *shape, path string) (bool, error) {
 }
 
 func (w *walker) hold(token json.Token, s *shape, path string) error {
+	if w.left--; w.left < 0 {
+		e := refuse("", "the body has more than %d values", maxValues)
+		e.Details = map[string]any{"maximum": maxValues}
+		return e
+	}
 	switch token {
 	case json.Delim('{'):
 		if s.kind != object && s.kind != anything {
