@@ -93,6 +93,7 @@ func openNode(ctx context.Context, c *console, cfg *config.Config, data *dataDir
 	events := event.Sinks{counter, trail}
 
 	opts := serviceOptions(cfg)
+	opts.TempDir = data.path // its disk is the one that is watched, and no memory
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
 	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
 	opts.Logger = d.log

@@ -11,7 +11,8 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// artifact is one with where to get it. There is no address where there are no bytes: links, and what was skipped.
+// artifact is one with where to get it. There is no address where there are no bytes (links, and what was
+// skipped) nor for a name that no address may have ([artifactPath]).
 type artifact struct {
 	belljar.Artifact
 	Type        string `json:"type" enum:"file,link"`
@@ -41,7 +42,7 @@ func listed(run string, found []belljar.Artifact) []artifact {
 		if a.LinkTarget != "" {
 			item.Type = "link"
 		}
-		if a.LinkTarget == "" && a.Skipped == "" {
+		if _, err := artifactPath(a.Path); err == nil && a.LinkTarget == "" && a.Skipped == "" {
 			item.DownloadURL = downloadURL(run, a.Path)
 		}
 		items = append(items, item)
