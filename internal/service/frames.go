@@ -90,7 +90,8 @@ func (r *run) end() belljar.Frame {
 	return endFrame(r.state, r.lastSeq)
 }
 
-// recount reads the log of a run that has ended. What of it is gone is gone, but the end is on record.
+// recount reads the log of a run that has ended. What of it was swept is gone, but the end is on record; where it is
+// damaged, a mark takes the place of what is lost.
 func (s *Service) recount(ctx context.Context, row store.Run, from uint64) iter.Seq2[belljar.Frame, error] {
 	end := endFrame(row.Run, row.LastSeq)
 	return func(yield func(belljar.Frame, error) bool) {
@@ -101,6 +102,7 @@ func (s *Service) recount(ctx context.Context, row store.Run, from uint64) iter.
 		if from > end.Seq {
 			return
 		}
+		next := max(from, 1)
 		log, err := s.opts.Logs.Open(row.ID)
 		if err != nil && !errors.Is(err, logbook.ErrNotFound) {
 			yield(belljar.Frame{}, recordError("open the log of run "+row.ID, err))
@@ -122,9 +124,15 @@ func (s *Service) recount(ctx context.Context, row store.Run, from uint64) iter.
 				if !yield(f, nil) {
 					return
 				}
+				next = f.Seq + 1
 			}
 			if err != nil {
 				s.log.Error("log could not be sealed", "run_id", row.ID, "err", err)
+			}
+		}
+		if next < end.Seq && !row.LogGone {
+			if !yield(belljar.Frame{Seq: next, Type: belljar.FrameTruncated, Reason: cutDamaged}, nil) {
+				return
 			}
 		}
 		yield(end, nil)

@@ -144,6 +144,11 @@ func (s *Service) seal(id string, log logbook.Log) {
 // insist puts the end of a run on record, however often that takes, unless Close gives up: then [Service.Recover] mends
 // the record.
 func (s *Service) insist(row store.Run) bool {
+	return s.tryOn(func() error { return s.opts.Store.Runs().Finish(context.Background(), row) }, "run_id", row.ID)
+}
+
+// tryOn puts an end on record until that works; false if it never can, or Close gives up.
+func (s *Service) tryOn(end func() error, of ...any) bool {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		again := make(chan struct{})
 		stop := s.clock.AfterFunc(pause, func() { close(again) })
@@ -153,12 +158,12 @@ func (s *Service) insist(row store.Run) bool {
 			stop()
 			return false
 		}
-		err := s.opts.Store.Runs().Finish(context.Background(), row)
+		err := end()
 		if err == nil {
 			return true
 		}
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrClosed) {
-			s.log.Error("end of a run can never be put on record", "run_id", row.ID, "err", err)
+			s.log.Error("an end can never be put on record", append(of, "err", err)...)
 			return false
 		}
 	}

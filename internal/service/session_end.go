@@ -50,19 +50,35 @@ func (x *session) finish(why error) {
 	x.bury()
 }
 
-// bury puts the end of a session on record. Nothing else is left of it.
+// bury puts the end of a session on record. Nothing else is left of it; it stays at hand until that is done.
 func (x *session) bury() {
 	s := x.service
 	x.stop(nil)
 	row := x.row()
 	now := s.now()
 	row.EndedAt = &now
-	if err := s.opts.Store.Sessions().Update(context.Background(), row); err != nil {
-		s.log.Error("end of a session could not be put on record", "session_id", x.id, "err", err)
+	end := func() error { return s.opts.Store.Sessions().Update(context.Background(), row) }
+	if err := end(); err != nil {
+		s.log.Error("end of a session could not be put on record, trying on", "session_id", x.id, "err", err)
+		s.work.Go(func() {
+			s.tryOn(end, "session_id", x.id)
+			s.sessions.leave(x)
+		})
+	} else {
+		s.sessions.leave(x)
 	}
 	s.recordSession(event.SessionEnded, x.caller, row.Session, now.Sub(row.CreatedAt))
-	s.sessions.leave(x)
 	close(x.over)
+}
+
+// gone reports whether nothing is left of a session, but perhaps of its end to be put on record.
+func (x *session) gone() bool {
+	select {
+	case <-x.over:
+		return true
+	default:
+		return false
+	}
 }
 
 // expire ends a session that nobody has used for its time. A run that waits in the queue will use it.

@@ -30,8 +30,12 @@ func (t *sessionTable) enter(x *session, perUser, perNode int) error {
 	if t.closed {
 		return shuttingDown()
 	}
-	own := 0
+	own, all := 0, 0
 	for _, other := range t.living {
+		if other.gone() {
+			continue
+		}
+		all++
 		if other.caller.ID == x.caller.ID {
 			own++
 		}
@@ -39,8 +43,8 @@ func (t *sessionTable) enter(x *session, perUser, perNode int) error {
 	switch {
 	case perUser >= 0 && own >= perUser:
 		return tooManySessions("sessions", own, perUser, "delete one, or wait until one expires")
-	case perNode >= 0 && len(t.living) >= perNode:
-		return tooManySessions("node_sessions", len(t.living), perNode, "try again when others have ended")
+	case perNode >= 0 && all >= perNode:
+		return tooManySessions("node_sessions", all, perNode, "try again when others have ended")
 	}
 	if t.living == nil {
 		t.living = map[string]*session{}

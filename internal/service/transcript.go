@@ -14,6 +14,8 @@ const (
 	cutCap    = "log_cap"
 	cutFull   = "disk_full"
 	cutFailed = "log_failed"
+
+	cutDamaged = "log_damaged" // it was there
 )
 
 // transcript turns a command's output into the frames of its log: text stays text though its characters come in
