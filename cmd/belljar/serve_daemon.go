@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/api/rest"
@@ -165,6 +166,12 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	mux := http.NewServeMux()
 	door.Register(mux)
 	d.streams.Register(mux)
+	mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		api.Fail(w, r, &belljar.Error{
+			Code: belljar.CodeNotFound, Message: "there is nothing at " + r.URL.Path, Hint: "the API is below " + api.Prefix + "; /docs shows it",
+		})
+	})
 	d.handler = edge.Wrap(rest.Straight(mux))
 	return nil
 }

@@ -193,3 +193,19 @@ func follow(t *testing.T, s *server, url string, args ...string) []frame {
 	}
 	return frames
 }
+
+// TestElsewhere asks for what is not there.
+func TestElsewhere(t *testing.T) {
+	s := serve(t, t.TempDir())
+	if status, answer := s.ask(http.MethodGet, "/nowhere", nil); status != http.StatusNotFound || answer["error"] == nil {
+		t.Errorf("a path that nothing answers: %d %v", status, answer)
+	}
+	resp, err := http.Get(s.URL + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/docs" {
+		t.Errorf("the root leads to %s %d", resp.Request.URL, resp.StatusCode)
+	}
+}
