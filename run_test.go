@@ -162,6 +162,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"file outside", file("../x"), "files[1].path", ""},
 		{"file elsewhere", file("/etc/passwd"), "files[1].path", ""},
 		{"file without name", file(""), "files[1].path", ""},
+		{"file twice", file("./main.py"), "files[1].path", ""},
 		{"file is the workspace", file("./"), "files[1].path", ""},
 		{"large files", func(s *belljar.RunSpec) { s.Files[0].Content = make([]byte, belljar.MaxInlineBytes+1) }, "files", ""},
 		{"pattern outside", func(s *belljar.RunSpec) { s.CapturePatterns = []string{"ok", "a/../../x"} }, "capture_patterns[1]", ""},

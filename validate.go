@@ -190,12 +190,16 @@ func CheckLabels(labels map[string]string) error {
 
 // checkFiles checks the inline files, the code among them.
 func (s *RunSpec) checkFiles() error {
-	inline := len(s.Code)
+	inline, seen := len(s.Code), make(map[string]bool, len(s.Files))
 	for i, f := range s.Files {
 		clean, err := CleanPath(f.Path)
 		if err == nil && clean == "." {
 			err = errors.New("path is the workspace itself")
 		}
+		if err == nil && seen[clean] {
+			err = errors.New("path is given twice")
+		}
+		seen[clean] = true
 		if err != nil {
 			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q: %v", i, f.Path, err)
 		}

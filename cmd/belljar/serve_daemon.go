@@ -158,7 +158,7 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	door, err := rest.New(rest.Options{
 		Engine: d.service, Auth: callers, StreamURL: d.streams.RunURL, Version: version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20,
-		Foreground: !cfg.BackgroundExecution,
+		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(),
 	})
 	if err != nil {
 		return err

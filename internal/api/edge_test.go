@@ -296,6 +296,9 @@ func TestURLs(t *testing.T) {
 			got, ws = edge.URL(r, "/x?y=z"), edge.WebSocketURL(r, "/x?y=z")
 		}))
 		ask(h, "GET", "/", map[string]string{"Host": c.host, "X-Forwarded-Proto": c.proto})
+		if path := edge.BasePath(); strings.HasSuffix(path, "/") || !strings.HasSuffix(got, path+"/x?y=z") || (path == "") != (c.public == "") {
+			t.Errorf("%+v: base path %q", c, path)
+		}
 		if got != c.want || ws != c.ws {
 			t.Errorf("%+v: %s, %s", c, got, ws)
 		}

@@ -23,6 +23,14 @@ func (e *Edge) WebSocketURL(r *http.Request, path string) string {
 	return scheme + "://" + base.Host + base.Path + path
 }
 
+// BasePath is the path of SANDBOX_PUBLIC_URL, for addresses without a host; it has no slash at the end.
+func (e *Edge) BasePath() string {
+	if e.public == nil {
+		return ""
+	}
+	return e.public.Path
+}
+
 // base is the server as the client sees it. Its Path has no slash at the end.
 func (e *Edge) base(r *http.Request) url.URL {
 	if e.public != nil {

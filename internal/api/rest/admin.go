@@ -65,7 +65,7 @@ func (d *Door) admin() {
 			return detailedRun{}, err
 		}
 		found, err := c.Artifacts().List(c, p.ID)
-		return detailedRun{Run: run, Artifacts: listed(p.ID, found)}, err
+		return detailedRun{Run: run, Artifacts: d.listed(p.ID, found)}, err
 	})
 	handle(d, huma.Operation{
 		OperationID: "admin-list-idempotency", Method: http.MethodGet, Path: api.Prefix + "/admin/idempotency", Tags: []string{"admin"},

@@ -30,12 +30,12 @@ func (d *Door) artifacts() {
 		Description: "Sorted by path, and empty until the run has ended. Symbolic links are listed and never followed.",
 	}, func(c *call, p *runPath, _ *none) (artifactList, error) {
 		found, err := c.Artifacts().List(c, p.ID)
-		return artifactList{listed(p.ID, found)}, err
+		return artifactList{d.listed(p.ID, found)}, err
 	})
 	d.guarded("GET "+api.Prefix+"/runs/{run_id}/artifacts/{path...}", d.download)
 }
 
-func listed(run string, found []belljar.Artifact) []artifact {
+func (d *Door) listed(run string, found []belljar.Artifact) []artifact {
 	items := make([]artifact, 0, len(found))
 	for _, a := range found {
 		item := artifact{Artifact: a, Type: "file"}
@@ -43,7 +43,7 @@ func listed(run string, found []belljar.Artifact) []artifact {
 			item.Type = "link"
 		}
 		if _, err := artifactPath(a.Path); err == nil && a.LinkTarget == "" && a.Skipped == "" {
-			item.DownloadURL = downloadURL(run, a.Path)
+			item.DownloadURL = d.opts.BasePath + downloadURL(run, a.Path)
 		}
 		items = append(items, item)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/rest"
 )
 
 // withArtifacts gives run-1, alice's, what it left.
@@ -31,6 +33,19 @@ func noise(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b) // never fails
 	return string(b)
+}
+
+// Where a proxy strips a path, the addresses of artifacts have it all the same.
+func TestDownloadURLBehindAPath(t *testing.T) {
+	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) { o.BasePath = "/jar" }).withArtifacts(map[string]string{"a b": "x"})
+	if list := b.get(prefix+"/runs/run-1/artifacts", "alice"); !bytes.Contains(list, []byte(`"/jar`+prefix+`/runs/run-1/artifacts/a%20b"`)) {
+		t.Errorf("%s", list)
+	}
+	for _, link := range []string{`href="/`, `src="/`} {
+		if bytes.Contains(b.get("/docs", ""), []byte(link)) {
+			t.Errorf("the page has %s", link)
+		}
+	}
 }
 
 func TestRange(t *testing.T) {

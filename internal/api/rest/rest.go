@@ -22,6 +22,9 @@ type Options struct {
 	Auth api.Authenticator
 	// StreamURL is where a run's log can be followed by WebSocket; nil leaves log_stream_url out of answers.
 	StreamURL func(r *http.Request, run belljar.Run) string
+	// BasePath is what clients put before the paths of this server, without a slash at the end: the path of
+	// SANDBOX_PUBLIC_URL, which a proxy strips.
+	BasePath string
 	// Version of this server, for the document; "" is "dev".
 	Version string
 	// Ready looks at the parts that requests need; nil has none. Whoever asks sees what it says.
