@@ -12,13 +12,13 @@ func TestArtifactAddresses(t *testing.T) {
 		"a.txt": true, "d/ä b?#.txt": true, "-rf": true, "..a": true, `"; filename=x`: true,
 		"a\nb": false, "\x1b[2J": false, "%2e%2e": false, "%252e%252e/x": false, `..\x`: false,
 	} {
-		item := listed("r", []belljar.Artifact{{Path: path, Size: 1}})[0]
+		item := new(Door).listed("r", []belljar.Artifact{{Path: path, Size: 1}})[0]
 		if got := item.DownloadURL != ""; got != has || item.Path != path {
 			t.Errorf("%q: %q", path, item.DownloadURL)
 		}
 	}
 	for _, a := range []belljar.Artifact{{Path: "l", LinkTarget: "/etc/passwd"}, {Path: "s", Skipped: "artifact_cap_exceeded"}} {
-		if item := listed("r", []belljar.Artifact{a})[0]; item.DownloadURL != "" {
+		if item := new(Door).listed("r", []belljar.Artifact{a})[0]; item.DownloadURL != "" {
 			t.Errorf("%v: %q", a, item.DownloadURL)
 		}
 	}
