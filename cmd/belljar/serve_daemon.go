@@ -56,11 +56,11 @@ func (d *daemon) Close() error {
 // openNode builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
 func openNode(ctx context.Context, c *console, cfg *config.Config, data *dataDir) (d *daemon, err error) {
 	d = &daemon{log: logger(c, cfg)}
-	defer func() {
+	defer func(begun *daemon) { // d is nil by then
 		if err != nil {
-			err = errors.Join(err, d.Close())
+			err = errors.Join(err, begun.Close())
 		}
-	}()
+	}(d)
 
 	records, err := openStore(ctx, cfg, data, d.log)
 	if err != nil {
@@ -122,11 +122,11 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	secret := []byte(cfg.WSSigningSecret)
 	if len(secret) == 0 {
 		made, _, err := data.secret("signing-secret", func() string { return randomHex(32) })
-		if err == nil {
-			secret, err = hex.DecodeString(made)
-		}
 		if err != nil {
 			return err
+		}
+		if secret, err = hex.DecodeString(made); err != nil {
+			return damagedSecret(data.in("signing-secret"), err)
 		}
 	}
 	limits := api.NewLimits(api.LimitsOptions{

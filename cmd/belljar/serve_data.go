@@ -94,6 +94,14 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 	return value, true, nil
 }
 
+// damagedSecret says that a file with a secret holds something else.
+func damagedSecret(path string, err error) error {
+	return &belljar.Error{
+		Code: belljar.CodeInternal, Message: path + " is damaged", Err: err,
+		Hint: "restore it from a backup, or remove it: another is made, and what the old one was for is no longer valid",
+	}
+}
+
 // writeSynced replaces a file so that after a crash it has the old content or the new.
 func writeSynced(path, content string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-")

@@ -21,6 +21,9 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]r
 	if err != nil {
 		return nil, err
 	}
+	if !belljar.ValidID(installation) {
+		return nil, damagedSecret(data.in("installation"), fmt.Errorf("%.40q is not a name", installation))
+	}
 	agent, err := c.agent()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,102 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestServerLeaksNothing has a server do a lot and looks at what it holds: descriptors, threads, goroutines and memory are
+// no more after many runs than after some. BELLJAR_LEAK_RUNS asks for more of them.
+func TestServerLeaksNothing(t *testing.T) {
+	runs := 400
+	if text := os.Getenv("BELLJAR_LEAK_RUNS"); text != "" {
+		var err error
+		if runs, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := t.TempDir()
+	s := serve(t, data)
+	work := func(n int) {
+		var clients sync.WaitGroup
+		for client := range 4 {
+			clients.Go(func() {
+				for i := range n / 4 {
+					body := oneShot("echo hello; mkdir out; echo x >out/a")
+					body["capture_patterns"] = []string{"out/*"}
+					status, run, err := s.try(http.MethodPost, api+"/runs?wait=30s", body)
+					if err != nil || status != http.StatusOK || run["phase"] != "completed" {
+						t.Errorf("client %d run %d: %d %v, %v", client, i, status, run, err)
+						return
+					}
+					if _, err := s.frames(api+"/runs/"+run["id"].(string)+"/logs?format=json&follow=true", nil); err != nil {
+						t.Error(err)
+					}
+					if i%20 == 0 {
+						_, session, _ := s.try(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
+						id, _ := session["session_id"].(string)
+						if status, answer, err := s.try(http.MethodDelete, api+"/sessions/"+id, nil); status != http.StatusNoContent {
+							t.Errorf("a session: %v %d %v, %v", session, status, answer, err)
+						}
+					}
+				}
+			})
+		}
+		clients.Wait()
+	}
+	work(max(100, runs/5)) // until everything is as large as it gets
+	before := s.holdings(t)
+	work(runs)
+	var after holdings
+	until(t, fmt.Sprintf("as little is held as before, %+v", before), func() bool {
+		after = s.holdings(t)
+		return after.descriptors <= before.descriptors+3 && after.goroutines <= before.goroutines+8
+	})
+	t.Logf("after the first: %+v, after %d more: %+v", before, runs, after)
+	if after.resident > before.resident*5/4+16<<10 {
+		t.Errorf("%d KiB were resident, and are %d", before.resident, after.resident)
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("ended with %d\n%s", code, s.said)
+	}
+	nothingLeft(t, data)
+}
+
+// holdings are what a server has of its machine.
+type holdings struct {
+	descriptors, threads, goroutines, resident int // resident in KiB
+}
+
+func (s *server) holdings(t *testing.T) (h holdings) {
+	t.Helper()
+	http.DefaultClient.CloseIdleConnections()
+	proc := fmt.Sprintf("/proc/%d", s.cmd.Process.Pid)
+	open, err := os.ReadDir(filepath.Join(proc, "fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.descriptors = len(open)
+	status, err := os.ReadFile(filepath.Join(proc, "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		_, _ = fmt.Sscanf(line, "Threads: %d", &h.threads)
+		_, _ = fmt.Sscanf(line, "VmRSS: %d", &h.resident)
+	}
+	for line := range strings.Lines(s.text("/metrics")) {
+		var n float64
+		if _, err := fmt.Sscanf(line, "go_goroutines %g", &n); err == nil {
+			h.goroutines = int(n)
+		}
+	}
+	return h
+}
