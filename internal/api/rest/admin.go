@@ -36,25 +36,57 @@ type usageList struct {
 	Items []belljar.UserUsage `json:"items"`
 }
 
-// detailedRun is a run as operators see it.
+// adminRun is a run as operators see it: what S0 §30 shows of one is always there, null where there is nothing.
+type adminRun struct {
+	belljar.Run
+	ImageDigest *string `json:"image_digest"`
+	Message     *string `json:"message"`
+}
+
+func operated(run belljar.Run) adminRun {
+	return adminRun{Run: run, ImageDigest: orNull(run.ImageDigest), Message: orNull(run.Message)}
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// adminPage is a page of everybody's runs.
+type adminPage struct {
+	Items   []adminRun `json:"items"`
+	Total   int        `json:"total"`
+	Limit   int        `json:"limit"`
+	Offset  int        `json:"offset"`
+	HasMore bool       `json:"has_more"`
+}
+
+// detailedRun is a run with its artifacts.
 type detailedRun struct {
 	belljar.Run
-	Artifacts []artifact `json:"artifacts"`
+	ImageDigest *string    `json:"image_digest"`
+	Message     *string    `json:"message"`
+	Artifacts   []artifact `json:"artifacts"`
 }
 
 func (d *Door) admin() {
 	handle(d, huma.Operation{
 		OperationID: "admin-list-runs", Method: http.MethodGet, Path: api.Prefix + "/admin/runs", Tags: []string{"admin"},
 		Summary: "List everybody's runs",
-	}, func(c *call, p *adminFilter, _ *none) (belljar.RunPage, error) {
+	}, func(c *call, p *adminFilter, _ *none) (adminPage, error) {
 		q, err := p.query()
 		if err != nil {
-			return belljar.RunPage{}, err
+			return adminPage{}, err
 		}
 		q.UserID = p.UserID
 		list, err := c.Admin().Runs(c, q)
-		list.Items = filled(list.Items)
-		return list, err
+		page := adminPage{Items: make([]adminRun, len(list.Items)), Total: list.Total, Limit: list.Limit, Offset: list.Offset, HasMore: list.HasMore}
+		for i, run := range list.Items {
+			page.Items[i] = operated(run)
+		}
+		return page, err
 	})
 	handle(d, huma.Operation{
 		OperationID: "admin-get-run", Method: http.MethodGet, Path: api.Prefix + "/admin/runs/{run_id}", Tags: []string{"admin"},
@@ -65,7 +97,8 @@ func (d *Door) admin() {
 			return detailedRun{}, err
 		}
 		found, err := c.Artifacts().List(c, p.ID)
-		return detailedRun{Run: run, Artifacts: d.listed(p.ID, found)}, err
+		r := operated(run)
+		return detailedRun{Run: run, ImageDigest: r.ImageDigest, Message: r.Message, Artifacts: d.listed(p.ID, found)}, err
 	})
 	handle(d, huma.Operation{
 		OperationID: "admin-list-idempotency", Method: http.MethodGet, Path: api.Prefix + "/admin/idempotency", Tags: []string{"admin"},
@@ -94,7 +127,7 @@ func (d *Door) admin() {
 	handle(d, huma.Operation{
 		OperationID: "admin-set-quota", Method: http.MethodPut, Path: api.Prefix + "/admin/quotas/{user_id}", Tags: []string{"admin"},
 		Summary:     "Give a user a quota of his own",
-		Description: "A field that is 0 or left out is no limit of that kind.",
+		Description: "Every field has to be there; 0 is no limit of that kind.",
 	}, func(c *call, p *userPath, body *belljar.Quota) (belljar.Quota, error) {
 		if err := c.Admin().SetQuota(c, p.ID, *body); err != nil {
 			return belljar.Quota{}, err

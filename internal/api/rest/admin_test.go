@@ -1,0 +1,41 @@
+package rest_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// What S0 §30 shows of a run is there, in the list and alone, also where there is nothing to tell.
+func TestAdminRunHasWhatS0Shows(t *testing.T) {
+	b := newBench(t).withArtifacts(nil)
+	b.world.runs["run-2"] = belljar.Run{ID: "run-2", UserID: "alice", Phase: belljar.PhaseFailed, Message: "why", ImageDigest: "sha256:1"}
+	var page struct {
+		Items []map[string]any `json:"items"`
+	}
+	if err := json.Unmarshal(b.get(prefix+"/admin/runs", "root"), &page); err != nil || len(page.Items) != 2 {
+		t.Fatalf("%v, %d runs", err, len(page.Items))
+	}
+	for _, listed := range page.Items {
+		id, _ := listed["id"].(string)
+		var alone map[string]any
+		if err := json.Unmarshal(b.get(prefix+"/admin/runs/"+id, "root"), &alone); err != nil {
+			t.Fatal(err)
+		}
+		message, digest := map[string]any{"run-1": nil, "run-2": "why"}[id], map[string]any{"run-1": nil, "run-2": "sha256:1"}[id]
+		for _, run := range []map[string]any{listed, alone} {
+			for _, name := range []string{"id", "user_id", "spec_version", "runtime", "phase", "exit_code", "started_at", "finished_at"} {
+				if _, ok := run[name]; !ok {
+					t.Errorf("%s has no %s", id, name)
+				}
+			}
+			if got, ok := run["message"]; !ok || got != message {
+				t.Errorf("%s: message %v, want %v", id, got, message)
+			}
+			if got, ok := run["image_digest"]; !ok || got != digest {
+				t.Errorf("%s: image_digest %v, want %v", id, got, digest)
+			}
+		}
+	}
+}
