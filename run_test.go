@@ -123,6 +123,12 @@ func TestValidateRefuses(t *testing.T) {
 		{"long label", func(s *belljar.RunSpec) {
 			s.Labels = map[string]string{"x": strings.Repeat("x", belljar.MaxLabelBytes+1)}
 		}, "labels", ""},
+		{"long file name", func(s *belljar.RunSpec) {
+			s.Files = []belljar.InlineFile{{Path: "ok"}, {Path: "a/" + strings.Repeat("n", belljar.MaxNameBytes+1)}}
+		}, "files[1].path", ""},
+		{"file very deep", func(s *belljar.RunSpec) {
+			s.Files = []belljar.InlineFile{{Path: strings.Repeat("a/", belljar.MaxPathBytes/2) + "x"}}
+		}, "files[0].path", ""},
 		{"labels long together", func(s *belljar.RunSpec) {
 			s.Labels = map[string]string{}
 			for i := range 16 {

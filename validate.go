@@ -16,6 +16,8 @@ const (
 	MaxEnvBytes     = 1 << 20
 	MaxInlineBytes  = 1 << 20 // S0: inline files up to 1 MB total
 	MaxStdinBytes   = 1 << 20 // of the stdin that comes with the request
+	MaxPathBytes    = 1024    // of a place in the workspace that a request names
+	MaxNameBytes    = 255     // of each part of it: file systems take no more
 	MaxPatterns     = 256
 	MaxPatternBytes = 1024
 	MaxLabels       = 64
@@ -199,6 +201,9 @@ func (s *RunSpec) checkFiles() error {
 		if err == nil && seen[clean] {
 			err = errors.New("path is given twice")
 		}
+		if err == nil {
+			err = CheckPlace(clean)
+		}
 		seen[clean] = true
 		if err != nil {
 			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q: %v", i, f.Path, err)
@@ -268,6 +273,19 @@ func CleanPath(p string) (string, error) {
 		clean = rest
 	}
 	return clean, nil
+}
+
+// CheckPlace checks that a clean path is short enough to be made in a workspace.
+func CheckPlace(clean string) error {
+	if len(clean) > MaxPathBytes {
+		return fmt.Errorf("path is longer than %d bytes", MaxPathBytes)
+	}
+	for part := range strings.SplitSeq(clean, "/") {
+		if len(part) > MaxNameBytes {
+			return fmt.Errorf("path has a part longer than %d bytes", MaxNameBytes)
+		}
+	}
+	return nil
 }
 
 func checkPattern(p string) error {

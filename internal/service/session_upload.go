@@ -35,6 +35,11 @@ func (s *Service) uploadTo(ctx context.Context, caller belljar.Caller, id string
 				Details: map[string]any{"field": "path", "provided": u.Dir},
 			}
 		}
+		if err = belljar.CheckPlace(dir); err != nil {
+			return none, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: "folder of the upload: " + err.Error(), Details: map[string]any{"field": "dir"},
+			}
+		}
 	}
 	if err := s.room(); err != nil {
 		return none, err

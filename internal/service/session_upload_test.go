@@ -97,6 +97,8 @@ func TestSessionUploadFails(t *testing.T) {
 		"file over folder": {files(map[string]string{"a": "new", "dir": "a file", "kept": "changed"}), belljar.CodeConflict},
 		"folder over file": {files(map[string]string{"a": "new", "kept/x": "x"}), belljar.CodeConflict},
 		"elsewhere":        {belljar.Upload{Dir: "../x", Parts: files(map[string]string{"a": "b"}).Parts}, belljar.CodePathEscapes},
+		"a long folder":    {belljar.Upload{Dir: "d/" + strings.Repeat("x", 256), Parts: files(map[string]string{"a": "b"}).Parts}, belljar.CodeInvalidRequest},
+		"a deep folder":    {belljar.Upload{Dir: strings.Repeat("d/", 600), Parts: files(map[string]string{"a": "b"}).Parts}, belljar.CodeInvalidRequest},
 		"under a file":     {belljar.Upload{Dir: "kept/y", Parts: files(map[string]string{"a": "b"}).Parts}, belljar.CodeConflict},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -117,6 +117,11 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 	default:
 		return up, refuse("extract", "extract must be true or false, got %.40q", v)
 	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		e := refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be kept as it comes
+		e.Hint = "send the bytes as they are, or a compressed archive by its media type"
+		return up, e
+	}
 	given := r.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(given)
 	if err != nil {

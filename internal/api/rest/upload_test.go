@@ -144,6 +144,17 @@ func TestUploadTooLarge(t *testing.T) {
 	}
 }
 
+// TestUploadEncoded: bytes in a coding that nobody undoes would be kept as they come.
+func TestUploadEncoded(t *testing.T) {
+	b := newBench(t).withSession()
+	for coding, want := range map[string]int{"gzip": 400, "x": 400, "identity": 200} {
+		resp := b.send("POST", filesPath+"?path=a", "alice", http.Header{"Content-Type": {"text/plain"}, "Content-Encoding": {coding}}, "x")
+		if answer := string(read(t, resp)); resp.StatusCode != want || want == 400 && !strings.Contains(answer, `"field":"Content-Encoding"`) {
+			t.Errorf("%s answers %d: %s", coding, resp.StatusCode, answer)
+		}
+	}
+}
+
 // TestUploadStreams: a part is handed on before the next byte is sent.
 func TestUploadStreams(t *testing.T) {
 	b := newBench(t).withSession()
