@@ -63,12 +63,26 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]r
 	return []runtime.Runtime{rt}, nil
 }
 
-// removeAll removes every sandbox that a runtime knows.
+// removeAll removes every sandbox that a runtime knows, as far as that is done before ctx ends: one that does not go must
+// not keep the server from starting.
 func removeAll(ctx context.Context, rt runtime.Runtime) error {
 	ids, err := rt.List(ctx)
 	errs := []error{err}
+	removed := make(chan error)
 	for _, id := range ids {
-		errs = append(errs, rt.Remove(ctx, id))
+		go func() {
+			err := rt.Remove(ctx, id)
+			select {
+			case removed <- err:
+			case <-ctx.Done():
+			}
+		}()
+		select {
+		case err := <-removed:
+			errs = append(errs, err)
+		case <-ctx.Done():
+			return errors.Join(append(errs, fmt.Errorf("sandbox %s is not gone yet: %w", id, ctx.Err()))...)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -13,6 +14,9 @@ import (
 
 // errLost says that a run was under way when its daemon died.
 var errLost = errors.New("belljar ended while the run was under way")
+
+// errRemoveTime says that a sandbox does not go away.
+var errRemoveTime = fmt.Errorf("it is not gone after %v", removeTime)
 
 // Recover takes up what a former process left on record, and begins to sweep. Call it once, before the first request:
 // runs that waited in the queue run again, those that were under way are put on record as lost, or as what their log
@@ -112,10 +116,8 @@ func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) er
 // mend ends a run that nobody carries any more: as its log says, if it came to its end there, else for the reason why. A
 // nil log is one that cannot be used.
 func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, why error) {
-	if h := s.runtime(row.Runtime); h != nil && row.SessionID == "" {
-		if err := h.Remove(ctx, row.ID); err != nil {
-			s.log.Error("sandbox of a lost run could not be removed", "run_id", row.ID, "err", err)
-		}
+	if row.SessionID == "" {
+		s.removeLeft(ctx, row.Runtime, row.ID)
 	}
 	var end belljar.Frame
 	if log != nil {
@@ -154,6 +156,32 @@ func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, why 
 		Name: ended(row.Phase), Time: now, Caller: belljar.Caller{ID: row.UserID, Source: "recovery"}, Run: &row.Run, Runtime: row.Runtime,
 		Component: component, Reason: string(row.ReasonCode),
 	})
+}
+
+// removeTime is how long a start waits for one sandbox of a former process to be gone.
+const removeTime = 5 * time.Second
+
+// removeLeft removes the sandbox of a former process. One that does not go, as when the kernel holds a process of it, keeps
+// nobody from starting: it is said, and tried again by the next process.
+func (s *Service) removeLeft(ctx context.Context, runtime, id string) {
+	h := s.runtime(runtime)
+	if h == nil {
+		return
+	}
+	late, tooLate := context.WithCancelCause(ctx)
+	defer tooLate(nil)
+	defer s.clock.AfterFunc(removeTime, func() { tooLate(errRemoveTime) })()
+	removed := make(chan error, 1)
+	go func() { removed <- h.Remove(late, id) }()
+	var err error
+	select {
+	case err = <-removed:
+	case <-late.Done():
+		err = context.Cause(late)
+	}
+	if err != nil {
+		s.log.Error("sandbox of a former process could not be removed", "sandbox_id", id, "err", err)
+	}
 }
 
 // lastFrame is the last frame of a log that nobody writes to; none if it is empty.

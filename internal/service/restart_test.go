@@ -10,6 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -150,5 +151,48 @@ func TestDrainMakesNoSessions(t *testing.T) {
 	hurry()
 	if err := <-drained; err != nil {
 		t.Error(err)
+	}
+}
+
+// stuck is a runtime whose sandboxes do not go away.
+type stuck struct {
+	runtime.Runtime
+	asked chan string
+	free  chan struct{}
+}
+
+func (r *stuck) Remove(_ context.Context, id string) error {
+	r.asked <- id
+	<-r.free
+	return nil
+}
+
+// A sandbox that does not go away does not keep a server from starting.
+func TestRecoverPastAStuckSandbox(t *testing.T) {
+	clock := newHourglass()
+	rt := &stuck{asked: make(chan string, 2), free: make(chan struct{})}
+	var o service.Options
+	b := newBench(t, func(o *service.Options) { o.Clock = clock }, over(func(r runtime.Runtime) runtime.Runtime {
+		rt.Runtime = r
+		return rt
+	}), parts(&o))
+	defer close(rt.free)
+	rows := []store.Run{leftRow(belljar.PhaseRunning, nil), leftRow(belljar.PhaseStarting, nil)}
+	for _, row := range rows {
+		leave(t, o, row, phases(belljar.PhaseStarting))
+	}
+	recovered := make(chan error, 1)
+	go func() { recovered <- b.service.Recover(b.context()) }()
+	for range rows {
+		<-rt.asked
+		clock.pass(time.Minute)
+	}
+	if err := <-recovered; err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if run, err := b.Get(t.Context(), row.ID); err != nil || run.ReasonCode != belljar.ReasonNodeLost {
+			t.Errorf("%+v, %v", run, err)
+		}
 	}
 }

@@ -176,11 +176,7 @@ func (s *Service) recoverSessions(ctx context.Context) error {
 		if row.NodeID != s.opts.Node.ID || s.sessions.get(row.ID) != nil {
 			continue
 		}
-		if h := s.runtime(row.Runtime); h != nil {
-			if err := h.Remove(ctx, row.ID); err != nil {
-				s.log.Error("sandbox of a former process could not be removed", "session_id", row.ID, "err", err)
-			}
-		}
+		s.removeLeft(ctx, row.Runtime, row.ID)
 		now := s.now()
 		row.State, row.Message, row.EndedAt = belljar.SessionLost, "belljar was restarted", &now
 		if err := s.opts.Store.Sessions().Update(ctx, row); err != nil {
