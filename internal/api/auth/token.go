@@ -49,6 +49,9 @@ func (a *Authenticator) token(ctx context.Context, raw string) (belljar.Caller, 
 	if err != nil {
 		return belljar.Caller{}, bad(err)
 	}
+	if c.ID == a.opts.KeyID && !c.Admin() {
+		return belljar.Caller{}, bad(errors.New("sub is the operator's name"))
+	}
 	return c, nil
 }
 
@@ -98,13 +101,14 @@ func (a *Authenticator) verifyShared(raw string) ([]byte, error) {
 // admin or sandbox_admin, makes an operator of him (S0 §30).
 func callerOf(raw []byte) (belljar.Caller, error) {
 	var claims struct {
-		Subject      string `json:"sub"`
-		Role         words  `json:"role"`
-		Roles        words  `json:"roles"`
-		IsAdmin      flag   `json:"is_admin"`
-		SandboxAdmin flag   `json:"sandbox_admin"`
+		Subject               string
+		Role, Roles           words
+		IsAdmin, SandboxAdmin flag
 	}
-	if err := json.Unmarshal(raw, &claims); err != nil {
+	if err := exactly(raw, map[string]any{
+		"sub": &claims.Subject, "role": &claims.Role, "roles": &claims.Roles,
+		"is_admin": &claims.IsAdmin, "sandbox_admin": &claims.SandboxAdmin,
+	}); err != nil {
 		return belljar.Caller{}, fmt.Errorf("claims: %w", err)
 	}
 	if claims.Subject == "" || len(claims.Subject) > maxSubject {
@@ -125,6 +129,23 @@ func callerOf(raw []byte) (belljar.Caller, error) {
 		c.Role = belljar.RoleAdmin
 	}
 	return c, nil
+}
+
+// exactly reads the members of a JSON object that have these very names. encoding/json by itself would take SUB for sub,
+// and an issuer may let its users add claims of their own.
+func exactly(raw []byte, into map[string]any) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return err
+	}
+	for name, value := range into {
+		if given, ok := members[name]; ok {
+			if err := json.Unmarshal(given, value); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // words is a claim that is a string, some separated by spaces, or a list of strings.
