@@ -166,7 +166,7 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	mux := http.NewServeMux()
 	door.Register(mux)
 	d.streams.Register(mux)
-	mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
+	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, &belljar.Error{
 			Code: belljar.CodeNotFound, Message: "there is nothing at " + r.URL.Path, Hint: "the API is below " + api.Prefix + "; /docs shows it",

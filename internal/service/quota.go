@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -77,7 +78,7 @@ func (s *Service) afford(ctx context.Context, user string, q belljar.Quota) erro
 	}
 	return &belljar.Error{
 		Code:    belljar.CodeQuotaExceeded,
-		Message: fmt.Sprintf("%.0f of %.0f CPU seconds of the day are used up", used.CPUSecondsToday, q.CPUSecondsPerDay),
+		Message: fmt.Sprintf("%v of %v CPU seconds of the day are used up", hundredths(used.CPUSecondsToday), hundredths(q.CPUSecondsPerDay)),
 		Details: map[string]any{
 			"quota": "cpu_seconds_per_day", "limit": q.CPUSecondsPerDay, "used": used.CPUSecondsToday,
 			"retry_after_sec": int(now.Truncate(24*time.Hour).Add(24*time.Hour).Sub(now).Seconds()) + 1,
@@ -85,3 +86,5 @@ func (s *Service) afford(ctx context.Context, user string, q belljar.Quota) erro
 		Hint: "the count begins anew at midnight UTC",
 	}
 }
+
+func hundredths(f float64) float64 { return math.Round(f*100) / 100 }

@@ -21,7 +21,7 @@ func TestCPUQuota(t *testing.T) {
 	b := newBench(t, func(o *service.Options) {
 		o.Clock, o.Events, o.Quota.CPUSecondsPerDay = clock, &told, 100
 	}, parts(&o))
-	spent, now := 100.0, clock.Now()
+	spent, now := 100.074, clock.Now()
 	row := leftRow(belljar.PhaseRunning, nil)
 	row.UserID = "greedy"
 	leave(t, o, row, nil)
@@ -31,7 +31,8 @@ func TestCPUQuota(t *testing.T) {
 	}
 	_, err := b.as("greedy").Start(t.Context(), shell("true"))
 	var e *belljar.Error
-	if !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["limit"] != 100.0 || e.Details["used"] != 100.0 ||
+	if !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["limit"] != 100.0 || e.Details["used"] != spent ||
+		e.Message != "100.07 of 100 CPU seconds of the day are used up" ||
 		e.Details["retry_after_sec"] != 24*3600+1 {
 		t.Fatalf("%+v", err)
 	}
