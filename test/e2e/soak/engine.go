@@ -59,7 +59,9 @@ func (e *engine) left() error {
 		return nil // what vanishes while we walk is somebody else's
 	})
 	entries, err := os.ReadDir(filepath.Join(e.runDir, native.Name, e.installation))
-	errs = append(errs, err)
+	if !errors.Is(err, fs.ErrNotExist) { // the runtime takes its empty folder with it
+		errs = append(errs, err)
+	}
 	for _, entry := range entries {
 		errs = append(errs, fmt.Errorf("left in the run folder: %s", entry.Name()))
 	}
