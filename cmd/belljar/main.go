@@ -107,7 +107,20 @@ func usageError(err error, args []string) error {
 	if name := args[0]; suggested {
 		hint = "did you mean " + strings.ReplaceAll(suggestion, `"`, "")
 	} else if !strings.HasPrefix(name, "-") && !strings.HasPrefix(message, "unexpected argument "+name) {
+		var at *kong.ParseError
+		if errors.As(err, &at) && at.Context.Selected() != nil {
+			name = commandOf(at.Context.Selected())
+		}
 		hint = "belljar " + name + " --help lists the flags"
 	}
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint}
+}
+
+// commandOf is a command as it is typed, with the commands above it.
+func commandOf(node *kong.Node) string {
+	name := node.Name
+	for up := node.Parent; up != nil && up.Type == kong.CommandNode; up = up.Parent {
+		name = up.Name + " " + name
+	}
+	return name
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ import (
 
 // serveCommand runs the daemon.
 type serveCommand struct {
-	Listen string            `placeholder:"ADDR" help:"Address to listen on: host:port or unix:/path."`
-	Data   string            `placeholder:"DIR" help:"Folder of this installation: records, logs, artifacts, secrets."`
+	Listen string            `placeholder:"ADDR" help:"Address to listen on: host:port or unix:/path (default 127.0.0.1:8080)."`
+	Data   string            `placeholder:"DIR" help:"Folder of this installation: records, logs, artifacts, secrets (default /var/lib/belljar, or not as root ~/.local/share/belljar)."`
 	Config string            `placeholder:"FILE" help:"YAML file with settings; belljar serve works without one."`
 	Set    map[string]string `placeholder:"KEY=VALUE" help:"Any key of docs/config.md, such as max_concurrent_runs=4. May be repeated."`
 	JSON   bool              `name:"json" help:"Say what is served as one line of JSON on stdout, when it is ready."`
@@ -49,6 +50,9 @@ func (s *serveCommand) Run(ctx context.Context, c *console) (err error) {
 	}
 	for _, warning := range cfg.Warnings() {
 		c.say("warning: %s", warning)
+	}
+	if err := checkPair(&cfg); err != nil {
+		return err
 	}
 	if cfg.Data == "" {
 		if cfg.Data, err = defaultData(c); err != nil {
@@ -112,6 +116,20 @@ func (s *serveCommand) load(c *console) (config.Config, error) {
 	return config.Load(config.Sources{File: s.Config, Env: c.env, Set: set})
 }
 
+// checkPair looks whether HTTPS can be served before anybody is told that it is.
+func checkPair(cfg *config.Config) error {
+	if cfg.TLSCert == "" {
+		return nil
+	}
+	if _, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey); err != nil {
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "the TLS certificate cannot be used", Err: err,
+			Hint: "tls_cert and tls_key name PEM files: a certificate chain, and its private key",
+		}
+	}
+	return nil
+}
+
 // listen opens the server's address. A socket file that nobody listens on any more is replaced.
 func listen(addr string) (net.Listener, error) {
 	network := "tcp"
@@ -138,12 +156,12 @@ func listen(addr string) (net.Listener, error) {
 }
 
 // address is the URL under which a listener is reached from this machine.
-func address(l net.Listener, tls bool) string {
+func address(l net.Listener, secure bool) string {
 	if l.Addr().Network() == "unix" {
 		return "unix:" + l.Addr().String()
 	}
 	scheme := "http://"
-	if tls {
+	if secure {
 		scheme = "https://"
 	}
 	host, port, _ := net.SplitHostPort(l.Addr().String())

@@ -201,7 +201,7 @@ func serviceOptions(cfg *config.Config) service.Options {
 	return service.Options{
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
 		Uploads:     archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
-		Require:     slices.DeleteFunc(service.AllProtections(), func(name string) bool { return slices.Contains(cfg.AllowWeak, name) }),
+		Require:     demanded(cfg),
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
 		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
 		MaxSessions: orNone(cfg.QuotaSessions), MaxNodeSessions: cfg.MaxSessions,

@@ -52,6 +52,9 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]r
 		}
 		return nil, e
 	}
+	if err := checkHost(cfg, caps); err != nil {
+		return nil, err
+	}
 	d.runtime = rt.Name()
 	d.reason = "Linux namespaces as root, the default; nothing else needs to be installed"
 	if caps.Rootless {

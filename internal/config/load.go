@@ -119,7 +119,7 @@ func fault(s setting, r row, err error) string {
 func invalid(problems []string) error {
 	message := "configuration: " + problems[0]
 	if len(problems) > 1 {
-		message = fmt.Sprintf("configuration has %d problems:\n  %s", len(problems), strings.Join(problems, "\n  "))
+		message = fmt.Sprintf("configuration has %d problems: %s", len(problems), strings.Join(problems, "; "))
 	}
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: message, Details: map[string]any{"problems": problems},
