@@ -1,7 +1,7 @@
 // Package client is Belljar over the network: the interfaces of package belljar, spoken to a server's HTTP API. A program
 // written against [belljar.Service] works with a server through a [Client] as it does with the engine in process.
 //
-//	c, err := client.New(client.Options{URL: "http://127.0.0.1:2355", APIKey: os.Getenv("BELLJAR_API_KEY")})
+//	c, err := client.New(client.Options{URL: "http://127.0.0.1:8080", APIKey: os.Getenv("BELLJAR_API_KEY")})
 //	…
 //	defer c.Close()
 //	run, err := c.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
@@ -50,7 +50,7 @@ import (
 
 // Options is where the server is and who calls.
 type Options struct {
-	// URL of the server, such as http://127.0.0.1:2355, or unix:/run/belljar.sock. Required.
+	// URL of the server, such as http://127.0.0.1:8080, or unix:/run/belljar.sock. Required.
 	URL string
 	// APIKey is sent with every request, as X-API-KEY; a JWT goes into Bearer instead. At most one of them.
 	APIKey, Bearer string
@@ -135,7 +135,7 @@ func (c *Client) locate(address string) (socket string, err error) {
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
 		return "", &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is not the address of a server", address),
-			Details: map[string]any{"field": "url"}, Hint: "it looks like http://127.0.0.1:2355",
+			Details: map[string]any{"field": "url"}, Hint: "it looks like http://127.0.0.1:8080",
 		}
 	}
 	c.base = base

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,10 +58,12 @@ func (c *Client) foreign(ctx context.Context, message string, err error) error {
 	if errors.As(err, &told) {
 		err = told.Err // without the address, which the message has
 	}
-	return &passing{error: &belljar.Error{
-		Code: belljar.CodeRuntimeUnavailable, Message: message, Err: err,
-		Hint: "check the address, and that belljar serve is running there",
-	}}
+	hint := "check the address, and that belljar serve is running there"
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		hint = "if the certificate is right, make its issuer known: SSL_CERT_FILE names a file of those to trust"
+	}
+	return &passing{error: &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: message, Err: err, Hint: hint}}
 }
 
 // given is the error of a context that its owner has ended; nil if it has not.

@@ -35,7 +35,11 @@ func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)
 // fail prints an error and its hint and returns the exit status for it.
 func (c *console) fail(err error) int {
 	fmt.Fprintf(c.stderr, "belljar: %s\n", oneLine(err.Error()))
-	if hint := belljar.HintOf(err); hint != "" {
+	hint := belljar.HintOf(err)
+	if belljar.CodeOf(err) == belljar.CodeUnauthorized { // the server's hint is about headers
+		hint = "set BELLJAR_API_KEY or give --api-key-file, with a key of this server that is neither revoked nor expired"
+	}
+	if hint != "" {
 		fmt.Fprintf(c.stderr, "hint: %s\n", oneLine(hint))
 	}
 	return belljar.CodeOf(err).Info().Exit

@@ -394,6 +394,13 @@ func TestFail(t *testing.T) {
 			t.Errorf("got %s %s", w.Header(), w.Body)
 		}
 	})
+	t.Run("angle brackets", func(t *testing.T) {
+		w := httptest.NewRecorder()
+		api.Fail(w, httptest.NewRequest("GET", "/", nil), &belljar.Error{Code: belljar.CodeUnauthorized, Message: "m", Hint: "send Bearer <key> & more"})
+		if !strings.Contains(w.Body.String(), `"send Bearer <key> & more"`) {
+			t.Errorf("a person cannot read %s", w.Body)
+		}
+	})
 	t.Run("client gone", func(t *testing.T) {
 		edge, heard := newEdge(t, api.EdgeOptions{})
 		ctx, cancel := context.WithCancel(context.Background())

@@ -30,7 +30,9 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Del("Content-Length")
 	w.WriteHeader(e.Code.Info().HTTP)
 	if r.Method != http.MethodHead {
-		_ = json.NewEncoder(w).Encode(body) // a client that is gone needs no answer
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false) // hints are for people, and nosniff keeps this from being a page
+		_ = enc.Encode(body)     // a client that is gone needs no answer
 	}
 }
 

@@ -177,5 +177,8 @@ func (a *Authenticator) refuse(r *http.Request, address string, err error) error
 
 // wrong is the answer to every credential that is not right, whatever is wrong with it.
 func wrong() *belljar.Error {
-	return &belljar.Error{Code: belljar.CodeUnauthorized, Message: "credentials are not valid"}
+	return &belljar.Error{
+		Code: belljar.CodeUnauthorized, Message: "credentials are not valid",
+		Hint: "it may be mistyped, revoked, expired, or of another server",
+	}
 }

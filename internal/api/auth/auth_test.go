@@ -329,7 +329,7 @@ func TestGuardChallenges(t *testing.T) {
 	if w.Code != 401 || w.Header().Get("WWW-Authenticate") == "" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
-	if diff := cmp.Diff(`{"error":{"code":"unauthorized","message":"credentials are missing","hint":"send Authorization: Bearer \u003ckey or token\u003e, or X-API-KEY: \u003ckey\u003e"}}`+"\n", w.Body.String()); diff != "" {
+	if diff := cmp.Diff(`{"error":{"code":"unauthorized","message":"credentials are missing","hint":"send Authorization: Bearer <key or token>, or X-API-KEY: <key>"}}`+"\n", w.Body.String()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -131,3 +131,9 @@ func TestPage(t *testing.T) {
 		}
 	}
 }
+
+func TestReferenceReads(t *testing.T) {
+	if page := newBench(t).get("/docs", ""); bytes.Contains(page, []byte("<td>:")) {
+		t.Error("a field without a description begins with a colon")
+	}
+}
