@@ -1,6 +1,7 @@
 package service
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ func resourceUsage(e ending, wall float64, logBytes, artifactBytes int64) bellja
 	var own wire.Usage
 	if e.exit != nil {
 		own = e.exit.Usage
-		out.WallTimeSec = e.exit.WallMS / 1000
+		out.WallTimeSec = math.Round(e.exit.WallMS*1000) / 1e6 // to the microsecond
 	}
 	if own.Source != "" {
 		setFigure(&out, &out.CPUTimeSec, "cpu_time_sec", float64(own.UserMicros+own.SystemMicros)/1e6, own.Source)
