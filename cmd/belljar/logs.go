@@ -78,6 +78,9 @@ func (l *logsCommand) print(c *console, f belljar.Frame) error {
 			return nil
 		}
 	default:
+		if message, ok := f.Data["message"].(string); ok && f.Event == belljar.EventError && !l.JSON {
+			c.say("%s", message) // the end of the log is not the program's
+		}
 		if !l.JSON {
 			return nil
 		}

@@ -171,6 +171,12 @@ func address(l net.Listener, secure bool) string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
+// loopback reports whether a host's name is this machine's own.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // served is what serve --json says.
 type served struct {
 	URL     string `json:"url"`
@@ -194,6 +200,9 @@ func (s *serveCommand) announce(c *console, cfg *config.Config, n *daemon, url s
 	if n.madeKey != "" {
 		key = n.madeKey
 		c.say("API key %s (kept in %s)", n.madeKey, n.keyFile)
+	}
+	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && cfg.TLSCert == "" && !loopback(host) {
+		c.say("warning: it listens on %s without TLS: keys and code can be read on the way", cfg.Listen)
 	}
 	c.say("runtime %s: %s", n.runtime, n.reason)
 	if strings.HasPrefix(url, "http") {

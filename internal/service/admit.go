@@ -56,6 +56,7 @@ func (s *Service) admit(ctx context.Context, caller belljar.Caller, req belljar.
 	if err != nil {
 		return nil, err
 	}
+	p.bind()
 	return p, p.program()
 }
 

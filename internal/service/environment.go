@@ -76,18 +76,22 @@ func (p *plan) environment() []string {
 }
 
 // rlimits are S0 §12's. A process with several threads uses CPU time faster than the clock runs, so the cap on that
-// grows with the cores; it only has to catch what outlives the clock's. Where a sandbox has ids of its own, nproc is also
-// what holds its programs to the limit on processes, and leaves its agent out of that.
+// grows with the cores; it only has to catch what outlives the clock's.
 func (p *plan) rlimits() map[string]uint64 {
 	l := p.limits
-	if p.caps.Protection(runtime.ProtectPids).Enforced {
-		l.NProc = min(l.NProc, l.Pids)
-	}
 	return map[string]uint64{
 		"nofile": uint64(l.NoFile),
 		"nproc":  uint64(l.NProc),
 		"core":   0,
 		"cpu":    uint64(math.Ceil(l.TimeoutSec*max(1, l.CPU))) + 2,
 		"fsize":  uint64(max(l.WorkspaceMB, l.TmpMB)) << 20,
+	}
+}
+
+// bind makes the limits those in force. Where a sandbox has ids of its own, nproc is also what holds its programs to the
+// limit on processes, and leaves its agent out of that.
+func (p *plan) bind() {
+	if p.caps.Protection(runtime.ProtectPids).Enforced {
+		p.limits.NProc = min(p.limits.NProc, p.limits.Pids)
 	}
 }

@@ -41,8 +41,9 @@ func TestProcessLimit(t *testing.T) {
 	p := planned(func(p *plan) {
 		p.caps.Protections = []runtime.Protection{{Name: runtime.ProtectPids, Enforced: true}}
 	})
-	if got := p.rlimits()["nproc"]; got != 256 {
-		t.Errorf("nproc is %d, want that of pids, 256", got)
+	p.bind()
+	if got := p.rlimits()["nproc"]; got != 256 || p.limits.NProc != 256 {
+		t.Errorf("nproc is %d, told as %d, want that of pids, 256", got, p.limits.NProc)
 	}
 }
 
