@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
 // Agent serves one sandbox. Safe for concurrent use.
@@ -33,6 +34,7 @@ type Agent struct {
 	lifeline *os.File
 	buffers  sync.Pool // of *[]byte, what one read of output takes
 	staging  staging
+	programs forkexec.Pool // of the births of commands
 
 	births sync.RWMutex // held for reading while an exec is started
 

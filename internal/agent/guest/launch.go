@@ -148,7 +148,9 @@ func (l *launcher) launch() error {
 	}
 	l.step = stepKeeper
 	e.began = time.Now()
-	e.keeper, err = l.program(status).Start(forkexec.Options{})
+	program := l.program(status)
+	e.keeper, err = program.Start(forkexec.Options{})
+	program.Free()
 	if err != nil {
 		return err
 	}
@@ -268,7 +270,7 @@ func (l *launcher) closeOurEnds() {
 // from the least to the most confining.
 func (l *launcher) program(status int) *forkexec.Program {
 	e, num := l.e, forkexec.Int[int]
-	p := forkexec.New()
+	p := e.a.programs.New()
 	p.Step(stepKeeper)
 	p.Call(unix.SYS_PRCTL, num(unix.PR_SET_CHILD_SUBREAPER), num(1), num(0), num(0), num(0))
 	p.Step(stepCgroup)
@@ -323,7 +325,7 @@ func (l *launcher) program(status int) *forkexec.Program {
 	if n := len(e.a.cfg.ExecFilter); n > 0 {
 		code := make([]unix.SockFilter, n/8)
 		copy(unsafe.Slice((*byte)(unsafe.Pointer(&code[0])), n), e.a.cfg.ExecFilter)
-		prog := &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+		prog := &unix.SockFprog{Len: uint16(len(code)), Filter: forkexec.Slice(p, code)}
 		p.Call(unix.SYS_SECCOMP, num(unix.SECCOMP_SET_MODE_FILTER), num(0), forkexec.Ptr(p, prog))
 	}
 	p.Step(stepExec)

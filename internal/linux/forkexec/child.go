@@ -28,7 +28,7 @@ type report struct {
 
 const reportSize = 8
 
-// machine is everything the child needs, laid out before the fork.
+// machine is everything the child needs, laid out before the fork in the arena.
 type machine struct {
 	ops     *op
 	count   int
@@ -43,21 +43,25 @@ type machine struct {
 	record  Record
 	mask    uint64
 	pipe    [2]int32
+	clone   cloneArgs
+	pidfd   int32 // of the child, in the parent
+	signals uint64
 }
 
-// fork clones this process and carries out the program in the child. It returns in the parent only.
+// forkWhole clones this process with all its memory and carries out the program in the child, on the stack of the
+// goroutine. It returns in the parent only.
 //
-// Preconditions: syscall.ForkLock is held for writing; everything that m and its operations point at is on the heap.
+// Preconditions: syscall.ForkLock is held for writing; everything that m and its operations point at is in the arena.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
-func fork(m *machine, args *cloneArgs, clone3 bool) (pid uintptr, errno syscall.Errno) {
+func forkWhole(m *machine, clone3 bool) (pid uintptr, errno syscall.Errno) {
 	beforeFork()
 	if clone3 {
-		pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0, 0, 0, 0)
+		pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&m.clone)), unsafe.Sizeof(m.clone), 0, 0, 0, 0)
 	} else {
-		pid, errno = legacyClone(uintptr(args.flags)|uintptr(args.exitSignal), uintptr(args.pidfd))
+		pid, errno = legacyClone(uintptr(m.clone.flags)|uintptr(m.clone.exitSignal), uintptr(m.clone.pidfd))
 	}
 	if errno != 0 || pid != 0 {
 		afterFork()

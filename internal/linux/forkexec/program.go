@@ -12,7 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const maxSlots = 64
+const (
+	maxSlots = 64
+	firstOps = 512 // that there is room for at first: as many as a sandbox needs
+)
 
 type opKind uint8
 
@@ -32,7 +35,7 @@ type op struct {
 	step      uint16
 	nr        uintptr
 	args      [6]uintptr
-	store     *int32        // the result goes here too, unless nil
+	store     *int32        // in the arena; the result goes here too, unless nil
 	tolerated [2]unix.Errno // these are no failure …
 	skip      uint16        // … but skip this many further operations
 	want      uintptr       // any other result is …
@@ -40,21 +43,45 @@ type op struct {
 	n         uint16        // opFork: length of the child's part
 }
 
-// Program is a list of system calls for a forked child. The zero value is not usable; see [New]. A Program may be
-// started many times, but not at the same time.
+// Program is a list of system calls for a forked child, in memory outside Go's heap (see arena.go). The zero value is
+// not usable; see [New] and [Pool]. A Program may be started many times, but not at the same time.
 type Program struct {
-	ops   []op
+	arena *arena
+	pool  *Pool    // nil for a program of its own
+	m     *machine // in the arena
+	ops   []op     // in the arena
 	steps []string
-	keep  []any  // what the operations point at
-	text  []byte // room for copies of strings; never grown, only replaced
+	text  []byte // room in the arena for copies of strings; never grown, only replaced
 	slots int
 	sync  bool // the child waits for us somewhere
 	keeps bool // the child becomes a keeper, and executes nothing itself
 }
 
-// New returns an empty program.
-func New() *Program {
-	return &Program{steps: []string{"setup"}, ops: make([]op, 0, 512)}
+// New returns an empty program with memory of its own, which is the process's until [Program.Free]. It panics when the
+// kernel has no memory. Who starts many children has a [Pool].
+func New() *Program { return newProgram(newArena()) }
+
+func newProgram(a *arena) *Program {
+	return &Program{arena: a, m: &take[machine](a, 1)[0], ops: room[op](a, firstOps)[:0], steps: []string{"setup"}}
+}
+
+// Free gives the program's memory back, to its pool or to the kernel. Nothing may use the program afterwards, nor what
+// [Alloc] and [Slice] returned. A child that was started needs it no more: it has a copy of its own. To free twice does
+// nothing.
+func (p *Program) Free() {
+	a, pool := p.arena, p.pool
+	*p = Program{} // whoever uses it now panics
+	if a != nil && (pool == nil || !pool.put(a)) {
+		a.shrink(mark{})
+	}
+}
+
+// add appends an operation of the step in hand.
+func (p *Program) add(o op) {
+	if len(p.ops) == cap(p.ops) {
+		p.ops = append(room[op](p.arena, 2*cap(p.ops))[:0], p.ops...)
+	}
+	p.ops = append(p.ops, o)
 }
 
 // Arg is an argument of a system call: a number, a pointer, or the result of an earlier call.
@@ -83,31 +110,45 @@ func (p *Program) Str(s string) Arg {
 
 // Strs is a pointer to a NULL-terminated array of strings, as execve wants.
 func (p *Program) Strs(list []string) Arg {
-	ptrs := make([]*byte, len(list)+1)
+	ptrs := take[*byte](p.arena, len(list)+1)
 	for i, s := range list {
 		if strings.IndexByte(s, 0) >= 0 {
 			panic(fmt.Sprintf("forkexec: NUL byte in %q", s))
 		}
 		ptrs[i] = p.copy(s)
 	}
-	p.keep = append(p.keep, ptrs)
 	return Arg{v: uintptr(unsafe.Pointer(&ptrs[0]))}
 }
 
-// copy puts s and a NUL byte where they stay: hundreds of short strings share a few blocks.
+// copy puts s and a NUL byte where they stay: hundreds of short strings lie side by side.
 func (p *Program) copy(s string) *byte {
 	if len(s)+1 > cap(p.text)-len(p.text) {
-		p.text = make([]byte, 0, max(4096, len(s)+1))
-		p.keep = append(p.keep, p.text)
+		p.text = p.arena.bytes(max(4096, len(s)+1), 1)[:0]
 	}
 	at := len(p.text)
 	p.text = append(append(p.text, s...), 0)
 	return &p.text[at]
 }
 
-// Ptr is a pointer to v, which is kept alive.
+// Alloc is a zero T where the child finds it, to be filled in or to be stored to. What it points at, if anything, must
+// be such memory, too.
+func Alloc[T any](p *Program) *T { return &take[T](p.arena, 1)[0] }
+
+// Slice is a copy of a list that is not empty where the child finds it, for a structure that points at one.
+func Slice[T any](p *Program, list []T) *T {
+	at := take[T](p.arena, len(list))
+	copy(at, list)
+	return &at[0]
+}
+
+// Ptr is a pointer to *v as it is now: to v itself if that comes from [Alloc] or [Slice], otherwise to a copy of it.
+// What *v points at, if anything, must come from there.
 func Ptr[T any](p *Program, v *T) Arg {
-	p.keep = append(p.keep, v)
+	if !p.arena.holds(unsafe.Pointer(v)) {
+		at := Alloc[T](p)
+		*at = *v
+		v = at
+	}
 	return Arg{v: uintptr(unsafe.Pointer(v))}
 }
 
@@ -121,7 +162,7 @@ func (p *Program) Call(nr uintptr, args ...Arg) {
 			o.fromSlot |= 1 << i
 		}
 	}
-	p.ops = append(p.ops, o)
+	p.add(o)
 }
 
 // Open is Call for a system call that returns a descriptor (or another number) that later calls use.
@@ -155,7 +196,7 @@ func (p *Program) Pipe() (read, write Arg) {
 	if p.slots+2 > maxSlots {
 		panic("forkexec: too many results in one program")
 	}
-	p.ops = append(p.ops, op{kind: opPipe, out: int8(p.slots), step: uint16(len(p.steps) - 1)})
+	p.add(op{kind: opPipe, out: int8(p.slots), step: uint16(len(p.steps) - 1)})
 	p.slots += 2
 	return Arg{v: uintptr(p.slots - 2), slot: true}, Arg{v: uintptr(p.slots - 1), slot: true}
 }
@@ -190,14 +231,14 @@ func (p *Program) Unless(body func(), errnos ...unix.Errno) {
 // child: what stands before Sync runs beside it. Once in a program.
 func (p *Program) Sync() {
 	p.sync = true
-	p.ops = append(p.ops, op{kind: opSync, out: -1, step: uint16(len(p.steps) - 1)})
+	p.add(op{kind: opSync, out: -1, step: uint16(len(p.steps) - 1)})
 }
 
 // Fork appends the operations that body appends as the program of a further child, which exits behind them; the first
 // child waits for it. Its failure is the program's.
 func (p *Program) Fork(body func()) {
 	at := len(p.ops)
-	p.ops = append(p.ops, op{kind: opFork, out: -1, step: uint16(len(p.steps) - 1)})
+	p.add(op{kind: opFork, out: -1, step: uint16(len(p.steps) - 1)})
 	body()
 	p.ops[at].n = uint16(len(p.ops) - at - 1)
 }
@@ -207,13 +248,14 @@ func (p *Program) Fork(body func()) {
 // descriptor status. A cgroup needs clone3; without it the step fails with ENOSYS.
 func (p *Program) Keep(status, cgroup int) {
 	p.keeps = true
-	args := &cloneArgs{exitSignal: uint64(unix.SIGCHLD)}
+	args := Alloc[cloneArgs](p)
+	args.exitSignal = uint64(unix.SIGCHLD)
 	if cgroup > 0 {
 		args.flags, args.cgroup = unix.CLONE_INTO_CGROUP, uint64(cgroup)
 	}
 	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1)}
 	o.args = [6]uintptr{uintptr(status), uintptr(cgroup), Ptr(p, args).v}
-	p.ops = append(p.ops, o)
+	p.add(o)
 }
 
 // Len is how many operations there are.
@@ -226,7 +268,9 @@ func (p *Program) Insert(at int, body func()) {
 	p.ops = p.ops[:at]
 	body()
 	grown := uint16(len(p.ops) - at)
-	p.ops = append(p.ops, tail...)
+	for _, o := range tail {
+		p.add(o)
+	}
 	for i := range p.ops[:at] {
 		o := &p.ops[i]
 		if o.n > 0 && at <= i+int(o.n) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -83,6 +82,7 @@ func (p *Program) StartContext(ctx context.Context, o Options) (Child, error) {
 
 // fork clones the child and returns our end of the socket on which it reports.
 func (p *Program) fork(o Options) (Child, *os.File, error) {
+	defer p.arena.shrink(p.arena.mark())
 	ops := p.ops
 	var own []int // beside the program's
 	clone3 := haveClone3()
@@ -93,21 +93,18 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 			return Child{}, nil, fmt.Errorf("cgroup.procs: %w", err)
 		}
 		defer unix.Close(procs)
-		join := New()
-		join.Call(unix.SYS_WRITE, Int(procs), join.Str("0"), Int(1))
-		p.keep = append(p.keep, join)
-		ops, own = append(join.ops, ops...), append(own, procs)
+		ops, own = p.joined(procs), append(own, procs)
 	}
-	pidfd := new(int32)
-	p.keep = append(p.keep, pidfd) // for the kernel to write to: on the heap, since a stack may move
-	args := &cloneArgs{
+	m := p.m
+	*m = machine{ops: unsafe.SliceData(ops), count: len(ops)}
+	m.clone = cloneArgs{
 		flags:      uint64(o.Flags | unix.CLONE_PIDFD),
 		exitSignal: uint64(unix.SIGCHLD),
-		pidfd:      uint64(uintptr(unsafe.Pointer(pidfd))),
+		pidfd:      uint64(uintptr(unsafe.Pointer(&m.pidfd))),
 	}
 	if o.Cgroup > 0 && clone3 {
-		args.flags |= unix.CLONE_INTO_CGROUP
-		args.cgroup = uint64(o.Cgroup)
+		m.clone.flags |= unix.CLONE_INTO_CGROUP
+		m.clone.cgroup = uint64(o.Cgroup)
 	}
 
 	// Under the lock, so that no other child has an end of it: were it stopped, we would wait for our child's end of
@@ -123,27 +120,25 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 	if o.Only != nil {
 		gaps = between(append(own, pair[1]), o.Only)
 	}
-	m := &machine{
-		ops: unsafe.SliceData(ops), count: len(ops), close: unsafe.SliceData(gaps), closes: len(gaps), control: uintptr(pair[1]),
-	}
-	pid, errno := fork(m, args, clone3)
+	m.control, m.close, m.closes = uintptr(pair[1]), Slice(p, gaps), len(gaps)
+	pid, errno := fork(m, p.arena, clone3)
 	unix.Close(pair[1])
 	syscall.ForkLock.Unlock()
-	runtime.KeepAlive(p)
-	runtime.KeepAlive(ops)
-	runtime.KeepAlive(gaps)
-	runtime.KeepAlive(m)
-	runtime.KeepAlive(args)
 	if errno != 0 {
 		unix.Close(pair[0])
 		return Child{}, nil, &Error{Step: "clone", Errno: errno}
 	}
-	child := Child{Pid: int(pid), PidFD: int(*pidfd)}
-	runtime.KeepAlive(pidfd)
+	child := Child{Pid: int(pid), PidFD: int(m.pidfd)}
 	// Our end waits in the poller: a thread that blocks in a read would keep other goroutines from running, and could
 	// not be told to give up. A socket can always be made so.
 	unix.SetNonblock(pair[0], true)
 	return child, os.NewFile(uintptr(pair[0]), "control"), nil
+}
+
+// joined are the operations behind another one, which moves the child into the cgroup whose cgroup.procs is open.
+func (p *Program) joined(procs int) []op {
+	join := op{kind: opCall, nr: unix.SYS_WRITE, out: -1, args: [6]uintptr{uintptr(procs), p.Str("0").v, 1}}
+	return append(append(room[op](p.arena, len(p.ops)+1)[:0], join), p.ops...)
 }
 
 // between are the ranges of all descriptors but those given and 0, 1 and 2.

@@ -18,8 +18,10 @@ func TestStoreFillsAStructure(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	poll := &unix.PollFd{Fd: -1, Events: unix.POLLOUT}
 	p := forkexec.New()
+	defer p.Free()
+	poll := forkexec.Alloc[unix.PollFd](p)
+	poll.Fd, poll.Events = -1, unix.POLLOUT
 	p.Open(unix.SYS_DUP, forkexec.Int(int(w.Fd())))
 	p.Store(&poll.Fd)
 	p.Call(unix.SYS_PPOLL, forkexec.Ptr(p, poll), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(8))

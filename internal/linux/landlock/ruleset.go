@@ -47,7 +47,8 @@ func (r Ruleset) Append(p *forkexec.Program, abi int) bool {
 	ruleset := p.Open(unix.SYS_LANDLOCK_CREATE_RULESET, forkexec.Ptr(p, attr), forkexec.Int(rulesetAttrSize), forkexec.Int(0))
 	var folder forkexec.Arg
 	for i, g := range r.grants() {
-		rule := &unix.LandlockPathBeneathAttr{Allowed_access: g.rights & attr.Handled_access_fs}
+		rule := forkexec.Alloc[unix.LandlockPathBeneathAttr](p)
+		rule.Allowed_access = g.rights & attr.Handled_access_fs
 		path := []forkexec.Arg{forkexec.Int(unix.AT_FDCWD), p.Str(g.path), forkexec.Int(unix.O_PATH | unix.O_CLOEXEC | unix.O_DIRECTORY)}
 		if i == 0 {
 			folder = p.Open(unix.SYS_OPENAT, path...)

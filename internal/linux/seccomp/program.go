@@ -27,7 +27,7 @@ func (p Program) Bytes() []byte {
 // Append makes the child that f prepares run under p from there on: no_new_privs, which the kernel demands, and the
 // filter. It comes as late as possible, since the calls that follow are filtered already.
 func (p Program) Append(f *forkexec.Program) {
-	fprog := &unix.SockFprog{Len: uint16(len(p)), Filter: &p[0]}
+	fprog := &unix.SockFprog{Len: uint16(len(p)), Filter: forkexec.Slice(f, p)}
 	f.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_NO_NEW_PRIVS), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
 	f.Call(unix.SYS_SECCOMP, forkexec.Int(unix.SECCOMP_SET_MODE_FILTER), forkexec.Int(0), forkexec.Ptr(f, fprog))
 }

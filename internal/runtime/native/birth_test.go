@@ -100,7 +100,7 @@ func (m *maternity) broken(t *testing.T, b breakage) result {
 	m.Edit(func(p *forkexec.Program) []int {
 		fd := int(w.Fd())
 		p.Insert(b.at, func() {
-			pid := new(int32)
+			pid := forkexec.Alloc[int32](p)
 			p.Call(unix.SYS_GETPID)
 			p.Store(pid)
 			p.Call(unix.SYS_WRITE, forkexec.Int(fd), forkexec.Ptr(p, pid), forkexec.Int(4))

@@ -93,7 +93,9 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err != nil {
 		return nil, err
 	}
-	program, only := pl.program(), pl.descriptors()
+	program, only := r.programs.New(), pl.descriptors()
+	defer program.Free()
+	pl.program(program)
 	if r.edit != nil {
 		only = append(only, r.edit(program)...)
 	}

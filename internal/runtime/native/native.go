@@ -64,6 +64,8 @@ type Runtime struct {
 	living  map[string]*sandbox
 	births  map[string]*birth
 
+	programs forkexec.Pool // of births
+
 	// edit breaks a birth, with descriptors that the breakage needs; nil but in tests.
 	edit func(*forkexec.Program) []int
 }
@@ -123,6 +125,7 @@ func (r *Runtime) Close() error {
 	if r.cgroups != nil {
 		r.cgroups.Sweep(r.opts.Installation)
 	}
+	r.programs.Drain()
 	os.Remove(r.state.dir) // refused while there is a sandbox in it
 	return errors.Join(r.null.Close(), r.agent.Close())
 }

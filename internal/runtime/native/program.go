@@ -84,11 +84,10 @@ type gates struct {
 // gate is the two ends of a pipe.
 type gate struct{ read, write forkexec.Arg }
 
-// program writes down the birth of a sandbox. The order is the security argument: outer namespaces first, in which
+// program writes the birth of a sandbox down in p. The order is the security argument: outer namespaces first, in which
 // the root is built and pivoted into; then an inner user and mount namespace, seen from which every mount belongs to
 // somebody else and is locked; then privileges go, and only then does anything of ours run.
-func (pl *plan) program() *forkexec.Program {
-	p := forkexec.New()
+func (pl *plan) program(p *forkexec.Program) {
 	m := mount.New(p)
 
 	// Until Sync the parent writes our id maps, beside us; nothing before it needs them.
@@ -148,7 +147,6 @@ func (pl *plan) program() *forkexec.Program {
 
 	p.Step(stepAgent)
 	p.ExecFD(pl.agent, []string{agentName, pl.config}, []string{"GOMAXPROCS=1", "GOTRACEBACK=none"})
-	return p
 }
 
 // becomeOuterRoot takes the ids of the outer namespace and makes our own /proc entries ours again, which a change of

@@ -1,0 +1,98 @@
+//go:build linux
+
+package forkexec
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// blockSize is of address space: only what is written to costs memory. A sandbox's program takes a third of it.
+	blockSize = 256 << 10
+	// stackSize is more than any chain of nosplit functions may use: the linker holds those to less than 1 KiB.
+	stackSize = 8 << 10
+	wordSize  = int(unsafe.Sizeof(uintptr(0)))
+)
+
+// arena is memory outside Go's heap, which a child has where it has no heap: the first block begins with the child's
+// stack. Values in it must not point into Go's heap, neither would the child find that, nor the garbage collector them.
+type arena struct {
+	blocks [][]byte
+	used   int // of the last block
+	empty  mark
+}
+
+func newArena() *arena {
+	a := &arena{}
+	a.grow(blockSize)
+	a.used = stackSize
+	a.empty = a.mark()
+	return a
+}
+
+// grow adds a block. It panics when the kernel has no memory, like Go's own allocation.
+func (a *arena) grow(size int) {
+	block, err := unix.Mmap(-1, 0, (size+blockSize-1)/blockSize*blockSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		panic(fmt.Sprintf("forkexec: memory for a child: %v", err))
+	}
+	a.blocks, a.used = append(a.blocks, block), 0
+}
+
+// stack is the lower end of the child's stack.
+func (a *arena) stack() *byte { return &a.blocks[0][0] }
+
+// bytes are n bytes of no particular content.
+func (a *arena) bytes(n, align int) []byte {
+	at := (a.used + align - 1) &^ (align - 1)
+	if last := a.blocks[len(a.blocks)-1]; at+n > len(last) {
+		a.grow(n)
+		at = 0
+	}
+	a.used = at + n
+	return a.blocks[len(a.blocks)-1][at:a.used:a.used]
+}
+
+// holds reports whether what p points at was taken from the arena.
+func (a *arena) holds(p unsafe.Pointer) bool {
+	for _, block := range a.blocks {
+		if offset := uintptr(p) - uintptr(unsafe.Pointer(&block[0])); offset < uintptr(len(block)) {
+			return true
+		}
+	}
+	return false
+}
+
+// mark is a point to which an arena shrinks again.
+type mark struct{ blocks, used int }
+
+func (a *arena) mark() mark { return mark{len(a.blocks), a.used} }
+
+// shrink takes everything back that was taken since the mark.
+func (a *arena) shrink(m mark) {
+	for _, block := range a.blocks[m.blocks:] {
+		unix.Munmap(block) // cannot fail for memory of ours
+	}
+	clear(a.blocks[m.blocks:])
+	a.blocks, a.used = a.blocks[:m.blocks], m.used
+}
+
+// room is place for n values of type T, with no particular content.
+func room[T any](a *arena, n int) []T {
+	var v T
+	if n == 0 || unsafe.Sizeof(v) == 0 {
+		return nil
+	}
+	raw := a.bytes(n*int(unsafe.Sizeof(v)), max(wordSize, int(unsafe.Alignof(v))))
+	return unsafe.Slice((*T)(unsafe.Pointer(&raw[0])), n)
+}
+
+// take is room whose values are zero.
+func take[T any](a *arena, n int) []T {
+	list := room[T](a, n)
+	clear(list)
+	return list
+}
