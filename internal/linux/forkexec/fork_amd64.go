@@ -11,8 +11,7 @@ import (
 )
 
 // Go's heap begins at a random address below 1<<46, or at 0xc0<<32, and grows upwards (malloc.go of package runtime).
-// Nothing else lies between 4 GiB and there: the program below, or like all other mappings far above. Where that is
-// different, say by an unlimited stack, see [withoutHeap].
+// Nothing else lies between 4 GiB and there: the program is below, or like all other mappings far above.
 const (
 	heapStart = 1 << 32
 	heapEnd   = 1<<46 + 1<<40
@@ -48,19 +47,17 @@ func fork(m *machine, a *arena, clone3 bool) (pid uintptr, errno syscall.Errno) 
 }
 
 // withoutHeap makes children be born without Go's heap: neither its page tables nor their copy, which is most of what
-// a fork of a busy server costs. It leaves the whole where the program itself, at pc, lies among it.
+// a fork of a busy server costs. It leaves the whole where other things lie among it, like the program itself, at pc, or
+// with an unlimited stack all mappings, and so the arena.
 func withoutHeap(a *arena, pc uintptr) {
-	if pc >= heapStart && pc < heapEnd {
-		return
+	for _, at := range []uintptr{pc, uintptr(unsafe.Pointer(a.stack()))} {
+		if at >= heapStart && at < heapEnd {
+			return
+		}
 	}
 	// Every time, since the heap grows; what it has grown since is merely copied. There are gaps in it, of which the
 	// kernel tells by an error when it is done.
 	syscall.RawSyscall(unix.SYS_MADVISE, heapStart, heapEnd-heapStart, unix.MADV_DONTFORK)
-	for _, block := range a.blocks {
-		if at := uintptr(unsafe.Pointer(&block[0])); at >= heapStart && at < heapEnd {
-			syscall.RawSyscall(unix.SYS_MADVISE, at, uintptr(len(block)), unix.MADV_DOFORK)
-		}
-	}
 }
 
 // enter is where the child begins: with a stack and the machine, without a g, a heap or any signal.

@@ -62,7 +62,7 @@ type Program struct {
 func New() *Program { return newProgram(newArena()) }
 
 func newProgram(a *arena) *Program {
-	return &Program{arena: a, m: &take[machine](a, 1)[0], ops: room[op](a, firstOps)[:0], steps: []string{"setup"}}
+	return &Program{arena: a, m: &take[machine](a, 1)[0], steps: []string{"setup"}}
 }
 
 // Free gives the program's memory back, to its pool or to the kernel. Nothing may use the program afterwards, nor what
@@ -79,7 +79,7 @@ func (p *Program) Free() {
 // add appends an operation of the step in hand.
 func (p *Program) add(o op) {
 	if len(p.ops) == cap(p.ops) {
-		p.ops = append(room[op](p.arena, 2*cap(p.ops))[:0], p.ops...)
+		p.ops = append(room[op](p.arena, max(firstOps, 2*cap(p.ops)))[:0], p.ops...)
 	}
 	p.ops = append(p.ops, o)
 }
