@@ -5,7 +5,14 @@
 // everything clever on the parent's side leaves about a hundred lines that must obey this; namespaces, mounts, limits
 // and filters are data. Every call belongs to a named step, so a failure says where it happened.
 //
-// The child is a plain fork (own address space): it may block on its parent, which Sync needs and vfork forbids.
+// The child is a fork (own address space): it may block on its parent, which Sync needs and vfork forbids. A fork of the
+// whole costs the more the more memory the parent has in use, in page tables to copy and to tear down, and in faults of
+// the parent afterwards. The child needs nothing of Go's heap. So a program and all that its calls point at lies in an
+// arena outside of it, the child's stack too, and on amd64 the child is born without the heap (MADV_DONTFORK). Hence:
+//
+//   - Whatever the child is to read or write goes through Str, Strs, Ptr, Slice or Alloc, which copy it into the arena.
+//   - What runs in the child is nosplit and touches only the arena and registers: there is no g, no heap.
+//   - Nothing else in the process may fork without sharing its memory: os/exec shares it, except with CLONE_NEWUSER.
 //
 // Used by the native runtime, to build a sandbox, and by the agent, to start a command. Linux only.
 package forkexec

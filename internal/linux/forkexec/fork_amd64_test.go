@@ -31,6 +31,9 @@ func TestChildHasNoHeap(t *testing.T) {
 	defer p.Free()
 	own := forkexec.Alloc[[8]byte](p)
 	copy(own[:], "in arena")
+	if uintptr(unsafe.Pointer(own)) < 1<<46 {
+		t.Skip("mappings lie among the heap here: children have it all")
+	}
 	p.Step("arena")
 	say(p, w, forkexec.Ptr(p, own), len(own))
 	p.Step("heap")
