@@ -28,6 +28,7 @@ type Agent struct {
 	root     *os.Root
 	null     *os.File
 	oomScore string
+	bounding []int        // the capabilities in our bounding set, which commands do not get
 	group    *parentGroup // nil without a cgroup
 	reaper   *reaper      // nil unless Config.Init
 	lease    *lease
@@ -77,7 +78,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{
 		cfg: cfg, bootID: hex.EncodeToString(boot[:]), root: root, null: null, oomScore: childOOMScore(),
-		self:  identity{uid: os.Geteuid(), gid: os.Getegid()},
+		self: identity{uid: os.Geteuid(), gid: os.Getegid()}, bounding: boundingSet(),
 		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}

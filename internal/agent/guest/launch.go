@@ -313,6 +313,9 @@ func (l *launcher) program(status int) *forkexec.Program {
 	p.Step(stepUser)
 	p.Call(unix.SYS_UMASK, num(0o022))
 	if l.user != e.a.self {
+		for _, c := range e.a.bounding {
+			p.Call(unix.SYS_PRCTL, num(unix.PR_CAPBSET_DROP), num(c), num(0), num(0), num(0))
+		}
 		p.Call(unix.SYS_SETGROUPS, num(0), num(0))
 		p.Call(unix.SYS_SETRESGID, num(l.user.gid), num(l.user.gid), num(l.user.gid))
 		p.Call(unix.SYS_SETRESUID, num(l.user.uid), num(l.user.uid), num(l.user.uid))

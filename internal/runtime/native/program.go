@@ -48,9 +48,9 @@ const cloneFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | u
 // hostname is every sandbox's.
 const hostname = "belljar"
 
-// agentCaps is all that the agent keeps, inside its inner user namespace only: to become the sandbox user, and to
-// signal it.
-var agentCaps = [...]int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL}
+// agentCaps is all that the agent keeps, inside its inner user namespace only: to become the sandbox user, to signal it,
+// and to take even the bounding set from it.
+var agentCaps = [...]int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL, unix.CAP_SETPCAP}
 
 // plan is what one sandbox is built from. Descriptors are the parent's.
 type plan struct {
