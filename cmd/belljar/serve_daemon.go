@@ -232,7 +232,11 @@ func logger(c *console, cfg *config.Config) *slog.Logger {
 func (d *daemon) ready(cfg *config.Config, data *dataDir) func(context.Context) map[string]rest.Check {
 	return func(ctx context.Context) map[string]rest.Check {
 		checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: true}, "runtime": {OK: true, Detail: d.runtime}}
-		fail := func(name string, err error) { checks[name] = rest.Check{Detail: err.Error()} }
+		// Anybody may ask, so the cause, which may name paths, goes to the log.
+		fail := func(name string, err error) {
+			d.log.Error("not ready", "check", name, "err", err)
+			checks[name] = rest.Check{Detail: "does not work; the server's log says why"}
+		}
 		if err := d.service.Ping(ctx); err != nil {
 			fail("store", err)
 		}
@@ -240,7 +244,7 @@ func (d *daemon) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 		case err != nil:
 			fail("disk", err)
 		case free < uint64(cfg.MinFreeMB)<<20:
-			fail("disk", fmt.Errorf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB))
+			checks["disk"] = rest.Check{Detail: fmt.Sprintf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB)}
 		}
 		if _, err := os.Stat(data.path); err != nil {
 			fail("data", err)

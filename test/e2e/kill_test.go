@@ -13,7 +13,7 @@ import (
 )
 
 // rounds of killing; the issue of a lost record shows in few of many. BELLJAR_KILL_ROUNDS asks for more.
-const rounds = 60
+const rounds = 100
 
 // TestKill kills a busy server again and again, at any moment, also while it starts or ends, and checks each time that what
 // it had said is true: see [promise]. At the end nothing of all that is left on this machine.
