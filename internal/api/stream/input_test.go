@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -243,6 +244,45 @@ func TestInputBackpressure(t *testing.T) {
 	if n, _ := b.diary.count(func(e event.Event) bool { return e.Name == event.StreamDropped }); n != 0 {
 		t.Error("he was dropped")
 	}
+}
+
+// Clients that begin a message and do not go on are cut off in time, and hold up the input of others until then only.
+func TestInputUnfinished(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.WriteTimeout = 300 * time.Millisecond })
+	r := b.add("r", interactive)
+	var stuck []*websocket.Conn
+	for range shareInputs {
+		conn := b.open("r", "")
+		w, err := conn.Writer(b.context(), websocket.MessageText)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(`{"type":"stdin","data":"` + strings.Repeat("x", 8<<10))); err != nil {
+			t.Fatal(err)
+		}
+		stuck = append(stuck, conn)
+	}
+	var group sync.WaitGroup
+	for range 3 * shareInputs {
+		conn := b.open("r", "")
+		group.Go(func() {
+			if err := conn.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"y"}`)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 3 * shareInputs {
+		if got := r.stdin.read(t); string(got) != "y" {
+			t.Fatalf("the program read %q", got)
+		}
+	}
+	group.Wait()
+	for _, conn := range stuck {
+		if _, _, err := conn.Read(b.context()); err == nil || b.context().Err() != nil {
+			t.Errorf("who stopped in a message: %v", err)
+		}
+	}
+	r.end()
 }
 
 // What is not in the protocol ends the connection with a code of its own; the run goes on.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -28,25 +29,54 @@ func (s *socket) listen(ctx context.Context) verdict {
 			return verdict{websocket.StatusPolicyViolation, "run is not interactive", causeProtocol}
 		}
 		s.held.Store(true)
-		select {
-		case <-idle:
-		case <-ctx.Done():
+		if !wait(ctx, idle) || !enter(ctx, s.inputs) {
 			return verdict{cause: causeGone}
 		}
 		s.held.Store(false)
-		raw, err := io.ReadAll(body)
+		in, err := s.read(body)
 		if err != nil {
+			<-s.inputs
+			if v := (verdict{}); errors.As(err, &v) {
+				return v
+			}
 			return lost(err)
-		}
-		in, err := decodeInput(raw)
-		if v := (verdict{}); errors.As(err, &v) {
-			return v
 		}
 		s.parties.Go(func() {
 			s.give(in)
+			<-s.inputs
 			idle <- struct{}{}
 		})
 	}
+}
+
+// wait takes a token, and enter gives one, unless ctx ends before.
+func wait(ctx context.Context, tokens <-chan struct{}) bool {
+	select {
+	case <-tokens:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func enter(ctx context.Context, tokens chan<- struct{}) bool {
+	select {
+	case tokens <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// read reads the rest of a message. A client that has begun one and does not go on is cut off: he holds up the others.
+func (s *socket) read(body io.Reader) (input, error) {
+	late := time.AfterFunc(s.door.opts.WriteTimeout, func() { _ = s.conn.CloseNow() })
+	defer late.Stop()
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return input{}, err
+	}
+	return decodeInput(raw)
 }
 
 // give gives one message to the program. Why it was not taken, if it was not, is for stdin_closed to say.

@@ -5,6 +5,9 @@ import "sync"
 const (
 	// shareFrom is how many readers a run must have for its encoded frames to be kept for the next of them.
 	shareFrom = 4
+	// shareInputs is how many messages of input a run's clients may have in hand together, from the head of a message until
+	// the program has taken it: as many as hold its memory, however many connections there are.
+	shareInputs = 16
 	// shareBytes bounds what is kept of one run.
 	shareBytes = 1 << 20
 )
@@ -19,7 +22,8 @@ type shares struct {
 // the same place, so nearly all of them find what the first of them has made.
 type share struct {
 	id      string
-	readers int // guarded by shares.mu, and by mu for reading
+	readers int           // guarded by shares.mu, and by mu for reading
+	inputs  chan struct{} // one for each message of input in hand
 
 	mu     sync.Mutex
 	frames map[uint64][]byte
@@ -36,7 +40,7 @@ func (s *shares) join(id string) *share {
 	}
 	sh, ok := s.runs[id]
 	if !ok {
-		sh = &share{id: id, frames: map[uint64][]byte{}}
+		sh = &share{id: id, inputs: make(chan struct{}, shareInputs), frames: map[uint64][]byte{}}
 		s.runs[id] = sh
 	}
 	sh.mu.Lock()

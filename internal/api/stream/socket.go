@@ -26,6 +26,7 @@ type socket struct {
 	conn   *websocket.Conn
 	wire   *wire
 	out    *outbox
+	inputs chan struct{} // the run's messages of input in hand
 
 	parties sync.WaitGroup
 	over    chan verdict // the first word on why the connection ends
@@ -96,6 +97,7 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	defer d.watch(s.wire)()
 	share := d.shares.join(run.ID)
 	defer d.shares.leave(share)
+	s.inputs = share.inputs
 	begun := time.Now()
 	s.record(event.Event{Name: event.StreamOpened})
 	v := s.serve(r.Context(), &feed{runs: runs, id: run.ID, from: from, out: s.out, share: share, lend: &d.lend})
