@@ -74,7 +74,7 @@ func (s *serveCommand) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	defer listener.Close()
-	n, err := openNode(ctx, c, &cfg, data)
+	n, err := openDaemon(ctx, c, &cfg, data)
 	if err != nil {
 		return err
 	}

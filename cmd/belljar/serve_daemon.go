@@ -53,8 +53,8 @@ func (d *daemon) Close() error {
 	return errors.Join(errs...)
 }
 
-// openNode builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
-func openNode(ctx context.Context, c *console, cfg *config.Config, data *dataDir) (d *daemon, err error) {
+// openDaemon builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
+func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataDir) (d *daemon, err error) {
 	d = &daemon{log: logger(c, cfg)}
 	defer func(begun *daemon) { // d is nil by then
 		if err != nil {

@@ -73,7 +73,6 @@ func (s *Service) Close() error {
 	s.close()
 	s.sweeps.stop()
 	s.closeSessions()
-	s.closeSessions()
 	s.work.Wait()
 	s.leave()
 	return nil

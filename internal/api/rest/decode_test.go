@@ -125,18 +125,6 @@ func TestDecodeManyValues(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"command", "base_image", "env", "timeout_sec"}
-	for name, want := range map[string]string{
-		"comand": "command", "baseimage": "base_image", "timeout": "", "timeout_secs": "timeout_sec", "environment": "",
-		"": "", "zzz": "", strings.Repeat("x", 100): "",
-	} {
-		if got := nearest(name, known); got != want {
-			t.Errorf("%q is near %q, want %q", name, got, want)
-		}
-	}
-}
-
 // FuzzDecode: nothing that decode lets pass means anything else to encoding/json, and what it refuses is the sender's
 // fault.
 func FuzzDecode(f *testing.F) {

@@ -201,7 +201,7 @@ func wrong(path string, s *shape, got kind) *belljar.Error {
 // unknown is a name that nobody knows, with the nearest that somebody does. what is field or query parameter.
 func unknown(what, path, name string, known []string) *belljar.Error {
 	e := refuse(path, "unknown %s %q", what, path)
-	if near := nearest(name, known); near != "" {
+	if near := belljar.Nearest(name, len(name)/3+1, known); near != "" {
 		e.Details["did_you_mean"] = near
 		e.Hint = "did you mean " + near
 	}

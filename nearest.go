@@ -1,11 +1,12 @@
-package rest
+package belljar
 
-// nearest returns the one of known that is most like name, or "" if none is like it.
-func nearest(name string, known []string) string {
+// Nearest returns the one of known that is most like name, for a "did you mean", or "" if none is within so many letters
+// added, dropped or changed. How many are too many depends on how much the names are alike.
+func Nearest(name string, within int, known []string) string {
 	if len(name) > 64 {
 		return ""
 	}
-	best, least := "", len(name)/3+2
+	best, least := "", within+1
 	for _, k := range known {
 		if d := distance(name, k); d < least {
 			best, least = k, d
