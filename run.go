@@ -21,6 +21,8 @@ type RunSpec struct {
 	Command           []string          `json:"command,omitempty"`
 	Code              string            `json:"code,omitempty"`     // a program's text, in place of command. Belljar's own
 	Language          string            `json:"language,omitempty"` // of Code: python, node, bash … ([Languages])
+	Shell             *ShellCommand     `json:"shell,omitempty"`    // in place of command, in a session. Belljar's own
+	Cwd               string            `json:"cwd,omitempty"`      // in the workspace; "" is its root. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`
 	Files             []InlineFile      `json:"files,omitempty"`
 	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty"`
@@ -39,6 +41,22 @@ type RunSpec struct {
 	WorkspaceExec bool `json:"workspace_exec,omitempty"`
 	// AllowWeak names protections that may be missing on this host. Belljar's own; operators only.
 	AllowWeak []string `json:"allow_weak,omitempty"`
+}
+
+// ShellCommand is a line, or a script, for the session's shell: a bash that keeps its directory, variables, functions and
+// background jobs from one command to the next (S4). Commands wait for each other in the order they came.
+type ShellCommand struct {
+	Cmd string `json:"cmd"` // at most [MaxArgBytes]
+	// Separate keeps stdout and stderr apart, on pipes; otherwise both are the shell's terminal, and all output is stdout.
+	Separate bool `json:"separate,omitempty"`
+}
+
+// ShellState is how a shell stood after a command.
+type ShellState struct {
+	Cwd string `json:"cwd"`
+	// State is kept, or replaced if the command ended the shell (exit, a kill, a timeout that it did not survive): the next
+	// command finds a new one, in the same directory, without its variables and functions.
+	State string `json:"state"`
 }
 
 // StdinLimits bound the input of an interactive run (spec 1.1). A zero field is the server's default.
@@ -94,8 +112,10 @@ type Run struct {
 	// LastSeq is the seq of the log's last frame when a single run was asked for; 0 while there is none. Belljar's own.
 	LastSeq uint64 `json:"last_seq,omitempty"`
 	// CommandTruncated tells that Command is only the beginning of what runs: 16 KiB go on record. Belljar's own.
-	CommandTruncated bool    `json:"command_truncated,omitempty"`
-	Details          *Replay `json:"details,omitempty"`
+	CommandTruncated bool `json:"command_truncated,omitempty"`
+	// Shell is how the session's shell stood after its command; nil for other runs and until it has ended.
+	Shell   *ShellState `json:"shell,omitempty"`
+	Details *Replay     `json:"details,omitempty"`
 }
 
 // Artifact is a file captured from a run's workspace (S0 `GET /runs/{id}/artifacts`). A symbolic link that matches a

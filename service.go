@@ -20,6 +20,8 @@ type Service interface {
 	Runs() Runs
 	Artifacts() Artifacts
 	Sessions() Sessions
+	Files() Files
+	Terminals() Terminals
 	Node() Node
 	Admin() Admin
 	Tokens() Tokens
@@ -75,8 +77,13 @@ type Artifacts interface {
 
 // Sessions is how a caller keeps a sandbox.
 type Sessions interface {
-	// Create makes a session and its sandbox, and returns when it can be used.
+	// Create makes a session and its sandbox, and returns when it can be used. [CodeConflict] if its scope is taken.
 	Create(ctx context.Context, req SessionRequest) (Session, error)
+	// Open returns the living session of the request's scope as it is, or else makes one of the request; two at once make
+	// one. What was asked of a session that exists already and differs from it is not changed.
+	Open(ctx context.Context, req SessionRequest) (opened Session, created bool, err error)
+	// CloseAll ends every session of the caller whose scope begins with a prefix, as in [Scope.String]. It returns the ids.
+	CloseAll(ctx context.Context, req CloseRequest) ([]string, error)
 	// Get returns a session; [CodeNotFound] if there is none. Ended sessions can be asked about for a while.
 	Get(ctx context.Context, id string) (Session, error)
 	// List returns the caller's sessions, newest first.
@@ -85,6 +92,32 @@ type Sessions interface {
 	Upload(ctx context.Context, id string, u Upload) (UploadResult, error)
 	// Delete ends a session: its runs are cancelled, its sandbox and workspace are gone when it returns. It is idempotent.
 	Delete(ctx context.Context, id string) error
+}
+
+// Files is the workspaces of a caller's sessions. Paths are relative to the workspace, "x" and "/workspace/x" are the same
+// file; one that leaves it, also through a link that a program made meanwhile, is [CodePathEscapes]. What is not there
+// is [CodeNotFound]; what is in the way, [CodeConflict]; a full workspace, [CodeDiskFull] with details.scope
+// "workspace".
+type Files interface {
+	// Write writes one file, whole or not at all.
+	Write(ctx context.Context, sessionID string, w FileWrite) (FileEntry, error)
+	// WriteAll writes many small files, all of them or none.
+	WriteAll(ctx context.Context, sessionID string, list []FileWrite) ([]FileEntry, error)
+	// Read opens a file and its bytes from offset on, at most limit of them (0 is all). The caller closes them.
+	Read(ctx context.Context, sessionID, path string, offset, limit int64) (FileEntry, io.ReadCloser, error)
+	Stat(ctx context.Context, sessionID, path string) (FileEntry, error)
+	List(ctx context.Context, sessionID string, q FileQuery) (FileList, error)
+	// Mkdir makes a directory and those above it; one that is there is no error.
+	Mkdir(ctx context.Context, sessionID, path string, mode uint32) error
+	// Rename moves a file or directory; what is in its new place is replaced only if overwrite is set.
+	Rename(ctx context.Context, sessionID, from, to string, overwrite bool) error
+	// Delete removes a file, or a directory with all that is in it if recursive is set.
+	Delete(ctx context.Context, sessionID, path string, recursive bool) error
+	Search(ctx context.Context, sessionID string, q FileSearch) (FileMatches, error)
+	// Archive writes a directory to w, as [UploadTar], [UploadTarGz] or [UploadZip]. After an error w holds a part of it.
+	Archive(ctx context.Context, sessionID, path string, format UploadFormat, w io.Writer) error
+	// Space is what a workspace holds.
+	Space(ctx context.Context, sessionID string) (Space, error)
 }
 
 // Node is what this server can do, and what the caller may.

@@ -19,9 +19,17 @@ type SessionSpec struct {
 	Labels            map[string]string `json:"labels,omitempty"`
 
 	// Belljar's own.
-	TTLSec        float64  `json:"ttl_sec,omitempty"` // life after the last activity; 0 is the server's default
-	WorkspaceExec bool     `json:"workspace_exec,omitempty"`
-	AllowWeak     []string `json:"allow_weak,omitempty"` // operators only
+	Scope  Scope   `json:"scope,omitzero"`    // by which it is found again
+	TTLSec float64 `json:"ttl_sec,omitempty"` // life after the last activity; 0 is the server's default
+	// LifetimeSec bounds its whole life, used or not; 0 is the server's default.
+	LifetimeSec float64 `json:"lifetime_sec,omitempty"`
+	// IdleTimeoutSec ends it when nothing has happened in it for so long, also under a run or terminal that prints and
+	// reads nothing (S2 `limits.timeout_seconds`); 0 is never. The TTL, in contrast, waits for every run.
+	IdleTimeoutSec float64  `json:"idle_timeout_sec,omitempty"`
+	MaxRuns        int      `json:"max_runs,omitempty"`            // in its whole life; 0 is no limit
+	MaxConcurrent  int      `json:"max_concurrent_runs,omitempty"` // at once; 0 is the server's default
+	WorkspaceExec  bool     `json:"workspace_exec,omitempty"`
+	AllowWeak      []string `json:"allow_weak,omitempty"` // operators only
 }
 
 // SessionRequest is a SessionSpec with what is no part of the body.
@@ -33,13 +41,14 @@ type SessionRequest struct {
 // SessionState is where a session stands.
 type SessionState string
 
-// The states of a session. The last three are terminal.
+// The states of a session. The last four are terminal.
 const (
 	SessionStarting SessionState = "starting"
 	SessionActive   SessionState = "active"
 	SessionClosed   SessionState = "closed"  // its caller deleted it
 	SessionExpired  SessionState = "expired" // nobody used it for its TTL
-	SessionLost     SessionState = "lost"    // its sandbox died, or the machine did
+	SessionCrashed  SessionState = "crashed" // its sandbox died
+	SessionLost     SessionState = "lost"    // belljar or the machine stopped, and its sandbox with it
 )
 
 // Ended reports whether a session in this state is over.
@@ -60,14 +69,28 @@ type Session struct {
 	Labels         map[string]string `json:"labels,omitempty"`
 	CreatedAt      time.Time         `json:"created_at"`
 	ExpiresAt      time.Time         `json:"expires_at"`
+	// Belljar's own, as the rest of these.
+	Scope          string            `json:"scope,omitempty"` // as [Scope.String]
+	LastActivityAt time.Time         `json:"last_activity_at,omitzero"`
+	Runs           int               `json:"runs,omitempty"` // that were started in it
 	Limits         Limits            `json:"limits"`
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Details        *Replay           `json:"details,omitempty"`
 }
 
+// CloseRequest ends sessions by their scope.
+type CloseRequest struct {
+	// KeyPrefix is the beginning of a scope as [Scope.String] has it: workflow:run_123: is all sessions of a workflow.
+	// At least a namespace and its colon.
+	KeyPrefix string `json:"key_prefix"`
+	// RetainSec keeps them for so long more, to be looked at: they lose their scope and activity does not extend them.
+	RetainSec float64 `json:"retain_seconds,omitempty"`
+}
+
 // SessionQuery selects sessions. The zero value is the caller's first 50 that have not ended.
 type SessionQuery struct {
-	All           bool // those that have ended too
+	All           bool   // those that have ended too
+	KeyPrefix     string // beginning of the scope; "" is any
 	Limit, Offset int
 }
 

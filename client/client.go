@@ -195,6 +195,12 @@ func (c *Client) Artifacts() belljar.Artifacts { return artifacts{c} }
 // Sessions are the caller's sessions.
 func (c *Client) Sessions() belljar.Sessions { return sessions{c} }
 
+// Files are the workspaces of the caller's sessions.
+func (c *Client) Files() belljar.Files { return files{c} }
+
+// Terminals are those in the caller's sessions.
+func (c *Client) Terminals() belljar.Terminals { return terminals{c} }
+
 // Node is what the server can do, and what the caller may.
 func (c *Client) Node() belljar.Node { return node{c} }
 

@@ -81,3 +81,13 @@ func (v sessions) Delete(ctx context.Context, id string) error {
 		return context.Cause(ctx)
 	}
 }
+
+// Open returns the living session of a scope, or makes one.
+func (v sessions) Open(context.Context, belljar.SessionRequest) (belljar.Session, bool, error) {
+	return belljar.Session{}, false, unbuilt()
+}
+
+// CloseAll ends sessions by their scope.
+func (v sessions) CloseAll(context.Context, belljar.CloseRequest) ([]string, error) {
+	return nil, unbuilt()
+}

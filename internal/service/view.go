@@ -25,6 +25,12 @@ func (v view) Artifacts() belljar.Artifacts { return artifacts{v} }
 // Sessions are the caller's sessions.
 func (v view) Sessions() belljar.Sessions { return sessions{v} }
 
+// Files are the workspaces of the caller's sessions.
+func (v view) Files() belljar.Files { return files{v} }
+
+// Terminals are those in the caller's sessions.
+func (v view) Terminals() belljar.Terminals { return terminals{v} }
+
 // Node is what this server can do, and what the caller may.
 func (v view) Node() belljar.Node { return node{v} }
 

@@ -24,6 +24,7 @@ type world struct {
 	runs      map[string]belljar.Run
 	sessions  map[string]belljar.Session
 	files     map[string]string // what was uploaded, by path
+	workspace belljar.Files     // nil unless a test gives one
 	artifacts map[string]string
 	quotas    map[string]belljar.Quota
 	tokens    []belljar.Token
@@ -56,6 +57,8 @@ type view struct {
 func (v view) Runs() belljar.Runs           { return runs{v} }
 func (v view) Artifacts() belljar.Artifacts { return artifacts{v} }
 func (v view) Sessions() belljar.Sessions   { return sessions{v} }
+func (v view) Files() belljar.Files         { return v.workspace }
+func (v view) Terminals() belljar.Terminals { return nil }
 func (v view) Node() belljar.Node           { return node{v} }
 func (v view) Admin() belljar.Admin         { return admin{v} }
 func (v view) Tokens() belljar.Tokens       { return tokens{v} }
@@ -374,3 +377,10 @@ func (w *world) held() int {
 	defer w.mu.Unlock()
 	return len(w.hold)
 }
+
+func (v sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
+	made, err := v.Create(ctx, req)
+	return made, true, err
+}
+
+func (v sessions) CloseAll(context.Context, belljar.CloseRequest) ([]string, error) { return nil, nil }

@@ -1,0 +1,70 @@
+package belljar
+
+import "io"
+
+// DefaultReadBytes is how much of a file a read returns that does not say (S2 §4.2 `max_bytes`).
+const DefaultReadBytes = 256 << 10
+
+// FileEntry is one file, directory or link in a workspace (S2 §4.2). Its path is relative to the workspace.
+type FileEntry struct {
+	Path      string `json:"path"`
+	Type      string `json:"type"` // file | dir | symlink | other
+	Size      int64  `json:"size"` // bytes
+	Mode      string `json:"mode"` // octal permission bits: "0644"
+	MtimeUnix int64  `json:"mtime_unix"`
+	Target    string `json:"target,omitempty"` // of a symlink. Belljar's own
+}
+
+// FileWrite is one file to write. Directories above it are made. Nobody sees a part of it.
+type FileWrite struct {
+	Path      string    // "x" and "/workspace/x" are the same file
+	Content   io.Reader // read to its end
+	Size      int64     // bytes that Content will bring, -1 if not known; tells early that they are too many
+	Mode      uint32    // permission bits; 0 means 0644
+	Overwrite bool      // replace a file that is there; else that is [CodeConflict]
+}
+
+// FileQuery selects what a listing tells.
+type FileQuery struct {
+	Path      string // of a directory; "" is the workspace. A file lists itself
+	Recursive bool   // everything below, parents first
+	Limit     int    // entries; 0 is 1000, at most 10000
+}
+
+// FileList is a listing, by path.
+type FileList struct {
+	Entries   []FileEntry `json:"entries"`
+	Truncated bool        `json:"truncated,omitempty"` // there are more than the limit
+}
+
+// FileSearch looks for files by name, by content, or both.
+type FileSearch struct {
+	Path       string `json:"path,omitempty"`        // directory to look in; "" is the workspace
+	Name       string `json:"name,omitempty"`        // glob of the path below Path: *.go, src/**/*.ts. "" is every file
+	Content    string `json:"content,omitempty"`     // text to find, or a regular expression (RE2) with Regexp
+	Regexp     bool   `json:"regexp,omitempty"`      // Content is a regular expression
+	IgnoreCase bool   `json:"ignore_case,omitempty"` // of Content
+	MaxResults int    `json:"max_results,omitempty"` // matches; 0 is 100, at most 1000
+}
+
+// FileMatch is one find: a file, or with Content a line in one. Files that are not text are not searched by content.
+type FileMatch struct {
+	Path string `json:"path"`
+	Line int    `json:"line,omitempty"` // from 1
+	Text string `json:"text,omitempty"` // the line, at most 500 bytes of it around the find
+}
+
+// FileMatches is what a search found, by path and line.
+type FileMatches struct {
+	Matches       []FileMatch `json:"matches"`
+	Truncated     bool        `json:"truncated"` // it stopped at a bound: matches, files, bytes or time
+	FilesSearched int         `json:"files_searched"`
+}
+
+// Space is what a workspace holds and may hold.
+type Space struct {
+	Bytes    int64 `json:"bytes"` // of what files take on its file system
+	Files    int64 `json:"files"` // files, directories and links
+	MaxBytes int64 `json:"max_bytes"`
+	MaxFiles int64 `json:"max_files"`
+}

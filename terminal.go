@@ -1,0 +1,82 @@
+package belljar
+
+import (
+	"context"
+	"time"
+)
+
+// TerminalSpec asks for a terminal in a session (S1 "PTY websocket").
+type TerminalSpec struct {
+	Cols    int      `json:"cols,omitempty"` // 1 to 1000; 0 is 80
+	Rows    int      `json:"rows,omitempty"` // 1 to 1000; 0 is 24
+	Command []string `json:"command,omitempty"`
+	Name    string   `json:"name,omitempty"`   // for people: S1's session_name
+	Shared  bool     `json:"shared,omitempty"` // several may write; else the newest attachment replaces the one before
+}
+
+// Terminal is a PTY in a session that one can leave and come back to.
+type Terminal struct {
+	ID         string    `json:"terminal_id"`
+	SessionID  string    `json:"session_id"`
+	UserID     string    `json:"user_id,omitempty"`
+	Name       string    `json:"name,omitempty"`
+	Command    []string  `json:"command"`
+	Shared     bool      `json:"shared,omitempty"`
+	Cols       int       `json:"cols"`
+	Rows       int       `json:"rows"`
+	CreatedAt  time.Time `json:"created_at"`
+	LastInput  time.Time `json:"last_input_at,omitzero"`
+	Attached   int       `json:"attached"`             // who watches it now
+	DetachedAt time.Time `json:"detached_at,omitzero"` // since when nobody does
+	ExitCode   *int      `json:"exit_code,omitempty"`  // once its program has ended
+}
+
+// Terminals is how a caller has terminals in his sessions.
+type Terminals interface {
+	// Open starts a terminal, detached.
+	Open(ctx context.Context, sessionID string, spec TerminalSpec) (Terminal, error)
+	// Get returns a terminal; [CodeNotFound] if there is none or its reattach window is over.
+	Get(ctx context.Context, id string) (Terminal, error)
+	// List returns a session's terminals, oldest first.
+	List(ctx context.Context, sessionID string) ([]Terminal, error)
+	// Attach begins to follow a terminal: first its history, then what comes.
+	Attach(ctx context.Context, id string) (Attachment, error)
+	// Close ends a terminal's program and the terminal.
+	Close(ctx context.Context, id string) error
+}
+
+// Attachment is one who follows a terminal. Methods are safe for concurrent use, but only one Next may run.
+type Attachment interface {
+	// Terminal is the terminal as it stands.
+	Terminal() Terminal
+	// Next waits for what comes. After [TerminalExit], [TerminalReplaced] and [TerminalOverflow] nothing more does, and
+	// Next returns io.EOF.
+	Next(ctx context.Context) (TerminalEvent, error)
+	// Write types. It blocks while the program does not read; [CodeRateLimited] if it comes too fast.
+	Write(ctx context.Context, b []byte) error
+	// Resize changes the size for everybody.
+	Resize(cols, rows int) error
+	// Close leaves the terminal, whose program lives on for its reattach window.
+	Close() error
+}
+
+// TerminalEventKind says what a TerminalEvent tells.
+type TerminalEventKind string
+
+// The kinds of events.
+const (
+	TerminalHistory  TerminalEventKind = "history" // what was on the terminal before the attachment: at most one, first
+	TerminalOutput   TerminalEventKind = "output"
+	TerminalExit     TerminalEventKind = "exit"     // the program has ended
+	TerminalReplaced TerminalEventKind = "replaced" // a newer attachment took the terminal over
+	TerminalOverflow TerminalEventKind = "overflow" // the reader was too slow: attach again for the history
+	TerminalClosed   TerminalEventKind = "closed"   // the session, the terminal or its time ended; Reason says which
+)
+
+// TerminalEvent is what one who follows a terminal sees.
+type TerminalEvent struct {
+	Kind     TerminalEventKind
+	Data     []byte // history, output
+	ExitCode int    // exit; 128+n if a signal ended it
+	Reason   string // closed
+}
