@@ -1,0 +1,3 @@
+package thread
+
+import _ "mvdan.cc/sh/v3/syntax"
