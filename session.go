@@ -70,7 +70,7 @@ type Session struct {
 	CreatedAt      time.Time         `json:"created_at"`
 	ExpiresAt      time.Time         `json:"expires_at"`
 	// Belljar's own, as the rest of these.
-	Scope          string            `json:"scope,omitempty"` // as [Scope.String]
+	ScopeKey       string            `json:"scope_key,omitempty"` // its scope, as [Scope.String]
 	LastActivityAt time.Time         `json:"last_activity_at,omitzero"`
 	Runs           int               `json:"runs,omitempty"` // that were started in it
 	Limits         Limits            `json:"limits"`
