@@ -48,6 +48,8 @@ type runCommand struct {
 
 	remote  bool   // it goes to a server, whose programs are not this machine's
 	session string // that it runs in, "" for none
+	cwd     string // there
+	shell   bool   // its command is one for the session's shell
 }
 
 func runGroups() []kong.Group {
@@ -166,7 +168,10 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	}
 	if r.session != "" { // which has its image, and allows execution or not
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
-		p.notes = nil
+		p.spec.Cwd, p.notes = r.cwd, nil
+	}
+	if r.shell {
+		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.argv, " "), Separate: true}, nil
 	}
 	if err := p.spec.Validate(); err != nil {
 		return nil, err

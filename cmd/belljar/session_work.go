@@ -120,3 +120,57 @@ func (r *sessionRun) Run(ctx context.Context, c *console) error {
 	}
 	return run.Run(ctx, c)
 }
+
+// sessionExec is belljar session exec.
+type sessionExec struct {
+	ID      string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Program struct {
+		Args []string `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
+	} `embed:""`
+
+	Shell       bool     `group:"what" short:"s" help:"Give it to the session's shell, which keeps its directory, variables and jobs."`
+	Cwd         string   `group:"what" placeholder:"DIR" help:"Folder of the workspace to run it in."`
+	Env         []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
+	Stdin       string   `group:"input" placeholder:"FILE" help:"Feed the command from a file."`
+	Interactive bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
+	Timeout     *seconds `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m."`
+	JSON        bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
+	Quiet       bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
+}
+
+// Help is the long help.
+func (x *sessionExec) Help() string {
+	return `What the command writes to the workspace stays, and so does what it leaves running.
+
+Examples:
+  belljar session exec 01a1fe25-cb55 python3 main.py
+  belljar session exec 01a1fe25-cb55 --cwd app make test
+  belljar session exec --shell 01a1fe25-cb55 'cd app; export CI=1'
+  belljar session exec --shell 01a1fe25-cb55 'make test'     in app, with CI=1`
+}
+
+// Run runs a command in a session.
+func (x *sessionExec) Run(ctx context.Context, c *console) error {
+	args := x.Program.Args
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	run := &runCommand{
+		Args: append([]string{"--"}, args...), Env: x.Env, Stdin: x.Stdin, Interactive: x.Interactive, Timeout: x.Timeout,
+		JSON: x.JSON, Quiet: x.Quiet, cwd: x.Cwd, shell: x.Shell,
+	}
+	err := c.remote(false, func(s belljar.Service) (err error) {
+		if x.Shell && (x.Cwd != "" || len(x.Env) > 0) {
+			return mistake("cd and export in the shell itself", "--cwd and --env do not go with --shell, which keeps its own")
+		}
+		run.session, err = findSession(ctx, s, x.ID)
+		return err
+	})
+	if err != nil {
+		if x.JSON {
+			return c.failJSON(err)
+		}
+		return err
+	}
+	return run.Run(ctx, c)
+}
