@@ -1,11 +1,15 @@
 // Package queue decides who goes next. Slots are few, owners take turns for them, and none of them has more than his
 // share at once. It starts nothing and waits for nothing: it hands out tickets, and a ticket tells when its turn has
 // come.
+//
+// Several queues may have their owners in common ([Queue.Branch]): each has slots of its own, and an owner's bound holds for
+// his tickets in all of them together.
 package queue
 
 import (
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -29,34 +33,56 @@ type Options struct {
 type Queue struct {
 	opts Options
 
-	mu      sync.Mutex
-	owners  map[string]*owner // those with a ticket that waits or holds a slot
-	turns   []*owner          // those with tickets waiting, next first
+	*crowd          // its lock guards everything
+	turns   []*line // those with tickets, next first
 	waiting int
 	taken   int // slots
 	held    average
-	closed  chan struct{} // what Ready returns for a ticket that never waited
+}
+
+// crowd is the owners of one queue or several.
+type crowd struct {
+	mu     sync.Mutex
+	owners map[string]*owner // those with a ticket that waits or holds a slot
+	open   chan struct{}     // closed: what Ready returns for a ticket that never waited
 }
 
 // owner is whose turn it can be.
 type owner struct {
 	name    string
-	line    []*Ticket // waiting, next first
-	running int
-	most    int // tickets with a slot at once; 0 is no bound
+	lines   []*line // where he has tickets waiting, in the order in which he began to
+	running int     // tickets with a slot, in all queues
+	most    int     // of them at once; 0 is no bound
+}
+
+// line is an owner's tickets that wait in one queue, next first.
+type line struct {
+	queue   *Queue
+	owner   *owner
+	tickets []*Ticket
 }
 
 // New returns an empty queue.
 func New(opts Options) *Queue {
+	all := &crowd{owners: map[string]*owner{}, open: make(chan struct{})}
+	close(all.open)
+	return all.queue(opts)
+}
+
+func (c *crowd) queue(opts Options) *Queue {
 	if opts.Slots <= 0 {
 		opts.Slots = math.MaxInt
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	q := &Queue{opts: opts, owners: map[string]*owner{}, closed: make(chan struct{})}
-	close(q.closed)
-	return q
+	return &Queue{opts: opts, crowd: c}
+}
+
+// Branch returns an empty queue with slots of its own and the same owners. It needs no end: one without tickets is not
+// held on to.
+func (q *Queue) Branch(slots, length int) *Queue {
+	return q.crowd.queue(Options{Slots: slots, Length: length, Now: q.opts.Now})
 }
 
 // Enter takes a place for an owner, of whose tickets at most most hold a slot at once (0 is no bound; the latest word
@@ -69,39 +95,54 @@ func (q *Queue) Enter(name string, most int) (*Ticket, error) {
 		o = &owner{name: name}
 		q.owners[name] = o
 	}
-	o.most = most
+	raised := o.most > 0 && (most <= 0 || most > o.most)
+	if o.most = most; raised {
+		o.deal()
+	}
 	t := &Ticket{queue: q, owner: o}
-	if len(o.line) == 0 && q.taken < q.opts.Slots && o.mayRun() {
+	l := o.line(q)
+	if l == nil && q.taken < q.opts.Slots && o.mayRun() {
 		// Whoever waits while a slot is free is over his own bound and not before anybody.
-		t.ready = q.closed
+		t.ready = q.open
 		q.give(t)
 		return t, nil
 	}
-	if !q.takes(o) {
+	if !q.takes(l) {
 		q.leave(o)
 		return nil, ErrFull
 	}
 	t.ready = make(chan struct{})
 	t.waited = true
-	if len(o.line) == 0 {
-		q.turns = append(q.turns, o)
+	if l == nil {
+		l = &line{queue: q, owner: o}
+		q.turns = append(q.turns, l)
+		o.lines = append(o.lines, l)
 	}
-	o.line = append(o.line, t)
+	l.tickets = append(l.tickets, t)
 	q.waiting++
-	q.deal() // the owner's bound may have been raised
 	return t, nil
 }
 
-// takes reports whether one more ticket of o may wait.
-func (q *Queue) takes(o *owner) bool {
+// line is where the owner waits in a queue; nil if he does not.
+func (o *owner) line(q *Queue) *line {
+	for _, l := range o.lines {
+		if l.queue == q {
+			return l
+		}
+	}
+	return nil
+}
+
+// takes reports whether one more ticket may wait, of an owner with that line.
+func (q *Queue) takes(l *line) bool {
 	switch {
 	case q.waiting < q.opts.Length:
 		return true
-	case len(o.line) > 0 || q.waiting >= 2*q.opts.Length:
+	case l != nil || q.waiting >= 2*q.opts.Length:
 		return false
 	}
 	for _, other := range q.turns {
-		if len(other.line) > 1 {
+		if len(other.tickets) > 1 {
 			return true
 		}
 	}
@@ -124,44 +165,59 @@ func (q *Queue) deal() {
 		if i < 0 {
 			return
 		}
-		o := q.turns[i]
-		t := o.line[0]
-		o.line = o.line[1:]
+		l := q.turns[i]
+		t := l.tickets[0]
+		l.tickets = l.tickets[1:]
 		q.waiting--
-		q.turns = append(q.turns[:i], q.turns[i+1:]...)
-		if len(o.line) > 0 {
-			q.turns = append(q.turns, o)
+		q.turns = slices.Delete(q.turns, i, i+1)
+		if len(l.tickets) > 0 {
+			q.turns = append(q.turns, l)
+		} else {
+			l.end()
 		}
 		q.give(t)
 		close(t.ready)
 	}
 }
 
+// deal lets an owner who may do more than before go on wherever he waits.
+func (o *owner) deal() {
+	for _, l := range slices.Clone(o.lines) {
+		l.queue.deal()
+	}
+}
+
+// end forgets an empty line.
+func (l *line) end() {
+	is := func(other *line) bool { return other == l }
+	l.owner.lines = slices.DeleteFunc(l.owner.lines, is)
+	l.queue.turns = slices.DeleteFunc(l.queue.turns, is)
+}
+
 // next is whose turn it is among those who may; -1 if nobody may.
 func (q *Queue) next() int {
-	for i, o := range q.turns {
-		if o.mayRun() {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(q.turns, func(l *line) bool { return l.owner.mayRun() })
 }
 
-// leave forgets an owner who has nothing here any more.
-func (q *Queue) leave(o *owner) {
-	if o.running == 0 && len(o.line) == 0 {
-		delete(q.owners, o.name)
+// leave forgets an owner who has nothing anywhere any more.
+func (c *crowd) leave(o *owner) {
+	if o.running == 0 && len(o.lines) == 0 {
+		delete(c.owners, o.name)
 	}
 }
 
-// Count is how many of an owner's tickets hold a slot, and how many wait.
+// Count is how many of an owner's tickets hold a slot, and how many wait, here and in the queues with the same owners.
 func (q *Queue) Count(name string) (running, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if o := q.owners[name]; o != nil {
-		return o.running, len(o.line)
+	o := q.owners[name]
+	if o == nil {
+		return 0, 0
 	}
-	return 0, 0
+	for _, l := range o.lines {
+		waiting += len(l.tickets)
+	}
+	return o.running, waiting
 }
 
 // Waiting is how many tickets wait.

@@ -166,40 +166,103 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
+// A branch has slots of its own; an owner's bound holds for both together, and a slot freed in one lets him go on in the
+// other.
+func TestBranch(t *testing.T) {
+	q := New(Options{Slots: 1, Length: 10})
+	side := q.Branch(3, 10)
+	first, waits := enter(t, q, "a", 2), enter(t, q, "b", 2)
+	second := enter(t, side, "a", 2)
+	if !ready(first) || !ready(second) || ready(waits) {
+		t.Fatal("slots are not apart")
+	}
+	third := enter(t, side, "a", 2)
+	if ready(third) {
+		t.Error("over his bound")
+	}
+	if other := enter(t, side, "c", 0); other.Waited() {
+		t.Error("another owner waits behind one at his bound")
+	}
+	if running, waiting := q.Count("a"); running != 2 || waiting != 1 {
+		t.Errorf("%d run, %d wait", running, waiting)
+	}
+	if q.Waiting() != 1 || side.Waiting() != 1 {
+		t.Errorf("%d and %d wait", q.Waiting(), side.Waiting())
+	}
+	first.Leave()
+	if !ready(third) || !ready(waits) {
+		t.Error("a free slot was not given")
+	}
+	more := enter(t, side, "a", 3)
+	if ready(more) {
+		t.Error("a slot too many in the branch")
+	}
+	second.Leave()
+	if !ready(more) {
+		t.Error("no slot though one is free")
+	}
+}
+
+// A bound that is raised in one queue lets those go who wait in another.
+func TestBoundIsRaisedElsewhere(t *testing.T) {
+	q := New(Options{Slots: 4, Length: 10})
+	side := q.Branch(4, 0)
+	enter(t, q, "a", 1)
+	second := enter(t, q, "a", 1)
+	if third := enter(t, side, "a", 3); !ready(second) || !ready(third) {
+		t.Error("they still wait")
+	}
+	if _, err := side.Enter("a", 3); !errors.Is(err, ErrFull) {
+		t.Errorf("over the bound, where nobody may wait: %v", err)
+	}
+	if _, err := side.Enter("a", 4); err != nil {
+		t.Errorf("raised: %v", err)
+	}
+}
+
 // Whatever happens, slots are never given twice or lost, bounds hold, nobody who may run waits beside a free slot, and an
-// owner's tickets keep their order.
+// owner's tickets keep their order. A branch is as good as the queue that it is of.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		slots := rapid.IntRange(1, 4).Draw(t, "slots")
 		length := rapid.IntRange(0, 6).Draw(t, "length")
-		q := New(Options{Slots: slots, Length: length})
+		q := New(Options{Slots: rapid.IntRange(1, 4).Draw(t, "slots"), Length: length})
+		queues := []*Queue{q, q.Branch(rapid.IntRange(1, 4).Draw(t, "slots of a branch"), length), q.Branch(1, length)}
 		bounds := map[string]int{"a": 0, "b": 1, "c": 2}
 		var alive []*Ticket
 		check := func() {
 			running, waiting := map[string]int{}, map[string]int{}
-			total, waits := 0, 0
-			for _, ticket := range alive {
-				name := ticket.owner.name
-				if !ready(ticket) {
-					waiting[name]++
-					waits++
-					continue
+			for _, each := range queues {
+				waitsHere := map[string]int{}
+				total, waits := 0, 0
+				for _, ticket := range alive {
+					name := ticket.owner.name
+					switch {
+					case ticket.queue != each:
+					case !ready(ticket):
+						waiting[name]++
+						waitsHere[name]++
+						waits++
+					default:
+						if waitsHere[name] > 0 {
+							t.Fatalf("%s: a later ticket went first", name)
+						}
+						running[name]++
+						total++
+					}
 				}
-				if waiting[name] > 0 {
-					t.Fatalf("%s: a later ticket went first", name)
+				if total > each.opts.Slots || waits > 2*length || waits != each.Waiting() {
+					t.Fatalf("%d of %d slots, %d of %d wait (it says %d)", total, each.opts.Slots, waits, length, each.Waiting())
 				}
-				running[name]++
-				total++
-			}
-			if total > slots || waits > 2*length || waits != q.Waiting() {
-				t.Fatalf("%d of %d slots, %d of %d wait (it says %d)", total, slots, waits, length, q.Waiting())
 			}
 			for name, most := range bounds {
 				if most > 0 && running[name] > most {
 					t.Fatalf("%s runs %d, may %d", name, running[name], most)
 				}
-				if total < slots && waiting[name] > 0 && (most == 0 || running[name] < most) {
-					t.Fatalf("%s waits beside a free slot", name)
+				for _, each := range queues {
+					l := q.owners[name]
+					if l != nil && l.line(each) != nil && each.taken < each.opts.Slots && (most == 0 || running[name] < most) {
+						t.Fatalf("%s waits beside a free slot", name)
+					}
 				}
 				if r, w := q.Count(name); r != running[name] || w != waiting[name] {
 					t.Fatalf("%s: it counts %d and %d, there are %d and %d", name, r, w, running[name], waiting[name])
@@ -209,11 +272,12 @@ func TestInvariants(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"enter": func(t *rapid.T) {
 				name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "owner")
-				ticket, err := q.Enter(name, bounds[name])
+				into := rapid.SampledFrom(queues).Draw(t, "queue")
+				ticket, err := into.Enter(name, bounds[name])
 				if err == nil {
 					alive = append(alive, ticket)
-				} else if q.Waiting() < length {
-					t.Fatalf("refused with %d of %d waiting", q.Waiting(), length)
+				} else if into.Waiting() < length {
+					t.Fatalf("refused with %d of %d waiting", into.Waiting(), length)
 				}
 			},
 			"leave": func(t *rapid.T) {

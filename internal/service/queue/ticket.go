@@ -37,15 +37,16 @@ func (t *Ticket) Leave() {
 		q.taken--
 		t.owner.running--
 		q.held.add(q.opts.Now().Sub(t.since))
-	} else {
-		t.owner.line = slices.DeleteFunc(t.owner.line, func(other *Ticket) bool { return other == t })
+	} else if l := t.owner.line(q); l != nil {
+		l.tickets = slices.DeleteFunc(l.tickets, func(other *Ticket) bool { return other == t })
 		q.waiting--
-		if len(t.owner.line) == 0 {
-			q.turns = slices.DeleteFunc(q.turns, func(o *owner) bool { return o == t.owner })
+		if len(l.tickets) == 0 {
+			l.end()
 		}
 	}
-	q.leave(t.owner)
 	q.deal()
+	t.owner.deal()
+	q.leave(t.owner)
 }
 
 // Start is when the ticket will probably get its slot, by how long slots were held lately. That of a ticket which holds
@@ -61,18 +62,23 @@ func (t *Ticket) Start() time.Time {
 	return q.opts.Now().Add(time.Duration(rounds) * q.held.mean())
 }
 
-// ahead is how many tickets get a slot before this one, if no more come.
+// ahead is how many tickets of its queue get a slot before this one, if no more come.
 func (t *Ticket) ahead() int {
-	n := slices.Index(t.owner.line, t)
+	own := t.owner.line(t.queue)
+	if own == nil {
+		return 0
+	}
+	n := slices.Index(own.tickets, t)
+	turn := n + 1
 	before := true
-	for _, o := range t.queue.turns {
+	for _, l := range t.queue.turns {
 		switch {
-		case o == t.owner:
+		case l == own:
 			before = false
 		case before:
-			n += min(len(o.line), slices.Index(t.owner.line, t)+1)
+			n += min(len(l.tickets), turn)
 		default:
-			n += min(len(o.line), slices.Index(t.owner.line, t))
+			n += min(len(l.tickets), turn-1)
 		}
 	}
 	return n
