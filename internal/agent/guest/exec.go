@@ -207,7 +207,7 @@ func (a *Agent) forget(id string) error {
 }
 
 // listBatch is how many commands one answer names.
-const listBatch = 256
+const listBatch = 256 // fits a frame with notes of their longest, however JSON escapes them
 
 func (s *stream) list() error {
 	s.a.mu.Lock()
@@ -225,6 +225,7 @@ func (s *stream) list() error {
 		e.mu.Lock()
 		infos = append(infos, wire.ExecInfo{
 			ID: e.spec.ID, Running: e.exit == nil, Position: e.spool.next, Acked: e.spool.first, Exit: e.exit,
+			Note: e.spec.Note, PTY: e.size(),
 		})
 		e.mu.Unlock()
 	}

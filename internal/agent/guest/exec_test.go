@@ -372,6 +372,41 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// A terminal is found again by its note and in its size, and holds less of a flood while somebody is there to see it.
+func TestTerminalIsListed(t *testing.T) {
+	h := begin(t, guest.Config{})
+	e := h.sh("a", "stty -opost; head -c 4000000 /dev/zero; echo over")
+	e.PTY, e.Note = &wire.Size{Cols: 91, Rows: 27}, "a note"
+	l := h.exec(e)
+	l.started()
+	l.json(wire.KindControl, wire.Control{Resize: &wire.Size{Cols: 92, Rows: 28}})
+	got := int64(0)
+	for got < wire.TerminalSpool/2 {
+		_, _, data, err := l.next().Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += int64(len(data))
+	}
+	info := h.ask(wire.Request{Op: wire.OpList}).reply().Execs[0]
+	if info.Note != "a note" || info.PTY == nil || *info.PTY != (wire.Size{Cols: 92, Rows: 28}) {
+		t.Errorf("%+v", info)
+	}
+	if info.Position > wire.TerminalSpool {
+		t.Errorf("%d bytes wait for the host", info.Position)
+	}
+	l.conn.Close()
+	for info.Running { // nobody is attached: all of it fits
+		info = h.ask(wire.Request{Op: wire.OpList}).reply().Execs[0]
+	}
+	if info.Exit == nil || info.Exit.Code != 0 || info.Position < 4000000 {
+		t.Errorf("%+v", info)
+	}
+	e = h.sh("b", "true")
+	e.Note = strings.Repeat("x", wire.MaxNote+1)
+	h.exec(e).failure(wire.CodeInvalid)
+}
+
 func BenchmarkTrue(b *testing.B) {
 	a, err := guest.New(guest.Config{Workspace: b.TempDir()})
 	if err != nil {

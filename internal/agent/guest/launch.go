@@ -42,6 +42,8 @@ func checkExec(spec wire.Exec) error {
 		return invalid("exec id of %d bytes", len(spec.ID))
 	case len(spec.Argv) == 0 || spec.Argv[0] == "":
 		return invalid("exec without a program")
+	case len(spec.Note) > wire.MaxNote:
+		return invalid("note of %d bytes", len(spec.Note))
 	case spec.TimeoutMS < 0, spec.GraceMS < 0, spec.OutputLimit < 0:
 		return invalid("negative limit of exec %q", spec.ID)
 	case !identity{spec.UID, spec.GID}.valid():

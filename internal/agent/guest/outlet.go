@@ -110,9 +110,17 @@ func (o *outlet) readFD(fd uintptr, use func([]byte)) (int, error) {
 func (e *exec) awaitRoom() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for !e.drain && !e.spool.full() && e.spool.room() < maxChunk+chunkOverhead {
+	for !e.drain && !e.spool.full() && e.room() < maxChunk+chunkOverhead {
 		e.change.Wait()
 	}
+}
+
+// room is how much output the spool takes before the program has to wait. The exec is locked.
+func (e *exec) room() int {
+	if e.terminal != nil && e.attached != nil {
+		return e.spool.room() - (wire.SpoolSize - wire.TerminalSpool)
+	}
+	return e.spool.room()
 }
 
 // keep adds output to the spool and returns how many bytes of it lie beyond the spool's bound.

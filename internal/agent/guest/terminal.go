@@ -61,3 +61,19 @@ func (e *exec) resize(size wire.Size) error {
 	_ = raw.Control(func(fd uintptr) { err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, winsize(size)) })
 	return err
 }
+
+// size is that of the terminal; nil without one, and when the command is gone.
+func (e *exec) size() *wire.Size {
+	if e.terminal == nil {
+		return nil
+	}
+	var size *wire.Size
+	if raw, err := e.terminal.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { // a closed terminal has no size
+			if ws, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
+				size = &wire.Size{Cols: ws.Col, Rows: ws.Row}
+			}
+		})
+	}
+	return size
+}

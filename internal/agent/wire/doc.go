@@ -41,7 +41,8 @@
 //
 // Acks. The agent keeps output in a spool until a Control with Ack says that every byte before a position is safe with
 // the host, and no longer than the spool's bound of [SpoolSize] per exec allows: when it is full the agent stops
-// reading and the program blocks on its pipe. Nothing is lost by a disconnect: the host attaches again from where it
+// reading and the program blocks on its pipe. Of a terminal that a host is attached to the bound is [TerminalSpool].
+// Nothing is lost by a disconnect: the host attaches again from where it
 // stopped. An ack beyond what was sent is a protocol error; one that goes back is ignored. At most one host is attached
 // to an exec: a newer one replaces the older, whose stream is closed.
 //
@@ -52,7 +53,8 @@
 // When the program has closed its stdin the agent takes and drops what comes, and the limit rises as before. A
 // disconnect does not end stdin. Of a terminal EOF means its end-of-file character.
 //
-// Control frames also resize a terminal and send signals or end the exec, as OpSignal does from a stream of its own.
+// Control frames also resize a terminal, send signals or end the exec, as OpSignal does from a stream of its own, and
+// forget it, as OpForget does, which ends the stream; for agents with "forget" among their [Hello.Features].
 //
 // Exit. An exec is over when its first process has been reaped. Its pipes are drained for at most 100 ms more, since a
 // child may hold them open; then Reply{Exit} follows, after all output. The agent then reads on until the host closes

@@ -73,7 +73,12 @@ type Exec struct {
 	// KillAll kills everything the command left behind when its first process has ended (a one-shot run). Otherwise
 	// survivors live on and their output is read and dropped.
 	KillAll bool `json:"kill_all,omitempty"`
+	// Note is what the host wants to find again in OpList, after a restart of its own. It means nothing to the agent.
+	Note string `json:"note,omitempty"` // at most MaxNote bytes
 }
+
+// MaxNote is how many bytes of Exec.Note an agent takes.
+const MaxNote = 2 << 10
 
 // Size is that of a terminal.
 type Size struct {
@@ -94,7 +99,13 @@ type Control struct {
 	Resize     *Size  `json:"resize,omitempty"`
 	Kill       *Kill  `json:"kill,omitempty"`
 	CloseStdin bool   `json:"close_stdin,omitempty"`
+	// Forget drops the command as OpForget does, and ends the stream; invalid while it runs. It is for agents that list
+	// [FeatureForget].
+	Forget bool `json:"forget,omitempty"`
 }
+
+// FeatureForget is an agent's that takes Control.Forget.
+const FeatureForget = "forget"
 
 // Stream is where output came from.
 type Stream uint8
@@ -159,6 +170,8 @@ type ExecInfo struct {
 	Position int64  `json:"position"` // output bytes so far
 	Acked    int64  `json:"acked"`
 	Exit     *Exit  `json:"exit,omitempty"`
+	Note     string `json:"note,omitempty"` // as in Exec
+	PTY      *Size  `json:"pty,omitempty"`  // of a running exec's terminal, as it is now
 }
 
 // FileRequest names files. Paths are relative to the workspace; /workspace/x and x are the same file, "." is the
@@ -250,3 +263,7 @@ func (e *Error) Error() string { return e.Message }
 
 // SpoolSize bounds the output of one exec that the agent holds until it is acknowledged, in bytes.
 const SpoolSize = 8 << 20
+
+// TerminalSpool bounds it instead, in bytes, for an exec with a terminal while a host is attached: who interrupts a
+// program that floods its terminal does not want to see 8 MiB more.
+const TerminalSpool = 1 << 20
