@@ -108,6 +108,7 @@ type stream struct {
 	ctx    context.Context // its end closes conn
 	unhook func() bool
 	greet  bool // the agent's Hello has been read
+	hello  wire.Hello
 }
 
 // open dials and writes hello and request. The stream is closed when ctx ends.
@@ -160,7 +161,7 @@ func (s *stream) read() (wire.Frame, error) {
 		if err != nil {
 			return wire.Frame{}, s.fault(err)
 		}
-		if err := checkHello(f); err != nil {
+		if s.hello, err = checkHello(f); err != nil {
 			return wire.Frame{}, err
 		}
 		s.greet = true
@@ -213,27 +214,25 @@ func (s *stream) fault(err error) error {
 }
 
 // checkHello accepts an agent of this version and the one before.
-func checkHello(f wire.Frame) error {
+func checkHello(f wire.Frame) (hello wire.Hello, err error) {
 	if f.Kind == wire.KindReply { // an agent may refuse before it greets
-		_, err := asReply(f)
-		if err != nil {
-			return err
+		if _, err := asReply(f); err != nil {
+			return hello, err
 		}
 	}
-	var hello wire.Hello
 	if f.Kind != wire.KindHello {
-		return fmt.Errorf("%w: frame of kind %d instead of a hello", ErrProtocol, f.Kind)
+		return hello, fmt.Errorf("%w: frame of kind %d instead of a hello", ErrProtocol, f.Kind)
 	}
 	if err := f.JSON(&hello); err != nil {
-		return fmt.Errorf("%w: %w", ErrProtocol, err)
+		return hello, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	if hello.Protocol != wire.Protocol {
-		return fmt.Errorf("%w: it greets as %q", ErrProtocol, hello.Protocol)
+		return hello, fmt.Errorf("%w: it greets as %q", ErrProtocol, hello.Protocol)
 	}
 	if hello.Version != wire.Version && hello.Version != wire.Version-1 {
-		return fmt.Errorf("%w: it speaks version %d, this host %d and %d", ErrProtocol, hello.Version, wire.Version-1, wire.Version)
+		return hello, fmt.Errorf("%w: it speaks version %d, this host %d and %d", ErrProtocol, hello.Version, wire.Version-1, wire.Version)
 	}
-	return nil
+	return hello, nil
 }
 
 // milliseconds rounds up, so that a short time does not become none.

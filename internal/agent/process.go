@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -254,6 +255,17 @@ func (p *Process) Signal(n int) error {
 // is over.
 func (p *Process) End(grace time.Duration) error {
 	return p.control(wire.Control{Kill: &wire.Kill{End: true, GraceMS: milliseconds(grace)}})
+}
+
+// Forget drops the command, whose end Output has told, and what is left of its output. It ends the attachment and does
+// not wait for an answer, so it is [errors.ErrUnsupported] with an agent of old, which [Client.Forget] asks.
+func (p *Process) Forget() error {
+	if !slices.Contains(p.s.hello.Features, wire.FeatureForget) {
+		return fmt.Errorf("forget: %w", errors.ErrUnsupported)
+	}
+	err := p.control(wire.Control{Forget: true})
+	p.Close()
+	return err
 }
 
 // Resize sets the size of the command's terminal.

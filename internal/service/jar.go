@@ -2,7 +2,9 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -33,4 +35,29 @@ func meet(ctx context.Context, box runtime.Sandbox, caps runtime.Capabilities) (
 // file is a request for a file with the user's rights.
 func (j *jar) file(path string) wire.FileRequest {
 	return wire.FileRequest{Path: path, UID: j.uid, GID: j.gid}
+}
+
+// putDown ends a command that nobody follows, within a time, and has it forgotten. One that is not known is no error.
+func (j *jar) putDown(id string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	proc, err := j.agent.Attach(ctx, id, 0)
+	if isNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer proc.Close()
+	_ = proc.End(0) // if it cannot be told, there is no output either
+	if _, err := proc.Output(ctx, func(int64, wire.Stream, []byte) error { return nil }); err != nil {
+		return err
+	}
+	return j.agent.Forget(ctx, id)
+}
+
+// isNotFound tells whether an agent does not know what it was asked for.
+func isNotFound(err error) bool {
+	var refused *wire.Error
+	return errors.As(err, &refused) && refused.Code == wire.CodeNotFound
 }

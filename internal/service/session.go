@@ -34,6 +34,8 @@ type session struct {
 	uses  int           // runs and uploads under way
 	quiet chan struct{} // made by who waits for the last use, closed with it
 	calm  func() bool   // stops the clock that runs while nobody uses it
+
+	hits hits // how often its sandbox was held to its limits
 }
 
 // newSession returns a session of a plan that has no sandbox yet.

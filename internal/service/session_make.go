@@ -138,7 +138,7 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 	}
 	j, err := meet(ctx, box, x.plan.caps)
 	if err == nil {
-		err = j.upload(ctx, x.plan)
+		err = j.furnish(ctx, x.plan)
 	}
 	if err == nil {
 		err = s.noteActive(x)

@@ -11,16 +11,18 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// upload puts the request's files into the workspace: its tar stream, the inline files over it, and a place for
-// temporary files where the command can use one.
-func (j *jar) upload(ctx context.Context, p *plan) error {
-	if p.exec {
-		req := j.file(tmpDir)
-		req.Mode, req.Parents = 0o700, true
-		if err := j.agent.Mkdir(ctx, req); err != nil {
-			return err
-		}
+// furnish prepares the workspace of a new sandbox: a place for temporary files where commands can use one.
+func (j *jar) furnish(ctx context.Context, p *plan) error {
+	if !p.exec {
+		return nil
 	}
+	req := j.file(tmpDir)
+	req.Mode, req.Parents = 0o700, true
+	return j.agent.Mkdir(ctx, req)
+}
+
+// upload puts the request's files into the workspace: its tar stream, and the inline files over it.
+func (j *jar) upload(ctx context.Context, p *plan) error {
 	if p.request.Upload != nil {
 		if err := j.unpack(ctx, p.request.Upload); err != nil {
 			return fmt.Errorf("upload: %w", err)

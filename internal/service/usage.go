@@ -1,11 +1,16 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -78,6 +83,78 @@ func limitProtections() []string {
 	return []string{
 		runtime.ProtectCPU, runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectDisk, runtime.ProtectWallTime,
 	}
+}
+
+// reckoning bounds asking a sandbox what it used, or why it died.
+const reckoning = 2 * time.Second
+
+// How long what a session's sandbox has counted is taken as still true when a command begins, and how short a command
+// is that cannot have met a limit unless it failed. Reading costs more than many a command.
+const (
+	hitsFresh = time.Second
+	hitsBrief = 100 * time.Millisecond
+)
+
+// hits is what a sandbox that several runs share has counted of processes killed for want of memory and forks refused, as
+// last read. The zero value is that of a new sandbox, read long ago.
+type hits struct {
+	mu   sync.Mutex
+	read time.Time
+	last runtime.Usage
+}
+
+// before is the count when a command begins: one that was read a moment ago will do.
+func (h *hits) before(ctx context.Context, box runtime.Sandbox) runtime.Usage {
+	h.mu.Lock()
+	last, fresh := h.last, time.Since(h.read) < hitsFresh
+	h.mu.Unlock()
+	if fresh {
+		return last
+	}
+	return h.now(ctx, box)
+}
+
+// now reads the count; without an answer it is the last one.
+func (h *hits) now(ctx context.Context, box runtime.Sandbox) runtime.Usage {
+	usage, err := box.Usage(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		h.last, h.read = usage, time.Now()
+	}
+	return h.last
+}
+
+// base notes what a session's sandbox has counted before the command, so that the run is not blamed for others.
+func (e *ending) base(ctx context.Context, p *plan, box runtime.Sandbox) {
+	if p.session == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reckoning)
+	defer cancel()
+	e.before = p.session.hits.before(ctx, box)
+}
+
+// reckon asks what the sandbox used, and why it died if the command's end did not come from its agent.
+func (e *ending) reckon(ctx context.Context, p *plan, box runtime.Sandbox) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reckoning)
+	defer cancel()
+	if e.exit == nil && !e.overdue && (e.started || errors.Is(e.err, agent.ErrDisconnected) || errors.Is(e.err, runtime.ErrGone)) {
+		if exit, err := box.Wait(ctx); err == nil {
+			e.sandbox = &exit
+		}
+	}
+	if p.session == nil {
+		if usage, err := box.Usage(ctx); err == nil {
+			e.usage = usage
+		}
+		return
+	}
+	if e.exit != nil && e.exit.Cause == wire.CauseExited && e.exit.Signal == 0 && e.exit.Code == 0 &&
+		e.exit.WallMS < float64(hitsBrief.Milliseconds()) {
+		return
+	}
+	e.usage = since(e.before, p.session.hits.now(ctx, box))
 }
 
 // since is what was counted between two readings of a sandbox that several runs share: what of it is one run's own is

@@ -184,6 +184,9 @@ func (e *exec) control(at *attachment, c wire.Control) error {
 			return err
 		}
 	}
+	if c.Forget {
+		return e.a.forget(e.spec.ID)
+	}
 	if c.Kill != nil {
 		err := e.signal(*c.Kill)
 		var said *wire.Error

@@ -1,0 +1,67 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// provision makes the run's sandbox and fills its workspace, within the startup timeout; in a session it is the
+// session's. The sandbox is returned with an error too, if there is one.
+func (s *Service) provision(r *run, p *plan, begin time.Time) (*jar, error) {
+	ctx, cancel := startup(r, p, begin)
+	defer cancel()
+	if p.session != nil {
+		j, err := p.session.acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return j, j.upload(ctx, p)
+	}
+	box, err := s.create(ctx, r, p)
+	if err != nil {
+		return nil, err
+	}
+	j, err := meet(ctx, box, p.caps)
+	if err != nil {
+		return j, err
+	}
+	if err := j.furnish(ctx, p); err != nil {
+		return j, err
+	}
+	return j, j.upload(ctx, p)
+}
+
+// startup bounds everything that happens before the command runs.
+func startup(r *run, p *plan, begin time.Time) (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(r.ctx, begin.Add(seconds(p.limits.StartupTimeoutSec)), errStartupTimeout)
+}
+
+// create makes the sandbox, but does not wait for a runtime that is slow to give up: what it still returns is
+// destroyed behind the answer.
+func (s *Service) create(ctx context.Context, r *run, p *plan) (runtime.Sandbox, error) {
+	type creation struct {
+		box runtime.Sandbox
+		err error
+	}
+	made := make(chan creation, 1)
+	go func() {
+		box, err := p.host.Create(ctx, p.spec(r.id, s.opts.Lifetime))
+		made <- creation{box, err}
+	}()
+	select {
+	case c := <-made:
+		if c.err != nil && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return c.box, c.err
+	case <-ctx.Done():
+		s.work.Go(func() {
+			if c := <-made; c.err == nil {
+				s.destroy(r.id, c.box)
+			}
+		})
+		return nil, context.Cause(ctx)
+	}
+}
