@@ -255,8 +255,7 @@ func (k kernel) limit(version int, dir, controller string, l Limits) error {
 			return fail("cpu.cfs_quota_us", "", err)
 		}
 	case Memory:
-		page := int64(os.Getpagesize())
-		bytes := strconv.FormatInt((l.Memory+page-1)/page*page, 10)
+		bytes := strconv.FormatInt(pages(l.Memory), 10)
 		names := map[int][3]string{1: {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", bytes}, 2: {"memory.max", "memory.swap.max", "0"}}[version]
 		if err := k.set(dir, names[0], bytes); err != nil {
 			return fail(names[0], "", err)

@@ -1,0 +1,72 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Change replaces the limits that the group was made with by others, and returns when all of them are in force. The
+// limits asked for must be the same ones. After a failure, a [LimitError], each is one or the other.
+func (g *Group) Change(from, to Limits) error {
+	for _, f := range g.folders {
+		for _, controller := range f.Controllers {
+			if from.asks(controller) != to.asks(controller) {
+				return fmt.Errorf("change cgroup: a limit of %s cannot be begun or ended", controller)
+			}
+			if err := g.kernel.change(f, controller, from, to); err != nil {
+				return fmt.Errorf("change cgroup: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// change sets one controller's limit if it is another one.
+func (k kernel) change(f Folder, controller string, from, to Limits) error {
+	switch {
+	case controller == Memory && from.Memory != to.Memory:
+		if f.Version == 1 && to.Memory > from.Memory {
+			return k.raise(f.Path, to.Memory)
+		}
+	case controller == CPU && from.CPU != to.CPU:
+		if f.Version == 1 && outerQuota(f.Path, to.CPU) {
+			// Its own quota would be refused, see limit, and the old one may be less than the outer.
+			if err := k.set(f.Path, "cpu.cfs_quota_us", "-1"); err != nil {
+				return &LimitError{Limit: CPU, File: filepath.Join(f.Path, "cpu.cfs_quota_us"), Err: err}
+			}
+			return nil
+		}
+	case controller == Pids && from.Pids != to.Pids:
+	default:
+		return nil
+	}
+	return k.limit(f.Version, f.Path, controller, to)
+}
+
+// raise sets a higher memory limit in v1, where that of memory and swap together must never be the lower one.
+func (k kernel) raise(dir string, memory int64) error {
+	value := strconv.FormatInt(pages(memory), 10)
+	for _, name := range []string{"memory.memsw.limit_in_bytes", "memory.limit_in_bytes"} {
+		err := k.set(dir, name, value)
+		if name == "memory.memsw.limit_in_bytes" && errors.Is(err, unix.ENOENT) {
+			continue // no swap accounting, as when the group was made
+		}
+		if err != nil {
+			return &LimitError{Limit: Memory, File: filepath.Join(dir, name), Err: err}
+		}
+	}
+	return nil
+}
+
+// pages rounds up to whole pages, as the kernel rounds down.
+func pages(bytes int64) int64 {
+	page := int64(os.Getpagesize())
+	return (bytes + page - 1) / page * page
+}
