@@ -20,7 +20,7 @@ const (
 
 // Process is a command in a sandbox, seen through one attachment. Losing or closing the attachment does not touch the
 // command: [Client.Attach] goes on at [Process.Position]. Methods are safe for concurrent use, except that only one
-// Output may run.
+// Output or Follow may run.
 type Process struct {
 	s       *stream
 	started wire.Started
@@ -32,6 +32,7 @@ type Process struct {
 	limit   int64
 	sent    int64
 	next    int64 // position of the next output byte to deliver
+	safe    int64 // up to where the host is done with them
 	acked   int64
 }
 
@@ -75,28 +76,39 @@ func (c *Client) attach(ctx context.Context, req wire.Request) (*Process, error)
 	st := *reply.Started
 	return &Process{
 		s: s, started: st, raised: make(chan struct{}),
-		limit: st.StdinLimit, sent: st.Stdin, next: st.From, acked: st.From,
+		limit: st.StdinLimit, sent: st.Stdin, next: st.From, safe: st.From, acked: st.From,
 	}, nil
 }
 
 // Started is the agent's answer to the exec or attach.
 func (p *Process) Started() wire.Started { return p.started }
 
-// Position is where the next attachment has to go on: behind the last byte that Output's callback accepted.
+// Deliver takes a piece of a command's output. b begins at position and is valid during the call. Every byte before safe
+// is kept where it outlives this process, so that the agent may drop it; what is behind it comes again to whoever
+// attaches next.
+type Deliver func(position int64, s wire.Stream, b []byte) (safe int64, err error)
+
+// Position is where the next attachment has to go on: behind the last byte that is safe.
 func (p *Process) Position() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.next
+	return p.safe
 }
 
-// Output hands the command's output to deliver, in order and without a gap, and returns the outcome after the last
-// byte. b is valid during the call. What deliver has returned nil for is acknowledged, now or soon, and the agent may
-// drop it; so deliver returns nil when the bytes are safe. While deliver takes its time the program blocks, sooner or
-// later.
-//
-// Output ends early with deliver's error, with ctx's, or with [ErrDisconnected]; the attachment is then closed and the
-// command runs on.
+// Output is [Process.Follow] for a host that is done with bytes when deliver has returned nil for them.
 func (p *Process) Output(ctx context.Context, deliver func(position int64, s wire.Stream, b []byte) error) (wire.Exit, error) {
+	return p.Follow(ctx, func(position int64, s wire.Stream, b []byte) (int64, error) {
+		return position + int64(len(b)), deliver(position, s, b)
+	})
+}
+
+// Follow hands the command's output to deliver, in order and without a gap, and returns the outcome after the last
+// byte. What deliver calls safe is acknowledged, now or soon. While deliver takes its time, or is done with nothing, the
+// program blocks, sooner or later.
+//
+// Follow ends early with deliver's error, with ctx's, or with [ErrDisconnected]; the attachment is then closed and the
+// command runs on.
+func (p *Process) Follow(ctx context.Context, deliver Deliver) (wire.Exit, error) {
 	unhook := context.AfterFunc(ctx, func() { p.s.conn.Close() })
 	defer unhook()
 	exit, err := p.pump(deliver)
@@ -112,7 +124,7 @@ func (p *Process) Output(ctx context.Context, deliver func(position int64, s wir
 	return exit, nil
 }
 
-func (p *Process) pump(deliver func(int64, wire.Stream, []byte) error) (wire.Exit, error) {
+func (p *Process) pump(deliver Deliver) (wire.Exit, error) {
 	for {
 		f, err := p.s.read()
 		if err != nil {
@@ -131,8 +143,8 @@ func (p *Process) pump(deliver func(int64, wire.Stream, []byte) error) (wire.Exi
 		case reply.StdinLimit != nil:
 			p.raise(*reply.StdinLimit)
 		case reply.Exit != nil:
-			if end := reply.Exit.Position; end != p.Position() {
-				return wire.Exit{}, fmt.Errorf("%w: output ends at %d instead of %d", ErrProtocol, p.Position(), end)
+			if end := reply.Exit.Position; end != p.delivered() {
+				return wire.Exit{}, fmt.Errorf("%w: output ends at %d instead of %d", ErrProtocol, p.delivered(), end)
 			}
 			// Everything is here: a lost ack costs the agent memory until the command is forgotten, and nothing else.
 			_ = p.ack(1)
@@ -143,19 +155,21 @@ func (p *Process) pump(deliver func(int64, wire.Stream, []byte) error) (wire.Exi
 	}
 }
 
-func (p *Process) deliver(f wire.Frame, deliver func(int64, wire.Stream, []byte) error) error {
+func (p *Process) deliver(f wire.Frame, deliver Deliver) error {
 	position, stream, b, err := f.Output()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	if next := p.Position(); position != next {
+	if next := p.delivered(); position != next {
 		return fmt.Errorf("%w: output at %d instead of %d", ErrProtocol, position, next)
 	}
-	if err := deliver(position, stream, b); err != nil {
+	safe, err := deliver(position, stream, b)
+	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	p.next += int64(len(b))
+	p.safe = max(p.safe, min(safe, p.next))
 	p.mu.Unlock()
 	if p.s.r.Buffered() > 0 {
 		return p.ack(ackEvery)
@@ -163,19 +177,34 @@ func (p *Process) deliver(f wire.Frame, deliver func(int64, wire.Stream, []byte)
 	return p.ack(ackIdle)
 }
 
-// ack acknowledges what was delivered if it has come to least bytes.
+// delivered is the position of the next output byte to deliver.
+func (p *Process) delivered() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.next
+}
+
+// ack acknowledges what has become safe if it has come to least bytes.
 func (p *Process) ack(least int64) error {
 	p.mu.Lock()
-	next := p.next
-	worth := next-p.acked >= least
+	safe := p.safe
+	worth := safe-p.acked >= least
 	if worth {
-		p.acked = next
+		p.acked = safe
 	}
 	p.mu.Unlock()
 	if !worth {
 		return nil
 	}
-	return p.control(wire.Control{Ack: &next})
+	return p.control(wire.Control{Ack: &safe})
+}
+
+// Contact tells the agent that its host is there, which renews the lease of the sandbox.
+func (p *Process) Contact() error {
+	p.mu.Lock()
+	acked := p.acked
+	p.mu.Unlock()
+	return p.control(wire.Control{Ack: &acked})
 }
 
 // Write sends b to the command's stdin or terminal. It blocks while the program does not read, and needs a running

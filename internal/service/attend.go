@@ -30,7 +30,7 @@ func (c *passage) follow() {
 		defer close(guarded)
 		guard(c.run.ctx, c.plan.limits, c.opts.Slack, c.proc, ended, giveUp)
 	}()
-	exit, err := c.proc.Output(watched, c.out.write)
+	exit, err := c.proc.Follow(watched, c.out.write)
 	close(ended)
 	<-guarded
 	giveUp(nil)

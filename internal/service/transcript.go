@@ -20,6 +20,9 @@ const (
 
 // transcript turns a command's output into the frames of its log: text stays text though its characters come in
 // pieces, and what is over the cap, or finds no room on the disk, is dropped behind one mark. The command does not notice.
+//
+// Unless the log was cut, the output in it is at all times the beginning of the command's, in the order in which the agent
+// counts it, so that its length is the position where another process goes on.
 type transcript struct {
 	log    logbook.Log
 	room   int64  // bytes that the log still takes
@@ -28,37 +31,44 @@ type transcript struct {
 	reason string // of that
 	marked bool   // the mark is there
 
-	tails [3][]byte // by stream: the beginning of a character whose rest has not come
+	// The beginning of a character whose rest has not come: always the last bytes of the output so far.
+	tail   []byte
+	tailOf wire.Stream
 }
 
-// write takes output as it comes. It is an [agent.Process.Output] callback.
-func (t *transcript) write(_ int64, s wire.Stream, b []byte) error {
+// write takes output as it comes, and tells up to which position it is in the log, or never will be. It is an
+// [agent.Deliver].
+func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64, err error) {
+	end := position + int64(len(b))
 	if t.cut {
-		return nil
+		return end, nil
 	}
 	over := int64(len(b)) > t.room
 	if over {
 		b = b[:t.room]
 	}
 	t.room -= int64(len(b))
-	if held := t.tails[s]; len(held) > 0 {
-		b = append(held, b...)
-		t.tails[s] = nil
+	var frames []belljar.Frame
+	if t.tailOf == s {
+		b = append(t.tail, b...)
+	} else {
+		frames = t.frames(frames, t.tailOf, t.tail) // it would come behind what it precedes
 	}
+	t.tail, t.tailOf = nil, 0
 	if over {
-		t.put(t.rest(t.frames(nil, s, b)))
+		t.put(t.frames(frames, s, b))
 		if !t.cut {
 			t.cut, t.reason = true, cutCap
 			t.mark()
 		}
-		return nil
+		return end, nil
 	}
 	if n := incomplete(b); n > 0 {
-		t.tails[s] = append([]byte(nil), b[len(b)-n:]...)
+		t.tail, t.tailOf = append([]byte(nil), b[len(b)-n:]...), s
 		b = b[:len(b)-n]
 	}
-	t.put(t.frames(nil, s, b))
-	return nil
+	t.put(t.frames(frames, s, b))
+	return end - int64(len(t.tail)), nil
 }
 
 // end gives out what was held back.
@@ -67,7 +77,8 @@ func (t *transcript) end() {
 		t.mark()
 		return
 	}
-	t.put(t.rest(nil))
+	t.put(t.frames(nil, t.tailOf, t.tail))
+	t.tail, t.tailOf = nil, 0
 }
 
 // put keeps frames. From where that fails nothing more is kept.
@@ -107,15 +118,6 @@ func (t *transcript) warnings(e ending, l belljar.Limits) []string {
 		return []string{fmt.Sprintf("output beyond %d bytes was dropped", l.LogBytes)}
 	}
 	return nil
-}
-
-// rest adds what is held back of all streams to frames.
-func (t *transcript) rest(frames []belljar.Frame) []belljar.Frame {
-	for _, s := range []wire.Stream{wire.Stdout, wire.Stderr} {
-		frames = t.frames(frames, s, t.tails[s])
-		t.tails[s] = nil
-	}
-	return frames
 }
 
 // frames adds b to frames, in pieces of at most [belljar.MaxFrameBytes] that part no character.

@@ -3,6 +3,8 @@ package service
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -18,16 +20,31 @@ type chunk struct {
 	bytes  []byte
 }
 
-// transcribe puts chunks through a transcript with room bytes and returns it with its frames.
+// transcribe puts chunks through a transcript with room bytes and returns it with its frames. Whatever it calls safe is in
+// the log, or was cut off.
 func transcribe(t *rapid.T, room int64, chunks []chunk) (*transcript, []belljar.Frame) {
 	log := &memory.Log{}
 	out := &transcript{log: log, room: room}
+	position := int64(0)
 	for _, c := range chunks {
-		if err := out.write(0, c.stream, c.bytes); err != nil {
+		safe, err := out.write(position, c.stream, c.bytes)
+		if err != nil {
 			t.Fatal(err)
+		}
+		position += int64(len(c.bytes))
+		switch held := position - safe; {
+		case held < 0 || held >= utf8.UTFMax:
+			t.Fatalf("%d bytes are held back", held)
+		case !out.cut && safe != out.kept:
+			t.Fatalf("%d bytes are safe, and %d in the log", safe, out.kept)
 		}
 	}
 	out.end()
+	return out, framesOf(t, log)
+}
+
+// framesOf seals a log and returns its frames.
+func framesOf(t *rapid.T, log *memory.Log) []belljar.Frame {
 	if err := log.Seal(); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +55,7 @@ func transcribe(t *rapid.T, room int64, chunks []chunk) (*transcript, []belljar.
 		}
 		frames = append(frames, f)
 	}
-	return out, frames
+	return frames
 }
 
 // cutUp draws how the bytes of each stream come in chunks, mixed.
@@ -64,29 +81,56 @@ func streamOf(f belljar.Frame) wire.Stream {
 	return wire.Stdout
 }
 
-// Text stays text however it is cut up, no byte is lost or moved, and no frame is too large.
+// Text of one stream stays text however it is cut up, no byte is lost or moved, and no frame is too large.
 func TestTranscriptOfText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := func(name string) []byte {
-			s := rapid.StringOf(rapid.RuneFrom([]rune("a\nüß€漢😀\x00\ufffd"))).Draw(t, name)
-			return bytes.Repeat([]byte(s), rapid.SampledFrom([]int{1, 1, 3000}).Draw(t, "times "+name))
-		}
-		want := map[wire.Stream][]byte{wire.Stdout: text("stdout"), wire.Stderr: text("stderr")}
-		chunks := cutUp(t, map[wire.Stream][]byte{wire.Stdout: want[wire.Stdout], wire.Stderr: want[wire.Stderr]})
-		_, frames := transcribe(t, 1<<30, chunks)
-		got := map[wire.Stream][]byte{}
+		text := rapid.StringOf(rapid.RuneFrom([]rune("a\nüß€漢😀\x00\ufffd"))).Draw(t, "text")
+		want := bytes.Repeat([]byte(text), rapid.SampledFrom([]int{1, 1, 3000}).Draw(t, "times"))
+		_, frames := transcribe(t, 1<<30, cutUp(t, map[wire.Stream][]byte{wire.Stdout: want}))
+		var got []byte
 		for _, f := range frames {
 			if len(f.Output) == 0 || len(f.Output) > belljar.MaxFrameBytes || !utf8.Valid(f.Output) {
 				t.Fatalf("frame %d: %d bytes, text %t", f.Seq, len(f.Output), utf8.Valid(f.Output))
 			}
-			got[streamOf(f)] = append(got[streamOf(f)], f.Output...)
+			got = append(got, f.Output...)
 		}
-		for s, b := range want {
-			if !bytes.Equal(got[s], b) {
-				t.Fatalf("stream %d: %q, want %q", s, got[s], b)
-			}
+		if !bytes.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
 		}
 	})
+}
+
+// What streams print in turn is in the log in that order, byte for byte: its length is a position.
+func TestTranscriptKeepsTheOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		data := rapid.SliceOfN(rapid.SampledFrom([]byte("a\xe2\x82\xac\xf0\x9f\x98\x80\xff")), 0, 60)
+		chunks := cutUp(t, map[wire.Stream][]byte{wire.Stdout: data.Draw(t, "stdout"), wire.Stderr: data.Draw(t, "stderr")})
+		_, frames := transcribe(t, 1<<30, chunks)
+		if got, want := spell(frames), spellChunks(chunks); got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	})
+}
+
+// spell writes output byte by byte, each with its stream.
+func spell(frames []belljar.Frame) string {
+	var b strings.Builder
+	for _, f := range frames {
+		for _, c := range f.Output {
+			fmt.Fprintf(&b, "%d%02x ", streamOf(f), c)
+		}
+	}
+	return b.String()
+}
+
+func spellChunks(chunks []chunk) string {
+	var b strings.Builder
+	for _, part := range chunks {
+		for _, c := range part.bytes {
+			fmt.Fprintf(&b, "%d%02x ", part.stream, c)
+		}
+	}
+	return b.String()
 }
 
 // Of any bytes exactly those within the cap are kept, each stream's in order, and the mark comes once and last.
