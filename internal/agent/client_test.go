@@ -127,7 +127,7 @@ func TestAgentThatGoes(t *testing.T) {
 	}
 	c = scripted(t, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
 		greet(w)
-		w.JSON(wire.KindReply, wire.Reply{File: &wire.FileInfo{Size: 10}})
+		w.JSON(wire.KindReply, wire.Reply{File: &wire.FileInfo{Type: "file", Size: 10}})
 		w.Data([]byte("12345"))
 	})
 	r, _, err := c.ReadFile(within(t), wire.FileRequest{Path: "f"})

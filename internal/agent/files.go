@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"strings"
 
 	"github.com/belljar/belljar/internal/agent/wire"
 )
@@ -37,6 +39,9 @@ func (c *Client) Delete(ctx context.Context, req wire.FileRequest) error {
 // ReadDir lists a directory. cut tells that there are more entries than Limit, or than the agent lists.
 func (c *Client) ReadDir(ctx context.Context, req wire.FileRequest) (list []wire.FileInfo, cut bool, err error) {
 	cut, err = c.list(ctx, wire.OpReadDir, req, func(f wire.FileInfo) error {
+		if len(list) == mostEntries {
+			return fmt.Errorf("%w: a directory of more than %d entries", ErrProtocol, mostEntries)
+		}
 		list = append(list, f)
 		return nil
 	})
@@ -64,8 +69,8 @@ func (c *Client) ReadFile(ctx context.Context, req wire.FileRequest) (io.ReadClo
 		return nil, wire.FileInfo{}, fmt.Errorf("read %s: %w", req.Path, err)
 	}
 	reply, err := s.reply()
-	if err == nil && reply.File == nil {
-		err = fmt.Errorf("%w: answer without file", ErrProtocol)
+	if err == nil {
+		err = checkFile(reply.File)
 	}
 	if err != nil {
 		s.close()
@@ -78,8 +83,8 @@ func (c *Client) ReadFile(ctx context.Context, req wire.FileRequest) (io.ReadClo
 // nothing has changed.
 func (c *Client) WriteFile(ctx context.Context, req wire.FileRequest, r io.Reader) (wire.FileInfo, error) {
 	reply, err := c.send(ctx, wire.Request{Op: wire.OpWrite, File: &req}, r)
-	if err == nil && reply.File == nil {
-		err = fmt.Errorf("%w: answer without file", ErrProtocol)
+	if err == nil {
+		err = checkFile(reply.File)
 	}
 	if err != nil {
 		return wire.FileInfo{}, fmt.Errorf("write %s: %w", req.Path, err)
@@ -107,16 +112,55 @@ func (c *Client) Merge(ctx context.Context, req wire.FileRequest, r io.Reader) (
 	return reply.Bytes, nil
 }
 
+// MergeNew is Merge that replaces nothing: a file that is there already is [wire.CodeExists].
+func (c *Client) MergeNew(ctx context.Context, req wire.FileRequest, r io.Reader) (int64, error) {
+	reply, err := c.send(ctx, wire.Request{Op: wire.OpMergeNew, File: &req}, r)
+	if err != nil {
+		return 0, fmt.Errorf("merge into %s: %w", req.Path, err)
+	}
+	return reply.Bytes, nil
+}
+
 // TarOut writes a directory, or Paths below it, to w as a tar stream. After an error w holds an unfinished one.
 func (c *Client) TarOut(ctx context.Context, req wire.FileRequest, w io.Writer) error {
-	s, err := c.open(ctx, wire.Request{Op: wire.OpTarOut, File: &req})
+	r, err := c.OpenTar(ctx, req)
 	if err != nil {
-		return fmt.Errorf("pack %s: %w", req.Path, err)
+		return err
 	}
-	b := &body{s: s, what: "pack " + req.Path}
-	defer b.Close()
-	_, err = io.Copy(w, b)
+	defer r.Close()
+	_, err = io.Copy(w, r)
 	return err
+}
+
+// OpenTar is TarOut to read from. The caller closes the reader; ctx's end closes it too.
+func (c *Client) OpenTar(ctx context.Context, req wire.FileRequest) (io.ReadCloser, error) {
+	return c.stream(ctx, wire.OpTarOut, "pack", req)
+}
+
+// Scan reads a tar stream of the text files among Paths, at most Limit bytes of each. What cannot be read is not in it.
+// The caller closes the reader; ctx's end closes it too.
+func (c *Client) Scan(ctx context.Context, req wire.FileRequest) (io.ReadCloser, error) {
+	return c.stream(ctx, wire.OpScan, "scan", req)
+}
+
+func (c *Client) stream(ctx context.Context, op wire.Op, verb string, req wire.FileRequest) (io.ReadCloser, error) {
+	s, err := c.open(ctx, wire.Request{Op: op, File: &req})
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", verb, req.Path, err)
+	}
+	return &body{s: s, what: verb + " " + req.Path}, nil
+}
+
+// Space says what the workspace's file system holds and may hold.
+func (c *Client) Space(ctx context.Context, req wire.FileRequest) (wire.Space, error) {
+	reply, err := c.ask(ctx, wire.Request{Op: wire.OpSpace, File: &req})
+	if err == nil && (reply.Space == nil || min(reply.Space.Bytes, reply.Space.MaxBytes, reply.Space.Files, reply.Space.MaxFiles) < 0) {
+		err = fmt.Errorf("%w: answer without space", ErrProtocol)
+	}
+	if err != nil {
+		return wire.Space{}, fmt.Errorf("space: %w", err)
+	}
+	return *reply.Space, nil
 }
 
 func (c *Client) askInfo(ctx context.Context, op wire.Op, req wire.FileRequest) (wire.FileInfo, error) {
@@ -124,8 +168,8 @@ func (c *Client) askInfo(ctx context.Context, op wire.Op, req wire.FileRequest) 
 	if err != nil {
 		return wire.FileInfo{}, err
 	}
-	if reply.File == nil {
-		return wire.FileInfo{}, fmt.Errorf("%w: answer without file", ErrProtocol)
+	if err := checkFile(reply.File); err != nil {
+		return wire.FileInfo{}, err
 	}
 	return *reply.File, nil
 }
@@ -149,6 +193,9 @@ func (c *Client) list(ctx context.Context, op wire.Op, req wire.FileRequest, vis
 			return false, err
 		}
 		for _, f := range reply.Files {
+			if err := checkEntry(req.Path, &f); err != nil {
+				return false, err
+			}
 			if err := visit(f); err != nil {
 				return false, err
 			}
@@ -158,6 +205,43 @@ func (c *Client) list(ctx context.Context, op wire.Op, req wire.FileRequest, vis
 		}
 	}
 }
+
+// Bounds of what an agent may say, which whoever broke out of his program into it may have made up.
+const (
+	mostEntries = 200_000
+	mostPath    = 128 << 10
+)
+
+// checkFile checks what an agent says of a file.
+func checkFile(f *wire.FileInfo) error {
+	if f == nil {
+		return fmt.Errorf("%w: answer without file", ErrProtocol)
+	}
+	known := f.Type == "file" || f.Type == "dir" || f.Type == "symlink" || f.Type == "other"
+	if !known || f.Size < 0 || f.Mode > 0o7777 || len(f.Path) > mostPath || len(f.Target) > mostPath {
+		return fmt.Errorf("%w: a file of type %.20q with %d bytes, mode %o", ErrProtocol, f.Type, f.Size, f.Mode)
+	}
+	return nil
+}
+
+// checkEntry checks an entry of a listing: it lies below the directory that was asked for.
+func checkEntry(dir string, f *wire.FileInfo) error {
+	if err := checkFile(f); err != nil {
+		return err
+	}
+	name := f.Path
+	bad := name == "" || name == "." || path.Clean(name) != name || path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../")
+	if dir := strings.TrimPrefix(path.Clean(strings.TrimPrefix(dir, workspace)), "/"); dir != "." && dir != "" {
+		bad = bad || !strings.HasPrefix(name, dir+"/")
+	}
+	if bad || strings.ContainsRune(name, 0) {
+		return fmt.Errorf("%w: an entry %.100q in a listing of %.100q", ErrProtocol, name, dir)
+	}
+	return nil
+}
+
+// workspace is what absolute paths in requests begin with.
+const workspace = "/workspace"
 
 // send makes a request with contents. The agent may refuse in the midst of them: its reason then counts, not the
 // broken connection.
@@ -229,6 +313,24 @@ func (b *body) Read(p []byte) (int, error) {
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
 	return n, nil
+}
+
+// WriteTo gives w the frames' contents as they lie, without a copy between.
+func (b *body) WriteTo(w io.Writer) (written int64, err error) {
+	for {
+		if _, err := b.Read(nil); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return written, err
+		}
+		n, err := w.Write(b.rest)
+		written += int64(n)
+		b.rest = b.rest[n:]
+		if err != nil {
+			return written, err
+		}
+	}
 }
 
 func (b *body) Close() error {

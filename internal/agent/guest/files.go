@@ -3,7 +3,7 @@
 package guest
 
 import (
-	"bufio"
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -58,7 +58,13 @@ func (s *stream) file(op wire.Op, req wire.FileRequest) error {
 	case wire.OpTarOut:
 		return f.tarOut()
 	case wire.OpMerge:
-		return f.merge()
+		return f.merge(false)
+	case wire.OpMergeNew:
+		return f.merge(true)
+	case wire.OpScan:
+		return f.scan()
+	case wire.OpSpace:
+		return f.space()
 	}
 	return protocol("unknown operation %q", op)
 }
@@ -195,8 +201,7 @@ func (f *fileOp) write() error {
 	if err != nil {
 		return err
 	}
-	defer t.dir.Close()
-	defer t.file.Close()
+	defer t.close()
 	err = f.receive(t.file)
 	var answer wire.FileInfo
 	if err == nil {
@@ -216,21 +221,28 @@ func (f *fileOp) write() error {
 
 // receive copies the stream's contents to w.
 func (f *fileOp) receive(w io.Writer) error {
-	b := bufio.NewWriterSize(onlyWriter{w}, maxChunk)
-	if _, err := io.Copy(b, onlyReader{&contents{s: f.s}}); err != nil {
-		return err
-	}
-	return b.Flush()
+	_, err := io.Copy(onlyWriter{w}, &contents{s: f.s})
+	return err
 }
 
 type onlyWriter struct{ io.Writer }
 
-// target is a file in the making.
+// target is a file in the making. No listing shows it under its temporary name.
 type target struct {
+	staging   *staging
 	dir       *os.File
 	file      *os.File
 	base      string
 	temporary string
+	hidden    string // path of the temporary file
+}
+
+func (t *target) close() {
+	t.dir.Close()
+	if t.file != nil {
+		t.file.Close()
+	}
+	t.staging.drop(t.hidden)
 }
 
 // openTarget finds the place for a written file and begins it.
@@ -266,28 +278,36 @@ func (f *fileOp) openTarget() (*target, error) {
 }
 
 func (f *fileOp) beginTarget(name string, mode fs.FileMode) (*target, error) {
-	t := &target{base: path.Base(name)}
+	t := &target{staging: &f.a.staging, base: path.Base(name)}
 	if f.req.Parents {
 		if err := f.a.within(path.Dir(name), true, func(name string) error { return f.a.root.MkdirAll(name, 0o755) }); err != nil {
 			return nil, err
 		}
 	}
-	var err error
+	unique, err := uniqueName()
+	if err != nil {
+		return nil, err
+	}
 	if t.dir, err = f.a.openDir(path.Dir(name)); err != nil {
 		return nil, err
 	}
-	var random [8]byte
-	if _, err := unix.Getrandom(random[:], 0); err != nil {
-		t.dir.Close()
-		return nil, err
-	}
-	t.temporary = ".belljar-" + strconv.FormatUint(uint64(random[0])|uint64(random[1])<<8|uint64(random[2])<<16|
-		uint64(random[3])<<24|uint64(random[4])<<32|uint64(random[5])<<40|uint64(random[6])<<48, 36)
+	t.temporary = ".belljar-" + unique
+	t.hidden = path.Join(path.Dir(name), t.temporary)
+	t.staging.add(t.hidden)
 	if t.file, err = createIn(t.dir, t.temporary, mode); err != nil {
-		t.dir.Close()
+		t.close()
 		return nil, err
 	}
 	return t, nil
+}
+
+// uniqueName is for what must not meet another file.
+func uniqueName() (string, error) {
+	var random [8]byte
+	if _, err := unix.Getrandom(random[:], 0); err != nil {
+		return "", err
+	}
+	return strconv.FormatUint(binary.BigEndian.Uint64(random[:]), 36), nil
 }
 
 // createIn makes a new file in an open directory, with that mode whatever the umask is.
@@ -319,18 +339,39 @@ func renameIn(from *os.File, old string, to *os.File, name string, noReplace boo
 	return nil
 }
 
+// mkdir makes a directory, of exactly the mode that was asked for. With Parents one that is there is no error.
 func (f *fileOp) mkdir() error {
 	mode := fs.FileMode(f.req.Mode & 0o777)
-	if mode == 0 {
-		mode = 0o755
-	}
 	return f.as(func() error {
 		return f.a.within(f.name, false, func(name string) error {
 			if f.req.Parents {
-				return f.a.root.MkdirAll(name, mode)
+				if err := f.a.root.MkdirAll(path.Dir(name), 0o755); err != nil {
+					return err
+				}
 			}
-			return f.a.root.Mkdir(name, mode)
+			err := f.a.root.Mkdir(name, 0o755)
+			if errors.Is(err, fs.ErrExist) && f.req.Parents {
+				return f.a.isDir(name, err)
+			}
+			if err == nil && mode != 0 {
+				err = f.a.root.Chmod(name, mode)
+			}
+			return err
 		})
+	})
+}
+
+// isDir returns err unless name is a directory, or a link to one.
+func (a *Agent) isDir(name string, err error) error {
+	return a.within(name, true, func(name string) error {
+		info, e := a.root.Stat(name)
+		if e != nil {
+			return e
+		}
+		if !info.IsDir() {
+			return err
+		}
+		return nil
 	})
 }
 
@@ -372,7 +413,7 @@ func (f *fileOp) delete() error {
 				return err
 			}
 			if f.req.Recursive {
-				return f.a.root.RemoveAll(name)
+				return f.a.removeTree(name)
 			}
 			return f.a.root.Remove(name)
 		})

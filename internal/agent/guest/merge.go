@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"sort"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -47,14 +46,14 @@ func (s *staging) drop(name string) {
 }
 
 // merge unpacks a stream below the request's path, all of it or nothing: first into a staging folder, whose contents
-// then take their places. Programs may be at work meanwhile; what they change under a merge may make it fail, and moves
-// nothing out of the workspace.
-func (f *fileOp) merge() error {
+// then take their places; with fresh they replace no file. Programs may be at work meanwhile; what they change under a
+// merge may make it fail, and moves nothing out of the workspace.
+func (f *fileOp) merge(fresh bool) error {
 	stage, err := f.stage()
 	if err != nil {
 		return err
 	}
-	n, err := f.mergeFrom(stage)
+	n, err := f.mergeFrom(stage, fresh)
 	f.unstage(stage)
 	if err != nil {
 		return err
@@ -62,7 +61,7 @@ func (f *fileOp) merge() error {
 	return f.s.reply(wire.Reply{Done: true, Bytes: n})
 }
 
-func (f *fileOp) mergeFrom(stage string) (int64, error) {
+func (f *fileOp) mergeFrom(stage string, fresh bool) (int64, error) {
 	staged := *f
 	staged.name = path.Join(stage, f.name)
 	n, err := staged.unpack(&unpacker{f: &staged, stage: true})
@@ -73,7 +72,7 @@ func (f *fileOp) mergeFrom(stage string) (int64, error) {
 	defer f.a.staging.moving.Unlock()
 	for range mergeTries {
 		err = f.as(func() error {
-			m := &merger{f: f}
+			m := &merger{f: f, fresh: fresh}
 			if err := m.plan(stage, "."); err != nil {
 				return err
 			}
@@ -92,15 +91,11 @@ const mergeTries = 5
 
 // stage makes a staging folder.
 func (f *fileOp) stage() (string, error) {
-	var random [8]byte
-	if _, err := unix.Getrandom(random[:], 0); err != nil {
+	unique, err := uniqueName()
+	if err != nil {
 		return "", err
 	}
-	n := uint64(0)
-	for _, b := range random {
-		n = n<<8 | uint64(b)
-	}
-	name := ".belljar-merge-" + strconv.FormatUint(n, 36)
+	name := ".belljar-merge-" + unique
 	f.a.staging.add(name)
 	if err := f.as(func() error { return f.a.root.Mkdir(name, 0o700) }); err != nil {
 		f.a.staging.drop(name)
@@ -111,7 +106,7 @@ func (f *fileOp) stage() (string, error) {
 
 // unstage removes a staging folder with all that is left in it. What a program put there and holds on to stays behind.
 func (f *fileOp) unstage(name string) {
-	_ = f.as(func() error { return f.a.root.RemoveAll(name) })
+	_ = f.as(func() error { return f.a.removeTree(name) })
 	f.a.staging.drop(name)
 }
 
@@ -124,6 +119,7 @@ type step struct {
 // merger moves what is staged to its place. Its methods run with the requester's rights.
 type merger struct {
 	f     *fileOp
+	fresh bool // nothing is replaced
 	steps []step
 	from  dirCache
 	to    dirCache
@@ -155,6 +151,8 @@ func (m *merger) plan(staged, to string) error {
 			return failure(wire.CodeExists, "%s is no directory", s.to)
 		case there.IsDir():
 			return failure(wire.CodeExists, "%s is a directory", s.to)
+		case m.fresh:
+			return failure(wire.CodeExists, "%s exists", s.to)
 		default:
 			s.exchange = true
 		}

@@ -151,7 +151,7 @@ func (s *stream) serve(req wire.Request) error {
 	case wire.OpRelay, wire.OpConnect:
 		return failure(wire.CodeUnsupported, "%s is reserved", req.Op)
 	case wire.OpRead, wire.OpWrite, wire.OpStat, wire.OpReadDir, wire.OpWalk, wire.OpMkdir, wire.OpRename, wire.OpDelete,
-		wire.OpTarIn, wire.OpTarOut, wire.OpMerge:
+		wire.OpTarIn, wire.OpTarOut, wire.OpMerge, wire.OpMergeNew, wire.OpScan, wire.OpSpace:
 		if req.File == nil {
 			return invalid("%s without a file", req.Op)
 		}
@@ -198,6 +198,26 @@ func (c *contents) Read(p []byte) (int, error) {
 	n := copy(p, c.rest)
 	c.rest = c.rest[n:]
 	return n, nil
+}
+
+// WriteTo gives w the frames' contents as they lie, without a copy between.
+func (c *contents) WriteTo(w io.Writer) (written int64, err error) {
+	for {
+		if len(c.rest) > 0 {
+			n, err := w.Write(c.rest)
+			written += int64(n)
+			c.rest = c.rest[n:]
+			if err != nil {
+				return written, err
+			}
+		}
+		if _, err := c.Read(nil); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return written, err
+		}
+	}
 }
 
 // dataWriter sends what is written to it as Data frames.

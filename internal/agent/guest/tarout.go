@@ -5,6 +5,7 @@ package guest
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,85 @@ func (f *fileOp) tarOut() error {
 		return err
 	}
 	return f.s.w.EOF()
+}
+
+// scanText is how much of a file must be text for a search to look into it, in bytes.
+const scanText = 8000
+
+// scan packs the text files among Paths, the beginning of each. What cannot be read is left out.
+func (f *fileOp) scan() error {
+	out := bufio.NewWriterSize(dataWriter{f.s}, wire.MaxData)
+	w := tar.NewWriter(out)
+	buf := f.a.buffers.Get().(*[]byte)
+	defer f.a.buffers.Put(buf)
+	for _, rel := range f.req.Paths {
+		name, err := f.a.place(path.Join(f.name, rel))
+		if err != nil {
+			return err
+		}
+		if err := f.scanFile(w, rel, name, *buf); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return f.s.w.EOF()
+}
+
+func (f *fileOp) scanFile(w *tar.Writer, shown, name string, buf []byte) error {
+	var file *os.File
+	err := f.as(func() (err error) {
+		file, err = f.a.openUnlinked(name)
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	if f.req.Limit > 0 {
+		buf = buf[:min(int64(len(buf)), f.req.Limit)]
+	}
+	n, err := io.ReadFull(file, buf)
+	size := int64(n)
+	switch {
+	case err == nil: // there may be more
+		if info, err := file.Stat(); err == nil {
+			size = max(size, info.Size())
+		}
+		if f.req.Limit > 0 {
+			size = min(size, f.req.Limit)
+		}
+	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return nil
+	}
+	if bytes.IndexByte(buf[:min(n, scanText)], 0) >= 0 {
+		return nil
+	}
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: shown, Mode: 0o644, Size: size}); err != nil {
+		return err
+	}
+	if _, err := w.Write(buf[:n]); err != nil {
+		return err
+	}
+	rest := size - int64(n)
+	copied, err := io.CopyBuffer(onlyWriter{w}, io.LimitReader(file, rest), buf)
+	if err != nil && errors.Is(err, errDisconnected) {
+		return err
+	}
+	_, err = io.CopyN(w, zeros{}, rest-copied)
+	return err
+}
+
+// zeros is NULs without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 // packer writes files into an archive.

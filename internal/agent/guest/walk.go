@@ -4,6 +4,7 @@ package guest
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -14,11 +15,16 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Bounds of a listing.
+// Bounds of a listing. The agent is small, and whoever makes the tree may make it for the agent.
 const (
 	maxDepth   = 255
 	maxEntries = 100_000
-	walkBatch  = 256
+	walkBatch  = 256       // entries in one answer
+	walkBytes  = 256 << 10 // about what one answer takes
+	walkNames  = 8 << 20   // bytes of names that wait for their turn
+	walkChunk  = 1024      // names read at a time
+	walkLook   = 32        // entries described at a time
+	walkOpen   = 16        // directories that a walk keeps open
 )
 
 // errCut ends a walk at its bound.
@@ -31,14 +37,15 @@ func (f *fileOp) list(depth int) error {
 		limit = int(min(f.req.Limit, maxEntries))
 	}
 	var batch []wire.FileInfo
-	cut := false
+	size, cut := 0, false
 	w := &walker{f: f, left: limit, visit: func(info wire.FileInfo, _ *os.Root, _ string) error {
 		batch = append(batch, info)
-		if len(batch) < walkBatch {
+		size += len(info.Path) + len(info.Target) + 128
+		if len(batch) < walkBatch && size < walkBytes {
 			return nil
 		}
 		full := batch
-		batch = nil
+		batch, size = nil, 0
 		if err := f.s.reply(wire.Reply{Files: full, More: true}); err != nil {
 			return errDisconnected
 		}
@@ -55,27 +62,34 @@ func (f *fileOp) list(depth int) error {
 }
 
 // walker visits what is in a directory: sorted, parents first, links not followed. Each look at the file system uses
-// the requester's rights.
+// the requester's rights. However large the tree, it holds few descriptors and bounded memory.
 type walker struct {
 	f     *fileOp
 	left  int  // entries that may still be visited
+	held  int  // bytes of names that wait
+	depth int  // directories above this one
 	cut   bool // something was too deep
 	visit func(info wire.FileInfo, dir *os.Root, base string) error
 }
 
 // start walks a directory of the workspace. Paths are told relative to the workspace.
 func (w *walker) start(name string, depth int) error {
-	var dir *os.Root
-	err := w.f.as(func() error {
+	dir, err := w.open(name)
+	if err != nil {
+		return err
+	}
+	return w.walk(dir, name, depth)
+}
+
+// open opens a directory by its path.
+func (w *walker) open(name string) (dir *os.Root, err error) {
+	err = w.f.as(func() error {
 		return w.f.a.within(name, true, func(name string) (err error) {
 			dir, err = openRoot(w.f.a.root, name)
 			return err
 		})
 	})
-	if err != nil {
-		return err
-	}
-	return w.walk(dir, name, depth)
+	return dir, err
 }
 
 // openRoot opens a directory, and nothing else.
@@ -92,45 +106,74 @@ func openRoot(root *os.Root, name string) (*os.Root, error) {
 
 // walk visits the entries of dir, which it closes.
 func (w *walker) walk(dir *os.Root, shown string, depth int) error {
-	defer dir.Close()
-	var infos []wire.FileInfo
-	var more bool
-	err := w.f.as(func() (err error) {
-		infos, more, err = readEntries(dir, shown, w.left)
-		return err
-	})
+	defer func() {
+		if dir != nil {
+			dir.Close()
+		}
+	}()
+	names, more, err := w.names(dir)
 	if err != nil {
 		return err
 	}
-	for _, info := range infos {
-		if w.f.a.staging.has(info.Path) {
-			continue
+	w.depth++
+	waiting := 0
+	for _, name := range names {
+		waiting += nameCost(name)
+	}
+	w.held += waiting
+	defer func() {
+		w.depth--
+		w.held -= waiting
+	}()
+	for len(names) > 0 {
+		some := names[:min(walkLook, len(names))]
+		names = names[len(some):]
+		if dir == nil { // it was closed on the way down
+			if dir, err = w.open(shown); err != nil {
+				dir = nil
+				return passing(err)
+			}
 		}
-		if w.left == 0 {
-			return errCut
-		}
-		w.left--
-		base := path.Base(info.Path)
-		if err := w.visit(info, dir, base); err != nil {
-			return err
-		}
-		if info.Type != "dir" || depth == 1 {
-			w.cut = w.cut || info.Type == "dir" && depth == 1 && shown != w.f.name
-			continue
-		}
-		var sub *os.Root
-		err := w.f.as(func() (err error) {
-			sub, err = openRoot(dir, base)
-			return err
-		})
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-			continue // not for this user, or gone meanwhile
-		}
+		infos, err := w.describe(dir, shown, some)
 		if err != nil {
 			return err
 		}
-		if err := w.walk(sub, info.Path, depth-1); err != nil && !errors.Is(err, fs.ErrPermission) {
-			return err
+		for _, info := range infos {
+			if w.left == 0 {
+				return errCut
+			}
+			w.left--
+			base := path.Base(info.Path)
+			if dir == nil {
+				if dir, err = w.open(shown); err != nil {
+					dir = nil
+					return passing(err)
+				}
+			}
+			if err := w.visit(info, dir, base); err != nil {
+				return err
+			}
+			if info.Type != "dir" {
+				continue
+			}
+			if depth == 1 {
+				w.cut = w.cut || shown != w.f.name
+				continue
+			}
+			sub, err := w.enter(dir, base)
+			if err != nil {
+				return err
+			}
+			if sub == nil {
+				continue
+			}
+			if w.depth >= walkOpen {
+				dir.Close()
+				dir = nil
+			}
+			if err := w.walk(sub, info.Path, depth-1); err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
 		}
 	}
 	if more {
@@ -139,31 +182,82 @@ func (w *walker) walk(dir *os.Root, shown string, depth int) error {
 	return nil
 }
 
-// readEntries describes at most limit entries of dir, sorted by name; more says that there are others.
-func readEntries(dir *os.Root, shown string, limit int) (infos []wire.FileInfo, more bool, err error) {
-	d, err := dir.Open(".")
+// enter opens a directory in dir; nil if it is not for this user, or gone meanwhile.
+func (w *walker) enter(dir *os.Root, base string) (sub *os.Root, err error) {
+	err = w.f.as(func() (err error) {
+		sub, err = openRoot(dir, base)
+		return err
+	})
+	return sub, passing(err)
+}
+
+// passing drops the errors of what is not for this user, or has changed under the walk.
+func passing(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || isEscape(err) {
+		return nil
+	}
+	return err
+}
+
+// nameCost is about what a name takes in memory.
+func nameCost(name string) int { return len(name) + 16 }
+
+// names lists dir, sorted; more says that it has others.
+func (w *walker) names(dir *os.Root) (names []string, more bool, err error) {
+	var d *os.File
+	err = w.f.as(func() (err error) {
+		d, err = dir.Open(".")
+		return err
+	})
 	if err != nil {
 		return nil, false, err
 	}
-	names, err := d.Readdirnames(limit + 1)
-	d.Close()
-	if len(names) == 0 {
-		return nil, false, nil // its end, which Readdirnames reports as an error
-	}
-	sort.Strings(names)
-	if len(names) > limit {
-		names, more = names[:limit], true
-	}
-	infos = make([]wire.FileInfo, 0, len(names))
-	for _, base := range names {
-		info, err := describe(dir, base, path.Join(shown, base))
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
-			continue // gone, or another thing, meanwhile
+	defer d.Close()
+	size := 0
+	for len(names) <= w.left {
+		some, err := d.Readdirnames(walkChunk)
+		for _, name := range some {
+			size += nameCost(name)
+		}
+		names = append(names, some...)
+		if errors.Is(err, io.EOF) || len(some) == 0 {
+			break
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		infos = append(infos, info)
+		if w.held+size > walkNames {
+			more = true
+			break
+		}
 	}
-	return infos, more, nil
+	sort.Strings(names)
+	// Our own folder in the making takes no place of another's.
+	if len(names) > w.left+1 {
+		names, more = names[:w.left+1], true
+	}
+	return names, more, nil
+}
+
+// describe looks at some entries of dir. What is gone meanwhile is left out.
+func (w *walker) describe(dir *os.Root, shown string, names []string) (infos []wire.FileInfo, err error) {
+	infos = make([]wire.FileInfo, 0, len(names))
+	err = w.f.as(func() error {
+		for _, base := range names {
+			at := path.Join(shown, base)
+			if w.f.a.staging.has(at) {
+				continue
+			}
+			info, err := describe(dir, base, at)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
+				continue // gone, or another thing, meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			infos = append(infos, info)
+		}
+		return nil
+	})
+	return infos, err
 }

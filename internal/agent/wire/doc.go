@@ -79,6 +79,10 @@
 //	tar_in    File, then Data…, EOF    Reply{Done, Bytes}: bytes of file contents unpacked below Path
 //	tar_out   File (Path, Paths)       Data…, EOF
 //	merge     File, then Data…, EOF    Reply{Done, Bytes}, as tar_in, but all or nothing
+//	merge_new File, then Data…, EOF    as merge, but what is there is not replaced
+//	scan      File (Path, Paths,       Data…, EOF: a tar of the text files among Paths
+//	          Limit)
+//	space     File                     Reply{Space}
 //	relay, connect                     reserved: unsupported
 //
 // A stream of Data that ends without its EOF frame is incomplete. The agent then drops what it has of a write; the host

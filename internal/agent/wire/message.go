@@ -42,6 +42,13 @@ const (
 	OpConnect Op = "connect"
 )
 
+// The operations that came later. An agent lists those that it knows in [Hello.Features].
+const (
+	OpMergeNew Op = "merge_new" // merges, and replaces nothing that is there
+	OpScan     Op = "scan"      // packs the text files among Paths, for a search
+	OpSpace    Op = "space"     // what the workspace holds and may hold
+)
+
 // Request is the second frame of a stream, from the host.
 type Request struct {
 	Op    Op           `json:"op"`
@@ -181,12 +188,12 @@ type FileRequest struct {
 	To        string   `json:"to,omitempty"` // rename
 	Mode      uint32   `json:"mode,omitempty"`
 	Offset    int64    `json:"offset,omitempty"` // read
-	Limit     int64    `json:"limit,omitempty"`  // read: bytes, walk and readdir: entries; 0 is the agent's own bound
+	Limit     int64    `json:"limit,omitempty"`  // read: bytes, scan: bytes of each file, walk and readdir: entries; 0 is the agent's own bound
 	Parents   bool     `json:"parents,omitempty"`
 	NoReplace bool     `json:"no_replace,omitempty"`
 	NoFollow  bool     `json:"no_follow,omitempty"` // no symbolic link anywhere on the path
 	Recursive bool     `json:"recursive,omitempty"` // delete
-	Paths     []string `json:"paths,omitempty"`     // tar_out: these only
+	Paths     []string `json:"paths,omitempty"`     // tar_out, scan: these only
 	UID       int      `json:"uid"`                 // whose rights the operation uses
 	GID       int      `json:"gid"`
 }
@@ -201,6 +208,14 @@ type FileInfo struct {
 	Target  string `json:"target,omitempty"` // of a symlink
 }
 
+// Space is what the file system of a workspace holds and may hold. Files are all that takes an inode.
+type Space struct {
+	Bytes    int64 `json:"bytes"`
+	MaxBytes int64 `json:"max_bytes"`
+	Files    int64 `json:"files"`
+	MaxFiles int64 `json:"max_files"`
+}
+
 // Reply is the agent's control answer. Exactly one field is set, apart from More and Cut, which qualify Files, and
 // Bytes, which comes with Done.
 type Reply struct {
@@ -213,6 +228,7 @@ type Reply struct {
 	Files   []FileInfo `json:"files,omitempty"` // one batch; More says that others follow
 	More    bool       `json:"more,omitempty"`
 	Cut     bool       `json:"cut,omitempty"` // the listing stopped at its bound
+	Space   *Space     `json:"space,omitempty"`
 	Bytes   int64      `json:"bytes,omitempty"`
 	Done    bool       `json:"done,omitempty"`
 	// StdinLimit, on an exec or attach stream, is the new position up to which the host may send stdin.

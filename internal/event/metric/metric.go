@@ -26,6 +26,7 @@ type Counter struct {
 	routes   *routes
 	live     *live
 	m        metrics
+	thread   threadMetrics
 }
 
 var _ event.Sink = (*Counter)(nil)
@@ -95,6 +96,7 @@ func New(opts Options) *Counter {
 	})
 	build.Set(1)
 	c.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	c.thread = newThreadMetrics(c.registry)
 	c.prepare()
 	return c
 }

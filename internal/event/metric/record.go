@@ -62,6 +62,8 @@ func (c *Counter) Record(e event.Event) {
 		c.request(e)
 	case event.AuthFailed:
 		c.m.authFailures.WithLabelValues(authReasons().or(e.Reason, other)).Inc()
+	case event.Thread:
+		c.thread.record(e)
 	case event.Denied:
 		c.m.denials.WithLabelValues(codes().or(e.Reason, other)).Inc()
 	}

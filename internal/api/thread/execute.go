@@ -1,0 +1,151 @@
+package thread
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// execution is S3's ExecuteRequest.
+type execution struct {
+	SessionID string   `json:"session_id"`
+	Command   string   `json:"command"`
+	Timeout   *float64 `json:"timeout"` // seconds
+}
+
+const (
+	usualTimeout = 30
+	shownCommand = 200 // bytes of a refused command that the answer repeats
+	timedOut     = 124 // exit code of a command that ran out of time, as of timeout(1)
+)
+
+// execute runs a command to its end. It is cancelled if the client goes away.
+func (c *call) execute() {
+	var in execution
+	if !c.decode(&in) || !c.required([2]string{"session_id", in.SessionID}) || !c.pass(in) {
+		return
+	}
+	limit := float64(usualTimeout)
+	if in.Timeout != nil {
+		limit = *in.Timeout
+	}
+	if limit <= 0 || math.IsNaN(limit) || math.IsInf(limit, 0) {
+		write(c.w, http.StatusBadRequest, fault{"error": "timeout must be more than 0"})
+		return
+	}
+	begun := c.door.opts.Now()
+	run, err := c.Runs().Start(c.r.Context(), belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: in.SessionID, Command: []string{"bash", "-c", in.Command}, TimeoutSec: limit,
+	}})
+	var out belljar.Output
+	if err == nil {
+		id := run.ID
+		run, out, err = belljar.Collect(c.r.Context(), c.Runs(), id)
+		if err != nil && c.r.Context().Err() != nil {
+			c.abandon(id)
+			return
+		}
+	}
+	took := c.door.opts.Now().Sub(begun)
+	l := line{session: in.SessionID, command: in.Command, took: took}
+	if err != nil {
+		l.exit = -1
+		c.say("command_failed", l)
+		if !c.gone(err, in.SessionID) {
+			c.fail(err)
+		}
+		return
+	}
+	answer, code := c.outcome(run, out)
+	answer["execution_time_ms"] = took.Milliseconds()
+	l.exit = code
+	if code == 0 {
+		c.say("command_executed", l)
+	} else {
+		c.say("command_failed", l)
+	}
+	write(c.w, http.StatusOK, answer)
+}
+
+// pass asks the guard; false if it has answered.
+func (c *call) pass(in execution) bool {
+	if c.door.opts.Guard == nil {
+		return c.required([2]string{"command", in.Command})
+	}
+	err := c.door.opts.Guard.Check(in.Command)
+	if err == nil {
+		return true
+	}
+	body := fault{"error": err.Error(), "command": cut(in.Command, shownCommand)}
+	var r *refusal
+	if errors.As(err, &r) && r.pattern != "" {
+		body["forbidden_pattern"] = r.pattern
+	}
+	c.say("validation_failed", line{session: in.SessionID, command: in.Command, exit: -1, reason: err.Error()})
+	write(c.w, http.StatusBadRequest, body)
+	return false
+}
+
+// outcome is a run in S3's words, with what S3 has no words for beside them.
+func (c *call) outcome(run belljar.Run, out belljar.Output) (answer map[string]any, code int) {
+	stdout, stderr := text(out.Stdout, out.StdoutEncoding), text(out.Stderr, out.StderrEncoding)
+	answer = map[string]any{}
+	switch {
+	case run.Phase == belljar.PhaseTimedOut:
+		code = timedOut
+		answer["timed_out"] = true
+		stderr = below(stderr, run.Message)
+	case run.ExitCode != nil:
+		code = *run.ExitCode
+	default:
+		code = 1
+		stderr = below(stderr, run.Message)
+	}
+	if run.ReasonCode != "" {
+		answer["reason_code"] = run.ReasonCode
+	}
+	if out.StdoutTruncated {
+		answer["stdout_truncated"] = true
+	}
+	if out.StderrTruncated {
+		answer["stderr_truncated"] = true
+	}
+	answer["exit_code"], answer["stdout"], answer["stderr"] = code, stdout, stderr
+	return answer, code
+}
+
+// below adds a line of ours to what a command said.
+func below(text, message string) string {
+	if message == "" {
+		return text
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + fmt.Sprintf("sandbox: %s\n", message)
+}
+
+// text is output as S3 has it: UTF-8, with U+FFFD for what is none.
+func text(data, encoding string) string {
+	if encoding != "base64" {
+		return data
+	}
+	raw, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return data // it is ours, and cannot be
+	}
+	return strings.ToValidUTF8(string(raw), "\uFFFD")
+}
+
+// cut is the beginning of a text, in whole characters.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "")
+}

@@ -1,0 +1,117 @@
+package thread
+
+import (
+	"cmp"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// download answers with a file's bytes.
+func (c *call) download() {
+	var in struct {
+		SessionID string `json:"session_id"`
+		Filename  string `json:"filename"`
+	}
+	if !c.decode(&in) {
+		return
+	}
+	if in.SessionID == "" || in.Filename == "" {
+		write(c.w, http.StatusBadRequest, fault{"error": "session_id and filename required"})
+		return
+	}
+	clean, ok := cleanName(in.Filename)
+	if !ok {
+		write(c.w, http.StatusBadRequest, fault{"error": "Invalid filename"})
+		return
+	}
+	begun := c.door.opts.Now()
+	entry, content, err := c.Files().Read(c.r.Context(), in.SessionID, clean, 0, 0)
+	if err != nil {
+		c.downloadFailed(in.SessionID, in.Filename, err)
+		return
+	}
+	defer content.Close()
+	h := c.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(clean)}))
+	h.Set("Content-Length", strconv.FormatInt(entry.Size, 10))
+	c.w.WriteHeader(http.StatusOK)
+	// A file that shrinks or grows meanwhile is cut by its length, and a short one is a broken answer.
+	n, err := io.Copy(c.w, io.LimitReader(content, entry.Size))
+	if err != nil || n < entry.Size {
+		panic(http.ErrAbortHandler)
+	}
+	c.say("file_downloaded", line{session: in.SessionID, bytes: n, took: c.door.opts.Now().Sub(begun)})
+}
+
+func (c *call) downloadFailed(session, name string, err error) {
+	switch {
+	case c.gone(err, session):
+	case belljar.CodeOf(err) == belljar.CodeNotFound, belljar.CodeOf(err) == belljar.CodeConflict:
+		write(c.w, http.StatusNotFound, fault{
+			"error": "File not found in workspace", "filename": name, "workspace_dir": belljar.WorkspaceDir,
+		})
+	case belljar.CodeOf(err) == belljar.CodePathEscapes:
+		write(c.w, http.StatusBadRequest, fault{"error": "Invalid filename"})
+	default:
+		c.fail(err)
+	}
+}
+
+// list answers with what lies in the workspace itself, the newest first.
+func (c *call) list() {
+	session, ok := c.query("session_id")
+	if !ok {
+		return
+	}
+	found, err := c.Files().List(c.r.Context(), session, belljar.FileQuery{Limit: 10000})
+	if err != nil {
+		if !c.gone(err, session) {
+			c.fail(err)
+		}
+		return
+	}
+	slices.SortStableFunc(found.Entries, func(a, b belljar.FileEntry) int {
+		return cmp.Or(cmp.Compare(b.MtimeUnix, a.MtimeUnix), strings.Compare(a.Path, b.Path))
+	})
+	total, files := int64(0), []map[string]any{}
+	for _, e := range found.Entries {
+		total += e.Size
+		files = append(files, map[string]any{
+			"name": e.Path, "size_bytes": e.Size, "modified": stamp(time.Unix(e.MtimeUnix, 0)), "permissions": permissions(e),
+		})
+	}
+	answer := map[string]any{
+		"session_id": session, "workspace_dir": belljar.WorkspaceDir, "files": files, "total_files": len(files), "total_size_bytes": total,
+	}
+	if found.Truncated {
+		answer["truncated"] = true
+	}
+	write(c.w, http.StatusOK, answer)
+}
+
+// permissions is a mode as ls prints it.
+func permissions(e belljar.FileEntry) string {
+	kind := map[string]byte{"file": '-', "dir": 'd', "symlink": 'l'}[e.Type]
+	if kind == 0 {
+		kind = '?'
+	}
+	mode, _ := strconv.ParseUint(e.Mode, 8, 32) // what is no mode has no rights
+	out := []byte{kind}
+	for i := 8; i >= 0; i-- {
+		bit := byte('-')
+		if mode&(1<<i) != 0 {
+			bit = "rwxrwxrwx"[8-i]
+		}
+		out = append(out, bit)
+	}
+	return string(out)
+}

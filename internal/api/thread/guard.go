@@ -1,0 +1,210 @@
+package thread
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Bounds of what the guard reads. A parser descends once for each level of a command, and a command of nothing but
+// brackets must not cost more than it is worth.
+const (
+	maxCommand = 64 << 10
+	maxNesting = 200
+)
+
+// Guard refuses commands that are not on a list (S3 "Execute Command"). It keeps an agent on its path and is no wall: who
+// may call an interpreter may do what that can. The sandbox is the wall.
+//
+// It parses a command as bash does and looks at each word that names a program, wherever it stands: in pipes, lists,
+// substitutions, subshells, functions, behind redirections, and as an argument of those that run other programs
+// (find -exec, env, xargs, bash -c …). A name that is known only when the command runs is refused. Words of the language
+// itself (if, for, [[ …) are free, as are assignments and functions that the command defines.
+type Guard struct {
+	allowed []string
+	denied  []*regexp.Regexp
+}
+
+// AllowedCommands are S3's.
+func AllowedCommands() []string {
+	return []string{
+		"jq", "awk", "grep", "sed", "sort", "uniq", "head", "tail", "wc", "cut", "tr", "cat", "echo", "date", "find", "ls",
+		"python3", "python",
+	}
+}
+
+// DeniedPatterns are S3's: regular expressions, matched without regard to case.
+func DeniedPatterns() []string {
+	return []string{`\brm\b`, `\bmv\b`, `\bdd\b`, `\bcurl\b`, `\bwget\b`, `\bssh\b`, `\bsudo\b`}
+}
+
+// NewGuard returns a guard. A nil list is S3's; an empty list of allowed commands allows all, so that only patterns
+// count. A pattern is one of RE2.
+func NewGuard(allowed, denied []string) (*Guard, error) {
+	if allowed == nil {
+		allowed = AllowedCommands()
+	}
+	if denied == nil {
+		denied = DeniedPatterns()
+	}
+	g := &Guard{allowed: slices.Sorted(slices.Values(allowed))}
+	for _, pattern := range denied {
+		re, err := regexp.Compile("(?i)" + pattern)
+		if err != nil {
+			return nil, fmt.Errorf("pattern %s: %w", pattern, err)
+		}
+		g.denied = append(g.denied, re)
+	}
+	return g, nil
+}
+
+// refusal is why a command is not run, in S3's words.
+type refusal struct {
+	message string
+	pattern string // that it matched; "" if it was something else
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// Check returns nil for a command that may run. Patterns are matched against each simple command without what is quoted in
+// its arguments, so that grep "rm" may be asked.
+func (g *Guard) Check(command string) error {
+	if strings.TrimSpace(command) == "" {
+		return &refusal{message: "Empty command"}
+	}
+	if len(command) > maxCommand {
+		return &refusal{message: fmt.Sprintf("Command is longer than %d bytes", maxCommand)}
+	}
+	if deep(command) {
+		return &refusal{message: "Invalid command syntax: nested too deeply"}
+	}
+	w := &walk{guard: g, functions: map[string]bool{}}
+	if err := w.script(command); err != nil {
+		return err
+	}
+	return nil
+}
+
+// deep reports whether brackets, or words that open a level, might nest beyond the bound. It counts and does not parse:
+// what it takes for nesting may be text, but so much of it is not written by hand.
+func deep(command string) bool {
+	depth, most, words := 0, 0, 0
+	for _, c := range []byte(command) {
+		switch c {
+		case '(', '{', '[':
+			depth++
+			most = max(most, depth)
+		case ')', '}', ']':
+			depth = max(0, depth-1)
+		}
+	}
+	for word := range strings.FieldsSeq(command) {
+		switch word {
+		case "if", "while", "until", "for", "case", "select", "!", "time", "coproc", "then", "do", "else", "elif":
+			words++
+		}
+	}
+	ticks := strings.Count(command, "`")
+	return most > maxNesting || words > 10*maxNesting || ticks > 10*maxNesting || strings.Count(command, "(") > 20*maxNesting
+}
+
+// walk looks through one command, and the scripts inside it.
+type walk struct {
+	guard     *Guard
+	functions map[string]bool
+	depth     int // of scripts in scripts
+	fault     error
+}
+
+// script checks a text that a shell would run.
+func (w *walk) script(text string) error {
+	if w.depth++; w.depth > 8 {
+		return &refusal{message: "Invalid command syntax: nested too deeply"}
+	}
+	defer func() { w.depth-- }()
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		return &refusal{message: fmt.Sprintf("Invalid command syntax: %v", err)}
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil {
+			w.functions[f.Name.Value] = true
+		}
+		return true
+	})
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if w.fault == nil {
+			w.fault = w.node(n)
+		}
+		return w.fault == nil
+	})
+	return w.fault
+}
+
+// node checks what may name a program.
+func (w *walk) node(n syntax.Node) error {
+	switch n := n.(type) {
+	case *syntax.CallExpr:
+		if len(n.Args) > 0 {
+			return w.call(n.Args)
+		}
+	case *syntax.DeclClause:
+		return w.name(n.Variant.Value)
+	case *syntax.LetClause:
+		return w.name("let")
+	case *syntax.FuncDecl:
+		if n.Name != nil { // nobody may call cat and mean a function
+			return w.guard.match(n.Name.Value)
+		}
+	}
+	return nil
+}
+
+// call checks a simple command.
+func (w *walk) call(words []*syntax.Word) error {
+	name, literal := literalOf(words[0])
+	if !literal {
+		return unknowable(words[0])
+	}
+	if err := w.guard.match(plain(name, words[1:])); err != nil {
+		return err
+	}
+	if err := w.name(name); err != nil {
+		return err
+	}
+	return w.inner(name, words[1:])
+}
+
+// name checks the name of a program.
+func (w *walk) name(name string) error {
+	g := w.guard
+	if len(g.allowed) == 0 || w.functions[name] || slices.Contains(g.allowed, name) {
+		return nil
+	}
+	shown := name
+	if len(shown) > 100 {
+		shown = strings.ToValidUTF8(shown[:100], "") + "…"
+	}
+	return &refusal{message: fmt.Sprintf("Command '%s' not in whitelist. Allowed: %s", shown, strings.Join(g.allowed, ", "))}
+}
+
+// match looks for denied patterns.
+func (g *Guard) match(text string) error {
+	for _, re := range g.denied {
+		if re.MatchString(text) {
+			pattern := strings.TrimPrefix(re.String(), "(?i)")
+			return &refusal{message: "Command contains forbidden pattern: " + pattern, pattern: pattern}
+		}
+	}
+	return nil
+}
+
+func unknowable(word *syntax.Word) error {
+	var text strings.Builder
+	_ = syntax.NewPrinter().Print(&text, word) // what cannot be printed is not shown
+	shown := strings.ToValidUTF8(text.String()[:min(100, text.Len())], "")
+	return &refusal{message: fmt.Sprintf("Command '%s' is known only when it runs: name a program", shown)}
+}

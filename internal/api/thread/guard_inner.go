@@ -1,0 +1,126 @@
+package thread
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// runner is a program that runs another one, named in its arguments.
+type runner struct {
+	takes string // options of one letter whose value is the next word
+	skip  int    // operands before the program's name
+}
+
+// runners are those that take a command as their last arguments.
+func runners() map[string]runner {
+	return map[string]runner{
+		"env": {takes: "uCS"}, "xargs": {takes: "IEdLnPsa"}, "nohup": {}, "nice": {takes: "n"}, "ionice": {takes: "cnp"},
+		"timeout": {takes: "ks", skip: 1}, "setsid": {}, "stdbuf": {takes: "ioe"}, "command": {}, "builtin": {}, "exec": {takes: "a"},
+		"time": {takes: "fo"}, "chroot": {skip: 1}, "busybox": {}, "sudo": {takes: "ugCphrtT"}, "watch": {takes: "nd"}, "parallel": {takes: "jNS"},
+	}
+}
+
+// shells are those that take a script behind -c.
+func shells() []string { return []string{"bash", "sh", "dash", "zsh", "ksh", "ash"} }
+
+func assignment() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`) }
+
+// inner checks the programs that a program runs by its arguments.
+func (w *walk) inner(name string, args []*syntax.Word) error {
+	switch {
+	case name == "find":
+		return w.find(args)
+	case name == "eval":
+		return w.eval(args)
+	case slices.Contains(shells(), name):
+		return w.shell(args)
+	}
+	if r, ok := runners()[name]; ok {
+		return w.run(name, r, args)
+	}
+	return nil
+}
+
+// find checks what -exec and its kin run.
+func (w *walk) find(args []*syntax.Word) error {
+	for i, arg := range args {
+		text, _ := literalOf(arg) // a name or a value may be an expansion
+		switch text {
+		case "-exec", "-execdir", "-ok", "-okdir":
+			if i+1 < len(args) {
+				if err := w.call(args[i+1:]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// eval checks a text that is put together and run.
+func (w *walk) eval(args []*syntax.Word) error {
+	var parts []string
+	for _, arg := range args {
+		text, known := literalOf(arg)
+		if !known {
+			return unknowable(arg)
+		}
+		parts = append(parts, text)
+	}
+	return w.script(strings.Join(parts, " "))
+}
+
+// shell checks the script behind -c. A shell that reads a file, or its input, runs what cannot be known.
+func (w *walk) shell(args []*syntax.Word) error {
+	for i, arg := range args {
+		text, known := literalOf(arg)
+		if !known {
+			return unknowable(arg)
+		}
+		if !strings.HasPrefix(text, "-") || text == "-" || text == "--" {
+			return &refusal{message: "A shell runs what is known only then: give the script with -c"}
+		}
+		if strings.HasPrefix(text, "--") || !strings.Contains(text, "c") {
+			continue
+		}
+		if i+1 == len(args) {
+			break
+		}
+		script, known := literalOf(args[i+1])
+		if !known {
+			return unknowable(args[i+1])
+		}
+		return w.script(script)
+	}
+	return &refusal{message: "A shell runs what is known only then: give the script with -c"}
+}
+
+// run checks the program behind a runner's options.
+func (w *walk) run(name string, r runner, args []*syntax.Word) error {
+	skip := r.skip
+	for i := 0; i < len(args); i++ {
+		text, known := literalOf(args[i])
+		switch {
+		case !known:
+			return unknowable(args[i])
+		case text == "--":
+		case name == "env" && assignment().MatchString(text):
+		case name == "env" && (text == "-S" || strings.HasPrefix(text, "--split-string") || strings.HasPrefix(text, "-S")):
+			return unknowable(args[i])
+		case strings.HasPrefix(text, "--"):
+			// One without = may take the next word as its value, or not; whoever means that writes the =.
+		case strings.HasPrefix(text, "-") && len(text) > 1:
+			if strings.ContainsRune(r.takes, rune(text[len(text)-1])) {
+				i++
+			}
+		case skip > 0:
+			skip--
+		default:
+			return w.call(args[i:])
+		}
+	}
+	return nil
+}

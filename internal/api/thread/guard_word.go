@@ -1,0 +1,75 @@
+package thread
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// literalOf returns what a word says, if that is known before it runs: text, plain or quoted. Braces and wildcards stand
+// for themselves, and so for no program's name.
+func literalOf(word *syntax.Word) (text string, known bool) {
+	var b strings.Builder
+	known = literals(&b, word.Parts, false)
+	return b.String(), known
+}
+
+func literals(b *strings.Builder, parts []syntax.WordPart, quoted bool) bool {
+	for _, part := range parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(unescape(p.Value, quoted))
+		case *syntax.SglQuoted:
+			if p.Dollar && strings.Contains(p.Value, `\`) {
+				return false // $'\x72m'
+			}
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			if !literals(b, p.Parts, true) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// unescape takes the backslashes out of literal text, as the shell does. Between double quotes they escape only what has
+// a meaning there.
+func unescape(text string, quoted bool) string {
+	if !strings.Contains(text, `\`) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) {
+			next := text[i+1]
+			if quoted && !strings.ContainsRune("$`\"\\\n", rune(next)) {
+				b.WriteByte('\\')
+			}
+			i++
+			if next != '\n' {
+				b.WriteByte(next)
+			}
+			continue
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}
+
+// plain is a simple command as text, for patterns: its name, and its arguments without what is quoted in them.
+func plain(name string, args []*syntax.Word) string {
+	var b strings.Builder
+	b.WriteString(name)
+	for _, arg := range args {
+		b.WriteByte(' ')
+		for _, part := range arg.Parts {
+			if lit, ok := part.(*syntax.Lit); ok {
+				b.WriteString(unescape(lit.Value, false))
+			}
+		}
+	}
+	return b.String()
+}

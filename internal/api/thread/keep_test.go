@@ -1,3 +1,0 @@
-package thread
-
-import _ "mvdan.cc/sh/v3/syntax"

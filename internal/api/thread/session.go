@@ -1,0 +1,155 @@
+package thread
+
+import (
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// user is who S3 says that commands run as.
+const user = "sandboxuser"
+
+// creation is S3's CreateSessionRequest.
+type creation struct {
+	UserID         string   `json:"user_id"`
+	ThreadID       string   `json:"thread_id"`
+	TimeoutMinutes *float64 `json:"timeout_minutes"`
+}
+
+// minutes is the idle time when a request does not say.
+const minutes = 30
+
+func scopeOf(thread string) belljar.Scope { return belljar.Scope{Namespace: "thread", ID: thread} }
+
+// create answers 200 with a new session, or 409 with the one that the thread has (DESIGN §12).
+func (c *call) create() {
+	var in creation
+	if !c.decode(&in) || !c.required([2]string{"user_id", in.UserID}, [2]string{"thread_id", in.ThreadID}) {
+		return
+	}
+	idle := float64(minutes)
+	if in.TimeoutMinutes != nil {
+		idle = *in.TimeoutMinutes
+	}
+	if idle <= 0 || math.IsNaN(idle) || math.IsInf(idle, 0) {
+		write(c.w, http.StatusBadRequest, fault{"error": "timeout_minutes must be more than 0"})
+		return
+	}
+	begun := c.door.opts.Now()
+	session, created, err := c.Sessions().Open(c.r.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: c.door.opts.Image, Scope: scopeOf(in.ThreadID), TTLSec: idle * 60,
+		Resources: belljar.Resources{WorkspaceMB: c.door.opts.MaxWorkspaceMB}, WorkspaceExec: true,
+		Labels: map[string]string{"user_id": in.UserID, "thread_id": in.ThreadID},
+	}})
+	if err != nil {
+		c.limited(err, "", in.ThreadID)
+		c.fail(err)
+		return
+	}
+	answer := map[string]any{
+		"session_id": session.ID, "thread_id": in.ThreadID, "workspace_dir": belljar.WorkspaceDir, "user": user,
+	}
+	l := line{user: in.UserID, thread: in.ThreadID, session: session.ID, took: c.door.opts.Now().Sub(begun)}
+	if created {
+		c.say("session_created", l)
+		answer["status"], answer["expires_at"] = "created", stamp(session.ExpiresAt)
+		write(c.w, http.StatusOK, answer)
+		return
+	}
+	c.say("session_reused", l)
+	answer["status"], answer["created_at"], answer["last_activity"] = "existing", stamp(session.CreatedAt), stamp(lastActivity(session))
+	write(c.w, http.StatusConflict, answer)
+}
+
+// find returns the living session of a thread; false if there is none.
+func (c *call) find(thread string) (belljar.Session, bool, error) {
+	key := scopeOf(thread).String()
+	page, err := c.Sessions().List(c.r.Context(), belljar.SessionQuery{KeyPrefix: key, Limit: belljar.MaxPage})
+	if err != nil {
+		return belljar.Session{}, false, err
+	}
+	for _, session := range page.Items {
+		if session.ScopeKey == key && session.UserID == c.caller.ID && !session.State.Ended() {
+			return session, true, nil
+		}
+	}
+	return belljar.Session{}, false, nil
+}
+
+// get answers for a thread.
+func (c *call) get() {
+	thread, ok := c.query("thread_id")
+	if !ok {
+		return
+	}
+	session, found, err := c.find(thread)
+	files := 0
+	if err == nil && found {
+		files, err = c.count(session.ID)
+		if ended(err) {
+			found, err = false, nil // just now
+		}
+	}
+	switch {
+	case err != nil:
+		c.fail(err)
+	case !found:
+		write(c.w, http.StatusNotFound, fault{"error": "No active session found for thread_id", "thread_id": thread})
+	default:
+		c.say("session_reused", line{user: session.Labels["user_id"], thread: thread, session: session.ID})
+		write(c.w, http.StatusOK, map[string]any{
+			"session_id": session.ID, "thread_id": thread, "status": "active", "created_at": stamp(session.CreatedAt),
+			"last_activity": stamp(lastActivity(session)), "workspace_dir": belljar.WorkspaceDir, "files_count": files,
+		})
+	}
+}
+
+// count is how many files lie in a workspace.
+func (c *call) count(id string) (int, error) {
+	list, err := c.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: 10000})
+	n := 0
+	for _, e := range list.Entries {
+		if e.Type == "file" {
+			n++
+		}
+	}
+	return n, err
+}
+
+// cleanup ends a session. One that has ended is cleaned up.
+func (c *call) cleanup() {
+	var in struct {
+		SessionID string `json:"session_id"`
+	}
+	if !c.decode(&in) || !c.required([2]string{"session_id", in.SessionID}) {
+		return
+	}
+	if err := c.Sessions().Delete(c.r.Context(), in.SessionID); err != nil {
+		if !c.gone(err, in.SessionID) {
+			c.fail(err)
+		}
+		return
+	}
+	write(c.w, http.StatusOK, map[string]any{"status": "cleaned_up", "session_id": in.SessionID})
+}
+
+// health answers everybody.
+func (d *Door) health(w http.ResponseWriter, r *http.Request) {
+	n := d.opts.Health()
+	write(w, http.StatusOK, map[string]any{
+		"status": "healthy", "worker_id": d.opts.WorkerID, "pool_size": n.PoolSize, "pool_available": n.PoolAvailable,
+		"active_sessions": n.ActiveSessions, "uptime_seconds": int64(d.opts.Now().Sub(d.begun).Seconds()), "redis_connected": false,
+	})
+}
+
+func lastActivity(s belljar.Session) time.Time {
+	if s.LastActivityAt.IsZero() {
+		return s.CreatedAt
+	}
+	return s.LastActivityAt
+}
+
+// stamp is a time as S3 writes it.
+func stamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

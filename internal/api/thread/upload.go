@@ -1,0 +1,239 @@
+package thread
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// framing is what a form may add to its file.
+const framing = 1 << 20
+
+// maxField is how long a field may be that is no file.
+const maxField = 8 << 10
+
+// form is an upload as it came, whatever the order of its fields.
+type form struct {
+	session, filename, name string // name is what the file's part says
+	file                    *os.File
+	size                    int64
+}
+
+func (f *form) close() {
+	if f.file != nil {
+		f.file.Close()
+	}
+}
+
+// errTooLarge says that a file is larger than may be uploaded.
+var errTooLarge = errors.New("file too large")
+
+// upload puts one file into a workspace.
+func (c *call) upload() {
+	most := int64(c.door.opts.MaxFileMB) << 20
+	api.LimitBody(c.w, c.r, most+framing)
+	begun := c.door.opts.Now()
+	f, err := c.receive(most)
+	defer f.close()
+	if errors.Is(err, errTooLarge) || belljar.CodeOf(err) == belljar.CodeTooLarge {
+		size := max(f.size, c.r.ContentLength)
+		c.say("resource_limit_exceeded", line{session: f.session, bytes: size, reason: "file size"})
+		write(c.w, http.StatusRequestEntityTooLarge, fault{
+			"error": "File size exceeds maximum allowed size", "max_size_mb": c.door.opts.MaxFileMB, "uploaded_size_mb": megabytes(size),
+		})
+		return
+	}
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	if f.file == nil {
+		write(c.w, http.StatusBadRequest, fault{"error": "No file provided"})
+		return
+	}
+	name := f.filename
+	if name == "" {
+		name = f.name
+	}
+	if !c.required([2]string{"session_id", f.session}, [2]string{"filename", name}) {
+		return
+	}
+	clean, ok := cleanName(name)
+	if !ok {
+		write(c.w, http.StatusBadRequest, fault{"error": "Invalid filename", "filename": cut(name, shownCommand)})
+		return
+	}
+	back, err := c.door.turns.take(c.r.Context(), f.session)
+	if err != nil {
+		return // nobody is there
+	}
+	defer back()
+	if !c.fits(f) {
+		return
+	}
+	_, err = c.Files().Write(c.r.Context(), f.session, belljar.FileWrite{Path: clean, Content: f.file, Size: f.size, Overwrite: true})
+	if err != nil {
+		c.uploadFailed(f, err)
+		return
+	}
+	c.say("file_uploaded", line{session: f.session, bytes: f.size, took: c.door.opts.Now().Sub(begun)})
+	write(c.w, http.StatusOK, map[string]any{
+		"status": "uploaded", "filename": clean, "path": path.Join(belljar.WorkspaceDir, clean), "size_bytes": f.size,
+	})
+}
+
+func (c *call) uploadFailed(f *form, err error) {
+	switch {
+	case c.gone(err, f.session):
+	case belljar.CodeOf(err) == belljar.CodeDiskFull:
+		space, spaceErr := c.Files().Space(c.r.Context(), f.session)
+		if spaceErr != nil {
+			c.fail(err)
+			return
+		}
+		c.full(f, space)
+	default:
+		c.limited(err, f.session, "")
+		c.fail(err)
+	}
+}
+
+// fits checks the workspace; false if it has answered.
+func (c *call) fits(f *form) bool {
+	space, err := c.Files().Space(c.r.Context(), f.session)
+	n := 0
+	if err == nil {
+		n, err = c.count(f.session)
+	}
+	switch {
+	case err != nil:
+		if !c.gone(err, f.session) {
+			c.fail(err)
+		}
+	case n >= c.door.opts.MaxFiles:
+		c.say("resource_limit_exceeded", line{session: f.session, reason: "file count"})
+		write(c.w, http.StatusInsufficientStorage, fault{
+			"error": "Maximum file count exceeded", "max_files": c.door.opts.MaxFiles, "current_files": n,
+		})
+	case space.Bytes+f.size > int64(c.door.opts.MaxWorkspaceMB)<<20:
+		c.full(f, space)
+	default:
+		return true
+	}
+	return false
+}
+
+// full answers for a workspace without room.
+func (c *call) full(f *form, space belljar.Space) {
+	c.say("resource_limit_exceeded", line{session: f.session, bytes: f.size, reason: "workspace size"})
+	write(c.w, http.StatusInsufficientStorage, fault{
+		"error": "Workspace size limit exceeded", "max_workspace_mb": c.door.opts.MaxWorkspaceMB,
+		"current_workspace_mb": megabytes(space.Bytes), "file_size_mb": megabytes(f.size),
+	})
+}
+
+// megabytes is a size as S3 tells it.
+func megabytes(n int64) float64 { return math.Round(float64(n)/(1<<20)*100) / 100 }
+
+// receive reads the form. The file waits on the disk until the fields that may follow are known. What it returns is to be
+// closed, also with an error.
+func (c *call) receive(most int64) (*form, error) {
+	f := &form{}
+	media, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err != nil || media != "multipart/form-data" || params["boundary"] == "" {
+		return f, badForm(errors.New("it is not multipart/form-data"))
+	}
+	reader := multipart.NewReader(c.r.Body, params["boundary"])
+	for {
+		part, err := reader.NextRawPart()
+		if err == io.EOF {
+			return f, nil
+		}
+		if err == nil {
+			err = f.take(part, c.door.opts.TempDir, most)
+		}
+		if err != nil {
+			return f, badForm(err)
+		}
+	}
+}
+
+func badForm(err error) error {
+	var known *belljar.Error
+	if errors.As(err, &known) || errors.Is(err, errTooLarge) {
+		return err
+	}
+	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("Invalid form: %v", err)}
+}
+
+// take reads one part.
+func (f *form) take(part *multipart.Part, dir string, most int64) error {
+	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	if err != nil {
+		return err
+	}
+	switch name := params["name"]; name {
+	case "session_id", "filename":
+		value, err := io.ReadAll(io.LimitReader(part, maxField+1))
+		switch {
+		case err != nil:
+			return err
+		case len(value) > maxField:
+			return fmt.Errorf("%s is too long", name)
+		case name == "session_id":
+			f.session = string(value)
+		default:
+			f.filename = string(value)
+		}
+		return nil
+	case "file":
+		if f.file != nil {
+			return errors.New("more than one file")
+		}
+		f.name = params["filename"]
+		return f.keep(part, dir, most)
+	default:
+		return fmt.Errorf("unknown field %.40q", name)
+	}
+}
+
+// keep puts the file's bytes on the disk, under no name.
+func (f *form) keep(part io.Reader, dir string, most int64) (err error) {
+	if f.file, err = os.CreateTemp(dir, ".belljar-upload-*"); err != nil {
+		return &belljar.Error{Code: belljar.CodeInternal, Message: "keep an upload", Err: err}
+	}
+	if err := os.Remove(f.file.Name()); err != nil {
+		return &belljar.Error{Code: belljar.CodeInternal, Message: "keep an upload", Err: err}
+	}
+	f.size, err = io.Copy(f.file, io.LimitReader(part, most+1))
+	if err != nil {
+		return err
+	}
+	if f.size > most {
+		return errTooLarge
+	}
+	_, err = f.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// cleanName is a file's name as a place in the workspace; false if it leads out of it (S3: no .. and no absolute path).
+func cleanName(name string) (string, bool) {
+	if strings.Contains(name, "..") || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') {
+		return "", false
+	}
+	clean, err := belljar.CleanPath(name)
+	if err == nil {
+		err = belljar.CheckPlace(clean)
+	}
+	return clean, err == nil && clean != "."
+}
