@@ -30,6 +30,7 @@ type transcript struct {
 	cut    bool   // nothing more is kept
 	reason string // of that
 	marked bool   // the mark is there
+	heard  func() // is told that there is output, kept or not; nil for nobody
 
 	// The beginning of a character whose rest has not come: always the last bytes of the output so far.
 	tail   []byte
@@ -39,6 +40,9 @@ type transcript struct {
 // write takes output as it comes, and tells up to which position it is in the log, or never will be. It is an
 // [agent.Deliver].
 func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64, err error) {
+	if t.heard != nil {
+		t.heard()
+	}
 	end := position + int64(len(b))
 	if t.cut {
 		return end, nil
