@@ -6,20 +6,20 @@ import (
 	"io"
 	"strings"
 	"time"
-
-	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/agent"
 )
 
 // errOverdue says that a command did not end when its agent should have ended it.
 var errOverdue = errors.New("overdue")
+
+// errLeft says that a command in a session is left to itself, for the next process to take up.
+var errLeft = errors.New("left to the next belljar")
 
 // follow takes what the command prints into the log until it ends. The command is told to end by its agent when its time
 // is over, by the run's context when the run is stopped; if it then outlives its grace, follow gives it up as overdue.
 func (c *passage) follow() {
 	if c.plan.request.Interactive && c.plan.request.Stdin == nil {
 		c.run.attachStdin(c.proc)
-		defer c.run.detachStdin(stdinRunEnded)
+		defer c.run.detachStdin(stdinRunEnded) // after leave or not, the stream is closed by then
 	} else if r := c.stdin(); r != nil {
 		go feed(c.proc, r)
 	}
@@ -28,49 +28,74 @@ func (c *passage) follow() {
 	guarded := make(chan struct{})
 	go func() {
 		defer close(guarded)
-		guard(c.run.ctx, c.plan.limits, c.opts.Slack, c.proc, ended, giveUp)
+		c.guard(ended, giveUp)
 	}()
 	exit, err := c.proc.Follow(watched, c.out.write)
 	close(ended)
 	<-guarded
 	giveUp(nil)
+	if c.end.err = err; errors.Is(err, errLeft) {
+		return // what is held back comes again
+	}
 	c.out.end()
-	if c.end.err = err; err == nil {
+	if err == nil {
 		c.end.exit = &exit
 	}
 }
 
-// stdin is what the command reads, if it was given with the request.
+// leave leaves a session's command to the next process. What is on record is up to date.
+func (c *passage) leave() {
+	c.proc.Close()
+	c.run.hush()
+	if err := c.opts.Store.Runs().Update(context.Background(), c.row(c.run)); err != nil {
+		c.log.Warn("phase of a run could not be put on record", "run_id", c.run.id, "err", err)
+	}
+	c.plan.session.release()
+}
+
+// stdin is what the command reads, if it was given with the request, and has not read yet.
 func (c *passage) stdin() io.Reader {
 	if c.plan.request.Stdin != nil {
 		return c.plan.request.Stdin
 	}
-	if text := c.plan.request.RunSpec.Stdin; text != "" {
-		return strings.NewReader(text)
+	told := c.proc.Started()
+	if text := c.plan.request.RunSpec.Stdin; text != "" && !told.StdinClosed {
+		return strings.NewReader(text[min(told.Stdin, int64(len(text))):])
 	}
 	return nil
 }
 
-// guard ends a command that is to stop, and gives up one that does not end when it should.
-func guard(
-	stop context.Context, l belljar.Limits, slack time.Duration, proc *agent.Process, ended <-chan struct{},
-	giveUp context.CancelCauseFunc,
-) {
+// guard ends a command that is to stop, gives up one that does not end when it should, and lets its agent know meanwhile
+// that its host is there.
+func (c *passage) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
+	l, stop := c.plan.limits, c.run.ctx.Done()
 	grace := seconds(l.GraceSec)
-	limit := time.NewTimer(seconds(l.TimeoutSec) + grace + slack)
+	age := time.Duration(c.proc.Started().AgeMS) * time.Millisecond
+	limit := time.NewTimer(max(seconds(l.TimeoutSec)-age, 0) + grace + c.opts.Slack)
 	defer limit.Stop()
-	select {
-	case <-ended:
-		return
-	case <-limit.C:
-	case <-stop.Done():
-		_ = proc.End(grace) // if it cannot be told, the limit ends it
-		limit.Reset(grace + slack)
+	var contact <-chan time.Time
+	if c.opts.Lease > 0 {
+		t := time.NewTicker(c.opts.Lease / 4)
+		defer t.Stop()
+		contact = t.C
+	}
+	for {
 		select {
 		case <-ended:
 			return
+		case <-contact:
+			_ = c.proc.Contact() // a stream that is broken tells whoever reads it
+		case <-stop:
+			if why := context.Cause(c.run.ctx); errors.Is(why, errLeft) {
+				giveUp(why)
+				return
+			}
+			_ = c.proc.End(grace) // if it cannot be told, the limit ends it
+			limit.Reset(grace + c.opts.Slack)
+			stop = nil
 		case <-limit.C:
+			giveUp(errOverdue)
+			return
 		}
 	}
-	giveUp(errOverdue)
 }

@@ -49,7 +49,17 @@ func (s *Service) carry(r *run) {
 	}
 	c := s.passage(r)
 	if c.start() {
-		c.follow()
+		c.attend()
+	} else {
+		c.settle()
+	}
+}
+
+// attend follows the run's command to its end, and concludes; unless the command is left to the next process.
+func (c *passage) attend() {
+	if c.follow(); errors.Is(c.end.err, errLeft) {
+		c.leave()
+		return
 	}
 	c.settle()
 }
@@ -82,6 +92,9 @@ func (c *passage) begun(told time.Time) error {
 		return err
 	}
 	c.note(c.run)
+	if !c.run.resumable() {
+		c.write(c.run) // what was asked goes on record only now
+	}
 	c.happened(event.RunRunning, c.run, c.now().Sub(c.run.state.CreatedAt))
 	return nil
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// errLost says that a run was under way when its daemon died.
-var errLost = errors.New("belljar ended while the run was under way")
-
 // errRemoveTime says that a sandbox does not go away.
 var errRemoveTime = fmt.Errorf("it is not gone after %v", removeTime)
 
@@ -44,41 +41,30 @@ func (s *Service) Recover(ctx context.Context) error {
 }
 
 // takeUp goes on with a run of a former process, or ends it. One that makes trouble keeps no other from being taken up.
+// Where record and log differ the log is right: the record is behind by as much as [noteAfter], and what may have begun
+// must not begin again.
 func (s *Service) takeUp(ctx context.Context, row store.Run) {
 	log, err := s.openLog(row.ID)
+	var a account
+	if err == nil {
+		a, err = audit(ctx, log)
+	}
 	switch {
 	case err != nil:
 		s.log.Error("log of a former process cannot be used", "run_id", row.ID, "err", err)
 		row.Warnings = append(row.Warnings, "its log cannot be read")
-		s.mend(ctx, row, nil, errLost)
-	case row.Phase != belljar.PhaseQueued || row.Spec == nil || begun(ctx, log):
-		s.mend(ctx, row, log, errLost)
+		s.mend(ctx, row, nil, a, errLost)
+		return
+	case a.over():
+		err = errLost
+	case row.Phase == belljar.PhaseQueued && row.Spec != nil && !a.moved:
+		err = s.resume(ctx, row, log)
 	default:
-		if err := s.resume(ctx, row, log); err != nil {
-			s.mend(ctx, row, log, err)
-		}
+		err = s.rejoin(ctx, row, log, a)
 	}
-}
-
-// begun reports whether a run that is queued on record has left the queue since. The record is behind by as much as
-// [noteAfter], the log is not; and what may have begun must not begin again.
-func begun(ctx context.Context, log logbook.Log) bool {
-	last := log.Last()
-	if last == 0 {
-		return false
+	if err != nil {
+		s.mend(ctx, row, log, a, err)
 	}
-	for f, err := range log.Read(ctx, 1) {
-		if err != nil {
-			return true
-		}
-		if f.Type != belljar.FrameHeartbeat && f.Data["phase"] != string(belljar.PhaseQueued) {
-			return true // it starts, or has been cancelled and is over
-		}
-		if f.Seq >= last {
-			return false
-		}
-	}
-	return true // it is sealed, or damaged
 }
 
 // resume puts a run that was queued into the queue again. What is not allowed any more fails.
@@ -115,22 +101,13 @@ func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) er
 
 // mend ends a run that nobody carries any more: as its log says, if it came to its end there, else for the reason why. A
 // nil log is one that cannot be used.
-func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, why error) {
-	if row.SessionID == "" {
-		s.removeLeft(ctx, row.Runtime, row.ID)
-	}
-	var end belljar.Frame
-	if log != nil {
-		var err error
-		if end, err = lastFrame(ctx, log); err != nil {
-			s.log.Error("log of a lost run cannot be read", "run_id", row.ID, "err", err)
-			row.Warnings = append(row.Warnings, "its log cannot be read")
-		}
-	}
+func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a account, why error) {
+	s.dismiss(ctx, row)
+	end := a.end
 	now := s.now()
 	row.Spec, row.FinishedAt, row.EstimatedStartTime = nil, &now, nil
 	switch {
-	case isEnd(end):
+	case log != nil && a.over():
 		row.Warnings = append(row.Warnings, "belljar ended before it was on record what this run used and left")
 		retell(&row.Run, end)
 	case log == nil:
@@ -158,6 +135,28 @@ func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, why 
 	})
 }
 
+// dismiss takes away what is left of a run that has ended, or must: its sandbox, or its command in a session.
+func (s *Service) dismiss(ctx context.Context, row store.Run) {
+	if row.SessionID == "" {
+		s.removeLeft(ctx, row.Runtime, row.ID)
+		return
+	}
+	x := s.sessions.get(row.SessionID)
+	if x == nil {
+		return // it went with its session
+	}
+	j, err := x.acquire(ctx)
+	if err != nil {
+		return
+	}
+	s.work.Go(func() {
+		defer x.release()
+		if err := j.putDown(row.ID, s.opts.Slack); err != nil {
+			s.log.Warn("command of a lost run could not be ended", "run_id", row.ID, "session_id", x.id, "err", err)
+		}
+	})
+}
+
 // removeTime is how long a start waits for one sandbox of a former process to be gone.
 const removeTime = 5 * time.Second
 
@@ -182,18 +181,6 @@ func (s *Service) removeLeft(ctx context.Context, runtime, id string) {
 	if err != nil {
 		s.log.Error("sandbox of a former process could not be removed", "sandbox_id", id, "err", err)
 	}
-}
-
-// lastFrame is the last frame of a log that nobody writes to; none if it is empty.
-func lastFrame(ctx context.Context, log logbook.Log) (belljar.Frame, error) {
-	last := log.Last()
-	if last == 0 {
-		return belljar.Frame{}, nil
-	}
-	for f, err := range log.Read(ctx, last) {
-		return f, err
-	}
-	return belljar.Frame{}, nil
 }
 
 // lost makes a run one that failed because of why.

@@ -62,8 +62,7 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	if over {
 		t.put(t.frames(frames, s, b))
 		if !t.cut {
-			t.cut, t.reason = true, cutCap
-			t.mark()
+			t.lose(cutCap)
 		}
 		return end, nil
 	}
@@ -91,16 +90,22 @@ func (t *transcript) put(frames []belljar.Frame) {
 		return
 	}
 	if err := t.log.Append(frames...); err != nil {
-		t.cut, t.reason = true, cutFailed
+		reason := cutFailed
 		if full(err) {
-			t.reason = cutFull
+			reason = cutFull
 		}
-		t.mark()
+		t.lose(reason)
 		return
 	}
 	for _, f := range frames {
 		t.kept += int64(len(f.Output))
 	}
+}
+
+// lose keeps nothing from here on, for a reason.
+func (t *transcript) lose(reason string) {
+	t.cut, t.reason = true, reason
+	t.mark()
 }
 
 // mark says in the log that output is missing behind it. Where there is no room even for that, the end tries again.
@@ -116,6 +121,8 @@ func (t *transcript) warnings(e ending, l belljar.Limits) []string {
 	case !t.cut:
 	case t.reason == cutFull:
 		return []string{"output was dropped because the server's disk is full"}
+	case t.reason == cutDamaged:
+		return []string{"output was lost with a part of the log"}
 	case t.reason == cutFailed:
 		return []string{"output was dropped because the log could not be written"}
 	case e.exit == nil || e.exit.Dropped == 0:

@@ -5,6 +5,7 @@ package guest
 import (
 	"errors"
 	"net"
+	"time"
 
 	"github.com/belljar/belljar/internal/agent/wire"
 )
@@ -42,7 +43,9 @@ func (s *stream) follow(e *exec, from int64, known bool) error {
 	if err != nil {
 		return err
 	}
-	started.Attached = known
+	if started.Attached = known; known {
+		started.AgeMS = time.Since(e.began).Milliseconds()
+	}
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
@@ -70,6 +73,7 @@ func (e *exec) attach(at *attachment, from int64) (wire.Started, error) {
 	st := wire.Started{ID: e.spec.ID, Pid: e.pid, From: at.sent}
 	if e.inlet != nil {
 		st.Stdin, st.StdinLimit = e.inlet.received, e.inlet.limit()
+		st.StdinClosed = e.inlet.eof || e.inlet.broken
 		at.announced = st.StdinLimit
 	}
 	e.attached = at

@@ -145,6 +145,10 @@ type Started struct {
 	// is the position up to which the host may send; 0 when the exec has no stdin.
 	Stdin      int64 `json:"stdin,omitempty"`
 	StdinLimit int64 `json:"stdin_limit,omitempty"`
+	// StdinClosed says that a host has ended the stdin, or nobody reads it any more.
+	StdinClosed bool `json:"stdin_closed,omitempty"`
+	// AgeMS is for how long the command had run when a host attached to it.
+	AgeMS int64 `json:"age_ms,omitempty"`
 }
 
 // StdinWindow is how many bytes of stdin an agent holds for a program that does not read them.

@@ -1,0 +1,171 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// rejoinTime bounds finding the command of a former process again.
+const rejoinTime = 5 * time.Second
+
+// Why a run of a former process is lost, in words for its caller.
+var (
+	errLost  = errors.New("belljar ended while the run was under way")
+	errGone  = fmt.Errorf("%w, and its sandbox with it", errLost)
+	errUnfed = fmt.Errorf("%w, and with it the command's input", errLost)
+)
+
+// rejoin goes on with a run of a former process whose command lives, or has ended since: its log goes on where it stops,
+// and the run comes to its own end. A run that cannot be gone on with, or whose end would be a lie, is [errLost].
+func (s *Service) rejoin(ctx context.Context, row store.Run, log logbook.Log, a account) error {
+	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
+	defer cancel()
+	p, err := s.planAgain(ctx, row)
+	if err != nil {
+		return s.lostTo(row, err)
+	}
+	j, err := s.boxAgain(ctx, row, p)
+	if err != nil {
+		return s.lostTo(row, err)
+	}
+	proc, err := j.agent.Attach(ctx, row.ID, a.kept)
+	if err == nil {
+		if err = s.carryOn(row, p, j, proc, log, a); err == nil {
+			return nil
+		}
+		proc.Close()
+	}
+	if p.session != nil {
+		p.session.release()
+	}
+	return s.lostTo(row, err)
+}
+
+// lostTo says in the log why a run is lost, and returns what its caller may know.
+func (s *Service) lostTo(row store.Run, err error) error {
+	s.log.Warn("run of a former process cannot be gone on with", "run_id", row.ID, "session_id", row.SessionID, "err", err)
+	switch {
+	case errors.Is(err, errLost):
+		return err
+	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
+		return errGone
+	}
+	return errLost
+}
+
+// planAgain is the plan of a run that was admitted by a former process. What it was given then is not judged again.
+func (s *Service) planAgain(ctx context.Context, row store.Run) (*plan, error) {
+	if row.Spec == nil {
+		return nil, errors.New("its request is not on record")
+	}
+	p := &plan{request: belljar.RunRequest{RunSpec: *row.Spec}, exec: row.Spec.WorkspaceExec}
+	base := s.opts.Limits
+	if row.SessionID != "" {
+		x := s.sessions.get(row.SessionID)
+		if x == nil {
+			return nil, errGone
+		}
+		of := x.plan
+		p.session, p.host, p.caps, p.image, p.require, p.exec, base = x, of.host, of.caps, of.image, of.require, of.exec, of.limits
+	} else if p.host = s.runtime(row.Runtime); p.host == nil {
+		return nil, fmt.Errorf("runtime %q is not there any more", row.Runtime)
+	}
+	var err error
+	if p.session == nil {
+		if p.caps, err = p.host.capabilities(ctx); err != nil {
+			return nil, err
+		}
+		p.image.Ref, p.image.Digest = row.BaseImage, row.ImageDigest // nothing more of it is needed
+	}
+	if p.patterns, err = patterns(row.Spec.CapturePatterns); err != nil {
+		return nil, err
+	}
+	p.limits, err = base.Resolve(row.Spec.Resources, row.Spec.StartupTimeoutSec, row.Spec.TimeoutSec, boundless())
+	if err != nil {
+		return nil, err
+	}
+	p.bind()
+	return p, p.program()
+}
+
+// boundless are limits for what need not be judged.
+func boundless() belljar.Limits {
+	return belljar.Limits{
+		CPU: math.MaxFloat64, MemoryMB: math.MaxInt, Pids: math.MaxInt, NoFile: math.MaxInt, NProc: math.MaxInt,
+		WorkspaceMB: math.MaxInt, TmpMB: math.MaxInt, Inodes: math.MaxInt, LogBytes: math.MaxInt64, ArtifactMB: math.MaxInt,
+		StartupTimeoutSec: math.MaxFloat64, TimeoutSec: math.MaxFloat64, GraceSec: math.MaxFloat64,
+	}
+}
+
+// boxAgain is the sandbox of a run of a former process. That of a session is given back with release.
+func (s *Service) boxAgain(ctx context.Context, row store.Run, p *plan) (*jar, error) {
+	if p.session != nil {
+		return p.session.acquire(ctx)
+	}
+	box, err := p.host.Attach(ctx, row.ID)
+	if err != nil {
+		return nil, err
+	}
+	return meet(ctx, box, p.caps)
+}
+
+// carryOn sets a run going again whose command has been found.
+func (s *Service) carryOn(row store.Run, p *plan, j *jar, proc *agent.Process, log logbook.Log, a account) error {
+	told := proc.Started()
+	if told.StdinLimit > 0 && !told.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
+		return errUnfed // to end it here would pass for the end of what it was given
+	}
+	quota, err := s.quota(context.Background(), row.UserID)
+	if err != nil {
+		return err
+	}
+	r := s.newRun(belljar.Caller{ID: row.UserID, Role: belljar.RoleUser, Source: "recovery"}, p, row.ID, row.CreatedAt)
+	r.log, r.ticket = log, s.queueOf(p).Take(r.owner, quota.ConcurrentRuns)
+	r.unexpire = func() bool { return false }
+	since := s.now().Add(-time.Duration(told.AgeMS) * time.Millisecond)
+	if row.StartedAt != nil {
+		since = *row.StartedAt
+	}
+	r.state = row.Run
+	r.state.EstimatedStartTime, r.state.Phase, r.state.StartedAt = nil, belljar.PhaseRunning, &since
+	if err := s.register(r); err != nil {
+		r.ticket.Leave()
+		return err
+	}
+	if a.phase != belljar.PhaseRunning {
+		r.say(phaseFrame(belljar.PhaseRunning))
+	}
+	if !a.begun {
+		r.say(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
+	}
+	c := s.passage(r)
+	c.jar, c.proc, c.end.started = j, proc, true
+	c.out = a.transcript(log, p.limits.LogBytes, c.out.heard)
+	if told.From > a.kept && !c.out.cut {
+		c.out.lose(cutDamaged)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reckoning)
+	c.end.base(ctx, p, j)
+	cancel()
+	s.note(r)
+	s.beat(r)
+	go s.goOn(c)
+	return nil
+}
+
+// goOn carries a run from its living command to its answer.
+func (s *Service) goOn(c *passage) {
+	defer s.work.Done()
+	defer c.run.stop(nil)
+	defer c.run.ticket.Leave()
+	c.attend()
+}
