@@ -27,6 +27,7 @@ type Service struct {
 	quotas   quotas
 	sessions sessionTable
 	sweeps   sweeps
+	reaps    sweeps
 
 	work    sync.WaitGroup // every run and teardown under way
 	closing context.Context
@@ -72,6 +73,7 @@ func (s *Service) Close() error {
 	s.mu.Unlock()
 	s.close()
 	s.sweeps.stop()
+	s.reaps.stop()
 	s.closeSessions()
 	s.work.Wait()
 	s.leave()
