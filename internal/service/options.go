@@ -84,6 +84,8 @@ type Options struct {
 	// Stdin is what an interactive run may send unless it says otherwise, MaxStdin the most it can say. A field left
 	// zero is that of [DefaultStdinLimits] and [MaxStdinLimits].
 	Stdin, MaxStdin belljar.StdinLimits
+	// Terminals bound those in sessions.
+	Terminals TerminalOptions
 	// FreeBytes tells the room on the disk for data, and below MinFreeBytes no new run is taken. nil is no watermark.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
@@ -153,6 +155,7 @@ func (o Options) complete() (Options, error) {
 	}
 	fill(&o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
 	o.completeSessions()
+	o.Terminals.complete()
 	o.Policy = o.Policy.effective(o)
 	return o, nil
 }

@@ -17,17 +17,18 @@ import (
 //
 // What has ended is on record in the store; what is under way is in memory too, and there it is more up to date.
 type Service struct {
-	opts     Options
-	policy   string // its hash
-	runtimes []*host
-	log      *slog.Logger
-	clock    Clock
-	queue    *queue.Queue
-	ledger   ledger
-	quotas   quotas
-	sessions sessionTable
-	sweeps   sweeps
-	reaps    sweeps
+	opts      Options
+	policy    string // its hash
+	runtimes  []*host
+	log       *slog.Logger
+	clock     Clock
+	queue     *queue.Queue
+	ledger    ledger
+	quotas    quotas
+	sessions  sessionTable
+	terminals terminalTable
+	sweeps    sweeps
+	reaps     sweeps
 
 	work    sync.WaitGroup // every run and teardown under way
 	closing context.Context
