@@ -2,8 +2,24 @@ package belljar
 
 import "io"
 
-// DefaultReadBytes is how much of a file a read returns that does not say (S2 §4.2 `max_bytes`).
-const DefaultReadBytes = 256 << 10
+// Bounds of operations on files.
+const (
+	// DefaultReadBytes is how much of a file a read as text returns that does not say (S2 §4.2 `max_bytes`), MaxReadBytes
+	// the most that it may ask for. [Files.Read] has no bound.
+	DefaultReadBytes = 256 << 10
+	MaxReadBytes     = 8 << 20
+
+	DefaultListEntries = 1000 // of a [FileQuery] without a limit
+	MaxListEntries     = 10000
+
+	DefaultMatches  = 100 // of a [FileSearch] without a limit
+	MaxMatches      = 1000
+	MaxSearchBytes  = 1024 // of what is searched for
+	MaxMatchedBytes = 500  // of a found line that are told
+
+	MaxBatchFiles = 1000    // of [Files.WriteAll]
+	MaxBatchBytes = 2 << 20 // of what they hold, together
+)
 
 // FileEntry is one file, directory or link in a workspace (S2 §4.2). Its path is relative to the workspace.
 type FileEntry struct {
@@ -21,33 +37,35 @@ type FileWrite struct {
 	Content   io.Reader // read to its end
 	Size      int64     // bytes that Content will bring, -1 if not known; tells early that they are too many
 	Mode      uint32    // permission bits; 0 means 0644
-	Overwrite bool      // replace a file that is there; else that is [CodeConflict]
+	Overwrite bool      // replace a file that is there; else that is [CodeConflict]. A link to a file is followed
 }
 
 // FileQuery selects what a listing tells.
 type FileQuery struct {
 	Path      string // of a directory; "" is the workspace. A file lists itself
 	Recursive bool   // everything below, parents first
-	Limit     int    // entries; 0 is 1000, at most 10000
+	Limit     int    // entries; 0 is [DefaultListEntries], at most [MaxListEntries]
 }
 
-// FileList is a listing, by path.
+// FileList is a listing, by path. Links are listed, not followed.
 type FileList struct {
 	Entries   []FileEntry `json:"entries"`
-	Truncated bool        `json:"truncated,omitempty"` // there are more than the limit
+	Truncated bool        `json:"truncated"` // there are more: than the limit, or deeper than 255 directories
 }
 
-// FileSearch looks for files by name, by content, or both.
+// FileSearch looks for files by name, by content, or both: it needs one of them. Without Content it finds whatever has
+// the name; with it, regular files. Links are not followed.
 type FileSearch struct {
 	Path       string `json:"path,omitempty"`        // directory to look in; "" is the workspace
-	Name       string `json:"name,omitempty"`        // glob of the path below Path: *.go, src/**/*.ts. "" is every file
+	Name       string `json:"name,omitempty"`        // glob: without a slash of the name at any depth (*.go), with one of the path below Path (src/**/*.ts)
 	Content    string `json:"content,omitempty"`     // text to find, or a regular expression (RE2) with Regexp
 	Regexp     bool   `json:"regexp,omitempty"`      // Content is a regular expression
 	IgnoreCase bool   `json:"ignore_case,omitempty"` // of Content
 	MaxResults int    `json:"max_results,omitempty"` // matches; 0 is 100, at most 1000
 }
 
-// FileMatch is one find: a file, or with Content a line in one. Files that are not text are not searched by content.
+// FileMatch is one find: a file, or with Content a line in one. Files that are not text (they have a NUL near their
+// beginning) are not searched by content.
 type FileMatch struct {
 	Path string `json:"path"`
 	Line int    `json:"line,omitempty"` // from 1
@@ -57,7 +75,7 @@ type FileMatch struct {
 // FileMatches is what a search found, by path and line.
 type FileMatches struct {
 	Matches       []FileMatch `json:"matches"`
-	Truncated     bool        `json:"truncated"` // it stopped at a bound: matches, files, bytes or time
+	Truncated     bool        `json:"truncated"` // it stopped at a bound (matches, files, bytes, time), or passed over the rest of a very long file or line
 	FilesSearched int         `json:"files_searched"`
 }
 

@@ -61,6 +61,7 @@ const (
 	ReasonSandboxDied      Reason = "sandbox_died"      // * the jar went away under the run
 	ReasonKillFailed       Reason = "kill_failed"       // * processes survived every kill; the sandbox was destroyed
 	ReasonNodeLost         Reason = "node_lost"         // *
+	ReasonSessionExpired   Reason = "session_expired"   // * its session's lifetime or idle timeout was over
 )
 
 // ReasonLogCap marks a log that was cut at its cap. It is a warning and a frame, never a failure (S0 §23).

@@ -2,6 +2,8 @@ package belljar
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,6 +22,9 @@ const (
 	IsolatedKey = "isolated" // always a new session, which nobody finds by its scope
 )
 
+// Namespaces are what a scope can be in.
+func Namespaces() []string { return []string{"workflow", "agent", "user", "thread"} }
+
 // MaxScopeBytes bounds each part of a scope.
 const MaxScopeBytes = 256
 
@@ -33,9 +38,19 @@ func (s Scope) String() string {
 	if key == "" {
 		key = DefaultKey
 	}
-	escape := strings.NewReplacer("%", "%25", ":", "%3A")
-	return escape.Replace(s.Namespace) + ":" + escape.Replace(s.ID) + ":" + escape.Replace(key)
+	return s.Prefix() + escapePart(key)
 }
+
+// Prefix is namespace:id: as [Scope.String] begins with it for every key: what to close or list by when a workflow, an
+// agent's run or a thread is over. "" if the scope has no namespace.
+func (s Scope) Prefix() string {
+	if s.Namespace == "" {
+		return ""
+	}
+	return escapePart(s.Namespace) + ":" + escapePart(s.ID) + ":"
+}
+
+func escapePart(text string) string { return strings.NewReplacer("%", "%25", ":", "%3A").Replace(text) }
 
 // Named reports whether sessions can be found by this scope.
 func (s Scope) Named() bool { return s.Namespace != "" && s.Key != IsolatedKey }
@@ -45,11 +60,9 @@ func (s Scope) Validate() error {
 	if s == (Scope{}) || s == (Scope{Key: IsolatedKey}) {
 		return nil
 	}
-	switch s.Namespace {
-	case "workflow", "agent", "user", "thread":
-	default:
-		e := invalid("scope.namespace", "scope.namespace %q is not known", s.Namespace)
-		e.Details["provided"], e.Details["supported"] = s.Namespace, []string{"workflow", "agent", "user", "thread"}
+	if !slices.Contains(Namespaces(), s.Namespace) {
+		e := invalid("scope.namespace", "scope.namespace %q is not known", shortened(s.Namespace))
+		e.Details["provided"], e.Details["supported"] = shortened(s.Namespace), Namespaces()
 		return e
 	}
 	if s.ID == "" {
@@ -64,13 +77,56 @@ func (s Scope) Validate() error {
 }
 
 func checkName(text string) error {
-	switch {
-	case len(text) > MaxScopeBytes:
+	if len(text) > MaxScopeBytes {
 		return fmt.Errorf("longer than %d bytes", MaxScopeBytes)
+	}
+	return checkText(text)
+}
+
+func checkText(text string) error {
+	switch {
 	case !utf8.ValidString(text):
 		return fmt.Errorf("not valid UTF-8")
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return fmt.Errorf("contains a control character")
 	}
 	return nil
+}
+
+// Validate checks a request to close sessions. The error is [CodeInvalidRequest].
+func (r CloseRequest) Validate() error {
+	namespace, _, colon := strings.Cut(r.KeyPrefix, ":")
+	switch {
+	case r.KeyPrefix == "":
+		return invalid("key_prefix", "key_prefix is required")
+	case !colon || !slices.Contains(Namespaces(), namespace):
+		e := invalid("key_prefix", "key_prefix %q does not begin with a namespace and a colon", shortened(r.KeyPrefix))
+		e.Details["supported"] = Namespaces()
+		e.Hint = "workflow:run_123: is all sessions of a workflow"
+		return e
+	case r.RetainSec < 0 || math.IsNaN(r.RetainSec) || math.IsInf(r.RetainSec, 0):
+		return invalid("retain_seconds", "retain_seconds must be 0 or more")
+	}
+	return CheckKeyPrefix(r.KeyPrefix)
+}
+
+// CheckKeyPrefix refuses what no scope begins with. The error is [CodeInvalidRequest].
+func CheckKeyPrefix(prefix string) error {
+	const most = 3 * (3*MaxScopeBytes + 1) // every byte of every part as three
+	if len(prefix) > most {
+		return invalid("key_prefix", "key_prefix is longer than %d bytes", most)
+	}
+	if err := checkText(prefix); err != nil {
+		return invalid("key_prefix", "key_prefix: %v", err)
+	}
+	return nil
+}
+
+// shortened is a text as an error repeats it.
+func shortened(text string) string {
+	const most = 64
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }

@@ -101,20 +101,28 @@ type Sessions interface {
 type Files interface {
 	// Write writes one file, whole or not at all.
 	Write(ctx context.Context, sessionID string, w FileWrite) (FileEntry, error)
-	// WriteAll writes many small files, all of them or none.
+	// WriteAll writes many small files, all of them or none: at most [MaxBatchFiles] of [MaxBatchBytes] together, and all
+	// of them with the same Overwrite.
 	WriteAll(ctx context.Context, sessionID string, list []FileWrite) ([]FileEntry, error)
-	// Read opens a file and its bytes from offset on, at most limit of them (0 is all). The caller closes them.
+	// Read opens a file and its bytes from offset on, at most limit of them (0 is all), as many as it has now; fewer come
+	// if it shrinks. The caller closes them. FIFOs, sockets and devices are never opened: [CodeConflict].
 	Read(ctx context.Context, sessionID, path string, offset, limit int64) (FileEntry, io.ReadCloser, error)
+	// Stat describes what is at a path; of a link, itself.
 	Stat(ctx context.Context, sessionID, path string) (FileEntry, error)
+	// List lists a directory.
 	List(ctx context.Context, sessionID string, q FileQuery) (FileList, error)
 	// Mkdir makes a directory and those above it; one that is there is no error.
 	Mkdir(ctx context.Context, sessionID, path string, mode uint32) error
 	// Rename moves a file or directory; what is in its new place is replaced only if overwrite is set.
 	Rename(ctx context.Context, sessionID, from, to string, overwrite bool) error
-	// Delete removes a file, or a directory with all that is in it if recursive is set.
+	// Delete removes a file, or a directory, with all that is in it if recursive is set. Links are not followed. The
+	// workspace itself is refused.
 	Delete(ctx context.Context, sessionID, path string, recursive bool) error
+	// Search looks for files and lines, for at most 5 seconds.
 	Search(ctx context.Context, sessionID string, q FileSearch) (FileMatches, error)
-	// Archive writes a directory to w, as [UploadTar], [UploadTarGz] or [UploadZip]. After an error w holds a part of it.
+	// Archive writes a directory or a file to w, as [UploadTar], [UploadTarGz] or [UploadZip]. Names in it are relative,
+	// clean and each there once; links that lead out of it, and special files, are left out. After an error w holds a
+	// part of it, and nothing if it could not begin.
 	Archive(ctx context.Context, sessionID, path string, format UploadFormat, w io.Writer) error
 	// Space is what a workspace holds.
 	Space(ctx context.Context, sessionID string) (Space, error)

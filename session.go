@@ -27,7 +27,7 @@ type SessionSpec struct {
 	// reads nothing (S2 `limits.timeout_seconds`); 0 is never. The TTL, in contrast, waits for every run.
 	IdleTimeoutSec float64  `json:"idle_timeout_sec,omitempty"`
 	MaxRuns        int      `json:"max_runs,omitempty"`            // in its whole life; 0 is no limit
-	MaxConcurrent  int      `json:"max_concurrent_runs,omitempty"` // at once; 0 is the server's default
+	MaxConcurrent  int      `json:"max_concurrent_runs,omitempty"` // at once, others wait; 0 is as many as the server allows
 	WorkspaceExec  bool     `json:"workspace_exec,omitempty"`
 	AllowWeak      []string `json:"allow_weak,omitempty"` // operators only
 }
@@ -70,7 +70,7 @@ type Session struct {
 	CreatedAt      time.Time         `json:"created_at"`
 	ExpiresAt      time.Time         `json:"expires_at"`
 	// Belljar's own, as the rest of these.
-	ScopeKey       string            `json:"scope_key,omitempty"` // its scope, as [Scope.String]
+	ScopeKey       string            `json:"scope_key,omitempty"` // its scope as [Scope.String]; that of an isolated one ends with its id
 	LastActivityAt time.Time         `json:"last_activity_at,omitzero"`
 	Runs           int               `json:"runs,omitempty"` // that were started in it
 	Limits         Limits            `json:"limits"`

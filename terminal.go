@@ -1,7 +1,9 @@
 package belljar
 
 import (
+	"cmp"
 	"context"
+	"strings"
 	"time"
 )
 
@@ -12,6 +14,47 @@ type TerminalSpec struct {
 	Command []string `json:"command,omitempty"`
 	Name    string   `json:"name,omitempty"`   // for people: S1's session_name
 	Shared  bool     `json:"shared,omitempty"` // several may write; else the newest attachment replaces the one before
+}
+
+// Bounds of a TerminalSpec.
+const (
+	MaxTerminalSide = 1000 // columns, rows
+	maxTerminalArgs = 256
+	maxTerminalText = 128 << 10 // bytes of the command
+)
+
+// Validate checks a request. The error is [CodeInvalidRequest].
+func (s TerminalSpec) Validate() error {
+	if err := CheckTerminalSize(cmp.Or(s.Cols, 80), cmp.Or(s.Rows, 24)); err != nil {
+		return err
+	}
+	if err := checkName(s.Name); err != nil {
+		return invalid("name", "name: %v", err)
+	}
+	bytes := 0
+	for i, arg := range s.Command {
+		bytes += len(arg)
+		if strings.ContainsRune(arg, 0) || i == 0 && arg == "" {
+			return invalid("command", "command holds a NUL, or begins with nothing")
+		}
+	}
+	if len(s.Command) > maxTerminalArgs || bytes > maxTerminalText {
+		return invalid("command", "command is longer than %d arguments or %d bytes", maxTerminalArgs, maxTerminalText)
+	}
+	return nil
+}
+
+// CheckTerminalSize refuses a size that no terminal can have: each side is 1 to 1000. The error is [CodeInvalidRequest].
+func CheckTerminalSize(cols, rows int) error {
+	for _, side := range []struct {
+		name string
+		n    int
+	}{{"cols", cols}, {"rows", rows}} {
+		if side.n < 1 || side.n > MaxTerminalSide {
+			return invalid(side.name, "%s must be 1 to %d, got %d", side.name, MaxTerminalSide, side.n)
+		}
+	}
+	return nil
 }
 
 // Terminal is a PTY in a session that one can leave and come back to.

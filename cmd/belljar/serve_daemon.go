@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/api/rest"
 	"github.com/belljar/belljar/internal/api/stream"
+	"github.com/belljar/belljar/internal/api/thread"
 	"github.com/belljar/belljar/internal/archive"
 	blobs "github.com/belljar/belljar/internal/blob/dir"
 	"github.com/belljar/belljar/internal/config"
@@ -22,6 +23,7 @@ import (
 	"github.com/belljar/belljar/internal/event/audit"
 	"github.com/belljar/belljar/internal/event/metric"
 	logs "github.com/belljar/belljar/internal/logbook/dir"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
@@ -91,7 +93,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 		return nil, unusable(data.path, err)
 	}
 	d.closers = append(d.closers, trail.Close)
-	events := event.Sinks{counter, trail}
+	events := event.Sinks{counter, trail, thread.Watch{Logger: d.log, Events: counter}}
 
 	opts := serviceOptions(cfg)
 	opts.TempDir = data.path // its disk is the one that is watched, and no memory
@@ -164,6 +166,9 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	mux := http.NewServeMux()
+	if err := d.openThreads(cfg, data, callers, events, mux); err != nil {
+		return err
+	}
 	door.Register(mux)
 	d.streams.Register(mux)
 	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
@@ -174,6 +179,25 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	})
 	d.handler = edge.Wrap(rest.Straight(mux))
 	return nil
+}
+
+// openThreads opens the door for threads.
+func (d *daemon) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, events event.Sink, mux *http.ServeMux) error {
+	o := thread.Options{
+		Engine: d.service, Auth: callers, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
+		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Image: runtime.HostRef, TempDir: data.path, Events: events, Logger: d.log,
+	}
+	if cfg.ThreadGuard {
+		var err error
+		if o.Guard, err = thread.NewGuard(cfg.ThreadCommands, cfg.ThreadPatterns); err != nil {
+			return err
+		}
+	}
+	door, err := thread.New(o)
+	if err == nil {
+		door.Register(mux)
+	}
+	return err
 }
 
 // openStore opens what is on record.

@@ -79,6 +79,15 @@ type Config struct {
 	RateLimitPerAddress int     // a minute; 0 is no limit
 	WSConnectsPerMin    int     // 0 is no limit
 
+	// The door for threads.
+	ThreadRoot           bool // at the root too
+	ThreadGuard          bool
+	ThreadCommands       []string // empty is every command
+	ThreadPatterns       []string
+	ThreadMaxFileMB      int // MiB of one upload
+	ThreadMaxFiles       int
+	ThreadMaxWorkspaceMB int // MiB
+
 	// Streams.
 	WSSignedURLs    bool
 	WSSignedURLTTL  time.Duration

@@ -23,15 +23,19 @@ const (
 
 // Belljar's own, for the audit trail too.
 const (
-	SessionEnded   = "sandbox.session.ended" // Reason is its state
-	Uploaded       = "sandbox.session.uploaded"
-	ArtifactOpened = "sandbox.artifact.opened"
-	StdinClosed    = "sandbox.run.stdin_closed" // Count is the bytes taken
-	TokenCreated   = "sandbox.token.created"
-	TokenRevoked   = "sandbox.token.revoked"
-	QuotaSet       = "sandbox.quota.set"
-	AuthFailed     = "sandbox.auth.failed"
-	Denied         = "sandbox.denied" // Reason is the error's code
+	SessionEnded    = "sandbox.session.ended"    // Reason is its state
+	SessionResumed  = "sandbox.session.resumed"  // its scope was opened again
+	SessionRetained = "sandbox.session.retained" // Took is for how long
+	Uploaded        = "sandbox.session.uploaded"
+	ArtifactOpened  = "sandbox.artifact.opened"
+	StdinClosed     = "sandbox.run.stdin_closed" // Count is the bytes taken
+	TerminalOpened  = "sandbox.terminal.opened"
+	TerminalEnded   = "sandbox.terminal.ended" // Reason is how
+	TokenCreated    = "sandbox.token.created"
+	TokenRevoked    = "sandbox.token.revoked"
+	QuotaSet        = "sandbox.quota.set"
+	AuthFailed      = "sandbox.auth.failed"
+	Denied          = "sandbox.denied" // Reason is the error's code
 )
 
 // Belljar's own, for the metrics only.

@@ -31,11 +31,15 @@ type passage struct {
 // passage returns a run's way, from its beginning.
 func (s *Service) passage(r *run) *passage {
 	p := r.plan
-	return &passage{
+	c := &passage{
 		Service: s, run: r, plan: p,
 		out: &transcript{log: r.log, room: p.limits.LogBytes},
 		end: ending{command: p.argv[0], limits: p.limits, workspaceExec: p.exec},
 	}
+	if p.session != nil {
+		c.out.heard = p.session.stir
+	}
+	return c
 }
 
 // carry takes a run from its place in the queue to its answer, and its sandbox away behind that.

@@ -63,6 +63,16 @@ type Options struct {
 	// SessionTTL is how long a session lives after its last use unless it says otherwise (0 is 1 h), MaxSessionTTL the
 	// most it can say (0 is 24 h).
 	SessionTTL, MaxSessionTTL time.Duration
+	// SessionLifetime is how long a session lives in all, used or not, unless it says otherwise (0 is 24 h),
+	// MaxSessionLifetime the most it can say (0 is 7 days).
+	SessionLifetime, MaxSessionLifetime time.Duration
+	// SessionConcurrency is how many runs go at once in one session, at most and unless it asks for fewer; 0 is 16. They
+	// are not counted among those of Concurrency.
+	SessionConcurrency int
+	// ReapEvery is how often living sessions are looked after once [Service.Recover] was called; 0 is 30 s.
+	ReapEvery time.Duration
+	// DefaultImage is that of a session that is opened and names none; "" is host.
+	DefaultImage string
 	// MaxSessions is how many living sessions one user may have (0 is 16), MaxNodeSessions how many there may be here in
 	// all (0 is 256); less than 0 is no bound.
 	MaxSessions, MaxNodeSessions int
@@ -74,6 +84,8 @@ type Options struct {
 	// Stdin is what an interactive run may send unless it says otherwise, MaxStdin the most it can say. A field left
 	// zero is that of [DefaultStdinLimits] and [MaxStdinLimits].
 	Stdin, MaxStdin belljar.StdinLimits
+	// Terminals bound those in sessions.
+	Terminals TerminalOptions
 	// FreeBytes tells the room on the disk for data, and below MinFreeBytes no new run is taken. nil is no watermark.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
@@ -143,6 +155,7 @@ func (o Options) complete() (Options, error) {
 	}
 	fill(&o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
 	o.completeSessions()
+	o.Terminals.complete()
 	o.Policy = o.Policy.effective(o)
 	return o, nil
 }

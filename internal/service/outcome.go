@@ -210,7 +210,10 @@ func (o *outcome) warn(format string, args ...any) {
 
 func (o *outcome) stopped(why error) {
 	o.set(belljar.PhaseKilled, belljar.ReasonCanceledByUser, string(belljar.ReasonCanceledByUser))
+	var expired *expiredError
 	switch {
+	case errors.As(why, &expired):
+		o.set(belljar.PhaseKilled, belljar.ReasonSessionExpired, expired.Error())
 	case errors.Is(why, errShutdown):
 		o.message = errShutdown.Error()
 	case errors.Is(why, errQueueTTL):

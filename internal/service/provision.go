@@ -15,6 +15,7 @@ func (s *Service) provision(r *run, p *plan, begin time.Time) (*jar, error) {
 	if p.session != nil {
 		j, err := p.session.acquire(ctx)
 		if err != nil {
+			p.session.stopRun(r)
 			return nil, err
 		}
 		return j, j.upload(ctx, p)

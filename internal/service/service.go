@@ -17,16 +17,18 @@ import (
 //
 // What has ended is on record in the store; what is under way is in memory too, and there it is more up to date.
 type Service struct {
-	opts     Options
-	policy   string // its hash
-	runtimes []*host
-	log      *slog.Logger
-	clock    Clock
-	queue    *queue.Queue
-	ledger   ledger
-	quotas   quotas
-	sessions sessionTable
-	sweeps   sweeps
+	opts      Options
+	policy    string // its hash
+	runtimes  []*host
+	log       *slog.Logger
+	clock     Clock
+	queue     *queue.Queue
+	ledger    ledger
+	quotas    quotas
+	sessions  sessionTable
+	terminals terminalTable
+	sweeps    sweeps
+	reaps     sweeps
 
 	work    sync.WaitGroup // every run and teardown under way
 	closing context.Context
@@ -72,6 +74,7 @@ func (s *Service) Close() error {
 	s.mu.Unlock()
 	s.close()
 	s.sweeps.stop()
+	s.reaps.stop()
 	s.closeSessions()
 	s.work.Wait()
 	s.leave()

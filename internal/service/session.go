@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/queue"
 )
 
 // session is a living session: a sandbox that a caller keeps, who uses it now, and when it expires. It leaves the
@@ -17,42 +17,66 @@ type session struct {
 	id      string
 	caller  belljar.Caller // who made it; ID is its owner
 	spec    belljar.SessionSpec
+	terms   terms
 	// plan is what its sandbox is made of. Runs in the session take from it what belongs to the sandbox (host, caps,
 	// image, limits, exec) and what they do not say themselves (env, timeout).
-	plan *plan
-	ttl  time.Duration
+	plan  *plan
+	scope string       // by which the table knows it; "" for none
+	queue *queue.Queue // of its runs; their owners' bounds count everywhere
 
 	ctx   context.Context // ends when the session does; its cause says why
 	stop  context.CancelCauseFunc
 	ready chan struct{} // closed when the sandbox can be used, or never will be
 	over  chan struct{} // closed when nothing is left of it
 
+	writing sync.Mutex // orders what is put on record; taken before mu
+
 	mu    sync.Mutex
-	state belljar.Session
+	state belljar.Session // but for its times, which life knows
+	life  lifespan
 	jar   *jar          // nil until ready, and for good if there was a fault
 	fault error         // why the sandbox was not made
-	uses  int           // runs and uploads under way
+	uses  int           // runs, uploads and file operations under way
 	quiet chan struct{} // made by who waits for the last use, closed with it
-	calm  func() bool   // stops the clock that runs while nobody uses it
+	mute  int           // how often in a row its agent did not answer the reaper
 
 	hits hits // how often its sandbox was held to its limits
 }
 
 // newSession returns a session of a plan that has no sandbox yet.
-func (s *Service) newSession(caller belljar.Caller, spec belljar.SessionSpec, p *plan, ttl time.Duration) *session {
+func (s *Service) newSession(caller belljar.Caller, spec belljar.SessionSpec, p *plan, t terms) *session {
 	now := s.now()
-	x := &session{
-		service: s, id: belljar.NewID(), caller: caller, spec: spec, plan: p, ttl: ttl,
-		ready: make(chan struct{}), over: make(chan struct{}),
-	}
-	x.ctx, x.stop = context.WithCancelCause(context.Background())
+	x := s.bareSession(belljar.NewID(), caller, spec, p, t)
+	x.life = lifespan{used: now, stirred: now, ends: now.Add(t.lifetime)}
+	x.scope = scopeKey(spec.Scope, x.id)
 	x.state = belljar.Session{
 		ID: x.id, UserID: caller.ID, State: belljar.SessionStarting, SpecVersion: spec.SpecVersion,
 		Runtime: p.host.Name(), RuntimeVersion: p.caps.Version, BaseImage: p.image.Ref, ImageDigest: p.image.Digest,
-		PolicyHash: s.policy, Labels: p.request.Labels, CreatedAt: now, ExpiresAt: now.Add(ttl),
+		PolicyHash: s.policy, Labels: p.request.Labels, CreatedAt: now, ScopeKey: x.scope,
 		Limits: p.limits, LimitsEnforced: enforced(p.caps),
 	}
+	x.state.ExpiresAt = x.expiry(now)
 	return x
+}
+
+// bareSession returns a session without its state.
+func (s *Service) bareSession(id string, caller belljar.Caller, spec belljar.SessionSpec, p *plan, t terms) *session {
+	x := &session{
+		service: s, id: id, caller: caller, spec: spec, terms: t, plan: p,
+		queue: s.queue.Branch(t.concurrent, s.opts.QueueLength),
+		ready: make(chan struct{}), over: make(chan struct{}),
+	}
+	x.ctx, x.stop = context.WithCancelCause(context.Background())
+	return x
+}
+
+// scopeKey is how the session of a scope is found; nobody finds the isolated one of that id, but it belongs to its
+// workflow, agent, user or thread all the same.
+func scopeKey(scope belljar.Scope, id string) string {
+	if scope.Key == belljar.IsolatedKey && scope.Namespace != "" {
+		return scope.Prefix() + belljar.IsolatedKey + ":" + id
+	}
+	return scope.String()
 }
 
 // snapshot is the session as it stands.
@@ -60,6 +84,10 @@ func (x *session) snapshot() belljar.Session {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := x.state
+	if !s.State.Ended() {
+		s.ExpiresAt = x.expiry(x.service.now())
+	}
+	s.LastActivityAt = later(x.life.used, x.life.stirred)
 	s.Labels, s.LimitsEnforced = maps.Clone(s.Labels), maps.Clone(s.LimitsEnforced)
 	return s
 }
@@ -78,8 +106,7 @@ func (x *session) acquire(ctx context.Context) (*jar, error) {
 		return nil, sessionEnded(x.state)
 	}
 	x.uses++
-	x.rouse()
-	x.extend()
+	x.touch()
 	return x.jar, nil
 }
 
@@ -87,7 +114,9 @@ func (x *session) acquire(ctx context.Context) (*jar, error) {
 func (x *session) release() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.uses--; x.uses > 0 {
+	x.uses--
+	x.touch()
+	if x.uses > 0 {
 		return
 	}
 	if x.quiet != nil {
@@ -95,22 +124,7 @@ func (x *session) release() {
 		x.quiet = nil
 	}
 	if !x.state.State.Ended() {
-		x.extend()
-		x.rest()
-	}
-}
-
-// extend notes activity. The caller holds the lock, as of the following two.
-func (x *session) extend() { x.state.ExpiresAt = x.service.now().Add(x.ttl) }
-
-// rest starts the clock of a session that nobody uses.
-func (x *session) rest() { x.calm = x.service.clock.AfterFunc(x.ttl, x.expire) }
-
-// rouse stops it.
-func (x *session) rouse() {
-	if x.calm != nil {
-		x.calm()
-		x.calm = nil
+		x.wind(x.service.now())
 	}
 }
 
@@ -119,7 +133,7 @@ func sessionEnded(s belljar.Session) *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s has ended: it is %s", s.ID, s.State),
 		Details: map[string]any{"session_id": s.ID, "state": string(s.State)},
-		Hint:    "make a new session",
+		Hint:    "make a new session, or open its scope again",
 	}
 }
 

@@ -15,22 +15,30 @@ import (
 // errSandboxLost says that a session ends because its sandbox did.
 var errSandboxLost = errors.New("the session's sandbox is gone")
 
+// errSandboxMute says that a session ends because its sandbox's agent does not answer any more.
+var errSandboxMute = errors.New("the session's sandbox does not answer")
+
 // end ends a session: nobody can use it from now on, its runs are stopped, and its sandbox goes when the last of them is
-// over, which closes x.over. The first reason stays.
-func (x *session) end(state belljar.SessionState, message string, why error) {
+// over, which closes x.over. The first reason stays; end reports whether this is it.
+func (x *session) end(state belljar.SessionState, message string, why error) bool {
 	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.endLocked(state, message, why)
+}
+
+// endLocked is end for who holds the lock.
+func (x *session) endLocked(state belljar.SessionState, message string, why error) bool {
 	if x.state.State.Ended() {
-		x.mu.Unlock()
-		return
+		return false
 	}
+	x.state.ExpiresAt = x.expiry(x.service.now())
 	x.state.State, x.state.Message = state, message
-	x.rouse()
-	made := x.jar != nil
-	x.mu.Unlock()
+	x.unwind()
 	x.stop(why)
-	if made { // otherwise who makes it finds out
+	if x.jar != nil { // otherwise who makes it finds out
 		go x.finish(why)
 	}
+	return true
 }
 
 // finish takes away what a session has.
@@ -54,6 +62,8 @@ func (x *session) finish(why error) {
 func (x *session) bury() {
 	s := x.service
 	x.stop(nil)
+	x.writing.Lock()
+	defer x.writing.Unlock()
 	row := x.row()
 	now := s.now()
 	row.EndedAt = &now
@@ -81,24 +91,6 @@ func (x *session) gone() bool {
 	}
 }
 
-// expire ends a session that nobody has used for its time. A run that waits in the queue will use it.
-func (x *session) expire() {
-	waited := x.service.awaited(x)
-	x.mu.Lock()
-	if x.uses > 0 || x.state.State.Ended() || x.service.clock.Now().Before(x.state.ExpiresAt) {
-		x.mu.Unlock()
-		return
-	}
-	if waited {
-		x.extend()
-		x.rest()
-		x.mu.Unlock()
-		return
-	}
-	x.mu.Unlock()
-	x.end(belljar.SessionExpired, "nobody used it for "+x.ttl.String(), errCanceled)
-}
-
 // watch waits for the death of the session's sandbox.
 func (x *session) watch(j *jar) {
 	exit, err := j.Wait(x.ctx)
@@ -113,12 +105,14 @@ func (x *session) watch(j *jar) {
 	if exit.Reason == runtime.ExitOOM {
 		message = "its sandbox ran out of memory"
 	}
-	x.end(belljar.SessionLost, message, errSandboxLost)
+	x.end(belljar.SessionCrashed, message, errSandboxLost)
 }
 
 // row is the session as it goes on record.
 func (x *session) row() store.Session {
-	return store.Session{Session: x.snapshot(), Spec: x.spec, NodeID: x.service.opts.Node.ID}
+	row := store.Session{Session: x.snapshot(), Spec: x.spec, NodeID: x.service.opts.Node.ID}
+	row.Key = row.ScopeKey
+	return row
 }
 
 // awaited reports whether runs are under way that use a session, or will.
@@ -126,10 +120,19 @@ func (s *Service) awaited(x *session) bool { return len(s.runsIn(x)) > 0 }
 
 // stopRuns stops the runs of a session. Those whose sandbox has died end by themselves, each for its own reason.
 func (s *Service) stopRuns(x *session, why error) {
-	if why == errSandboxLost {
+	if why == errSandboxLost || why == errSandboxMute {
 		return
 	}
 	for _, r := range s.runsIn(x) {
+		r.stop(why)
+	}
+}
+
+// stopRun stops a run that came too late, if that is what the session's end did to the others.
+func (x *session) stopRun(r *run) {
+	var expired *expiredError
+	why := context.Cause(x.ctx)
+	if errors.Is(why, errCanceled) || errors.Is(why, errShutdown) || errors.As(why, &expired) {
 		r.stop(why)
 	}
 }

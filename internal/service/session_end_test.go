@@ -142,8 +142,8 @@ func TestUsageInSession(t *testing.T) {
 
 // Delete cancels what runs, and returns when nothing is left.
 func TestSessionDeletedUnderRuns(t *testing.T) {
-	b := newBench(t, func(o *service.Options) { o.Concurrency = 1 })
-	s := b.open()
+	b := newBench(t)
+	s := b.open(func(r *belljar.SessionRequest) { r.MaxConcurrent = 1 })
 	running := b.start(in(s, "echo up; sleep 1000"))
 	b.waitFor(running.ID, "up")
 	queued := b.start(in(s, "echo never"))
@@ -161,7 +161,7 @@ func TestSessionDeletedUnderRuns(t *testing.T) {
 }
 
 // A sandbox that dies takes its session and its runs with it.
-func TestSessionIsLost(t *testing.T) {
+func TestSessionCrashes(t *testing.T) {
 	b := newBench(t)
 	s := b.open()
 	run := b.start(in(s, "echo up; sleep 1000"))
@@ -169,7 +169,7 @@ func TestSessionIsLost(t *testing.T) {
 	if err := b.fake.Remove(b.context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.state(s.ID, belljar.SessionLost); got.Message == "" {
+	if got := b.state(s.ID, belljar.SessionCrashed); got.Message == "" {
 		t.Error("no reason")
 	}
 	if r := b.follow(run.ID); r.Phase != belljar.PhaseFailed || r.ReasonCode != belljar.ReasonSandboxDied {

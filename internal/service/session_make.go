@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -29,16 +27,14 @@ func (s *Service) createSession(ctx context.Context, caller belljar.Caller, req 
 		err = s.room()
 	}
 	if err == nil {
-		err = s.sessions.enter(x, s.opts.MaxSessions, s.opts.MaxNodeSessions)
+		err = s.enterSession(ctx, x)
 	}
 	if err != nil {
 		return belljar.Session{}, err
 	}
 	prior, err = s.enrolSession(ctx, x, key)
 	if err != nil || prior != nil {
-		s.sessions.leave(x)
-		x.stop(err)
-		close(x.over)
+		s.forget(x, err)
 		if err != nil {
 			return belljar.Session{}, err
 		}
@@ -59,53 +55,43 @@ func (s *Service) createSession(ctx context.Context, caller belljar.Caller, req 
 	return made, nil
 }
 
+// forget takes a session back that did not get on record.
+func (s *Service) forget(x *session, fault error) {
+	s.sessions.leave(x)
+	x.mu.Lock()
+	x.fault = fault
+	x.endLocked(belljar.SessionClosed, "it was not made", fault)
+	x.mu.Unlock()
+	close(x.ready)
+	close(x.over)
+}
+
 // admitSession checks a request against everything that can be known before its sandbox exists.
 func (s *Service) admitSession(ctx context.Context, caller belljar.Caller, spec belljar.SessionSpec) (*session, error) {
-	if err := s.version(spec.SpecVersion); err != nil {
+	if err := s.checkSession(spec); err != nil {
 		return nil, err
-	}
-	if spec.BaseImage == "" {
-		return nil, refuse("base_image", "", "base_image is required")
 	}
 	spec.Env, spec.Labels = maps.Clone(spec.Env), maps.Clone(spec.Labels)
-	// What a session has in common with a run is judged as a run is.
-	p := &plan{exec: spec.WorkspaceExec, request: belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Command: []string{"true"},
-		Env: spec.Env, Labels: spec.Labels, Resources: spec.Resources, NetworkPolicy: spec.NetworkPolicy,
-		StartupTimeoutSec: spec.StartupTimeoutSec, TimeoutSec: spec.TimeoutSec,
-		WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak,
-	}}}
-	if err := p.request.Validate(); err != nil {
-		return nil, err
-	}
-	ttl, err := s.sessionTTL(spec.TTLSec)
-	if err == nil {
-		err = s.enabled()
-	}
+	p := sessionPlan(spec)
+	err := s.enabled()
 	if err == nil {
 		err = s.place(ctx, caller, p)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.newSession(caller, spec, p, ttl), nil
+	return s.newSession(caller, spec, p, s.termsOf(spec)), nil
 }
 
-// sessionTTL is the time that a session asks for, or gets.
-func (s *Service) sessionTTL(sec float64) (time.Duration, error) {
-	most := s.opts.MaxSessionTTL
-	switch {
-	case sec == 0:
-		return s.opts.SessionTTL, nil
-	case sec < 0 || math.IsNaN(sec) || math.IsInf(sec, 0):
-		return 0, refuse("ttl_sec", fmt.Sprint(sec), "ttl_sec must be more than 0")
-	case sec > most.Seconds():
-		return 0, &belljar.Error{
-			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("ttl_sec is limited to %v seconds here, got %v", most.Seconds(), sec),
-			Details: map[string]any{"field": "ttl_sec", "provided": sec, "maximum": most.Seconds()},
-		}
-	}
-	return seconds(sec), nil
+// sessionPlan is a request for a session as the plan of its sandbox: what it has in common with a run is judged as a run
+// is.
+func sessionPlan(spec belljar.SessionSpec) *plan {
+	return &plan{exec: spec.WorkspaceExec, request: belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Command: []string{"true"},
+		Env: spec.Env, Labels: spec.Labels, Resources: spec.Resources, NetworkPolicy: spec.NetworkPolicy,
+		StartupTimeoutSec: spec.StartupTimeoutSec, TimeoutSec: spec.TimeoutSec,
+		WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak,
+	}}}
 }
 
 // enrolSession puts a session on record, with its key. A crash from here on leaves a name to clean up.
@@ -117,9 +103,14 @@ func (s *Service) enrolSession(ctx context.Context, x *session, key *store.Key) 
 			return nil, err
 		}
 	}
-	if prior, err = s.opts.Store.Sessions().Insert(context.WithoutCancel(ctx), row, key); err != nil {
+	prior, err = s.opts.Store.Sessions().Insert(context.WithoutCancel(ctx), row, key)
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return nil, s.taken(ctx, x)
+	case err != nil:
 		return nil, recordError("put the session on record", err)
 	}
+	x.life.recorded = row.ExpiresAt
 	return prior, nil
 }
 
@@ -142,6 +133,9 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 	}
 	if err == nil {
 		err = s.noteActive(x)
+	}
+	if err == nil {
+		x.typed() // its time begins now
 	}
 	if err == nil && !x.begin(j) {
 		err = context.Cause(x.ctx)
@@ -175,8 +169,7 @@ func (x *session) begin(j *jar) bool {
 		return false
 	}
 	x.jar, x.state.State = j, belljar.SessionActive
-	x.extend()
-	x.rest()
+	x.wind(x.service.now())
 	close(x.ready)
 	return true
 }
@@ -185,9 +178,14 @@ func (x *session) begin(j *jar) bool {
 func (s *Service) unmake(x *session, key *store.Key, fault error) {
 	x.mu.Lock()
 	x.fault = fault
-	if !x.state.State.Ended() {
-		x.state.State, x.state.Message = belljar.SessionLost, fault.Error()
+	state := belljar.SessionCrashed
+	switch {
+	case s.closing.Err() != nil:
+		state = belljar.SessionLost
+	case belljar.CodeOf(fault) == belljar.CodeCanceled:
+		state = belljar.SessionClosed
 	}
+	x.endLocked(state, fault.Error(), nil)
 	x.mu.Unlock()
 	if key != nil {
 		err := s.opts.Store.Keys().Delete(context.Background(), key.Endpoint, key.UserKey, key.Key, x.id)

@@ -82,7 +82,7 @@ func TestSessionCannotBeMade(t *testing.T) {
 	if !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["step"] != "mount" || e.Hint != "mend it" {
 		t.Fatalf("%+v", err)
 	}
-	if s, err := b.mine().Get(b.context(), fmt.Sprint(e.Details["session_id"])); err != nil || s.State != belljar.SessionLost {
+	if s, err := b.mine().Get(b.context(), fmt.Sprint(e.Details["session_id"])); err != nil || s.State != belljar.SessionCrashed {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if page, err := b.mine().List(b.context(), belljar.SessionQuery{}); err != nil || page.Total != 0 {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/archive"
+	"github.com/belljar/belljar/internal/runtime"
 )
 
 // completeSessions fills in what the options of sessions, uploads and interactive input left out.
@@ -11,6 +12,12 @@ func (o *Options) completeSessions() {
 	fill(&o.SessionTTL, time.Hour)
 	fill(&o.MaxSessionTTL, 24*time.Hour)
 	o.MaxSessionTTL = max(o.MaxSessionTTL, o.SessionTTL)
+	fill(&o.SessionLifetime, 24*time.Hour)
+	fill(&o.MaxSessionLifetime, 7*24*time.Hour)
+	o.MaxSessionLifetime = max(o.MaxSessionLifetime, o.SessionLifetime)
+	fill(&o.SessionConcurrency, 16)
+	fill(&o.ReapEvery, 30*time.Second)
+	fill(&o.DefaultImage, runtime.HostRef)
 	fill(&o.MaxSessions, 16)
 	fill(&o.MaxNodeSessions, 256)
 	usual := archive.DefaultLimits()

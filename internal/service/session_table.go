@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/belljar/belljar"
@@ -14,8 +17,12 @@ import (
 type sessionTable struct {
 	mu     sync.Mutex
 	living map[string]*session
+	scopes map[scopeOf]*session
 	closed bool // no more are made
 }
+
+// scopeOf is a scope's key among its owner's.
+type scopeOf struct{ owner, key string }
 
 func (t *sessionTable) get(id string) *session {
 	t.mu.Lock()
@@ -23,12 +30,28 @@ func (t *sessionTable) get(id string) *session {
 	return t.living[id]
 }
 
-// enter takes a session in, if its owner and this node may have one more.
-func (t *sessionTable) enter(x *session, perUser, perNode int) error {
+// inScope returns the session that has a scope, or nil.
+func (t *sessionTable) inScope(owner, key string) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := t.scopes[scopeOf{owner, key}]
+	if x != nil && x.gone() {
+		return nil
+	}
+	return x
+}
+
+// enter takes a session in, if its owner and this node may have one more. It returns the session that has its scope, if
+// there is one, and does nothing then.
+func (t *sessionTable) enter(x *session, perUser, perNode int) (other *session, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return shuttingDown()
+		return nil, shuttingDown()
+	}
+	scope := scopeOf{x.caller.ID, x.scope}
+	if other := t.scopes[scope]; x.scope != "" && other != nil && !other.gone() {
+		return other, nil
 	}
 	own, all := 0, 0
 	for _, other := range t.living {
@@ -42,15 +65,30 @@ func (t *sessionTable) enter(x *session, perUser, perNode int) error {
 	}
 	switch {
 	case perUser >= 0 && own >= perUser:
-		return tooManySessions("sessions", own, perUser, "delete one, or wait until one expires")
+		return nil, tooManySessions("sessions", own, perUser, "delete one, or wait until one expires")
 	case perNode >= 0 && all >= perNode:
-		return tooManySessions("node_sessions", all, perNode, "try again when others have ended")
+		return nil, tooManySessions("node_sessions", all, perNode, "try again when others have ended")
 	}
+	t.put(x)
+	return nil, nil
+}
+
+// put takes a session in. The caller holds the lock.
+func (t *sessionTable) put(x *session) {
 	if t.living == nil {
-		t.living = map[string]*session{}
+		t.living, t.scopes = map[string]*session{}, map[scopeOf]*session{}
 	}
 	t.living[x.id] = x
-	return nil
+	if x.scope != "" {
+		t.scopes[scopeOf{x.caller.ID, x.scope}] = x
+	}
+}
+
+// keep takes in a session of a former process, which was allowed then.
+func (t *sessionTable) keep(x *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.put(x)
 }
 
 // leave takes a session out, of which nothing is left.
@@ -58,6 +96,31 @@ func (t *sessionTable) leave(x *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.living, x.id)
+	t.unscope(x)
+}
+
+// release lets others have a session's scope.
+func (t *sessionTable) release(x *session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unscope(x)
+}
+
+func (t *sessionTable) unscope(x *session) {
+	if scope := (scopeOf{x.caller.ID, x.scope}); t.scopes[scope] == x {
+		delete(t.scopes, scope)
+	}
+}
+
+// all returns those that are there, the oldest first.
+func (t *sessionTable) all() []*session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.list()
+}
+
+func (t *sessionTable) list() []*session {
+	return slices.SortedFunc(maps.Values(t.living), func(a, b *session) int { return strings.Compare(a.id, b.id) })
 }
 
 // refuse takes no more sessions in.
@@ -72,11 +135,7 @@ func (t *sessionTable) shut() []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	var all []*session
-	for _, x := range t.living {
-		all = append(all, x)
-	}
-	return all
+	return t.list()
 }
 
 func tooManySessions(quota string, used, limit int, hint string) error {

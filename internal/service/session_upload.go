@@ -123,7 +123,7 @@ func (x *session) mergeError(err error) error {
 		if errors.Is(err, agent.ErrDisconnected) || errors.Is(err, runtime.ErrGone) {
 			state := x.snapshot()
 			if !state.State.Ended() { // its end is about to be noticed
-				state.State = belljar.SessionLost
+				state.State = belljar.SessionCrashed
 			}
 			return sessionEnded(state)
 		}

@@ -193,7 +193,7 @@ func TestSessionDiesUnderUpload(t *testing.T) {
 	if err := <-failed; belljar.CodeOf(err) != belljar.CodeConflict {
 		t.Errorf("%v", err)
 	}
-	if got := b.state(s.ID, belljar.SessionLost); !strings.Contains(got.Message, string(runtime.ExitDestroyed)) {
+	if got := b.state(s.ID, belljar.SessionCrashed); !strings.Contains(got.Message, string(runtime.ExitDestroyed)) {
 		t.Errorf("%q", got.Message)
 	}
 }

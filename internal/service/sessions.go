@@ -39,6 +39,9 @@ func (v sessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.Ses
 	if err := checkPage(&q.Limit, q.Offset); err != nil {
 		return page, err
 	}
+	if err := belljar.CheckKeyPrefix(q.KeyPrefix); err != nil {
+		return page, err
+	}
 	rows, total, err := v.service.opts.Store.Sessions().List(ctx, v.caller.ID, q)
 	if err != nil {
 		return page, recordError("list sessions", err)
@@ -74,20 +77,24 @@ func (v sessions) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	x.end(belljar.SessionClosed, "deleted by its caller", errCanceled)
-	select {
-	case <-x.over:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return x.wait(ctx)
 }
 
 // Open returns the living session of a scope, or makes one.
-func (v sessions) Open(context.Context, belljar.SessionRequest) (belljar.Session, bool, error) {
-	return belljar.Session{}, false, unbuilt()
+func (v sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
+	opened, created, err := v.service.openSession(ctx, v.caller, req)
+	if err != nil {
+		v.service.denied(v.caller, err)
+		return belljar.Session{}, false, asError("open a session", err)
+	}
+	return opened, created, nil
 }
 
-// CloseAll ends sessions by their scope.
-func (v sessions) CloseAll(context.Context, belljar.CloseRequest) ([]string, error) {
-	return nil, unbuilt()
+// CloseAll ends the caller's sessions by their scope.
+func (v sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]string, error) {
+	closed, err := v.service.closeScope(ctx, v.caller, req)
+	if err != nil {
+		return nil, asError("close sessions", err)
+	}
+	return closed, nil
 }

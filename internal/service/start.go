@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -41,15 +42,15 @@ func (s *Service) start(ctx context.Context, caller belljar.Caller, req belljar.
 
 // enrol gives a run its place in the queue, puts it on record with its key, and sets it going.
 func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *store.Key) (first belljar.Run, err error) {
-	if r.ticket, err = s.queue.Enter(r.owner, quota.ConcurrentRuns); err != nil {
-		return first, s.queueFull(r.state.Runtime)
+	if err := s.enter(r, quota.ConcurrentRuns); err != nil {
+		return first, err
 	}
 	if !r.ticket.Waited() {
 		r.state.Phase = belljar.PhaseStarting
 	}
 	// The log comes first: what has no row is swept, what has one can be read.
 	if r.log, err = s.opts.Logs.Create(r.id); err != nil {
-		r.ticket.Leave()
+		s.withdraw(r)
 		return first, recordError("make the log of a run", err)
 	}
 	r.say(phaseFrame(r.state.Phase))
@@ -97,16 +98,16 @@ func (s *Service) launch(r *run) {
 // abandon removes what a run that was not accepted has left.
 func (s *Service) abandon(r *run) {
 	r.stop(nil)
-	r.ticket.Leave()
+	s.withdraw(r)
 	if err := s.opts.Logs.Remove(r.id); err != nil {
 		s.log.Error("log could not be removed", "run_id", r.id, "err", err)
 	}
 }
 
-// queueFull refuses a run that there is no place for.
-func (s *Service) queueFull(runtime string) error {
+// queueFull refuses a run that there is no place for in a queue.
+func (s *Service) queueFull(q *queue.Queue, runtime string) error {
 	s.count(event.QueueFull, runtime, "queue_full", 1)
-	after := s.queue.Relief().Seconds()
+	after := q.Relief().Seconds()
 	return &belljar.Error{
 		Code: belljar.CodeRateLimited, Message: "the queue is full",
 		Details: map[string]any{

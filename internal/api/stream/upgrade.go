@@ -1,22 +1,19 @@
 package stream
 
 import (
-	"bufio"
 	"net"
 	"net/http"
-	"strings"
 
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // upgrading reports whether a request asks for a WebSocket; the error says how to do so.
 func upgrading(w http.ResponseWriter, r *http.Request) error {
-	for _, token := range strings.Split(strings.Join(r.Header.Values("Connection"), ","), ",") {
-		if strings.EqualFold(strings.TrimSpace(token), "upgrade") && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-			return nil
-		}
+	if api.Upgrades(r) {
+		return nil
 	}
 	w.Header().Set("Upgrade", "websocket")
 	return &belljar.Error{
@@ -27,30 +24,14 @@ func upgrading(w http.ResponseWriter, r *http.Request) error {
 
 // upgrade takes the connection over and puts a wire beneath its WebSocket. After an error the answer is written.
 func (d *Door) upgrade(w http.ResponseWriter, r *http.Request, onSlow func()) (*websocket.Conn, *wire, error) {
-	h := &hijacked{ResponseWriter: w, wrap: func(conn net.Conn) *wire {
-		return newWire(conn, d.opts.WriteTimeout, lingering, &d.lend, onSlow)
+	var line *wire
+	h := &api.Wired{ResponseWriter: w, Wrap: func(conn net.Conn) net.Conn {
+		line = newWire(conn, d.opts.WriteTimeout, lingering, &d.lend, onSlow)
+		return line
 	}}
 	conn, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the origin has been looked at
 		CompressionMode:    websocket.CompressionDisabled,
 	})
-	return conn, h.wire, err
-}
-
-// hijacked gives the WebSocket library a wire in place of the connection.
-type hijacked struct {
-	http.ResponseWriter
-	wrap func(net.Conn) *wire
-	wire *wire
-}
-
-// Hijack takes the connection over.
-func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	h.wire = h.wrap(conn)
-	rw.Writer.Reset(h.wire)
-	return h.wire, rw, nil
+	return conn, line, err
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/belljar/belljar/internal/api"
 )
 
 const (
@@ -42,24 +44,10 @@ type wire struct {
 func newWire(conn net.Conn, patience, linger time.Duration, lend *lender, onSlow func()) *wire {
 	w := &wire{Conn: conn, patience: patience, linger: linger, lend: lend, onSlow: onSlow}
 	w.idle.L = &w.mu
-	if tcp := tcpOf(conn); tcp != nil {
+	if tcp := api.TCPOf(conn); tcp != nil {
 		_ = tcp.SetWriteBuffer(kernelBytes) // only a bound on memory
 	}
 	return w
-}
-
-// tcpOf returns the TCP connection beneath conn; nil if there is none.
-func tcpOf(conn net.Conn) *net.TCPConn {
-	for {
-		switch c := conn.(type) {
-		case *net.TCPConn:
-			return c
-		case interface{ NetConn() net.Conn }: // TLS
-			conn = c.NetConn()
-		default:
-			return nil
-		}
-	}
 }
 
 // hold begins a batch of about n bytes.
@@ -204,7 +192,7 @@ func (w *wire) Close() error {
 	}
 	if w.err == nil {
 		w.err = net.ErrClosed
-	} else if tcp := tcpOf(w.Conn); tcp != nil {
+	} else if tcp := api.TCPOf(w.Conn); tcp != nil {
 		_ = tcp.SetLinger(0)
 	}
 	w.mu.Unlock()

@@ -106,18 +106,12 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if !belljar.ValidID(spec.ID) {
-		return nil, &runtime.StepError{Step: "spec", Err: fmt.Errorf("invalid id %q", spec.ID)}
-	}
-	if spec.Workspace.ID != "" {
-		return nil, &runtime.StepError{Step: "workspace", Err: errors.New("a workspace that outlives its sandbox is not available")}
-	}
-	for _, name := range spec.Require {
-		if !capabilities().Protection(name).Enforced {
-			return nil, &runtime.StepError{Step: name, Err: errors.New("not enforced by the fake runtime")}
-		}
+	if err := check(spec); err != nil {
+		return nil, err
 	}
 	b := &box{id: spec.ID, owner: r, host: r.host, detached: spec.Lifetime == runtime.LifetimeDetached, gone: make(chan struct{})}
+	b.born = spec
+	b.born.ID, b.born.Lease = "", 0
 	r.host.mu.Lock()
 	if _, taken := r.host.boxes[spec.ID]; taken {
 		r.host.mu.Unlock()
@@ -128,13 +122,29 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	r.host.mu.Unlock()
 	defer b.mu.Unlock()
 	if err := b.start(spec, r.dir, r.mux); err != nil {
-		r.host.forget(spec.ID)
+		r.host.forget(b)
 		b.exit = runtime.Exit{Reason: runtime.ExitDestroyed, Detail: "never made"}
 		b.ended = true
 		close(b.gone)
 		return nil, err
 	}
 	return &sandbox{box: b}, nil
+}
+
+// check refuses what this runtime cannot do.
+func check(spec runtime.Spec) error {
+	if !belljar.ValidID(spec.ID) {
+		return &runtime.StepError{Step: "spec", Err: fmt.Errorf("invalid id %q", spec.ID)}
+	}
+	if spec.Workspace.ID != "" {
+		return &runtime.StepError{Step: "workspace", Err: errors.New("a workspace that outlives its sandbox is not available")}
+	}
+	for _, name := range spec.Require {
+		if !capabilities().Protection(name).Enforced {
+			return &runtime.StepError{Step: name, Err: errors.New("not enforced by the fake runtime")}
+		}
+	}
+	return nil
 }
 
 // Attach implements [runtime.Runtime].
@@ -168,10 +178,10 @@ func (h *Host) find(id string) *box {
 	return h.boxes[id]
 }
 
-func (h *Host) forget(id string) {
+func (h *Host) forget(b *box) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.boxes, id)
+	delete(h.boxes, b.id)
 }
 
 // workspaceIn makes a folder for one sandbox.

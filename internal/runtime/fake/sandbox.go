@@ -16,8 +16,9 @@ import (
 
 // box is a living sandbox: an agent in this process and a folder.
 type box struct {
-	id       string
 	host     *Host
+	id       string       // guarded by the host's mu
+	born     runtime.Spec // what it was made for, without id and lease; guarded by the host's mu
 	detached bool
 	dir      string
 	agent    *guest.Agent
@@ -102,9 +103,9 @@ func (b *box) end(why runtime.Exit) error {
 		err = e
 	}
 	if err != nil {
-		b.err = fmt.Errorf("destroy %s: %w", b.id, err)
+		b.err = fmt.Errorf("destroy %s: %w", b.name(), err)
 	}
-	b.host.forget(b.id)
+	b.host.forget(b)
 	close(b.gone)
 	b.serving.Wait()
 	return b.err
@@ -113,7 +114,7 @@ func (b *box) end(why runtime.Exit) error {
 // sandbox implements [runtime.Sandbox].
 type sandbox struct{ box *box }
 
-func (s *sandbox) ID() string { return s.box.id }
+func (s *sandbox) ID() string { return s.box.name() }
 
 func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	b := s.box
@@ -121,7 +122,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	ended := b.ended
 	b.mu.Unlock()
 	if ended {
-		return nil, fmt.Errorf("dial %s: %w", b.id, runtime.ErrGone)
+		return nil, fmt.Errorf("dial %s: %w", b.name(), runtime.ErrGone)
 	}
 	c, err := b.line.dial(ctx)
 	if err != nil {
@@ -130,7 +131,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 		if b.ended {
 			err = runtime.ErrGone
 		}
-		return nil, fmt.Errorf("dial %s: %w", b.id, err)
+		return nil, fmt.Errorf("dial %s: %w", b.name(), err)
 	}
 	return c, nil
 }
@@ -139,7 +140,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 func (s *sandbox) Usage(context.Context) (runtime.Usage, error) {
 	select {
 	case <-s.box.gone:
-		return runtime.Usage{}, fmt.Errorf("usage of %s: %w", s.box.id, runtime.ErrGone)
+		return runtime.Usage{}, fmt.Errorf("usage of %s: %w", s.box.name(), runtime.ErrGone)
 	default:
 		return runtime.Usage{}, nil
 	}

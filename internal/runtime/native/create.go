@@ -64,6 +64,9 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	defer func() { undo.run() }()
 
 	ids, err := r.ids.Claim()
+	if errors.Is(err, idmap.ErrExhausted) {
+		err = fmt.Errorf("%w: %w", runtime.ErrFull, err)
+	}
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepUserNS, Err: err, Hint: "belljar doctor tells which ids this host offers"}
 	}
@@ -85,8 +88,8 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		defer group.CloseEntry()
 	}
 	s := &sandbox{
-		rt: r, id: spec.ID, socket: r.socket(spec.ID), lock: lock, ids: ids, group: group,
-		pids: min(spec.Limits.Pids, spec.Limits.NProc),
+		rt: r, id: spec.ID, lock: lock, ids: ids, group: group,
+		pids: min(spec.Limits.Pids, spec.Limits.NProc), born: spec,
 	}
 	pl, files, err := r.plan(spec, k, ids, group, listen, lock)
 	defer files.close()

@@ -50,7 +50,22 @@ func (r *Runtime) group(spec runtime.Spec, k limits, ids *idmap.Range) (*cgroup.
 	if r.cgroups == nil {
 		return nil, nil
 	}
-	var l cgroup.Limits
+	inside := agentID
+	if ids.Shared {
+		inside = sandboxID
+	}
+	g, err := r.cgroups.Create(cgroup.Spec{
+		Installation: r.opts.Installation, ID: spec.ID, Limits: r.enforced(k),
+		Owner: &cgroup.Owner{UID: ids.HostUID(inside), GID: ids.HostGID(inside)},
+	})
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepCgroup, Err: err, Hint: "belljar doctor tells what this host can limit"}
+	}
+	return g, nil
+}
+
+// enforced is what of the limits this host's cgroups can enforce.
+func (r *Runtime) enforced(k limits) (l cgroup.Limits) {
 	if r.cgroups.Capability(cgroup.Memory).Enforced {
 		l.Memory = k.memory
 	}
@@ -60,18 +75,7 @@ func (r *Runtime) group(spec runtime.Spec, k limits, ids *idmap.Range) (*cgroup.
 	if r.cgroups.Capability(cgroup.CPU).Enforced {
 		l.CPU = k.cpu
 	}
-	inside := agentID
-	if ids.Shared {
-		inside = sandboxID
-	}
-	g, err := r.cgroups.Create(cgroup.Spec{
-		Installation: r.opts.Installation, ID: spec.ID, Limits: l,
-		Owner: &cgroup.Owner{UID: ids.HostUID(inside), GID: ids.HostGID(inside)},
-	})
-	if err != nil {
-		return nil, &runtime.StepError{Step: stepCgroup, Err: err, Hint: "belljar doctor tells what this host can limit"}
-	}
-	return g, nil
+	return l
 }
 
 // limited says how this host can limit memory, processes and processor time.

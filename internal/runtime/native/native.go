@@ -68,6 +68,8 @@ type Runtime struct {
 
 	// edit breaks a birth, with descriptors that the breakage needs; nil but in tests.
 	edit func(*forkexec.Program) []int
+	// reached hears how far a claim is; nil but in tests.
+	reached func(point string)
 }
 
 var (
@@ -228,7 +230,7 @@ func (r *Runtime) clean(ctx context.Context, id string) error {
 	} else {
 		errs = append(errs, r.ids.Sweep()) // a half-made one does not say which were its
 	}
-	if r.cgroups != nil {
+	if r.cgroups != nil && (err == nil || !r.grouped(id)) {
 		errs = append(errs, r.cgroups.Remove(ctx, r.opts.Installation, id))
 	}
 	errs = append(errs, r.state.forget(id))

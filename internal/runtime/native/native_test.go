@@ -33,6 +33,10 @@ func TestMain(m *testing.M) {
 	if id := os.Getenv("BELLJAR_TEST_ABANDON"); id != "" {
 		os.Exit(abandon(id))
 	}
+	if point := os.Getenv("BELLJAR_TEST_CLAIM"); point != "" {
+		fmt.Fprintln(os.Stderr, claimAndDie(point))
+		os.Exit(1)
+	}
 	os.Exit(testMain(m))
 }
 

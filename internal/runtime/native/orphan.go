@@ -90,7 +90,7 @@ func (r *Runtime) end(ctx context.Context, id string, pid int) error {
 		unix.Close(pidfd)
 		return err
 	}
-	s := &sandbox{rt: r, id: id, socket: r.socket(id)}
+	s := &sandbox{rt: r, id: id}
 	if err := s.watch(pid, pidfd, false); err != nil {
 		unix.Close(pidfd)
 		return err
@@ -133,7 +133,7 @@ func (r *Runtime) holders(id string) ([]holder, error) {
 			continue
 		}
 		dir := filepath.Join("/proc", e.Name())
-		open := openLocks(dir, locks)
+		open, files := openLocks(dir, locks)
 		if !open[id] {
 			continue
 		}
@@ -142,7 +142,7 @@ func (r *Runtime) holders(id string) ([]holder, error) {
 			continue // it has ended
 		}
 		first := namespace != own && isFirst(pid, dir)
-		if first && len(open) > 1 || namespace != own && !first && forked(pid) {
+		if first && files > 1 || namespace != own && !first && forked(pid) {
 			continue // see above; or the second process of a birth, which ends with the first
 		}
 		found = append(found, holder{pid: pid, first: first})
@@ -150,65 +150,72 @@ func (r *Runtime) holders(id string) ([]holder, error) {
 	return found, nil
 }
 
-// locks are the lock files there are.
-func (s state) locks() (map[inode]string, error) {
+// locks are the lock files there are. One has two names while its sandbox is claimed.
+func (s state) locks() (map[inode][]string, error) {
 	ids, err := s.list()
 	if err != nil {
 		return nil, err
 	}
-	locks := map[inode]string{}
+	locks := map[inode][]string{}
 	for _, id := range ids {
 		var st unix.Stat_t
 		if unix.Lstat(s.lock(id), &st) == nil {
-			locks[inode{st.Dev, st.Ino}] = id
+			at := inode{st.Dev, st.Ino}
+			locks[at] = append(locks[at], id)
 		}
 	}
 	return locks, nil
 }
 
-// openLocks are the sandboxes whose locks a process has open, as far as we may see. An agent shows its descriptors to
-// root only; the one lock it has is in its arguments as well.
-func openLocks(dir string, locks map[inode]string) map[string]bool {
-	open := map[string]bool{}
-	names, err := os.ReadDir(filepath.Join(dir, "fd"))
-	if errors.Is(err, fs.ErrPermission) {
-		if id, ok := toldLock(dir, locks); ok {
+// openLocks are the sandboxes whose locks a process has open, and how many files these are, as far as we may see. An
+// agent shows its descriptors to root only; the one lock it has is in its arguments as well.
+func openLocks(dir string, locks map[inode][]string) (open map[string]bool, files int) {
+	open, seen := map[string]bool{}, map[inode]bool{}
+	found := func(at inode) {
+		if len(locks[at]) > 0 {
+			seen[at] = true
+		}
+		for _, id := range locks[at] {
 			open[id] = true
 		}
-		return open
+	}
+	names, err := os.ReadDir(filepath.Join(dir, "fd"))
+	if errors.Is(err, fs.ErrPermission) {
+		if at, ok := toldLock(dir, locks); ok {
+			found(at)
+		}
+		return open, len(seen)
 	}
 	for _, name := range names {
 		var st unix.Stat_t
 		if unix.Stat(filepath.Join(dir, "fd", name.Name()), &st) != nil {
 			continue
 		}
-		if id, ok := locks[inode{st.Dev, st.Ino}]; ok {
-			open[id] = true
-		}
+		found(inode{st.Dev, st.Ino})
 	}
-	return open
+	return open, len(seen)
 }
 
-// toldLock is the sandbox whose lock an agent's arguments name.
-func toldLock(dir string, locks map[inode]string) (string, bool) {
+// toldLock is the lock that an agent's arguments name.
+func toldLock(dir string, locks map[inode][]string) (inode, bool) {
 	text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 	if err != nil {
-		return "", false
+		return inode{}, false
 	}
 	args := strings.Split(string(text), "\x00")
 	if args[0] != agentName || len(args) < 2 {
-		return "", false
+		return inode{}, false
 	}
 	var config agentConfig
 	if json.Unmarshal([]byte(args[1]), &config) != nil {
-		return "", false
+		return inode{}, false
 	}
-	for at, id := range locks {
+	for at := range locks {
 		if at.String() == config.Lock {
-			return id, true
+			return at, true
 		}
 	}
-	return "", false
+	return inode{}, false
 }
 
 // isFirst says whether a process of another pid namespace is the first of a sandbox: it is number 1 there, and either

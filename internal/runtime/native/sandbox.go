@@ -20,30 +20,34 @@ import (
 // sandbox is one living sandbox. It implements [runtime.Sandbox].
 type sandbox struct {
 	rt       *Runtime
-	id       string
-	socket   string
 	lock     *os.File     // held while the sandbox lives; nil if attached: the agent holds it
 	lifeline *os.File     // its end tells the agent that its creator is gone; nil if detached
 	ids      *idmap.Range // nil if attached: the agent holds the claim
 	group    *cgroup.Group
 	pid      int
 	pidfd    *os.File
-	pids     int // how many processes its programs may have
+	pids     int          // how many processes its programs may have
+	born     runtime.Spec // what it was made for; zero if attached
 
 	gone chan struct{} // closed when the agent has ended
 	exit runtime.Exit  // valid once gone is closed
 	last runtime.Usage // valid once gone is closed
 
 	mu        sync.Mutex
-	destroyed bool  // Destroy was called
-	peak      int64 // of processes, as told so far
+	id        string // changes when it is claimed
+	destroyed bool   // Destroy was called
+	peak      int64  // of processes, as told so far
 	cleaned   bool
 }
 
 var _ runtime.Sandbox = (*sandbox)(nil)
 
 // ID implements [runtime.Sandbox].
-func (s *sandbox) ID() string { return s.id }
+func (s *sandbox) ID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
 
 // Dial implements [runtime.Sandbox].
 func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
@@ -52,7 +56,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, runtime.ErrGone
 	default:
 	}
-	conn, err := dialUnix(ctx, s.socket)
+	conn, err := dialUnix(ctx, s.rt.socket(s.ID()))
 	if err != nil && (errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED)) {
 		return nil, fmt.Errorf("%w: %w", runtime.ErrGone, err)
 	}
@@ -107,7 +111,7 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	s.destroyed = true
 	s.mu.Unlock()
 	if err := s.signal(unix.SIGKILL); err != nil {
-		return fmt.Errorf("kill sandbox %s: %w", s.id, err)
+		return fmt.Errorf("kill sandbox %s: %w", s.ID(), err)
 	}
 	<-s.gone
 	s.mu.Lock()
@@ -172,7 +176,7 @@ func (s *sandbox) kill(pidfd int) {
 
 // adopt makes a sandbox of a process found by its record.
 func (r *Runtime) adopt(id string, rec record, pidfd int) (*sandbox, error) {
-	s := &sandbox{rt: r, id: id, pids: rec.Pids, socket: r.socket(id)}
+	s := &sandbox{rt: r, id: id, pids: rec.Pids}
 	if len(rec.Cgroup) > 0 {
 		group, err := cgroup.Open(rec.Cgroup)
 		if err != nil {

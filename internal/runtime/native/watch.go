@@ -27,7 +27,7 @@ func (s *sandbox) watch(pid, pidfd int, child bool) error {
 		var status unix.WaitStatus
 		err := conn.Read(func(fd uintptr) bool { return ended(pid, int(fd), &status, child) })
 		if err != nil && !errors.Is(err, os.ErrClosed) {
-			s.rt.log.Error("watch sandbox", "sandbox", s.id, "error", err)
+			s.rt.log.Error("watch sandbox", "sandbox", s.ID(), "error", err)
 		}
 		s.last = s.usage()
 		s.exit = s.explainExit(status, child)

@@ -55,6 +55,7 @@ func Run(t *testing.T, o Options) {
 		{"merge", testMerge},
 		{"usage", testUsage},
 		{"walls", testWalls},
+		{"claim", testClaim},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, o) })
 	}

@@ -59,7 +59,7 @@ func scanSession(row scanner) (s store.Session, err error) {
 
 func checkState(s belljar.SessionState) error {
 	switch s {
-	case belljar.SessionStarting, belljar.SessionActive, belljar.SessionClosed, belljar.SessionExpired, belljar.SessionLost:
+	case belljar.SessionStarting, belljar.SessionActive, belljar.SessionClosed, belljar.SessionExpired, belljar.SessionCrashed, belljar.SessionLost:
 		return nil
 	}
 	return fmt.Errorf("%w: state %q", store.ErrCorrupt, s)

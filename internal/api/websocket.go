@@ -1,0 +1,49 @@
+package api
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// Upgrades reports whether a request asks for a WebSocket.
+func Upgrades(r *http.Request) bool {
+	for _, token := range strings.Split(strings.Join(r.Header.Values("Connection"), ","), ",") {
+		if strings.EqualFold(strings.TrimSpace(token), "upgrade") && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			return true
+		}
+	}
+	return false
+}
+
+// Wired is an answer whose connection, when a WebSocket takes it over, is what Wrap makes of it.
+type Wired struct {
+	http.ResponseWriter
+	Wrap func(net.Conn) net.Conn
+}
+
+// Hijack takes the connection over.
+func (w *Wired) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn = w.Wrap(conn)
+	rw.Writer.Reset(conn)
+	return conn, rw, nil
+}
+
+// TCPOf returns the TCP connection beneath conn; nil if there is none.
+func TCPOf(conn net.Conn) *net.TCPConn {
+	for {
+		switch c := conn.(type) {
+		case *net.TCPConn:
+			return c
+		case interface{ NetConn() net.Conn }: // TLS
+			conn = c.NetConn()
+		default:
+			return nil
+		}
+	}
+}

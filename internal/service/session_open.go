@@ -1,0 +1,135 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+)
+
+// errScopeTaken says that another session has the scope.
+var errScopeTaken = errors.New("scope is taken")
+
+// openSession returns the living session of a scope, or makes one. Of many at once one makes it and the others wait for
+// that. What keeps it from being made, they hear too; but if its maker gave up, the next one tries.
+func (s *Service) openSession(
+	ctx context.Context, caller belljar.Caller, req belljar.SessionRequest,
+) (opened belljar.Session, created bool, err error) {
+	if req.SpecVersion == "" {
+		req.SpecVersion = slices.MaxFunc(s.opts.Policy.SupportedSpecVersions, strings.Compare)
+	}
+	if req.BaseImage == "" {
+		req.BaseImage = s.opts.DefaultImage
+	}
+	if req.Scope == (belljar.Scope{}) {
+		return opened, false, refuse("scope", "", "scope is required to open a session")
+	}
+	// A request that is wrong is so whether or not the session is there already.
+	if err := s.checkSession(req.SessionSpec); err != nil {
+		return opened, false, err
+	}
+	key := req.Scope.String()
+	if key == "" {
+		opened, err = s.createSession(ctx, caller, req)
+		return opened, err == nil, err
+	}
+	for {
+		if x := s.sessions.inScope(caller.ID, key); x != nil {
+			opened, err := s.resumed(ctx, x)
+			if err != nil || opened != nil {
+				return orZero(opened), false, err
+			}
+			continue
+		}
+		opened, err := s.createSession(ctx, caller, req)
+		if errors.Is(err, errScopeTaken) && s.sessions.inScope(caller.ID, key) != nil {
+			continue // somebody was faster
+		}
+		return opened, err == nil, err
+	}
+}
+
+// resumed waits until a session that has a scope can be used, and returns it. nil if its scope is free again.
+func (s *Service) resumed(ctx context.Context, x *session) (*belljar.Session, error) {
+	select {
+	case <-x.ready:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	x.mu.Lock()
+	ended, fault := x.state.State.Ended(), x.fault
+	if !ended {
+		x.touch()
+	}
+	x.mu.Unlock()
+	switch {
+	case fault != nil && belljar.CodeOf(fault) != belljar.CodeCanceled:
+		return nil, fault
+	case !ended:
+		state := x.snapshot()
+		s.recordSession(event.SessionResumed, x.caller, state, 0)
+		return &state, nil
+	}
+	return nil, x.wait(ctx)
+}
+
+// wait waits until nothing is left of a session that ends.
+func (x *session) wait(ctx context.Context) error {
+	select {
+	case <-x.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func orZero[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// enterSession takes a session into the table, once the one before it in its scope is gone.
+func (s *Service) enterSession(ctx context.Context, x *session) error {
+	for {
+		other, err := s.sessions.enter(x, s.opts.MaxSessions, s.opts.MaxNodeSessions)
+		if other == nil {
+			return err
+		}
+		if !other.snapshot().State.Ended() {
+			return scopeTaken(x.scope, other.id)
+		}
+		if err := other.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// taken says who has a session's scope on record, though nobody has it here: another daemon on the same store, or one
+// whose end is not on record yet.
+func (s *Service) taken(ctx context.Context, x *session) error {
+	rows, _, err := s.opts.Store.Sessions().List(ctx, x.caller.ID, belljar.SessionQuery{KeyPrefix: x.scope, Limit: belljar.MaxPage})
+	if err != nil {
+		return recordError("look for the session of a scope", err)
+	}
+	id := ""
+	for _, row := range rows {
+		if row.Key == x.scope {
+			id = row.ID
+		}
+	}
+	return scopeTaken(x.scope, id)
+}
+
+func scopeTaken(scope, id string) error {
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("there is a session with scope %s", scope),
+		Details: map[string]any{"session_id": id, "scope_key": scope},
+		Hint:    "open the scope instead of making a session, or close the one that has it", Err: errScopeTaken,
+	}
+}

@@ -1,0 +1,68 @@
+package service
+
+import (
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/queue"
+)
+
+// queueOf is the queue that a run waits in: its session's, whose sandbox bounds what goes on in it, or the node's.
+func (s *Service) queueOf(p *plan) *queue.Queue {
+	if p.session != nil {
+		return p.session.queue
+	}
+	return s.queue
+}
+
+// enter takes a run's place in its queue. Of its owner's runs, in all sessions and none, at most most go at once.
+func (s *Service) enter(r *run, most int) (err error) {
+	x := r.plan.session
+	if x != nil {
+		if err := x.book(); err != nil {
+			return err
+		}
+	}
+	q := s.queueOf(r.plan)
+	if r.ticket, err = q.Enter(r.owner, most); err == nil {
+		return nil
+	}
+	if x != nil {
+		x.unbook()
+	}
+	return s.queueFull(q, r.state.Runtime)
+}
+
+// withdraw gives up the place of a run that does not get on its way.
+func (s *Service) withdraw(r *run) {
+	r.ticket.Leave()
+	if x := r.plan.session; x != nil {
+		x.unbook()
+	}
+}
+
+// book counts a run among those of a session's whole life. One that does not get on its way is given back.
+func (x *session) book() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch most := x.terms.runs; {
+	case x.state.State.Ended():
+		return sessionEnded(x.state)
+	case most > 0 && x.state.Runs >= most:
+		return &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the session has had its %d runs", most),
+			Details: map[string]any{"quota": "max_runs", "used": x.state.Runs, "limit": most, "session_id": x.id},
+			Hint:    "make a session with a larger max_runs",
+		}
+	}
+	x.state.Runs++
+	x.touch()
+	return nil
+}
+
+// unbook gives back a run that did not get on its way.
+func (x *session) unbook() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.state.Runs--
+}

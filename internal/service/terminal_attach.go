@@ -1,0 +1,235 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/belljar/belljar"
+)
+
+// pieceBytes is the most output that one event has.
+const pieceBytes = 32 << 10
+
+// attachment is one who watches a terminal. What he has not taken waits in a queue of bounded length.
+type attachment struct {
+	terminal *terminal
+	ready    chan struct{} // has a token when there is something to take
+	room     chan struct{} // has a token when something was taken
+	shut     chan struct{} // closed when nothing more comes
+
+	mu      sync.Mutex
+	history []byte // nil when it has been taken
+	queue   []byte
+	last    *belljar.TerminalEvent // behind the queue; set before shut is closed
+	told    bool                   // last was taken
+	left    bool
+	size    bucket // of input: its bytes
+	count   bucket // and its messages
+}
+
+var _ belljar.Attachment = (*attachment)(nil)
+
+// attach takes a seat before the terminal. Unless it is shared, whoever sat there leaves.
+func (t *terminal) attach() (*attachment, error) {
+	a := &attachment{
+		terminal: t, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), shut: make(chan struct{}),
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last != nil && t.last.Kind != belljar.TerminalExit {
+		return nil, noTerminal(t.id)
+	}
+	if t.state.Shared && len(t.seats) >= t.opts.Attached {
+		return nil, &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%d watch this terminal already", len(t.seats)),
+			Details: map[string]any{"quota": "attached", "used": len(t.seats), "limit": t.opts.Attached},
+		}
+	}
+	if a.history = t.history.text(); len(a.history) > 0 {
+		notify(a.ready)
+	}
+	if t.last != nil {
+		a.finish(*t.last)
+		return a, nil
+	}
+	var seats []*attachment
+	if t.state.Shared {
+		seats = slices.Clone(t.seats)
+	} else {
+		for _, other := range t.seats {
+			other.finish(belljar.TerminalEvent{Kind: belljar.TerminalReplaced})
+		}
+	}
+	t.seats = append(seats, a)
+	if t.unwatch != nil {
+		t.unwatch()
+		t.unwatch = nil
+	}
+	return a, nil
+}
+
+// unseat takes somebody's seat away. When nobody is left the reattach window begins.
+func (t *terminal) unseat(a *attachment) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at := slices.Index(t.seats, a); at >= 0 {
+		t.seats = slices.Delete(slices.Clone(t.seats), at, at+1)
+		if t.last == nil {
+			t.unattended()
+		}
+	}
+}
+
+// Terminal is the terminal as it stands.
+func (a *attachment) Terminal() belljar.Terminal { return a.terminal.snapshot() }
+
+// Next waits for what comes.
+func (a *attachment) Next(ctx context.Context) (belljar.TerminalEvent, error) {
+	for {
+		if e, ok, err := a.take(); ok || err != nil {
+			return e, err
+		}
+		select {
+		case <-a.ready:
+		case <-ctx.Done():
+			return belljar.TerminalEvent{}, context.Cause(ctx)
+		}
+	}
+}
+
+// take returns what waits, if anything does. The error is io.EOF, behind the last event.
+func (a *attachment) take() (e belljar.TerminalEvent, ok bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.left || a.told:
+		return e, false, io.EOF
+	case len(a.history) > 0:
+		e = belljar.TerminalEvent{Kind: belljar.TerminalHistory, Data: a.history}
+		a.history = nil
+	case len(a.queue) > 0:
+		piece := a.queue[:min(len(a.queue), pieceBytes)]
+		e = belljar.TerminalEvent{Kind: belljar.TerminalOutput, Data: slices.Clone(piece)}
+		if a.queue = a.queue[len(piece):]; len(a.queue) == 0 {
+			a.queue = nil
+		}
+		notify(a.room)
+	case a.last != nil:
+		a.told = true
+		e = *a.last
+	default:
+		return e, false, nil
+	}
+	notify(a.ready) // there may be more
+	return e, true, nil
+}
+
+// put adds output to the queue; false if there is no room for it. Whoever has left takes everything.
+func (a *attachment) put(b []byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last != nil || a.left {
+		return true
+	}
+	if len(a.queue) > 0 && len(a.queue)+len(b) > a.terminal.opts.Queue {
+		return false
+	}
+	a.queue = append(a.queue, b...)
+	notify(a.ready)
+	return true
+}
+
+// await waits until half of the queue is taken, or its owner has gone; false if it is late before that.
+func (a *attachment) await(late <-chan struct{}) bool {
+	for {
+		a.mu.Lock()
+		ok := len(a.queue) <= a.terminal.opts.Queue/2 || a.last != nil || a.left
+		a.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-a.room:
+		case <-a.shut:
+		case <-late:
+			return false
+		}
+	}
+}
+
+// finish says what the last event is. What waits before it is still given out, unless there is too much of it.
+func (a *attachment) finish(last belljar.TerminalEvent) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last != nil || a.left {
+		return
+	}
+	a.last = &last
+	if last.Kind == belljar.TerminalOverflow {
+		a.history, a.queue = nil, nil
+	}
+	close(a.shut)
+	notify(a.ready)
+}
+
+// Resize changes the size for everybody.
+func (a *attachment) Resize(cols, rows int) error {
+	if err := belljar.CheckTerminalSize(cols, rows); err != nil {
+		return err
+	}
+	select {
+	case <-a.shut:
+		return a.refusal()
+	default:
+	}
+	t := a.terminal
+	t.mu.Lock()
+	t.state.Cols, t.state.Rows = cols, rows
+	t.mu.Unlock()
+	notify(t.resize)
+	return nil
+}
+
+// Close leaves the terminal.
+func (a *attachment) Close() error {
+	a.mu.Lock()
+	if !a.left {
+		a.left = true
+		a.history, a.queue = nil, nil
+		if a.last == nil {
+			close(a.shut)
+		}
+	}
+	a.mu.Unlock()
+	notify(a.ready)
+	a.terminal.unseat(a)
+	return nil
+}
+
+// refusal says why nothing more can be typed.
+func (a *attachment) refusal() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e := &belljar.Error{
+		Code: belljar.CodeConflict, Message: "the terminal takes no input any more",
+		Details: map[string]any{"terminal_id": a.terminal.id},
+	}
+	switch {
+	case a.left:
+		e.Message = "this terminal was left"
+	case a.last != nil && a.last.Kind == belljar.TerminalReplaced:
+		e.Message = "this terminal is used from elsewhere now"
+	}
+	return e
+}
+
+// notify leaves a token.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

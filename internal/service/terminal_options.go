@@ -1,0 +1,44 @@
+package service
+
+import "time"
+
+// TerminalOptions bound the terminals in sessions. A field left zero is its default.
+type TerminalOptions struct {
+	// Reattach is how long a terminal that nobody watches lives on; 0 is 15 min.
+	Reattach time.Duration
+	// Idle is how long one may neither print nor be typed to; 0 is 1 h, less than 0 as long as it likes.
+	Idle time.Duration
+	// Lifetime bounds its whole life; 0 is 24 h, less than 0 does not.
+	Lifetime time.Duration
+	// PerSession and PerUser are how many there may be; 0 is 8 and 32, less than 0 is no bound.
+	PerSession, PerUser int
+	// Attached is how many may watch one; 0 is 16.
+	Attached int
+	// History is how many bytes of output are there for who comes later; 0 is 256 KiB.
+	History int
+	// Queue is how many bytes wait for one who watches; 0 is 256 KiB.
+	Queue int
+	// Patience is how long one who takes less than half of his queue meanwhile may hold a terminal up that only he
+	// watches; 0 is 10 s. With others about he may for a tenth of that.
+	Patience time.Duration
+	// InputBytes and InputMessages are how much one who is attached may type a second; 0 is 1 MiB and 500. He may hurry
+	// for a second, and is slowed down after that.
+	InputBytes, InputMessages int64
+	// OutputBytes is how much a terminal prints in a second, before its program has to wait; 0 is 8 MiB.
+	OutputBytes int64
+}
+
+func (o *TerminalOptions) complete() {
+	fill(&o.Reattach, 15*time.Minute)
+	fill(&o.Idle, time.Hour)
+	fill(&o.Lifetime, 24*time.Hour)
+	fill(&o.PerSession, 8)
+	fill(&o.PerUser, 32)
+	fill(&o.Attached, 16)
+	fill(&o.History, 256<<10)
+	fill(&o.Queue, 256<<10)
+	fill(&o.Patience, 10*time.Second)
+	fill(&o.InputBytes, 1<<20)
+	fill(&o.InputMessages, 500)
+	fill(&o.OutputBytes, 8<<20)
+}

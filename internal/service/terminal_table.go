@@ -1,0 +1,107 @@
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/belljar/belljar"
+)
+
+// terminalTable is the terminals of this process: those whose program runs, and for a while those whose program has
+// ended. The zero value is empty.
+type terminalTable struct {
+	mu   sync.Mutex
+	byID map[string]*terminal
+}
+
+// get returns a terminal, or nil.
+func (t *terminalTable) get(id string) *terminal {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+// enter takes a terminal in, if its session and its owner may have one more.
+func (t *terminalTable) enter(n *terminal, perSession, perUser int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	same, own := 0, 0
+	for _, other := range t.byID {
+		switch {
+		case other.gone() || other.session.caller.ID != n.session.caller.ID:
+			continue
+		case other.session == n.session:
+			same++
+		}
+		own++
+	}
+	switch {
+	case perSession >= 0 && same >= perSession:
+		return tooManyTerminals("session_terminals", "the session has", same, perSession)
+	case perUser >= 0 && own >= perUser:
+		return tooManyTerminals("terminals", "there are", own, perUser)
+	}
+	t.put(n)
+	return nil
+}
+
+// adopt takes in a terminal of a former process.
+func (t *terminalTable) adopt(n *terminal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.put(n)
+}
+
+func (t *terminalTable) put(n *terminal) {
+	if t.byID == nil {
+		t.byID = map[string]*terminal{}
+	}
+	t.byID[n.id] = n
+}
+
+// leave takes a terminal out.
+func (t *terminalTable) leave(n *terminal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[n.id] == n {
+		delete(t.byID, n.id)
+	}
+}
+
+// in returns the terminals of a session, oldest first.
+func (t *terminalTable) in(sessionID string) []*terminal {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*terminal
+	for _, n := range t.byID {
+		if n.session.id == sessionID {
+			list = append(list, n)
+		}
+	}
+	slices.SortFunc(list, func(a, b *terminal) int { return cmp.Compare(a.id, b.id) }) // ids begin with the time
+	return list
+}
+
+// ended returns those of a session whose programs have ended, but for n and the most latest others.
+func (t *terminalTable) ended(sessionID string, most int, n *terminal) []*terminal {
+	list := slices.DeleteFunc(t.in(sessionID), func(o *terminal) bool { return o == n || !o.gone() })
+	return list[:max(len(list)-most, 0)]
+}
+
+func tooManyTerminals(quota, where string, used, limit int) error {
+	return &belljar.Error{
+		Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%s %d of at most %d terminals", where, used, limit),
+		Details: map[string]any{"quota": quota, "used": used, "limit": limit},
+		Hint:    "close one, or attach to it",
+	}
+}
+
+// noTerminal says that there is no such terminal, or none that the caller may know of.
+func noTerminal(id string) error {
+	return &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("terminal %.100q does not exist", id),
+		Details: map[string]any{"terminal_id": fmt.Sprintf("%.100s", id)},
+	}
+}
