@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -228,8 +229,8 @@ func alternatives(p string) int {
 	return n
 }
 
-// spec is the sandbox that the plan wants.
-func (p *plan) spec(id string, life runtime.Lifetime) runtime.Spec {
+// spec is the sandbox that the plan wants, and how long it lives on its own.
+func (p *plan) spec(id string, life runtime.Lifetime, lease time.Duration) runtime.Spec {
 	return runtime.Spec{
 		ID:     id,
 		Root:   p.image.Runtime(),
@@ -242,6 +243,7 @@ func (p *plan) spec(id string, life runtime.Lifetime) runtime.Spec {
 		},
 		Network:  runtime.Network{Mode: runtime.NetworkNone},
 		Lifetime: life,
+		Lease:    lease,
 		Require:  p.require,
 	}
 }

@@ -19,7 +19,7 @@ var errLeft = errors.New("left to the next belljar")
 func (c *passage) follow() {
 	if c.plan.request.Interactive && c.plan.request.Stdin == nil {
 		c.run.attachStdin(c.proc)
-		defer c.run.detachStdin(stdinRunEnded) // after leave or not, the stream is closed by then
+		defer c.run.detachStdin(stdinRunEnded) // the stream is closed by then: a command that is left keeps its input
 	} else if r := c.stdin(); r != nil {
 		go feed(c.proc, r)
 	}
@@ -74,7 +74,7 @@ func (c *passage) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
 	limit := time.NewTimer(max(seconds(l.TimeoutSec)-age, 0) + grace + c.opts.Slack)
 	defer limit.Stop()
 	var contact <-chan time.Time
-	if c.opts.Lease > 0 {
+	if c.opts.Lease > 0 && c.plan.session == nil { // a session's lease is the reaper's
 		t := time.NewTicker(c.opts.Lease / 4)
 		defer t.Stop()
 		contact = t.C

@@ -107,7 +107,7 @@ func (c *passage) begun(told time.Time) error {
 func (c *passage) settle() {
 	r, p, e := c.run, c.plan, &c.end
 	e.overdue = errors.Is(e.err, errOverdue)
-	if r.ctx.Err() != nil {
+	if r.ctx.Err() != nil && !errors.Is(context.Cause(r.ctx), errLeft) {
 		e.stopped = context.Cause(r.ctx)
 	}
 	var files *captured

@@ -3,7 +3,8 @@ package service
 import "context"
 
 // Drain refuses new runs and sessions, waits until no run is under way or ctx ends, and then closes the service. Runs in
-// the queue do not begin any more: they stay on record for [Service.Recover], or are cancelled with the rest.
+// the queue do not begin any more: they stay on record for [Service.Recover], or are cancelled with the rest. What goes on
+// without us ([Service.Close]) is not waited for.
 func (s *Service) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -11,7 +12,9 @@ func (s *Service) Drain(ctx context.Context) error {
 	for _, r := range s.runs {
 		select {
 		case <-r.ticket.Ready():
-			under = append(under, r)
+			if !s.stays() || !r.settled() {
+				under = append(under, r)
+			}
 		default:
 			r.stop(errShutdown)
 		}

@@ -43,8 +43,14 @@ type Options struct {
 	// Require names the protections that every sandbox must have, or not be made; nil means [AllProtections]. A
 	// request of an operator can do without some of them (allow_weak).
 	Require []string
-	// Lifetime of sandboxes; "" means creator: they end with this process, however it ends.
+	// Lifetime of sandboxes; "" means creator: they end with this process, however it ends. Detached ones outlive it, and
+	// [Service.Recover] of the next one finds them.
 	Lifetime runtime.Lifetime
+	// Lease is for how long a detached sandbox lives without hearing from us; 0 is 15 min, less than 0 for ever. It is the
+	// longest that a restart may take, and the time after which nothing is left of a server that never comes back.
+	Lease time.Duration
+	// EndSessions has Close end the sessions, whatever the Lifetime.
+	EndSessions bool
 
 	// Concurrency is how many runs go at once (0 is 8, less than 0 no bound), QueueLength how many may wait for
 	// that (0 is 100, less than 0 none) and QueueTTL for how long (0 is 120 s).
@@ -139,6 +145,11 @@ func (o Options) complete() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	fill(&o.Lifetime, runtime.LifetimeCreator)
+	fill(&o.Lease, 15*time.Minute)
+	if o.Lifetime != runtime.LifetimeDetached {
+		o.Lease = 0
+	}
+	o.Lease = max(o.Lease, 0)
 	fill(&o.Concurrency, 8)
 	fill(&o.QueueLength, 100)
 	fill(&o.QueueTTL, 120*time.Second)

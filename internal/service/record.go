@@ -16,10 +16,11 @@ import (
 // are over by then, and their last state is all that needs to be written.
 const noteAfter = time.Second
 
-// row is a run under way as it goes on record.
+// row is a run under way as it goes on record. What was asked is a part of that if the run can begin with it in another
+// process, or has begun.
 func (s *Service) row(r *run) store.Run {
 	row := store.Run{Run: r.snapshot(), NodeID: s.opts.Node.ID}
-	if p := r.plan; p != nil && r.resumable() {
+	if p := r.plan; p != nil && (row.Phase == belljar.PhaseRunning || r.resumable()) {
 		row.Spec = &p.request.RunSpec
 	}
 	return row

@@ -15,16 +15,18 @@ import (
 // errRemoveTime says that a sandbox does not go away.
 var errRemoveTime = fmt.Errorf("it is not gone after %v", removeTime)
 
-// Recover takes up what a former process left on record, and begins to sweep. Call it once, before the first request:
-// runs that waited in the queue run again, those that were under way are put on record as lost, or as what their log
-// says they became. Killed in the middle, it does the rest when it is called by the next process.
+// Recover takes up what a former process left, and begins to sweep. Call it once, before the first request: sessions whose
+// sandboxes live go on, and so do the runs whose commands do, which come to their own ends; runs that waited in the queue
+// wait again; what cannot go on is put on record as lost, or as what its log says it became. Sandboxes that are nobody's
+// are removed. Killed in the middle, it does the rest when it is called by the next process.
 func (s *Service) Recover(ctx context.Context) error {
 	rows, err := s.opts.Store.Runs().Unfinished(ctx)
 	if err != nil {
 		return fmt.Errorf("read what is on record: %w", err)
 	}
-	// Sessions first: a run that waited for one learns that it is gone.
-	if err := s.recoverSessions(ctx); err != nil {
+	// Sessions first: a run that belongs to one learns whether it is there.
+	commands, err := s.recoverSessions(ctx)
+	if err != nil {
 		return err
 	}
 	for _, row := range rows {
@@ -36,7 +38,10 @@ func (s *Service) Recover(ctx context.Context) error {
 		}
 		s.takeUp(ctx, row)
 	}
+	s.endStrays(commands)
+	s.removeOrphans(ctx)
 	s.sweepLater()
+	s.reapLater()
 	return nil
 }
 
@@ -45,7 +50,7 @@ func (s *Service) Recover(ctx context.Context) error {
 // must not begin again.
 func (s *Service) takeUp(ctx context.Context, row store.Run) {
 	log, err := s.openLog(row.ID)
-	var a account
+	var a telling
 	if err == nil {
 		a, err = audit(ctx, log)
 	}
@@ -101,8 +106,10 @@ func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) er
 
 // mend ends a run that nobody carries any more: as its log says, if it came to its end there, else for the reason why. A
 // nil log is one that cannot be used.
-func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a account, why error) {
-	s.dismiss(ctx, row)
+func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a telling, why error) {
+	if row.SessionID == "" { // what it left in a session is a stray
+		s.removeLeft(ctx, row.Runtime, row.ID)
+	}
 	end := a.end
 	now := s.now()
 	row.Spec, row.FinishedAt, row.EstimatedStartTime = nil, &now, nil
@@ -132,28 +139,6 @@ func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a ac
 	s.opts.Events.Record(event.Event{
 		Name: ended(row.Phase), Time: now, Caller: belljar.Caller{ID: row.UserID, Source: "recovery"}, Run: &row.Run, Runtime: row.Runtime,
 		Component: component, Reason: string(row.ReasonCode),
-	})
-}
-
-// dismiss takes away what is left of a run that has ended, or must: its sandbox, or its command in a session.
-func (s *Service) dismiss(ctx context.Context, row store.Run) {
-	if row.SessionID == "" {
-		s.removeLeft(ctx, row.Runtime, row.ID)
-		return
-	}
-	x := s.sessions.get(row.SessionID)
-	if x == nil {
-		return // it went with its session
-	}
-	j, err := x.acquire(ctx)
-	if err != nil {
-		return
-	}
-	s.work.Go(func() {
-		defer x.release()
-		if err := j.putDown(row.ID, s.opts.Slack); err != nil {
-			s.log.Warn("command of a lost run could not be ended", "run_id", row.ID, "session_id", x.id, "err", err)
-		}
 	})
 }
 

@@ -26,7 +26,7 @@ var (
 
 // rejoin goes on with a run of a former process whose command lives, or has ended since: its log goes on where it stops,
 // and the run comes to its own end. A run that cannot be gone on with, or whose end would be a lie, is [errLost].
-func (s *Service) rejoin(ctx context.Context, row store.Run, log logbook.Log, a account) error {
+func (s *Service) rejoin(ctx context.Context, row store.Run, log logbook.Log, a telling) error {
 	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
 	defer cancel()
 	p, err := s.planAgain(ctx, row)
@@ -119,7 +119,7 @@ func (s *Service) boxAgain(ctx context.Context, row store.Run, p *plan) (*jar, e
 }
 
 // carryOn sets a run going again whose command has been found.
-func (s *Service) carryOn(row store.Run, p *plan, j *jar, proc *agent.Process, log logbook.Log, a account) error {
+func (s *Service) carryOn(row store.Run, p *plan, j *jar, proc *agent.Process, log logbook.Log, a telling) error {
 	told := proc.Started()
 	if told.StdinLimit > 0 && !told.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
 		return errUnfed // to end it here would pass for the end of what it was given

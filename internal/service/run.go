@@ -88,9 +88,16 @@ func (r *run) ran(now time.Time) float64 {
 	return now.Sub(*r.state.StartedAt).Seconds()
 }
 
-// resumable reports whether the run can still begin after a restart: all of its request is on record,
-// and it waits for nothing that ends with this process.
+// resumable reports whether the run can still begin after a restart: all of its request is on record, and so is its
+// session.
 func (r *run) resumable() bool {
 	p := r.plan
-	return p.request.Upload == nil && p.request.Stdin == nil && p.session == nil
+	return p.request.Upload == nil && p.request.Stdin == nil && (p.session == nil || p.session.service.stays())
+}
+
+// settled reports whether the run's command runs in a session, where the next process finds it.
+func (r *run) settled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plan != nil && r.plan.session != nil && r.state.Phase == belljar.PhaseRunning
 }

@@ -63,13 +63,18 @@ func New(opts Options) (*Service, error) {
 func (s *Service) Policy() Policy { return s.opts.Policy }
 
 // Close refuses new runs, cancels those under way and waits until every sandbox is gone. Runs that wait in the queue
-// stay there if the store outlives the process; [Service.Recover] then goes on with them. It may be called twice; both
+// stay there if the store outlives the process; [Service.Recover] then goes on with them. Where sandboxes outlive it, too
+// ([Options.Lifetime]), so do sessions and what runs in them, unless [Options.EndSessions]. It may be called twice; both
 // calls wait.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	for _, r := range s.runs {
-		r.stop(errShutdown)
+		if s.stays() && r.settled() {
+			r.stop(errLeft)
+		} else {
+			r.stop(errShutdown)
+		}
 	}
 	s.mu.Unlock()
 	s.close()

@@ -28,6 +28,7 @@ type session struct {
 	stop  context.CancelCauseFunc
 	ready chan struct{} // closed when the sandbox can be used, or never will be
 	over  chan struct{} // closed when nothing is left of it
+	left  chan struct{} // closed when it is left to the next process
 
 	writing sync.Mutex // orders what is put on record; taken before mu
 
@@ -64,7 +65,7 @@ func (s *Service) bareSession(id string, caller belljar.Caller, spec belljar.Ses
 	x := &session{
 		service: s, id: id, caller: caller, spec: spec, terms: t, plan: p,
 		queue: s.queue.Branch(t.concurrent, s.opts.QueueLength),
-		ready: make(chan struct{}), over: make(chan struct{}),
+		ready: make(chan struct{}), over: make(chan struct{}), left: make(chan struct{}),
 	}
 	x.ctx, x.stop = context.WithCancelCause(context.Background())
 	return x

@@ -157,38 +157,21 @@ func (r *run) in(x *session) bool {
 	return r.plan != nil && r.plan.session == x
 }
 
-// closeSessions ends all sessions and waits until nothing is left of them.
+// closeSessions ends all sessions and waits until nothing is left of them; or leaves those that can be used to the next
+// process.
 func (s *Service) closeSessions() {
 	all := s.sessions.shut()
 	for _, x := range all {
-		x.end(belljar.SessionLost, errShutdown.Error(), errShutdown)
+		if !s.stays() || !x.leave() {
+			x.end(belljar.SessionLost, errShutdown.Error(), errShutdown)
+		}
 	}
 	for _, x := range all {
-		<-x.over
-	}
-}
-
-// recoverSessions puts on record what became of the sessions of a former process of this node: their sandboxes ended
-// with it. What is left of those is removed.
-func (s *Service) recoverSessions(ctx context.Context) error {
-	rows, err := s.opts.Store.Sessions().Unfinished(ctx)
-	if err != nil {
-		return recordError("look for unfinished sessions", err)
-	}
-	for _, row := range rows {
-		if row.NodeID != s.opts.Node.ID || s.sessions.get(row.ID) != nil {
-			continue
+		select {
+		case <-x.over:
+		case <-x.left:
 		}
-		s.removeLeft(ctx, row.Runtime, row.ID)
-		now := s.now()
-		row.State, row.Message, row.EndedAt = belljar.SessionLost, "belljar was restarted", &now
-		if err := s.opts.Store.Sessions().Update(ctx, row); err != nil {
-			// Whoever asks is told so all the same; the next process tries again.
-			s.log.Error("end of a session could not be put on record", "session_id", row.ID, "err", err)
-		}
-		s.recordSession(event.SessionEnded, belljar.Caller{ID: row.UserID, Source: "recovery"}, row.Session, now.Sub(row.CreatedAt))
 	}
-	return nil
 }
 
 // recordSession records an event of a session.

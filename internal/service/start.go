@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -142,6 +143,11 @@ func (s *Service) wait(r *run) bool {
 
 // outlives reports whether what is on record outlives the process.
 func (s *Service) outlives() bool { return s.opts.Store.Mode() != "memory" }
+
+// stays reports whether sessions outlive the process, and what runs in them.
+func (s *Service) stays() bool {
+	return s.opts.Lifetime == runtime.LifetimeDetached && s.outlives() && !s.opts.EndSessions
+}
 
 // openLog opens the log of a run of a former process, or begins one.
 func (s *Service) openLog(id string) (logbook.Log, error) {

@@ -85,6 +85,16 @@ func (in *input) attach(to sink) {
 	go in.pump(to) // which closes the command's input if ours has ended already
 }
 
+// resume takes over from a former process what the command has been sent, and whether that was all.
+func (in *input) resume(taken int64, closed bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.taken += taken
+	if closed {
+		in.finish(stdinClient)
+	}
+}
+
 // pump takes frames to the command until the input or the command ends, and closes the command's input.
 func (in *input) pump(to sink) {
 	for {

@@ -11,11 +11,13 @@ import (
 
 // attachStdin gives an interactive run's input to its command: what callers write from now on, or have been waiting to
 // write since the run was queued, goes there. The command must have been started with a standard input, and its output
-// must be read.
+// must be read. One that a former process started goes on with what it has been sent.
 func (r *run) attachStdin(p *agent.Process) {
 	r.mu.Lock()
 	in := r.stdin()
 	r.mu.Unlock()
+	told := p.Started()
+	in.resume(told.Stdin, told.StdinClosed)
 	in.attach(p)
 }
 

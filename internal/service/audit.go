@@ -7,8 +7,8 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 )
 
-// account is what the log of a run says of it, which is ahead of its record.
-type account struct {
+// telling is what the log of a run says of it, which is ahead of its record.
+type telling struct {
 	phase belljar.Phase // the last that it names; "" for none
 	begun bool          // its command has been started
 	moved bool          // it has left the queue, or may have
@@ -18,8 +18,8 @@ type account struct {
 }
 
 // audit reads a log that nobody writes to.
-func audit(ctx context.Context, log logbook.Log) (account, error) {
-	var a account
+func audit(ctx context.Context, log logbook.Log) (telling, error) {
+	var a telling
 	last := log.Last()
 	if last == 0 {
 		return a, nil
@@ -37,7 +37,7 @@ func audit(ctx context.Context, log logbook.Log) (account, error) {
 	return a, nil
 }
 
-func (a *account) add(f belljar.Frame) {
+func (a *telling) add(f belljar.Frame) {
 	switch {
 	case f.Type == belljar.FrameHeartbeat:
 		return
@@ -61,10 +61,10 @@ func (a *account) add(f belljar.Frame) {
 }
 
 // over reports whether the run came to its end.
-func (a account) over() bool { return isEnd(a.end) }
+func (a telling) over() bool { return isEnd(a.end) }
 
 // transcript goes on where the log stops; heard is as in there.
-func (a account) transcript(log logbook.Log, limit int64, heard func()) *transcript {
+func (a telling) transcript(log logbook.Log, limit int64, heard func()) *transcript {
 	return &transcript{
 		log: log, room: max(limit-a.kept, 0), kept: a.kept, heard: heard,
 		cut: a.cut != "", reason: a.cut, marked: a.cut != "",

@@ -1,0 +1,187 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// recoverAtOnce is how many sandboxes are looked at, or removed, at a time.
+const recoverAtOnce = 8
+
+// commands are what the agents of living sessions know, by session.
+type commands map[*session][]wire.ExecInfo
+
+// recoverSessions takes up the sessions that a former process of this node left. Those whose sandboxes live go on as they
+// are, with their terminals; what their agents know otherwise is returned. Of the others it is put on record what became of
+// them, and what is left is removed.
+func (s *Service) recoverSessions(ctx context.Context) (commands, error) {
+	rows, err := s.opts.Store.Sessions().Unfinished(ctx)
+	if err != nil {
+		return nil, recordError("look for unfinished sessions", err)
+	}
+	var mu sync.Mutex
+	living := commands{}
+	inTurn(recoverAtOnce, rows, func(row store.Session) {
+		if row.NodeID != s.opts.Node.ID || s.sessions.get(row.ID) != nil {
+			return
+		}
+		x, known, ended := s.takeUpSession(ctx, row)
+		if ended != nil {
+			s.mendSession(ctx, row, ended)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		living[x] = known
+	})
+	return living, ctx.Err()
+}
+
+// inTurn does something with each of a list, most at once, and returns when all is done.
+func inTurn[T any](most int, list []T, do func(T)) {
+	var all sync.WaitGroup
+	free := make(chan struct{}, most)
+	for _, each := range list {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			do(each)
+		})
+	}
+	all.Wait()
+}
+
+// sessionEnd is why a session of a former process does not go on.
+type sessionEnd struct {
+	state   belljar.SessionState
+	message string
+}
+
+// takeUpSession takes up one session, or says why not. known is what its agent knows.
+func (s *Service) takeUpSession(ctx context.Context, row store.Session) (x *session, known []wire.ExecInfo, ended *sessionEnd) {
+	if row.State == belljar.SessionStarting {
+		return nil, nil, &sessionEnd{belljar.SessionLost, "belljar was restarted while it was made"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
+	defer cancel()
+	j, p, err := s.jarAgain(ctx, row)
+	if err == nil {
+		known, err = j.agent.List(ctx)
+	}
+	switch {
+	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
+		return nil, nil, &sessionEnd{belljar.SessionLost, "its sandbox ended while belljar was not running"}
+	case err == nil && s.lapsed(row) && !anyRuns(known):
+		return nil, nil, &sessionEnd{belljar.SessionExpired, "its time was over before belljar was started again"}
+	case err == nil:
+		x, err = s.revive(ctx, row, p)
+	}
+	if err != nil {
+		s.log.Error("session of a former process cannot be gone on with", "session_id", row.ID, "err", err)
+		return nil, nil, &sessionEnd{belljar.SessionLost, "belljar was restarted, and could not find its way back to it"}
+	}
+	x.begin(j)
+	go x.watch(j)
+	s.recoverTerminals(ctx, x, j, known)
+	return x, known, nil
+}
+
+// anyRuns reports whether one of those commands runs, terminals apart.
+func anyRuns(known []wire.ExecInfo) bool {
+	for _, e := range known {
+		if e.Running && !isTerminal(e.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// jarAgain is the living sandbox of a session of a former process, and what it was made of. What was allowed then is not
+// judged again.
+func (s *Service) jarAgain(ctx context.Context, row store.Session) (*jar, *plan, error) {
+	p := sessionPlan(row.Spec)
+	if p.host = s.runtime(row.Runtime); p.host == nil {
+		return nil, nil, fmt.Errorf("runtime %q is not there any more", row.Runtime)
+	}
+	box, err := p.host.Attach(ctx, row.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.caps, err = p.host.capabilities(ctx); err != nil {
+		return nil, nil, err
+	}
+	if p.image, err = s.opts.Images.Resolve(ctx, row.BaseImage); err != nil {
+		return nil, nil, err
+	}
+	p.limits = row.Limits
+	j, err := meet(ctx, box, p.caps)
+	return j, p, err
+}
+
+// mendSession puts on record how a session of a former process ended, when nothing is left of it.
+func (s *Service) mendSession(ctx context.Context, row store.Session, end *sessionEnd) {
+	s.removeLeft(ctx, row.Runtime, row.ID)
+	now := s.now()
+	row.State, row.Message, row.EndedAt = end.state, end.message, &now
+	if err := s.opts.Store.Sessions().Update(ctx, row); err != nil {
+		// Whoever asks is told so all the same; the next process tries again.
+		s.log.Error("end of a session could not be put on record", "session_id", row.ID, "err", err)
+	}
+	s.recordSession(event.SessionEnded, belljar.Caller{ID: row.UserID, Source: "recovery"}, row.Session, now.Sub(row.CreatedAt))
+}
+
+// endStrays ends the commands of sessions that nobody knows: those of runs that did not get on record, or whose end did.
+func (s *Service) endStrays(living commands) {
+	for x, known := range living {
+		for _, e := range known {
+			if belljar.ValidID(e.ID) && s.under(e.ID) == nil {
+				s.endStray(x, e.ID)
+			}
+		}
+	}
+}
+
+// endStray ends a session's command that nobody follows, and has it forgotten; later.
+func (s *Service) endStray(x *session, id string) {
+	j, err := x.acquire(context.Background())
+	if err != nil {
+		return // it went with its session
+	}
+	s.work.Go(func() {
+		defer x.release()
+		if err := j.putDown(id, s.opts.Slack); err != nil {
+			s.log.Warn("command that is nobody's could not be ended", "run_id", id, "session_id", x.id, "err", err)
+		}
+	})
+}
+
+// removeOrphans removes the sandboxes of this installation that are nobody's, in a while: they keep nobody from starting.
+func (s *Service) removeOrphans(ctx context.Context) {
+	for _, h := range s.runtimes {
+		ids, err := h.List(ctx)
+		if err != nil {
+			s.log.Error("sandboxes of a former process cannot be listed", "runtime", h.Name(), "err", err)
+			continue
+		}
+		var orphans []string
+		for _, id := range ids {
+			if s.sessions.get(id) == nil && s.under(id) == nil {
+				orphans = append(orphans, id)
+			}
+		}
+		if len(orphans) == 0 {
+			continue
+		}
+		s.work.Go(func() {
+			inTurn(recoverAtOnce, orphans, func(id string) { s.removeLeft(s.closing, h.Name(), id) })
+		})
+	}
+}
