@@ -40,6 +40,7 @@ func (s *Service) Recover(ctx context.Context) error {
 		s.takeUp(ctx, row)
 	}
 	s.sweepLater()
+	s.reapLater()
 	return nil
 }
 
