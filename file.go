@@ -35,7 +35,7 @@ type FileEntry struct {
 type FileWrite struct {
 	Path      string    // "x" and "/workspace/x" are the same file
 	Content   io.Reader // read to its end
-	Size      int64     // bytes that Content will bring, -1 if not known; tells early that they are too many
+	Size      int64     // bytes that Content will bring, 0 or -1 if not known; tells early that they are too many
 	Mode      uint32    // permission bits; 0 means 0644
 	Overwrite bool      // replace a file that is there; else that is [CodeConflict]. A link to a file is followed
 }

@@ -216,3 +216,21 @@ func FuzzValidate(f *testing.F) {
 		}
 	})
 }
+
+// TestCwd: a command starts in the workspace, or it is refused with the field's name.
+func TestCwd(t *testing.T) {
+	for cwd, ok := range map[string]bool{
+		"": true, ".": true, "a/b": true, "/workspace": true, "/workspace/a": true, "a/./b/": true,
+		"..": false, "a/..": false, "/": false, "/tmp": false, "/workspace2": false, "a\x00": false, "a\xff": false,
+		strings.Repeat("x", belljar.MaxNameBytes+1): false, strings.Repeat("x/", belljar.MaxPathBytes): false,
+	} {
+		err := (&belljar.RunSpec{SessionID: "s", Command: []string{"true"}, Cwd: cwd}).Validate()
+		if ok != (err == nil) {
+			t.Errorf("cwd %.20q: %v", cwd, err)
+		}
+		var e *belljar.Error
+		if !ok && (!errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != "cwd") {
+			t.Errorf("cwd %.20q: %v", cwd, err)
+		}
+	}
+}

@@ -32,7 +32,7 @@ const SpecVersion = "1.1"
 // [CodeInvalidRequest] and names the field.
 func (s *RunSpec) Validate() error {
 	for _, check := range []func() error{
-		s.checkPlace, s.checkVersion, s.checkProgram, s.checkEnv, s.checkFiles, s.checkPatterns,
+		s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
 		func() error { return CheckLabels(s.Labels) },
 	} {
 		if err := check(); err != nil {
@@ -137,6 +137,23 @@ func (s *RunSpec) checkCode() error {
 		if clean, err := CleanPath(f.Path); err == nil && clean == l.File() {
 			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q is where code goes", i, f.Path)
 		}
+	}
+	return nil
+}
+
+// checkCwd checks where the command starts: a directory of the workspace. Whether it is there, its start tells.
+func (s *RunSpec) checkCwd() error {
+	if s.Cwd == "" {
+		return nil
+	}
+	clean, err := CleanPath(s.Cwd)
+	if err == nil {
+		err = CheckPlace(clean)
+	}
+	if err != nil {
+		e := invalid("cwd", "cwd %.200q: %v", s.Cwd, err)
+		e.Hint = "a command starts in " + WorkspaceDir + " or a directory below it"
+		return e
 	}
 	return nil
 }

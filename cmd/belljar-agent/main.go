@@ -105,8 +105,12 @@ func harden() error {
 	return nil
 }
 
-// trim trades a little speed for a small idle agent: there may be thousands on a host.
+// trim trades a little speed for a small idle agent: there may be thousands on a host. Who starts the agent may have said
+// so already, by the environment, which spares it two stops of the world.
 func trim() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(64 << 20)
 }

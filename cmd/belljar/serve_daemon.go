@@ -228,6 +228,8 @@ func serviceOptions(cfg *config.Config) service.Options {
 		Require:     demanded(cfg),
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
 		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
+		SessionLifetime: cfg.SessionLifetime, MaxSessionLifetime: cfg.MaxSessionLifetime,
+		SessionConcurrency: cfg.SessionConcurrentRuns, ReapEvery: cfg.ReapEvery,
 		MaxSessions: orNone(cfg.QuotaSessions), MaxNodeSessions: cfg.MaxSessions,
 		IdempotencyTTL: cfg.IdempotencyTTL, RowDays: cfg.RunRetentionDays, MinFreeBytes: uint64(cfg.MinFreeMB) << 20,
 	}

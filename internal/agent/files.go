@@ -51,6 +51,15 @@ func (c *Client) ReadDir(ctx context.Context, req wire.FileRequest) (list []wire
 	return list, cut, nil
 }
 
+// EachEntry calls visit for what is in a directory and returns its error if there is one. cut is as of ReadDir.
+func (c *Client) EachEntry(ctx context.Context, req wire.FileRequest, visit func(wire.FileInfo) error) (cut bool, err error) {
+	cut, err = c.list(ctx, wire.OpReadDir, req, visit)
+	if err != nil {
+		return false, fmt.Errorf("read directory %s: %w", req.Path, err)
+	}
+	return cut, nil
+}
+
 // Walk calls visit for everything below a directory, parents first, and returns its error if there is one. cut tells
 // that the walk ended at a bound.
 func (c *Client) Walk(ctx context.Context, req wire.FileRequest, visit func(wire.FileInfo) error) (cut bool, err error) {

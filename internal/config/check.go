@@ -132,6 +132,7 @@ func (c *Config) together() (problems []string) {
 	atMost(c, bad, "DEFAULT_STARTUP_TIMEOUT_SEC", &c.StartupTimeout, "MAX_STARTUP_TIMEOUT_SEC", c.MaxStartupTimeout)
 	atMost(c, bad, "DEFAULT_EXEC_TIMEOUT_SEC", &c.ExecTimeout, "MAX_EXEC_TIMEOUT_SEC", c.MaxExecTimeout)
 	atMost(c, bad, "SESSION_TTL_SEC", &c.SessionTTL, "MAX_SESSION_TTL_SEC", c.MaxSessionTTL)
+	atMost(c, bad, "SESSION_LIFETIME_SEC", &c.SessionLifetime, "MAX_SESSION_LIFETIME_SEC", c.MaxSessionLifetime)
 	if c.Store == "memory" && c.StoreDBPath != "" {
 		bad("SANDBOX_STORE_DB_PATH has no meaning with SANDBOX_STORE_BACKEND=memory")
 	}

@@ -65,19 +65,23 @@ type Config struct {
 	InteractiveIdleTime time.Duration
 
 	// Sessions, the queue and quotas.
-	SessionTTL          time.Duration
-	MaxSessionTTL       time.Duration
-	MaxSessions         int // on this node
-	QuotaSessions       int // of one user; 0 is no limit
-	MaxConcurrentRuns   int
-	QueueMaxLength      int // 0 lets nobody wait
-	QueueTTL            time.Duration
-	QuotaConcurrentRuns int     // 0 is no limit
-	QuotaCPUSeconds     float64 // a day; 0 is no limit
-	MaxArtifactUserMB   int     // MiB; 0 is no limit
-	RateLimitPerMin     int     // 0 is no limit
-	RateLimitPerAddress int     // a minute; 0 is no limit
-	WSConnectsPerMin    int     // 0 is no limit
+	SessionTTL            time.Duration
+	MaxSessionTTL         time.Duration
+	SessionLifetime       time.Duration
+	MaxSessionLifetime    time.Duration
+	SessionConcurrentRuns int // at once in one session
+	ReapEvery             time.Duration
+	MaxSessions           int // on this node
+	QuotaSessions         int // of one user; 0 is no limit
+	MaxConcurrentRuns     int
+	QueueMaxLength        int // 0 lets nobody wait
+	QueueTTL              time.Duration
+	QuotaConcurrentRuns   int     // 0 is no limit
+	QuotaCPUSeconds       float64 // a day; 0 is no limit
+	MaxArtifactUserMB     int     // MiB; 0 is no limit
+	RateLimitPerMin       int     // 0 is no limit
+	RateLimitPerAddress   int     // a minute; 0 is no limit
+	WSConnectsPerMin      int     // 0 is no limit
 
 	// The door for threads.
 	ThreadRoot           bool // at the root too

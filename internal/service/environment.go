@@ -29,7 +29,7 @@ func (p *plan) execution(id string, j *jar) wire.Exec {
 		ID:        id,
 		Argv:      p.argv,
 		Env:       p.environment(),
-		Cwd:       p.image.Config.WorkingDir,
+		Cwd:       p.cwd(),
 		UID:       j.uid,
 		GID:       j.gid,
 		Rlimits:   p.rlimits(),
@@ -40,6 +40,14 @@ func (p *plan) execution(id string, j *jar) wire.Exec {
 		OutputLimit: p.limits.LogBytes + 1,
 		KillAll:     p.session == nil, // in a session survivors live on
 	}
+}
+
+// cwd is the directory in which the command starts: the request's, else the image's, else the agent's own choice.
+func (p *plan) cwd() string {
+	if clean, err := belljar.CleanPath(p.request.Cwd); err == nil {
+		return path.Join(belljar.WorkspaceDir, clean)
+	}
+	return p.image.Config.WorkingDir
 }
 
 // environment is the whole environment of the command: Belljar's, over it the image's, the session's and the request's.
@@ -57,7 +65,7 @@ func (p *plan) environment() []string {
 	if p.exec {
 		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, tmpDir)
 	}
-	if dir := p.image.Config.WorkingDir; dir != "" {
+	if dir := p.cwd(); dir != "" {
 		env["PWD"] = dir
 	}
 	for _, pair := range p.image.Config.Env {

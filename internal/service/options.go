@@ -79,8 +79,8 @@ type Options struct {
 	ReapEvery time.Duration
 	// DefaultImage is that of a session that is opened and names none; "" is host.
 	DefaultImage string
-	// MaxSessions is how many living sessions one user may have (0 is 16), MaxNodeSessions how many there may be here in
-	// all (0 is 256); less than 0 is no bound.
+	// MaxSessions is how many living sessions one user may have (0 is 100), MaxNodeSessions how many there may be here in
+	// all (0 is 1,000); less than 0 is no bound.
 	MaxSessions, MaxNodeSessions int
 	// Uploads bound one upload into a session. Bytes left zero is the policy's MaxUploadMB, other fields those of
 	// [archive.DefaultLimits].

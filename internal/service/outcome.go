@@ -22,6 +22,7 @@ type ending struct {
 	usage   runtime.Usage
 
 	command       string
+	cwd           string // that was asked for
 	limits        belljar.Limits
 	workspaceExec bool
 }
@@ -169,10 +170,17 @@ const (
 	errnoNotFolder = 20
 )
 
+// stepChdir is the step of starting a command in which it enters its directory, as the agent names it.
+const stepChdir = "chdir"
+
 // execFailed says in a shell's terms why a program did not start: 127 not found, 126 not executable.
 func (e ending) execFailed(o *outcome, refused *wire.Error) {
 	o.set(belljar.PhaseFailed, belljar.ReasonExecFailed, "")
 	o.exitCode, o.step = number(126), refused.Step
+	if refused.Step == stepChdir {
+		e.noFolder(o, refused)
+		return
+	}
 	switch refused.Errno {
 	case errnoNoEntry, errnoNotFolder:
 		o.exitCode = number(127)
@@ -189,6 +197,23 @@ func (e ending) execFailed(o *outcome, refused *wire.Error) {
 		o.hint = "a script needs a first line such as #!/bin/sh; a binary must be built for this machine"
 	default:
 		o.message = fmt.Sprintf("%s: %s", e.command, refused.Message)
+	}
+}
+
+// noFolder says why a program did not start where it was to.
+func (e ending) noFolder(o *outcome, refused *wire.Error) {
+	switch refused.Errno {
+	case errnoNoEntry:
+		o.message, o.hint = "the working directory does not exist", "make it first, or leave cwd out"
+	case errnoNotFolder:
+		o.message, o.hint = "the working directory is a file", "name a directory in cwd"
+	case errnoAccess:
+		o.message, o.hint = "the working directory may not be entered", "give it permission to be searched"
+	default:
+		o.message = "the working directory cannot be entered: " + refused.Message
+	}
+	if e.cwd != "" {
+		o.message = e.cwd + ": " + o.message
 	}
 }
 

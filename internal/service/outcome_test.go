@@ -20,8 +20,9 @@ func signalled(n int) *wire.Exit {
 }
 func caused(c wire.Cause, exit *wire.Exit) *wire.Exit { exit.Cause = c; return exit }
 
-func refused(errno int) error {
-	return fmt.Errorf("exec: %w", &wire.Error{Code: wire.CodeExecFailed, Errno: errno, Step: "execve", Message: "no"})
+func refused(errno int) error { return refusedAt("execve", errno) }
+func refusedAt(step string, errno int) error {
+	return fmt.Errorf("exec: %w", &wire.Error{Code: wire.CodeExecFailed, Errno: errno, Step: step, Message: "no"})
 }
 
 func TestJudge(t *testing.T) {
@@ -73,6 +74,10 @@ func TestJudge(t *testing.T) {
 
 		{"not found", ending{err: refused(2), command: "nope"}, "failed", 127, "", "exec_failed", "nope: not found", "interpreter", 0},
 		{"below a file", ending{err: refused(20), command: "/bin/sh/x"}, "failed", 127, "", "exec_failed", "", "", 0},
+		{"no such directory", ending{err: refusedAt("chdir", 2), cwd: "src"}, "failed", 126, "", "exec_failed", "src: the working directory does not exist", "cwd", 0},
+		{"a file for a directory", ending{err: refusedAt("chdir", 20), cwd: "f"}, "failed", 126, "", "exec_failed", "is a file", "", 0},
+		{"a closed directory", ending{err: refusedAt("chdir", 13), cwd: "f"}, "failed", 126, "", "exec_failed", "may not be entered", "", 0},
+		{"a strange directory", ending{err: refusedAt("chdir", 40)}, "failed", 126, "", "exec_failed", "cannot be entered: no", "", 0},
 		{"not executable", ending{err: refused(13), command: "/usr/x"}, "failed", 126, "", "exec_failed", "permission denied", "not executable", 0},
 		{"noexec", ending{err: refused(13), command: "./a.out"}, "failed", 126, "", "exec_failed", "permission denied", "--workspace-exec", 0},
 		{"noexec, absolute", ending{err: refused(13), command: "/workspace/a.out"}, "failed", 126, "", "exec_failed", "", "workspace_exec", 0},

@@ -29,6 +29,7 @@ type Service struct {
 	terminals terminalTable
 	sweeps    sweeps
 	reaps     sweeps
+	searches  chan struct{} // takes as many as may search files at once
 
 	work    sync.WaitGroup // every run and teardown under way
 	closing context.Context
@@ -49,7 +50,8 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock, runs: map[string]*run{},
-		queue: queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
+		searches: make(chan struct{}, searches),
+		queue:    queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.gone, s.leave = context.WithCancel(context.Background())

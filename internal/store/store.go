@@ -124,12 +124,13 @@ type Session struct {
 type Sessions interface {
 	// Insert is as Runs.Insert. ErrExists also if a living session of the owner has the scope key.
 	Insert(ctx context.Context, s Session, key *Key) (prior *Key, err error)
-	// Update replaces a session, ended or not, but for its id, owner, scope key and creation; ErrNotFound.
+	// Update replaces a session, ended or not, but for its id, owner and creation; ErrNotFound. A scope key can be given
+	// up (""), and is then free for another; any other than the one on record is left out of account.
 	Update(ctx context.Context, s Session) error
 	// Get returns a session; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Session, error)
 	// List returns one page of an owner's sessions (userID "" is everybody's), newest first, and how many there are. A
-	// corrupt row is counted and left out.
+	// corrupt row is counted and left out. A key prefix selects by scope key, byte by byte.
 	List(ctx context.Context, userID string, q belljar.SessionQuery) (page []Session, total int, err error)
 	// Unfinished returns every session that has not ended, oldest first. A corrupt row is left out.
 	Unfinished(ctx context.Context) ([]Session, error)

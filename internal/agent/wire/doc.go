@@ -61,6 +61,18 @@
 // the stream, for its last ack. The outcome and the unacknowledged output stay until OpForget, also for later
 // attaches.
 //
+// Shells. An exec with [Exec.Shell] is a command for a shell (bash, or sh where there is none) that keeps its directory,
+// variables, functions and background jobs. It has an id, a spool, stdin, a timeout and an outcome like any other exec, and
+// is over when the shell has come back to take the next command. The commands of one shell run one after the other, in the
+// order of their requests; [Exec.TimeoutMS] counts from a command's own beginning. The shell tells a status apart
+// from all output, over a socket that only its own messages count on; [Exit.Cwd] is read from /proc. Without
+// [ShellRun.Separate] stdout and stderr are a terminal that is the command's alone, and all output is Stdout; what it
+// writes to /dev/tty, the shell's own terminal, is Stdout as well. Reading /dev/tty finds end of file. Timeout and Kill
+// with End interrupt the foreground job and send TERM after half the grace and KILL after the rest to what the
+// command has started; jobs of earlier commands live on. A shell that does not come back then is killed, and the
+// next command finds a new one in the same directory. The output of jobs that outlive their command is
+// dropped. An agent without [FeatureShell] among its [Hello.Features] answers [CodeInvalid].
+//
 // # Other operations
 //
 //	ping      Reply{Info}

@@ -62,12 +62,13 @@ type Request struct {
 
 // Exec is a command to start.
 type Exec struct {
-	ID   string   `json:"id"` // the host's choice; starting the same id twice starts it once
-	Argv []string `json:"argv"`
-	Env  []string `json:"env"`           // the whole environment
-	Cwd  string   `json:"cwd,omitempty"` // "" is the workspace, and what a relative one starts from
-	UID  int      `json:"uid"`
-	GID  int      `json:"gid"`
+	ID    string    `json:"id"`              // the host's choice; starting the same id twice starts it once
+	Argv  []string  `json:"argv,omitempty"`  // the program and its arguments
+	Shell *ShellRun `json:"shell,omitempty"` // in place of Argv
+	Env   []string  `json:"env"`             // the whole environment
+	Cwd   string    `json:"cwd,omitempty"`   // "" is the workspace, and what a relative one starts from
+	UID   int       `json:"uid"`
+	GID   int       `json:"gid"`
 	// Rlimits by name: nofile, nproc, core, fsize, cpu (seconds), stack; hard and soft alike.
 	Rlimits map[string]uint64 `json:"rlimits,omitempty"`
 	Stdin   bool              `json:"stdin,omitempty"` // false is /dev/null
@@ -86,6 +87,15 @@ type Exec struct {
 
 // MaxNote is how many bytes of Exec.Note an agent takes.
 const MaxNote = 2 << 10
+
+// ShellRun is a command for a shell that lives on from one command to the next. The first exec that names a shell starts
+// it: in its Cwd, with its Env, user and rlimits, which later ones do not change.
+type ShellRun struct {
+	Name string `json:"name,omitempty"` // of the shell
+	Cmd  []byte `json:"cmd"`
+	// Separate gives the command two pipes instead of a terminal, so that stdout and stderr are told apart.
+	Separate bool `json:"separate,omitempty"`
+}
 
 // Size is that of a terminal.
 type Size struct {
@@ -113,6 +123,9 @@ type Control struct {
 
 // FeatureForget is an agent's that takes Control.Forget.
 const FeatureForget = "forget"
+
+// FeatureShell is an agent's that takes Exec.Shell.
+const FeatureShell = "shell"
 
 // Stream is where output came from.
 type Stream uint8
@@ -161,9 +174,17 @@ type Exit struct {
 	Cause    Cause   `json:"cause"`
 	Position int64   `json:"position"` // of the end of the kept output
 	Dropped  int64   `json:"dropped,omitempty"`
-	Cwd      string  `json:"cwd,omitempty"` // of a living first process; read from /proc, reserved for shells
+	Cwd      string  `json:"cwd,omitempty"` // of a shell: where its next command starts
 	WallMS   float64 `json:"wall_ms"`
 	Usage    Usage   `json:"usage"`
+	// Shell is how a command left its shell; nil for other execs, and for a command that never began.
+	Shell *ShellExit `json:"shell,omitempty"`
+}
+
+// ShellExit is how a command left its shell.
+type ShellExit struct {
+	Replaced bool   `json:"replaced,omitempty"` // the shell has ended; the next command finds a new one
+	Program  string `json:"program"`            // what the shell is: bash, or sh where there is none
 }
 
 // Usage is what an exec's processes used, and where that was read.
@@ -171,7 +192,7 @@ type Usage struct {
 	UserMicros   uint64 `json:"user_us"`
 	SystemMicros uint64 `json:"system_us"`
 	MaxRSS       uint64 `json:"max_rss"` // bytes, of the largest process
-	Source       string `json:"source"`  // cgroup2 | rusage
+	Source       string `json:"source"`  // cgroup2 | rusage | proc (of a shell, in ticks of 10 ms)
 }
 
 // ExecInfo is a line of OpList.

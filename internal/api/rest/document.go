@@ -152,7 +152,11 @@ func loosen(doc *huma.OpenAPI) {
 		s.Required = append(s.Required, versionField)
 	}
 	// What was printed is there only if the run was waited for.
-	if s := schemas["StartedRun"]; s != nil {
+	for _, name := range []string{"StartedRun", "Executed"} { // output is there if it was waited for
+		s := schemas[name]
+		if s == nil {
+			continue
+		}
 		s.Required = slices.DeleteFunc(s.Required, func(name string) bool {
 			return strings.HasPrefix(name, "stdout") || strings.HasPrefix(name, "stderr")
 		})

@@ -94,6 +94,7 @@ func New(opts Options) (*Door, error) {
 	d.sessions()
 	d.uploads()
 	d.runs()
+	d.execs()
 	d.artifacts()
 	d.node()
 	d.admin()

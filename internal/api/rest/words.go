@@ -45,7 +45,7 @@ func words() map[string]string {
 		"TokenSpec.user_id": "Who calls with it", "Me.user_id": "The caller", "UserUsage.user_id": "The user",
 		"spec_version": "Version of the request's grammar: 1.0 or 1.1", "runtime": "The isolation technology; the server's default if it is not given",
 		"runtime_version": "Its version", "base_image": "The image, such as host or python:3.11-slim", "image_digest": "What the image's name stood for",
-		"command": "The program and its arguments; no shell is involved", "code": "A program's text, in place of command", "language": "Of code: python, node, bash …",
+		"RunSpec.cwd": "Directory of the workspace to start in; its root if it is not given", "command": "The program and its arguments; no shell is involved", "code": "A program's text, in place of command", "language": "Of code: python, node, bash …",
 		"Error.code": "What went wrong, for programs", "RuntimeReason.code": "The reason, for programs", "Cancellation.message": "Why it ended, for people",
 		"env": "Environment variables", "files": "Small files for the workspace, together at most 1 MB", "path": "Path in the workspace",
 		"content_b64": "The file's bytes, base64", "mode": "Permission bits; 420 (0644) if it is not given",

@@ -46,6 +46,18 @@ type machine struct {
 	clone   cloneArgs
 	pidfd   int32 // of the child, in the parent
 	signals uint64
+	next    int     // operation to begin with
+	end     int     // index behind the part of a further child, if this is one; else -1
+	beside  uintptr // where cloneBeside lies, which is how Go writes a func; 0 where a further child is a fork
+	entry   uintptr // of run, where one that shares our memory begins
+
+	cloneBeside uintptr // address of an assembly function, see fork_amd64.go
+}
+
+// further is what a further child has of its own, in the arena, where it shares the memory of the first.
+type further struct {
+	clone cloneArgs
+	m     machine
 }
 
 // forkWhole clones this process with all its memory and carries out the program in the child, on the stack of the
@@ -68,26 +80,35 @@ func forkWhole(m *machine, clone3 bool) (pid uintptr, errno syscall.Errno) {
 		return pid, errno
 	}
 	afterForkInChild()
-	run(m)
+	begin(m)
 	panic("unreachable")
 }
 
-// run closes what is to be closed and carries out the operations. It never returns.
+// begin closes what is to be closed and carries out the operations. It never returns.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func run(m *machine) {
+func begin(m *machine) {
 	for i := 0; i < m.closes; i++ {
 		r := (*[2]uintptr)(unsafe.Add(unsafe.Pointer(m.close), uintptr(i)*unsafe.Sizeof([2]uintptr{})))
 		if _, _, e := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, r[0], r[1], 0); e != 0 {
 			fail(m, 0, e)
 		}
 	}
-	inFork := -1 // index behind the part of a forked child, if this is one
-	for i := 0; i < m.count; i++ {
-		if i == inFork {
+	run(m)
+}
+
+// run carries out the operations from the next on. It never returns.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func run(m *machine) {
+	for i := m.next; i < m.count; i++ {
+		if i == m.end {
 			exit(0)
 		}
 		o := (*op)(unsafe.Add(unsafe.Pointer(m.ops), uintptr(i)*unsafe.Sizeof(op{})))
@@ -117,18 +138,24 @@ func run(m *machine) {
 				}
 				break
 			}
-		case opFork, opSpawn:
+		case opSpawn:
+			pid, e := spawn(m, o, i+1, i+1+int(o.n))
+			if e != 0 {
+				fail(m, o.step, e)
+			}
+			if pid == 0 {
+				m.end = i + 1 + int(o.n)
+				continue
+			}
+			m.slots[o.out&(maxSlots-1)] = pid
+			i += int(o.n)
+		case opFork:
 			pid, e := legacyClone(uintptr(unix.SIGCHLD), 0)
 			if e != 0 {
 				fail(m, o.step, e)
 			}
 			if pid == 0 {
-				inFork = i + 1 + int(o.n)
-				continue
-			}
-			if o.kind == opSpawn {
-				m.slots[o.out&(maxSlots-1)] = pid
-				i += int(o.n)
+				m.end = i + 1 + int(o.n)
 				continue
 			}
 			for {
@@ -145,12 +172,7 @@ func run(m *machine) {
 			}
 			i += int(o.n)
 		case opKeep:
-			pid, e := uintptr(0), syscall.Errno(0)
-			if o.args[1] == 0 {
-				pid, e = legacyClone(uintptr(unix.SIGCHLD), 0)
-			} else {
-				pid, _, e = syscall.RawSyscall6(unix.SYS_CLONE3, o.args[2], unsafe.Sizeof(cloneArgs{}), 0, 0, 0, 0)
-			}
+			pid, e := spawn(m, o, i+1, m.end)
 			if e != 0 {
 				fail(m, o.step, e)
 			}
@@ -159,10 +181,43 @@ func run(m *machine) {
 			}
 		}
 	}
-	if inFork >= 0 {
+	if m.end >= 0 {
 		exit(0)
 	}
 	exit(126) // a program without exec
+}
+
+// spawn starts a further child, with the operations from next to end. Where it can, that shares our memory and runs
+// beside us, on a stack and with a machine of its own; there is none to copy then, nor to tear down, nor pages to fault
+// on. Elsewhere it is a fork, which returns here as 0.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func spawn(m *machine, o *op, next, end int) (uintptr, syscall.Errno) {
+	f := o.child
+	if m.beside == 0 {
+		if f.clone.cgroup == 0 {
+			return legacyClone(uintptr(unix.SIGCHLD), 0)
+		}
+		f.clone.stack, f.clone.stackSize = 0, 0
+		pid, _, e := syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.clone)), unsafe.Sizeof(f.clone), 0, 0, 0, 0)
+		return pid, e
+	}
+	f.clone.flags |= unix.CLONE_VM
+	// As words: a write barrier would look for a goroutine.
+	const words = unsafe.Sizeof(machine{}) / unsafe.Sizeof(uintptr(0))
+	*(*[words]uintptr)(unsafe.Pointer(&f.m)) = *(*[words]uintptr)(unsafe.Pointer(m))
+	f.m.next, f.m.end = next, end
+	// By its address: an ordinary call of an assembly function loads the goroutine afterwards, from a thread's memory
+	// that we do not have.
+	var clone func(args *cloneArgs, size, entry uintptr, m *machine) int
+	*(*uintptr)(unsafe.Pointer(&clone)) = m.beside
+	r := clone(&f.clone, unsafe.Sizeof(f.clone), m.entry, &f.m)
+	if r < 0 {
+		return 0, syscall.Errno(-r)
+	}
+	return uintptr(r), 0
 }
 
 //go:norace

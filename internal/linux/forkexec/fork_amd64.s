@@ -27,3 +27,31 @@ child:
 	MOVQ  R13, AX
 	CALL  R12
 	INT   $3
+
+// func besideEntry() uintptr
+TEXT ·besideEntry(SB), NOSPLIT, $0-8
+	LEAQ  beside<>(SB), AX
+	MOVQ  AX, ret+0(FP)
+	RET
+
+// Called as a func(args *cloneArgs, size, entry uintptr, m *machine) int, by Go's internal convention: arguments in AX, BX,
+// CX and DI, the result in AX. Neither changes R14 or X15.
+TEXT beside<>(SB), NOSPLIT|NOFRAME, $0
+	MOVQ  CX, R12
+	MOVQ  DI, R13
+	MOVQ  AX, DI
+	MOVQ  BX, SI
+	MOVQ  $435, AX           // SYS_CLONE3
+	SYSCALL
+	TESTQ AX, AX
+	JZ    child
+	RET
+
+child:
+	SUBQ  $64, SP
+	XORL  BP, BP
+	XORL  R14, R14
+	XORPS X15, X15
+	MOVQ  R13, AX
+	CALL  R12
+	INT   $3

@@ -36,11 +36,12 @@ type op struct {
 	nr        uintptr
 	args      [6]uintptr
 	store     *int32        // in the arena; the result goes here too, unless nil
+	child     *further      // in the arena; opSpawn and opKeep
 	tolerated [2]unix.Errno // these are no failure …
 	skip      uint16        // … but skip this many further operations
 	want      uintptr       // any other result is …
 	unwanted  unix.Errno    // … this failure, unless 0
-	n         uint16        // opFork: length of the child's part
+	n         uint16        // opFork and opSpawn: length of the child's part
 }
 
 // Program is a list of system calls for a forked child, in memory outside Go's heap (see arena.go). The zero value is
@@ -201,13 +202,14 @@ func (p *Program) Pipe() (read, write Arg) {
 	return Arg{v: uintptr(p.slots - 2), slot: true}, Arg{v: uintptr(p.slots - 1), slot: true}
 }
 
-// Spawn is Fork without the wait: the program goes on beside the further child, whose process id it returns. The
-// program has to wait for it; a failure of the child is the program's, but one that dies without a word is for the
+// Spawn is Fork without the wait: the program goes on beside the further child, whose process id it returns. The two may
+// share their memory, so neither must read what the other has written, nor what the kernel has for it. The program has to wait for it; a failure of the child is the program's, but one that dies without a word is for the
 // program to notice, for example by a [Program.Pipe] of which that child has the last end.
 func (p *Program) Spawn(body func()) Arg {
 	at := len(p.ops)
 	p.Fork(body)
 	p.ops[at].kind, p.ops[at].out = opSpawn, int8(p.slots)
+	p.ops[at].child = p.further(0)
 	p.slots++
 	return Arg{v: uintptr(p.slots - 1), slot: true}
 }
@@ -235,7 +237,7 @@ func (p *Program) Sync() {
 }
 
 // Fork appends the operations that body appends as the program of a further child, which exits behind them; the first
-// child waits for it. Its failure is the program's.
+// child waits for it, and it has a copy of that one's memory. Its failure is the program's.
 func (p *Program) Fork(body func()) {
 	at := len(p.ops)
 	p.add(op{kind: opFork, out: -1, step: uint16(len(p.steps) - 1)})
@@ -248,14 +250,21 @@ func (p *Program) Fork(body func()) {
 // descriptor status. A cgroup needs clone3; without it the step fails with ENOSYS.
 func (p *Program) Keep(status, cgroup int) {
 	p.keeps = true
-	args := Alloc[cloneArgs](p)
-	args.exitSignal = uint64(unix.SIGCHLD)
-	if cgroup > 0 {
-		args.flags, args.cgroup = unix.CLONE_INTO_CGROUP, uint64(cgroup)
-	}
-	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1)}
-	o.args = [6]uintptr{uintptr(status), uintptr(cgroup), Ptr(p, args).v}
+	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1), child: p.further(cgroup)}
+	o.args[0] = uintptr(status)
 	p.add(o)
+}
+
+// further is what a child of the child takes, which is born into the cgroup unless that is 0.
+func (p *Program) further(cgroup int) *further {
+	f := Alloc[further](p)
+	f.clone.exitSignal = uint64(unix.SIGCHLD)
+	if cgroup > 0 {
+		f.clone.flags, f.clone.cgroup = unix.CLONE_INTO_CGROUP, uint64(cgroup)
+	}
+	stack := p.arena.bytes(stackSize, 16)
+	f.clone.stack, f.clone.stackSize = uint64(uintptr(unsafe.Pointer(&stack[0]))), stackSize
+	return f
 }
 
 // Len is how many operations there are.

@@ -96,7 +96,7 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 		ops, own = p.joined(procs), append(own, procs)
 	}
 	m := p.m
-	*m = machine{ops: unsafe.SliceData(ops), count: len(ops)}
+	*m = machine{ops: unsafe.SliceData(ops), count: len(ops), end: -1}
 	m.clone = cloneArgs{
 		flags:      uint64(o.Flags | unix.CLONE_PIDFD),
 		exitSignal: uint64(unix.SIGCHLD),

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -66,7 +67,10 @@ func (q sessions) Update(ctx context.Context, s store.Session) error {
 		if e == nil {
 			return fmt.Errorf("session %s: %w", s.ID, store.ErrNotFound)
 		}
-		s.UserID, s.Key, s.CreatedAt = e.value.UserID, e.value.Key, e.value.CreatedAt
+		s.UserID, s.CreatedAt = e.value.UserID, e.value.CreatedAt
+		if s.Key != "" {
+			s.Key = e.value.Key
+		}
 		if q.taken(&s) {
 			return fmt.Errorf("session %s: scope key: %w", s.ID, store.ErrExists)
 		}
@@ -93,7 +97,7 @@ func (q sessions) List(ctx context.Context, userID string, query belljar.Session
 	err = q.s.read(ctx, func() (err error) {
 		var all []*entry[store.Session]
 		for _, e := range q.s.sessions {
-			if is(userID, e.value.UserID) && (query.All || e.value.EndedAt == nil) {
+			if is(userID, e.value.UserID) && (query.All || e.value.EndedAt == nil) && strings.HasPrefix(e.value.Key, query.KeyPrefix) {
 				all = append(all, e)
 			}
 		}

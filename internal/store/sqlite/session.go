@@ -92,10 +92,11 @@ func (q sessions) Update(ctx context.Context, s store.Session) error {
 		return err
 	}
 	id := s.ID
-	args := append(row, id)
+	args := append(row, s.Key, id)
 	return q.s.writer.do(ctx, write{do: func(t *tx) error {
 		n, err := t.exec("UPDATE sandbox_sessions SET state = ?, message = ?, runtime = ?, base_image = ?, expires_at = ?, ended_at = ?, "+
-			"tenant = ?, node_id = ?, worker_id = ?, lease_epoch = ?, detail = ?, spec = ? WHERE id = ?", args...)
+			"tenant = ?, node_id = ?, worker_id = ?, lease_epoch = ?, detail = ?, spec = ?, "+
+			"scope_key = CASE ? WHEN '' THEN NULL ELSE scope_key END WHERE id = ?", args...)
 		if err == nil && n == 0 {
 			return fmt.Errorf("session %s: %w", id, store.ErrNotFound)
 		}
@@ -121,6 +122,10 @@ func (q sessions) List(ctx context.Context, userID string, query belljar.Session
 	}
 	if !query.All {
 		where += " AND ended_at IS NULL"
+	}
+	if query.KeyPrefix != "" { // as bytes: LIKE would know better
+		where += " AND substr(CAST(scope_key AS BLOB), 1, ?) = CAST(? AS BLOB)"
+		args = append(args, len(query.KeyPrefix), query.KeyPrefix)
 	}
 	tx, err := q.s.readDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

@@ -142,6 +142,83 @@ func sessionScopeKey(t *testing.T, s store.Store) {
 	wantErr(t, "back to life beside its successor", s.Sessions().Update(ctx, a), store.ErrExists)
 }
 
+// A scope key that is given up is free, whatever its session does from then on, and does not come back.
+func sessionScopeGivenUp(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	a, b := openSession("ann", 0), openSession("ann", 1)
+	a.Key, b.Key = "thread:1:default", "thread:1:default"
+	addSession(t, s, a)
+	a.Key = ""
+	ok(t, s.Sessions().Update(ctx, a))
+	same(t, "without its key", getSession(t, s, a.ID), a)
+	addSession(t, s, b)
+	a.Key = b.Key
+	ok(t, s.Sessions().Update(ctx, a))
+	same(t, "a key does not come back", getSession(t, s, a.ID).Key, "")
+	b.Key = "thread:2:default"
+	ok(t, s.Sessions().Update(ctx, b))
+	same(t, "a key does not change", getSession(t, s, b.ID).Key, "thread:1:default")
+	// However a session ends, the next one can have its key, which the record keeps.
+	for i, state := range []belljar.SessionState{belljar.SessionClosed, belljar.SessionExpired, belljar.SessionCrashed, belljar.SessionLost} {
+		b = getSession(t, s, b.ID)
+		b.State, b.EndedAt = state, new(start())
+		ok(t, s.Sessions().Update(ctx, b))
+		same(t, "key of one that has ended", getSession(t, s, b.ID).Key, "thread:1:default")
+		b = openSession("ann", 2+i)
+		b.Key = "thread:1:default"
+		addSession(t, s, b)
+	}
+}
+
+func sessionKeyPrefix(t *testing.T, s store.Store) {
+	keys := []string{
+		"workflow:1:default", "workflow:1:x", "workflow:10:default", "workflow:1", "WORKFLOW:1:default", "thread:%:_", "thread:%25:a",
+		"thread:ü:é", "thread:\U0010ffff\U0010ffff:z", "",
+	}
+	for i, key := range keys {
+		each := openSession("ann", i)
+		each.Key = key
+		addSession(t, s, each)
+	}
+	other := openSession("bob", 50)
+	other.Key = "workflow:1:default"
+	addSession(t, s, other)
+	ended := openSession("ann", 51)
+	ended.Key = "workflow:1:ended"
+	addSession(t, s, closed(ended, start()))
+	for _, test := range []struct {
+		prefix string
+		all    bool
+		want   []string // newest first
+	}{
+		{"workflow:1:", false, []string{"workflow:1:x", "workflow:1:default"}},
+		{"workflow:1:", true, []string{"workflow:1:ended", "workflow:1:x", "workflow:1:default"}},
+		{"workflow:1", false, []string{"workflow:1", "workflow:10:default", "workflow:1:x", "workflow:1:default"}},
+		{"w", false, []string{"workflow:1", "workflow:10:default", "workflow:1:x", "workflow:1:default"}},
+		{"%", false, nil},
+		{"thread:%", false, []string{"thread:%25:a", "thread:%:_"}},
+		{"thread:_", false, nil},
+		{"thread:\xc3", false, []string{"thread:ü:é"}}, // half a character
+		{"thread:ü", false, []string{"thread:ü:é"}},
+		{"thread:u", false, nil},
+		{"thread:\U0010ffff", false, []string{"thread:\U0010ffff\U0010ffff:z"}},
+		{"workflow:1:default' OR ''='", false, nil},
+		{"workflow:1:default and more", false, nil},
+	} {
+		page, total, err := s.Sessions().List(t.Context(), "ann", belljar.SessionQuery{KeyPrefix: test.prefix, All: test.all})
+		ok(t, err)
+		var got []string
+		for _, each := range page {
+			got = append(got, each.Key)
+		}
+		same(t, test.prefix, got, test.want)
+		same(t, test.prefix+": total", total, len(test.want))
+	}
+	page, total, err := s.Sessions().List(t.Context(), "", belljar.SessionQuery{KeyPrefix: "workflow:1:", Limit: 1, Offset: 1})
+	ok(t, err)
+	same(t, "everybody's, a page", fmt.Sprint(page[0].Key, total), "workflow:1:x3")
+}
+
 func sessionRace(t *testing.T, s store.Store) {
 	var mu sync.Mutex
 	var group sync.WaitGroup

@@ -51,6 +51,8 @@ func Run(t *testing.T, opts Options) {
 		{"session/every field comes back", sessionComesBack},
 		{"session/life", sessionLife},
 		{"session/scope key", sessionScopeKey},
+		{"session/scope key given up", sessionScopeGivenUp},
+		{"session/key prefix", sessionKeyPrefix},
 		{"session/scope key race", sessionRace},
 		{"token/life", tokenLife},
 		{"context/ended", contextEnded},

@@ -1,0 +1,272 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// An exec is a run in a session, under the names that S2 §4.2 gives it: exec_id is the run's id, sandbox_id the session's.
+
+// noExitCode stands for the exit code of a command that has none, because it never began or was lost: a client that
+// looks at the number alone must not take that for success. It is what the command line exits with.
+const noExitCode = 125
+
+// The states of an exec. How one that is completed ended is its exit code's to say.
+const (
+	execCompleted = "completed"
+	execRunning   = "running"
+)
+
+// Exec is a command for a session (S2 SandboxExecInput).
+type Exec struct {
+	Cmd            []string          `json:"cmd" doc:"The program and its arguments; no shell is involved"`
+	Cwd            string            `json:"cwd,omitempty" doc:"Directory of the workspace to start in; /workspace if it is not given"`
+	Env            map[string]string `json:"env,omitempty" doc:"Environment variables, over the session's"`
+	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" doc:"How long the command may take; the session's timeout if it is not given"`
+	Stdin          string            `json:"stdin,omitempty" doc:"The command's whole standard input"`
+	Stream         bool              `json:"stream,omitempty" doc:"Answer as soon as the command is accepted; its output is read by exec_id"`
+	WaitSeconds    *float64          `json:"wait_seconds,omitempty" doc:"How long to wait for the end before answering; as long as the server allows (10 minutes) if it is not given. If the wait ends first the status is running"`
+}
+
+// Executed is how an exec stands (S2 SandboxExecOutput).
+type Executed struct {
+	ExecID    string `json:"exec_id" doc:"The run's id; everything that takes a run takes it too"`
+	SandboxID string `json:"sandbox_id" doc:"The session's id"`
+	Status    string `json:"status" enum:"completed,running" doc:"completed once it has ended, however it did"`
+	ExecEnd
+	DurationMS *int64 `json:"duration_ms,omitempty" doc:"Milliseconds from the command's start to its end"`
+	*belljar.Output
+	Details *belljar.Replay `json:"details,omitempty" doc:"What became of the request's Idempotency-Key"`
+}
+
+// ExecEnd is what is known of an exec that has ended.
+type ExecEnd struct {
+	ExitCode   *int           `json:"exit_code,omitempty" doc:"Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began"`
+	Signal     string         `json:"signal,omitempty" doc:"The signal that ended it"`
+	TimedOut   bool           `json:"timed_out,omitempty" doc:"Whether its time was over"`
+	ReasonCode belljar.Reason `json:"reason_code,omitempty" doc:"Why it did not simply complete"`
+	Message    string         `json:"message,omitempty" doc:"What happened, for people"`
+	Hint       string         `json:"hint,omitempty" doc:"What to do next"`
+}
+
+// endOf is what is known of a run's end; nothing while it is under way.
+func endOf(run belljar.Run) ExecEnd {
+	if !run.Phase.Terminal() {
+		return ExecEnd{}
+	}
+	code := noExitCode
+	if run.ExitCode != nil {
+		code = *run.ExitCode
+	}
+	return ExecEnd{
+		ExitCode: &code, Signal: run.Signal, TimedOut: run.Phase == belljar.PhaseTimedOut,
+		ReasonCode: run.ReasonCode, Message: run.Message, Hint: run.Hint,
+	}
+}
+
+// executed is a run as an exec, with what it printed if it was waited for.
+func executed(run belljar.Run, output *belljar.Output) Executed {
+	x := Executed{ExecID: run.ID, SandboxID: run.SessionID, Status: execRunning, ExecEnd: endOf(run), Output: output}
+	if run.Phase.Terminal() {
+		x.Status = execCompleted
+		if run.StartedAt != nil && run.FinishedAt != nil {
+			ms := run.FinishedAt.Sub(*run.StartedAt).Milliseconds()
+			x.DurationMS = &ms
+		}
+	}
+	return x
+}
+
+// ExecPath is where an exec is found.
+type ExecPath struct {
+	ID     string `path:"session_id" doc:"The session's id"`
+	ExecID string `path:"exec_id" doc:"The exec's id"`
+}
+
+type execParams struct {
+	ID string `path:"session_id" doc:"The session's id"`
+	Idempotent
+}
+
+// ExecWait says how long to wait for an exec (S2 SandboxExecWaitInput).
+type ExecWait struct {
+	TimeoutSeconds *float64 `json:"timeout_seconds,omitempty" doc:"How long to wait; as long as the server allows (10 minutes) if it is not given"`
+}
+
+// ExecWaited tells whether an exec has ended (S2 SandboxExecWaitOutput).
+type ExecWaited struct {
+	Done bool `json:"done" doc:"Whether it has ended"`
+	ExecEnd
+}
+
+// ExecCanceled is where an exec stood right after its cancellation.
+type ExecCanceled struct {
+	ExecID string `json:"exec_id" doc:"The exec's id"`
+	Status string `json:"status" enum:"canceling,finished" doc:"canceling if it was under way, finished if it had ended"`
+	ExecEnd
+}
+
+func (d *Door) execs() {
+	const path = api.Prefix + "/sessions/{session_id}/exec"
+	tags := []string{"sessions"}
+	handle(d, huma.Operation{
+		OperationID: "exec", Method: http.MethodPost, Path: path, Tags: tags,
+		Summary: "Run a command in a session",
+		Description: "Waits for the end and answers with what the command printed: at most 1 MiB of each stream, from its beginning and its end. " +
+			"With stream, or if the wait ends first, the status is running, and the exec is read on by its id. It goes on if the client goes away.",
+	}, d.exec)
+	handle(d, huma.Operation{
+		OperationID: "read-exec", Method: http.MethodGet, Path: path + "/{exec_id}", Tags: tags,
+		Summary:     "Read what an exec printed",
+		Description: "Chunks behind since_seq, as many as there are, up to max_chunks and about 1 MiB. The next request's since_seq is this answer's next_seq.",
+	}, d.readExec)
+	handle(d, huma.Operation{
+		OperationID: "wait-exec", Method: http.MethodPost, Path: path + "/{exec_id}/wait", Tags: tags,
+		Summary: "Wait for an exec's end",
+	}, d.waitExec)
+	handle(d, huma.Operation{
+		OperationID: "cancel-exec", Method: http.MethodPost, Path: path + "/{exec_id}/cancel", Tags: tags,
+		Summary:     "Cancel an exec",
+		Description: "TERM, a grace period, KILL, for all of its processes. Answers at once. Cancelling one that has ended changes nothing and is no error.",
+	}, cancelExec)
+}
+
+func (d *Door) exec(c *call, p *execParams, body *Exec) (Executed, error) {
+	wait, err := d.patience("wait_seconds", body.WaitSeconds)
+	if err != nil {
+		return Executed{}, err
+	}
+	runs := c.Runs()
+	run, err := runs.Start(c, belljar.RunRequest{RunSpec: body.run(p.ID), IdempotencyKey: p.Key})
+	if err != nil {
+		return Executed{}, asExec(err)
+	}
+	c.spent() // waiting is done without it
+	replay := run.Details
+	if body.Stream && !d.opts.Foreground {
+		wait = 0
+	}
+	var output *belljar.Output
+	if wait > 0 {
+		if run, output, err = finish(c, runs, run, wait); err != nil {
+			return Executed{}, err
+		}
+	} else if replay != nil { // the run may have ended since its first answer
+		if run, err = runs.Get(c, run.ID); err != nil {
+			return Executed{}, err
+		}
+	}
+	x := executed(run, output)
+	x.Details = replay
+	return x, nil
+}
+
+// run is the request in Belljar's words.
+func (x *Exec) run(session string) belljar.RunSpec {
+	return belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: session, Command: x.Cmd, Cwd: x.Cwd, Env: x.Env,
+		TimeoutSec: x.TimeoutSeconds, Stdin: x.Stdin,
+	}
+}
+
+// asExec tells of a refused run in an exec's words.
+func asExec(err error) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	field, _ := e.Details["field"].(string)
+	own, renamed := map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"}[field]
+	if !renamed {
+		return err
+	}
+	said := *e
+	said.Details = map[string]any{}
+	for name, value := range e.Details {
+		said.Details[name] = value
+	}
+	said.Details["field"] = own
+	return &said
+}
+
+// patience is how long a request may wait that says so in seconds.
+func (d *Door) patience(field string, given *float64) (time.Duration, error) {
+	if given == nil {
+		return d.opts.MaxWait, nil
+	}
+	most := d.opts.MaxWait.Seconds()
+	if sec := *given; sec < 0 || sec > most {
+		e := refuse(field, "%s must be from 0 to %v, got %v", field, most, sec)
+		e.Details["provided"], e.Details["maximum"] = sec, most
+		return 0, e
+	}
+	return time.Duration(*given * float64(time.Second)), nil
+}
+
+// find returns the run that is an exec of a session.
+func (p *ExecPath) find(c *call) (belljar.Run, error) {
+	run, err := c.Runs().Get(c, p.ExecID)
+	if err != nil {
+		return belljar.Run{}, err
+	}
+	if run.SessionID != p.ID {
+		return belljar.Run{}, &belljar.Error{
+			Code: belljar.CodeNotFound, Message: "the session has no such exec",
+			Details: map[string]any{"session_id": p.ID, "exec_id": p.ExecID},
+		}
+	}
+	return run, nil
+}
+
+func (d *Door) waitExec(c *call, p *ExecPath, body *ExecWait) (ExecWaited, error) {
+	wait, err := d.patience("timeout_seconds", body.TimeoutSeconds)
+	if err != nil {
+		return ExecWaited{}, err
+	}
+	run, err := p.find(c)
+	if err != nil {
+		return ExecWaited{}, err
+	}
+	c.spent()
+	if !run.Phase.Terminal() {
+		if run, err = outlast(c, c.Runs(), run.ID, wait); err != nil {
+			return ExecWaited{}, err
+		}
+	}
+	return ExecWaited{Done: run.Phase.Terminal(), ExecEnd: endOf(run)}, nil
+}
+
+// outlast waits for a run's end, for a time, and returns the run as it is then.
+func outlast(ctx context.Context, runs belljar.Runs, id string, wait time.Duration) (belljar.Run, error) {
+	waiting, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	for _, err := range runs.Frames(waiting, id, belljar.Tail) {
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded) {
+			break
+		}
+		return belljar.Run{}, err
+	}
+	return runs.Get(ctx, id)
+}
+
+func cancelExec(c *call, p *ExecPath, _ *none) (ExecCanceled, error) {
+	if _, err := p.find(c); err != nil {
+		return ExecCanceled{}, err
+	}
+	done, err := cancel(c, &runPath{ID: p.ExecID}, nil)
+	if err != nil {
+		return ExecCanceled{}, err
+	}
+	run := belljar.Run{Phase: done.Phase, ExitCode: done.ExitCode, ReasonCode: done.ReasonCode, Message: done.Message}
+	return ExecCanceled{ExecID: p.ExecID, Status: done.Status, ExecEnd: endOf(run)}, nil
+}

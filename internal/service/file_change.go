@@ -1,0 +1,79 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/belljar/belljar"
+)
+
+// Mkdir makes a directory and those above it.
+func (v files) Mkdir(ctx context.Context, id, path string, mode uint32) error {
+	clean, err := namedPath("path", path)
+	if err != nil {
+		return err
+	}
+	if mode > 0o777 {
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("mode %04o has more than permission bits", mode), Details: map[string]any{"field": "mode"},
+		}
+	}
+	u, err := v.use(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer u.end()
+	req := u.file(clean)
+	req.Mode, req.Parents = mode, true
+	if err := u.agent.Mkdir(u.ctx, req); err != nil {
+		return u.fault(clean, err)
+	}
+	return nil
+}
+
+// Rename moves a file or directory.
+func (v files) Rename(ctx context.Context, id, from, to string, overwrite bool) error {
+	old, err := namedPath("from", from)
+	if err != nil {
+		return err
+	}
+	clean, err := namedPath("to", to)
+	if err != nil {
+		return err
+	}
+	u, err := v.use(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer u.end()
+	req := u.file(old)
+	req.To, req.Parents, req.NoReplace = clean, true, !overwrite
+	// Looked at first, so that no folders are made for nothing.
+	_, err = u.agent.Stat(u.ctx, u.file(old))
+	if err != nil {
+		return u.fault(old, err)
+	}
+	if err := u.agent.Rename(u.ctx, req); err != nil {
+		return u.fault(clean, err)
+	}
+	return nil
+}
+
+// Delete removes a file or a directory.
+func (v files) Delete(ctx context.Context, id, path string, recursive bool) error {
+	clean, err := namedPath("path", path)
+	if err != nil {
+		return err
+	}
+	u, err := v.use(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer u.end()
+	req := u.file(clean)
+	req.Recursive = recursive
+	if err := u.agent.Delete(u.ctx, req); err != nil {
+		return u.fault(clean, err)
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package service
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+)
+
+// matcher finds something in a line.
+type matcher interface {
+	// find returns where the first find begins and ends.
+	find(line []byte) (from, to int, ok bool)
+	// reach is how much of a line is looked at, in bytes.
+	reach() int
+}
+
+// How much of a line is looked at. An expression costs more for each byte.
+const (
+	textReach       = 256 << 10
+	expressionReach = 64 << 10
+)
+
+// maxWeight bounds what an expression costs for each byte of text: its size with repetitions written out.
+const maxWeight = 1000
+
+// newMatcher returns what finds the content of a search.
+func newMatcher(q belljar.FileSearch) (matcher, error) {
+	switch {
+	case len(q.Content) > belljar.MaxSearchBytes:
+		return nil, fmt.Errorf("longer than %d bytes", belljar.MaxSearchBytes)
+	case !utf8.ValidString(q.Content):
+		return nil, errors.New("not valid UTF-8")
+	case strings.ContainsRune(q.Content, 0):
+		return nil, errors.New("contains a NUL byte")
+	case strings.ContainsRune(q.Content, '\n') && !q.Regexp:
+		return nil, errors.New("a line has no line break in it")
+	case !q.Regexp && !q.IgnoreCase:
+		return text(q.Content), nil
+	}
+	pattern, flags := q.Content, syntax.Perl
+	if !q.Regexp {
+		pattern = regexp.QuoteMeta(pattern)
+	}
+	tree, err := syntax.Parse(pattern, flags)
+	if err != nil {
+		return nil, fmt.Errorf("not a regular expression of RE2: %w", err)
+	}
+	if weigh(tree) > maxWeight && q.Regexp {
+		return nil, fmt.Errorf("the regular expression is too large with its repetitions written out")
+	}
+	if q.IgnoreCase {
+		pattern = "(?i:" + pattern + ")"
+	}
+	compiled, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("not a regular expression of RE2: %w", err)
+	}
+	return expression{compiled}, nil
+}
+
+// weigh is about how many instructions an expression compiles to.
+func weigh(tree *syntax.Regexp) int {
+	const enough = 1 << 20
+	sum := 1 + len(tree.Rune)
+	if tree.Op == syntax.OpCharClass {
+		sum = 1
+	}
+	for _, sub := range tree.Sub {
+		sum = min(sum+weigh(sub), enough)
+	}
+	if tree.Op == syntax.OpRepeat {
+		sum *= max(tree.Min+1, tree.Max)
+	}
+	return min(sum, enough)
+}
+
+// text is plain text to find.
+type text string
+
+func (t text) find(line []byte) (from, to int, ok bool) {
+	from = bytes.Index(line, []byte(t))
+	return from, from + len(t), from >= 0
+}
+
+func (text) reach() int { return textReach }
+
+// expression is a regular expression.
+type expression struct{ *regexp.Regexp }
+
+func (e expression) find(line []byte) (from, to int, ok bool) {
+	at := e.FindIndex(line)
+	if at == nil {
+		return 0, 0, false
+	}
+	return at[0], at[1], true
+}
+
+func (expression) reach() int { return expressionReach }
+
+// lines reads lines with bounded memory.
+type lines struct {
+	r      *bufio.Reader
+	number int // of the line read last, from 1
+}
+
+func newLines(reach int) *lines { return &lines{r: bufio.NewReaderSize(nil, reach)} }
+
+func (l *lines) reset(r io.Reader) {
+	l.r.Reset(r)
+	l.number = 0
+}
+
+// next returns a line without its end; of one that is too long the beginning, and cut. It is valid until the next one.
+func (l *lines) next() (line []byte, cut bool, err error) {
+	line, err = l.r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		line, cut = bytes.Clone(line), true
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = l.r.ReadSlice('\n')
+		}
+	case errors.Is(err, io.EOF) && len(line) == 0:
+		return nil, false, io.EOF
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, err
+	}
+	l.number++
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r")), cut, nil
+}
+
+// around is a line as it is told: the find with what is near it.
+func around(line []byte, from, to int) string {
+	const before = 100
+	if len(line) > belljar.MaxMatchedBytes {
+		from = max(0, min(from-before, len(line)-belljar.MaxMatchedBytes))
+		line = line[from:]
+		if from > 0 {
+			line = wholeStart(line)
+		}
+		line = wholeEnd(line[:min(len(line), belljar.MaxMatchedBytes)])
+	}
+	return strings.ToValidUTF8(string(line), "�")
+}
+
+// wholeStart drops what is left of a character at the beginning.
+func wholeStart(b []byte) []byte {
+	for n := 0; n < utf8.UTFMax-1 && len(b) > 0 && !utf8.RuneStart(b[0]); n++ {
+		b = b[1:]
+	}
+	return b
+}
+
+// wholeEnd drops what has begun of a character at the end.
+func wholeEnd(b []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		last := b[len(b)-n:]
+		if utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return b[:len(b)-n]
+			}
+			break
+		}
+	}
+	return b
+}

@@ -1,0 +1,211 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Read opens a file. It is in use until it is closed.
+func (v files) Read(ctx context.Context, id, path string, offset, limit int64) (belljar.FileEntry, io.ReadCloser, error) {
+	none := belljar.FileEntry{}
+	clean, err := filePath("path", path)
+	if err != nil {
+		return none, nil, err
+	}
+	if offset < 0 || limit < 0 {
+		return none, nil, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "offset and limit must not be negative", Details: map[string]any{"field": "offset"},
+		}
+	}
+	u, err := v.stream(ctx, id)
+	if err != nil {
+		return none, nil, err
+	}
+	req := u.file(clean)
+	req.Offset, req.Limit = offset, limit
+	body, info, err := u.agent.ReadFile(u.ctx, req)
+	if err != nil {
+		defer u.end()
+		return none, nil, u.fault(clean, err)
+	}
+	info.Path = clean
+	left := max(0, info.Size-offset)
+	if limit > 0 {
+		left = min(left, limit)
+	}
+	return fileEntry(info), &fileBody{u: u, path: clean, body: body, left: left}, nil
+}
+
+// fileBody is a file that is being read. What it grows by meanwhile is not.
+type fileBody struct {
+	u    *fileUse
+	path string
+	body io.ReadCloser
+	left int64
+	stir time.Time
+	once sync.Once
+}
+
+func (b *fileBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := b.body.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	b.stir = b.u.x.flows(b.stir)
+	if err != nil && err != io.EOF {
+		err = b.u.fault(b.path, err)
+	}
+	return n, err
+}
+
+// errEnough ends a copy at its bound.
+var errEnough = errors.New("enough")
+
+// WriteTo copies without a buffer between.
+func (b *fileBody) WriteTo(w io.Writer) (int64, error) {
+	if b.left == 0 {
+		return 0, nil
+	}
+	out := &sluice{b: b, w: w}
+	_, err := io.Copy(out, b.body)
+	switch {
+	case out.err != nil:
+		err = out.err
+	case errors.Is(err, errEnough):
+		err = nil
+	case err != nil:
+		err = b.u.fault(b.path, err)
+	}
+	return out.written, err
+}
+
+// sluice lets through what is left of a file.
+type sluice struct {
+	b       *fileBody
+	w       io.Writer
+	written int64
+	err     error // of w
+}
+
+func (s *sluice) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p[:min(int64(len(p)), s.b.left)])
+	s.written += int64(n)
+	s.b.left -= int64(n)
+	s.b.stir = s.b.u.x.flows(s.b.stir)
+	if s.err = err; err == nil && s.b.left == 0 {
+		err = errEnough
+	}
+	return n, err
+}
+
+// Close ends the use of the file; it may be called twice.
+func (b *fileBody) Close() (err error) {
+	b.once.Do(func() {
+		err = b.body.Close()
+		b.u.end()
+	})
+	return err
+}
+
+// Stat describes what is at a path.
+func (v files) Stat(ctx context.Context, id, path string) (belljar.FileEntry, error) {
+	clean, err := filePath("path", path)
+	if err != nil {
+		return belljar.FileEntry{}, err
+	}
+	u, err := v.use(ctx, id)
+	if err != nil {
+		return belljar.FileEntry{}, err
+	}
+	defer u.end()
+	info, err := u.agent.Stat(u.ctx, u.file(clean))
+	if err != nil {
+		return belljar.FileEntry{}, u.fault(clean, err)
+	}
+	info.Path = clean
+	return fileEntry(info), nil
+}
+
+// listBytes bounds the paths of a listing, together.
+const listBytes = 16 << 20
+
+// errListed ends a listing at its bound.
+var errListed = errors.New("the listing is long enough")
+
+// List lists a directory; a file lists itself.
+func (v files) List(ctx context.Context, id string, q belljar.FileQuery) (belljar.FileList, error) {
+	none := belljar.FileList{}
+	clean, err := folderPath("path", q.Path)
+	if err != nil {
+		return none, err
+	}
+	switch {
+	case q.Limit == 0:
+		q.Limit = belljar.DefaultListEntries
+	case q.Limit < 0 || q.Limit > belljar.MaxListEntries:
+		return none, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("limit must be between 1 and %d, got %d", belljar.MaxListEntries, q.Limit),
+			Details: map[string]any{"field": "limit", "maximum": belljar.MaxListEntries},
+		}
+	}
+	u, err := v.use(ctx, id)
+	if err != nil {
+		return none, err
+	}
+	defer u.end()
+	req := u.file(clean)
+	req.Limit = int64(q.Limit)
+	walk := u.agent.EachEntry
+	if q.Recursive {
+		walk = u.agent.Walk
+	}
+	list := belljar.FileList{Entries: []belljar.FileEntry{}}
+	size := 0
+	list.Truncated, err = walk(u.ctx, req, func(f wire.FileInfo) error {
+		if size += len(f.Path) + len(f.Target); len(list.Entries) == q.Limit || size > listBytes {
+			return errListed
+		}
+		list.Entries = append(list.Entries, fileEntry(f))
+		return nil
+	})
+	var refused *wire.Error
+	switch {
+	case errors.Is(err, errListed):
+		list.Truncated = true
+	case errors.As(err, &refused) && refused.Errno == agentENOTDIR:
+		info, err := u.agent.Stat(u.ctx, u.file(clean))
+		if err != nil {
+			return none, u.fault(clean, err)
+		}
+		info.Path = clean
+		list.Entries = append(list.Entries, fileEntry(info))
+	case err != nil:
+		return none, u.fault(clean, err)
+	}
+	slices.SortFunc(list.Entries, func(a, b belljar.FileEntry) int { return strings.Compare(a.Path, b.Path) })
+	return list, nil
+}
+
+// Space is what a workspace holds.
+func (v files) Space(ctx context.Context, id string) (belljar.Space, error) {
+	u, err := v.use(ctx, id)
+	if err != nil {
+		return belljar.Space{}, err
+	}
+	defer u.end()
+	s, err := u.agent.Space(u.ctx, u.file("."))
+	if err != nil {
+		return belljar.Space{}, u.fault(".", err)
+	}
+	return belljar.Space{Bytes: s.Bytes, Files: s.Files, MaxBytes: s.MaxBytes, MaxFiles: s.MaxFiles}, nil
+}

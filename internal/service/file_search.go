@@ -1,0 +1,257 @@
+package service
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Bounds of a search.
+const (
+	searchTime  = 5 * time.Second
+	searchFile  = 8 << 20   // of each file
+	searchBytes = 256 << 20 // of all files
+	searchPaths = 16 << 20  // of the paths of all files
+	searchBatch = 500       // files asked for at once
+	batchBytes  = 512 << 10 // of their paths
+	searches    = 2         // on the node at once
+)
+
+// errSearchTime ends a search. What it found until then is its answer.
+var errSearchTime = errors.New("the time for a search is over")
+
+// Search looks for files and lines. The agent reads, with the user's rights; what is looked for is matched here.
+func (v files) Search(ctx context.Context, id string, q belljar.FileSearch) (belljar.FileMatches, error) {
+	none := belljar.FileMatches{}
+	s, err := newSearch(q)
+	if err != nil {
+		return none, err
+	}
+	u, err := v.use(ctx, id)
+	if err != nil {
+		return none, err
+	}
+	defer u.end()
+	give, err := v.service.searching(u.ctx)
+	if err != nil {
+		return none, u.fault(s.dir, err)
+	}
+	defer give()
+	ctx, cancel := context.WithTimeoutCause(u.ctx, searchTime, errSearchTime)
+	defer cancel()
+	err = s.run(ctx, u)
+	switch {
+	case errors.Is(context.Cause(ctx), errSearchTime):
+		s.found.Truncated = true
+	case errors.Is(err, errEnough):
+	case err != nil:
+		return none, u.fault(s.dir, err)
+	}
+	slices.SortFunc(s.found.Matches, func(a, b belljar.FileMatch) int {
+		if c := strings.Compare(a.Path, b.Path); c != 0 {
+			return c
+		}
+		return a.Line - b.Line
+	})
+	return s.found, nil
+}
+
+// searching waits until this search may begin: a few at once are enough for a node.
+func (s *Service) searching(ctx context.Context) (give func(), err error) {
+	late := time.NewTimer(searchTime)
+	defer late.Stop()
+	select {
+	case s.searches <- struct{}{}:
+		return func() { <-s.searches }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-late.C:
+		return nil, &belljar.Error{Code: belljar.CodeRateLimited, Message: "too many searches at once", Hint: "try again in a moment"}
+	}
+}
+
+// search is one search under way.
+type search struct {
+	dir   string
+	name  string
+	line  matcher // nil looks at names only
+	most  int
+	found belljar.FileMatches
+	bytes int64
+}
+
+func newSearch(q belljar.FileSearch) (*search, error) {
+	dir, err := folderPath("path", q.Path)
+	if err != nil {
+		return nil, err
+	}
+	bad := func(field, format string, args ...any) (*search, error) {
+		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field}}
+	}
+	s := &search{dir: dir, name: q.Name, most: q.MaxResults, found: belljar.FileMatches{Matches: []belljar.FileMatch{}}}
+	switch {
+	case q.Name == "" && q.Content == "":
+		return bad("content", "a search needs a name, content, or both")
+	case len(q.Name) > belljar.MaxPatternBytes:
+		return bad("name", "name is longer than %d bytes", belljar.MaxPatternBytes)
+	case q.Name != "" && !doublestar.ValidatePattern(q.Name):
+		return bad("name", "name %.100q is not a valid glob", q.Name)
+	case q.Content == "" && (q.Regexp || q.IgnoreCase):
+		return bad("content", "regexp and ignore_case need content")
+	case q.MaxResults < 0 || q.MaxResults > belljar.MaxMatches:
+		return bad("max_results", "max_results must be between 1 and %d, got %d", belljar.MaxMatches, q.MaxResults)
+	case q.MaxResults == 0:
+		s.most = belljar.DefaultMatches
+	}
+	if q.Content != "" {
+		if s.line, err = newMatcher(q); err != nil {
+			return bad("content", "content: %v", err)
+		}
+	}
+	return s, nil
+}
+
+// wants reports whether the name of a file below the search's directory is looked for.
+func (s *search) wants(rel string) bool {
+	if s.name == "" {
+		return true
+	}
+	if !strings.Contains(s.name, "/") {
+		rel = path.Base(rel)
+	}
+	ok, err := doublestar.Match(s.name, rel)
+	return ok && err == nil
+}
+
+// run finds files, and then lines in them.
+func (s *search) run(ctx context.Context, u *fileUse) error {
+	var inside []string
+	size := 0
+	cut, err := u.agent.Walk(ctx, u.file(s.dir), func(f wire.FileInfo) error {
+		rel := f.Path
+		if s.dir != "." {
+			rel = strings.TrimPrefix(rel, s.dir+"/")
+		}
+		if s.line == nil {
+			s.found.FilesSearched++
+		}
+		switch {
+		case !s.wants(rel):
+		case s.line == nil:
+			return s.add(belljar.FileMatch{Path: f.Path})
+		case f.Type == "file" && f.Size > 0:
+			if size += len(rel); size > searchPaths {
+				s.found.Truncated = true
+				return errListed
+			}
+			s.found.Truncated = s.found.Truncated || f.Size > searchFile
+			inside = append(inside, rel)
+		}
+		return nil
+	})
+	s.found.Truncated = s.found.Truncated || cut
+	if err != nil && !errors.Is(err, errListed) {
+		return err
+	}
+	slices.Sort(inside)
+	for len(inside) > 0 {
+		n, size := 0, 0
+		for n < min(len(inside), searchBatch) && (n == 0 || size+len(inside[n]) < batchBytes) {
+			size += len(inside[n])
+			n++
+		}
+		if err := s.look(ctx, u, inside[:n]); err != nil {
+			return err
+		}
+		inside = inside[n:]
+	}
+	return nil
+}
+
+// add notes a find, and ends the search with one more than it may have.
+func (s *search) add(m belljar.FileMatch) error {
+	if len(s.found.Matches) == s.most {
+		s.found.Truncated = true
+		return errEnough
+	}
+	s.found.Matches = append(s.found.Matches, m)
+	return nil
+}
+
+// look searches files, which are sorted, for lines.
+func (s *search) look(ctx context.Context, u *fileUse, names []string) error {
+	req := u.file(s.dir)
+	req.Paths, req.Limit = names, searchFile
+	body, err := u.agent.Scan(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	r := tar.NewReader(body)
+	lines := newLines(s.line.reach())
+	for last := 0; ; {
+		head, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return drain(body)
+		}
+		if err != nil {
+			return err
+		}
+		at, ok := slices.BinarySearch(names[last:], head.Name)
+		if !ok || head.Size > searchFile {
+			return fmt.Errorf("the agent scans %.100q, of %d bytes", head.Name, head.Size)
+		}
+		last += at + 1
+		if s.bytes += head.Size; s.bytes > searchBytes {
+			s.found.Truncated = true
+			return errEnough
+		}
+		s.found.FilesSearched++
+		if err := s.file(ctx, lines, path.Join(s.dir, head.Name), r); err != nil {
+			return err
+		}
+	}
+}
+
+// file searches one file.
+func (s *search) file(ctx context.Context, lines *lines, name string, r io.Reader) error {
+	lines.reset(r)
+	for {
+		line, cut, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.found.Truncated = s.found.Truncated || cut
+		if from, to, ok := s.line.find(line); ok {
+			if err := s.add(belljar.FileMatch{Path: name, Line: lines.number, Text: around(line, from, to)}); err != nil {
+				return err
+			}
+		}
+		if lines.number%256 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// drain reads a stream's end, where an agent that failed says so.
+func drain(r io.Reader) error {
+	n, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20))
+	if err == nil && n == 1<<20 {
+		err = errors.New("the agent goes on behind an archive's end")
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package service
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// defaultMode is that of a file whose writer does not say.
+const defaultMode = 0o644
+
+// Write writes one file, whole or not at all.
+func (v files) Write(ctx context.Context, id string, w belljar.FileWrite) (belljar.FileEntry, error) {
+	path, err := checkWrite("path", &w)
+	if err != nil {
+		return belljar.FileEntry{}, err
+	}
+	u, err := v.stream(ctx, id)
+	if err != nil {
+		return belljar.FileEntry{}, err
+	}
+	defer u.end()
+	body := &measured{r: w.Content, size: w.Size, most: int64(u.x.plan.limits.WorkspaceMB) << 20, x: u.x}
+	if w.Size > body.most {
+		return belljar.FileEntry{}, body.tooLarge()
+	}
+	req := u.file(path)
+	req.Mode, req.Parents, req.NoReplace = w.Mode, true, !w.Overwrite
+	info, err := u.write(req, body)
+	if err != nil {
+		return belljar.FileEntry{}, u.fault(path, err)
+	}
+	info.Path = path
+	u.wrote(v.view, info.Size, 1)
+	return fileEntry(info), nil
+}
+
+// write does not wait for a body that blocks when the session ends.
+func (u *fileUse) write(req wire.FileRequest, body io.Reader) (wire.FileInfo, error) {
+	type written struct {
+		info wire.FileInfo
+		err  error
+	}
+	done := make(chan written, 1)
+	go func() {
+		info, err := u.agent.WriteFile(u.ctx, req, body)
+		done <- written{info, err}
+	}()
+	select {
+	case w := <-done:
+		return w.info, w.err
+	case <-u.ctx.Done():
+		return wire.FileInfo{}, context.Cause(u.ctx)
+	}
+}
+
+// checkWrite checks what is to be written, sets what it leaves out, and returns where it goes.
+func checkWrite(field string, w *belljar.FileWrite) (string, error) {
+	path, err := namedPath(field, w.Path)
+	if err != nil {
+		return "", err
+	}
+	if w.Path[len(w.Path)-1] == '/' {
+		return "", badPath(field, w.Path, "is the name of a folder")
+	}
+	if w.Mode > 0o777 {
+		return "", &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("mode %04o has more than permission bits", w.Mode), Details: map[string]any{"field": "mode"},
+		}
+	}
+	if w.Mode == 0 {
+		w.Mode = defaultMode
+	}
+	if w.Content == nil {
+		w.Content = bytes.NewReader(nil)
+	}
+	return path, nil
+}
+
+// measured is the contents of a file on their way, and a sign of life of the session that they go to.
+type measured struct {
+	r    io.Reader
+	x    *session
+	size int64 // as announced; less than 1 if it was not
+	most int64
+	read int64
+	stir time.Time
+}
+
+func (m *measured) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	m.read += int64(n)
+	m.stir = m.x.flows(m.stir)
+	switch {
+	case m.read > m.most:
+		return 0, m.tooLarge()
+	case m.size > 0 && (m.read > m.size || err == io.EOF && m.read < m.size):
+		return 0, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("the contents have %d bytes so far, %d were announced", m.read, m.size),
+		}
+	case err != nil && err != io.EOF && belljar.CodeOf(err) == belljar.CodeInternal:
+		return n, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the contents could not be read to their end", Err: err}
+	}
+	return n, err
+}
+
+func (m *measured) tooLarge() error {
+	return &belljar.Error{
+		Code: belljar.CodeTooLarge, Message: fmt.Sprintf("a file in this workspace is limited to %d bytes", m.most),
+		Details: map[string]any{"maximum": m.most, "rule": "workspace_mb", "session_id": m.x.id},
+		Hint:    "make a session with a larger workspace_mb",
+	}
+}
+
+// flows tells a session that bytes come and go, at most once a second.
+func (x *session) flows(last time.Time) time.Time {
+	now := x.service.now()
+	if now.Sub(last) < time.Second {
+		return last
+	}
+	x.stir()
+	return now
+}
+
+// WriteAll writes many small files, all of them or none.
+func (v files) WriteAll(ctx context.Context, id string, list []belljar.FileWrite) ([]belljar.FileEntry, error) {
+	now := v.service.now().Truncate(time.Second)
+	packed, entries, size, err := packFiles(list, now)
+	if err != nil {
+		return nil, err
+	}
+	u, err := v.stream(ctx, id)
+	if err != nil || len(list) == 0 {
+		if u != nil {
+			u.end()
+		}
+		return entries, err
+	}
+	defer u.end()
+	// From here on it comes to an end that can be told, whether its caller waits for that or not.
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(u.ctx), mergeTime, errFileTime)
+	defer cancel()
+	defer context.AfterFunc(u.x.ctx, cancel)()
+	merge := u.agent.Merge
+	if !list[0].Overwrite {
+		merge = u.agent.MergeNew
+	}
+	if _, err := merge(ctx, u.file("."), packed); err != nil {
+		return nil, u.fault(batchPath(entries), err)
+	}
+	u.wrote(v.view, size, int64(len(list)))
+	return entries, nil
+}
+
+// batchPath stands for the files of a batch in what is said of a failure.
+func batchPath(entries []belljar.FileEntry) string {
+	if len(entries) == 1 {
+		return entries[0].Path
+	}
+	return fmt.Sprintf("one of %d files", len(entries))
+}
+
+// packFiles reads files into a tar stream.
+func packFiles(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, entries []belljar.FileEntry, size int64, err error) {
+	bad := func(field, format string, args ...any) (*bytes.Buffer, []belljar.FileEntry, int64, error) {
+		return nil, nil, 0, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field}}
+	}
+	tooMuch := func(what string, most int) (*bytes.Buffer, []belljar.FileEntry, int64, error) {
+		return nil, nil, 0, &belljar.Error{
+			Code: belljar.CodeTooLarge, Message: fmt.Sprintf("a batch is limited to %d %s", most, what),
+			Details: map[string]any{"field": "files", "maximum": most}, Hint: "send several batches, an archive, or large files one by one",
+		}
+	}
+	if len(list) > belljar.MaxBatchFiles {
+		return tooMuch("files", belljar.MaxBatchFiles)
+	}
+	packed = &bytes.Buffer{}
+	entries = []belljar.FileEntry{}
+	seen := make(map[string]bool, len(list))
+	w := tar.NewWriter(packed)
+	var buf bytes.Buffer
+	for i, f := range list {
+		field := fmt.Sprintf("files[%d].path", i)
+		path, err := checkWrite(field, &f)
+		switch {
+		case err != nil:
+			return nil, nil, 0, err
+		case seen[path]:
+			return bad(field, "%s %.100q is given twice", field, f.Path)
+		case f.Overwrite != list[0].Overwrite:
+			return bad("overwrite", "overwrite must be the same for all files of a batch")
+		}
+		seen[path] = true
+		buf.Reset()
+		n, err := io.Copy(&buf, io.LimitReader(f.Content, belljar.MaxBatchBytes-size+1))
+		if err != nil {
+			return nil, nil, 0, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("files[%d] could not be read", i), Err: err}
+		}
+		if size += n; size > belljar.MaxBatchBytes {
+			return tooMuch("bytes together", belljar.MaxBatchBytes)
+		}
+		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(f.Mode), Size: n, ModTime: now})
+		if err == nil {
+			_, err = w.Write(buf.Bytes())
+		}
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		entries = append(entries, belljar.FileEntry{Path: path, Type: "file", Size: n, Mode: fmt.Sprintf("%04o", f.Mode), MtimeUnix: now.Unix()})
+	}
+	return packed, entries, size, w.Close()
+}
