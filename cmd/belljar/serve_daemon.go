@@ -224,8 +224,9 @@ func serviceOptions(cfg *config.Config) service.Options {
 
 	return service.Options{
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
-		Uploads:     archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
-		Require:     demanded(cfg),
+		Uploads:  archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
+		Require:  demanded(cfg),
+		Lifetime: runtime.LifetimeDetached, Lease: cfg.Lease, EndSessions: cfg.EndSessions,
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
 		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
 		SessionLifetime: cfg.SessionLifetime, MaxSessionLifetime: cfg.MaxSessionLifetime,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/belljar/belljar"
@@ -11,8 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime/native"
 )
 
-// openRuntimes opens the runtimes of this binary, the default first, and takes away what an earlier server of this
-// installation has left. A default that cannot be had is refused: never another one in its place.
+// openRuntimes opens the runtimes of this binary, the default first. A default that cannot be had is refused: never another
+// one in its place.
 func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]runtime.Runtime, error) {
 	if err := checkRuntime(cfg.DefaultRuntime, []string{native.Name}); err != nil {
 		return nil, err
@@ -36,9 +35,6 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]r
 	d.closers = append(d.closers, rt.Close)
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()
-	if err := removeAll(ctx, rt); err != nil {
-		d.log.Error("sandboxes of an earlier server could not be removed", "err", err)
-	}
 	caps, err := rt.Probe(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("runtime %s: %w", native.Name, err)
@@ -64,28 +60,4 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]r
 		d.reason = "set by " + origin
 	}
 	return []runtime.Runtime{rt}, nil
-}
-
-// removeAll removes every sandbox that a runtime knows, as far as that is done before ctx ends: one that does not go must
-// not keep the server from starting.
-func removeAll(ctx context.Context, rt runtime.Runtime) error {
-	ids, err := rt.List(ctx)
-	errs := []error{err}
-	removed := make(chan error)
-	for _, id := range ids {
-		go func() {
-			err := rt.Remove(ctx, id)
-			select {
-			case removed <- err:
-			case <-ctx.Done():
-			}
-		}()
-		select {
-		case err := <-removed:
-			errs = append(errs, err)
-		case <-ctx.Done():
-			return errors.Join(append(errs, fmt.Errorf("sandbox %s is not gone yet: %w", id, ctx.Err()))...)
-		}
-	}
-	return errors.Join(errs...)
 }

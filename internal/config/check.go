@@ -133,6 +133,7 @@ func (c *Config) together() (problems []string) {
 	atMost(c, bad, "DEFAULT_EXEC_TIMEOUT_SEC", &c.ExecTimeout, "MAX_EXEC_TIMEOUT_SEC", c.MaxExecTimeout)
 	atMost(c, bad, "SESSION_TTL_SEC", &c.SessionTTL, "MAX_SESSION_TTL_SEC", c.MaxSessionTTL)
 	atMost(c, bad, "SESSION_LIFETIME_SEC", &c.SessionLifetime, "MAX_SESSION_LIFETIME_SEC", c.MaxSessionLifetime)
+	atMost(c, bad, "REAP_EVERY_SEC", &c.ReapEvery, "LEASE_SEC divided by 4", c.Lease/4)
 	if c.Store == "memory" && c.StoreDBPath != "" {
 		bad("SANDBOX_STORE_DB_PATH has no meaning with SANDBOX_STORE_BACKEND=memory")
 	}

@@ -71,6 +71,8 @@ type Config struct {
 	MaxSessionLifetime    time.Duration
 	SessionConcurrentRuns int // at once in one session
 	ReapEvery             time.Duration
+	Lease                 time.Duration
+	EndSessions           bool
 	MaxSessions           int // on this node
 	QuotaSessions         int // of one user; 0 is no limit
 	MaxConcurrentRuns     int

@@ -152,6 +152,8 @@ func capacity(c *Config) []row {
 		{name: "SESSION_LIFETIME_SEC", value: span(&c.SessionLifetime, time.Second, 1, 31536000), unit: "seconds", def: "86400", doc: "Life of a session in all, used or not, if it does not say."},
 		{name: "MAX_SESSION_LIFETIME_SEC", value: span(&c.MaxSessionLifetime, time.Second, 1, 31536000), unit: "seconds", def: "604800", doc: "The most that a session can say there."},
 		{name: "SESSION_CONCURRENT_RUNS", value: integer(&c.SessionConcurrentRuns, 1, 4096), unit: "runs", def: "16", doc: "Runs at once in one session; a session may ask for fewer. The others wait in the session's own queue. They do not count for SANDBOX_MAX_CONCURRENT_RUNS: the session's sandbox bounds them."},
+		{name: "LEASE_SEC", value: span(&c.Lease, time.Second, 60, 31536000), unit: "seconds", def: "900", doc: "Time that sandboxes live on without a server: the longest that a restart may take for sessions and runs to go on, and the time after which nothing is left of a server that does not come back."},
+		{name: "END_SESSIONS", value: boolean(&c.EndSessions), def: "false", doc: "End all sessions when the server is stopped. Otherwise they live on, with what runs in them, for the next one."},
 		{name: "MAX_SESSIONS", value: integer(&c.MaxSessions, 1, 1000000), unit: "sessions", def: "1000", doc: "Living sessions on this node."},
 		{name: "QUOTA_SESSIONS", value: integer(&c.QuotaSessions, 0, 1000000), unit: "sessions", def: "100", doc: "Living sessions of one user; 0 is no limit."},
 		{name: "REAP_EVERY_SEC", value: span(&c.ReapEvery, time.Second, 1, 300), unit: "seconds", def: "30", doc: "Time between two looks after the living sessions: those whose time is over are ended, and those whose agent has died."},

@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
-	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
@@ -195,41 +193,6 @@ func TestCloseEndsSessions(t *testing.T) {
 	}
 	if _, err := b.mine().Create(b.context(), spec()); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
 		t.Errorf("after the end: %v", err)
-	}
-}
-
-// What a former process left is put on record as lost, and its sandbox is removed.
-func TestRecoverSessions(t *testing.T) {
-	kept := memory.New()
-	b := newBench(t, func(o *service.Options) { o.Store, o.Node.ID = kept, "here" })
-	id, foreign := belljar.NewID(), belljar.NewID()
-	if _, err := b.fake.Create(t.Context(), runtime.Spec{ID: id}); err != nil {
-		t.Fatal(err)
-	}
-	for id, node := range map[string]string{id: "here", foreign: "elsewhere"} {
-		row := store.Session{NodeID: node, Session: belljar.Session{
-			ID: id, UserID: service.Local().ID, State: belljar.SessionActive, Runtime: "fake", CreatedAt: time.Now(),
-		}}
-		if _, err := kept.Sessions().Insert(t.Context(), row, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := b.mine().Get(b.context(), id); err != nil || got.State != belljar.SessionLost {
-		t.Errorf("before: %+v, %v", got, err)
-	}
-	for range 2 {
-		if err := b.service.Recover(b.context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if row, err := kept.Sessions().Get(t.Context(), id); err != nil || row.State != belljar.SessionLost || row.EndedAt == nil || row.Message == "" {
-		t.Errorf("%+v, %v", row, err)
-	}
-	if row, err := kept.Sessions().Get(t.Context(), foreign); err != nil || row.State != belljar.SessionActive {
-		t.Errorf("another daemon's: %+v, %v", row, err)
-	}
-	if left := b.sandboxes(); len(left) > 0 {
-		t.Errorf("left: %v", left)
 	}
 }
 

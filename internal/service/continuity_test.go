@@ -1,0 +1,513 @@
+//go:build linux
+
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// seq is what a program prints that counts from 1 to n.
+func seq(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintln(&b, i+1)
+	}
+	return b.String()
+}
+
+// wantText compares what was printed, and says where it differs.
+func wantText(t *testing.T, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	at := 0
+	for at < min(len(got), len(want)) && got[at] == want[at] {
+		at++
+	}
+	t.Fatalf("%d bytes, want %d; they differ at %d: %.40q, want %.40q", len(got), len(want), at, got[at:], want[at:])
+}
+
+// A run goes on behind the death of its process: its log without a gap or a double, to its real end.
+func TestRunOutlivesItsProcess(t *testing.T) {
+	for _, where := range []string{"one-shot", "session"} {
+		t.Run(where, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.boot()
+			request := shell
+			var s belljar.Session
+			if where == "session" {
+				s = p.open()
+				request = func(script string) belljar.RunRequest { return in(s, script) }
+			}
+			gate := filepath.Join(t.TempDir(), "gate")
+			run := p.start(request("seq 1 5000; while [ ! -e " + gate + " ]; do sleep 0.01; done; seq 5001 9000; exit 3"))
+			p.waitFor(run.ID, "\n4000\n")
+			p.kill()
+			next := w.boot()
+			if got, err := next.Get(next.context(), run.ID); err != nil || got.Phase != belljar.PhaseRunning {
+				t.Errorf("after the restart: %+v, %v", got, err)
+			}
+			if err := os.WriteFile(gate, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := next.follow(run.ID)
+			r.want(t, belljar.PhaseFailed, 3, belljar.ReasonNonZeroExit)
+			wantText(t, r.stdout, seq(9000))
+			if !r.CreatedAt.Equal(run.CreatedAt) || r.StartedAt == nil || r.StartedAt.Before(r.CreatedAt) {
+				t.Errorf("created %v, started %v; was created %v", r.CreatedAt, r.StartedAt, run.CreatedAt)
+			}
+			if where == "session" {
+				next.end(s)
+			}
+			next.gone("")
+		})
+	}
+}
+
+// What ended while nobody was there is told as it ended, with what it left.
+func TestRunEndsWhileNobodyIsThere(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	dir := t.TempDir()
+	gate, over := filepath.Join(dir, "gate"), filepath.Join(dir, "over")
+	run := p.start(with(shell("echo one; while [ ! -e "+gate+" ]; do sleep 0.01; done; echo two >&2; echo x > out; (sleep 0.05; touch "+over+") & "),
+		func(s *belljar.RunSpec) { s.CapturePatterns = []string{"out"} }))
+	p.waitFor(run.ID, "one\n")
+	p.kill()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	box, err := w.runtime().Attach(t.Context(), run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitExit(t, box, run.ID)
+	next := w.boot()
+	r := next.follow(run.ID)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.stdout != "one\n" || r.stderr != "two\n" {
+		t.Errorf("printed %q, %q", r.stdout, r.stderr)
+	}
+	left, err := next.Artifacts.List(next.context(), run.ID)
+	if err != nil || len(left) != 1 || left[0].Path != "out" {
+		t.Errorf("left %+v, %v", left, err)
+	}
+}
+
+// A session goes on with its files, its name and its clock; what waited in its queue, or was begun and not started, is
+// what it is.
+func TestSessionOutlivesItsProcess(t *testing.T) {
+	clock := newHourglass()
+	w := newWorld(t, func(o *service.Options) { o.Clock = clock })
+	p := w.boot()
+	s := p.open(func(r *belljar.SessionRequest) {
+		r.Scope = belljar.Scope{Namespace: "workflow", ID: "1", Key: "default"}
+		r.Env, r.MaxConcurrent, r.TTLSec = map[string]string{"WHO": "me"}, 1, 600
+	})
+	p.run(in(s, "echo kept > file; (sleep 1000 & echo $! > job)")).want(t, belljar.PhaseCompleted, 0, "")
+	gate := filepath.Join(t.TempDir(), "gate")
+	busy := p.start(in(s, "echo up; while [ ! -e "+gate+" ]; do sleep 0.01; done"))
+	p.waitFor(busy.ID, "up\n")
+	waits := p.start(in(s, "echo waited $WHO"))
+	p.kill()
+	clock.pass(5 * time.Minute)
+
+	next := w.boot()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next.follow(busy.ID).want(t, belljar.PhaseCompleted, 0, "")
+	if r := next.follow(waits.ID); r.stdout != "waited me\n" || r.Phase != belljar.PhaseCompleted {
+		t.Errorf("what waited: %+v %q", r.Run, r.stdout)
+	}
+	same, created, err := next.mine().Open(next.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+		Scope: belljar.Scope{Namespace: "workflow", ID: "1", Key: "default"},
+	}})
+	if err != nil || created || same.ID != s.ID || same.State != belljar.SessionActive {
+		t.Fatalf("opened again: %+v, %t, %v", same, created, err)
+	}
+	r := next.run(in(s, "cat file; kill -0 $(cat job) && echo $WHO"))
+	if r.stdout != "kept\nme\n" {
+		t.Errorf("found %q", r.stdout)
+	}
+	next.kill()
+	clock.pass(20 * time.Minute)
+	last := w.boot()
+	if got := last.state(s.ID, belljar.SessionExpired); got.Message == "" {
+		t.Errorf("%+v", got)
+	}
+	last.gone(s.ID)
+}
+
+// What was never begun stays so, and nothing is left of what was half made, or is nobody's.
+func TestNothingIsLeftByADeadProcess(t *testing.T) {
+	w := newWorld(t)
+	rt := w.runtime()
+	half := store.Session{Session: belljar.Session{
+		ID: belljar.NewID(), UserID: "local", State: belljar.SessionStarting, Runtime: "fake", BaseImage: "host", CreatedAt: time.Now(),
+		ExpiresAt: time.Now().Add(time.Hour),
+	}}
+	dead := half
+	dead.ID, dead.State = belljar.NewID(), belljar.SessionActive
+	for _, row := range []store.Session{half, dead} {
+		if _, err := w.store.Sessions().Insert(t.Context(), row, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	starting := leftRow(belljar.PhaseStarting, &belljar.RunSpec{Command: []string{"true"}})
+	if _, err := w.store.Runs().Insert(t.Context(), starting, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{half.ID, starting.ID, belljar.NewID(), belljar.NewID()} {
+		if _, err := rt.Create(t.Context(), runtime.Spec{ID: id, Lifetime: runtime.LifetimeDetached}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := w.boot()
+	for _, row := range []store.Session{half, dead} {
+		if got := p.state(row.ID, belljar.SessionLost); got.Message == "" {
+			t.Errorf("%+v", got)
+		}
+	}
+	if run, err := p.Get(p.context(), starting.ID); err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != belljar.ReasonNodeLost {
+		t.Errorf("%+v, %v", run, err)
+	}
+	p.gone("")
+}
+
+// A command of a session that no record knows is ended; the session goes on.
+func TestStrayCommandIsEnded(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	run := p.start(in(s, "trap '' TERM; echo up; sleep 1000"))
+	p.waitFor(run.ID, "up\n")
+	p.kill()
+	if err := w.store.Runs().Finish(t.Context(), finished(run)); err != nil {
+		t.Fatal(err)
+	}
+	next := w.boot()
+	box, err := w.runtime().Attach(t.Context(), s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitForgotten(t, box, run.ID)
+	next.run(in(s, "true")).want(t, belljar.PhaseCompleted, 0, "")
+	next.end(s)
+}
+
+func finished(run belljar.Run) store.Run {
+	now := time.Now()
+	run.Phase, run.ReasonCode, run.FinishedAt = belljar.PhaseFailed, belljar.ReasonNodeLost, &now
+	return store.Run{Run: run, LastSeq: 100}
+}
+
+// Standard input goes on where the command has it: what a caller sends later reaches it, what was given with the request
+// comes once.
+func TestStdinOutlivesItsProcess(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	req := in(s, "while read line; do echo got $line; done; echo over")
+	req.Interactive = true
+	talking := p.start(req)
+	input := p.stdin(talking.ID)
+	p.say(input, "one\n")
+	p.waitFor(talking.ID, "got one\n")
+	ended := p.start(req)
+	input = p.stdin(ended.ID)
+	p.say(input, "only\n")
+	p.waitFor(ended.ID, "got only\n")
+	gate := filepath.Join(t.TempDir(), "gate")
+	text := seq(60_000) // more than a pipe and the agent hold
+	given := in(s, "read a; echo $a; while [ ! -e "+gate+" ]; do sleep 0.01; done; cat")
+	given.RunSpec.Stdin = text
+	fed := p.start(given)
+	p.waitFor(fed.ID, "1\n")
+	p.kill()
+
+	next := w.boot()
+	input = next.stdin(talking.ID)
+	next.say(input, "two\n")
+	next.waitFor(talking.ID, "got two\n")
+	next.kill()
+	last := w.boot()
+	for _, id := range []string{talking.ID, ended.ID} {
+		input = last.stdin(id)
+		if err := input.End(); err != nil {
+			t.Error(err)
+		}
+	}
+	if r := last.follow(talking.ID); r.stdout != "got one\ngot two\nover\n" {
+		t.Errorf("printed %q", r.stdout)
+	}
+	if r := last.follow(ended.ID); r.stdout != "got only\nover\n" {
+		t.Errorf("printed %q", r.stdout)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := last.follow(fed.ID)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	wantText(t, r.stdout, text)
+	last.end(s)
+}
+
+// An input that a caller has ended stays ended, and one that came with a stream that is gone is not passed off as whole.
+func TestStdinThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	gate := filepath.Join(t.TempDir(), "gate")
+	req := in(s, "cat; while [ ! -e "+gate+" ]; do sleep 0.01; done; echo over")
+	req.Interactive = true
+	ended := p.start(req)
+	input := p.stdin(ended.ID)
+	p.say(input, "all\n")
+	p.waitFor(ended.ID, "all\n")
+	if err := input.End(); err != nil {
+		t.Fatal(err)
+	}
+	<-input.Closed()
+	streams := in(s, "cat; echo over")
+	slow := &slowly{text: []byte("begin\n"), gate: make(chan struct{})}
+	defer close(slow.gate)
+	streams.Stdin = slow
+	fed := p.start(streams)
+	p.waitFor(fed.ID, "begin\n")
+	p.kill()
+	next := w.boot()
+	input = next.stdin(ended.ID)
+	if _, err := input.Write([]byte("more\n")); belljar.CodeOf(err) != belljar.CodeConflict {
+		t.Errorf("an input that had ended: %v", err)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := next.follow(ended.ID); r.stdout != "all\nover\n" {
+		t.Errorf("printed %q", r.stdout)
+	}
+	run, err := next.Get(next.context(), fed.ID)
+	if err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != belljar.ReasonNodeLost || !strings.Contains(run.Message, "input") {
+		t.Errorf("%+v, %v", run, err)
+	}
+	next.end(s)
+}
+
+// slowly is a reader that does not end.
+type slowly struct {
+	text []byte
+	gate chan struct{}
+}
+
+func (s *slowly) Read(b []byte) (int, error) {
+	if len(s.text) == 0 {
+		<-s.gate
+		return 0, errors.New("closed")
+	}
+	n := copy(b, s.text)
+	s.text = s.text[n:]
+	return n, nil
+}
+
+// Killed again and again, at any moment, processes that follow each other lose nothing of what a run prints, and double
+// nothing, with two streams and characters cut anywhere.
+func TestManyDeaths(t *testing.T) {
+	const lines = 60_000
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	script := fmt.Sprintf("seq -f '%%g ü€😀' 1 %d; seq -f '%%g é' 1 1000 >&2; printf 'cut \\342\\202'; exit 5", lines)
+	runs := []belljar.Run{p.start(in(s, script)), p.start(shell(script)), p.start(in(s, script))}
+	chance := rand.New(rand.NewPCG(7, 11))
+	for range 12 {
+		for f, err := range p.Frames(p.context(), runs[0].ID, belljar.Tail) {
+			if err != nil || f.Type == belljar.FrameStdout && chance.IntN(20) == 0 || isEnd(f) {
+				break
+			}
+		}
+		p.kill()
+		p = w.boot()
+	}
+	var stdout, stderr bytes.Buffer
+	for i := range lines {
+		fmt.Fprintf(&stdout, "%d ü€😀\n", i+1)
+	}
+	for i := range 1000 {
+		fmt.Fprintf(&stderr, "%d é\n", i+1)
+	}
+	stdout.WriteString("cut \xe2\x82")
+	for _, run := range runs {
+		r := p.follow(run.ID)
+		r.want(t, belljar.PhaseFailed, 5, belljar.ReasonNonZeroExit)
+		wantText(t, r.stdout, stdout.String())
+		wantText(t, r.stderr, stderr.String())
+	}
+	p.end(s)
+	p.gone("")
+}
+
+func isEnd(f belljar.Frame) bool { return f.Event == belljar.EventEnd }
+
+// A process that is stopped leaves its sessions, and what runs in them, to the next one; unless it is told to end them.
+func TestCloseLeavesSessions(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	gate := filepath.Join(t.TempDir(), "gate")
+	run := p.start(in(s, "seq 1 100; while [ ! -e "+gate+" ]; do sleep 0.01; done; seq 101 200"))
+	p.waitFor(run.ID, "\n100\n")
+	single := p.start(shell("echo up; sleep 1000"))
+	p.waitFor(single.ID, "up\n")
+	reading := make(chan error, 1)
+	go func() {
+		var err error
+		for _, err = range p.Frames(context.Background(), run.ID, 1) {
+		}
+		reading <- err
+	}()
+	soon, hurry := context.WithCancel(t.Context())
+	hurry()
+	if err := p.service.Drain(soon); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-reading; belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+		t.Errorf("who reads hears %v", err)
+	}
+	if err := p.service.Close(); err != nil { // for the second time
+		t.Fatal(err)
+	}
+	p.kill()
+
+	next := w.boot()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := next.follow(run.ID)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	wantText(t, r.stdout, seq(200))
+	if got, err := next.Get(next.context(), single.ID); err != nil || got.Phase != belljar.PhaseKilled {
+		t.Errorf("the run of its own: %+v, %v", got, err)
+	}
+	if err := next.service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := w.boot(func(o *service.Options) { o.EndSessions = true })
+	last.state(s.ID, belljar.SessionActive)
+	if err := last.service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := w.runtime().List(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// A session whose sandbox dies has crashed, its runs fail for that, and its scope is free; also one of a former process.
+func TestSandboxDiesUnderASession(t *testing.T) {
+	scope := belljar.Scope{Namespace: "agent", ID: "a", Key: "default"}
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprint("restarted ", restarted), func(t *testing.T) {
+			w := newWorld(t)
+			p := w.boot()
+			s := p.open(func(r *belljar.SessionRequest) { r.Scope = scope })
+			run := p.start(in(s, "echo up; sleep 1000"))
+			p.waitFor(run.ID, "up\n")
+			if restarted {
+				p.kill()
+				p = w.boot()
+			}
+			if err := w.runtime().Remove(t.Context(), s.ID); err != nil {
+				t.Fatal(err)
+			}
+			r := p.follow(run.ID)
+			r.want(t, belljar.PhaseFailed, 137, belljar.ReasonSandboxDied)
+			if r.stdout != "up\n" {
+				t.Errorf("printed %q", r.stdout)
+			}
+			if got := p.state(s.ID, belljar.SessionCrashed); got.Message == "" {
+				t.Errorf("%+v", got)
+			}
+			again, created, err := p.mine().Open(p.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{Scope: scope}})
+			if err != nil || !created || again.ID == s.ID {
+				t.Errorf("opened again: %+v, %t, %v", again, created, err)
+			}
+			p.end(again)
+		})
+	}
+}
+
+// A log that was cut is not begun again, and its run comes to its end.
+func TestCutLogStaysCut(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	gate := filepath.Join(t.TempDir(), "gate")
+	req := in(s, "seq 1 20000; while [ ! -e "+gate+" ]; do sleep 0.01; done; seq 1 20000; exit 4")
+	req.Resources.LogBytes = 5000
+	run := p.start(req)
+	for f, err := range p.Frames(p.context(), run.ID, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == belljar.FrameTruncated {
+			break
+		}
+	}
+	p.kill()
+	next := w.boot()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := next.follow(run.ID)
+	r.want(t, belljar.PhaseFailed, 4, belljar.ReasonNonZeroExit)
+	wantText(t, r.stdout, seq(20000)[:5000])
+	marks := slices.DeleteFunc(r.frames, func(f belljar.Frame) bool { return f.Type != belljar.FrameTruncated })
+	if len(marks) != 1 || !r.Truncated {
+		t.Errorf("%d marks, truncated %t", len(marks), r.Truncated)
+	}
+	next.end(s)
+}
+
+// How long a command may run is counted from its start, also over a restart.
+func TestTimeoutOverARestart(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	req := in(s, "echo up; sleep 1000")
+	req.TimeoutSec = 0.5
+	run := p.start(req)
+	p.waitFor(run.ID, "up\n")
+	p.kill()
+	next := w.boot()
+	r := next.follow(run.ID)
+	if r.Phase != belljar.PhaseTimedOut || r.ReasonCode != belljar.ReasonExecutionTimeout {
+		t.Errorf("%+v", r.Run)
+	}
+	cancelled := next.start(in(s, "echo up; sleep 1000"))
+	next.waitFor(cancelled.ID, "up\n")
+	next.kill()
+	last := w.boot()
+	if err := last.Cancel(last.context(), cancelled.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r := last.follow(cancelled.ID); r.Phase != belljar.PhaseKilled || r.ReasonCode != belljar.ReasonCanceledByUser {
+		t.Errorf("%+v", r.Run)
+	}
+	last.end(s)
+}

@@ -1,0 +1,287 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/logbook"
+	books "github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/store/memory"
+)
+
+// errDead answers whatever a process does after its death.
+var errDead = errors.New("this process is dead")
+
+// death is the end of one process: nothing that it does from then on has an effect.
+type death struct {
+	mu   sync.RWMutex
+	dead bool
+}
+
+// alive does what a living process does; a death waits for it, as for a system call.
+func (d *death) alive(do func() error) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.dead {
+		return errDead
+	}
+	return do()
+}
+
+// world is what outlives a process: machine, records, logs and artifacts.
+type world struct {
+	t     *testing.T
+	host  *fake.Host
+	store store.Store
+	logs  logbook.Book
+	blobs *blobs
+	dir   string
+	// change is applied to the options of every process.
+	change []func(*service.Options)
+}
+
+// process is a service that can die.
+type process struct {
+	*bench
+	death *death
+}
+
+func newWorld(t *testing.T, change ...func(*service.Options)) *world {
+	t.Helper()
+	w := &world{
+		t: t, host: fake.NewHost(), store: memory.New(), logs: books.New(), blobs: newBlobs(), dir: t.TempDir(), change: change,
+	}
+	t.Cleanup(func() {
+		rt := fake.New(fake.Options{Host: w.host})
+		left, err := rt.List(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		for _, id := range left {
+			if !t.Failed() {
+				t.Errorf("sandbox %s is left", id)
+			}
+			if err := rt.Remove(context.Background(), id); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return w
+}
+
+// runtime is the machine's sandboxes, seen by nobody in particular.
+func (w *world) runtime() runtime.Runtime { return fake.New(fake.Options{Host: w.host, Dir: w.dir}) }
+
+// boot starts a process, which takes up what the one before has left.
+func (w *world) boot(change ...func(*service.Options)) *process {
+	w.t.Helper()
+	d := &death{}
+	rt := fake.New(fake.Options{Host: w.host, Dir: w.dir})
+	opts := service.Options{
+		Runtimes: []runtime.Runtime{mortalRuntime{rt, d}},
+		Store:    mortalStore{w.store, d},
+		Logs:     mortalBook{w.logs, d},
+		Blobs:    w.blobs,
+		Limits:   belljar.Limits{NProc: 4096, GraceSec: 0.2},
+		Require:  []string{},
+		Lifetime: runtime.LifetimeDetached,
+	}
+	for _, f := range append(w.change, change...) {
+		f(&opts)
+	}
+	s, err := service.New(opts)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p := &process{death: d, bench: &bench{
+		Runs: s.As(service.Local()).Runs(), Artifacts: s.As(service.Local()).Artifacts(), t: w.t, service: s, fake: rt,
+	}}
+	w.t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			w.t.Errorf("close: %v", err)
+		}
+		rt.Close()
+	})
+	p.recover()
+	return p
+}
+
+// kill ends the process in the middle of whatever it does.
+func (p *process) kill() {
+	p.t.Helper()
+	p.death.mu.Lock()
+	p.death.dead = true
+	p.death.mu.Unlock()
+	if err := p.fake.Close(); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// end ends every session, so that nothing is left.
+func (p *process) end(sessions ...belljar.Session) {
+	p.t.Helper()
+	for _, s := range sessions {
+		if err := p.mine().Delete(p.context(), s.ID); err != nil {
+			p.t.Error(err)
+		}
+	}
+}
+
+type mortalRuntime struct {
+	runtime.Runtime
+	death *death
+}
+
+func (r mortalRuntime) Create(ctx context.Context, spec runtime.Spec) (box runtime.Sandbox, err error) {
+	err = r.death.alive(func() error { box, err = r.Runtime.Create(ctx, spec); return err })
+	return mortalBox{box, r.death}, err
+}
+
+func (r mortalRuntime) Attach(ctx context.Context, id string) (box runtime.Sandbox, err error) {
+	err = r.death.alive(func() error { box, err = r.Runtime.Attach(ctx, id); return err })
+	return mortalBox{box, r.death}, err
+}
+
+func (r mortalRuntime) Remove(ctx context.Context, id string) error {
+	return r.death.alive(func() error { return r.Runtime.Remove(ctx, id) })
+}
+
+type mortalBox struct {
+	runtime.Sandbox
+	death *death
+}
+
+func (b mortalBox) Dial(ctx context.Context) (conn net.Conn, err error) {
+	err = b.death.alive(func() error { conn, err = b.Sandbox.Dial(ctx); return err })
+	return conn, err
+}
+
+func (b mortalBox) Destroy(ctx context.Context) error {
+	return b.death.alive(func() error { return b.Sandbox.Destroy(ctx) })
+}
+
+// mortalStore says that it outlives the process.
+type mortalStore struct {
+	store.Store
+	death *death
+}
+
+func (s mortalStore) Mode() string             { return "sqlite" }
+func (s mortalStore) Runs() store.Runs         { return mortalRuns{s.Store.Runs(), s.death} }
+func (s mortalStore) Sessions() store.Sessions { return mortalSessions{s.Store.Sessions(), s.death} }
+
+type mortalRuns struct {
+	store.Runs
+	death *death
+}
+
+func (r mortalRuns) Insert(ctx context.Context, row store.Run, key *store.Key) (prior *store.Key, err error) {
+	err = r.death.alive(func() error { prior, err = r.Runs.Insert(ctx, row, key); return err })
+	return prior, orClosed(err)
+}
+
+func (r mortalRuns) Update(ctx context.Context, row store.Run) error {
+	return orClosed(r.death.alive(func() error { return r.Runs.Update(ctx, row) }))
+}
+
+func (r mortalRuns) Finish(ctx context.Context, row store.Run) error {
+	return orClosed(r.death.alive(func() error { return r.Runs.Finish(ctx, row) }))
+}
+
+// orClosed is what keeps a dead process from trying again.
+func orClosed(err error) error {
+	if errors.Is(err, errDead) {
+		return store.ErrClosed
+	}
+	return err
+}
+
+type mortalSessions struct {
+	store.Sessions
+	death *death
+}
+
+func (s mortalSessions) Insert(ctx context.Context, row store.Session, key *store.Key) (prior *store.Key, err error) {
+	err = s.death.alive(func() error { prior, err = s.Sessions.Insert(ctx, row, key); return err })
+	return prior, orClosed(err)
+}
+
+func (s mortalSessions) Update(ctx context.Context, row store.Session) error {
+	return orClosed(s.death.alive(func() error { return s.Sessions.Update(ctx, row) }))
+}
+
+type mortalBook struct {
+	logbook.Book
+	death *death
+}
+
+func (b mortalBook) Create(id string) (log logbook.Log, err error) {
+	err = b.death.alive(func() error { log, err = b.Book.Create(id); return err })
+	return mortalLog{log, b.death}, err
+}
+
+func (b mortalBook) Open(id string) (log logbook.Log, err error) {
+	log, err = b.Book.Open(id)
+	return mortalLog{log, b.death}, err
+}
+
+func (b mortalBook) Remove(id string) error {
+	return b.death.alive(func() error { return b.Book.Remove(id) })
+}
+
+type mortalLog struct {
+	logbook.Log
+	death *death
+}
+
+// Append is cut off anywhere between two frames.
+func (l mortalLog) Append(frames ...belljar.Frame) error {
+	for _, f := range frames {
+		if err := l.death.alive(func() error { return l.Log.Append(f) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l mortalLog) Seal() error { return l.death.alive(l.Log.Seal) }
+
+// awaitExec waits until an agent tells of a command what is wanted.
+func awaitExec(t *testing.T, box runtime.Sandbox, id string, want func(known bool, e wire.ExecInfo) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		all, err := agent.New(box.Dial).List(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(all, func(e wire.ExecInfo) bool { return e.ID == id })
+		if i < 0 && want(false, wire.ExecInfo{}) || i >= 0 && want(true, all[i]) {
+			return
+		}
+	}
+}
+
+func awaitExit(t *testing.T, box runtime.Sandbox, id string) {
+	t.Helper()
+	awaitExec(t, box, id, func(known bool, e wire.ExecInfo) bool { return known && e.Exit != nil })
+}
+
+func awaitForgotten(t *testing.T, box runtime.Sandbox, id string) {
+	t.Helper()
+	awaitExec(t, box, id, func(known bool, _ wire.ExecInfo) bool { return !known })
+}
