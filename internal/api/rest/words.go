@@ -12,7 +12,7 @@ func annotate(schemas map[string]*huma.Schema) {
 	said := words()
 	values := map[string][]any{
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},
-		"Session.state": {"starting", "active", "closed", "expired", "lost"}, "idempotency_status": {"created", "replayed"},
+		"Session.state": sessionStates(), "OpenedSession.state": sessionStates(), "idempotency_status": {"created", "replayed"},
 		"implementation_state": {"supported", "host_gated", "scaffold", "unsupported"},
 		"stdout_encoding":      {"utf8", "base64"}, "stderr_encoding": {"utf8", "base64"},
 		"store_mode": {"memory", "sqlite", "postgres", "redis"},
@@ -37,6 +37,10 @@ func annotate(schemas map[string]*huma.Schema) {
 	}
 }
 
+func sessionStates() []any {
+	return []any{"starting", "active", "closed", "expired", "crashed", "lost"}
+}
+
 // words say what a property is: by its name, or by schema and name where the name alone does not tell.
 func words() map[string]string {
 	return map[string]string{
@@ -58,7 +62,16 @@ func words() map[string]string {
 		"resume_from_seq": "Where a stream starts that does not say (1.1)", "workspace_exec": "Whether programs in the workspace may be executed",
 		"allow_weak": "Protections that may be missing on this host; operators only", "ttl_sec": "Life in seconds; 0 is the server's default",
 		"SessionSpec.ttl_sec": "Life in seconds after the last activity; 0 is the server's default", "TokenSpec.ttl_sec": "Life in seconds; 0 is for ever",
-		"cpu": "Cores; 0.5 is half a core", "memory_mb": "MiB of memory for the programs", "pids": "Processes and threads at once",
+		"scope": "By what it is found again", "scope_key": "Its scope as namespace:id:key, % and : in the parts as %25 and %3A",
+		"Scope.namespace": "workflow, agent, user or thread", "Scope.id": "Of the workflow's run, the agent's run, the user or the thread",
+		"Scope.key":        "The session's name there; default if it is not given. isolated is a new session each time",
+		"lifetime_sec":     "Life in seconds in all, used or not; 0 is the server's default",
+		"idle_timeout_sec": "It ends when nothing happens in it for so long, not even output; 0 is never",
+		"max_runs":         "Most runs in its whole life; 0 is no limit", "max_concurrent_runs": "Most runs at once, others wait; 0 is as many as the server allows",
+		"Session.runs": "How many runs were started in it", "OpenedSession.runs": "How many runs were started in it",
+		"last_activity_at": "When something happened in it last", "key_prefix": "The beginning of their scope_key, at least a namespace and its colon",
+		"retain_seconds": "Keeps them for so long to be looked at, without their scope; 0 ends them at once",
+		"cpu":            "Cores; 0.5 is half a core", "memory_mb": "MiB of memory for the programs", "pids": "Processes and threads at once",
 		"nofile": "Open files a process", "nproc": "Processes of the user", "workspace_mb": "MiB of /workspace", "tmp_mb": "MiB of /tmp",
 		"inodes": "Files on each writable file system", "log_bytes": "Output kept; what is more is counted and dropped", "artifact_mb": "MiB of artifacts together",
 		"Quota.artifact_mb": "MiB of artifacts kept at once; 0 is no limit", "ResourceUsage.log_bytes": "Bytes printed",
