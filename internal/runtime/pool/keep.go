@@ -127,6 +127,9 @@ func (p *Pool) next(now time.Time) (c chore) {
 	if p.closed {
 		return c
 	}
+	if begin := p.asked.Add(p.opts.Quiet); now.Before(begin) {
+		return chore{wait: begin.Sub(now)} // all of it would be in somebody's way
+	}
 	p.forget(now)
 	p.stats.Size = 0
 	room := p.opts.Max
@@ -165,17 +168,11 @@ func (p *Pool) next(now time.Time) (c chore) {
 			soonest(k.used.Add(p.opts.Idle))
 		}
 	}
-	begin := p.asked.Add(p.opts.Quiet)
-	if p.pause.After(begin) {
-		begin = p.pause
-	}
-	switch {
-	case c.make != nil && now.Before(begin):
+	if c.make != nil && now.Before(p.pause) {
 		c.make = nil
-		soonest(begin)
-	case c.make == nil:
-		p.asleep = true
+		soonest(p.pause)
 	}
+	p.asleep = c.make == nil
 	if !due.IsZero() {
 		c.wait = max(due.Sub(now), time.Microsecond)
 	}
