@@ -93,6 +93,7 @@ func New(opts Options) (*Door, error) {
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()
 	d.uploads()
+	d.files()
 	d.runs()
 	d.execs()
 	d.artifacts()

@@ -111,5 +111,12 @@ func words() map[string]string {
 		"endpoint": "runs or sessions", "user_key": "Whose key it is", "key": "The key", "object_id": "What it made",
 		"idempotency_key_echo": "The request's Idempotency-Key", "idempotency_status": "Whether this answer is the first one's",
 		"prefix": "The key's first characters", "secret": "The key itself, when it is made and never again", "last_used_at": "To the minute", "revoked_at": "When it was revoked",
+		"FileEntry.path": "Path, relative to the workspace", "FileEntry.type": "file, dir, symlink or other", "FileEntry.mode": "Permission bits in octal", "mtime_unix": "When it was changed last, in seconds",
+		"target": "Where a link leads; it is not followed", "entries": "What is there", "FileList.truncated": "Whether there are more",
+		"FileSearch.path": "The folder to look in; the workspace if it is not given", "FileSearch.name": "A glob: without a slash of the name at any depth (*.go), with one of the path below path (src/**/*.ts)",
+		"FileSearch.content": "Text to find in a line, at most 1024 bytes", "regexp": "Whether content is a regular expression (RE2)", "ignore_case": "Whether upper and lower case are the same in content",
+		"max_results": "Most finds; 100 if it is not given, at most 1000", "FileMatch.path": "Path, relative to the workspace", "line": "Number of the line, from 1", "FileMatch.text": "The line, or 500 bytes of it around the find",
+		"matches": "The finds, by path and line", "FileMatches.truncated": "Whether it stopped at a bound, or passed over the rest of a very long file or line", "files_searched": "How many files were looked at",
+		"Space.bytes": "Bytes that are used", "Space.files": "Files, folders and links", "max_bytes": "Bytes that there is room for", "max_files": "Files that there is room for",
 	}
 }
