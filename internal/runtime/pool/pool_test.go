@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/pool"
@@ -101,7 +99,7 @@ func TestWarm(t *testing.T) {
 		if got := p.Stats(); got.Ready != 4 || got.Drops["aged"] == 0 || got.Drops["idle"] > 0 {
 			t.Errorf("a day later: %+v", got)
 		}
-		for _, b := range s.living(t) {
+		for _, b := range s.living() {
 			if strings.HasPrefix(b.id, "pool-") && b.lease != time.Minute {
 				t.Errorf("the lease of a ready one is %v", b.lease)
 			}
@@ -144,8 +142,8 @@ func TestMax(t *testing.T) {
 				}
 			}
 			later(time.Second)
-			if got := p.Stats(); got.Ready > 3 || len(s.living(t)) > 3 {
-				t.Fatalf("%d live: %+v", len(s.living(t)), got)
+			if got := p.Stats(); got.Ready > 3 || len(s.living()) > 3 {
+				t.Fatalf("%d live: %+v", len(s.living()), got)
 			}
 		}
 		figures(t, p, "size 3 ready 3 hits 0 misses 200 displaced 197")
@@ -249,7 +247,7 @@ func TestDeafAgent(t *testing.T) {
 		if got := p.Stats(); got.Failures == 0 || got.Failures > 8 {
 			t.Errorf("births of sandboxes that do not answer: %+v", got)
 		}
-		if got := len(s.living(t)); got != 3 {
+		if got := len(s.living()); got != 3 {
 			t.Errorf("%d live, want two ready ones and the caller's", got)
 		}
 	})
@@ -356,7 +354,7 @@ func TestClose(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
-		if left := s.living(t); len(left) != 1 || left[0] != mine {
+		if left := s.living(); len(left) != 1 || left[0] != mine {
 			t.Errorf("left: %v", left)
 		}
 		late := create(t, p, spec(1))
@@ -389,104 +387,3 @@ func TestNotForEverybody(t *testing.T) {
 		}
 	})
 }
-
-// Whatever happens, in whatever order: nobody gets a sandbox that somebody else has had, one that has ended, or one of
-// another kind; and in the end nothing is left.
-func TestNeverTwice(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStub()
-			p, err := pool.New(s, pool.Options{
-				Size: rapid.IntRange(1, 3).Draw(rt, "size"), Max: rapid.IntRange(1, 5).Draw(rt, "max"), Age: time.Minute, Idle: 30 * time.Second,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var mu sync.Mutex
-			had := map[int]bool{}
-			var mine []*box
-			var all sync.WaitGroup
-			get := func(kind int) {
-				want := spec(kind)
-				b, err := p.Create(context.Background(), want)
-				if err != nil {
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				got := b.(*box)
-				if had[got.boot] {
-					t.Errorf("sandbox %d was handed out twice", got.boot)
-				}
-				s.mu.Lock()
-				made := s.creates[got.boot-1]
-				if s.boxes[want.ID] != got || got.lease != want.Lease {
-					t.Errorf("%s is called %s and has a lease of %v", want.ID, got.id, got.lease)
-				}
-				s.mu.Unlock()
-				if made.Workspace != want.Workspace {
-					t.Errorf("asked for kind %d, got %d", kind, made.Workspace.Bytes)
-				}
-				had[got.boot] = true
-				mine = append(mine, got)
-			}
-			for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-				switch rapid.SampledFrom([]string{"get", "get", "get", "burst", "destroy", "wait", "crash", "trouble", "warm"}).Draw(rt, "step") {
-				case "get":
-					get(rapid.IntRange(0, 3).Draw(rt, "kind"))
-				case "burst":
-					for range rapid.IntRange(2, 9).Draw(rt, "many") {
-						kind := rapid.IntRange(0, 3).Draw(rt, "kind")
-						all.Go(func() { get(kind) })
-					}
-				case "destroy":
-					all.Wait()
-					if len(mine) > 0 {
-						mine[0].Destroy(context.Background())
-						mine = mine[1:]
-					}
-				case "wait":
-					time.Sleep(time.Duration(rapid.IntRange(1, 40_000).Draw(rt, "ms")) * time.Millisecond)
-				case "crash":
-					living := s.living(t)
-					if len(living) > 0 {
-						s.set(living[rapid.IntRange(0, len(living)-1).Draw(rt, "which")].crash)
-					}
-				case "trouble":
-					s.set(func() {
-						s.spoil, s.refuse = nil, nil
-						s.deaf = rapid.Bool().Draw(rt, "deaf")
-						s.room = rapid.SampledFrom([]int{0, 0, 3}).Draw(rt, "room")
-						if rapid.Bool().Draw(rt, "spoil") {
-							s.spoil = errors.New("spoiled")
-						}
-						if rapid.Bool().Draw(rt, "refuse") {
-							s.refuse = errors.New("refused")
-						}
-					})
-				case "warm":
-					p.Warm(spec(rapid.IntRange(0, 3).Draw(rt, "kind")))
-				}
-				if got := p.Stats(); got.Ready > got.Size+1 {
-					t.Errorf("%d are ready, of %d", got.Ready, got.Size)
-				}
-			}
-			all.Wait()
-			if err := p.Close(); err != nil {
-				t.Error(err)
-			}
-			for _, b := range mine {
-				b.Destroy(context.Background())
-			}
-			if left := s.living(t); len(left) > 0 {
-				t.Errorf("left: %v", left)
-			}
-			if t.Failed() {
-				rt.FailNow()
-			}
-		})
-	})
-}
-
-// crash is called with the stub's mu held.
-func (b *box) crash() { b.end(runtime.ExitKilled) }

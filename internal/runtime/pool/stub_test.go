@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -131,8 +130,7 @@ func (s *stub) set(change func()) {
 	change()
 }
 
-func (s *stub) living(t *testing.T) []*box {
-	t.Helper()
+func (s *stub) living() []*box {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []*box
