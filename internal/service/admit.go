@@ -144,6 +144,10 @@ func (s *Service) join(caller belljar.Caller, p *plan) error {
 func (p *plan) program() error {
 	req := p.request
 	p.argv, p.files = req.Command, req.Files
+	if req.Shell != nil {
+		p.argv = []string{req.Shell.Cmd} // as it goes on record
+		return nil
+	}
 	if req.Code == "" {
 		return nil
 	}
