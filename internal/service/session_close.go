@@ -25,10 +25,7 @@ func (s *Service) closeScope(ctx context.Context, caller belljar.Caller, req bel
 	closed := []string{}
 	var ending []*session
 	for _, x := range s.sessions.all() {
-		if x.caller.ID != caller.ID || !strings.HasPrefix(x.scope, req.KeyPrefix) {
-			continue
-		}
-		if x.gone() {
+		if x.caller.ID != caller.ID || x.gone() || !strings.HasPrefix(x.snapshot().ScopeKey, req.KeyPrefix) {
 			continue
 		}
 		if req.RetainSec > 0 {
