@@ -220,14 +220,15 @@ func serviceOptions(cfg *config.Config) service.Options {
 	policy.MaxArtifactsPerUserMB = cfg.MaxArtifactUserMB
 	policy.EnableExecution, policy.BackgroundExecution = cfg.EnableExecution, cfg.BackgroundExecution
 	policy.DockerSeccomp, policy.DockerAppArmorProfile = cfg.DockerSeccomp, cfg.DockerAppArmorProfile
-	policy.SupportedSpecVersions = cfg.SupportedSpecVersions
+	policy.SupportedSpecVersions, policy.AllowedImages = cfg.SupportedSpecVersions, cfg.AllowedImages
 
 	return service.Options{
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
 		Uploads:     archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
 		Require:     demanded(cfg),
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
-		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
+		DefaultImage: cfg.DefaultImage,
+		SessionTTL:   cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
 		SessionLifetime: cfg.SessionLifetime, MaxSessionLifetime: cfg.MaxSessionLifetime,
 		SessionConcurrency: cfg.SessionConcurrentRuns, ReapEvery: cfg.ReapEvery,
 		MaxSessions: orNone(cfg.QuotaSessions), MaxNodeSessions: cfg.MaxSessions,

@@ -33,6 +33,8 @@ type Config struct {
 	EnableExecution       bool
 	BackgroundExecution   bool
 	DefaultRuntime        string
+	DefaultImage          string
+	AllowedImages         []string // empty is every image
 	NetworkDefault        string
 	AllowWeak             []string
 	SupportedSpecVersions []string

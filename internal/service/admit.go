@@ -98,6 +98,9 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (er
 	if p.require, err = waive(caller, s.opts.Require, req.AllowWeak); err != nil {
 		return err
 	}
+	if err = s.mayUse(req.BaseImage); err != nil {
+		return err
+	}
 	// The runtime comes first: without it no image helps.
 	if p.host, p.caps, err = s.pick(ctx, req.Runtime); err != nil {
 		return err
@@ -106,6 +109,19 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (er
 		return err
 	}
 	return p.enforceable()
+}
+
+// mayUse refuses an image that the policy does not name.
+func (s *Service) mayUse(ref string) error {
+	allowed := s.opts.Policy.AllowedImages
+	if len(allowed) == 0 || slices.Contains(allowed, ref) {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("image %q is not among those allowed here", ref),
+		Details: map[string]any{"field": "base_image", "provided": ref, "supported": allowed, "rule": "SANDBOX_ALLOWED_IMAGES"},
+		Hint:    "name one of details.supported",
+	}
 }
 
 // join puts a run into a session, whose sandbox is what it is.
