@@ -158,6 +158,20 @@ func (w *Writer) Data(b []byte) error {
 	return nil
 }
 
+// DataRoom is how many bytes [Writer.DataInPlace] needs before the data.
+const DataRoom = 5
+
+// DataInPlace writes one Data frame of what lies in b behind [DataRoom] bytes, which it overwrites: nothing is copied. The
+// data are at most MaxData bytes.
+func (w *Writer) DataInPlace(b []byte) error {
+	b[0] = byte(KindData)
+	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-DataRoom))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.w.Write(b)
+	return err
+}
+
 // EOF says that no Data follows.
 func (w *Writer) EOF() error { return w.write(KindEOF, nil, nil) }
 
