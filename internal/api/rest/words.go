@@ -44,7 +44,12 @@ func sessionStates() []any {
 // words say what a property is: by its name, or by schema and name where the name alone does not tell.
 func words() map[string]string {
 	return map[string]string{
-		"id": "Its id, a UUID", "run_id": "The run's id", "session_id": "The session's id", "user_id": "Who owns it",
+		"terminal_id": "The terminal's id", "cols": "Columns, 1 to 1000; 80 if it is not given", "rows": "Rows, 1 to 1000; 24 if it is not given",
+		"shared": "Whether several may type; if not, who attaches last replaces who was there", "attached": "How many watch it now",
+		"last_input_at": "When somebody last typed", "detached_at": "Since when nobody watches it", "TerminalSpec.name": "A name, for people",
+		"Terminal.name": "Its name, for people", "TerminalSpec.command": "The program and its arguments; a shell if it is not given",
+		"Terminal.exit_code": "Once its program has ended: how; 128+n if a signal ended it",
+		"id":                 "Its id, a UUID", "run_id": "The run's id", "session_id": "The session's id", "user_id": "Who owns it",
 		"RunSpec.session_id": "The session to run in; in place of base_image", "Run.session_id": "The session that it ran in",
 		"TokenSpec.user_id": "Who calls with it", "Me.user_id": "The caller", "UserUsage.user_id": "The user",
 		"spec_version": "Version of the request's grammar: 1.0 or 1.1", "runtime": "The isolation technology; the server's default if it is not given",
