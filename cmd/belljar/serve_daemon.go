@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/internal/api/shell"
 	"github.com/belljar/belljar/internal/api/stream"
 	"github.com/belljar/belljar/internal/api/thread"
 	"github.com/belljar/belljar/internal/archive"
@@ -182,6 +183,11 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	door.Register(mux)
 	d.streams.Register(mux)
 	terminals.Register(mux)
+	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Logger: d.log})
+	if err != nil {
+		return err
+	}
+	shells.Register(mux)
 	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, &belljar.Error{
