@@ -47,16 +47,24 @@ type RunSpec struct {
 // background jobs from one command to the next (S4). Commands wait for each other in the order they came.
 type ShellCommand struct {
 	Cmd string `json:"cmd"` // at most [MaxArgBytes]
-	// Separate keeps stdout and stderr apart, on pipes; otherwise both are the shell's terminal, and all output is stdout.
+	// Separate keeps stdout and stderr apart, on pipes; otherwise both are a terminal, and all output is stdout.
 	Separate bool `json:"separate,omitempty"`
 }
+
+// The states of a shell after a command.
+const (
+	ShellKept     = "kept"
+	ShellReplaced = "replaced"
+)
 
 // ShellState is how a shell stood after a command.
 type ShellState struct {
 	Cwd string `json:"cwd"`
-	// State is kept, or replaced if the command ended the shell (exit, a kill, a timeout that it did not survive): the next
-	// command finds a new one, in the same directory, without its variables and functions.
+	// State is kept, or replaced if the command, or a job of an earlier one, ended the shell (exit, a kill, a timeout that
+	// it did not survive): the next command finds a new one, in the same directory, without its variables and functions.
 	State string `json:"state"`
+	// Program is what the shell is: bash, or sh in an image without bash.
+	Program string `json:"program"`
 }
 
 // StdinLimits bound the input of an interactive run (spec 1.1). A zero field is the server's default.

@@ -73,6 +73,7 @@ type Session struct {
 	ScopeKey       string            `json:"scope_key,omitempty"` // its scope as [Scope.String]; that of an isolated one ends with its id
 	LastActivityAt time.Time         `json:"last_activity_at,omitzero"`
 	Runs           int               `json:"runs,omitempty"` // that were started in it
+	Cwd            string            `json:"cwd,omitempty"`  // of its shell, after the last command; "" before the first
 	Limits         Limits            `json:"limits"`
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Details        *Replay           `json:"details,omitempty"`

@@ -90,6 +90,8 @@ func (s *RunSpec) checkProgram() error {
 		return invalid("stdin", "stdin does not go with interactive, whose input comes later")
 	}
 	switch {
+	case s.Shell != nil:
+		return s.checkShell()
 	case s.Code != "" || s.Language != "":
 		return s.checkCode()
 	case len(s.Command) == 0:
@@ -109,6 +111,39 @@ func (s *RunSpec) checkProgram() error {
 	}
 	if len(s.Command) > MaxArgs || total > MaxArgBytes {
 		return invalid("command", "command is limited to %d arguments and %d bytes", MaxArgs, MaxArgBytes)
+	}
+	return nil
+}
+
+// checkShell checks a command for a session's shell, which has a directory and an environment already.
+func (s *RunSpec) checkShell() error {
+	cmd := s.Shell.Cmd
+	for _, other := range []struct {
+		name  string
+		given bool
+	}{
+		{"command", len(s.Command) > 0}, {"code", s.Code != ""}, {"language", s.Language != ""}, {"cwd", s.Cwd != ""}, {"env", len(s.Env) > 0},
+	} {
+		if other.given {
+			e := invalid(other.name, "shell and %s exclude each other", other.name)
+			e.Hint = "say it in shell.cmd: cd, export and the like last from one command to the next"
+			return e
+		}
+	}
+	switch {
+	case s.SessionID == "":
+		return invalid("shell", "shell needs session_id: it is a session's")
+	case strings.TrimSpace(cmd) == "":
+		return invalid("shell.cmd", "shell.cmd must not be empty")
+	case len(cmd) > MaxArgBytes:
+		e := invalid("shell.cmd", "shell.cmd is limited to %d bytes, got %d", MaxArgBytes, len(cmd))
+		e.Details["provided"], e.Details["maximum"] = len(cmd), MaxArgBytes
+		e.Hint = "write a longer script to a file and run that"
+		return e
+	case strings.ContainsRune(cmd, 0):
+		return invalid("shell.cmd", "shell.cmd contains a NUL byte")
+	case !utf8.ValidString(cmd):
+		return invalid("shell.cmd", "shell.cmd is not valid UTF-8")
 	}
 	return nil
 }

@@ -2,12 +2,22 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/belljar/belljar"
 )
 
-// files are the workspaces of sessions on the server.
+// files are the workspaces of the caller's sessions on the server.
 type files struct{ c *Client }
 
 var _ belljar.Files = files{}
@@ -16,30 +26,272 @@ func unbuilt() error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: "not built yet"}
 }
 
-func (files) Write(context.Context, string, belljar.FileWrite) (belljar.FileEntry, error) {
-	return belljar.FileEntry{}, unbuilt()
+// fileTime is how much longer than other answers one may take that waits for a sandbox.
+const fileTime = time.Minute
+
+// Write writes one file. It is not repeated when the connection breaks: what it brings can be read once.
+func (f files) Write(ctx context.Context, sessionID string, w belljar.FileWrite) (belljar.FileEntry, error) {
+	query := url.Values{"path": {w.Path}}
+	if w.Mode != 0 {
+		query.Set("mode", octal(w.Mode))
+	}
+	if w.Overwrite {
+		query.Set("overwrite", "true")
+	}
+	content := &whole{r: w.Content, size: w.Size}
+	if content.r == nil {
+		content.r = strings.NewReader("")
+	}
+	header := http.Header{"Content-Type": {"application/octet-stream"}}
+	if w.Size <= 0 || w.Size > 64<<10 { // what is refused need not be sent
+		header.Set("Expect", "100-continue")
+	}
+	var stored struct {
+		Entry belljar.FileEntry `json:"entry"`
+	}
+	err := f.c.ask(ctx, request{
+		method: http.MethodPut, path: route("sessions", sessionID, "fs", "raw"), query: query, stream: content, longer: fileTime, header: header,
+	}, &stored)
+	if fault := content.fault.Load(); err != nil && fault != nil {
+		return belljar.FileEntry{}, *fault
+	}
+	return stored.Entry, err
 }
-func (files) WriteAll(context.Context, string, []belljar.FileWrite) ([]belljar.FileEntry, error) {
-	return nil, unbuilt()
+
+// whole is a reader that brings as many bytes as was said, if it was, and remembers why it fails.
+type whole struct {
+	r     io.Reader
+	size  int64 // less than 1 if it was not said
+	read  int64
+	fault atomic.Pointer[error]
 }
-func (files) Read(context.Context, string, string, int64, int64) (belljar.FileEntry, io.ReadCloser, error) {
-	return belljar.FileEntry{}, nil, unbuilt()
+
+func (w *whole) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	w.read += int64(n)
+	end := errors.Is(err, io.EOF)
+	switch {
+	case w.size > 0 && (w.read > w.size || end && w.read < w.size):
+		err = &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("the contents have %d bytes so far, %d were announced", w.read, w.size)}
+	case err != nil && !end:
+		err = &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the contents could not be read to their end", Err: err}
+	default:
+		return n, err
+	}
+	w.fault.Store(&err)
+	return 0, err
 }
-func (files) Stat(context.Context, string, string) (belljar.FileEntry, error) {
-	return belljar.FileEntry{}, unbuilt()
+
+// octal is permission bits as the server reads them.
+func octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }
+
+// WriteAll writes many small files. It is repeated when the connection breaks only if it may replace files: else it would
+// meet its own.
+func (f files) WriteAll(ctx context.Context, sessionID string, list []belljar.FileWrite) ([]belljar.FileEntry, error) {
+	type file struct {
+		Path    string `json:"path"`
+		Content []byte `json:"contents_b64"`
+		Mode    string `json:"mode,omitempty"`
+	}
+	body := struct {
+		Files     []file `json:"files"`
+		Overwrite bool   `json:"overwrite"`
+	}{Files: []file{}}
+	room := int64(belljar.MaxBatchBytes)
+	for i, w := range list {
+		if i == 0 {
+			body.Overwrite = w.Overwrite
+		}
+		if w.Overwrite != body.Overwrite {
+			return nil, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: "overwrite must be the same for all files of a batch", Details: map[string]any{"field": "overwrite"},
+			}
+		}
+		one := file{Path: w.Path, Content: []byte{}}
+		if w.Mode != 0 {
+			one.Mode = octal(w.Mode)
+		}
+		if w.Content != nil {
+			content, err := io.ReadAll(io.LimitReader(w.Content, room+1))
+			if err != nil {
+				return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("files[%d] could not be read", i), Err: err}
+			}
+			if room -= int64(len(content)); room < 0 {
+				return nil, &belljar.Error{
+					Code: belljar.CodeTooLarge, Message: fmt.Sprintf("a batch is limited to %d bytes together", belljar.MaxBatchBytes),
+					Details: map[string]any{"field": "files", "maximum": belljar.MaxBatchBytes},
+				}
+			}
+			one.Content = content
+		}
+		body.Files = append(body.Files, one)
+	}
+	var stored struct {
+		Entries []belljar.FileEntry `json:"entries"`
+	}
+	err := f.post(ctx, sessionID, "batch", body, &stored, !body.Overwrite)
+	return stored.Entries, err
 }
-func (files) List(context.Context, string, belljar.FileQuery) (belljar.FileList, error) {
-	return belljar.FileList{}, unbuilt()
+
+// post asks one of the operations that take JSON. once says that it must not be repeated.
+func (f files) post(ctx context.Context, sessionID, op string, body, to any, once bool) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	return f.c.ask(ctx, request{
+		method: http.MethodPost, path: route("sessions", sessionID, "fs", op), body: raw, once: once, longer: fileTime,
+	}, to)
 }
-func (files) Mkdir(context.Context, string, string, uint32) error        { return unbuilt() }
-func (files) Rename(context.Context, string, string, string, bool) error { return unbuilt() }
-func (files) Delete(context.Context, string, string, bool) error         { return unbuilt() }
-func (files) Search(context.Context, string, belljar.FileSearch) (belljar.FileMatches, error) {
-	return belljar.FileMatches{}, unbuilt()
+
+// Read opens a file.
+func (f files) Read(ctx context.Context, sessionID, name string, offset, limit int64) (belljar.FileEntry, io.ReadCloser, error) {
+	if offset < 0 || limit < 0 {
+		return belljar.FileEntry{}, nil, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "offset and limit must not be negative", Details: map[string]any{"field": "offset"},
+		}
+	}
+	req := request{
+		method: http.MethodGet, path: route("sessions", sessionID, "fs", "raw"), query: url.Values{"path": {name}}, longer: fileTime,
+		header: http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}},
+	}
+	if offset > 0 || limit > 0 {
+		last := ""
+		if limit > 0 && offset <= 1<<62 && limit <= 1<<62 {
+			last = strconv.FormatInt(offset+limit-1, 10)
+		}
+		req.header.Set("Range", fmt.Sprintf("bytes=%d-%s", offset, last))
+	}
+	resp, err := f.c.open(ctx, req)
+	if behind(err) { // the end of the file, which is nothing to read and no failure
+		req.method = http.MethodHead
+		req.header.Del("Range")
+		if resp, err = f.c.open(ctx, req); err == nil {
+			resp.Body.Close()
+			return entryOf(resp, name, resp.ContentLength), io.NopCloser(strings.NewReader("")), nil
+		}
+	}
+	if err != nil {
+		return belljar.FileEntry{}, nil, err
+	}
+	size := resp.ContentLength
+	if resp.StatusCode == http.StatusPartialContent {
+		_, total, _ := strings.Cut(resp.Header.Get("Content-Range"), "/")
+		if size, err = strconv.ParseInt(total, 10, 64); err != nil {
+			resp.Body.Close()
+			return belljar.FileEntry{}, nil, stranger(resp)
+		}
+	} else if req.header.Get("Range") != "" { // something on the way does not know ranges
+		if _, err := io.CopyN(io.Discard, resp.Body, min(offset, size)); err != nil {
+			resp.Body.Close()
+			return belljar.FileEntry{}, nil, told(f.c.foreign(ctx, "the file broke off", err))
+		}
+	}
+	body := resp.Body
+	if limit > 0 {
+		body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, limit), resp.Body}
+	}
+	return entryOf(resp, name, size), body, nil
 }
-func (files) Archive(context.Context, string, string, belljar.UploadFormat, io.Writer) error {
-	return unbuilt()
+
+// behind reports whether an error says that a range begins behind a file's end.
+func behind(err error) bool {
+	var e *belljar.Error
+	return errors.As(err, &e) && e.Code == belljar.CodeInvalidRequest && e.Details["field"] == "Range" && e.Details["size"] != nil
 }
-func (files) Space(context.Context, string) (belljar.Space, error) {
-	return belljar.Space{}, unbuilt()
+
+// entryOf is a file as the headers beside its bytes describe it.
+func entryOf(resp *http.Response, name string, size int64) belljar.FileEntry {
+	entry := belljar.FileEntry{Path: name, Type: "file", Size: size, Mode: resp.Header.Get("X-Belljar-Mode")}
+	if clean, err := belljar.CleanPath(name); err == nil {
+		entry.Path = path.Clean(clean)
+	}
+	if t, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil {
+		entry.MtimeUnix = t.Unix()
+	}
+	return entry
+}
+
+// Stat describes what is at a path.
+func (f files) Stat(ctx context.Context, sessionID, path string) (belljar.FileEntry, error) {
+	var entry belljar.FileEntry
+	return entry, f.post(ctx, sessionID, "stat", map[string]any{"path": path}, &entry, false)
+}
+
+// List lists a directory.
+func (f files) List(ctx context.Context, sessionID string, q belljar.FileQuery) (belljar.FileList, error) {
+	var list belljar.FileList
+	body := map[string]any{"path": q.Path, "recursive": q.Recursive, "limit": q.Limit}
+	return list, f.post(ctx, sessionID, "list", body, &list, false)
+}
+
+// Mkdir makes a directory and those above it.
+func (f files) Mkdir(ctx context.Context, sessionID, path string, mode uint32) error {
+	body := map[string]any{"path": path}
+	if mode != 0 {
+		body["mode"] = octal(mode)
+	}
+	return f.post(ctx, sessionID, "mkdir", body, nil, false)
+}
+
+// Rename moves a file or directory.
+func (f files) Rename(ctx context.Context, sessionID, from, to string, overwrite bool) error {
+	body := map[string]any{"from": from, "to": to, "overwrite": overwrite}
+	return f.post(ctx, sessionID, "rename", body, nil, true)
+}
+
+// Delete removes a file or a directory.
+func (f files) Delete(ctx context.Context, sessionID, path string, recursive bool) error {
+	body := map[string]any{"path": path, "recursive": recursive}
+	return f.post(ctx, sessionID, "delete", body, nil, true)
+}
+
+// Search looks for files and lines.
+func (f files) Search(ctx context.Context, sessionID string, q belljar.FileSearch) (belljar.FileMatches, error) {
+	var found belljar.FileMatches
+	return found, f.post(ctx, sessionID, "search", q, &found, false)
+}
+
+// Archive writes a directory or a file to w.
+func (f files) Archive(ctx context.Context, sessionID, path string, format belljar.UploadFormat, w io.Writer) error {
+	query := url.Values{"path": {path}, "format": {string(format)}}
+	resp, err := f.c.open(ctx, request{
+		method: http.MethodGet, path: route("sessions", sessionID, "fs", "archive"), query: query, longer: fileTime,
+		header: http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}},
+	})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	out := &taker{w: w}
+	if _, err := io.Copy(out, resp.Body); err != nil {
+		if out.err != nil {
+			return &belljar.Error{Code: belljar.CodeCanceled, Message: "nobody takes the archive any more", Err: out.err}
+		}
+		return told(f.c.foreign(ctx, "the archive broke off", err))
+	}
+	return nil
+}
+
+// taker tells a failure of w from one of the connection.
+type taker struct {
+	w   io.Writer
+	err error
+}
+
+func (t *taker) Write(b []byte) (int, error) {
+	n, err := t.w.Write(b)
+	if err != nil {
+		t.err = err
+	}
+	return n, err
+}
+
+// Space is what a workspace holds.
+func (f files) Space(ctx context.Context, sessionID string) (belljar.Space, error) {
+	var s belljar.Space
+	return s, f.c.get(ctx, &s, nil, "sessions", sessionID, "fs", "space")
 }

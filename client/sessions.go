@@ -43,6 +43,9 @@ func (s sessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.Ses
 	if q.All {
 		v.Set("all", "true")
 	}
+	if q.KeyPrefix != "" {
+		v.Set("key_prefix", q.KeyPrefix)
+	}
 	paging(v, q.Limit, q.Offset)
 	var page belljar.SessionPage
 	return page, s.c.get(ctx, &page, v, "sessions")
@@ -58,12 +61,37 @@ func startup(sec float64) time.Duration {
 	return time.Duration(min(max(sec, 60), 86400) * float64(time.Second))
 }
 
-// Open returns the living session of a scope, or makes one.
-func (s sessions) Open(context.Context, belljar.SessionRequest) (belljar.Session, bool, error) {
-	return belljar.Session{}, false, unbuilt()
+// Open returns the living session of a scope, or makes one. A request whose connection breaks is repeated under the same
+// idempotency key, so that created stays true.
+func (s sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
+	body, err := json.Marshal(req.SessionSpec)
+	if err != nil {
+		return belljar.Session{}, false, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	key := req.IdempotencyKey
+	if key == "" {
+		key = belljar.NewID()
+	}
+	var answer struct {
+		belljar.Session
+		Created bool `json:"created"`
+	}
+	err = s.c.ask(ctx, request{
+		method: http.MethodPost, path: route("sessions", "open"), body: body, header: http.Header{"Idempotency-Key": {key}},
+		longer: startup(req.StartupTimeoutSec),
+	}, &answer)
+	return answer.Session, answer.Created, err
 }
 
-// CloseAll ends sessions by their scope.
-func (s sessions) CloseAll(context.Context, belljar.CloseRequest) ([]string, error) {
-	return nil, unbuilt()
+// CloseAll ends the caller's sessions by their scope.
+func (s sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]string, error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	var answer struct {
+		Closed []string `json:"closed"`
+	}
+	err = s.c.ask(ctx, request{method: http.MethodPost, path: route("sessions", "close"), body: body, longer: startup(0)}, &answer)
+	return answer.Closed, err
 }

@@ -7,7 +7,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -37,8 +36,8 @@ func serve(args []string) error {
 	if len(args) != 2 {
 		return errors.New("want one argument, the configuration")
 	}
-	var cfg guest.Config
-	if err := json.Unmarshal([]byte(args[1]), &cfg); err != nil {
+	cfg, err := guest.ParseConfig([]byte(args[1]))
+	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	if err := harden(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/internal/api/shell"
 	"github.com/belljar/belljar/internal/api/stream"
 	"github.com/belljar/belljar/internal/api/thread"
 	"github.com/belljar/belljar/internal/archive"
@@ -24,6 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/event/metric"
 	logs "github.com/belljar/belljar/internal/logbook/dir"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/pool"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
@@ -35,6 +37,7 @@ type daemon struct {
 	handler http.Handler
 	service *service.Service
 	streams *stream.Door
+	pool    *pool.Pool // of the default runtime; nil if there is none
 	log     *slog.Logger
 
 	runtime string // the default one
@@ -95,6 +98,9 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 	d.closers = append(d.closers, trail.Close)
 	events := event.Sinks{counter, trail, thread.Watch{Logger: d.log, Events: counter}}
 
+	if runtimes[0], err = d.openPool(cfg, runtimes[0]); err != nil {
+		return nil, err
+	}
 	opts := serviceOptions(cfg)
 	opts.TempDir = data.path // its disk is the one that is watched, and no memory
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
@@ -107,6 +113,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 	if err := d.service.Recover(ctx); err != nil {
 		return nil, fmt.Errorf("take up what an earlier server left: %w", err)
 	}
+	d.warm(ctx, counter)
 
 	return d, d.openDoors(cfg, data, events, counter)
 }
@@ -157,10 +164,14 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	d.closers = append(d.closers, d.streams.Close)
+	terminals, err := d.openTerminals(cfg, secret, edge, limits, events)
+	if err != nil {
+		return err
+	}
 	door, err := rest.New(rest.Options{
 		Engine: d.service, Auth: callers, StreamURL: d.streams.RunURL, Version: version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20,
-		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(),
+		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(), Terminal: terminals.New,
 	})
 	if err != nil {
 		return err
@@ -171,6 +182,12 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	}
 	door.Register(mux)
 	d.streams.Register(mux)
+	terminals.Register(mux)
+	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Logger: d.log})
+	if err != nil {
+		return err
+	}
+	shells.Register(mux)
 	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, &belljar.Error{
@@ -220,7 +237,7 @@ func serviceOptions(cfg *config.Config) service.Options {
 	policy.MaxArtifactsPerUserMB = cfg.MaxArtifactUserMB
 	policy.EnableExecution, policy.BackgroundExecution = cfg.EnableExecution, cfg.BackgroundExecution
 	policy.DockerSeccomp, policy.DockerAppArmorProfile = cfg.DockerSeccomp, cfg.DockerAppArmorProfile
-	policy.SupportedSpecVersions = cfg.SupportedSpecVersions
+	policy.SupportedSpecVersions, policy.AllowedImages = cfg.SupportedSpecVersions, cfg.AllowedImages
 
 	return service.Options{
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
@@ -228,11 +245,12 @@ func serviceOptions(cfg *config.Config) service.Options {
 		Require:  demanded(cfg),
 		Lifetime: runtime.LifetimeDetached, Lease: cfg.Lease, EndSessions: cfg.EndSessions,
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
-		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
+		DefaultImage: cfg.DefaultImage,
+		SessionTTL:   cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
 		SessionLifetime: cfg.SessionLifetime, MaxSessionLifetime: cfg.MaxSessionLifetime,
 		SessionConcurrency: cfg.SessionConcurrentRuns, ReapEvery: cfg.ReapEvery,
 		MaxSessions: orNone(cfg.QuotaSessions), MaxNodeSessions: cfg.MaxSessions,
-		IdempotencyTTL: cfg.IdempotencyTTL, RowDays: cfg.RunRetentionDays, MinFreeBytes: uint64(cfg.MinFreeMB) << 20,
+		Terminals: terminalOptions(cfg), IdempotencyTTL: cfg.IdempotencyTTL, RowDays: cfg.RunRetentionDays, MinFreeBytes: uint64(cfg.MinFreeMB) << 20,
 	}
 }
 

@@ -244,17 +244,27 @@ type sessionClose struct {
 	JSON   bool     `name:"json" help:"Print the ids as one JSON array."`
 }
 
+func (r *sessionClose) check() error {
+	switch {
+	case r.Prefix == "" && len(r.IDs) == 0:
+		return mistake("name sessions, or a scope with --prefix", "nothing to close")
+	case r.Prefix != "" && len(r.IDs) > 0:
+		return mistake("", "--prefix does not go with sessions by id")
+	case r.Prefix == "" && r.Retain != nil:
+		return mistake("", "--retain goes with --prefix only")
+	}
+	return nil
+}
+
 // Run ends every session that it can, and tells of those that it could not.
 func (r *sessionClose) Run(ctx context.Context, c *console) error {
-	return c.remote(r.JSON, func(s belljar.Service) error {
-		switch {
-		case r.Prefix == "" && len(r.IDs) == 0:
-			return mistake("name sessions, or a scope with --prefix", "nothing to close")
-		case r.Prefix != "" && len(r.IDs) > 0:
-			return mistake("", "--prefix does not go with sessions by id")
-		case r.Prefix == "" && r.Retain != nil:
-			return mistake("", "--retain goes with --prefix only")
+	if err := r.check(); err != nil {
+		if r.JSON {
+			return c.failJSON(err)
 		}
+		return err
+	}
+	return c.remote(r.JSON, func(s belljar.Service) error {
 		ids := []string{}
 		var failed []error
 		if r.Prefix != "" {

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -260,35 +259,49 @@ func (c *Client) send(ctx context.Context, req wire.Request, r io.Reader) (wire.
 		return wire.Reply{}, err
 	}
 	defer s.close()
-	w := bufio.NewWriterSize(dataWriter{s.w}, wire.MaxData)
-	var refused *refusedError
-	if _, err := io.Copy(w, r); err != nil && !errors.As(err, &refused) {
+	if err := s.contents(r); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return wire.Reply{}, err // without EOF: the agent drops what it has
-	} else if err == nil {
-		if err := w.Flush(); err == nil {
-			_ = s.w.EOF() // the answer below tells whether it arrived
-		}
 	}
 	return s.reply()
 }
 
-// dataWriter sends what is written to it as Data frames.
-type dataWriter struct{ w *wire.Writer }
+// firstRead is how much of contents is read first. Most files are not longer.
+const firstRead = 8 << 10
 
-func (d dataWriter) Write(b []byte) (int, error) {
-	if err := d.w.Data(b); err != nil {
-		return 0, &refusedError{err}
+// contents sends what r holds, to its end. The error is r's; that the agent does not take it, its answer tells.
+func (s *stream) contents(r io.Reader) error {
+	buf := make([]byte, wire.DataRoom+firstRead)
+	for {
+		n, err := fill(r, buf[wire.DataRoom:])
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
+			return err
+		}
+		if n > 0 && s.w.DataInPlace(buf[:wire.DataRoom+n]) != nil {
+			return nil
+		}
+		if end {
+			_ = s.w.EOF()
+			return nil
+		}
+		if len(buf) < wire.DataRoom+wire.MaxData {
+			buf = make([]byte, wire.DataRoom+wire.MaxData)
+		}
 	}
-	return len(b), nil
 }
 
-// refusedError tells a failure to write to the agent from one of the contents' reader.
-type refusedError struct{ err error }
-
-func (e *refusedError) Error() string { return e.err.Error() }
+// fill reads until b is full. Unlike io.ReadFull it tells the end of r from r's io.ErrUnexpectedEOF, which is a failure.
+func fill(r io.Reader, b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var m int
+		m, err = r.Read(b[n:])
+		n += m
+	}
+	return n, err
+}
 
 // body reads Data frames up to EOF.
 type body struct {

@@ -84,6 +84,14 @@ func checkWord(s string) error {
 	return nil
 }
 
+// checkImage keeps out what names no image.
+func checkImage(s string) error {
+	if s == "" || len(s) > 512 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("is not the name of an image")
+	}
+	return nil
+}
+
 // checkSecret keeps out what cannot travel in a header.
 func checkSecret(s string) error {
 	for _, c := range []byte(s) {

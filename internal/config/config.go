@@ -33,6 +33,8 @@ type Config struct {
 	EnableExecution       bool
 	BackgroundExecution   bool
 	DefaultRuntime        string
+	DefaultImage          string
+	AllowedImages         []string // empty is every image
 	NetworkDefault        string
 	AllowWeak             []string
 	SupportedSpecVersions []string
@@ -78,6 +80,9 @@ type Config struct {
 	MaxConcurrentRuns     int
 	QueueMaxLength        int // 0 lets nobody wait
 	QueueTTL              time.Duration
+	PoolSize              int // of one kind; 0 is no pool
+	PoolMax               int // in all; 0 is no pool
+	PoolIdle              time.Duration
 	QuotaConcurrentRuns   int     // 0 is no limit
 	QuotaCPUSeconds       float64 // a day; 0 is no limit
 	MaxArtifactUserMB     int     // MiB; 0 is no limit
@@ -100,6 +105,18 @@ type Config struct {
 	WSSigningSecret string // "" is made once and kept in the data folder
 	WSPollTimeout   time.Duration
 	WSSynthetic     bool // always false
+
+	// Terminals.
+	SessionTokenSecret  string // "" follows from WSSigningSecret
+	TerminalTokenTTL    time.Duration
+	TerminalReattach    time.Duration
+	TerminalIdle        time.Duration // 0 is no limit
+	TerminalLifetime    time.Duration // 0 is no limit
+	TerminalsPerSession int           // 0 is no limit
+	TerminalsPerUser    int           // 0 is no limit
+	TerminalHistory     int           // bytes
+	TerminalInputBPS    int64         // bytes a second
+	TerminalOutputBPS   int64         // bytes a second
 
 	// What is remembered.
 	Store              string // memory | sqlite

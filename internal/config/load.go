@@ -15,7 +15,7 @@ const fileKey = Prefix + "CONFIG"
 // Sources is where a configuration comes from.
 type Sources struct {
 	File string            // YAML; "" is what SANDBOX_CONFIG names, else none
-	Env  []string          // as os.Environ: what does not begin with SANDBOX_ is ignored
+	Env  []string          // as os.Environ: what neither begins with SANDBOX_ nor is a key's alias is ignored
 	Set  map[string]string // flags, by any of a key's names: SANDBOX_MAX_CPU, max_cpu, max-cpu
 }
 
@@ -65,11 +65,19 @@ func Load(from Sources) (Config, error) {
 // gather reads all sources, the weakest first.
 func gather(from *Sources, c *Config, names []string) (settings []setting, problems []string) {
 	file := from.File
-	var env, flags []setting
+	var aliased, env, flags []setting
+	aliases := map[string]string{}
+	for _, r := range table(c) {
+		if r.alias != "" {
+			aliases[r.alias] = r.name
+		}
+	}
 	for _, variable := range from.Env {
 		name, text, _ := strings.Cut(variable, "=")
 		short, ours := strings.CutPrefix(name, Prefix)
 		switch {
+		case aliases[name] != "":
+			aliased = append(aliased, setting{aliases[name], text, name + " in the environment"})
 		case !ours:
 		case name == fileKey:
 			if file == "" {
@@ -93,7 +101,7 @@ func gather(from *Sources, c *Config, names []string) (settings []setting, probl
 		lines, wrong := readFile(file, c, names)
 		settings, problems = lines, append(wrong, problems...)
 	}
-	return slices.Concat(settings, env, flags), problems
+	return slices.Concat(settings, aliased, env, flags), problems
 }
 
 // unknown is the problem of a name that is no key.

@@ -13,6 +13,7 @@ type row struct {
 	secret  bool
 	hash    bool
 	planned bool
+	alias   string // another program's name for it in the environment, without any prefix
 }
 
 func (r row) key() Key {
@@ -79,6 +80,10 @@ func execution(c *Config) []row {
 			doc: "Answer POST /runs before the run has ended. Off, every such request waits."},
 		{name: "DEFAULT_RUNTIME", value: oneOf(&c.DefaultRuntime, "native", "docker", "gvisor", "firecracker"), def: "native", hash: true,
 			doc: "Runtime of requests that name none. The server does not start if this host cannot do it; it never takes another one instead."},
+		{name: "DEFAULT_IMAGE", value: text(&c.DefaultImage, checkImage), def: "host",
+			doc: "Image of a session that is opened, or made over S4's door, and names none."},
+		{name: "ALLOWED_IMAGES", value: list(&c.AllowedImages, checkImage), def: "[]",
+			doc: "Images that requests may name, exactly as written here; none is every image. Enters the policy hash when not empty."},
 		{name: "NETWORK_DEFAULT", value: text(&c.NetworkDefault, checkNetwork), def: "deny_all", hash: true,
 			doc: "Network of sandboxes. Only deny_all can be had: allowlist is not built yet, and is refused."},
 		{name: "ALLOW_WEAK", value: list(&c.AllowWeak, checkWord), def: "[]",
@@ -157,6 +162,9 @@ func capacity(c *Config) []row {
 		{name: "MAX_SESSIONS", value: integer(&c.MaxSessions, 1, 1000000), unit: "sessions", def: "1000", doc: "Living sessions on this node."},
 		{name: "QUOTA_SESSIONS", value: integer(&c.QuotaSessions, 0, 1000000), unit: "sessions", def: "100", doc: "Living sessions of one user; 0 is no limit."},
 		{name: "REAP_EVERY_SEC", value: span(&c.ReapEvery, time.Second, 1, 300), unit: "seconds", def: "30", doc: "Time between two looks after the living sessions: those whose time is over are ended, and those whose agent has died."},
+		{name: "POOL_SIZE", value: integer(&c.PoolSize, 0, 1000), unit: "sandboxes", def: "2", doc: "Sandboxes of each kind that are made before somebody asks for one; a burst beyond them starts cold. Each takes at most 4 MiB until it is used, and is used once. 0 is no pool."},
+		{name: "POOL_MAX", value: integer(&c.PoolMax, 0, 10000), unit: "sandboxes", def: "8", doc: "Such sandboxes in all. The kinds that were asked for last have them; 0 is no pool."},
+		{name: "POOL_IDLE_SEC", value: span(&c.PoolIdle, time.Second, 1, 31536000), unit: "seconds", def: "600", doc: "Time that a kind is kept ready after it was asked for. That of requests which ask for nothing special is kept for ever."},
 		{name: "QUOTA_CONCURRENT_RUNS", value: integer(&c.QuotaConcurrentRuns, 0, 100000), unit: "runs", def: "0", doc: "Runs at once of one user who has no quota of his own; 0 is no limit."},
 		{name: "QUOTA_CPU_SECONDS_PER_DAY", value: number(&c.QuotaCPUSeconds, 0, 1e9), unit: "seconds", def: "0", doc: "Processor time of one user a day (UTC), if he has no quota of his own; 0 is no limit."},
 		{name: "MAX_ARTIFACT_BYTES_PER_USER_MB", value: integer(&c.MaxArtifactUserMB, 0, 16<<20), unit: "MiB", def: "128", hash: true, doc: "Artifacts of one user, all runs together, if he has no quota of his own; 0 is no limit. What is more is left out, with a warning."},
@@ -171,6 +179,16 @@ func streams(c *Config) []row {
 		{name: "WS_SIGNED_URLS", value: boolean(&c.WSSignedURLs), def: "false", doc: "Make log_stream_url carry a token, so that a client without headers can open it."},
 		{name: "WS_SIGNED_URL_TTL_SEC", value: span(&c.WSSignedURLTTL, time.Second, 1, 86400), unit: "seconds", def: "60", doc: "Life of such a token."},
 		{name: "WS_SIGNING_SECRET", value: text(&c.WSSigningSecret, checkLongSecret), secret: true, doc: "Key of such tokens, at least 32 bytes. Unset, one is made at the first start and kept in the data folder."},
+		{name: "SESSION_TOKEN_SECRET", value: text(&c.SessionTokenSecret, checkLongSecret), secret: true, alias: "SESSION_TOKEN_SECRET", doc: "Key of the tokens by which browsers come back to a terminal, at least 32 bytes; SESSION_TOKEN_SECRET without a prefix is taken, too. Unset, it follows from SANDBOX_WS_SIGNING_SECRET."},
+		{name: "TERMINAL_TOKEN_TTL_SEC", value: span(&c.TerminalTokenTTL, time.Second, 900, 3600), unit: "seconds", def: "1800", doc: "Life of such a token. Whoever is connected gets new ones in time."},
+		{name: "TERMINAL_REATTACH_SEC", value: span(&c.TerminalReattach, time.Second, 1, 31536000), unit: "seconds", def: "900", doc: "Time that a terminal lives on while nobody watches it."},
+		{name: "TERMINAL_IDLE_SEC", value: span(&c.TerminalIdle, time.Second, 0, 31536000), unit: "seconds", def: "3600", doc: "Time that a terminal may neither print nor be typed to; 0 is no limit."},
+		{name: "TERMINAL_LIFETIME_SEC", value: span(&c.TerminalLifetime, time.Second, 0, 31536000), unit: "seconds", def: "86400", doc: "Life of a terminal, whoever uses it; 0 is no limit."},
+		{name: "TERMINALS_PER_SESSION", value: integer(&c.TerminalsPerSession, 0, 1000), unit: "terminals", def: "8", doc: "Terminals of one session; 0 is no limit."},
+		{name: "TERMINALS_PER_USER", value: integer(&c.TerminalsPerUser, 0, 100000), unit: "terminals", def: "32", doc: "Terminals of one user, in all his sessions; 0 is no limit."},
+		{name: "TERMINAL_HISTORY_BYTES", value: integer(&c.TerminalHistory, 1024, 512<<10), unit: "bytes", def: "262144", doc: "Output of a terminal that is shown to who comes back."},
+		{name: "TERMINAL_INPUT_BPS", value: integer(&c.TerminalInputBPS, 1024, 1<<30), unit: "bytes a second", def: "1048576", doc: "Input of one who is attached to a terminal. One who is faster is slowed down."},
+		{name: "TERMINAL_OUTPUT_BPS", value: integer(&c.TerminalOutputBPS, 1024, 1<<30), unit: "bytes a second", def: "8388608", doc: "Output of a terminal. A program that is faster is slowed down."},
 		{name: "WS_POLL_TIMEOUT_SEC", value: span(&c.WSPollTimeout, time.Second, 0.001, 86400), unit: "seconds", def: "30", doc: "Accepted for the sake of older set-ups, and without effect: streams wait for events and do not poll."},
 		{name: "WS_SYNTHETIC_FRAMES_FOR_TESTS", value: never(&c.WSSynthetic), def: "false", doc: "Only false is accepted: a stream says what happened and nothing else."},
 	}

@@ -25,6 +25,7 @@ const (
 const (
 	SessionEnded    = "sandbox.session.ended"    // Reason is its state
 	SessionResumed  = "sandbox.session.resumed"  // its scope was opened again
+	SessionRevived  = "sandbox.session.revived"  // it outlived the process that made it
 	SessionRetained = "sandbox.session.retained" // Took is for how long
 	Uploaded        = "sandbox.session.uploaded"
 	ArtifactOpened  = "sandbox.artifact.opened"

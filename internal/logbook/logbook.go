@@ -46,3 +46,17 @@ type Log interface {
 	// Seal returns. It may be called twice.
 	Seal() error
 }
+
+// Drafter is a book that can begin a log in memory. What is over in a moment then costs one write instead of many.
+type Drafter interface {
+	// Draft is Create, but the log may end with the process until [Draft.Keep] or Seal has returned. A draft that was
+	// not kept is not synced by Seal either: it survives the process only.
+	Draft(id string) (Log, error)
+}
+
+// Draft is a log that may still be in memory only.
+type Draft interface {
+	Log
+	// Keep makes the log as durable as any other. It may be called twice.
+	Keep() error
+}

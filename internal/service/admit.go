@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -99,6 +98,9 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (er
 	if p.require, err = waive(caller, s.opts.Require, req.AllowWeak); err != nil {
 		return err
 	}
+	if err = s.mayUse(req.BaseImage); err != nil {
+		return err
+	}
 	// The runtime comes first: without it no image helps.
 	if p.host, p.caps, err = s.pick(ctx, req.Runtime); err != nil {
 		return err
@@ -107,6 +109,19 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (er
 		return err
 	}
 	return p.enforceable()
+}
+
+// mayUse refuses an image that the policy does not name.
+func (s *Service) mayUse(ref string) error {
+	allowed := s.opts.Policy.AllowedImages
+	if len(allowed) == 0 || slices.Contains(allowed, ref) {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("image %q is not among those allowed here", ref),
+		Details: map[string]any{"field": "base_image", "provided": ref, "supported": allowed, "rule": "SANDBOX_ALLOWED_IMAGES"},
+		Hint:    "name one of details.supported",
+	}
 }
 
 // join puts a run into a session, whose sandbox is what it is.
@@ -145,6 +160,10 @@ func (s *Service) join(caller belljar.Caller, p *plan) error {
 func (p *plan) program() error {
 	req := p.request
 	p.argv, p.files = req.Command, req.Files
+	if req.Shell != nil {
+		p.argv = []string{req.Shell.Cmd} // as it goes on record
+		return nil
+	}
 	if req.Code == "" {
 		return nil
 	}
@@ -229,8 +248,8 @@ func alternatives(p string) int {
 	return n
 }
 
-// spec is the sandbox that the plan wants, and how long it lives on its own.
-func (p *plan) spec(id string, life runtime.Lifetime, lease time.Duration) runtime.Spec {
+// spec is the sandbox that the plan wants.
+func (p *plan) spec(id string, life runtime.Lifetime) runtime.Spec {
 	return runtime.Spec{
 		ID:     id,
 		Root:   p.image.Runtime(),
@@ -243,7 +262,6 @@ func (p *plan) spec(id string, life runtime.Lifetime, lease time.Duration) runti
 		},
 		Network:  runtime.Network{Mode: runtime.NetworkNone},
 		Lifetime: life,
-		Lease:    lease,
 		Require:  p.require,
 	}
 }

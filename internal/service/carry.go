@@ -34,7 +34,7 @@ func (s *Service) passage(r *run) *passage {
 	c := &passage{
 		Service: s, run: r, plan: p,
 		out: &transcript{log: r.log, room: p.limits.LogBytes},
-		end: ending{command: p.argv[0], cwd: p.request.Cwd, limits: p.limits, workspaceExec: p.exec},
+		end: ending{command: p.called(), cwd: p.request.Cwd, limits: p.limits, workspaceExec: p.exec},
 	}
 	if p.session != nil {
 		c.out.heard = p.session.stir
@@ -119,6 +119,7 @@ func (c *passage) settle() {
 		}
 	}
 	o := judge(*e)
+	p.session.remember(o.shell)
 	o.warnings = append(o.warnings, c.out.warnings(*e, p.limits)...)
 	if w := unenforced(p.caps); w != "" && e.started {
 		o.warn("%s", w)

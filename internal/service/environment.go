@@ -25,7 +25,7 @@ const tmpDir = ".tmp"
 
 // execution is the plan's command as the agent takes it.
 func (p *plan) execution(id string, j *jar) wire.Exec {
-	return wire.Exec{
+	return p.forShell(wire.Exec{
 		ID:        id,
 		Argv:      p.argv,
 		Env:       p.environment(),
@@ -39,7 +39,7 @@ func (p *plan) execution(id string, j *jar) wire.Exec {
 		// One byte more than is kept tells, when it comes, that the log is cut there.
 		OutputLimit: p.limits.LogBytes + 1,
 		KillAll:     p.session == nil, // in a session survivors live on
-	}
+	})
 }
 
 // cwd is the directory in which the command starts: the request's, else the image's, else the agent's own choice.

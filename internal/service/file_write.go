@@ -15,6 +15,9 @@ import (
 // defaultMode is that of a file whose writer does not say.
 const defaultMode = 0o644
 
+// sentAnyway is how many bytes are on their way before anybody can stop them.
+const sentAnyway = 64 << 10
+
 // Write writes one file, whole or not at all.
 func (v files) Write(ctx context.Context, id string, w belljar.FileWrite) (belljar.FileEntry, error) {
 	path, err := checkWrite("path", &w)
@@ -29,6 +32,11 @@ func (v files) Write(ctx context.Context, id string, w belljar.FileWrite) (bellj
 	body := &measured{r: w.Content, size: w.Size, most: int64(u.x.plan.limits.WorkspaceMB) << 20, x: u.x}
 	if w.Size > body.most {
 		return belljar.FileEntry{}, body.tooLarge()
+	}
+	if !w.Overwrite && (w.Size <= 0 || w.Size > sentAnyway) { // else the agent finds out in time
+		if _, err := u.agent.Stat(u.ctx, u.file(path)); err == nil {
+			return belljar.FileEntry{}, u.fault(path, &wire.Error{Code: wire.CodeExists})
+		}
 	}
 	req := u.file(path)
 	req.Mode, req.Parents, req.NoReplace = w.Mode, true, !w.Overwrite

@@ -12,7 +12,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
-	"github.com/belljar/belljar/internal/agent/wire"
+	agentwire "github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/logbook"
 	books "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
@@ -260,7 +260,7 @@ func (l mortalLog) Append(frames ...belljar.Frame) error {
 func (l mortalLog) Seal() error { return l.death.alive(l.Log.Seal) }
 
 // awaitExec waits until an agent tells of a command what is wanted.
-func awaitExec(t *testing.T, box runtime.Sandbox, id string, want func(known bool, e wire.ExecInfo) bool) {
+func awaitExec(t *testing.T, box runtime.Sandbox, id string, want func(known bool, e agentwire.ExecInfo) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -269,8 +269,8 @@ func awaitExec(t *testing.T, box runtime.Sandbox, id string, want func(known boo
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(all, func(e wire.ExecInfo) bool { return e.ID == id })
-		if i < 0 && want(false, wire.ExecInfo{}) || i >= 0 && want(true, all[i]) {
+		i := slices.IndexFunc(all, func(e agentwire.ExecInfo) bool { return e.ID == id })
+		if i < 0 && want(false, agentwire.ExecInfo{}) || i >= 0 && want(true, all[i]) {
 			return
 		}
 	}
@@ -278,10 +278,10 @@ func awaitExec(t *testing.T, box runtime.Sandbox, id string, want func(known boo
 
 func awaitExit(t *testing.T, box runtime.Sandbox, id string) {
 	t.Helper()
-	awaitExec(t, box, id, func(known bool, e wire.ExecInfo) bool { return known && e.Exit != nil })
+	awaitExec(t, box, id, func(known bool, e agentwire.ExecInfo) bool { return known && e.Exit != nil })
 }
 
 func awaitForgotten(t *testing.T, box runtime.Sandbox, id string) {
 	t.Helper()
-	awaitExec(t, box, id, func(known bool, _ wire.ExecInfo) bool { return !known })
+	awaitExec(t, box, id, func(known bool, _ agentwire.ExecInfo) bool { return !known })
 }

@@ -36,6 +36,7 @@ type outcome struct {
 	message  string
 	hint     string
 	step     string // of making the sandbox or starting the command that failed
+	shell    *belljar.ShellState
 	warnings []string
 }
 
@@ -45,6 +46,7 @@ func judge(e ending) outcome {
 	switch {
 	case e.exit != nil:
 		o = e.byExit()
+		o.shell = shellState(e.exit)
 	case e.started:
 		o = e.byLoss()
 	default:

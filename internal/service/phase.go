@@ -59,7 +59,7 @@ func (s *Service) finish(r *run, o outcome, usage *belljar.ResourceUsage, trunca
 	last.Phase, last.FinishedAt = o.phase, &now
 	last.ExitCode, last.Signal, last.ReasonCode = o.exitCode, o.signal, o.reason
 	last.Message, last.Hint, last.Warnings = briefText(o.message), briefText(o.hint), briefWarnings(o.warnings)
-	last.ResourceUsage, last.Truncated = usage, truncated
+	last.ResourceUsage, last.Truncated, last.Shell = usage, truncated, o.shell
 	if r.fault != nil {
 		last.Warnings = append(last.Warnings, "the log is incomplete: "+r.fault.Error())
 	}

@@ -40,6 +40,7 @@ type Policy struct {
 	// Belljar's own, which count only where they are not as usual.
 	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"`   // no interactive runs
 	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`       // what Options.Require leaves out
+	AllowedImages         []string `json:"SANDBOX_ALLOWED_IMAGES,omitempty"`   // that requests may name; empty is every image
 	DefaultCPU            float64  `json:"SANDBOX_DEFAULT_CPU,omitempty"`      // L
 	DefaultMemoryMB       int      `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`   // L
 	TmpMB                 int      `json:"SANDBOX_TMP_MB,omitempty"`           // L

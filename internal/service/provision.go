@@ -48,7 +48,9 @@ func (s *Service) create(ctx context.Context, r *run, p *plan) (runtime.Sandbox,
 	}
 	made := make(chan creation, 1)
 	go func() {
-		box, err := p.host.Create(ctx, p.spec(r.id, s.opts.Lifetime, s.opts.Lease))
+		spec := p.spec(r.id, s.opts.Lifetime)
+		spec.Lease = s.opts.Lease
+		box, err := p.host.Create(ctx, spec)
 		made <- creation{box, err}
 	}()
 	select {

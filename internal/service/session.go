@@ -23,6 +23,7 @@ type session struct {
 	plan  *plan
 	scope string       // by which the table knows it; "" for none
 	queue *queue.Queue // of its runs; their owners' bounds count everywhere
+	line  *queue.Queue // of its shell's commands, one of which runs at a time
 
 	ctx   context.Context // ends when the session does; its cause says why
 	stop  context.CancelCauseFunc
@@ -64,7 +65,7 @@ func (s *Service) newSession(caller belljar.Caller, spec belljar.SessionSpec, p 
 func (s *Service) bareSession(id string, caller belljar.Caller, spec belljar.SessionSpec, p *plan, t terms) *session {
 	x := &session{
 		service: s, id: id, caller: caller, spec: spec, terms: t, plan: p,
-		queue: s.queue.Branch(t.concurrent, s.opts.QueueLength),
+		queue: s.queue.Branch(t.concurrent, s.opts.QueueLength), line: s.queue.Branch(1, s.opts.QueueLength),
 		ready: make(chan struct{}), over: make(chan struct{}), left: make(chan struct{}),
 	}
 	x.ctx, x.stop = context.WithCancelCause(context.Background())

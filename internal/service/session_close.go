@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// closeSessions ends every session of a caller whose scope begins with a prefix, also one that is being made, and waits
+// closeScope ends every session of a caller whose scope begins with a prefix, also one that is being made, and waits
 // until nothing is left of them. Those to be retained stay, without their scope and without what runs in them.
 func (s *Service) closeScope(ctx context.Context, caller belljar.Caller, req belljar.CloseRequest) ([]string, error) {
 	if err := req.Validate(); err != nil {
@@ -25,10 +25,7 @@ func (s *Service) closeScope(ctx context.Context, caller belljar.Caller, req bel
 	closed := []string{}
 	var ending []*session
 	for _, x := range s.sessions.all() {
-		if x.caller.ID != caller.ID || !strings.HasPrefix(x.scope, req.KeyPrefix) {
-			continue
-		}
-		if x.gone() {
+		if x.caller.ID != caller.ID || x.gone() || !strings.HasPrefix(x.snapshot().ScopeKey, req.KeyPrefix) {
 			continue
 		}
 		if req.RetainSec > 0 {

@@ -37,6 +37,13 @@ func (s *Service) openSession(
 		opened, err = s.createSession(ctx, caller, req)
 		return opened, err == nil, err
 	}
+	// A request that is repeated made the session the first time, if it did.
+	if _, prior, err := s.claim(ctx, endpointSessions, caller, req.IdempotencyKey, req.SessionSpec); err != nil || prior != nil {
+		if err == nil {
+			opened, err = s.replaySession(ctx, caller, prior)
+		}
+		return opened, err == nil, err
+	}
 	for {
 		if x := s.sessions.inScope(caller.ID, key); x != nil {
 			opened, err := s.resumed(ctx, x)

@@ -7,9 +7,13 @@ import (
 	"github.com/belljar/belljar/internal/service/queue"
 )
 
-// queueOf is the queue that a run waits in: its session's, whose sandbox bounds what goes on in it, or the node's.
+// queueOf is the queue that a run waits in: its session's, whose sandbox bounds what goes on in it, that of its session's
+// shell, or the node's.
 func (s *Service) queueOf(p *plan) *queue.Queue {
-	if p.session != nil {
+	switch {
+	case p.request.Shell != nil:
+		return p.session.line
+	case p.session != nil:
 		return p.session.queue
 	}
 	return s.queue

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -39,6 +40,7 @@ func (s *Service) revive(ctx context.Context, row store.Session, p *plan) (*sess
 		x.life.retained, x.life.ends = true, row.ExpiresAt
 	}
 	s.sessions.keep(x)
+	s.recordSession(event.SessionRevived, x.caller, x.snapshot(), now.Sub(row.CreatedAt))
 	return x, nil
 }
 

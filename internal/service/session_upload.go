@@ -89,15 +89,17 @@ func (s *Service) takeIn(ctx context.Context, parts iter.Seq2[belljar.UploadPart
 	}()
 	select {
 	case t := <-done:
-		return t.bundle, t.err
+		if t.err == nil || ctx.Err() == nil {
+			return t.bundle, t.err
+		}
 	case <-ctx.Done():
 		go func() {
 			if t := <-done; t.err == nil {
 				t.bundle.Close()
 			}
 		}()
-		return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: "the upload was given up", Err: context.Cause(ctx)}
 	}
+	return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: "the upload was given up", Err: context.Cause(ctx)}
 }
 
 // merge brings a bundle into a folder of a workspace.

@@ -147,10 +147,13 @@ func (t *terminal) follow(j *jar) {
 	t.mu.Lock()
 	proc := t.proc
 	if t.last == nil {
-		if err != nil {
+		switch {
+		case err != nil && t.session.ctx.Err() != nil: // whose word is on its way
+			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: closedSession}
+		case err != nil:
 			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: closedLost}
 			s.log.Warn("terminal was lost", "terminal_id", t.id, "session_id", t.session.id, "err", err)
-		} else {
+		default:
 			code := exit.Code
 			if exit.Signal > 0 {
 				code = 128 + exit.Signal
@@ -199,27 +202,30 @@ func (t *terminal) keep() {
 	}
 }
 
-// output delivers the program's output to its end, over another stream if one breaks.
+// output delivers the program's output to its end, over another stream if one breaks. The agent keeps as much of it as
+// the history does, for a process that comes after this one.
 func (t *terminal) output(j *jar) (wire.Exit, error) {
 	pace := rate.NewLimiter(rate.Limit(t.opts.OutputBytes), max(int(t.opts.OutputBytes/4), wire.MaxData))
 	proc := t.process()
+	next := proc.Started().From
 	for tries := 0; ; {
-		begin := proc.Position()
-		exit, err := proc.Output(t.ctx, func(_ int64, _ wire.Stream, b []byte) error {
+		begin := next
+		exit, err := proc.Follow(t.ctx, func(at int64, _ wire.Stream, b []byte) (int64, error) {
 			t.deliver(b)
-			return pace.WaitN(t.ctx, len(b))
+			next = at + int64(len(b))
+			return next - int64(t.opts.History), pace.WaitN(t.ctx, len(b))
 		})
 		if err == nil || t.ctx.Err() != nil || !errors.Is(err, agent.ErrDisconnected) {
 			return exit, err
 		}
-		if proc.Position() > begin {
+		if next > begin {
 			tries = 0
 		}
 		if tries++; tries > terminalRetries {
 			return exit, err
 		}
 		ctx, cancel := context.WithTimeout(t.ctx, reckoning)
-		again, failed := j.agent.Attach(ctx, terminalExec+t.id, proc.Position())
+		again, failed := j.agent.Attach(ctx, terminalExec+t.id, next)
 		cancel()
 		if failed != nil {
 			return exit, err

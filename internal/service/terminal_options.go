@@ -1,6 +1,10 @@
 package service
 
-import "time"
+import (
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
 
 // TerminalOptions bound the terminals in sessions. A field left zero is its default.
 type TerminalOptions struct {
@@ -14,7 +18,8 @@ type TerminalOptions struct {
 	PerSession, PerUser int
 	// Attached is how many may watch one; 0 is 16.
 	Attached int
-	// History is how many bytes of output are there for who comes later; 0 is 256 KiB.
+	// History is how many bytes of output are there for who comes later; 0 is 256 KiB,
+	// 512 KiB the most.
 	History int
 	// Queue is how many bytes wait for one who watches; 0 is 256 KiB.
 	Queue int
@@ -36,6 +41,7 @@ func (o *TerminalOptions) complete() {
 	fill(&o.PerUser, 32)
 	fill(&o.Attached, 16)
 	fill(&o.History, 256<<10)
+	o.History = min(o.History, wire.TerminalSpool/2) // which the agent keeps, too
 	fill(&o.Queue, 256<<10)
 	fill(&o.Patience, 10*time.Second)
 	fill(&o.InputBytes, 1<<20)

@@ -87,6 +87,9 @@ type Runs interface {
 	// durable: all of it or nothing. Finishing a run again changes nothing. Used are ResourceUsage.CPUTimeSec, and
 	// ResourceUsage.ArtifactBytes unless ArtifactsGone. ErrNotFound; ErrInvalid if r has not ended.
 	Finish(ctx context.Context, r Run) error
+	// Add puts a run on record that has ended, as Insert and Finish together, but survives the death of the process only.
+	// Adding a run again changes nothing. ErrInvalid if r has not ended.
+	Add(ctx context.Context, r Run) error
 	// Get returns a run; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Run, error)
 	// List returns one page of the runs selected (q.UserID "" is everybody's) and how many there are in all. Those of

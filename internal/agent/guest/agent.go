@@ -42,6 +42,7 @@ type Agent struct {
 	mu        sync.Mutex // guards what follows
 	execs     map[string]*exec
 	alive     map[*exec]struct{} // those with processes, also when forgotten
+	shells    map[string]*shell  // by name
 	starting  int                // execs between their entry in the table and their first process
 	conns     map[io.Closer]struct{}
 	closing   bool
@@ -79,7 +80,7 @@ func New(cfg Config) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, bootID: hex.EncodeToString(boot[:]), root: root, null: null, oomScore: childOOMScore(),
 		self: identity{uid: os.Geteuid(), gid: os.Getegid()}, bounding: boundingSet(),
-		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), conns: make(map[io.Closer]struct{}),
+		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	a.buffers.New = func() any {

@@ -2,7 +2,12 @@
 
 package guest
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
 
 // Config says what an agent works with. As JSON it is the only argument of belljar-agent.
 type Config struct {
@@ -27,6 +32,46 @@ type Config struct {
 	// Init says that the process belongs to the agent alone, usually as PID 1: it becomes the foster parent of orphans
 	// and reaps every child. An embedding program leaves it false.
 	Init bool `json:"init,omitempty"`
+}
+
+// ParseConfig reads a configuration.
+func ParseConfig(text []byte) (cfg Config, err error) {
+	if cfg, ok := plainConfig(text); ok {
+		return cfg, nil
+	}
+	return cfg, json.Unmarshal(text, &cfg)
+}
+
+// plainConfig reads a configuration in which there is nothing special.
+func plainConfig(text []byte) (cfg Config, ok bool) {
+	p := wire.NewPlain(text)
+	p.Object(func(key string) {
+		switch key {
+		case "listen_fd":
+			cfg.ListenFD = int(p.Int())
+		case "stdio":
+			cfg.Stdio = p.Bool()
+		case "lifeline_fd":
+			cfg.LifelineFD = int(p.Int())
+		case "cgroup_fd":
+			cfg.CgroupFD = int(p.Int())
+		case "lease_ms":
+			cfg.LeaseMS = p.Int()
+		case "workspace":
+			cfg.Workspace = p.Text()
+		case "build":
+			cfg.Build = p.Text()
+		case "exec_filter":
+			cfg.ExecFilter = p.Bytes()
+		case "init":
+			cfg.Init = p.Bool()
+		case "lock": // whose it is; nothing to the agent
+			p.Text()
+		default:
+			p.Odd()
+		}
+	})
+	return cfg, p.Done()
 }
 
 // workspaceName is what requests call the workspace, wherever it lies.

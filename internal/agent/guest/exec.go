@@ -31,6 +31,9 @@ type exec struct {
 	outlets  []*outlet
 	terminal *os.File // the PTY's master, nil with pipes
 
+	command *command      // not nil for a command of a shell, which has no process of its own
+	host    *shellProcess // not nil for a shell
+
 	// What the keeper said; fixed before the channel that tells of it is closed.
 	exited chan struct{} // the first process has been reaped, or nobody will ever know
 	empty  chan struct{} // no process of the command is left, or the keeper is gone
@@ -88,29 +91,48 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 		return nil, false, failure(wire.CodeTooLarge, "agent knows %d execs already; forget some", maxExecs)
 	}
 	e = newExec(a, spec)
+	if spec.Shell != nil {
+		if err := a.enrol(e); err != nil {
+			a.mu.Unlock()
+			return nil, false, err
+		}
+	} else {
+		a.starting++
+	}
 	a.execs[spec.ID] = e
-	a.starting++
 	a.lives.Add(1)
 	a.mu.Unlock()
 
-	a.births.RLock()
-	e.startErr = e.launch()
-	a.mu.Lock()
-	a.starting--
-	if e.startErr != nil {
-		delete(a.execs, spec.ID)
+	if e.command != nil {
+		e.startErr = e.command.enter()
 	} else {
-		a.alive[e] = struct{}{}
+		e.startErr = e.bear()
 	}
-	a.mu.Unlock()
-	a.births.RUnlock()
 	if e.startErr != nil {
+		a.mu.Lock()
+		delete(a.execs, spec.ID)
+		a.mu.Unlock()
 		a.lives.Done()
 	} else {
 		e.run()
 	}
 	close(e.ready)
 	return e, false, e.startErr
+}
+
+// bear launches a command that the agent counts as starting.
+func (e *exec) bear() error {
+	a := e.a
+	a.births.RLock()
+	defer a.births.RUnlock()
+	err := e.launch()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.starting--
+	if err == nil {
+		a.alive[e] = struct{}{}
+	}
+	return err
 }
 
 // find returns a command that has been started.
@@ -152,6 +174,9 @@ func (e *exec) signal(k wire.Kill) error {
 	}
 	if k.Signal < 1 || k.Signal > 64 {
 		return invalid("no signal %d", k.Signal)
+	}
+	if e.command != nil {
+		return e.command.signal(unix.Signal(k.Signal))
 	}
 	select {
 	case <-e.exited: // its number may be another's by now

@@ -180,12 +180,22 @@ func (f *fileOp) read() error {
 	return f.s.w.EOF()
 }
 
-// send copies r into Data frames of their full size.
+// send copies r into Data frames.
 func (f *fileOp) send(r io.Reader) error {
 	buf := f.a.buffers.Get().(*[]byte)
 	defer f.a.buffers.Put(buf)
-	_, err := io.CopyBuffer(dataWriter{f.s}, onlyReader{r}, *buf)
-	return err
+	for {
+		n, err := r.Read((*buf)[wire.DataRoom:])
+		if n > 0 && f.s.w.DataInPlace((*buf)[:wire.DataRoom+n]) != nil {
+			return errDisconnected
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // onlyReader hides a reader's other abilities, which io.CopyBuffer would prefer to its buffer.

@@ -104,16 +104,19 @@ func (e *exec) killAlone() bool {
 	return true
 }
 
-// sweep kills the keeper's descendants, and those of a keeper that is gone, until none is left. They are stopped
-// before they are killed: a stopped process does not fork, and keeps its place in a full process table, so that a fork
-// bomb comes to rest instead of growing back.
-func (e *exec) sweep() bool {
+// sweep kills the keeper's descendants, and those of a keeper that is gone, until none is left.
+func (e *exec) sweep() bool { return sweep(maxSweeps, e.processes, e.await) }
+
+// sweep kills what list finds, until that is nothing and gone, asked after a pause, agrees. They are stopped before they
+// are killed: a stopped process does not fork, and keeps its place in a full process table, so that a fork bomb comes to
+// rest instead of growing back.
+func sweep(rounds int, list func() []*process, gone func(pause time.Duration) bool) bool {
 	pause := time.Millisecond
-	for range maxSweeps {
+	for range rounds {
 		held := make(map[int]*process)
 		for range freezeTries {
 			fresh := 0
-			for _, p := range e.processes() {
+			for _, p := range list() {
 				if known := held[p.pid]; known != nil && known.start == p.start {
 					p.close()
 					continue
@@ -133,7 +136,7 @@ func (e *exec) sweep() bool {
 			p.signal(unix.SIGKILL)
 			p.close()
 		}
-		if e.await(pause) && len(held) == 0 {
+		if gone(pause) && len(held) == 0 {
 			return true
 		}
 		pause = min(2*pause, 200*time.Millisecond)

@@ -43,6 +43,10 @@ func checkExec(spec wire.Exec) error {
 	switch {
 	case spec.ID == "" || len(spec.ID) > maxID:
 		return invalid("exec id of %d bytes", len(spec.ID))
+	case spec.Shell != nil:
+		if err := checkShell(spec); err != nil {
+			return err
+		}
 	case len(spec.Argv) == 0 || spec.Argv[0] == "":
 		return invalid("exec without a program")
 	case len(spec.Note) > wire.MaxNote:
@@ -89,7 +93,7 @@ func rlimit(name string) (int, bool) {
 
 // launch starts the command. After an error nothing of it is left.
 func (e *exec) launch() error {
-	l := &launcher{e: e, user: identity{e.spec.UID, e.spec.GID}, cwd: e.a.cwd(e.spec.Cwd)}
+	l := &launcher{e: e, user: identity{e.spec.UID, e.spec.GID}, cwd: e.a.cwd(e.spec.Cwd), tty: -1}
 	err := l.launch()
 	l.closeChildEnds()
 	if err != nil {
@@ -133,7 +137,8 @@ type launcher struct {
 	ours  []*os.File
 	child []int // descriptors for the child, which we close
 	stdio [3]int
-	close []int
+	tty   int      // the controlling terminal; -1 for none
+	extra [][2]int // of descriptors: whence and as what the program has them beside its stdio
 }
 
 func (l *launcher) launch() error {
@@ -171,6 +176,9 @@ func (l *launcher) launch() error {
 // prepare makes what has to belong to the user: programs open /dev/stdout and their terminal again by name.
 func (l *launcher) prepare() error {
 	l.step = stepLookup
+	if l.e.host != nil {
+		return l.e.host.prepare(l)
+	}
 	var err error
 	if l.path, err = lookPath(l.e.spec.Argv[0], l.e.spec.Env, l.cwd); err != nil {
 		return err
@@ -294,8 +302,8 @@ func (l *launcher) program(status int) *forkexec.Program {
 	p.Step(stepSession)
 	p.Call(unix.SYS_SETSID)
 	p.Call(unix.SYS_PRCTL, num(unix.PR_SET_TIMERSLACK), num(timerSlack))
-	if e.spec.PTY != nil {
-		p.Call(unix.SYS_IOCTL, num(l.stdio[0]), num(unix.TIOCSCTTY), num(0))
+	if l.tty >= 0 {
+		p.Call(unix.SYS_IOCTL, num(l.tty), num(unix.TIOCSCTTY), num(0))
 	}
 	adj := p.Open(unix.SYS_OPENAT, num(unix.AT_FDCWD), p.Str("/proc/self/oom_score_adj"), num(unix.O_WRONLY|unix.O_CLOEXEC), num(0))
 	// Where the agent shares the user's id, the files of an undumpable process belong to a root that is not mapped, and
@@ -305,6 +313,15 @@ func (l *launcher) program(status int) *forkexec.Program {
 		p.Close(adj)
 	}, unix.EACCES)
 
+	// Before the limit on descriptors, and out of each other's way first.
+	p.Step(stepStdio)
+	var aside []forkexec.Arg
+	for _, x := range l.extra {
+		aside = append(aside, p.Open(unix.SYS_FCNTL, num(x[0]), num(unix.F_DUPFD_CLOEXEC), num(256)))
+	}
+	for i, x := range l.extra {
+		p.Call(unix.SYS_DUP3, aside[i], num(x[1]), num(0))
+	}
 	p.Step(stepRlimits)
 	for name, value := range e.spec.Rlimits {
 		resource, _ := rlimit(name)
@@ -315,6 +332,9 @@ func (l *launcher) program(status int) *forkexec.Program {
 		p.Call(unix.SYS_DUP3, num(from), num(fd), num(0))
 	}
 	p.Call(unix.SYS_CLOSE_RANGE, num(3), forkexec.Int(uint32(1<<32-1)), num(unix.CLOSE_RANGE_CLOEXEC))
+	for _, x := range l.extra {
+		p.Call(unix.SYS_FCNTL, num(x[1]), num(unix.F_SETFD), num(0))
+	}
 
 	p.Step(stepUser)
 	p.Call(unix.SYS_UMASK, num(0o022))

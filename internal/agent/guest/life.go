@@ -13,6 +13,10 @@ import (
 
 // run sets a command's goroutines going: its keeper's listener, its pipes, its stdin and its life.
 func (e *exec) run() {
+	if e.command != nil {
+		go e.command.life()
+		return
+	}
 	go e.watch()
 	for _, o := range e.outlets {
 		go o.run()

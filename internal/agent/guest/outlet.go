@@ -25,6 +25,7 @@ type outlet struct {
 	file    *os.File
 	raw     syscall.RawConn
 	drained chan struct{} // closed when nothing more of it will be kept
+	ended   chan struct{} // closed when nothing more of it will be read
 	once    sync.Once
 }
 
@@ -33,12 +34,13 @@ func newOutlet(e *exec, stream wire.Stream, file *os.File) (*outlet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &outlet{e: e, stream: stream, file: file, raw: raw, drained: make(chan struct{})}, nil
+	return &outlet{e: e, stream: stream, file: file, raw: raw, drained: make(chan struct{}), ended: make(chan struct{})}, nil
 }
 
 // run reads until the last writer is gone. What comes behind the drain is read and dropped, so that survivors neither
 // block nor die of SIGPIPE.
 func (o *outlet) run() {
+	defer close(o.ended)
 	defer o.finish()
 	allowance := maxPipe // may be kept beyond the spool's bound once the program has ended
 	keep := true

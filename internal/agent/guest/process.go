@@ -42,18 +42,25 @@ func (e *exec) processes() []*process {
 		if x.zombie {
 			continue
 		}
-		fd, err := unix.PidfdOpen(x.pid, 0)
-		if err != nil {
-			continue
+		if p := hold(x); p != nil {
+			found = append(found, p)
 		}
-		// The number was still the same process's when the descriptor was opened if it is so now.
-		if now, ok := readEntry(x.pid); !ok || now.start != x.start {
-			unix.Close(fd)
-			continue
-		}
-		found = append(found, &process{pid: x.pid, start: x.start, fd: fd})
 	}
 	return found
+}
+
+// hold gets hold of a process, unless it has ended meanwhile.
+func hold(x entry) *process {
+	fd, err := unix.PidfdOpen(x.pid, 0)
+	if err != nil {
+		return nil
+	}
+	// The number was still the same process's when the descriptor was opened if it is so now.
+	if now, ok := readEntry(x.pid); !ok || now.start != x.start {
+		unix.Close(fd)
+		return nil
+	}
+	return &process{pid: x.pid, start: x.start, fd: fd}
 }
 
 // members picks the command's processes from the table.

@@ -21,7 +21,9 @@ type stream struct {
 }
 
 // features are what this agent can do beyond the protocol's first version.
-func features() []string { return []string{string(wire.OpMerge), wire.FeatureForget, wire.FeatureShell} }
+func features() []string {
+	return []string{string(wire.OpMerge), wire.FeatureForget, wire.FeatureShell}
+}
 
 func newStream(a *Agent, conn net.Conn) *stream {
 	return &stream{a: a, conn: conn, r: wire.NewReader(conn), w: wire.NewWriter(&greeter{a: a, w: conn})}

@@ -4,46 +4,58 @@ package guest
 
 import (
 	"fmt"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// openTerminal makes a PTY. Its slave belongs to whoever opens the master, which is why this runs as the user.
+// openTerminal gives a command a PTY.
 func (l *launcher) openTerminal(size wire.Size) error {
-	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	master, slave, err := openPTY(size)
 	if err != nil {
-		if master, err = unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err != nil {
-			return fmt.Errorf("open a terminal: %w", err)
-		}
+		return err
 	}
+	l.child = append(l.child, slave)
 	file, err := l.own(master, "terminal")
 	if err != nil {
 		return err
 	}
-	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
-		return fmt.Errorf("unlock the terminal: %w", err)
-	}
-	if err := unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, winsize(size)); err != nil {
-		return fmt.Errorf("size the terminal: %w", err)
-	}
-	// By descriptor, not by name: /dev/pts may be another's.
-	slave, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
-	if errno != 0 {
-		return fmt.Errorf("open the terminal's other side: %w", errno)
-	}
-	l.child = append(l.child, int(slave))
-	l.stdio = [3]int{int(slave), int(slave), int(slave)}
+	l.stdio, l.tty = [3]int{slave, slave, slave}, slave
 	o, err := newOutlet(l.e, wire.Stdout, file)
 	if err != nil {
 		return err
 	}
 	l.e.terminal, l.e.outlets = file, []*outlet{o}
 	l.e.inlet = &inlet{file: file, terminal: true}
-	runtime.KeepAlive(file)
 	return nil
+}
+
+// openPTY makes a PTY. Its slave belongs to whoever opens the master, which is why this runs as the user.
+func openPTY(size wire.Size) (master, slave int, err error) {
+	master, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		if master, err = unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err != nil {
+			return 0, 0, fmt.Errorf("open a terminal: %w", err)
+		}
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(master)
+		}
+	}()
+	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
+		return 0, 0, fmt.Errorf("unlock the terminal: %w", err)
+	}
+	if err := unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, winsize(size)); err != nil {
+		return 0, 0, fmt.Errorf("size the terminal: %w", err)
+	}
+	// By descriptor, not by name: /dev/pts may be another's.
+	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		return 0, 0, fmt.Errorf("open the terminal's other side: %w", errno)
+	}
+	return master, int(peer), nil
 }
 
 func winsize(s wire.Size) *unix.Winsize { return &unix.Winsize{Col: s.Cols, Row: s.Rows} }

@@ -44,6 +44,9 @@ type Frame struct {
 
 // JSON decodes the payload of a control frame.
 func (f Frame) JSON(v any) error {
+	if plainly(f.Payload, v) {
+		return nil
+	}
 	if err := json.Unmarshal(f.Payload, v); err != nil {
 		return fmt.Errorf("%w: %w", ErrFrame, err)
 	}
@@ -136,9 +139,12 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // JSON writes a control frame.
 func (w *Writer) JSON(k Kind, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err
+	raw, ok := writePlain(v)
+	if !ok {
+		var err error
+		if raw, err = json.Marshal(v); err != nil {
+			return err
+		}
 	}
 	if len(raw) > MaxJSON {
 		return fmt.Errorf("%w: %d bytes of kind %d", ErrFrame, len(raw), k)
@@ -156,6 +162,20 @@ func (w *Writer) Data(b []byte) error {
 		b = b[n:]
 	}
 	return nil
+}
+
+// DataRoom is how many bytes [Writer.DataInPlace] needs before the data.
+const DataRoom = 5
+
+// DataInPlace writes one Data frame of what lies in b behind [DataRoom] bytes, which it overwrites: nothing is copied. The
+// data are at most MaxData bytes.
+func (w *Writer) DataInPlace(b []byte) error {
+	b[0] = byte(KindData)
+	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-DataRoom))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.w.Write(b)
+	return err
 }
 
 // EOF says that no Data follows.

@@ -41,6 +41,8 @@ func (d *Door) declareByHand() {
 		}},
 		Responses: map[string]*huma.Response{"200": answers("What the upload brought", "application/json", schema(reflect.TypeFor[belljar.UploadResult]()))},
 	})
+	d.declareFiles(doc)
+	declareShell(doc)
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-artifact", Method: "GET", Path: api.Prefix + "/runs/{run_id}/artifacts/{path}", Tags: []string{"artifacts"},
 		Summary: "Download an artifact",

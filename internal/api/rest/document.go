@@ -45,6 +45,7 @@ func (d *Door) document() error {
 		{Name: "runs", Description: "One execution of a command."},
 		{Name: "artifacts", Description: "Files that a run left."},
 		{Name: "sessions", Description: "A sandbox that is kept, with its workspace."},
+		{Name: "files", Description: "What is in a session's workspace."},
 		{Name: "streams", Description: "What a run prints, as it prints it."},
 		{Name: "node", Description: "This server, and who calls it."},
 		{Name: "admin", Description: "For operators."},

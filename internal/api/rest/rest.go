@@ -22,6 +22,9 @@ type Options struct {
 	Auth api.Authenticator
 	// StreamURL is where a run's log can be followed by WebSocket; nil leaves log_stream_url out of answers.
 	StreamURL func(r *http.Request, run belljar.Run) string
+	// Terminal answers who asks for a WebSocket where a session's terminals are listed; nil leaves the request to the
+	// listing.
+	Terminal http.HandlerFunc
 	// BasePath is what clients put before the paths of this server, without a slash at the end: the path of
 	// SANDBOX_PUBLIC_URL, which a proxy strips.
 	BasePath string
@@ -92,7 +95,9 @@ func New(opts Options) (*Door, error) {
 	}
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()
+	d.terminals()
 	d.uploads()
+	d.files()
 	d.runs()
 	d.execs()
 	d.artifacts()

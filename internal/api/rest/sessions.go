@@ -19,8 +19,36 @@ type sessionPath struct {
 }
 
 type sessionQuery struct {
-	All bool `query:"all" doc:"Also those that have ended"`
+	All       bool   `query:"all" doc:"Also those that have ended"`
+	KeyPrefix string `query:"key_prefix" doc:"Only those whose scope_key begins so" example:"workflow:run_123:"`
 	Page
+}
+
+// SessionOpening is a SessionSpec of which everything but the scope may be left out.
+type SessionOpening struct {
+	SpecVersion string `json:"spec_version,omitempty" doc:"The newest that this server knows, if it is not given"`
+	BaseImage   string `json:"base_image,omitempty" doc:"The server's own choice, if it is not given"`
+	belljar.SessionSpec
+}
+
+func (o *SessionOpening) spec() belljar.SessionSpec {
+	spec := o.SessionSpec
+	spec.SpecVersion, spec.BaseImage = o.SpecVersion, o.BaseImage
+	return spec
+}
+
+// OpenedSession is a session with what S2's sandbox_open tells of it.
+type OpenedSession struct {
+	belljar.Session
+	SandboxID string `json:"sandbox_id" doc:"The same as session_id"`
+	Image     string `json:"image" doc:"The same as base_image"`
+	Workdir   string `json:"workdir" doc:"Where its runs begin, and its files lie"`
+	Created   bool   `json:"created" doc:"It was made now; else it was there already, and is as it was made then"`
+}
+
+// ClosedSessions are those that a request to close has found.
+type ClosedSessions struct {
+	Closed []string `json:"closed" doc:"Their ids, the oldest first"`
 }
 
 // Page is which part of a list is wanted. Exported, like the other parts of parameters, because huma looks for them so.
@@ -38,11 +66,30 @@ func (d *Door) sessions() {
 		return c.Sessions().Create(c, belljar.SessionRequest{SessionSpec: *body, IdempotencyKey: p.Key})
 	})
 	handle(d, huma.Operation{
+		OperationID: "open-session", Method: http.MethodPost, Path: api.Prefix + "/sessions/open", Tags: []string{"sessions"},
+		Summary: "Open a session by its scope",
+		Description: "Answers with the caller's living session of that scope, or makes one: two at once make one. What is asked of a session " +
+			"that is there already does not change it. The key `isolated` makes a new session each time.",
+	}, func(c *call, p *Idempotent, body *SessionOpening) (OpenedSession, error) {
+		s, created, err := c.Sessions().Open(c, belljar.SessionRequest{SessionSpec: body.spec(), IdempotencyKey: p.Key})
+		return OpenedSession{Session: s, SandboxID: s.ID, Image: s.BaseImage, Workdir: belljar.WorkspaceDir, Created: created}, err
+	})
+	handle(d, huma.Operation{
+		OperationID: "close-sessions", Method: http.MethodPost, Path: api.Prefix + "/sessions/close", Tags: []string{"sessions"},
+		Summary: "End sessions by their scope",
+		Description: "Ends all sessions of the caller whose scope begins with a prefix, as when a workflow is over. Their runs are cancelled; " +
+			"their sandboxes and workspaces are gone when this answers, or, with `retain_seconds`, after that time: until then they can be looked at by " +
+			"their ids, and a new session can have their scope.",
+	}, func(c *call, _ *none, body *belljar.CloseRequest) (ClosedSessions, error) {
+		closed, err := c.Sessions().CloseAll(c, *body)
+		return ClosedSessions{filled(closed)}, err
+	})
+	handle(d, huma.Operation{
 		OperationID: "list-sessions", Method: http.MethodGet, Path: api.Prefix + "/sessions", Tags: []string{"sessions"},
 		Summary:     "List sessions",
 		Description: "The caller's sessions, newest first.",
 	}, func(c *call, p *sessionQuery, _ *none) (belljar.SessionPage, error) {
-		list, err := c.Sessions().List(c, belljar.SessionQuery{All: p.All, Limit: p.Limit, Offset: p.Offset})
+		list, err := c.Sessions().List(c, belljar.SessionQuery{All: p.All, KeyPrefix: p.KeyPrefix, Limit: p.Limit, Offset: p.Offset})
 		list.Items = filled(list.Items)
 		return list, err
 	})

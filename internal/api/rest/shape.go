@@ -97,6 +97,9 @@ func (s *shape) add(t reflect.Type) {
 		if name == "" {
 			name = f.Name
 		}
+		if s.fields[name] != nil {
+			continue // a field of what embeds this hides it
+		}
 		s.fields[name] = shapeOf(f.Type)
 		if !strings.Contains(options, "omit") && name != versionField {
 			s.needed = append(s.needed, name)

@@ -73,7 +73,7 @@ func TestSpecIsValid(t *testing.T) {
 // TestEveryRouteIsDocumented: what the document lists answers, and asks who calls.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	b := newBench(t)
-	elsewhere := map[string]bool{"stream-run": true, "get-run-logs": true, "create-ticket": true} // the stream door's
+	elsewhere := map[string]bool{"stream-run": true, "get-run-logs": true, "create-ticket": true, "shell": true} // other doors'
 	for path, item := range loadDocument(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			if elsewhere[op.OperationID] {

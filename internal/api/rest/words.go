@@ -12,7 +12,7 @@ func annotate(schemas map[string]*huma.Schema) {
 	said := words()
 	values := map[string][]any{
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},
-		"Session.state": {"starting", "active", "closed", "expired", "lost"}, "idempotency_status": {"created", "replayed"},
+		"Session.state": sessionStates(), "OpenedSession.state": sessionStates(), "idempotency_status": {"created", "replayed"},
 		"implementation_state": {"supported", "host_gated", "scaffold", "unsupported"},
 		"stdout_encoding":      {"utf8", "base64"}, "stderr_encoding": {"utf8", "base64"},
 		"store_mode": {"memory", "sqlite", "postgres", "redis"},
@@ -37,10 +37,19 @@ func annotate(schemas map[string]*huma.Schema) {
 	}
 }
 
+func sessionStates() []any {
+	return []any{"starting", "active", "closed", "expired", "crashed", "lost"}
+}
+
 // words say what a property is: by its name, or by schema and name where the name alone does not tell.
 func words() map[string]string {
 	return map[string]string{
-		"id": "Its id, a UUID", "run_id": "The run's id", "session_id": "The session's id", "user_id": "Who owns it",
+		"terminal_id": "The terminal's id", "cols": "Columns, 1 to 1000; 80 if it is not given", "rows": "Rows, 1 to 1000; 24 if it is not given",
+		"shared": "Whether several may type; if not, who attaches last replaces who was there", "attached": "How many watch it now",
+		"last_input_at": "When somebody last typed", "detached_at": "Since when nobody watches it", "TerminalSpec.name": "A name, for people",
+		"Terminal.name": "Its name, for people", "TerminalSpec.command": "The program and its arguments; a shell if it is not given",
+		"Terminal.exit_code": "Once its program has ended: how; 128+n if a signal ended it",
+		"id":                 "Its id, a UUID", "run_id": "The run's id", "session_id": "The session's id", "user_id": "Who owns it",
 		"RunSpec.session_id": "The session to run in; in place of base_image", "Run.session_id": "The session that it ran in",
 		"TokenSpec.user_id": "Who calls with it", "Me.user_id": "The caller", "UserUsage.user_id": "The user",
 		"spec_version": "Version of the request's grammar: 1.0 or 1.1", "runtime": "The isolation technology; the server's default if it is not given",
@@ -58,7 +67,16 @@ func words() map[string]string {
 		"resume_from_seq": "Where a stream starts that does not say (1.1)", "workspace_exec": "Whether programs in the workspace may be executed",
 		"allow_weak": "Protections that may be missing on this host; operators only", "ttl_sec": "Life in seconds; 0 is the server's default",
 		"SessionSpec.ttl_sec": "Life in seconds after the last activity; 0 is the server's default", "TokenSpec.ttl_sec": "Life in seconds; 0 is for ever",
-		"cpu": "Cores; 0.5 is half a core", "memory_mb": "MiB of memory for the programs", "pids": "Processes and threads at once",
+		"scope": "By what it is found again", "scope_key": "Its scope as namespace:id:key, % and : in the parts as %25 and %3A",
+		"Scope.namespace": "workflow, agent, user or thread", "Scope.id": "Of the workflow's run, the agent's run, the user or the thread",
+		"Scope.key":        "The session's name there; default if it is not given. isolated is a new session each time",
+		"lifetime_sec":     "Life in seconds in all, used or not; 0 is the server's default",
+		"idle_timeout_sec": "It ends when nothing happens in it for so long, not even output; 0 is never",
+		"max_runs":         "Most runs in its whole life; 0 is no limit", "max_concurrent_runs": "Most runs at once, others wait; 0 is as many as the server allows",
+		"Session.runs": "How many runs were started in it", "OpenedSession.runs": "How many runs were started in it",
+		"last_activity_at": "When something happened in it last", "key_prefix": "The beginning of their scope_key, at least a namespace and its colon",
+		"retain_seconds": "Keeps them for so long to be looked at, without their scope; 0 ends them at once",
+		"cpu":            "Cores; 0.5 is half a core", "memory_mb": "MiB of memory for the programs", "pids": "Processes and threads at once",
 		"nofile": "Open files a process", "nproc": "Processes of the user", "workspace_mb": "MiB of /workspace", "tmp_mb": "MiB of /tmp",
 		"inodes": "Files on each writable file system", "log_bytes": "Output kept; what is more is counted and dropped", "artifact_mb": "MiB of artifacts together",
 		"Quota.artifact_mb": "MiB of artifacts kept at once; 0 is no limit", "ResourceUsage.log_bytes": "Bytes printed",
@@ -98,5 +116,12 @@ func words() map[string]string {
 		"endpoint": "runs or sessions", "user_key": "Whose key it is", "key": "The key", "object_id": "What it made",
 		"idempotency_key_echo": "The request's Idempotency-Key", "idempotency_status": "Whether this answer is the first one's",
 		"prefix": "The key's first characters", "secret": "The key itself, when it is made and never again", "last_used_at": "To the minute", "revoked_at": "When it was revoked",
+		"FileEntry.path": "Path, relative to the workspace", "FileEntry.type": "file, dir, symlink or other", "FileEntry.mode": "Permission bits in octal", "mtime_unix": "When it was changed last, in seconds",
+		"target": "Where a link leads; it is not followed", "entries": "What is there", "FileList.truncated": "Whether there are more",
+		"FileSearch.path": "The folder to look in; the workspace if it is not given", "FileSearch.name": "A glob: without a slash of the name at any depth (*.go), with one of the path below path (src/**/*.ts)",
+		"FileSearch.content": "Text to find in a line, at most 1024 bytes", "regexp": "Whether content is a regular expression (RE2)", "ignore_case": "Whether upper and lower case are the same in content",
+		"max_results": "Most finds; 100 if it is not given, at most 1000", "FileMatch.path": "Path, relative to the workspace", "line": "Number of the line, from 1", "FileMatch.text": "The line, or 500 bytes of it around the find",
+		"matches": "The finds, by path and line", "FileMatches.truncated": "Whether it stopped at a bound, or passed over the rest of a very long file or line", "files_searched": "How many files were looked at",
+		"Space.bytes": "Bytes that are used", "Space.files": "Files, folders and links", "max_bytes": "Bytes that there is room for", "max_files": "Files that there is room for",
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -259,7 +260,7 @@ func (v sessions) List(_ context.Context, q belljar.SessionQuery) (belljar.Sessi
 	defer v.mu.Unlock()
 	var page belljar.SessionPage
 	for _, s := range v.world.sessions {
-		if s.UserID == v.caller.ID && (q.All || !s.State.Ended()) {
+		if s.UserID == v.caller.ID && (q.All || !s.State.Ended()) && strings.HasPrefix(s.ScopeKey, q.KeyPrefix) {
 			page.Items = append(page.Items, s)
 		}
 	}
@@ -379,8 +380,41 @@ func (w *world) held() int {
 }
 
 func (v sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
+	if req.SpecVersion == "" {
+		req.SpecVersion = "1.1"
+	}
+	if req.BaseImage == "" {
+		req.BaseImage = "host"
+	}
+	v.mu.Lock()
+	for _, s := range v.world.sessions {
+		if s.UserID == v.caller.ID && !s.State.Ended() && s.ScopeKey == req.Scope.String() && s.ScopeKey != "" {
+			v.mu.Unlock()
+			return s, false, nil
+		}
+	}
+	v.mu.Unlock()
 	made, err := v.Create(ctx, req)
+	made.ScopeKey = req.Scope.String()
+	v.mu.Lock()
+	v.world.sessions[made.ID] = made
+	v.mu.Unlock()
 	return made, true, err
 }
 
-func (v sessions) CloseAll(context.Context, belljar.CloseRequest) ([]string, error) { return nil, nil }
+func (v sessions) CloseAll(_ context.Context, req belljar.CloseRequest) (closed []string, err error) {
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, s := range v.world.sessions {
+		if s.UserID == v.caller.ID && !s.State.Ended() && strings.HasPrefix(s.ScopeKey, req.KeyPrefix) {
+			s.State = belljar.SessionClosed
+			v.world.sessions[id] = s
+			closed = append(closed, id)
+		}
+	}
+	slices.Sort(closed)
+	return closed, nil
+}

@@ -72,7 +72,7 @@ func (c *call) list() {
 	if !ok {
 		return
 	}
-	found, err := c.Files().List(c.r.Context(), session, belljar.FileQuery{Limit: 10000})
+	found, err := c.Files().List(c.r.Context(), session, belljar.FileQuery{Limit: mostListed})
 	if err != nil {
 		if !c.gone(err, session) {
 			c.fail(err)
@@ -84,6 +84,9 @@ func (c *call) list() {
 	})
 	total, files := int64(0), []map[string]any{}
 	for _, e := range found.Entries {
+		if own(e.Path) {
+			continue
+		}
 		total += e.Size
 		files = append(files, map[string]any{
 			"name": e.Path, "size_bytes": e.Size, "modified": stamp(time.Unix(e.MtimeUnix, 0)), "permissions": permissions(e),

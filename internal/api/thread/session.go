@@ -3,6 +3,7 @@ package thread
 import (
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -87,7 +88,7 @@ func (c *call) get() {
 	session, found, err := c.find(thread)
 	files := 0
 	if err == nil && found {
-		files, err = c.count(session.ID)
+		files, _, err = c.held(session.ID)
 		if ended(err) {
 			found, err = false, nil // just now
 		}
@@ -106,16 +107,25 @@ func (c *call) get() {
 	}
 }
 
-// count is how many files lie in a workspace.
-func (c *call) count(id string) (int, error) {
-	list, err := c.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: 10000})
-	n := 0
+// mostListed is how many entries of a workspace are looked at.
+const mostListed = 10000
+
+// own reports whether a file is no file of the thread's: TMPDIR lies in the workspace where programs may be executed.
+func own(path string) bool {
+	const tmp = ".tmp"
+	return path == tmp || strings.HasPrefix(path, tmp+"/")
+}
+
+// held is how many files lie in a workspace, and how many bytes they have.
+func (c *call) held(id string) (files int, bytes int64, err error) {
+	list, err := c.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: mostListed})
 	for _, e := range list.Entries {
-		if e.Type == "file" {
-			n++
+		if e.Type == "file" && !own(e.Path) {
+			files++
+			bytes += e.Size
 		}
 	}
-	return n, err
+	return files, bytes, err
 }
 
 // cleanup ends a session. One that has ended is cleaned up.

@@ -96,12 +96,12 @@ func (c *call) uploadFailed(f *form, err error) {
 	switch {
 	case c.gone(err, f.session):
 	case belljar.CodeOf(err) == belljar.CodeDiskFull:
-		space, spaceErr := c.Files().Space(c.r.Context(), f.session)
-		if spaceErr != nil {
+		_, bytes, listErr := c.held(f.session)
+		if listErr != nil {
 			c.fail(err)
 			return
 		}
-		c.full(f, space)
+		c.full(f, bytes)
 	default:
 		c.limited(err, f.session, "")
 		c.fail(err)
@@ -110,11 +110,7 @@ func (c *call) uploadFailed(f *form, err error) {
 
 // fits checks the workspace; false if it has answered.
 func (c *call) fits(f *form) bool {
-	space, err := c.Files().Space(c.r.Context(), f.session)
-	n := 0
-	if err == nil {
-		n, err = c.count(f.session)
-	}
+	n, bytes, err := c.held(f.session)
 	switch {
 	case err != nil:
 		if !c.gone(err, f.session) {
@@ -125,8 +121,8 @@ func (c *call) fits(f *form) bool {
 		write(c.w, http.StatusInsufficientStorage, fault{
 			"error": "Maximum file count exceeded", "max_files": c.door.opts.MaxFiles, "current_files": n,
 		})
-	case space.Bytes+f.size > int64(c.door.opts.MaxWorkspaceMB)<<20:
-		c.full(f, space)
+	case bytes+f.size > int64(c.door.opts.MaxWorkspaceMB)<<20:
+		c.full(f, bytes)
 	default:
 		return true
 	}
@@ -134,11 +130,11 @@ func (c *call) fits(f *form) bool {
 }
 
 // full answers for a workspace without room.
-func (c *call) full(f *form, space belljar.Space) {
+func (c *call) full(f *form, bytes int64) {
 	c.say("resource_limit_exceeded", line{session: f.session, bytes: f.size, reason: "workspace size"})
 	write(c.w, http.StatusInsufficientStorage, fault{
 		"error": "Workspace size limit exceeded", "max_workspace_mb": c.door.opts.MaxWorkspaceMB,
-		"current_workspace_mb": megabytes(space.Bytes), "file_size_mb": megabytes(f.size),
+		"current_workspace_mb": megabytes(bytes), "file_size_mb": megabytes(f.size),
 	})
 }
 

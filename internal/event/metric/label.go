@@ -67,6 +67,13 @@ func reasons() vocabulary {
 	}
 }
 
+// sessionEnds are the states that a session ends in.
+func sessionEnds() vocabulary {
+	return vocabulary{
+		string(belljar.SessionClosed), string(belljar.SessionExpired), string(belljar.SessionCrashed), string(belljar.SessionLost),
+	}
+}
+
 func codes() vocabulary {
 	var all vocabulary
 	for _, row := range belljar.Table() {

@@ -34,11 +34,13 @@ var _ event.Sink = (*Counter)(nil)
 // metrics are the metrics by what they count.
 type metrics struct {
 	sessionsCreated, runsStarted, runsCompleted        *prometheus.CounterVec
+	sessionsResumed, sessionsEnded                     *prometheus.CounterVec
 	queueFull, queueExpired                            *prometheus.CounterVec
 	uploadBytes, uploadFiles, logBytes, logTruncations *prometheus.CounterVec
 	opened, heartbeats, disconnects, drops             *prometheus.CounterVec
 	requests, authFailures, denials                    *prometheus.CounterVec
 	duration, queueWait, startLatency, requestDuration *prometheus.HistogramVec
+	sessionLife                                        *prometheus.HistogramVec
 	runs, sessions                                     *prometheus.GaugeVec
 }
 
@@ -67,6 +69,9 @@ func New(opts Options) *Counter {
 	}
 	c.m = metrics{
 		sessionsCreated: counter("sessions_created_total", "Sessions created.", "runtime"),
+		sessionsResumed: counter("sessions_resumed_total", "Sessions found again by their scope.", "runtime"),
+		sessionsEnded:   counter("sessions_ended_total", "Sessions that ended.", "runtime", "state"),
+		sessionLife:     histogram("session_lifetime_seconds", "Time from a session's making to its end.", "runtime"),
 		runsStarted:     counter("runs_started_total", "Runs accepted.", "runtime"),
 		runsCompleted:   counter("runs_completed_total", "Runs that ended, however they did.", "runtime", "outcome", "reason"),
 		duration:        histogram("run_duration_seconds", "Time from running to the end.", "runtime", "outcome", "reason"),
@@ -104,7 +109,7 @@ func New(opts Options) *Counter {
 // prepare makes the series that a dashboard asks for before anything has happened.
 func (c *Counter) prepare() {
 	for _, name := range c.runtimes {
-		for _, v := range []*prometheus.CounterVec{c.m.sessionsCreated, c.m.runsStarted, c.m.logBytes} {
+		for _, v := range []*prometheus.CounterVec{c.m.sessionsCreated, c.m.sessionsResumed, c.m.runsStarted, c.m.logBytes} {
 			v.WithLabelValues(name)
 		}
 		c.m.sessions.WithLabelValues(name)

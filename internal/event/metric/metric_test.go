@@ -44,7 +44,7 @@ func snapshot(t *testing.T, c *Counter) map[string]map[string]float64 {
 		flat[name] = map[string]float64{}
 		for _, s := range series {
 			var labels []string
-			for _, l := range []string{"component", "runtime", "outcome", "reason", "kind", "phase", "method", "route", "status"} {
+			for _, l := range []string{"component", "runtime", "outcome", "reason", "kind", "phase", "state", "method", "route", "status"} {
 				if v, ok := s.Labels[l]; ok {
 					labels = append(labels, l+"="+v)
 				}
@@ -64,6 +64,9 @@ func TestEveryMetricOfTheSpecification(t *testing.T) {
 	late := belljar.Run{ID: "r2", Runtime: "docker", ReasonCode: belljar.ReasonExecutionTimeout}
 	for _, e := range []event.Event{
 		{Name: event.SessionCreated, Session: &belljar.Session{ID: "s1", Runtime: "native"}},
+		{Name: event.SessionRevived, Session: &belljar.Session{ID: "s2", Runtime: "native"}},
+		{Name: event.SessionResumed, Session: &belljar.Session{ID: "s2", Runtime: "native"}},
+		{Name: event.SessionEnded, Session: &belljar.Session{ID: "s2", Runtime: "native"}, Reason: "crashed", Took: 5 * time.Second},
 		{Name: event.RunCreated, Run: &run},
 		{Name: event.RunQueued, Run: &run},
 		{Name: event.RunStarting, Run: &run, Took: 2 * time.Second},
@@ -90,6 +93,9 @@ func TestEveryMetricOfTheSpecification(t *testing.T) {
 	for series, want := range map[string]float64{
 		"sandbox_sessions_created_total{runtime=native}":                                                  1,
 		"sandbox_sessions{runtime=native}":                                                                1,
+		"sandbox_sessions_resumed_total{runtime=native}":                                                  1,
+		"sandbox_sessions_ended_total{runtime=native,state=crashed}":                                      1,
+		"sandbox_session_lifetime_seconds_sum{runtime=native}":                                            5,
 		"sandbox_runs_started_total{runtime=docker}":                                                      1,
 		"sandbox_runs_completed_total{runtime=docker,outcome=completed,reason=exit_code_0}":               1,
 		"sandbox_runs_completed_total{runtime=docker,outcome=timed_out,reason=execution_timeout}":         1,

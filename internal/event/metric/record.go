@@ -20,7 +20,15 @@ func (c *Counter) Record(e event.Event) {
 		if e.Session != nil && c.live.add(e.Session.ID, rt) {
 			c.m.sessions.WithLabelValues(rt).Inc()
 		}
+	case event.SessionRevived:
+		if e.Session != nil && c.live.add(e.Session.ID, rt) {
+			c.m.sessions.WithLabelValues(rt).Inc()
+		}
+	case event.SessionResumed:
+		c.m.sessionsResumed.WithLabelValues(rt).Inc()
 	case event.SessionEnded:
+		c.m.sessionsEnded.WithLabelValues(rt, sessionEnds().or(e.Reason, string(belljar.SessionLost))).Inc()
+		c.m.sessionLife.WithLabelValues(rt).Observe(e.Took.Seconds())
 		if e.Session != nil {
 			if was, ok := c.live.drop(e.Session.ID); ok {
 				c.m.sessions.WithLabelValues(was).Dec()

@@ -69,7 +69,9 @@ func (f *fake) v2root(dir, controllers, procs string) {
 	}
 }
 
-func (f *fake) kernel() kernel { return kernel{f.mkdir, f.rmdir, f.access, f.write} }
+func (f *fake) kernel() kernel {
+	return kernel{mkdir: f.mkdir, rmdir: f.rmdir, access: f.access, write: f.write}
+}
 
 func (f *fake) discover() *Host {
 	f.t.Helper()

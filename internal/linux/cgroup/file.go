@@ -20,6 +20,8 @@ type kernel struct {
 	rmdir  func(dir string) error
 	access func(name string) error        // nil: may be written
 	write  func(name, value string) error // to a control file, which must exist
+	// exchange writes and then reads what is there; nil where that is a write and a read of its own.
+	exchange func(name, value string) (now string, err error)
 }
 
 func realKernel() kernel {
@@ -28,6 +30,8 @@ func realKernel() kernel {
 		rmdir:  unix.Rmdir,
 		access: func(name string) error { return unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK, unix.AT_EACCESS) },
 		write:  write,
+
+		exchange: exchange,
 	}
 }
 
@@ -37,6 +41,26 @@ func write(name, value string) error {
 		return err
 	}
 	defer unix.Close(fd)
+	return writeTo(fd, name, value)
+}
+
+// exchange opens the file once: most of the price of a control file is its name.
+func exchange(name, value string) (string, error) {
+	fd, err := open(name, unix.O_RDWR)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	if err := writeTo(fd, name, value); err != nil {
+		return "", err
+	}
+	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+		return "", &os.PathError{Op: "seek", Path: name, Err: err}
+	}
+	return readFrom(fd, name)
+}
+
+func writeTo(fd int, name, value string) (err error) {
 	for {
 		_, err = unix.Write(fd, []byte(value))
 		if err != unix.EINTR {
@@ -51,11 +75,16 @@ func write(name, value string) error {
 
 // read returns the text of a control file without the blanks around it.
 func read(dir, name string) (string, error) {
-	fd, err := open(filepath.Join(dir, name), unix.O_RDONLY)
+	name = filepath.Join(dir, name)
+	fd, err := open(name, unix.O_RDONLY)
 	if err != nil {
 		return "", err
 	}
 	defer unix.Close(fd)
+	return readFrom(fd, name)
+}
+
+func readFrom(fd int, name string) (string, error) {
 	var text []byte
 	buf := make([]byte, 4096)
 	for {
@@ -63,7 +92,7 @@ func read(dir, name string) (string, error) {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return "", &os.PathError{Op: "read", Path: filepath.Join(dir, name), Err: err}
+			return "", &os.PathError{Op: "read", Path: name, Err: err}
 		case n == 0:
 			return string(bytes.TrimSpace(text)), nil
 		default:
@@ -113,10 +142,16 @@ func readKey(dir, name, key string) (int64, error) {
 
 // set writes a value and reads it back: a kernel may round or ignore what it does not like.
 func (k kernel) set(dir, name, value string) error {
-	if err := k.write(filepath.Join(dir, name), value); err != nil {
-		return err
+	exchange := k.exchange
+	if exchange == nil {
+		exchange = func(file, value string) (string, error) {
+			if err := k.write(file, value); err != nil {
+				return "", err
+			}
+			return read(dir, name)
+		}
 	}
-	got, err := read(dir, name)
+	got, err := exchange(filepath.Join(dir, name), value)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Stat is what the kernel tells of a process, as far as it is of use here.
@@ -17,15 +19,35 @@ type Stat struct {
 
 // ReadStat reads a process's state, also that of one that has ended and is not reaped.
 func ReadStat(pid int) (Stat, error) {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	raw, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return Stat{}, err
 	}
-	stat, err := parseStat(string(raw))
+	stat, err := parseStat(raw)
 	if err != nil {
 		return Stat{}, fmt.Errorf("stat of process %d: %w", pid, err)
 	}
 	return stat, nil
+}
+
+// readSmall reads a file of less than a page in one go, without a look whether it could be waited for.
+func readSmall(name string) (string, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 4096)
+	for {
+		n, err := unix.Read(fd, buf)
+		switch err {
+		case nil:
+			return string(buf[:n]), nil
+		case unix.EINTR:
+		default:
+			return "", &os.PathError{Op: "read", Path: name, Err: err}
+		}
+	}
 }
 
 // parseStat reads the text of /proc/pid/stat (proc_pid_stat(5)). The command in the second field may hold blanks and

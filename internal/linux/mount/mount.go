@@ -28,11 +28,9 @@ const (
 
 // Builder appends mounts to a program. Every descriptor it opens in the child is close-on-exec.
 type Builder struct {
-	p        *forkexec.Program
-	tree     forkexec.Arg // the result in use for short-lived trees and contexts
-	made     bool
-	target   forkexec.Arg // what a hiding mount covers
-	targeted bool
+	p    *forkexec.Program
+	tree forkexec.Arg // the result in use for short-lived trees and contexts
+	made bool
 }
 
 // New returns a builder for p.
@@ -82,12 +80,6 @@ func (b *Builder) Attach(tree, dir forkexec.Arg, name string) {
 	b.p.Call(unix.SYS_MOVE_MOUNT, tree, b.p.Str(""), dir, b.p.Str(name), forkexec.Int(unix.MOVE_MOUNT_F_EMPTY_PATH))
 }
 
-// attachOver attaches tree on exactly the file that target is open on.
-func (b *Builder) attachOver(tree, target forkexec.Arg) {
-	b.p.Call(unix.SYS_MOVE_MOUNT, tree, b.p.Str(""), target, b.p.Str(""),
-		forkexec.Int(unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH))
-}
-
 // clone opens a detached copy of the mounts at name below dir.
 func (b *Builder) clone(dir forkexec.Arg, name string) forkexec.Arg {
 	return b.Temp(unix.SYS_OPEN_TREE, dir, b.p.Str(name),
@@ -124,38 +116,30 @@ func (b *Builder) Protect(dir forkexec.Arg, name string, attr Attr) {
 
 const hidden = ReadOnly | NoDev | NoExec | NoSUID
 
-// HideFile covers the file name below dir with the host's /dev/null, on a mount where devices do not open: it can be
-// neither read nor written. Nothing there is no failure.
-func (b *Builder) HideFile(dir forkexec.Arg, name string) {
-	b.hide(dir, name, func() forkexec.Arg {
-		fd := b.clone(forkexec.Int(unix.AT_FDCWD), "/dev/null")
-		b.SetAttr(fd, hidden, true)
-		return fd
-	})
+// HideFiles covers the files of these names below the mount dir with the host's /dev/null, where devices do not open: they
+// can be neither read nor written. A name that is not there is no failure. dir must be ours alone, so that nothing takes
+// the place of what a name stands for. The last should be there: a cover for it is ready.
+func (b *Builder) HideFiles(dir forkexec.Arg, names []string) {
+	b.hide(dir, names, b.clone(forkexec.Int(unix.AT_FDCWD), "/dev/null"))
 }
 
-// HideFolder covers the folder name below dir with the folder empty below from, read-only. Nothing there is no failure.
-func (b *Builder) HideFolder(dir forkexec.Arg, name string, from forkexec.Arg, empty string) {
-	b.hide(dir, name, func() forkexec.Arg {
-		fd := b.clone(from, empty)
-		b.SetAttr(fd, hidden, true)
-		return fd
-	})
+// HideFolders does the same to folders, with the folder empty below from.
+func (b *Builder) HideFolders(dir forkexec.Arg, names []string, from forkexec.Arg, empty string) {
+	b.hide(dir, names, b.clone(from, empty))
 }
 
-// hide holds what is to be covered by descriptor, so that no path can be swapped under the mount.
-func (b *Builder) hide(dir forkexec.Arg, name string, cover func() forkexec.Arg) {
-	p := b.p
-	args := []forkexec.Arg{dir, p.Str(name), forkexec.Int(unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC), forkexec.Int(0)}
-	if !b.targeted {
-		b.target, b.targeted = p.Open(unix.SYS_OPENAT, args...), true
-	} else {
-		p.Again(b.target, unix.SYS_OPENAT, args...)
+// hide attaches a cover over each name. The next cover is a copy of the last, as it lies there, attributes and all.
+func (b *Builder) hide(dir forkexec.Arg, names []string, cover forkexec.Arg) {
+	b.SetAttr(cover, hidden, true)
+	for i, name := range names {
+		b.Attach(cover, dir, name)
+		b.p.Unless(func() {
+			if i < len(names)-1 {
+				b.p.Again(cover, unix.SYS_OPEN_TREE, cover, b.p.Str(""),
+					forkexec.Int(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH))
+			}
+		}, unix.ENOENT)
 	}
-	p.Unless(func() {
-		b.attachOver(cover(), b.target)
-		p.Close(b.target)
-	}, unix.ENOENT)
 }
 
 // Tmpfs are the options of a memory file system with hard caps.

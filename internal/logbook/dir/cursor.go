@@ -20,20 +20,21 @@ const blockSize = 48 << 10
 func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		c := cursor{log: l, next: 1, at: headSize, want: max(from, 1)}
-		if v, _ := l.look(1); !v.sealed || !v.tail.begins() {
-			file, err := l.hold()
-			if err != nil {
-				yield(belljar.Frame{}, err)
-				return
+		defer func() {
+			if c.file != nil {
+				l.release()
 			}
-			defer l.release()
-			c.file = file
-		} else {
-			c.walk(ctx, v, yield)
-			return
-		}
+		}()
 		for {
 			v, changed := l.look(c.next)
+			if c.file == nil && !v.inMemory() {
+				file, err := l.hold()
+				if err != nil {
+					yield(belljar.Frame{}, err)
+					return
+				}
+				c.file = file
+			}
 			switch {
 			case v.closed:
 				yield(belljar.Frame{}, fmt.Errorf("log %s: %w", l.id, os.ErrClosed))

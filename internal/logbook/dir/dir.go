@@ -50,6 +50,24 @@ func Open(o Options) (*Book, error) {
 	return &Book{path: o.Path, logger: o.Logger, logs: map[string]*Log{}, folders: map[string]*folder{}}, nil
 }
 
+// Draft begins the log of id as a draft: see [logbook.Drafter].
+func (b *Book) Draft(id string) (logbook.Log, error) {
+	if !belljar.ValidID(id) {
+		return nil, fmt.Errorf("log %q: not an id", id)
+	}
+	name := b.name(id)
+	name.Lock()
+	defer name.Unlock()
+	if l, err := b.known(id); l != nil || err != nil {
+		if err == nil {
+			err = logbook.ErrExists
+		}
+		return nil, err
+	}
+	l := &Log{book: b, id: id, path: b.file(id), codec: newCodec(), now: view{draft: true}}
+	return l, b.keep(l)
+}
+
 // Create begins the log of id.
 func (b *Book) Create(id string) (logbook.Log, error) {
 	if !belljar.ValidID(id) {

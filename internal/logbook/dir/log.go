@@ -41,8 +41,12 @@ type view struct {
 	end    int64  // offset behind the last frame; 0 if the file is empty
 	sealed bool
 	closed bool // the book was closed
+	draft  bool // all of it is in tail, and nowhere else
 	tail   tail
 }
+
+// inMemory reports whether readers need no file: nothing of the log is elsewhere, and nothing will be.
+func (v view) inMemory() bool { return v.draft || v.sealed && v.tail.begins() }
 
 // mark tells where a frame lies.
 type mark struct {
@@ -65,6 +69,12 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 		return nil
 	}
 	v := l.now
+	if v.draft && v.end+int64(estimate(frames)) > maxDraft { // what does not fit in memory has a file before it is written
+		if err := l.keep(); err != nil {
+			return err
+		}
+		v = l.now
+	}
 	space, fresh := v.tail.room(v.end, estimate(frames))
 	out := space[:0]
 	if v.end == 0 {
@@ -84,6 +94,7 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 	if err := l.write(out, v.end); err != nil {
 		return err
 	}
+	next.draft = l.now.draft
 	next.end += int64(len(out))
 	switch {
 	case len(out) > lastSegment:
@@ -133,6 +144,14 @@ func (l *Log) cut() error {
 
 // write puts b at the log's end, which is at offset at. The caller holds writing.
 func (l *Log) write(b []byte, at int64) error {
+	if l.now.draft {
+		if at+int64(len(b)) <= maxDraft {
+			return nil
+		}
+		if err := l.keep(); err != nil {
+			return err
+		}
+	}
 	if _, err := l.file.WriteAt(b, at); err != nil {
 		l.dirty = true
 		_ = l.cut() // whoever writes next tries again
@@ -204,6 +223,10 @@ func (l *Log) Seal() error {
 	defer l.sealing.Unlock()
 	if l.settled {
 		return l.failed
+	}
+	if ended, err := l.fair(); ended || err != nil {
+		l.settled = ended
+		return err
 	}
 	file, err := l.hold()
 	if errors.Is(err, logbook.ErrNotFound) {

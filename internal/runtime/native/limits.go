@@ -3,9 +3,9 @@
 package native
 
 import (
-	"os"
 	"strconv"
-	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/linux/cgroup"
@@ -128,17 +128,13 @@ func usageOf(u cgroup.Usage, own, limit int64) runtime.Usage {
 	return out
 }
 
-// tasks is how many threads a process has, 0 if it has ended.
+// tasks is how many threads a process has, 0 if it has ended: the links of a folder that has a folder for each, which are
+// read sooner than the process's status.
 func tasks(pid int) int64 {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
+	const own = 2 // "." and its name
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/"+strconv.Itoa(pid)+"/task", &st); err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, "Threads:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
-			return n
-		}
-	}
-	return 0
+	return max(int64(st.Nlink)-own, 0)
 }

@@ -226,13 +226,13 @@ const emptyDir = "mnt"
 
 // What of /proc tells about the host or reaches into it. What only the host's root can read (kpageflags, slabinfo,
 // vmallocinfo …) nobody in a user namespace can, so it is not worth a mount; of that, only what could harm the host is
-// here, as a second wall.
+// here, as a second wall. Every kernel has the last of each list.
 var (
 	procHiddenFiles = []string{
 		"kcore", "keys", "key-users", "kmsg", "kallsyms", "latency_stats", "timer_list", "timer_stats", "sched_debug",
-		"sysrq-trigger", "modules", "iomem", "ioports", "interrupts", "softirqs", "diskstats", "partitions", "cmdline", "config.gz",
+		"sysrq-trigger", "modules", "iomem", "ioports", "interrupts", "softirqs", "diskstats", "partitions", "config.gz", "cmdline",
 	}
-	procHiddenFolders = []string{"acpi", "asound", "scsi", "driver", "bus", "fs", "irq", "tty"}
+	procHiddenFolders = []string{"acpi", "asound", "scsi", "driver", "bus", "irq", "tty", "fs"}
 	procReadOnly      = []string{"sys"}
 )
 
@@ -240,12 +240,8 @@ func (b *rootBuilder) proc() {
 	b.p.Step(stepProc)
 	proc := b.m.FS("proc", mount.NoSUID|mount.NoDev|mount.NoExec)
 	b.m.Attach(proc, b.root, "proc")
-	for _, name := range procHiddenFiles {
-		b.m.HideFile(proc, name)
-	}
-	for _, name := range procHiddenFolders {
-		b.m.HideFolder(proc, name, b.root, emptyDir)
-	}
+	b.m.HideFiles(proc, procHiddenFiles)
+	b.m.HideFolders(proc, procHiddenFolders, b.root, emptyDir)
 	for _, name := range procReadOnly {
 		b.m.Protect(proc, name, mount.ReadOnly|mount.NoSUID|mount.NoDev|mount.NoExec)
 	}

@@ -81,10 +81,35 @@ func (q runs) Finish(ctx context.Context, r store.Run) error {
 			return nil
 		}
 		replaceRun(e, r)
-		q.s.bytes[e.value.UserID] += r.KeptBytes()
-		q.s.cpu[userDay{e.value.UserID, day(*r.FinishedAt)}] += r.CPUSeconds()
+		q.s.use(e.value)
 		return nil
 	})
+}
+
+// Add puts a run on record that has ended.
+func (q runs) Add(ctx context.Context, r store.Run) error {
+	if err := r.CheckEnded(); err != nil {
+		return err
+	}
+	r.Spec = nil
+	r, err := keptRun(r)
+	if err != nil {
+		return err
+	}
+	return q.s.write(ctx, func() error {
+		if q.s.runs[r.ID] != nil {
+			return nil
+		}
+		q.s.runs[r.ID] = &entry[store.Run]{arrival: q.s.next(), value: r}
+		q.s.use(r)
+		return nil
+	})
+}
+
+// use adds what a run used to its owner's account.
+func (s *Store) use(r store.Run) {
+	s.bytes[r.UserID] += r.KeptBytes()
+	s.cpu[userDay{r.UserID, day(*r.FinishedAt)}] += r.CPUSeconds()
 }
 
 // replaceRun replaces what of a run can change.

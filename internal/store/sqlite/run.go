@@ -29,6 +29,10 @@ type runRow struct {
 const setState = "phase = ?, exit_code = ?, started_at = ?, message = ?, spec_version = ?, runtime_version = ?, policy_hash = ?, last_seq = ?, " +
 	"log_gone = ?, artifacts_gone = ?, tenant = ?, node_id = ?, worker_id = ?, lease_epoch = ?, detail = ?"
 
+// insertState names the columns of a row's fixed and state.
+const insertState = "runtime, base_image, image_digest, session_id, phase, exit_code, started_at, message, spec_version, runtime_version, " +
+	"policy_hash, last_seq, log_gone, artifacts_gone, tenant, node_id, worker_id, lease_epoch, detail"
+
 func encodeRun(r *store.Run) (row runRow, err error) {
 	rest := r.Run // what has a column is not said twice
 	rest.ID, rest.UserID, rest.SessionID, rest.SpecVersion, rest.Runtime, rest.RuntimeVersion = "", "", "", "", "", ""
@@ -73,11 +77,31 @@ func (q runs) Insert(ctx context.Context, r store.Run, key *store.Key) (prior *s
 	}
 	args := append(append([]any{row.id, row.owner, row.created, row.spec, keyName(key)}, row.fixed...), row.state...)
 	return q.s.insert(ctx, key, func(t *tx) error {
-		_, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, spec, idempotency_key, runtime, base_image, image_digest, session_id, "+
-			"phase, exit_code, started_at, message, spec_version, runtime_version, policy_hash, last_seq, "+
-			"log_gone, artifacts_gone, tenant, node_id, worker_id, lease_epoch, detail) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", args...)
+		_, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, spec, idempotency_key, "+insertState+
+			") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", args...)
 		return err
 	})
+}
+
+// Add puts a run on record that has ended.
+func (q runs) Add(ctx context.Context, r store.Run) error {
+	if err := r.CheckEnded(); err != nil {
+		return err
+	}
+	r.Spec = nil
+	row, err := encodeRun(&r)
+	if err != nil {
+		return err
+	}
+	args := append(append([]any{row.id, row.owner, row.created, row.finished, row.artifactBytes, row.left}, row.fixed...), row.state...)
+	return q.s.writer.do(ctx, write{do: func(t *tx) error {
+		n, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, finished_at, artifact_bytes, artifacts, "+insertState+
+			") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING", args...)
+		if err != nil || n == 0 {
+			return err
+		}
+		return addUsage(t, row)
+	}})
 }
 
 // Update replaces a run that has not ended.

@@ -151,11 +151,17 @@ func (w *writer) transaction(group []*pending, results []error) (err error) {
 			w.tx.exec("ROLLBACK") // fails if SQLite has done it already
 		}
 	}()
-	for i, p := range group {
-		if results[i] = p.ctx.Err(); results[i] != nil {
-			continue // nobody waits for it
+	if whole, err := w.each(group, results, w.straight); err != nil {
+		return err
+	} else if !whole {
+		// One failed. It shall fail alone, which costs every one a savepoint.
+		if _, err := w.tx.exec("ROLLBACK"); err != nil {
+			return err
 		}
-		if results[i], err = w.one(p); err != nil {
+		if _, err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
+			return err
+		}
+		if _, err := w.each(group, results, w.one); err != nil {
 			return err
 		}
 	}
@@ -166,7 +172,31 @@ func (w *writer) transaction(group []*pending, results []error) (err error) {
 	return nil
 }
 
-// one makes one change in the transaction. result is its own failure, err that of the transaction.
+// each makes every change of a group in a way, and reports whether none failed.
+func (w *writer) each(group []*pending, results []error, make func(*pending) (result, err error)) (whole bool, err error) {
+	whole = true
+	for i, p := range group {
+		if results[i] = p.ctx.Err(); results[i] != nil {
+			continue // nobody waits for it
+		}
+		if results[i], err = make(p); err != nil {
+			return false, err
+		}
+		whole = whole && results[i] == nil
+	}
+	return whole, nil
+}
+
+// straight makes one change as a part of the transaction: if it fails, so has the transaction.
+func (w *writer) straight(p *pending) (result, err error) {
+	result = w.guard(p)
+	if broken(result) {
+		return nil, result
+	}
+	return result, nil
+}
+
+// one makes one change that can fail alone in the transaction. result is its own failure, err that of the transaction.
 func (w *writer) one(p *pending) (result, err error) {
 	if _, err := w.tx.exec("SAVEPOINT one"); err != nil {
 		return nil, err

@@ -50,6 +50,49 @@ func runComesBack(t *testing.T, s store.Store) {
 	same(t, "bare", getRun(t, s, empty.ID), empty)
 }
 
+func runIsAdded(t *testing.T, s store.Store) {
+	var r store.Run
+	fill(&r)
+	r.ID, r.UserID, r.Phase = belljar.NewID(), "ann", belljar.PhaseTimedOut
+	ok(t, s.Runs().Add(t.Context(), r))
+	r.Spec = nil
+	same(t, "added", getRun(t, s, r.ID), r)
+	used := func() belljar.UserUsage {
+		t.Helper()
+		u, err := s.Users().Usage(t.Context(), "ann", *r.FinishedAt)
+		ok(t, err)
+		return u
+	}
+	first := used()
+	if first.CPUSecondsToday != r.CPUSeconds() || first.ArtifactBytes != r.KeptBytes() {
+		t.Errorf("used %+v", first)
+	}
+	again := r
+	again.Message = "again"
+	ok(t, s.Runs().Add(t.Context(), again))
+	ok(t, s.Runs().Finish(t.Context(), again))
+	same(t, "added again", getRun(t, s, r.ID), r)
+	same(t, "usage after it was added again", used(), first)
+	wantErr(t, "update", s.Runs().Update(t.Context(), openRunOf(r)), store.ErrEnded)
+	_, err := s.Runs().Insert(t.Context(), openRunOf(r), nil)
+	wantErr(t, "insert", err, store.ErrExists)
+	wantErr(t, "add one that goes on", s.Runs().Add(t.Context(), openRunOf(r)), store.ErrInvalid)
+	page, total, err := s.Runs().List(t.Context(), belljar.RunQuery{UserID: "ann", SessionID: r.SessionID})
+	ok(t, err)
+	if total != 1 || len(page) != 1 || page[0].ID != r.ID {
+		t.Errorf("listed %d of %d", len(page), total)
+	}
+	open, err := s.Runs().Unfinished(t.Context())
+	ok(t, err)
+	same(t, "unfinished", len(open), 0)
+}
+
+// openRunOf is a run that has ended as it was before.
+func openRunOf(r store.Run) store.Run {
+	r.Phase, r.FinishedAt, r.ExitCode = belljar.PhaseRunning, nil, nil
+	return r
+}
+
 func runIsCopied(t *testing.T, s store.Store) {
 	r := openRun("ann", 0)
 	r.Labels, r.Command, r.Spec = map[string]string{"a": "1"}, []string{"true"}, &belljar.RunSpec{Env: map[string]string{"a": "1"}}

@@ -29,6 +29,7 @@ func Run(t *testing.T, opts Options) {
 	}{
 		{"run/every field comes back", runComesBack},
 		{"run/what is kept is a copy", runIsCopied},
+		{"run/one that has ended is added", runIsAdded},
 		{"run/life", runLife},
 		{"run/refusals", runRefusals},
 		{"run/unfinished", runUnfinished},

@@ -75,6 +75,9 @@ func measure(ctx context.Context, binary, folder string, seconds, rows, readers 
 			return err
 		}
 	}
+	if err := threads(ctx, binary, dir+"/t", seconds, s); err != nil {
+		return err
+	}
 	if err := history(ctx, binary, dir+"/b", rows, s); err != nil {
 		return err
 	}

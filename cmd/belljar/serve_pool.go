@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/event/metric"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/pool"
+)
+
+// openPool puts a pool of ready sandboxes before a runtime that can have one, unless the operator wants none.
+func (d *daemon) openPool(cfg *config.Config, rt runtime.Runtime) (runtime.Runtime, error) {
+	if _, ok := rt.(runtime.Claimer); !ok || cfg.PoolSize == 0 || cfg.PoolMax == 0 || !cfg.EnableExecution {
+		return rt, nil
+	}
+	var err error
+	d.pool, err = pool.New(rt, pool.Options{Size: cfg.PoolSize, Max: cfg.PoolMax, Idle: cfg.PoolIdle, Logger: d.log})
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, d.pool.Close)
+	return d.pool, nil
+}
+
+// warm has the pool make what callers are likely to ask for, behind the server's start.
+func (d *daemon) warm(ctx context.Context, counter *metric.Counter) {
+	if d.pool == nil {
+		return
+	}
+	counter.WatchPool(d.pool.Name(), func() metric.Pool { return metric.Pool(d.pool.Stats()) })
+	likely, err := d.service.Likely(ctx)
+	if err != nil {
+		d.log.Warn("nothing is made ready before it is asked for", "err", err)
+	}
+	d.pool.Warm(likely...)
+}
+
+// pooled is how many sandboxes the pool would like to hold ready, and how many it holds.
+func (d *daemon) pooled() (size, available int) {
+	if d.pool == nil {
+		return 0, 0
+	}
+	now := d.pool.Stats()
+	return now.Size, now.Ready
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// desk is a terminal: what each attachment to it shows, one after the other.
+type desk struct {
+	belljar.Terminals
+
+	mu       sync.Mutex
+	visits   [][]any // of each attachment: events, or an error that breaks it
+	typed    bytes.Buffer
+	attached int
+}
+
+func (d *desk) Attach(context.Context, string) (belljar.Attachment, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.attached == len(d.visits) {
+		return nil, errors.New("nobody expected this attachment")
+	}
+	d.attached++
+	if err, ok := d.visits[d.attached-1][0].(error); ok && len(d.visits[d.attached-1]) == 1 {
+		return nil, err
+	}
+	return &chair{desk: d, show: d.visits[d.attached-1]}, nil
+}
+
+// chair is one attachment.
+type chair struct {
+	desk *desk
+	show []any
+}
+
+func (c *chair) Terminal() belljar.Terminal { return belljar.Terminal{} }
+func (c *chair) Resize(int, int) error      { return nil }
+func (c *chair) Close() error               { return nil }
+
+func (c *chair) Write(_ context.Context, b []byte) error {
+	c.desk.mu.Lock()
+	defer c.desk.mu.Unlock()
+	c.desk.typed.Write(b)
+	return nil
+}
+
+func (c *chair) Next(ctx context.Context) (belljar.TerminalEvent, error) {
+	if len(c.show) == 0 {
+		<-ctx.Done()
+		return belljar.TerminalEvent{}, context.Cause(ctx)
+	}
+	next := c.show[0]
+	c.show = c.show[1:]
+	if err, ok := next.(error); ok {
+		return belljar.TerminalEvent{}, err
+	}
+	return next.(belljar.TerminalEvent), nil
+}
+
+// front is a service that has terminals only.
+type front struct {
+	belljar.Service
+	desk *desk
+}
+
+func (f front) Terminals() belljar.Terminals { return f.desk }
+
+func say(kind belljar.TerminalEventKind, text string) belljar.TerminalEvent {
+	return belljar.TerminalEvent{Kind: kind, Data: []byte(text)}
+}
+
+func exit(code int) belljar.TerminalEvent {
+	return belljar.TerminalEvent{Kind: belljar.TerminalExit, ExitCode: code}
+}
+
+func visitDesk(t *testing.T, d *desk, stdin io.Reader) (status int, err error, stdout, stderr string) {
+	t.Helper()
+	var out, notes bytes.Buffer
+	v := &visit{c: &console{stdin: stdin, stdout: &out, stderr: &notes}, s: front{desk: d}, terminal: "t", keys: &detacher{keys: []byte("\x10\x11")}}
+	status, err = v.follow(t.Context())
+	return status, err, out.String(), notes.String()
+}
+
+func TestVisitShowsTheTerminal(t *testing.T) {
+	d := &desk{visits: [][]any{{say(belljar.TerminalHistory, "before "), say(belljar.TerminalOutput, "now"), exit(3)}}}
+	status, err, out, _ := visitDesk(t, d, strings.NewReader(""))
+	if status != 3 || err != nil || out != "before now" {
+		t.Errorf("%d, %v, %q", status, err, out)
+	}
+}
+
+func TestVisitComesBack(t *testing.T) {
+	away := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "connection refused"}
+	d := &desk{visits: [][]any{
+		{say(belljar.TerminalOutput, "one"), away}, {away}, {say(belljar.TerminalHistory, "one two"), exit(0)},
+	}}
+	r, w := io.Pipe() // nobody types
+	defer w.Close()
+	status, err, out, notes := visitDesk(t, d, r)
+	if status != 0 || err != nil || !strings.HasPrefix(out, "one\x1b[H\x1b[2Jone two") {
+		t.Errorf("%d, %v, %q", status, err, out)
+	}
+	if !strings.Contains(notes, "the connection is lost") || !strings.Contains(notes, "back again") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+func TestVisitEnds(t *testing.T) {
+	for _, test := range []struct {
+		last any
+		want string
+	}{
+		{belljar.TerminalEvent{Kind: belljar.TerminalReplaced}, "taken over"},
+		{belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: "the session expired"}, "the session expired"},
+		{&belljar.Error{Code: belljar.CodeNotFound, Message: "no such terminal"}, "no such terminal"},
+	} {
+		d := &desk{visits: [][]any{{say(belljar.TerminalOutput, "x"), test.last}}}
+		r, w := io.Pipe()
+		_, err, _, _ := visitDesk(t, d, r)
+		w.Close()
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v, want %q", err, test.want)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+//go:build linux
+
+package guest
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// How a command of a shell is ended.
+const (
+	// comeBack is how long a shell is given to come back once nothing is left that it could wait for.
+	comeBack = time.Second
+	// commandSweeps is after how many rounds of killing the shell itself is taken for who starts new processes.
+	commandSweeps = 8
+	// timedOutCode is the exit code of a command that was interrupted for its time, as of timeout(1).
+	timedOutCode = 124
+)
+
+// end ends a command: an interrupt, TERM after half the grace, KILL after all of it, for everything that the command has
+// started and nothing else. The shell goes only if it does not come back.
+func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
+	until := time.Now().Add(grace)
+	c.interrupt()
+	exit := c.wait(max(grace/2, comeBack/4))
+	c.term(time.Until(until))
+	if exit == nil && !isClosed(c.proc.exec.exited) {
+		_ = unix.Kill(c.proc.exec.pid, unix.SIGSTOP) // or it would go on with what follows its job
+	}
+	clean := c.sweep()
+	if exit == nil {
+		c.interrupt()
+		exit = c.wait(comeBack)
+		clean = c.sweep() && clean
+	}
+	if exit == nil || !clean {
+		exit = c.replace()
+	}
+	exit.Cause = cause
+	switch {
+	case c.shell.proc != nil && !c.sweep(), c.shell.proc == nil && !isClosed(c.proc.exec.exited):
+		exit.Cause = wire.CauseKillFailed
+	case cause == wire.CauseTimeout:
+		exit.Code, exit.Signal = timedOutCode, 0
+	}
+	return exit
+}
+
+// interrupt does what a terminal's interrupt key does: the job in the foreground hears it, and the shell, which then does
+// not go on with what follows that job.
+func (c *command) interrupt() {
+	p := c.proc
+	group := p.foreground()
+	_ = unix.Kill(-group, unix.SIGINT) // who is gone need not hear
+	_ = unix.Kill(-group, unix.SIGCONT)
+	if isClosed(p.exec.exited) {
+		return // its number may be another's by now
+	}
+	if group != p.exec.pid {
+		_ = unix.Kill(p.exec.pid, unix.SIGINT)
+		_ = unix.Kill(p.exec.pid, unix.SIGCONT)
+	}
+	// The question may have been lost with what the shell had read. A second answer is not heard.
+	_ = p.send(p.dialect.ask(c.id))
+}
+
+// wait waits for the shell to come back or die; nil if it does neither in that time.
+func (c *command) wait(d time.Duration) *wire.Exit {
+	limit := time.NewTimer(d)
+	defer limit.Stop()
+	for {
+		select {
+		case status := <-c.told:
+			return c.back(status)
+		case <-c.proc.exec.exited:
+			return c.died()
+		case <-limit.C:
+			return nil
+		case <-c.e.a.stop:
+			return nil
+		case want := <-c.e.ends:
+			if want.grace < d {
+				return nil
+			}
+		}
+	}
+}
+
+// replace kills the shell.
+func (c *command) replace() *wire.Exit {
+	if dir := c.proc.dir(); dir != "" {
+		c.shell.cwd = dir
+	}
+	if !isClosed(c.proc.exec.exited) {
+		_ = unix.Kill(c.proc.exec.pid, unix.SIGKILL)
+	}
+	limit := time.NewTimer(killTime)
+	defer limit.Stop()
+	select {
+	case <-c.proc.exec.exited:
+	case <-limit.C:
+	}
+	c.sweep()
+	exit := &wire.Exit{Code: -1, Signal: int(unix.SIGKILL)}
+	if isClosed(c.proc.exec.exited) {
+		exit = c.died()
+	}
+	c.shell.proc, c.replaced = nil, true
+	return exit
+}
+
+// term asks what is left of the command to end, and gives it a time to do so.
+func (c *command) term(grace time.Duration) {
+	left := c.processes()
+	defer func() {
+		for _, p := range left {
+			p.close()
+		}
+	}()
+	for _, p := range left {
+		p.signal(unix.SIGTERM)
+		p.signal(unix.SIGCONT)
+	}
+	until := time.Now().Add(grace)
+	for _, p := range left {
+		if !c.awaitDeath(p, until) {
+			return
+		}
+	}
+}
+
+// awaitDeath reports whether a process ends before until, or the agent is closed.
+func (c *command) awaitDeath(p *process, until time.Time) bool {
+	for !isClosed(c.e.a.stop) {
+		left := time.Until(until)
+		if left <= 0 {
+			return false
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(min(left, comeBack/4).Milliseconds())+1)
+		if n > 0 || err != nil && err != unix.EINTR {
+			return err == nil
+		}
+	}
+	return false
+}
+
+// sweep kills all that is left of the command, and reports whether nothing is.
+func (c *command) sweep() bool {
+	return sweep(commandSweeps, c.processes, func(pause time.Duration) bool {
+		time.Sleep(pause) // the dead take a moment to leave the table
+		return true
+	})
+}
+
+// processes returns the command's living processes: all that the shell, or the keeper of its orphans, has, without the
+// shell and without what earlier commands have left. The caller closes them.
+func (c *command) processes() []*process {
+	host := c.proc.exec
+	table := readTable()
+	children := make(map[int][]entry, len(table))
+	for _, x := range table {
+		children[x.parent] = append(children[x.parent], x)
+	}
+	others := make(map[int]bool, len(c.survivors))
+	for pid, start := range c.survivors {
+		if x, ok := table[pid]; ok && x.start == start {
+			others[pid] = true
+		}
+	}
+	var found []*process
+	for _, x := range below(children, host.keeper.Pid, others) {
+		if x.pid == host.pid || x.zombie {
+			continue
+		}
+		if p := hold(x); p != nil {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// survivors are the processes that earlier commands have left: children of the shell, and orphans with its keeper.
+func (p *shellProcess) survivors() map[int]uint64 {
+	var found map[int]uint64
+	for _, parent := range []int{p.exec.pid, p.exec.keeper.Pid} {
+		for _, pid := range childrenOf(parent) {
+			x, ok := readEntry(pid)
+			if !ok || pid == p.exec.pid || x.parent != parent {
+				continue
+			}
+			if found == nil {
+				found = make(map[int]uint64)
+			}
+			found[pid] = x.start
+		}
+	}
+	return found
+}
+
+// childrenOf lists a process's children.
+func childrenOf(parent int) (pids []int) {
+	name := strconv.Itoa(parent)
+	raw, err := readSmall("/proc/" + name + "/task/" + name + "/children")
+	if err != nil || len(raw) == 4096 { // not in this kernel; or more than one read takes
+		for _, x := range readTable() {
+			if x.parent == parent {
+				pids = append(pids, x.pid)
+			}
+		}
+		return pids
+	}
+	for word := range bytes.FieldsSeq(raw) {
+		if pid, err := strconv.Atoi(string(word)); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// parseTimes reads the processor time of a process and its dead children, in microseconds, from a line of /proc/pid/stat.
+func parseTimes(raw []byte) (user, system uint64, ok bool) {
+	at := bytes.LastIndexByte(raw, ')')
+	if at < 0 {
+		return 0, 0, false
+	}
+	const first, tick = 11, 10_000 // utime, stime, cutime, cstime
+	fields := bytes.Fields(raw[at+1:])
+	if len(fields) < first+4 {
+		return 0, 0, false
+	}
+	var n [4]uint64
+	for i := range n {
+		v, err := strconv.ParseUint(string(fields[first+i]), 10, 64)
+		if err != nil {
+			return 0, 0, false
+		}
+		n[i] = v * tick
+	}
+	return n[0] + n[2], n[1] + n[3], true
+}

@@ -1,0 +1,336 @@
+//go:build linux
+
+package guest
+
+import (
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// maxStarts is how many shells in a row may die before they have opened a command's streams: one whose jobs kill it has
+// to be told some time.
+const maxStarts = 3
+
+// begin starts a command. It is its turn.
+func (c *command) begin() error {
+	var random [8]byte
+	if _, err := unix.Getrandom(random[:], 0); err != nil {
+		return err
+	}
+	c.id = hex.EncodeToString(random[:])
+	c.opened, c.told = make(chan struct{}), make(chan int, 1)
+	if err := c.provide(); err != nil {
+		return c.refuse(err)
+	}
+	c.proc.reset()
+	c.survivors = c.proc.survivors()
+	c.used = c.proc.used()
+	if err := c.e.a.as(c.proc.user, func() error { return c.streams.open(c.e) }); err != nil {
+		c.streams.close()
+		c.e.outlets = nil
+		return c.refuse(err)
+	}
+	c.e.mu.Lock()
+	c.e.began, c.e.pid = time.Now(), c.proc.exec.pid
+	c.e.mu.Unlock()
+	// A shell that cannot be told anything has ended, as its keeper will say.
+	_ = c.proc.take(c)
+	return nil
+}
+
+// refuse says why a command could not begin.
+func (c *command) refuse(err error) error {
+	var said *wire.Error
+	if errors.As(err, &said) || errors.Is(err, errDisconnected) {
+		return err
+	}
+	fault := &wire.Error{Code: wire.CodeExecFailed, Message: "shell: " + err.Error(), Step: stepTerminal}
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		fault.Errno = int(errno)
+	}
+	return fault
+}
+
+// provide finds the shell's process, or starts one where the last has ended.
+func (c *command) provide() error {
+	sh := c.shell
+	if sh.proc != nil && isClosed(sh.proc.exec.exited) {
+		sh.proc.close()
+		sh.proc, c.replaced = nil, true
+	}
+	if sh.proc == nil {
+		p, err := sh.a.startShell(c.e.spec, sh.cwd)
+		if err != nil && sh.cwd != "" { // its directory may be gone
+			sh.cwd = ""
+			p, err = sh.a.startShell(c.e.spec, "")
+		}
+		if err != nil {
+			return err
+		}
+		sh.proc = p
+		if dir := p.dir(); dir != "" {
+			sh.cwd = dir
+		}
+	}
+	c.proc = sh.proc
+	return nil
+}
+
+// hear takes what the shell tells of the command. Its process is locked.
+func (c *command) hear(open bool, status int) {
+	if open {
+		if !isClosed(c.opened) {
+			close(c.opened)
+		}
+		return
+	}
+	select {
+	case c.told <- status:
+	default:
+	}
+}
+
+// life takes a command from its place in the line to its outcome, and lasts until nothing that it started writes to its
+// streams any more.
+func (c *command) life() {
+	e := c.e
+	defer e.a.lives.Done()
+	if !c.await() {
+		return
+	}
+	exit := c.run()
+	c.finish(exit)
+	c.linger()
+}
+
+// await waits for the command's turn and begins it. It reports false, and the outcome is known, if that does not happen.
+func (c *command) await() bool {
+	if c.proc != nil {
+		return true
+	}
+	exit := &wire.Exit{Code: -1, Signal: int(unix.SIGTERM), Cause: wire.CauseEnded}
+	select {
+	case <-c.before:
+		err := c.begin()
+		if err == nil {
+			return true
+		}
+		// There is no request any more that this would be the answer to.
+		c.e.keep(wire.Stderr, []byte("belljar: "+err.Error()+"\n"))
+		exit = &wire.Exit{Code: 126, Cause: wire.CauseExited}
+		close(c.after)
+	case <-c.e.ends:
+		c.pass()
+	case <-c.e.a.stop:
+		c.pass()
+	}
+	c.publish(exit)
+	c.e.closeInlet()
+	return false
+}
+
+// pass hands the turn on when it comes.
+func (c *command) pass() {
+	c.e.a.lives.Add(1)
+	go func() {
+		defer c.e.a.lives.Done()
+		<-c.before
+		close(c.after)
+	}()
+}
+
+// run waits for the command's end, or brings it about.
+func (c *command) run() *wire.Exit {
+	for _, o := range c.e.outlets {
+		go o.run()
+	}
+	for starts := 1; ; starts++ {
+		exit := c.follow()
+		if exit != nil || starts == maxStarts {
+			if exit == nil {
+				exit = c.died()
+			}
+			return exit
+		}
+		// The shell died before it had the command, which can go to another one.
+		c.proc.leave()
+		if err := c.provide(); err != nil {
+			c.e.keep(wire.Stderr, []byte("belljar: "+err.Error()+"\n"))
+			return &wire.Exit{Code: 126, Cause: wire.CauseExited}
+		}
+		c.survivors, c.used = c.proc.survivors(), c.proc.used()
+		_ = c.proc.take(c)
+	}
+}
+
+// follow waits for the command's end in the shell that it is in; nil if that died before it had the command.
+func (c *command) follow() *wire.Exit {
+	var timeout <-chan time.Time
+	if c.e.spec.TimeoutMS > 0 {
+		t := time.NewTimer(time.Until(c.e.began.Add(milliseconds(c.e.spec.TimeoutMS))))
+		defer t.Stop()
+		timeout = t.C
+	}
+	taken := c.opened
+	for {
+		select {
+		case <-taken:
+			taken = nil
+			c.release()
+			if c.e.inlet != nil {
+				go c.e.feeder()
+			}
+		case status := <-c.told:
+			return c.back(status)
+		case <-c.proc.exec.exited:
+			select {
+			case status := <-c.told: // it ended behind the command
+				return c.back(status)
+			case <-c.opened:
+				return c.died()
+			default:
+				return nil
+			}
+		case <-timeout:
+			return c.end(wire.CauseTimeout, milliseconds(c.e.spec.GraceMS))
+		case want := <-c.e.ends:
+			return c.end(want.cause, want.grace)
+		case <-c.e.a.stop:
+			return c.end(wire.CauseEnded, 0)
+		}
+	}
+}
+
+// release lets go of the shell's ends of the streams.
+func (c *command) release() {
+	_ = c.e.a.as(c.proc.user, func() error {
+		c.streams.release()
+		return nil
+	})
+}
+
+// back is the outcome of a command that the shell has come back from.
+func (c *command) back(status int) *wire.Exit {
+	if !isClosed(c.opened) {
+		c.e.keep(wire.Stderr, []byte("belljar: the shell could not open the command's streams\n"))
+	}
+	exit := &wire.Exit{Code: status, Cause: wire.CauseExited, Usage: c.usage()}
+	if dir := c.proc.dir(); dir != "" {
+		c.shell.cwd = dir
+	}
+	return exit
+}
+
+// died is the outcome of a command that has ended its shell.
+func (c *command) died() *wire.Exit {
+	exit := &wire.Exit{Code: -1, Cause: wire.CauseExited}
+	host := c.proc.exec
+	if host.first == nil {
+		exit.Cause = wire.CauseLost
+	} else {
+		host.setStatus(exit)
+	}
+	c.shell.proc, c.replaced = nil, true
+	return exit
+}
+
+// finish drains the command's output, passes the turn on, and makes the outcome known.
+func (c *command) finish(exit *wire.Exit) {
+	e := c.e
+	exit.WallMS = float64(time.Since(e.began)) / float64(time.Millisecond)
+	exit.Cwd = c.shell.cwd
+	exit.Shell = &wire.ShellExit{Replaced: c.replaced, Program: c.proc.dialect.program}
+	c.release()
+	c.proc.drainTerminal()
+	e.drainOutlets()
+	c.proc.leave()
+	if c.shell.proc != c.proc {
+		c.proc.close()
+	}
+	e.closeInlet()
+	close(c.after)
+	c.publish(exit)
+}
+
+func (c *command) publish(exit *wire.Exit) {
+	e := c.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	exit.Position, exit.Dropped = e.spool.next, e.spool.dropped
+	e.exit = exit
+	e.change.Broadcast()
+}
+
+// linger reads and drops what survivors of the command write, until they are gone.
+func (c *command) linger() {
+	silent := make(chan struct{})
+	go func() {
+		defer close(silent)
+		var all sync.WaitGroup
+		for _, o := range c.e.outlets {
+			all.Go(func() { <-o.ended })
+		}
+		all.Wait()
+	}()
+	select {
+	case <-silent:
+	case <-c.e.a.stop: // they are being killed
+	}
+	c.streams.close()
+	<-silent
+}
+
+// signal sends a signal to the foreground job.
+func (c *command) signal(s unix.Signal) error {
+	c.e.mu.Lock()
+	begun := c.e.pid != 0
+	c.e.mu.Unlock()
+	if !begun || c.proc.current() != c {
+		return failure(wire.CodeNotFound, "exec %q does not run", c.e.spec.ID)
+	}
+	if err := unix.Kill(-c.proc.foreground(), s); err != nil && err != unix.ESRCH {
+		return err
+	}
+	return nil
+}
+
+// cpuTime is processor time in microseconds, and where that was read.
+type cpuTime struct {
+	user, system uint64
+	source       string
+}
+
+// used is the processor time of the shell and of its dead children; of all that it has started where there is a cgroup.
+func (p *shellProcess) used() cpuTime {
+	if g := p.exec.group; g != nil {
+		if user, system, err := g.cpu(); err == nil {
+			return cpuTime{user, system, "cgroup2"}
+		}
+	}
+	raw, err := readSmall("/proc/" + strconv.Itoa(p.exec.pid) + "/stat")
+	if err != nil {
+		return cpuTime{}
+	}
+	user, system, ok := parseTimes(raw)
+	if !ok {
+		return cpuTime{}
+	}
+	return cpuTime{user, system, "proc"}
+}
+
+// usage is what the command has used, as far as that can be told.
+func (c *command) usage() wire.Usage {
+	now := c.proc.used()
+	if now.source == "" || now.source != c.used.source {
+		return wire.Usage{}
+	}
+	return wire.Usage{UserMicros: now.user - c.used.user, SystemMicros: now.system - c.used.system, Source: now.source}
+}

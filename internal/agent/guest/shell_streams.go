@@ -1,0 +1,199 @@
+//go:build linux
+
+package guest
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// streams are what a command of a shell reads and writes. A shell that runs already cannot be handed a descriptor, so
+// it opens them by name: a terminal, or named pipes, which lose their names when it has.
+type streams struct {
+	redirect string // what the shell opens
+	holds    []int  // our hold on the shell's ends, so that they are there until it has its own
+	names    []string
+	ours     []*os.File
+}
+
+// wide is the size of a command's terminal: programs cut their lines to it.
+func wide() wire.Size { return wire.Size{Cols: 200, Rows: 50} }
+
+// open makes a command's streams, with the rights of its user.
+func (s *streams) open(e *exec) error {
+	s.redirect = "</dev/null"
+	if e.spec.Stdin {
+		name, err := s.pipe()
+		if err != nil {
+			return err
+		}
+		// The reader first: a writer that does not wait needs one.
+		if err := s.hold(name, unix.O_RDONLY); err != nil {
+			return err
+		}
+		file, err := s.own(name, unix.O_WRONLY)
+		if err != nil {
+			return err
+		}
+		e.mu.Lock()
+		e.inlet.file = file
+		e.mu.Unlock()
+		s.redirect = "<" + name
+	}
+	if !e.spec.Shell.Separate {
+		return s.terminal(e)
+	}
+	for _, stream := range []wire.Stream{wire.Stdout, wire.Stderr} {
+		name, err := s.pipe()
+		if err != nil {
+			return err
+		}
+		file, err := s.own(name, unix.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		if err := s.hold(name, unix.O_WRONLY); err != nil {
+			return err
+		}
+		if err := s.outlet(e, stream, file); err != nil {
+			return err
+		}
+		s.redirect += " " + strconv.Itoa(int(stream)) + ">" + name
+	}
+	return nil
+}
+
+func (s *streams) outlet(e *exec, stream wire.Stream, file *os.File) error {
+	o, err := newOutlet(e, stream, file)
+	if err == nil {
+		e.outlets = append(e.outlets, o)
+	}
+	return err
+}
+
+// terminal makes the terminal that is both of a command's output streams. It changes no byte and echoes nothing.
+func (s *streams) terminal(e *exec) error {
+	master, slave, err := openPTY(wide())
+	if err != nil {
+		return err
+	}
+	s.holds = append(s.holds, slave)
+	file, err := s.file(master)
+	if err != nil {
+		return err
+	}
+	if err := plain(slave); err != nil {
+		return err
+	}
+	n, err := unix.IoctlGetInt(master, unix.TIOCGPTN)
+	if err != nil {
+		return fmt.Errorf("name the terminal: %w", err)
+	}
+	name := "/dev/pts/" + strconv.Itoa(n)
+	var ours, there unix.Stat_t
+	if unix.Fstat(slave, &ours) != nil || unix.Stat(name, &there) != nil || ours.Dev != there.Dev || ours.Ino != there.Ino {
+		return fmt.Errorf("%s is not the terminal of that number: %w", name, unix.ENOTTY)
+	}
+	s.redirect += " >" + name + " 2>&1"
+	return s.outlet(e, wire.Stdout, file)
+}
+
+// plain makes a terminal pass bytes as they are. Who reads it finds end of file at once: nobody types.
+func plain(fd int) error {
+	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return fmt.Errorf("read the terminal's modes: %w", err)
+	}
+	t.Iflag &^= unix.ICRNL | unix.IXON
+	t.Oflag &^= unix.OPOST
+	t.Lflag &^= unix.ECHO | unix.ICANON | unix.ISIG | unix.IEXTEN
+	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 0, 0
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, t); err != nil {
+		return fmt.Errorf("set the terminal's modes: %w", err)
+	}
+	return nil
+}
+
+// pipe makes a named pipe where the user can have one.
+func (s *streams) pipe() (name string, err error) {
+	var random [12]byte
+	if _, err := unix.Getrandom(random[:], 0); err != nil {
+		return "", err
+	}
+	for _, dir := range []string{"/tmp", "/dev/shm", "/run"} {
+		name = filepath.Join(dir, ".belljar-"+hex.EncodeToString(random[:]))
+		if err = unix.Mkfifo(name, 0o600); err == nil {
+			s.names = append(s.names, name)
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("make a named pipe: %w", err)
+}
+
+// end opens an end of a named pipe, and nothing else that may be there by now.
+func (s *streams) end(name string, mode int) (int, error) {
+	fd, err := unix.Open(name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open a named pipe: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+		unix.Close(fd)
+		return 0, fmt.Errorf("open a named pipe: %w", unix.ESPIPE)
+	}
+	return fd, nil
+}
+
+func (s *streams) hold(name string, mode int) error {
+	fd, err := s.end(name, mode)
+	if err == nil {
+		s.holds = append(s.holds, fd)
+	}
+	return err
+}
+
+func (s *streams) own(name string, mode int) (*os.File, error) {
+	fd, err := s.end(name, mode)
+	if err != nil {
+		return nil, err
+	}
+	return s.file(fd)
+}
+
+// file makes a descriptor a file of ours that waits in the poller.
+func (s *streams) file(fd int) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "stream")
+	s.ours = append(s.ours, f)
+	return f, nil
+}
+
+// release gives up our hold on the shell's ends, and the names.
+func (s *streams) release() {
+	for _, fd := range s.holds {
+		unix.Close(fd)
+	}
+	s.holds = nil
+	for _, name := range s.names {
+		_ = unix.Unlink(name) // who took it away already is its owner
+	}
+	s.names = nil
+}
+
+// close gives up everything.
+func (s *streams) close() {
+	s.release()
+	for _, f := range s.ours {
+		f.Close()
+	}
+}

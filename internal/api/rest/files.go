@@ -1,0 +1,286 @@
+package rest
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// writeFile is S2's sandbox_fs_write.
+type writeFile struct {
+	Path        string  `json:"path" doc:"Where it goes: x, ./x and /workspace/x are the same file. Folders above it are made"`
+	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
+	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, in place of contents"`
+	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; 0644 if it is not given" example:"0755"`
+	Overwrite   bool    `json:"overwrite,omitempty" doc:"Whether a file that is there is replaced; else it is a conflict"`
+}
+
+// batchFile is one of many.
+type batchFile struct {
+	Path        string  `json:"path" doc:"Where it goes"`
+	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
+	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, in place of contents"`
+	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; 0644 if it is not given"`
+}
+
+type writeFiles struct {
+	Files     []batchFile `json:"files" doc:"At most 1000 files, of 2 MiB together"`
+	Overwrite bool        `json:"overwrite,omitempty" doc:"Whether files that are there are replaced; else one is a conflict, and nothing is written"`
+}
+
+// fileDone says that something was done to a path.
+type fileDone struct {
+	OK   bool   `json:"ok" doc:"true"`
+	Path string `json:"path" doc:"Absolute path in the sandbox"`
+}
+
+type fileStored struct {
+	fileDone
+	Entry belljar.FileEntry `json:"entry" doc:"The file as it is now"`
+}
+
+type filesStored struct {
+	OK      bool                `json:"ok" doc:"true"`
+	Entries []belljar.FileEntry `json:"entries" doc:"The files as they are now"`
+}
+
+// readFile is S2's sandbox_fs_read.
+type readFile struct {
+	Path     string `json:"path" doc:"The file"`
+	MaxBytes int64  `json:"max_bytes,omitempty" doc:"How much of it to answer with; 262144 if it is not given, at most 8388608"`
+	Offset   int64  `json:"offset,omitempty" doc:"Bytes of it to skip"`
+}
+
+type fileText struct {
+	Contents    *string `json:"contents,omitempty" doc:"What was read, if it is valid UTF-8. A character that the bound cuts is left for the next read"`
+	ContentsB64 []byte  `json:"contents_b64,omitempty" doc:"What was read, if it is not"`
+	Truncated   bool    `json:"truncated" doc:"Whether the file goes on"`
+	SizeBytes   int64   `json:"size_bytes" doc:"Of the whole file"`
+	NextOffset  int64   `json:"next_offset,omitempty" doc:"Where to read on, if it was truncated"`
+}
+
+type listFiles struct {
+	Path      string `json:"path,omitempty" doc:"The folder; the workspace if it is not given"`
+	Recursive bool   `json:"recursive,omitempty" doc:"Whether to list everything below"`
+	Limit     int    `json:"limit,omitempty" doc:"Most entries; 1000 if it is not given, at most 10000"`
+}
+
+type statFile struct {
+	Path string `json:"path" doc:"The file or folder"`
+}
+
+type makeFolder struct {
+	Path string `json:"path" doc:"The folder. Those above it are made; that it is there is no error"`
+	Mode string `json:"mode,omitempty" doc:"Permission bits in octal; 0755 if it is not given"`
+}
+
+type renameFile struct {
+	From      string `json:"from" doc:"The file or folder"`
+	To        string `json:"to" doc:"Its new path, not the folder to move it into. Folders above it are made"`
+	Overwrite bool   `json:"overwrite,omitempty" doc:"Whether a file that is there is replaced"`
+}
+
+// deleteFile is S2's sandbox_fs_delete.
+type deleteFile struct {
+	Path      string `json:"path" doc:"The file or folder"`
+	Recursive bool   `json:"recursive,omitempty" doc:"Whether a folder is deleted with all that is in it"`
+}
+
+type fileDeleted struct {
+	OK      bool   `json:"ok" doc:"true"`
+	Deleted string `json:"deleted" doc:"Absolute path of what was deleted"`
+}
+
+// files declares S2's file tools, and more of their kind.
+func (d *Door) files() {
+	op := func(id, method, name, summary, about string) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: method, Path: api.Prefix + "/sessions/{session_id}/fs/" + name, Tags: []string{"files"},
+			Summary: summary, Description: about,
+		}
+	}
+	handle(d, op("write-file", "POST", "write", "Write a file",
+		"Whole or not at all. Large files go to PUT fs/raw."),
+		func(c *call, p *sessionPath, body *writeFile) (fileDone, error) {
+			w, err := body.write()
+			if err != nil {
+				return fileDone{}, err
+			}
+			entry, err := c.Files().Write(c, p.ID, w)
+			return fileDone{true, inWorkspace(entry.Path)}, err
+		})
+	handle(d, op("write-files", "POST", "batch", "Write many small files",
+		"All of them or, after an error, none."),
+		func(c *call, p *sessionPath, body *writeFiles) (filesStored, error) {
+			list, err := body.list()
+			if err != nil {
+				return filesStored{}, err
+			}
+			entries, err := c.Files().WriteAll(c, p.ID, list)
+			return filesStored{true, filled(entries)}, err
+		})
+	handle(d, op("read-file", "POST", "read", "Read a file, or a part of it",
+		"As text where it is text. For the bytes themselves there is GET fs/raw."),
+		func(c *call, p *sessionPath, body *readFile) (fileText, error) { return readText(c, p.ID, *body) })
+	handle(d, op("list-files", "POST", "list", "List files",
+		"Sorted by path, which is relative to the workspace. Links are listed and not followed. A file lists itself."),
+		func(c *call, p *sessionPath, body *listFiles) (belljar.FileList, error) {
+			list, err := c.Files().List(c, p.ID, belljar.FileQuery{Path: body.Path, Recursive: body.Recursive, Limit: body.Limit})
+			list.Entries = filled(list.Entries)
+			return list, err
+		})
+	handle(d, op("stat-file", "POST", "stat", "Describe a file, folder or link", "Of a link, itself."),
+		func(c *call, p *sessionPath, body *statFile) (belljar.FileEntry, error) {
+			return c.Files().Stat(c, p.ID, body.Path)
+		})
+	handle(d, op("make-folder", "POST", "mkdir", "Make a folder", ""),
+		func(c *call, p *sessionPath, body *makeFolder) (fileDone, error) {
+			mode, bad := parseMode(body.Mode)
+			if bad != nil {
+				return fileDone{}, bad
+			}
+			err := c.Files().Mkdir(c, p.ID, body.Path, mode)
+			return fileDone{true, inWorkspace(body.Path)}, err
+		})
+	handle(d, op("rename-file", "POST", "rename", "Move a file or folder", ""),
+		func(c *call, p *sessionPath, body *renameFile) (fileDone, error) {
+			err := c.Files().Rename(c, p.ID, body.From, body.To, body.Overwrite)
+			return fileDone{true, inWorkspace(body.To)}, err
+		})
+	handle(d, op("delete-file", "POST", "delete", "Delete a file or folder",
+		"Links are deleted, not followed. The workspace itself is refused."),
+		func(c *call, p *sessionPath, body *deleteFile) (fileDeleted, error) {
+			err := c.Files().Delete(c, p.ID, body.Path, body.Recursive)
+			return fileDeleted{true, inWorkspace(body.Path)}, err
+		})
+	handle(d, op("search-files", "POST", "search", "Find files by name, by content, or both",
+		"For at most 5 seconds. A name without a slash is looked for at any depth; content is text, or an expression of RE2, "+
+			"and is found once a line. Files that are not text, and links, are passed over."),
+		func(c *call, p *sessionPath, body *belljar.FileSearch) (belljar.FileMatches, error) {
+			found, err := c.Files().Search(c, p.ID, *body)
+			found.Matches = filled(found.Matches)
+			return found, err
+		})
+	handle(d, op("get-space", "GET", "space", "How full is the workspace", ""),
+		func(c *call, p *sessionPath, _ *none) (belljar.Space, error) { return c.Files().Space(c, p.ID) })
+	d.guarded("GET "+api.Prefix+"/sessions/{session_id}/fs/raw", d.getFile)
+	d.guarded("PUT "+api.Prefix+"/sessions/{session_id}/fs/raw", d.putFile)
+	d.guarded("GET "+api.Prefix+"/sessions/{session_id}/fs/archive", d.getArchive)
+}
+
+// inWorkspace is a path as programs in the sandbox know it. One that cannot be cleaned was refused before.
+func inWorkspace(given string) string {
+	clean, _ := belljar.CleanPath(given)
+	return path.Join(belljar.WorkspaceDir, clean)
+}
+
+func (f *writeFile) write() (belljar.FileWrite, error) {
+	return oneFile("", f.Path, f.Contents, f.ContentsB64, f.Mode, f.Overwrite)
+}
+
+func (b *writeFiles) list() ([]belljar.FileWrite, error) {
+	list := make([]belljar.FileWrite, 0, len(b.Files))
+	for i, f := range b.Files {
+		w, err := oneFile(fmt.Sprintf("files[%d].", i), f.Path, f.Contents, f.ContentsB64, f.Mode, b.Overwrite)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, w)
+	}
+	return list, nil
+}
+
+// oneFile is a file of a request. in stands before the names of its fields.
+func oneFile(in, name string, text *string, raw *[]byte, mode string, overwrite bool) (belljar.FileWrite, error) {
+	w := belljar.FileWrite{Path: name, Overwrite: overwrite}
+	bits, err := parseMode(mode)
+	switch {
+	case err != nil:
+		err.Details["field"] = in + "mode"
+		return w, err
+	case text != nil && raw != nil:
+		return w, refuse(in+"contents", "%scontents and %scontents_b64 are both given", in, in)
+	case text != nil:
+		w.Content, w.Size = bytes.NewReader([]byte(*text)), int64(len(*text))
+	case raw != nil:
+		w.Content, w.Size = bytes.NewReader(*raw), int64(len(*raw))
+	}
+	w.Mode = bits
+	return w, nil
+}
+
+// parseMode reads permission bits in octal; 0 stands for none given.
+func parseMode(s string) (uint32, *belljar.Error) {
+	if s == "" {
+		return 0, nil
+	}
+	bits, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || len(s) < 3 || len(s) > 4 || bits > 0o777 || bits == 0 {
+		e := refuse("mode", "mode %.20q is not three or four octal digits such as 0644", s)
+		e.Details["provided"] = s
+		return 0, e
+	}
+	return uint32(bits), nil
+}
+
+// readText reads a file for an answer in JSON.
+func readText(c *call, id string, q readFile) (fileText, error) {
+	switch {
+	case q.MaxBytes == 0:
+		q.MaxBytes = belljar.DefaultReadBytes
+	case q.MaxBytes < 0 || q.MaxBytes > belljar.MaxReadBytes:
+		e := refuse("max_bytes", "max_bytes must be between 1 and %d, got %d", belljar.MaxReadBytes, q.MaxBytes)
+		e.Details["maximum"], e.Hint = belljar.MaxReadBytes, "read large files with GET fs/raw"
+		return fileText{}, e
+	}
+	entry, body, err := c.Files().Read(c, id, q.Path, q.Offset, q.MaxBytes)
+	if err != nil {
+		return fileText{}, err
+	}
+	defer func() { _ = body.Close() }() // it has been read
+	data := bytes.NewBuffer(make([]byte, 0, min(q.MaxBytes, max(0, entry.Size-q.Offset))+bytes.MinRead))
+	if _, err := data.ReadFrom(body); err != nil {
+		return fileText{}, err
+	}
+	return asText(data.Bytes(), q.Offset, entry.Size), nil
+}
+
+// asText is what was read of a file from offset on, as text if it can be.
+func asText(data []byte, offset, size int64) fileText {
+	out := fileText{SizeBytes: size}
+	out.Truncated = offset+int64(len(data)) < size
+	whole := data
+	if out.Truncated {
+		whole = wholeCharacters(data)
+	}
+	if utf8.Valid(whole) && (len(whole) > 0 || len(data) == 0) {
+		text := string(whole)
+		out.Contents, data = &text, whole
+	} else {
+		out.ContentsB64 = data
+	}
+	if out.Truncated {
+		out.NextOffset = offset + int64(len(data))
+	}
+	return out
+}
+
+// wholeCharacters drops what has begun of a character at the end.
+func wholeCharacters(b []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return b[:len(b)-n]
+			}
+			break
+		}
+	}
+	return b
+}

@@ -1,0 +1,280 @@
+package rest
+
+import (
+	"io"
+	"net/http"
+	"path"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// ModeHeader carries a file's permission bits beside its bytes.
+const ModeHeader = "X-Belljar-Mode"
+
+// putFile writes a file from the request's body as it comes.
+func (d *Door) putFile(w http.ResponseWriter, r *http.Request) {
+	entry, err := d.storeFile(w, r)
+	if err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, fileStored{fileDone{true, inWorkspace(entry.Path)}, entry})
+}
+
+func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEntry, error) {
+	none := belljar.FileEntry{}
+	if err := checkQuery(r, []string{"path", "mode", "overwrite"}); err != nil {
+		return none, err
+	}
+	query := r.URL.Query()
+	file := belljar.FileWrite{Path: query.Get("path"), Size: r.ContentLength}
+	mode, bad := parseMode(query.Get("mode"))
+	if bad != nil {
+		return none, bad
+	}
+	file.Mode = mode
+	switch v := query.Get("overwrite"); v {
+	case "", "false":
+	case "true":
+		file.Overwrite = true
+	default:
+		return none, refuse("overwrite", "overwrite must be true or false, got %.40q", v)
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		e := refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be kept as it comes
+		e.Hint = "send the bytes as they are"
+		return none, e
+	}
+	id := r.PathValue("session_id")
+	// Asked before a byte is read: nobody should send 100 MB to learn that there is no such session, or too little room.
+	session, err := d.as(r.Context()).Sessions().Get(r.Context(), id)
+	if err != nil {
+		return none, err
+	}
+	most := int64(session.Limits.WorkspaceMB) << 20
+	if r.ContentLength > most {
+		return none, &belljar.Error{
+			Code: belljar.CodeTooLarge, Message: "the file is larger than the workspace",
+			Details: map[string]any{"field": "body", "maximum": most, "rule": "workspace_mb"}, Hint: "make a session with a larger workspace_mb",
+		}
+	}
+	api.LimitBody(w, r, most)
+	body := &source{in: r.Body, limit: most}
+	defer body.close()
+	file.Content = body
+	entry, err := d.as(r.Context()).Files().Write(r.Context(), id, file)
+	if err != nil {
+		return none, body.blame(err) // the first cause, whatever the reader made of it
+	}
+	return entry, nil
+}
+
+// getFile sends a file: whole, or the one range that was asked for.
+func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
+	if err := checkQuery(r, []string{"path"}); err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	files, id, name := d.as(r.Context()).Files(), r.PathValue("session_id"), r.URL.Query().Get("path")
+	// There is nothing that a range could be compared with, so one with a condition is not a range.
+	asked := r.Header.Get("Range")
+	if r.Header.Get("If-Range") != "" {
+		asked = ""
+	}
+	var offset, limit int64
+	look := r.Method == http.MethodHead || asked != ""
+	if look {
+		limit = 1
+	}
+	entry, body, err := files.Read(r.Context(), id, name, 0, limit)
+	if err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	defer func() { _ = body.Close() }() // it has been read
+	h := w.Header()
+	length, status := entry.Size, http.StatusOK
+	if asked != "" {
+		part, err := parseRange(asked, entry.Size)
+		if err != nil {
+			unsatisfiable(w, r, entry.Size, err)
+			return
+		}
+		if part != nil {
+			offset, length, status = part.start, part.length, http.StatusPartialContent
+			h.Set("Content-Range", part.contentRange(entry.Size))
+		}
+	}
+	if look && r.Method != http.MethodHead {
+		_ = body.Close() // it has been looked at
+		if _, body, err = files.Read(r.Context(), id, name, offset, length); err != nil {
+			h.Del("Content-Range")
+			api.Fail(w, r, err)
+			return
+		}
+		defer func() { _ = body.Close() }() // it has been read
+	}
+	shield(h, "application/octet-stream", path.Base(entry.Path))
+	h.Set("Accept-Ranges", "bytes")
+	h.Set("Last-Modified", time.Unix(entry.MtimeUnix, 0).UTC().Format(http.TimeFormat))
+	h.Set(ModeHeader, entry.Mode)
+	h.Set("Content-Length", strconv.FormatInt(length, 10))
+	w.WriteHeader(status)
+	if r.Method == http.MethodHead {
+		return
+	}
+	if n, _ := io.Copy(w, &exactly{body, length}); n < length {
+		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+	}
+}
+
+// exactly is a reader that does not give more than was announced: a file may grow between two looks.
+type exactly struct {
+	r    io.Reader
+	left int64
+}
+
+func (e *exactly) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := e.r.Read(p[:min(int64(len(p)), e.left)])
+	e.left -= int64(n)
+	return n, err
+}
+
+// WriteTo lets the file write itself, which needs no buffer between.
+func (e *exactly) WriteTo(w io.Writer) (int64, error) {
+	if from, ok := e.r.(io.WriterTo); ok {
+		return from.WriteTo(&brim{w, e.left})
+	}
+	return io.CopyN(w, e.r, e.left)
+}
+
+// brim takes no more than there is room.
+type brim struct {
+	w    io.Writer
+	left int64
+}
+
+func (b *brim) Write(p []byte) (int, error) {
+	n, err := b.w.Write(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
+// shield says what a body is. What a sandbox wrote must not run on our origin, whatever it says it is.
+func shield(h http.Header, media, name string) {
+	h.Set("Content-Type", media)
+	h.Set("Content-Disposition", disposition(name))
+	h.Set("Cache-Control", "private, no-cache")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+}
+
+// getArchive sends a folder.
+func (d *Door) getArchive(w http.ResponseWriter, r *http.Request) {
+	if err := checkQuery(r, []string{"path", "format"}); err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	name, format := r.URL.Query().Get("path"), belljar.UploadFormat(r.URL.Query().Get("format"))
+	if format == "" {
+		format = belljar.UploadTar
+	}
+	media := map[belljar.UploadFormat]string{
+		belljar.UploadTar: "application/x-tar", belljar.UploadTarGz: "application/gzip", belljar.UploadZip: "application/zip",
+	}[format]
+	if media == "" {
+		e := refuse("format", "format %.40q is not known", format)
+		e.Details["supported"] = []belljar.UploadFormat{belljar.UploadTar, belljar.UploadTarGz, belljar.UploadZip}
+		api.Fail(w, r, e)
+		return
+	}
+	called := path.Base(inWorkspace(name)) + "." + string(format)
+	out := &late{w: w, begin: func() { shield(w.Header(), media, called) }}
+	files, id := d.as(r.Context()).Files(), r.PathValue("session_id")
+	var err error
+	if r.Method == http.MethodHead {
+		if _, err = files.List(r.Context(), id, belljar.FileQuery{Path: name, Limit: 1}); err == nil {
+			out.begin()
+		}
+	} else {
+		err = files.Archive(r.Context(), id, name, format, out)
+	}
+	switch {
+	case err != nil && out.begun:
+		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+	case err != nil:
+		api.Fail(w, r, err)
+	}
+}
+
+// late is an answer that begins with its first byte: until then it can be a failure.
+type late struct {
+	w     http.ResponseWriter
+	begin func()
+	begun bool
+}
+
+func (l *late) Write(b []byte) (int, error) {
+	if !l.begun {
+		l.begun = true
+		l.begin()
+		l.w.WriteHeader(http.StatusOK)
+	}
+	return l.w.Write(b)
+}
+
+// declareFiles adds the operations whose bodies are bytes to the document.
+func (d *Door) declareFiles(doc *huma.OpenAPI) {
+	raw, text := &huma.Schema{Type: "string", Format: "binary"}, &huma.Schema{Type: "string"}
+	stored := reflect.TypeFor[fileStored]()
+	at := api.Prefix + "/sessions/{session_id}/fs/"
+	session := inPath("session_id", "The session's id")
+	file := inQuery("path", "The file", text)
+	file.Required = true
+	doc.AddOperation(&huma.Operation{
+		OperationID: "get-file", Method: "GET", Path: at + "raw", Tags: []string{"files"}, Summary: "Download a file",
+		Description: "HEAD is possible too. One Range may be asked for, also a suffix or an open one; several are answered with 416, and If-Range " +
+			"makes it the whole file. " + ModeHeader + " has its permission bits. If the file shrinks meanwhile, the answer breaks off.",
+		Parameters: []*huma.Param{session, file, inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length")},
+		Responses: map[string]*huma.Response{
+			"200": answers("The file", "application/octet-stream", raw),
+			"206": answers("One range of the file, as Content-Range says", "application/octet-stream", raw),
+			"416": {Ref: "#/components/responses/Failure"},
+		},
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "put-file", Method: "PUT", Path: at + "raw", Tags: []string{"files"}, Summary: "Upload a file",
+		Description: "Whole or not at all: nobody sees a part of it, and after an error what was there is as before. Folders above it are made.",
+		Parameters: []*huma.Param{session, file,
+			inQuery("mode", "Permission bits in octal; 0644 if it is not given", text),
+			inQuery("overwrite", "Whether a file that is there is replaced; else it is a conflict", &huma.Schema{Type: "boolean"}),
+		},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: raw}}},
+		Responses:   map[string]*huma.Response{"200": answers("The file as it is now", "application/json", doc.Components.Schemas.Schema(stored, true, stored.Name()))},
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "get-folder", Method: "GET", Path: at + "archive", Tags: []string{"files"}, Summary: "Download a folder",
+		Description: "Names are relative, and each is there once; links that lead out of the folder, and special files, are left out. In a zip archive " +
+			"\\ and : are _. If something goes wrong in the midst of it, the answer breaks off.",
+		Parameters: []*huma.Param{session,
+			inQuery("path", "The folder, or a file; the workspace if it is not given", text),
+			inQuery("format", "tar if it is not given", &huma.Schema{Type: "string", Enum: []any{"tar", "tar.gz", "zip"}}),
+		},
+		Responses: map[string]*huma.Response{"200": {Description: "The folder", Content: map[string]*huma.MediaType{
+			"application/x-tar": {Schema: raw}, "application/gzip": {Schema: raw}, "application/zip": {Schema: raw},
+		}}},
+	})
+}

@@ -1,0 +1,173 @@
+package shell
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"net/http"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// runHeader tells the run that a command is, before its end.
+const runHeader = "Belljar-Run-Id"
+
+// The exit code of a command that has none, because it never began or was lost, is what the command line exits with.
+const noExitCode = 125
+
+// command is what S4 calls exec's request.
+type command struct {
+	Cmd       string  `json:"cmd"`
+	TimeoutMS float64 `json:"timeout_ms"` // 0 is the session's timeout
+}
+
+// shellCommand is a command for the canonical route.
+type shellCommand struct {
+	command
+	Separate bool   `json:"separate"` // stdout and stderr apart, on pipes
+	Stdin    string `json:"stdin"`    // the command's whole standard input
+}
+
+// Result is what became of a command: S4's five fields, and Belljar's own.
+type Result struct {
+	ExitCode   int     `json:"exit_code"`        // 124 if its time was over, 128+n if a signal ended it, 125 if it never began
+	Cwd        string  `json:"cwd"`              // of the shell, after it
+	Text       *string `json:"output,omitempty"` // what it printed; not of a command that keeps its streams apart
+	Truncated  bool    `json:"truncated"`
+	DurationMS int64   `json:"duration_ms"`
+
+	RunID           string          `json:"run_id"`
+	Shell           string          `json:"shell,omitempty"`           // kept | replaced
+	Program         string          `json:"program,omitempty"`         // bash | sh
+	OutputEncoding  string          `json:"output_encoding,omitempty"` // utf8 | base64
+	*belljar.Output                 // of a command that keeps its streams apart
+	TimedOut        bool            `json:"timed_out"`
+	Signal          string          `json:"signal,omitempty"`
+	ReasonCode      belljar.Reason  `json:"reason_code,omitempty"`
+	Message         string          `json:"message,omitempty"`
+	Hint            string          `json:"hint,omitempty"`
+	Warnings        []string        `json:"warnings,omitempty"`
+	Details         *belljar.Replay `json:"details,omitempty"`
+}
+
+// resultOf is what a run that has ended became, without its output.
+func resultOf(run belljar.Run) Result {
+	out := Result{
+		RunID: run.ID, ExitCode: noExitCode, Cwd: belljar.WorkspaceDir, TimedOut: run.Phase == belljar.PhaseTimedOut,
+		Truncated: run.Truncated, Signal: run.Signal, ReasonCode: run.ReasonCode, Message: run.Message, Hint: run.Hint, Warnings: run.Warnings,
+	}
+	if run.ExitCode != nil {
+		out.ExitCode = *run.ExitCode
+	}
+	if run.Shell != nil {
+		out.Cwd, out.Shell, out.Program = run.Shell.Cwd, run.Shell.State, run.Shell.Program
+	}
+	switch {
+	case run.StartedAt == nil || run.FinishedAt == nil:
+	case run.ResourceUsage != nil:
+		out.DurationMS = int64(math.Round(run.ResourceUsage.WallTimeSec * 1000))
+	default:
+		out.DurationMS = run.FinishedAt.Sub(*run.StartedAt).Milliseconds()
+	}
+	return out
+}
+
+// start begins a command.
+func (c *call) start(in shellCommand) (belljar.Run, error) {
+	if in.TimeoutMS < 0 || math.IsNaN(in.TimeoutMS) || in.TimeoutMS != math.Trunc(in.TimeoutMS) {
+		e := refuse("timeout_ms", "timeout_ms must be a whole number of milliseconds, got %v", in.TimeoutMS)
+		e.Details["provided"] = in.TimeoutMS
+		return belljar.Run{}, e
+	}
+	run, err := c.Runs().Start(c.r.Context(), belljar.RunRequest{
+		RunSpec: belljar.RunSpec{
+			SpecVersion: belljar.SpecVersion, SessionID: c.id, TimeoutSec: in.TimeoutMS / 1000, Stdin: in.Stdin,
+			Shell: &belljar.ShellCommand{Cmd: in.Cmd, Separate: in.Separate},
+		},
+		IdempotencyKey: c.r.Header.Get("Idempotency-Key"),
+	})
+	if err != nil {
+		return run, renamed(err, map[string]string{"shell.cmd": "cmd", "timeout_sec": "timeout_ms"})
+	}
+	c.w.Header().Set(runHeader, run.ID)
+	return run, nil
+}
+
+// exec runs a command to its end (S4).
+func (c *call) exec() error {
+	var in command
+	if err := c.decode(maxCommand, &in); err != nil {
+		return err
+	}
+	return c.finish(shellCommand{command: in})
+}
+
+// execStream runs a command and tells what it prints as it comes (S4).
+func (c *call) execStream() error {
+	var in command
+	if err := c.decode(maxCommand, &in); err != nil {
+		return err
+	}
+	return c.follow(shellCommand{command: in})
+}
+
+// shell is both, with more to ask for.
+func (c *call) shell() error {
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	var in shellCommand
+	if err := c.decode(maxCommand, &in); err != nil {
+		return err
+	}
+	if strings.Contains(c.r.Header.Get("Accept"), "text/event-stream") {
+		return c.follow(in)
+	}
+	return c.finish(in)
+}
+
+// finish answers when the command has ended. One whose client has gone away goes on.
+func (c *call) finish(in shellCommand) error {
+	run, err := c.start(in)
+	if err != nil {
+		return err
+	}
+	replay := run.Details
+	run, output, err := belljar.Collect(c.r.Context(), c.Runs(), run.ID)
+	if err != nil {
+		return err
+	}
+	out := resultOf(run)
+	out.Details = replay
+	out.Truncated = out.Truncated || output.StdoutTruncated || output.StderrTruncated
+	if in.Separate {
+		out.Output = &output
+	} else {
+		text := output.Stdout
+		if output.StdoutEncoding == output.StderrEncoding {
+			text += output.Stderr // the agent's words about a command that it could not begin
+		}
+		out.Text, out.OutputEncoding = &text, output.StdoutEncoding
+	}
+	write(c.w, http.StatusOK, out)
+	return nil
+}
+
+// renamed tells of a refused request in the words of the door.
+func renamed(err error, names map[string]string) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	field, _ := e.Details["field"].(string)
+	own, ok := names[field]
+	if !ok {
+		return err
+	}
+	said := *e
+	said.Details = maps.Clone(e.Details)
+	said.Details["field"] = own
+	said.Message = strings.ReplaceAll(said.Message, field, own)
+	return &said
+}

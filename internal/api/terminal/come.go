@@ -1,0 +1,188 @@
+package terminal
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// fresh opens a terminal in the session of the path.
+func (d *Door) fresh(ctx context.Context, service belljar.Service, r *http.Request, q url.Values) (*seat, error) {
+	return begin(ctx, service, r.PathValue("session_id"), q)
+}
+
+// begin opens a terminal in a session, as a query says, and sits down before it.
+func begin(ctx context.Context, service belljar.Service, sessionID string, q url.Values) (*seat, error) {
+	spec, err := specOf(q)
+	if err != nil {
+		return nil, err
+	}
+	if sessionID == "" {
+		return nil, errNotFound()
+	}
+	made, err := service.Terminals().Open(ctx, sessionID, spec)
+	if err != nil {
+		return nil, err
+	}
+	a, err := service.Terminals().Attach(ctx, made.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &seat{Attachment: a, history: true}, nil
+}
+
+// back finds the terminal that a token leads to, or that is named.
+func (d *Door) back(ctx context.Context, service belljar.Service, r *http.Request, q url.Values) (*seat, error) {
+	values, err := read(q)
+	if err != nil {
+		return nil, err
+	}
+	resume, err1 := flag(values, "resume", true)
+	anew, err2 := flag(values, "force_new", false)
+	err = shellOnly(values)
+	for _, e := range []error{err1, err2} {
+		if e != nil {
+			err = e
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case values["session_id"] != "" && values["terminal_id"] != "":
+		return nil, invalid("terminal_id", "session_id and terminal_id exclude each other")
+	case values["session_id"] == "" && values["terminal_id"] == "":
+		return nil, invalid("session_id", "session_id is missing")
+	}
+	id, session := values["terminal_id"], ""
+	if token := values["session_id"]; token != "" {
+		c, err := d.tokens.read(api.CallerOf(r.Context()).ID, token)
+		if err != nil {
+			return nil, errNotFound()
+		}
+		id, session = c.Terminal, c.Session
+	}
+	if anew {
+		if session == "" {
+			t, err := service.Terminals().Get(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			session = t.SessionID
+		}
+		return begin(ctx, service, session, q)
+	}
+	if err := sameSize(values); err != nil {
+		return nil, err
+	}
+	a, err := service.Terminals().Attach(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if values["cols"] != "" {
+		cols, _ := strconv.Atoi(values["cols"])
+		rows, _ := strconv.Atoi(values["rows"])
+		_ = a.Resize(cols, rows) // they have been checked; one that has ended has no size
+	}
+	return &seat{Attachment: a, resumed: true, history: resume}, nil
+}
+
+// specOf reads what a new terminal should be.
+func specOf(q url.Values) (spec belljar.TerminalSpec, err error) {
+	values, err := read(q)
+	if err != nil {
+		return spec, err
+	}
+	if err := shellOnly(values); err != nil {
+		return spec, err
+	}
+	spec.Name, spec.Command = values["session_name"], q["command"]
+	if spec.Shared, err = flag(values, "shared", false); err != nil {
+		return spec, err
+	}
+	for _, side := range []struct {
+		name string
+		into *int
+	}{{"cols", &spec.Cols}, {"rows", &spec.Rows}} {
+		if values[side.name] == "" {
+			continue
+		}
+		if *side.into, err = strconv.Atoi(values[side.name]); err != nil || *side.into == 0 {
+			return spec, invalid(side.name, "%s %.40q is not a number from 1 to %d", side.name, values[side.name], belljar.MaxTerminalSide)
+		}
+	}
+	return spec, spec.Validate()
+}
+
+// sameSize checks the size of who comes back: both sides, or none.
+func sameSize(values map[string]string) error {
+	if values["cols"] == "" && values["rows"] == "" {
+		return nil
+	}
+	cols, err1 := strconv.Atoi(values["cols"])
+	rows, err2 := strconv.Atoi(values["rows"])
+	if err1 != nil || err2 != nil {
+		return invalid("cols", "cols and rows are not both numbers")
+	}
+	return belljar.CheckTerminalSize(cols, rows)
+}
+
+// shellOnly refuses S1's other providers: what runs here is named by command.
+func shellOnly(values map[string]string) error {
+	if p := values["provider"]; p != "" && p != "shell" {
+		e := invalid("provider", "provider %.40q is not known", p)
+		e.Details["supported"], e.Hint = []string{"shell"}, "name a program with command="
+		return e
+	}
+	return nil
+}
+
+// parameters are those of both routes. token is for who has no headers.
+func parameters() []string {
+	return []string{
+		"session_id", "terminal_id", "resume", "force_new", "provider", "session_name", "cols", "rows", "shared", "command", "token",
+	}
+}
+
+// read returns the parameters of a query. All but command come once at most; others are refused.
+func read(q url.Values) (map[string]string, error) {
+	values := map[string]string{}
+	for name, given := range q {
+		switch {
+		case !slices.Contains(parameters(), name):
+			return nil, invalid(name, "unknown parameter %.40q", name)
+		case len(given) > 1 && name != "command":
+			return nil, invalid(name, "%s is given %d times", name, len(given))
+		}
+		values[name] = given[0]
+	}
+	return values, nil
+}
+
+// flag reads a yes or no.
+func flag(values map[string]string, name string, otherwise bool) (bool, error) {
+	text := values[name]
+	if text == "" {
+		return otherwise, nil
+	}
+	is, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, invalid(name, "%s %.40q is neither true nor false", name, text)
+	}
+	return is, nil
+}
+
+func invalid(field, format string, args ...any) *belljar.Error {
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field},
+	}
+}
+
+func errNotFound() error {
+	return &belljar.Error{Code: belljar.CodeNotFound, Message: "session not found"}
+}

@@ -1,0 +1,65 @@
+package terminal
+
+import (
+	"encoding/base64"
+	"unicode/utf8"
+)
+
+// splitter makes messages of bytes as they come, without harming any: a character that is not yet whole is held back.
+type splitter struct{ held []byte }
+
+// next returns the message for what has come; false if all of it is held.
+func (s *splitter) next(kind string, b []byte) (text, bool) {
+	if len(s.held) > 0 {
+		b = append(s.held, b...)
+		s.held = nil
+	}
+	if n := unfinished(b); n > 0 {
+		s.held = append([]byte(nil), b[len(b)-n:]...)
+		b = b[:len(b)-n]
+	}
+	if len(b) == 0 {
+		return text{}, false
+	}
+	return textOf(kind, b), true
+}
+
+// flush returns what is held, as it is; false if nothing is.
+func (s *splitter) flush(kind string) (text, bool) {
+	if len(s.held) == 0 {
+		return text{}, false
+	}
+	b := s.held
+	s.held = nil
+	return textOf(kind, b), true
+}
+
+// unfinished is how many bytes at the end of b begin a character that b does not finish.
+func unfinished(b []byte) int {
+	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
+		tail := b[len(b)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// textOf is bytes as a message: text if they are UTF-8 and do not grow too much as such.
+func textOf(kind string, b []byte) text {
+	if utf8.Valid(b) {
+		escapes := 0
+		for _, c := range b {
+			if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
+				escapes++
+			}
+		}
+		if escapes <= len(b)/4+16 {
+			return text{Type: kind, Data: string(b)}
+		}
+	}
+	return text{Type: kind, Data: base64.StdEncoding.EncodeToString(b), Encoding: "base64"}
+}

@@ -1,0 +1,69 @@
+package metric
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Pool is what a runtime's pool of ready sandboxes holds and has done, as its own package tells it.
+type Pool struct {
+	Size, Ready, Kinds int
+	Hits, Misses       uint64
+	Births             uint64
+	BirthTime          time.Duration // of all births together
+	Failures           uint64
+	Drops              map[string]uint64 // by reason, of which there are few
+}
+
+// WatchPool shows the figures of a runtime's pool beside everything else. read is asked whenever somebody looks; it is
+// called once for each runtime that has a pool.
+func (c *Counter) WatchPool(runtime string, read func() Pool) {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("sandbox_pool_"+name, help, labels, prometheus.Labels{"runtime": c.runtimes.or(runtime, other)})
+	}
+	c.registry.MustRegister(&poolCollector{
+		read:      read,
+		size:      desc("size", "Sandboxes that the pool would like to hold ready."),
+		available: desc("available", "Sandboxes that are ready."),
+		kinds:     desc("kinds", "Kinds of sandbox that have been asked for of late."),
+		claims:    desc("claims_total", "Sandboxes asked for: hit if one was ready, else miss.", "result"),
+		refill:    desc("refill_seconds", "Time that it took to make a sandbox ready."),
+		failures:  desc("refill_failures_total", "Sandboxes that could not be made ready."),
+		drops:     desc("drops_total", "Ready sandboxes that nobody got.", "reason"),
+	})
+}
+
+// poolCollector reads a pool's figures when they are asked for.
+type poolCollector struct {
+	read                                                    func() Pool
+	size, available, kinds, claims, refill, failures, drops *prometheus.Desc
+}
+
+// Describe implements [prometheus.Collector].
+func (p *poolCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{p.size, p.available, p.kinds, p.claims, p.refill, p.failures, p.drops} {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (p *poolCollector) Collect(to chan<- prometheus.Metric) {
+	now := p.read()
+	gauge := func(d *prometheus.Desc, v int) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
+	}
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge(p.size, now.Size)
+	gauge(p.available, now.Ready)
+	gauge(p.kinds, now.Kinds)
+	counter(p.claims, now.Hits, "hit")
+	counter(p.claims, now.Misses, "miss")
+	to <- prometheus.MustNewConstHistogram(p.refill, now.Births, now.BirthTime.Seconds(), nil)
+	counter(p.failures, now.Failures)
+	for reason, n := range now.Drops {
+		counter(p.drops, n, reason)
+	}
+}

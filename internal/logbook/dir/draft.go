@@ -1,0 +1,100 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/belljar/belljar/internal/logbook"
+)
+
+// maxDraft is how many bytes of a file a draft may have, so that all of them are in memory: less than the tail keeps.
+const maxDraft = 64 << 10
+
+// Keep gives a draft its file.
+func (l *Log) Keep() error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if !l.now.draft {
+		return nil
+	}
+	return l.keep()
+}
+
+// keep writes what a draft has into a file of its own. After an error it is a draft as before. The caller holds writing.
+func (l *Log) keep() error {
+	file, err := l.create()
+	if err != nil {
+		return err
+	}
+	v := l.now
+	for at := int64(0); at < v.end; {
+		piece := v.tail.from(at, v.end)
+		if _, err := file.WriteAt(piece, at); err != nil {
+			return l.spoil(file, err)
+		}
+		at += int64(len(piece))
+	}
+	v.draft = false
+	l.mu.Lock()
+	l.file = file
+	l.mu.Unlock()
+	l.publish(v)
+	return nil
+}
+
+// fair ends a log that is a draft still: all of it goes into its file with one write. It reports whether it did.
+func (l *Log) fair() (ended bool, err error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	v := l.now
+	if !v.draft {
+		return false, nil
+	}
+	if v.closed {
+		return false, l.open()
+	}
+	out := make([]byte, 0, max(int(v.end), headSize)+sealSize)
+	for at := int64(0); at < v.end; at = int64(len(out)) {
+		out = append(out, v.tail.from(at, v.end)...)
+	}
+	if v.end == 0 {
+		out = l.codec.appendHead(out)
+	}
+	out = l.codec.appendSeal(out, v.count, int64(len(out)))
+	file, err := l.create()
+	if err != nil {
+		return false, err
+	}
+	if _, err := file.Write(out); err != nil {
+		return false, l.spoil(file, err)
+	}
+	file.Close()
+	v.draft, v.sealed = false, true
+	if v.end > smallTail {
+		v.tail = nil
+	}
+	l.publish(v)
+	l.book.remember(l)
+	return true, nil
+}
+
+// create makes a draft's file.
+func (l *Log) create() (*os.File, error) {
+	file, err := create(l.path)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, logbook.ErrExists
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make a log: %w", err)
+	}
+	return file, nil
+}
+
+// spoil takes a file away again that could not be written.
+func (l *Log) spoil(file *os.File, err error) error {
+	file.Close()
+	_ = os.Remove(l.path)
+	return fmt.Errorf("write log %s: %w", l.id, err)
+}

@@ -1,0 +1,293 @@
+//go:build linux
+
+package pool_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
+	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/runtime/pool"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
+)
+
+// agentPath names the built agent, for who has one.
+const agentPath = "BELLJAR_TEST_AGENT"
+
+// agentProgram is built once, when it is needed.
+var agentProgram = sync.OnceValues(func() ([]byte, error) {
+	path := os.Getenv(agentPath)
+	if path == "" {
+		dir, err := os.MkdirTemp("", "belljar-agent-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		path = filepath.Join(dir, "belljar-agent")
+		build := exec.Command("go", "build", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build the agent: %w\n%s", err, out)
+		}
+	}
+	return os.ReadFile(path)
+})
+
+// primed is a pool that has a sandbox ready whenever one is asked for, so that every one of a suite's comes from it.
+type primed struct{ *pool.Pool }
+
+func (p primed) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	ready, before := p.Await(ctx, spec), p.Stats()
+	box, err := p.Pool.Create(ctx, spec)
+	if after := p.Stats(); ready && err == nil && after.Hits == before.Hits {
+		return nil, errors.Join(errors.New("there was a ready one, and another was handed out"), box.Destroy(ctx))
+	}
+	return box, err
+}
+
+// prime puts a primed pool before a runtime.
+func prime(t testing.TB, r runtime.Runtime) primed {
+	t.Helper()
+	p, err := pool.New(r, pool.Options{Size: 1, Quiet: time.Microsecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return primed{p}
+}
+
+func openNative(t testing.TB, dir string) *native.Runtime {
+	t.Helper()
+	program, err := agentProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := native.New(native.Options{Agent: bytes.NewReader(program), RunDir: dir, Installation: "test-pool"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ids, err := r.List(context.Background())
+		for _, id := range ids {
+			err = errors.Join(err, r.Remove(context.Background(), id))
+		}
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func TestConformanceNative(t *testing.T) {
+	dirs := map[runtime.Runtime]string{}
+	open := func(t *testing.T, dir string) runtime.Runtime {
+		p := prime(t, openNative(t, dir))
+		dirs[p] = dir
+		return p
+	}
+	runtimetest.Run(t, runtimetest.Options{
+		New:     func(t *testing.T) runtime.Runtime { return open(t, t.TempDir()) },
+		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime { return open(t, dirs[r]) },
+		UID:     1000, GID: 1000, Isolated: true,
+	})
+}
+
+func TestConformanceFake(t *testing.T) {
+	type host struct {
+		*fake.Host
+		below *fake.Runtime
+	}
+	hosts := map[runtime.Runtime]host{}
+	open := func(t *testing.T, h *fake.Host) runtime.Runtime {
+		r := fake.New(fake.Options{Host: h, Dir: t.TempDir()})
+		t.Cleanup(func() {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		p := prime(t, r)
+		hosts[p] = host{h, r}
+		return p
+	}
+	runtimetest.Run(t, runtimetest.Options{
+		UID: os.Getuid(), GID: os.Getgid(),
+		New:          func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
+		RestartKills: true,
+		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
+			if err := hosts[r].below.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return open(t, hosts[r].Host)
+		},
+	})
+}
+
+// nativeSpec is a sandbox with the default limits.
+func nativeSpec() runtime.Spec {
+	limits := belljar.DefaultLimits()
+	return runtime.Spec{
+		ID: belljar.NewID(), Root: runtime.Root{Ref: runtime.HostRef}, Limits: limits, Lifetime: runtime.LifetimeDetached, Lease: time.Hour,
+		Workspace: runtime.Workspace{Bytes: int64(limits.WorkspaceMB) << 20, Inodes: int64(limits.Inodes), Exec: true, Medium: runtime.MediumMemory},
+	}
+}
+
+// What somebody gets has his lease and knows nothing of anybody; what is ready has its own.
+func TestLease(t *testing.T) {
+	dir := t.TempDir()
+	r := openNative(t, dir)
+	p := prime(t, r)
+	box, err := p.Create(t.Context(), nativeSpec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := agent.New(box.Dial).Ping(t.Context())
+	if err != nil || info.LeaseMS != time.Hour.Milliseconds() || info.Execs != 0 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if !p.Await(t.Context(), nativeSpec()) {
+		t.Fatal("none is ready")
+	}
+	ids, err := r.List(t.Context())
+	if err != nil || len(ids) != 2 {
+		t.Fatalf("list: %v, %v", ids, err)
+	}
+	for _, id := range ids {
+		if id == box.ID() {
+			continue
+		}
+		ready, err := r.Attach(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := agent.New(ready.Dial).Ping(t.Context()); err != nil || info.LeaseMS != time.Minute.Milliseconds() {
+			t.Errorf("%+v, %v", info, err)
+		}
+	}
+	if ids, err := p.List(t.Context()); err != nil || len(ids) != 1 || ids[0] != box.ID() {
+		t.Errorf("the pool's list: %v, %v", ids, err)
+	}
+	if err := box.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if ids, err := r.List(t.Context()); err != nil || len(ids) > 0 {
+		t.Errorf("left: %v, %v", ids, err)
+	}
+}
+
+// Two hundred at once, of which two are ready: each has its own, and nothing is left.
+func TestBurstNative(t *testing.T) {
+	r := openNative(t, t.TempDir())
+	p, err := pool.New(r, pool.Options{Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Warm(nativeSpec())
+	for p.Stats().Ready < 2 {
+		if !p.Await(t.Context(), nativeSpec()) {
+			t.Fatal("none is ready")
+		}
+	}
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			box, err := p.Create(context.Background(), nativeSpec())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			info, err := agent.New(box.Dial).Ping(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			if seen[info.BootID] {
+				t.Error("one was handed out twice")
+			}
+			seen[info.BootID] = true
+			mu.Unlock()
+			if err := box.Destroy(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if s := p.Stats(); s.Hits < 2 || s.Hits+s.Misses != 200 || len(seen) != 200 {
+		t.Errorf("%d sandboxes, %+v", len(seen), s)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if ids, err := r.List(t.Context()); err != nil || len(ids) > 0 {
+		t.Errorf("left: %v, %v", ids, err)
+	}
+}
+
+// BenchmarkCreate is what a ready sandbox, and one that is not, cost until a command has run in them.
+func BenchmarkCreate(b *testing.B) {
+	r := openNative(b, b.TempDir())
+	for name, of := range map[string]runtime.Runtime{"cold": r, "ready": prime(b, r)} {
+		for _, with := range []string{"", "+exec"} {
+			b.Run(name+with, func(b *testing.B) {
+				for b.Loop() {
+					b.StopTimer()
+					spec := nativeSpec()
+					if p, ok := of.(primed); ok && !p.Await(b.Context(), spec) {
+						b.Fatal("none is ready")
+					}
+					b.StartTimer()
+					var box runtime.Sandbox
+					var err error
+					if p, ok := of.(primed); ok {
+						box, err = p.Pool.Create(b.Context(), spec)
+					} else {
+						box, err = of.Create(b.Context(), spec)
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+					if with != "" {
+						runTrue(b, box)
+					}
+					b.StopTimer()
+					if err := box.Destroy(b.Context()); err != nil {
+						b.Fatal(err)
+					}
+					b.StartTimer()
+				}
+			})
+		}
+	}
+}
+
+func runTrue(b *testing.B, box runtime.Sandbox) {
+	p, err := agent.New(box.Dial).Exec(b.Context(), wire.Exec{ID: belljar.NewID(), Argv: []string{"/bin/true"}, UID: 1000, GID: 1000, KillAll: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	if exit, err := p.Output(b.Context(), func(int64, wire.Stream, []byte) error { return nil }); err != nil || exit.Code != 0 {
+		b.Fatalf("%+v, %v", exit, err)
+	}
+}

@@ -1,0 +1,79 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// entry is a ready sandbox.
+type entry struct {
+	id   string
+	kind *kind
+	box  runtime.Sandbox
+	born time.Time
+	free context.CancelFunc // ends its watch
+}
+
+// watch keeps an entry's lease and drops the entry when it has ended or does not answer any more.
+func (p *Pool) watch(ctx context.Context, e *entry) {
+	for {
+		tick, cancel := context.WithTimeout(ctx, p.opts.Lease/3)
+		exit, err := e.box.Wait(tick)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			p.log.Warn("a ready sandbox has ended", "sandbox", e.id, "reason", exit.Reason, "detail", exit.Detail)
+			p.drop(e, dropDied)
+			return
+		}
+		ask, cancel := context.WithTimeout(ctx, patience)
+		err = ping(ask, e.box)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			p.log.Warn("a ready sandbox does not answer", "sandbox", e.id, "err", err)
+			p.drop(e, dropBroken)
+			return
+		}
+	}
+}
+
+// drop destroys an entry, unless somebody has taken it.
+func (p *Pool) drop(e *entry, why string) {
+	p.mu.Lock()
+	had := e.kind.remove(e)
+	if had {
+		e.free()
+		p.stats.Drops[why]++
+		p.rouse()
+	}
+	p.mu.Unlock()
+	if had {
+		p.destroy(e)
+	}
+}
+
+func (p *Pool) destroy(e *entry) {
+	if err := e.box.Destroy(context.Background()); err != nil {
+		p.log.Error("a ready sandbox could not be destroyed", "sandbox", e.id, "err", err)
+	}
+}
+
+// destroyAll destroys entries that have been taken.
+func destroyAll(list []*entry) error {
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	for i, e := range list {
+		all.Go(func() { errs[i] = e.box.Destroy(context.Background()) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,31 @@
+package pool
+
+import (
+	"context"
+	"time"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Await warms the pool for a spec and returns when a sandbox is ready for it; false if none can be made.
+func (p *Pool) Await(ctx context.Context, spec runtime.Spec) bool {
+	p.mu.Lock()
+	p.pause, p.tries = time.Time{}, 0 // what a test breaks is not the host's fault
+	failures := p.stats.Failures
+	p.mu.Unlock()
+	p.Warm(spec)
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		k := p.kinds[keyOf(p.claimer.Blank(spec))]
+		ready, failed := k != nil && len(k.ready) > 0, p.stats.Failures > failures
+		p.mu.Unlock()
+		if ready || failed {
+			return ready
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return false
+}

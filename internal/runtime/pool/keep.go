@@ -1,0 +1,254 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Bounds of making sandboxes ahead.
+const (
+	birthTime  = 20 * time.Second // of one
+	pauseFirst = time.Second      // after one that failed; twice as long after each further one
+	pauseMost  = time.Minute
+)
+
+// Warm keeps the kinds of these specs ready, whether anybody asks for them or not. It does not wait for them.
+func (p *Pool) Warm(specs ...runtime.Spec) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range specs {
+		if s.Workspace.ID != "" {
+			continue
+		}
+		if k := p.learn(p.claimer.Blank(s)); k != nil {
+			k.warm = true
+		}
+	}
+	p.asked = time.Now()
+	p.rouse()
+}
+
+// take returns a ready sandbox of a kind, nil if there is none, and remembers that it was asked for.
+func (p *Pool) take(blank runtime.Spec) *entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
+	p.asked = time.Now()
+	k := p.learn(blank)
+	if k == nil {
+		p.stats.Misses++
+		return nil
+	}
+	k.used = p.asked
+	k.asked++
+	p.rouse()
+	if len(k.ready) == 0 {
+		p.stats.Misses++
+		return nil
+	}
+	e := k.ready[0]
+	k.ready = k.ready[1:]
+	e.free()
+	return e
+}
+
+// claimed counts what became of a sandbox that was taken.
+func (p *Pool) claimed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.stats.Hits++
+		return
+	}
+	p.stats.Misses++
+	p.stats.Drops[dropUnusable]++
+}
+
+// rest begins the quiet after a sandbox was created.
+func (p *Pool) rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = time.Now()
+}
+
+// rouse has the keeper look again. The caller holds mu.
+func (p *Pool) rouse() {
+	if !p.asleep {
+		return // it will look by itself
+	}
+	p.asleep = false
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// chore is what the keeper does next: destroy, then make, or wait; 0 is until it is roused.
+type chore struct {
+	destroy []*entry
+	make    *kind
+	wait    time.Duration
+}
+
+// keep does the pool's work until it is closed.
+func (p *Pool) keep() {
+	for {
+		c := p.next(time.Now())
+		for _, e := range c.destroy {
+			p.destroy(e)
+		}
+		if c.make != nil {
+			p.fill(c.make)
+			continue
+		}
+		var tick <-chan time.Time
+		if c.wait > 0 {
+			tick = time.After(c.wait)
+		}
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.wake:
+		case <-tick:
+		}
+	}
+}
+
+// next decides what is to be done.
+func (p *Pool) next(now time.Time) (c chore) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return c
+	}
+	if begin := p.asked.Add(p.opts.Quiet); now.Before(begin) {
+		return chore{wait: begin.Sub(now)} // all of it would be in somebody's way
+	}
+	p.forget(now)
+	p.stats.Size = 0
+	room := p.opts.Max
+	var due time.Time // when something is to be done that nobody asks for
+	soonest := func(t time.Time) {
+		if due.IsZero() || t.Before(due) {
+			due = t
+		}
+	}
+	for _, k := range p.ranked() {
+		want := min(p.opts.Size, room)
+		room -= want
+		p.stats.Size += want
+		for len(k.ready) > 0 {
+			e, why := k.ready[0], dropAged
+			if len(k.ready) > want {
+				why = dropDisplaced
+			} else if ends := e.born.Add(p.opts.Age); now.Before(ends) {
+				soonest(ends)
+				break
+			}
+			k.remove(e)
+			e.free()
+			p.stats.Drops[why]++
+			c.destroy = append(c.destroy, e)
+		}
+		if !k.warm {
+			soonest(k.used.Add(p.opts.Idle))
+		}
+		if c.make == nil && len(k.ready) < want {
+			c.make = k
+		}
+	}
+	for _, k := range p.kinds {
+		if !k.worth() {
+			soonest(k.used.Add(p.opts.Idle))
+		}
+	}
+	if c.make != nil && now.Before(p.pause) {
+		c.make = nil
+		soonest(p.pause)
+	}
+	p.asleep = c.make == nil
+	if !due.IsZero() {
+		c.wait = max(due.Sub(now), time.Microsecond)
+	}
+	return c
+}
+
+// forget drops the kinds that nobody asks for any more. Their sandboxes go as those of no kind do. The caller holds mu.
+func (p *Pool) forget(now time.Time) {
+	for key, k := range p.kinds {
+		if k.warm || now.Before(k.used.Add(p.opts.Idle)) {
+			continue
+		}
+		for _, e := range k.ready {
+			e.free()
+			p.stats.Drops[dropIdle]++
+			p.work.Go(func() { p.destroy(e) })
+		}
+		k.ready = nil
+		delete(p.kinds, key)
+	}
+}
+
+// fill makes a sandbox of a kind, and has its agent answer: what is ready must not have to start any more.
+func (p *Pool) fill(k *kind) {
+	p.mu.Lock()
+	p.made++
+	e := &entry{id: p.prefix + strconv.FormatUint(p.made, 10), kind: k, born: time.Now()}
+	p.mu.Unlock()
+	spec := k.blank
+	spec.ID, spec.Lease = e.id, p.opts.Lease
+	ctx, cancel := context.WithTimeout(p.ctx, birthTime)
+	defer cancel()
+	var err error
+	if e.box, err = p.Runtime.Create(ctx, spec); err == nil {
+		if err = ping(ctx, e.box); err != nil {
+			err = errors.Join(err, e.box.Destroy(ctx))
+		}
+	}
+	if p.ctx.Err() != nil && err != nil {
+		return // it is being closed
+	}
+	if err != nil {
+		p.mu.Lock()
+		first := p.tries == 0
+		p.failed()
+		p.mu.Unlock()
+		if first {
+			p.log.Warn("no sandbox could be made ahead; trying on", "err", err)
+		}
+		return
+	}
+	if !p.put(e) {
+		p.destroy(e)
+	}
+}
+
+// failed begins a pause after a birth that did not work. The caller holds mu.
+func (p *Pool) failed() {
+	p.stats.Failures++
+	p.pause = time.Now().Add(min(pauseFirst<<min(p.tries, 16), pauseMost))
+	p.tries++
+}
+
+// put makes an entry ready; false if nobody wants it any more.
+func (p *Pool) put(e *entry) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tries = 0
+	p.stats.Births++
+	p.stats.BirthTime += time.Since(e.born)
+	if p.closed || p.kinds[keyOf(e.kind.blank)] != e.kind {
+		return false
+	}
+	ctx, free := context.WithCancel(p.ctx)
+	e.free = free
+	e.kind.ready = append(e.kind.ready, e)
+	p.work.Go(func() { p.watch(ctx, e) })
+	return true
+}

@@ -1,0 +1,94 @@
+package pool
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// mostKinds is how many kinds are remembered. Others are made cold until one of these is forgotten.
+const mostKinds = 64
+
+// kind is the sandboxes that can take each other's place. Everything but its blank is guarded by the pool's mu.
+type kind struct {
+	blank runtime.Spec
+	warm  bool      // kept even if nobody asks for it
+	asked int       // how often
+	used  time.Time // when it was asked for last
+	ready []*entry  // the oldest first
+}
+
+// keyOf is what a kind is known by.
+func keyOf(blank runtime.Spec) string {
+	text, err := json.Marshal(blank)
+	if err != nil {
+		return "" // it has numbers that are none, and is refused when it is made
+	}
+	return string(text)
+}
+
+// remove takes an entry from those that are ready; false if somebody else has.
+func (k *kind) remove(e *entry) bool {
+	i := slices.Index(k.ready, e)
+	if i < 0 {
+		return false
+	}
+	k.ready = slices.Delete(k.ready, i, i+1)
+	return true
+}
+
+// worth says whether sandboxes are made of a kind before they are asked for: once may have been the only time.
+func (k *kind) worth() bool { return k.warm || k.asked > 1 }
+
+// learn returns the kind of a blank, new if need be; nil if there are too many. The caller holds mu.
+func (p *Pool) learn(blank runtime.Spec) *kind {
+	key := keyOf(blank)
+	if k := p.kinds[key]; k != nil || key == "" {
+		return k
+	}
+	if len(p.kinds) >= mostKinds {
+		oldest := ""
+		for key, k := range p.kinds {
+			if !k.warm && len(k.ready) == 0 && (oldest == "" || k.used.Before(p.kinds[oldest].used)) {
+				oldest = key
+			}
+		}
+		if oldest == "" {
+			return nil
+		}
+		delete(p.kinds, oldest)
+	}
+	k := &kind{blank: blank}
+	p.kinds[key] = k
+	return k
+}
+
+// ranked is the kinds worth keeping, those asked for last first. The caller holds mu.
+func (p *Pool) ranked() []*kind {
+	var list []*kind
+	for _, k := range p.kinds {
+		if k.worth() {
+			list = append(list, k)
+		}
+	}
+	slices.SortFunc(list, func(a, b *kind) int {
+		return cmp.Or(b.used.Compare(a.used), cmp.Compare(keyOf(a.blank), keyOf(b.blank)))
+	})
+	return list
+}
+
+// takeAll takes everything that is ready. The caller holds mu, and destroys it without.
+func (p *Pool) takeAll(why string) (left []*entry) {
+	for _, k := range p.kinds {
+		for _, e := range k.ready {
+			e.free()
+			p.stats.Drops[why]++
+			left = append(left, e)
+		}
+		k.ready = nil
+	}
+	return left
+}

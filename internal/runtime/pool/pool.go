@@ -1,0 +1,221 @@
+// Package pool keeps sandboxes ready, so that whoever asks for one does not wait for its birth. It decorates a runtime:
+// Create hands out a ready sandbox where there is one of the right kind, and makes one where there is not.
+//
+// A ready sandbox is a blank (see [runtime.Claimer]): nobody's, nothing has run in it, and whoever claims it is the only
+// one who ever has it. There is no way back into the pool. What cannot be changed after birth makes the kind of a
+// sandbox; limits are put in force when it is claimed.
+//
+// The pool never makes things worse: without a ready sandbox, or with one that makes trouble, Create starts cold. New
+// ones are made one at a time, when nobody has asked for a sandbox for a moment, so that a burst has the processors to
+// itself. Kinds are learned from demand: the ones asked for last are kept ready, and what nobody asks for any more goes.
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Options bound a pool. The zero value is usable.
+type Options struct {
+	// Size is how many sandboxes of one kind are kept ready; 0 means 2.
+	Size int
+	// Max is how many are kept ready in all; 0 means 8. The kinds that were asked for last come first.
+	Max int
+	// Idle is how long a kind is kept after it was asked for; 0 means 10 minutes. Those of [Pool.Warm] stay.
+	Idle time.Duration
+	// Age is how old a ready sandbox gets before another takes its place; 0 means an hour.
+	Age time.Duration
+	// Lease is for how long a ready sandbox outlives a daemon that was killed; 0 means a minute.
+	Lease time.Duration
+	// Quiet is for how long nobody must have asked for a sandbox before one is made; 0 means 20 ms.
+	Quiet time.Duration
+	// Logger hears what cannot be returned; nil discards.
+	Logger *slog.Logger
+}
+
+// fill puts defaults in place of zeros.
+func (o Options) fill() Options {
+	for _, f := range []struct {
+		field *int
+		def   int
+	}{{&o.Size, 2}, {&o.Max, 8}} {
+		if *f.field <= 0 {
+			*f.field = f.def
+		}
+	}
+	for _, f := range []struct {
+		field *time.Duration
+		def   time.Duration
+	}{{&o.Idle, 10 * time.Minute}, {&o.Age, time.Hour}, {&o.Lease, time.Minute}, {&o.Quiet, 20 * time.Millisecond}} {
+		if *f.field <= 0 {
+			*f.field = f.def
+		}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// patience is how long a ready sandbox may take to become its caller's. One that does not is broken.
+const patience = time.Second
+
+// Pool is a runtime with ready sandboxes. It implements [runtime.Runtime] and [runtime.Tester]; what it does not do
+// itself, the runtime below does.
+type Pool struct {
+	runtime.Runtime
+	claimer runtime.Claimer
+	opts    Options
+	log     *slog.Logger
+	prefix  string // of its sandboxes' ids, and of nobody else's
+	ctx     context.Context
+	stop    context.CancelFunc
+	wake    chan struct{}
+	work    sync.WaitGroup
+	close   func() error
+
+	mu     sync.Mutex // guards what follows
+	kinds  map[string]*kind
+	made   uint64    // sandboxes so far, to name them
+	asked  time.Time // when somebody last asked for a sandbox, or got one
+	pause  time.Time // until then nothing is made: it did not work
+	tries  int       // births that failed, since the last that did not
+	asleep bool      // the keeper has nothing to do
+	closed bool
+	stats  Stats
+}
+
+var (
+	_ runtime.Runtime = (*Pool)(nil)
+	_ runtime.Tester  = (*Pool)(nil)
+)
+
+// New puts a pool before a runtime, which must be a [runtime.Claimer]. It is empty until it is warmed, or something is
+// asked for. The caller closes it before the runtime, and after everybody who creates sandboxes.
+func New(r runtime.Runtime, o Options) (*Pool, error) {
+	claimer, ok := r.(runtime.Claimer)
+	if !ok {
+		return nil, fmt.Errorf("sandboxes of runtime %s cannot be made ahead", r.Name())
+	}
+	id := belljar.NewID()
+	p := &Pool{
+		Runtime: r, claimer: claimer, opts: o.fill(), prefix: "pool-" + id[len(id)-12:] + "-",
+		wake: make(chan struct{}, 1), kinds: map[string]*kind{}, stats: newStats(),
+	}
+	p.log = p.opts.Logger
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	p.close = sync.OnceValue(p.drain)
+	p.work.Go(p.keep)
+	return p, nil
+}
+
+// Close destroys what is ready and returns when it is gone. Sandboxes that were handed out are not touched. It may be
+// called twice.
+func (p *Pool) Close() error { return p.close() }
+
+func (p *Pool) drain() error {
+	p.mu.Lock()
+	p.closed = true
+	left := p.takeAll(dropClosed)
+	p.mu.Unlock()
+	p.stop()
+	p.work.Wait()
+	return destroyAll(left)
+}
+
+// Test implements [runtime.Tester], as far as the runtime below does.
+func (p *Pool) Test(ctx context.Context) (runtime.Capabilities, error) {
+	if t, ok := p.Runtime.(runtime.Tester); ok {
+		return t.Test(ctx)
+	}
+	return p.Probe(ctx)
+}
+
+// List implements [runtime.Runtime]. What is ready here is nobody's and the pool's to remove, so it is left out; what
+// the pool of a daemon that was killed has left is not.
+func (p *Pool) List(ctx context.Context) ([]string, error) {
+	all, err := p.Runtime.List(ctx)
+	var ids []string
+	for _, id := range all {
+		if !strings.HasPrefix(id, p.prefix) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+// Create implements [runtime.Runtime].
+func (p *Pool) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	if spec.Workspace.ID != "" {
+		return p.Runtime.Create(ctx, spec) // it lives longer than its sandbox, and cannot be made ahead
+	}
+	defer p.rest()
+	if e := p.take(p.claimer.Blank(spec)); e != nil {
+		box, err := p.claim(ctx, e, spec)
+		p.claimed(err)
+		if err == nil {
+			return box, nil
+		}
+		p.log.Warn("a ready sandbox could not be used", "sandbox", e.id, "err", err)
+	}
+	box, err := p.Runtime.Create(ctx, spec)
+	if errors.Is(err, runtime.ErrFull) && p.makeRoom() {
+		return p.Runtime.Create(ctx, spec)
+	}
+	return box, err
+}
+
+// claim makes a ready sandbox the caller's. The agent takes its lease, and proves that it is there, while the rest is
+// done. If that fails, nothing is left of it under the caller's name.
+func (p *Pool) claim(ctx context.Context, e *entry, spec runtime.Spec) (runtime.Sandbox, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	lease, err := askLease(ctx, e.box, spec.Lease)
+	if err != nil {
+		p.background(func() { p.destroy(e) })
+		return nil, err
+	}
+	defer lease.close()
+	box, err := p.claimer.Claim(ctx, e.id, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := lease.done(); err != nil {
+		return nil, errors.Join(err, box.Destroy(ctx))
+	}
+	return box, nil
+}
+
+// makeRoom destroys everything that is ready, for a sandbox that the host has no room for otherwise. False if there was
+// nothing.
+func (p *Pool) makeRoom() bool {
+	p.mu.Lock()
+	p.failed()
+	left := p.takeAll(dropDisplaced)
+	p.mu.Unlock()
+	if err := destroyAll(left); err != nil {
+		p.log.Error("ready sandboxes could not be destroyed", "err", err)
+	}
+	return len(left) > 0
+}
+
+// background does work that nobody waits for but Close.
+func (p *Pool) background(f func()) {
+	p.mu.Lock()
+	closed := p.closed
+	if !closed {
+		p.work.Go(f)
+	}
+	p.mu.Unlock()
+	if closed {
+		f()
+	}
+}

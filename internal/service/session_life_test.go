@@ -1,0 +1,273 @@
+//go:build linux
+
+package service_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// looping is a script that says up and then prints nothing until it is stopped.
+const looping = "echo up; while [ ! -e stop ]; do sleep 0.01; done"
+
+// A session's lifetime is over whether it is used or not, and ends what runs in it.
+func TestSessionLifetime(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, time.Hour })
+	s := b.open(func(r *belljar.SessionRequest) { r.LifetimeSec = 2 * 3600 })
+	idle := b.open(func(r *belljar.SessionRequest) { r.LifetimeSec, r.TTLSec = 60, 3600 })
+	if want := clock.Now().Add(time.Minute); !idle.ExpiresAt.Equal(want) {
+		t.Errorf("expires at %v, want %v", idle.ExpiresAt, want)
+	}
+	run := b.start(in(s, looping))
+	b.waitFor(run.ID, "up")
+	clock.pass(2*time.Hour - time.Second)
+	b.state(idle.ID, belljar.SessionExpired)
+	if got := b.state(s.ID, belljar.SessionActive); !got.ExpiresAt.Equal(clock.Now().Add(time.Second)) {
+		t.Errorf("expires at %v", got.ExpiresAt)
+	}
+	clock.pass(time.Second)
+	if got := b.state(s.ID, belljar.SessionExpired); !strings.Contains(got.Message, "lifetime of 2h") {
+		t.Errorf("%q", got.Message)
+	}
+	r := b.follow(run.ID)
+	if r.Phase != belljar.PhaseKilled || r.ReasonCode != belljar.ReasonSessionExpired || !strings.Contains(r.Message, "lifetime") {
+		t.Errorf("%s, %s, %q", r.Phase, r.ReasonCode, r.Message)
+	}
+	b.gone(s.ID)
+}
+
+// The idle timeout goes on under a run that says nothing; output, input and requests let it begin anew.
+func TestSessionIdle(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock = clock })
+	s := b.open(func(r *belljar.SessionRequest) { r.IdleTimeoutSec = 600 })
+	run := b.start(in(s, "echo up; for i in 1 2 3; do while [ ! -e $i ]; do sleep 0.01; done; echo $i; done; sleep 1000"))
+	b.waitFor(run.ID, "up")
+	for _, step := range []string{"1", "2", "3"} { // an upload, and a line that is printed
+		clock.pass(9 * time.Minute)
+		if _, err := b.mine().Upload(b.context(), s.ID, files(map[string]string{step: ""})); err != nil {
+			t.Fatal(err)
+		}
+		b.waitFor(run.ID, step)
+	}
+	// A look at it is no use of it.
+	clock.pass(9 * time.Minute)
+	got := b.state(s.ID, belljar.SessionActive)
+	if want := clock.Now().Add(time.Minute); !got.ExpiresAt.Equal(want) || !got.LastActivityAt.Equal(clock.Now().Add(-9*time.Minute)) {
+		t.Errorf("expires at %v, want %v; last activity %v", got.ExpiresAt, want, got.LastActivityAt)
+	}
+	clock.pass(time.Minute)
+	if got := b.state(s.ID, belljar.SessionExpired); !strings.HasPrefix(got.Message, "idle: ") {
+		t.Errorf("%q", got.Message)
+	}
+	if r := b.follow(run.ID); r.ReasonCode != belljar.ReasonSessionExpired || !strings.Contains(r.Message, "idle") {
+		t.Errorf("%s, %q", r.ReasonCode, r.Message)
+	}
+	b.gone(s.ID)
+}
+
+// What only prints is no use: it keeps a session from being idle, and not from its lifetime.
+func TestOutputIsASignOfLife(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock = clock })
+	s := b.open(func(r *belljar.SessionRequest) { r.IdleTimeoutSec = 60 })
+	run := b.start(in(s, `while [ ! -e stop ]; do echo line; sleep 0.01; done`))
+	b.waitFor(run.ID, "line")
+	for range 10 {
+		clock.pass(59 * time.Second)
+		b.stirred(s.ID, clock.Now())
+	}
+	if got := b.state(s.ID, belljar.SessionActive); got.State != belljar.SessionActive {
+		t.Errorf("%+v", got)
+	}
+	if err := b.Cancel(b.context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(run.ID)
+}
+
+// stirred waits until something has happened in a session since a time.
+func (b *bench) stirred(id string, at time.Time) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		got, err := b.mine().Get(b.context(), id)
+		if err != nil || got.State.Ended() || time.Now().After(deadline) {
+			b.t.Fatalf("%+v, %v", got, err)
+		}
+		if !got.LastActivityAt.Before(at) {
+			return
+		}
+	}
+}
+
+// Uses cost no new clock each.
+func TestUsesWindNoClocks(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock = clock })
+	s := b.open()
+	b.run(in(s, "true"))
+	clock.mu.Lock()
+	before := clock.next
+	clock.mu.Unlock()
+	for range 10 {
+		if _, err := b.mine().Upload(b.context(), s.ID, files(map[string]string{"x": ""})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.mu.Lock()
+	defer clock.mu.Unlock()
+	if clock.next != before {
+		t.Errorf("%d clocks for 10 uses", clock.next-before)
+	}
+}
+
+func TestMaxRuns(t *testing.T) {
+	b := newBench(t)
+	s := b.open(func(r *belljar.SessionRequest) { r.MaxRuns = 3 })
+	req := in(s, "true")
+	req.IdempotencyKey = "k"
+	first := b.start(req)
+	if again := b.start(req); again.ID != first.ID { // a replay is none
+		t.Errorf("%s, %s", first.ID, again.ID)
+	}
+	if _, err := b.Start(b.context(), in(s, "")); err != nil { // sh -c '' is one
+		t.Error(err)
+	}
+	bad := in(s, "true")
+	bad.Env = map[string]string{"=": ""}
+	if _, err := b.Start(b.context(), bad); err == nil { // refused, so it does not count
+		t.Error("accepted")
+	}
+	b.run(in(s, "true"))
+	_, err := b.Start(b.context(), in(s, "true"))
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["quota"] != "max_runs" || e.Details["limit"] != 3 || e.Details["used"] != 3 {
+		t.Errorf("%+v", err)
+	}
+	if got, err := b.mine().Get(b.context(), s.ID); err != nil || got.Runs != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Of many that begin at once, exactly as many do as may.
+func TestMaxRunsAtOnce(t *testing.T) {
+	b := newBench(t)
+	s := b.open(func(r *belljar.SessionRequest) { r.MaxRuns = 5 })
+	var wait sync.WaitGroup
+	started := make(chan string, 20)
+	for range 20 {
+		wait.Go(func() {
+			if run, err := b.Start(b.context(), in(s, "true")); err == nil {
+				started <- run.ID
+			} else if belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	close(started)
+	n := 0
+	for id := range started {
+		b.follow(id).want(t, belljar.PhaseCompleted, 0, "")
+		n++
+	}
+	if n != 5 {
+		t.Errorf("%d runs", n)
+	}
+}
+
+// A session has a queue of its own: its runs wait for each other there, and not for those of others, nor others for them.
+func TestSessionQueue(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Concurrency = 1 })
+	narrow := b.open(func(r *belljar.SessionRequest) { r.MaxConcurrent = 2 })
+	wide := b.open()
+	outside := b.start(shell("echo up; sleep 1000"))
+	b.waitFor(outside.ID, "up")
+	var inside []belljar.Run
+	for range 2 {
+		inside = append(inside, b.start(in(narrow, looping)))
+	}
+	for _, r := range inside {
+		b.waitFor(r.ID, "up")
+	}
+	third := b.start(in(narrow, "echo third"))
+	if third.Phase != belljar.PhaseQueued {
+		t.Errorf("the third of two at once is %s", third.Phase)
+	}
+	if waits := b.start(shell("true")); waits.Phase != belljar.PhaseQueued {
+		t.Errorf("a second run on the node is %s", waits.Phase)
+	} else if err := b.Cancel(b.context(), waits.ID); err != nil {
+		t.Error(err)
+	}
+	b.run(in(wide, "true")).want(t, belljar.PhaseCompleted, 0, "")
+	b.run(in(wide, "echo > go")).want(t, belljar.PhaseCompleted, 0, "")
+	if _, err := b.mine().Upload(b.context(), narrow.ID, files(map[string]string{"stop": ""})); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.follow(third.ID); r.stdout != "third\n" {
+		t.Errorf("%q, %s", r.stdout, r.Phase)
+	}
+	if err := b.Cancel(b.context(), outside.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(outside.ID)
+}
+
+// A user's own bound counts all of his runs, wherever they are.
+func TestQuotaAcrossSessions(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Quota.ConcurrentRuns = 2 })
+	ann := b.service.As(belljar.Caller{ID: "ann", Role: belljar.RoleUser})
+	made := func() belljar.Session {
+		s, err := ann.Sessions().Create(b.context(), spec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	start := func(req belljar.RunRequest) belljar.Run {
+		r, err := ann.Runs().Start(b.context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first, second := made(), made()
+	runs := []belljar.Run{start(in(first, looping)), start(shell("echo up; sleep 1000"))}
+	third := start(in(second, "echo third"))
+	if third.Phase != belljar.PhaseQueued {
+		t.Errorf("the third is %s", third.Phase)
+	}
+	if r := b.run(in(b.open(), "echo other")); r.stdout != "other\n" { // another user's
+		t.Errorf("%q", r.stdout)
+	}
+	if err := ann.Runs().Cancel(b.context(), runs[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.follow(third.ID); r.stdout != "third\n" {
+		t.Errorf("%q, %s", r.stdout, r.Phase)
+	}
+}
+
+// A session whose queue is full refuses, and only that session.
+func TestSessionQueueIsFull(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.QueueLength = 1 })
+	s := b.open(func(r *belljar.SessionRequest) { r.MaxConcurrent, r.MaxRuns = 1, 3 })
+	b.start(in(s, "sleep 1000"))
+	b.start(in(s, "true"))
+	for range 5 {
+		if _, err := b.Start(b.context(), in(s, "true")); belljar.CodeOf(err) != belljar.CodeRateLimited {
+			t.Errorf("%v", err)
+		}
+	}
+	if got, err := b.mine().Get(b.context(), s.ID); err != nil || got.Runs != 2 { // what was refused does not count
+		t.Errorf("%+v, %v", got, err)
+	}
+	b.run(in(b.open(), "true")).want(t, belljar.PhaseCompleted, 0, "")
+}
