@@ -16,6 +16,7 @@ func (s *Service) Likely(ctx context.Context) ([]runtime.Spec, error) {
 		if err := s.place(ctx, belljar.Caller{}, p); err != nil {
 			return nil, err
 		}
+		p.bind()
 		specs = append(specs, p.spec("", s.opts.Lifetime))
 	}
 	return specs, nil
