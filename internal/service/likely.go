@@ -21,3 +21,6 @@ func (s *Service) Likely(ctx context.Context) ([]runtime.Spec, error) {
 	}
 	return specs, nil
 }
+
+// LivingSessions is how many sessions there are on this node, of all callers.
+func (s *Service) LivingSessions() int { return len(s.sessions.all()) }
