@@ -17,7 +17,7 @@ import (
 const (
 	removeDepth = 32               // directories that a removal has open at once
 	removeBatch = 256              // names that it knows of each of them
-	removeTime  = 10 * time.Second // programs may write to the tree faster than it can be removed
+	removeTime  = 30 * time.Second // programs may write to the tree faster than it can be removed
 )
 
 // removeTree removes what is at name, with all that is below. Links are removed, not followed. Some of a tree that could
