@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // A run in a session whose caller waits for its end begins as a draft: it is in memory, its log too, and nobody has been
@@ -17,6 +18,9 @@ import (
 // draftFor is how long a run may stay a draft.
 const draftFor = 200 * time.Millisecond
 
+// shortLog is how many bytes a log may have to go on record with its run: making a file costs more than writing it.
+const shortLog = 4 << 10
+
 // errDraft says that a run has ended but is not on record.
 var errDraft = errors.New("run is not on record")
 
@@ -26,6 +30,19 @@ func (s *Service) newLog(r *run) (logbook.Log, error) {
 		return book.Draft(r.id)
 	}
 	return s.opts.Logs.Create(r.id)
+}
+
+// shelve ends the log of a draft that has ended: into its row if it is short, else into a file.
+func (s *Service) shelve(r *run, row *store.Run) {
+	if log, ok := r.log.(logbook.Draft); ok {
+		if frames, taken := log.Take(shortLog); taken {
+			if err := row.SetLog(frames); err != nil {
+				s.log.Error("log could not be put on record", "run_id", r.id, "err", err)
+			}
+			return
+		}
+	}
+	s.seal(r.id, r.log)
 }
 
 // draw lets the time of a draft begin.

@@ -116,7 +116,7 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 	r.lastSeq = row.LastSeq
 	r.mu.Unlock()
 	if r.draft {
-		s.seal(r.id, r.log)
+		s.shelve(r, &row)
 		err = s.end(r, row)
 	} else {
 		sealed := make(chan struct{})
