@@ -3,6 +3,9 @@ package belljar
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"iter"
+	"time"
 	"unicode/utf8"
 )
 
@@ -24,14 +27,58 @@ type Output struct {
 	StderrOmittedBytes int64  `json:"stderr_omitted_bytes,omitempty"`
 }
 
-// Collect waits until a run has ended and returns it with what it printed. It returns early with ctx's error. A log that
-// was cut at its cap makes both streams truncated, since it does not say which lost more.
+// Finisher is an engine with a shorter way from a request to what came of it than [Runs.Start] and [Collect], for callers
+// who wait for the end. [Finish] takes it.
+type Finisher interface {
+	// Finish is what [Finish] says. A run that ends within the wait may go on record only then: nobody knows of it before.
+	Finish(ctx context.Context, req RunRequest, wait time.Duration) (run Run, out *Output, err error)
+}
+
+// Finish starts a run and waits for its end, for wait at most. If the wait is over first, out is nil and run is as it is
+// then. When ctx ends, the run goes on all the same.
+func Finish(ctx context.Context, runs Runs, req RunRequest, wait time.Duration) (run Run, out *Output, err error) {
+	if f, ok := runs.(Finisher); ok && wait > 0 {
+		return f.Finish(ctx, req, wait)
+	}
+	if run, err = runs.Start(ctx, req); err != nil || wait <= 0 {
+		return run, nil, err
+	}
+	return Await(ctx, runs, run, wait)
+}
+
+// Await waits for the end of a run that was started, as [Finish] does. Details stay those of the start.
+func Await(ctx context.Context, runs Runs, started Run, wait time.Duration) (run Run, out *Output, err error) {
+	waiting, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	run, all, err := Collect(waiting, runs, started.ID)
+	switch {
+	case err == nil:
+		out = &all
+	case ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded):
+		run, err = runs.Get(ctx, started.ID)
+	}
+	run.Details = started.Details
+	return run, out, err
+}
+
+// Collect waits until a run has ended and returns it with what it printed. It returns early with ctx's error.
 func Collect(ctx context.Context, runs Runs, id string) (Run, Output, error) {
+	out, err := Printed(runs.Frames(ctx, id, 1))
+	if err != nil {
+		return Run{}, Output{}, err
+	}
+	run, err := runs.Get(ctx, id)
+	return run, out, err
+}
+
+// Printed reads a log to its end and returns what the run printed. A log that was cut at its cap makes both streams
+// truncated, since it does not say which lost more.
+func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 	var stdout, stderr excerpt
 	capped := false
-	for f, err := range runs.Frames(ctx, id, 1) {
+	for f, err := range log {
 		if err != nil {
-			return Run{}, Output{}, err
+			return Output{}, err
 		}
 		switch f.Type {
 		case FrameStdout:
@@ -42,16 +89,11 @@ func Collect(ctx context.Context, runs Runs, id string) (Run, Output, error) {
 			capped = true
 		}
 	}
-	run, err := runs.Get(ctx, id)
-	if err != nil {
-		return Run{}, Output{}, err
-	}
-	var out Output
 	out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes = stdout.text()
 	out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes = stderr.text()
 	out.StdoutTruncated = capped || out.StdoutOmittedBytes > 0
 	out.StderrTruncated = capped || out.StderrOmittedBytes > 0
-	return run, out, nil
+	return out, nil
 }
 
 // excerpt keeps the head and the tail of a stream.

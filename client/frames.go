@@ -164,11 +164,16 @@ type link struct {
 
 // dial opens a run's stream.
 func (c *Client) dial(ctx context.Context, id, from string) (*link, error) {
+	return c.connect(ctx, route("runs", id, "stream"), url.Values{"from_seq": {from}})
+}
+
+// connect opens a WebSocket. The error may be passing.
+func (c *Client) connect(ctx context.Context, path string, query url.Values) (*link, error) {
 	opts := &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: map[string][]string{}}
 	c.authorize(opts.HTTPHeader)
 	watched, w := watch(ctx, c.opts.Silence)
 	w.owe()
-	address := c.base.String() + route("runs", id, "stream") + "?" + url.Values{"from_seq": {from}}.Encode()
+	address := c.base.String() + path + "?" + query.Encode()
 	conn, resp, err := websocket.Dial(watched, address, opts)
 	w.mine()
 	if resp != nil {
@@ -197,9 +202,7 @@ var errEndOfLog = errors.New("end of log")
 
 // read returns the next frame.
 func (l *link) read(ctx context.Context) (f belljar.Frame, err error) {
-	l.reading.Store(true)
-	_, message, err := l.Read(ctx)
-	l.reading.Store(false)
+	message, err := l.message(ctx)
 	switch {
 	case websocket.CloseStatus(err) == websocket.StatusNormalClosure:
 		return f, errEndOfLog
@@ -210,6 +213,14 @@ func (l *link) read(ctx context.Context) (f belljar.Frame, err error) {
 		return f, &belljar.Error{Code: belljar.CodeInternal, Message: "the stream cannot be read", Err: err}
 	}
 	return f, nil
+}
+
+// message returns the next message.
+func (l *link) message(ctx context.Context) ([]byte, error) {
+	l.reading.Store(true)
+	defer l.reading.Store(false)
+	_, raw, err := l.Read(ctx)
+	return raw, err
 }
 
 // keepAlive gives up when the other end is gone without a word. While nobody reads, pings cannot be answered and are not

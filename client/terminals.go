@@ -2,6 +2,10 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -11,14 +15,88 @@ type terminals struct{ c *Client }
 
 var _ belljar.Terminals = terminals{}
 
-func (terminals) Open(context.Context, string, belljar.TerminalSpec) (belljar.Terminal, error) {
-	return belljar.Terminal{}, unbuilt()
+// Open starts a terminal that nobody watches yet. It is not repeated when the connection breaks.
+func (t terminals) Open(ctx context.Context, sessionID string, spec belljar.TerminalSpec) (belljar.Terminal, error) {
+	body, err := json.Marshal(spec)
+	if err != nil {
+		return belljar.Terminal{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	var made belljar.Terminal
+	err = t.c.ask(ctx, request{
+		method: http.MethodPost, path: route("sessions", sessionID, "terminals"), body: body, once: true, longer: startup(0),
+	}, &made)
+	return made, err
 }
-func (terminals) Get(context.Context, string) (belljar.Terminal, error) {
-	return belljar.Terminal{}, unbuilt()
+
+// Get returns a terminal.
+func (t terminals) Get(ctx context.Context, id string) (belljar.Terminal, error) {
+	var got belljar.Terminal
+	err := t.c.get(ctx, &got, nil, "terminals", id)
+	return got, err
 }
-func (terminals) List(context.Context, string) ([]belljar.Terminal, error) { return nil, unbuilt() }
-func (terminals) Attach(context.Context, string) (belljar.Attachment, error) {
-	return nil, unbuilt()
+
+// List returns a session's terminals.
+func (t terminals) List(ctx context.Context, sessionID string) ([]belljar.Terminal, error) {
+	var list struct {
+		Items []belljar.Terminal `json:"items"`
+	}
+	err := t.c.get(ctx, &list, nil, "sessions", sessionID, "terminals")
+	return list.Items, err
 }
-func (terminals) Close(context.Context, string) error { return unbuilt() }
+
+// Close ends a terminal.
+func (t terminals) Close(ctx context.Context, id string) error {
+	return t.c.ask(ctx, request{method: http.MethodDelete, path: route("terminals", id)}, nil)
+}
+
+// Attach follows a terminal over a WebSocket, which is opened again until there is an answer or the client's patience is
+// over. One that breaks later ends the attachment with [belljar.CodeRuntimeUnavailable]: attach again for what was missed.
+func (t terminals) Attach(ctx context.Context, id string) (belljar.Attachment, error) {
+	deadline := time.Now().Add(t.c.opts.Patience)
+	for tries := backoff(0); ; tries.next() {
+		a, err := t.c.attach(ctx, id)
+		pause, again := tries.after(err)
+		switch {
+		case err == nil:
+			return a, nil
+		case !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause):
+			return nil, told(err)
+		}
+	}
+}
+
+// attach opens a terminal's WebSocket and reads its greeting. The error may be passing.
+func (c *Client) attach(ctx context.Context, id string) (*attachment, error) {
+	conn, err := c.connect(ctx, route("terminals"), url.Values{"terminal_id": {id}})
+	if err != nil {
+		return nil, err
+	}
+	a := &attachment{link: conn, client: c, events: make(chan belljar.TerminalEvent), over: make(chan struct{})}
+	watched, w := watch(ctx, c.opts.Silence)
+	w.owe()
+	m, err := a.receive(watched)
+	w.end()
+	switch {
+	case err != nil:
+		conn.end()
+		return nil, c.broken(ctx, err)
+	case m.Type == "session_not_found":
+		err = &belljar.Error{Code: belljar.CodeNotFound, Message: "terminal " + id + " does not exist", Details: map[string]any{"terminal_id": id}}
+	case m.Type == "error":
+		err = m.failure()
+	case m.Type != "session" || m.Terminal == nil:
+		err = &belljar.Error{Code: belljar.CodeInternal, Message: "the terminal cannot be read"}
+	}
+	if err != nil {
+		conn.end()
+		return nil, err
+	}
+	a.state = *m.Terminal
+	a.ctx, a.stop = context.WithCancelCause(c.ctx)
+	if !c.behind(a.follow) {
+		a.stop(nil)
+		conn.end()
+		return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: errClosed.Error(), Err: errClosed}
+	}
+	return a, nil
+}

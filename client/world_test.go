@@ -25,6 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/rest"
 	"github.com/belljar/belljar/internal/api/stream"
+	"github.com/belljar/belljar/internal/api/terminal"
 	"github.com/belljar/belljar/internal/blob/spool"
 	logs "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
@@ -68,11 +69,12 @@ type world struct {
 	t   *testing.T // nil for examples
 	url string
 
-	runtime *fake.Runtime
-	service *service.Service
-	streams *stream.Door
-	server  *httptest.Server
-	end     func() error // of the examples' world
+	runtime   *fake.Runtime
+	service   *service.Service
+	streams   *stream.Door
+	terminals *terminal.Door
+	server    *httptest.Server
+	end       func() error // of the examples' world
 }
 
 // around is what a test puts between the client and the server.
@@ -111,7 +113,13 @@ func serve(dir string, wrap around, change ...func(*service.Options)) (w *world,
 	if err != nil {
 		return nil, err
 	}
-	door, err := rest.New(rest.Options{Engine: w.service, Auth: auth, MaxUpload: 8 << 20})
+	w.terminals, err = terminal.New(terminal.Options{
+		Engine: w.service, Auth: auth, Secret: bytes.Repeat([]byte{7}, 32), OriginAllowed: func(*http.Request) bool { return true },
+	})
+	if err != nil {
+		return nil, err
+	}
+	door, err := rest.New(rest.Options{Engine: w.service, Auth: auth, MaxUpload: 8 << 20, Terminal: w.terminals.New})
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +130,7 @@ func serve(dir string, wrap around, change ...func(*service.Options)) (w *world,
 	mux := http.NewServeMux()
 	door.Register(mux)
 	w.streams.Register(mux)
+	w.terminals.Register(mux)
 	handler := edge.Wrap(rest.Straight(mux))
 	if wrap != nil {
 		handler = wrap(handler)
@@ -133,7 +142,7 @@ func serve(dir string, wrap around, change ...func(*service.Options)) (w *world,
 
 // close ends everything, and tells of sandboxes that are left.
 func (w *world) close() error {
-	err := errors.Join(w.service.Close(), w.streams.Close())
+	err := errors.Join(w.service.Close(), w.streams.Close(), w.terminals.Close())
 	w.server.Close()
 	left, listed := w.runtime.List(context.Background())
 	if len(left) > 0 {

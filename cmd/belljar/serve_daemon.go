@@ -203,6 +203,7 @@ func (d *daemon) openThreads(cfg *config.Config, data *dataDir, callers api.Auth
 	o := thread.Options{
 		Engine: d.service, Auth: callers, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
 		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Image: runtime.HostRef, TempDir: data.path, Events: events, Logger: d.log,
+		Health: d.node,
 	}
 	if cfg.ThreadGuard {
 		var err error

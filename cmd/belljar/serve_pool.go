@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/belljar/belljar/internal/api/thread"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/event/metric"
 	"github.com/belljar/belljar/internal/runtime"
@@ -36,11 +37,12 @@ func (d *daemon) warm(ctx context.Context, counter *metric.Counter) {
 	d.pool.Warm(likely...)
 }
 
-// pooled is how many sandboxes the pool would like to hold ready, and how many it holds.
-func (d *daemon) pooled() (size, available int) {
-	if d.pool == nil {
-		return 0, 0
+// node is how much of the server is in use, for the door for threads.
+func (d *daemon) node() thread.Node {
+	n := thread.Node{ActiveSessions: d.service.LivingSessions()}
+	if d.pool != nil {
+		now := d.pool.Stats()
+		n.PoolSize, n.PoolAvailable = now.Size, now.Ready
 	}
-	now := d.pool.Stats()
-	return now.Size, now.Ready
+	return n
 }

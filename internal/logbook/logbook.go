@@ -47,7 +47,8 @@ type Log interface {
 	Seal() error
 }
 
-// Drafter is a book that can begin a log in memory. What is over in a moment then costs one write instead of many.
+// Drafter is a book that can begin a log in memory. What is over in a moment then costs one write instead of many, or
+// none.
 type Drafter interface {
 	// Draft is Create, but the log may end with the process until [Draft.Keep] or Seal has returned. A draft that was
 	// not kept is not synced by Seal either: it survives the process only.
@@ -59,4 +60,8 @@ type Draft interface {
 	Log
 	// Keep makes the log as durable as any other. It may be called twice.
 	Keep() error
+	// Take seals a log that is in memory only and takes it out of the book: keeping its frames is the caller's from now
+	// on. Readers under way, and those who have the log, read on. It does nothing, and reports false, for a log of more
+	// than limit bytes and one that was kept.
+	Take(limit int) (frames []belljar.Frame, taken bool)
 }

@@ -34,13 +34,26 @@ func newPacking(format belljar.UploadFormat, w io.Writer) packing {
 	switch format {
 	case belljar.UploadZip:
 		z := zip.NewWriter(w)
-		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestSpeed) })
+		z.RegisterCompressor(zip.Deflate, squeezer())
 		return zipPacking{z}
 	case belljar.UploadTarGz:
 		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // which is a level that it knows
 		return tarPacking{tar.NewWriter(z), z}
 	}
 	return tarPacking{tar.NewWriter(w), nil}
+}
+
+// squeezer compresses one file after the other with one compressor: making one costs more than most files.
+func squeezer() zip.Compressor {
+	var one *flate.Writer
+	return func(w io.Writer) (_ io.WriteCloser, err error) {
+		if one == nil {
+			one, err = flate.NewWriter(w, flate.BestSpeed)
+		} else {
+			one.Reset(w)
+		}
+		return one, err
+	}
 }
 
 // tarPacking is a tar stream, compressed if there is something below it.

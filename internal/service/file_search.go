@@ -161,7 +161,23 @@ func (s *search) run(ctx context.Context, u *fileUse) error {
 		return nil
 	})
 	s.found.Truncated = s.found.Truncated || cut
-	if err != nil && !errors.Is(err, errListed) {
+	var refused *wire.Error
+	switch {
+	case errors.As(err, &refused) && refused.Errno == agentENOTDIR: // a file is searched itself
+		info, err := u.agent.Stat(ctx, u.file(s.dir))
+		if err != nil {
+			return err
+		}
+		base := path.Base(s.dir)
+		if s.dir = path.Dir(s.dir); !s.wants(base) {
+			return nil
+		}
+		if s.line == nil {
+			return s.add(belljar.FileMatch{Path: path.Join(s.dir, base)})
+		}
+		s.found.Truncated = info.Size > searchFile
+		inside = []string{base}
+	case err != nil && !errors.Is(err, errListed):
 		return err
 	}
 	slices.Sort(inside)

@@ -103,32 +103,33 @@ func (s *Service) recount(ctx context.Context, row store.Run, from uint64) iter.
 			return
 		}
 		next := max(from, 1)
-		log, err := s.opts.Logs.Open(row.ID)
-		if err != nil && !errors.Is(err, logbook.ErrNotFound) {
-			yield(belljar.Frame{}, recordError("open the log of run "+row.ID, err))
+		var log iter.Seq2[belljar.Frame, error]
+		var err error
+		if row.Log != nil {
+			log = row.Frames()
+		} else if log, err = s.openLogOf(ctx, row, end.Seq, from); err != nil {
+			yield(belljar.Frame{}, err)
 			return
 		}
-		if err == nil {
-			if log.Last() < end.Seq {
-				// A loss of power took its last frames. Nobody writes to it any more.
-				err = log.Seal()
-			}
-			for f, err := range log.Read(ctx, from) {
-				if err != nil {
-					yield(belljar.Frame{}, err)
-					return
-				}
-				if isEnd(f) || f.Seq >= end.Seq {
-					break
-				}
-				if !yield(f, nil) {
-					return
-				}
-				next = f.Seq + 1
+		for f, err := range log {
+			if errors.Is(err, store.ErrCorrupt) {
+				s.log.Error("log on record is damaged", "run_id", row.ID, "err", err)
+				break
 			}
 			if err != nil {
-				s.log.Error("log could not be sealed", "run_id", row.ID, "err", err)
+				yield(belljar.Frame{}, err)
+				return
 			}
+			if isEnd(f) || f.Seq >= end.Seq {
+				break
+			}
+			if f.Seq < from {
+				continue
+			}
+			if !yield(f, nil) {
+				return
+			}
+			next = f.Seq + 1
 		}
 		if next < end.Seq && !row.LogGone {
 			if !yield(belljar.Frame{Seq: next, Type: belljar.FrameTruncated, Reason: cutDamaged}, nil) {
@@ -137,6 +138,24 @@ func (s *Service) recount(ctx context.Context, row store.Run, from uint64) iter.
 		}
 		yield(end, nil)
 	}
+}
+
+// openLogOf opens the log of a run that has ended, from a frame on; one that is gone is empty.
+func (s *Service) openLogOf(ctx context.Context, row store.Run, end, from uint64) (iter.Seq2[belljar.Frame, error], error) {
+	log, err := s.opts.Logs.Open(row.ID)
+	if errors.Is(err, logbook.ErrNotFound) {
+		return func(func(belljar.Frame, error) bool) {}, nil
+	}
+	if err != nil {
+		return nil, recordError("open the log of run "+row.ID, err)
+	}
+	if log.Last() < end {
+		// A loss of power took its last frames. Nobody writes to it any more.
+		if err := log.Seal(); err != nil {
+			s.log.Error("log could not be sealed", "run_id", row.ID, "err", err)
+		}
+	}
+	return log.Read(ctx, from), nil
 }
 
 // endFrame is the end event of a run, as its log has it.

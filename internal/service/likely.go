@@ -16,7 +16,11 @@ func (s *Service) Likely(ctx context.Context) ([]runtime.Spec, error) {
 		if err := s.place(ctx, belljar.Caller{}, p); err != nil {
 			return nil, err
 		}
+		p.bind()
 		specs = append(specs, p.spec("", s.opts.Lifetime))
 	}
 	return specs, nil
 }
+
+// LivingSessions is how many sessions there are on this node, of all callers.
+func (s *Service) LivingSessions() int { return len(s.sessions.all()) }

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// register is a runtime that notes what is made, as blanks.
+// register is a runtime that notes what is made, whoever it is for.
 type register struct {
 	*fake.Runtime
 	mu    sync.Mutex
@@ -24,13 +24,14 @@ type register struct {
 
 func (r *register) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
 	r.mu.Lock()
-	r.specs = append(r.specs, r.blank(spec))
+	r.specs = append(r.specs, noted(spec))
 	r.mu.Unlock()
 	return r.Runtime.Create(ctx, spec)
 }
 
-func (r *register) blank(spec runtime.Spec) string {
-	text, err := json.Marshal(r.Blank(spec))
+func noted(spec runtime.Spec) string {
+	spec.ID, spec.Lease = "", 0
+	text, err := json.Marshal(spec)
 	if err != nil {
 		panic(err)
 	}
@@ -41,10 +42,10 @@ func (r *register) blank(spec runtime.Spec) string {
 func TestLikely(t *testing.T) {
 	for _, life := range []runtime.Lifetime{runtime.LifetimeCreator, runtime.LifetimeDetached} {
 		t.Run(string(life), func(t *testing.T) {
-			noted := &register{Runtime: fake.New(fake.Options{Dir: t.TempDir()})}
-			t.Cleanup(func() { noted.Close() })
+			rt := &register{Runtime: fake.New(fake.Options{Dir: t.TempDir()})}
+			t.Cleanup(func() { rt.Close() })
 			b := newBench(t, func(o *service.Options) {
-				o.Runtimes, o.Lifetime, o.Limits.WorkspaceMB = []runtime.Runtime{noted}, life, 7
+				o.Runtimes, o.Lifetime, o.Limits.WorkspaceMB = []runtime.Runtime{rt}, life, 7
 				o.Require = []string{runtime.ProtectWallTime}
 			})
 			likely, err := b.service.Likely(t.Context())
@@ -55,7 +56,6 @@ func TestLikely(t *testing.T) {
 			sessions := b.service.As(service.Local()).Sessions()
 			x, err := sessions.Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 				SpecVersion: "1.0", BaseImage: "host", WorkspaceExec: true,
-				Resources: belljar.Resources{MemoryMB: 99, CPU: 2}, TimeoutSec: 5, // which are no other kind
 			}})
 			if err != nil {
 				t.Fatal(err)
@@ -63,11 +63,11 @@ func TestLikely(t *testing.T) {
 			if err := sessions.Delete(t.Context(), x.ID); err != nil {
 				t.Fatal(err)
 			}
-			want := []string{noted.blank(likely[0]), noted.blank(likely[1])}
-			noted.mu.Lock()
-			defer noted.mu.Unlock()
-			if !slices.Equal(noted.specs, want) {
-				t.Errorf("made:   %v\nlikely: %v", noted.specs, want)
+			want := []string{noted(likely[0]), noted(likely[1])}
+			rt.mu.Lock()
+			defer rt.mu.Unlock()
+			if !slices.Equal(rt.specs, want) {
+				t.Errorf("made:   %v\nlikely: %v", rt.specs, want)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func (s *Service) row(r *run) store.Run {
 func (s *Service) note(r *run) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	if r.over || r.noted {
+	if r.over || r.noted || r.draft {
 		return
 	}
 	r.noted = true
@@ -41,6 +41,12 @@ func (s *Service) note(r *run) {
 func (s *Service) write(r *run) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
+	if r.draft {
+		if err := s.enlistNow(r); err != nil && !errors.Is(err, errDraft) {
+			s.log.Warn("run could not be put on record", "run_id", r.id, "err", err)
+		}
+		return
+	}
 	if r.over || !r.noted {
 		return
 	}
@@ -65,6 +71,11 @@ func (s *Service) catchUp() {
 func (s *Service) beat(r *run) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
+	s.beatOn(r)
+}
+
+// beatOn is beat for a caller who holds r.writing.
+func (s *Service) beatOn(r *run) {
 	if r.over {
 		return
 	}
@@ -83,7 +94,7 @@ func (r *run) hush() {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	r.over = true
-	for _, stop := range []func() bool{r.unnote, r.rest} {
+	for _, stop := range []func() bool{r.unnote, r.rest, r.undraw} {
 		if stop != nil {
 			stop()
 		}
@@ -105,13 +116,18 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 	r.mu.Lock()
 	r.lastSeq = row.LastSeq
 	r.mu.Unlock()
-	sealed := make(chan struct{})
-	go func() {
-		defer close(sealed)
-		s.seal(r.id, r.log)
-	}()
-	err = s.opts.Store.Runs().Finish(context.Background(), row)
-	<-sealed
+	if r.draft {
+		s.shelve(r, &row)
+		err = s.end(r, row)
+	} else {
+		sealed := make(chan struct{})
+		go func() {
+			defer close(sealed)
+			s.seal(r.id, r.log)
+		}()
+		err = s.end(r, row)
+		<-sealed
+	}
 	if err == nil {
 		s.publish(r, last)
 		files.recorded()
@@ -119,7 +135,7 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 	}
 	s.log.Error("end of a run could not be put on record, trying on", "run_id", r.id, "err", err)
 	s.work.Go(func() {
-		if s.insist(row) {
+		if s.tryOn(func() error { return s.end(r, row) }, "run_id", r.id) {
 			s.publish(r, last)
 		}
 		files.recorded()
@@ -140,6 +156,14 @@ func (s *Service) seal(id string, log logbook.Log) {
 	if err := log.Seal(); err != nil {
 		s.log.Error("log could not be sealed", "run_id", id, "err", err)
 	}
+}
+
+// end puts the end of a run on record.
+func (s *Service) end(r *run, row store.Run) error {
+	if r.draft {
+		return s.opts.Store.Runs().Add(context.Background(), row)
+	}
+	return s.opts.Store.Runs().Finish(context.Background(), row)
 }
 
 // insist puts the end of a run on record, however often that takes, unless Close gives up: then [Service.Recover] mends

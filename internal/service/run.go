@@ -47,6 +47,8 @@ type run struct {
 	noted   bool        // a note is due
 	unnote  func() bool // stops it
 	rest    func() bool // stops the heartbeat
+	draft   bool        // it is not on record before its end, or before it takes longer
+	undraw  func() bool // lets it stay so
 }
 
 // newRun returns a run of a plan that is queued.

@@ -16,29 +16,39 @@ import (
 
 // start accepts a run: from a request to a row on record and a run on its way.
 func (s *Service) start(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (belljar.Run, error) {
+	_, run, err := s.accept(ctx, caller, req, false)
+	return run, err
+}
+
+// accept is start for a caller who may wait for the run's end, so that it may begin as a draft. A repeated request has
+// an answer and no run.
+func (s *Service) accept(ctx context.Context, caller belljar.Caller, req belljar.RunRequest, waited bool) (r *run, first belljar.Run, err error) {
 	key, prior, err := s.claim(ctx, endpointRuns, caller, req.IdempotencyKey, req.RunSpec)
 	if err != nil {
-		return belljar.Run{}, err
+		return nil, first, err
 	}
 	if prior != nil {
-		return replayRun(prior)
+		first, err = replayRun(prior)
+		return nil, first, err
 	}
 	p, err := s.admit(ctx, caller, req)
 	if err != nil {
-		return belljar.Run{}, err
+		return nil, first, err
 	}
 	if err := s.room(); err != nil {
-		return belljar.Run{}, err
+		return nil, first, err
 	}
 	quota, err := s.quota(ctx, caller.ID)
 	if err == nil {
 		err = s.afford(ctx, caller.ID, quota)
 	}
 	if err != nil {
-		return belljar.Run{}, err
+		return nil, first, err
 	}
-	r := s.newRun(caller, p, belljar.NewID(), s.now())
-	return s.enrol(ctx, r, quota, key)
+	r = s.newRun(caller, p, belljar.NewID(), s.now())
+	r.draft = waited && key == nil && p.session != nil
+	first, err = s.enrol(ctx, r, quota, key)
+	return r, first, err
 }
 
 // enrol gives a run its place in the queue, puts it on record with its key, and sets it going.
@@ -50,7 +60,7 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 		r.state.Phase = belljar.PhaseStarting
 	}
 	// The log comes first: what has no row is swept, what has one can be read.
-	if r.log, err = s.opts.Logs.Create(r.id); err != nil {
+	if r.log, err = s.newLog(r); err != nil {
 		s.withdraw(r)
 		return first, recordError("make the log of a run", err)
 	}
@@ -60,6 +70,11 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 		return first, err
 	}
 	first = r.snapshot()
+	if r.draft {
+		s.happened(event.RunCreated, r, 0)
+		s.launch(r)
+		return first, nil
+	}
 	if key != nil {
 		key.ObjectID = r.id
 		if key.Response, err = json.Marshal(first); err != nil {
@@ -86,9 +101,13 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 	return first, nil
 }
 
-// launch sets a run going that is on record, and lets its time in the queue begin.
+// launch sets a run going that is on record, or will be, and lets its time in the queue begin.
 func (s *Service) launch(r *run) {
-	s.beat(r)
+	if r.draft {
+		s.draw(r)
+	} else {
+		s.beat(r)
+	}
 	r.unexpire = func() bool { return false }
 	if r.ticket.Waited() {
 		r.unexpire = s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(errQueueTTL) })

@@ -65,6 +65,9 @@ type Run struct {
 	LastSeq uint64
 	// Artifacts are what it left; nil until the run has ended. List and Sweepable leave them out.
 	Artifacts []belljar.Artifact
+	// Log is the whole log of a run that was added with it, as [Run.Frames] reads it: the logbook has none. List and
+	// Sweepable leave it out, and it goes when the bytes are swept.
+	Log []byte
 	// LogGone and ArtifactsGone say that the bytes were swept.
 	LogGone, ArtifactsGone bool
 

@@ -120,17 +120,26 @@ func (f *fileOp) stat() error {
 }
 
 // describe looks at a file, and does not follow it. shown is its path in the answer.
-func describe(root *os.Root, name, shown string) (wire.FileInfo, error) {
-	info, err := root.Lstat(name)
-	if err != nil {
-		return wire.FileInfo{}, err
+func describe(root *os.Root, name, shown string) (out wire.FileInfo, err error) {
+	for range describeTries {
+		info, err := root.Lstat(name)
+		if err != nil {
+			return wire.FileInfo{}, err
+		}
+		out = fileInfo(info, shown)
+		if out.Type != "symlink" {
+			return out, nil
+		}
+		if out.Target, err = root.Readlink(name); !errors.Is(err, unix.EINVAL) {
+			return out, err
+		}
+		// A program put something else there between the two looks.
 	}
-	out := fileInfo(info, shown)
-	if out.Type == "symlink" {
-		out.Target, err = root.Readlink(name)
-	}
-	return out, err
+	return out, failure(wire.CodeNotFound, "%s does not stay the same", shown)
 }
+
+// describeTries is how often a file that changes is looked at.
+const describeTries = 20
 
 func fileInfo(info fs.FileInfo, shown string) wire.FileInfo {
 	out := wire.FileInfo{Path: shown, Type: "other", Size: info.Size(), ModTime: info.ModTime().UnixNano()}

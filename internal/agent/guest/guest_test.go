@@ -388,7 +388,7 @@ func FuzzConversation(f *testing.F) {
 	}
 	for _, op := range []wire.Op{
 		wire.OpStat, wire.OpRead, wire.OpWrite, wire.OpReadDir, wire.OpWalk, wire.OpMkdir, wire.OpRename, wire.OpDelete,
-		wire.OpTarIn, wire.OpTarOut, wire.OpMerge,
+		wire.OpTarIn, wire.OpTarOut, wire.OpMerge, wire.OpMergeNew, wire.OpScan, wire.OpSpace,
 	} {
 		f.Add(seed(wire.Request{Op: op, File: &wire.FileRequest{Path: "a/../b", To: "/workspace/c", Parents: true}}))
 	}

@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -102,6 +103,10 @@ func (a *Agent) follow(name string, last bool) (string, error) {
 			return "", failure(wire.CodePathEscapes, "%s goes through more than %d symbolic links", name, maxLinks)
 		}
 		target, err := a.root.Readlink(here)
+		if errors.Is(err, unix.EINVAL) { // a program put something else there
+			rest = append([]string{element}, rest...)
+			continue
+		}
 		if err != nil {
 			return "", err
 		}

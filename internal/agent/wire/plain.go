@@ -152,6 +152,27 @@ func (p *Plain) uint() uint64 {
 	return n
 }
 
+// float reads a number without an exponent.
+func (p *Plain) float() float64 {
+	before := p.rest
+	p.digits()
+	if p.take('.') {
+		n := 0
+		for n < len(p.rest) && p.rest[n] >= '0' && p.rest[n] <= '9' {
+			n++
+		}
+		if n == 0 {
+			p.Odd()
+		}
+		p.rest = p.rest[n:]
+	}
+	f, err := strconv.ParseFloat(string(before[:len(before)-len(p.rest)]), 64)
+	if err != nil {
+		p.Odd()
+	}
+	return f
+}
+
 // Bool reads true or false.
 func (p *Plain) Bool() bool {
 	const no, yes = "false", "true"

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -52,10 +53,12 @@ func filled[T any]() (v T) {
 // A new field that is not known costs time whenever it is used.
 func TestPlainKnowsEveryField(t *testing.T) {
 	exec, size, ack := filled[Exec](), filled[Size](), int64(7)
-	exec.Shell = nil // a shell lives long enough for encoding/json
+	exit := filled[Exit]()
+	exec.Shell, exit.Shell = nil, nil // a shell lives long enough for encoding/json
 	for _, v := range []any{
 		new(filled[Hello]()), &Request{Op: OpExec, Exec: &exec, ID: "x", From: 1, Lease: 2},
 		&Control{Ack: &ack, Resize: &size, CloseStdin: true, Forget: true},
+		&Reply{Started: new(filled[Started]())}, &Reply{Exit: &exit}, &Reply{Exit: &Exit{Code: -1, WallMS: 1234.5678901}}, &Reply{Done: true},
 	} {
 		raw, err := json.Marshal(v)
 		if err != nil {
@@ -68,11 +71,11 @@ func TestPlainKnowsEveryField(t *testing.T) {
 			t.Errorf("%T: read %+v from %s", v, got.Elem(), raw)
 		}
 	}
-	exit := filled[Exit]()
-	exit.Shell = nil
 	for _, v := range []any{
 		filled[Hello](), Hello{Protocol: Protocol, Version: 1}, Reply{Started: new(filled[Started]())}, Reply{Started: &Started{}},
 		Reply{Exit: &exit}, Reply{Exit: &Exit{Code: -1}}, Reply{Done: true},
+		Request{Op: OpExec, Exec: &exec}, Request{Op: OpExec, Exec: &Exec{Argv: []string{}, Env: []string{}}},
+		Request{Op: OpExec, Exec: &Exec{Argv: []string{}, Env: []string{"A=b", "C="}, Rlimits: map[string]uint64{"nproc": 1, "core": 0, "a": math.MaxUint64}}},
 	} {
 		want, err := json.Marshal(v)
 		if err != nil {
@@ -80,6 +83,30 @@ func TestPlainKnowsEveryField(t *testing.T) {
 		}
 		if got, ok := writePlain(v); !ok || !bytes.Equal(got, want) {
 			t.Errorf("wrote %s (%v), want %s", got, ok, want)
+		}
+	}
+}
+
+// A command with any field set, alone, is written as encoding/json does it, or left to it.
+func TestPlainLosesNothingOfExec(t *testing.T) {
+	for i := range reflect.TypeFor[Exec]().NumField() {
+		exec := Exec{Argv: []string{}, Env: []string{}}
+		fill(reflect.ValueOf(&exec).Elem().Field(i))
+		r := Request{Op: OpExec, Exec: &exec}
+		want, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := writePlain(r); ok && !bytes.Equal(got, want) {
+			t.Errorf("wrote %s, want %s", got, want)
+		}
+	}
+	for i := range reflect.TypeFor[Request]().NumField() {
+		r := Request{Exec: &Exec{Argv: []string{}, Env: []string{}}}
+		fill(reflect.ValueOf(&r).Elem().Field(i))
+		want, _ := json.Marshal(r)
+		if got, ok := writePlain(r); ok && !bytes.Equal(got, want) {
+			t.Errorf("wrote %s, want %s", got, want)
 		}
 	}
 }
@@ -104,6 +131,8 @@ func TestPlainLeavesWhatIsSpecial(t *testing.T) {
 		"a quote":  Reply{Started: &Started{ID: `a"b`}},
 		"a letter": Hello{Build: "é"},
 		"tiny":     Reply{Exit: &Exit{WallMS: 1e-9}},
+		"no list":  Request{Exec: &Exec{Argv: []string{"a"}}}, // of variables
+		"no exec":  Request{Op: OpPing},
 		"a shell":  Reply{Exit: &Exit{Shell: new(filled[Exit]()).Shell}},
 		"pointer":  &Hello{},
 		"other":    Control{},
@@ -144,12 +173,15 @@ func FuzzPlain(f *testing.F) {
 	raw, _ := json.Marshal(Request{Op: OpExec, Exec: new(filled[Exec]())})
 	f.Add(string(raw))
 	f.Add(`{"protocol":"belljar-agent","version":1,"features":["a","b"]}`)
+	f.Add(`{"exit":{"code":-1,"cause":"exited","position":0,"wall_ms":1.50,"usage":{"user_us":1,"source":"rusage"}}}`)
+	f.Add(`{"exit":{"wall_ms":-0,"usage":{},"usage":{}}}`)
 	f.Add(`{"ack":-0,"resize":{"cols":65535,"rows":0}}`)
 	f.Add(`{"op":"exec","exec":{"argv":[],"rlimits":{"a":18446744073709551615,"a":0}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		agrees[Hello](t, text)
 		agrees[Request](t, text)
 		agrees[Control](t, text)
+		agrees[Reply](t, text)
 		want, _ := json.Marshal(Reply{Exit: &Exit{Cwd: text, WallMS: float64(len(text)) / 7}})
 		if got, ok := writePlain(Reply{Exit: &Exit{Cwd: text, WallMS: float64(len(text)) / 7}}); ok && !bytes.Equal(got, want) {
 			t.Errorf("wrote %s, want %s", got, want)

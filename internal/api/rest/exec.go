@@ -143,28 +143,22 @@ func (d *Door) exec(c *call, p *execParams, body *Exec) (Executed, error) {
 	if err != nil {
 		return Executed{}, err
 	}
-	runs := c.Runs()
-	run, err := runs.Start(c, belljar.RunRequest{RunSpec: body.run(p.ID), IdempotencyKey: p.Key})
-	if err != nil {
-		return Executed{}, asExec(err)
-	}
-	c.spent() // waiting is done without it
-	replay := run.Details
 	if body.Stream && !d.opts.Foreground {
 		wait = 0
 	}
-	var output *belljar.Output
-	if wait > 0 {
-		if run, output, err = finish(c, runs, run, wait); err != nil {
-			return Executed{}, err
-		}
-	} else if replay != nil { // the run may have ended since its first answer
-		if run, err = runs.Get(c, run.ID); err != nil {
+	c.spent() // the run and the wait have what they need
+	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: body.run(p.ID), IdempotencyKey: p.Key}, wait)
+	if err != nil {
+		return Executed{}, asExec(err)
+	}
+	details := run.Details
+	if details != nil && wait == 0 { // a repeated request's run may have ended since its first answer
+		if run, err = c.Runs().Get(c, run.ID); err != nil {
 			return Executed{}, err
 		}
 	}
 	x := executed(run, output)
-	x.Details = replay
+	x.Details = details
 	return x, nil
 }
 

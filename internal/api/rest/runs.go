@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -86,20 +84,10 @@ func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun
 	if err != nil {
 		return startedRun{}, err
 	}
-	runs := c.Runs()
-	run, err := runs.Start(c, belljar.RunRequest{RunSpec: *body, IdempotencyKey: p.Key})
+	c.spent() // the run and the wait have what they need
+	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: *body, IdempotencyKey: p.Key}, wait)
 	if err != nil {
 		return startedRun{}, err
-	}
-	c.spent() // waiting is done without it
-	replay := run.Details
-	var output *belljar.Output
-	if wait > 0 {
-		run, output, err = finish(c, runs, run, wait)
-		if err != nil {
-			return startedRun{}, err
-		}
-		run.Details = replay
 	}
 	if output == nil && (wait > 0 || run.Phase == belljar.PhaseQueued) {
 		c.status = http.StatusAccepted
@@ -138,20 +126,6 @@ func (d *Door) wait(given string) (time.Duration, error) {
 		return 0, e
 	}
 	return wait, nil
-}
-
-// finish waits for a run's end. If the wait is over first there is no output, and the run is as it is then.
-func finish(ctx context.Context, runs belljar.Runs, run belljar.Run, wait time.Duration) (belljar.Run, *belljar.Output, error) {
-	waiting, stop := context.WithTimeout(ctx, wait)
-	defer stop()
-	ended, output, err := belljar.Collect(waiting, runs, run.ID)
-	if err == nil {
-		return ended, &output, nil
-	}
-	if ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded) {
-		run, err = runs.Get(ctx, run.ID)
-	}
-	return run, nil, err
 }
 
 func cancel(c *call, p *runPath, _ *none) (cancellation, error) {

@@ -214,12 +214,14 @@ func farewellOf(e belljar.TerminalEvent) verdict {
 		return verdict{closeOverflow, text, failed(belljar.CodeRateLimited, text)}
 	}
 	switch e.Reason {
-	case "idle":
-		const text = "nothing was typed or printed for too long"
-		return verdict{closeTimeout, text, failed(belljar.CodeTimeout, text)}
-	case "lifetime":
-		const text = "the terminal's lifetime is over"
-		return verdict{closeTimeout, text, failed(belljar.CodeTimeout, text)}
+	case "idle", "lifetime":
+		text := "nothing was typed or printed for too long"
+		if e.Reason == "lifetime" {
+			text = "the terminal's lifetime is over"
+		}
+		say := failed(belljar.CodeTimeout, text)
+		say.Details = map[string]any{"reason": e.Reason}
+		return verdict{closeTimeout, text, say}
 	case "shutdown":
 		return verdict{code: websocket.StatusGoingAway, reason: "server is shutting down"}
 	}

@@ -7,11 +7,14 @@
 //
 // The child is a fork (own address space): it may block on its parent, which Sync needs and vfork forbids. A fork of the
 // whole costs the more the more memory the parent has in use, in page tables to copy and to tear down, and in faults of
-// the parent afterwards. The child needs nothing of Go's heap. So a program and all that its calls point at lies in an
-// arena outside of it, the child's stack too, and on amd64 the child is born without the heap (MADV_DONTFORK). Hence:
+// the parent afterwards. The child needs nearly nothing of it. So a program and all that its calls point at lies in an
+// arena of its own, the child's stack too, and on amd64 the child is born with that and the executable's image, and nothing
+// else (MADV_DONTFORK). The children of the child, of Spawn and Keep, share its memory and have a stack of their own
+// there. Hence:
 //
 //   - Whatever the child is to read or write goes through Str, Strs, Ptr, Slice or Alloc, which copy it into the arena.
-//   - What runs in the child is nosplit and touches only the arena and registers: there is no g, no heap.
+//   - What runs in the child is nosplit and touches only the arena and registers: there is no g, no heap, no memory of the
+//     thread.
 //   - Nothing else in the process may fork without sharing its memory: os/exec shares it, except with CLONE_NEWUSER.
 //
 // Used by the native runtime, to build a sandbox, and by the agent, to start a command. Linux only.

@@ -222,6 +222,15 @@ func (b *Book) keep(l *Log) error {
 	return nil
 }
 
+// drop has a log at hand no longer.
+func (b *Book) drop(l *Log) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.logs[l.id] == l {
+		delete(b.logs, l.id)
+	}
+}
+
 // remember notes that a log is sealed: the oldest of those need not stay at hand.
 func (b *Book) remember(l *Log) {
 	b.mu.Lock()

@@ -1,11 +1,13 @@
 package dir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
 )
 
@@ -49,6 +51,9 @@ func (l *Log) fair() (ended bool, err error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	v := l.now
+	if v.taken {
+		return true, nil
+	}
 	if !v.draft {
 		return false, nil
 	}
@@ -78,6 +83,28 @@ func (l *Log) fair() (ended bool, err error) {
 	l.publish(v)
 	l.book.remember(l)
 	return true, nil
+}
+
+// Take seals a draft and takes it out of the book.
+func (l *Log) Take(limit int) (frames []belljar.Frame, taken bool) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	v := l.now
+	if !v.draft || v.closed || v.end > int64(limit) {
+		return nil, false
+	}
+	c := cursor{log: l, next: 1, at: headSize, want: 1}
+	c.walk(context.Background(), v, func(f belljar.Frame, err error) bool {
+		frames = append(frames, f)
+		return err == nil
+	})
+	if uint64(len(frames)) != v.count {
+		return nil, false
+	}
+	v.draft, v.sealed, v.taken = false, true, true
+	l.publish(v)
+	l.book.drop(l)
+	return frames, true
 }
 
 // create makes a draft's file.

@@ -193,3 +193,54 @@ func TestDraftsAreLogs(t *testing.T) {
 		t.Errorf("%d files are left", n)
 	}
 }
+
+// TestTake: a draft that is taken is read by those who have it, and nowhere else.
+func TestTake(t *testing.T) {
+	path, id := t.TempDir(), belljar.NewID()
+	book := open(t, path)
+	begun, err := book.Draft(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := begun.(logbook.Draft)
+	if err := log.Append(printed("a"), belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEnd}); err != nil {
+		t.Fatal(err)
+	}
+	following := make(chan string, 1)
+	go func() { following <- text(t, log) }()
+	if _, taken := log.Take(10); taken {
+		t.Fatal("took more than was wanted")
+	}
+	frames, taken := log.Take(1 << 10)
+	if !taken || len(frames) != 2 || string(frames[0].Output) != "a" || frames[1].Event != belljar.EventEnd || frames[1].Seq != 2 {
+		t.Fatalf("took %v, %v", frames, taken)
+	}
+	if got := <-following + text(t, log); got != "aa" {
+		t.Errorf("read %q", got)
+	}
+	if err := log.Append(printed("late")); !errors.Is(err, logbook.ErrSealed) {
+		t.Errorf("append after the take: %v", err)
+	}
+	if err := errors.Join(log.Seal(), log.Keep()); err != nil {
+		t.Error(err)
+	}
+	if _, taken := log.Take(1 << 10); taken {
+		t.Error("taken twice")
+	}
+	if _, err := book.Open(id); !errors.Is(err, logbook.ErrNotFound) {
+		t.Errorf("found after it was taken: %v", err)
+	}
+	kept, err := book.Draft(belljar.NewID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.(logbook.Draft).Keep(); err != nil {
+		t.Fatal(err)
+	}
+	if _, taken := kept.(logbook.Draft).Take(1 << 10); taken {
+		t.Error("took one that was kept")
+	}
+	if n := files(t, path); n != 1 {
+		t.Errorf("%d files", n)
+	}
+}

@@ -42,11 +42,12 @@ type view struct {
 	sealed bool
 	closed bool // the book was closed
 	draft  bool // all of it is in tail, and nowhere else
+	taken  bool // it was a draft and never had a file
 	tail   tail
 }
 
 // inMemory reports whether readers need no file: nothing of the log is elsewhere, and nothing will be.
-func (v view) inMemory() bool { return v.draft || v.sealed && v.tail.begins() }
+func (v view) inMemory() bool { return v.draft || v.taken || v.sealed && v.tail.begins() }
 
 // mark tells where a frame lies.
 type mark struct {

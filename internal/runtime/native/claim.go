@@ -39,7 +39,7 @@ func (r *Runtime) Blank(spec runtime.Spec) runtime.Spec {
 	l := spec.Limits
 	spec.ID, spec.Lease, spec.Root.Env = "", 0, nil
 	spec.Limits = belljar.Limits{
-		CPU: blankCores, MemoryMB: blankMB, Pids: l.Pids, NProc: l.NProc, TmpMB: l.TmpMB, Inodes: l.Inodes,
+		CPU: blankCores, MemoryMB: blankMB, Pids: l.Pids, NProc: min(l.Pids, l.NProc), TmpMB: l.TmpMB, Inodes: l.Inodes,
 	}
 	spec.Require = slices.Compact(slices.Sorted(slices.Values(spec.Require)))
 	return spec

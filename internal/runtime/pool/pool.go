@@ -25,9 +25,9 @@ import (
 
 // Options bound a pool. The zero value is usable.
 type Options struct {
-	// Size is how many sandboxes of one kind are kept ready; 0 means 2.
+	// Size is how many sandboxes of one kind are kept ready; 0 means 4.
 	Size int
-	// Max is how many are kept ready in all; 0 means 8. The kinds that were asked for last come first.
+	// Max is how many are kept ready in all; 0 means 16. The kinds that were asked for last come first.
 	Max int
 	// Idle is how long a kind is kept after it was asked for; 0 means 10 minutes. Those of [Pool.Warm] stay.
 	Idle time.Duration
@@ -46,7 +46,7 @@ func (o Options) fill() Options {
 	for _, f := range []struct {
 		field *int
 		def   int
-	}{{&o.Size, 2}, {&o.Max, 8}} {
+	}{{&o.Size, 4}, {&o.Max, 16}} {
 		if *f.field <= 0 {
 			*f.field = f.def
 		}

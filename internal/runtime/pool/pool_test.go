@@ -21,9 +21,12 @@ func spec(n int) runtime.Spec {
 	return runtime.Spec{ID: belljar.NewID(), Workspace: runtime.Workspace{Bytes: int64(n)}, Lease: 15 * time.Minute}
 }
 
-// start puts a pool before a stub, for the time of the test.
+// start puts a pool before a stub, for the time of the test: of two of a kind, unless the test says otherwise.
 func start(t testing.TB, s *stub, o pool.Options) *pool.Pool {
 	t.Helper()
+	if o.Size == 0 {
+		o.Size = 2
+	}
 	p, err := pool.New(s, o)
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +319,7 @@ func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
 		// A daemon that is killed leaves what it had ready, which is nobody's then.
-		killed, err := pool.New(s, pool.Options{})
+		killed, err := pool.New(s, pool.Options{Size: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

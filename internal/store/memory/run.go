@@ -22,6 +22,7 @@ func (q runs) Insert(ctx context.Context, r store.Run, key *store.Key) (prior *s
 	if err := r.CheckOpen(); err != nil {
 		return nil, err
 	}
+	r.Log = nil
 	r, err = keptRun(r)
 	if err != nil {
 		return nil, err
@@ -45,6 +46,7 @@ func (q runs) Update(ctx context.Context, r store.Run) error {
 	if err := r.CheckOpen(); err != nil {
 		return err
 	}
+	r.Log = nil
 	r, err := keptRun(r)
 	if err != nil {
 		return err
@@ -67,7 +69,7 @@ func (q runs) Finish(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
 	}
-	r.Spec = nil
+	r.Spec, r.Log = nil, nil
 	r, err := keptRun(r)
 	if err != nil {
 		return err
@@ -153,7 +155,7 @@ func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Ru
 	return page, total, err
 }
 
-func cutRun(r *store.Run) { r.Spec, r.Artifacts = nil, nil }
+func cutRun(r *store.Run) { r.Spec, r.Artifacts, r.Log = nil, nil, nil }
 
 func timeOf(r *store.Run, by string) time.Time {
 	t := &r.CreatedAt
@@ -234,7 +236,7 @@ func (q runs) Swept(ctx context.Context, ids ...string) error {
 		for _, id := range ids {
 			if e := q.s.runs[id]; e != nil && e.value.FinishedAt != nil {
 				q.s.release(e)
-				e.value.LogGone, e.value.ArtifactsGone = true, true
+				e.value.LogGone, e.value.ArtifactsGone, e.value.Log = true, true, nil
 			}
 		}
 		return nil

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -93,10 +94,10 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 	if err != nil {
 		return err
 	}
-	args := append(append([]any{row.id, row.owner, row.created, row.finished, row.artifactBytes, row.left}, row.fixed...), row.state...)
+	args := append(append([]any{row.id, row.owner, row.created, row.finished, row.artifactBytes, row.left, bytes.Clone(r.Log)}, row.fixed...), row.state...)
 	return q.s.writer.do(ctx, write{do: func(t *tx) error {
-		n, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, finished_at, artifact_bytes, artifacts, "+insertState+
-			") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING", args...)
+		n, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, finished_at, artifact_bytes, artifacts, log, "+insertState+
+			") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING", args...)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -190,7 +191,7 @@ func addUsage(t *tx, row runRow) error {
 
 // Swept marks runs as having no bytes left.
 func (q runs) Swept(ctx context.Context, ids ...string) error {
-	return q.eachDone(ctx, ids, "UPDATE sandbox_runs SET log_gone = 1, artifacts_gone = 1 WHERE id = ? AND finished_at IS NOT NULL")
+	return q.eachDone(ctx, ids, "UPDATE sandbox_runs SET log_gone = 1, artifacts_gone = 1, log = NULL WHERE id = ? AND finished_at IS NOT NULL")
 }
 
 // Delete takes runs off the record.

@@ -74,10 +74,12 @@ func checkPhase(p belljar.Phase, finished *time.Time) error {
 	return fmt.Errorf("%w: phase %q, ended %t", store.ErrCorrupt, p, finished != nil)
 }
 
-// scanWholeRun reads runColumns, spec and artifacts.
+// scanWholeRun reads runColumns, spec, artifacts and log.
 func scanWholeRun(row scanner) (store.Run, error) {
 	var spec, artifacts sql.NullString
-	r, err := scanRun(row, &spec, &artifacts)
+	var log []byte
+	r, err := scanRun(row, &spec, &artifacts, &log)
+	r.Log = log
 	if err != nil {
 		return r, err
 	}
@@ -106,7 +108,7 @@ func (q runs) Get(ctx context.Context, id string) (store.Run, error) {
 // Unfinished returns every run that has not ended, oldest first. It goes by finished_at, so that a row with a phase that
 // nobody knows is seen too, and reported.
 func (q runs) Unfinished(ctx context.Context) ([]store.Run, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+runColumns+", r.spec, r.artifacts FROM sandbox_runs r INDEXED BY idx_runs_finished_at "+
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+runColumns+", r.spec, r.artifacts, r.log FROM sandbox_runs r INDEXED BY idx_runs_finished_at "+
 		"WHERE r.finished_at IS NULL ORDER BY r.created_at, r.rowid")
 	return collect(ctx, q.s, rows, err, scanWholeRun)
 }

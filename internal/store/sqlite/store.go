@@ -33,7 +33,7 @@ func prepare(ctx context.Context, db *sql.DB) (s statements, err error) {
 		to  **sql.Stmt
 		sql string
 	}{
-		{&s.run, "SELECT " + runColumns + ", r.spec, r.artifacts FROM sandbox_runs r WHERE r.id = ?"},
+		{&s.run, "SELECT " + runColumns + ", r.spec, r.artifacts, r.log FROM sandbox_runs r WHERE r.id = ?"},
 		{&s.session, "SELECT " + sessionColumns + " FROM sandbox_sessions WHERE id = ?"},
 		{&s.key, "SELECT " + keyColumns + " FROM sandbox_idempotency WHERE endpoint = ? AND user_key = ? AND key = ?"},
 		{&s.token, "SELECT " + tokenColumns + " FROM sandbox_tokens WHERE hash = ?"},

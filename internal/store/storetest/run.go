@@ -15,6 +15,7 @@ func runComesBack(t *testing.T, s store.Store) {
 	var r store.Run
 	fill(&r)
 	r.ID, r.Phase, r.FinishedAt, r.ExitCode, r.Artifacts = belljar.NewID(), belljar.PhaseRunning, nil, nil, nil
+	r.Log = nil // is for those that are added
 	insert(t, s, r)
 	same(t, "inserted", getRun(t, s, r.ID), r)
 
@@ -23,12 +24,14 @@ func runComesBack(t *testing.T, s store.Store) {
 	changed.ID, changed.UserID, changed.CreatedAt = r.ID, r.UserID, r.CreatedAt
 	changed.Phase, changed.FinishedAt, changed.Artifacts, changed.Message = belljar.PhaseRunning, nil, nil, "changed"
 	changed.Runtime, changed.BaseImage, changed.SessionID, changed.LogGone = "other", "other image", "", false
+	changed.Log = nil
 	ok(t, s.Runs().Update(t.Context(), changed))
 	same(t, "updated", getRun(t, s, r.ID), changed)
 
 	var last store.Run
 	fill(&last)
 	last.ID, last.UserID, last.CreatedAt, last.Phase = r.ID, r.UserID, r.CreatedAt, belljar.PhaseTimedOut
+	last.Log = nil
 	ok(t, s.Runs().Finish(t.Context(), last))
 	last.Spec = nil
 	same(t, "finished", getRun(t, s, r.ID), last)
@@ -79,12 +82,19 @@ func runIsAdded(t *testing.T, s store.Store) {
 	wantErr(t, "add one that goes on", s.Runs().Add(t.Context(), openRunOf(r)), store.ErrInvalid)
 	page, total, err := s.Runs().List(t.Context(), belljar.RunQuery{UserID: "ann", SessionID: r.SessionID})
 	ok(t, err)
+	if len(page) > 0 && page[0].Log != nil {
+		t.Error("a list has the log")
+	}
 	if total != 1 || len(page) != 1 || page[0].ID != r.ID {
 		t.Errorf("listed %d of %d", len(page), total)
 	}
 	open, err := s.Runs().Unfinished(t.Context())
 	ok(t, err)
 	same(t, "unfinished", len(open), 0)
+	ok(t, s.Runs().Swept(t.Context(), r.ID))
+	if got := getRun(t, s, r.ID); got.Log != nil || !got.LogGone {
+		t.Errorf("swept, and its log is %q", got.Log)
+	}
 }
 
 // openRunOf is a run that has ended as it was before.

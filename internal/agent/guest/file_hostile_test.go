@@ -1,0 +1,273 @@
+//go:build linux
+
+package guest_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// chain makes directories one in the other below dir, which are deeper than any path can say.
+func chain(t *testing.T, dir string, depth int) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range depth {
+		if err := unix.Mkdirat(fd, "d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(fd, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		unix.Close(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd = next
+	}
+	if err := unix.Mknodat(fd, "bottom", unix.S_IFREG|0o600, 0); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+}
+
+// descriptors is how many this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(open)
+}
+
+func TestDeepTrees(t *testing.T) {
+	h := begin(t, guest.Config{})
+	deep := filepath.Join(h.dir, "deep")
+	if err := os.Mkdir(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	chain(t, deep, 3_000)
+	before := descriptors(t)
+	l := h.file(wire.OpWalk, wire.FileRequest{Path: "deep"})
+	n, most := 0, 0
+	for {
+		reply := l.reply()
+		n += len(reply.Files)
+		most = max(most, descriptors(t))
+		if !reply.More {
+			if !reply.Cut {
+				t.Error("nobody is told that there is more")
+			}
+			break
+		}
+	}
+	if n != 255 {
+		t.Errorf("%d entries", n)
+	}
+	if most > before+40 {
+		t.Errorf("%d descriptors, %d before", most, before)
+	}
+	h.file(wire.OpDelete, wire.FileRequest{Path: "deep", Recursive: true}).done()
+	if left, err := os.ReadDir(h.dir); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+func (l *line) done() {
+	l.h.Helper()
+	if reply := l.reply(); !reply.Done {
+		l.h.Errorf("%+v", reply)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	h := begin(t, guest.Config{})
+	outside := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree := filepath.Join(h.dir, "tree")
+	must(os.MkdirAll(filepath.Join(tree, "a/b/c"), 0o755))
+	must(os.WriteFile(filepath.Join(outside, "kept"), []byte("x"), 0o644))
+	must(os.Symlink(outside, filepath.Join(tree, "a/link")))
+	must(unix.Mkfifo(filepath.Join(tree, "a/b/fifo"), 0o600))
+	for i := range 1500 {
+		must(os.WriteFile(filepath.Join(tree, "a/b/c", fmt.Sprint(i)), nil, 0o644))
+	}
+	must(os.Chmod(filepath.Join(tree, "a/b"), 0))
+	h.file(wire.OpDelete, wire.FileRequest{Path: "tree"}).failure(wire.CodeInvalid)
+	h.file(wire.OpDelete, wire.FileRequest{Path: ".", Recursive: true}).failure(wire.CodeInvalid)
+	h.file(wire.OpDelete, wire.FileRequest{Path: "tree", Recursive: true}).done()
+	h.file(wire.OpDelete, wire.FileRequest{Path: "tree", Recursive: true}).failure(wire.CodeNotFound)
+	if _, err := os.Stat(filepath.Join(outside, "kept")); err != nil {
+		t.Error(err)
+	}
+	must(os.Symlink(outside, filepath.Join(h.dir, "gate")))
+	h.file(wire.OpDelete, wire.FileRequest{Path: "gate", Recursive: true}).done()
+	h.file(wire.OpDelete, wire.FileRequest{Path: "gate/kept", Recursive: true}).failure(wire.CodeNotFound)
+	if _, err := os.Stat(filepath.Join(outside, "kept")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Somebody makes files in a tree as fast as they are removed.
+func TestRemoveWhatIsWrittenTo(t *testing.T) {
+	h := begin(t, guest.Config{})
+	busy := filepath.Join(h.dir, "busy/a/b")
+	if err := os.MkdirAll(busy, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; !stop.Load(); i++ {
+			_ = os.MkdirAll(busy, 0o755)
+			_ = os.WriteFile(filepath.Join(busy, fmt.Sprint(i%100)), nil, 0o644)
+		}
+	}()
+	for range 20 {
+		reply := h.file(wire.OpDelete, wire.FileRequest{Path: "busy", Recursive: true}).reply()
+		if e := reply.Error; e != nil && e.Code != wire.CodeNotFound && e.Errno != int(unix.ENOTEMPTY) {
+			t.Errorf("%+v", e)
+		}
+	}
+	stop.Store(true)
+	<-ended
+	h.file(wire.OpDelete, wire.FileRequest{Path: "busy", Recursive: true}).reply()
+	if _, err := os.Lstat(filepath.Join(h.dir, "busy")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// What is in the making is nobody's to see.
+func TestUnfinishedFilesAreHidden(t *testing.T) {
+	h := begin(t, guest.Config{})
+	l := h.file(wire.OpWrite, wire.FileRequest{Path: "d/f", Parents: true})
+	if err := l.w.Data(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []wire.Op{wire.OpReadDir, wire.OpWalk} {
+		if reply := h.file(op, wire.FileRequest{Path: "d"}).reply(); len(reply.Files) != 0 || reply.Cut {
+			t.Errorf("%s: %+v", op, reply)
+		}
+	}
+	if err := l.w.EOF(); err != nil {
+		t.Fatal(err)
+	}
+	if info := l.reply().File; info == nil || info.Size != 1<<20 {
+		t.Errorf("%+v", info)
+	}
+}
+
+func TestMkdirModes(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o077))
+	h := begin(t, guest.Config{})
+	h.file(wire.OpMkdir, wire.FileRequest{Path: "a/b", Mode: 0o777, Parents: true}).done()
+	if info := h.file(wire.OpStat, wire.FileRequest{Path: "a/b"}).reply().File; info.Mode != 0o777 {
+		t.Errorf("%o", info.Mode)
+	}
+	h.file(wire.OpMkdir, wire.FileRequest{Path: "a/b", Mode: 0o700, Parents: true}).done()
+	if info := h.file(wire.OpStat, wire.FileRequest{Path: "a/b"}).reply().File; info.Mode != 0o777 {
+		t.Errorf("one that was there has now %o", info.Mode)
+	}
+	if err := os.WriteFile(filepath.Join(h.dir, "f"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h.file(wire.OpMkdir, wire.FileRequest{Path: "f", Parents: true}).failure(wire.CodeExists)
+	if err := os.Symlink("a", filepath.Join(h.dir, "l")); err != nil {
+		t.Fatal(err)
+	}
+	h.file(wire.OpMkdir, wire.FileRequest{Path: "l", Parents: true}).done()
+	h.file(wire.OpMkdir, wire.FileRequest{Path: "l/c", Parents: true}).done()
+}
+
+func TestMergeNew(t *testing.T) {
+	h := begin(t, guest.Config{})
+	var packed bytes.Buffer
+	w := tar.NewWriter(&packed)
+	for _, name := range []string{"d/new", "d/old"} {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte("N")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if reply := h.file(wire.OpMergeNew, wire.FileRequest{Path: "."}).give(packed.Bytes()).reply(); !reply.Done || reply.Bytes != 2 {
+		t.Fatalf("%+v", reply)
+	}
+	if err := os.Remove(filepath.Join(h.dir, "d/new")); err != nil {
+		t.Fatal(err)
+	}
+	h.file(wire.OpMergeNew, wire.FileRequest{Path: "."}).give(packed.Bytes()).failure(wire.CodeExists)
+	if left, err := os.ReadDir(filepath.Join(h.dir, "d")); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+func TestScan(t *testing.T) {
+	h := begin(t, guest.Config{})
+	for name, content := range map[string]string{
+		"text": "hello\n", "empty": "", "binary": "a\x00b", "late": strings.Repeat("x", 9000) + "\x00", "long": strings.Repeat("line\n", 50_000),
+	} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(h.dir, "dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("text", filepath.Join(h.dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(h.dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := h.file(wire.OpScan, wire.FileRequest{Path: ".", Limit: 100_000, Paths: []string{"text", "none", "empty", "binary", "late", "dir", "link", "fifo", "long"}})
+	r := tar.NewReader(bytes.NewReader(l.take()))
+	var got []string
+	for {
+		head, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(head.Name, " ", head.Size))
+	}
+	if want := []string{"text 6", "empty 0", "late 9001", "long 100000"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	h.file(wire.OpScan, wire.FileRequest{Path: ".", Paths: []string{"../x"}}).failure(wire.CodePathEscapes)
+}
+
+func TestSpace(t *testing.T) {
+	h := begin(t, guest.Config{})
+	s := h.file(wire.OpSpace, wire.FileRequest{Path: "."}).reply().Space
+	if s == nil || s.MaxBytes <= 0 || s.Bytes > s.MaxBytes || s.Files > s.MaxFiles {
+		t.Errorf("%+v", s)
+	}
+}

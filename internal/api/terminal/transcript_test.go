@@ -1,0 +1,131 @@
+package terminal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/belljar/belljar"
+)
+
+// TestTranscripts plays the conversations in testdata. What happens is one section each:
+//
+//	connect PATH as USER    $TOKEN is the latest session_id
+//	server                  a message, "*" being anything; what is not named does not matter
+//	client, binary          a message; binary is quoted as in Go
+//	typed                   what has arrived at the terminal, quoted
+//	prints, exits, says     what the terminal does: prints is quoted, exits a status, says an event's kind and reason
+//	size                    what size the terminal has now
+//	closes                  the code
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts: ", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			talk, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &play{bench: newBench(t)}
+			for i, section := range talk.Files {
+				p.at = fmt.Sprintf("%s, section %d, %s", file, i+1, section.Name)
+				p.act(section.Name, strings.TrimSuffix(string(section.Data), "\n"))
+			}
+		})
+	}
+}
+
+type play struct {
+	*bench
+	at       string
+	conn     *websocket.Conn
+	token    string
+	terminal string
+}
+
+func (p *play) fail(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatalf("%s: %v", p.at, err)
+	}
+}
+
+func (p *play) act(name, text string) {
+	verb, rest, _ := strings.Cut(name, " ")
+	quoted := func() string {
+		s, err := strconv.Unquote(text)
+		p.fail(err)
+		return s
+	}
+	switch verb {
+	case "connect":
+		path, user, _ := strings.Cut(rest, " as ")
+		p.conn = p.open(strings.ReplaceAll(path, "$TOKEN", p.token), user)
+	case "server":
+		p.hear(text)
+	case "client":
+		p.fail(p.conn.Write(p.context(), websocket.MessageText, []byte(text)))
+	case "binary":
+		p.fail(p.conn.Write(p.context(), websocket.MessageBinary, []byte(quoted())))
+	case "typed":
+		term, want := p.pty(p.terminal), quoted()
+		term.await(p.t, p.at, func() bool { return term.typed == want })
+	case "size":
+		term := p.pty(p.terminal)
+		term.await(p.t, p.at, func() bool { return fmt.Sprintf("%d %d", term.state.Cols, term.state.Rows) == text })
+	case "prints":
+		p.pty(p.terminal).say(belljar.TerminalEvent{Kind: belljar.TerminalOutput, Data: []byte(quoted())})
+	case "exits":
+		code, err := strconv.Atoi(text)
+		p.fail(err)
+		p.pty(p.terminal).say(belljar.TerminalEvent{Kind: belljar.TerminalExit, ExitCode: code})
+	case "says":
+		kind, reason, _ := strings.Cut(text, " ")
+		p.pty(p.terminal).say(belljar.TerminalEvent{Kind: belljar.TerminalEventKind(kind), Reason: reason})
+	case "closes":
+		_, raw, err := p.conn.Read(p.context())
+		var closed websocket.CloseError
+		if !errors.As(err, &closed) || strconv.Itoa(int(closed.Code)) != text {
+			p.t.Fatalf("%s: %v, %s", p.at, err, raw)
+		}
+	case "leaves":
+		p.fail(p.conn.Close(websocket.StatusNormalClosure, ""))
+		term := p.pty(p.terminal)
+		term.await(p.t, p.at, func() bool { return term.state.Attached == 0 })
+	default:
+		p.t.Fatalf("%s: what is that?", p.at)
+	}
+}
+
+func (p *play) hear(want string) {
+	p.t.Helper()
+	kind, raw, err := p.conn.Read(p.context())
+	p.fail(err)
+	var got, wanted map[string]any
+	p.fail(json.Unmarshal(raw, &got))
+	p.fail(json.Unmarshal([]byte(want), &wanted))
+	if kind != websocket.MessageText {
+		p.t.Fatalf("%s: a binary message", p.at)
+	}
+	for name, value := range wanted {
+		if value != "*" && fmt.Sprint(got[name]) != fmt.Sprint(value) || got[name] == nil {
+			p.t.Fatalf("%s: %s is %v in %s", p.at, name, got[name], raw)
+		}
+	}
+	if got["type"] == "session" {
+		p.token, _ = got["session_id"].(string)
+		p.terminal, _ = got["terminal_id"].(string)
+	}
+	if _, said := got["encoding"]; said && wanted["encoding"] == nil {
+		p.t.Fatalf("%s: encoded: %s", p.at, raw)
+	}
+}

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+
+	"github.com/belljar/belljar"
+)
+
+// SetLog puts a whole log on record with the run.
+func (r *Run) SetLog(frames []belljar.Frame) (err error) {
+	var b []byte
+	for i := range frames {
+		frames[i].Seq = uint64(i + 1)
+		if b, err = frames[i].AppendJSON(b); err != nil {
+			return fmt.Errorf("frame %d of the log of run %s: %w", i+1, r.ID, err)
+		}
+		b = append(b, '\n')
+	}
+	r.Log = b
+	return nil
+}
+
+// Frames yields the log that is on record with the run. What cannot be read of it is [ErrCorrupt].
+func (r *Run) Frames() iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		next := uint64(1)
+		for line := range bytes.Lines(r.Log) {
+			var f belljar.Frame
+			err := f.UnmarshalJSON(line)
+			if err == nil && f.Seq != next {
+				err = fmt.Errorf("frame %d in place of %d", f.Seq, next)
+			}
+			if err != nil {
+				yield(belljar.Frame{}, fmt.Errorf("log of run %s: %w: %w", r.ID, ErrCorrupt, err))
+				return
+			}
+			if next++; !yield(f, nil) {
+				return
+			}
+		}
+	}
+}
