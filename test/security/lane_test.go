@@ -12,10 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -29,6 +31,7 @@ type lane struct {
 	home        string // a folder of the lane's user
 	uid         int    // 0 for whoever runs the tests
 	etc         map[string]string
+	env         []string // more of belljar's own environment
 	protections map[string]runtime.Protection
 }
 
@@ -225,7 +228,7 @@ func (tr *trial) start(ctx context.Context, args []string, stdin io.Reader, stdo
 		Env: append([]string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + tr.dir,
 			"TMPDIR=" + filepath.Join(tr.dir, "tmp"), "XDG_RUNTIME_DIR=" + tr.lane.home,
-		}, tr.env...),
+		}, slices.Concat(tr.lane.env, tr.env)...),
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
@@ -275,13 +278,8 @@ func (tr *trial) nothingLeft(got outcome) {
 	for _, s := range tr.account.Survivors {
 		tr.t.Errorf("process left: %s", s)
 	}
-	for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", "/dev/shm/belljar", tr.lane.home, "/var/lib/belljar"} {
-		filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if strings.Contains(filepath.Base(path), got.ID) {
-				tr.t.Errorf("left: %s", path)
-			}
-			return nil // what vanishes while we walk is somebody else's
-		})
+	for _, path := range tr.traces(got.ID) {
+		tr.t.Errorf("left: %s", path)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -296,5 +294,24 @@ func (tr *trial) nothingLeft(got outcome) {
 	}
 	for _, e := range left {
 		tr.t.Errorf("temporary file left: %s", e.Name())
+	}
+}
+
+// traces are the files and folders of the host that bear a run's name. A server takes a sandbox away behind its answer,
+// so there it may take a moment until there are none.
+func (tr *trial) traces(id string) []string {
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		var found []string
+		for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", "/dev/shm/belljar", tr.lane.home, "/var/lib/belljar"} {
+			filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+				if strings.Contains(filepath.Base(path), id) {
+					found = append(found, path)
+				}
+				return nil // what vanishes while we walk is somebody else's
+			})
+		}
+		if len(found) == 0 || len(tr.lane.env) == 0 || time.Since(begin) > 20*time.Second {
+			return found
+		}
 	}
 }

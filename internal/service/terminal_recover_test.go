@@ -1,0 +1,175 @@
+//go:build linux
+
+package service
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/blob/spool"
+	logs "github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
+	records "github.com/belljar/belljar/internal/store/memory"
+)
+
+// A terminal whose process died is there again: its program, its name, its size, its history. What its program printed
+// meanwhile is there, too, once.
+func TestTerminalRecovered(t *testing.T) {
+	rt := fake.New(fake.Options{Dir: t.TempDir()})
+	s, err := New(Options{
+		Runtimes: []runtime.Runtime{rt}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: t.TempDir()},
+		Limits: belljar.Limits{NProc: 4096}, Require: []string{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		_ = rt.Close()
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ann := s.As(belljar.Caller{ID: "ann", Role: belljar.RoleUser})
+	made, err := ann.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", BaseImage: "host"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(name, script string) belljar.Terminal {
+		t.Helper()
+		got, err := ann.Terminals().Open(ctx, made.ID, belljar.TerminalSpec{Name: name, Shared: true, Command: []string{"sh", "-c", script}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	alive := open("alive", "stty -echo; seq 1 100000; echo begun; while read x; do echo got $x; done")
+	ended := open("ended", "echo last words; read x; echo gone on; exit 4")
+	damaged := open("damaged", "cat")
+	seen := func(id, text string) []byte {
+		t.Helper()
+		var all []byte
+		a, err := ann.Terminals().Attach(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		for !bytes.Contains(all, []byte(text)) {
+			e, err := a.Next(ctx)
+			if err != nil || e.Data == nil {
+				t.Fatalf("%+v, %v instead of %q, behind %q", e, err, text, all[max(0, len(all)-500):])
+			}
+			all = append(all, e.Data...)
+		}
+		return all
+	}
+	typed := func(id, text string) {
+		t.Helper()
+		a, err := ann.Terminals().Attach(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if err := a.Write(ctx, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen(alive.ID, "begun")
+	seen(ended.ID, "last words")
+	a, err := ann.Terminals().Attach(ctx, alive.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Resize(99, 33); err != nil {
+		t.Fatal(err)
+	}
+
+	x := s.sessions.get(made.ID)
+	j, err := x.acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.release()
+	for { // the size is on its way
+		list, err := j.agent.List(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := index(list, terminalExec+alive.ID); list[i].PTY != nil && list[i].PTY.Cols == 99 {
+			break
+		}
+	}
+	for _, id := range []string{alive.ID, ended.ID, damaged.ID} { // as a process dies
+		gone := s.terminals.get(id)
+		if id == ended.ID {
+			typed(id, "\n") // it ends while nobody follows, or nearly so
+		}
+		gone.stop()
+		<-gone.over
+	}
+	var list []wire.ExecInfo
+	for { // the program has come to its end, if it was told
+		if list, err = j.agent.List(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if i := index(list, terminalExec+ended.ID); i < 0 || !list[i].Running {
+			break
+		}
+	}
+	list[index(list, terminalExec+damaged.ID)].Note = "{"
+	list = append(list, wire.ExecInfo{ID: "some run"}, wire.ExecInfo{ID: terminalExec + "../x", Note: "{}"})
+	for range 2 { // the second time nothing is left to do
+		s.recoverTerminals(ctx, x, j, list)
+	}
+
+	got, err := ann.Terminals().List(ctx, made.ID)
+	if err != nil || len(got) == 0 || got[0].ID != alive.ID {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if g := got[0]; g.Name != "alive" || !g.Shared || g.Cols != 99 || g.Rows != 33 || !g.CreatedAt.Equal(alive.CreatedAt) ||
+		strings.Join(g.Command, " ") != strings.Join(alive.Command, " ") || g.UserID != "ann" || g.DetachedAt.IsZero() {
+		t.Errorf("%+v", g)
+	}
+	typed(alive.ID, "it\n")
+	history := string(seen(alive.ID, "got it"))
+	lines := strings.Split(history[:strings.Index(history, "\r\nbegun")], "\r\n")
+	for i, line := range lines {
+		if want := fmt.Sprint(100000 - len(lines) + 1 + i); line != want {
+			t.Fatalf("line %d of %d is %q, want %q", i, len(lines), line, want)
+		}
+	}
+	if len(history) < 200<<10 || strings.Count(history, "begun") != 1 {
+		t.Errorf("history of %d bytes", len(history))
+	}
+	if last := got[len(got)-1]; last.ID == ended.ID {
+		if text := string(seen(ended.ID, "gone on")); strings.Count(text, "last words") != 1 {
+			t.Errorf("%q", text)
+		}
+	}
+	for { // what cannot be taken up is ended
+		list, err := j.agent.List(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := index(list, terminalExec+damaged.ID); i < 0 || !list[i].Running {
+			break
+		}
+	}
+}
+
+func index(list []wire.ExecInfo, id string) int {
+	for i, info := range list {
+		if info.ID == id {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,128 @@
+//go:build linux
+
+package security
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const readyKey = "only-for-the-tests-of-this-lane"
+
+// TestReady runs every script in sandboxes that were ready before somebody asked for one: through a server with a pool.
+// A program must not be able to tell the difference, and least of all to profit from it.
+func TestReady(t *testing.T) {
+	scripts := readScripts(t)
+	l := &lane{name: "native-root-ready", kind: "root"}
+	l.open(t)
+	url := serveReady(t, l)
+	l.env = []string{"BELLJAR_SERVER=" + url, "BELLJAR_API_KEY=" + readyKey}
+	t.Run("scripts", func(t *testing.T) {
+		for _, s := range scripts {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				if why := s.unfit(l); why != "" {
+					t.Skip(why)
+				}
+				if slices.Contains(s.hosts, "artifacts") {
+					t.Skip("what a client makes of the names of artifacts has nothing to do with where they are from")
+				}
+				attack(t, l, s)
+			})
+		}
+	})
+	hits, misses := claims(t, url, "hit"), claims(t, url, "miss")
+	t.Logf("%d sandboxes were ready, %d were not", hits, misses)
+	if hits < len(scripts)/2 {
+		t.Errorf("only %d of %d sandboxes were ready, which proves little", hits, hits+misses)
+	}
+}
+
+// serveReady starts a server whose pool is large enough for scripts at full speed, and returns its address.
+func serveReady(t *testing.T, l *lane) string {
+	t.Helper()
+	cmd := exec.Command(built.Belljar, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
+	cmd.Env = []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "XDG_RUNTIME_DIR=" + l.home,
+		"SANDBOX_API_KEY=" + readyKey, "SANDBOX_POOL_SIZE=8", "SANDBOX_POOL_MAX=32", "SANDBOX_LOG_LEVEL=warn",
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	lines := bufio.NewReader(r)
+	said := make(chan struct{})
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		<-said
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+		left, err := filepath.Glob(filepath.Join(l.home, "belljar", "native", "*", "*"))
+		if err != nil || len(left) > 0 {
+			t.Errorf("left when the server had gone: %v, %v", left, err)
+		}
+	})
+	listen := func() {
+		defer close(said)
+		rest, _ := io.ReadAll(lines)
+		t.Logf("the server said:\n%s", rest)
+	}
+	for {
+		line, err := lines.ReadString('\n')
+		if _, url, ok := strings.Cut(line, "serving on "); ok {
+			go listen()
+			return strings.TrimSpace(url)
+		}
+		if err != nil {
+			close(said)
+			t.Fatalf("the server does not serve: %v", err)
+		}
+	}
+}
+
+// claims reads one of the pool's figures.
+func claims(t *testing.T, url, result string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-API-KEY", readyKey)
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`sandbox_pool_claims_total\{result="` + result + `",runtime="native"\} (\d+)`).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("no figure of the pool in\n%s", text)
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
