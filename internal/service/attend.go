@@ -46,10 +46,9 @@ func (c *passage) follow() {
 // leave leaves a session's command to the next process. What is on record is up to date.
 func (c *passage) leave() {
 	c.proc.Close()
+	c.note(c.run)
+	c.write(c.run)
 	c.run.hush()
-	if err := c.opts.Store.Runs().Update(context.Background(), c.row(c.run)); err != nil {
-		c.log.Warn("phase of a run could not be put on record", "run_id", c.run.id, "err", err)
-	}
 	c.plan.session.release()
 }
 

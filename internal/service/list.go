@@ -23,7 +23,7 @@ func (s *Service) list(ctx context.Context, q belljar.RunQuery) (belljar.RunPage
 	if err := checkQuery(&q); err != nil {
 		return page, err
 	}
-	s.catchUp()
+	s.catchUp(ctx)
 	rows, total, err := s.opts.Store.Runs().List(ctx, q)
 	if err != nil {
 		return page, recordError("list runs", err)

@@ -37,33 +37,44 @@ func (s *Service) note(r *run) {
 	r.unnote = s.clock.AfterFunc(noteAfter, func() { s.write(r) })
 }
 
-// write puts the run's phase on record if that is due.
-func (s *Service) write(r *run) {
+// write puts the run's phase on record if that is due. It reports whether there is a record of the run.
+func (s *Service) write(r *run) bool {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	if r.draft {
-		if err := s.enlistNow(r); err != nil && !errors.Is(err, errDraft) {
+		err := s.enlistNow(r)
+		if err != nil && !errors.Is(err, errDraft) {
 			s.log.Warn("run could not be put on record", "run_id", r.id, "err", err)
 		}
-		return
+		return err == nil
 	}
 	if r.over || !r.noted {
-		return
+		return true
 	}
 	r.noted = false
 	r.unnote()
 	if err := s.opts.Store.Runs().Update(context.Background(), s.row(r)); err != nil {
 		s.log.Warn("phase of a run could not be put on record", "run_id", r.id, "err", err)
 	}
+	return true
 }
 
-// catchUp puts on record in which phases runs are now, so that they can be looked for.
-func (s *Service) catchUp() {
+// catchUp puts on record in which phases runs are now, so that they can be looked for. Drafts that have just ended are
+// about to be there, and waited for, for a while.
+func (s *Service) catchUp(ctx context.Context) {
 	s.mu.Lock()
 	under := slices.Collect(maps.Values(s.runs))
 	s.mu.Unlock()
+	ctx, stop := context.WithTimeout(ctx, recordDelay)
+	defer stop()
 	for _, r := range under {
-		s.write(r)
+		if s.write(r) {
+			continue
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -107,6 +107,34 @@ func (b *bench) stirred(id string, at time.Time) {
 	}
 }
 
+// What is typed is a use.
+func TestInputIsAUse(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock = clock })
+	s := b.open(func(r *belljar.SessionRequest) { r.IdleTimeoutSec = 60 })
+	req := in(s, "cat > /dev/null; echo done")
+	req.Interactive, req.IdleTimeoutSec = true, 600
+	run := b.start(req)
+	hold, err := b.Stdin(b.context(), run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := hold.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		b.stirred(s.ID, clock.Now())
+		clock.pass(59 * time.Second)
+	}
+	b.state(s.ID, belljar.SessionActive)
+	if err := hold.End(); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.follow(run.ID); r.stdout != "done\n" {
+		t.Errorf("%q, %s", r.stdout, r.Phase)
+	}
+}
+
 // Uses cost no new clock each.
 func TestUsesWindNoClocks(t *testing.T) {
 	clock := newHourglass()

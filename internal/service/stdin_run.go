@@ -14,11 +14,27 @@ import (
 // must be read. One that a former process started goes on with what it has been sent.
 func (r *run) attachStdin(p *agent.Process) {
 	r.mu.Lock()
-	in := r.stdin()
+	in, x := r.stdin(), r.plan.session
 	r.mu.Unlock()
 	told := p.Started()
 	in.resume(told.Stdin, told.StdinClosed)
+	if x != nil {
+		in.attach(&livelySink{p, x})
+		return
+	}
 	in.attach(p)
+}
+
+// livelySink is where the input of a run in a session goes: what is typed is a use of the session.
+type livelySink struct {
+	sink
+	session *session
+}
+
+// Write passes input on.
+func (s *livelySink) Write(b []byte) (int, error) {
+	s.session.typed()
+	return s.sink.Write(b)
 }
 
 // detachStdin ends the input of a run whose command is over, or never came to be: whoever holds it learns the reason,
