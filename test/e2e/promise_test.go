@@ -17,6 +17,7 @@ import (
 // promise is what a server has said of one run. What follows from it holds of every later server:
 //
 //   - the run is known, comes to one end and is then in that phase; it has started at most once
+//   - once its command runs it is not lost, whatever becomes of the server
 //   - its log is numbered from 1 without a gap, and begins with the frames that were seen
 //   - whoever saw its end, or the finished run, finds it finished so; its artifacts have the same bytes
 //   - cancelled, it does not run on
@@ -103,6 +104,9 @@ func (p *promise) checkLog(run map[string]any, frames []map[string]any) string {
 		return fmt.Sprintf("its log has %d ends, the last frame is %v, the run %v", ends, last, run)
 	}
 	done := run["phase"] == "completed"
+	if starts > 0 && run["reason_code"] == "node_lost" {
+		return fmt.Sprintf("its command ran, and it is lost: %v, %v", run, frames)
+	}
 	if starts > 1 || done && starts == 0 {
 		return fmt.Sprintf("it has started %d times: %v", starts, frames)
 	}

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestStop asks a server to end while runs are under way and others wait. The first come to their end, those that wait
-// are left to the next server, nothing new begins, and who follows a run sees how it ends.
+// TestStop asks a server to end while runs are under way and others wait. Those of their own come to their end, and who
+// follows one sees how it ends; a session and what runs in it go on without the server; those that wait are left to the next
+// one, and nothing new begins.
 func TestStop(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, "--set", "max_concurrent_runs=2")
@@ -21,8 +22,9 @@ func TestStop(t *testing.T) {
 	gated := oneShot("echo up; while [ ! -e go ]; do sleep 0.01; done; echo over")
 	gated["session_id"] = sessionID
 	delete(gated, "base_image")
-	_, first := s.ask(http.MethodPost, api+"/runs", gated)
-	_, second := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 1; echo over"))
+	_, stays := s.ask(http.MethodPost, api+"/runs", gated)
+	_, first := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 2; echo over"))
+	_, second := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 2; echo over"))
 	_, waits := s.ask(http.MethodPost, api+"/runs", oneShot("echo later"))
 	if waits["phase"] != "queued" {
 		t.Fatalf("the third run: %v", waits)
@@ -50,6 +52,10 @@ func TestStop(t *testing.T) {
 	}
 	<-up
 	<-up
+	until(t, "the session's run is under way", func() bool {
+		text, err := s.get(api + "/runs/" + stays["id"].(string) + "/logs")
+		return err == nil && text == "up\n"
+	})
 
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -75,32 +81,43 @@ func TestStop(t *testing.T) {
 	if status, run := s.ask(http.MethodGet, api+"/runs/"+first["id"].(string), nil); status != http.StatusOK || run["phase"] != "running" {
 		t.Errorf("the run under way: %d %v", status, run)
 	}
-	status, answer := s.ask(http.MethodPost, api+"/sessions/"+sessionID+"/files?path=go", strings.NewReader("x"), "Content-Type: application/octet-stream")
-	if status != http.StatusOK {
-		t.Errorf("upload into the session under way: %d %v", status, answer)
-	}
 	followers.Wait()
 	if code := s.stop(); code != 0 {
 		t.Errorf("ended with %d\n%s", code, s.said)
 	}
-	nothingLeft(t, data)
 
 	next := serve(t, data)
 	if p := (&promise{id: waits["id"].(string), output: "later\n"}); p.check(next) != "" {
 		t.Errorf("the run that waited: %s", p.check(next))
 	}
-	for _, run := range []map[string]any{first, second} {
-		p := &promise{id: run["id"].(string), output: "up\nover\n", ended: true}
+	if _, session := next.ask(http.MethodGet, api+"/sessions/"+sessionID, nil); session["state"] != "active" {
+		t.Errorf("the session: %v", session)
+	}
+	if _, run := next.ask(http.MethodGet, api+"/runs/"+stays["id"].(string), nil); run["phase"] != "running" {
+		t.Errorf("the run in it: %v", run)
+	}
+	path := api + "/sessions/" + sessionID + "/files?path=go"
+	if status, answer := next.ask(http.MethodPost, path, strings.NewReader("x"), "Content-Type: application/octet-stream"); status != http.StatusOK {
+		t.Errorf("upload into the session: %d %v", status, answer)
+	}
+	for _, run := range []map[string]any{stays, first, second} {
+		p := &promise{id: run["id"].(string), output: "up\nover\n"}
 		if wrong := p.check(next); wrong != "" {
 			t.Errorf("a run that was under way: %s", wrong)
 		}
 	}
-	if _, session := next.ask(http.MethodGet, api+"/sessions/"+sessionID, nil); session["state"] != "lost" || session["message"] == "" {
-		t.Errorf("the session: %v", session)
-	}
 	if code := next.stop(); code != 0 {
 		t.Errorf("the next one ended with %d\n%s", code, next.said)
 	}
+
+	last := serve(t, data, "--set", "end_sessions=true")
+	if _, session := last.ask(http.MethodGet, api+"/sessions/"+sessionID, nil); session["state"] != "active" {
+		t.Errorf("the session: %v", session)
+	}
+	if code := last.stop(); code != 0 {
+		t.Errorf("the last one ended with %d\n%s", code, last.said)
+	}
+	nothingLeft(t, data)
 }
 
 // TestStopAtOnce asks twice: what is under way is cancelled, and says so.

@@ -14,7 +14,7 @@ type witness struct {
 	mu       sync.Mutex
 	promises []*promise
 	sessions []string
-	kept     int // promises and sessions that the last server was held to already
+	kept     int // promises and sessions that the last server was held to already, and deleted
 	lost     int
 }
 
@@ -34,7 +34,8 @@ func (w *witness) hold(s *server, when string) {
 // holdAll holds a server to everything.
 func (w *witness) holdAll(s *server) {
 	s.t.Logf("%d runs, %d sessions", len(w.promises), len(w.sessions))
-	w.check(s, "all", w.promises, w.sessions)
+	w.check(s, "all", w.promises, w.sessions[w.lost:])
+	w.lost = len(w.sessions)
 }
 
 func (w *witness) check(s *server, when string, promises []*promise, sessions []string) {
@@ -56,10 +57,27 @@ func (w *witness) check(s *server, when string, promises []*promise, sessions []
 	close(next)
 	checkers.Wait()
 	for _, id := range sessions {
-		status, session := s.ask(http.MethodGet, api+"/sessions/"+id, nil)
-		if message, _ := session["message"].(string); status != http.StatusOK || session["state"] != "lost" || message == "" {
-			s.t.Errorf("%s: session %s: %d %v", when, id, status, session)
-		}
+		s.checkSession(when, id)
+	}
+}
+
+// checkSession holds a server to a session that was answered: it lives, with its files, whatever befell the server that
+// made it. Then it is deleted.
+func (s *server) checkSession(when, id string) {
+	s.t.Helper()
+	status, session := s.ask(http.MethodGet, api+"/sessions/"+id, nil)
+	if status != http.StatusOK || session["state"] != "active" {
+		s.t.Errorf("%s: session %s: %d %v", when, id, status, session)
+		return
+	}
+	status, run, err := s.try(http.MethodPost, api+"/runs?wait=20s", map[string]any{
+		"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", "[ ! -e name ] || cat name"},
+	})
+	if err != nil || status != http.StatusOK || run["phase"] != "completed" {
+		s.t.Errorf("%s: a run in session %s: %d %v, %v", when, id, status, run, err)
+	}
+	if status, answer := s.ask(http.MethodDelete, api+"/sessions/"+id, nil); status != http.StatusNoContent {
+		s.t.Errorf("%s: session %s is not deleted: %d %v", when, id, status, answer)
 	}
 }
 
