@@ -80,6 +80,7 @@ func (s *Service) admitSession(ctx context.Context, caller belljar.Caller, spec 
 	if err != nil {
 		return nil, err
 	}
+	p.bind()
 	return s.newSession(caller, spec, p, s.termsOf(spec)), nil
 }
 

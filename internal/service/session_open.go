@@ -19,8 +19,8 @@ var errScopeTaken = errors.New("scope is taken")
 func (s *Service) openSession(
 	ctx context.Context, caller belljar.Caller, req belljar.SessionRequest,
 ) (opened belljar.Session, created bool, err error) {
-	if req.SpecVersion == "" {
-		req.SpecVersion = slices.MaxFunc(s.opts.Policy.SupportedSpecVersions, strings.Compare)
+	if versions := s.opts.Policy.SupportedSpecVersions; req.SpecVersion == "" && len(versions) > 0 {
+		req.SpecVersion = slices.MaxFunc(versions, strings.Compare)
 	}
 	if req.BaseImage == "" {
 		req.BaseImage = s.opts.DefaultImage
@@ -46,11 +46,11 @@ func (s *Service) openSession(
 	}
 	for {
 		if x := s.sessions.inScope(caller.ID, key); x != nil {
-			opened, err := s.resumed(ctx, x)
-			if err != nil || opened != nil {
-				return orZero(opened), false, err
+			opened, found, err := s.resumeSession(ctx, x)
+			if err != nil || found {
+				return opened, false, err
 			}
-			continue
+			continue // it ended meanwhile
 		}
 		opened, err := s.createSession(ctx, caller, req)
 		if errors.Is(err, errScopeTaken) && s.sessions.inScope(caller.ID, key) != nil {
@@ -60,12 +60,12 @@ func (s *Service) openSession(
 	}
 }
 
-// resumed waits until a session that has a scope can be used, and returns it. nil if its scope is free again.
-func (s *Service) resumed(ctx context.Context, x *session) (*belljar.Session, error) {
+// resumeSession waits until a session that has a scope can be used. It reports false when its scope is free again.
+func (s *Service) resumeSession(ctx context.Context, x *session) (state belljar.Session, found bool, err error) {
 	select {
 	case <-x.ready:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return state, false, context.Cause(ctx)
 	}
 	x.mu.Lock()
 	ended, fault := x.state.State.Ended(), x.fault
@@ -75,13 +75,13 @@ func (s *Service) resumed(ctx context.Context, x *session) (*belljar.Session, er
 	x.mu.Unlock()
 	switch {
 	case fault != nil && belljar.CodeOf(fault) != belljar.CodeCanceled:
-		return nil, fault
+		return state, false, fault
 	case !ended:
-		state := x.snapshot()
+		state = x.snapshot()
 		s.recordSession(event.SessionResumed, x.caller, state, 0)
-		return &state, nil
+		return state, true, nil
 	}
-	return nil, x.wait(ctx)
+	return state, false, x.wait(ctx)
 }
 
 // wait waits until nothing is left of a session that ends.
@@ -92,13 +92,6 @@ func (x *session) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func orZero[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 // enterSession takes a session into the table, once the one before it in its scope is gone.

@@ -94,6 +94,7 @@ func (v sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar
 func (v sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]string, error) {
 	closed, err := v.service.closeScope(ctx, v.caller, req)
 	if err != nil {
+		v.service.denied(v.caller, err)
 		return nil, asError("close sessions", err)
 	}
 	return closed, nil

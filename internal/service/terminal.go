@@ -161,7 +161,8 @@ func (t *terminal) start(ctx context.Context, j *jar) (*agent.Process, error) {
 // execution is the terminal's program as the agent takes it. It has no time limit of the agent's, and no bound on the
 // processor time of a process: its sandbox has one.
 func (t *terminal) execution(j *jar) wire.Exec {
-	p := t.session.plan
+	p := *t.session.plan
+	p.bind()
 	limits := p.rlimits()
 	delete(limits, "cpu")
 	return wire.Exec{
@@ -211,6 +212,11 @@ func (x *session) terminalError(err error) error {
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the terminal did not start in time", Details: map[string]any{"session_id": x.id}}
 	case !errors.As(err, &failed):
 		return x.mergeError(err)
+	case failed.Code == wire.CodeExecFailed && failed.Step == "pty" && failed.Errno == int(unix.ENOSPC):
+		return &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: "the sandbox has no more terminals", Err: err,
+			Details: map[string]any{"quota": "sandbox_terminals", "session_id": x.id}, Hint: "close one, or end the programs that have some",
+		}
 	case failed.Code == wire.CodeExecFailed:
 		e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: failed.Message, Err: err, Details: map[string]any{"field": "command"}}
 		if failed.Step != "lookup" && failed.Step != "exec" && failed.Step != "chdir" {

@@ -21,6 +21,8 @@ const (
 	endedTerminals = 8
 	// terminalRetries is how often a terminal whose stream broke is joined again.
 	terminalRetries = 3
+	// paceBytes is how much is printed at once before the pace is looked at: what comes meanwhile comes in fewer pieces.
+	paceBytes = 64 << 10
 	// resizeGap is how long a size stands before the next one is told.
 	resizeGap = 20 * time.Millisecond
 )
@@ -205,15 +207,22 @@ func (t *terminal) keep() {
 // output delivers the program's output to its end, over another stream if one breaks. The agent keeps as much of it as
 // the history does, for a process that comes after this one.
 func (t *terminal) output(j *jar) (wire.Exit, error) {
-	pace := rate.NewLimiter(rate.Limit(t.opts.OutputBytes), max(int(t.opts.OutputBytes/4), wire.MaxData))
+	pace := rate.NewLimiter(rate.Limit(t.opts.OutputBytes), max(int(t.opts.OutputBytes/4), paceBytes+wire.MaxData))
 	proc := t.process()
 	next := proc.Started().From
+	due := 0 // printed, not yet waited for
 	for tries := 0; ; {
 		begin := next
 		exit, err := proc.Follow(t.ctx, func(at int64, _ wire.Stream, b []byte) (int64, error) {
 			t.deliver(b)
 			next = at + int64(len(b))
-			return next - int64(t.opts.History), pace.WaitN(t.ctx, len(b))
+			safe := next - int64(t.opts.History)
+			if due += len(b); due < paceBytes {
+				return safe, nil
+			}
+			n := due
+			due = 0
+			return safe, pace.WaitN(t.ctx, n)
 		})
 		if err == nil || t.ctx.Err() != nil || !errors.Is(err, agent.ErrDisconnected) {
 			return exit, err

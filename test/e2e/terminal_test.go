@@ -1,0 +1,199 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
+)
+
+// screen is one who watches a terminal of a server.
+type screen struct {
+	belljar.Attachment
+	t    *testing.T
+	seen []byte
+}
+
+func (s *server) client() *client.Client {
+	s.t.Helper()
+	c, err := client.New(client.Options{URL: s.URL, APIKey: s.Key})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// session makes a session.
+func (s *server) session(c *client.Client, change func(*belljar.SessionSpec)) belljar.Session {
+	s.t.Helper()
+	spec := belljar.SessionSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host"}
+	if change != nil {
+		change(&spec)
+	}
+	x, err := c.Sessions().Create(s.t.Context(), belljar.SessionRequest{SessionSpec: spec})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return x
+}
+
+// watch attaches to a terminal.
+func (s *server) watch(c *client.Client, id string) *screen {
+	s.t.Helper()
+	a, err := c.Terminals().Attach(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &screen{Attachment: a, t: s.t}
+}
+
+func (s *screen) typed(text string) {
+	s.t.Helper()
+	if err := s.Write(s.t.Context(), []byte(text)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// await reads until text was printed, and returns what was before it.
+func (s *screen) await(text string) []byte {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	for {
+		if before, after, ok := bytes.Cut(s.seen, []byte(text)); ok {
+			s.seen = after
+			return before
+		}
+		e, err := s.Next(ctx)
+		if err != nil || e.Data == nil {
+			s.t.Fatalf("%+v, %v instead of %q, behind %q", e, err, text, s.seen[max(0, len(s.seen)-1000):])
+		}
+		s.seen = append(s.seen, e.Data...)
+	}
+}
+
+// TestTerminal works in a terminal of a real sandbox, as a browser does and as we do.
+func TestTerminal(t *testing.T) {
+	data := t.TempDir()
+	s := serve(t, data)
+	c := s.client()
+	x := s.session(c, func(spec *belljar.SessionSpec) { spec.WorkspaceExec = true })
+	script, err := filepath.Abs("wsclient/terminal.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "/usr/bin/python3", script, "ws"+strings.TrimPrefix(s.URL, "http"), s.Key, x.ID).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	made, err := c.Terminals().Open(t.Context(), x.ID, belljar.TerminalSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.watch(c, made.ID)
+	a.await("$ ")
+	a.typed("echo $0 $(id -u) $TERM $HOME; kill -l %1; tty\n")
+	a.await("bash 1000 xterm-256color /workspace")
+	a.await("/dev/pts/")
+	a.typed("sleep 1000 & jobs\n")
+	a.await("Running")
+	if err := c.Terminals().Close(t.Context(), made.ID); err != nil {
+		t.Fatal(err)
+	}
+	_ = a.Close()
+	if code := s.stop(); code != 0 {
+		t.Errorf("the server ended with %d\n%s", code, s.said)
+	}
+}
+
+// TestTerminalFlood has a hundred terminals print as fast as they can. The server does not grow with it, and a key typed
+// into another one is answered.
+func TestTerminalFlood(t *testing.T) {
+	data := t.TempDir()
+	s := serve(t, data, "--set", "terminals_per_session=101", "--set", "terminals_per_user=0", "--set", "pids_limit=400",
+		"--set", "terminal_output_bps=1048576")
+	c := s.client()
+	var sandboxes []belljar.Session
+	for range 4 { // one has 64 terminals, for its programs too
+		sandboxes = append(sandboxes, s.session(c, nil))
+	}
+	before := s.memory()
+	var wg sync.WaitGroup
+	watching := make([]*screen, 10)
+	for i := range 100 {
+		wg.Go(func() {
+			made, err := c.Terminals().Open(t.Context(), sandboxes[i%4].ID, belljar.TerminalSpec{Command: []string{"yes", fmt.Sprint("flood ", i)}})
+			if err != nil {
+				t.Error(err)
+			} else if i < len(watching) { // and takes nothing
+				if a, err := c.Terminals().Attach(t.Context(), made.ID); err == nil {
+					watching[i] = &screen{Attachment: a, t: t}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	made, err := c.Terminals().Open(t.Context(), sandboxes[0].ID, belljar.TerminalSpec{Command: []string{"cat"}})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, s.said)
+	}
+	a := s.watch(c, made.ID)
+	var slowest time.Duration
+	for i := range 50 {
+		begun := time.Now()
+		a.typed(fmt.Sprintf("%d\n", i))
+		a.await(fmt.Sprintf("%d\r\n%d\r\n", i, i))
+		slowest = max(slowest, time.Since(begun))
+	}
+	grown := s.memory() - before
+	t.Logf("%d MiB more for 100 terminals that flood; the slowest of 50 echoes took %v", grown>>20, slowest)
+	if grown > 200<<20 {
+		t.Errorf("the server grew by %d MiB", grown>>20)
+	}
+	for _, w := range watching {
+		if w != nil {
+			_ = w.Close()
+		}
+	}
+	_ = a.Close()
+	for _, x := range sandboxes {
+		if err := c.Sessions().Delete(t.Context(), x.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("the server ended with %d\n%s", code, s.said)
+	}
+	nothingLeft(t, data)
+}
+
+// memory is how much the server has in memory, in bytes.
+func (s *server) memory() int {
+	s.t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", s.cmd.Process.Pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		var kib int
+		if n, _ := fmt.Sscanf(line, "Pss: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	s.t.Fatal("no memory")
+	return 0
+}
