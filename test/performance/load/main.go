@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -41,15 +42,20 @@ func main() {
 	readers := flag.Int("readers", 1000, "readers of one run")
 	folder := flag.String("folder", "/var/tmp", "where the servers' data folders are made")
 	asJSON := flag.Bool("json", false, "print one JSON object")
+	parts := flag.String("parts", "", "measure these only: runs, streams, sessions, threads, lists; all if empty")
 	flag.Parse()
-	if err := measure(context.Background(), *binary, *folder, *seconds, *rows, *readers, *asJSON, os.Stdout); err != nil {
+	if role := os.Getenv(relayRole); role != "" {
+		fmt.Fprintln(os.Stderr, "relay:", beRelay(role))
+		os.Exit(1)
+	}
+	if err := measure(context.Background(), *binary, *folder, *seconds, *rows, *readers, *parts, *asJSON, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
 	}
 }
 
 // measure makes every measurement on servers of its own.
-func measure(ctx context.Context, binary, folder string, seconds, rows, readers int, asJSON bool, out io.Writer) (err error) {
+func measure(ctx context.Context, binary, folder string, seconds, rows, readers int, parts string, asJSON bool, out io.Writer) (err error) {
 	s := &sheet{}
 	dir, err := os.MkdirTemp(folder, "belljar-load-")
 	if err != nil {
@@ -62,24 +68,27 @@ func measure(ctx context.Context, binary, folder string, seconds, rows, readers 
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
 	s.put("from the start of the process to ready, on an empty folder", "300 ms", "%.0f ms", ms(server.ready))
-	for _, part := range []func(context.Context, *daemon, *sheet) error{
-		single,
-		func(ctx context.Context, t *daemon, s *sheet) error {
-			return crowd(ctx, t, s, time.Duration(seconds)*time.Second)
-		},
-		latency,
-		stream,
-		func(ctx context.Context, t *daemon, s *sheet) error { return gather(ctx, t, s, readers) },
+	length := time.Duration(seconds) * time.Second
+	wanted := func(name string) bool { return parts == "" || slices.Contains(strings.Split(parts, ","), name) }
+	for _, part := range []struct {
+		name string
+		do   func() error
+	}{
+		{"runs", func() error { return single(ctx, server, s) }},
+		{"runs", func() error { return crowd(ctx, server, s, length) }},
+		{"streams", func() error { return latency(ctx, server, s) }},
+		{"streams", func() error { return stream(ctx, server, s) }},
+		{"streams", func() error { return gather(ctx, server, s, readers) }},
+		{"sessions", func() error { return sessions(ctx, server, s, length) }},
+		{"threads", func() error { return threads(ctx, binary, dir+"/t", seconds, s) }},
+		{"lists", func() error { return history(ctx, binary, dir+"/b", rows, s) }},
 	} {
-		if err := part(ctx, server, s); err != nil {
+		if !wanted(part.name) {
+			continue
+		}
+		if err := part.do(); err != nil {
 			return err
 		}
-	}
-	if err := threads(ctx, binary, dir+"/t", seconds, s); err != nil {
-		return err
-	}
-	if err := history(ctx, binary, dir+"/b", rows, s); err != nil {
-		return err
 	}
 	if asJSON {
 		return json.NewEncoder(out).Encode(s)
