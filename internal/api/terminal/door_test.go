@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -192,17 +193,31 @@ func TestClose(t *testing.T) {
 // While a program does not read, whoever types waits, is not taken for dead, and is missed when he goes.
 func TestStuckProgram(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.PingEvery = 20 * time.Millisecond })
-	conn := b.open("/sessions/s1/terminals", "ann")
+	pings := make(chan struct{}, 100)
+	conn, _, err := websocket.Dial(b.context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+api.Prefix+"/sessions/s1/terminals",
+		&websocket.DialOptions{HTTPHeader: http.Header{"X-User": {"ann"}}, OnPingReceived: func(context.Context, []byte) bool {
+			pings <- struct{}{}
+			return false // and nobody answers
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.next(conn)
 	p := b.pty("t1")
 	p.change(func() { p.stuck = true })
-	conn.CloseRead(b.context())
 	for range 3 {
 		if err := conn.Write(b.context(), websocket.MessageBinary, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // ten pings that nobody answers
+	conn.CloseRead(b.context())
+	for range 4 { // the server asks again when it has not been answered
+		select {
+		case <-pings:
+		case <-b.context().Done():
+			t.Fatal("no ping")
+		}
+	}
 	if got := p.snapshot().Attached; got != 1 {
 		t.Fatalf("%d are attached", got)
 	}

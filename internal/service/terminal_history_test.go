@@ -1,0 +1,53 @@
+package service
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// A history is the end of what was printed, whatever the pieces it came in.
+func TestHistory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		h := history{most: 1 + rng.IntN(100)}
+		var all []byte
+		for range rng.IntN(40) {
+			piece := make([]byte, rng.IntN(2*h.most))
+			for i := range piece {
+				piece[i] = 'a' + byte(rng.IntN(26))
+			}
+			h.add(piece)
+			all = append(all, piece...)
+		}
+		want := all[max(0, len(all)-h.most):]
+		if got := h.text(); !bytes.Equal(got, want) || h.lost != (len(all) > h.most) {
+			t.Fatalf("of %d bytes the last %d are %q, want %q", len(all), h.most, got, want)
+		}
+	}
+}
+
+// One that has lost its beginning begins where nothing is cut.
+func TestHistoryBegins(t *testing.T) {
+	long := strings.Repeat("x", 2*cutWithin)
+	for name, c := range map[string]struct{ printed, want string }{
+		"line":                {"lost\nkept\nline", "line"},
+		"escape":              {"12345678;31mno\x1b[0m", "\x1b[0m"},
+		"character":           {"-----\xbc\xc3\x9fvwxyz", "ßvwxyz"},
+		"nothing":             {"abcdefghij", "cdefghij"},
+		"bytes":               {"\xbf\xbf\xbf\xbf\xbf\xbf\xbf\xbf\xbf\xbf", "\xbf\xbf\xbf\xbf\xbf\xbf\xbf\xbf"},
+		"everything is there": {"\x9f12345", "\x9f12345"},
+	} {
+		h := history{most: 8}
+		h.add([]byte(c.printed))
+		if got := string(h.text()); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	h := history{most: len(long)}
+	h.add([]byte("y" + long + "\n"))
+	if got := h.text(); len(got) != len(long) {
+		t.Errorf("%d bytes for want of a line", len(got))
+	}
+}
