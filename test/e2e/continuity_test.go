@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/client"
 )
 
 // How often TestContinuity kills a server, unless BELLJAR_CONTINUITY_ROUNDS says otherwise, and of what one set of runs
@@ -60,12 +59,14 @@ func TestContinuity(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// episode is a session, and runs that outlive servers.
+// episode is a session, and what outlives servers in it.
 type episode struct {
 	t                    *testing.T
 	session              string
 	slow, bursts, spoken string // ids of runs
-	stirred              int    // bursts asked for, words spoken
+	terminal             string
+	stirred              int    // bursts asked for, words spoken, commands of the shell
+	shell                string // id of the shell's command under way
 	waited               []string
 	seen                 []map[string]any // frames of slow, as its reader saw them
 	reader               sync.WaitGroup
@@ -88,6 +89,13 @@ func begin(t *testing.T, s *server) *episode {
 	talk := oneShot(`while read word; do echo "got $word"; [ "$word" != stop ] || exit 7; done; echo cut off`)
 	talk["spec_version"], talk["interactive"] = "1.1", true
 	e.spoken = e.start(s, talk)
+	e.inShell(s, "mkdir deep; cd deep; N=0; twice() { echo $(($1*2)); }; sleep 1000 & JOB=$!")
+	terminal, err := s.client().Terminals().Open(t.Context(), e.session, belljar.TerminalSpec{Command: []string{"/bin/sh"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.terminal = terminal.ID
+	e.types(s, "T=0; echo be''gun", "begun")
 	e.read(s)
 	return e
 }
@@ -117,6 +125,10 @@ func (e *episode) stir(s *server) {
 	e.waiters.Go(func() { s.start("?wait=20s", body) }) // the server may die, and this with it
 	until(e.t, label+" is on record", func() bool { return e.find(s, label) != "" })
 	e.speak(s, fmt.Sprint("word", e.stirred))
+	e.types(s, "T=$((T+1)); echo te''rm$T", fmt.Sprint("term", e.stirred))
+	e.shell = e.start(s, map[string]any{"spec_version": "1.1", "session_id": e.session, "shell": map[string]any{
+		"cmd": "sleep 0.3; N=$((N+1)); echo shell $N $(twice $N) ${PWD##*/}; kill -0 $JOB",
+	}})
 	e.put(s, fmt.Sprint("burst-", e.stirred))
 }
 
@@ -147,11 +159,7 @@ func (e *episode) put(s *server, name string) {
 // speak sends a word to the run that is spoken to, and waits until it has answered.
 func (e *episode) speak(s *server, word string) {
 	e.t.Helper()
-	c, err := client.New(client.Options{URL: s.URL, APIKey: s.Key})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	in, err := c.Runs().Stdin(e.t.Context(), e.spoken)
+	in, err := s.client().Runs().Stdin(e.t.Context(), e.spoken)
 	if err != nil {
 		e.t.Fatalf("speak %s: %v", word, err)
 	}
@@ -163,6 +171,24 @@ func (e *episode) speak(s *server, word string) {
 		text, err := s.get(api + "/runs/" + e.spoken + "/logs")
 		return err == nil && strings.Contains(text, "got "+word+"\n")
 	})
+}
+
+// inShell has the session's shell do something at once.
+func (e *episode) inShell(s *server, cmd string) {
+	e.t.Helper()
+	status, answer := s.ask(http.MethodPost, api+"/sessions/"+e.session+"/shell", map[string]any{"cmd": cmd})
+	if status != http.StatusOK || answer["exit_code"] != 0.0 {
+		e.t.Fatalf("shell: %d %v", status, answer)
+	}
+}
+
+// types types a line at the terminal, and waits for what it prints.
+func (e *episode) types(s *server, line, answer string) {
+	e.t.Helper()
+	screen := s.watch(s.client(), e.terminal)
+	defer screen.Close()
+	screen.typed(line + "\r")
+	screen.await(answer)
 }
 
 // read reads along with the slow run, until its server dies or it ends.
@@ -188,6 +214,9 @@ func (e *episode) resume(s *server) {
 			e.t.Errorf("run %s: %s %v", id, wrong, run)
 		}
 	}
+	_, stdout, _ := e.result(s, e.shell, 0)
+	e.same("the shell's command", strings.ReplaceAll(stdout, "\r", ""), fmt.Sprintf("shell %d %d deep\n", e.stirred, 2*e.stirred))
+	e.types(s, "echo st''ill$T", fmt.Sprint("still", e.stirred))
 }
 
 // end ends the runs and compares every byte.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
 // nothingLeft checks that a server which has ended has left nothing on this machine but its data folder. What was killed
@@ -42,7 +44,7 @@ func leftOf(installation, data string) (left []string) {
 	for _, path := range named("/sys/fs/cgroup", installation) {
 		left = append(left, "cgroup "+path)
 	}
-	if files, err := os.ReadDir(filepath.Join("/run/belljar/native", installation)); err == nil {
+	if files, err := os.ReadDir(filepath.Join(rundir.Default(), "native", installation)); err == nil {
 		for _, f := range files {
 			left = append(left, "file "+f.Name())
 		}

@@ -5,6 +5,7 @@ package native_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -218,6 +219,46 @@ func TestRemoveWithBrokenRecord(t *testing.T) {
 	}
 	nothingLeft(t, dir)
 	noGroupLeft(t, map[string]bool{id: true})
+}
+
+// A record whose process is another by now, or of another boot, finds nobody; what it was of is removed all the same.
+func TestAttachToSomebodyElse(t *testing.T) {
+	for name, change := range map[string]func(record map[string]any){
+		"the pid is another's": func(r map[string]any) { r["start_time"] = r["start_time"].(float64) + 1 },
+		"another boot":         func(r map[string]any) { r["boot_id"] = "00000000-0000-0000-0000-000000000000" },
+		"a pid that is ours":   func(r map[string]any) { r["pid"] = os.Getpid() },
+		"no pid":               func(r map[string]any) { r["pid"] = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			id := killedDaemon(t, dir, runtime.LifetimeDetached)
+			path := filepath.Join(dir, native.Name, "test", id, "record.json")
+			var record map[string]any
+			raw, err := os.ReadFile(path)
+			if err == nil {
+				err = json.Unmarshal(raw, &record)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			change(record)
+			if raw, err = json.Marshal(record); err == nil {
+				err = os.WriteFile(path, raw, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := open(t, dir)
+			if _, err := r.Attach(t.Context(), id); !errors.Is(err, runtime.ErrNotFound) {
+				t.Errorf("attach says %v", err)
+			}
+			if err := r.Remove(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			nothingLeft(t, dir)
+			noGroupLeft(t, map[string]bool{id: true})
+		})
+	}
 }
 
 // gone checks that nothing is left.
