@@ -46,6 +46,9 @@ func (c *passage) follow() {
 // leave leaves a session's command to the next process. What is on record is up to date.
 func (c *passage) leave() {
 	c.proc.Close()
+	if err := c.enlist(c.run); err != nil {
+		c.log.Error("run that goes on could not be put on record", "run_id", c.run.id, "err", err)
+	}
 	c.note(c.run)
 	c.write(c.run)
 	c.run.hush()

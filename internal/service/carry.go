@@ -48,6 +48,9 @@ func (s *Service) carry(r *run) {
 	defer r.stop(nil)
 	defer r.ticket.Leave()
 	if !s.wait(r) {
+		if err := s.enlist(r); err != nil {
+			s.log.Error("run that waits could not be put on record", "run_id", r.id, "err", err)
+		}
 		r.hush()
 		return
 	}

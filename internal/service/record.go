@@ -37,26 +37,18 @@ func (s *Service) note(r *run) {
 	r.unnote = s.clock.AfterFunc(noteAfter, func() { s.write(r) })
 }
 
-// write puts the run's phase on record if that is due. It reports whether there is a record of the run.
-func (s *Service) write(r *run) bool {
+// write puts the run's phase on record if that is due. A draft has no record yet.
+func (s *Service) write(r *run) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	if r.draft {
-		err := s.enlistNow(r)
-		if err != nil && !errors.Is(err, errDraft) {
-			s.log.Warn("run could not be put on record", "run_id", r.id, "err", err)
-		}
-		return err == nil
-	}
-	if r.over || !r.noted {
-		return true
+	if r.over || !r.noted || r.draft {
+		return
 	}
 	r.noted = false
 	r.unnote()
 	if err := s.opts.Store.Runs().Update(context.Background(), s.row(r)); err != nil {
 		s.log.Warn("phase of a run could not be put on record", "run_id", r.id, "err", err)
 	}
-	return true
 }
 
 // catchUp puts on record in which phases runs are now, so that they can be looked for. Drafts that have just ended are
@@ -68,12 +60,16 @@ func (s *Service) catchUp(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, recordDelay)
 	defer stop()
 	for _, r := range under {
-		if s.write(r) {
-			continue
-		}
-		select {
-		case <-r.done:
-		case <-ctx.Done():
+		switch err := s.enlist(r); {
+		case err == nil:
+			s.write(r)
+		case errors.Is(err, errDraft):
+			select {
+			case <-r.done:
+			case <-ctx.Done():
+			}
+		default:
+			s.log.Warn("run could not be put on record", "run_id", r.id, "err", err)
 		}
 	}
 }

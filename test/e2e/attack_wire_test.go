@@ -132,6 +132,7 @@ func TestAttackIdle(t *testing.T) {
 	if status, _, _ := s.send("GET", api+"/me", key, ""); status != http.StatusOK {
 		t.Fatal(status)
 	}
+	s.full() // ready sandboxes have descriptors too
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	before := s.descriptors()
 	var idle []net.Conn

@@ -313,23 +313,15 @@ func (l *launcher) program(status int) *forkexec.Program {
 		p.Close(adj)
 	}, unix.EACCES)
 
-	// Before the limit on descriptors, and out of each other's way first.
-	p.Step(stepStdio)
-	var aside []forkexec.Arg
-	for _, x := range l.extra {
-		aside = append(aside, p.Open(unix.SYS_FCNTL, num(x[0]), num(unix.F_DUPFD_CLOEXEC), num(256)))
-	}
-	for i, x := range l.extra {
-		p.Call(unix.SYS_DUP3, aside[i], num(x[1]), num(0))
-	}
+	stdio := l.place(p)
 	p.Step(stepRlimits)
 	for name, value := range e.spec.Rlimits {
 		resource, _ := rlimit(name)
 		p.Call(unix.SYS_PRLIMIT64, num(0), num(resource), forkexec.Ptr(p, &unix.Rlimit{Cur: value, Max: value}), num(0))
 	}
 	p.Step(stepStdio)
-	for fd, from := range l.stdio {
-		p.Call(unix.SYS_DUP3, num(from), num(fd), num(0))
+	for fd, from := range stdio {
+		p.Call(unix.SYS_DUP3, from, num(fd), num(0))
 	}
 	p.Call(unix.SYS_CLOSE_RANGE, num(3), forkexec.Int(uint32(1<<32-1)), num(unix.CLOSE_RANGE_CLOEXEC))
 	for _, x := range l.extra {
@@ -360,4 +352,31 @@ func (l *launcher) program(status int) *forkexec.Program {
 	p.Step(stepExec)
 	p.Exec(l.path, e.spec.Argv, e.spec.Env)
 	return p
+}
+
+// place gives the child the descriptors that it has beside its stdio, before its limit on them, and returns where those
+// for its stdio are then: any of them may have stood in another's place.
+func (l *launcher) place(p *forkexec.Program) (stdio [3]forkexec.Arg) {
+	num := forkexec.Int[int]
+	for fd, from := range l.stdio {
+		stdio[fd] = num(from)
+	}
+	if len(l.extra) == 0 {
+		return stdio
+	}
+	p.Step(stepStdio)
+	aside := func(from forkexec.Arg) forkexec.Arg {
+		return p.Open(unix.SYS_FCNTL, from, num(unix.F_DUPFD_CLOEXEC), num(256))
+	}
+	for fd := range stdio {
+		stdio[fd] = aside(stdio[fd])
+	}
+	var extra []forkexec.Arg
+	for _, x := range l.extra {
+		extra = append(extra, aside(num(x[0])))
+	}
+	for i, x := range l.extra {
+		p.Call(unix.SYS_DUP3, extra[i], num(x[1]), num(0))
+	}
+	return stdio
 }

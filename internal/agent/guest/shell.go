@@ -3,6 +3,8 @@
 package guest
 
 import (
+	"time"
+
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -52,7 +54,7 @@ func (a *Agent) enrol(e *exec) error {
 	}
 	c := &command{e: e, shell: sh, before: sh.last, after: make(chan struct{})}
 	sh.last = c.after
-	e.command = c
+	e.command, e.began = c, time.Now()
 	if e.spec.Stdin {
 		e.inlet = &inlet{} // what comes before the command begins waits
 	}

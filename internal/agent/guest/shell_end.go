@@ -14,6 +14,8 @@ import (
 
 // How a command of a shell is ended.
 const (
+	// settleShell is how long a shell takes to start a job that it has begun to start.
+	settleShell = 20 * time.Millisecond
 	// comeBack is how long a shell is given to come back once nothing is left that it could wait for.
 	comeBack = time.Second
 	// commandSweeps is after how many rounds of killing the shell itself is taken for who starts new processes.
@@ -26,8 +28,14 @@ const (
 // started and nothing else. The shell goes only if it does not come back.
 func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	until := time.Now().Add(grace)
-	c.interrupt()
-	exit := c.wait(max(grace/2, comeBack/4))
+	group := c.interrupt()
+	exit := c.wait(settleShell)
+	if exit == nil && c.proc.foreground() != group {
+		c.interrupt() // it was about to start this one
+	}
+	if exit == nil {
+		exit = c.wait(max(grace/2, comeBack/4))
+	}
 	c.term(time.Until(until))
 	if exit == nil && !isClosed(c.proc.exec.exited) {
 		_ = unix.Kill(c.proc.exec.pid, unix.SIGSTOP) // or it would go on with what follows its job
@@ -52,14 +60,14 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 }
 
 // interrupt does what a terminal's interrupt key does: the job in the foreground hears it, and the shell, which then does
-// not go on with what follows that job.
-func (c *command) interrupt() {
+// not go on with what follows that job. It returns the job's process group.
+func (c *command) interrupt() int {
 	p := c.proc
 	group := p.foreground()
 	_ = unix.Kill(-group, unix.SIGINT) // who is gone need not hear
 	_ = unix.Kill(-group, unix.SIGCONT)
 	if isClosed(p.exec.exited) {
-		return // its number may be another's by now
+		return group // its number may be another's by now
 	}
 	if group != p.exec.pid {
 		_ = unix.Kill(p.exec.pid, unix.SIGINT)
@@ -67,6 +75,7 @@ func (c *command) interrupt() {
 	}
 	// The question may have been lost with what the shell had read. A second answer is not heard.
 	_ = p.send(p.dialect.ask(c.id))
+	return group
 }
 
 // wait waits for the shell to come back or die; nil if it does neither in that time.

@@ -80,7 +80,9 @@ func (c *command) provide() error {
 			sh.cwd = dir
 		}
 	}
+	c.e.mu.Lock()
 	c.proc = sh.proc
+	c.e.mu.Unlock()
 	return nil
 }
 
@@ -291,12 +293,12 @@ func (c *command) linger() {
 // signal sends a signal to the foreground job.
 func (c *command) signal(s unix.Signal) error {
 	c.e.mu.Lock()
-	begun := c.e.pid != 0
+	p := c.proc
 	c.e.mu.Unlock()
-	if !begun || c.proc.current() != c {
+	if p == nil || p.current() != c {
 		return failure(wire.CodeNotFound, "exec %q does not run", c.e.spec.ID)
 	}
-	if err := unix.Kill(-c.proc.foreground(), s); err != nil && err != unix.ESRCH {
+	if err := unix.Kill(-p.foreground(), s); err != nil && err != unix.ESRCH {
 		return err
 	}
 	return nil

@@ -19,14 +19,14 @@ type dialect struct {
 	text    int    // and of the file
 }
 
-// dialects are the shells that we know, the better one first. A script's own descriptors are small numbers, so ours are
-// large where the shell can have them.
+// dialects are the shells that we know, the better one first. A script's own descriptors are small numbers, or round ones,
+// so ours are neither where the shell can have that.
 func dialects() []dialect {
 	return []dialect{
 		{
 			program: "bash", args: []string{"bash", "--noprofile", "--norc", "--noediting", "-i"},
 			setup:  "set +o history +H; unset HISTFILE; PS1= PS2=\n",
-			prefix: `\builtin `, control: 252, text: 253,
+			prefix: `\builtin `, control: 98, text: 99,
 		},
 		{
 			program: "sh", args: []string{"sh", "-i"}, setup: "PS1= PS2=\n",

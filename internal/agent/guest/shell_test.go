@@ -5,7 +5,12 @@ package guest_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -24,6 +29,24 @@ func (h *host) shell() *term {
 	}}
 }
 
+// posix is a host's shell where there is no bash.
+func (h *host) posix(t *testing.T) *term {
+	s := h.shell()
+	bin := t.TempDir()
+	for _, name := range []string{"sh", "cat", "sleep", "ls", "seq", "head", "wc", "tr", "true", "false", "kill", "env", "setsid", "stty", "rm", "mkdir", "touch", "nohup"} {
+		for _, dir := range []string{"/bin/", "/usr/bin/"} {
+			if _, err := os.Stat(dir + name); err == nil {
+				if err := os.Symlink(dir+name, filepath.Join(bin, name)); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+	}
+	s.spec.Env[0] = "PATH=" + bin
+	return s
+}
+
 // command is an exec for the shell.
 func (s *term) command(cmd string) wire.Exec {
 	s.n++
@@ -36,26 +59,124 @@ func (s *term) command(cmd string) wire.Exec {
 func (s *term) do(cmd string) (string, wire.Exit) {
 	s.Helper()
 	out, errs, exit := s.exec(s.command(cmd)).follow(nil)
+	if exit.Shell == nil {
+		s.Fatalf("%q: %+v", cmd, exit)
+	}
 	return out + errs, *exit
 }
 
-func TestShellSmoke(t *testing.T) {
-	s := begin(t, guest.Config{}).shell()
-	for _, cmd := range []string{"echo hi", "cd /tmp; X=1", "pwd; echo $X", "sleep 100 &", "jobs", "kill %1; wait", "exit 3", "echo back $X", "echo >/dev/tty tty"} {
-		out, exit := s.do(cmd)
-		t.Logf("%q -> %q %+v %+v", cmd, out, exit, exit.Shell)
+// want runs a command and says what must come of it.
+func (s *term) want(cmd, out string, code int) wire.Exit {
+	s.Helper()
+	got, exit := s.do(cmd)
+	if got != out || exit.Code != code || exit.Cause != wire.CauseExited {
+		s.Errorf("%.200q: printed %.300q, exit %+v; want %.300q, %d", cmd, got, exit, out, code)
 	}
-	s.spec.TimeoutMS = 100
-	out, exit := s.do("sleep 100 & sleep 100; echo no")
-	t.Logf("-> %q %+v %+v", out, exit, exit.Shell)
-	out, exit = s.do("trap '' INT; while :; do sleep 1; done")
-	t.Logf("-> %q %+v %+v", out, exit, exit.Shell)
-	e := s.command("cat; echo err >&2")
-	e.Shell.Separate, e.Stdin = true, true
-	l := s.exec(e)
-	l.started()
-	l.w.Data([]byte("stdin"))
-	l.w.EOF()
-	o, er, ex := l.follow(nil)
-	t.Logf("-> %q %q %+v %+v", o, er, ex, ex.Shell)
+	return exit
+}
+
+// kept and replaced say what the last command must have done to the shell.
+func (s *term) kept(exit wire.Exit) {
+	s.Helper()
+	if exit.Shell.Replaced {
+		s.Errorf("the shell was replaced: %+v", exit)
+	}
+}
+
+func (s *term) replaced(exit wire.Exit) {
+	s.Helper()
+	if !exit.Shell.Replaced {
+		s.Errorf("the shell was kept: %+v", exit)
+	}
+	s.want("echo again", "again\n", 0)
+}
+
+// shells runs a test with each shell that can be driven.
+func shells(t *testing.T, run func(*testing.T, *term, string)) {
+	t.Run("bash", func(t *testing.T) { run(t, begin(t, guest.Config{}).shell(), "bash") })
+	t.Run("sh", func(t *testing.T) { run(t, begin(t, guest.Config{}).posix(t), "sh") })
+}
+
+// State is what a shell is for: every construct that changes it lasts.
+func TestShellKeepsItsState(t *testing.T) {
+	shells(t, func(t *testing.T, s *term, program string) {
+		if exit := s.want("cd /tmp; export FOO=bar; baz=1", "", 0); exit.Cwd != "/tmp" || exit.Shell.Program != program {
+			t.Errorf("%+v %+v", exit, exit.Shell)
+		}
+		s.want("pwd; echo $FOO$baz; sh -c 'echo $FOO$baz'", "/tmp\nbar1\nbar\n", 0)
+		s.want("f() { echo \"f $1\"; }; alias hi='echo hello'", "", 0)
+		s.want("f x; hi", "f x\nhello\n", 0)
+		s.want("umask 077; set -- a b c", "", 0)
+		s.want("umask; echo $#", "0077\n3\n", 0)
+		s.want("exec 7>"+s.dir+"/seven", "", 0)
+		s.want("echo kept >&7; exec 7>&-; cat "+s.dir+"/seven", "kept\n", 0)
+		s.want("set -u", "", 0)
+		if out, exit := s.do("echo $nothing_of_that_name"); exit.Code == 0 || !strings.Contains(out, "nothing_of_that_name") {
+			t.Errorf("%q %+v", out, exit)
+		}
+		s.kept(s.want("set +u; echo ${nothing:-fine}", "fine\n", 0))
+	})
+}
+
+func TestShellStatus(t *testing.T) {
+	shells(t, func(t *testing.T, s *term, _ string) {
+		s.want("false", "", 1)
+		s.want("true", "", 0)
+		s.want("(exit 7)", "", 7)
+		s.want("return 5", "", 5)
+		if _, exit := s.do("sh -c 'kill -9 $$'"); exit.Code != 137 || exit.Signal != 0 {
+			t.Errorf("%+v", exit)
+		}
+		s.want("echo a; false; echo b", "a\nb\n", 0)
+		s.want("# nothing but a remark", "", 0)
+		if out, exit := s.do("no-such-program-anywhere"); exit.Code != 127 || !strings.Contains(out, "not found") {
+			t.Errorf("%q %+v", out, exit)
+		}
+		for _, broken := range []string{`echo "abc`, "if true; then", "echo )", "case x in", "'", "${x", "for"} {
+			out, exit := s.do(broken)
+			if exit.Code != 2 && exit.Code != 1 || out == "" || exit.Shell.Replaced {
+				t.Errorf("%q: %q, %+v", broken, out, exit)
+			}
+		}
+		if out, exit := s.do("cat <<END\nhi"); exit.Code != 0 || !strings.HasSuffix(strings.TrimSuffix(out, "\n"), "hi") {
+			t.Errorf("%q %+v", out, exit)
+		}
+		s.kept(s.want("echo fine", "fine\n", 0))
+	})
+}
+
+func TestShellScripts(t *testing.T) {
+	shells(t, func(t *testing.T, s *term, _ string) {
+		s.want("echo a\necho b\n\n# c\nfor i in 1 2\ndo\n echo $i\ndone", "a\nb\n1\n2\n", 0)
+		s.want("cat <<'END'\n$x `y` \"\\\nEND\ncat <<END\n$((1+1))\nEND", "$x `y` \"\\\n2\n", 0)
+		s.want("echo one\r\necho two\r\n", "one\ntwo\n", 0)
+		s.want("x='it'\"'\"'s'; echo \"$x\" '\"' \\'", "it's \" '\n", 0)
+		s.want("echo 'ünïcödé €' $'\\x41' 2>&1 | cat >/dev/null; printf %s no-newline", "no-newline", 0)
+		s.want("echo to stderr >&2", "to stderr\n", 0)
+		for _, n := range []int{3500, 4096, 8192, 100_000, 1<<20 - 100} {
+			s.want("x="+strings.Repeat("y", n)+"; echo ${#x}", strconv.Itoa(n)+"\n", 0)
+		}
+		s.kept(s.want("echo "+strings.Repeat("'a' ", 1000)+"| wc -c", "2000\n", 0))
+	})
+}
+
+// Jobs in the background live on, can be asked for, and what they print later is nobody's.
+func TestShellJobs(t *testing.T) {
+	shells(t, func(t *testing.T, s *term, _ string) {
+		out, _ := s.do("sleep 1000 & echo $!")
+		pid := number(t, out)
+		if out, _ := s.do("jobs"); !strings.Contains(out, "Running") || !strings.Contains(out, "sleep 1000") {
+			t.Errorf("jobs: %q", out)
+		}
+		s.want("kill %1; wait %1 2>/dev/null; echo $?", "143\n", 0)
+		s.gone(pid)
+
+		fifo := filepath.Join(s.dir, "fifo")
+		if err := unix.Mkfifo(fifo, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.want("(while read x; do echo late $x; done <"+fifo+"; touch "+s.dir+"/over) & exec 6>"+fifo, "", 0)
+		s.want("echo a >&6; echo mine", "mine\n", 0)
+		s.want("echo b >&6; exec 6>&-; wait 2>/dev/null; test -e "+s.dir+"/over && echo over", "over\n", 0)
+	})
 }

@@ -131,7 +131,7 @@ func TestClaimWithoutALimit(t *testing.T) {
 	if len(rec.Cgroup) == 0 {
 		t.Skip("no cgroups here")
 	}
-	// A memory limit below what is used already is refused by the kernel.
+	// So little that nothing is left of it: which is no limit, and cannot take the place of one.
 	s := spec()
 	s.Limits.MemoryMB = -int((s.Workspace.Bytes)>>20) - s.Limits.TmpMB - 80
 	_, err := r.Claim(t.Context(), box.ID(), s)

@@ -44,6 +44,8 @@ func Run(t *testing.T, o Options) {
 		{"output", testOutput},
 		{"stdin", testStdin},
 		{"terminal", testTerminal},
+		{"shell", testShell},
+		{"shell restart", testShellRestart},
 		{"ending", testEnding},
 		{"survivors", testSurvivors},
 		{"attach", testAttach},

@@ -1,0 +1,82 @@
+//go:build linux
+
+package guest
+
+import (
+	"bytes"
+	program "os/exec"
+	"strings"
+	"testing"
+)
+
+// The driver's lines hold nothing of a command but one quoted word.
+func TestShellLines(t *testing.T) {
+	d := dialects()[0]
+	if got, want := d.lines("id"), "\\builtin \\. /proc/self/fd/99\n\\builtin \\printf 'id %s' \"$?\" >&98 || \\exit\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	want := "{ \\builtin \\printf 'id open' >&98; \\builtin \\eval 'it'\\''s' 98>&- 99>&-; } </dev/null\n"
+	if got := string(d.file("id", "</dev/null", []byte("it's"))); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for files, text := range map[uint64]int{0: 99, 100: 99, 99: 98, 64: 63, 32: 31} {
+		if got := d.fit(files); got.text != text || got.control != text-1 {
+			t.Errorf("with %d files: %d and %d", files, got.control, got.text)
+		}
+	}
+}
+
+func FuzzParseTold(f *testing.F) {
+	f.Add([]byte("0123456789abcdef 0"))
+	f.Add([]byte("0123456789abcdef open"))
+	f.Add([]byte(" 255"))
+	f.Add([]byte("a -1"))
+	f.Add([]byte("a 256 b"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		id, open, status, ok := parseTold(b)
+		switch {
+		case !ok:
+		case status < 0 || status > 255 || open && status != 0:
+			t.Errorf("%q: %q %v %d", b, id, open, status)
+		case !bytes.HasPrefix(b, []byte(id+" ")):
+			t.Errorf("%q: id %q", b, id)
+		}
+	})
+}
+
+// FuzzQuote: a shell reads back what was quoted, but for its line ends.
+func FuzzQuote(f *testing.F) {
+	for _, s := range []string{"", "'", "''", "a'b'c", "\n", "\r\n", "\\'", "$(x) `y` \"z\"", "€", "\xff\xfe", strings.Repeat("'x", 50)} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, cmd []byte) {
+		if bytes.IndexByte(cmd, 0) >= 0 {
+			t.Skip("refused before")
+		}
+		var b bytes.Buffer
+		quote(&b, cmd)
+		got, err := program.Command("/bin/sh", "-c", "printf %s "+b.String()+"x").Output()
+		want := append(bytes.ReplaceAll(cmd, []byte("\r\n"), []byte("\n")), 'x')
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%q is read as %q, %v", cmd, got, err)
+		}
+	})
+}
+
+func FuzzParseTimes(f *testing.F) {
+	f.Add([]byte("1 (a b) c) S 0 1 1 0 -1 4194560 2000 30 7 0 5 6 7 8 20 0 1 0 9 1 1"))
+	f.Add([]byte(")"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if user, system, ok := parseTimes(b); !ok && user+system != 0 {
+			t.Errorf("%q: %d, %d", b, user, system)
+		}
+	})
+}
+
+func TestParseTimes(t *testing.T) {
+	user, system, ok := parseTimes([]byte("1 (a b) c) S 0 1 1 0 -1 4194560 2000 30 7 0 5 6 7 8 20 0 1 0 9 1 1"))
+	if !ok || user != 120_000 || system != 140_000 {
+		t.Errorf("%d, %d, %v", user, system, ok)
+	}
+}
