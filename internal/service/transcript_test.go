@@ -112,6 +112,62 @@ func TestTranscriptKeepsTheOrder(t *testing.T) {
 	})
 }
 
+// A process that dies leaves a beginning of the output in the log, wherever it dies; from its length on, the next ones
+// complete it, byte for byte.
+func TestTranscriptAcrossDeaths(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		data := rapid.SliceOfN(rapid.SampledFrom([]byte("a\xe2\x82\xac\xf0\x9f\x98\x80\xff")), 0, 60)
+		chunks := cutUp(t, map[wire.Stream][]byte{wire.Stdout: data.Draw(t, "stdout"), wire.Stderr: data.Draw(t, "stderr")})
+		whole, total := spellChunks(chunks), int64(0)
+		for _, c := range chunks {
+			total += int64(len(c.bytes))
+		}
+		room := rapid.Int64Range(1, 150).Draw(t, "room")
+		var kept []belljar.Frame // what the dead have left
+		acked := int64(0)
+		for deaths := rapid.IntRange(0, 5).Draw(t, "deaths"); ; deaths-- {
+			log := &memory.Log{}
+			if err := log.Append(kept...); err != nil {
+				t.Fatal(err)
+			}
+			told, err := audit(context.Background(), log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if told.cut == "" && told.kept < acked {
+				t.Fatalf("%d bytes were called safe, and %d are there", acked, told.kept)
+			}
+			out := told.transcript(log, room, nil)
+			live := rapid.Int64Range(0, total).Draw(t, "life")
+			if deaths == 0 {
+				live = total
+			}
+			at := int64(0) // the agent begins anew, from the log's end
+			for _, c := range chunks {
+				from, end := max(at, told.kept), at+int64(len(c.bytes))
+				if end > from && from < live {
+					safe, err := out.write(from, c.stream, c.bytes[from-at:])
+					if err != nil {
+						t.Fatal(err)
+					}
+					acked = max(acked, safe)
+				}
+				at = end
+			}
+			if deaths == 0 {
+				out.end()
+				frames := framesOf(t, log)
+				want := whole[:min(len(whole), len("100 ")*int(min(room, total)))]
+				if got := spell(frames); got != want {
+					t.Fatalf("%q, want %q", got, want)
+				}
+				return
+			}
+			kept = framesOf(t, log)
+		}
+	})
+}
+
 // spell writes output byte by byte, each with its stream.
 func spell(frames []belljar.Frame) string {
 	var b strings.Builder

@@ -189,6 +189,10 @@ func (p *Plain) started() (s Started) {
 			s.Stdin = p.Int()
 		case "stdin_limit":
 			s.StdinLimit = p.Int()
+		case "stdin_closed":
+			s.StdinClosed = p.Bool()
+		case "age_ms":
+			s.AgeMS = p.Int()
 		default:
 			p.Odd()
 		}

@@ -194,7 +194,10 @@ func (b *plainText) reply(r Reply) {
 }
 
 func (b *plainText) started(s *Started) {
-	b.all(*s == Started{ID: s.ID, Attached: s.Attached, Pid: s.Pid, From: s.From, Stdin: s.Stdin, StdinLimit: s.StdinLimit})
+	b.all(*s == Started{
+		ID: s.ID, Attached: s.Attached, Pid: s.Pid, From: s.From, Stdin: s.Stdin, StdinLimit: s.StdinLimit,
+		StdinClosed: s.StdinClosed, AgeMS: s.AgeMS,
+	})
 	b.put(`{"id":`)
 	b.text(s.ID)
 	b.flag(`,"attached":true`, s.Attached)
@@ -203,6 +206,8 @@ func (b *plainText) started(s *Started) {
 	b.int(s.From)
 	b.count(`,"stdin":`, s.Stdin)
 	b.count(`,"stdin_limit":`, s.StdinLimit)
+	b.flag(`,"stdin_closed":true`, s.StdinClosed)
+	b.count(`,"age_ms":`, s.AgeMS)
 	b.put(`}`)
 }
 
