@@ -22,10 +22,6 @@ type files struct{ c *Client }
 
 var _ belljar.Files = files{}
 
-func unbuilt() error {
-	return &belljar.Error{Code: belljar.CodeInternal, Message: "not built yet"}
-}
-
 // fileTime is how much longer than other answers one may take that waits for a sandbox.
 const fileTime = time.Minute
 

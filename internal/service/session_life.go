@@ -85,6 +85,9 @@ func (x *session) expired(now time.Time) (why string, unused bool) {
 
 // wind sees to it that the clock wakes the session in time. One that wakes it earlier stays: a use costs no new clock.
 func (x *session) wind(now time.Time) {
+	if x.ctx.Err() != nil {
+		return // it is over, or left to the next process
+	}
 	at := x.expiry(now)
 	if x.uses > 0 && !x.life.retained { // its TTL waits for release
 		at = x.life.ends
@@ -120,7 +123,7 @@ func (x *session) wake() {
 
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.state.State.Ended() {
+	if x.state.State.Ended() || x.ctx.Err() != nil {
 		return
 	}
 	if awaited {

@@ -31,6 +31,7 @@ type terminal struct {
 	stop context.CancelFunc
 	over chan struct{} // closed when its program is gone, or left to the agent
 
+	jar    *jar          // where its program is; fixed when it runs
 	keys   chan *keys    // what is typed, on its way to the program
 	resize chan struct{} // has a token when there is a new size
 

@@ -32,7 +32,7 @@ const (
 func (t *terminal) run(j *jar, proc *agent.Process) {
 	s := t.service
 	t.mu.Lock()
-	t.proc = proc
+	t.jar, t.proc = j, proc
 	t.mu.Unlock()
 	// Whether the program lives on is the session's business, or that of the next process.
 	forsake := func(reason string) func() {
@@ -44,7 +44,7 @@ func (t *terminal) run(j *jar, proc *agent.Process) {
 	unhook := context.AfterFunc(t.session.ctx, forsake(closedSession))
 	unclose := context.AfterFunc(s.closing, forsake(closedShutdown))
 	s.work.Go(func() {
-		t.follow(j)
+		t.follow()
 		unhook()
 		unclose()
 	})
@@ -112,6 +112,9 @@ func (t *terminal) end(reason string) {
 	t.mu.Unlock()
 	if exited {
 		t.service.terminals.leave(t)
+		if reason != closedSession && reason != closedShutdown {
+			t.service.employ(func() { t.service.work.Go(t.forget) })
+		}
 		return
 	}
 	if reason == closedSession || reason == closedShutdown || reason == closedLost {
@@ -142,9 +145,9 @@ func (t *terminal) dismiss() {
 }
 
 // follow hands on what the program prints until it ends, and concludes.
-func (t *terminal) follow(j *jar) {
+func (t *terminal) follow() {
 	begun := time.Now()
-	exit, err := t.output(j)
+	exit, err := t.output()
 	s := t.service
 	t.mu.Lock()
 	proc := t.proc
@@ -170,26 +173,32 @@ func (t *terminal) follow(j *jar) {
 	t.stop()
 	proc.Close()
 	close(t.over)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), reckoning)
-		if err := j.agent.Forget(ctx, terminalExec+t.id); err != nil && !errors.Is(err, agent.ErrDisconnected) {
-			s.log.Warn("terminal could not be forgotten", "terminal_id", t.id, "err", err)
-		}
-		cancel()
-		if exit.Cause == wire.CauseKillFailed {
-			s.destroy(t.session.id, j)
-		}
+	if err == nil && exit.Cause == wire.CauseKillFailed {
+		s.destroy(t.session.id, t.jar)
 	}
-	if last.Kind == belljar.TerminalExit {
+	switch {
+	case last.Kind == belljar.TerminalExit:
 		t.keep()
-	} else {
+	case err == nil:
+		t.forget()
+		s.terminals.leave(t)
+	default:
 		s.terminals.leave(t)
 	}
 	t.record(event.TerminalEnded, string(last.Kind)+" "+last.Reason, time.Since(begun))
 }
 
+// forget has the agent drop what it knows of a terminal whose program has ended.
+func (t *terminal) forget() {
+	ctx, cancel := context.WithTimeout(context.Background(), reckoning)
+	defer cancel()
+	if err := t.jar.agent.Forget(ctx, terminalExec+t.id); err != nil && !errors.Is(err, agent.ErrDisconnected) {
+		t.service.log.Warn("terminal could not be forgotten", "terminal_id", t.id, "err", err)
+	}
+}
+
 // keep leaves a terminal whose program has ended where it is found, for its reattach window or until its session ends:
-// whoever comes back learns how it ended.
+// whoever comes back learns how it ended, also from the next process.
 func (t *terminal) keep() {
 	for _, old := range t.service.terminals.ended(t.session.id, endedTerminals-1, t) {
 		old.end(closedDetached)
@@ -206,7 +215,7 @@ func (t *terminal) keep() {
 
 // output delivers the program's output to its end, over another stream if one breaks. The agent keeps as much of it as
 // the history does, for a process that comes after this one.
-func (t *terminal) output(j *jar) (wire.Exit, error) {
+func (t *terminal) output() (wire.Exit, error) {
 	pace := rate.NewLimiter(rate.Limit(t.opts.OutputBytes), max(int(t.opts.OutputBytes/4), paceBytes+wire.MaxData))
 	proc := t.process()
 	next := proc.Started().From
@@ -234,7 +243,7 @@ func (t *terminal) output(j *jar) (wire.Exit, error) {
 			return exit, err
 		}
 		ctx, cancel := context.WithTimeout(t.ctx, reckoning)
-		again, failed := j.agent.Attach(ctx, terminalExec+t.id, next)
+		again, failed := t.jar.agent.Attach(ctx, terminalExec+t.id, next)
 		cancel()
 		if failed != nil {
 			return exit, err

@@ -42,7 +42,8 @@ type fileDone struct {
 }
 
 type fileStored struct {
-	fileDone
+	OK    bool              `json:"ok" doc:"true"`
+	Path  string            `json:"path" doc:"Absolute path in the sandbox"`
 	Entry belljar.FileEntry `json:"entry" doc:"The file as it is now"`
 }
 

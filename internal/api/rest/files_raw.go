@@ -25,7 +25,7 @@ func (d *Door) putFile(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, fileStored{fileDone{true, inWorkspace(entry.Path)}, entry})
+	writeJSON(w, http.StatusOK, fileStored{true, inWorkspace(entry.Path), entry})
 }
 
 func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEntry, error) {
