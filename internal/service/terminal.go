@@ -253,9 +253,9 @@ func (t *terminal) gone() bool {
 	}
 }
 
-// closed reports whether the terminal was ended, by whatever but its program's end.
+// closed reports whether the terminal was ended, by whatever but its program's end, or has yet to start.
 func (t *terminal) closed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.last != nil && t.last.Kind != belljar.TerminalExit
+	return t.proc == nil || t.last != nil && t.last.Kind != belljar.TerminalExit
 }
