@@ -1,0 +1,124 @@
+//go:build linux
+
+package service_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// ways are how a process can end whose sessions go on.
+func ways(t *testing.T, test func(t *testing.T, stop func(*process))) {
+	t.Run("killed", func(t *testing.T) { test(t, (*process).kill) })
+	t.Run("stopped", func(t *testing.T) {
+		test(t, func(p *process) {
+			if err := p.service.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+// A scope leads to the same session behind a restart, with its files, its runs counted, and its terms.
+func TestScopeOutlivesItsProcess(t *testing.T) {
+	ways(t, func(t *testing.T, stop func(*process)) {
+		clock := newHourglass()
+		w := newWorld(t, func(o *service.Options) { o.Clock = clock })
+		p := w.boot()
+		s, _ := p.opened(scoped("workflow:1", func(r *belljar.SessionRequest) { r.MaxRuns, r.TTLSec, r.LifetimeSec = 3, 600, 3600 }))
+		p.run(in(s, "echo kept > file")).want(t, belljar.PhaseCompleted, 0, "")
+		p.run(in(s, "true")).want(t, belljar.PhaseCompleted, 0, "")
+		isolated, _ := p.opened(scoped("workflow:1:isolated"))
+		stop(p)
+
+		next := w.boot()
+		again, created := next.opened(scoped("workflow:1"))
+		if created || again.ID != s.ID || again.ScopeKey != s.ScopeKey || again.Runs != 2 || !again.CreatedAt.Equal(s.CreatedAt) {
+			t.Fatalf("%v, %+v", created, again)
+		}
+		if r := next.run(in(again, "cat file")); r.stdout != "kept\n" {
+			t.Errorf("%q", r.stdout)
+		}
+		var e *belljar.Error
+		if _, err := next.Start(next.context(), in(again, "true")); !errors.As(err, &e) || e.Details["quota"] != "max_runs" {
+			t.Errorf("%v", err)
+		}
+		for range 6 { // its lifetime goes on from when it was made
+			clock.pass(599 * time.Second)
+			next.opened(scoped("workflow:1"))
+		}
+		clock.pass(10 * time.Second)
+		next.state(s.ID, belljar.SessionExpired)
+		closed, err := next.mine().CloseAll(next.context(), belljar.CloseRequest{KeyPrefix: "workflow:1:"})
+		if err != nil {
+			t.Error(err)
+		}
+		for _, id := range closed {
+			if id != isolated.ID && id != s.ID {
+				t.Errorf("closed %v", closed)
+			}
+		}
+		next.gone("")
+	})
+}
+
+// A session that is retained has no scope behind a restart either, and ends when it was to.
+func TestRetainedOutlivesItsProcess(t *testing.T) {
+	ways(t, func(t *testing.T, stop func(*process)) {
+		clock := newHourglass()
+		w := newWorld(t, func(o *service.Options) { o.Clock = clock })
+		p := w.boot()
+		s, _ := p.opened(scoped("workflow:1"))
+		if _, err := p.mine().CloseAll(p.context(), belljar.CloseRequest{KeyPrefix: "workflow:", RetainSec: 300}); err != nil {
+			t.Fatal(err)
+		}
+		until := clock.Now().Add(5 * time.Minute)
+		stop(p)
+		clock.pass(4 * time.Minute)
+
+		next := w.boot()
+		if got := next.state(s.ID, belljar.SessionActive); !got.ExpiresAt.Equal(until) || got.ScopeKey != "" {
+			t.Errorf("%+v", got)
+		}
+		other, created := next.opened(scoped("workflow:1"))
+		if !created || other.ID == s.ID {
+			t.Errorf("%v, %+v", created, other)
+		}
+		clock.pass(time.Minute)
+		next.state(s.ID, belljar.SessionExpired)
+		next.end(other)
+		next.gone("")
+	})
+}
+
+// What was used shortly before the process died is not expired, though its record is behind; what nobody used for long is,
+// and its scope is free.
+func TestExpiryBehindARestart(t *testing.T) {
+	clock := newHourglass()
+	w := newWorld(t, func(o *service.Options) { o.Clock = clock })
+	p := w.boot()
+	used, _ := p.opened(scoped("agent:used", func(r *belljar.SessionRequest) { r.TTLSec = 600 }))
+	unused, _ := p.opened(scoped("agent:unused", func(r *belljar.SessionRequest) { r.TTLSec = 300 }))
+	clock.pass(59 * time.Second)
+	p.opened(scoped("agent:used")) // not worth a write
+	p.service.Reap(p.context())
+	p.kill()
+	clock.pass(599 * time.Second)
+
+	next := w.boot()
+	if again, created := next.opened(scoped("agent:used")); created || again.ID != used.ID {
+		t.Errorf("%v, %+v", created, again)
+	}
+	if again, created := next.opened(scoped("agent:unused")); !created || again.ID == unused.ID {
+		t.Errorf("%v, %+v", created, again)
+	}
+	next.state(unused.ID, belljar.SessionExpired)
+	if _, err := next.mine().CloseAll(next.context(), belljar.CloseRequest{KeyPrefix: "agent:"}); err != nil {
+		t.Error(err)
+	}
+	next.gone("")
+}
