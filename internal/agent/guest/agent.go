@@ -145,9 +145,29 @@ func (a *Agent) Serve(l net.Listener) error {
 			if a.isClosing() || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
+			if crowded(err) && a.pause() {
+				continue // it passes, and ending for it would end the sandbox
+			}
 			return fmt.Errorf("accept: %w", err)
 		}
 		go a.Handle(conn)
+	}
+}
+
+// crowded reports whether an error says that there is no room at the moment.
+func crowded(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
+}
+
+// pause lets others end what they do; false if the agent is closing.
+func (a *Agent) pause() bool {
+	t := time.NewTimer(10 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-a.stop:
+		return false
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -269,5 +270,41 @@ func TestSpace(t *testing.T) {
 	s := h.file(wire.OpSpace, wire.FileRequest{Path: "."}).reply().Space
 	if s == nil || s.MaxBytes <= 0 || s.Bytes > s.MaxBytes || s.Files > s.MaxFiles {
 		t.Errorf("%+v", s)
+	}
+}
+
+// crowdedListener has no room for a while.
+type crowdedListener struct {
+	net.Listener
+	refusals atomic.Int32
+}
+
+func (l *crowdedListener) Accept() (net.Conn, error) {
+	if l.refusals.Add(1) <= 3 {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", unix.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+// An agent that runs out of descriptors for a moment does not take its sandbox with it.
+func TestCrowdedAgentLivesOn(t *testing.T) {
+	a, err := guest.New(guest.Config{Workspace: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- a.Serve(&crowdedListener{Listener: l}) }()
+	h := &host{TB: t, agent: a, socket: l.Addr().String()}
+	if reply := h.ask(wire.Request{Op: wire.OpPing}).reply(); reply.Info == nil {
+		t.Errorf("%+v", reply)
+	}
+	a.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
