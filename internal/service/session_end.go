@@ -45,17 +45,24 @@ func (x *session) endLocked(state belljar.SessionState, message string, why erro
 func (x *session) finish(why error) {
 	x.service.stopRuns(x, why)
 	x.mu.Lock()
-	var quiet chan struct{}
-	if x.uses > 0 {
-		quiet = make(chan struct{})
-		x.quiet = quiet
-	}
+	quiet := x.whenQuiet()
 	x.mu.Unlock()
-	if quiet != nil {
-		<-quiet
-	}
+	<-quiet
 	x.service.destroy(x.id, x.jar)
 	x.bury()
+}
+
+// whenQuiet is closed when nobody uses the session any more; many may wait for that. The caller holds the lock.
+func (x *session) whenQuiet() <-chan struct{} {
+	if x.quiet == nil {
+		x.quiet = make(chan struct{})
+	}
+	quiet := x.quiet
+	if x.uses == 0 {
+		close(quiet)
+		x.quiet = nil
+	}
+	return quiet
 }
 
 // bury puts the end of a session on record. Nothing else is left of it; it stays at hand until that is done.

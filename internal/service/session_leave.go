@@ -15,16 +15,10 @@ func (x *session) leave() bool {
 	}
 	x.unwind()
 	x.stop(errLeft)
-	var quiet chan struct{}
-	if x.uses > 0 {
-		quiet = make(chan struct{})
-		x.quiet = quiet
-	}
+	quiet := x.whenQuiet()
 	go func() {
 		defer close(x.left)
-		if quiet != nil {
-			<-quiet
-		}
+		<-quiet
 		x.writing.Lock()
 		defer x.writing.Unlock()
 		if err := x.record(); err != nil {
