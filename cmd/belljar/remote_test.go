@@ -14,7 +14,7 @@ import (
 // serveHere starts a belljar serve for one test, points this process's environment at it, and returns its process.
 func serveHere(t *testing.T) *os.Process {
 	t.Helper()
-	cmd := exec.Command("belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", t.TempDir())
+	cmd := exec.Command("belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--set", "end_sessions=true")
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()

@@ -53,6 +53,7 @@ func (c *passage) leave() {
 	c.write(c.run)
 	c.run.hush()
 	c.plan.session.release()
+	close(c.run.left)
 }
 
 // stdin is what the command reads, if it was given with the request, and has not read yet.

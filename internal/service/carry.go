@@ -102,6 +102,9 @@ func (c *passage) begun(told time.Time) error {
 	if !c.run.resumable() {
 		c.write(c.run) // what was asked goes on record only now
 	}
+	if c.stays() && c.run.settled() && c.drains() {
+		c.run.stop(errLeft)
+	}
 	c.happened(event.RunRunning, c.run, c.now().Sub(c.run.state.CreatedAt))
 	return nil
 }

@@ -24,10 +24,18 @@ func (s *Service) Drain(ctx context.Context) error {
 	for _, r := range under {
 		select {
 		case <-r.done:
+		case <-r.left:
 		case <-ctx.Done():
 		}
 	}
 	return s.Close()
+}
+
+// drains reports whether nothing new begins any more.
+func (s *Service) drains() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // Ping tells whether the store works.

@@ -14,8 +14,9 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// rejoinTime bounds finding the command of a former process again.
-const rejoinTime = 5 * time.Second
+// rejoinTime bounds finding a sandbox of a former process, or a command in it, again: long enough for a machine that has
+// much to do, since whoever does not answer by then is given up.
+const rejoinTime = 20 * time.Second
 
 // Why a run of a former process is lost, in words for its caller.
 var (

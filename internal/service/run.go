@@ -34,6 +34,7 @@ type run struct {
 	ctx  context.Context // ends when the run is to stop; its cause says why
 	stop context.CancelCauseFunc
 	done chan struct{} // closed when the run's end is on record, and its log too
+	left chan struct{} // closed when its command is left to the next process
 
 	mu      sync.Mutex
 	state   belljar.Run
@@ -53,7 +54,7 @@ type run struct {
 
 // newRun returns a run of a plan that is queued.
 func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time.Time) *run {
-	r := &run{id: id, owner: caller.ID, caller: caller, plan: p, done: make(chan struct{})}
+	r := &run{id: id, owner: caller.ID, caller: caller, plan: p, done: make(chan struct{}), left: make(chan struct{})}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	r.state = belljar.Run{
 		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,

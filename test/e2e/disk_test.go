@@ -94,7 +94,7 @@ func until(t *testing.T, what string, right func() bool) {
 func TestFullDisk(t *testing.T) {
 	disk := smallDisk(t, "12m")
 	data := filepath.Join(disk, "data")
-	s := serve(t, data, "--set", "min_free_mb=1")
+	s := serve(t, data, "--set", "min_free_mb=1", "--set", "end_sessions=true")
 	refused := func(what string, status int, answer map[string]any) {
 		t.Helper()
 		e, _ := answer["error"].(map[string]any)
@@ -177,13 +177,15 @@ func TestFullDisk(t *testing.T) {
 }
 
 // TestStartOnAFullDisk kills a server on a full disk, where what it does cannot be put on record, and starts the next one
-// there: it serves what there is, and makes up for the rest when there is room.
+// there: it serves what there is, goes on with what runs, and makes up for the rest when there is room.
 func TestStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, "12m")
 	data := filepath.Join(disk, "data")
 	s := serve(t, data, "--set", "min_free_mb=0")
 	_, kept := s.ask(http.MethodPost, api+"/runs?wait=20s", oneShot("echo kept"))
-	_, under := s.ask(http.MethodPost, api+"/runs", oneShot("sleep 60"))
+	_, under := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 300"))
+	id, _ := under["id"].(string)
+	until(t, "the run under way", func() bool { return s.text(api+"/runs/"+id+"/logs") == "up\n" })
 	free := fill(t, disk, 0)
 	status, answer := s.ask(http.MethodPost, api+"/runs?wait=20s", oneShot("true"))
 	if status != http.StatusInsufficientStorage {
@@ -198,10 +200,16 @@ func TestStartOnAFullDisk(t *testing.T) {
 	if log := s.text(api + "/runs/" + kept["id"].(string) + "/logs"); log != "kept\n" {
 		t.Errorf("its log: %q", log)
 	}
+	if _, run := s.ask(http.MethodGet, api+"/runs/"+id, nil); run["phase"] != "running" {
+		t.Errorf("the run under way: %v", run)
+	}
 	free()
-	until(t, "the end of the lost run", func() bool {
-		_, run := s.ask(http.MethodGet, api+"/runs/"+under["id"].(string), nil)
-		return run["phase"] == "failed" && run["reason_code"] == "node_lost"
+	if status, answer := s.ask(http.MethodPost, api+"/runs/"+id+"/cancel", nil); status/100 != 2 {
+		t.Errorf("cancel it: %d %v", status, answer)
+	}
+	until(t, "the end of the run", func() bool {
+		_, run := s.ask(http.MethodGet, api+"/runs/"+id, nil)
+		return run["phase"] == "killed" && run["reason_code"] == "canceled_by_user"
 	})
 	if status, run := s.ask(http.MethodPost, api+"/runs?wait=20s", oneShot("echo fine")); status != http.StatusOK || run["phase"] != "completed" {
 		t.Errorf("with room again: %d %v", status, run)

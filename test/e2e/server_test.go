@@ -13,11 +13,15 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime/native"
 )
 
 // patience bounds everything that a test waits for.
@@ -90,7 +94,10 @@ func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan 
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.kill)
+	t.Cleanup(func() {
+		s.kill()
+		s.purge()
+	})
 	announced := make(chan error, 1)
 	go func() {
 		line, err := bufio.NewReader(out).ReadBytes('\n')
@@ -122,6 +129,33 @@ func (s *server) kill() {
 	<-s.done
 	if errors.Is(s.ended, exec.ErrWaitDelay) {
 		s.t.Errorf("something has the output of the killed server open\n%s", s.said)
+	}
+}
+
+// purge removes what the server has left for a next one that will not come.
+func (s *server) purge() {
+	text, err := os.ReadFile(filepath.Join(s.data, "installation"))
+	if err != nil || !belljar.ValidID(strings.TrimSpace(string(text))) {
+		return // it has made nothing
+	}
+	program, err := os.Open(built.Agent)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	defer program.Close()
+	rt, err := native.New(native.Options{Agent: program, Installation: strings.TrimSpace(string(text))})
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	defer rt.Close()
+	left, err := rt.List(context.Background())
+	for _, id := range left {
+		err = errors.Join(err, rt.Remove(context.Background(), id))
+	}
+	if err != nil {
+		s.t.Errorf("what the server has left: %v", err)
 	}
 }
 

@@ -55,6 +55,7 @@ func serveReady(t *testing.T, l *lane) string {
 	cmd.Env = []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "XDG_RUNTIME_DIR=" + l.home,
 		"SANDBOX_API_KEY=" + readyKey, "SANDBOX_POOL_SIZE=8", "SANDBOX_POOL_MAX=32", "SANDBOX_LOG_LEVEL=warn",
+		"SANDBOX_END_SESSIONS=true",
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	r, w, err := os.Pipe()

@@ -34,7 +34,7 @@ func start(binary, data string, args ...string) (*daemon, error) {
 	s := &daemon{web: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	s.cmd = exec.Command(binary, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", data,
 		"--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0", "--set", "ws_connects_per_min=0",
-		"--set", "quota_cpu_seconds_per_day=0", "--set", "quota_concurrent_runs=0", "--set", "log_level=warn"}, args...)...)
+		"--set", "quota_cpu_seconds_per_day=0", "--set", "quota_concurrent_runs=0", "--set", "end_sessions=true", "--set", "log_level=warn"}, args...)...)
 	s.cmd.Stderr = os.Stderr
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
