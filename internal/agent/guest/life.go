@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -65,6 +66,7 @@ func (e *exec) life() {
 	}
 	e.drainOutlets()
 	e.publish(cause)
+	runtime.Gosched() // who waits for the outcome goes first: tidying up takes as long as telling it
 
 	select {
 	case <-e.empty:

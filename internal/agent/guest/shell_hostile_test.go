@@ -63,9 +63,9 @@ func TestShellIsReplaced(t *testing.T) {
 			{cmd: "trap 'exit 6' EXIT; exit 5", code: 6},
 		} {
 			s.want("cd /tmp", "", 0)
-			_, exit := s.do(test.cmd)
-			if exit.Code != test.code || exit.Signal != test.signal || exit.Cause != wire.CauseExited || exit.Cwd != "/tmp" {
-				t.Errorf("%q: %+v", test.cmd, exit)
+			out, exit := s.do("echo once; " + test.cmd)
+			if out != "once\n" || exit.Code != test.code || exit.Signal != test.signal || exit.Cause != wire.CauseExited || exit.Cwd != "/tmp" {
+				t.Errorf("%q: %q, %+v", test.cmd, out, exit)
 			}
 			s.replaced(exit)
 			s.want("pwd; cd", "/tmp\n", 0)

@@ -193,14 +193,16 @@ func (c *command) follow() *wire.Exit {
 		case status := <-c.told:
 			return c.back(status)
 		case <-c.proc.exec.exited:
+			c.proc.catchUp()
 			select {
 			case status := <-c.told: // it ended behind the command
 				return c.back(status)
-			case <-c.opened:
-				return c.died()
 			default:
+			}
+			if !isClosed(c.opened) {
 				return nil
 			}
+			return c.died()
 		case <-timeout:
 			return c.end(wire.CauseTimeout, milliseconds(c.e.spec.GraceMS))
 		case want := <-c.e.ends:

@@ -63,7 +63,9 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 	go p.watchTerminal()
 	go func() {
 		<-e.over
-		p.close()
+		if p.current() == nil { // else it has yet to hear how the shell ended
+			p.close()
+		}
 	}()
 	// One that is dead already is found out when it does not take its first command.
 	_ = p.send(p.dialect.setup)
@@ -174,7 +176,10 @@ func (p *shellProcess) take(c *command) error {
 func (p *shellProcess) leave() {
 	p.mu.Lock()
 	p.now = nil
-	p.mu.Unlock()
+	p.mu.Unlock() // closing waits for readers, who need the lock
+	if isClosed(p.exec.over) {
+		p.close()
+	}
 }
 
 func (p *shellProcess) current() *command {
@@ -183,25 +188,50 @@ func (p *shellProcess) current() *command {
 	return p.now
 }
 
-// listen hears what the shell tells, until nobody has the other end. Others may have an end of the socket: a subshell is
-// a fork of the shell. They are not listened to.
+// listen hears what the shell tells, until nobody has the other end.
 func (p *shellProcess) listen() {
-	buf := make([]byte, 64)
+	raw, err := p.control.SyscallConn()
+	if err != nil {
+		return
+	}
 	for {
-		pid, n, err := receive(p.control, buf)
-		if err != nil {
+		wait := raw.Read(func(fd uintptr) bool {
+			err = p.hear(fd)
+			return err != unix.EAGAIN
+		})
+		if wait != nil || err != nil {
 			return
 		}
-		id, open, status, ok := parseTold(buf[:n])
-		if !ok || pid != p.exec.pid {
-			continue
-		}
-		p.mu.Lock()
-		if c := p.now; c != nil && c.id == id {
-			c.hear(open, status)
-		}
-		p.mu.Unlock()
 	}
+}
+
+// catchUp hears all that the shell has told. One that has ended has told it before.
+func (p *shellProcess) catchUp() {
+	raw, err := p.control.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		for p.hear(fd) == nil {
+		}
+	})
+}
+
+// hear reads what the shell tells once, without waiting, and hands it to the command that it is about. Others may have
+// the shell's end of the socket: a subshell is a fork of the shell. They are not listened to.
+func (p *shellProcess) hear(fd uintptr) error {
+	var buf [64]byte
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pid, n, err := receiveNow(fd, buf[:])
+	if err != nil {
+		return err
+	}
+	id, open, status, ok := parseTold(buf[:n])
+	if c := p.now; ok && pid == p.exec.pid && c != nil && c.id == id {
+		c.hear(open, status)
+	}
+	return nil
 }
 
 // watchTerminal hands what is written to the controlling terminal to the command whose turn it is, until the terminal is

@@ -18,19 +18,27 @@ func receive(status *os.File, b []byte) (pid, n int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	var oobn int
 	wait := raw.Read(func(fd uintptr) bool {
-		for {
-			n, oobn, _, _, err = unix.Recvmsg(int(fd), b, oob, unix.MSG_CMSG_CLOEXEC)
-			if err != unix.EINTR {
-				return err != unix.EAGAIN
-			}
-		}
+		pid, n, err = receiveNow(fd, b)
+		return err != unix.EAGAIN
 	})
-	switch {
-	case wait != nil:
+	if wait != nil {
 		return 0, 0, wait
+	}
+	return pid, n, err
+}
+
+// receiveNow is receive without waiting: EAGAIN if there is no message.
+func receiveNow(fd uintptr, b []byte) (pid, n int, err error) {
+	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	oobn := 0
+	for {
+		n, oobn, _, _, err = unix.Recvmsg(int(fd), b, oob, unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	switch {
 	case err != nil:
 		return 0, 0, err
 	case n == 0:

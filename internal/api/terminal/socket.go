@@ -71,7 +71,11 @@ func (s *socket) end(v verdict) {
 // part says the last words.
 func (s *socket) part(v verdict) {
 	if v.code != 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), lingering)
+		patience := lingering
+		if v.code == closeUnauthorized { // a stranger's connection is not worth much
+			patience = parting
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		defer s.door.hurry(cancel)()
 		if v.say != nil {

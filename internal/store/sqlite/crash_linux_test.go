@@ -80,6 +80,11 @@ func writeOne(s *sqlite.Store, user string, n int) error {
 		return err
 	}
 	say(r.ID, r.Phase)
+	r.ID, r.Message, r.Log = belljar.NewID(), "added", []byte("log")
+	if err := s.Runs().Add(ctx, r); err != nil {
+		return err
+	}
+	say(r.ID, r.Phase)
 	return nil
 }
 
@@ -156,6 +161,12 @@ func checkSaid(t *testing.T, s *sqlite.Store, said map[string]belljar.Phase) {
 		r, err := s.Runs().Get(t.Context(), id)
 		if err != nil || rank[r.Phase] < rank[phase] {
 			t.Errorf("run %s was said to be %s: it is %q, error %v", id, phase, r.Phase, err)
+			continue
+		}
+		if r.Message == "added" {
+			if string(r.Log) != "log" {
+				t.Errorf("run %s was added with a log and has %q", id, r.Log)
+			}
 			continue
 		}
 		if _, err := s.Keys().Get(t.Context(), "runs", r.UserID, r.ID); err != nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -47,6 +49,27 @@ func FuzzRun(f *testing.F) {
 			22: text(row.state[len(row.state)-1]), 23: text(row.spec), 24: text(row.left)})
 		if err != nil || again.Phase != r.Phase || !again.CreatedAt.Equal(r.CreatedAt) || !reflect.DeepEqual(again.Artifacts, r.Artifacts) || !reflect.DeepEqual(again.Labels, r.Labels) {
 			t.Errorf("read %+v, then %+v, error %v", r, again, err)
+		}
+	})
+}
+
+// FuzzLine: whatever a file of added runs has, a line is a run that has ended, or it is corrupt.
+func FuzzLine(f *testing.F) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	line, err := lineOf(&store.Run{Run: belljar.Run{ID: "a", Phase: belljar.PhaseFailed, CreatedAt: at, FinishedAt: &at}, Log: []byte("x")})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(line)
+	f.Add([]byte("00000000 \n"))
+	f.Add([]byte("a2be7e3c {}\n"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		row, err := rowOf(line)
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("error %v, want corrupt", err)
+		}
+		if err == nil && (row.id == "" || row.finished == nil) {
+			t.Errorf("%+v", row)
 		}
 	})
 }

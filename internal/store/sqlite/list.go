@@ -189,6 +189,9 @@ func (l *listing) condition() string {
 
 // List returns one page of the runs selected and how many there are in all, both of one moment.
 func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Run, total int, err error) {
+	if err := q.s.settle(ctx); err != nil {
+		return nil, 0, err
+	}
 	l, err := newListing(query)
 	if err != nil {
 		return nil, 0, err

@@ -75,7 +75,15 @@ func (s *Store) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.writer = newWriter(conn, s.path)
+	s.behind = &behind{path: s.path}
+	s.writer = newWriter(conn, s.path, s.log, s.behind)
+	s.behind.kick = func() {
+		// What fails now is tried again; who reads hears of it.
+		_ = s.settle(context.Background())
+	}
+	if err := s.takeUp(ctx); err != nil {
+		return err
+	}
 	s.readDB, err = sql.Open("sqlite", source(s.path, "_pragma=query_only(1)&_pragma=cache_size(-8192)"))
 	if err != nil {
 		return err
@@ -84,6 +92,31 @@ func (s *Store) start(ctx context.Context) error {
 	s.readDB.SetMaxIdleConns(readers)
 	s.stmts, err = prepare(ctx, s.readDB)
 	return err
+}
+
+// takeUp puts what a former process left behind into the tables.
+func (s *Store) takeUp(ctx context.Context) error {
+	rows, damaged, err := s.behind.found()
+	if err != nil {
+		return err
+	}
+	if damaged > 0 {
+		s.log.Warn("runs that were added before a loss of power cannot be read", "path", s.path, "runs", damaged)
+	}
+	if len(rows) > 0 {
+		err = s.writer.do(ctx, write{do: func(t *tx) error {
+			for _, row := range rows {
+				if err := addRun(t, row); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}
+	if err != nil {
+		return err
+	}
+	return s.behind.forget()
 }
 
 // source is the driver's name for a file. Every character of a path is allowed.

@@ -25,6 +25,7 @@ type runRow struct {
 	spec     any
 	finished any
 	left     any // artifacts
+	log      []byte
 }
 
 const setState = "phase = ?, exit_code = ?, started_at = ?, message = ?, spec_version = ?, runtime_version = ?, policy_hash = ?, last_seq = ?, " +
@@ -49,7 +50,7 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 		fixed: []any{r.Runtime, r.BaseImage, r.ImageDigest, textOrNull(r.SessionID)},
 		state: []any{string(r.Phase), numberOrNull(r.ExitCode), timeOrNull(r.StartedAt), r.Message, r.SpecVersion, r.RuntimeVersion, r.PolicyHash, int64(r.LastSeq),
 			r.LogGone, r.ArtifactsGone, r.Tenant, r.NodeID, r.WorkerID, r.LeaseEpoch, detail},
-		finished: timeOrNull(r.FinishedAt),
+		finished: timeOrNull(r.FinishedAt), log: bytes.Clone(r.Log),
 	}
 	if r.FinishedAt != nil {
 		row.day = r.FinishedAt.UTC().Format(dayLayout)
@@ -84,7 +85,7 @@ func (q runs) Insert(ctx context.Context, r store.Run, key *store.Key) (prior *s
 	})
 }
 
-// Add puts a run on record that has ended.
+// Add puts a run on record that has ended. It is in the tables a moment later.
 func (q runs) Add(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
@@ -94,15 +95,29 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 	if err != nil {
 		return err
 	}
-	args := append(append([]any{row.id, row.owner, row.created, row.finished, row.artifactBytes, row.left, bytes.Clone(r.Log)}, row.fixed...), row.state...)
-	return q.s.writer.do(ctx, write{do: func(t *tx) error {
-		n, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, finished_at, artifact_bytes, artifacts, log, "+insertState+
-			") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING", args...)
-		if err != nil || n == 0 {
+	for {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return addUsage(t, row)
-	}})
+		ok, err := q.s.behind.add(row, &r)
+		if ok || err != nil {
+			return failure(q.s.path, err)
+		}
+		if err := q.s.settle(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// addRun puts a run that has ended into the tables, unless it is there.
+func addRun(t *tx, row runRow) error {
+	args := append(append([]any{row.id, row.owner, row.created, row.finished, row.artifactBytes, row.left, row.log}, row.fixed...), row.state...)
+	n, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, finished_at, artifact_bytes, artifacts, log, "+insertState+
+		") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING", args...)
+	if err != nil || n == 0 {
+		return err
+	}
+	return addUsage(t, row)
 }
 
 // Update replaces a run that has not ended.

@@ -98,6 +98,9 @@ func scanWholeRun(row scanner) (store.Run, error) {
 
 // Get returns a run.
 func (q runs) Get(ctx context.Context, id string) (store.Run, error) {
+	if err := q.s.settle(ctx); err != nil {
+		return store.Run{}, err
+	}
 	r, err := scanWholeRun(q.s.stmts.run.QueryRowContext(ctx, id))
 	if err != nil {
 		return store.Run{}, q.s.failed(ctx, err)
@@ -108,6 +111,9 @@ func (q runs) Get(ctx context.Context, id string) (store.Run, error) {
 // Unfinished returns every run that has not ended, oldest first. It goes by finished_at, so that a row with a phase that
 // nobody knows is seen too, and reported.
 func (q runs) Unfinished(ctx context.Context) ([]store.Run, error) {
+	if err := q.s.settle(ctx); err != nil {
+		return nil, err
+	}
 	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+runColumns+", r.spec, r.artifacts, r.log FROM sandbox_runs r INDEXED BY idx_runs_finished_at "+
 		"WHERE r.finished_at IS NULL ORDER BY r.created_at, r.rowid")
 	return collect(ctx, q.s, rows, err, scanWholeRun)
@@ -115,6 +121,9 @@ func (q runs) Unfinished(ctx context.Context) ([]store.Run, error) {
 
 // Sweepable returns runs that finished before t.
 func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]store.Run, error) {
+	if err := q.s.settle(ctx); err != nil {
+		return nil, err
+	}
 	from := "INDEXED BY idx_runs_finished_at WHERE r.finished_at < ?"
 	if bytes {
 		from = "INDEXED BY idx_runs_unswept WHERE r.log_gone + r.artifacts_gone < 2 AND r.finished_at < ?"

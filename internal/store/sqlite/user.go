@@ -12,6 +12,9 @@ type users struct{ s *Store }
 
 // Usage is what a user has used on the day of t.
 func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.UserUsage, error) {
+	if err := q.s.settle(ctx); err != nil {
+		return belljar.UserUsage{}, err
+	}
 	u := belljar.UserUsage{UserID: userID}
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce((SELECT artifact_bytes FROM sandbox_usage WHERE user_id = ?1), 0), "+
 		"coalesce((SELECT cpu_seconds FROM sandbox_usage_daily WHERE user_id = ?1 AND day = ?2), 0.0)", userID, t.UTC().Format(dayLayout))
@@ -23,6 +26,9 @@ func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.U
 
 // Top lists users by artifact bytes.
 func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error) {
+	if err := q.s.settle(ctx); err != nil {
+		return nil, err
+	}
 	limit, _ = store.Page(limit, 0)
 	rows, err := q.s.readDB.QueryContext(ctx, "SELECT u.user_id, u.artifact_bytes, coalesce(d.cpu_seconds, 0.0) FROM sandbox_usage u "+
 		"LEFT JOIN sandbox_usage_daily d ON d.user_id = u.user_id AND d.day = ? ORDER BY u.artifact_bytes DESC, u.user_id LIMIT ?", t.UTC().Format(dayLayout), limit)

@@ -1,0 +1,183 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/store"
+)
+
+func ended(n int) store.Run {
+	at := time.Date(2026, 3, 1, 12, 0, 0, n*1000, time.UTC)
+	return store.Run{
+		Run: belljar.Run{
+			ID: fmt.Sprintf("run-%05d", n), UserID: "ann", Phase: belljar.PhaseCompleted, Runtime: "native", BaseImage: "host",
+			CreatedAt: at, StartedAt: &at, FinishedAt: &at, ExitCode: new(0), ResourceUsage: &belljar.ResourceUsage{ArtifactBytes: 3},
+		},
+		LastSeq: 4, Log: []byte("the log"),
+	}
+}
+
+func add(t *testing.T, s store.Store, n int) {
+	t.Helper()
+	if err := s.Runs().Add(t.Context(), ended(n)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyOf is a copy of a store's files as a killed process leaves them.
+func copyOf(t *testing.T, path string) string {
+	t.Helper()
+	files, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Base(name)), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, filepath.Base(path))
+}
+
+// TestBehind: what was added is there for whoever reads, and for the next process, whether it was in the tables or not.
+func TestBehind(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, path)
+	for n := range 5 {
+		add(t, s, n)
+	}
+	left := copyOf(t, path)
+	for _, each := range []store.Store{s, open(t, left)} {
+		page, total, err := each.Runs().List(t.Context(), belljar.RunQuery{Sort: "created_at:asc"})
+		if err != nil || total != 5 || len(page) != 5 {
+			t.Fatalf("%d of %d, %v", len(page), total, err)
+		}
+		for n := range 5 {
+			r, err := each.Runs().Get(t.Context(), ended(n).ID)
+			if err != nil || string(r.Log) != "the log" || r.LastSeq != 4 || !r.FinishedAt.Equal(*ended(n).FinishedAt) {
+				t.Errorf("%+v, %v", r, err)
+			}
+		}
+		if u, err := each.Users().Usage(t.Context(), "ann", time.Now()); err != nil || u.ArtifactBytes != 15 {
+			t.Errorf("%+v, %v", u, err)
+		}
+	}
+	// Found twice, it is there once.
+	again := copyOf(t, path)
+	twice := open(t, again)
+	if u, err := twice.Users().Usage(t.Context(), "ann", time.Now()); err != nil || u.ArtifactBytes != 15 {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// TestBehindInOrder: what is done to a run that was added is done after that.
+func TestBehindInOrder(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "store.db"))
+	for n := range 50 {
+		add(t, s, n)
+		if n%2 == 0 {
+			if err := s.Runs().Delete(t.Context(), ended(n).ID); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := s.Runs().Swept(t.Context(), ended(n).ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 50 {
+		r, err := s.Runs().Get(t.Context(), ended(n).ID)
+		if n%2 == 0 && !errors.Is(err, store.ErrNotFound) || n%2 == 1 && (err != nil || !r.LogGone || r.Log != nil) {
+			t.Errorf("run %d: %+v, %v", n, r, err)
+		}
+	}
+	if u, err := s.Users().Usage(t.Context(), "ann", time.Now()); err != nil || u.ArtifactBytes != 0 {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// TestBehindByMany: none is lost and none is there twice, and the files do not grow for ever.
+func TestBehindByMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, path)
+	const each, clients = 600, 8
+	var all sync.WaitGroup
+	for c := range clients {
+		all.Go(func() {
+			for n := range each {
+				if err := s.Runs().Add(t.Context(), ended(c*each+n)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if u, err := s.Users().Usage(t.Context(), "ann", time.Now()); err != nil || u.ArtifactBytes != 3*each*clients {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if _, total, err := s.Runs().List(t.Context(), belljar.RunQuery{}); err != nil || total != each*clients {
+		t.Errorf("%d runs, %v", total, err)
+	}
+	for _, name := range []string{path + "-behind0", path + "-behind1"} {
+		if info, err := os.Stat(name); err == nil && info.Size() != 0 {
+			t.Errorf("%s has %d bytes", name, info.Size())
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(path + "-behind*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if err := s.Runs().Add(t.Context(), ended(0)); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("added to a closed store: %v", err)
+	}
+}
+
+// TestBehindDamaged: a line that is torn or changed costs its run and no other.
+func TestBehindDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, path)
+	add(t, s, 0)
+	add(t, s, 1)
+	lines, err := os.ReadFile(path + "-behind0")
+	if err != nil || len(lines) == 0 {
+		t.Skipf("they are in the tables already: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, damaged := range map[string]string{
+		"torn":    string(lines[:len(lines)-20]),
+		"changed": string(lines[:len(lines)-20]) + "X" + string(lines[len(lines)-19:]),
+		"strange": "\n\nabc\n00000000 {}\n" + string(lines[:len(lines)/2]),
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store.db")
+			if err := os.WriteFile(path+"-behind1", []byte(damaged), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, path)
+			if _, err := s.Runs().Get(t.Context(), ended(0).ID); err != nil {
+				t.Error(err)
+			}
+			if _, total, err := s.Runs().List(t.Context(), belljar.RunQuery{}); err != nil || total != 1 {
+				t.Errorf("%d runs, %v", total, err)
+			}
+			if _, err := os.Stat(path + "-behind1"); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the file stays: %v", err)
+			}
+		})
+	}
+}
