@@ -97,6 +97,9 @@ func (s *serveCommand) Run(ctx context.Context, c *console) (err error) {
 		return fmt.Errorf("serve: %w", err)
 	case received := <-signals:
 		c.say("%s: no new runs; those under way have %s to end", received, drainTime)
+		if !cfg.EndSessions && cfg.Store != "memory" {
+			c.say("sessions, and what runs in them, live on for the next server, for %s", cfg.Lease)
+		}
 	}
 	return n.drain(server, signals)
 }

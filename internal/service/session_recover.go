@@ -129,6 +129,9 @@ func (s *Service) jarAgain(ctx context.Context, row store.Session) (*jar, *plan,
 // mendSession puts on record how a session of a former process ended, when nothing is left of it.
 func (s *Service) mendSession(ctx context.Context, row store.Session, end *sessionEnd) {
 	s.removeLeft(ctx, row.Runtime, row.ID)
+	if row.State == belljar.SessionStarting {
+		s.giveUpKey(ctx, row)
+	}
 	now := s.now()
 	row.State, row.Message, row.EndedAt = end.state, end.message, &now
 	if err := s.opts.Store.Sessions().Update(ctx, row); err != nil {
@@ -136,6 +139,30 @@ func (s *Service) mendSession(ctx context.Context, row store.Session, end *sessi
 		s.log.Error("end of a session could not be put on record", "session_id", row.ID, "err", err)
 	}
 	s.recordSession(event.SessionEnded, belljar.Caller{ID: row.UserID, Source: "recovery"}, row.Session, now.Sub(row.CreatedAt))
+}
+
+// giveUpKey gives up the idempotency key of a session that was never made: whoever sends it again tries again.
+func (s *Service) giveUpKey(ctx context.Context, row store.Session) {
+	q := belljar.KeyQuery{Endpoint: endpointSessions, UserID: row.UserID, Limit: belljar.MaxPage}
+	for ; ; q.Offset += q.Limit {
+		keys, err := s.opts.Store.Keys().List(ctx, q)
+		if err != nil {
+			s.log.Error("idempotency keys cannot be read", "session_id", row.ID, "err", err)
+			return
+		}
+		for _, k := range keys {
+			if k.ObjectID != row.ID {
+				continue
+			}
+			if err := s.opts.Store.Keys().Delete(ctx, k.Endpoint, k.UserKey, k.Key, row.ID); err != nil {
+				s.log.Error("idempotency key could not be given up", "session_id", row.ID, "err", err)
+			}
+			return
+		}
+		if len(keys) < q.Limit {
+			return
+		}
+	}
 }
 
 // endStrays ends the commands of sessions that nobody knows: those of runs that did not get on record, or whose end did.
