@@ -92,7 +92,7 @@ func TestValidateAccepts(t *testing.T) {
 		"shell": func(s *belljar.RunSpec) {
 			*s = belljar.RunSpec{SessionID: "x", Shell: &belljar.ShellCommand{Cmd: strings.Repeat("x", belljar.MaxArgBytes)}, Stdin: "in"}
 		},
-		"odd characters":  func(s *belljar.RunSpec) { s.Command = []string{"printf", "\x01\x7f\n'\"", "é😀"} },
+		"odd characters": func(s *belljar.RunSpec) { s.Command = []string{"printf", "\x01\x7f\n'\"", "é😀"} },
 	} {
 		s := good()
 		change(&s)
