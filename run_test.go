@@ -69,6 +69,14 @@ func good() belljar.RunSpec {
 	}
 }
 
+// inShell makes a request one for a session's shell, and changes that.
+func inShell(change func(*belljar.RunSpec)) func(*belljar.RunSpec) {
+	return func(s *belljar.RunSpec) {
+		*s = belljar.RunSpec{SessionID: "x", Shell: &belljar.ShellCommand{Cmd: "true"}}
+		change(s)
+	}
+}
+
 func TestValidateAccepts(t *testing.T) {
 	for name, change := range map[string]func(*belljar.RunSpec){
 		"as it is":        func(*belljar.RunSpec) {},
@@ -81,7 +89,10 @@ func TestValidateAccepts(t *testing.T) {
 		"most arguments":  func(s *belljar.RunSpec) { s.Command = strings.Split(strings.Repeat("x ", belljar.MaxArgs-1)+"x", " ") },
 		"longest command": func(s *belljar.RunSpec) { s.Command = []string{strings.Repeat("x", belljar.MaxArgBytes-1)} },
 		"largest files":   func(s *belljar.RunSpec) { s.Files[0].Content = make([]byte, belljar.MaxInlineBytes) },
-		"odd characters":  func(s *belljar.RunSpec) { s.Command = []string{"printf", "\x01\x7f\n'\"", "é😀"} },
+		"shell": func(s *belljar.RunSpec) {
+			*s = belljar.RunSpec{SessionID: "x", Shell: &belljar.ShellCommand{Cmd: strings.Repeat("x", belljar.MaxArgBytes)}, Stdin: "in"}
+		},
+		"odd characters": func(s *belljar.RunSpec) { s.Command = []string{"printf", "\x01\x7f\n'\"", "é😀"} },
 	} {
 		s := good()
 		change(&s)
@@ -104,6 +115,16 @@ func TestValidateRefuses(t *testing.T) {
 		field  string
 		code   belljar.Code
 	}{
+		{"shell without a session", func(s *belljar.RunSpec) { s.Command, s.Env, s.Shell = nil, nil, &belljar.ShellCommand{Cmd: "x"} }, "shell", ""},
+		{"shell and command", inShell(func(s *belljar.RunSpec) { s.Command = []string{"x"} }), "command", ""},
+		{"shell and code", inShell(func(s *belljar.RunSpec) { s.Code = "x" }), "code", ""},
+		{"shell and cwd", inShell(func(s *belljar.RunSpec) { s.Cwd = "x" }), "cwd", ""},
+		{"shell and env", inShell(func(s *belljar.RunSpec) { s.Env = map[string]string{"A": "b"} }), "env", ""},
+		{"empty shell", inShell(func(s *belljar.RunSpec) { s.Shell.Cmd = "" }), "shell.cmd", ""},
+		{"blank shell", inShell(func(s *belljar.RunSpec) { s.Shell.Cmd = " \n" }), "shell.cmd", ""},
+		{"NUL for a shell", inShell(func(s *belljar.RunSpec) { s.Shell.Cmd = "a\x00" }), "shell.cmd", ""},
+		{"no text for a shell", inShell(func(s *belljar.RunSpec) { s.Shell.Cmd = "\xff" }), "shell.cmd", ""},
+		{"long shell", inShell(func(s *belljar.RunSpec) { s.Shell.Cmd = strings.Repeat("x", belljar.MaxArgBytes+1) }), "shell.cmd", ""},
 		{"nowhere", func(s *belljar.RunSpec) { s.BaseImage = "" }, "base_image", ""},
 		{"in two places", func(s *belljar.RunSpec) { s.SessionID = "x" }, "base_image", ""},
 		{"command and code", func(s *belljar.RunSpec) { s.Code, s.Language = "x", "py" }, "code", ""},

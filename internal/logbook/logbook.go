@@ -61,7 +61,7 @@ type Draft interface {
 	// Keep makes the log as durable as any other. It may be called twice.
 	Keep() error
 	// Take seals a log that is in memory only and takes it out of the book: keeping its frames is the caller's from now
-	// on. Readers under way, and those who have the log, read on. It does nothing, and reports false, for a log of more
+	// on. An event's Data is what was appended. Readers under way, and those who have the log, read on. It does nothing, and reports false, for a log of more
 	// than limit bytes and one that was kept.
 	Take(limit int) (frames []belljar.Frame, taken bool)
 }

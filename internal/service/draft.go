@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -36,6 +37,7 @@ func (s *Service) newLog(r *run) (logbook.Log, error) {
 func (s *Service) shelve(r *run, row *store.Run) {
 	if log, ok := r.log.(logbook.Draft); ok {
 		if frames, taken := log.Take(shortLog); taken {
+			r.short = frames
 			if err := row.SetLog(frames); err != nil {
 				s.log.Error("log could not be put on record", "run_id", r.id, "err", err)
 			}
@@ -140,11 +142,26 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 
 // finished is the answer about a run that has ended.
 func (s *Service) finished(ctx context.Context, r *run, first belljar.Run) (belljar.Run, *belljar.Output, error) {
-	out, err := belljar.Printed(r.log.Read(ctx, 1))
+	log := r.log.Read(ctx, 1)
+	if r.short != nil {
+		log = allOf(r.short)
+	}
+	out, err := belljar.Printed(log)
 	if err != nil {
 		return belljar.Run{}, nil, err
 	}
 	run := r.snapshot()
 	run.LastSeq, run.Details = r.said(), first.Details
 	return run, &out, nil
+}
+
+// allOf yields frames.
+func allOf(list []belljar.Frame) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		for _, f := range list {
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}
 }

@@ -44,12 +44,13 @@ type run struct {
 
 	// writing orders what is said of the run while it is under way: notes on the record, heartbeats in the log.
 	writing sync.Mutex
-	over    bool        // nothing more is said
-	noted   bool        // a note is due
-	unnote  func() bool // stops it
-	rest    func() bool // stops the heartbeat
-	draft   bool        // it is not on record before its end, or before it takes longer
-	undraw  func() bool // lets it stay so
+	over    bool            // nothing more is said
+	noted   bool            // a note is due
+	unnote  func() bool     // stops it
+	rest    func() bool     // stops the heartbeat
+	draft   bool            // it is not on record before its end, or before it takes longer
+	undraw  func() bool     // lets it stay so
+	short   []belljar.Frame // the log of a draft that has ended, if it is short; set before done is closed
 }
 
 // newRun returns a run of a plan that is queued.

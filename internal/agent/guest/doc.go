@@ -10,6 +10,7 @@
 //	life       a command's end: exit, timeout, grace, kill, drain, outcome
 //	kill       every process of a command, by cgroup, by kill(-1) or by sweeping the keeper's descendants
 //	spool      output that the host does not have yet
+//	shell      commands for a shell that lives on: its line, process, driver, streams, and their end
 //	files, tar the workspace, through os.Root and with the requester's file system ids
 //
 // Nothing here polls: pipes and sockets wait in the runtime's poller, processes are told by their keepers.

@@ -72,9 +72,13 @@ type Reader struct {
 	buf []byte
 }
 
+// readAhead is how much a Reader reads at once where frames are small. What a large one has beyond that is read past the
+// buffer; most streams carry a few hundred bytes, and one is made for each.
+const readAhead = 4 << 10
+
 // NewReader reads frames from r, and never more than one frame ahead of what a frame's length says.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{r: bufio.NewReaderSize(r, 32<<10)}
+	return &Reader{r: bufio.NewReaderSize(r, readAhead)}
 }
 
 // Read returns the next frame. io.EOF means a clean end between two frames; an end inside one is

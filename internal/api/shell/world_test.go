@@ -31,6 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	*testing.T
 	url    string
+	engine belljar.Engine
 	client *http.Client
 }
 
@@ -73,7 +74,7 @@ func newWorld(t *testing.T, change ...func(*service.Options)) *world {
 	mux := http.NewServeMux()
 	door.Register(mux)
 	server := httptest.NewServer(edge.Wrap(mux))
-	w := &world{T: t, url: server.URL, client: server.Client()}
+	w := &world{T: t, engine: s, url: server.URL, client: server.Client()}
 	t.Cleanup(func() {
 		w.client.CloseIdleConnections()
 		server.Close()

@@ -101,11 +101,28 @@ func (t *Trail) run() {
 	for {
 		select {
 		case e := <-t.queue:
+			t.linger()
 			t.write(e)
 		case <-t.stop:
 			t.finish()
 			return
 		}
+	}
+}
+
+// lingerFor is how long the first event of a batch waits for others: where much happens, one write in place of hundreds.
+const lingerFor = 20 * time.Millisecond
+
+// linger waits for more events, unless the queue is short or half full.
+func (t *Trail) linger() {
+	if len(t.queue) > cap(t.queue)/2 || cap(t.queue) < 1024 {
+		return
+	}
+	timer := time.NewTimer(lingerFor)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.stop:
 	}
 }
 

@@ -1,7 +1,7 @@
 package dir
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +13,22 @@ import (
 
 // maxDraft is how many bytes of a file a draft may have, so that all of them are in memory: less than the tail keeps.
 const maxDraft = 64 << 10
+
+// maxFresh is how many bytes a draft may have of which the frames are at hand as they came.
+const maxFresh = 8 << 10
+
+// jot has frames at hand behind count others, which end at offset end. The caller holds writing.
+func (l *Log) jot(frames []belljar.Frame, count uint64, end int64) {
+	if end > maxFresh || uint64(len(l.fresh)) != count {
+		l.fresh = nil
+		return
+	}
+	for _, f := range frames {
+		count++
+		f.Seq, f.Output = count, bytes.Clone(f.Output)
+		l.fresh = append(l.fresh, f)
+	}
+}
 
 // Keep gives a draft its file.
 func (l *Log) Keep() error {
@@ -39,6 +55,7 @@ func (l *Log) keep() error {
 		at += int64(len(piece))
 	}
 	v.draft = false
+	l.fresh = nil
 	l.mu.Lock()
 	l.file = file
 	l.mu.Unlock()
@@ -93,11 +110,7 @@ func (l *Log) Take(limit int) (frames []belljar.Frame, taken bool) {
 	if !v.draft || v.closed || v.end > int64(limit) {
 		return nil, false
 	}
-	c := cursor{log: l, next: 1, at: headSize, want: 1}
-	c.walk(context.Background(), v, func(f belljar.Frame, err error) bool {
-		frames = append(frames, f)
-		return err == nil
-	})
+	frames, l.fresh = l.fresh, nil
 	if uint64(len(frames)) != v.count {
 		return nil, false
 	}

@@ -26,6 +26,8 @@ type Log struct {
 	writing sync.Mutex // held while the file or the log's end changes; comes before mu
 	dirty   bool       // the file may have bytes behind the end
 
+	fresh []belljar.Frame // a draft's frames as they came, as long as they are few; guarded by writing
+
 	mu       sync.Mutex // held for moments only, never over a write; readers take it
 	file     *os.File   // nil while the log is sealed and nobody reads the file
 	users    int        // of the file, beside the writer
@@ -95,7 +97,9 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 	if err := l.write(out, v.end); err != nil {
 		return err
 	}
-	next.draft = l.now.draft
+	if next.draft = l.now.draft; next.draft {
+		l.jot(frames, v.count, v.end)
+	}
 	next.end += int64(len(out))
 	switch {
 	case len(out) > lastSegment:
