@@ -49,7 +49,7 @@ func TestKill(t *testing.T) {
 		s.kill()
 		crowd.Wait()
 	}
-	s := serve(t, data, args...)
+	s := serve(t, data, append(args, "--set", "end_sessions=true")...) // also those that nobody was told of
 	w.hold(s, "the end")
 	w.holdAll(s)
 	if code := s.stop(); code != 0 {

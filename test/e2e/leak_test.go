@@ -53,8 +53,10 @@ func TestServerLeaksNothing(t *testing.T) {
 		clients.Wait()
 	}
 	work(max(100, runs/5)) // until everything is as large as it gets
+	s.full()
 	before := s.holdings(t)
 	work(runs)
+	s.full()
 	var after holdings
 	until(t, fmt.Sprintf("as little is held as before, %+v", before), func() bool {
 		after = s.holdings(t)
