@@ -215,6 +215,10 @@ func (c *command) follow() *wire.Exit {
 
 // release lets go of the shell's ends of the streams.
 func (c *command) release() {
+	if len(c.streams.names) == 0 {
+		c.streams.release()
+		return
+	}
 	_ = c.e.a.as(c.proc.user, func() error {
 		c.streams.release()
 		return nil

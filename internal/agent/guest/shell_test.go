@@ -180,3 +180,17 @@ func TestShellJobs(t *testing.T) {
 		s.want("echo b >&6; exec 6>&-; wait 2>/dev/null; test -e "+s.dir+"/over && echo over", "over\n", 0)
 	})
 }
+
+func BenchmarkShell(b *testing.B) {
+	a, err := guest.New(guest.Config{Workspace: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := &host{TB: b, agent: a, socket: serve(b, a)}
+	s := h.shell()
+	s.do("true")
+	for b.Loop() {
+		s.do("true")
+		h.ask(wire.Request{Op: wire.OpForget, ID: fmt.Sprintf("c%d", s.n)}).reply()
+	}
+}
