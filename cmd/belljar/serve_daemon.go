@@ -58,6 +58,21 @@ func (d *daemon) Close() error {
 	return errors.Join(errs...)
 }
 
+// behind does something beside the server's start, until it is done or the server ends.
+func (d *daemon) behind(do func(ctx context.Context)) {
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(ctx)
+	}()
+	d.closers = append(d.closers, func() error {
+		end()
+		<-done
+		return nil
+	})
+}
+
 // openDaemon builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
 func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataDir) (d *daemon, err error) {
 	d = &daemon{log: logger(c, cfg)}

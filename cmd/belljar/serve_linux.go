@@ -51,6 +51,11 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]r
 	if err := checkHost(cfg, caps); err != nil {
 		return nil, err
 	}
+	d.behind(func(ctx context.Context) {
+		if n, err := rt.SweepOthers(ctx); err != nil || n > 0 {
+			d.log.Info("removed what dead sandboxes of other installations left", "sandboxes", n, "err", err)
+		}
+	})
 	d.runtime = rt.Name()
 	d.reason = "Linux namespaces as root, the default; nothing else needs to be installed"
 	if caps.Rootless {
