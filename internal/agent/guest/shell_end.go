@@ -30,8 +30,8 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	until := time.Now().Add(grace)
 	group := c.interrupt()
 	exit := c.wait(settleShell)
-	if exit == nil && c.proc.foreground() != group {
-		c.interrupt() // it was about to start this one
+	if exit == nil && (c.proc.foreground() != group || !handles(group, unix.SIGINT)) {
+		c.interrupt() // it came while the shell was about to start the job
 	}
 	if exit == nil {
 		exit = c.wait(max(grace/2, comeBack/4))
@@ -76,6 +76,24 @@ func (c *command) interrupt() int {
 	// The question may have been lost with what the shell had read. A second answer is not heard.
 	_ = p.send(p.dialect.ask(c.id))
 	return group
+}
+
+// handles reports whether a process catches or ignores a signal: one that does neither, and is still there, has not had it.
+func handles(pid int, s unix.Signal) bool {
+	raw, err := readSmall("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return true // it is gone
+	}
+	for line := range bytes.Lines(raw) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":\t"))
+		if string(name) != "SigCgt" && string(name) != "SigIgn" {
+			continue
+		}
+		if mask, err := strconv.ParseUint(string(value), 16, 64); err == nil && mask&(1<<(s-1)) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // wait waits for the shell to come back or die; nil if it does neither in that time.
