@@ -84,11 +84,13 @@ func (r *Runtime) sweepOne(ctx context.Context, id string) (bool, error) {
 	defer lock.Close()
 	if rec, err := r.state.read(id); err == nil {
 		pidfd, err := rec.open()
-		if err == nil { // it lives, and somebody has removed its lock file
+		if err == nil {
+			dead := ended(rec.Pid, pidfd, nil, false) // and nobody has reaped it
 			unix.Close(pidfd)
-			return false, nil
-		}
-		if !errors.Is(err, runtime.ErrNotFound) {
+			if !dead { // somebody has removed its lock file
+				return false, nil
+			}
+		} else if !errors.Is(err, runtime.ErrNotFound) {
 			return false, err
 		}
 	}
