@@ -163,6 +163,14 @@ func TestUploadLimits(t *testing.T) {
 	}
 }
 
+// TestUploadLimitsBeyondCounting fills a workspace with more than is looked at: the bound must hold all the same.
+func TestUploadLimitsBeyondCounting(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.open("a")
+	w.run(id, `python3 -c 'import os; [os.mkdir("%05d" % i) for i in range(10001)]'`).want(t, 200, map[string]any{"exit_code": 0})
+	w.upload(field{"session_id", "", id}, field{"file", "z", "z"}).want(t, 507, map[string]any{"error": "Maximum file count exceeded", "max_files": 1000})
+}
+
 // TestUploadsTakeTurns sends uploads of which only some fit: not one more may pass, however they race.
 func TestUploadsTakeTurns(t *testing.T) {
 	w := newWorld(t, func(o *thread.Options) { o.MaxFiles = 3 })

@@ -22,7 +22,8 @@ const (
 // It parses a command as bash does and looks at each word that names a program, wherever it stands: in pipes, lists,
 // substitutions, subshells, functions, behind redirections, and as an argument of those that run other programs
 // (find -exec, env, xargs, bash -c …). A name that is known only when the command runs is refused. Words of the language
-// itself (if, for, [[ …) are free, as are assignments and functions that the command defines.
+// itself (if, for, [[ …) are free, as are assignments, and functions behind their definition, if that is certain to have
+// been carried out: where it stands by itself, and not in a condition, a list, a pipe or a subshell.
 type Guard struct {
 	allowed []string
 	denied  []*regexp.Regexp
@@ -81,7 +82,7 @@ func (g *Guard) Check(command string) error {
 	if deep(command) {
 		return &refusal{message: "Invalid command syntax: nested too deeply"}
 	}
-	w := &walk{guard: g, functions: map[string]bool{}}
+	w := &walk{guard: g, functions: map[string]uint{}}
 	if err := w.script(command); err != nil {
 		return err
 	}
@@ -114,8 +115,9 @@ func deep(command string) bool {
 // walk looks through one command, and the scripts inside it.
 type walk struct {
 	guard     *Guard
-	functions map[string]bool
-	depth     int // of scripts in scripts
+	functions map[string]uint // where in the script each is defined from
+	at        uint            // where in the script a command is that is looked at
+	depth     int             // of scripts in scripts
 	fault     error
 }
 
@@ -129,19 +131,44 @@ func (w *walk) script(text string) error {
 	if err != nil {
 		return &refusal{message: fmt.Sprintf("Invalid command syntax: %v", err)}
 	}
-	syntax.Walk(file, func(n syntax.Node) bool {
-		if f, ok := n.(*syntax.FuncDecl); ok && f.Name != nil {
-			w.functions[f.Name.Value] = true
+	outer, at := w.functions, w.at
+	defer func() { w.functions, w.at = outer, at }()
+	w.functions = map[string]uint{} // a script in a script is a shell's of its own, or may never be run
+	for _, stmt := range file.Stmts {
+		if name, ok := defines(stmt); ok {
+			if _, again := w.functions[name]; !again {
+				w.functions[name] = stmt.End().Offset()
+			}
 		}
-		return true
-	})
+	}
 	syntax.Walk(file, func(n syntax.Node) bool {
-		if w.fault == nil {
+		if w.fault == nil && n != nil {
+			w.at = n.Pos().Offset()
 			w.fault = w.node(n)
 		}
 		return w.fault == nil
 	})
 	return w.fault
+}
+
+// defines returns the function that a statement defines for those behind it. The parser takes what follows a definition in
+// a pipe for its body, which makes it another process's.
+func defines(stmt *syntax.Stmt) (name string, ok bool) {
+	f, ok := stmt.Cmd.(*syntax.FuncDecl)
+	if !ok || f.Name == nil || f.Body == nil {
+		return "", false
+	}
+	for _, s := range []*syntax.Stmt{stmt, f.Body} {
+		if s.Background || s.Coprocess {
+			return "", false
+		}
+	}
+	switch f.Body.Cmd.(type) {
+	case *syntax.Block, *syntax.Subshell:
+		return f.Name.Value, true
+	default:
+		return "", false
+	}
 }
 
 // node checks what may name a program.
@@ -181,7 +208,10 @@ func (w *walk) call(words []*syntax.Word) error {
 // name checks the name of a program.
 func (w *walk) name(name string) error {
 	g := w.guard
-	if len(g.allowed) == 0 || w.functions[name] || slices.Contains(g.allowed, name) {
+	if len(g.allowed) == 0 || slices.Contains(g.allowed, name) {
+		return nil
+	}
+	if from, defined := w.functions[name]; defined && w.at >= from {
 		return nil
 	}
 	shown := name

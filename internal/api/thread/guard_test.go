@@ -27,7 +27,7 @@ func TestGuardAllows(t *testing.T) {
 		"ls", "jq '.[] | select(.amount > 100)' data.json", "cat a | grep b && wc -l < c || echo none; date",
 		"echo '{\"data\": [1,2,3]}' > input.json", "for f in *.txt; do wc -l \"$f\"; done", "if [[ -f x ]]; then cat x; fi",
 		"grep 'rm -rf' script.sh", `grep "curl" log`, "cat <<EOF\nrm is only text here\nEOF", "# rm\nls",
-		"X=1 python3 -c 'print(1)'", "X=$(date) ; echo \"$X\"", "count() { wc -l \"$@\"; }; count a b", "( ls ); { ls; }",
+		"X=1 python3 -c 'print(1)'", "X=$(date) ; echo \"$X\"", "count() { wc -l \"$@\"; }; count a b", "count() { wc -l; }\nfor f in a b; do\ncount < $f | head\ndone", "( ls ); { ls; }",
 		"find . -name '*.csv' -exec cat {} +", "time ls", "! grep x y", "while read_it=$(head -1 f); do echo \"$read_it\"; done",
 		"(( 1 + 1 )); [[ a == b ]] || echo \"$(( 2 * 3 ))\"", "sort < in > out 2>&1 &", "case x in a) ls;; *) date;; esac",
 		"awk '{ print $1 }' f | sort | uniq -c | sort -rn | head -5", "ls \\\n  -la", "l\\s", "'ls' -l", `"l"s`,
@@ -62,6 +62,16 @@ func TestGuardRefuses(t *testing.T) {
 			t.Errorf("%q: %v, pattern %q, want %q", command, err, r.pattern, want)
 		}
 	}
+	// What a function is called is free only where there is one.
+	for _, command := range []string{
+		"touch x; touch() { ls; }", "if false; then touch() { ls; }; fi; touch x", "(touch() { ls; }); touch x", "ls && touch() { ls; }; touch x",
+		"touch() { ls; } & touch x", "touch() { ls; } | cat; touch x", "a() { touch x; }; a; touch() { ls; }", "while false; do f() { ls; }; done; f",
+		"f() { g() { ls; }; }; g x", "touch() { touch x; }; touch",
+	} {
+		if err := guard(t).Check(command); err == nil {
+			t.Errorf("%s is allowed", command)
+		}
+	}
 	for command, want := range map[string]string{
 		"": "Empty command", " \n\t": "Empty command", "ls 'x": "Invalid command syntax: ", "ls (": "Invalid command syntax: ",
 		"if ls": "Invalid command syntax: ", "ls )": "Invalid command syntax: ", "touch x": "Command 'touch' not in whitelist. Allowed: awk, cat, cut, ",
@@ -87,7 +97,7 @@ func TestGuardLooksIntoRunners(t *testing.T) {
 		"env X=1 touch y", "env -u X touch", "ls | xargs touch", "xargs -n 1 touch", "bash -c 'touch x'", "bash -lc 'ls; touch x'",
 		"bash script", "bash", "bash -s", "bash -c \"$X\"", "eval \"$X\"", "eval touch x", "timeout 5 touch", "timeout -k 1 5 touch x",
 		"nice touch x", "nohup -- touch x", "command touch", "env -S 'touch x'", "xargs --null touch", "env env env touch x",
-		"bash -c 'bash -c \"touch x\"'", "xargs bash -c 'touch x'", "time timeout 5 touch x",
+		"bash -c 'bash -c \"touch x\"'", "bash -c 'touch() { ls; }'; touch x", "touch() { ls; }; bash -c 'touch x'", "xargs bash -c 'touch x'", "time timeout 5 touch x",
 	} {
 		if err := g.Check(command); err == nil {
 			t.Errorf("%s is allowed", command)

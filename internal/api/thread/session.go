@@ -116,7 +116,8 @@ func own(path string) bool {
 	return path == tmp || strings.HasPrefix(path, tmp+"/")
 }
 
-// held is how many files lie in a workspace, and how many bytes they have.
+// held is how many files lie in a workspace, and how many bytes they have. Where there are more than are looked at, it is
+// what its file system counts, with folders.
 func (c *call) held(id string) (files int, bytes int64, err error) {
 	list, err := c.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: mostListed})
 	for _, e := range list.Entries {
@@ -124,6 +125,11 @@ func (c *call) held(id string) (files int, bytes int64, err error) {
 			files++
 			bytes += e.Size
 		}
+	}
+	if err == nil && list.Truncated {
+		var space belljar.Space
+		space, err = c.Files().Space(c.r.Context(), id)
+		return int(space.Files), space.Bytes, err
 	}
 	return files, bytes, err
 }
