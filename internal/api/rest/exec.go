@@ -100,6 +100,8 @@ type ExecWait struct {
 	TimeoutSeconds *float64 `json:"timeout_seconds,omitempty" doc:"How long to wait; as long as the server allows (10 minutes) if it is not given"`
 }
 
+func (*ExecWait) spare() {}
+
 // ExecWaited tells whether an exec has ended (S2 SandboxExecWaitOutput).
 type ExecWaited struct {
 	Done bool `json:"done" doc:"Whether it has ended"`

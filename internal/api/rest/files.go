@@ -73,6 +73,8 @@ type listFiles struct {
 	Limit     int    `json:"limit,omitempty" doc:"Most entries; 1000 if it is not given, at most 10000"`
 }
 
+func (*listFiles) spare() {}
+
 type statFile struct {
 	Path string `json:"path" doc:"The file or folder"`
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,6 +141,9 @@ type call struct {
 // none is the body of a request that has none.
 type none struct{}
 
+// spare is a body that may be left out: nothing in it is required, and none is an empty one.
+type spare interface{ spare() }
+
 // reply is an answer as huma wants it.
 type reply[O any] struct {
 	Status int
@@ -200,6 +204,9 @@ func reader[B any](d *Door) func(*exchange) (*B, error) {
 			return nil, err
 		}
 		body := new(B)
+		if _, ok := any(body).(spare); ok && len(bytes.TrimSpace(data)) == 0 {
+			return body, nil
+		}
 		return body, decode(data, s, body)
 	}
 }
@@ -213,9 +220,10 @@ func declareBody[B any](d *Door, op huma.Operation) {
 	}
 	doc := d.api.OpenAPI()
 	schema := doc.Components.Schemas.Schema(t, true, t.Name())
+	_, mayLack := any(new(B)).(spare)
 	for _, declared := range operations(doc.Paths[op.Path]) {
 		if declared.Method == op.Method {
-			declared.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+			declared.RequestBody = &huma.RequestBody{Required: !mayLack, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 		}
 	}
 }
