@@ -43,6 +43,8 @@ func (d *Door) declareByHand() {
 	})
 	d.declareFiles(doc)
 	declareShell(doc)
+	declareShellSessions(doc)
+	declareThreads(doc)
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-artifact", Method: "GET", Path: api.Prefix + "/runs/{run_id}/artifacts/{path}", Tags: []string{"artifacts"},
 		Summary: "Download an artifact",

@@ -46,6 +46,8 @@ func (d *Door) document() error {
 		{Name: "artifacts", Description: "Files that a run left."},
 		{Name: "sessions", Description: "A sandbox that is kept, with its workspace."},
 		{Name: "files", Description: "What is in a session's workspace."},
+		{Name: "shell", Description: "Sessions with a shell, in an API that needs little."},
+		{Name: "threads", Description: "A session for each conversation. Errors are flat; also served at the root with SANDBOX_THREAD_API_ROOT."},
 		{Name: "streams", Description: "What a run prints, as it prints it."},
 		{Name: "node", Description: "This server, and who calls it."},
 		{Name: "admin", Description: "For operators."},
@@ -71,9 +73,11 @@ func (d *Door) document() error {
 	doc.Components.Responses = map[string]*huma.Response{"Failure": failed}
 	for _, item := range doc.Paths {
 		for _, op := range operations(item) {
-			if !strings.HasPrefix(op.Path, "/healthz") && !strings.HasPrefix(op.Path, "/readyz") {
+			switch {
+			case strings.HasPrefix(op.Path, "/thread/"): // says itself how it fails
+			case !strings.HasPrefix(op.Path, "/healthz") && !strings.HasPrefix(op.Path, "/readyz"):
 				op.Responses["default"] = &huma.Response{Ref: "#/components/responses/Failure"}
-			} else {
+			default:
 				delete(op.Responses, "default")
 			}
 		}

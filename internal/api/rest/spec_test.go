@@ -76,8 +76,8 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	elsewhere := map[string]bool{"stream-run": true, "get-run-logs": true, "create-ticket": true, "shell": true} // other doors'
 	for path, item := range loadDocument(t).Paths.Map() {
 		for method, op := range item.Operations() {
-			if elsewhere[op.OperationID] {
-				continue
+			if elsewhere[op.OperationID] || op.Tags[0] == "shell" || op.Tags[0] == "threads" {
+				continue // test/e2e asks a whole server
 			}
 			path := strings.NewReplacer("{session_id}", "x", "{run_id}", "x", "{user_id}", "x", "{token_id}", "x", "{path}", "a/b").Replace(path)
 			resp := b.send(method, path, "", nil, "")
