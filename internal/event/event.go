@@ -49,6 +49,7 @@ const (
 	StreamClosed    = "stream.closed" // Reason says who ended it
 	StreamDropped   = "stream.dropped"
 	HeartbeatSent   = "stream.heartbeat"
+	TerminalRefused = "terminal.refused" // nobody could come to it; Reason is the error's code
 	Request         = "http.request" // Kind is the route, Reason the status, Took the time
 )
 

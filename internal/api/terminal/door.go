@@ -205,6 +205,9 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, come func(context.C
 		if belljar.CodeOf(err) == belljar.CodeInternal {
 			d.log.Error("terminal could not be had", "user_id", caller.ID, "err", err)
 		}
+		d.opts.Events.Record(event.Event{
+			Name: event.TerminalRefused, Caller: caller, Component: "ws", Reason: string(belljar.CodeOf(err)), Err: err,
+		})
 		s.part(refused(err))
 		return
 	}

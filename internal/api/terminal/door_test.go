@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/event"
 )
 
 func TestNew(t *testing.T) {
@@ -168,6 +169,38 @@ func TestTokenIsRenewed(t *testing.T) {
 	late := b.open("/terminals?session_id="+first["session_id"].(string), "ann")
 	if m := b.next(late); m["type"] != "session_not_found" {
 		t.Error(m)
+	}
+}
+
+// sink keeps the names and reasons of events.
+type sink struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+func (s *sink) Record(e event.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[e.Name+" "+e.Reason]++
+}
+
+// Who cannot come to a terminal is counted, by why (S1: attach failures).
+func TestFailedAttachesAreCounted(t *testing.T) {
+	s := &sink{seen: map[string]int{}}
+	b := newBench(t, func(o *Options) { o.Events = s })
+	for path, want := range map[string]string{
+		"/terminals?session_id=nonsense": "not_found", "/terminals?terminal_id=none": "not_found", "/terminals": "invalid_request",
+		"/sessions/none/terminals": "not_found",
+	} {
+		conn := b.open(path, "ann")
+		if m := b.next(conn); m["type"] != "session_not_found" && m["code"] != want {
+			t.Errorf("%s: %v", path, m)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen["terminal.refused not_found"] != 3 || s.seen["terminal.refused invalid_request"] != 1 || len(s.seen) != 2 {
+		t.Errorf("%v", s.seen)
 	}
 }
 

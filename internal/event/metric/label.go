@@ -74,6 +74,10 @@ func sessionEnds() vocabulary {
 	}
 }
 
+func terminalEnds() vocabulary {
+	return vocabulary{string(belljar.TerminalExit), string(belljar.TerminalClosed)}
+}
+
 func codes() vocabulary {
 	var all vocabulary
 	for _, row := range belljar.Table() {

@@ -35,6 +35,7 @@ var _ event.Sink = (*Counter)(nil)
 type metrics struct {
 	sessionsCreated, runsStarted, runsCompleted        *prometheus.CounterVec
 	sessionsResumed, sessionsEnded                     *prometheus.CounterVec
+	terminalsOpened, terminalsEnded, terminalsRefused  *prometheus.CounterVec
 	queueFull, queueExpired                            *prometheus.CounterVec
 	uploadBytes, uploadFiles, logBytes, logTruncations *prometheus.CounterVec
 	opened, heartbeats, disconnects, drops             *prometheus.CounterVec
@@ -68,24 +69,27 @@ func New(opts Options) *Counter {
 		return v
 	}
 	c.m = metrics{
-		sessionsCreated: counter("sessions_created_total", "Sessions created.", "runtime"),
-		sessionsResumed: counter("sessions_resumed_total", "Sessions found again by their scope.", "runtime"),
-		sessionsEnded:   counter("sessions_ended_total", "Sessions that ended.", "runtime", "state"),
-		sessionLife:     histogram("session_lifetime_seconds", "Time from a session's making to its end.", "runtime"),
-		runsStarted:     counter("runs_started_total", "Runs accepted.", "runtime"),
-		runsCompleted:   counter("runs_completed_total", "Runs that ended, however they did.", "runtime", "outcome", "reason"),
-		duration:        histogram("run_duration_seconds", "Time from running to the end.", "runtime", "outcome", "reason"),
-		queueWait:       histogram("queue_wait_seconds", "Time from queued to starting.", "runtime"),
-		queueFull:       counter("queue_full_total", "Runs refused because the queue was full.", "component", "runtime", "reason"),
-		queueExpired:    counter("queue_ttl_expired_total", "Runs that waited too long.", "component", "runtime", "reason"),
-		uploadBytes:     counter("upload_bytes_total", "Bytes uploaded, unpacked.", "kind"),
-		uploadFiles:     counter("upload_files_total", "Files uploaded.", "kind"),
-		logBytes:        counter("log_bytes_total", "Output of runs that was logged, in bytes.", "runtime"),
-		logTruncations:  counter("log_truncations_total", "Logs that were cut.", "component", "reason"),
-		opened:          counter("ws_connections_opened_total", "Streams opened.", "component"),
-		heartbeats:      counter("ws_heartbeats_sent_total", "Heartbeats sent.", "component"),
-		disconnects:     counter("ws_disconnects_total", "Streams that ended.", "component"),
-		drops:           counter("ws_queue_drops_total", "Streams or frames dropped because a reader was too slow.", "component", "reason"),
+		sessionsCreated:  counter("sessions_created_total", "Sessions created.", "runtime"),
+		sessionsResumed:  counter("sessions_resumed_total", "Sessions found again by their scope.", "runtime"),
+		sessionsEnded:    counter("sessions_ended_total", "Sessions that ended.", "runtime", "state"),
+		sessionLife:      histogram("session_lifetime_seconds", "Time from a session's making to its end.", "runtime"),
+		terminalsOpened:  counter("terminals_opened_total", "Terminals opened.", "runtime"),
+		terminalsEnded:   counter("terminals_ended_total", "Terminals that ended, by how.", "reason"),
+		terminalsRefused: counter("terminal_attach_failures_total", "Attempts to open a terminal, or to come back to one, that failed.", "reason"),
+		runsStarted:      counter("runs_started_total", "Runs accepted.", "runtime"),
+		runsCompleted:    counter("runs_completed_total", "Runs that ended, however they did.", "runtime", "outcome", "reason"),
+		duration:         histogram("run_duration_seconds", "Time from running to the end.", "runtime", "outcome", "reason"),
+		queueWait:        histogram("queue_wait_seconds", "Time from queued to starting.", "runtime"),
+		queueFull:        counter("queue_full_total", "Runs refused because the queue was full.", "component", "runtime", "reason"),
+		queueExpired:     counter("queue_ttl_expired_total", "Runs that waited too long.", "component", "runtime", "reason"),
+		uploadBytes:      counter("upload_bytes_total", "Bytes uploaded, unpacked.", "kind"),
+		uploadFiles:      counter("upload_files_total", "Files uploaded.", "kind"),
+		logBytes:         counter("log_bytes_total", "Output of runs that was logged, in bytes.", "runtime"),
+		logTruncations:   counter("log_truncations_total", "Logs that were cut.", "component", "reason"),
+		opened:           counter("ws_connections_opened_total", "Streams opened.", "component"),
+		heartbeats:       counter("ws_heartbeats_sent_total", "Heartbeats sent.", "component"),
+		disconnects:      counter("ws_disconnects_total", "Streams that ended.", "component"),
+		drops:            counter("ws_queue_drops_total", "Streams or frames dropped because a reader was too slow.", "component", "reason"),
 
 		startLatency:    histogram("start_latency_seconds", "Time from queued to running.", "runtime"),
 		runs:            gauge("runs", "Runs under way.", "phase"),

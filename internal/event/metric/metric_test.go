@@ -67,6 +67,9 @@ func TestEveryMetricOfTheSpecification(t *testing.T) {
 		{Name: event.SessionRevived, Session: &belljar.Session{ID: "s2", Runtime: "native"}},
 		{Name: event.SessionResumed, Session: &belljar.Session{ID: "s2", Runtime: "native"}},
 		{Name: event.SessionEnded, Session: &belljar.Session{ID: "s2", Runtime: "native"}, Reason: "crashed", Took: 5 * time.Second},
+		{Name: event.TerminalOpened, Runtime: "native"},
+		{Name: event.TerminalEnded, Reason: "closed detached"},
+		{Name: event.TerminalRefused, Reason: "not_found"},
 		{Name: event.RunCreated, Run: &run},
 		{Name: event.RunQueued, Run: &run},
 		{Name: event.RunStarting, Run: &run, Took: 2 * time.Second},
@@ -120,6 +123,9 @@ func TestEveryMetricOfTheSpecification(t *testing.T) {
 		"sandbox_http_request_duration_seconds_count{method=GET,route=/api/v1/sandbox/runs/{id}}":         1,
 		"sandbox_http_request_duration_seconds_count{method=GET,route=/api/v1/sandbox/runs/{id}/stream}":  -1,
 		"sandbox_auth_failures_total{reason=unknown_key}":                                                 1,
+		"sandbox_terminals_opened_total{runtime=native}":                                                  1,
+		"sandbox_terminals_ended_total{reason=closed}":                                                    1,
+		"sandbox_terminal_attach_failures_total{reason=not_found}":                                        1,
 		"sandbox_denials_total{reason=policy_denied}":                                                     1,
 	} {
 		if got := value(t, c, series); got != want {

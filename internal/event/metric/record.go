@@ -34,6 +34,13 @@ func (c *Counter) Record(e event.Event) {
 				c.m.sessions.WithLabelValues(was).Dec()
 			}
 		}
+	case event.TerminalOpened:
+		c.m.terminalsOpened.WithLabelValues(rt).Inc()
+	case event.TerminalEnded:
+		kind, _, _ := strings.Cut(e.Reason, " ")
+		c.m.terminalsEnded.WithLabelValues(terminalEnds().or(kind, other)).Inc()
+	case event.TerminalRefused:
+		c.m.terminalsRefused.WithLabelValues(codes().or(e.Reason, other)).Inc()
 	case event.RunCreated:
 		c.m.runsStarted.WithLabelValues(rt).Inc()
 	case event.RunQueued:
