@@ -103,10 +103,21 @@ func TestConformanceNative(t *testing.T) {
 		return p
 	}
 	runtimetest.Run(t, runtimetest.Options{
-		New:     func(t *testing.T) runtime.Runtime { return open(t, t.TempDir()) },
-		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime { return open(t, dirs[r]) },
-		UID:     1000, GID: 1000, Isolated: true,
+		New: func(t *testing.T) runtime.Runtime { return open(t, t.TempDir()) },
+		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
+			end(t, r)
+			return open(t, dirs[r])
+		},
+		UID: 1000, GID: 1000, Isolated: true,
 	})
+}
+
+// end is that of a daemon, which takes its keeper along: two never share an installation.
+func end(t *testing.T, r runtime.Runtime) {
+	t.Helper()
+	if err := r.(primed).Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestConformanceFake(t *testing.T) {
@@ -131,6 +142,7 @@ func TestConformanceFake(t *testing.T) {
 		New:          func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
 		RestartKills: true,
 		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
+			end(t, r)
 			if err := hosts[r].below.Close(); err != nil {
 				t.Fatal(err)
 			}
