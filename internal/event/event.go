@@ -50,7 +50,7 @@ const (
 	StreamDropped   = "stream.dropped"
 	HeartbeatSent   = "stream.heartbeat"
 	TerminalRefused = "terminal.refused" // nobody could come to it; Reason is the error's code
-	Request         = "http.request" // Kind is the route, Reason the status, Took the time
+	Request         = "http.request"     // Kind is the route, Reason the status, Took the time
 )
 
 // Event is one thing that happened. Fields that a name does not speak of may be zero.

@@ -3,3 +3,6 @@ package event
 // Thread is one of the nine events of S3's door, for the metrics only: Kind is S3's name for it, Took and Count what it
 // took and how many bytes it moved.
 const Thread = "thread"
+
+// ThreadWorkspace is one Kind more: how large a workspace is, behind an upload.
+const ThreadWorkspace = "workspace"

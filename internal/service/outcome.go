@@ -251,7 +251,7 @@ func (o *outcome) stopped(why error) {
 
 func (o *outcome) timedOut(l belljar.Limits) {
 	o.set(belljar.PhaseTimedOut, belljar.ReasonExecutionTimeout, fmt.Sprintf("command ran longer than %v seconds", l.TimeoutSec))
-	o.hint = "allow more with timeout_sec (--timeout)"
+	o.hint = "allow it more time in the request (--timeout)"
 }
 
 func (o *outcome) outOfMemory(l belljar.Limits) {

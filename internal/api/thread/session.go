@@ -1,12 +1,14 @@
 package thread
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // user is who S3 says that commands run as.
@@ -46,7 +48,9 @@ func (c *call) create() {
 	}})
 	if err != nil {
 		c.limited(err, "", in.ThreadID)
-		c.fail(err)
+		if !c.exhausted(err) {
+			c.fail(err)
+		}
 		return
 	}
 	answer := map[string]any{
@@ -62,6 +66,20 @@ func (c *call) create() {
 	c.say("session_reused", l)
 	answer["status"], answer["created_at"], answer["last_activity"] = "existing", stamp(session.CreatedAt), stamp(lastActivity(session))
 	write(c.w, http.StatusConflict, answer)
+}
+
+// exhausted answers for a node that has no room for more sessions, if that is what err says.
+func (c *call) exhausted(err error) bool {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["quota"] != "node_sessions" {
+		return false
+	}
+	_, header := api.Explain(c.r.Context(), err)
+	for name, values := range header {
+		c.w.Header()[name] = values
+	}
+	write(c.w, http.StatusServiceUnavailable, fault{"error": "Pool at max capacity", "code": e.Code, "hint": e.Hint})
+	return true
 }
 
 // find returns the living session of a thread; false if there is none.

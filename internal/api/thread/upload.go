@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/event"
 )
 
 // framing is what a form may add to its file.
@@ -78,7 +79,8 @@ func (c *call) upload() {
 		return // nobody is there
 	}
 	defer back()
-	if !c.fits(f) {
+	before, fits := c.fits(f)
+	if !fits {
 		return
 	}
 	_, err = c.Files().Write(c.r.Context(), f.session, belljar.FileWrite{Path: clean, Content: f.file, Size: f.size, Overwrite: true})
@@ -87,6 +89,7 @@ func (c *call) upload() {
 		return
 	}
 	c.say("file_uploaded", line{session: f.session, bytes: f.size, took: c.door.opts.Now().Sub(begun)})
+	c.door.opts.Events.Record(event.Event{Name: event.Thread, Kind: event.ThreadWorkspace, Component: "thread", Count: before + f.size})
 	write(c.w, http.StatusOK, map[string]any{
 		"status": "uploaded", "filename": clean, "path": path.Join(belljar.WorkspaceDir, clean), "size_bytes": f.size,
 	})
@@ -108,8 +111,8 @@ func (c *call) uploadFailed(f *form, err error) {
 	}
 }
 
-// fits checks the workspace; false if it has answered.
-func (c *call) fits(f *form) bool {
+// fits checks the workspace and returns its size; false if it has answered.
+func (c *call) fits(f *form) (size int64, ok bool) {
 	n, bytes, err := c.held(f.session)
 	switch {
 	case err != nil:
@@ -124,9 +127,9 @@ func (c *call) fits(f *form) bool {
 	case bytes+f.size > int64(c.door.opts.MaxWorkspaceMB)<<20:
 		c.full(f, bytes)
 	default:
-		return true
+		return bytes, true
 	}
-	return false
+	return 0, false
 }
 
 // full answers for a workspace without room.

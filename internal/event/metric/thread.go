@@ -10,6 +10,7 @@ import (
 type threadMetrics struct {
 	events, bytes *prometheus.CounterVec
 	commands      *prometheus.HistogramVec
+	workspace     prometheus.Histogram
 }
 
 // threadEvents are S3's nine.
@@ -32,8 +33,12 @@ func newThreadMetrics(r *prometheus.Registry) threadMetrics {
 			Name: "sandbox_thread_command_seconds", Help: "Time of commands at the thread API.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}, []string{"event"}),
+		workspace: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sandbox_thread_workspace_bytes", Help: "How large workspaces were behind uploads at the thread API.",
+			Buckets: prometheus.ExponentialBuckets(4<<10, 8, 7), // to 1 GiB
+		}),
 	}
-	r.MustRegister(t.events, t.bytes, t.commands)
+	r.MustRegister(t.events, t.bytes, t.commands, t.workspace)
 	for _, name := range threadEvents() {
 		t.events.WithLabelValues(name)
 	}
@@ -41,6 +46,10 @@ func newThreadMetrics(r *prometheus.Registry) threadMetrics {
 }
 
 func (t threadMetrics) record(e event.Event) {
+	if e.Kind == event.ThreadWorkspace {
+		t.workspace.Observe(float64(max(e.Count, 0)))
+		return
+	}
 	name := threadEvents().or(e.Kind, other)
 	t.events.WithLabelValues(name).Inc()
 	switch name {
