@@ -116,7 +116,7 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 		return s.finished(ctx, r, first)
 	case <-timer.C:
 	case <-ctx.Done():
-		return belljar.Run{}, nil, context.Cause(ctx)
+		return r.snapshot(), nil, context.Cause(ctx)
 	case <-s.gone.Done():
 		return belljar.Run{}, nil, shuttingDown()
 	}

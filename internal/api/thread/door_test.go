@@ -3,6 +3,7 @@
 package thread_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api/thread"
 )
 
@@ -278,5 +280,39 @@ func TestRootAndCrowd(t *testing.T) {
 	}
 	if got := w.log.has("session_created"); len(got) != 10 {
 		t.Errorf("%d sessions for ten threads", len(got))
+	}
+}
+
+// TestClientGoesAway cancels a command whose client has gone: nobody waits for what it says.
+func TestClientGoesAway(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.open("a")
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		for w.get("list_files?session_id=" + id).body["total_files"] != 1.0 && ctx.Err() == nil {
+		}
+		leave()
+	}()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/thread/execute",
+		strings.NewReader(`{"session_id":"`+id+`","command":"touch begun; sleep 300; touch ended","timeout":600}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer alice")
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		resp.Body.Close()
+		t.Fatalf("answered %d", resp.StatusCode)
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		page, err := w.service.As(belljar.Caller{ID: "alice", Role: belljar.RoleUser}).Runs().List(t.Context(), belljar.RunQuery{SessionID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Items) == 1 && page.Items[0].Phase == belljar.PhaseKilled {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the command goes on: %+v", page.Items)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -20,8 +21,9 @@ type execution struct {
 
 const (
 	usualTimeout = 30
-	shownCommand = 200 // bytes of a refused command that the answer repeats
-	timedOut     = 124 // exit code of a command that ran out of time, as of timeout(1)
+	shownCommand = 200                  // bytes of a refused command that the answer repeats
+	timedOut     = 124                  // exit code of a command that ran out of time, as of timeout(1)
+	forever      = 365 * 24 * time.Hour // longer than any command may run: its own time limit ends the wait
 )
 
 // execute runs a command to its end. It is cancelled if the client goes away.
@@ -39,17 +41,17 @@ func (c *call) execute() {
 		return
 	}
 	begun := c.door.opts.Now()
-	run, err := c.Runs().Start(c.r.Context(), belljar.RunRequest{RunSpec: belljar.RunSpec{
+	run, out, err := belljar.Finish(c.r.Context(), c.Runs(), belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SessionID, Command: []string{"bash", "-c", in.Command}, TimeoutSec: limit,
-	}})
-	var out belljar.Output
-	if err == nil {
-		id := run.ID
-		run, out, err = belljar.Collect(c.r.Context(), c.Runs(), id)
-		if err != nil && c.r.Context().Err() != nil {
-			c.abandon(id)
-			return
+	}}, forever)
+	if c.r.Context().Err() != nil {
+		if run.ID != "" {
+			c.abandon(run.ID)
 		}
+		return
+	}
+	if err == nil && out == nil {
+		err = errors.New("a command has no end")
 	}
 	took := c.door.opts.Now().Sub(begun)
 	l := line{session: in.SessionID, command: in.Command, took: took}
@@ -61,7 +63,7 @@ func (c *call) execute() {
 		}
 		return
 	}
-	answer, code := c.outcome(run, out)
+	answer, code := c.outcome(run, *out)
 	answer["execution_time_ms"] = took.Milliseconds()
 	l.exit = code
 	if code == 0 {

@@ -34,6 +34,7 @@ type world struct {
 	t       *testing.T
 	url     string
 	runtime *fake.Runtime
+	service *service.Service
 	log     *journal
 	clock   *hourglass
 }
@@ -148,6 +149,7 @@ func newWorld(t *testing.T, change func(*thread.Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.service = s
 	guard, err := thread.NewGuard(append(thread.AllowedCommands(), "sleep", "exit", "printf", "cd", "mkdir", "touch"), nil)
 	if err != nil {
 		t.Fatal(err)
