@@ -51,3 +51,93 @@ func TestEveryDocumentedRoute(t *testing.T) {
 		t.Errorf("documented: %v", doors)
 	}
 }
+
+// TestSessionsThatAreNotThere asks every documented route of a session for sessions that nobody may use there: unknown,
+// another user's, closed, expired. What is not one's own does not exist; what has ended says so.
+func TestSessionsThatAreNotThere(t *testing.T) {
+	s := serve(t, t.TempDir())
+	open := func(id string, more ...string) string {
+		t.Helper()
+		spec := map[string]any{"scope": map[string]any{"namespace": "workflow", "id": id}}
+		if len(more) > 0 {
+			spec["ttl_sec"] = 0.1
+		}
+		status, session := s.ask(http.MethodPost, api+"/sessions/open", spec)
+		if status != http.StatusOK {
+			t.Fatalf("%d %v", status, session)
+		}
+		return session["session_id"].(string)
+	}
+	mine, closed, expired := open("mine"), open("closed"), open("expired", "soon")
+	if status, answer := s.ask(http.MethodDelete, api+"/sessions/"+closed, nil); status != http.StatusNoContent {
+		t.Fatalf("%d %v", status, answer)
+	}
+	until(t, "its time is over", func() bool {
+		_, session := s.ask(http.MethodGet, api+"/sessions/"+expired, nil)
+		return session["state"] == "expired"
+	})
+	_, token := s.ask(http.MethodPost, api+"/admin/tokens", map[string]any{"user_id": "carol"})
+	stranger, _ := token["secret"].(string)
+
+	var doc struct {
+		Paths map[string]map[string]struct{ OperationID string }
+	}
+	if err := json.Unmarshal([]byte(s.text("/openapi.json")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	about := map[string]bool{ // of these an ended session is a thing like others
+		"get-session": true, "delete-session": true, "v1-get-session": true, "v1-destroy-session": true, "list-terminals": true,
+	}
+	bodies := map[string]any{
+		"exec": map[string]any{"cmd": []string{"true"}}, "v1-exec": map[string]any{"cmd": "true"}, "v1-exec-stream": map[string]any{"cmd": "true"},
+		"shell": map[string]any{"cmd": "true"}, "write-file": map[string]any{"path": "x", "contents": "a"}, "v1-write": map[string]any{"path": "x", "text": "a"},
+		"write-files": map[string]any{"files": []any{map[string]any{"path": "x", "contents": "a"}}}, "rename-file": map[string]any{"from": "x", "to": "y"},
+		"search-files": map[string]any{"name": "x"}, "put-file": strings.NewReader("x"), "upload-files": strings.NewReader("x"),
+	}
+	asked := 0
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			parameter := "{session_id}"
+			if strings.HasPrefix(path, "/v1/sessions/{id}") {
+				parameter = "{id}"
+			}
+			if method == "parameters" || !strings.Contains(path, parameter) {
+				continue
+			}
+			asked++
+			for id, want := range map[string]int{mine: 404, "01a1feee-0000-70dc-b292-20d9fce576dc": 404, closed: 409, expired: 409} {
+				key := s.Key
+				if id == mine {
+					key = stranger
+				}
+				if want == http.StatusConflict && (about[op.OperationID] || strings.Contains(path, "{exec_id}")) {
+					continue
+				}
+				body, ok := bodies[op.OperationID]
+				if !ok && method == "post" {
+					body = map[string]any{"path": "x"}
+				}
+				if strings.HasSuffix(path, "/terminals") && method == "post" || strings.HasSuffix(path, "/wait") || strings.HasSuffix(path, "/cancel") {
+					body = map[string]any{}
+				}
+				header := "Content-Type: application/json"
+				if r, stream := body.(*strings.Reader); stream {
+					r.Reset("x")
+					header = "Content-Type: application/octet-stream"
+				}
+				query := ""
+				if strings.HasSuffix(path, "/raw") || strings.HasSuffix(path, "/files") || strings.HasSuffix(path, "/fs/read") && method == "get" || method == "delete" && strings.HasSuffix(path, "/fs/delete") {
+					query = "?path=x"
+				}
+				at := strings.NewReplacer(parameter, id, "{exec_id}", "x").Replace(path) + query
+				status, answer := s.ask(strings.ToUpper(method), at, body, header, "X-API-KEY: "+key)
+				if status != want {
+					t.Errorf("%s %s: %d, want %d: %v", method, at, status, want, answer)
+				}
+			}
+		}
+	}
+	if asked < 25 {
+		t.Errorf("only %d routes", asked)
+	}
+}
