@@ -44,6 +44,12 @@ func sessions(ctx context.Context, s *daemon, out *sheet, d time.Duration) error
 		}
 		out.put(each.what, each.budget, "%.2f ms", ms(quantile(times, 0.5)))
 	}
+	if err := echoes(ctx, s, id, out); err != nil {
+		return err
+	}
+	if err := transfers(ctx, s, out); err != nil {
+		return err
+	}
 	opened, err := openings(ctx, s, 60)
 	if err != nil {
 		return err
