@@ -63,6 +63,7 @@ func (s Scope) Validate() error {
 	if !slices.Contains(Namespaces(), s.Namespace) {
 		e := invalid("scope.namespace", "scope.namespace %q is not known", shortened(s.Namespace))
 		e.Details["provided"], e.Details["supported"] = shortened(s.Namespace), Namespaces()
+		e.Hint = "namespaces are " + strings.Join(Namespaces(), ", ")
 		return e
 	}
 	if s.ID == "" {

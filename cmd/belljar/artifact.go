@@ -123,7 +123,7 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 	if g.JSON {
 		return writeJSON(c.stdout, append([]belljar.Artifact{}, kept...))
 	}
-	c.aside("%d files in %s", len(kept), g.Out)
+	c.aside("%s in %s", plural(len(kept), "file"), g.Out)
 	return nil
 }
 

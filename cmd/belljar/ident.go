@@ -62,6 +62,7 @@ func find(kind, prefix string, list func(offset int) (ids []string, more bool, e
 	if found == "" {
 		return "", &belljar.Error{
 			Code: belljar.CodeNotFound, Message: fmt.Sprintf("no %s begins with %q", kind, prefix), Details: map[string]any{"prefix": prefix},
+			Hint: lister(kind) + " lists them",
 		}
 	}
 	return found, nil
@@ -87,4 +88,15 @@ func findSession(ctx context.Context, s belljar.Service, prefix string) (string,
 		}
 		return ids, page.HasMore, err
 	})
+}
+
+// lister is the command that lists a kind of things.
+func lister(kind string) string {
+	switch kind {
+	case "run":
+		return "belljar ps --all"
+	case "session":
+		return "belljar session ls --all"
+	}
+	return "belljar token list"
 }

@@ -106,12 +106,20 @@ func usageError(err error, args []string) error {
 	hint := "belljar --help lists the commands"
 	if name := args[0]; suggested {
 		hint = "did you mean " + strings.ReplaceAll(suggestion, `"`, "")
+		if flag, ok := strings.CutPrefix(message, "unknown flag -"); ok && len(flag) == 1 { // the others are no more alike
+			hint = "what begins with a dash and is no flag stands behind --"
+		}
 	} else if !strings.HasPrefix(name, "-") && !strings.HasPrefix(message, "unexpected argument "+name) {
 		var at *kong.ParseError
+		lists := "flags"
 		if errors.As(err, &at) && at.Context.Selected() != nil {
-			name = commandOf(at.Context.Selected())
+			selected := at.Context.Selected()
+			name = commandOf(selected)
+			if len(selected.Children) > 0 {
+				lists = "commands"
+			}
 		}
-		hint = "belljar " + name + " --help lists the flags"
+		hint = "belljar " + name + " --help lists the " + lists
 	}
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -24,6 +25,10 @@ const (
 // conclude says what there is to say about how a run ended, and returns the exit status.
 // hint is what the run's log advises, "" for nothing.
 func conclude(c *console, run belljar.Run, hint string, signal syscall.Signal) int {
+	more := "gives it more"
+	if run.SessionID != "" {
+		more = "of the session gives all its runs more"
+	}
 	for _, warning := range run.Warnings {
 		c.note("%s", warning)
 	}
@@ -33,6 +38,9 @@ func conclude(c *console, run belljar.Run, hint string, signal syscall.Signal) i
 	}
 	if signal != 0 && run.Phase == belljar.PhaseKilled {
 		return 128 + int(signal)
+	}
+	if run.Shell != nil && run.Shell.State == belljar.ShellReplaced {
+		c.note("the shell has ended; the next command gets a new one, in %s", cmp.Or(run.Shell.Cwd, belljar.WorkspaceDir))
 	}
 	limits := inForce(run)
 	switch run.ReasonCode {
@@ -46,11 +54,11 @@ func conclude(c *console, run belljar.Run, hint string, signal syscall.Signal) i
 		return exitTimeout
 	case belljar.ReasonOOMKilled:
 		c.say("out of memory: the limit is %d MiB", limits.MemoryMB)
-		c.hint("--memory %dm gives it more", 2*limits.MemoryMB)
+		c.hint("--memory %dm %s", 2*limits.MemoryMB, more)
 		return exitOOM
 	case belljar.ReasonPidsLimit:
 		c.say("hit the limit of %d processes and threads", limits.Pids)
-		c.hint("--pids %d gives it more", 2*limits.Pids)
+		c.hint("--pids %d %s", 2*limits.Pids, more)
 	case belljar.ReasonSignaled:
 		c.note("ended by %s", run.Signal)
 	case belljar.ReasonNonZeroExit, "":

@@ -29,7 +29,7 @@ func (r *runCommand) program(ctx context.Context, c *console) (program, error) {
 	args := r.Args
 	if len(args) > 0 && args[0] == "--" {
 		if len(args) == 1 || args[1] == "" {
-			return program{}, mistake("belljar run -- CMD [ARGS]", "no command after --")
+			return program{}, mistake(r.usage("-- CMD [ARGS]"), "no command after --")
 		}
 		if r.Lang != "" {
 			return program{}, mistake("leave out --lang, or name a file", "--lang does not go with a command")
@@ -37,7 +37,7 @@ func (r *runCommand) program(ctx context.Context, c *console) (program, error) {
 		return program{argv: args[1:]}, nil
 	}
 	if len(args) == 0 || args[0] == "" {
-		return program{}, mistake("belljar run FILE, belljar run -- CMD [ARGS], or belljar run --help", "nothing to run")
+		return program{}, mistake(r.usage("FILE")+", or "+r.usage("-- CMD [ARGS]"), "nothing to run")
 	}
 	if args[0] == "-" {
 		return r.standardInput(ctx, c, args[1:])
@@ -46,13 +46,21 @@ func (r *runCommand) program(ctx context.Context, c *console) (program, error) {
 }
 
 // file is a program in a file.
+// usage is how to say that to run, or to session run.
+func (r *runCommand) usage(what string) string {
+	if r.session != "" {
+		return "belljar session run SESSION " + what
+	}
+	return "belljar run " + what
+}
+
 func (r *runCommand) file(ctx context.Context, c *console, name string, args []string) (program, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
 		hint := ""
 		if found := newHostImage().find(name); found != "" && !strings.ContainsRune(name, '/') {
-			hint = "to run the command " + name + ": belljar run -- " + name
+			hint = "to run the command " + name + ": " + r.usage("-- "+name)
 		}
 		return program{}, mistake(hint, "%s: %s", name, reason(err))
 	case info.IsDir():

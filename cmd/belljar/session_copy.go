@@ -74,7 +74,7 @@ func (p *sessionCopy) Run(ctx context.Context, c *console) error {
 		if p.JSON {
 			return writeJSON(c.stdout, result)
 		}
-		c.aside("%d files, %s, to %s", result.Files, bytesOf(result.Bytes), result.To)
+		c.aside("%s, %s, to %s", plural(result.Files, "file"), bytesOf(result.Bytes), result.To)
 		return nil
 	})
 }
@@ -112,14 +112,10 @@ func (c *console) copyIn(ctx context.Context, s belljar.Service, sources []strin
 	for _, f := range files.sources {
 		total += f.size()
 	}
-	archive := files.reader()
-	defer archive.Close()
 	shown := c.progress("copying to "+path.Join(belljar.WorkspaceDir, target), total)
 	defer shown.stop()
-	done, err := s.Sessions().Upload(ctx, id, belljar.Upload{Parts: func(yield func(belljar.UploadPart, error) bool) {
-		yield(belljar.UploadPart{Format: belljar.UploadTar, Body: shown.of(archive)}, nil)
-	}})
-	return copied{id, done.FileCount, done.BytesReceived, to.session + ":" + path.Join(belljar.WorkspaceDir, target)}, err
+	n, size, err := c.send(ctx, s, id, files, shown)
+	return copied{id, n, size, to.session + ":" + path.Join(belljar.WorkspaceDir, target)}, err
 }
 
 // target is where in a workspace a copy goes, and whether it goes into that as a folder.

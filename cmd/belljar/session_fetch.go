@@ -50,7 +50,11 @@ func (c *console) copyOut(ctx context.Context, s belljar.Service, sources []stri
 		case "file":
 			err = f.file(ctx, entry, clean, place)
 		default:
-			err = mistake("copy what it leads to", "%s: is neither a file nor a folder", source)
+			hint := ""
+			if entry.Type == "symlink" {
+				hint = "copy what it leads to: " + entry.Target
+			}
+			err = mistake(hint, "%s: is neither a file nor a folder", source)
 		}
 		if err != nil {
 			return result, err

@@ -36,6 +36,13 @@ func (u *sessionUpload) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
+		most, err := boundsOf(ctx, s)
+		if err != nil {
+			return err
+		}
+		if !most.one(files) {
+			return mistake("belljar session cp copies them piece by piece", "that is more than one upload may be: %v", most)
+		}
 		archive := files.reader()
 		defer archive.Close()
 		result, err := s.Sessions().Upload(ctx, id, belljar.Upload{
@@ -50,7 +57,7 @@ func (u *sessionUpload) Run(ctx context.Context, c *console) error {
 		if u.JSON {
 			return writeJSON(c.stdout, result)
 		}
-		c.aside("%d files, %s", result.FileCount, bytesOf(result.BytesReceived))
+		c.aside("%s, %s", plural(result.FileCount, "file"), bytesOf(result.BytesReceived))
 		return nil
 	})
 }
@@ -160,6 +167,9 @@ func (x *sessionExec) Run(ctx context.Context, c *console) error {
 		JSON: x.JSON, Quiet: x.Quiet, cwd: x.Cwd, shell: x.Shell,
 	}
 	err := c.remote(false, func(s belljar.Service) (err error) {
+		if len(args) == 0 || args[0] == "" {
+			return mistake("belljar session exec SESSION CMD [ARGS]; belljar session shell SESSION opens a terminal", "no command to run")
+		}
 		if x.Shell && (x.Cwd != "" || len(x.Env) > 0) {
 			return mistake("cd and export in the shell itself", "--cwd and --env do not go with --shell, which keeps its own")
 		}

@@ -52,6 +52,14 @@ func (c *console) aside(format string, args ...any) {
 	}
 }
 
+// plural is a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // rough is a time span as people say it, in its largest unit.
 func rough(d time.Duration) string {
 	switch {

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -195,7 +196,7 @@ func (u *upload) write(w io.Writer) error {
 }
 
 func (s source) write(tw *tar.Writer) error {
-	header := &tar.Header{Name: s.dst, Mode: 0o644, Size: s.size(), Format: tar.FormatPAX}
+	header := &tar.Header{Name: s.dst, Mode: 0o644, Size: s.size(), ModTime: time.Now(), Format: tar.FormatPAX}
 	if s.info != nil {
 		header.Mode = int64(s.info.Mode().Perm())
 		header.ModTime = s.info.ModTime()

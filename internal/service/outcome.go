@@ -188,6 +188,9 @@ func (e ending) execFailed(o *outcome, refused *wire.Error) {
 		o.exitCode = number(127)
 		o.message = fmt.Sprintf("%s: not found in the sandbox", e.command)
 		o.hint = "the image has no such program, or not the interpreter that its first line names"
+		if strings.ContainsAny(e.command, " \t") {
+			o.hint = "the command and its arguments are separate words; sh -c takes a line as one"
+		}
 	case errnoAccess:
 		o.message = fmt.Sprintf("%s: permission denied", e.command)
 		o.hint = "the file is not executable"
