@@ -4,8 +4,9 @@ import "strings"
 
 // detacher looks for the keys that leave a terminal.
 type detacher struct {
-	keys []byte
-	seen int // how many of them were the last ones typed
+	keys  []byte
+	names string // of the keys, as they were given
+	seen  int    // how many of them were the last ones typed
 }
 
 // keysOf reads ctrl-p,ctrl-q: keys by their character, or as ctrl- and one.

@@ -25,7 +25,7 @@ type sessionShell struct {
 	List       bool   `short:"l" help:"List the session's terminals."`
 	Name       string `placeholder:"NAME" help:"What a new terminal is called."`
 	Shared     bool   `help:"Let several people type in a new terminal."`
-	DetachKeys string `default:"ctrl-p,ctrl-q" placeholder:"KEYS" help:"Keys that leave the terminal, which lives on."`
+	DetachKeys string `default:"ctrl-p,ctrl-q" placeholder:"KEYS" help:"Keys that leave the terminal, which lives on (default ctrl-p,ctrl-q)."`
 	JSON       bool   `name:"json" help:"With --list: print one JSON array."`
 	Quiet      bool   `short:"q" help:"No notes of our own, only failures."`
 }
@@ -72,7 +72,7 @@ func (x *sessionShell) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		v := &visit{c: c, s: s, terminal: at.ID, keys: &detacher{keys: keys}}
+		v := &visit{c: c, s: s, terminal: at.ID, keys: &detacher{keys: keys, names: x.DetachKeys}}
 		return v.run(ctx, fmt.Sprintf("belljar session shell %s --attach %s", x.ID, at.ID))
 	})
 }
@@ -132,7 +132,8 @@ type visit struct {
 	s        belljar.Service
 	terminal string
 	keys     *detacher
-	raw      bool // our own terminal passes everything on
+	raw      bool  // our own terminal passes everything on
+	modes    modes // that the program has turned on in it
 }
 
 // errDetached says that the person has left the terminal.
@@ -149,6 +150,9 @@ func (v *visit) run(ctx context.Context, back string) error {
 	}
 	status, err := v.follow(ctx)
 	restore()
+	if v.raw && isTerminal(v.c.stdout) {
+		_, _ = v.c.stdout.Write(v.modes.undo()) // who cannot be shown it has no need of it
+	}
 	switch {
 	case errors.Is(err, errDetached):
 		v.c.note("left the terminal, which lives on")
@@ -178,7 +182,7 @@ func (v *visit) makeRaw() (restore func(), err error) {
 func (v *visit) follow(ctx context.Context) (status int, err error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
-	typed := make(chan []byte)
+	typed := newTyped()
 	go v.read(ctx, typed, leave)
 	resized, quiet := watchSize()
 	defer quiet()
@@ -204,7 +208,7 @@ func (v *visit) follow(ctx context.Context) (status int, err error) {
 			return 0, err
 		case lost.IsZero():
 			lost = time.Now()
-			v.say("the connection is lost; trying again")
+			v.say("the connection is lost; trying again" + v.leaving())
 		case time.Since(lost) > patience:
 			return 0, err
 		}
@@ -223,6 +227,14 @@ func passing(err error) bool {
 	return code == belljar.CodeRuntimeUnavailable || code == belljar.CodeInternal || code == belljar.CodeRateLimited
 }
 
+// leaving says how to leave, to who sits at a terminal.
+func (v *visit) leaving() string {
+	if !v.raw {
+		return ""
+	}
+	return "; " + strings.ReplaceAll(v.keys.names, ",", " ") + " leaves"
+}
+
 // say prints a line of ours between those of the terminal.
 func (v *visit) say(text string) {
 	if v.raw {
@@ -233,7 +245,7 @@ func (v *visit) say(text string) {
 }
 
 // sit passes on what is typed and what comes, through one attachment.
-func (v *visit) sit(ctx context.Context, at belljar.Attachment, typed <-chan []byte, resized <-chan struct{}) (status int, err error) {
+func (v *visit) sit(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) (status int, err error) {
 	ctx, done := context.WithCancelCause(ctx)
 	defer done(nil)
 	if size := v.c.terminalSize(); v.raw {
@@ -258,6 +270,7 @@ func (v *visit) sit(ctx context.Context, at belljar.Attachment, typed <-chan []b
 		}
 		switch e.Kind {
 		case belljar.TerminalHistory, belljar.TerminalOutput:
+			v.modes.see(e.Data)
 			if _, err := v.c.stdout.Write(e.Data); err != nil {
 				return 0, fmt.Errorf("writing the terminal's output: %w", err)
 			}
@@ -268,18 +281,36 @@ func (v *visit) sit(ctx context.Context, at belljar.Attachment, typed <-chan []b
 		case belljar.TerminalOverflow:
 			return 0, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too much output at once"} // come back to the history
 		case belljar.TerminalClosed:
-			return 0, &belljar.Error{Code: belljar.CodeConflict, Message: "the terminal was closed: " + e.Reason}
+			return 0, over(e.Reason)
 		}
 	}
 }
 
+// over is the failure that a closed terminal is. That of a server which stops passes: the terminal lives on behind it.
+func over(reason string) error {
+	if reason == "shutdown" {
+		return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the server stops"}
+	}
+	words := map[string]string{
+		"closed": "it, or its session, was ended", "session": "its session has ended", "lost": "its sandbox is gone",
+		"idle": "nothing was typed or shown for too long", "lifetime": "its time is over", "detached": "nobody came back to it in time",
+	}
+	if text, ok := words[reason]; ok {
+		reason = text
+	}
+	return &belljar.Error{Code: belljar.CodeConflict, Message: strings.TrimSuffix("the terminal is closed: "+reason, ": ")}
+}
+
 // pass sends what is typed, and our size. It returns what ended it.
-func (v *visit) pass(ctx context.Context, at belljar.Attachment, typed <-chan []byte, resized <-chan struct{}) error {
+func (v *visit) pass(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) error {
 	for {
 		var err error
 		select {
-		case b := <-typed:
-			err = at.Write(ctx, b)
+		case <-typed.some:
+			if b := typed.take(); len(b) > 0 {
+				err = at.Write(ctx, b)
+			}
+			typed.sent()
 		case <-resized:
 			if size := v.c.terminalSize(); v.raw {
 				err = at.Resize(size.cols, size.rows)
@@ -295,7 +326,7 @@ func (v *visit) pass(ctx context.Context, at belljar.Attachment, typed <-chan []
 
 // read hands on what is typed until the keys that leave. The end of an input that is no terminal is the terminal's
 // end-of-file character.
-func (v *visit) read(ctx context.Context, typed chan<- []byte, leave context.CancelCauseFunc) {
+func (v *visit) read(ctx context.Context, typed *typed, leave context.CancelCauseFunc) {
 	const endOfFile = "\x04"
 	buf := make([]byte, 4096)
 	for {
@@ -307,15 +338,12 @@ func (v *visit) read(ctx context.Context, typed chan<- []byte, leave context.Can
 		if err != nil && !v.raw {
 			keys = append(append([]byte{}, keys...), endOfFile...)
 		}
-		if len(keys) > 0 {
-			select {
-			case typed <- append([]byte(nil), keys...):
-			case <-ctx.Done():
-				return
-			}
+		if len(keys) > 0 && !typed.add(ctx, keys, !v.raw) {
+			return
 		}
 		switch {
 		case left, errors.Is(err, io.EOF) && v.raw:
+			typed.flush(ctx)
 			leave(errDetached)
 			return
 		case err != nil:

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -129,5 +131,45 @@ func TestVisitEnds(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v, want %q", err, test.want)
 		}
+	}
+}
+
+// TestVisitLeavesAServerThatIsAway types into nowhere, and leaves.
+func TestVisitLeavesAServerThatIsAway(t *testing.T) {
+	away := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "connection refused"}
+	d := &desk{visits: slices.Repeat([][]any{{away}}, 100)}
+	r, w := io.Pipe()
+	defer w.Close()
+	go func() {
+		_, _ = io.WriteString(w, "ls\r")
+		_, _ = io.WriteString(w, "\x03")
+		_, _ = io.WriteString(w, "\x10\x11")
+	}()
+	var out, notes bytes.Buffer
+	v := &visit{
+		c: &console{stdin: r, stdout: &out, stderr: &notes}, s: front{desk: d}, terminal: "t", raw: true,
+		keys: &detacher{keys: []byte("\x10\x11"), names: "ctrl-p,ctrl-q"},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := v.follow(ctx); !errors.Is(err, errDetached) {
+		t.Errorf("%v, want %v", err, errDetached)
+	}
+	if !strings.Contains(notes.String(), "ctrl-p ctrl-q leaves") {
+		t.Errorf("notes %q", notes.String())
+	}
+}
+
+// TestVisitOutlivesAStop is a server that is stopped and started again: the terminal is there behind it.
+func TestVisitOutlivesAStop(t *testing.T) {
+	d := &desk{visits: [][]any{
+		{say(belljar.TerminalOutput, "one"), belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: "shutdown"}},
+		{say(belljar.TerminalHistory, "one two"), exit(7)},
+	}}
+	r, w := io.Pipe()
+	defer w.Close()
+	status, err, out, _ := visitDesk(t, d, r)
+	if status != 7 || err != nil || !strings.HasSuffix(out, "one two") {
+		t.Errorf("%d, %v, %q", status, err, out)
 	}
 }
