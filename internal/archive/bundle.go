@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -111,8 +110,10 @@ func (b *Bundle) WriteTar(ctx context.Context, w io.Writer) error {
 		if e.Dir {
 			h.Typeflag, h.Name = tar.TypeDir, e.Path+"/"
 		}
-		if h.ModTime.IsZero() {
-			h.ModTime = time.Now()
+		// Whole seconds would be rounded: a file edited just after a build would be older than what was built of it, and
+		// make would not build it again. Without a time it is as old as its arrival.
+		if h.ModTime.Nanosecond() != 0 {
+			h.Format = tar.FormatPAX
 		}
 		if err := out.WriteHeader(h); err != nil {
 			return fmt.Errorf("pack %s: %w", e.Path, err)

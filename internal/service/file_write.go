@@ -138,7 +138,7 @@ func (x *session) flows(last time.Time) time.Time {
 
 // WriteAll writes many small files, all of them or none.
 func (v files) WriteAll(ctx context.Context, id string, list []belljar.FileWrite) ([]belljar.FileEntry, error) {
-	now := v.service.now().Truncate(time.Second)
+	now := v.service.now()
 	packed, entries, size, err := packFiles(list, now)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func packFiles(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, e
 		if size += n; size > belljar.MaxBatchBytes {
 			return tooMuch("bytes together", belljar.MaxBatchBytes)
 		}
-		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(f.Mode), Size: n, ModTime: now})
+		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(f.Mode), Size: n})
 		if err == nil {
 			_, err = w.Write(buf.Bytes())
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -72,7 +71,7 @@ func pack(files []belljar.InlineFile) (io.Reader, error) {
 		if mode == 0 {
 			mode = 0o644
 		}
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Clean(name), Mode: mode & 0o777, Size: int64(len(f.Content)), ModTime: time.Now()}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Clean(name), Mode: mode & 0o777, Size: int64(len(f.Content))}
 		if err := w.WriteHeader(h); err != nil {
 			return nil, err
 		}

@@ -183,7 +183,7 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 	defer u.f.a.buffers.Put(buf)
 	n, err := io.CopyBuffer(onlyWriter{file}, onlyReader{r}, *buf)
 	u.bytes += n
-	if err == nil && !head.ModTime.IsZero() {
+	if err == nil && head.ModTime.Unix() > 0 { // else it is as old as its arrival
 		t := unix.NsecToTimeval(head.ModTime.UnixNano())
 		err = u.f.as(func() error { return unix.Futimes(int(file.Fd()), []unix.Timeval{t, t}) }) // its owner's right
 	}
