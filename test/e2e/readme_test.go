@@ -46,14 +46,20 @@ func examples(t *testing.T, document, heading string) []example {
 	return list
 }
 
-// TestReadme types what README says about the server, with curl, and compares what comes.
+// typed reports whether an example can be typed without a person: the server runs already, and a terminal is for somebody
+// who sits at it (TestSessionShell).
+func (e example) typed() bool {
+	return !strings.Contains(e.command, "belljar serve") && !strings.Contains(e.command, "belljar session shell")
+}
+
+// TestReadme types what README says about the server and its sessions, and compares what comes.
 func TestReadme(t *testing.T) {
 	s := serve(t, t.TempDir())
 	var script strings.Builder
-	list := examples(t, "../../README.md", "## A server")
+	list := append(examples(t, "../../README.md", "## A server"), examples(t, "../../README.md", "## Sessions")...)
 	for i, e := range list {
-		if strings.Contains(e.command, "belljar serve") {
-			continue // it runs already
+		if !e.typed() {
+			continue
 		}
 		fmt.Fprintf(&script, "%secho '--- %d'\n", e.command, i)
 	}
@@ -67,7 +73,7 @@ func TestReadme(t *testing.T) {
 	}
 	rest := string(out)
 	for i, e := range list {
-		if strings.Contains(e.command, "belljar serve") {
+		if !e.typed() {
 			continue
 		}
 		got, after, ok := strings.Cut(rest, fmt.Sprintf("--- %d\n", i))
