@@ -111,6 +111,12 @@ func (r CloseRequest) Validate() error {
 	return CheckKeyPrefix(r.KeyPrefix)
 }
 
+// Covers reports whether the request is about the session with that scope.
+func (r CloseRequest) Covers(scope string) bool {
+	rest, ok := strings.CutPrefix(scope, r.KeyPrefix)
+	return ok && (rest == "" || rest[0] == ':' || strings.HasSuffix(r.KeyPrefix, ":"))
+}
+
 // CheckKeyPrefix refuses what no scope begins with. The error is [CodeInvalidRequest].
 func CheckKeyPrefix(prefix string) error {
 	const most = 3 * (3*MaxScopeBytes + 1) // every byte of every part as three

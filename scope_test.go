@@ -140,3 +140,19 @@ func FuzzKeyPrefix(f *testing.F) {
 		}
 	})
 }
+
+func TestCloseRequestCovers(t *testing.T) {
+	for prefix, scopes := range map[string]map[string]bool{
+		"workflow:run_1:":        {"workflow:run_1:default": true, "workflow:run_1:isolated:x": true, "workflow:run_12:default": false},
+		"workflow:run_1":         {"workflow:run_1:default": true, "workflow:run_12:default": false, "workflow:run_1%3A2:default": false},
+		"workflow:run_1:build":   {"workflow:run_1:build": true, "workflow:run_1:builder": false, "workflow:run_1:default": false},
+		"workflow:":              {"workflow:run_1:default": true, "agent:run_1:default": false},
+		"workflow:run_1:default": {"workflow:run_1": false, "": false},
+	} {
+		for scope, want := range scopes {
+			if got := (belljar.CloseRequest{KeyPrefix: prefix}).Covers(scope); got != want {
+				t.Errorf("%s covers %s: %v", prefix, scope, got)
+			}
+		}
+	}
+}

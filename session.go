@@ -82,7 +82,8 @@ type Session struct {
 // CloseRequest ends sessions by their scope.
 type CloseRequest struct {
 	// KeyPrefix is the beginning of a scope as [Scope.String] has it: workflow:run_123: is all sessions of a workflow.
-	// At least a namespace and its colon.
+	// At least a namespace and its colon. Without a colon at its end it still ends where a part of a scope does: workflow:run_1
+	// is not workflow:run_12's.
 	KeyPrefix string `json:"key_prefix"`
 	// RetainSec keeps them for so long more, to be looked at: they lose their scope and activity does not extend them.
 	RetainSec float64 `json:"retain_seconds,omitempty"`

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -25,7 +24,7 @@ func (s *Service) closeScope(ctx context.Context, caller belljar.Caller, req bel
 	closed := []string{}
 	var ending []*session
 	for _, x := range s.sessions.all() {
-		if x.caller.ID != caller.ID || x.gone() || !strings.HasPrefix(x.snapshot().ScopeKey, req.KeyPrefix) {
+		if x.caller.ID != caller.ID || x.gone() || !req.Covers(x.snapshot().ScopeKey) {
 			continue
 		}
 		if req.RetainSec > 0 {

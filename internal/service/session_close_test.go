@@ -35,7 +35,7 @@ func TestCloseAll(t *testing.T) {
 	}
 	running := b.start(belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.1", SessionID: mine[0], Command: []string{"/bin/sh", "-c", "echo up; sleep 1000"}}})
 	b.waitFor(running.ID, "up")
-	closed, err := b.mine().CloseAll(b.context(), belljar.CloseRequest{KeyPrefix: "workflow:1:"})
+	closed, err := b.mine().CloseAll(b.context(), belljar.CloseRequest{KeyPrefix: "workflow:1"})
 	slices.Sort(closed)
 	if err != nil || !slices.Equal(closed, slices.Sorted(slices.Values(mine))) {
 		t.Errorf("%v, %v, want %v", closed, err, mine)
