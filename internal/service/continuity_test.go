@@ -237,6 +237,9 @@ func TestManyDeaths(t *testing.T) {
 	s := p.open()
 	script := fmt.Sprintf("seq -f '%%g ü€😀' 1 %d; seq -f '%%g é' 1 1000 >&2; printf 'cut \\342\\202'; exit 5", lines)
 	runs := []belljar.Run{p.start(in(s, script)), p.start(shell(script)), p.start(in(s, script))}
+	for _, run := range runs { // one that has not begun would be lost
+		p.waitFor(run.ID, "1 ü€😀\n")
+	}
 	chance := rand.New(rand.NewPCG(7, 11))
 	for range 12 {
 		for f, err := range p.Frames(p.context(), runs[0].ID, belljar.Tail) {
