@@ -1,0 +1,70 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// forgetful is a store that fails to put sessions on record while it is told to.
+type forgetful struct {
+	store.Store
+	insert, update atomic.Bool
+}
+
+func (s *forgetful) Sessions() store.Sessions { return forgetfulSessions{s.Store.Sessions(), s} }
+
+type forgetfulSessions struct {
+	store.Sessions
+	s *forgetful
+}
+
+func (f forgetfulSessions) Insert(ctx context.Context, row store.Session, key *store.Key) (*store.Key, error) {
+	if f.s.insert.Load() {
+		return nil, syscall.EIO
+	}
+	return f.Sessions.Insert(ctx, row, key)
+}
+
+// Update fails where a session would become active; that it has ended can be said.
+func (f forgetfulSessions) Update(ctx context.Context, row store.Session) error {
+	if f.s.update.Load() && row.State == belljar.SessionActive {
+		return syscall.EIO
+	}
+	return f.Sessions.Update(ctx, row)
+}
+
+// A session that cannot be put on record, before its sandbox is made or behind it, is none: its sandbox is gone, and its
+// scope is free.
+func TestSessionWithoutRecord(t *testing.T) {
+	s := &forgetful{}
+	b := newBench(t, func(o *service.Options) { s.Store, o.Store = o.Store, s })
+	for name, fails := range map[string]*atomic.Bool{"before": &s.insert, "behind": &s.update} {
+		fails.Store(true)
+		_, _, err := b.mine().Open(b.context(), scoped("thread:1"))
+		if belljar.CodeOf(err) != belljar.CodeInternal {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left := b.sandboxes(); len(left) > 0 {
+			t.Errorf("%s: left %v", name, left)
+		}
+		if page, err := b.mine().List(b.context(), belljar.SessionQuery{}); err != nil || page.Total != 0 {
+			t.Errorf("%s: %+v, %v", name, page, err)
+		}
+		fails.Store(false)
+		made, created := b.opened(scoped("thread:1"))
+		if !created {
+			t.Errorf("%s: the scope is taken", name)
+		}
+		if err := b.mine().Delete(b.context(), made.ID); err != nil {
+			t.Error(err)
+		}
+	}
+}
