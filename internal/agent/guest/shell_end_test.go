@@ -116,6 +116,24 @@ func TestShellIsEnded(t *testing.T) {
 	})
 }
 
+// A shell that is interrupted while it gives birth to a job is the same afterwards.
+func TestShellIsInterruptedAtABirth(t *testing.T) {
+	s := begin(t, guest.Config{}).shell()
+	for i := range 60 {
+		s.want(fmt.Sprintf("n=%d", i), "", 0)
+		e := s.command("echo up; sleep 1000; echo not reached")
+		l := s.exec(e)
+		l.started()
+		l.await("up")
+		s.ask(wire.Request{Op: wire.OpSignal, ID: e.ID, Kill: &wire.Kill{End: true, GraceMS: 200}}).reply()
+		out, _, exit := l.follow(nil)
+		if exit.Cause != wire.CauseEnded || strings.Contains(out, "reached") {
+			t.Fatalf("%q %+v", out, exit)
+		}
+		s.want("echo $n", fmt.Sprintf("%d\n", i), 0)
+	}
+}
+
 // Commands take their turns in the order of their requests; one that is ended before its turn never runs.
 func TestShellTurns(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()

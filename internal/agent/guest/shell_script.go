@@ -49,9 +49,12 @@ func (d dialect) lines(id string) string {
 	return d.prefix + `\. /proc/self/fd/` + strconv.Itoa(d.text) + "\n" + d.ask(id)
 }
 
-// ask has the shell tell the outcome of the line before. A shell that cannot any more is of no use.
+// ask has the shell tell the outcome of the line before. A shell that cannot any more is of no use; but it has to fail
+// twice: bash that was interrupted while it gave birth to a job believes that the next command, this one, is still about
+// that job, waits for it and takes its status. A second answer is not heard.
 func (d dialect) ask(id string) string {
-	return d.prefix + `\printf '` + id + ` %s' "$?" >&` + strconv.Itoa(d.control) + ` || \exit` + "\n"
+	tell := d.prefix + `\printf '` + id + ` %s' "$?" >&` + strconv.Itoa(d.control)
+	return tell + " || " + tell + ` || \exit` + "\n"
 }
 
 // opened is what the shell tells when it has the command's streams in hand.
