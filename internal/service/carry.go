@@ -47,6 +47,7 @@ func (s *Service) carry(r *run) {
 	defer s.work.Done()
 	defer r.stop(nil)
 	defer r.ticket.Leave()
+	defer r.unload()
 	if !s.wait(r) {
 		if err := s.enlist(r); err != nil {
 			s.log.Error("run that waits could not be put on record", "run_id", r.id, "err", err)

@@ -75,6 +75,9 @@ type Options struct {
 	// SessionConcurrency is how many runs go at once in one session, at most and unless it asks for fewer; 0 is 16. They
 	// are not counted among those of Concurrency.
 	SessionConcurrency int
+	// UserRequests is how many bytes the requests of one user's runs under way may have together (0 is 128 MiB), AllRequests
+	// those of everybody's (0 is 512 MiB). Short ones are not counted.
+	UserRequests, AllRequests int64
 	// ReapEvery is how often living sessions are looked after once [Service.Recover] was called; 0 is 30 s.
 	ReapEvery time.Duration
 	// DefaultImage is that of a session that is opened and names none; "" is host.
@@ -151,6 +154,8 @@ func (o Options) complete() (Options, error) {
 	}
 	o.Lease = max(o.Lease, 0)
 	fill(&o.Concurrency, 8)
+	fill(&o.UserRequests, 128<<20)
+	fill(&o.AllRequests, 512<<20)
 	fill(&o.QueueLength, 100)
 	fill(&o.QueueTTL, 120*time.Second)
 	fill(&o.IdempotencyTTL, 600*time.Second)

@@ -23,6 +23,7 @@ type Service struct {
 	log       *slog.Logger
 	clock     Clock
 	queue     *queue.Queue
+	burden    *burden
 	ledger    ledger
 	quotas    quotas
 	sessions  sessionTable
@@ -50,6 +51,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock, runs: map[string]*run{},
+		burden:   &burden{mostOfOne: opts.UserRequests, mostOfAll: opts.AllRequests},
 		searches: make(chan struct{}, searches),
 		queue:    queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}

@@ -283,6 +283,53 @@ func TestQuotaAcrossSessions(t *testing.T) {
 	}
 }
 
+// What waits in the queues of many sessions has a bound in bytes, too: a user's own, and one for all. Short requests are
+// always taken, and what has ended counts no more.
+func TestRequestsThatWaitAreBounded(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.UserRequests, o.AllRequests = 1<<20, 3<<19 })
+	long := strings.Repeat("x", 400<<10)
+	wait := func(s belljar.Session) belljar.RunRequest {
+		r := in(s, "true")
+		r.RunSpec.Stdin = long
+		return r
+	}
+	var first belljar.Run
+	for i := range 3 { // each in a session of its own, whose queue has room
+		s := b.open(func(r *belljar.SessionRequest) { r.MaxConcurrent = 1 })
+		b.start(in(s, "sleep 1000"))
+		if i < 2 {
+			first = b.start(wait(s))
+			continue
+		}
+		_, err := b.Start(b.context(), wait(s))
+		var refused *belljar.Error
+		if !errors.As(err, &refused) || refused.Code != belljar.CodeRateLimited || refused.Details["retry_after_sec"] == nil {
+			t.Fatalf("the third: %v", err)
+		}
+		b.start(in(s, "true")) // a short one
+		if got, err := b.mine().Get(b.context(), s.ID); err != nil || got.Runs != 2 {
+			t.Errorf("%+v, %v", got, err) // what was refused does not count
+		}
+		if err := b.Cancel(b.context(), first.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.follow(first.ID)
+		b.start(wait(s))
+	}
+	bob := b.as("bob")
+	for i := range 2 {
+		r := command("sleep", "1000")
+		r.RunSpec.Stdin = long
+		run, err := bob.Start(b.context(), r)
+		switch {
+		case i == 0 && err != nil, i == 1 && belljar.CodeOf(err) != belljar.CodeRateLimited:
+			t.Errorf("bob's %d: %v", i, err)
+		case err == nil:
+			defer bob.Cancel(b.context(), run.ID)
+		}
+	}
+}
+
 // A session whose queue is full refuses, and only that session.
 func TestSessionQueueIsFull(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.QueueLength = 1 })

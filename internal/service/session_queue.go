@@ -21,9 +21,13 @@ func (s *Service) queueOf(p *plan) *queue.Queue {
 
 // enter takes a run's place in its queue. Of its owner's runs, in all sessions and none, at most most go at once.
 func (s *Service) enter(r *run, most int) (err error) {
+	if err := s.shoulder(r); err != nil {
+		return err
+	}
 	x := r.plan.session
 	if x != nil {
 		if err := x.book(); err != nil {
+			r.unload()
 			return err
 		}
 	}
@@ -31,6 +35,7 @@ func (s *Service) enter(r *run, most int) (err error) {
 	if r.ticket, err = q.Enter(r.owner, most); err == nil {
 		return nil
 	}
+	r.unload()
 	if x != nil {
 		x.unbook()
 	}
@@ -40,6 +45,7 @@ func (s *Service) enter(r *run, most int) (err error) {
 // withdraw gives up the place of a run that does not get on its way.
 func (s *Service) withdraw(r *run) {
 	r.ticket.Leave()
+	r.unload()
 	if x := r.plan.session; x != nil {
 		x.unbook()
 	}
