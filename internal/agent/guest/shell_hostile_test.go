@@ -132,6 +132,28 @@ func TestShellWithoutItsDescriptors(t *testing.T) {
 	}
 }
 
+// A shell that reads commands no more, or not ours, is replaced: that a command ended well is only said of one that began,
+// and no command begins twice.
+func TestShellThatCannotBegin(t *testing.T) {
+	s := begin(t, guest.Config{}).shell()
+	for _, test := range []struct{ cmd, next, out string }{
+		{cmd: "cd /tmp; set -r", next: "cd /; pwd", out: "/\n"},
+		{cmd: "cd /tmp; PROMPT_COMMAND='(( n++ == 1 )) && read line'", next: "pwd", out: "/tmp\n"},
+		{cmd: "cd /tmp; PROMPT_COMMAND='(( n++ == 1 )) && enable -n printf'", next: "echo x >>" + s.dir + "/count", out: ""},
+	} {
+		s.do(test.cmd)
+		for range 2 {
+			out, exit := s.do(test.next)
+			if exit.Code != 0 || exit.Cause != wire.CauseExited || !strings.HasSuffix(out, test.out) {
+				t.Errorf("%q after %q: %q, %+v", test.next, test.cmd, out, exit)
+			}
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(s.dir, "count")); err != nil || string(got) != "x\nx\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestShellOutput(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, program string) {
 		if out, exit := s.do("head -c 10000000 /dev/zero | tr '\\0' x"); len(out) != 10_000_000 || exit.Code != 0 {

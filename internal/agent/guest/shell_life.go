@@ -156,13 +156,13 @@ func (c *command) run() *wire.Exit {
 	}
 	for starts := 1; ; starts++ {
 		exit := c.follow()
-		if exit != nil || starts == maxStarts {
-			if exit == nil {
-				exit = c.died()
-			}
+		if exit != nil {
 			return exit
 		}
-		// The shell died before it had the command, which can go to another one.
+		if starts == maxStarts {
+			return c.died()
+		}
+		// The shell died, or was discarded, before it had the command, which can go to another one.
 		c.proc.leave()
 		if err := c.provide(); err != nil {
 			c.e.keep(wire.Stderr, []byte("belljar: "+err.Error()+"\n"))
@@ -173,7 +173,8 @@ func (c *command) run() *wire.Exit {
 	}
 }
 
-// follow waits for the command's end in the shell that it is in; nil if that died before it had the command.
+// follow waits for the command's end in the shell that it is in; nil if that died before it had the command, or cannot take
+// one any more.
 func (c *command) follow() *wire.Exit {
 	var timeout <-chan time.Time
 	if c.e.spec.TimeoutMS > 0 {
@@ -191,16 +192,21 @@ func (c *command) follow() *wire.Exit {
 				go c.e.feeder()
 			}
 		case status := <-c.told:
+			if !isClosed(c.opened) {
+				// It is back without having begun the command: an earlier one has made it useless.
+				c.replace()
+				return nil
+			}
 			return c.back(status)
 		case <-c.proc.exec.exited:
 			c.proc.catchUp()
+			if !isClosed(c.opened) {
+				return nil
+			}
 			select {
 			case status := <-c.told: // it ended behind the command
 				return c.back(status)
 			default:
-			}
-			if !isClosed(c.opened) {
-				return nil
 			}
 			return c.died()
 		case <-timeout:
@@ -227,9 +233,6 @@ func (c *command) release() {
 
 // back is the outcome of a command that the shell has come back from.
 func (c *command) back(status int) *wire.Exit {
-	if !isClosed(c.opened) {
-		c.e.keep(wire.Stderr, []byte("belljar: the shell could not open the command's streams\n"))
-	}
 	exit := &wire.Exit{Code: status, Cause: wire.CauseExited, Usage: c.usage()}
 	if dir := c.proc.dir(); dir != "" {
 		c.shell.cwd = dir

@@ -60,13 +60,14 @@ func (d dialect) ask(id string) string {
 // opened is what the shell tells when it has the command's streams in hand.
 const opened = "open"
 
-// file is what the shell reads: it opens the streams, says so, and evaluates the command, which has neither of our
+// file is what the shell reads: it opens the streams, says so, and evaluates the command if that was possible: one that
+// nobody heard of would begin once more in another shell. The command has neither of our
 // descriptors. The shell has put them aside meanwhile, where programs that it executes do not get them.
 func (d dialect) file(id, redirect string, cmd []byte) []byte {
 	control, text := strconv.Itoa(d.control), strconv.Itoa(d.text)
 	var b bytes.Buffer
 	b.Grow(len(cmd) + 256)
-	b.WriteString("{ " + d.prefix + `\printf '` + id + " " + opened + `' >&` + control + "; " + d.prefix + `\eval `)
+	b.WriteString("{ " + d.prefix + `\printf '` + id + " " + opened + `' >&` + control + " && " + d.prefix + `\eval `)
 	quote(&b, cmd)
 	b.WriteString(" " + control + ">&- " + text + ">&-; } " + redirect + "\n")
 	return b.Bytes()

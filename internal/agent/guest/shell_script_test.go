@@ -17,7 +17,7 @@ func TestShellLines(t *testing.T) {
 	if got := d.lines("id"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	want = "{ \\builtin \\printf 'id open' >&98; \\builtin \\eval 'it'\\''s' 98>&- 99>&-; } </dev/null\n"
+	want = "{ \\builtin \\printf 'id open' >&98 && \\builtin \\eval 'it'\\''s' 98>&- 99>&-; } </dev/null\n"
 	if got := string(d.file("id", "</dev/null", []byte("it's"))); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
