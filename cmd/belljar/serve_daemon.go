@@ -217,7 +217,7 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 func (d *daemon) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, events event.Sink, mux *http.ServeMux) error {
 	o := thread.Options{
 		Engine: d.service, Auth: callers, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
-		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Image: runtime.HostRef, TempDir: data.path, Events: events, Logger: d.log,
+		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Image: runtime.HostRef, TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log,
 		Health: d.node,
 	}
 	if cfg.ThreadGuard {

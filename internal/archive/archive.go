@@ -75,6 +75,8 @@ type Options struct {
 	Limits Limits
 	// TempDir is where the upload lies while it is checked and packed; "" is the system's temporary folder.
 	TempDir string
+	// Room is asked before more is kept there, and may refuse it; nil does not.
+	Room func() error
 }
 
 // Read takes in an upload's parts, each to its end, and checks them together. The caller closes the bundle. A failure of
@@ -86,7 +88,7 @@ func Read(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error], o Opt
 		return nil, err
 	}
 	b.spool = s
-	err = b.receive(ctx, parts)
+	err = b.receive(ctx, parts, o.Room)
 	if err == nil {
 		err = b.check(ctx)
 	}

@@ -36,9 +36,14 @@ func (b *Bundle) Bytes() int64 { return b.bytes }
 // Close drops the upload.
 func (b *Bundle) Close() error { return b.spool.close() }
 
-// receive spools all parts.
-func (b *Bundle) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error]) error {
-	check := func() error { return context.Cause(ctx) }
+// receive spools all parts, as long as there is room for them.
+func (b *Bundle) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error], room func() error) error {
+	check := func() error {
+		if err := context.Cause(ctx); err != nil || room == nil {
+			return err
+		}
+		return room()
+	}
 	for p, err := range parts {
 		if err != nil {
 			return unreadable(ctx, err)

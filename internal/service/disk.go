@@ -10,6 +10,10 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
+// Room refuses, with [belljar.CodeDiskFull], what would take space on the disk while it is nearly full. It is for doors that
+// keep something there.
+func (s *Service) Room() error { return s.room() }
+
 // room refuses to begin anything new while the disk is nearly full.
 func (s *Service) room() error {
 	if s.opts.FreeBytes == nil {

@@ -84,7 +84,7 @@ func (s *Service) takeIn(ctx context.Context, parts iter.Seq2[belljar.UploadPart
 	}
 	done := make(chan taken, 1)
 	go func() {
-		b, err := archive.Read(ctx, parts, archive.Options{Limits: s.opts.Uploads, TempDir: s.opts.TempDir})
+		b, err := archive.Read(ctx, parts, archive.Options{Limits: s.opts.Uploads, TempDir: s.opts.TempDir, Room: s.room})
 		done <- taken{b, err}
 	}()
 	select {

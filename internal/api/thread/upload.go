@@ -55,7 +55,10 @@ func (c *call) upload() {
 		return
 	}
 	if err != nil {
-		c.fail(err)
+		if !c.gone(err, f.session) {
+			c.limited(err, f.session, "")
+			c.fail(err)
+		}
 		return
 	}
 	if f.file == nil {
@@ -159,7 +162,7 @@ func (c *call) receive(most int64) (*form, error) {
 			return f, nil
 		}
 		if err == nil {
-			err = f.take(part, c.door.opts.TempDir, most)
+			err = c.take(f, part, most)
 		}
 		if err != nil {
 			return f, badForm(err)
@@ -176,7 +179,7 @@ func badForm(err error) error {
 }
 
 // take reads one part.
-func (f *form) take(part *multipart.Part, dir string, most int64) error {
+func (c *call) take(f *form, part *multipart.Part, most int64) error {
 	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil {
 		return err
@@ -200,10 +203,30 @@ func (f *form) take(part *multipart.Part, dir string, most int64) error {
 			return errors.New("more than one file")
 		}
 		f.name = params["filename"]
-		return f.keep(part, dir, most)
+		if f.session != "" { // nobody should send 100 MB to learn that there is no such session
+			if _, err := c.Sessions().Get(c.r.Context(), f.session); err != nil {
+				return err
+			}
+		}
+		return f.keep(bounded{part, c.door.opts.Room}, c.door.opts.TempDir, most)
 	default:
 		return fmt.Errorf("unknown field %.40q", name)
 	}
+}
+
+// bounded reads as long as there is room for what it reads.
+type bounded struct {
+	in   io.Reader
+	room func() error
+}
+
+func (b bounded) Read(p []byte) (int, error) {
+	if b.room != nil {
+		if err := b.room(); err != nil {
+			return 0, err
+		}
+	}
+	return b.in.Read(p)
 }
 
 // keep puts the file's bytes on the disk, under no name.

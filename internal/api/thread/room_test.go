@@ -1,0 +1,43 @@
+//go:build linux
+
+package thread_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/thread"
+)
+
+// Nobody fills the server's disk with uploads, and what is for no session is not taken at all.
+func TestUploadNeedsRoom(t *testing.T) {
+	var full atomic.Bool
+	var asked atomic.Int64
+	w := newWorld(t, func(o *thread.Options) {
+		o.Room = func() error {
+			if asked.Add(1); full.Load() {
+				return &belljar.Error{Code: belljar.CodeDiskFull, Message: "the disk has 1 MiB left"}
+			}
+			return nil
+		}
+	})
+	id, data := w.open("t"), strings.Repeat("x", 300<<10)
+	w.upload(field{"file", "a", data}, field{"session_id", "", id}).want(t, http.StatusOK, nil)
+	if asked.Load() < 2 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+	asked.Store(0)
+	w.upload(field{"session_id", "", "nobody's"}, field{"file", "b", data}).want(t, http.StatusNotFound, map[string]any{
+		"error": "Invalid or expired session", "session_id": "nobody's",
+	})
+	if asked.Load() != 0 {
+		t.Error("a file for no session was taken")
+	}
+	full.Store(true)
+	w.upload(field{"file", "c", data}, field{"session_id", "", id}).want(t, http.StatusInsufficientStorage, map[string]any{
+		"error": "the disk has 1 MiB left", "code": "disk_full",
+	})
+}
