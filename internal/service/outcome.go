@@ -168,6 +168,7 @@ const noexecHint = "files in /workspace cannot be executed unless the run allows
 const (
 	errnoNoEntry   = 2
 	errnoNoExec    = 8
+	errnoAgain     = 11
 	errnoAccess    = 13
 	errnoNotFolder = 20
 )
@@ -200,10 +201,20 @@ func (e ending) execFailed(o *outcome, refused *wire.Error) {
 	case errnoNoExec:
 		o.message = fmt.Sprintf("%s: not a program that this machine can run", e.command)
 		o.hint = "a script needs a first line such as #!/bin/sh; a binary must be built for this machine"
+	case errnoAgain:
+		o.message = fmt.Sprintf("%s: %s", e.command, noProcess(e.limits))
+		o.hint = noProcessHint
 	default:
 		o.message = fmt.Sprintf("%s: %s", e.command, refused.Message)
 	}
 }
+
+// noProcess is why nothing can start in a sandbox that is full of processes.
+func noProcess(l belljar.Limits) string {
+	return fmt.Sprintf("the sandbox has as many processes as it may have (%d)", min(l.Pids, l.NProc))
+}
+
+const noProcessHint = "end what runs in it, or allow more with pids (--pids)"
 
 // noFolder says why a program did not start where it was to.
 func (e ending) noFolder(o *outcome, refused *wire.Error) {

@@ -218,6 +218,11 @@ func (x *session) terminalError(err error) error {
 			Code: belljar.CodeQuotaExceeded, Message: "the sandbox has no more terminals", Err: err,
 			Details: map[string]any{"quota": "sandbox_terminals", "session_id": x.id}, Hint: "close one, or end the programs that have some",
 		}
+	case failed.Code == wire.CodeExecFailed && failed.Errno == int(unix.EAGAIN):
+		return &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: noProcess(x.plan.limits), Err: err,
+			Details: map[string]any{"quota": "pids", "session_id": x.id}, Hint: noProcessHint,
+		}
 	case failed.Code == wire.CodeExecFailed:
 		e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: failed.Message, Err: err, Details: map[string]any{"field": "command"}}
 		if failed.Step != "lookup" && failed.Step != "exec" && failed.Step != "chdir" {
