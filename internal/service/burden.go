@@ -64,8 +64,15 @@ func (s *Service) shoulder(r *run) error {
 	if n == 0 {
 		return nil
 	}
-	r.unload = sync.OnceFunc(func() { s.burden.drop(r.owner, n) })
+	r.borne = sync.OnceFunc(func() { s.burden.drop(r.owner, n) })
 	return nil
+}
+
+// unload says that the run's request counts no more. It may be called twice.
+func (r *run) unload() {
+	if r.borne != nil {
+		r.borne()
+	}
 }
 
 // weight is what a request takes beyond what is free.

@@ -176,12 +176,20 @@ const (
 // stepChdir is the step of starting a command in which it enters its directory, as the agent names it.
 const stepChdir = "chdir"
 
+// stepStreams is the one in which it gets its terminal, and a shell's command its pipes.
+const stepStreams = "pty"
+
 // execFailed says in a shell's terms why a program did not start: 127 not found, 126 not executable.
 func (e ending) execFailed(o *outcome, refused *wire.Error) {
 	o.set(belljar.PhaseFailed, belljar.ReasonExecFailed, "")
 	o.exitCode, o.step = number(126), refused.Step
 	if refused.Step == stepChdir {
 		e.noFolder(o, refused)
+		return
+	}
+	if refused.Step == stepStreams && refused.Errno != errnoAgain { // not a word about the program
+		o.message = refused.Message
+		o.hint = "it needs a terminal and, with its streams apart, room for named pipes in /tmp, /dev/shm or /run"
 		return
 	}
 	switch refused.Errno {

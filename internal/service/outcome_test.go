@@ -83,6 +83,7 @@ func TestJudge(t *testing.T) {
 		{"noexec, absolute", ending{err: refused(13), command: "/workspace/a.out"}, "failed", 126, "", "exec_failed", "", "workspace_exec", 0},
 		{"not executable where it could be", ending{err: refused(13), command: "./a.out", workspaceExec: true}, "failed", 126, "", "exec_failed", "", "not executable", 0},
 		{"no program", ending{err: refused(8), command: "x"}, "failed", 126, "", "exec_failed", "not a program", "#!", 0},
+		{"no streams", ending{err: refusedAt("pty", 13), command: "shell"}, "failed", 126, "", "exec_failed", "no", "named pipes", 0},
 		{"no room for a process", ending{err: refused(11), command: "x"}, "failed", 126, "", "exec_failed", "as many processes as it may have", "--pids", 0},
 		{"arguments too long", ending{err: refused(7), command: "x"}, "failed", 126, "", "exec_failed", "x: no", "", 0},
 

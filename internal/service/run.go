@@ -29,7 +29,7 @@ type run struct {
 	log    logbook.Log
 	ticket *queue.Ticket // its place in the queue, then its slot
 
-	unload   func()      // its request counts no more; may be called twice
+	borne    func()      // its request counts no more; nil for one that does not count, may be called twice
 	unexpire func() bool // lets its time in the queue not end it
 
 	ctx  context.Context // ends when the run is to stop; its cause says why
@@ -56,7 +56,7 @@ type run struct {
 
 // newRun returns a run of a plan that is queued.
 func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time.Time) *run {
-	r := &run{id: id, owner: caller.ID, caller: caller, plan: p, unload: func() {}, done: make(chan struct{}), left: make(chan struct{})}
+	r := &run{id: id, owner: caller.ID, caller: caller, plan: p, done: make(chan struct{}), left: make(chan struct{})}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	r.state = belljar.Run{
 		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,
