@@ -528,13 +528,13 @@ func TestFilesEndWithTheirSession(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 	w.CloseWithError(io.ErrClosedPipe)
+	if err := <-deleted; err != nil {
+		t.Error(err)
+	}
 	if _, err := io.Copy(io.Discard, body); belljar.CodeOf(err) != belljar.CodeConflict {
 		t.Errorf("read: %v", err)
 	}
 	body.Close()
-	if err := <-deleted; err != nil {
-		t.Error(err)
-	}
 }
 
 // Using files keeps a session, and reading one does as long as it takes.

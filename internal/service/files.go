@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -63,11 +64,16 @@ func (v files) stream(ctx context.Context, id string) (*fileUse, error) {
 	u := &fileUse{jar: j, x: x}
 	var stop context.CancelCauseFunc
 	u.ctx, stop = context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })
+	// A session that ends does not wait for one who is slow to send or to read: what he holds breaks off.
+	release := sync.OnceFunc(x.release)
+	unhook := context.AfterFunc(x.ctx, func() {
+		stop(context.Cause(x.ctx))
+		release()
+	})
 	u.end = func() {
 		unhook()
 		stop(nil)
-		x.release()
+		release()
 	}
 	return u, nil
 }
