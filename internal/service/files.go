@@ -197,6 +197,9 @@ func (u *fileUse) about(path string) map[string]any {
 
 // refusal translates what the agent refused.
 func (u *fileUse) refusal(path string, refused *wire.Error, err error) error {
+	if refused.Path != "" {
+		path = refused.Path
+	}
 	e := &belljar.Error{Code: belljar.CodeConflict, Details: u.about(path), Err: err}
 	say := func(code belljar.Code, rule, format, hint string) error {
 		e.Code, e.Hint = code, hint

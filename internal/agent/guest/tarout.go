@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -159,7 +160,7 @@ func (p *packer) pack(name string) error {
 			return err
 		}
 	}
-	w := &walker{f: p.f, left: maxEntries, visit: p.add}
+	w := &walker{f: p.f, left: maxEntries, visit: p.add, all: true}
 	err = w.start(name, maxDepth)
 	if errors.Is(err, errCut) || err == nil && w.cut {
 		return failure(wire.CodeTooLarge, "%s has more than %d entries, or is deeper than %d", name, maxEntries, maxDepth)
@@ -190,6 +191,9 @@ func (p *packer) addFile(head *tar.Header, info wire.FileInfo, dir *os.Root, bas
 		file, err = checkRegular(info.Path, f, err)
 		return err
 	})
+	if errors.Is(err, fs.ErrPermission) {
+		return denied(info.Path)
+	}
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,7 @@ type walker struct {
 	held  int  // bytes of names that wait
 	depth int  // directories above this one
 	cut   bool // something was too deep
+	all   bool // what may not be read is an error, instead of left out
 	visit func(info wire.FileInfo, dir *os.Root, base string) error
 }
 
@@ -161,7 +162,10 @@ func (w *walker) walk(dir *os.Root, shown string, depth int) error {
 				continue
 			}
 			sub, err := w.enter(dir, base)
-			if err != nil {
+			if w.all && errors.Is(err, fs.ErrPermission) {
+				return denied(info.Path)
+			}
+			if err = passing(err); err != nil {
 				return err
 			}
 			if sub == nil {
@@ -171,7 +175,11 @@ func (w *walker) walk(dir *os.Root, shown string, depth int) error {
 				dir.Close()
 				dir = nil
 			}
-			if err := w.walk(sub, info.Path, depth-1); err != nil && !errors.Is(err, fs.ErrPermission) {
+			err = w.walk(sub, info.Path, depth-1)
+			if w.all && errors.Is(err, fs.ErrPermission) {
+				return denied(info.Path)
+			}
+			if err != nil && !errors.Is(err, fs.ErrPermission) {
 				return err
 			}
 		}
@@ -182,13 +190,18 @@ func (w *walker) walk(dir *os.Root, shown string, depth int) error {
 	return nil
 }
 
-// enter opens a directory in dir; nil if it is not for this user, or gone meanwhile.
+// denied is the failure of something below what was asked for.
+func denied(name string) error {
+	return &wire.Error{Code: wire.CodeDenied, Message: name + ": permission denied", Path: name}
+}
+
+// enter opens a directory in dir.
 func (w *walker) enter(dir *os.Root, base string) (sub *os.Root, err error) {
 	err = w.f.as(func() (err error) {
 		sub, err = openRoot(dir, base)
 		return err
 	})
-	return sub, passing(err)
+	return sub, err
 }
 
 // passing drops the errors of what is not for this user, or has changed under the walk.

@@ -298,6 +298,7 @@ type Error struct {
 	Message string `json:"message"`
 	Errno   int    `json:"errno,omitempty"`
 	Step    string `json:"step,omitempty"` // of starting a program
+	Path    string `json:"path,omitempty"` // what it is about, where that is below what was asked for
 }
 
 func (e *Error) Error() string { return e.Message }
