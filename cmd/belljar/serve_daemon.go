@@ -183,8 +183,9 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	if err != nil {
 		return err
 	}
+	bodies := api.JSONShares() // of all doors together
 	door, err := rest.New(rest.Options{
-		Engine: d.service, Auth: callers, StreamURL: d.streams.RunURL, Version: version, Ready: d.ready(cfg, data),
+		Engine: d.service, Auth: callers, Bodies: bodies, StreamURL: d.streams.RunURL, Version: version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20,
 		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(), Terminal: terminals.New,
 	})
@@ -192,13 +193,13 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	mux := http.NewServeMux()
-	if err := d.openThreads(cfg, data, callers, events, mux); err != nil {
+	if err := d.openThreads(cfg, data, callers, bodies, events, mux); err != nil {
 		return err
 	}
 	door.Register(mux)
 	d.streams.Register(mux)
 	terminals.Register(mux)
-	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Logger: d.log})
+	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Bodies: bodies, Logger: d.log})
 	if err != nil {
 		return err
 	}
@@ -214,9 +215,9 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 }
 
 // openThreads opens the door for threads.
-func (d *daemon) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, events event.Sink, mux *http.ServeMux) error {
+func (d *daemon) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, bodies *api.Shares, events event.Sink, mux *http.ServeMux) error {
 	o := thread.Options{
-		Engine: d.service, Auth: callers, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
+		Engine: d.service, Auth: callers, Bodies: bodies, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
 		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Image: runtime.HostRef, TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log,
 		Health: d.node,
 	}

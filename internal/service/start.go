@@ -48,6 +48,9 @@ func (s *Service) accept(ctx context.Context, caller belljar.Caller, req belljar
 	r = s.newRun(caller, p, belljar.NewID(), s.now())
 	r.draft = waited && key == nil && p.session != nil
 	first, err = s.enrol(ctx, r, quota, key)
+	if first.ID != r.id { // another request with the key was sooner, and ours goes nowhere
+		r = nil
+	}
 	return r, first, err
 }
 

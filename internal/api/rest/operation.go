@@ -195,7 +195,7 @@ func reader[B any](d *Door) func(*exchange) (*B, error) {
 	s := shapeOf(t)
 	return func(x *exchange) (*B, error) {
 		var err error
-		x.done, err = d.bodies.take(x.r.Context(), api.CallerOf(x.r.Context()).ID, announced(x.r.ContentLength, maxBody))
+		x.done, err = d.bodies.Take(x.r.Context(), api.CallerOf(x.r.Context()).ID, api.Announced(x.r.ContentLength, maxBody))
 		if err != nil {
 			return nil, err
 		}

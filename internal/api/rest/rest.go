@@ -40,6 +40,8 @@ type Options struct {
 	MaxUpload int64
 	// Foreground makes every POST /runs wait for its end, for as long as it may (SANDBOX_BACKGROUND_EXECUTION=false).
 	Foreground bool
+	// Bodies bounds what the JSON bodies of one user take up; nil is [api.JSONShares] of this door's own.
+	Bodies *api.Shares
 	// MaxWait is the longest that POST /runs waits; 0 is 10 minutes.
 	MaxWait time.Duration
 }
@@ -53,7 +55,6 @@ const maxBody = 4 << 20
 // What one user's requests may have in hand at once: bodies in memory until they are understood, uploads in spools until
 // they are in the workspace. A request for which there is no room waits for patience.
 const (
-	bodiesInHand  = 8 * maxBody
 	uploadsInHand = 4 // of the greatest
 	patience      = 20 * time.Second
 )
@@ -64,7 +65,7 @@ type Door struct {
 	api    huma.API
 	routes []route
 
-	bodies, spools *shares
+	bodies, spools *api.Shares
 }
 
 // route is a pattern of http.ServeMux and what answers it.
@@ -87,11 +88,14 @@ func New(opts Options) (*Door, error) {
 	if opts.MaxUpload == 0 {
 		opts.MaxUpload = 64 << 20
 	}
+	if opts.Bodies == nil {
+		opts.Bodies = api.JSONShares()
+	}
 	if opts.MaxWait == 0 {
 		opts.MaxWait = 10 * time.Minute
 	}
 	d := &Door{
-		opts: opts, bodies: newShares(bodiesInHand, patience), spools: newShares(uploadsInHand*(opts.MaxUpload+framing), patience),
+		opts: opts, bodies: opts.Bodies, spools: api.NewShares(uploadsInHand*(opts.MaxUpload+framing), patience),
 	}
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()

@@ -46,7 +46,7 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadRe
 		}
 	}
 	most := d.opts.MaxUpload + framing
-	give, err := d.spools.take(r.Context(), api.CallerOf(r.Context()).ID, announced(r.ContentLength, most))
+	give, err := d.spools.Take(r.Context(), api.CallerOf(r.Context()).ID, api.Announced(r.ContentLength, most))
 	if err != nil {
 		return belljar.UploadResult{}, err
 	}

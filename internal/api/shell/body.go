@@ -51,6 +51,11 @@ func (c *call) ok() error { return c.answer(map[string]bool{"ok": true}) }
 // decode reads the request's body, one JSON object with known fields.
 func (c *call) decode(limit int64, to any) error {
 	api.LimitBody(c.w, c.r, limit)
+	give, err := c.door.opts.Bodies.Take(c.r.Context(), api.CallerOf(c.r.Context()).ID, api.Announced(c.r.ContentLength, limit))
+	if err != nil {
+		return err
+	}
+	defer give()
 	data, err := io.ReadAll(c.r.Body)
 	if err != nil {
 		var e *belljar.Error

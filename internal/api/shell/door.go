@@ -28,6 +28,8 @@ type Options struct {
 	Engine belljar.Engine
 	// Auth finds out who calls.
 	Auth api.Authenticator
+	// Bodies bounds what the bodies of one user take up; nil is [api.JSONShares] of this door's own.
+	Bodies *api.Shares
 	// WriteTimeout is how long the reader of a stream may take over an event; 0 is 30 s.
 	WriteTimeout time.Duration
 	// Logger hears what no client can be told; nil is silent.
@@ -44,6 +46,9 @@ func New(o Options) (*Door, error) {
 		return nil, errors.New("shell: no engine")
 	case o.Auth == nil:
 		return nil, errors.New("shell: no authenticator")
+	}
+	if o.Bodies == nil {
+		o.Bodies = api.JSONShares()
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 30 * time.Second

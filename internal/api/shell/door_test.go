@@ -242,7 +242,7 @@ func TestStreamIsReal(t *testing.T) {
 	session := w.open()
 	w.want(session, "mkfifo go", "", 0)
 	for _, route := range []string{session + "/exec/stream", canonical + strings.TrimPrefix(session, "/v1/sessions/") + "/shell"} {
-		resp, err := w.client.Do(w.request("alice", "POST", route, `{"cmd":"for i in 1 2 3; do echo $i; read x <go; done; (exit 7)"}`, "Accept", "text/event-stream"))
+		resp, err := w.client.Do(w.request("alice", "POST", route, `{"cmd":"for i in 1 2 3; do echo $i; until read x <go; do :; done; done; (exit 7)"}`, "Accept", "text/event-stream"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,8 @@ type Options struct {
 	Engine belljar.Engine
 	// Auth finds out who calls; health needs nobody.
 	Auth api.Authenticator
+	// Bodies bounds what the JSON bodies of one user take up; nil is [api.JSONShares] of this door's own.
+	Bodies *api.Shares
 	// Guard looks at every command; nil lets all pass.
 	Guard *Guard
 	// Root serves the door at the root too.
@@ -81,6 +83,9 @@ func New(o Options) (*Door, error) {
 		if *f.field == 0 {
 			*f.field = f.usual
 		}
+	}
+	if o.Bodies == nil {
+		o.Bodies = api.JSONShares()
 	}
 	if o.WorkerID == "" {
 		o.WorkerID = "worker1"

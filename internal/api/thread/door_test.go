@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/thread"
 )
 
@@ -315,4 +316,19 @@ func TestClientGoesAway(t *testing.T) {
 			t.Fatalf("the command goes on: %+v", page.Items)
 		}
 	}
+}
+
+// TestBodiesShareMemory refuses a body when the same user's others take up his share.
+func TestBodiesShareMemory(t *testing.T) {
+	bodies := api.NewShares(100, 0)
+	w := newWorld(t, func(o *thread.Options) { o.Bodies = bodies })
+	id := w.open("a")
+	give, err := bodies.Take(t.Context(), "alice", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run(id, "ls").want(t, 429, map[string]any{"code": "rate_limited"})
+	w.send("bob", "POST", "/thread/cleanup", "application/json", strings.NewReader(`{"session_id":"x"}`)).want(t, 404, nil)
+	give()
+	w.run(id, "ls").want(t, 200, nil)
 }

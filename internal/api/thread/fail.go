@@ -70,6 +70,12 @@ func ended(err error) bool {
 // decode reads a JSON body; false if it has answered.
 func (c *call) decode(to any) bool {
 	api.LimitBody(c.w, c.r, maxBody)
+	give, err := c.door.opts.Bodies.Take(c.r.Context(), c.caller.ID, api.Announced(c.r.ContentLength, maxBody))
+	if err != nil {
+		c.fail(err)
+		return false
+	}
+	defer give()
 	data, err := io.ReadAll(c.r.Body)
 	if err != nil {
 		var e *belljar.Error

@@ -1,4 +1,4 @@
-package rest
+package api
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShares(10, time.Minute)
+		s := NewShares(10, time.Minute)
 		take := func(user string, n int64) func() {
 			t.Helper()
-			give, err := s.take(t.Context(), user, n)
+			give, err := s.Take(t.Context(), user, n)
 			if err != nil {
 				t.Fatalf("%s %d: %v", user, n, err)
 			}
@@ -27,12 +27,12 @@ func TestShares(t *testing.T) {
 		take("ann", 0)()
 
 		begun := time.Now()
-		if _, err := s.take(t.Context(), "ann", 5); belljar.CodeOf(err) != belljar.CodeRateLimited || time.Since(begun) != time.Minute {
+		if _, err := s.Take(t.Context(), "ann", 5); belljar.CodeOf(err) != belljar.CodeRateLimited || time.Since(begun) != time.Minute {
 			t.Errorf("too much for too long: %v after %v", err, time.Since(begun))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.take(ctx, "ann", 5); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Take(ctx, "ann", 5); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("one who went away: %v", err)
 		}
 
@@ -58,7 +58,7 @@ func TestShares(t *testing.T) {
 
 func TestAnnounced(t *testing.T) {
 	for _, c := range [][3]int64{{-1, 10, 10}, {3, 10, 3}, {0, 10, 0}, {11, 10, 10}} {
-		if got := announced(c[0], c[1]); got != c[2] {
+		if got := Announced(c[0], c[1]); got != c[2] {
 			t.Errorf("%d of %d: %d", c[0], c[1], got)
 		}
 	}

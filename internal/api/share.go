@@ -1,4 +1,4 @@
-package rest
+package api
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// shares bound how many bytes of bodies the requests of one user may have in hand at once, in memory or in a spool. One
+// Shares bound how many bytes of bodies the requests of one user may have in hand at once, in memory or in a spool. One
 // who has more on the way waits until some are done; the bytes wait at his end.
-type shares struct {
+type Shares struct {
 	most     int64         // of one user, bytes
 	patience time.Duration // how long a request waits
 
@@ -19,13 +19,18 @@ type shares struct {
 	freed chan struct{}    // closed when something is given back
 }
 
-func newShares(most int64, patience time.Duration) *shares {
-	return &shares{most: most, patience: patience, used: map[string]int64{}, freed: make(chan struct{})}
+// JSONShares is what one user's JSON bodies may take up until they are understood: 32 MiB. A request for which there is no
+// room waits for 20 s.
+func JSONShares() *Shares { return NewShares(32<<20, 20*time.Second) }
+
+// NewShares gives every user a share of most bytes. A request for which there is no room waits for patience.
+func NewShares(most int64, patience time.Duration) *Shares {
+	return &Shares{most: most, patience: patience, used: map[string]int64{}, freed: make(chan struct{})}
 }
 
-// take takes n bytes of a user's share, and give gives them back; it may be called again. The error is
+// Take takes n bytes of a user's share, and give gives them back; it may be called again. The error is
 // [belljar.CodeRateLimited], or that of ctx.
-func (s *shares) take(ctx context.Context, user string, n int64) (give func(), err error) {
+func (s *Shares) Take(ctx context.Context, user string, n int64) (give func(), err error) {
 	n = min(max(n, 0), s.most)
 	var late <-chan time.Time
 	for {
@@ -53,7 +58,7 @@ func (s *shares) take(ctx context.Context, user string, n int64) (give func(), e
 }
 
 // try takes n bytes if they are there; else it returns what is closed when it is worth another try.
-func (s *shares) try(user string, n int64) (freed <-chan struct{}, ok bool) {
+func (s *Shares) try(user string, n int64) (freed <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used[user]+n > s.most {
@@ -63,7 +68,7 @@ func (s *shares) try(user string, n int64) (freed <-chan struct{}, ok bool) {
 	return nil, true
 }
 
-func (s *shares) give(user string, n int64) {
+func (s *Shares) give(user string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used[user] -= n; s.used[user] == 0 {
@@ -73,8 +78,8 @@ func (s *shares) give(user string, n int64) {
 	s.freed = make(chan struct{})
 }
 
-// announced is how many bytes a body will have: as it says, else as many as it may.
-func announced(length, limit int64) int64 {
+// Announced is how many bytes a body will have: as it says, else as many as it may.
+func Announced(length, limit int64) int64 {
 	if length < 0 {
 		return limit
 	}
