@@ -51,6 +51,9 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]r
 	if err := checkHost(cfg, caps); err != nil {
 		return nil, err
 	}
+	if n, err := rt.SweepUntraced(ctx); err != nil || n > 0 {
+		d.log.Warn("ended sandboxes whose files somebody has removed", "sandboxes", n, "err", err)
+	}
 	d.behind(func(ctx context.Context) {
 		if n, err := rt.SweepOthers(ctx); err != nil || n > 0 {
 			d.log.Info("removed what dead sandboxes of other installations left", "sandboxes", n, "err", err)

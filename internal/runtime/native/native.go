@@ -233,8 +233,10 @@ func (r *Runtime) clean(ctx context.Context, id string) error {
 	if r.cgroups != nil && (err == nil || !r.grouped(id)) {
 		errs = append(errs, r.cgroups.Remove(ctx, r.opts.Installation, id))
 	}
-	errs = append(errs, r.state.forget(id))
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err // what is left is found again by the traces
+	}
+	return r.state.forget(id)
 }
 
 // filter compiles the seccomp filters once.

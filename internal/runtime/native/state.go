@@ -87,12 +87,14 @@ func (s state) claim(id string) (*os.File, error) {
 }
 
 // take locks id's lock file. A sweeper may unlink the file between our open and our lock; then we lock a new one. The
-// folder is missing if another process of this installation found it empty at its end.
+// folder is missing if another process of this installation found it empty at its end, and everything above it if
+// somebody has cleaned up: it is made again.
 func (s state) take(id string, how int) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(s.lock(id), os.O_CREATE|os.O_RDWR, 0o600)
 		if errors.Is(err, fs.ErrNotExist) {
-			if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			all := filepath.Dir(s.dir)
+			if _, err := openState(filepath.Dir(all), filepath.Base(s.dir)); err != nil {
 				return nil, err
 			}
 			continue

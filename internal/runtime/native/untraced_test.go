@@ -1,0 +1,151 @@
+//go:build linux
+
+package native_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/native"
+)
+
+// Somebody removes the run folder under living sandboxes: they can still be destroyed, and new ones made.
+func TestRunFolderIsMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	first, err := r.Create(t.Context(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, native.Name)); err != nil {
+		t.Fatal(err)
+	}
+	second, err := r.Create(t.Context(), spec())
+	if err != nil {
+		t.Fatalf("a new one: %v", err)
+	}
+	if _, err := agent.New(second.Dial).Ping(t.Context()); err != nil {
+		t.Errorf("the new one: %v", err)
+	}
+	for _, box := range []runtime.Sandbox{first, second} {
+		if err := box.Destroy(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	nothingLeft(t, dir)
+}
+
+// Sandboxes whose files are gone are found by their cgroups, and ended; others are not.
+func TestSweepUntraced(t *testing.T) {
+	dir := t.TempDir()
+	installation := belljar.NewID()
+	r, err := native.New(native.Options{Agent: bytes.NewReader(agentProgram), RunDir: dir, Installation: installation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var boxes []runtime.Sandbox
+	for range 4 {
+		of := spec()
+		of.Lifetime = runtime.LifetimeDetached
+		box, err := r.Create(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer box.Destroy(context.Background())
+		boxes = append(boxes, box)
+	}
+	caps, err := r.Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !caps.Protection(runtime.ProtectMemory).Enforced {
+		t.Skip("without cgroups nobody finds them, and their lease ends them")
+	}
+	for i, left := range []string{"", ".lock", "/"} { // nothing, the lock, the folder
+		path := filepath.Join(dir, native.Name, installation, boxes[i].ID())
+		if left != "/" {
+			err = os.RemoveAll(path)
+		}
+		if err == nil && left != ".lock" {
+			err = os.Remove(path + ".lock")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := r.SweepUntraced(t.Context()); n != 1 || err != nil {
+		t.Errorf("swept %d, %v; want the one that has left nothing", n, err)
+	}
+	if exit, err := boxes[0].Wait(t.Context()); err != nil || exit.Reason == "" {
+		t.Errorf("it ended: %+v, %v", exit, err)
+	}
+	for _, box := range boxes[2:] {
+		if _, err := agent.New(box.Dial).Ping(t.Context()); err != nil {
+			t.Errorf("a living one: %v", err)
+		}
+	}
+}
+
+// A cgroup that does not go keeps the files of its sandbox: whoever comes next finds it by them.
+func TestRemoveAgain(t *testing.T) {
+	dir := t.TempDir()
+	id := killedDaemon(t, dir, runtime.LifetimeCreator)
+	host, err := cgroup.Discover(cgroup.Options{})
+	if err != nil {
+		t.Skip(err)
+	}
+	r := open(t, dir)
+	if box, err := r.Attach(t.Context(), id); err == nil { // on its way out still
+		if _, err := box.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	group, err := host.Open("test", id)
+	if err == nil {
+		err = os.Remove(filepath.Join(dir, native.Name, "test", id, "record.json"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := exec.Command("cat")
+	input, err := holder.StdinPipe()
+	if err == nil {
+		err = holder.Start()
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(group.Folders()[0].Path, "cgroup.procs"), []byte(strconv.Itoa(holder.Process.Pid)), 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasty, cancel := context.WithCancel(t.Context())
+	cancel()
+	r = open(t, dir) // it knows nothing of the sandbox
+	if err := r.Remove(hasty, id); err == nil {
+		t.Error("it is said to be removed, with a process in it")
+	}
+	if ids, err := r.List(t.Context()); len(ids) != 1 || err != nil {
+		t.Errorf("left are %v, %v; want %s", ids, err, id)
+	}
+	_ = input.Close()
+	if err := holder.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Remove(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if _, err := host.Open("test", id); err == nil {
+		t.Error("its cgroup is left")
+	}
+	nothingLeft(t, dir)
+}
