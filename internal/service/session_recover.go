@@ -135,8 +135,11 @@ func (s *Service) mendSession(ctx context.Context, row store.Session, end *sessi
 	now := s.now()
 	row.State, row.Message, row.EndedAt = end.state, end.message, &now
 	if err := s.opts.Store.Sessions().Update(ctx, row); err != nil {
-		// Whoever asks is told so all the same; the next process tries again.
-		s.log.Error("end of a session could not be put on record", "session_id", row.ID, "err", err)
+		// Whoever asks is told so all the same, but its scope is not free before.
+		s.log.Error("end of a session could not be put on record, trying on", "session_id", row.ID, "err", err)
+		s.work.Go(func() {
+			s.tryOn(func() error { return s.opts.Store.Sessions().Update(context.Background(), row) }, "session_id", row.ID)
+		})
 	}
 	s.recordSession(event.SessionEnded, belljar.Caller{ID: row.UserID, Source: "recovery"}, row.Session, now.Sub(row.CreatedAt))
 }
@@ -208,7 +211,8 @@ func (s *Service) removeOrphans(ctx context.Context) {
 			continue
 		}
 		s.work.Go(func() {
-			inTurn(recoverAtOnce, orphans, func(id string) { s.removeLeft(s.closing, h.Name(), id) })
+			// Also while the service is closed: there may be no next one, and each takes only so long.
+			inTurn(recoverAtOnce, orphans, func(id string) { s.removeLeft(context.WithoutCancel(ctx), h.Name(), id) })
 		})
 	}
 }
