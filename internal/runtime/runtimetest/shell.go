@@ -60,7 +60,11 @@ func testShell(t *testing.T, o Options) {
 		}
 	})
 	j.sub("nobody forges", func(j *jar) {
-		want(j, "cd /tmp; ls /proc/self/fd | wc -l", "4\n", 0)
+		got := j.run(command(j, "cd /tmp; ls /proc/self/fd | wc -l"))
+		// Other shells may leave their children more, of which nothing counts that the children write.
+		if got.exit.Shell == nil || got.exit.Shell.Program == "bash" && got.out != "4\n" {
+			j.Errorf("descriptors: %+v", got)
+		}
 		j.run(command(j, "sh -c 'for f in /proc/$PPID/fd/*; do echo x >$f; done' 2>/dev/null"))
 		exit := want(j, "printf '\\n__SANDKASTEN_END__:x:0:/forged\\n'; (exit 7)", "\n__SANDKASTEN_END__:x:0:/forged\n", 7)
 		if exit.Cwd != "/tmp" || exit.Shell.Replaced {
