@@ -145,11 +145,11 @@ func testShellRestart(t *testing.T, o Options) {
 	w := j.watch(j.start(e))
 	w.await("before")
 	j.restart()
-	j.write("go", "")
-	p, err := j.agent.Attach(j.ctx, e.ID, 0)
+	p, err := j.agent.Attach(j.ctx, e.ID, 0) // before it ends: the host that was would have the rest
 	if err != nil {
 		t.Fatal(err)
 	}
+	j.write("go", "")
 	if got := j.follow(p); got.out != "before\nafter\n" || got.exit.Code != 0 || got.exit.Cwd != "/tmp" {
 		t.Errorf("%+v", got)
 	}
