@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob"
@@ -167,5 +168,27 @@ func TestFullForArtifacts(t *testing.T) {
 	list, err := b.Artifacts.List(t.Context(), r.ID)
 	if err != nil || len(list) != 1 || list[0].Skipped != "disk_full" || r.ResourceUsage.ArtifactBytes != 0 {
 		t.Errorf("%+v, %v, %d bytes", list, err, r.ResourceUsage.ArtifactBytes)
+	}
+}
+
+// Who waits for a run in a session whose end cannot be put on record is told so, soon, and why.
+func TestFullForADraft(t *testing.T) {
+	var full atomic.Bool
+	b := newBench(t, recorded(&records{finish: func() error {
+		if full.Load() {
+			return store.ErrFull
+		}
+		return nil
+	}}))
+	s, runs := b.open(), b.service.As(service.Local()).Runs()
+	full.Store(true)
+	begun := time.Now()
+	run, out, err := belljar.Finish(t.Context(), runs, in(s, "echo x"), 10*time.Minute)
+	if belljar.CodeOf(err) != belljar.CodeDiskFull || out != nil || time.Since(begun) > time.Minute {
+		t.Errorf("%+v, %v, %v after %v", run, out, err, time.Since(begun))
+	}
+	full.Store(false)
+	if run, _, err := belljar.Finish(t.Context(), runs, in(s, "echo x"), time.Minute); err != nil || run.Phase != belljar.PhaseCompleted {
+		t.Errorf("with room again: %+v, %v", run, err)
 	}
 }

@@ -115,6 +115,7 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 	case <-r.done:
 		return s.finished(ctx, r, first)
 	case <-timer.C:
+	case <-r.stuck:
 	case <-ctx.Done():
 		return r.snapshot(), nil, context.Cause(ctx)
 	case <-s.gone.Done():
@@ -128,6 +129,11 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 		case <-r.done:
 			return s.finished(ctx, r, first)
 		case <-timer.C:
+			r.mu.Lock()
+			if r.unkept != nil {
+				err = r.unkept
+			}
+			r.mu.Unlock()
 			err = recordError("put the run on record", err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // records is a store that says it outlives its process, and fails or waits when it is told to.
 type records struct {
 	store.Store
-	insert, finish func() error // called before; nil does nothing
+	insert, finish func() error // called before; nil does nothing. finish before Add too
 }
 
 func (s *records) Mode() string { return "sqlite" }
@@ -44,6 +44,15 @@ func (r recordedRuns) Finish(ctx context.Context, row store.Run) error {
 		}
 	}
 	return r.Runs.Finish(ctx, row)
+}
+
+func (r recordedRuns) Add(ctx context.Context, row store.Run) error {
+	if r.s.finish != nil {
+		if err := r.s.finish(); err != nil {
+			return err
+		}
+	}
+	return r.Runs.Add(ctx, row)
 }
 
 // recorded puts such a store under a service.

@@ -141,6 +141,10 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 		return
 	}
 	s.log.Error("end of a run could not be put on record, trying on", "run_id", r.id, "err", err)
+	r.mu.Lock()
+	r.unkept = err
+	r.mu.Unlock()
+	close(r.stuck)
 	s.work.Go(func() {
 		if s.tryOn(func() error { return s.end(r, row) }, "run_id", r.id) {
 			s.publish(r, last)

@@ -32,15 +32,17 @@ type run struct {
 	borne    func()      // its request counts no more; nil for one that does not count, may be called twice
 	unexpire func() bool // lets its time in the queue not end it
 
-	ctx  context.Context // ends when the run is to stop; its cause says why
-	stop context.CancelCauseFunc
-	done chan struct{} // closed when the run's end is on record, and its log too
-	left chan struct{} // closed when its command is left to the next process
+	ctx   context.Context // ends when the run is to stop; its cause says why
+	stop  context.CancelCauseFunc
+	done  chan struct{} // closed when the run's end is on record, and its log too
+	stuck chan struct{} // closed when it has ended and cannot go on record; unkept says why
+	left  chan struct{} // closed when its command is left to the next process
 
 	mu      sync.Mutex
 	state   belljar.Run
 	input   *input // standard input of an interactive run; nil until somebody asks for it
 	fault   error  // what kept a frame of ours out of the log; nil if nothing did
+	unkept  error  // what kept its end from being on record at first
 	lastSeq uint64 // of the end event; 0 before that
 
 	// writing orders what is said of the run while it is under way: notes on the record, heartbeats in the log.
@@ -56,7 +58,7 @@ type run struct {
 
 // newRun returns a run of a plan that is queued.
 func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time.Time) *run {
-	r := &run{id: id, owner: caller.ID, caller: caller, plan: p, done: make(chan struct{}), left: make(chan struct{})}
+	r := &run{id: id, owner: caller.ID, caller: caller, plan: p, done: make(chan struct{}), stuck: make(chan struct{}), left: make(chan struct{})}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	r.state = belljar.Run{
 		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,
