@@ -13,7 +13,6 @@ type dialect struct {
 	program string
 	args    []string
 	setup   string // its first line
-	run     string // reads the file with the command; the outcome is $?
 	prefix  string // calls what is built in, whatever aliases and functions there are
 	control int    // descriptor on which it tells
 	text    int    // and of the file
