@@ -105,8 +105,8 @@ async def shell(t):
         before, _, t.seen = t.seen.partition(b"nextone")
         if b"43 132" in before:
             break
-    await t.type("echo c''at; cat\r")
-    await t.printed("cat\r\n")
+    await t.type("echo rea''dy; cat\r")
+    await t.printed("ready\r\n")  # what the terminal echoes of the command must not look like it
     for piece in ("gr", "üß", "e 🐌\r"):
         await t.type(piece)
     await t.printed("grüße 🐌\r\ngrüße 🐌\r\n")
