@@ -27,6 +27,7 @@ const (
 	CodePathEscapes        Code = "path_escapes"
 	CodeRuntimeUnavailable Code = "runtime_unavailable"
 	CodeImageUnavailable   Code = "image_unavailable"
+	CodeImageInvalid       Code = "image_invalid"
 	CodeDiskFull           Code = "disk_full"
 	CodeInternal           Code = "internal"
 )
@@ -60,6 +61,7 @@ func Table() []CodeInfo {
 		{CodePathEscapes, 400, -32602, 125, "PathEscapesError", "Name a path inside the workspace, without links that leave it."},
 		{CodeRuntimeUnavailable, 503, -32053, 125, "RuntimeUnavailableError", "Run belljar doctor on the host; details name the failing step."},
 		{CodeImageUnavailable, 503, -32054, 125, "ImageUnavailableError", "Check the image name, or pull it first."},
+		{CodeImageInvalid, 422, -32055, 125, "ImageInvalidError", "Use another image; details say what is wrong with this one."},
 		{CodeDiskFull, 507, -32057, 125, "DiskFullError", "Free space on the host."},
 		{CodeInternal, 500, -32603, 125, "InternalError", "This is a fault of Belljar; report it with the request id."},
 	}

@@ -3,6 +3,8 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 )
 
 // State is how far an implementation has come, apart from what the host allows.
@@ -27,6 +29,14 @@ const (
 	IsolationMicroVM    Isolation = "microvm"
 	IsolationRemote     Isolation = "remote"
 )
+
+// AtLeast reports whether i is a wall as strong as other, or stronger. A remote sandbox is only as strong as itself: what is
+// at the other end is not known here.
+func (i Isolation) AtLeast(other Isolation) bool {
+	order := []Isolation{IsolationNone, IsolationNamespace, IsolationUserKernel, IsolationMicroVM}
+	mine, least := slices.Index(order, i), slices.Index(order, other)
+	return i == other || least >= 0 && mine >= least
+}
 
 // Protections that a sandbox can be required to have. The first group is never optional in any runtime that calls
 // itself isolated; the second depends on cgroups.
@@ -73,6 +83,13 @@ type Capabilities struct {
 	Protections []Protection `json:"protections"`
 	Snapshots   bool         `json:"snapshots,omitempty"`
 	Pause       bool         `json:"pause,omitempty"`
+	// HostImage says that the image "host" can be used; Unpacked that images can which Belljar has unpacked.
+	HostImage bool `json:"host_image,omitempty"`
+	Unpacked  bool `json:"unpacked_images,omitempty"`
+	// OCIRuntime is the program that an engine isolates with: runc, runsc, kata …
+	OCIRuntime string `json:"oci_runtime,omitempty"`
+	// Start is about how long a cold start takes. Among runtimes that will do, the fastest is chosen.
+	Start time.Duration `json:"-"`
 }
 
 // Protection returns the named protection; one that is not enforced if the runtime does not know the name.
@@ -90,6 +107,9 @@ var ErrNotFound = errors.New("sandbox not found")
 
 // ErrGone says that a sandbox has ended.
 var ErrGone = errors.New("sandbox is gone")
+
+// ErrNoImage says that an image is not there: never was, or was removed meanwhile.
+var ErrNoImage = errors.New("there is no such image")
 
 // StepError says which step of building a sandbox failed.
 type StepError struct {

@@ -74,8 +74,17 @@ type Spec struct {
 type Root struct {
 	Ref    string   // as asked for: host, python:3.11-slim …
 	Digest string   // sha256:…, "" when the image has none
-	Dir    string   // folder with the unpacked image; "" for the host's own programs
+	Dir    string   // folder with the unpacked image; "" for the host's own programs, and for an engine's image
 	Env    []string // the image's environment
+	// Lock is a file beside Dir on which whoever uses Dir holds a shared flock(2) for as long as the sandbox lives,
+	// whatever becomes of the daemon: a descriptor that the sandbox's own process inherits. The image is removed under an
+	// exclusive one only. "" for an image that is never removed. Once the lock is held, Dir may be gone: [ErrNoImage].
+	Lock string
+	// Name is what the runtime's own engine calls the image (see [Imager]); "" for all others.
+	Name string
+	// UID and GID are the user of programs and the owner of the workspace; 0 is 1000. A runtime may choose another one, if
+	// it says that the agent's user is shared.
+	UID, GID int
 }
 
 // HostRef is the reference of the image that is the host's own /usr, read-only.

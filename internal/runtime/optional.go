@@ -1,0 +1,38 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/belljar/belljar"
+)
+
+// Imager is a runtime whose engine keeps images of its own, beside those that Belljar unpacks.
+type Imager interface {
+	// Image finds an image of the engine by a name or digest and fetches nothing; [ErrNoImage] if it is not there.
+	Image(ctx context.Context, ref string) (Root, error)
+	// Pull has the engine fetch an image, whether it has one of that name or not, and returns when it is there. progress
+	// may be nil. An image that the registry does not have, or not for us, is a [belljar.CodeImageUnavailable] error.
+	Pull(ctx context.Context, ref string, progress func(belljar.ImageProgress)) (Root, error)
+	// Images lists what the engine has.
+	Images(ctx context.Context) ([]belljar.Image, error)
+}
+
+// Pauser is a [Sandbox] whose processes, the agent among them, can be stopped and set going again. Stopped, it takes no
+// processor time; its lease goes on. Both are idempotent.
+type Pauser interface {
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+}
+
+// Snapshotter is a [Sandbox] whose state can be saved: memory, files and processes.
+type Snapshotter interface {
+	// Snapshot writes the state into an empty folder, which only this runtime can read. The sandbox goes on.
+	Snapshot(ctx context.Context, dir string) error
+}
+
+// Restorer is a [Runtime] that makes sandboxes from what a [Snapshotter] has saved.
+type Restorer interface {
+	// Restore is Create, with the processes and files of a snapshot. spec has the image, workspace and limits of the
+	// sandbox that was saved, and another id. Many may be made of one snapshot.
+	Restore(ctx context.Context, spec Spec, dir string) (Sandbox, error)
+}
