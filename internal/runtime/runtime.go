@@ -76,6 +76,8 @@ type Root struct {
 	Digest string   // sha256:…, "" when the image has none
 	Dir    string   // folder with the unpacked image; "" for the host's own programs, and for an engine's image
 	Env    []string // the image's environment
+	// WorkingDir is where the image says that programs start, absolute; "" is the workspace. It is the service's to heed.
+	WorkingDir string
 	// Lock is a file beside Dir on which whoever uses Dir holds a shared flock(2) for as long as the sandbox lives,
 	// whatever becomes of the daemon: a descriptor that the sandbox's own process inherits. The image is removed under an
 	// exclusive one only. "" for an image that is never removed. Once the lock is held, Dir may be gone: [ErrNoImage].

@@ -70,11 +70,21 @@ type Run struct {
 	Log []byte
 	// LogGone and ArtifactsGone say that the bytes were swept.
 	LogGone, ArtifactsGone bool
+	// Image is that of its own sandbox; nil for host, and for a run in a session.
+	Image *Image
 
 	Tenant     string // "" for now
 	NodeID     string
 	WorkerID   string
 	LeaseEpoch int64
+}
+
+// Image is what an image says of the programs in a sandbox. The next process has to know even if the image has another name
+// by then, or none.
+type Image struct {
+	Env        []string `json:",omitempty"` // NAME=value
+	WorkingDir string   `json:",omitempty"`
+	UID, GID   int      `json:",omitempty"` // 0 is Belljar's own user
 }
 
 // Runs are the runs on record.
@@ -119,6 +129,7 @@ type Session struct {
 	Spec            belljar.SessionSpec
 	Key             string     // scope key, unique among an owner's living sessions; "" for none
 	EndedAt         *time.Time // nil while it lives
+	Image           *Image     // of its sandbox; nil for host
 
 	Tenant     string
 	NodeID     string

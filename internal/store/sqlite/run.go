@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -35,12 +36,18 @@ const setState = "phase = ?, exit_code = ?, started_at = ?, message = ?, spec_ve
 const insertState = "runtime, base_image, image_digest, session_id, phase, exit_code, started_at, message, spec_version, runtime_version, " +
 	"policy_hash, last_seq, log_gone, artifacts_gone, tenant, node_id, worker_id, lease_epoch, detail"
 
+// runDetail is the column detail.
+type runDetail struct {
+	belljar.Run
+	Image *store.Image `json:"image,omitempty"`
+}
+
 func encodeRun(r *store.Run) (row runRow, err error) {
 	rest := r.Run // what has a column is not said twice
 	rest.ID, rest.UserID, rest.SessionID, rest.SpecVersion, rest.Runtime, rest.RuntimeVersion = "", "", "", "", "", ""
 	rest.BaseImage, rest.ImageDigest, rest.Phase, rest.ExitCode, rest.Message, rest.PolicyHash = "", "", "", nil, "", ""
 	rest.CreatedAt, rest.StartedAt, rest.FinishedAt = time.Time{}, nil, nil
-	detail, err := marshal(rest)
+	detail, err := marshal(runDetail{rest, r.Image})
 	if err != nil {
 		return row, err
 	}

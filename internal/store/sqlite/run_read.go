@@ -29,9 +29,11 @@ func scanRun(row scanner, more ...any) (r store.Run, err error) {
 	if err != nil {
 		return store.Run{}, scanFailed("run", id, err)
 	}
-	if err := unmarshal("detail", detail, &r.Run); err != nil {
+	var rest runDetail
+	if err := unmarshal("detail", detail, &rest); err != nil {
 		return store.Run{}, fmt.Errorf("run %q: %w", id, err)
 	}
+	r.Run, r.Image = rest.Run, rest.Image
 	r.ID, r.UserID, r.SessionID, r.SpecVersion, r.Runtime, r.RuntimeVersion = id, owner, session.String, specVersion, runtime, runtimeVersion
 	r.BaseImage, r.ImageDigest, r.Phase, r.Message, r.PolicyHash = image, digest, belljar.Phase(phase), message, policy
 	r.LastSeq = uint64(seq)

@@ -16,12 +16,18 @@ type sessions struct{ s *Store }
 const sessionColumns = "id, user_id, state, message, runtime, base_image, scope_key, created_at, expires_at, ended_at, " +
 	"tenant, node_id, worker_id, lease_epoch, detail, spec"
 
+// sessionDetail is the column detail.
+type sessionDetail struct {
+	belljar.Session
+	Image *store.Image `json:"image,omitempty"`
+}
+
 // sessionRow returns the values of a session's columns from state on, without those that never change.
 func sessionRow(s *store.Session) ([]any, error) {
 	rest := s.Session // what has a column is not said twice
 	rest.ID, rest.UserID, rest.State, rest.Message, rest.Runtime, rest.BaseImage = "", "", "", "", "", ""
 	rest.CreatedAt, rest.ExpiresAt = time.Time{}, time.Time{}
-	detail, err := marshal(rest)
+	detail, err := marshal(sessionDetail{rest, s.Image})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +50,9 @@ func scanSession(row scanner) (s store.Session, err error) {
 		return store.Session{}, scanFailed("session", id, err)
 	}
 	var errs [6]error
-	errs[0] = unmarshal("detail", detail, &s.Session)
+	var rest sessionDetail
+	errs[0] = unmarshal("detail", detail, &rest)
+	s.Session, s.Image = rest.Session, rest.Image
 	errs[1] = unmarshal("spec", spec, &s.Spec)
 	s.ID, s.UserID, s.State, s.Message, s.Runtime, s.BaseImage, s.Key = id, owner, belljar.SessionState(state), message, runtime, image, key.String
 	s.CreatedAt, errs[2] = parseTime(created)
