@@ -118,7 +118,7 @@ func (h *Host) useV1(m mount, controller, own string, swap bool) {
 	c := Capability{Name: controller}
 	switch {
 	case m.readOnly:
-		c.Hint = m.point + " is mounted read-only; in a container, mount it writable or use --privileged"
+		c.Hint = remount(m.point)
 	case h.kernel.access(parent) != nil:
 		c.Hint = "no permission for " + parent + "; run as root, or boot with systemd.unified_cgroup_hierarchy=1 and use a delegated cgroup"
 	default:
@@ -172,7 +172,7 @@ func (h *Host) unified(mounts []mount, own string) (*hierarchy, string) {
 			continue
 		}
 		if m.readOnly {
-			problem = m.point + " is mounted read-only; in a container, use --cgroupns=private with a writable cgroup mount, or --privileged"
+			problem = remount(m.point)
 			continue
 		}
 		parent := h.delegated(m, own)
@@ -208,6 +208,12 @@ func (h *Host) manages(dir string) bool {
 		}
 	}
 	return true
+}
+
+// remount says how to get a cgroup file system that can be written to. Container engines show a container its own cgroup,
+// read-only; that is a flag of the mount and not a wall for who may mount.
+func remount(point string) string {
+	return point + " is mounted read-only; in a container that has CAP_SYS_ADMIN: mount -o remount,rw,bind " + point
 }
 
 // isTrueRoot tells the root of the machine's cgroup2 from a cgroup namespace's: only the first has no type.
