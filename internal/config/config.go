@@ -34,12 +34,20 @@ type Config struct {
 	BackgroundExecution   bool
 	DefaultRuntime        string
 	DefaultImage          string
-	AllowedImages         []string // empty is every image
 	NetworkDefault        string
 	AllowWeak             []string
 	SupportedSpecVersions []string
 	DockerSeccomp         string
 	DockerAppArmorProfile string
+
+	// Images.
+	AllowedImages   []string // patterns; empty is every image
+	ImagePull       string   // missing | never
+	ImageRegistries []string // host or host:port
+	ImageAliases    []string // name=image
+	ImageMaxMB      int      // MiB of one
+	ImageGCDays     int      // 0 is never
+	ImageKeepMB     int      // MiB; 0 is no limit
 
 	// Limits of one run.
 	DefaultCPU          float64 // cores

@@ -30,7 +30,7 @@ func table(c *Config) []row {
 		name string
 		rows []row
 	}{
-		{"Server", server(c)}, {"Who may come in", identity(c)}, {"What runs", execution(c)}, {"Limits of a run", limits(c)},
+		{"Server", server(c)}, {"Who may come in", identity(c)}, {"What runs", execution(c)}, {"Images", images(c)}, {"Limits of a run", limits(c)},
 		{"Interactive input", interactive(c)}, {"Sessions, queue and quotas", capacity(c)}, {"Threads", threads(c)}, {"Streams", streams(c)},
 		{"What is remembered", memory(c)},
 	} {
@@ -82,8 +82,6 @@ func execution(c *Config) []row {
 			doc: "Runtime of requests that name none. The server does not start if this host cannot do it; it never takes another one instead."},
 		{name: "DEFAULT_IMAGE", value: text(&c.DefaultImage, checkImage), def: "host",
 			doc: "Image of a session that is opened, or made over S4's door, and names none."},
-		{name: "ALLOWED_IMAGES", value: list(&c.AllowedImages, checkImage), def: "[]",
-			doc: "Images that requests may name, exactly as written here; none is every image. Enters the policy hash when not empty."},
 		{name: "NETWORK_DEFAULT", value: text(&c.NetworkDefault, checkNetwork), def: "deny_all", hash: true,
 			doc: "Network of sandboxes. Only deny_all can be had: allowlist is not built yet, and is refused."},
 		{name: "ALLOW_WEAK", value: list(&c.AllowWeak, checkWord), def: "[]",

@@ -1,0 +1,79 @@
+package config
+
+import (
+	"errors"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+func images(c *Config) []row {
+	return []row{
+		{name: "ALLOWED_IMAGES", value: list(&c.AllowedImages, checkImagePattern), def: "[]",
+			doc: "Images that requests may name; none is every image. Names are compared as registries have them (python:3.11 is docker.io/library/python:3.11), * stands for anything but a slash and ** for slashes too: python:*, registry.example/team/*. A name that is allowed may be pinned by a digest; an alias is judged by itself, not by what it stands for; host is only ever itself. Enters the policy hash when not empty."},
+		{name: "IMAGE_PULL", value: oneOf(&c.ImagePull, "missing", "never"), def: "missing",
+			doc: "What happens to a request for an image that is not here: missing fetches it from its registry while the run or session starts; never refuses the request, and only operators fetch images. Enters the policy hash when it is not the default."},
+		{name: "IMAGE_REGISTRIES", value: list(&c.ImageRegistries, checkRegistry), def: "[]",
+			doc: "Registries, host or host:port, that may be at addresses which are not public, and be spoken to over plain HTTP. All others must be at public addresses, over HTTPS."},
+		{name: "IMAGE_ALIASES", value: list(&c.ImageAliases, checkAlias), def: "[]",
+			doc: "Names that stand for other images here, as name=image: python:3.11-slim=belljar/python. Enters the policy hash when not empty."},
+		{name: "IMAGE_MAX_MB", value: integer(&c.ImageMaxMB, 1, 16<<20), unit: "MiB", def: "16384",
+			doc: "Size of one image, unpacked, and of what is sent to be imported."},
+		{name: "IMAGE_GC_DAYS", value: integer(&c.ImageGCDays, 0, 36500), unit: "days", def: "0",
+			doc: "Images that no sandbox has used for so long are removed, imported ones too; 0 removes none."},
+		{name: "IMAGE_KEEP_MB", value: integer(&c.ImageKeepMB, 0, 1<<30), unit: "MiB", def: "0",
+			doc: "While images take more than this, those that were used longest ago are removed, unless a sandbox uses them; 0 removes none."},
+	}
+}
+
+// checkImagePattern keeps out what can match no image.
+func checkImagePattern(s string) error {
+	if err := checkImage(s); err != nil {
+		return err
+	}
+	if !doublestar.ValidatePattern(s) {
+		return errors.New("is not a pattern")
+	}
+	return nil
+}
+
+func checkRegistry(s string) error {
+	host := s
+	if h, port, err := net.SplitHostPort(s); err == nil {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return errors.New("has no port from 1 to 65535")
+		}
+		host = h
+	}
+	if ip := net.ParseIP(strings.Trim(host, "[]")); ip == nil && !regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`).MatchString(host) {
+		return errors.New("must be host or host:port, without a scheme and a path")
+	}
+	return nil
+}
+
+func checkAlias(s string) error {
+	name, ref, found := strings.Cut(s, "=")
+	if !found {
+		return errors.New("must be name=image")
+	}
+	if name == "host" {
+		return errors.New("must leave host to be this machine's own programs")
+	}
+	if err := checkImage(name); err != nil {
+		return err
+	}
+	return checkImage(ref)
+}
+
+// Aliases is SANDBOX_IMAGE_ALIASES by name.
+func (c *Config) Aliases() map[string]string {
+	names := make(map[string]string, len(c.ImageAliases))
+	for _, a := range c.ImageAliases {
+		name, ref, _ := strings.Cut(a, "=")
+		names[name] = ref
+	}
+	return names
+}
