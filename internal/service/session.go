@@ -31,7 +31,9 @@ type session struct {
 	over  chan struct{} // closed when nothing is left of it
 	left  chan struct{} // closed when it is left to the next process
 
-	writing sync.Mutex // orders what is put on record; taken before mu
+	writing sync.Mutex  // orders what is put on record; taken before mu
+	draft   bool        // it is not on record; guarded by writing, as the next
+	undraw  func() bool // keeps a draft from going on record by itself
 
 	mu    sync.Mutex
 	state belljar.Session // but for its times, which life knows

@@ -75,7 +75,9 @@ func (x *session) bury() {
 	now := s.now()
 	row.EndedAt = &now
 	end := func() error { return s.opts.Store.Sessions().Update(context.Background(), row) }
-	if err := end(); err != nil {
+	if x.draft { // it could not be put on record, nor was anybody told of it
+		s.sessions.leave(x)
+	} else if err := end(); err != nil {
 		s.log.Error("end of a session could not be put on record, trying on", "session_id", x.id, "err", err)
 		s.work.Go(func() {
 			s.tryOn(end, "session_id", x.id)

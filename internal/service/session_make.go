@@ -32,8 +32,9 @@ func (s *Service) createSession(ctx context.Context, caller belljar.Caller, req 
 	if err != nil {
 		return belljar.Session{}, err
 	}
-	prior, err = s.enrolSession(ctx, x, key)
-	if err != nil || prior != nil {
+	if key == nil {
+		s.drawSession(x)
+	} else if prior, err = s.enrolSession(ctx, x, key); err != nil || prior != nil {
 		s.forget(x, err)
 		if err != nil {
 			return belljar.Session{}, err
@@ -95,7 +96,7 @@ func sessionPlan(spec belljar.SessionSpec) *plan {
 	}}}
 }
 
-// enrolSession puts a session on record, with its key. A crash from here on leaves a name to clean up.
+// enrolSession puts a session on record, with its key, if it has one. A crash from here on leaves a name to clean up.
 func (s *Service) enrolSession(ctx context.Context, x *session, key *store.Key) (prior *store.Key, err error) {
 	row := x.row()
 	if key != nil {
@@ -154,8 +155,13 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 
 // noteActive puts on record that a session is about to be active.
 func (s *Service) noteActive(x *session) error {
+	x.writing.Lock()
+	defer x.writing.Unlock()
 	row := x.row()
 	row.State = belljar.SessionActive
+	if x.draft {
+		return s.enlistSession(x, row)
+	}
 	if err := s.opts.Store.Sessions().Update(context.Background(), row); err != nil {
 		return recordError("put the session on record", err)
 	}
@@ -177,6 +183,7 @@ func (x *session) begin(j *jar) bool {
 
 // unmake ends a session whose sandbox could not be made. Its key is given up: whoever sends it again tries again.
 func (s *Service) unmake(x *session, key *store.Key, fault error) {
+	s.keepSession(x)
 	x.mu.Lock()
 	x.fault = fault
 	state := belljar.SessionCrashed

@@ -4,6 +4,8 @@ package service_test
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -27,7 +29,7 @@ type forgetfulSessions struct {
 }
 
 func (f forgetfulSessions) Insert(ctx context.Context, row store.Session, key *store.Key) (*store.Key, error) {
-	if f.s.insert.Load() {
+	if f.s.insert.Load() || f.s.update.Load() && row.State == belljar.SessionActive {
 		return nil, syscall.EIO
 	}
 	return f.Sessions.Insert(ctx, row, key)
@@ -39,6 +41,64 @@ func (f forgetfulSessions) Update(ctx context.Context, row store.Session) error 
 		return syscall.EIO
 	}
 	return f.Sessions.Update(ctx, row)
+}
+
+// A session that can be used at once goes on record with one write; with an idempotency key, before and behind.
+func TestSessionIsOneWrite(t *testing.T) {
+	s := &witness{}
+	b := newBench(t, func(o *service.Options) { s.Store, o.Store = o.Store, s })
+	plain, keyed := spec(), spec()
+	keyed.IdempotencyKey = "k"
+	for _, one := range []struct {
+		req  belljar.SessionRequest
+		want string
+	}{{plain, "insert active"}, {keyed, "insert starting, update active"}} {
+		s.take()
+		if _, err := b.mine().Create(b.context(), one.req); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.take(); got != one.want {
+			t.Errorf("%q, want %q", got, one.want)
+		}
+	}
+}
+
+// witness is a store that remembers what was written of sessions.
+type witness struct {
+	store.Store
+	mu   sync.Mutex
+	said []string
+}
+
+func (s *witness) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := strings.Join(s.said, ", ")
+	s.said = nil
+	return said
+}
+
+func (s *witness) say(what string, row store.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said = append(s.said, what+" "+string(row.State))
+}
+
+func (s *witness) Sessions() store.Sessions { return witnessedSessions{s.Store.Sessions(), s} }
+
+type witnessedSessions struct {
+	store.Sessions
+	s *witness
+}
+
+func (c witnessedSessions) Insert(ctx context.Context, row store.Session, key *store.Key) (*store.Key, error) {
+	c.s.say("insert", row)
+	return c.Sessions.Insert(ctx, row, key)
+}
+
+func (c witnessedSessions) Update(ctx context.Context, row store.Session) error {
+	c.s.say("update", row)
+	return c.Sessions.Update(ctx, row)
 }
 
 // A session that cannot be put on record, before its sandbox is made or behind it, is none: its sandbox is gone, and its

@@ -42,6 +42,7 @@ func (v sessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.Ses
 	if err := belljar.CheckKeyPrefix(q.KeyPrefix); err != nil {
 		return page, err
 	}
+	v.service.keepSessions()
 	rows, total, err := v.service.opts.Store.Sessions().List(ctx, v.caller.ID, q)
 	if err != nil {
 		return page, recordError("list sessions", err)
