@@ -98,7 +98,13 @@ func (b *Builder) SetAttr(fd forkexec.Arg, attr Attr, recursive bool) {
 
 // Bind attaches a copy of the host's file or folder source, with everything mounted below it, at name below dir.
 func (b *Builder) Bind(source string, dir forkexec.Arg, name string, attr Attr) {
-	fd := b.clone(forkexec.Int(unix.AT_FDCWD), source)
+	b.BindAt(forkexec.Int(unix.AT_FDCWD), source, dir, name, attr)
+}
+
+// BindAt is Bind for a source below the open folder from. A source that is a name, not a path, is never looked up
+// through a link.
+func (b *Builder) BindAt(from forkexec.Arg, source string, dir forkexec.Arg, name string, attr Attr) {
+	fd := b.clone(from, source)
 	if attr != 0 {
 		b.SetAttr(fd, attr, true)
 	}

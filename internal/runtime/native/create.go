@@ -72,6 +72,13 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	}
 	undo.add(func() { ids.Release() })
 
+	user := userOf(spec.Root)
+	settle(ids, user)
+	image, err := r.hold(ctx, spec.Root)
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepImage, Err: err}
+	}
+	defer image.close()
 	lock, listen, err := r.prepare(spec)
 	if err != nil {
 		return nil, err
@@ -91,7 +98,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		rt: r, id: spec.ID, lock: lock, ids: ids, group: group,
 		pids: min(spec.Limits.Pids, spec.Limits.NProc), born: spec,
 	}
-	pl, files, err := r.plan(spec, k, ids, group, listen, lock)
+	pl, files, err := r.plan(spec, k, ids, group, listen, lock, image)
 	defer files.close()
 	if err != nil {
 		return nil, err
@@ -208,6 +215,9 @@ func (r *Runtime) check(spec runtime.Spec) error {
 	if spec.Workspace.Bytes <= 0 || spec.Workspace.Inodes <= 0 {
 		return &runtime.StepError{Step: stepMount, Err: errors.New("a workspace needs a size and a number of inodes")}
 	}
+	if err := checkUser(spec.Root); err != nil {
+		return err
+	}
 	caps := r.capabilities()
 	for _, name := range spec.Require {
 		if p := caps.Protection(name); !p.Enforced {
@@ -249,28 +259,28 @@ func (f *files) take(fd *int) *os.File {
 	return file
 }
 
-func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgroup.Group, listen, lock *os.File) (*plan, *files, error) {
+func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgroup.Group, listen, lock *os.File, image *held) (*plan, *files, error) {
 	fds := &files{}
 	filter, err := r.filter(ids.Shared)
 	if err != nil {
 		return nil, fds, &runtime.StepError{Step: stepSeccomp, Err: err}
 	}
-	host, err := r.rootOf(spec.Root)
-	if err != nil {
-		return nil, fds, &runtime.StepError{Step: stepMount, Err: err}
-	}
 	pl := &plan{
 		workspace: spec.Workspace, limits: k, ids: ids, null: int(r.null.Fd()),
-		agent: int(r.agent.Fd()), filter: filter.Agent, landlock: r.abi, lastCap: r.lastCap, host: host,
+		agent: int(r.agent.Fd()), filter: filter.Agent, landlock: r.abi, lastCap: r.lastCap,
+		root: image.tree, image: spec.Root.Dir != "", user: userOf(spec.Root),
 		keepFDs: []int{int(listen.Fd()), int(lock.Fd())},
 	}
-	held, err := inodeOf(lock)
+	if image.lock != nil {
+		pl.keepFDs = append(pl.keepFDs, int(image.lock.Fd()))
+	}
+	own, err := inodeOf(lock)
 	if err != nil {
 		return nil, fds, &runtime.StepError{Step: stepState, Err: err}
 	}
 	config := agentConfig{
 		ListenFD: int(listen.Fd()), LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir,
-		ExecFilter: filter.Exec.Bytes(), Init: true, Lock: held.String(),
+		ExecFilter: filter.Exec.Bytes(), Init: true, Lock: own.String(),
 	}
 	if ids.Lock != nil {
 		pl.keepFDs = append(pl.keepFDs, int(ids.Lock.Fd()))
@@ -354,6 +364,8 @@ func explain(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &fe) && fe.Errno == gateBroken:
 		return &runtime.StepError{Step: fe.Step, Err: fmt.Errorf("the other process of the birth has died: %w", fe.Errno), Hint: killedHint}
+	case errors.As(err, &fe) && fe.Step == stepImage && fe.Errno == unix.ENOENT:
+		return &runtime.StepError{Step: fe.Step, Err: fmt.Errorf("%w: %w", runtime.ErrNoImage, fe.Errno)}
 	case errors.As(err, &fe):
 		return &runtime.StepError{Step: fe.Step, Err: fe.Errno, Hint: hint(fe)}
 	case errors.Is(err, forkexec.ErrVanished):

@@ -50,13 +50,13 @@ func (r *Runtime) group(spec runtime.Spec, k limits, ids *idmap.Range) (*cgroup.
 	if r.cgroups == nil {
 		return nil, nil
 	}
-	inside := agentID
-	if ids.Shared {
-		inside = sandboxID
+	uid, gid := agentID, agentID
+	if ids.Shared { // the agent is whom the programs are, whoever that is inside
+		uid, gid = ids.UIDs[0].Inside, ids.GIDs[0].Inside
 	}
 	g, err := r.cgroups.Create(cgroup.Spec{
 		Installation: r.opts.Installation, ID: spec.ID, Limits: r.enforced(k),
-		Owner: &cgroup.Owner{UID: ids.HostUID(inside), GID: ids.HostGID(inside)},
+		Owner: &cgroup.Owner{UID: ids.HostUID(uid), GID: ids.HostGID(gid)},
 	})
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepCgroup, Err: err, Hint: "belljar doctor tells what this host can limit"}

@@ -20,6 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/linux/landlock"
+	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/linux/rundir"
 	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
@@ -59,7 +60,7 @@ type Runtime struct {
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	roots   map[string]*hostRoot
+	roots   map[rootKey]*rootfs.Tree
 	filters map[bool]seccomp.Filter // by whether agent and user share an id
 	living  map[string]*sandbox
 	births  map[string]*birth
@@ -98,7 +99,7 @@ func New(o Options) (*Runtime, error) {
 	}
 	r := &Runtime{
 		opts: o, log: o.Logger, abi: landlock.ABI(), lastCap: lastCap(), boot: bootID(),
-		roots: map[string]*hostRoot{}, filters: map[bool]seccomp.Filter{}, living: map[string]*sandbox{}, births: map[string]*birth{},
+		roots: map[rootKey]*rootfs.Tree{}, filters: map[bool]seccomp.Filter{}, living: map[string]*sandbox{}, births: map[string]*birth{},
 	}
 	var err error
 	if r.state, err = openState(o.RunDir, o.Installation); err != nil {
@@ -251,20 +252,6 @@ func (r *Runtime) filter(shared bool) (seccomp.Filter, error) {
 		r.filters[shared] = f
 	}
 	return f, err
-}
-
-// rootOf looks an image up once.
-func (r *Runtime) rootOf(root runtime.Root) (*hostRoot, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if h, ok := r.roots[root.Dir]; ok {
-		return h, nil
-	}
-	h, err := lookRoot(root)
-	if err == nil {
-		r.roots[root.Dir] = h
-	}
-	return h, err
 }
 
 // agentName is what the agent is called among processes.

@@ -12,16 +12,13 @@ import (
 	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/linux/landlock"
 	"github.com/belljar/belljar/internal/linux/mount"
+	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// The ids inside every sandbox. The agent is root of its own user namespace and nowhere else; programs are sandbox.
-const (
-	agentID   = 0
-	sandboxID = 1000
-	nobodyID  = 65534
-)
+// agentID is the agent's id inside every sandbox: it is root of its own user namespace and nowhere else.
+const agentID = 0
 
 // Steps of building a sandbox, as a [runtime.StepError] names them.
 const (
@@ -30,6 +27,7 @@ const (
 	stepCgroup   = "cgroup"
 	stepName     = "hostname"
 	stepNetwork  = "network"
+	stepImage    = "image"
 	stepMount    = "mount"
 	stepProc     = "proc"
 	stepDev      = "dev"
@@ -67,7 +65,9 @@ type plan struct {
 	filter    seccomp.Program
 	landlock  int // ABI, 0 for none
 	lastCap   int
-	host      *hostRoot
+	root      *rootfs.Tree
+	image     bool        // root is an unpacked image's
+	user      rootfs.User // of programs
 }
 
 // descriptors are those of the parent that the program uses.
@@ -101,6 +101,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	p.Call(unix.SYS_SETHOSTNAME, p.Str(hostname), forkexec.Int(len(hostname)))
 	p.Step(stepMount)
 	p.Call(unix.SYS_MOUNT, p.Str("none"), p.Str("/"), forkexec.Int(0), forkexec.Int(unix.MS_REC|unix.MS_PRIVATE), forkexec.Int(0))
+	image := pl.openImage(p)
 	p.Step(stepInner)
 	g := openGates(p)
 	p.Step(stepUserNS)
@@ -110,7 +111,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	pl.spawnSecond(p, g)
 	p.Step(stepUserNS)
 	pl.becomeOuterRoot(p)
-	root := pl.buildRoot(p, m)
+	root := pl.buildRoot(p, m, image)
 
 	p.Step(stepPivot)
 	p.Call(unix.SYS_FCHDIR, root)
@@ -153,7 +154,9 @@ func (pl *plan) program(p *forkexec.Program) {
 
 // agentEnv is all of the agent's environment: its Go runtime has one processor, since it mostly waits, and little memory,
 // since there may be thousands of agents. The agent sets the last two itself where they are missing, which takes longer.
-var agentEnv = []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
+//
+// It knows no time zone: it would look for one in the image.
+var agentEnv = []string{"TZ=", "GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
 
 // easeStart spares the agent's Go runtime what it does at its start for nothing, an eighth of the time until the agent
 // listens. It looks in /proc for the processors that its cgroup has, although it is told how many to use, and lists all
@@ -167,6 +170,18 @@ func easeStart(p *forkexec.Program) {
 		p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(unix.RLIMIT_NOFILE), forkexec.Ptr(p, none), forkexec.Int(0))
 	}
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_TIMERSLACK), forkexec.Int(int(time.Millisecond)))
+}
+
+// openImage opens the folder of an unpacked image. Our ids are still those of whoever unpacked it: the way there may be his
+// alone, and only what is in it everybody's to read. The descriptor must be of our own mount namespace, or nothing below
+// it could be mounted.
+func (pl *plan) openImage(p *forkexec.Program) forkexec.Arg {
+	if !pl.image {
+		return forkexec.Arg{}
+	}
+	p.Step(stepImage)
+	return p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str(pl.root.Dir),
+		forkexec.Int(unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC), forkexec.Int(0))
 }
 
 // becomeOuterRoot takes the ids of the outer namespace and makes our own /proc entries ours again, which a change of
@@ -279,13 +294,13 @@ func (pl *plan) enterInner(p *forkexec.Program, g gates) {
 // mapped.
 func (pl *plan) awaitInner(p *forkexec.Program, g gates) {
 	p.Step(stepInner)
-	id := forkexec.Int(sandboxID)
+	uid, gid := forkexec.Int(pl.user.UID), forkexec.Int(pl.user.GID)
 	if !pl.ids.Shared {
 		g.done.await(p)
-		id = forkexec.Int(agentID)
+		uid, gid = forkexec.Int(agentID), forkexec.Int(agentID)
 	}
-	p.Call(unix.SYS_SETRESGID, id, id, id)
-	p.Call(unix.SYS_SETRESUID, id, id, id)
+	p.Call(unix.SYS_SETRESGID, gid, gid, gid)
+	p.Call(unix.SYS_SETRESUID, uid, uid, uid)
 }
 
 func writeFile(p *forkexec.Program, path, text string) {

@@ -1,0 +1,65 @@
+//go:build linux
+
+package rootfs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The files of /etc that every root has, whatever an image has in their place.
+const (
+	hosts      = "127.0.0.1 localhost belljar\n::1 localhost\n"
+	hostname   = "belljar\n"
+	resolvConf = "# there is no network here\n"
+	nsswitch   = "passwd: files\ngroup: files\nhosts: files\n"
+)
+
+// userName is what the user is called where an image does not say.
+const userName = "sandbox"
+
+// Accounts and groups that everybody expects.
+const (
+	rootUser  = "root:x:0:0:root:/:/usr/sbin/nologin\n"
+	nobody    = "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
+	rootGroup = "root:x:0:\ntty:x:5:\n"
+	nogroup   = "nogroup:x:65534:\n"
+)
+
+func passwdLine(u User) string {
+	return fmt.Sprintf("%s:x:%d:%d:%s:/workspace:/bin/sh\n", userName, u.UID, u.GID, userName)
+}
+
+func groupLine(u User) string { return fmt.Sprintf("%s:x:%d:\n", userName, u.GID) }
+
+func passwd(u User) string { return withLine(rootUser+nobody, u.UID, passwdLine(u)) }
+
+func group(u User) string { return withLine(rootGroup+nogroup, u.GID, groupLine(u)) }
+
+// withLine is an account or group file in which an id has a name: as it is if it has, and with line behind the rest if
+// neither id nor name is taken.
+func withLine(text string, id int, line string) string {
+	for l := range strings.Lines(text) {
+		fields := strings.Split(strings.TrimSuffix(l, "\n"), ":")
+		if len(fields) > 2 && (fields[2] == strconv.Itoa(id) || fields[0] == userName) {
+			return text
+		}
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text + line
+}
+
+// written are the files of /etc that are ours where an image has none.
+func written(u User) []Part {
+	return []Part{
+		{Name: "etc/passwd", Kind: Text, Text: passwd(u)},
+		{Name: "etc/group", Kind: Text, Text: group(u)},
+		{Name: "etc/hostname", Kind: Text, Text: hostname},
+		{Name: "etc/hosts", Kind: Text, Text: hosts},
+		{Name: "etc/resolv.conf", Kind: Text, Text: resolvConf},
+		{Name: "etc/nsswitch.conf", Kind: Text, Text: nsswitch},
+	}
+}

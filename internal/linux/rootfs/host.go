@@ -1,0 +1,79 @@
+//go:build linux
+
+package rootfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// usrLinks are the names beside /usr that a usr-merged host has as links, and an older one as folders. storeDirs hold
+// the programs of hosts that have none in /usr.
+var (
+	usrLinks  = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
+	storeDirs = []string{"nix/store", "gnu/store"}
+)
+
+// etcAllowed is all of the host's /etc that a sandbox sees: what programs in /usr need to find their own parts, and
+// nothing that could tell about this machine or anybody on it.
+var etcAllowed = []string{
+	"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted",
+	"java-*-openjdk", "mime.types", "protocols", "services", "perl", "python3", "python3.*", "crypto-policies",
+}
+
+// Host is the root made of the machine's own programs.
+func Host(u User) (*Tree, error) {
+	if info, err := os.Stat("/usr"); err != nil || !info.IsDir() {
+		return nil, errors.New("the host has no /usr folder to use as the image")
+	}
+	t := &Tree{Dir: "/", Parts: []Part{{Name: "usr", Kind: Bind, Source: "usr"}}}
+	for _, name := range usrLinks {
+		t.show(name)
+	}
+	for _, name := range storeDirs {
+		t.show(name)
+	}
+	for _, pattern := range etcAllowed {
+		found, _ := filepath.Glob("/etc/" + pattern)
+		for _, source := range found {
+			t.show(source[1:])
+		}
+	}
+	if zone, err := os.Readlink("/etc/localtime"); err == nil && strings.HasPrefix(zone, "/usr/share/zoneinfo/") {
+		t.Parts = append(t.Parts, Part{Name: "etc/localtime", Kind: Link, Target: zone})
+	}
+	t.Parts = append(t.Parts, written(u.Fill())...)
+	t.Parts = append(t.Parts, Part{Name: "opt", Kind: Folder}, Part{Name: "mnt", Kind: Folder})
+	t.Parts = append(t.Parts, variable()...)
+	return t, nil
+}
+
+// variable is /var where there is none.
+func variable() []Part {
+	return []Part{{Name: "var/tmp", Kind: Link, Target: "/tmp"}, {Name: "var/run", Kind: Link, Target: "/run"}}
+}
+
+// show takes what the host has of a name, if it is a folder, a file or a link.
+func (t *Tree) show(name string) {
+	info, err := os.Lstat("/" + name)
+	if err != nil {
+		return
+	}
+	p := Part{Name: name, Kind: Bind, Source: name}
+	switch {
+	case info.Mode()&os.ModeSymlink != 0:
+		target, err := os.Readlink("/" + name)
+		if err != nil {
+			return
+		}
+		p = Part{Name: name, Kind: Link, Target: target}
+	case info.IsDir():
+	case info.Mode().IsRegular():
+		p.File = true
+	default:
+		return
+	}
+	t.Parts = append(t.Parts, p)
+}

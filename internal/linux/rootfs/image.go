@@ -1,0 +1,270 @@
+//go:build linux
+
+package rootfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// How much of an image is taken. Each name in the root folder is a mount.
+const (
+	mostNames = 1000
+	mostEtc   = 256      // names in /etc, where it has to be put together
+	mostText  = 64 << 10 // bytes of a file in /etc that gets a line more
+)
+
+// ErrImage says that an image cannot be a sandbox's root.
+var ErrImage = errors.New("the image cannot be used")
+
+// Image is the root made of an unpacked image: everything in its root folder, read-only, but for [Reserved] names. An error
+// is fs.ErrNotExist if dir is not there, and [ErrImage] if it cannot be used.
+//
+// localhost and the user's own name can be looked up, whatever the image has in /etc: over its files of that name lie ours,
+// and where files are missing /etc is put together from the image's and ours. Its /var/tmp and /var/run, if they are
+// folders, are /tmp and /run.
+func Image(dir string, u User) (*Tree, error) {
+	top, err := openFolder(unix.AT_FDCWD, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	var on unix.Statfs_t
+	if err := unix.Fstatfs(int(top.Fd()), &on); err == nil && on.Flags&unix.ST_NOEXEC != 0 {
+		return nil, fmt.Errorf("%w: %s is on a file system mounted noexec", ErrImage, dir)
+	}
+	t := &Tree{Dir: dir}
+	names, err := list(top, mostNames)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its root folder: %w", ErrImage, err)
+	}
+	u = u.Fill()
+	for _, name := range names {
+		if slices.Contains(Reserved(), name) {
+			continue
+		}
+		if name == "etc" {
+			if err := t.etc(top, u); err != nil {
+				return nil, fmt.Errorf("%w: its /etc: %w", ErrImage, err)
+			}
+			continue
+		}
+		if err := t.take(top, name, name); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrImage, err)
+		}
+		if name == "var" {
+			if err := t.writable(top); err != nil {
+				return nil, fmt.Errorf("%w: its /var: %w", ErrImage, err)
+			}
+		}
+	}
+	if !t.has("etc") {
+		t.Parts = append(t.Parts, written(u)...)
+	}
+	if !t.has("var") {
+		t.Parts = append(t.Parts, variable()...)
+	}
+	return t, nil
+}
+
+// has says whether there is anything of the name, or below it.
+func (t *Tree) has(name string) bool {
+	return slices.ContainsFunc(t.Parts, func(p Part) bool { return p.Name == name || strings.HasPrefix(p.Name, name+"/") })
+}
+
+// take shows what is called base in an open folder as name, if it is a folder, a file or a link. What else there may be is
+// left out.
+func (t *Tree) take(folder *os.File, base, name string) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(folder.Fd()), base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return &fs.PathError{Op: "lstat", Path: name, Err: err}
+	}
+	p := Part{Name: name, Kind: Bind, Source: name}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		target, err := readLink(folder, base)
+		if err != nil {
+			return &fs.PathError{Op: "readlink", Path: name, Err: err}
+		}
+		p = Part{Name: name, Kind: Link, Target: target}
+	case unix.S_IFDIR:
+	case unix.S_IFREG:
+		p.File = true
+	default:
+		return nil
+	}
+	t.Parts = append(t.Parts, p)
+	return nil
+}
+
+// writable makes programs able to write where they expect it.
+func (t *Tree) writable(top *os.File) error {
+	folder, err := openFolder(int(top.Fd()), "var")
+	if err != nil {
+		return notFolder(err)
+	}
+	defer folder.Close()
+	for _, name := range []string{"tmp", "run"} {
+		if mode(folder, name) == unix.S_IFDIR {
+			t.Parts = append(t.Parts, Part{Name: "var/" + name, Kind: Again, Target: name, Over: true})
+		}
+	}
+	return nil
+}
+
+// etc takes an image's /etc.
+func (t *Tree) etc(top *os.File, u User) error {
+	folder, err := openFolder(int(top.Fd()), "etc")
+	if notFolder(err) != nil {
+		return err
+	}
+	if err != nil {
+		return t.take(top, "etc", "etc")
+	}
+	defer folder.Close()
+	ours := covers(folder, u)
+	if names, err := list(folder, mostEtc); err == nil && lacks(folder) {
+		return t.patchwork(folder, names, ours, u)
+	}
+	if err := t.take(top, "etc", "etc"); err != nil {
+		return err
+	}
+	for _, p := range ours {
+		p.Over = true
+		t.Parts = append(t.Parts, p)
+	}
+	return nil
+}
+
+// lacks says whether an image has not all the files in /etc without which programs do not work.
+func lacks(etc *os.File) bool {
+	return slices.ContainsFunc([]string{"hosts", "passwd", "group"}, func(name string) bool { return mode(etc, name) == 0 })
+}
+
+// patchwork puts /etc together from what the image has and what it lacks.
+func (t *Tree) patchwork(etc *os.File, names []string, ours []Part, u User) error {
+	named := func(name string) func(Part) bool {
+		return func(p Part) bool { return p.Name == "etc/"+name }
+	}
+	for _, name := range names {
+		if slices.ContainsFunc(ours, named(name)) {
+			continue
+		}
+		if err := t.take(etc, name, "etc/"+name); err != nil {
+			return err
+		}
+	}
+	t.Parts = append(t.Parts, ours...)
+	for _, p := range written(u) {
+		if !slices.ContainsFunc(names, func(name string) bool { return named(name)(p) }) {
+			t.Parts = append(t.Parts, p)
+		}
+	}
+	return nil
+}
+
+// covers are the files of ours that take the place of those that an image's /etc has. What is no plain file there stays.
+func covers(etc *os.File, u User) (list []Part) {
+	for _, p := range written(u) {
+		name := p.Name[len("etc/"):]
+		if mode(etc, name) != unix.S_IFREG {
+			continue
+		}
+		var line string
+		id := u.UID
+		switch name {
+		case "nsswitch.conf":
+			continue
+		case "passwd":
+			line = passwdLine(u)
+		case "group":
+			line, id = groupLine(u), u.GID
+		}
+		if line != "" {
+			had, ok := readText(etc, name)
+			if !ok {
+				continue
+			}
+			if p.Text = withLine(had, id, line); p.Text == had {
+				continue
+			}
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// readText is a short file with nothing but text in it.
+func readText(folder *os.File, name string) (string, bool) {
+	fd, err := unix.Openat(int(folder.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", false
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
+	text, err := io.ReadAll(io.LimitReader(f, mostText+1))
+	if err != nil || len(text) > mostText || bytes.IndexByte(text, 0) >= 0 {
+		return "", false
+	}
+	return string(text), true
+}
+
+// openFolder opens a folder, not through a link.
+func openFolder(at int, name string) (*os.File, error) {
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// notFolder is err, unless that says that there is no folder of the name.
+func notFolder(err error) error {
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// list names what is in a folder, sorted; an error if that is more than most.
+func list(folder *os.File, most int) ([]string, error) {
+	names, err := folder.Readdirnames(most + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(names) > most {
+		return nil, fmt.Errorf("more than %d names", most)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// mode is what a name in a folder is, as S_IFMT has it; 0 for nothing.
+func mode(folder *os.File, name string) uint32 {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(folder.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return 0
+	}
+	return st.Mode & unix.S_IFMT
+}
+
+func readLink(folder *os.File, name string) (string, error) {
+	target := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(folder.Fd()), name, target)
+	if err != nil {
+		return "", err
+	}
+	return string(target[:n]), nil
+}

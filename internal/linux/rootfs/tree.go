@@ -1,0 +1,82 @@
+//go:build linux
+
+package rootfs
+
+// Kind is what a part of the root is.
+type Kind int
+
+// The kinds of parts.
+const (
+	Folder Kind = iota // empty
+	Link               // a symbolic link to Target
+	Text               // a file of ours, with Text in it
+	Bind               // a file or folder of the tree's Dir, read-only: Source
+	Again              // a writable folder once more: Target
+)
+
+// Part is one thing in the root.
+type Part struct {
+	Name   string // below the root, as etc/alternatives
+	Kind   Kind
+	Source string // of a Bind, below Dir; no part of it is a link, unless Dir is the host's own root
+	File   bool   // a Bind is of a file, not of a folder
+	Target string // of a Link, as it is written; of an Again, one of [Writable]
+	Text   string
+	// Over says that Name is there, a file or folder in another Bind, which the part covers. Its folder is no link.
+	Over bool
+}
+
+// Tree is the whole root but for what every sandbox has of its own: [Reserved]. Folders above a part that no other part
+// makes are plain ones. Whatever lies above a part in the root comes before it.
+type Tree struct {
+	Dir   string // that Sources are in: / or the unpacked image
+	Parts []Part
+}
+
+// User is whom the programs of a sandbox run as. The zero value is 1000:1000.
+type User struct{ UID, GID int }
+
+// Fill puts the default in place of zeros.
+func (u User) Fill() User {
+	const usual = 1000
+	if u.UID == 0 {
+		u.UID = usual
+	}
+	if u.GID == 0 {
+		u.GID = usual
+	}
+	return u
+}
+
+// Reserved are the names in the root that are never an image's.
+func Reserved() []string { return []string{"dev", "proc", "sys", "tmp", "run", "workspace"} }
+
+// Writable are the folders that a sandbox can write to, each with a size of its own. There is /dev/shm beside them.
+func Writable() []string { return []string{"workspace", "tmp", "run"} }
+
+// pageBytes is what a file, or a long link, takes at least in memory.
+const pageBytes = 4096
+
+// Room is how many bytes and inodes the parts that are made take at most, in a memory file system.
+func (t *Tree) Room() (bytes, inodes int64) {
+	for _, p := range t.Parts {
+		inodes += 2 // its folder, too
+		switch p.Kind {
+		case Link:
+			bytes += pageBytes
+		case Text:
+			bytes += int64(len(p.Text)) + pageBytes
+		}
+	}
+	return bytes, inodes
+}
+
+// Find returns the part of that name, nil if there is none.
+func (t *Tree) Find(name string) *Part {
+	for i := range t.Parts {
+		if t.Parts[i].Name == name {
+			return &t.Parts[i]
+		}
+	}
+	return nil
+}
