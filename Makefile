@@ -33,13 +33,19 @@ agents:
 		GOOS=linux GOARCH=$$arch $(BUILD) -ldflags '-s -w' -o $(AGENTS)/belljar-agent-linux-$$arch ./cmd/belljar-agent || exit 1; \
 	done
 
+.PHONY: gvisor
+gvisor: ## build bin/belljar-runsc, gVisor as the gvisor runtime uses it; the first time takes minutes
+	@cd gvisor && version=$$($(GO) list -m -f '{{.Version}}' gvisor.dev/gvisor) && \
+		$(BUILD) -ldflags "-s -w -X gvisor.dev/gvisor/runsc/version.version=$$version" -o ../bin/belljar-runsc .
+
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each
 	@$(GO) run ./examples/demo -belljar bin/belljar
 
 .PHONY: test
-test: packages lint-quick build ## everything that can be tested here; as root on Debian it installs what it needs
+test: packages lint-quick build gvisor ## everything that can be tested here; as root on Debian it installs what it needs
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 18m ./...
+	cd gvisor && $(GO) test ./...
 
 .PHONY: lint
 lint: lint-quick ## gofmt, vet, go.mod

@@ -1,0 +1,41 @@
+// Command belljar-runsc is gVisor's runsc, built from a pinned version of its source, for the gVisor runtime. It is a
+// program and a module of its own, so that neither its 80 MB nor what it depends on are part of belljar.
+//
+// Its one difference from upstream: the number of files in a memory file system can be capped from outside the sandbox
+// (the mount option nr_inodes, as Linux has it). The sentry can do that, and runsc does not let it through.
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	_ "unsafe" // for go:linkname
+
+	_ "gvisor.dev/gvisor/runsc/boot" // whose variable is linked to
+	"gvisor.dev/gvisor/runsc/cli/maincli"
+)
+
+// tmpfsAllowedData are the options of a memory file system that runsc hands on to the sentry.
+//
+//go:linkname tmpfsAllowedData gvisor.dev/gvisor/runsc/boot.tmpfsAllowedData
+var tmpfsAllowedData []string
+
+func main() {
+	if err := allow(&tmpfsAllowedData, "nr_inodes"); err != nil {
+		fmt.Fprintln(os.Stderr, "belljar-runsc:", err)
+		os.Exit(128)
+	}
+	maincli.Main()
+}
+
+// allow appends an option to the list. A list without size is not the one that is meant: this gVisor is another version
+// than the one that this program was written for.
+func allow(options *[]string, name string) error {
+	if !slices.Contains(*options, "size") {
+		return fmt.Errorf("gVisor's list of tmpfs options has moved: %q", *options)
+	}
+	if !slices.Contains(*options, name) {
+		*options = append(*options, name)
+	}
+	return nil
+}
