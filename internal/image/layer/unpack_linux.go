@@ -1,0 +1,414 @@
+package layer
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Unpack writes the layer in r, a tar archive that is not compressed, into dir, which exists and is empty. It reads r
+// to its end, past the end of the archive, so that r can be verified. Whiteouts stay as marks, for [Merge].
+//
+// It fails with [belljar.CodeImageInvalid] if the layer breaks a rule, [belljar.CodeDiskFull] if there is no room, ctx's
+// error, or what r fails with, wrapped. What it has written by then stays: the caller removes dir (see [Remove]), and
+// reads an image from a layer that was unpacked to its end only.
+func Unpack(ctx context.Context, r io.Reader, dir string, o Options) (Stats, error) {
+	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return Stats{}, failed("open the folder of the layer", dir, err)
+	}
+	defer unix.Close(root)
+	u := &unpacker{
+		ctx: ctx, o: o.orDefault(), top: &folder{mode: 0o755 | impliedBit}, buf: make([]byte, 256<<10),
+		here: chain{root: root}, there: chain{root: root},
+	}
+	defer u.here.cut(0)
+	defer u.there.cut(0)
+	if err := u.probe(); err != nil {
+		return Stats{}, failed("write to the folder of the layer", dir, err)
+	}
+	if err := u.all(r); err != nil {
+		return u.stats, err
+	}
+	return u.stats, u.settle(u.top)
+}
+
+// unpacker unpacks one layer.
+type unpacker struct {
+	ctx       context.Context
+	o         Options
+	stats     Stats
+	entries   int
+	folders   int
+	top       *folder
+	here      chain  // to the folder of the entry
+	there     chain  // to that of what it is a hard link to
+	masked    uint32 // permission bits that this process's files do not get
+	inherited bool   // folders get bits from those above them
+	buf       []byte
+}
+
+// source is the archive as it is read: bounded, stopped with its context, and with its own failures kept apart from those of tar.
+type source struct {
+	ctx   context.Context
+	r     io.Reader
+	left  int64
+	limit int64
+	err   error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	if err := s.ctx.Err(); err != nil {
+		s.err = err
+		return 0, err
+	}
+	n, err := s.r.Read(p)
+	if s.left -= int64(n); s.left < 0 {
+		s.err = tooLong(s.limit)
+		return 0, s.err
+	}
+	if err != nil && err != io.EOF {
+		s.err = fmt.Errorf("read layer: %w", err)
+		return n, s.err
+	}
+	return n, err
+}
+
+// all unpacks every entry, and reads r to its end.
+func (u *unpacker) all(r io.Reader) error {
+	s := &source{ctx: u.ctx, r: r, limit: u.o.stream(), left: u.o.stream()}
+	buffered := bufio.NewReaderSize(s, 128<<10)
+	archive := tar.NewReader(buffered)
+	last := ""
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, tar.ErrInsecurePath) {
+			err = nil // names are checked here
+		}
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			last = h.Name
+			err = u.entry(h, archive)
+		} else if s.err == nil {
+			err = malformed(last, err)
+		}
+		if err != nil {
+			return s.first(err)
+		}
+	}
+	if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{buffered}, u.buf); err != nil {
+		return s.first(err)
+	}
+	return nil
+}
+
+// first prefers why reading failed to what tar made of that.
+func (s *source) first(err error) error {
+	switch {
+	case s.ctx.Err() != nil:
+		return s.ctx.Err()
+	case s.err != nil:
+		return s.err
+	}
+	return err
+}
+
+// probe finds out what becomes of modes here, so that files need not be asked one by one.
+func (u *unpacker) probe() error {
+	const name, wanted = ".wh..wh.probe", 0o777 | impliedBit
+	if err := unix.Mkdirat(u.here.root, name, wanted); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	err := unix.Fstatat(u.here.root, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	u.masked = wanted &^ st.Mode
+	u.inherited = st.Mode&0o7777&^wanted != 0
+	return errors.Join(err, unix.Unlinkat(u.here.root, name, unix.AT_REMOVEDIR))
+}
+
+// count takes one of the entries that a layer may have.
+func (u *unpacker) count(entry string) error {
+	if u.entries++; u.entries > u.o.MaxFiles {
+		return above("files", entry, int64(u.o.MaxFiles), "the layer has more than %d entries", u.o.MaxFiles)
+	}
+	return nil
+}
+
+// room takes some of the bytes that a layer's files may have.
+func (u *unpacker) room(entry string, size int64) error {
+	if size > u.o.MaxBytes-u.stats.Bytes {
+		return above("bytes", entry, u.o.MaxBytes, "the files of the layer have more than %d bytes", u.o.MaxBytes)
+	}
+	u.stats.Bytes += size
+	return nil
+}
+
+func (u *unpacker) tooDeep(entry string) error {
+	return above("depth", entry, int64(u.o.MaxDepth), "more than %d folders above it", u.o.MaxDepth)
+}
+
+// entry unpacks one.
+func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
+	if err := u.ctx.Err(); err != nil {
+		return err
+	}
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil // about an archive, such as the commit it was made of
+	}
+	if err := u.count(h.Name); err != nil {
+		return err
+	}
+	elements, err := split(h.Name, h.Name)
+	if err != nil {
+		return err
+	}
+	if len(elements) == 0 {
+		return u.root(h)
+	}
+	parent, err := u.walk(h.Name, elements[:len(elements)-1], true)
+	if err != nil {
+		return err
+	}
+	if parent.depth > u.o.MaxDepth {
+		return u.tooDeep(h.Name)
+	}
+	name := elements[len(elements)-1]
+	switch {
+	case name == opaque:
+		return u.mark(h.Name, parent, opaque, whiteoutMode)
+	case isMark(name) && !isMeta(name):
+		return u.mark(h.Name, parent, name, whiteoutMode)
+	}
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
+		return u.file(h, parent, name, contents)
+	case tar.TypeDir:
+		return u.dir(h, parent, name)
+	case tar.TypeSymlink:
+		return u.symlink(h, parent, name)
+	case tar.TypeLink:
+		return u.hardLink(h, parent, name)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		return u.node(h, parent, name)
+	}
+	return refuse("type", h.Name, "an entry of type %q", h.Typeflag)
+}
+
+// root takes over what an entry says of the layer's root.
+func (u *unpacker) root(h *tar.Header) error {
+	if h.Typeflag != tar.TypeDir {
+		return refuse("name", h.Name, "the root is a folder")
+	}
+	u.top.describe(h.Mode, h.ModTime)
+	return u.folderAttrs(h, u.top)
+}
+
+// dir makes a folder, or says something new of one that is there.
+func (u *unpacker) dir(h *tar.Header, parent *folder, name string) error {
+	f := parent.kids[name]
+	if f == nil {
+		made, err := u.mkdir(h.Name, parent, name, folderMode(h.Mode))
+		if err != nil {
+			return err
+		}
+		f = made
+	}
+	f.describe(h.Mode, h.ModTime)
+	return u.folderAttrs(h, f)
+}
+
+// symlink makes a symbolic link, wherever it leads.
+func (u *unpacker) symlink(h *tar.Header, parent *folder, name string) error {
+	switch {
+	case h.Linkname == "":
+		return refuse("symlink", h.Name, "a symbolic link to nothing")
+	case len(h.Linkname) > maxPath:
+		return refuse("symlink", h.Name, "a symbolic link to more than %d bytes", maxPath)
+	case strings.IndexByte(h.Linkname, 0) >= 0:
+		return refuse("symlink", h.Name, "a symbolic link with a NUL in it")
+	}
+	at, err := u.place(parent, name, func(at int) error { return unix.Symlinkat(h.Linkname, at, name) })
+	if err == nil {
+		err = setTime(at, name, timespec(h.ModTime))
+	}
+	if err != nil {
+		return failed("make the symbolic link", h.Name, err)
+	}
+	u.stats.Symlinks++
+	return nil
+}
+
+// place makes something new, in the place of whatever has its name, and returns the descriptor of its folder.
+func (u *unpacker) place(parent *folder, name string, create func(at int) error) (at int, err error) {
+	if at, err = u.here.fd(parent); err != nil {
+		return at, err
+	}
+	if err = create(at); err != unix.EEXIST {
+		return at, err
+	}
+	if err = u.clear(parent, name); err != nil {
+		return at, err
+	}
+	return at, create(at)
+}
+
+// The modes of marks. One for what was left out can be told from a whiteout, for hard links to it are left out as well.
+const (
+	whiteoutMode = 0o400
+	leftOutMode  = 0
+)
+
+// mark makes a mark, or leaves it as it is.
+func (u *unpacker) mark(entry string, parent *folder, name string, mode uint32) error {
+	at, err := u.here.fd(parent)
+	if err == nil {
+		err = unix.Mknodat(at, name, unix.S_IFREG|mode, 0)
+	}
+	if err != nil && err != unix.EEXIST {
+		return failed("mark", entry, err)
+	}
+	if mode == whiteoutMode {
+		u.stats.Whiteouts++
+	}
+	return nil
+}
+
+// node hides what a device, FIFO or socket would have hidden.
+func (u *unpacker) node(h *tar.Header, parent *folder, name string) error {
+	mark := markPrefix + name
+	if len(mark) > maxElement {
+		return refuse("name", h.Name, "a device with a name of more than %d bytes", maxElement-len(markPrefix))
+	}
+	if err := u.clear(parent, name); err != nil {
+		return failed("replace", h.Name, err)
+	}
+	if h.Typeflag == tar.TypeChar && h.Devmajor == 0 && h.Devminor == 0 {
+		return u.mark(h.Name, parent, mark, whiteoutMode)
+	}
+	u.stats.LeftOut++
+	return u.mark(h.Name, parent, mark, leftOutMode)
+}
+
+// hardLink gives a file of the same layer one more name.
+func (u *unpacker) hardLink(h *tar.Header, parent *folder, name string) error {
+	elements, err := split(h.Name, h.Linkname)
+	if err != nil {
+		return err
+	}
+	missing := refuse("hard_link", h.Name, "a hard link to %s, which is not there", shown(h.Linkname))
+	if len(elements) == 0 {
+		return refuse("hard_link", h.Name, "a hard link to a folder")
+	}
+	target := elements[len(elements)-1]
+	if isMark(target) && !isMeta(target) {
+		return refuse("whiteout", h.Name, "a hard link to a whiteout")
+	}
+	folder, err := u.walk(h.Name, elements[:len(elements)-1], false)
+	switch {
+	case err != nil:
+		return err
+	case folder == nil:
+		return missing
+	case folder.kids[target] != nil:
+		return refuse("hard_link", h.Name, "a hard link to a folder")
+	}
+	if folder.within(parent.kids[name]) { // the link takes the place of what it leads to
+		return missing
+	}
+	from, err := u.there.fd(folder)
+	if err != nil {
+		return failed("open the folder of", h.Linkname, err)
+	}
+	var st unix.Stat_t
+	switch err = unix.Fstatat(from, target, &st, unix.AT_SYMLINK_NOFOLLOW); {
+	case err == unix.ENOENT && u.leftOut(from, target):
+		return u.node(&tar.Header{Name: h.Name, Typeflag: tar.TypeFifo}, parent, name)
+	case err == unix.ENOENT:
+		return missing
+	case err != nil:
+		return failed("look at", h.Linkname, err)
+	case folder == parent && target == name:
+		return nil // a name that an archive was given twice
+	}
+	_, err = u.place(parent, name, func(at int) error {
+		err := unix.Linkat(from, target, at, name, 0)
+		if cannotLink(err) {
+			if err := u.room(h.Name, st.Size); err != nil {
+				return err
+			}
+			_, err = copyAt(u.ctx, from, at, target, name)
+		}
+		return err
+	})
+	if err != nil {
+		return failed("link", h.Name, err)
+	}
+	u.stats.HardLinks++
+	return nil
+}
+
+// leftOut reports whether there would be a device or the like of that name.
+func (u *unpacker) leftOut(at int, name string) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(at, markPrefix+name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && st.Mode&0o777 == leftOutMode
+}
+
+// file writes a regular file.
+func (u *unpacker) file(h *tar.Header, parent *folder, name string, contents io.Reader) error {
+	if err := u.room(h.Name, h.Size); err != nil {
+		return err
+	}
+	mode, fd := fileMode(h.Mode), -1
+	at, err := u.place(parent, name, func(at int) (err error) {
+		fd, err = openat(at, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
+		return err
+	})
+	if err != nil {
+		return failed("make the file", h.Name, err)
+	}
+	defer unix.Close(fd)
+	for left := h.Size; left > 0; {
+		if err := u.ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(contents, u.buf[:min(left, int64(len(u.buf)))])
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return malformed(h.Name, err)
+		}
+		if err := writeAll(fd, u.buf[:n]); err != nil {
+			return failed("write", h.Name, err)
+		}
+		left -= int64(n)
+	}
+	chmod := u.masked&mode != 0
+	if len(h.PAXRecords) > 0 && hasAttrs(h) {
+		// Attributes are written by who may write the file, and that goes by its mode.
+		chmod = unix.Fchmod(fd, mode|0o600) == nil
+		u.attrs(h, fd)
+	}
+	if chmod {
+		if err := unix.Fchmod(fd, mode); err != nil {
+			return failed("set the mode of", h.Name, err)
+		}
+	}
+	if err := setTime(at, name, timespec(h.ModTime)); err != nil {
+		return failed("set the time of", h.Name, err)
+	}
+	u.stats.Files++
+	return nil
+}
