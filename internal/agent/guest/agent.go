@@ -28,14 +28,16 @@ type Agent struct {
 	root     *os.Root
 	null     *os.File
 	oomScore string
-	bounding []int        // the capabilities in our bounding set, which commands do not get
-	group    *parentGroup // nil without a cgroup
-	reaper   *reaper      // nil unless Config.Init
-	lease    *lease
-	lifeline *os.File
-	buffers  sync.Pool // of *[]byte, what one read of output takes
-	staging  staging
-	programs forkexec.Pool // of the births of commands
+	bounding []int // the capabilities in our bounding set, which commands do not get
+	// effective says that there are no file system ids: to act as somebody a thread has his effective ones.
+	effective bool
+	group     *parentGroup // nil without a cgroup
+	reaper    *reaper      // nil unless Config.Init
+	lease     *lease
+	lifeline  *os.File
+	buffers   sync.Pool // of *[]byte, what one read of output takes
+	staging   staging
+	programs  forkexec.Pool // of the births of commands
 
 	births sync.RWMutex // held for reading while an exec is started
 
@@ -79,7 +81,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{
 		cfg: cfg, bootID: hex.EncodeToString(boot[:]), root: root, null: null, oomScore: childOOMScore(),
-		self: identity{uid: os.Geteuid(), gid: os.Getegid()}, bounding: boundingSet(),
+		self: identity{uid: os.Geteuid(), gid: os.Getegid()}, bounding: boundingSet(), effective: noFileIDs(),
 		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}

@@ -28,6 +28,9 @@ func (a *Agent) as(u identity, do func() error) error {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if a.effective {
+		return a.asEffective(u, do)
+	}
 	// The group first: without the user's privileges it could not be changed. The calls report no errors, so ask.
 	unix.SetfsgidRetGid(u.gid)
 	unix.SetfsuidRetUid(u.uid)
@@ -41,6 +44,55 @@ func (a *Agent) as(u identity, do func() error) error {
 		return fmt.Errorf("act as user %d:%d: %w", u.uid, u.gid, unix.EPERM)
 	}
 	return do()
+}
+
+// asEffective is as where the kernel, gVisor's, has no file system ids of their own: they are the effective ones, of this
+// thread alone. It remains ours: who may signal or trace it is told by the ids that do not change.
+func (a *Agent) asEffective(u identity, do func() error) error {
+	if err := become(u); err != nil {
+		return fmt.Errorf("act as user %d:%d: %w", u.uid, u.gid, err)
+	}
+	defer func() {
+		if err := unbecome(a.self); err != nil {
+			panic(fmt.Sprintf("a thread stays another user: %v", err)) // nothing may go on with it
+		}
+	}()
+	return do()
+}
+
+// become changes the effective ids of the calling thread, the group first: without the user's privileges it could not be
+// changed. The calls of package syscall would change all threads.
+func become(u identity) error {
+	const keep = ^uintptr(0)
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(u.gid), keep); e != 0 {
+		return e
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(u.uid), keep); e != 0 {
+		gid := unix.Getgid()
+		if _, _, back := unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(gid), keep); back != 0 {
+			panic(fmt.Sprintf("a thread stays in another group: %v", back))
+		}
+		return e
+	}
+	return nil
+}
+
+// unbecome takes the ids back, the user first, with whose privileges the group can be changed.
+func unbecome(self identity) error {
+	const keep = ^uintptr(0)
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(self.uid), keep); e != 0 {
+		return e
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(self.gid), keep); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// noFileIDs reports whether the kernel has no file system ids.
+func noFileIDs() bool {
+	_, err := unix.SetfsuidRetUid(-1)
+	return err == unix.ENOSYS
 }
 
 // boundingSet lists the capabilities that a program executed here could still gain. It is empty where whoever made the

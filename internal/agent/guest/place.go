@@ -174,11 +174,7 @@ func (a *Agent) openUnlinked(name string) (*os.File, error) {
 		return nil, err
 	}
 	defer top.Close()
-	how := &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
-	}
-	look, err := unix.Openat2(int(top.Fd()), name, how)
+	look, err := openBeneath(int(top.Fd()), name, unix.O_PATH)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -188,8 +184,7 @@ func (a *Agent) openUnlinked(name string) (*os.File, error) {
 	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, notFile(name, modeOf(st.Mode))
 	}
-	how.Flags = unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY
-	fd, err := unix.Openat2(int(top.Fd()), name, how)
+	fd, err := openBeneath(int(top.Fd()), name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
