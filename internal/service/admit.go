@@ -105,7 +105,7 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (er
 	if p.host, p.caps, err = s.pick(ctx, req.Runtime); err != nil {
 		return err
 	}
-	if p.image, err = s.opts.Images.Resolve(ctx, req.BaseImage); err != nil {
+	if p.image, err = s.opts.Images.Find(ctx, req.BaseImage); err != nil {
 		return err
 	}
 	return p.enforceable()

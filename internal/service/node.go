@@ -32,7 +32,7 @@ func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 func (s *Service) info(name string, caps runtime.Capabilities, first bool) belljar.RuntimeInfo {
 	o := s.opts
 	info := belljar.RuntimeInfo{
-		Name: name, Available: caps.Available, Default: first, DefaultImages: o.Images.List(),
+		Name: name, Available: caps.Available, Default: first, DefaultImages: o.Images.Names(),
 		MaxCPU: o.MaxLimits.CPU, MaxMemMB: o.MaxLimits.MemoryMB, MaxUploadMB: o.Policy.MaxUploadMB,
 		MaxUploadFiles: o.Uploads.Files, MaxUploadDepth: o.Uploads.Depth, MaxLogBytes: o.Limits.LogBytes,
 		QueueMaxLength: o.QueueLength, QueueTTLSec: int(o.QueueTTL.Seconds()), WorkspaceCapMB: o.Limits.WorkspaceMB,

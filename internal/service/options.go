@@ -29,7 +29,7 @@ type Options struct {
 	// Events hears what happens, for the audit trail and the metrics; nil for nobody.
 	Events event.Sink
 	// Images finds images; nil knows the host's own programs only.
-	Images *image.Resolver
+	Images *image.Store
 	// Node tells this daemon's runs from those of others on the same store.
 	Node Node
 
@@ -133,7 +133,7 @@ func (o Options) complete() (Options, error) {
 		seen[rt.Name()] = true
 	}
 	if o.Images == nil {
-		o.Images = &image.Resolver{}
+		o.Images = &image.Store{}
 	}
 	if o.Events == nil {
 		o.Events = event.Sinks(nil)

@@ -50,7 +50,7 @@ func TestProcessLimit(t *testing.T) {
 // The request's environment goes over the image's, that over ours.
 func TestEnvironmentOrder(t *testing.T) {
 	env := planned(func(p *plan) {
-		p.image.Config = image.Config{Env: []string{"LANG=image", "HOME=image", "X=a=b"}, WorkingDir: "/srv"}
+		p.image.Config = belljar.ImageConfig{Env: []string{"LANG=image", "HOME=image", "X=a=b"}, WorkingDir: "/srv"}
 		p.request.Env = map[string]string{"HOME": "request", "Y": ""}
 		p.exec = true
 	}).environment()

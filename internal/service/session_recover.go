@@ -118,7 +118,7 @@ func (s *Service) jarAgain(ctx context.Context, row store.Session) (*jar, *plan,
 	if p.caps, err = p.host.capabilities(ctx); err != nil {
 		return nil, nil, err
 	}
-	if p.image, err = s.opts.Images.Resolve(ctx, row.BaseImage); err != nil {
+	if p.image, err = s.opts.Images.Find(ctx, row.BaseImage); err != nil {
 		return nil, nil, err
 	}
 	p.limits = row.Limits

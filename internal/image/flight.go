@@ -1,0 +1,158 @@
+package image
+
+import (
+	"context"
+	"sync"
+
+	"github.com/belljar/belljar"
+)
+
+// flights are the pulls under way. Whoever asks for what is being pulled waits for that, and one that nobody waits for
+// any more is cancelled.
+type flights struct {
+	mu     sync.Mutex
+	closed bool
+	byName map[string]*flight
+	wait   sync.WaitGroup
+}
+
+// flight is one pull.
+type flight struct {
+	cancel  context.CancelFunc
+	waiting int // of those who want it; under flights.mu
+
+	mu      sync.Mutex
+	told    []belljar.ImageProgress // the last word about each phase and layer
+	version []int                   // of each of them: when it was told
+	now     int
+	changed chan struct{} // closed at each word and at the end
+
+	done  chan struct{}
+	image belljar.Image
+	err   error
+}
+
+// join returns what work returns for name, which runs once for all who ask at the same time. Each hears all phases, those
+// who are slow not every word. ctx ends the caller's wait; work's own context ends with the last wait.
+func (fs *flights) join(ctx context.Context, name string, progress func(belljar.ImageProgress),
+	work func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error),
+) (belljar.Image, error) {
+	f, err := fs.board(ctx, name, work)
+	if err != nil {
+		return belljar.Image{}, err
+	}
+	defer fs.leave(name, f)
+	seen := 0
+	for {
+		words, last, changed := f.since(seen)
+		seen = last
+		if progress != nil {
+			for _, w := range words {
+				progress(w)
+			}
+		}
+		select {
+		case <-f.done:
+			words, _, _ := f.since(seen)
+			if progress != nil {
+				for _, w := range words {
+					progress(w)
+				}
+			}
+			return f.image, f.err
+		case <-changed:
+		case <-ctx.Done():
+			return belljar.Image{}, ctx.Err()
+		}
+	}
+}
+
+// board finds the flight of a name that somebody still waits for, or starts one.
+func (fs *flights) board(ctx context.Context, name string, work func(context.Context, func(belljar.ImageProgress)) (belljar.Image, error)) (*flight, error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.closed {
+		return nil, closedError()
+	}
+	if f := fs.byName[name]; f != nil {
+		f.waiting++
+		return f, nil
+	}
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	f := &flight{cancel: cancel, waiting: 1, changed: make(chan struct{}), done: make(chan struct{})}
+	if fs.byName == nil {
+		fs.byName = map[string]*flight{}
+	}
+	fs.byName[name] = f
+	fs.wait.Go(func() {
+		defer cancel()
+		f.image, f.err = work(own, f.tell)
+		fs.mu.Lock()
+		if fs.byName[name] == f {
+			delete(fs.byName, name)
+		}
+		if fs.closed && own.Err() != nil && f.err != nil {
+			f.err = closedError()
+		}
+		fs.mu.Unlock()
+		close(f.done)
+	})
+	return f, nil
+}
+
+// leave ends the caller's wait. Nobody boards a flight that is being cancelled.
+func (fs *flights) leave(name string, f *flight) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if f.waiting--; f.waiting > 0 {
+		return
+	}
+	f.cancel()
+	if fs.byName[name] == f {
+		delete(fs.byName, name)
+	}
+}
+
+// close cancels all and waits for their end.
+func (fs *flights) close() {
+	fs.mu.Lock()
+	fs.closed = true
+	for _, f := range fs.byName {
+		f.cancel()
+	}
+	fs.mu.Unlock()
+	fs.wait.Wait()
+}
+
+// tell makes p the last word about its phase and layer.
+func (f *flight) tell(p belljar.ImageProgress) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now++
+	for i := range f.told {
+		if f.told[i].Phase == p.Phase && f.told[i].Layer == p.Layer {
+			f.told[i], f.version[i] = p, f.now
+			f.wake()
+			return
+		}
+	}
+	f.told, f.version = append(f.told, p), append(f.version, f.now)
+	f.wake()
+}
+
+func (f *flight) wake() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// since returns the words that are newer than version seen, in the order in which they were first told.
+func (f *flight) since(seen int) (words []belljar.ImageProgress, now int, changed <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, v := range f.version {
+		if v > seen {
+			words = append(words, f.told[i])
+		}
+	}
+	return words, f.now, f.changed
+}

@@ -1,0 +1,129 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Names lists what the images that are here are called, host first, then sorted; the operator's aliases of them too.
+func (s *Store) Names() []string {
+	var names []string
+	if s.o.Path != "" {
+		v, err := s.index.load()
+		if err != nil {
+			s.warn("the names of images are not known", "err", err)
+			v = newView(nil)
+		}
+		for n := range v.byName {
+			names = append(names, n)
+		}
+		for n, to := range s.o.Aliases {
+			if r, _, err := v.find(to); err == nil && r != nil {
+				names = append(names, n)
+			}
+		}
+	}
+	slices.Sort(names)
+	return append([]string{runtime.HostRef}, slices.Compact(names)...)
+}
+
+// List tells of every image, sorted by ref, host among them.
+func (s *Store) List(ctx context.Context) ([]belljar.Image, error) {
+	images := []belljar.Image{hostImage()}
+	if s.o.Path == "" {
+		return images, nil
+	}
+	v, err := s.index.load()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range v.records {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		images = append(images, s.image(r))
+	}
+	slices.SortFunc(images, func(a, b belljar.Image) int { return strings.Compare(a.Ref, b.Ref) })
+	return images, nil
+}
+
+// Get tells of the image called ref; [belljar.CodeNotFound] if it is not here.
+func (s *Store) Get(_ context.Context, ref string) (belljar.Image, error) {
+	r, err := s.lookup(ref)
+	if err != nil {
+		return belljar.Image{}, notFound(err)
+	}
+	if r == nil {
+		return hostImage(), nil
+	}
+	return s.image(r), nil
+}
+
+// notFound makes the error of an image that is not available one of a thing that is asked about and is not there.
+func notFound(err error) error {
+	var e *belljar.Error
+	if errors.As(err, &e) && e.Code == belljar.CodeImageUnavailable {
+		c := *e
+		c.Code = belljar.CodeNotFound
+		return &c
+	}
+	return err
+}
+
+// Tag gives the image called ref one more name. A name that another image has moves.
+func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error) {
+	if err := checkName(name); err != nil {
+		return belljar.Image{}, err
+	}
+	r, err := s.lookup(ref)
+	if err != nil {
+		return belljar.Image{}, notFound(err)
+	}
+	if r == nil {
+		return belljar.Image{}, hostStays("be given another name")
+	}
+	var tagged *record
+	err = s.edit(ctx, func(records []*record) ([]*record, func(), error) {
+		if tagged = byDigest(records, r.Digest); tagged == nil {
+			return nil, nil, notFound(s.absent(ref)) // it went meanwhile
+		}
+		give(records, tagged, name)
+		return records, nil, nil
+	})
+	if err != nil {
+		return belljar.Image{}, err
+	}
+	return s.image(tagged), nil
+}
+
+// give makes name a name of r and of no other image.
+func give(records []*record, r *record, name string) {
+	for _, other := range records {
+		if other != r {
+			other.Names = slices.DeleteFunc(other.Names, func(n string) bool { return n == name })
+		}
+	}
+	if !slices.Contains(r.Names, name) {
+		r.Names = append(r.Names, name)
+	}
+}
+
+func byDigest(records []*record, digest string) *record {
+	i := slices.IndexFunc(records, func(r *record) bool { return r.Digest == digest })
+	if i < 0 {
+		return nil
+	}
+	return records[i]
+}
+
+func hostStays(what string) error {
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: "the image host cannot " + what,
+		Details: map[string]any{"field": "image", "image": runtime.HostRef}, Hint: "host is the machine's own /usr",
+	}
+}

@@ -1,0 +1,107 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// errBusy says that somebody else holds a lock.
+var errBusy = errors.New("locked by somebody else")
+
+// lock is a flock(2) on a file that lives as long as it: between processes, and between two holders in one.
+type lock struct {
+	f    *os.File
+	path string
+}
+
+// How long acquire sleeps between two looks at a lock: the kernel tells nobody who has a context that one is free.
+const (
+	lockPollLeast = 2 * time.Millisecond
+	lockPollMost  = 100 * time.Millisecond
+)
+
+// tryLock takes the lock at path, which is made if it is missing; [errBusy] if somebody else has it.
+func tryLock(path string, exclusive bool) (*lock, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(f, exclusive); err != nil {
+			_ = f.Close()
+			return nil, err
+		}
+		if same(f, path) {
+			return &lock{f: f, path: path}, nil
+		}
+		_ = f.Close() // its last holder has removed it meanwhile: it means nothing any more
+	}
+}
+
+// same reports whether path still names f.
+func same(f *os.File, path string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, there)
+}
+
+// acquire waits for the lock at path.
+func acquire(ctx context.Context, path string, exclusive bool) (*lock, error) {
+	pause := lockPollLeast
+	for {
+		l, err := tryLock(path, exclusive)
+		if !errors.Is(err, errBusy) {
+			return l, err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+		pause = min(2*pause, lockPollMost)
+	}
+}
+
+// release lets go, also where a child that is being born has the descriptor for a moment longer.
+func (l *lock) release() {
+	if l != nil {
+		_ = unlock(l.f)
+		_ = l.f.Close()
+	}
+}
+
+// discard lets go of an exclusive lock on what is no more, and removes its file.
+func (l *lock) discard() {
+	if l != nil {
+		_ = os.Remove(l.path)
+		l.release()
+	}
+}
+
+// held reports whether anybody holds the lock of an image. It must not take the file for missing: that is nobody.
+func held(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	err = flock(f, true)
+	_ = unlock(f)
+	return errors.Is(err, errBusy)
+}
+
+// sleep waits for d, or for the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

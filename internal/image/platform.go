@@ -1,0 +1,55 @@
+package image
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// platform is what an image's programs are for.
+type platform struct {
+	OS, Arch, Variant string
+}
+
+func (p platform) String() string {
+	s := p.OS + "/" + p.Arch
+	if p.Variant != "" {
+		s += "/" + p.Variant
+	}
+	return s
+}
+
+// localPlatform is that of sandboxes on this machine, which are Linux wherever they run.
+func localPlatform() platform { return platform{OS: "linux", Arch: runtime.GOARCH} }
+
+func parsePlatform(s string) (platform, error) {
+	parts := strings.Split(s, "/")
+	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
+		return platform{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is no platform", s), Hint: "write it as linux/amd64"}
+	}
+	p := platform{OS: parts[0], Arch: parts[1]}
+	if len(parts) == 3 {
+		p.Variant = parts[2]
+	}
+	return p, nil
+}
+
+// rank tells how well programs for other run where p is asked for: 0 not at all, the more the better. What says no
+// variant is for the least of its architecture, and so runs.
+func (p platform) rank(other platform) int {
+	if other.OS != p.OS || other.Arch != p.Arch {
+		return 0
+	}
+	variant := other.Variant
+	switch {
+	case p.Variant != "" && variant == p.Variant:
+		return 9
+	case variant == "", p.Arch == "arm64" && variant == "v8", p.Arch == "amd64" && variant == "v1":
+		return 8
+	case p.Variant == "" && p.Arch == "arm": // v5 runs anywhere, v7 on what Linux is run on nowadays
+		return map[string]int{"v7": 7, "v6": 6, "v5": 5}[variant]
+	}
+	return 0
+}

@@ -1,0 +1,131 @@
+package image
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Reference is what a request calls an image, taken apart.
+type Reference struct {
+	// Name is the whole of it: host, docker.io/library/python:3.11-slim, docker.io/library/python@sha256:…; for a digest alone
+	// it is the digest.
+	Name string
+	// Repository is docker.io/library/python; "" for host and for a digest alone.
+	Repository string
+	// Tag is 3.11-slim, latest if neither tag nor digest is given; beside a digest it says nothing and may be "".
+	Tag string
+	// Digest is sha256:… and pins the image; of a digest alone it may be its beginning only.
+	Digest string
+
+	remote name.Reference // nil if no registry can be asked for it
+}
+
+// Limits of what may be called an image.
+const (
+	mostName    = 512 // bytes of a reference
+	leastDigits = 12  // hexadecimal digits of a digest alone
+	dockerHub   = "docker.io"
+)
+
+// Parse takes a reference apart and completes it as Docker does: docker.io is the registry, library its user and latest
+// the tag of one that says none. What can be no reference is [belljar.CodeInvalidRequest].
+func Parse(ref string) (Reference, error) {
+	switch {
+	case ref == "" || ref == runtime.HostRef:
+		return Reference{Name: runtime.HostRef}, nil
+	case len(ref) > mostName:
+		return Reference{}, badReference(ref[:64]+"…", fmt.Errorf("it is longer than %d bytes", mostName))
+	case strings.HasPrefix(ref, "sha256:"):
+		if digits := ref[len("sha256:"):]; !hexadecimal(digits) || len(digits) < leastDigits || len(digits) > 64 {
+			return Reference{}, badReference(ref, fmt.Errorf("a digest alone is sha256: and %d to 64 hexadecimal digits", leastDigits))
+		}
+		return Reference{Name: ref, Digest: ref}, nil
+	}
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		return Reference{}, badReference(ref, err)
+	}
+	r := Reference{remote: parsed, Repository: repository(parsed.Context())}
+	switch p := parsed.(type) {
+	case name.Digest:
+		if !wholeDigest(p.DigestStr()) {
+			return Reference{}, badReference(ref, fmt.Errorf("digests are sha256: and 64 hexadecimal digits"))
+		}
+		r.Digest = p.DigestStr()
+		r.Name = r.Repository + "@" + r.Digest
+		before, _, _ := strings.Cut(ref, "@")
+		if tag, err := name.NewTag(before, name.WithDefaultTag("")); err == nil {
+			r.Tag = tag.TagStr()
+		}
+	case name.Tag:
+		r.Tag = p.TagStr()
+		r.Name = r.Repository + ":" + r.Tag
+	}
+	return r, nil
+}
+
+func repository(r name.Repository) string {
+	host := r.RegistryStr()
+	if host == name.DefaultRegistry {
+		host = dockerHub
+	}
+	return path.Join(host, r.RepositoryStr())
+}
+
+func badReference(ref string, err error) error {
+	return &belljar.Error{
+		Code:    belljar.CodeInvalidRequest,
+		Message: fmt.Sprintf("%q is no name of an image", ref),
+		Details: map[string]any{"field": "image", "image": ref, "reason": strings.TrimSpace(err.Error())},
+		Hint:    "write it as python:3.11-slim, registry.example/team/name:tag or name@sha256:…",
+		Err:     err,
+	}
+}
+
+func hexadecimal(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// wholeDigest reports whether s is a digest of the one kind that is used here.
+func wholeDigest(s string) bool {
+	digits, ok := strings.CutPrefix(s, "sha256:")
+	return ok && len(digits) == 64 && hexadecimal(digits)
+}
+
+var givenName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/+-]*$`)
+
+// checkName refuses what must not become a name in the store.
+func checkName(s string) error {
+	var reason string
+	switch {
+	case s == runtime.HostRef:
+		reason = "host is the machine's own /usr"
+	case len(s) > mostName:
+		reason = fmt.Sprintf("a name has at most %d bytes", mostName)
+	case strings.HasPrefix(s, "sha256:"):
+		reason = "a digest is no name"
+	case !givenName.MatchString(s):
+		reason = "a name has letters, digits and ._:/+- and begins with a letter or digit"
+	default:
+		return nil
+	}
+	if len(s) > mostName {
+		s = s[:64] + "…"
+	}
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("an image cannot be called %q", s),
+		Details: map[string]any{"field": "name", "name": s, "reason": reason}, Hint: reason,
+	}
+}
