@@ -207,8 +207,32 @@ func (m *merger) rename(from *dirCache, old string, to *dirCache, name string, e
 	if exchange {
 		flags = unix.RENAME_EXCHANGE
 	}
-	if err := unix.Renameat2(int(src.Fd()), path.Base(old), int(dst.Fd()), path.Base(name), flags); err != nil {
+	err = unix.Renameat2(int(src.Fd()), path.Base(old), int(dst.Fd()), path.Base(name), flags)
+	if exchange && (err == unix.EINVAL || err == unix.ENOSYS) { // gVisor, and some file systems
+		err = swap(int(src.Fd()), path.Base(old), int(dst.Fd()), path.Base(name))
+	}
+	if err != nil {
 		return &os.LinkError{Op: "rename", Old: old, New: name, Err: err}
+	}
+	return nil
+}
+
+// aside is what swap calls the one while the other takes its place.
+const aside = ".belljar-aside"
+
+// swap exchanges two files where the kernel cannot do that at once: for a moment there is nothing of the second name. A
+// failure leaves both as they were.
+func swap(src int, old string, dst int, name string) error {
+	const flags = unix.RENAME_NOREPLACE
+	if err := unix.Renameat2(dst, name, src, aside, flags); err != nil {
+		return err
+	}
+	if err := unix.Renameat2(src, old, dst, name, flags); err != nil {
+		return errors.Join(err, unix.Renameat2(src, aside, dst, name, flags))
+	}
+	if err := unix.Renameat2(src, aside, src, old, flags); err != nil {
+		back := unix.Renameat2(dst, name, src, old, flags)
+		return errors.Join(err, back, unix.Renameat2(src, aside, dst, name, flags))
 	}
 	return nil
 }
