@@ -26,6 +26,8 @@ type Options struct {
 	Isolated bool
 	// Root is the image; the zero value is the host's own programs.
 	Root runtime.Root
+	// CopiesImages says that sandboxes have a copy of an unpacked image, which is then not in use by them.
+	CopiesImages bool
 	// Require names the protections that every sandbox of the suite asks for.
 	Require []string
 }
@@ -58,6 +60,7 @@ func Run(t *testing.T, o Options) {
 		{"usage", testUsage},
 		{"walls", testWalls},
 		{"claim", testClaim},
+		{"image", testImage},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, o) })
 	}

@@ -1,0 +1,103 @@
+//go:build unix
+
+package runtimetest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// rootTree is an image in the making: a folder as an unpacked image is, with the static busybox in it and a lock beside it.
+type rootTree struct {
+	*testing.T
+	dir, lock string
+}
+
+// tree makes an image of /bin alone, with a shell and its usual companions.
+func tree(t *testing.T) *rootTree {
+	t.Helper()
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Skip("there is no busybox to make an image of: apt install busybox-static")
+	}
+	base := t.TempDir()
+	r := &rootTree{T: t, dir: filepath.Join(base, "root"), lock: filepath.Join(base, "root.lock")}
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applets, err := exec.Command(busybox, "--list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.text("bin/busybox", string(program))
+	r.check(os.Chmod(r.at("bin/busybox"), 0o755))
+	for _, name := range strings.Fields(string(applets)) {
+		if name != "busybox" {
+			r.check(os.Symlink("busybox", r.at("bin/"+name)))
+		}
+	}
+	r.check(os.WriteFile(r.lock, nil, 0o600))
+	return r
+}
+
+func (r *rootTree) at(name string) string { return filepath.Join(r.dir, name) }
+
+func (r *rootTree) check(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// text makes a file.
+func (r *rootTree) text(name, text string) {
+	r.Helper()
+	r.folder(filepath.Dir(name))
+	r.check(os.WriteFile(r.at(name), []byte(text), 0o644))
+}
+
+// folder makes a folder and those above it.
+func (r *rootTree) folder(name string) {
+	r.Helper()
+	r.check(os.MkdirAll(r.at(name), 0o755))
+}
+
+// link makes a symbolic link.
+func (r *rootTree) link(name, target string) {
+	r.Helper()
+	r.folder(filepath.Dir(name))
+	r.check(os.Symlink(target, r.at(name)))
+}
+
+// fifo makes a pipe that nobody writes to.
+func (r *rootTree) fifo(name string) {
+	r.Helper()
+	r.folder(filepath.Dir(name))
+	r.check(syscall.Mkfifo(r.at(name), 0o644))
+}
+
+// root is the image as a runtime gets it.
+func (r *rootTree) root() runtime.Root {
+	return runtime.Root{Ref: "test/" + filepath.Base(filepath.Dir(r.dir)), Dir: r.dir, Lock: r.lock}
+}
+
+// inUse reports whether somebody holds the image.
+func (r *rootTree) inUse() bool {
+	r.Helper()
+	f, err := os.Open(r.lock)
+	r.check(err)
+	defer f.Close()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
+		r.Fatal(err)
+	}
+	return err != nil
+}
