@@ -6,6 +6,10 @@ import "time"
 type Discovery struct {
 	StoreMode string        `json:"store_mode"` // memory | sqlite | postgres | redis
 	Runtimes  []RuntimeInfo `json:"runtimes"`
+	// TrustLevels is the weakest isolation that each trust level may have, DefaultTrustLevel the level of requests that say
+	// none, if there is one. Belljar's own.
+	TrustLevels       map[TrustLevel]string `json:"trust_levels"`
+	DefaultTrustLevel TrustLevel            `json:"default_trust_level,omitempty"`
 }
 
 // RuntimeInfo is one runtime, with what this host lets it do (S0 "Feature Discovery Payload"; those after Notes are
@@ -35,6 +39,28 @@ type RuntimeInfo struct {
 	Isolation           string            `json:"isolation"`
 	Reasons             []RuntimeReason   `json:"reasons,omitempty"`
 	LimitsEnforced      map[string]string `json:"limits_enforced,omitempty"`
+	// Protections is every wall and limit, also those that this host cannot enforce.
+	Protections []RuntimeProtection `json:"protections,omitempty"`
+	Rootless    bool                `json:"rootless,omitempty"`
+	OOMScope    string              `json:"oom_scope,omitempty"` // process: a memory hog dies alone; sandbox: all of it dies
+	AgentUID    string              `json:"agent_uid,omitempty"` // separate: programs have another user than Belljar's agent; shared
+	OCIRuntime  string              `json:"oci_runtime,omitempty"`
+	// HostImage says that the image host can be used, UnpackedImages that those in Belljar's store can, OwnImages that its
+	// engine has images of its own.
+	HostImage      bool `json:"host_image"`
+	UnpackedImages bool `json:"unpacked_images"`
+	OwnImages      bool `json:"own_images"`
+	Snapshots      bool `json:"snapshots"`
+	Pause          bool `json:"pause"`
+}
+
+// RuntimeProtection is one wall or limit as this host can enforce it.
+type RuntimeProtection struct {
+	Name     string `json:"name"`
+	Enforced bool   `json:"enforced"`
+	By       string `json:"by,omitempty"`     // what enforces it here
+	Weaker   string `json:"weaker,omitempty"` // what is weaker than the best that the runtime knows
+	Hint     string `json:"hint,omitempty"`
 }
 
 // RuntimeReason is why a runtime is not available, in words and a normalised code.

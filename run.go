@@ -39,6 +39,10 @@ type RunSpec struct {
 
 	// WorkspaceExec mounts /workspace without noexec, for compile-and-run. Belljar's own (DESIGN §12).
 	WorkspaceExec bool `json:"workspace_exec,omitempty"`
+	// Isolation is the weakest class of isolation that will do ([Isolations]), TrustLevel how far the program is trusted, from
+	// which the policy knows one too. Without a runtime the fastest that will do is taken. Belljar's own.
+	Isolation  string     `json:"isolation,omitempty"`
+	TrustLevel TrustLevel `json:"trust_level,omitempty"`
 	// AllowWeak names protections that may be missing on this host. Belljar's own; operators only.
 	AllowWeak []string `json:"allow_weak,omitempty"`
 }
@@ -88,25 +92,28 @@ type RunRequest struct {
 
 // Run is a run as S0 `GET /runs/{id}` shows it.
 type Run struct {
-	ID             string            `json:"id"`
-	UserID         string            `json:"user_id,omitempty"`
-	SessionID      string            `json:"session_id,omitempty"`
-	Phase          Phase             `json:"phase"`
-	ExitCode       *int              `json:"exit_code"` // 128+n if signalled, null if never started
-	Signal         string            `json:"signal,omitempty"`
-	ReasonCode     Reason            `json:"reason_code,omitempty"`
-	Message        string            `json:"message,omitempty"`
-	Hint           string            `json:"hint,omitempty"` // the next thing to do, lower case, no full stop. Belljar's own
-	Warnings       []string          `json:"warnings,omitempty"`
-	SpecVersion    string            `json:"spec_version"`
-	Runtime        string            `json:"runtime"`
-	RuntimeVersion string            `json:"runtime_version,omitempty"`
-	BaseImage      string            `json:"base_image,omitempty"`
-	ImageDigest    string            `json:"image_digest,omitempty"`
-	Command        []string          `json:"command,omitempty"`
-	PolicyHash     string            `json:"policy_hash,omitempty"`
-	Labels         map[string]string `json:"labels,omitempty"`
-	CreatedAt      time.Time         `json:"created_at"`
+	ID             string   `json:"id"`
+	UserID         string   `json:"user_id,omitempty"`
+	SessionID      string   `json:"session_id,omitempty"`
+	Phase          Phase    `json:"phase"`
+	ExitCode       *int     `json:"exit_code"` // 128+n if signalled, null if never started
+	Signal         string   `json:"signal,omitempty"`
+	ReasonCode     Reason   `json:"reason_code,omitempty"`
+	Message        string   `json:"message,omitempty"`
+	Hint           string   `json:"hint,omitempty"` // the next thing to do, lower case, no full stop. Belljar's own
+	Warnings       []string `json:"warnings,omitempty"`
+	SpecVersion    string   `json:"spec_version"`
+	Runtime        string   `json:"runtime"`
+	RuntimeVersion string   `json:"runtime_version,omitempty"`
+	// Isolation is the class of the runtime, RuntimeReason why it was this one. Belljar's own.
+	Isolation     string            `json:"isolation,omitempty"`
+	RuntimeReason string            `json:"runtime_reason,omitempty"`
+	BaseImage     string            `json:"base_image,omitempty"`
+	ImageDigest   string            `json:"image_digest,omitempty"`
+	Command       []string          `json:"command,omitempty"`
+	PolicyHash    string            `json:"policy_hash,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	CreatedAt     time.Time         `json:"created_at"`
 	// EstimatedStartTime is set while a run is queued.
 	EstimatedStartTime *time.Time     `json:"estimated_start_time,omitempty"`
 	StartedAt          *time.Time     `json:"started_at"`

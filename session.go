@@ -25,11 +25,14 @@ type SessionSpec struct {
 	LifetimeSec float64 `json:"lifetime_sec,omitempty"`
 	// IdleTimeoutSec ends it when nothing has happened in it for so long, also under a run or terminal that prints and
 	// reads nothing (S2 `limits.timeout_seconds`); 0 is never. The TTL, in contrast, waits for every run.
-	IdleTimeoutSec float64  `json:"idle_timeout_sec,omitempty"`
-	MaxRuns        int      `json:"max_runs,omitempty"`            // in its whole life; 0 is no limit
-	MaxConcurrent  int      `json:"max_concurrent_runs,omitempty"` // at once, others wait; 0 is as many as the server allows
-	WorkspaceExec  bool     `json:"workspace_exec,omitempty"`
-	AllowWeak      []string `json:"allow_weak,omitempty"` // operators only
+	IdleTimeoutSec float64 `json:"idle_timeout_sec,omitempty"`
+	MaxRuns        int     `json:"max_runs,omitempty"`            // in its whole life; 0 is no limit
+	MaxConcurrent  int     `json:"max_concurrent_runs,omitempty"` // at once, others wait; 0 is as many as the server allows
+	WorkspaceExec  bool    `json:"workspace_exec,omitempty"`
+	// Isolation and TrustLevel are as in [RunSpec].
+	Isolation  string     `json:"isolation,omitempty"`
+	TrustLevel TrustLevel `json:"trust_level,omitempty"`
+	AllowWeak  []string   `json:"allow_weak,omitempty"` // operators only
 }
 
 // SessionRequest is a SessionSpec with what is no part of the body.
@@ -74,6 +77,8 @@ type Session struct {
 	LastActivityAt time.Time         `json:"last_activity_at,omitzero"`
 	Runs           int               `json:"runs,omitempty"` // that were started in it
 	Cwd            string            `json:"cwd,omitempty"`  // of its shell, after the last command; "" before the first
+	Isolation      string            `json:"isolation,omitempty"`
+	RuntimeReason  string            `json:"runtime_reason,omitempty"` // why it was this runtime
 	Limits         Limits            `json:"limits"`
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Details        *Replay           `json:"details,omitempty"`

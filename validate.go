@@ -34,6 +34,7 @@ func (s *RunSpec) Validate() error {
 	for _, check := range []func() error{
 		s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
 		func() error { return CheckLabels(s.Labels) },
+		func() error { return checkIsolation(s.Isolation, s.TrustLevel) },
 	} {
 		if err := check(); err != nil {
 			return err

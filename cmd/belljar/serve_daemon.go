@@ -256,6 +256,10 @@ func serviceOptions(cfg *config.Config) service.Options {
 	policy.DockerSeccomp, policy.DockerAppArmorProfile = cfg.DockerSeccomp, cfg.DockerAppArmorProfile
 	policy.SupportedSpecVersions, policy.AllowedImages = cfg.SupportedSpecVersions, cfg.AllowedImages
 
+	policy.DefaultTrust, policy.TrustLevels = belljar.TrustLevel(cfg.DefaultTrustLevel), map[belljar.TrustLevel]runtime.Isolation{}
+	for level, least := range cfg.Trust() {
+		policy.TrustLevels[level] = runtime.Isolation(least)
+	}
 	return service.Options{
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
 		Uploads:  archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},

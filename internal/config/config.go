@@ -33,6 +33,9 @@ type Config struct {
 	EnableExecution       bool
 	BackgroundExecution   bool
 	DefaultRuntime        string
+	Runtimes              []string
+	TrustLevels           []string // level=isolation
+	DefaultTrustLevel     string   // "" is none
 	DefaultImage          string
 	NetworkDefault        string
 	AllowWeak             []string

@@ -6,6 +6,23 @@ import (
 	"github.com/belljar/belljar"
 )
 
+// As finds what r, or what it decorates, can do beyond [Runtime]: an [Imager], a [Claimer], a [Tester] … A decorator says
+// what is below it by a method Unwrap() Runtime.
+func As[T any](r Runtime) (T, bool) {
+	for r != nil {
+		if t, ok := r.(T); ok {
+			return t, true
+		}
+		d, ok := r.(interface{ Unwrap() Runtime })
+		if !ok {
+			break
+		}
+		r = d.Unwrap()
+	}
+	var none T
+	return none, false
+}
+
 // Imager is a runtime whose engine keeps images of its own, beside those that Belljar unpacks.
 type Imager interface {
 	// Image finds an image of the engine by a name or digest and fetches nothing; [ErrNoImage] if it is not there.

@@ -22,6 +22,7 @@ type plan struct {
 	limits   belljar.Limits
 	host     *host
 	caps     runtime.Capabilities
+	why      string // it is this runtime
 	image    image.Root
 	require  []string
 	exec     bool     // programs in the workspace may be executed
@@ -102,9 +103,11 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (er
 		return err
 	}
 	// The runtime comes first: without it no image helps.
-	if p.host, p.caps, err = s.pick(ctx, req.Runtime); err != nil {
+	found, err := s.choose(ctx, caller, wishOf(req))
+	if err != nil {
 		return err
 	}
+	p.host, p.caps, p.why = found.host, found.caps, found.why
 	if p.image, err = s.opts.Images.Find(ctx, req.BaseImage); err != nil {
 		return err
 	}
@@ -140,6 +143,8 @@ func (s *Service) join(caller belljar.Caller, p *plan) error {
 		{"resources.pids", req.Resources.Pids != 0},
 		{"resources.workspace_mb", req.Resources.WorkspaceMB != 0},
 		{"runtime", req.Runtime != "" && req.Runtime != of.host.Name()},
+		{"isolation", req.Isolation != "" && !of.caps.Isolation.AtLeast(runtime.Isolation(req.Isolation))},
+		{"trust_level", req.TrustLevel != "" && !of.caps.Isolation.AtLeast(s.opts.Policy.least(req.TrustLevel))},
 		{"workspace_exec", req.WorkspaceExec && !of.exec},
 		{"allow_weak", len(req.AllowWeak) > 0},
 	} {
@@ -151,6 +156,7 @@ func (s *Service) join(caller belljar.Caller, p *plan) error {
 			}
 		}
 	}
+	p.why = "it is the session's"
 	p.session, p.host, p.caps, p.image, p.require, p.exec = x, of.host, of.caps, of.image, of.require, of.exec
 	p.limits, err = of.limits.Resolve(req.Resources, req.StartupTimeoutSec, req.TimeoutSec, s.opts.MaxLimits)
 	return err

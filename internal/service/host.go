@@ -33,26 +33,34 @@ func (h *host) capabilities(ctx context.Context) (runtime.Capabilities, error) {
 	return caps, nil
 }
 
+// look probes now, for somebody who wants to know how things stand.
+func (h *host) look(ctx context.Context) (runtime.Capabilities, error) {
+	h.mu.Lock()
+	h.caps = nil
+	h.mu.Unlock()
+	return h.capabilities(ctx)
+}
+
 // pick returns the runtime that a request named, or the default for "", and what it can do here. Never another one:
 // one that is unknown or not available is refused, with those that could be named instead.
-func (s *Service) pick(ctx context.Context, name string) (*host, runtime.Capabilities, error) {
+func (s *Service) pick(ctx context.Context, name string) (choice, error) {
 	h := s.runtimes[0]
 	if name != "" {
 		h = s.runtime(name)
 	}
 	if h == nil {
-		return nil, runtime.Capabilities{}, s.unavailable(ctx, name, nil)
+		return choice{}, s.unavailable(ctx, name, nil)
 	}
 	caps, err := h.capabilities(ctx)
 	if err != nil {
-		return nil, caps, &belljar.Error{
+		return choice{}, &belljar.Error{
 			Code: belljar.CodeInternal, Message: "runtime " + h.Name() + " could not be probed", Err: err,
 		}
 	}
 	if !caps.Available {
-		return nil, caps, s.unavailable(ctx, h.Name(), caps.Reasons)
+		return choice{}, s.unavailable(ctx, h.Name(), caps.Reasons)
 	}
-	return h, caps, nil
+	return choice{host: h, caps: caps}, nil
 }
 
 func (s *Service) unavailable(ctx context.Context, name string, reasons []runtime.Reason) error {

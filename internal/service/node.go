@@ -16,14 +16,22 @@ var _ belljar.Node = node{}
 // Runtimes says what this server can do.
 func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 	s := v.service
-	d := belljar.Discovery{StoreMode: s.opts.Store.Mode(), Runtimes: []belljar.RuntimeInfo{}}
+	d := belljar.Discovery{
+		StoreMode: s.opts.Store.Mode(), Runtimes: []belljar.RuntimeInfo{},
+		TrustLevels: map[belljar.TrustLevel]string{}, DefaultTrustLevel: s.opts.Policy.DefaultTrust,
+	}
+	for _, level := range belljar.TrustLevels() {
+		d.TrustLevels[level] = string(s.opts.Policy.least(level))
+	}
 	for i, h := range s.runtimes {
-		caps, err := h.capabilities(ctx)
+		caps, err := h.look(ctx)
 		if err != nil {
 			s.log.Error("runtime could not be probed", "runtime", h.Name(), "err", err)
 			caps = runtime.Capabilities{Reasons: []runtime.Reason{{Code: "probe_failed", Detail: "it could not be probed"}}}
 		}
-		d.Runtimes = append(d.Runtimes, s.info(h.Name(), caps, i == 0))
+		info := s.info(h.Name(), caps, i == 0)
+		_, info.OwnImages = runtime.As[runtime.Imager](h.Runtime)
+		d.Runtimes = append(d.Runtimes, info)
 	}
 	return d, nil
 }
@@ -39,6 +47,11 @@ func (s *Service) info(name string, caps runtime.Capabilities, first bool) bellj
 		ArtifactTTLHours: o.Policy.ArtifactTTLHours, SupportedSpecVersions: o.Policy.SupportedSpecVersions,
 		InteractiveSupported: caps.Available && !o.Policy.NoInteractive, EgressAllowlistSupported: false,
 		Version: caps.Version, ImplementationState: string(caps.State), Isolation: string(caps.Isolation), LimitsEnforced: enforced(caps),
+		Rootless: caps.Rootless, OOMScope: caps.OOMScope, AgentUID: caps.AgentUID, OCIRuntime: caps.OCIRuntime,
+		HostImage: caps.HostImage, UnpackedImages: caps.Unpacked, Snapshots: caps.Snapshots, Pause: caps.Pause,
+	}
+	for _, p := range caps.Protections {
+		info.Protections = append(info.Protections, belljar.RuntimeProtection(p))
 	}
 	for _, r := range caps.Reasons {
 		info.Reasons = append(info.Reasons, belljar.RuntimeReason{Code: r.Code, Step: r.Step, Detail: r.Detail, Hint: r.Hint})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/belljar/belljar"
@@ -38,14 +39,18 @@ type Policy struct {
 	SupportedSpecVersions []string `json:"SANDBOX_SUPPORTED_SPEC_VERSIONS"`
 
 	// Belljar's own, which count only where they are not as usual.
-	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"`   // no interactive runs
-	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`       // what Options.Require leaves out
-	AllowedImages         []string `json:"SANDBOX_ALLOWED_IMAGES,omitempty"`   // that requests may name; empty is every image
-	DefaultCPU            float64  `json:"SANDBOX_DEFAULT_CPU,omitempty"`      // L
-	DefaultMemoryMB       int      `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`   // L
-	TmpMB                 int      `json:"SANDBOX_TMP_MB,omitempty"`           // L
-	MaxUploadFiles        int      `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"` // that of Options.Uploads
-	MaxUploadDepth        int      `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"` // that of Options.Uploads
+	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"` // no interactive runs
+	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`     // what Options.Require leaves out
+	AllowedImages         []string `json:"SANDBOX_ALLOWED_IMAGES,omitempty"` // that requests may name; empty is every image
+	// TrustLevels is the weakest isolation of a trust level, where it is not that of [DefaultTrustLevels]. DefaultTrust is
+	// the level of requests that say none, and the most that users who are no operators can claim; "" is none.
+	TrustLevels     map[belljar.TrustLevel]runtime.Isolation `json:"SANDBOX_TRUST_LEVELS,omitempty"`
+	DefaultTrust    belljar.TrustLevel                       `json:"SANDBOX_DEFAULT_TRUST_LEVEL,omitempty"`
+	DefaultCPU      float64                                  `json:"SANDBOX_DEFAULT_CPU,omitempty"`      // L
+	DefaultMemoryMB int                                      `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`   // L
+	TmpMB           int                                      `json:"SANDBOX_TMP_MB,omitempty"`           // L
+	MaxUploadFiles  int                                      `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"` // that of Options.Uploads
+	MaxUploadDepth  int                                      `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"` // that of Options.Uploads
 }
 
 // DefaultPolicy is the policy of S0 §9 and §17, with execution on (it is what Belljar is for).
@@ -54,6 +59,22 @@ func DefaultPolicy() Policy {
 		NetworkDefault: "deny_all", MaxUploadMB: 64, ArtifactTTLHours: 24, MaxArtifactsPerUserMB: 128,
 		EnableExecution: true, BackgroundExecution: true, SupportedSpecVersions: []string{"1.0", "1.1"},
 	}
+}
+
+// DefaultTrustLevels is the weakest isolation that each trust level may have.
+func DefaultTrustLevels() map[belljar.TrustLevel]runtime.Isolation {
+	return map[belljar.TrustLevel]runtime.Isolation{
+		belljar.TrustTrusted: runtime.IsolationNamespace, belljar.TrustStandard: runtime.IsolationNamespace,
+		belljar.TrustUntrusted: runtime.IsolationUserKernel,
+	}
+}
+
+// least is the weakest isolation of a trust level.
+func (p Policy) least(level belljar.TrustLevel) runtime.Isolation {
+	if own, ok := p.TrustLevels[level]; ok {
+		return own
+	}
+	return DefaultTrustLevels()[level]
 }
 
 // effective is the policy in force, from what the options say of it. They are complete.
@@ -66,6 +87,11 @@ func (p Policy) effective(opts Options) Policy {
 	p.StartupTimeoutSec, p.ExecTimeoutSec = opts.Limits.StartupTimeoutSec, opts.Limits.TimeoutSec
 	p.CancelGraceSec = opts.Limits.GraceSec
 	p.UnenforcedProtections = without(AllProtections(), opts.Require)
+	levels := maps.Clone(p.TrustLevels)
+	maps.DeleteFunc(levels, func(level belljar.TrustLevel, least runtime.Isolation) bool {
+		return DefaultTrustLevels()[level] == least
+	})
+	p.TrustLevels = levels
 	usual, uploads := belljar.DefaultLimits(), archive.DefaultLimits()
 	p.DefaultCPU = unusual(opts.Limits.CPU, usual.CPU)
 	p.DefaultMemoryMB, p.TmpMB = unusual(opts.Limits.MemoryMB, usual.MemoryMB), unusual(opts.Limits.TmpMB, usual.TmpMB)

@@ -63,6 +63,7 @@ func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time
 	r.state = belljar.Run{
 		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,
 		SpecVersion: p.request.SpecVersion, Runtime: p.host.Name(), RuntimeVersion: p.caps.Version,
+		Isolation: string(p.caps.Isolation), RuntimeReason: p.why,
 		BaseImage: p.image.Ref, ImageDigest: p.image.Digest, PolicyHash: s.policy,
 		Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
 		CreatedAt: created, LimitsEnforced: enforced(p.caps),

@@ -55,7 +55,8 @@ func (s *Service) newSession(caller belljar.Caller, spec belljar.SessionSpec, p 
 	x.scope = scopeKey(spec.Scope, x.id)
 	x.state = belljar.Session{
 		ID: x.id, UserID: caller.ID, State: belljar.SessionStarting, SpecVersion: spec.SpecVersion,
-		Runtime: p.host.Name(), RuntimeVersion: p.caps.Version, BaseImage: p.image.Ref, ImageDigest: p.image.Digest,
+		Runtime: p.host.Name(), RuntimeVersion: p.caps.Version,
+		Isolation: string(p.caps.Isolation), RuntimeReason: p.why, BaseImage: p.image.Ref, ImageDigest: p.image.Digest,
 		PolicyHash: s.policy, Labels: p.request.Labels, CreatedAt: now, ScopeKey: x.scope,
 		Limits: p.limits, LimitsEnforced: enforced(p.caps),
 	}

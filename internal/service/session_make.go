@@ -92,7 +92,7 @@ func sessionPlan(spec belljar.SessionSpec) *plan {
 		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Command: []string{"true"},
 		Env: spec.Env, Labels: spec.Labels, Resources: spec.Resources, NetworkPolicy: spec.NetworkPolicy,
 		StartupTimeoutSec: spec.StartupTimeoutSec, TimeoutSec: spec.TimeoutSec,
-		WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak,
+		WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak, Isolation: spec.Isolation, TrustLevel: spec.TrustLevel,
 	}}}
 }
 

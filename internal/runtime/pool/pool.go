@@ -131,6 +131,9 @@ func (p *Pool) drain() error {
 	return destroyAll(left)
 }
 
+// Unwrap is the runtime below.
+func (p *Pool) Unwrap() runtime.Runtime { return p.Runtime }
+
 // Test implements [runtime.Tester], as far as the runtime below does.
 func (p *Pool) Test(ctx context.Context) (runtime.Capabilities, error) {
 	if t, ok := p.Runtime.(runtime.Tester); ok {
