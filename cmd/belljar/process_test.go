@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -92,19 +93,20 @@ func TestInterrupt(t *testing.T) {
 		"INT":                 {[]os.Signal{os.Interrupt}, "echo ready; exec sleep %", 130, 0},
 		"TERM":                {[]os.Signal{syscall.SIGTERM}, "echo ready; exec sleep %", 143, 0},
 		"descendants too":     {[]os.Signal{os.Interrupt}, "(setsid sleep % &) ; sleep % & echo ready; wait", 130, 0},
-		"twice kills":         {[]os.Signal{os.Interrupt, os.Interrupt}, "trap 'echo again' TERM; echo ready; while :; do sleep % & wait; done", 130, 4 * time.Second},
+		"twice kills":         {[]os.Signal{os.Interrupt, os.Interrupt}, "trap 'echo again' TERM; echo ready; while :; do sleep % & wait; done", 130, 4500 * time.Millisecond},
 		"a program's goodbye": {[]os.Signal{os.Interrupt}, "trap 'echo bye; exit 3' TERM; echo ready; sleep % & wait", 130, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			word := "4" + strings.Map(func(r rune) rune { return '0' + r%10 }, name) + ".25" // a sleep nobody else has
+			word := fmt.Sprintf("4%s.%d", strings.Map(func(r rune) rune { return '0' + r%10 }, name), os.Getpid()) // a sleep nobody else has
 			c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", strings.ReplaceAll(test.script, "%", word))
 			c.until(t, "ready")
-			began := time.Now()
+			var began time.Time
 			for i, s := range test.signals {
 				if i > 0 {
 					c.until(t, "again") // the program has had its TERM, and stays
 				}
+				began = time.Now()
 				if err := c.Process.Signal(s); err != nil {
 					t.Fatal(err)
 				}
@@ -128,7 +130,7 @@ func TestInterrupt(t *testing.T) {
 // TestClosedOutput: belljar run … | head -1 ends when head does, without a word, and so does the program.
 func TestClosedOutput(t *testing.T) {
 	needNative(t)
-	const word = "endless-output-of-the-test"
+	word := fmt.Sprintf("endless-output-of-the-test-%d", os.Getpid())
 	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; while :; do echo "+word+"; done")
 	c.until(t, "ready")
 	if err := c.pipe.Close(); err != nil {

@@ -83,15 +83,15 @@ func TestLeaveRemote(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} { // the same signal twice at once would be one
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} { // the same signal twice at once would be one; two come in any order
 		if err := c.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := c.ended(t); got != 130 || !strings.Contains(c.stderr.String(), "was left to the server") {
+	if got := c.ended(t); got != 130 && got != 143 || !strings.Contains(c.stderr.String(), "was left to the server") {
 		t.Errorf("status %d\n%s", got, c.stderr.String())
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }

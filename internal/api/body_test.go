@@ -88,7 +88,7 @@ func raw(t *testing.T, s *httptest.Server, text string) (*http.Response, string,
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -159,7 +159,7 @@ func TestTricklingBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
@@ -276,7 +276,7 @@ func TestSlowReaders(t *testing.T) {
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%s: %v", path, err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%s waits for ever", path)
 		}
 	}
@@ -328,12 +328,12 @@ func TestWholeAnswers(t *testing.T) {
 
 // A connection is used again long after the deadline of its last answer.
 func TestConnectionsAreUsedAgain(t *testing.T) {
-	edge, _ := newEdge(t, api.EdgeOptions{WriteIdle: 20 * time.Millisecond})
+	edge, _ := newEdge(t, api.EdgeOptions{WriteIdle: 500 * time.Millisecond})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/some", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "x") })
 	mux.HandleFunc("/none", func(w http.ResponseWriter, r *http.Request) {})
 	mux.HandleFunc("/own", func(w http.ResponseWriter, r *http.Request) {
-		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
 			t.Error(err)
 		}
 		io.WriteString(w, "x")
@@ -354,7 +354,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		if _, err := io.ReadAll(answer.Body); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(60 * time.Millisecond)
+		<-time.After(600 * time.Millisecond)
 	}
 }
 

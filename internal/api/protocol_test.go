@@ -15,7 +15,7 @@ import (
 )
 
 func TestWebSocketsThroughTheEdge(t *testing.T) {
-	edge, heard := newEdge(t, api.EdgeOptions{WriteIdle: 20 * time.Millisecond})
+	edge, heard := newEdge(t, api.EdgeOptions{WriteIdle: 500 * time.Millisecond})
 	mux := http.NewServeMux()
 	mux.Handle("GET /echo/{id}", api.Guard(somebody{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !edge.OriginAllowed(r) {
@@ -39,7 +39,7 @@ func TestWebSocketsThroughTheEdge(t *testing.T) {
 		}
 	})))
 	s := serve(t, edge.Wrap(mux))
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	header := http.Header{"X-Api-Key": {"ann"}, "Origin": {s.URL}}
 	conn, _, err := websocket.Dial(ctx, s.URL+"/echo/1", &websocket.DialOptions{HTTPHeader: header})
@@ -53,7 +53,7 @@ func TestWebSocketsThroughTheEdge(t *testing.T) {
 		if _, text, err := conn.Read(ctx); err != nil || string(text) != "hello" {
 			t.Fatalf("%s, %v", text, err)
 		}
-		<-time.After(40 * time.Millisecond) // longer than any deadline of an answer
+		<-time.After(600 * time.Millisecond) // longer than any deadline of an answer
 	}
 	conn.Close(websocket.StatusNormalClosure, "")
 	header.Set("Origin", "http://evil.example")

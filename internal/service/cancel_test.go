@@ -300,7 +300,7 @@ func TestSilentAgent(t *testing.T) {
 			})
 			req := shell("echo begun; sleep 1000")
 			if !test.cancel {
-				req.TimeoutSec = 1
+				req.TimeoutSec = 3
 			}
 			run := b.start(req)
 			b.waitFor(run.ID, "begun")

@@ -395,7 +395,7 @@ func TestTimeoutOverARestart(t *testing.T) {
 	p := w.boot()
 	s := p.open()
 	req := in(s, "echo up; sleep 1000")
-	req.TimeoutSec = 0.5
+	req.TimeoutSec = 3
 	run := p.start(req)
 	p.waitFor(run.ID, "up\n")
 	p.kill()

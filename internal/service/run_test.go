@@ -105,7 +105,7 @@ func TestOutcomesOfCommands(t *testing.T) {
 func TestExecutionTimeout(t *testing.T) {
 	b := newBench(t)
 	req := shell("echo begun; exec sleep 1000")
-	req.TimeoutSec = 0.3
+	req.TimeoutSec = 3
 	r := b.run(req)
 	r.want(t, belljar.PhaseTimedOut, 143, belljar.ReasonExecutionTimeout)
 	if r.stdout != "begun\n" || r.Signal != "SIGTERM" {
@@ -116,7 +116,7 @@ func TestExecutionTimeout(t *testing.T) {
 func TestTimeoutOfOneThatIgnoresTERM(t *testing.T) {
 	b := newBench(t)
 	req := shell("trap '' TERM; while :; do sleep 1000; done")
-	req.TimeoutSec = 0.3
+	req.TimeoutSec = 3
 	b.run(req).want(t, belljar.PhaseTimedOut, 137, belljar.ReasonExecutionTimeout)
 }
 

@@ -79,7 +79,7 @@ func TestRunsInSession(t *testing.T) {
 	canceled := b.start(in(s, fmt.Sprintf(forever, "canceled")))
 	other := b.start(in(s, "echo up; while [ ! -e stop ]; do sleep 0.01; done; echo fine"))
 	late := in(s, fmt.Sprintf(forever, "late"))
-	late.TimeoutSec = 0.3
+	late.TimeoutSec = 3
 	timedOut := b.start(late)
 	for _, id := range []string{canceled.ID, other.ID, timedOut.ID} {
 		b.waitFor(id, "up")

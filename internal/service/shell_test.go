@@ -39,7 +39,7 @@ func TestShellCommandIsARun(t *testing.T) {
 		t.Errorf("%+v", r.Shell)
 	}
 	late := inShell(id, "sleep 1000")
-	late.TimeoutSec = 0.1
+	late.TimeoutSec = 1
 	if r := b.run(late); r.Phase != belljar.PhaseTimedOut || *r.ExitCode != 124 || r.Shell.State != belljar.ShellKept {
 		t.Errorf("%+v %+v", r.Run, r.Shell)
 	}

@@ -116,7 +116,7 @@ func TestInteractiveLimits(t *testing.T) {
 		})
 	}
 	t.Run("stdin_idle_timeout_sec", func(t *testing.T) {
-		run := b.start(talk("cat; exit 7", func(l *belljar.StdinLimits) { l.IdleTimeoutSec = 0.05 }))
+		run := b.start(talk("cat; exit 7", func(l *belljar.StdinLimits) { l.IdleTimeoutSec = 1 }))
 		in := b.stdin(run.ID)
 		wantReason(t, in, "stdin_idle_timeout_sec")
 		if r := b.follow(run.ID); exitOf(r) != 7 {

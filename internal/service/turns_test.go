@@ -130,10 +130,10 @@ func TestCancelQueued(t *testing.T) {
 // Waiting for a turn takes nothing from the time to start.
 func TestStartupTimeoutBeginsWithTheTurn(t *testing.T) {
 	b := newBench(t, one, func(o *service.Options) { o.Slack = 0 })
-	first := b.start(shell("echo begun; exec sleep 0.6"))
+	first := b.start(shell("echo begun; exec sleep 3.2"))
 	b.waitFor(first.ID, "begun")
 	req := shell("true")
-	req.StartupTimeoutSec = 0.4
+	req.StartupTimeoutSec = 3
 	b.run(req).want(t, belljar.PhaseCompleted, 0, "")
 }
 

@@ -85,7 +85,7 @@ func TestAttackWire(t *testing.T) {
 			begun := time.Now()
 			_, _ = io.WriteString(conn, c.send)               // it may have had enough before the end
 			line, _ := bufio.NewReader(conn).ReadString('\n') // which it tells first
-			if !strings.HasPrefix(line, c.want) || time.Since(begun) > 5*time.Second {
+			if !strings.HasPrefix(line, c.want) || time.Since(begun) > promptly {
 				t.Errorf("%q after %v", line, time.Since(begun))
 			}
 		})
@@ -140,7 +140,7 @@ func TestAttackIdle(t *testing.T) {
 		idle = append(idle, s.dial())
 	}
 	begun := time.Now()
-	if _, run := s.ask("POST", api+"/runs?wait=30s", oneShot("true"), "X-API-KEY: "+key); run["phase"] != "completed" || time.Since(begun) > 5*time.Second {
+	if _, run := s.ask("POST", api+"/runs?wait=100s", oneShot("true"), "X-API-KEY: "+key); run["phase"] != "completed" || time.Since(begun) > promptly {
 		t.Errorf("%v after %v", run, time.Since(begun))
 	}
 	for _, conn := range idle {
@@ -163,7 +163,7 @@ func TestAttackFrames(t *testing.T) {
 	s := serve(t, t.TempDir())
 	ann := s.user("ann")
 	id := s.made("/runs", ann, "run_id", map[string]any{
-		"spec_version": "1.1", "base_image": "host", "command": []string{"sh", "-c", "read line; echo got $line"}, "interactive": true,
+		"spec_version": "1.1", "base_image": "host", "command": []string{"sh", "-c", "read line; echo got $line"}, "interactive": true, "timeout_sec": longTime, "stdin_idle_timeout_sec": longTime,
 	})
 	const input = `{"type":"stdin","encoding":"utf8","data":"x"}`
 	for name, c := range map[string]struct {

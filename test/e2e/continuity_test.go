@@ -87,7 +87,7 @@ func begin(t *testing.T, s *server) *episode {
 	loud["resources"] = map[string]any{"log_bytes": 100 << 20}
 	e.bursts = e.start(s, loud)
 	talk := oneShot(`while read word; do echo "got $word"; [ "$word" != stop ] || exit 7; done; echo cut off`)
-	talk["spec_version"], talk["interactive"] = "1.1", true
+	talk["spec_version"], talk["interactive"], talk["stdin_idle_timeout_sec"] = "1.1", true, longTime
 	e.spoken = e.start(s, talk)
 	e.inShell(s, "mkdir deep; cd deep; N=0; twice() { echo $(($1*2)); }; sleep 1000 & JOB=$!")
 	terminal, err := s.client().Terminals().Open(t.Context(), e.session, belljar.TerminalSpec{Command: []string{"/bin/sh"}})
@@ -101,7 +101,7 @@ func begin(t *testing.T, s *server) *episode {
 }
 
 func (e *episode) inSession(line string) map[string]any {
-	return map[string]any{"spec_version": "1.1", "session_id": e.session, "command": []string{"sh", "-c", line}}
+	return map[string]any{"spec_version": "1.1", "session_id": e.session, "command": []string{"sh", "-c", line}, "timeout_sec": longTime}
 }
 
 func (e *episode) start(s *server, body map[string]any) string {
@@ -122,7 +122,7 @@ func (e *episode) stir(s *server) {
 	e.waited = append(e.waited, label)
 	body := e.inSession("sleep 0.4; echo " + label)
 	body["labels"] = map[string]string{"name": label}
-	e.waiters.Go(func() { s.start("?wait=20s", body) }) // the server may die, and this with it
+	e.waiters.Go(func() { s.start("?wait=100s", body) }) // the server may die, and this with it
 	until(e.t, label+" is on record", func() bool { return e.find(s, label) != "" })
 	e.speak(s, fmt.Sprint("word", e.stirred))
 	e.types(s, "T=$((T+1)); echo te''rm$T", fmt.Sprint("term", e.stirred))

@@ -49,7 +49,7 @@ func TestCrash(t *testing.T) {
 		}
 		var runs []string
 		for _, body := range []map[string]any{
-			{"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", "echo up; sleep 300"}}, oneShot("echo up; sleep 300"),
+			{"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", "echo up; sleep 300"}, "timeout_sec": longTime}, oneShot("echo up; sleep 300"),
 		} {
 			run, ok := s.start("", body)
 			if !ok {
@@ -103,7 +103,7 @@ func TestMemoryHogInASession(t *testing.T) {
 	})
 	id, _ := session["session_id"].(string)
 	run := func(line string) map[string]any {
-		run, ok := s.start("?wait=30s", map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", line}})
+		run, ok := s.start("?wait=100s", map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", line}})
 		if !ok {
 			t.Fatal("not started")
 		}

@@ -52,8 +52,8 @@ func TestSandboxDiesInUse(t *testing.T) {
 			heard[name] = told{status, answer, err}
 		})
 	}
-	ask("exec", http.MethodPost, path+"/exec", map[string]any{"cmd": []string{"sh", "-c", "touch in-exec; sleep 1000"}})
-	ask("shell", http.MethodPost, path+"/shell", map[string]any{"cmd": "touch in-shell; sleep 1000"})
+	ask("exec", http.MethodPost, path+"/exec", map[string]any{"cmd": []string{"sh", "-c", "touch in-exec; sleep 1000"}, "timeout_seconds": longTime})
+	ask("shell", http.MethodPost, path+"/shell", map[string]any{"cmd": "touch in-shell; sleep 1000", "timeout_ms": longTime * 1000})
 	comes, more := io.Pipe()
 	ask("put", http.MethodPut, path+"/fs/raw?path=comes", comes)
 	if _, err := more.Write(make([]byte, 1<<20)); err != nil {

@@ -54,7 +54,7 @@ func (w *workspace) must(op string, body map[string]any) map[string]any {
 // program runs a script in the session and returns what it prints.
 func (w *workspace) program(script string) string {
 	w.t.Helper()
-	status, run := w.ask("POST", api+"/runs?wait=60s", map[string]any{
+	status, run := w.ask("POST", api+"/runs?wait=100s", map[string]any{
 		"spec_version": "1.0", "session_id": w.id, "command": []string{"/bin/bash", "-c", script},
 	})
 	if status != http.StatusOK || run["exit_code"] != 0.0 {
@@ -244,7 +244,7 @@ func TestFileSwap(t *testing.T) {
 	w := s.workspace(nil)
 	w.program("mkdir -p /tmp/out d; echo secret >/tmp/out/f; ln -s /tmp/out l; echo fine >d/f")
 	run := w.made("/runs", s.Key, "run_id", map[string]any{
-		"spec_version": "1.0", "session_id": w.id, "timeout_sec": 60, "command": []string{"python3", "-c", `
+		"spec_version": "1.0", "session_id": w.id, "timeout_sec": longTime, "command": []string{"python3", "-c", `
 import ctypes, os
 libc = ctypes.CDLL(None)
 open('swapping', 'w').close()
@@ -252,15 +252,10 @@ while not os.path.exists('stop'):
     libc.renameat2(-100, b'd', -100, b'l', 2)
 `},
 	})
-	deadline := time.Now().Add(patience)
-	for {
-		if status, _ := w.fs("stat", map[string]any{"path": "swapping"}); status == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the program does not begin")
-		}
-	}
+	until(t, "the program begins", func() bool {
+		status, _ := w.fs("stat", map[string]any{"path": "swapping"})
+		return status == http.StatusOK
+	})
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
@@ -434,14 +429,16 @@ EOF`)
 	if list = w.must("list", map[string]any{"path": "deep", "recursive": true}); list["truncated"] != true || len(list["entries"].([]any)) != 255 {
 		t.Errorf("%d entries of the deep one, truncated %v", len(list["entries"].([]any)), list["truncated"])
 	}
+	// A search of everything has five seconds, and says that it has not seen all; how much it has is up to the machine.
 	begun := time.Now()
 	found := w.must("search", map[string]any{"content": "needle"})
-	if took := time.Since(begun); took > 15*time.Second {
-		t.Errorf("the search took %v", took)
+	if took := time.Since(begun); took > promptly || found["truncated"] != true {
+		t.Errorf("the search took %v, truncated %v", took, found["truncated"])
 	}
-	if m := fmt.Sprint(found["matches"]); !strings.Contains(m, "wide/f13579") || found["truncated"] != true {
-		t.Errorf("found %v, truncated %v", m, found["truncated"])
-	}
+	until(t, "a search in the wide one finds", func() bool {
+		found = w.must("search", map[string]any{"path": "wide", "name": "f135*", "content": "needle"})
+		return strings.Contains(fmt.Sprint(found["matches"]), "wide/f13579")
+	})
 	for _, path := range []string{"deep", "sparse"} {
 		if n, err := w.broken(path); err == nil {
 			t.Errorf("an archive of the %s one is whole, with %d bytes", path, n)
@@ -456,7 +453,7 @@ EOF`)
 	w.must("delete", map[string]any{"path": "deep", "recursive": true})
 	w.must("delete", map[string]any{"path": "sparse", "recursive": true})
 	run := w.made("/runs", s.Key, "run_id", map[string]any{
-		"spec_version": "1.0", "session_id": w.id, "timeout_sec": 60, "command": []string{"/bin/bash", "-c", `
+		"spec_version": "1.0", "session_id": w.id, "timeout_sec": longTime, "command": []string{"/bin/bash", "-c", `
 			while [ ! -e stop ]; do mkdir -p wide/n/m 2>/dev/null; : >wide/n/m/$RANDOM; : >wide/$RANDOM; done 2>/dev/null; true`},
 	})
 	for range 5 {

@@ -149,7 +149,7 @@ func TestSessionShell(t *testing.T) {
 	p.resize(120, 50)
 	p.types("until [ \"$(stty size)\" = '50 120' ]; do :; done; echo re''sized\r")
 	p.sees("resized")
-	p.types("echo slee''ping; sleep 1000\r")
+	p.types("sh -c 'echo slee\"\"ping; exec sleep 1000'\r")
 	p.sees("sleeping")
 	p.types("\x03")
 	p.sees("^C")

@@ -24,14 +24,17 @@ import (
 	"github.com/belljar/belljar/internal/runtime/native"
 )
 
-// patience bounds everything that a test waits for.
-const patience = 60 * time.Second
+// patience bounds everything that a test waits for: what has to happen, on a machine that has other things to do as well.
+const patience = 2 * time.Minute
+
+// promptly bounds what must not wait for anything, least of all for a time of the server's to run out.
+const promptly = 20 * time.Second
 
 // Bounds of a server's own: it is ready, ends, and is gone after a kill, within these.
 const (
-	readyTime = 20 * time.Second
-	stopTime  = 40 * time.Second
-	goneTime  = 10 * time.Second
+	readyTime = time.Minute
+	stopTime  = 90 * time.Second
+	goneTime  = 30 * time.Second
 )
 
 // server is a belljar serve of a test's own, on a port of the system's choosing.
@@ -254,9 +257,12 @@ func (s *server) text(path string) string {
 	return string(raw)
 }
 
-// oneShot is a request for a one-shot run of a shell line.
+// oneShot is a request for a one-shot run of a shell line. It ends before its time does, however slow the machine is.
 func oneShot(line string) map[string]any {
-	return map[string]any{"spec_version": "1.0", "base_image": "host", "command": []string{"sh", "-c", line}}
+	return map[string]any{"spec_version": "1.0", "base_image": "host", "command": []string{"sh", "-c", line}, "timeout_sec": longTime}
 }
+
+// longTime is what a command is given that a test ends itself, in seconds.
+const longTime = 900
 
 const api = "/api/v1/sandbox"

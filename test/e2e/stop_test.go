@@ -20,11 +20,11 @@ func TestStop(t *testing.T) {
 	_, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
 	sessionID, _ := session["session_id"].(string)
 	gated := oneShot("echo up; while [ ! -e go ]; do sleep 0.01; done; echo over")
-	gated["session_id"] = sessionID
+	gated["session_id"], gated["timeout_sec"] = sessionID, longTime
 	delete(gated, "base_image")
 	_, stays := s.ask(http.MethodPost, api+"/runs", gated)
-	_, first := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 2; echo over"))
-	_, second := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 2; echo over"))
+	_, first := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 8; echo over"))
+	_, second := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 8; echo over"))
 	_, waits := s.ask(http.MethodPost, api+"/runs", oneShot("echo later"))
 	if waits["phase"] != "queued" {
 		t.Fatalf("the third run: %v", waits)
@@ -129,11 +129,16 @@ func TestStopAtOnce(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan map[string]any, 1)
 	go func() {
 		var once sync.Once
-		frames, _ := s.frames(api+"/runs/"+id+"/logs?format=json&follow=true", func(f map[string]any) {
+		defer once.Do(func() { close(begun) })
+		frames, err := s.frames(api+"/runs/"+id+"/logs?format=json&follow=true", func(f map[string]any) {
 			if f["type"] == "stdout" {
 				once.Do(func() { close(begun) })
 			}
 		})
+		if len(frames) == 0 {
+			t.Errorf("the follower saw nothing: %v", err)
+			frames = []map[string]any{nil}
+		}
 		ended <- frames[len(frames)-1]
 	}()
 	<-begun
@@ -147,7 +152,8 @@ func TestStopAtOnce(t *testing.T) {
 			return err != nil || status == http.StatusServiceUnavailable
 		})
 	}
-	if last := <-ended; last["event"] != "end" || last["data"].(map[string]any)["phase"] != "killed" {
+	last := <-ended
+	if outcome, _ := last["data"].(map[string]any); last["event"] != "end" || outcome["phase"] != "killed" {
 		t.Errorf("the follower saw at last %v", last)
 	}
 	<-s.done

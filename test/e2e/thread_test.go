@@ -32,7 +32,7 @@ func converse(t *testing.T, s *server, thread string) conversation {
 // run executes a command, which must exit with code, and returns what it printed.
 func (c conversation) run(code int, command string) string {
 	c.t.Helper()
-	status, done := c.ask(http.MethodPost, "/thread/execute", map[string]any{"session_id": c.id, "command": command, "timeout": 20})
+	status, done := c.ask(http.MethodPost, "/thread/execute", map[string]any{"session_id": c.id, "command": command, "timeout": 100})
 	if status != 200 || done["exit_code"] != float64(code) {
 		c.t.Fatalf("%s: %d %v", command, status, done)
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a test waits for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	if config := os.Getenv("GUEST_TEST_INIT"); config != "" {

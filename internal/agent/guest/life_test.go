@@ -73,7 +73,7 @@ func TestTimeoutKillsEverything(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				h := begin(t, config(t))
 				e := h.sh("a", script)
-				e.TimeoutMS, e.GraceMS = 400, 100
+				e.TimeoutMS, e.GraceMS = 1500, 100
 				l := h.exec(e)
 				l.started()
 				out := l.await("up\n")
@@ -212,7 +212,7 @@ func TestAsInit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := beginInit(t)
 			e := h.sh("a", script)
-			e.TimeoutMS, e.GraceMS = 400, 100
+			e.TimeoutMS, e.GraceMS = 1500, 100
 			l := h.exec(e)
 			l.started()
 			l.await("up\n")

@@ -42,7 +42,7 @@ func TestShellTimeout(t *testing.T) {
 				early, _ := s.do("sleep 1000 & x=state; echo $!")
 				s.want("cd /tmp", "", 0)
 				e := s.command(test.cmd)
-				e.TimeoutMS = 150
+				e.TimeoutMS = 700
 				began := time.Now()
 				out, _, exit := s.exec(e).follow(nil)
 				if exit.Cause != wire.CauseTimeout || exit.Code != 124 || exit.Cwd != "/tmp" || strings.Contains(out, "reached") {

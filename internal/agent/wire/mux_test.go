@@ -213,7 +213,7 @@ func TestMuxSurvivesHosts(t *testing.T) {
 					size = min(size, 2000)
 				}
 				all.Go(func() {
-					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+					ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 					defer cancel()
 					c, err := host.Dial(ctx)
 					if err != nil {
@@ -223,7 +223,7 @@ func TestMuxSurvivesHosts(t *testing.T) {
 						return
 					}
 					defer c.Close()
-					c.SetDeadline(time.Now().Add(20 * time.Second))
+					c.SetDeadline(time.Now().Add(time.Minute))
 					got, wrong, err := exchange(c, s, size, piece)
 					if wrong {
 						t.Errorf("host %d stream %d: wrong bytes at %d", h, s, got)
@@ -247,7 +247,7 @@ func pair(t testing.TB) (*wire.MuxHost, *wire.MuxAgent) {
 }
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -286,7 +286,7 @@ func TestMuxCloseDeliversWhatWasWritten(t *testing.T) {
 func TestMuxWindowBoundsAWriter(t *testing.T) {
 	host, agent := pair(t)
 	at, in := dial(t, host, agent)
-	at.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	at.SetWriteDeadline(time.Now().Add(time.Second))
 	n, err := at.Write(make([]byte, 1<<20))
 	if n != wire.MuxWindow || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("wrote %d, %v; want one window and a deadline", n, err)
@@ -366,7 +366,7 @@ func TestMuxAgentWritesOnlyWhatWasGranted(t *testing.T) {
 	host := wire.NewMuxHost(l.attach(-1, -1))
 	_, in := dial(t, host, agent)
 	host.Close()
-	in.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+	in.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
 	if n, err := in.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || n > wire.MuxGrant || n == 0 {
 		t.Errorf("wrote %d, %v", n, err)
 	}

@@ -184,7 +184,7 @@ func TestInputTooLate(t *testing.T) {
 // While the program does not read, the server takes one message and no more; pings are answered meanwhile, and output
 // goes on.
 func TestInputBackpressure(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.PingEvery = 300 * time.Millisecond })
+	b := newBench(t, func(o *Options) { o.PingEvery = time.Second })
 	r := b.add("r", interactive)
 	conn := b.open("r", "")
 	send := func(text string) error {
@@ -225,7 +225,7 @@ func TestInputBackpressure(t *testing.T) {
 	select {
 	case err := <-sent:
 		t.Fatalf("12 MB of input went somewhere: %v", err)
-	case <-time.After(1200 * time.Millisecond): // longer than a silent reader is given: he is not silent, we do not listen
+	case <-time.After(4 * time.Second): // longer than a silent reader is given: he is not silent, we do not listen
 	}
 	if got := r.stdin.read(t); string(got) != "first" {
 		t.Errorf("the program read %q", got)
@@ -248,7 +248,7 @@ func TestInputBackpressure(t *testing.T) {
 
 // Clients that begin a message and do not go on are cut off in time, and hold up the input of others until then only.
 func TestInputUnfinished(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.WriteTimeout = 300 * time.Millisecond })
+	b := newBench(t, func(o *Options) { o.WriteTimeout = 2 * time.Second })
 	r := b.add("r", interactive)
 	var stuck []*websocket.Conn
 	for range shareInputs {

@@ -179,7 +179,7 @@ func TestLogsCut(t *testing.T) {
 
 // A reader who takes nothing is dropped.
 func TestLogsSlow(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.WriteTimeout = 100 * time.Millisecond })
+	b := newBench(t, func(o *Options) { o.WriteTimeout = 500 * time.Millisecond })
 	r := b.add("r")
 	conn := b.tcp()
 	if _, err := io.WriteString(conn, "GET "+b.path("r", "logs?follow=true")+" HTTP/1.1\r\nHost: x\r\nX-User: ann\r\n\r\n"); err != nil {

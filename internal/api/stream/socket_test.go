@@ -280,7 +280,7 @@ func answered(t *testing.T, conn net.Conn) *bufio.Reader {
 // A reader who takes nothing is dropped with a word on where to go on. The run and other readers do not notice, and
 // what he has been given plus what he then gets is the whole log.
 func TestSlowReader(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.WriteTimeout = time.Second })
+	b := newBench(t, func(o *Options) { o.WriteTimeout = 3 * time.Second })
 	r := b.add("r")
 	slow := rawSocket(t, b, "r")
 	b.diary.await(t, event.StreamOpened, 1)
@@ -471,7 +471,7 @@ func TestDisconnectStorm(t *testing.T) {
 
 // The client's pings are answered, and one who does not answer ours is dropped.
 func TestPings(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.PingEvery = 300 * time.Millisecond })
+	b := newBench(t, func(o *Options) { o.PingEvery = time.Second })
 	b.add("r")
 	conn := b.open("r", "")
 	pings := make(chan error, 1)
@@ -530,7 +530,7 @@ func TestPingFlood(t *testing.T) {
 
 // Over TLS a slow reader hears why he is dropped, too: the deadline must not break the record layer.
 func TestTLS(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.WriteTimeout = 100 * time.Millisecond })
+	b := newBench(t, func(o *Options) { o.WriteTimeout = time.Second })
 	mux := http.NewServeMux()
 	b.door.Register(mux)
 	server := httptest.NewTLSServer(mux)

@@ -225,7 +225,7 @@ func TestClose(t *testing.T) {
 
 // While a program does not read, whoever types waits, is not taken for dead, and is missed when he goes.
 func TestStuckProgram(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.PingEvery = 20 * time.Millisecond })
+	b := newBench(t, func(o *Options) { o.PingEvery = 300 * time.Millisecond })
 	pings := make(chan struct{}, 100)
 	conn, _, err := websocket.Dial(b.context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+api.Prefix+"/sessions/s1/terminals",
 		&websocket.DialOptions{HTTPHeader: http.Header{"X-User": {"ann"}}, OnPingReceived: func(context.Context, []byte) bool {

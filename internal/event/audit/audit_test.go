@@ -308,7 +308,7 @@ func TestRotation(t *testing.T) {
 func waitFor(t *testing.T, trail *Trail) {
 	t.Helper()
 	file := filepath.Join(trail.opts.Path, "audit-"+trail.opts.Now().Format(dayFormat)+".jsonl")
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -460,7 +460,7 @@ func TestFailureAndRecovery(t *testing.T) {
 
 func waitUntil(t *testing.T, ok func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

@@ -49,7 +49,7 @@ func create(t testing.TB, h *Host, s Spec) *Group {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := g.Remove(ctx); err != nil {
 			t.Error(err)

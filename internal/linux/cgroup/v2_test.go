@@ -36,7 +36,7 @@ func box(t *testing.T) (dir string, fd int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := h.kernel.remove(ctx, 2, dir); err != nil {
 			t.Error(err)

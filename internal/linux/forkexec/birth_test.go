@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // child is the only child of this process.
 func child(t *testing.T) int {

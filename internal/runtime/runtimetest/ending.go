@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -24,24 +25,32 @@ func (j *jar) alive(path string) bool {
 	return j.run(j.sh("kill -0 $1", pid)).exit.Code == 0
 }
 
+// timeout is what a command is given that has to be over it, in milliseconds.
+const timeout = 3000
+
 func testEnding(t *testing.T, o Options) {
 	j := open(t, o)
+	// Their times run together, and are long: a shell has to be ready for its end by then, on a busy machine too.
+	timed := func(script string, grace int64, args ...string) *agent.Process {
+		e := j.sh(script, args...)
+		e.TimeoutMS, e.GraceMS = timeout, grace
+		return j.start(e)
+	}
+	obeys := timed("trap 'echo bye; exit 4' TERM; echo ready; sleep 1000 & wait", 1000)
+	resists := timed(clinger+"trap '' TERM; echo ready; sleep 1000; sleep 1000", 200, "late")
+	succeeds := timed("trap 'exit 0' TERM; sleep 1000 & wait", 1000)
 	j.sub("timeout obeyed", func(j *jar) {
-		e := j.sh("trap 'echo bye; exit 4' TERM; echo ready; sleep 1000 & wait")
-		e.TimeoutMS = 300
-		got := j.run(e)
+		got := j.follow(obeys)
 		if got.out != "ready\nbye\n" || got.exit.Cause != wire.CauseTimeout || got.exit.Code != 4 {
 			j.Errorf("%+v", got)
 		}
 	})
 	j.sub("timeout survived by nobody", func(j *jar) {
-		e := j.sh(clinger+"trap '' TERM; echo ready; sleep 1000; sleep 1000", "late")
-		e.TimeoutMS, e.GraceMS = 700, 200
-		got := j.run(e)
+		got := j.follow(resists)
 		if got.out != "ready\n" || got.exit.Cause != wire.CauseTimeout || got.exit.Signal != 9 {
 			j.Errorf("%+v", got)
 		}
-		if got.exit.WallMS < 890 {
+		if got.exit.WallMS < timeout+190 {
 			j.Errorf("no grace: over after %v ms", got.exit.WallMS)
 		}
 		if j.alive("late") {
@@ -49,9 +58,7 @@ func testEnding(t *testing.T, o Options) {
 		}
 	})
 	j.sub("success in the grace is no success", func(j *jar) {
-		e := j.sh("trap 'exit 0' TERM; sleep 1000 & wait")
-		e.TimeoutMS = 200
-		if got := j.run(e).exit; got.Cause != wire.CauseTimeout || got.Code != 0 {
+		if got := j.follow(succeeds).exit; got.Cause != wire.CauseTimeout || got.Code != 0 {
 			j.Errorf("%+v", got)
 		}
 	})

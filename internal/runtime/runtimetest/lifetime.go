@@ -65,7 +65,7 @@ func testLifetime(t *testing.T, o Options) {
 
 func testLease(t *testing.T, o Options) {
 	t.Run("ends a sandbox that nobody asks for", func(t *testing.T) {
-		j := open(t, o, func(s *runtime.Spec) { s.Lease = 200 * time.Millisecond })
+		j := open(t, o, func(s *runtime.Spec) { s.Lease = 2 * time.Second })
 		if exit, err := j.Wait(j.ctx); err != nil || exit.Reason != runtime.ExitAgent {
 			t.Errorf("%+v, %v", exit, err)
 		}

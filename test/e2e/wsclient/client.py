@@ -87,7 +87,7 @@ class Follower:
         start = self.next if self.next is not None else self.args.from_seq
         headers = [tuple(part.strip() for part in h.split(":", 1)) for h in self.args.header]
         url = with_from(self.args.url, start) if start is not None else self.args.url
-        async with websockets.connect(url, extra_headers=headers, max_size=64 << 10, compression=None) as ws:
+        async with websockets.connect(url, extra_headers=headers, max_size=64 << 10, compression=None, open_timeout=60, ping_timeout=60) as ws:
             if self.args.stdin and self.stdin is None:
                 self.stdin = asyncio.ensure_future(self.feed(ws))
             seen = 0

@@ -29,7 +29,7 @@ import (
 )
 
 // patience bounds every wait of a test.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // key is what the server here takes.
 type key string
