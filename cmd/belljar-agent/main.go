@@ -4,6 +4,9 @@
 // JSON of a guest.Config. It is meant to be PID 1, with nothing of the host's but the descriptors in its config.
 //
 // It exits with 0 when it is over (lease, lifeline), and with 125 when it cannot begin.
+//
+// With "keep" before its argument it is none: it looks after a sandbox from outside, as package keep. The two are one
+// program because a host has thousands of either, and this is the smallest that there is.
 package main
 
 import (
@@ -19,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/keep"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -33,6 +37,10 @@ func run(args []string, stderr io.Writer) int {
 }
 
 func serve(args []string) error {
+	if len(args) == 3 && args[1] == keep.Command {
+		trim()
+		return keep.Run([]byte(args[2]))
+	}
 	if len(args) != 2 {
 		return errors.New("want one argument, the configuration")
 	}

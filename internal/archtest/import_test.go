@@ -103,11 +103,11 @@ func rules() []rule {
 			name:   "6: the guest imports root, agent/wire, linux/forkexec, the standard library, x/sys and a PTY package",
 			reason: "the agent runs inside every sandbox: it stays under 5 MB and starts in a millisecond",
 			applies: func(dir string) bool {
-				return under(dir, "internal/agent/guest") || dir == "cmd/belljar-agent"
+				return under(dir, "internal/agent/guest") || under(dir, "internal/agent/keep") || dir == "cmd/belljar-agent"
 			},
 			allowed: func(dir, imported string) bool {
 				return imported == "." || imported == "internal/agent/wire" || imported == "internal/linux/forkexec" ||
-					dir == "cmd/belljar-agent" && (under(imported, "internal/agent/guest") || under(imported, "internal/linux"))
+					dir == "cmd/belljar-agent" && (under(imported, "internal/agent/guest") || imported == "internal/agent/keep" || under(imported, "internal/linux"))
 			},
 			foreign: func(imported string) bool {
 				return standard(imported) || strings.HasPrefix(imported, "golang.org/x/sys/") || imported == "github.com/creack/pty"

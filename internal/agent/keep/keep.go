@@ -1,0 +1,324 @@
+//go:build linux
+
+package keep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Command is the argument by which a program is a keep.
+const Command = "keep"
+
+// partingTime is how long the sandbox's process is given to end behind its byte stream.
+const partingTime = 2 * time.Second
+
+// keep is the process. Nothing of it has to be given back: the kernel takes everything at its end.
+type keep struct {
+	cfg      Config
+	children *family
+	null     *os.File
+	said     *words          // standard error of the program that makes the sandbox, and of all that it leaves
+	begun    chan struct{}   // closed when that program has ended
+	status   unix.WaitStatus // how; valid once begun is closed
+	over     chan struct{}
+}
+
+// Run is the life of a keep. It returns when the sandbox has ended or never began; the process has to end then, and with
+// it, since it is the first of its namespace, everything in it does.
+func Run(config []byte) error {
+	cfg, err := ParseConfig(config)
+	if err != nil {
+		return err
+	}
+	if os.Getpid() != 1 {
+		return errors.New("a keep is the first process of a namespace, so that nothing outlives it")
+	}
+	k := &keep{cfg: cfg, begun: make(chan struct{}), over: make(chan struct{})}
+	defer close(k.over)
+	ready := os.NewFile(uintptr(cfg.ReadyFD), "ready")
+	host, err := k.begin()
+	if err != nil {
+		return errors.Join(err, k.report(ready, err))
+	}
+	if err := k.report(ready, nil); err != nil {
+		return err // whoever wanted the sandbox has gone before it was one
+	}
+	<-host.Done()
+	return k.last()
+}
+
+// begin makes the sandbox and returns when its agent has answered.
+func (k *keep) begin() (*wire.MuxHost, error) {
+	if err := k.settle(); err != nil {
+		return nil, err
+	}
+	streams, err := listener(k.cfg.StreamFD)
+	if err != nil {
+		return nil, err
+	}
+	host, err := k.start()
+	if err != nil {
+		return nil, err
+	}
+	go relay(streams, host)
+	if k.cfg.OrderFD > 0 {
+		orders, err := listener(k.cfg.OrderFD)
+		if err != nil {
+			return nil, err
+		}
+		go k.obey(orders)
+	}
+	return host, k.greet(host)
+}
+
+// settle makes this process one that is not ended by chance and leaves nothing to its children.
+func (k *keep) settle() error {
+	if err := unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("descriptors: %w", err)
+	}
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE)
+	var err error
+	if k.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+		return err
+	}
+	k.children = newFamily()
+	if fd := k.cfg.LifelineFD; fd > 0 {
+		if err := unix.SetNonblock(fd, true); err != nil {
+			return fmt.Errorf("lifeline: %w", err)
+		}
+		go k.watchLifeline(os.NewFile(uintptr(fd), "lifeline"))
+	}
+	return nil
+}
+
+// watchLifeline ends everything when the creator's end of the lifeline is closed. Nothing comes over it.
+func (k *keep) watchLifeline(line *os.File) {
+	var b [16]byte
+	for {
+		if _, err := line.Read(b[:]); err != nil {
+			_ = k.tell(Last{Code: -1, Detail: "its creator is gone"})
+			os.Exit(0)
+		}
+	}
+}
+
+// start runs the program that makes the sandbox and takes its byte stream.
+func (k *keep) start() (*wire.MuxHost, error) {
+	in, childIn, err := pipe(false)
+	if err != nil {
+		return nil, err
+	}
+	out, childOut, err := pipe(true)
+	if err != nil {
+		return nil, err
+	}
+	said, childErr, err := k.listen()
+	if err != nil {
+		return nil, err
+	}
+	k.said = said
+	files := []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childErr)}
+	if k.cfg.StartFD > 0 {
+		files = append(files, uintptr(k.cfg.StartFD))
+	}
+	pid, err := k.children.start(k.cfg.Start, files)
+	for _, fd := range []int{childIn, childOut, childErr} {
+		unix.Close(fd)
+	}
+	if k.cfg.StartFD > 0 {
+		unix.Close(k.cfg.StartFD)
+	}
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		k.status, _ = k.children.wait(pid, nil)
+		close(k.begun)
+	}()
+	return wire.NewMuxHost(stdio{out, in}), nil
+}
+
+// greet returns when the agent has answered, or with the reason why it never will.
+func (k *keep) greet(host *wire.MuxHost) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-k.begun:
+			if k.status != 0 {
+				cancel(errors.New(describe(k.status, k.said.stop())))
+			}
+		case <-ctx.Done():
+		}
+	}()
+	stream, err := host.Dial(ctx)
+	if err == nil {
+		return stream.Close()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// The stream has ended; the program, if it has failed, says why.
+	select {
+	case <-k.begun:
+		if k.status != 0 {
+			return errors.New(describe(k.status, k.said.stop()))
+		}
+	case <-after(partingTime):
+	}
+	return fmt.Errorf("the agent does not answer: %w: %s", err, strings.TrimSpace(k.said.soFar()))
+}
+
+// report says whether the agent can be dialled.
+func (k *keep) report(ready *os.File, failure error) error {
+	var r Report
+	if failure != nil {
+		r.Error = failure.Error()
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = ready.Write(text)
+	return errors.Join(err, ready.Close())
+}
+
+// last waits for the sandbox's process, whose byte stream has ended, and writes down how that went.
+func (k *keep) last() error {
+	l := Last{Code: -1}
+	status, ok := k.children.wait(k.main(), after(partingTime))
+	switch {
+	case !ok:
+		l.Detail = "the byte stream has ended, and not the process"
+	case status.Signaled():
+		l.Signal = int(status.Signal())
+	default:
+		l.Code = status.ExitStatus()
+	}
+	if said := strings.TrimSpace(k.said.soFar()); said != "" {
+		l.Detail = strings.TrimSpace(l.Detail + " " + said)
+	}
+	return k.tell(l)
+}
+
+// main is the pid of the process whose end is the sandbox's, 0 if it is not known.
+func (k *keep) main() int {
+	text, err := os.ReadFile(k.cfg.PidFile)
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// tell writes the last words.
+func (k *keep) tell(l Last) error {
+	if k.cfg.LastFD == 0 {
+		return nil
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(k.cfg.LastFD, text)
+	return err
+}
+
+// words is what programs say on their standard error: the end of it.
+type words struct {
+	file *os.File
+	done chan struct{}
+
+	mu   sync.Mutex
+	text []byte
+}
+
+// maxWords is how many bytes of it are kept.
+const maxWords = 2 << 10
+
+// listen makes a pipe for a program's standard error; the caller closes end when the program has it.
+func (k *keep) listen() (w *words, end int, err error) {
+	file, end, err := pipe(true)
+	if err != nil {
+		return nil, 0, err
+	}
+	w = &words{file: file, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		defer file.Close()
+		var b [512]byte
+		for {
+			n, err := file.Read(b[:])
+			w.mu.Lock()
+			w.text = append(w.text, b[:n]...)
+			w.text = w.text[max(0, len(w.text)-maxWords):]
+			w.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return w, end, nil
+}
+
+// soFar is what was said until now.
+func (w *words) soFar() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return string(w.text)
+}
+
+// stop listens no more, once what has been said is read, and returns it.
+func (w *words) stop() string {
+	_ = w.file.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // fails when it is closed, which is as good
+	<-w.done
+	return w.soFar()
+}
+
+// stdio is the host's side of the byte stream.
+type stdio struct{ in, out *os.File }
+
+func (s stdio) Read(b []byte) (int, error)  { return s.in.Read(b) }
+func (s stdio) Write(b []byte) (int, error) { return s.out.Write(b) }
+func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
+
+// listener takes a listening Unix socket.
+func listener(fd int) (*net.UnixListener, error) {
+	file := os.NewFile(uintptr(fd), "listener")
+	l, err := net.FileListener(file) // on a duplicate, close-on-exec
+	file.Close()
+	if err != nil {
+		return nil, fmt.Errorf("listener: %w", err)
+	}
+	u, ok := l.(*net.UnixListener)
+	if !ok {
+		l.Close()
+		return nil, errors.New("the listener is no Unix socket")
+	}
+	u.SetUnlinkOnClose(false)
+	return u, nil
+}
+
+// after is closed when d has passed.
+func after(d time.Duration) <-chan struct{} {
+	c := make(chan struct{})
+	time.AfterFunc(d, func() { close(c) })
+	return c
+}

@@ -1,0 +1,209 @@
+//go:build linux
+
+package keep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxOrder bounds what is said on the second socket, either way.
+const maxOrder = 8 << 10
+
+// order is a request on the second socket, with at most one descriptor beside it; answer is what comes back, when the
+// program has ended.
+type order struct {
+	Name string `json:"order"`
+}
+
+type answer struct {
+	Error string `json:"error,omitempty"`
+}
+
+// Give gives an order over a connection to a keep's second socket, and returns when it is carried out. file, unless nil,
+// is descriptor 3 of the program. The end of ctx ends the program.
+func Give(ctx context.Context, conn *net.UnixConn, name string, file *os.File) error {
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	text, err := json.Marshal(order{Name: name})
+	if err != nil {
+		return err
+	}
+	var rights []byte
+	if file != nil {
+		rights = unix.UnixRights(int(file.Fd()))
+	}
+	if _, _, err := conn.WriteMsgUnix(text, rights, nil); err != nil {
+		return fmt.Errorf("order %s: %w", name, because(ctx, err))
+	}
+	reply, err := io.ReadAll(io.LimitReader(conn, maxOrder))
+	if err != nil {
+		return fmt.Errorf("order %s: %w", name, because(ctx, err))
+	}
+	var a answer
+	if err := json.Unmarshal(reply, &a); err != nil {
+		return fmt.Errorf("order %s: the keep has ended: %w", name, because(ctx, err))
+	}
+	if a.Error != "" {
+		return fmt.Errorf("order %s: %s", name, a.Error)
+	}
+	return nil
+}
+
+func because(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// obey takes orders, one at a time.
+func (k *keep) obey(l *net.UnixListener) {
+	var one sync.Mutex
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			if crowded(err) && pause(k.over) {
+				continue
+			}
+			return
+		}
+		go func() {
+			defer conn.Close()
+			one.Lock()
+			defer one.Unlock()
+			var a answer
+			if err := k.carryOut(conn); err != nil {
+				a.Error = err.Error()
+			}
+			if text, err := json.Marshal(a); err == nil {
+				_, _ = conn.Write(text) // nobody is there any more
+			}
+		}()
+	}
+}
+
+// carryOut reads an order and runs its program.
+func (k *keep) carryOut(conn *net.UnixConn) error {
+	o, file, err := readOrder(conn)
+	if err != nil {
+		return err
+	}
+	if file != nil {
+		defer file.Close()
+	}
+	argv := k.cfg.Orders[o.Name]
+	if argv == nil {
+		return fmt.Errorf("no order %q is known", o.Name)
+	}
+	// Who has given the order says no more; so what is read is his end.
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = conn.Read(make([]byte, 1))
+	}()
+	select {
+	case <-k.begun:
+	case <-gone:
+		return errors.New("nobody waits for it")
+	}
+	if k.status != 0 {
+		return errors.New("the sandbox never began")
+	}
+	said, end, err := k.listen()
+	if err != nil {
+		return err
+	}
+	files := []uintptr{k.null.Fd(), k.null.Fd(), uintptr(end)}
+	if file != nil {
+		files = append(files, file.Fd())
+	}
+	pid, err := k.children.start(argv, files)
+	unix.Close(end)
+	if err != nil {
+		said.stop()
+		return err
+	}
+	status, ok := k.children.wait(pid, gone)
+	if !ok {
+		_ = unix.Kill(pid, unix.SIGKILL)
+		k.children.wait(pid, nil)
+		return errors.New("it was given up")
+	}
+	words := said.stop()
+	if status != 0 {
+		return errors.New(describe(status, words))
+	}
+	return nil
+}
+
+func readOrder(conn *net.UnixConn) (o order, file *os.File, err error) {
+	text, rights := make([]byte, maxOrder), make([]byte, unix.CmsgSpace(4))
+	n, rn, _, _, err := conn.ReadMsgUnix(text, rights)
+	if err != nil {
+		return o, nil, fmt.Errorf("read an order: %w", err)
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:rn])
+	if err != nil {
+		return o, nil, fmt.Errorf("read an order: %w", err)
+	}
+	for _, m := range messages {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+			if file != nil {
+				unix.Close(fd)
+				continue
+			}
+			file = os.NewFile(uintptr(fd), "order")
+		}
+	}
+	if err := json.Unmarshal(text[:n], &o); err != nil {
+		if file != nil {
+			file.Close()
+		}
+		return o, nil, fmt.Errorf("malformed order: %w", err)
+	}
+	return o, file, nil
+}
+
+// describe is how a program ended, in words: its own, if it had any.
+func describe(status unix.WaitStatus, words string) string {
+	how := fmt.Sprintf("it ended with status %d", status.ExitStatus())
+	if status.Signaled() {
+		how = "it was killed by " + status.Signal().String()
+	}
+	if words = strings.TrimSpace(words); words != "" {
+		return words + " (" + how + ")"
+	}
+	return how
+}
+
+// crowded reports whether an error says that there is no room at the moment.
+func crowded(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
+}
+
+// pause lets others end what they do; false if over is closed meanwhile.
+func pause(over <-chan struct{}) bool {
+	t := time.NewTimer(10 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-over:
+		return false
+	}
+}

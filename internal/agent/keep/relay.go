@@ -1,0 +1,56 @@
+//go:build linux
+
+package keep
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// relayBytes is what one copy takes. A stream has two while it is open.
+const relayBytes = 16 << 10
+
+// relay makes each connection of l a stream of the multiplexer, until either ends.
+func relay(l net.Listener, host *wire.MuxHost) {
+	buffers := &sync.Pool{New: func() any { return new([relayBytes]byte) }}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if crowded(err) && pause(host.Done()) {
+				continue
+			}
+			return
+		}
+		go join(conn, host, buffers)
+	}
+}
+
+// join copies both ways between a connection and a new stream. The end of one, in whichever direction, is the end of the
+// other: so the protocol has it, in which a stream ends when either side closes it.
+func join(conn net.Conn, host *wire.MuxHost, buffers *sync.Pool) {
+	defer conn.Close()
+	stream, err := host.Dial(context.Background()) // ends with the host, which ends with this process
+	if err != nil {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		carry(stream, conn, buffers)
+		stream.Close()
+	})
+	carry(conn, stream, buffers)
+	conn.Close()
+	both.Wait()
+	stream.Close()
+}
+
+func carry(to io.Writer, from io.Reader, buffers *sync.Pool) {
+	b := buffers.Get().(*[relayBytes]byte)
+	defer buffers.Put(b)
+	// Neither end's own way of copying: each would take a buffer of its own.
+	_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, b[:])
+}
