@@ -1,0 +1,192 @@
+package debian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// Options say what to make.
+type Options struct {
+	Name string // one of [Names]
+	// Suite is Debian's name of a release; default the machine's own, or bookworm if that is no Debian.
+	Suite string
+	// Mirror is where packages are; default the machine's own sources of the suite, or Debian's servers.
+	Mirror string
+	// Dir is where the files lie meanwhile, in a folder that is gone in the end; default os.TempDir.
+	Dir string
+	// Log hears how far it is, a line at a time; nil for nobody.
+	Log func(line string)
+}
+
+var (
+	suitePattern  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}$`)
+	mirrorPattern = regexp.MustCompile(`^(https?|file|copy)://?[^\s\[\]"']+$`)
+)
+
+// check returns the recipe and the sources.
+func (o *Options) check() (recipe, []source, error) {
+	r, ok := find(o.Name)
+	if !ok {
+		return recipe{}, nil, invalid("can be made: "+strings.Join(Names(), ", "), "there is no recipe for %q", o.Name)
+	}
+	if o.Suite == "" {
+		o.Suite = ownSuite("/")
+	}
+	if !suitePattern.MatchString(o.Suite) {
+		return recipe{}, nil, invalid("such as bookworm or trixie", "%q is not the name of a suite", o.Suite)
+	}
+	if o.Mirror == "" {
+		return r, ownSources("/", o.Suite), nil
+	}
+	if !mirrorPattern.MatchString(o.Mirror) {
+		return recipe{}, nil, invalid("such as http://deb.debian.org/debian", "%q is not the address of a mirror", o.Mirror)
+	}
+	return r, []source{{uri: o.Mirror, suite: o.Suite, components: []string{"main"}}}, nil
+}
+
+func invalid(hint, format string, args ...any) error {
+	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Build writes the tar of a root file system to w. Nothing of it is left behind when it returns, also if ctx ends it. It
+// fails with [belljar.CodeRuntimeUnavailable] where this machine cannot do it, with what is missing as the hint.
+func Build(ctx context.Context, o Options, w io.Writer) (err error) {
+	r, sources, err := o.check()
+	if err != nil {
+		return err
+	}
+	t, err := pick()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(o.Dir, "belljar-image-")
+	if err != nil {
+		return fmt.Errorf("build image %s: %w", o.Name, err)
+	}
+	defer func() {
+		if left := os.RemoveAll(dir); left != nil {
+			err = errors.Join(err, fmt.Errorf("build image %s: clean up: %w", o.Name, left))
+		}
+	}()
+	if err := os.Chmod(dir, 0o755); err != nil { // the tools unpack as somebody else
+		return fmt.Errorf("build image %s: %w", o.Name, err)
+	}
+	log := newJournal(o.Log)
+	out := &reader{w: w}
+	if err := t.build(ctx, &job{recipe: r, suite: o.Suite, sources: sources, dir: dir, log: log, out: out}); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("build image %s: %w", o.Name, context.Cause(ctx))
+		}
+		if out.err != nil {
+			return fmt.Errorf("build image %s: %w", o.Name, out.err)
+		}
+		e := &belljar.Error{
+			Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("%s could not build image %s", t.name(), o.Name), Err: err,
+			Details: map[string]any{"log": log.last()},
+		}
+		if last := log.reason(); last != "" {
+			e.Message += ": " + last
+		}
+		return e
+	}
+	return nil
+}
+
+// job is one image in the making.
+type job struct {
+	recipe  recipe
+	suite   string
+	sources []source
+	dir     string // ours alone
+	log     *journal
+	out     io.Writer
+}
+
+// tool is one of Debian's.
+type tool interface {
+	name() string
+	build(ctx context.Context, j *job) error
+}
+
+// reader is whoever reads the tar, and why he stopped.
+type reader struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements [io.Writer].
+func (r *reader) Write(b []byte) (int, error) {
+	n, err := r.w.Write(b)
+	if err != nil {
+		r.err = err
+	}
+	return n, err
+}
+
+// journal keeps the last of what a tool says and passes it on.
+type journal struct {
+	tell  func(string)
+	part  []byte
+	lines []string
+}
+
+// How much of what a tool says is kept.
+const (
+	keptLines = 20
+	longLine  = 400
+)
+
+func newJournal(tell func(string)) *journal { return &journal{tell: tell} }
+
+// Write implements [io.Writer]. A line that is written over and over is told once, as it ends.
+func (l *journal) Write(b []byte) (int, error) {
+	for _, c := range b {
+		switch {
+		case c == '\n':
+			l.end()
+		case c == '\r':
+			l.part = l.part[:0]
+		case len(l.part) < longLine:
+			l.part = append(l.part, c)
+		}
+	}
+	return len(b), nil
+}
+
+func (l *journal) end() {
+	line := strings.TrimSpace(string(l.part))
+	l.part = l.part[:0]
+	if line == "" {
+		return
+	}
+	if l.lines = append(l.lines, line); len(l.lines) > keptLines {
+		l.lines = slices.Delete(l.lines, 0, 1)
+	}
+	if l.tell != nil {
+		l.tell(line)
+	}
+}
+
+// last is the end of what was said.
+func (l *journal) last() []string { return slices.Clone(l.lines) }
+
+// reason is the last line that says what went wrong.
+func (l *journal) reason() string {
+	for _, line := range slices.Backward(l.lines) {
+		if text, ok := strings.CutPrefix(line, "E: "); ok {
+			return text
+		}
+	}
+	if len(l.lines) > 0 {
+		return l.lines[len(l.lines)-1]
+	}
+	return ""
+}

@@ -1,0 +1,160 @@
+//go:build linux
+
+package debian
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+func TestCheck(t *testing.T) {
+	for name, o := range map[string]Options{
+		"no name":        {},
+		"unknown":        {Name: "cobol"},
+		"suite":          {Name: "shell", Suite: "--hook=x"},
+		"suite of words": {Name: "shell", Suite: "book worm"},
+		"mirror":         {Name: "shell", Mirror: "deb.debian.org"},
+		"mirror option":  {Name: "shell", Mirror: "http://x/ [trusted=yes]"},
+		"mirror flag":    {Name: "shell", Mirror: "--format=null"},
+	} {
+		if _, _, err := o.check(); belljar.CodeOf(err) != belljar.CodeInvalidRequest || belljar.HintOf(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range Names() {
+		o := Options{Name: name, Suite: "trixie", Mirror: "http://localhost:1/debian"}
+		r, sources, err := o.check()
+		if err != nil || len(sources) != 1 || sources[0].String() != "deb http://localhost:1/debian trixie main" || r.all() == "" {
+			t.Errorf("%s: %v, %v", name, sources, err)
+		}
+	}
+}
+
+func TestJournal(t *testing.T) {
+	var told []string
+	j := newJournal(func(line string) { told = append(told, line) })
+	for _, part := range []string{"I: one\nI: ", "two\n", "5%\r10%\r100%\n\n", "E: bad\nI: after\nun", strings.Repeat("x", 9999)} {
+		if _, err := io.WriteString(j, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(told, "|"); got != "I: one|I: two|100%|E: bad|I: after" {
+		t.Errorf("%q", got)
+	}
+	if got := j.reason(); got != "bad" {
+		t.Errorf("%q", got)
+	}
+	for range 3 * keptLines {
+		io.WriteString(j, "line\n")
+	}
+	if n := len(j.last()); n != keptLines {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// stub puts a shell script in the place of mmdebstrap, and nothing else on the path.
+func stub(t *testing.T, script string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("without root, it depends on the machine whether a tool can be used")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mmdebstrap"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+}
+
+// empty checks that nothing is left in a folder.
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+}
+
+func TestBuild(t *testing.T) {
+	stub(t, `echo "I: working" >&2; : >"$TMPDIR/scratch"; mkdir -p "$TMPDIR/a/b"; for a in "$@"; do echo "$a"; done`)
+	var out bytes.Buffer
+	var log []string
+	dir := t.TempDir()
+	err := Build(t.Context(), Options{Name: "python", Suite: "trixie", Mirror: "http://m/debian", Dir: dir, Log: func(s string) { log = append(log, s) }}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--mode=root\n", "--include=python3,ca-certificates,netbase", "\ntrixie\n-\ndeb http://m/debian trixie main\n", "usr/bin/python"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %s", want, out.String())
+		}
+	}
+	if len(log) != 1 || log[0] != "I: working" {
+		t.Errorf("%q", log)
+	}
+	empty(t, dir)
+}
+
+func TestBuildFails(t *testing.T) {
+	stub(t, `echo "I: working" >&2; echo half; : >"$TMPDIR/scratch"; echo "E: no space" >&2; exit 3`)
+	dir := t.TempDir()
+	err := Build(t.Context(), Options{Name: "shell", Dir: dir}, io.Discard)
+	if belljar.CodeOf(err) != belljar.CodeImageUnavailable || !strings.Contains(err.Error(), "no space") {
+		t.Errorf("%v", err)
+	}
+	empty(t, dir)
+}
+
+// Who reads the tar gives up: so does the tool.
+func TestBuildWithoutReader(t *testing.T) {
+	stub(t, `yes`)
+	r, w := io.Pipe()
+	gone := errors.New("gone")
+	r.CloseWithError(gone)
+	dir := t.TempDir()
+	if err := Build(t.Context(), Options{Name: "shell", Dir: dir}, w); !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+	empty(t, dir)
+}
+
+func TestBuildEnds(t *testing.T) {
+	for name, script := range map[string]string{
+		"when told":    `trap 'rm "$TMPDIR/scratch"; exit 1' TERM; : >"$TMPDIR/scratch"; echo ready >&2; while :; do /bin/sleep 0.01; done`,
+		"with a crowd": `for i in 1 2 3; do /bin/sleep 1000 & done; echo ready >&2; wait`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			stub(t, script)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			stopped := errors.New("stopped")
+			dir := t.TempDir()
+			err := Build(ctx, Options{Name: "shell", Dir: dir, Log: func(string) { cancel(stopped) }}, io.Discard)
+			if !errors.Is(err, stopped) {
+				t.Errorf("%v", err)
+			}
+			empty(t, dir)
+		})
+	}
+}
+
+func TestNoTool(t *testing.T) {
+	if _, err := look("mmdebstrap"); err == nil {
+		t.Setenv("PATH", t.TempDir())
+		if _, err := look("mmdebstrap"); err == nil {
+			t.Skip("it is where it is found without a path, too")
+		}
+	}
+	if _, err := look("debootstrap"); err == nil {
+		t.Skip("debootstrap is found without a path")
+	}
+	err := Build(t.Context(), Options{Name: "shell", Dir: t.TempDir()}, io.Discard)
+	if belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable || belljar.HintOf(err) == "" {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,113 @@
+package debian
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// machine is a root folder with the files given.
+func machine(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestOwnSources(t *testing.T) {
+	usual := []string{
+		"deb http://deb.debian.org/debian bookworm main",
+		"deb http://deb.debian.org/debian bookworm-updates main",
+		"deb http://deb.debian.org/debian-security bookworm-security main",
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		suite string
+		want  []string
+	}{
+		"none":    {nil, "bookworm", usual},
+		"another": {map[string]string{"etc/apt/sources.list": "deb http://a/ubuntu noble main\n"}, "bookworm", usual},
+		"rolling": {nil, "sid", []string{"deb http://deb.debian.org/debian sid main"}},
+		"classic": {map[string]string{"etc/apt/sources.list": `
+# deb http://commented/debian bookworm main
+deb [arch=amd64 signed-by=/k.gpg] http://mirror/debian bookworm main contrib # near
+deb-src http://mirror/debian bookworm main
+deb http://mirror/security bookworm-security main
+deb http://backports/debian bookworm-backports main
+deb http://broken bookworm
+`}, "bookworm", []string{
+			"deb [signed-by=/k.gpg] http://mirror/debian bookworm main contrib", "deb http://mirror/security bookworm-security main",
+		}},
+		"stanzas": {map[string]string{
+			"etc/apt/sources.list.d/debian.sources": `Types: deb deb-src
+# near
+URIs: http://mirror/debian
+Suites: bookworm
+ bookworm-updates
+Components: main
+Signed-By: /k.gpg
+
+Types: deb
+URIs: http://off/debian
+Suites: bookworm
+Components: main
+Enabled: no
+`,
+			"etc/apt/sources.list.d/key.sources": "Types: deb\nURIs: http://s\nSuites: bookworm-security\nComponents: main\nSigned-By:\n -----BEGIN\n key\n",
+			"etc/apt/sources.list.d/node.list":   "deb http://deb.nodesource.com/node nodistro main\n",
+		}, "bookworm", []string{
+			"deb [signed-by=/k.gpg] http://mirror/debian bookworm main", "deb [signed-by=/k.gpg] http://mirror/debian bookworm-updates main",
+			"deb http://s bookworm-security main",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, s := range ownSources(machine(t, c.files), c.suite) {
+				got = append(got, s.String())
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOwnSuite(t *testing.T) {
+	for name, c := range map[string][2]string{
+		"debian":  {"NAME=\"Debian\"\nID=debian\nVERSION_CODENAME=trixie\n", "trixie"},
+		"ubuntu":  {"ID=ubuntu\nVERSION_CODENAME=noble\n", "bookworm"},
+		"unnamed": {"ID=debian\n", "bookworm"},
+		"odd":     {"\x00\n=\n==", "bookworm"},
+	} {
+		if got := ownSuite(machine(t, map[string]string{"etc/os-release": c[0]})); got != c[1] {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := ownSuite(t.TempDir()); got != "bookworm" {
+		t.Errorf("no os-release: %q", got)
+	}
+}
+
+// Whatever stands in a file of sources, none of it is more than one argument of ours, of a source that apt can read.
+func FuzzSources(f *testing.F) {
+	f.Add("deb [signed-by=/k] http://m s main\n")
+	f.Add("Types: deb\nURIs: http://m\nSuites: s\nComponents: main\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, s := range append(parseList(strings.NewReader(text)), parseSources(strings.NewReader(text))...) {
+			if line := s.String(); !strings.HasPrefix(line, "deb ") || strings.ContainsAny(line, "\n") || s.uri == "" || s.suite == "" {
+				t.Errorf("%q makes %q", text, line)
+			}
+		}
+	})
+}

@@ -1,0 +1,167 @@
+//go:build linux
+
+package debian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// pick finds the tool that works here.
+func pick() (tool, error) {
+	root := os.Geteuid() == 0
+	fail := func(message, hint string) (tool, error) {
+		return nil, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: message, Hint: hint}
+	}
+	if path, err := look("mmdebstrap"); err == nil {
+		if root {
+			return mmdebstrap{path: path, mode: "root"}, nil
+		}
+		if _, err := look("newuidmap"); err != nil {
+			return fail("building an image without root needs newuidmap", "as root: apt install uidmap")
+		}
+		if !subordinate() {
+			return fail("building an image without root needs subordinate ids, and you have none", "as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "+me())
+		}
+		return mmdebstrap{path: path, mode: "unshare"}, nil
+	}
+	path, err := look("debootstrap")
+	switch {
+	case err != nil:
+		return fail("building an image needs mmdebstrap or debootstrap, and neither is here",
+			"on Debian and Ubuntu: apt install mmdebstrap; elsewhere build on such a machine with --output FILE, or pull images from a registry")
+	case !root:
+		return fail("debootstrap needs root", "run it as root, or apt install mmdebstrap, which does without")
+	}
+	return debootstrap{path: path}, nil
+}
+
+// look finds a program, also where only root looks.
+func look(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+func me() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return fmt.Sprint(os.Geteuid())
+}
+
+// subordinate says whether the user has ids to give away.
+func subordinate() bool {
+	text, err := os.ReadFile("/etc/subuid")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		name, _, _ := strings.Cut(line, ":")
+		if name == me() || name == fmt.Sprint(os.Geteuid()) {
+			return true
+		}
+	}
+	return false
+}
+
+// mmdebstrap makes the tar itself, and cleans up after itself, also when it is asked to stop.
+type mmdebstrap struct{ path, mode string }
+
+func (mmdebstrap) name() string { return "mmdebstrap" }
+
+// mergedUsr are hooks of mmdebstrap's own, that make links of /bin and /lib; without them a package does, which needs all
+// of perl.
+const mergedUsr = "/usr/share/mmdebstrap/hooks/merged-usr"
+
+func (m mmdebstrap) build(ctx context.Context, j *job) error {
+	packages := j.recipe.all()
+	args := []string{"--mode=" + m.mode, "--variant=essential", "--format=tar", "--skip=output/dev", `--aptopt=APT::Install-Recommends "false"`}
+	if info, err := os.Stat(mergedUsr); err == nil && info.IsDir() {
+		args = append(args, "--hook-dir="+mergedUsr)
+		packages += ",usr-is-merged"
+	}
+	for _, option := range unwanted() {
+		args = append(args, "--dpkgopt="+option)
+	}
+	args = append(args, "--essential-hook="+prepare, "--include="+packages)
+	for _, hook := range []string{j.recipe.finish, tidy} {
+		if hook != "" {
+			args = append(args, "--customize-hook="+hook)
+		}
+	}
+	args = append(args, j.suite, "-")
+	for _, s := range j.sources {
+		args = append(args, s.String())
+	}
+	return j.run(ctx, j.out, m.path, args...)
+}
+
+// debootstrap makes a folder.
+type debootstrap struct{ path string }
+
+func (debootstrap) name() string { return "debootstrap" }
+
+func (d debootstrap) build(ctx context.Context, j *job) error {
+	root := filepath.Join(j.dir, "root")
+	mirror := ""
+	if i := slices.IndexFunc(j.sources, func(s source) bool { return s.suite == j.suite }); i >= 0 {
+		mirror = j.sources[i].uri
+	}
+	if err := j.run(ctx, j.log, d.path, "--variant=minbase", "--include="+j.recipe.all(), j.suite, root, mirror); err != nil {
+		return err
+	}
+	for _, hook := range []string{j.recipe.finish, tidy, slim} {
+		if err := j.run(ctx, j.log, "/bin/sh", "-c", hook, "sh", root); err != nil {
+			return err
+		}
+	}
+	return j.run(ctx, j.out, "tar", "--one-file-system", "--numeric-owner", "--exclude=./dev/*", "-C", root, "-c", ".")
+}
+
+// stopTime is how long a tool may take to clean up.
+const stopTime = 20 * time.Second
+
+// run runs a program to its end, in a mount namespace of its own if we may make one: what it mounts is gone with it, and
+// never in the way of removing its files. When ctx ends, it and what it has started are told to.
+func (j *job) run(ctx context.Context, out io.Writer, path string, args ...string) error {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = j.dir, out, j.log
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.Contains([]string{"PATH", "TMPDIR", "LANG", "LC_ALL", "LANGUAGE", "DEBIAN_FRONTEND"}, name)
+	}), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "TMPDIR="+j.dir, "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	// A group of its own: a Ctrl-C on the terminal is ours to pass on.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = stopTime
+	err := cmd.Run()
+	if ctx.Err() != nil && cmd.Process != nil { // what of the group would not stop
+		if kill := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); kill != nil && !errors.Is(kill, syscall.ESRCH) {
+			err = errors.Join(err, kill)
+		}
+	}
+	return err
+}
