@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/belljar/belljar/internal/runtime"
@@ -48,7 +47,7 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 		}
 		r.Runtimes = append(r.Runtimes, runtimeReport{Name: rt.Name(), Capabilities: caps})
 		available = available || caps.Available
-		if !caps.Available || r.Host.Root && !complete(caps) {
+		if rt.Name() == "native" && !caps.Available { // what is missing of one that works, its protections tell
 			r.Host.Hint = containerHint(r.Host.Container)
 		}
 	}
@@ -64,12 +63,6 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 		return exitStatus(1)
 	}
 	return nil
-}
-
-// complete reports whether a runtime has every protection it knows of.
-func complete(caps runtime.Capabilities) bool {
-	missing := func(p runtime.Protection) bool { return !p.Enforced }
-	return caps.Available && !slices.ContainsFunc(caps.Protections, missing)
 }
 
 // print writes the report for people.
