@@ -50,7 +50,15 @@ func create(t *testing.T, o Options, r runtime.Runtime, change ...func(*runtime.
 			t.Errorf("destroy: %v", err)
 		}
 	})
-	return &jar{T: t, o: o, ctx: ctx, runtime: r, Sandbox: s, agent: agent.New(s.Dial)}
+	j := &jar{T: t, o: o, ctx: ctx, runtime: r, Sandbox: s, agent: agent.New(s.Dial)}
+	if o.AgentUser {
+		info, err := j.agent.Ping(ctx)
+		if err != nil {
+			t.Fatalf("ask the agent who it is: %v", err)
+		}
+		j.o.UID, j.o.GID = info.UID, info.GID
+	}
+	return j
 }
 
 func within(t *testing.T) context.Context {

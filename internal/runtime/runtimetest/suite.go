@@ -22,6 +22,8 @@ type Options struct {
 	RestartKills bool
 	// UID and GID are the user of commands and files.
 	UID, GID int
+	// AgentUser says that they are whoever the agent of each sandbox is.
+	AgentUser bool
 	// Isolated is false for a runtime without walls: nothing about them is tested then.
 	Isolated bool
 	// Root is the image; the zero value is the host's own programs.

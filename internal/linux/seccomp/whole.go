@@ -1,0 +1,26 @@
+//go:build linux
+
+package seccomp
+
+import "fmt"
+
+// Whole builds one program of both filters, for commands of a sandbox whose Agent filter is not ours to install, or
+// not ours alone: an engine's profile is an allow-list of another make, and what it refuses stays refused.
+func Whole(o Options) (Program, error) {
+	agent, exec, err := policies(o)
+	if err != nil {
+		return nil, err
+	}
+	for number, list := range exec.rules {
+		had := agent.rules[number]
+		switch {
+		case len(had) == 0, len(had) == 1 && had[0].action != allow:
+			// The agent may not either.
+		case len(had) == 1:
+			agent.rules[number] = list
+		default:
+			return nil, fmt.Errorf("seccomp: both filters have conditions for system call %d", number)
+		}
+	}
+	return compile(agent)
+}

@@ -1,0 +1,122 @@
+package docker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// attach takes over the stdin and stdout of a container's agent, and with them the multiplexer's byte stream. What the
+// agent writes to stderr goes to stderr.
+func (r *Runtime) attach(ctx context.Context, container string, stderr *tail) (*wire.MuxHost, error) {
+	got, err := r.api.ContainerAttach(ctx, container, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, err
+	}
+	return wire.NewMuxHost(&line{Reader: &demux{r: got.Reader, stderr: stderr}, WriteCloser: got.Conn}), nil
+}
+
+// line is an attached connection.
+type line struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// The streams that an engine mixes into one connection, as their frames' first byte says.
+const (
+	frameStdin  = 0 // echoed; never seen
+	frameStdout = 1
+	frameStderr = 2
+	frameSystem = 3 // the engine's own words: an error
+)
+
+// frameHeader is the stream, three zeros, and the length (big endian) of what follows.
+const frameHeader = 8
+
+// errFrame says that what an engine sends is not its mix of streams.
+var errFrame = errors.New("the engine sends no container output")
+
+// demux reads the stdout of a container from an attached connection.
+type demux struct {
+	r      io.Reader
+	stderr *tail
+	left   int64 // of the frame under way
+	kind   byte
+}
+
+// Read returns the next bytes of stdout.
+func (d *demux) Read(b []byte) (int, error) {
+	for {
+		if len(b) == 0 {
+			return 0, nil
+		}
+		if d.left == 0 {
+			var h [frameHeader]byte
+			if _, err := io.ReadFull(d.r, h[:]); err != nil {
+				return 0, err
+			}
+			if h[0] > frameSystem || h[1]|h[2]|h[3] != 0 {
+				return 0, errFrame
+			}
+			d.kind, d.left = h[0], int64(binary.BigEndian.Uint32(h[4:]))
+			continue
+		}
+		part := b[:min(int64(len(b)), d.left)]
+		n, err := d.r.Read(part)
+		d.left -= int64(n)
+		switch d.kind {
+		case frameStdout:
+			if n > 0 || err != nil {
+				return n, err
+			}
+		case frameStderr:
+			d.stderr.add(part[:n])
+		case frameSystem:
+			if n > 0 {
+				return 0, fmt.Errorf("the engine says: %s", strings.TrimSpace(string(part[:n])))
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// maxTail is how much of an agent's stderr is kept, the last of it.
+const maxTail = 2 << 10
+
+// tail keeps the end of what is added. Safe for concurrent use; the zero value is empty.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) add(b []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if over := len(t.text) - maxTail; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+}
+
+// String returns what is kept, for a log: without what would break a line.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clean := func(c rune) rune {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}
+	return strings.TrimSpace(strings.Map(clean, strings.ToValidUTF8(string(t.text), "?")))
+}

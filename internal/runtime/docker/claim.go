@@ -1,0 +1,101 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Blank implements [runtime.Claimer]. An engine can change the limits of a container, but takes longer for it than a
+// program may have to wait; so they are settled at birth, and sandboxes of other limits are of another kind.
+func (r *Runtime) Blank(spec runtime.Spec) runtime.Spec {
+	l := spec.Limits
+	spec.ID, spec.Lease, spec.Root.Env = "", 0, nil
+	spec.Limits = belljar.Limits{
+		CPU: l.CPU, MemoryMB: l.MemoryMB, Pids: l.Pids, NProc: min(l.Pids, l.NProc), NoFile: max(l.NoFile, agentFiles),
+		TmpMB: l.TmpMB, Inodes: l.Inodes,
+	}
+	spec.Require = slices.Compact(slices.Sorted(slices.Values(spec.Require)))
+	return spec
+}
+
+// Claim implements [runtime.Claimer]. The container keeps everything but its name, by which it is found.
+func (r *Runtime) Claim(ctx context.Context, from string, spec runtime.Spec) (runtime.Sandbox, error) {
+	r.mu.Lock()
+	s := r.living[from]
+	r.mu.Unlock()
+	if s == nil {
+		return nil, fmt.Errorf("claim sandbox %s: %w", from, runtime.ErrNotFound)
+	}
+	had, err := s.claim(ctx, from, spec)
+	if err == nil {
+		return s, nil
+	}
+	err = fmt.Errorf("claim sandbox %s: %w", from, err)
+	if had {
+		err = errors.Join(err, s.Destroy(ctx))
+	}
+	return nil, err
+}
+
+// claim makes from the caller's. had is false if somebody else had claimed it.
+func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (had bool, err error) {
+	r := s.rt
+	ctx, over, err := r.begin(ctx, spec.ID)
+	if err != nil {
+		return s.ID() == from, err
+	}
+	defer over()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id != from {
+		return false, runtime.ErrNotFound
+	}
+	r.mu.Lock()
+	f := r.facts
+	r.mu.Unlock()
+	if f == nil {
+		return true, errors.New("the engine is away")
+	}
+	if err := r.check(spec, f); err != nil {
+		return true, err
+	}
+	born := s.born
+	born.ID, born.Lease = "", 0
+	if !reflect.DeepEqual(r.Blank(spec), born) {
+		return true, errors.New("it was made for something else")
+	}
+	select {
+	case <-s.gone:
+		return true, runtime.ErrGone
+	default:
+	}
+	_, err = r.api.ContainerRename(ctx, s.container, client.ContainerRenameOptions{NewName: r.container(spec.ID)})
+	switch {
+	case cerrdefs.IsConflict(err):
+		return true, exists(spec.ID)
+	case cerrdefs.IsNotFound(err):
+		return true, runtime.ErrGone
+	case err != nil:
+		return true, fault(stepState, err)
+	}
+	s.id, s.born = spec.ID, runtime.Spec{}
+	r.mu.Lock()
+	delete(r.living, from)
+	r.living[spec.ID] = s
+	r.mu.Unlock()
+	select {
+	case <-s.gone:
+		return true, runtime.ErrGone
+	default:
+	}
+	return true, context.Cause(ctx)
+}

@@ -1,0 +1,190 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// container is the name of a sandbox's container.
+func (r *Runtime) container(id string) string { return r.prefix() + id }
+
+func (r *Runtime) prefix() string { return "belljar-" + r.opts.Installation + "-" }
+
+// Create implements [runtime.Runtime].
+func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	if r.closed() {
+		return nil, errClosed
+	}
+	f, err := r.ask(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		why := r.whyNot(err)
+		return nil, &runtime.StepError{Step: stepEngine, Err: err, Hint: why.Hint}
+	}
+	if err := r.check(spec, f); err != nil {
+		return nil, err
+	}
+	ctx, over, err := r.begin(ctx, spec.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer over()
+	s, err := r.make(ctx, spec, f)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("make sandbox %s: %w", spec.ID, errors.Join(context.Cause(ctx), err))
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// make builds a sandbox. Twice if the engine turns out to have lost what it was taken to have: an image that was
+// removed, or an agent's volume that nobody has filled.
+func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandbox, error) {
+	refill := false
+	for again := false; ; again = true {
+		img, err := r.rootOf(ctx, spec.Root, f)
+		if err != nil {
+			return nil, err
+		}
+		volume, err := r.agentVolume(ctx, f.arch(), img, refill)
+		if err != nil {
+			return nil, err
+		}
+		p, err := r.plan(spec, f, img, volume)
+		if err != nil {
+			return nil, err
+		}
+		s, err := r.build(ctx, spec, f, p)
+		refill = errors.Is(err, errNoAgent)
+		if again || !refill && !errors.Is(err, runtime.ErrNoImage) {
+			return s, err
+		}
+		r.forget(img.id)
+	}
+}
+
+// errNoAgent says that the agent's volume has no agent in it.
+var errNoAgent = errors.New("the agent is not where it should be")
+
+// build makes a container, compares what the engine has made with what it was asked for, and starts it.
+func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *plan) (_ *sandbox, err error) {
+	id, err := r.create(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			r.removeQuietly(ctx, id)
+		}
+	}()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	got, err := r.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return nil, fault(stepVerify, err)
+	}
+	if missing := differences(p, got.Container, f); len(missing) > 0 {
+		return nil, &runtime.StepError{
+			Step: stepVerify, Err: fmt.Errorf("the engine has not done what it was asked for: %s", strings.Join(missing, "; ")),
+			Hint: "this engine cannot keep a sandbox; docker info tells what it lacks",
+		}
+	}
+	s := r.sandbox(spec.ID, id, spec.Lifetime == runtime.LifetimeDetached, min(spec.Limits.Pids, spec.Limits.NProc))
+	s.born = spec
+	// Before it is started: what an agent has written to nobody is gone.
+	host, err := r.attach(ctx, id, &s.stderr)
+	if err != nil {
+		return nil, fault(stepAttach, err)
+	}
+	defer func() {
+		if err != nil {
+			host.Close()
+		}
+	}()
+	if _, err := r.api.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+		text := err.Error()
+		if strings.Contains(text, agentName) && (strings.Contains(text, "no such file") || strings.Contains(text, "not found")) {
+			return nil, errors.Join(errNoAgent, fault(stepStart, err))
+		}
+		return nil, fault(stepStart, err)
+	}
+	if err := r.greet(ctx, host, s); err != nil {
+		return nil, err
+	}
+	r.watch(s, host)
+	return s, nil
+}
+
+// create makes the container. Whether an engine goes on with what nobody waits for any more is its secret; so a caller
+// that goes is waited with, for the engine's answer.
+func (r *Runtime) create(ctx context.Context, p *plan) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Patience)
+	defer cancel()
+	made, err := r.api.ContainerCreate(patient, client.ContainerCreateOptions{Name: p.name, Config: p.config, HostConfig: p.host})
+	switch {
+	case err == nil:
+		for _, w := range made.Warnings {
+			r.log.Debug("the docker engine warns", "container", p.name, "warning", w)
+		}
+		return made.ID, nil
+	case cerrdefs.IsConflict(err):
+		return "", exists(strings.TrimPrefix(p.name, r.prefix()))
+	case cerrdefs.IsNotFound(err) && strings.Contains(err.Error(), "image"):
+		return "", fmt.Errorf("%w: %w", runtime.ErrNoImage, err)
+	}
+	r.removeQuietly(ctx, p.name) // what may have become of it all the same
+	return "", fault(stepCreate, err)
+}
+
+// greet waits until the agent takes part in the conversation.
+func (r *Runtime) greet(ctx context.Context, host *wire.MuxHost, s *sandbox) error {
+	conn, err := host.Dial(ctx)
+	if err == nil {
+		return conn.Close()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	exit, lookErr := s.look(ctx)
+	if exit != nil {
+		err = fmt.Errorf("the agent ended: %s", exit.Detail)
+	}
+	return fault(stepAgent, errors.Join(err, lookErr))
+}
+
+// List implements [runtime.Runtime].
+func (r *Runtime) List(ctx context.Context) ([]string, error) {
+	got, err := r.api.ContainerList(ctx, client.ContainerListOptions{
+		All: true, Filters: client.Filters{}.Add("label", labelInstallation+"="+r.opts.Installation),
+	})
+	if err != nil {
+		return nil, fault(stepEngine, err)
+	}
+	var ids []string
+	for _, item := range got.Items {
+		for _, name := range item.Names {
+			if id, ok := strings.CutPrefix(strings.TrimPrefix(name, "/"), r.prefix()); ok {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}

@@ -1,0 +1,195 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Name is what a request calls this runtime.
+const Name = "docker"
+
+// Options say which engine a runtime uses, and how. Agent is required.
+type Options struct {
+	// Host is the engine's address: unix:///path, npipe:////./pipe/name or tcp://host:port. "" is that of the environment
+	// (DOCKER_HOST), or else the socket where engines usually have it. TLS comes from the environment in any case:
+	// DOCKER_CERT_PATH, DOCKER_TLS_VERIFY.
+	Host string
+	// OCIRuntime is the program that the engine isolates with, by the name that it knows: runc, runsc, kata … "" is the
+	// engine's default.
+	OCIRuntime string
+	// Seccomp is a file with a seccomp profile in Docker's form; "" is Belljar's own.
+	Seccomp string
+	// AppArmor is the name of an AppArmor profile that is loaded where the engine is; "" is the engine's default.
+	AppArmor string
+	// Agent opens the program that becomes PID 1 of every sandbox, for an architecture by Go's name (amd64, arm64).
+	Agent func(arch string) (io.ReadCloser, error)
+	// Installation keeps sandboxes of different daemons apart; [belljar.ValidID]. Default cli.
+	Installation string
+	// Keychain has the credentials for registries; nil is Docker's own, of ~/.docker/config.json and its helpers.
+	Keychain authn.Keychain
+	// Patience is how long an engine may be away before its sandboxes are given up for lost. Default 30 seconds.
+	Patience time.Duration
+	// Logger hears what cannot be returned; nil discards.
+	Logger *slog.Logger
+}
+
+// Runtime builds sandboxes. It implements [runtime.Runtime].
+type Runtime struct {
+	opts    Options
+	api     *client.Client
+	host    string
+	seccomp string // the profile, as the engine takes it
+	log     *slog.Logger
+
+	closing   chan struct{} // closed when Close begins
+	closeOnce sync.Once
+	watches   sync.WaitGroup
+
+	volume  sync.Mutex // held while the agent's volume is looked for or filled
+	imports sync.Mutex // held while an image is imported
+
+	mu      sync.Mutex // guards what follows
+	facts   *facts     // nil until the engine was asked
+	asking  bool       // somebody asks it again, in the background
+	volumes map[string]bool
+	images  map[string]image
+	living  map[string]*sandbox
+	births  map[string]*birth
+}
+
+var (
+	_ runtime.Runtime = (*Runtime)(nil)
+	_ runtime.Tester  = (*Runtime)(nil)
+	_ runtime.Claimer = (*Runtime)(nil)
+	_ runtime.Imager  = (*Runtime)(nil)
+)
+
+// New prepares a runtime. It asks the engine nothing yet. The caller closes it.
+func New(o Options) (*Runtime, error) {
+	if o.Agent == nil {
+		return nil, errors.New("docker: no agent")
+	}
+	if o.Installation == "" {
+		o.Installation = "cli"
+	}
+	if !belljar.ValidID(o.Installation) {
+		return nil, fmt.Errorf("installation %q is not a valid name", o.Installation)
+	}
+	if o.Patience <= 0 {
+		o.Patience = 30 * time.Second
+	}
+	if o.Keychain == nil {
+		o.Keychain = authn.DefaultKeychain
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Runtime{
+		opts: o, log: o.Logger, closing: make(chan struct{}), volumes: map[string]bool{}, images: map[string]image{},
+		living: map[string]*sandbox{}, births: map[string]*birth{},
+	}
+	var err error
+	if r.seccomp, err = seccompProfile(o.Seccomp); err != nil {
+		return nil, &runtime.StepError{Step: stepSeccomp, Err: err, Hint: "SANDBOX_DOCKER_SECCOMP names a profile in Docker's form; leave it out for Belljar's own"}
+	}
+	if r.api, r.host, err = connect(o.Host); err != nil {
+		return nil, &runtime.StepError{Step: stepEngine, Err: err}
+	}
+	return r, nil
+}
+
+// Close lets go of the engine. Sandboxes of this process's lifetime end; detached ones go on. It may be called twice.
+func (r *Runtime) Close() error {
+	r.closeOnce.Do(func() { close(r.closing) })
+	r.watches.Wait()
+	return r.api.Close()
+}
+
+// closed tells whether Close has begun.
+func (r *Runtime) closed() bool {
+	select {
+	case <-r.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Name implements [runtime.Runtime].
+func (r *Runtime) Name() string { return Name }
+
+// errClosed says that the runtime has been closed.
+var errClosed = errors.New("the docker runtime is closed")
+
+// errRemoved ends a Create whose sandbox is removed meanwhile.
+var errRemoved = errors.New("the sandbox was removed while it was made")
+
+// birth is a Create that is under way.
+type birth struct {
+	cancel context.CancelCauseFunc
+	over   chan struct{} // closed when it has ended and, if it failed, left nothing
+}
+
+// begin puts a Create on record, so that [Runtime.Remove] can end it. over ends the record.
+func (r *Runtime) begin(ctx context.Context, id string) (_ context.Context, over func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	b := &birth{cancel: cancel, over: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.births[id] != nil || r.living[id] != nil {
+		cancel(nil)
+		return nil, nil, exists(id)
+	}
+	r.births[id] = b
+	return ctx, func() {
+		r.mu.Lock()
+		delete(r.births, id)
+		r.mu.Unlock()
+		cancel(nil)
+		close(b.over)
+	}, nil
+}
+
+// forestall ends a Create of id that is under way here, and waits until it has.
+func (r *Runtime) forestall(ctx context.Context, id string) error {
+	r.mu.Lock()
+	b := r.births[id]
+	r.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	b.cancel(errRemoved)
+	select {
+	case <-b.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *Runtime) remember(s *sandbox) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.living[s.id] = s
+}
+
+func (r *Runtime) drop(s *sandbox) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, other := range r.living {
+		if other == s {
+			delete(r.living, id)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package docker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/docker"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
+	"github.com/belljar/belljar/test/dockerd"
+)
+
+func TestMain(m *testing.M) { os.Exit(dockerd.Main(m)) }
+
+// agentProgram builds the agent once.
+var agentProgram = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "belljar-agent-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "belljar-agent")
+	build := exec.Command("go", "build", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the agent: %w\n%s", err, out)
+	}
+	return os.ReadFile(path)
+})
+
+func agent(string) (io.ReadCloser, error) {
+	text, err := agentProgram()
+	return io.NopCloser(bytes.NewReader(text)), err
+}
+
+// open makes a runtime, which ends with the test and leaves nothing.
+func open(t testing.TB, o docker.Options) *docker.Runtime {
+	t.Helper()
+	o.Agent = agent
+	r, err := docker.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		ids, err := r.List(ctx)
+		for _, id := range ids {
+			err = errors.Join(err, r.Remove(ctx, id))
+		}
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// name is an installation of the test's own.
+func name() string { return "t" + belljar.NewID()[24:] }
+
+func spec(image string) runtime.Spec {
+	limits := belljar.DefaultLimits()
+	return runtime.Spec{
+		ID: belljar.NewID(), Root: runtime.Root{Ref: image, Name: image}, Limits: limits,
+		Workspace: runtime.Workspace{Bytes: 16 << 20, Inodes: 4096, Exec: true, Medium: runtime.MediumMemory},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	engine := dockerd.Start(t)
+	image := engine.Busybox(t)
+	names := map[runtime.Runtime]string{}
+	var mu sync.Mutex
+	make := func(t *testing.T, installation string) runtime.Runtime {
+		r := open(t, docker.Options{Host: engine.Host(), Installation: installation})
+		mu.Lock()
+		defer mu.Unlock()
+		names[r] = installation
+		return r
+	}
+	runtimetest.Run(t, runtimetest.Options{
+		New: func(t *testing.T) runtime.Runtime { return make(t, name()) },
+		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
+			mu.Lock()
+			installation := names[r]
+			mu.Unlock()
+			if err := r.(*docker.Runtime).Close(); err != nil {
+				t.Error(err)
+			}
+			return make(t, installation)
+		},
+		RestartKills: true, AgentUser: true, Isolated: true, Root: runtime.Root{Ref: image, Name: image},
+	})
+}

@@ -1,0 +1,66 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Steps of building a sandbox, as a [runtime.StepError] names them.
+const (
+	stepEngine  = "engine"
+	stepState   = "state"
+	stepImage   = "image"
+	stepAgent   = "agent"
+	stepSeccomp = "seccomp"
+	stepCreate  = "create"
+	stepVerify  = "verify"
+	stepAttach  = "attach"
+	stepStart   = "start"
+	stepNetwork = "network"
+	stepMount   = "mount"
+)
+
+// fault names the step that failed and says what usually stands behind what the engine said.
+func fault(step string, err error) error {
+	var known *runtime.StepError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	hint := ""
+	text := err.Error()
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: %w", step, err)
+	case unreachable(err):
+		step, hint = stepEngine, "start the engine, or say where it is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
+	case strings.Contains(text, "no space left on device"):
+		hint = "free space where the engine keeps its data (docker system df)"
+	case strings.Contains(text, "seccomp"):
+		hint = "the engine cannot use the seccomp profile; it is never left out: update the engine's libseccomp and runc, or give another one with SANDBOX_DOCKER_SECCOMP"
+	case strings.Contains(text, "apparmor"):
+		hint = "load the AppArmor profile where the engine is (apparmor_parser -r), or leave SANDBOX_DOCKER_APPARMOR_PROFILE empty"
+	case strings.Contains(text, "unknown or invalid runtime"), strings.Contains(text, "Unknown runtime"):
+		hint = "add the OCI runtime to the engine's daemon.json, or name another one with SANDBOX_DOCKER_OCI_RUNTIME"
+	}
+	return &runtime.StepError{Step: step, Err: err, Hint: hint}
+}
+
+// unreachable tells whether an error says nothing of what was asked for, but that the engine did not answer.
+func unreachable(err error) bool {
+	var op *net.OpError
+	return client.IsErrConnectionFailed(err) || errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		cerrdefs.IsUnavailable(err)
+}
+
+func exists(id string) error {
+	return &runtime.StepError{Step: stepState, Err: fmt.Errorf("sandbox %s exists", id)}
+}

@@ -1,0 +1,151 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// image is what has to be known of an engine's image to make a container of it. An id is of its content, so this does not
+// change.
+type image struct {
+	id      string   // sha256:…
+	volumes []string // folders that it declares to be volumes
+}
+
+var (
+	errDisk = errors.New("a workspace on disk is not available")
+	errSize = errors.New("a workspace needs a size and a number of inodes")
+	errHost = errors.New("an engine cannot use the host's own programs")
+)
+
+// imported is what an image that Belljar has unpacked is called on an engine.
+func imported(digest string) string {
+	_, hex, _ := strings.Cut(digest, ":")
+	return "belljar/" + hex[:min(len(hex), 12)]
+}
+
+// rootOf finds the engine's image for a root, and gives the engine one that Belljar has unpacked if it lacks that.
+func (r *Runtime) rootOf(ctx context.Context, root runtime.Root, f *facts) (image, error) {
+	switch {
+	case root.Name != "":
+		img, _, err := r.inspectImage(ctx, root.Name, f)
+		return img, err
+	case root.Dir == "":
+		return image{}, &runtime.StepError{Step: stepImage, Err: errHost, Hint: "name an image (--image), or use the native runtime"}
+	case root.Digest == "":
+		return image{}, &runtime.StepError{Step: stepImage, Err: errors.New("an unpacked image without a digest cannot be told apart on an engine")}
+	}
+	name := imported(root.Digest)
+	if img, ok := r.known(root.Digest); ok {
+		return img, nil
+	}
+	r.imports.Lock()
+	defer r.imports.Unlock()
+	img, labels, err := r.inspectImage(ctx, name, f)
+	if errors.Is(err, runtime.ErrNoImage) || err == nil && labels[labelImage] != root.Digest {
+		if err := r.importRoot(ctx, root, name); err != nil {
+			return image{}, err
+		}
+		img, _, err = r.inspectImage(ctx, name, f)
+	}
+	if err != nil {
+		return image{}, err
+	}
+	r.mu.Lock()
+	r.images[root.Digest] = img
+	r.mu.Unlock()
+	return img, nil
+}
+
+// known is what was found out about an image before, by its id or digest.
+func (r *Runtime) known(id string) (image, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	img, ok := r.images[id]
+	return img, ok
+}
+
+// forget drops what is known of an image that turned out not to be there any more.
+func (r *Runtime) forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, img := range r.images {
+		if img.id == id {
+			delete(r.images, key)
+		}
+	}
+}
+
+// inspectImage looks an image up by whatever the engine knows it as. [runtime.ErrNoImage] if it is not there.
+func (r *Runtime) inspectImage(ctx context.Context, name string, f *facts) (image, map[string]string, error) {
+	if img, ok := r.known(name); ok {
+		return img, nil, nil
+	}
+	got, err := r.api.ImageInspect(ctx, name)
+	switch {
+	case cerrdefs.IsNotFound(err):
+		return image{}, nil, fmt.Errorf("%w: %s", runtime.ErrNoImage, name)
+	case err != nil:
+		return image{}, nil, fault(stepImage, err)
+	case got.Os != "" && got.Os != "linux", got.Architecture != "" && got.Architecture != f.arch():
+		return image{}, nil, &runtime.StepError{
+			Step: stepImage, Err: fmt.Errorf("%s is for %s/%s, the engine is linux/%s", name, got.Os, got.Architecture, f.arch()),
+			Hint: "pull the image for the engine's platform",
+		}
+	}
+	img := image{id: got.ID}
+	var labels map[string]string
+	if got.Config != nil {
+		labels = got.Config.Labels
+		for place := range got.Config.Volumes {
+			img.volumes = append(img.volumes, path.Clean("/"+place))
+		}
+		slices.Sort(img.volumes)
+	}
+	r.mu.Lock()
+	r.images[got.ID] = img
+	r.mu.Unlock()
+	return img, labels, nil
+}
+
+// importRoot streams an unpacked image to the engine.
+func (r *Runtime) importRoot(ctx context.Context, root runtime.Root, name string) error {
+	release, err := hold(root.Lock)
+	if err != nil {
+		return fmt.Errorf("%w: %w", runtime.ErrNoImage, err)
+	}
+	defer release()
+	pr, pw := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		err := writeTree(ctx, pw, root.Dir)
+		pw.CloseWithError(err)
+		sent <- err
+	}()
+	answer, err := r.api.ImageImport(ctx, client.ImageImportSource{Source: pr, SourceName: "-"}, name, client.ImageImportOptions{
+		Changes: []string{"LABEL " + labelImage + "=" + root.Digest},
+	})
+	if err == nil {
+		_, err = progressed(answer, nil)
+		err = errors.Join(err, answer.Close())
+	}
+	pr.CloseWithError(errors.New("the engine takes no more of the image"))
+	wrote := <-sent
+	if wrote != nil && (err == nil || ctx.Err() == nil) && !errors.Is(wrote, io.ErrClosedPipe) {
+		err = errors.Join(err, wrote)
+	}
+	if err != nil {
+		return fault(stepImage, fmt.Errorf("give image %s to the engine: %w", root.Ref, err))
+	}
+	return nil
+}

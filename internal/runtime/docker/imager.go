@@ -1,0 +1,190 @@
+package docker
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/moby/moby/api/types/registry"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Image implements [runtime.Imager].
+func (r *Runtime) Image(ctx context.Context, ref string) (runtime.Root, error) {
+	got, err := r.api.ImageInspect(ctx, ref)
+	switch {
+	case cerrdefs.IsNotFound(err), cerrdefs.IsInvalidArgument(err):
+		return runtime.Root{}, fmt.Errorf("%w: %s", runtime.ErrNoImage, ref)
+	case err != nil:
+		return runtime.Root{}, fault(stepImage, err)
+	}
+	root := runtime.Root{Ref: ref, Name: got.ID, Digest: digestOf(ref, got.RepoDigests)}
+	if got.Config != nil {
+		root.Env = got.Config.Env
+	}
+	return root, nil
+}
+
+// digestOf is the digest of an image's manifest: that which belongs to the repository that ref names, if there are
+// several. An image that was built or loaded here has none.
+func digestOf(ref string, digests []string) string {
+	repository := func(s string) string {
+		parsed, err := name.ParseReference(s)
+		if err != nil {
+			return ""
+		}
+		return parsed.Context().Name()
+	}
+	want := repository(ref)
+	for _, d := range digests {
+		if _, digest, ok := strings.Cut(d, "@"); ok && want != "" && repository(d) == want {
+			return digest
+		}
+	}
+	if len(digests) > 0 {
+		_, digest, _ := strings.Cut(digests[0], "@")
+		return digest
+	}
+	return ""
+}
+
+// Pull implements [runtime.Imager].
+func (r *Runtime) Pull(ctx context.Context, ref string, progress func(belljar.ImageProgress)) (runtime.Root, error) {
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		return runtime.Root{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is not the name of an image", ref), Err: err}
+	}
+	auth, err := r.credentials(parsed)
+	if err != nil {
+		return runtime.Root{}, unavailable(ref, fmt.Errorf("credentials: %w", err))
+	}
+	if progress != nil {
+		progress(belljar.ImageProgress{Phase: belljar.ImageResolving})
+	}
+	stream, err := r.api.ImagePull(ctx, parsed.Name(), client.ImagePullOptions{RegistryAuth: auth})
+	if err == nil {
+		_, err = progressed(stream, progress)
+		err = errors.Join(err, stream.Close())
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return runtime.Root{}, context.Cause(ctx)
+	case err != nil && unreachable(err):
+		return runtime.Root{}, fault(stepEngine, err)
+	case err != nil:
+		return runtime.Root{}, unavailable(ref, err)
+	}
+	root, err := r.Image(ctx, parsed.Name())
+	root.Ref = ref
+	if err == nil && progress != nil {
+		progress(belljar.ImageProgress{Phase: belljar.ImageDone})
+	}
+	return root, err
+}
+
+// credentials are what the engine shows to a registry, as it wants them; "" for nobody's.
+func (r *Runtime) credentials(ref name.Reference) (string, error) {
+	found, err := r.opts.Keychain.Resolve(ref.Context())
+	if err != nil || found == authn.Anonymous {
+		return "", err
+	}
+	c, err := found.Authorization()
+	if err != nil {
+		return "", err
+	}
+	if *c == (authn.AuthConfig{}) {
+		return "", nil
+	}
+	text, err := json.Marshal(registry.AuthConfig{
+		Username: c.Username, Password: c.Password, Auth: c.Auth, IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken,
+		ServerAddress: ref.Context().RegistryStr(),
+	})
+	return base64.URLEncoding.EncodeToString(text), err
+}
+
+// unavailable is what a caller hears of an image that the engine could not get.
+func unavailable(ref string, err error) error {
+	e := &belljar.Error{
+		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("the engine could not pull %s", ref), Err: err,
+		Details: map[string]any{"image": ref, "runtime": Name}, Hint: "check the name, and whether the registry wants credentials (docker login)",
+	}
+	if strings.Contains(err.Error(), "no space left on device") {
+		e.Code, e.Hint = belljar.CodeDiskFull, "free space where the engine keeps its data (docker system df)"
+	}
+	return e
+}
+
+// progressed reads what an engine tells while it pulls or imports, and returns its last word. A failure comes in the
+// stream.
+func progressed(r io.Reader, tell func(belljar.ImageProgress)) (last string, err error) {
+	in := json.NewDecoder(r)
+	for {
+		var m jsonstream.Message
+		if err := in.Decode(&m); errors.Is(err, io.EOF) {
+			return last, nil
+		} else if err != nil {
+			return last, err
+		}
+		if m.Error != nil {
+			return last, errors.New(m.Error.Message)
+		}
+		if last = m.Status; tell == nil || m.ID == "" {
+			continue
+		}
+		p := belljar.ImageProgress{Layer: m.ID}
+		switch m.Status {
+		case "Downloading", "Download complete":
+			p.Phase = belljar.ImagePulling
+		case "Extracting", "Pull complete":
+			p.Phase = belljar.ImageUnpacking
+		case "Already exists":
+			p.Phase, p.Shared = belljar.ImagePulling, true
+		default:
+			continue
+		}
+		if m.Progress != nil {
+			p.Done, p.Total = m.Progress.Current, max(m.Progress.Total, 0)
+		}
+		tell(p)
+	}
+}
+
+// Images implements [runtime.Imager]. Those that Belljar has imported there are its own, and left out.
+func (r *Runtime) Images(ctx context.Context) ([]belljar.Image, error) {
+	got, err := r.api.ImageList(ctx, client.ImageListOptions{})
+	if err != nil {
+		return nil, fault(stepImage, err)
+	}
+	list := make([]belljar.Image, 0, len(got.Items))
+	for _, item := range got.Items {
+		if item.Labels[labelImage] != "" {
+			continue
+		}
+		names := slices.DeleteFunc(slices.Clone(item.RepoTags), func(s string) bool { return s == "<none>:<none>" })
+		if len(names) == 0 && len(item.RepoDigests) == 0 {
+			continue // a layer of another, or what a newer one of its name has left
+		}
+		img := belljar.Image{
+			Names: append(names, item.RepoDigests...), Runtime: Name, Source: "engine", Bytes: item.Size,
+			Config: belljar.ImageConfig{Labels: item.Labels}, CreatedAt: time.Unix(item.Created, 0).UTC(), InUse: item.Containers > 0,
+		}
+		img.Ref = img.Names[0]
+		img.Digest = digestOf(img.Ref, item.RepoDigests)
+		list = append(list, img)
+	}
+	slices.SortFunc(list, func(a, b belljar.Image) int { return strings.Compare(a.Ref, b.Ref) })
+	return list, nil
+}

@@ -1,0 +1,196 @@
+package docker
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// What a sandbox needs beside its programs.
+const (
+	runBytes = 16 << 20
+	shmBytes = 64 << 20
+	// agentTasks is room for the agent's threads and a keeper for each command.
+	agentTasks = 64
+)
+
+// hostname is every sandbox's.
+const hostname = "belljar"
+
+// Where the agent lies in every container.
+const (
+	agentDir  = "/.belljar"
+	agentName = "belljar-agent"
+)
+
+// Labels of what belongs to Belljar on an engine.
+const (
+	labelInstallation = "belljar.installation"
+	labelLifetime     = "belljar.lifetime"
+	labelPids         = "belljar.pids"  // how many processes programs may have
+	labelAgent        = "belljar.agent" // of a volume: the agent's digest
+	labelImage        = "belljar.image" // of an imported image: its digest
+)
+
+// agentConfig is what the agent is told; it is guest.Config, which this package must not import.
+type agentConfig struct {
+	Stdio      bool   `json:"stdio"`
+	LeaseMS    int64  `json:"lease_ms,omitempty"`
+	Workspace  string `json:"workspace"`
+	ExecFilter []byte `json:"exec_filter"`
+	Init       bool   `json:"init"`
+}
+
+// plan is what one container is made from.
+type plan struct {
+	name   string
+	config *container.Config
+	host   *container.HostConfig
+}
+
+// plan turns a spec into a container. Nothing of it is left to the engine's defaults or the image where that could
+// make a wall weaker.
+func (r *Runtime) plan(spec runtime.Spec, f *facts, img image, volume string) (*plan, error) {
+	filter, err := execFilter(f.arch())
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepSeccomp, Err: err}
+	}
+	config, err := json.Marshal(agentConfig{
+		Stdio: true, LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir, ExecFilter: filter, Init: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	uid, gid := randomIDs(f.mapped())
+	detached := spec.Lifetime == runtime.LifetimeDetached
+	p := &plan{name: r.container(spec.ID)}
+	p.config = &container.Config{
+		Image: img.id, Hostname: hostname, User: fmt.Sprintf("%d:%d", uid, gid), WorkingDir: "/",
+		Entrypoint: []string{path.Join(agentDir, agentName)}, Cmd: []string{string(config)}, Env: agentEnv(),
+		OpenStdin: true, StdinOnce: !detached, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		// An image's own would be run by the engine, beside the agent.
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, NetworkDisabled: true, StopSignal: "SIGKILL",
+		Labels: map[string]string{
+			labelInstallation: r.opts.Installation, labelLifetime: string(spec.Lifetime),
+			labelPids: strconv.Itoa(min(spec.Limits.Pids, spec.Limits.NProc)),
+		},
+	}
+	p.host = r.hostConfig(spec, f, img, volume, uid, gid)
+	return p, nil
+}
+
+// agentEnv is all that an image may not say in the agent's environment: its Go runtime listens to these.
+func agentEnv() []string {
+	return []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB", "GODEBUG="}
+}
+
+func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume string, uid, gid int) *container.HostConfig {
+	l := spec.Limits
+	tmp := int64(l.TmpMB) << 20
+	memory := int64(l.MemoryMB)<<20 + spec.Workspace.Bytes + tmp + runBytes + shmBytes
+	pids := int64(l.Pids) + agentTasks
+	no := false
+	h := &container.HostConfig{
+		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
+		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges:true", "seccomp=" + r.seccomp},
+		LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: "no"},
+		Runtime: r.opts.OCIRuntime, Init: &no, MaskedPaths: masked(), ReadonlyPaths: readOnly(), ShmSize: shmBytes,
+		Tmpfs: map[string]string{
+			belljar.WorkspaceDir: tmpfs(spec.Workspace.Bytes, spec.Workspace.Inodes, "0755", spec.Workspace.Exec, uid, gid),
+			"/tmp":               tmpfs(tmp, int64(l.Inodes), "1777", false, uid, gid),
+			"/run":               tmpfs(runBytes, int64(l.Inodes), "0755", false, uid, gid),
+			"/dev/shm":           tmpfs(shmBytes, int64(l.Inodes), "1777", false, uid, gid),
+		},
+		Mounts: []mount.Mount{{
+			Type: mount.TypeVolume, Source: volume, Target: agentDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+		}},
+		Resources: container.Resources{
+			Memory: memory, MemorySwap: memory, NanoCPUs: int64(l.CPU * 1e9), PidsLimit: &pids,
+			Ulimits: []*container.Ulimit{
+				{Name: "nofile", Soft: max(int64(l.NoFile), agentFiles), Hard: max(int64(l.NoFile), agentFiles)},
+				// The limit above counts refusals, so this one, which does not, is a little higher.
+				{Name: "nproc", Soft: pids + agentTasks, Hard: pids + agentTasks},
+				{Name: "core", Soft: 0, Hard: 0},
+			},
+		},
+	}
+	if r.opts.AppArmor != "" {
+		h.SecurityOpt = append(h.SecurityOpt, "apparmor="+r.opts.AppArmor)
+	}
+	// What an image declares to be a volume would be a folder on the engine's disk, writable and without a bound.
+	for _, place := range img.volumes {
+		if _, ours := h.Tmpfs[place]; !ours && place != agentDir {
+			h.Tmpfs[place] = "size=64k,nr_inodes=16,mode=0555,ro,noexec,nosuid,nodev"
+		}
+	}
+	return h
+}
+
+// agentFiles is how many files the agent may open: streams, and the pipes of commands.
+const agentFiles = 4096
+
+func tmpfs(bytes, inodes int64, mode string, exec bool, uid, gid int) string {
+	can := "noexec"
+	if exec {
+		can = "exec"
+	}
+	return fmt.Sprintf("rw,size=%d,nr_inodes=%d,mode=%s,uid=%d,gid=%d,nosuid,nodev,%s", bytes, inodes, mode, uid, gid, can)
+}
+
+// masked is what containers must not see: all that engines hide by default, and /sys.
+func masked() []string {
+	return []string{
+		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
+		"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/proc/kmsg", "/proc/kallsyms", "/proc/kpagecount", "/proc/kpageflags",
+		"/proc/sysrq-trigger", "/sys",
+	}
+}
+
+// readOnly is what containers must not write, as engines have it by default.
+func readOnly() []string {
+	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"}
+}
+
+// randomIDs are a user and a group that are nobody else's. In a user namespace there are few.
+func randomIDs(mapped bool) (uid, gid int) {
+	first, last := 100_000, 1<<31-1
+	if mapped {
+		first, last = 10_000, 65_000
+	}
+	return first + rand.IntN(last-first), first + rand.IntN(last-first)
+}
+
+// check refuses what this runtime cannot do, before anything is made.
+func (r *Runtime) check(spec runtime.Spec, f *facts) error {
+	switch {
+	case !belljar.ValidID(spec.ID):
+		return fmt.Errorf("%q is not a sandbox id", spec.ID)
+	case spec.Network.Mode != "" && spec.Network.Mode != runtime.NetworkNone:
+		return &runtime.StepError{Step: stepNetwork, Err: fmt.Errorf("network mode %q is not available", spec.Network.Mode)}
+	case spec.Workspace.Medium == runtime.MediumDisk:
+		return &runtime.StepError{Step: stepMount, Err: errDisk}
+	case spec.Workspace.Bytes <= 0 || spec.Workspace.Inodes <= 0:
+		return &runtime.StepError{Step: stepMount, Err: errSize}
+	}
+	caps := r.capabilities(f)
+	if !caps.Available {
+		why := caps.Reasons[0]
+		return &runtime.StepError{Step: why.Step, Err: fmt.Errorf("docker is not available: %s", why.Detail), Hint: why.Hint}
+	}
+	require := append(slices.Clone(spec.Require), runtime.ProtectFilesystem, runtime.ProtectNetwork)
+	for _, name := range require {
+		if p := caps.Protection(name); !p.Enforced {
+			return &runtime.StepError{Step: name, Err: fmt.Errorf("%s cannot be enforced here", name), Hint: p.Hint}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// coldStart is about how long an engine takes to make and start a container.
+const coldStart = 300 * time.Millisecond
+
+// errForeign says that an engine's containers are not Linux ones.
+var errForeign = errors.New("the engine does not run Linux containers")
+
+// Probe implements [runtime.Runtime].
+func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	f, err := r.ask(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return runtime.Capabilities{}, context.Cause(ctx)
+		}
+		c := runtime.Capabilities{State: runtime.StateHostGated, Isolation: runtime.IsolationNamespace, AgentUID: "shared", OCIRuntime: r.opts.OCIRuntime}
+		c.Reasons = []runtime.Reason{r.whyNot(err)}
+		return c, nil
+	}
+	return r.capabilities(f), nil
+}
+
+// Test implements [runtime.Tester]. An engine without any image can make no sandbox, and is left at what it says.
+func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
+	caps, err := r.Probe(ctx)
+	if err != nil || !caps.Available {
+		return caps, err
+	}
+	list, err := r.Images(ctx)
+	if err != nil || len(list) == 0 {
+		return caps, err
+	}
+	limits := belljar.DefaultLimits()
+	box, err := r.Create(ctx, runtime.Spec{
+		ID: belljar.NewID(), Root: runtime.Root{Ref: list[0].Ref, Name: list[0].Ref}, Limits: limits,
+		Workspace: runtime.Workspace{Bytes: int64(limits.WorkspaceMB) << 20, Inodes: int64(limits.Inodes), Medium: runtime.MediumMemory},
+		Lifetime:  runtime.LifetimeCreator,
+	})
+	var step *runtime.StepError
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return caps, err // which says nothing of the engine
+	case errors.As(err, &step):
+		caps.Available = false
+		caps.Reasons = append(caps.Reasons, runtime.Reason{Code: prerequisite, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
+		return caps, nil
+	case err != nil:
+		return caps, err
+	}
+	return caps, box.Destroy(ctx)
+}
+
+// The normalised codes of reasons.
+const (
+	prerequisite = "host_prerequisite_missing"
+	permission   = "host_permission_denied"
+	foreignOS    = "unsupported_os"
+)
+
+// whyNot explains an engine that did not answer, or not as it should.
+func (r *Runtime) whyNot(err error) runtime.Reason {
+	why := runtime.Reason{Code: prerequisite, Step: stepEngine, Detail: err.Error()}
+	socket, isSocket := strings.CutPrefix(r.host, "unix://")
+	switch {
+	case errors.Is(err, errForeign):
+		why.Code, why.Hint = foreignOS, "switch the engine to Linux containers"
+	case errors.Is(err, os.ErrPermission), strings.Contains(err.Error(), "permission denied"):
+		why.Code = permission
+		why.Hint = "this user may not speak to the engine: add it to the group docker, which makes it root on that machine, or run a rootless engine"
+	case cerrdefs.IsInvalidArgument(err):
+		why.Hint = "the engine is too old: Docker 19.03 (API 1.40) or newer is needed"
+	case isSocket && missing(socket):
+		why.Detail = "there is no socket at " + socket
+		why.Hint = "install and start Docker or Podman, or say where its socket is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		why.Hint = "nobody listens there: start the engine"
+	default:
+		why.Hint = "start the engine, or say where it is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
+	}
+	return why
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// capabilities is what an engine can enforce, as it says.
+func (r *Runtime) capabilities(f *facts) runtime.Capabilities {
+	name, known := f.ociRuntime(r.opts.OCIRuntime)
+	c := runtime.Capabilities{
+		Available: true, State: runtime.StateSupported, Isolation: f.isolation(name), Version: f.ServerVersion,
+		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true,
+		OCIRuntime: name, Start: coldStart,
+	}
+	refuse := func(code, detail, hint string) {
+		c.Available = false
+		c.Reasons = append(c.Reasons, runtime.Reason{Code: code, Step: stepEngine, Detail: detail, Hint: hint})
+	}
+	if !known {
+		refuse(prerequisite, fmt.Sprintf("the engine has no OCI runtime %q", name), "add it to the engine's daemon.json, or name another one with SANDBOX_DOCKER_OCI_RUNTIME")
+	}
+	if _, err := execFilter(f.arch()); err != nil {
+		refuse(prerequisite, fmt.Sprintf("the engine's architecture is %s", f.arch()), "use an engine on amd64 or arm64")
+	}
+	if r.opts.AppArmor != "" && !f.has("apparmor") {
+		refuse(prerequisite, fmt.Sprintf("the engine has no AppArmor, and the profile %q is asked for", r.opts.AppArmor), "boot its kernel with AppArmor, or leave SANDBOX_DOCKER_APPARMOR_PROFILE empty")
+	}
+	c.Protections = r.protections(f, c.Isolation)
+	return c
+}
+
+func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protection {
+	identity := runtime.Protection{
+		Name: runtime.ProtectIdentity, Enforced: true, By: "a random uid and gid for each sandbox, no capabilities, no new privileges",
+	}
+	if !f.mapped() {
+		identity.Weaker = "the engine has no user namespace: the uid is one of its host"
+		identity.Hint = "run the engine rootless, or with userns-remap"
+	}
+	filesystem := runtime.Protection{Name: runtime.ProtectFilesystem, Enforced: true, By: "a read-only image and no mounts of the engine's host"}
+	if !f.has("apparmor") && !f.has("selinux") && wall == runtime.IsolationNamespace {
+		filesystem.Weaker = "no AppArmor or SELinux behind it"
+		filesystem.Hint = "boot the engine's kernel with AppArmor"
+	}
+	seccomp := runtime.Protection{Name: runtime.ProtectSeccomp, Enforced: f.has("seccomp") || wall != runtime.IsolationNamespace, By: "a seccomp allow-list of the engine's, and the agent's on every command"}
+	if !seccomp.Enforced {
+		seccomp.By, seccomp.Weaker = "", "only the agent's own filter on every command"
+		seccomp.Hint = "use an engine and a kernel with seccomp"
+	} else if wall != runtime.IsolationNamespace {
+		seccomp.By = "the agent's allow-list on every command, behind a kernel of the sandbox's own"
+	}
+	group := "cgroup" + f.CgroupVersion
+	memory := limitBy(runtime.ProtectMemory, f.MemoryLimit, group+" memory")
+	if f.MemoryLimit && !f.SwapLimit {
+		memory.Weaker = "the engine cannot limit swap"
+		memory.Hint = "boot the engine's kernel with swapaccount=1"
+	}
+	return []runtime.Protection{
+		filesystem,
+		{Name: runtime.ProtectNetwork, Enforced: true, By: "a network namespace with a loopback only"},
+		seccomp,
+		identity,
+		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
+		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},
+		memory,
+		limitBy(runtime.ProtectPids, f.PidsLimit, group+" pids"),
+		limitBy(runtime.ProtectCPU, f.CPUCfsQuota, group+" cpu"),
+		{Name: runtime.ProtectLandlock, Hint: "the native runtime has it"},
+	}
+}
+
+func limitBy(name string, enforced bool, by string) runtime.Protection {
+	p := runtime.Protection{Name: name, Enforced: enforced, By: by}
+	if !enforced {
+		p.By, p.Hint = "", "give the engine this cgroup controller (docker info tells which are missing); a rootless engine needs systemd to delegate it"
+	}
+	return p
+}

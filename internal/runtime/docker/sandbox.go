@@ -1,0 +1,333 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// sandbox is one living sandbox. It implements [runtime.Sandbox].
+type sandbox struct {
+	rt        *Runtime
+	container string // the engine's id of it
+	detached  bool
+	pids      int          // how many processes its programs may have
+	born      runtime.Spec // what it was made for; zero if attached, or claimed
+	stderr    tail
+	meter     meter
+
+	gone chan struct{} // closed when it has ended
+	exit runtime.Exit  // valid once gone is closed
+	left chan struct{} // closed when the runtime was closed and nobody watches it any more
+
+	mu        sync.Mutex // guards what follows
+	id        string     // changes when it is claimed
+	destroyed bool       // Destroy was called
+	host      *wire.MuxHost
+	changed   chan struct{} // closed when host changes
+}
+
+var (
+	_ runtime.Sandbox = (*sandbox)(nil)
+	_ runtime.Pauser  = (*sandbox)(nil)
+)
+
+func (r *Runtime) sandbox(id, container string, detached bool, pids int) *sandbox {
+	return &sandbox{
+		rt: r, id: id, container: container, detached: detached, pids: pids,
+		gone: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{}),
+	}
+}
+
+// ID implements [runtime.Sandbox].
+func (s *sandbox) ID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.id
+}
+
+// Dial implements [runtime.Sandbox]. While there is no connection to the engine it waits for another one.
+func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
+	for {
+		s.mu.Lock()
+		host, changed := s.host, s.changed
+		s.mu.Unlock()
+		if host != nil {
+			conn, err := host.Dial(ctx)
+			if err == nil {
+				return conn, nil
+			}
+			if ctx.Err() != nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-s.gone:
+			return nil, runtime.ErrGone
+		default:
+		}
+		select {
+		case <-changed:
+		case <-s.gone:
+		case <-s.left:
+			return nil, errClosed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// connected says over what the sandbox can be dialled; nil for nothing.
+func (s *sandbox) connected(host *wire.MuxHost) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.host = host
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Wait implements [runtime.Sandbox].
+func (s *sandbox) Wait(ctx context.Context) (runtime.Exit, error) {
+	select {
+	case <-s.gone:
+		return s.exit, nil
+	default:
+	}
+	select {
+	case <-s.gone:
+		return s.exit, nil
+	case <-s.left:
+		return runtime.Exit{}, errClosed
+	case <-ctx.Done():
+		return runtime.Exit{}, ctx.Err()
+	}
+}
+
+// Destroy implements [runtime.Sandbox].
+func (s *sandbox) Destroy(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	s.mu.Lock()
+	s.destroyed = true
+	s.mu.Unlock()
+	select {
+	case <-s.gone:
+	default:
+		s.meter.read(ctx, s) // the last figures that there will be
+	}
+	if err := s.rt.destroy(ctx, s.container); err != nil {
+		return fmt.Errorf("remove sandbox %s: %w", s.ID(), err)
+	}
+	select {
+	case <-s.gone:
+	case <-s.left:
+	}
+	s.rt.drop(s)
+	return nil
+}
+
+// destroy removes a container, alive or not, and returns when it is gone. An engine that is away is waited for.
+func (r *Runtime) destroy(ctx context.Context, container string) error {
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Patience)
+	defer cancel()
+	for pause := shortest; ; pause = min(2*pause, longest) {
+		_, err := r.api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		switch {
+		case err == nil, cerrdefs.IsNotFound(err):
+			return nil
+		case ctx.Err() != nil:
+			return fault(stepEngine, err)
+		case cerrdefs.IsConflict(err): // somebody else removes it
+		case !unreachable(err):
+			return err
+		}
+		if !sleep(ctx, pause) {
+			return fault(stepEngine, err)
+		}
+	}
+}
+
+// How long it takes until an engine that does not answer is asked again.
+const (
+	shortest = 10 * time.Millisecond
+	longest  = time.Second
+)
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Pause implements [runtime.Pauser].
+func (s *sandbox) Pause(ctx context.Context) error {
+	_, err := s.rt.api.ContainerPause(ctx, s.container, client.ContainerPauseOptions{})
+	return s.paused(ctx, true, err)
+}
+
+// Resume implements [runtime.Pauser].
+func (s *sandbox) Resume(ctx context.Context) error {
+	_, err := s.rt.api.ContainerUnpause(ctx, s.container, client.ContainerUnpauseOptions{})
+	return s.paused(ctx, false, err)
+}
+
+// paused makes what an engine says to a repetition no error.
+func (s *sandbox) paused(ctx context.Context, want bool, err error) error {
+	if err == nil {
+		return nil
+	}
+	got, lookErr := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	switch {
+	case cerrdefs.IsNotFound(lookErr), lookErr == nil && !got.Container.State.Running:
+		return runtime.ErrGone
+	case lookErr == nil && got.Container.State.Paused == want:
+		return nil
+	}
+	return fault(stepEngine, err)
+}
+
+// Attach implements [runtime.Runtime].
+func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error) {
+	if r.closed() {
+		return nil, errClosed
+	}
+	r.mu.Lock()
+	living := r.living[id]
+	r.mu.Unlock()
+	if living != nil {
+		return living, nil
+	}
+	if !belljar.ValidID(id) {
+		return nil, runtime.ErrNotFound
+	}
+	found, err := r.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	detached := found.Config.Labels[labelLifetime] == string(runtime.LifetimeDetached)
+	if !detached || !found.State.Running {
+		return nil, runtime.ErrNotFound
+	}
+	pids, _ := strconv.Atoi(found.Config.Labels[labelPids])
+	s := r.sandbox(id, found.ID, true, pids)
+	host, err := r.attach(ctx, found.ID, &s.stderr)
+	if err != nil {
+		return nil, fault(stepAttach, err)
+	}
+	if !found.State.Paused {
+		if err := r.greet(ctx, host, s); err != nil {
+			host.Close()
+			if exit, _ := s.look(ctx); exit != nil {
+				return nil, runtime.ErrNotFound
+			}
+			return nil, err
+		}
+	}
+	r.mu.Lock()
+	other := r.living[id]
+	r.mu.Unlock()
+	if other != nil {
+		host.Close() // two attached at once; the other's connection has made ours useless, or ours its
+		return other, nil
+	}
+	r.watch(s, host)
+	return s, nil
+}
+
+// find looks a sandbox's container up by its name. [runtime.ErrNotFound] if there is none of this installation.
+func (r *Runtime) find(ctx context.Context, id string) (container.InspectResponse, error) {
+	got, err := r.api.ContainerInspect(ctx, r.container(id), client.ContainerInspectOptions{})
+	switch {
+	case cerrdefs.IsNotFound(err):
+		return container.InspectResponse{}, runtime.ErrNotFound
+	case err != nil:
+		return container.InspectResponse{}, fault(stepEngine, err)
+	case got.Container.Config == nil || got.Container.State == nil || got.Container.Config.Labels[labelInstallation] != r.opts.Installation:
+		return container.InspectResponse{}, runtime.ErrNotFound
+	}
+	return got.Container, nil
+}
+
+// Remove implements [runtime.Runtime].
+func (r *Runtime) Remove(ctx context.Context, id string) error {
+	if !belljar.ValidID(id) {
+		return fmt.Errorf("%q is not a sandbox id", id)
+	}
+	if err := r.forestall(ctx, id); err != nil {
+		return fmt.Errorf("end the birth of sandbox %s: %w", id, err)
+	}
+	r.mu.Lock()
+	living := r.living[id]
+	r.mu.Unlock()
+	if living != nil {
+		return living.Destroy(ctx)
+	}
+	found, err := r.find(ctx, id)
+	if errors.Is(err, runtime.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.destroy(ctx, found.ID)
+}
+
+// Sweep removes what sandboxes of this installation have left behind that ended with their creators, and half-made ones
+// of creators that must be gone. It returns how many it removed.
+func (r *Runtime) Sweep(ctx context.Context) (int, error) {
+	ids, err := r.List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	swept := 0
+	var errs []error
+	for _, id := range ids {
+		r.mu.Lock()
+		ours := r.living[id] != nil || r.births[id] != nil
+		r.mu.Unlock()
+		if ours {
+			continue
+		}
+		found, err := r.find(ctx, id)
+		if err != nil || !abandoned(found) {
+			continue
+		}
+		if err := r.destroy(ctx, found.ID); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		swept++
+	}
+	return swept, errors.Join(errs...)
+}
+
+// halfMade is how long after it was created a container that was never started is nobody's.
+const halfMade = 5 * time.Minute
+
+// abandoned tells whether nobody will come back for a container.
+func abandoned(c container.InspectResponse) bool {
+	switch {
+	case c.State.Running || c.State.Restarting:
+		return false // with the creator's lifetime: it would have ended
+	case c.State.Status == container.StateCreated:
+		made, err := time.Parse(time.RFC3339Nano, c.Created)
+		return err == nil && time.Since(made) > halfMade
+	}
+	return c.Config.Labels[labelLifetime] != string(runtime.LifetimeDetached)
+}

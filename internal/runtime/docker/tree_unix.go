@@ -1,0 +1,42 @@
+//go:build unix
+
+package docker
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// fileID is what a file is known by, whatever its names.
+type fileID struct{ dev, ino uint64 }
+
+func identify(info fs.FileInfo) (fileID, bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Nlink < 2 {
+		return fileID{}, false
+	}
+	return fileID{uint64(st.Dev), uint64(st.Ino)}, true
+}
+
+// hold takes a shared lock on a file, so that the image beside it is not removed; "" needs none.
+func hold(path string) (release func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}

@@ -1,0 +1,125 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// meter reads what a sandbox uses: from its cgroups where the engine is on this machine and lets us look, else as the
+// engine tells.
+type meter struct {
+	mu     sync.Mutex
+	looked bool
+	group  group // of this machine, if it is
+	peak   int64 // of processes, as told so far
+	last   runtime.Usage
+}
+
+// Usage implements [runtime.Sandbox].
+func (s *sandbox) Usage(ctx context.Context) (runtime.Usage, error) {
+	select {
+	case <-s.gone:
+		s.meter.mu.Lock()
+		defer s.meter.mu.Unlock()
+		return s.meter.last, nil
+	default:
+		return s.meter.read(ctx, s)
+	}
+}
+
+// read takes the figures, and keeps them for when there are no more. A container that has just ended has no others.
+func (m *meter) read(ctx context.Context, s *sandbox) (runtime.Usage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.looked && s.rt.local() {
+		got, err := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+		if err == nil && got.Container.State != nil && got.Container.State.Pid > 0 {
+			m.group, m.looked = findGroup(got.Container.State.Pid, s.container), true
+		}
+	}
+	u, ok := m.group.usage()
+	var err error
+	if !ok {
+		u, err = s.rt.stats(ctx, s.container)
+	}
+	if err != nil || u.Sources == nil {
+		return m.last, nil // no figures is an answer; that the sandbox has ended is told by Wait
+	}
+	m.settle(&u, s.pids)
+	m.last = u
+	return u, nil
+}
+
+// settle makes figures of a container those of the programs in it. The limit on each user's processes announces no
+// refusal, so that there were as many at once as it allows counts as one. The agent is counted now and not at the
+// peak, so a few less count as well, and a peak never shrinks.
+func (m *meter) settle(u *runtime.Usage, limit int) {
+	own := m.group.tasks()
+	if own == 0 {
+		return
+	}
+	if u.Pids != nil {
+		n := max(*u.Pids-own, 0)
+		u.Pids = &n
+		u.Sources["pids"] += ", less the agent's"
+	}
+	if u.PeakPids == nil {
+		return
+	}
+	const keeper = 1
+	total := *u.PeakPids
+	n := max(total-own-keeper, m.peak, 0)
+	m.peak, u.PeakPids = n, &n
+	u.Sources["peak_pids"] += ", less the agent's"
+	// The agent's tasks are the same user's, so the limit was for all of them.
+	const drift = 3
+	if limit > 0 && total >= int64(limit)-min(drift, int64(limit)/8) && (u.PidsRefused == nil || *u.PidsRefused == 0) {
+		one := int64(1)
+		u.PidsRefused = &one
+		u.Sources["pids_refused"] = "peak_pids at RLIMIT_NPROC"
+	}
+}
+
+// statsTime is how long an engine may take to tell figures: some look for a second before they do.
+const statsTime = 2 * time.Second
+
+// stats asks the engine. Of processes it tells all, the agent's among them.
+func (r *Runtime) stats(ctx context.Context, id string) (runtime.Usage, error) {
+	ctx, cancel := context.WithTimeout(ctx, statsTime)
+	defer cancel()
+	got, err := r.api.ContainerStats(ctx, id, client.ContainerStatsOptions{})
+	if err != nil {
+		return runtime.Usage{}, err
+	}
+	defer got.Body.Close()
+	var st container.StatsResponse
+	if err := json.NewDecoder(got.Body).Decode(&st); err != nil {
+		return runtime.Usage{}, err
+	}
+	const source = "docker stats"
+	u := runtime.Usage{Sources: map[string]string{}}
+	if st.Read.IsZero() {
+		return u, nil // it has ended
+	}
+	if n := st.CPUStats.CPUUsage.TotalUsage; n > 0 {
+		d := time.Duration(n)
+		u.CPU, u.Sources["cpu"] = &d, source
+	}
+	if n := int64(st.MemoryStats.Usage); n > 0 {
+		u.Memory, u.Sources["memory"] = &n, source
+	}
+	if n := int64(st.MemoryStats.MaxUsage); n > 0 { // cgroup v1's own high-water mark
+		u.PeakMemory, u.Sources["peak_memory"] = &n, source+" max_usage"
+	}
+	if n := int64(st.PidsStats.Current); n > 0 {
+		u.Pids, u.Sources["pids"] = &n, source+", the agent's included"
+	}
+	return u, nil
+}

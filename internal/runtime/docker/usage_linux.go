@@ -1,0 +1,58 @@
+package docker
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// group is a container's cgroups, if it is one of this machine's. The zero value is none.
+type group struct {
+	cgroup *cgroup.Group
+	pid    int // of the agent
+}
+
+// findGroup looks for the cgroups of a process that the engine says is a container's. An engine elsewhere, or in a
+// virtual machine, names processes that are others here: only a cgroup with the container's own name is its.
+func findGroup(pid int, id string) group {
+	found, err := cgroup.Of(pid)
+	if err != nil || !slices.ContainsFunc(found.Folders(), func(f cgroup.Folder) bool { return strings.Contains(f.Path, id) }) {
+		return group{}
+	}
+	mine := slices.DeleteFunc(found.Folders(), func(f cgroup.Folder) bool { return !strings.Contains(f.Path, id) })
+	if found, err = cgroup.Open(mine); err != nil {
+		return group{}
+	}
+	return group{cgroup: found, pid: pid}
+}
+
+func (g group) usage() (runtime.Usage, bool) {
+	if g.cgroup == nil {
+		return runtime.Usage{}, false
+	}
+	u := g.cgroup.Usage()
+	if len(u.Sources) == 0 {
+		return runtime.Usage{}, false
+	}
+	return runtime.Usage{
+		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
+		OOMKills: u.OOMKills, PidsRefused: u.PidsRefused, Sources: u.Sources,
+	}, true
+}
+
+// tasks is how many threads the agent has; 0 if that cannot be seen.
+func (g group) tasks() int64 {
+	if g.cgroup == nil {
+		return 0
+	}
+	const own = 2 // "." and its name
+	var st syscall.Stat_t
+	if err := syscall.Stat("/proc/"+strconv.Itoa(g.pid)+"/task", &st); err != nil {
+		return 0
+	}
+	return max(int64(st.Nlink)-own, 0)
+}

@@ -1,0 +1,109 @@
+package docker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+)
+
+// differences lists what an engine has not done of what it was asked for, as it says itself; nothing if all holds. An
+// engine that does not know a field, or cannot do what it says, often just leaves it out.
+func differences(want *plan, got container.InspectResponse, f *facts) []string {
+	if got.HostConfig == nil || got.Config == nil {
+		return []string{"it does not say what it has done"}
+	}
+	v := &verdict{}
+	v.identity(want, got)
+	v.namespaces(want.host, got.HostConfig)
+	v.limits(want.host, got.HostConfig, f)
+	v.files(want.host, got)
+	return v.missing
+}
+
+type verdict struct{ missing []string }
+
+func (v *verdict) hold(ok bool, format string, args ...any) {
+	if !ok {
+		v.missing = append(v.missing, fmt.Sprintf(format, args...))
+	}
+}
+
+func (v *verdict) identity(want *plan, got container.InspectResponse) {
+	c, h := got.Config, got.HostConfig
+	v.hold(c.User == want.config.User, "user %q", c.User)
+	v.hold(slices.Equal(c.Entrypoint, want.config.Entrypoint) && slices.Equal(c.Cmd, want.config.Cmd), "entrypoint")
+	v.hold(!c.Tty && c.OpenStdin && c.StdinOnce == want.config.StdinOnce, "stdin")
+	v.hold(c.Healthcheck == nil || slices.Equal(c.Healthcheck.Test, []string{"NONE"}), "a health check of the image")
+	for _, e := range want.config.Env {
+		v.hold(slices.Contains(c.Env, e), "environment %s", e)
+	}
+	v.hold(dropsAll(h.CapDrop) && len(h.CapAdd) == 0, "capabilities dropped %v, added %v", h.CapDrop, h.CapAdd)
+	v.hold(!h.Privileged, "not privileged")
+	v.hold(len(h.GroupAdd) == 0, "no groups")
+	for _, o := range want.host.SecurityOpt {
+		name, _, _ := strings.Cut(o, "=")
+		v.hold(slices.Contains(h.SecurityOpt, o) || slices.Contains(h.SecurityOpt, strings.TrimSuffix(o, ":true")), "security option %s", name)
+		if profile, ok := strings.CutPrefix(o, "apparmor="); ok {
+			v.hold(got.AppArmorProfile == profile, "apparmor profile %q", got.AppArmorProfile)
+		}
+	}
+	v.hold(!slices.ContainsFunc(h.SecurityOpt, func(o string) bool { return strings.HasSuffix(o, "unconfined") }), "confinement")
+}
+
+// dropsAll tells whether a list of capabilities is all of them. Some engines write them out.
+func dropsAll(list []string) bool {
+	const written = 11 // an unprivileged container of the usual kind has no more
+	return slices.ContainsFunc(list, func(c string) bool { return strings.EqualFold(c, "ALL") || strings.EqualFold(c, "CAP_ALL") }) || len(list) >= written
+}
+
+func (v *verdict) namespaces(want, got *container.HostConfig) {
+	v.hold(got.NetworkMode == "none", "network mode %q", got.NetworkMode)
+	v.hold(got.IpcMode == want.IpcMode, "ipc mode %q", got.IpcMode)
+	v.hold(!got.PidMode.IsHost() && !got.PidMode.IsContainer(), "pid mode %q", got.PidMode)
+	v.hold(!got.UTSMode.IsHost(), "uts mode %q", got.UTSMode)
+	v.hold(!got.UsernsMode.IsHost(), "user namespace mode %q", got.UsernsMode)
+	v.hold(got.CgroupnsMode != "host", "cgroup namespace %q", got.CgroupnsMode)
+	v.hold(want.Runtime == "" || got.Runtime == want.Runtime, "oci runtime %q", got.Runtime)
+	v.hold(len(got.Devices) == 0 && len(got.DeviceRequests) == 0 && len(got.DeviceCgroupRules) == 0, "no devices")
+	v.hold(len(got.PortBindings) == 0 && !got.PublishAllPorts && len(got.Links) == 0, "no ports")
+	v.hold(len(got.Sysctls) == 0, "no sysctls")
+}
+
+func (v *verdict) limits(want, got *container.HostConfig, f *facts) {
+	if f.MemoryLimit {
+		v.hold(got.Memory == want.Memory, "memory %d", got.Memory)
+		v.hold(!f.SwapLimit || got.MemorySwap == want.MemorySwap, "memory and swap %d", got.MemorySwap)
+		v.hold(got.OomKillDisable == nil || !*got.OomKillDisable, "an end for want of memory")
+	}
+	if f.PidsLimit {
+		v.hold(got.PidsLimit != nil && *got.PidsLimit == *want.PidsLimit, "pids")
+	}
+	if f.CPUCfsQuota {
+		v.hold(got.NanoCPUs == want.NanoCPUs, "cpu %d", got.NanoCPUs)
+	}
+	for _, u := range want.Ulimits {
+		v.hold(slices.ContainsFunc(got.Ulimits, func(g *container.Ulimit) bool { return g != nil && *g == *u }), "ulimit %s", u.Name)
+	}
+}
+
+func (v *verdict) files(want *container.HostConfig, got container.InspectResponse) {
+	h := got.HostConfig
+	v.hold(h.ReadonlyRootfs, "a read-only image")
+	v.hold(len(h.Binds) == 0 && len(h.VolumesFrom) == 0, "no mounts of its host")
+	v.hold(maps.Equal(h.Tmpfs, want.Tmpfs), "memory file systems")
+	v.hold(h.LogConfig.Type == "none", "log driver %q", h.LogConfig.Type)
+	for _, place := range want.MaskedPaths {
+		v.hold(slices.Contains(h.MaskedPaths, place), "masked %s", place)
+	}
+	for _, place := range want.ReadonlyPaths {
+		v.hold(slices.Contains(h.ReadonlyPaths, place), "read-only %s", place)
+	}
+	for _, m := range got.Mounts {
+		agent := m.Type == mount.TypeVolume && m.Destination == agentDir && m.Name == want.Mounts[0].Source && !m.RW
+		v.hold(agent || m.Type == mount.TypeTmpfs, "nothing mounted on %s", m.Destination)
+	}
+}

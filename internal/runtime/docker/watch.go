@@ -1,0 +1,157 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// watch takes a sandbox into the runtime's care: its connection is made anew when it is lost, and its end is noticed.
+func (r *Runtime) watch(s *sandbox, host *wire.MuxHost) {
+	s.connected(host)
+	r.remember(s)
+	r.watches.Add(1)
+	go func() {
+		defer r.watches.Done()
+		s.live(host)
+	}()
+}
+
+// live follows a sandbox to its end, or to the runtime's.
+func (s *sandbox) live(host *wire.MuxHost) {
+	for {
+		closing := false
+		select {
+		case <-host.Done():
+		case <-s.rt.closing:
+			closing = true
+		}
+		host.Close()
+		s.connected(nil)
+		if closing && s.detached {
+			close(s.left)
+			return
+		}
+		next, exit := s.resume()
+		switch {
+		case exit != nil:
+			s.exit = *exit
+			close(s.gone)
+			return
+		case next == nil:
+			close(s.left)
+			return
+		}
+		host = next
+		s.connected(host)
+	}
+}
+
+// away is how long an engine may take for one answer before it is asked anew.
+const away = 10 * time.Second
+
+// settle is how long a container whose connection has ended is given to end as well.
+const settle = 250 * time.Millisecond
+
+// resume finds out what a lost connection means: that the sandbox has ended, and why, or that there is another
+// connection to be had. Nothing of both if the runtime is closed meanwhile. An engine that does not answer is asked until
+// it is given up.
+func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
+	patience := time.NewTimer(s.rt.opts.Patience)
+	defer patience.Stop()
+	wasAway := false
+	for pause := shortest; ; pause = min(2*pause, longest) {
+		ctx, cancel := context.WithTimeout(context.Background(), away)
+		exit, err := s.look(ctx)
+		var host *wire.MuxHost
+		if exit == nil && err == nil && s.detached {
+			host, err = s.rt.attach(ctx, s.container, &s.stderr)
+		}
+		cancel()
+		switch {
+		case exit != nil && wasAway && exit.Reason != runtime.ExitDestroyed:
+			return nil, &runtime.Exit{Reason: runtime.ExitEngineGone, Detail: "the engine was away, and the sandbox has ended: " + exit.Detail}
+		case exit != nil:
+			return nil, exit
+		case host != nil:
+			return host, nil
+		}
+		wasAway = wasAway || err != nil
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-patience.C:
+			timer.Stop()
+			if err == nil { // it has neither ended nor a connection: of a creator's sandbox there is only one
+				return nil, &runtime.Exit{Reason: runtime.ExitEngineGone, Detail: "its connection has ended, and it has not"}
+			}
+			return nil, &runtime.Exit{Reason: runtime.ExitEngineGone, Detail: err.Error()}
+		case <-s.rt.closing:
+			timer.Stop()
+			if err != nil || s.detached {
+				return nil, nil
+			}
+		}
+	}
+}
+
+// look says how a sandbox has ended; nil if it lives. A container takes a moment longer to end than its streams, and has
+// it.
+func (s *sandbox) look(ctx context.Context) (*runtime.Exit, error) {
+	waiting, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	wait := s.rt.api.ContainerWait(waiting, s.container, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	select {
+	case <-wait.Result:
+	case <-wait.Error:
+	}
+	got, err := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	s.mu.Lock()
+	destroyed := s.destroyed
+	s.mu.Unlock()
+	switch {
+	case cerrdefs.IsNotFound(err) && destroyed:
+		return &runtime.Exit{Reason: runtime.ExitDestroyed}, nil
+	case cerrdefs.IsNotFound(err):
+		return &runtime.Exit{Reason: runtime.ExitKilled, Detail: "its container was removed from the engine"}, nil
+	case err != nil:
+		return nil, err
+	case got.Container.State == nil:
+		return nil, fmt.Errorf("the engine does not say how container %s is", s.container)
+	case got.Container.State.Running:
+		return nil, nil
+	}
+	exit := s.explain(got.Container.State)
+	if destroyed {
+		exit = runtime.Exit{Reason: runtime.ExitDestroyed}
+	}
+	return &exit, nil
+}
+
+// killed is the status of a process that was killed, as engines tell it.
+const killed = 128 + 9
+
+// explain says why a container has ended.
+func (s *sandbox) explain(st *container.State) runtime.Exit {
+	said := s.stderr.String()
+	if said == "" {
+		said = st.Error
+	}
+	if said != "" {
+		said = ": " + said
+	}
+	switch {
+	case st.ExitCode == killed && st.OOMKilled:
+		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "the agent was killed for want of memory"}
+	case st.ExitCode > 128:
+		return runtime.Exit{Reason: runtime.ExitKilled, Detail: fmt.Sprintf("agent killed by signal %d%s", st.ExitCode-128, said)}
+	}
+	return runtime.Exit{Reason: runtime.ExitAgent, Detail: fmt.Sprintf("agent ended with status %d%s", st.ExitCode, said)}
+}

@@ -1,0 +1,369 @@
+//go:build linux
+
+// Package dockerd starts a Docker engine for tests: a private one, on a socket in a folder of its own, never the
+// machine's. It has no network, and leaves nothing when it is stopped.
+//
+//	func TestMain(m *testing.M) { os.Exit(dockerd.Main(m)) }
+//
+//	func TestSomething(t *testing.T) {
+//		engine := dockerd.Start(t) // the same for all tests of the process
+//		image := engine.Busybox(t)
+package dockerd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// startTime is how long an engine may take to answer, on a slow and busy machine.
+const startTime = 60 * time.Second
+
+// Engine is a Docker engine that belongs to the tests.
+type Engine struct {
+	dir    string
+	flags  []string
+	client *http.Client
+
+	mu      sync.Mutex // guards what follows
+	process *process
+	images  map[string]bool
+}
+
+// process is one life of an engine's daemon.
+type process struct {
+	pid    int
+	exited chan struct{}
+}
+
+var shared struct {
+	sync.Mutex
+	engine *Engine
+}
+
+// Main runs the tests of a package and then stops the engine that they have started, if they have. It returns the status
+// to exit with.
+func Main(m *testing.M) int {
+	code := m.Run()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.engine != nil {
+		if err := shared.engine.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "dockerd:", err)
+			return max(code, 1)
+		}
+	}
+	return code
+}
+
+// Start returns the engine of this process, for a package whose TestMain is [Main]. Where there can be none the test is
+// skipped; as root on Debian, where there should be one, it fails.
+func Start(t testing.TB) *Engine {
+	t.Helper()
+	require(t)
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.engine == nil {
+		e, err := start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.engine = e
+	}
+	return shared.engine
+}
+
+// New returns an engine of the test's own, for what others must not see: its death, and flags. It is stopped with the
+// test.
+func New(t testing.TB, flags ...string) *Engine {
+	t.Helper()
+	require(t)
+	e, err := start(flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func require(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a Docker engine of the tests' own needs root")
+	}
+	if _, err := exec.LookPath("dockerd"); err != nil {
+		if _, err := os.Stat("/etc/debian_version"); err == nil {
+			t.Fatal("dockerd is missing: make packages installs it")
+		}
+		t.Skip("dockerd is not installed")
+	}
+}
+
+// start makes an engine. Its folder has a short name: the path of a socket has at most 107 bytes.
+func start(flags ...string) (*Engine, error) {
+	dir, err := os.MkdirTemp("", "dockerd")
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{dir: dir, flags: flags, images: map[string]bool{}}
+	e.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", e.Socket())
+	}}}
+	if err := e.run(); err != nil {
+		return nil, errors.Join(err, e.stop())
+	}
+	return e, nil
+}
+
+// Socket is the path of the engine's socket.
+func (e *Engine) Socket() string { return filepath.Join(e.dir, "docker.sock") }
+
+// Host is the engine's address, as DOCKER_HOST has it.
+func (e *Engine) Host() string { return "unix://" + e.Socket() }
+
+// run starts the daemon and returns when it answers.
+func (e *Engine) run() error {
+	name := strconv.Itoa(os.Getpid()) + "-" + filepath.Base(e.dir)
+	args := append([]string{
+		"--data-root", filepath.Join(e.dir, "data"), "--exec-root", filepath.Join(e.dir, "exec"), "--pidfile", filepath.Join(e.dir, "pid"),
+		"--host", e.Host(), "--config-file", filepath.Join(e.dir, "none.json"), "--containerd-namespace", name, "--containerd-plugins-namespace", name + "-plugins",
+		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+	}, e.flags...)
+	if err := os.WriteFile(filepath.Join(e.dir, "none.json"), []byte("{}"), 0o600); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command("dockerd", args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// If the tests are killed, it ends too. That is bound to the thread which starts it, so that has to stay.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	started := make(chan error, 1)
+	p := &process{exited: make(chan struct{})}
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if err == nil {
+			p.pid = cmd.Process.Pid
+		}
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in its log
+		}
+		close(p.exited)
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start dockerd: %w", err)
+	}
+	e.mu.Lock()
+	e.process = p
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	for {
+		if _, err := e.call(ctx, http.MethodGet, "/_ping", nil, nil); err == nil {
+			return nil
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("dockerd ends at its start:\n%s", e.Log())
+		case <-ctx.Done():
+			return fmt.Errorf("dockerd does not answer:\n%s", e.Log())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Log is the end of what the daemon has logged.
+func (e *Engine) Log() string {
+	text, _ := os.ReadFile(filepath.Join(e.dir, "log"))
+	return string(text[max(0, len(text)-4000):])
+}
+
+// Stop ends the daemon as an operator would, and returns when it has ended.
+func (e *Engine) Stop(t testing.TB) {
+	t.Helper()
+	if err := e.signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Kill ends the daemon as a crash would, and returns when it has ended.
+func (e *Engine) Kill(t testing.TB) {
+	t.Helper()
+	if err := e.signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Again starts the daemon after Stop or Kill, over the same data.
+func (e *Engine) Again(t testing.TB) {
+	t.Helper()
+	if err := e.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Freeze stops the daemon's processes where they are, as a machine that has no time for them; the returned function
+// sets them going again, and may be called twice.
+func (e *Engine) Freeze(t testing.TB) (thaw func()) {
+	t.Helper()
+	e.mu.Lock()
+	pid := e.process.pid
+	e.mu.Unlock()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	thaw = func() { once.Do(func() { _ = syscall.Kill(pid, syscall.SIGCONT) }) }
+	t.Cleanup(thaw)
+	return thaw
+}
+
+func (e *Engine) signal(sig syscall.Signal) error {
+	e.mu.Lock()
+	p := e.process
+	e.process = nil
+	e.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	select {
+	case <-p.exited:
+		return nil
+	default:
+	}
+	if err := syscall.Kill(p.pid, sig); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(startTime):
+		return fmt.Errorf("dockerd does not end:\n%s", e.Log())
+	}
+}
+
+// stop removes what is on the engine, ends it, and removes its folder.
+func (e *Engine) stop() error {
+	var errs []error
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	e.mu.Lock()
+	running := e.process != nil
+	e.mu.Unlock()
+	if running {
+		errs = append(errs, e.empty(ctx))
+	}
+	errs = append(errs, e.signal(syscall.SIGTERM))
+	e.client.CloseIdleConnections()
+	for _, pid := range e.children() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // what a daemon that was killed has left
+	}
+	for _, point := range e.mounts() {
+		_ = unix.Unmount(point, unix.MNT_DETACH)
+	}
+	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
+}
+
+// empty removes every container.
+func (e *Engine) empty(ctx context.Context) error {
+	text, err := e.call(ctx, http.MethodGet, "/containers/json?all=1", nil, nil)
+	if err != nil {
+		return err
+	}
+	var list []struct{ Id string }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	for _, c := range list {
+		if _, err := e.call(ctx, http.MethodDelete, "/containers/"+c.Id+"?force=1&v=1", nil, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children are the processes that the engine has started, as their arguments tell: they name its folder.
+func (e *Engine) children() (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		program, rest, _ := bytes.Cut(text, []byte{0})
+		if strings.Contains(string(program), "containerd") && bytes.Contains(rest, []byte(e.dir+"/")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// mounts are the places below the engine's folder where something is mounted, the deepest first.
+func (e *Engine) mounts() (points []string) {
+	text, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], e.dir+"/") {
+			points = append(points, fields[4])
+		}
+	}
+	slices.Reverse(points)
+	return points
+}
+
+// call asks the engine, and returns its answer.
+func (e *Engine) call(ctx context.Context, method, path string, query url.Values, body io.Reader) ([]byte, error) {
+	if query != nil {
+		path += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://docker/v1.40"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	if path == "/_ping" {
+		req.URL.Path = path
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/x-tar")
+	}
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= 300 {
+		err = fmt.Errorf("dockerd answers %s %s with %s: %s", method, path, resp.Status, bytes.TrimSpace(text))
+	}
+	return text, err
+}
