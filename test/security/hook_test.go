@@ -80,7 +80,7 @@ func listener(t *testing.T, tr *trial) func(outcome) {
 		}
 		c.Close()
 	}
-	tr.flags = append(tr.flags, "--env", fmt.Sprintf("PORT=%d", port))
+	tr.flags = append(tr.flags, "--env", fmt.Sprintf("LANE_PORT=%d", port))
 	return func(outcome) {
 		for _, l := range listeners {
 			l.Close()

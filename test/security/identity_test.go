@@ -15,9 +15,12 @@ import (
 // id belongs to this sandbox alone, and to nobody on the host.
 func TestHostIDs(t *testing.T) {
 	for _, l := range lanes() {
+		if l.ready {
+			continue // as without a server
+		}
 		t.Run(l.name, func(t *testing.T) {
 			l.open(t)
-			if l.kind == "shared" {
+			if l.way == "shared" {
 				t.Skipf("lane %s has one id only, the user's own; doctor says so", l.name)
 			}
 			one, endOne := l.trial(t).held("true")
@@ -39,7 +42,7 @@ func TestHostIDs(t *testing.T) {
 					if id < 65536 {
 						t.Errorf("id %d is one that the host gives to people", id)
 					}
-					if l.kind == "root" && delegated(t, id) {
+					if l.way == "root" && delegated(t, id) {
 						t.Errorf("id %d belongs to somebody in /etc/subuid", id)
 					}
 				}

@@ -3,45 +3,51 @@
 package security
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// lane is one way to run belljar on this machine.
+// lane is one way to run belljar on this machine: a runtime, and how it comes to its rights and its image.
 type lane struct {
-	name string // as tests are called
-	kind string // root, rootless, shared
+	name    string // as tests and the table call it
+	runtime string
+	way     string // root, rootless, shared
+	ready   bool   // a server keeps sandboxes ready: a program must not be able to tell the difference, least of all profit
+	image   string // "" for the one that scripts run in: the host's, or busybox where there is none
 
-	home        string // a folder of the lane's user
-	uid         int    // 0 for whoever runs the tests
-	etc         map[string]string
-	env         []string // more of belljar's own environment
-	protections map[string]runtime.Protection
+	home  string // a folder of the lane's user
+	uid   int    // 0 for whoever runs the tests
+	etc   map[string]string
+	env   []string // more of belljar's own environment
+	flags []string // more flags of belljar run
+	serve []string // more flags of belljar serve
+	caps  runtime.Capabilities
 }
 
-// lanes are the ways that this machine could have. A lane that cannot run says why when it is opened.
+// lanes are the ways that this machine could have, in the table's order. A lane that cannot run says why when it is opened.
 func lanes() []*lane {
 	return []*lane{
-		{name: "native-root", kind: "root"},
-		{name: "native-rootless", kind: "rootless"},
-		{name: "native-rootless-without-subuids", kind: "shared"},
+		{name: "native-root", runtime: "native", way: "root"},
+		{name: "native-rootless", runtime: "native", way: "rootless"},
+		{name: "native-rootless-without-subuids", runtime: "native", way: "shared"},
+		{name: "native-root-ready", runtime: "native", way: "root", ready: true},
 	}
+}
+
+// laneNames are the columns of the table.
+func laneNames() []string {
+	var names []string
+	for _, l := range lanes() {
+		names = append(names, l.name)
+	}
+	return names
 }
 
 // An unprivileged user of our own making, who exists only in the mount namespace of the supervisors.
@@ -63,16 +69,22 @@ func (l *lane) open(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(home) })
 	l.home = home
 	switch {
-	case l.kind == "root" && !root:
-		t.Skip("lane native-root cannot run: the tests do not run as root")
-	case l.kind == "root":
-	case !root && l.kind == "rootless":
+	case l.way == "root" && !root:
+		t.Skipf("lane %s cannot run: the tests do not run as root", l.name)
+	case l.way == "root":
+	case !root && l.way == "rootless":
 		l.etc = nil // we are the unprivileged user
 	case !root:
-		t.Skip("lane native-rootless-without-subuids cannot run: only root can make a user for it")
+		t.Skipf("lane %s cannot run: only root can make a user for it", l.name)
 	default:
 		l.makeUser(t)
 	}
+	l.examine(t)
+}
+
+// examine asks doctor what the lane's runtime can do here.
+func (l *lane) examine(t *testing.T) {
+	t.Helper()
 	var report struct {
 		Runtimes []struct {
 			Name string `json:"name"`
@@ -84,20 +96,39 @@ func (l *lane) open(t *testing.T) {
 		t.Fatalf("belljar doctor --json: %v\n%s", err, raw)
 	}
 	for _, r := range report.Runtimes {
-		if r.Name != "native" {
+		if r.Name != l.runtime {
 			continue
 		}
 		if !r.Available {
 			t.Skipf("lane %s cannot run: %+v", l.name, r.Reasons)
 		}
-		l.protections = map[string]runtime.Protection{}
-		for _, p := range r.Protections {
-			l.protections[p.Name] = p
-		}
+		l.caps = r.Capabilities
+		return
 	}
-	if l.protections == nil {
-		t.Fatalf("doctor says nothing about native:\n%s", raw)
+	t.Fatalf("doctor says nothing about %s:\n%s", l.runtime, raw)
+}
+
+// root is the image that the lane's scripts see, in a word.
+func (l *lane) root() string {
+	if l.image != "" {
+		return l.image
 	}
+	return "host"
+}
+
+// is says whether a word of a script's header is true of the lane: its name, runtime, way or image, a limit that is
+// enforced there (with -by, by what), oom-process or oom-sandbox.
+func (l *lane) is(word string) bool {
+	if slices.Contains([]string{l.name, l.runtime, l.way, l.root(), "oom-" + l.caps.OOMScope}, word) {
+		return true
+	}
+	return l.enforces(word)
+}
+
+func (l *lane) enforces(limit string) bool {
+	name, by, _ := strings.Cut(limit, "-")
+	p := l.caps.Protection(name)
+	return p.Enforced && strings.Contains(p.By, by)
 }
 
 // makeUser writes the files that make testUser exist, with subordinate ids or without.
@@ -119,199 +150,12 @@ func (l *lane) makeUser(t *testing.T) {
 	add("/etc/passwd", fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh\n", testUser, testUID, testUID, l.home))
 	add("/etc/group", fmt.Sprintf("%s:x:%d:\n", testUser, testUID))
 	ids := ""
-	if l.kind == "rootless" {
+	if l.way == "rootless" {
 		ids = fmt.Sprintf("%s:%d:%d\n", testUser, testSubIDs, testIDBlocks)
 	}
 	add("/etc/subuid", ids)
 	add("/etc/subgid", ids)
 	if err := os.Chown(l.home, testUID, testUID); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// trial is one run on a lane, with folders of its own.
-type trial struct {
-	t     *testing.T
-	lane  *lane
-	dir   string   // of the lane's user; out of reach for the sandbox
-	flags []string // more flags of belljar run
-	env   []string // more of belljar's own environment
-
-	account account
-}
-
-func (l *lane) trial(t *testing.T) *trial {
-	t.Helper()
-	dir, err := os.MkdirTemp(l.home, "trial-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := &trial{t: t, lane: l, dir: dir}
-	for _, sub := range []string{"", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if l.uid != 0 {
-			if err := os.Chown(filepath.Join(dir, sub), l.uid, l.uid); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return tr
-}
-
-// copy puts a file where the lane's user can read it.
-func (tr *trial) copy(path string) string {
-	tr.t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	to := filepath.Join(tr.dir, filepath.Base(path))
-	if err := os.WriteFile(to, raw, 0o644); err != nil {
-		tr.t.Fatal(err)
-	}
-	return to
-}
-
-// outcome is what belljar run --json prints.
-type outcome struct {
-	belljar.Run
-	Stdout    string             `json:"stdout"`
-	Stderr    string             `json:"stderr"`
-	Artifacts []belljar.Artifact `json:"artifacts"`
-}
-
-func (o outcome) exit() string {
-	if o.ExitCode == nil {
-		return "none"
-	}
-	return strconv.Itoa(*o.ExitCode)
-}
-
-// run runs belljar run --json with args and returns what it says.
-func (tr *trial) run(ctx context.Context, args []string) outcome {
-	tr.t.Helper()
-	raw := tr.output(ctx, args)
-	var got outcome
-	if err := json.Unmarshal(raw, &got); err != nil || got.Phase == "" {
-		tr.t.Fatalf("belljar %q: %v\n%s", args, err, tail(string(raw)))
-	}
-	return got
-}
-
-// output runs belljar under a supervisor to its end and returns its standard output.
-func (tr *trial) output(ctx context.Context, args []string) []byte {
-	tr.t.Helper()
-	var stdout, stderr bytes.Buffer
-	p := tr.start(ctx, args, nil, &stdout, &stderr)
-	if err := p.wait(); err != nil {
-		tr.t.Fatal(err)
-	}
-	if stdout.Len() == 0 {
-		tr.t.Fatalf("belljar %q printed nothing\n%s", args, stderr.String())
-	}
-	return stdout.Bytes()
-}
-
-// process is a supervised belljar.
-type process struct {
-	trial    *trial
-	cmd      *exec.Cmd
-	accounts *os.File
-}
-
-func (tr *trial) start(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) *process {
-	tr.t.Helper()
-	o := order{
-		Argv: append([]string{built.Belljar}, args...), Dir: tr.dir, UID: tr.lane.uid, Etc: tr.lane.etc,
-		Env: append([]string{
-			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + tr.dir,
-			"TMPDIR=" + filepath.Join(tr.dir, "tmp"), "XDG_RUNTIME_DIR=" + tr.lane.home,
-		}, slices.Concat(tr.lane.env, tr.env)...),
-	}
-	raw, err := json.Marshal(o)
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), superviseEnv+"="+string(raw), "GORACE=atexit_sleep_ms=0")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdin, stdout, stderr, []*os.File{w}
-	if len(o.Etc) > 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	}
-	err = cmd.Start()
-	w.Close()
-	if err != nil {
-		tr.t.Fatalf("start a supervisor: %v", err)
-	}
-	return &process{trial: tr, cmd: cmd, accounts: r}
-}
-
-// wait waits for the end and keeps the supervisor's account.
-func (p *process) wait() error {
-	defer p.accounts.Close()
-	decoded := json.NewDecoder(p.accounts).Decode(&p.trial.account)
-	if err := p.cmd.Wait(); err != nil {
-		return fmt.Errorf("supervisor: %w", err)
-	}
-	if decoded != nil {
-		return fmt.Errorf("supervisor's account: %w", decoded)
-	}
-	if p.trial.account.Error != "" {
-		return fmt.Errorf("supervisor: %s", p.trial.account.Error)
-	}
-	return nil
-}
-
-// nothingLeft checks that belljar has gone from the host with all that it made for a run.
-func (tr *trial) nothingLeft(got outcome) {
-	tr.t.Helper()
-	for _, s := range tr.account.Survivors {
-		tr.t.Errorf("process left: %s", s)
-	}
-	for _, path := range tr.traces(got.ID) {
-		tr.t.Errorf("left: %s", path)
-	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		tr.t.Error(err)
-	}
-	if bytes.Contains(mounts, []byte(got.ID)) {
-		tr.t.Errorf("mount left:\n%s", mounts)
-	}
-	left, err := os.ReadDir(filepath.Join(tr.dir, "tmp"))
-	if err != nil {
-		tr.t.Error(err)
-	}
-	for _, e := range left {
-		tr.t.Errorf("temporary file left: %s", e.Name())
-	}
-}
-
-// traces are the files and folders of the host that bear a run's name. A server takes a sandbox away behind its answer,
-// so there it may take a moment until there are none.
-func (tr *trial) traces(id string) []string {
-	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		var found []string
-		for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", "/dev/shm/belljar", tr.lane.home, "/var/lib/belljar"} {
-			filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-				if strings.Contains(filepath.Base(path), id) {
-					found = append(found, path)
-				}
-				return nil // what vanishes while we walk is somebody else's
-			})
-		}
-		if len(found) == 0 || len(tr.lane.env) == 0 || time.Since(begin) > 20*time.Second {
-			return found
-		}
 	}
 }

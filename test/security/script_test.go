@@ -21,11 +21,20 @@ type script struct {
 	flags      []string
 	hosts      []string
 	limits     []string
+	except     []exception
 	expect     []expectation
 }
 
-// expectation is one line of what must come of a run.
-type expectation struct{ key, value string }
+// expectation is one line of what must come of a run, on the lanes of which the fact is true.
+type expectation struct{ key, value, fact string }
+
+// exception names lanes on which there is nothing to attack.
+type exception struct {
+	facts  []string
+	reason string
+}
+
+var exceptionWords = regexp.MustCompile(`^([a-z -]+) \((.+)\)$`)
 
 var headerLine = regexp.MustCompile(`^# ([A-Z][A-Za-z ]*): (.*)$`)
 
@@ -75,28 +84,49 @@ func readScript(path string) (script, error) {
 			s.hosts = words
 		case "Limits":
 			s.limits = words
+		case "Not on":
+			e := exceptionWords.FindStringSubmatch(m[2])
+			if e == nil {
+				return script{}, fmt.Errorf("%s: who is excepted says why: lanes (reason): %q", path, m[2])
+			}
+			s.except = append(s.except, exception{strings.Fields(e[1]), e[2]})
 		case "Expect":
-			s.expect = append(s.expect, expectation{words[0], strings.Join(words[1:], " ")})
+			rest, fact, _ := strings.Cut(m[2], " if ")
+			k, value, _ := strings.Cut(rest, " ")
+			s.expect = append(s.expect, expectation{k, value, fact})
 		default:
 			return script{}, fmt.Errorf("%s: unknown header %q", path, key)
 		}
 	}
 	if !slices.ContainsFunc(s.expect, func(e expectation) bool { return e.key == "phase" }) {
-		s.expect = append(s.expect, expectation{"phase", "completed"}, expectation{"exit", "0"}, expectation{"reason", ""})
+		s.expect = append(s.expect, expectation{key: "phase", value: "completed"}, expectation{key: "exit", value: "0"}, expectation{key: "reason"})
 	}
 	return s, nil
 }
 
-// unfit says why s does not apply to l, "" if it does.
-func (s script) unfit(l *lane) string {
-	for _, limit := range s.limits {
-		name, by, _ := strings.Cut(limit, "-")
-		if p := l.protections[name]; !p.Enforced || !strings.Contains(p.By, by) {
-			return fmt.Sprintf("lane %s cannot enforce %s here: %s", l.name, limit, p.Hint)
+// needless says why there is nothing to attack on l, "" if there is.
+func (s script) needless(l *lane) string {
+	for _, e := range s.except {
+		if slices.ContainsFunc(e.facts, l.is) {
+			return e.reason
 		}
 	}
 	return ""
 }
+
+// missing are the limits that s is about and l cannot enforce.
+func (s script) missing(l *lane) []string {
+	var names []string
+	for _, limit := range s.limits {
+		if !l.enforces(limit) {
+			names = append(names, limit)
+		}
+	}
+	return names
+}
+
+// applies says whether e is expected on l.
+func (e expectation) applies(l *lane) bool { return e.fact == "" || l.is(e.fact) }
 
 func (e expectation) check(got outcome) error {
 	actual := ""

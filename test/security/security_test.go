@@ -44,18 +44,42 @@ func TestMain(m *testing.M) {
 // TestScripts runs every script on every lane.
 func TestScripts(t *testing.T) {
 	scripts := readScripts(t)
+	results := newBoard()
 	for _, l := range lanes() {
 		t.Run(l.name, func(t *testing.T) {
 			l.open(t)
-			for _, s := range scripts {
-				t.Run(s.name, func(t *testing.T) {
-					t.Parallel()
-					if why := s.unfit(l); why != "" {
-						t.Skip(why)
-					}
-					attack(t, l, s)
-				})
+			if l.ready {
+				l.warm(t, len(scripts))
 			}
+			runAll(t, l, scripts, results)
+		})
+	}
+	if *update && !t.Failed() {
+		results.write(t, scripts)
+	}
+}
+
+// runAll runs every script on l, and puts what comes of each on the board.
+func runAll(t *testing.T, l *lane, scripts []script, results *board) {
+	for _, s := range scripts {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			t.Cleanup(func() {
+				if t.Failed() {
+					results.put(s.name, l.name, breached)
+				}
+			})
+			if why := s.needless(l); why != "" {
+				results.put(s.name, l.name, needless)
+				return
+			}
+			if missing := s.missing(l); len(missing) > 0 {
+				refusal(t, l, missing)
+				results.put(s.name, l.name, refused)
+				return
+			}
+			attack(t, l, s)
+			results.put(s.name, l.name, held)
 		})
 	}
 }
@@ -73,7 +97,7 @@ func attack(t *testing.T, l *lane, s script) {
 		}
 		verify = append(verify, prepare(t, tr))
 	}
-	args := []string{"run", "--json", "--quiet"}
+	args := append([]string{"run", "--json", "--quiet", "--env", "LANE_RUNTIME=" + l.runtime, "--env", "LANE_IMAGE=" + l.root()}, l.flags...)
 	if s.probe {
 		args = append(args, "--workspace-exec", "--file", built.Probe+":probe")
 	}
@@ -84,6 +108,9 @@ func attack(t *testing.T, l *lane, s script) {
 		t.Errorf("breach:\n%s", breaches(got.Stdout))
 	}
 	for _, e := range s.expect {
+		if !e.applies(l) {
+			continue
+		}
 		if err := e.check(got); err != nil {
 			t.Error(err)
 		}

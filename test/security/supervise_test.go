@@ -37,6 +37,7 @@ type order struct {
 // account is what a supervisor saw.
 type account struct {
 	Error     string
+	Status    int      // exit status of belljar, -1 for a signal
 	Survivors []string // command lines of what outlived belljar
 	Blocks    int64    // of 512 bytes, written to disks by belljar and everything below it
 }
@@ -90,7 +91,7 @@ func (o order) carryOut() (account, error) {
 	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {
 		return account{}, err
 	}
-	return account{Survivors: survivors, Blocks: usage.Oublock}, nil
+	return account{Status: cmd.ProcessState.ExitCode(), Survivors: survivors, Blocks: usage.Oublock}, nil
 }
 
 // reap buries the dead below us and returns who is not dead, after killing them.

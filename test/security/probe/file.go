@@ -97,7 +97,7 @@ func fill(r *report, args []string) {
 	}
 }
 
-// inodes makes empty files in each place until it is full, then removes them.
+// inodes makes empty files in each place until it is full.
 func inodes(r *report, args []string) {
 	most, err := strconv.Atoi(args[0])
 	r.works("parse", err)
@@ -113,9 +113,6 @@ func inodes(r *report, args []string) {
 		r.refused(fmt.Sprintf("%s after %d files", place, made), err, unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EACCES, unix.EPERM)
 		if made > most {
 			r.breach("%s took %d files, the cap is %d", place, made, most)
-		}
-		for i := range made {
-			unix.Unlink(fmt.Sprintf("%s/inode-%d", place, i))
 		}
 	}
 }
@@ -143,6 +140,31 @@ func memory(r *report, args []string) {
 		page, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 		if err != nil {
 			r.refused("mmap", err)
+			os.Exit(3)
+		}
+		for i := 0; i < len(page); i += 4096 {
+			page[i] = 1
+		}
+	}
+	r.breach("all of it was there")
+}
+
+// hoard takes n MiB that belong to no process: files in memory, mapped and shared.
+func hoard(r *report, args []string) {
+	left, err := strconv.Atoi(args[0])
+	r.works("parse", err)
+	const size = 16 << 20
+	for ; left > 0; left -= size >> 20 {
+		fd, err := unix.MemfdCreate("hoard", unix.MFD_CLOEXEC)
+		if err == nil {
+			err = unix.Ftruncate(fd, size)
+		}
+		var page []byte
+		if err == nil {
+			page, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		}
+		if err != nil {
+			r.refused("memfd", err)
 			os.Exit(3)
 		}
 		for i := 0; i < len(page); i += 4096 {

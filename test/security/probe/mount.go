@@ -55,23 +55,6 @@ func mounts(r *report, _ []string) {
 	r.refused("chroot", unix.Chroot("/workspace"))
 }
 
-// handles opens files by inode number: a handle does not care about roots (the "shocker" attack).
-func handles(r *report, _ []string) {
-	handle := unix.NewFileHandle(1, []byte{2, 0, 0, 0, 0, 0, 0, 0}) // inode 2: the root of most file systems
-	for _, p := range mountPoints(r) {
-		dir, err := unix.Open(p, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		fd, err := unix.OpenByHandleAt(dir, handle, unix.O_RDONLY)
-		r.refused("open_by_handle_at under "+p, err)
-		if err == nil {
-			unix.Close(fd)
-		}
-		unix.Close(dir)
-	}
-}
-
 // devices makes device nodes wherever it can write, and opens those that must not be there.
 func devices(r *report, places []string) {
 	for _, place := range places {

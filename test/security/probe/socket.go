@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -108,6 +109,28 @@ func dial(r *report, args []string) {
 			c.Close()
 		}
 		r.refused("dial "+arg, err)
+	}
+}
+
+// resolve looks names up, which must not lead anywhere.
+func resolve(r *report, names []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, name := range names {
+		addresses, err := net.DefaultResolver.LookupHost(ctx, name)
+		r.refused("resolve "+name, err)
+		if err == nil {
+			r.breach("%s is at %v", name, addresses)
+		}
+	}
+}
+
+// bind leaves a unix socket at each path.
+func bind(r *report, paths []string) {
+	for _, path := range paths {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		r.works("socket", err)
+		r.works("bind "+path, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
 	}
 }
 

@@ -9,6 +9,5 @@ failed=0
 ./probe dial tcp:1.1.1.1:443 tcp:169.254.169.254:80 tcp:10.0.0.1:22 udp:8.8.8.8:53 'tcp:[2606:4700:4700::1111]:443' tcp:example.com:80 || failed=1
 ./probe netlink || failed=1
 [ "$(wc -l </proc/net/route)" = 1 ] || breach "there are routes"
-getent hosts example.com && breach "a name resolves"
-true
+./probe resolve example.com metadata.google.internal || failed=1
 exit $failed

@@ -1,15 +1,18 @@
 # Attack: Leave FIFOs, sockets, hard links, a sparse giant and odd names where artifacts are captured.
 # Why it matters: A FIFO blocks whoever opens it; a sparse file is larger than any disk.
 # What must hold: The run completes in time; only regular files within the cap are kept.
+# Needs: probe
 # Run: --capture ** --capture **/*
 # Host: artifacts
+# Not on: native-root-ready (a client of a server refuses to write such names)
 
 mkfifo fifo
-python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
+./probe bind socket || exit 1
+rm probe
 truncate -s 200M sparse
 echo honest >plain && ln plain hardlink
 ln /etc/passwd stolen 2>/dev/null
-ln /usr/bin/su stolen-su 2>/dev/null
+ln /bin/busybox stolen-su 2>/dev/null || ln /usr/bin/su stolen-su 2>/dev/null
 printf x >"$(printf 'new\nline')"
 printf x >"$(printf 'escape\033[31m')"
 printf x >-rf

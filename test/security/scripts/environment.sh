@@ -8,7 +8,7 @@ failed=0
 
 for name in $(env | sed 's/=.*//'); do
 	case "$name" in
-	PATH | HOME | USER | LOGNAME | LANG | TMPDIR | TERM | PWD | OLDPWD | SHLVL | SHELL | HOSTNAME | _ | PORT) ;;
+	PATH | HOME | USER | LOGNAME | LANG | TMPDIR | TERM | PWD | OLDPWD | SHLVL | SHELL | HOSTNAME | _ | LANE_*) ;;
 	*) breach "the environment has $name" ;;
 	esac
 done

@@ -5,4 +5,4 @@
 # Needs: probe
 # Host: listener
 
-./probe dial "tcp:127.0.0.1:$PORT" "tcp:[::1]:$PORT" "unix:@belljar-bait-$PORT" "unix:/tmp/belljar-bait-$PORT.sock" unix:/run/docker.sock unix:/var/run/docker.sock unix:/run/dbus/system_bus_socket
+./probe dial "tcp:127.0.0.1:$LANE_PORT" "tcp:[::1]:$LANE_PORT" "unix:@belljar-bait-$LANE_PORT" "unix:/tmp/belljar-bait-$LANE_PORT.sock" unix:/run/docker.sock unix:/var/run/docker.sock unix:/run/dbus/system_bus_socket

@@ -7,6 +7,7 @@ failed=0
 
 [ "$(cat /proc/sys/kernel/hostname)" = belljar ] || breach "the hostname is $(cat /proc/sys/kernel/hostname)"
 for kind in shm sem msg; do
+	[ -e /proc/sysvipc/$kind ] || continue
 	[ "$(wc -l </proc/sysvipc/$kind)" = 1 ] || breach "$kind of somebody else"
 done
 exit $failed

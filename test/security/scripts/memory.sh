@@ -5,7 +5,7 @@
 # Run: --memory 64m
 # Expect: phase failed
 # Expect: reason oom_killed
-# Expect: exit 137
+# Expect: exit 137 if oom-process
 # Limits: memory
 
 ./probe memory 512

@@ -8,7 +8,7 @@ failed=0
 
 find / -name '*belljar-bait*' 2>/dev/null | grep . && breach "a file of the neighbour was found"
 grep -l '[b]elljar-bait' /proc/[0-9]*/cmdline 2>/dev/null | grep -v "/proc/$$/" | grep . && breach "a process of the neighbour was found"
-[ "$(wc -l </proc/sysvipc/shm)" = 1 ] || breach "shared memory of somebody else"
+[ ! -e /proc/sysvipc/shm ] || [ "$(wc -l </proc/sysvipc/shm)" = 1 ] || breach "shared memory of somebody else"
 count=0
 for process in /proc/[0-9]*; do count=$((count + 1)); done
 [ $count -le 8 ] || breach "$count processes"

@@ -1,0 +1,210 @@
+//go:build linux
+
+package security
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// trial is one run on a lane, with folders of its own.
+type trial struct {
+	t     *testing.T
+	lane  *lane
+	dir   string   // of the lane's user; out of reach for the sandbox
+	flags []string // more flags of belljar run
+	env   []string // more of belljar's own environment
+
+	account account
+}
+
+func (l *lane) trial(t *testing.T) *trial {
+	t.Helper()
+	dir, err := os.MkdirTemp(l.home, "trial-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &trial{t: t, lane: l, dir: dir}
+	for _, sub := range []string{"", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if l.uid != 0 {
+			if err := os.Chown(filepath.Join(dir, sub), l.uid, l.uid); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return tr
+}
+
+// copy puts a file where the lane's user can read it.
+func (tr *trial) copy(path string) string {
+	tr.t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	to := filepath.Join(tr.dir, filepath.Base(path))
+	if err := os.WriteFile(to, raw, 0o644); err != nil {
+		tr.t.Fatal(err)
+	}
+	return to
+}
+
+// outcome is what belljar run --json prints.
+type outcome struct {
+	belljar.Run
+	Stdout    string             `json:"stdout"`
+	Stderr    string             `json:"stderr"`
+	Artifacts []belljar.Artifact `json:"artifacts"`
+}
+
+func (o outcome) exit() string {
+	if o.ExitCode == nil {
+		return "none"
+	}
+	return strconv.Itoa(*o.ExitCode)
+}
+
+// run runs belljar run --json with args and returns what it says.
+func (tr *trial) run(ctx context.Context, args []string) outcome {
+	tr.t.Helper()
+	raw := tr.output(ctx, args)
+	var got outcome
+	if err := json.Unmarshal(raw, &got); err != nil || got.Phase == "" {
+		tr.t.Fatalf("belljar %q: %v\n%s", args, err, tail(string(raw)))
+	}
+	return got
+}
+
+// output runs belljar under a supervisor to its end and returns its standard output.
+func (tr *trial) output(ctx context.Context, args []string) []byte {
+	tr.t.Helper()
+	var stdout, stderr bytes.Buffer
+	p := tr.start(ctx, args, nil, &stdout, &stderr)
+	if err := p.wait(); err != nil {
+		tr.t.Fatal(err)
+	}
+	if stdout.Len() == 0 {
+		tr.t.Fatalf("belljar %q printed nothing\n%s", args, stderr.String())
+	}
+	return stdout.Bytes()
+}
+
+// process is a supervised belljar.
+type process struct {
+	trial    *trial
+	cmd      *exec.Cmd
+	accounts *os.File
+}
+
+func (tr *trial) start(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) *process {
+	tr.t.Helper()
+	o := order{
+		Argv: append([]string{built.Belljar}, args...), Dir: tr.dir, UID: tr.lane.uid, Etc: tr.lane.etc,
+		Env: append([]string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + tr.dir,
+			"TMPDIR=" + filepath.Join(tr.dir, "tmp"), "XDG_RUNTIME_DIR=" + tr.lane.home,
+		}, slices.Concat(tr.lane.env, tr.env)...),
+	}
+	raw, err := json.Marshal(o)
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), superviseEnv+"="+string(raw), "GORACE=atexit_sleep_ms=0")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = stdin, stdout, stderr, []*os.File{w}
+	if len(o.Etc) > 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	}
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		tr.t.Fatalf("start a supervisor: %v", err)
+	}
+	return &process{trial: tr, cmd: cmd, accounts: r}
+}
+
+// wait waits for the end and keeps the supervisor's account.
+func (p *process) wait() error {
+	defer p.accounts.Close()
+	decoded := json.NewDecoder(p.accounts).Decode(&p.trial.account)
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("supervisor: %w", err)
+	}
+	if decoded != nil {
+		return fmt.Errorf("supervisor's account: %w", decoded)
+	}
+	if p.trial.account.Error != "" {
+		return fmt.Errorf("supervisor: %s", p.trial.account.Error)
+	}
+	return nil
+}
+
+// nothingLeft checks that belljar has gone from the host with all that it made for a run.
+func (tr *trial) nothingLeft(got outcome) {
+	tr.t.Helper()
+	for _, s := range tr.account.Survivors {
+		tr.t.Errorf("process left: %s", s)
+	}
+	for _, path := range tr.traces(got.ID) {
+		tr.t.Errorf("left: %s", path)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		tr.t.Error(err)
+	}
+	if bytes.Contains(mounts, []byte(got.ID)) {
+		tr.t.Errorf("mount left:\n%s", mounts)
+	}
+	left, err := os.ReadDir(filepath.Join(tr.dir, "tmp"))
+	if err != nil {
+		tr.t.Error(err)
+	}
+	for _, e := range left {
+		tr.t.Errorf("temporary file left: %s", e.Name())
+	}
+}
+
+// traces are the files and folders of the host that bear a run's name. A server takes a sandbox away behind its answer,
+// so there it may take a moment until there are none.
+func (tr *trial) traces(id string) []string {
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		var found []string
+		for _, root := range []string{"/sys/fs/cgroup", "/run/belljar", "/dev/shm/belljar", tr.lane.home, "/var/lib/belljar"} {
+			filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+				if strings.Contains(filepath.Base(path), id) {
+					found = append(found, path)
+				}
+				return nil // what vanishes while we walk is somebody else's
+			})
+		}
+		if len(found) == 0 || !tr.lane.ready || time.Since(begin) > 20*time.Second {
+			return found
+		}
+	}
+}
