@@ -103,6 +103,9 @@ func (u *unpacker) walk(entry string, elements []string, create bool) (*folder, 
 		if isMark(name) && !isMeta(name) {
 			return nil, refuse("whiteout", entry, "an entry below a whiteout")
 		}
+		if len(name) > maxElement {
+			return nil, refuse("symlink", entry, "its parents lead to a name longer than %d bytes", maxElement)
+		}
 		target, err := u.readlink(at, name)
 		if err != nil {
 			return nil, failed("look at the parents of", entry, err)
@@ -129,9 +132,6 @@ func (u *unpacker) walk(entry string, elements []string, create bool) (*folder, 
 
 // readlink returns the target of a symbolic link in f; "" if there is none of that name.
 func (u *unpacker) readlink(f *folder, name string) (string, error) {
-	if len(name) > maxElement {
-		return "", unix.ENAMETOOLONG
-	}
 	fd, err := u.here.fd(f)
 	if err != nil {
 		return "", err

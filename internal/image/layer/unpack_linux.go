@@ -265,8 +265,8 @@ func (u *unpacker) place(parent *folder, name string, create func(at int) error)
 
 // The modes of marks. One for what was left out can be told from a whiteout, for hard links to it are left out as well.
 const (
-	whiteoutMode = 0o400
-	leftOutMode  = 0
+	whiteoutMode = 0o600
+	leftOutMode  = 0o400
 )
 
 // mark makes a mark, or leaves it as it is.
