@@ -1,0 +1,65 @@
+//go:build linux
+
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/internal/image/debian"
+)
+
+// fresh is how long an image that was built is good for further tests.
+const fresh = 7 * 24 * time.Hour
+
+// Debian returns the tar of an image as belljar image build makes it: shell, python, node, go or java. It is made once and
+// kept in the temporary folder, for all tests on the machine. The test is skipped where that cannot be done.
+func Debian(t testing.TB, name string) string {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("belljar-test-images-%d", os.Geteuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) || info.Mode().Perm() != 0o700 {
+		t.Fatalf("%s is not a folder of ours: %v, %v", dir, info, err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, fmt.Sprintf("%s-%s.tar", name, debian.Version))
+	if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) < fresh {
+		return path
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	making := path + ".new"
+	f, err := os.Create(making)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(making)
+	defer f.Close()
+	begin := time.Now()
+	if err := debian.Build(t.Context(), debian.Options{Name: name}, f); err != nil {
+		t.Skipf("image %s cannot be built here: %v", name, err)
+	}
+	if err := errors.Join(f.Close(), os.Rename(making, path)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("image %s was built in %v", name, time.Since(begin).Round(time.Second))
+	return path
+}

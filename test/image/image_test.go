@@ -1,0 +1,205 @@
+//go:build linux
+
+package image_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/test/image"
+)
+
+// patience is how long a program may take on a slow and busy machine.
+const patience = 3 * time.Minute
+
+var wanted = flag.String("images", "shell,python", "which images to build and run: shell, python, node, go, java")
+
+// program is one that an image has to run.
+type program struct {
+	files map[string]string
+	argv  []string
+	want  string
+}
+
+func programs() map[string][]program {
+	return map[string][]program{
+		"busybox": {
+			{argv: []string{"/bin/sh", "-c", "echo hello; grep -c localhost /etc/hosts"}, want: "hello\n2\n"},
+		},
+		"shell": {
+			{argv: []string{"bash", "-c", `a=(1 2 3); echo ${#a[@]} $(whoami) $HOME $(getent ahosts localhost | head -1 | cut -d' ' -f1)`}, want: "3 sandbox /workspace ::1\n"},
+			{argv: []string{"bash", "-c", `echo '{"a":[1,2]}' | jq .a[1]; seq 3 | awk '{s+=$1} END {print s}'; ps -e >/dev/null && echo ps`}, want: "2\n6\nps\n"},
+			{argv: []string{"sh", "-c", `find / -xdev -perm /6000 -type f 2>/dev/null; echo none`}, want: "none\n"},
+		},
+		"python": {
+			{argv: []string{"python", "-c", "print('hi')"}, want: "hi\n"}, // of the specification's first example
+			{argv: []string{"python3", "-c", `
+import concurrent.futures, getpass, json, os, pwd, socket, sqlite3, ssl, subprocess, tempfile, zoneinfo
+print(socket.gethostbyname("localhost"), pwd.getpwuid(os.getuid()).pw_name, sqlite3.connect(":memory:").execute("select 1+1").fetchone()[0])
+with concurrent.futures.ThreadPoolExecutor(4) as pool: print(sum(pool.map(lambda n: n * n, range(10))))
+with socket.create_server(("localhost", 0)) as s, socket.create_connection(s.getsockname()) as c: print("connected")
+print(subprocess.run(["sh", "-c", "echo $((6*7))"], capture_output=True, text=True).stdout.strip())
+with tempfile.TemporaryFile() as f: f.write(b"x")
+`}, want: "127.0.0.1 sandbox 2\n285\nconnected\n42\n"},
+		},
+		"node": {
+			{argv: []string{"node", "-e", `
+const { Worker } = require('worker_threads'); const dns = require('dns');
+let s = 0; for (let i = 0; i < 1e7; i++) s += i % 7; console.log(s);
+new Worker("require('worker_threads').parentPort.postMessage(6*7)", { eval: true }).on('message', m => {
+  console.log(m); dns.lookup('localhost', (e, a) => console.log(e ? e.message : 'found')) });`}, want: "29999997\n42\nfound\n"},
+		},
+		"go": {
+			{files: map[string]string{"hello.go": `package main
+
+import ("fmt"; "net"; "sync")
+
+func main() {
+	var wg sync.WaitGroup
+	for i := 0; i < 4; i++ { wg.Add(1); go wg.Done() }
+	wg.Wait()
+	_, err := net.LookupHost("localhost")
+	fmt.Println("hello", err)
+}
+`}, argv: []string{"sh", "-c", "go build -o hello hello.go && ./hello"}, want: "hello <nil>\n"},
+		},
+		"java": {
+			{files: map[string]string{"Hello.java": `import java.net.InetAddress;
+import java.util.stream.IntStream;
+
+public class Hello {
+	public static void main(String[] args) throws Exception {
+		Thread t = new Thread(() -> System.out.println(IntStream.range(0, 1_000_000).parallel().mapToLong(i -> i).sum()));
+		t.start(); t.join();
+		System.out.println(InetAddress.getByName("localhost").isLoopbackAddress());
+	}
+}
+`}, argv: []string{"java", "Hello.java"}, want: "499999500000\ntrue\n"},
+		},
+	}
+}
+
+func TestImages(t *testing.T) {
+	rt := open(t)
+	for _, name := range append([]string{"busybox"}, strings.Split(*wanted, ",")...) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tar := ""
+			if name == "busybox" {
+				tar = image.Busybox(t)
+			} else {
+				tar = image.Debian(t, name)
+			}
+			info, err := os.Stat(tar)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d MB", info.Size()>>20)
+			root := unpack(t, tar)
+			for _, p := range programs()[name] {
+				run(t, rt, root, p)
+			}
+		})
+	}
+}
+
+// open makes a native runtime.
+func open(t *testing.T) runtime.Runtime {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "agent"), "github.com/belljar/belljar/cmd/belljar-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the agent: %v\n%s", err, out)
+	}
+	program, err := os.ReadFile(filepath.Join(dir, "agent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt, err := native.New(native.Options{Agent: bytes.NewReader(program), RunDir: filepath.Join(dir, "run"), Installation: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rt.Close() })
+	return rt
+}
+
+// unpack makes a root of a tar.
+func unpack(t *testing.T, tar string) runtime.Root {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "root")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("tar", "--no-same-owner", "-C", dir, "-xf", tar).CombinedOutput(); err != nil {
+		t.Fatalf("unpack: %v\n%s", err, out)
+	}
+	return runtime.Root{Ref: "test", Dir: dir}
+}
+
+func run(t *testing.T, rt runtime.Runtime, root runtime.Root, p program) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	limits := belljar.DefaultLimits()
+	limits.MemoryMB, limits.Pids, limits.NProc, limits.TmpMB = 2048, 256, 256, 512
+	box, err := rt.Create(ctx, runtime.Spec{
+		ID: belljar.NewID(), Root: root, Limits: limits, Lifetime: runtime.LifetimeCreator,
+		Workspace: runtime.Workspace{Bytes: 512 << 20, Inodes: 65536, Exec: true, Medium: runtime.MediumMemory},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Destroy(context.Background())
+	inside := agent.New(box.Dial)
+	info, err := inside.Ping(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, gid := 1000, 1000
+	if info.UID != 0 { // agent and programs are one user
+		uid, gid = info.UID, info.GID
+	}
+	for name, text := range p.files {
+		if _, err := inside.WriteFile(ctx, wire.FileRequest{Path: name, UID: uid, GID: gid}, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	process, err := inside.Exec(ctx, wire.Exec{
+		ID: belljar.NewID(), Argv: p.argv, UID: uid, GID: gid, KillAll: true,
+		Env: []string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/workspace", "USER=sandbox", "LOGNAME=sandbox",
+			"LANG=C.UTF-8", "TMPDIR=/workspace",
+		},
+	})
+	if err != nil {
+		t.Fatalf("%q: %v", p.argv, err)
+	}
+	defer process.Close()
+	var out, other strings.Builder
+	begin := time.Now()
+	exit, err := process.Output(ctx, func(_ int64, s wire.Stream, b []byte) error {
+		if s == wire.Stderr {
+			other.Write(b)
+		} else {
+			out.Write(b)
+		}
+		return nil
+	})
+	if err != nil || exit.Code != 0 || out.String() != p.want {
+		t.Errorf("%.60q: %+v, %v\nstdout %q, want %q\nstderr %s", p.argv, exit, err, out.String(), p.want, other.String())
+	}
+	t.Logf("%.40q: %v", p.argv, time.Since(begin).Round(time.Millisecond))
+}
