@@ -180,7 +180,7 @@ func (m *merger) mkdir(into int, name string) (fd int, fresh bool, err error) {
 		return -1, false, err
 	}
 	m.stats.Folders++
-	fd, err = openFolder(into, name)
+	fd, err = openMine(into, name) // whatever the umask is
 	return fd, true, err
 }
 
