@@ -22,6 +22,7 @@ type Service interface {
 	Sessions() Sessions
 	Files() Files
 	Terminals() Terminals
+	Images() Images
 	Node() Node
 	Admin() Admin
 	Tokens() Tokens

@@ -35,6 +35,11 @@ const (
 	TokenCreated    = "sandbox.token.created"
 	TokenRevoked    = "sandbox.token.revoked"
 	QuotaSet        = "sandbox.quota.set"
+	ImagePulled     = "sandbox.image.pulled" // or not: Err says why; Count is the bytes unpacked, as with the next
+	ImageImported   = "sandbox.image.imported"
+	ImageTagged     = "sandbox.image.tagged"
+	ImageRemoved    = "sandbox.image.removed"
+	ImagesPruned    = "sandbox.image.pruned" // Count is the bytes freed
 	AuthFailed      = "sandbox.auth.failed"
 	Denied          = "sandbox.denied" // Reason is the error's code
 )

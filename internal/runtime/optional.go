@@ -34,6 +34,13 @@ type Imager interface {
 	Images(ctx context.Context) ([]belljar.Image, error)
 }
 
+// Releaser is a runtime that may hold on to images although nobody's sandbox has them, as for sandboxes that are made ahead.
+type Releaser interface {
+	// Release lets go of the image with that digest, and reports whether there was anything to let go of. It returns when
+	// that is gone.
+	Release(ctx context.Context, digest string) bool
+}
+
 // Pauser is a [Sandbox] whose processes, the agent among them, can be stopped and set going again. Stopped, it takes no
 // processor time; its lease goes on. Both are idempotent.
 type Pauser interface {

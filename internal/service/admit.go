@@ -10,7 +10,6 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -22,8 +21,9 @@ type plan struct {
 	limits   belljar.Limits
 	host     *host
 	caps     runtime.Capabilities
-	why      string // it is this runtime
-	image    image.Root
+	why      string       // it is this runtime
+	image    runtime.Root // of a session under way see [session.image]
+	fetch    string       // what the image is pulled as, when the sandbox is made; "" if it is here
 	require  []string
 	exec     bool     // programs in the workspace may be executed
 	patterns []string // of artifacts, relative to the workspace
@@ -32,6 +32,11 @@ type plan struct {
 
 // admit checks a request against everything that can be known before a sandbox exists.
 func (s *Service) admit(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (*plan, error) {
+	return s.admitAgain(ctx, caller, req, "")
+}
+
+// admitAgain is admit for a request whose image is settled: it is that of a digest, unless that is "".
+func (s *Service) admitAgain(ctx context.Context, caller belljar.Caller, req belljar.RunRequest, digest string) (*plan, error) {
 	if err := s.version(req.SpecVersion); err != nil {
 		return nil, err
 	}
@@ -52,7 +57,7 @@ func (s *Service) admit(ctx context.Context, caller belljar.Caller, req belljar.
 	if req.SessionID != "" {
 		err = s.join(caller, p)
 	} else {
-		err = s.place(ctx, caller, p)
+		err = s.place(ctx, caller, p, digest)
 	}
 	if err != nil {
 		return nil, err
@@ -89,8 +94,8 @@ func (s *Service) enabled() error {
 	}
 }
 
-// place decides about the sandbox of a run that gets one of its own.
-func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (err error) {
+// place decides about the sandbox of a run that gets one of its own. digest is that of its image, if that is settled.
+func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan, digest string) (err error) {
 	req := p.request
 	p.limits, err = s.opts.Limits.Resolve(req.Resources, req.StartupTimeoutSec, req.TimeoutSec, s.opts.MaxLimits)
 	if err != nil {
@@ -99,7 +104,7 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (er
 	if p.require, err = waive(caller, s.opts.Require, req.AllowWeak); err != nil {
 		return err
 	}
-	if err = s.mayUse(req.BaseImage); err != nil {
+	if err = s.mayUse(ctx, req.BaseImage); err != nil {
 		return err
 	}
 	// The runtime comes first: without it no image helps.
@@ -108,23 +113,10 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan) (er
 		return err
 	}
 	p.host, p.caps, p.why = found.host, found.caps, found.why
-	if p.image, err = s.opts.Images.Find(ctx, req.BaseImage); err != nil {
+	if err = s.settleImage(ctx, p, digest); err != nil {
 		return err
 	}
 	return p.enforceable()
-}
-
-// mayUse refuses an image that the policy does not name.
-func (s *Service) mayUse(ref string) error {
-	allowed := s.opts.Policy.AllowedImages
-	if len(allowed) == 0 || slices.Contains(allowed, ref) {
-		return nil
-	}
-	return &belljar.Error{
-		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("image %q is not among those allowed here", ref),
-		Details: map[string]any{"field": "base_image", "provided": ref, "supported": allowed, "rule": "SANDBOX_ALLOWED_IMAGES"},
-		Hint:    "name one of details.supported",
-	}
 }
 
 // join puts a run into a session, whose sandbox is what it is.
@@ -157,7 +149,7 @@ func (s *Service) join(caller belljar.Caller, p *plan) error {
 		}
 	}
 	p.why = "it is the session's"
-	p.session, p.host, p.caps, p.image, p.require, p.exec = x, of.host, of.caps, of.image, of.require, of.exec
+	p.session, p.host, p.caps, p.image, p.require, p.exec = x, of.host, of.caps, x.image(), of.require, of.exec
 	p.limits, err = of.limits.Resolve(req.Resources, req.StartupTimeoutSec, req.TimeoutSec, s.opts.MaxLimits)
 	return err
 }
@@ -258,7 +250,7 @@ func alternatives(p string) int {
 func (p *plan) spec(id string, life runtime.Lifetime) runtime.Spec {
 	return runtime.Spec{
 		ID:     id,
-		Root:   p.image.Runtime(),
+		Root:   p.image,
 		Limits: p.limits,
 		Workspace: runtime.Workspace{
 			Bytes:  int64(p.limits.WorkspaceMB) << 20,

@@ -86,7 +86,7 @@ func (c *passage) start() bool {
 	ctx, cancel := startup(c.run, c.plan, begin)
 	defer cancel()
 	told := c.now()
-	if c.proc, e.err = c.jar.agent.Exec(ctx, c.plan.execution(c.run.id, c.jar)); e.err != nil {
+	if c.proc, e.err = c.jar.exec(ctx, c.plan, c.plan.execution(c.run.id, c.jar)); e.err != nil {
 		return false
 	}
 	e.started = true

@@ -42,12 +42,16 @@ func (p *plan) execution(id string, j *jar) wire.Exec {
 	})
 }
 
-// cwd is the directory in which the command starts: the request's, else the image's, else the agent's own choice.
+// cwd is the directory in which the command starts: the request's, else the image's, else the workspace, which is the agent's
+// own choice. A run that brings files starts where they are.
 func (p *plan) cwd() string {
 	if clean, err := belljar.CleanPath(p.request.Cwd); err == nil {
 		return path.Join(belljar.WorkspaceDir, clean)
 	}
-	return p.image.Config.WorkingDir
+	if len(p.files) > 0 || p.request.Upload != nil {
+		return ""
+	}
+	return p.image.WorkingDir
 }
 
 // environment is the whole environment of the command: Belljar's, over it the image's, the session's and the request's.
@@ -68,7 +72,7 @@ func (p *plan) environment() []string {
 	if dir := p.cwd(); dir != "" {
 		env["PWD"] = dir
 	}
-	for _, pair := range p.image.Config.Env {
+	for _, pair := range p.image.Env {
 		name, value, _ := strings.Cut(pair, "=")
 		env[name] = value
 	}

@@ -1,11 +1,13 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
@@ -18,10 +20,10 @@ type jar struct {
 	uid, gid int
 }
 
-// meet makes the acquaintance of a sandbox's agent. Commands run as the sandbox's user; where a runtime cannot keep
-// that user apart from the agent's (shared), as the agent's.
-func meet(ctx context.Context, box runtime.Sandbox, caps runtime.Capabilities) (*jar, error) {
-	j := &jar{Sandbox: box, agent: agent.New(box.Dial), uid: sandboxUID, gid: sandboxGID}
+// meet makes the acquaintance of a sandbox's agent. Commands run as the user of its image, or else Belljar's own; where a
+// runtime cannot keep that user apart from the agent's (shared), as the agent's.
+func meet(ctx context.Context, box runtime.Sandbox, caps runtime.Capabilities, root runtime.Root) (*jar, error) {
+	j := &jar{Sandbox: box, agent: agent.New(box.Dial), uid: cmp.Or(root.UID, sandboxUID), gid: cmp.Or(root.GID, sandboxGID)}
 	if caps.AgentUID == "shared" {
 		info, err := j.agent.Ping(ctx)
 		if err != nil {
@@ -30,6 +32,23 @@ func meet(ctx context.Context, box runtime.Sandbox, caps runtime.Capabilities) (
 		j.uid, j.gid = info.UID, info.GID
 	}
 	return j, nil
+}
+
+// exec starts a command of a plan. The folder that an image names to start in need not be there: a command that was to
+// start there then starts in the workspace.
+func (j *jar) exec(ctx context.Context, p *plan, e wire.Exec) (*agent.Process, error) {
+	proc, err := j.agent.Exec(ctx, e)
+	var refused *wire.Error
+	if e.Cwd == "" || e.Cwd != p.image.WorkingDir || !errors.As(err, &refused) || refused.Step != stepChdir {
+		return proc, err
+	}
+	for i, pair := range e.Env {
+		if pair == "PWD="+e.Cwd {
+			e.Env[i] = "PWD=" + belljar.WorkspaceDir
+		}
+	}
+	e.Cwd = ""
+	return j.agent.Exec(ctx, e)
 }
 
 // file is a request for a file with the user's rights.

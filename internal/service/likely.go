@@ -13,8 +13,11 @@ func (s *Service) Likely(ctx context.Context) ([]runtime.Spec, error) {
 	var specs []runtime.Spec
 	for _, exec := range []bool{false, true} {
 		p := &plan{exec: exec, request: belljar.RunRequest{RunSpec: belljar.RunSpec{BaseImage: s.opts.DefaultImage}}}
-		if err := s.place(ctx, belljar.Caller{}, p); err != nil {
+		if err := s.place(ctx, belljar.Caller{}, p, ""); err != nil {
 			return nil, err
+		}
+		if p.fetch != "" {
+			return nil, nil // nothing can be made of it yet
 		}
 		p.bind()
 		specs = append(specs, p.spec("", s.opts.Lifetime))

@@ -31,16 +31,28 @@ func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 		}
 		info := s.info(h.Name(), caps, i == 0)
 		_, info.OwnImages = runtime.As[runtime.Imager](h.Runtime)
+		info.DefaultImages = s.imagesFor(caps)
 		d.Runtimes = append(d.Runtimes, info)
 	}
 	return d, nil
+}
+
+// imagesFor names the images of Belljar's that a runtime can use.
+func (s *Service) imagesFor(caps runtime.Capabilities) []string {
+	names := []string{}
+	for _, name := range s.opts.Images.Names() {
+		if name == runtime.HostRef && caps.HostImage || name != runtime.HostRef && caps.Unpacked {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // info is one runtime in the words of S0.
 func (s *Service) info(name string, caps runtime.Capabilities, first bool) belljar.RuntimeInfo {
 	o := s.opts
 	info := belljar.RuntimeInfo{
-		Name: name, Available: caps.Available, Default: first, DefaultImages: o.Images.Names(),
+		Name: name, Available: caps.Available, Default: first,
 		MaxCPU: o.MaxLimits.CPU, MaxMemMB: o.MaxLimits.MemoryMB, MaxUploadMB: o.Policy.MaxUploadMB,
 		MaxUploadFiles: o.Uploads.Files, MaxUploadDepth: o.Uploads.Depth, MaxLogBytes: o.Limits.LogBytes,
 		QueueMaxLength: o.QueueLength, QueueTTLSec: int(o.QueueTTL.Seconds()), WorkspaceCapMB: o.Limits.WorkspaceMB,

@@ -28,8 +28,12 @@ type Options struct {
 	Blobs blob.Store
 	// Events hears what happens, for the audit trail and the metrics; nil for nobody.
 	Events event.Sink
-	// Images finds images; nil knows the host's own programs only.
+	// Images keeps images; nil knows the host's own programs only.
 	Images *image.Store
+	// ImageUnused is for how long nobody must have used an image to be swept, ImageKeep the bytes of images above which those
+	// are that were used longest ago; 0 is no such bound.
+	ImageUnused time.Duration
+	ImageKeep   int64
 	// Node tells this daemon's runs from those of others on the same store.
 	Node Node
 

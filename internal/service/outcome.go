@@ -135,6 +135,7 @@ func (e ending) byStart() outcome {
 	var o outcome
 	var refused *wire.Error
 	var step *runtime.StepError
+	var fetching *fetchError
 	switch {
 	case e.stopped != nil:
 		o.stopped(e.stopped)
@@ -142,6 +143,9 @@ func (e ending) byStart() outcome {
 		o.set(belljar.PhaseTimedOut, belljar.ReasonStartupTimeout,
 			fmt.Sprintf("the sandbox was not ready after %v seconds", e.limits.StartupTimeoutSec))
 		o.hint = "allow more with startup_timeout_sec (--startup-timeout)"
+	case errors.As(e.err, &fetching):
+		o.set(belljar.PhaseFailed, belljar.ReasonImagePullFailed, fetching.told().Message)
+		o.hint = fetching.told().Hint
 	case errors.As(e.err, &refused) && refused.Code == wire.CodeExecFailed:
 		e.execFailed(&o, refused)
 	case e.sandbox != nil:
@@ -284,7 +288,7 @@ func (o *outcome) outOfMemory(l belljar.Limits) {
 // frames are the last of a run's log: what went wrong on our side, if anything, and the end.
 func (o outcome) frames() []belljar.Frame {
 	var list []belljar.Frame
-	if o.step != "" || o.reason == belljar.ReasonProvisionFailed || o.reason == belljar.ReasonSandboxDied {
+	if o.step != "" || o.reason == belljar.ReasonProvisionFailed || o.reason == belljar.ReasonImagePullFailed || o.reason == belljar.ReasonSandboxDied {
 		data := map[string]any{"reason_code": string(o.reason), "message": o.message}
 		if o.step != "" {
 			data["step"] = o.step

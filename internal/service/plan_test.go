@@ -8,12 +8,11 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
-	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
 func planned(change func(*plan)) *plan {
-	p := &plan{limits: belljar.DefaultLimits(), image: image.Root{Ref: "host"}}
+	p := &plan{limits: belljar.DefaultLimits(), image: runtime.Root{Ref: "host"}}
 	p.argv = []string{"x", "y"}
 	if change != nil {
 		change(p)
@@ -50,7 +49,7 @@ func TestProcessLimit(t *testing.T) {
 // The request's environment goes over the image's, that over ours.
 func TestEnvironmentOrder(t *testing.T) {
 	env := planned(func(p *plan) {
-		p.image.Config = belljar.ImageConfig{Env: []string{"LANG=image", "HOME=image", "X=a=b"}, WorkingDir: "/srv"}
+		p.image.Env, p.image.WorkingDir = []string{"LANG=image", "HOME=image", "X=a=b"}, "/srv"
 		p.request.Env = map[string]string{"HOME": "request", "Y": ""}
 		p.exec = true
 	}).environment()

@@ -41,7 +41,9 @@ type Policy struct {
 	// Belljar's own, which count only where they are not as usual.
 	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"` // no interactive runs
 	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`     // what Options.Require leaves out
-	AllowedImages         []string `json:"SANDBOX_ALLOWED_IMAGES,omitempty"` // that requests may name; empty is every image
+	AllowedImages         []string `json:"SANDBOX_ALLOWED_IMAGES,omitempty"` // patterns of those that requests may name; empty is every image
+	ImagePull             string   `json:"SANDBOX_IMAGE_PULL,omitempty"`     // PullNever; PullMissing is as usual
+	ImageAliases          []string `json:"SANDBOX_IMAGE_ALIASES,omitempty"`  // name=image, as the store has them
 	// TrustLevels is the weakest isolation of a trust level, where it is not that of [DefaultTrustLevels]. DefaultTrust is
 	// the level of requests that say none, and the most that users who are no operators can claim; "" is none.
 	TrustLevels     map[belljar.TrustLevel]runtime.Isolation `json:"SANDBOX_TRUST_LEVELS,omitempty"`
@@ -86,6 +88,9 @@ func (p Policy) effective(opts Options) Policy {
 	p.PidsLimit, p.NoFile, p.NProc = opts.Limits.Pids, opts.Limits.NoFile, opts.Limits.NProc
 	p.StartupTimeoutSec, p.ExecTimeoutSec = opts.Limits.StartupTimeoutSec, opts.Limits.TimeoutSec
 	p.CancelGraceSec = opts.Limits.GraceSec
+	if p.ImagePull == PullMissing {
+		p.ImagePull = ""
+	}
 	p.UnenforcedProtections = without(AllProtections(), opts.Require)
 	levels := maps.Clone(p.TrustLevels)
 	maps.DeleteFunc(levels, func(level belljar.TrustLevel, least runtime.Isolation) bool {

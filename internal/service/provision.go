@@ -18,13 +18,14 @@ func (s *Service) provision(r *run, p *plan, begin time.Time) (*jar, error) {
 			p.session.stopRun(r)
 			return nil, err
 		}
+		r.know(p.session.image())
 		return j, j.upload(ctx, p)
 	}
-	box, err := s.create(ctx, r, p)
+	box, err := s.makeBox(ctx, r, r.caller, p, r.know)
 	if err != nil {
 		return nil, err
 	}
-	j, err := meet(ctx, box, p.caps)
+	j, err := meet(ctx, box, p.caps, p.image)
 	if err != nil {
 		return j, err
 	}

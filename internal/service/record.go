@@ -22,6 +22,7 @@ func (s *Service) row(r *run) store.Run {
 	row := store.Run{Run: r.snapshot(), NodeID: s.opts.Node.ID}
 	if p := r.plan; p != nil && (row.Phase == belljar.PhaseRunning || r.resumable()) {
 		row.Spec = &p.request.RunSpec
+		row.Image = r.imageNoted()
 	}
 	return row
 }

@@ -78,7 +78,7 @@ func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) er
 	if len(row.Spec.AllowWeak) > 0 {
 		caller.Role = belljar.RoleAdmin // or it would not have been queued
 	}
-	p, err := s.admit(ctx, caller, belljar.RunRequest{RunSpec: *row.Spec})
+	p, err := s.admitAgain(ctx, caller, belljar.RunRequest{RunSpec: *row.Spec}, row.ImageDigest)
 	if err != nil {
 		return err
 	}

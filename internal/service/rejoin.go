@@ -76,7 +76,7 @@ func (s *Service) planAgain(ctx context.Context, row store.Run) (*plan, error) {
 			return nil, errGone
 		}
 		of := x.plan
-		p.session, p.host, p.caps, p.image, p.require, p.exec, base = x, of.host, of.caps, of.image, of.require, of.exec, of.limits
+		p.session, p.host, p.caps, p.image, p.require, p.exec, base = x, of.host, of.caps, x.image(), of.require, of.exec, of.limits
 	} else if p.host = s.runtime(row.Runtime); p.host == nil {
 		return nil, fmt.Errorf("runtime %q is not there any more", row.Runtime)
 	}
@@ -85,7 +85,7 @@ func (s *Service) planAgain(ctx context.Context, row store.Run) (*plan, error) {
 		if p.caps, err = p.host.capabilities(ctx); err != nil {
 			return nil, err
 		}
-		p.image.Ref, p.image.Digest = row.BaseImage, row.ImageDigest // nothing more of it is needed
+		p.image = imageAgain(row.BaseImage, row.ImageDigest, row.Image)
 	}
 	if p.patterns, err = patterns(row.Spec.CapturePatterns); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (s *Service) boxAgain(ctx context.Context, row store.Run, p *plan) (*jar, e
 	if err != nil {
 		return nil, err
 	}
-	return meet(ctx, box, p.caps)
+	return meet(ctx, box, p.caps, p.image)
 }
 
 // carryOn sets a run going again whose command has been found.

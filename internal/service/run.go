@@ -9,7 +9,9 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // Why a run is stopped before its command ends by itself.
@@ -40,10 +42,11 @@ type run struct {
 
 	mu      sync.Mutex
 	state   belljar.Run
-	input   *input // standard input of an interactive run; nil until somebody asks for it
-	fault   error  // what kept a frame of ours out of the log; nil if nothing did
-	unkept  error  // what kept its end from being on record at first
-	lastSeq uint64 // of the end event; 0 before that
+	image   *store.Image // of a sandbox of its own, for the record
+	input   *input       // standard input of an interactive run; nil until somebody asks for it
+	fault   error        // what kept a frame of ours out of the log; nil if nothing did
+	unkept  error        // what kept its end from being on record at first
+	lastSeq uint64       // of the end event; 0 before that
 
 	// writing orders what is said of the run while it is under way: notes on the record, heartbeats in the log.
 	writing sync.Mutex
@@ -68,8 +71,28 @@ func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time
 		Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
 		CreatedAt: created, LimitsEnforced: enforced(p.caps),
 	}
+	if p.session == nil {
+		r.image = noteImage(p.image)
+	}
 	r.state.Command, r.state.CommandTruncated = briefCommand(p.argv)
 	return r
+}
+
+// know notes what the image of its sandbox is.
+func (r *run) know(root runtime.Root) {
+	r.plan.image = root // whoever carries the run is the only one to look
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.ImageDigest = root.Digest; r.plan.session == nil {
+		r.image = noteImage(root)
+	}
+}
+
+// imageNoted is what is put on record of its image.
+func (r *run) imageNoted() *store.Image {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.image
 }
 
 // snapshot is the run as it stands.

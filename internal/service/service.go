@@ -30,6 +30,7 @@ type Service struct {
 	terminals terminalTable
 	sweeps    sweeps
 	reaps     sweeps
+	pulls     pulls
 	searches  chan struct{} // takes as many as may search files at once
 
 	work    sync.WaitGroup // every run and teardown under way

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/queue"
 )
 
@@ -82,6 +83,20 @@ func scopeKey(scope belljar.Scope, id string) string {
 		return scope.Prefix() + belljar.IsolatedKey + ":" + id
 	}
 	return scope.String()
+}
+
+// image is that of its sandbox, as far as it is known.
+func (x *session) image() runtime.Root {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.plan.image
+}
+
+// know notes what the image is that was fetched for its sandbox.
+func (x *session) know(root runtime.Root) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.plan.image, x.state.ImageDigest = root, root.Digest
 }
 
 // snapshot is the session as it stands.

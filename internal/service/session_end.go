@@ -120,7 +120,7 @@ func (x *session) watch(j *jar) {
 // row is the session as it goes on record.
 func (x *session) row() store.Session {
 	row := store.Session{Session: x.snapshot(), Spec: x.spec, NodeID: x.service.opts.Node.ID}
-	row.Key = row.ScopeKey
+	row.Key, row.Image = row.ScopeKey, noteImage(x.image())
 	return row
 }
 

@@ -76,7 +76,7 @@ func (s *Service) admitSession(ctx context.Context, caller belljar.Caller, spec 
 	p := sessionPlan(spec)
 	err := s.enabled()
 	if err == nil {
-		err = s.place(ctx, caller, p)
+		err = s.place(ctx, caller, p, "")
 	}
 	if err != nil {
 		return nil, err
@@ -125,11 +125,11 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 	defer context.AfterFunc(x.ctx, func() { cancel(context.Cause(x.ctx)) })()
 	ctx, end := context.WithTimeoutCause(ctx, limit, errStartupTimeout)
 	defer end()
-	box, err := s.create(ctx, &run{id: x.id}, x.plan)
+	box, err := s.makeBox(ctx, &run{id: x.id}, x.caller, x.plan, x.know)
 	if err != nil {
 		return makeError(x, err)
 	}
-	j, err := meet(ctx, box, x.plan.caps)
+	j, err := meet(ctx, box, x.plan.caps, x.plan.image)
 	if err == nil {
 		err = j.furnish(ctx, x.plan)
 	}
@@ -208,6 +208,7 @@ func (s *Service) unmake(x *session, key *store.Key, fault error) {
 // makeError is what a caller hears of a sandbox that could not be made.
 func makeError(x *session, err error) error {
 	var step *runtime.StepError
+	var fetching *fetchError
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the session's sandbox could not be made", Err: err,
 		Details: map[string]any{"session_id": x.id}}
 	switch {
@@ -219,6 +220,8 @@ func makeError(x *session, err error) error {
 		return shuttingDown()
 	case errors.Is(err, errCanceled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		e.Code, e.Message, e.Err = belljar.CodeCanceled, "the session was given up while its sandbox was made", nil
+	case errors.As(err, &fetching):
+		return fetching.of(x)
 	case errors.As(err, &step):
 		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
 		e.Details["runtime"], e.Details["step"] = x.plan.host.Name(), step.Step

@@ -118,11 +118,9 @@ func (s *Service) jarAgain(ctx context.Context, row store.Session) (*jar, *plan,
 	if p.caps, err = p.host.capabilities(ctx); err != nil {
 		return nil, nil, err
 	}
-	if p.image, err = s.opts.Images.Find(ctx, row.BaseImage); err != nil {
-		return nil, nil, err
-	}
+	p.image = imageAgain(row.BaseImage, row.ImageDigest, row.Image)
 	p.limits = row.Limits
-	j, err := meet(ctx, box, p.caps)
+	j, err := meet(ctx, box, p.caps, p.image)
 	return j, p, err
 }
 

@@ -67,7 +67,7 @@ func (s *Service) sweepLater() {
 }
 
 // Sweep takes away what has been kept for its time: the logs and artifacts of runs after the policy's
-// ArtifactTTLHours, their rows and those of sessions after RowDays, idempotency keys, and bytes that belong to no run. It
+// ArtifactTTLHours, their rows and those of sessions after RowDays, idempotency keys, images that nobody uses, and bytes that belong to no run. It
 // does what it can and returns everything that went wrong. A daemon that was told to [Service.Recover] sweeps by itself.
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.clock.Now()
@@ -83,6 +83,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if _, err := s.opts.Store.Keys().DeleteBefore(ctx, now.Add(-s.opts.IdempotencyTTL)); err != nil {
 		errs = append(errs, fmt.Errorf("sweep idempotency keys: %w", err))
 	}
+	errs = append(errs, s.sweepImages(ctx))
 	return errors.Join(append(errs, s.sweepOrphans(ctx, now.Add(-orphanAge)))...)
 }
 

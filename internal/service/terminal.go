@@ -149,7 +149,7 @@ func (t *terminal) start(ctx context.Context, j *jar) (*agent.Process, error) {
 	}
 	for i, argv := range choice {
 		t.state.Command = argv
-		proc, err := j.agent.Exec(ctx, t.execution(j))
+		proc, err := j.exec(ctx, t.session.plan, t.execution(j))
 		var failed *wire.Error
 		missing := errors.As(err, &failed) && failed.Code == wire.CodeExecFailed && failed.Errno == int(unix.ENOENT)
 		if err == nil || !missing || i == len(choice)-1 {
@@ -167,7 +167,7 @@ func (t *terminal) execution(j *jar) wire.Exec {
 	limits := p.rlimits()
 	delete(limits, "cpu")
 	return wire.Exec{
-		ID: terminalExec + t.id, Argv: t.state.Command, Env: terminalEnv(p.environment()), Cwd: p.image.Config.WorkingDir,
+		ID: terminalExec + t.id, Argv: t.state.Command, Env: terminalEnv(p.environment()), Cwd: p.image.WorkingDir,
 		UID: j.uid, GID: j.gid, Rlimits: limits, Stdin: true,
 		PTY:  &wire.Size{Cols: uint16(t.state.Cols), Rows: uint16(t.state.Rows)},
 		Note: t.note(),

@@ -31,6 +31,9 @@ func (v view) Files() belljar.Files { return files{v} }
 // Terminals are those in the caller's sessions.
 func (v view) Terminals() belljar.Terminals { return terminals{v} }
 
+// Images are the root file systems of sandboxes.
+func (v view) Images() belljar.Images { return images{v} }
+
 // Node is what this server can do, and what the caller may.
 func (v view) Node() belljar.Node { return node{v} }
 

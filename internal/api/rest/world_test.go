@@ -26,6 +26,7 @@ type world struct {
 	sessions  map[string]belljar.Session
 	files     map[string]string // what was uploaded, by path
 	workspace belljar.Files     // nil unless a test gives one
+	images    belljar.Images    // as well
 	artifacts map[string]string
 	quotas    map[string]belljar.Quota
 	tokens    []belljar.Token
@@ -60,6 +61,7 @@ func (v view) Artifacts() belljar.Artifacts { return artifacts{v} }
 func (v view) Sessions() belljar.Sessions   { return sessions{v} }
 func (v view) Files() belljar.Files         { return v.workspace }
 func (v view) Terminals() belljar.Terminals { return nil }
+func (v view) Images() belljar.Images       { return v.images }
 func (v view) Node() belljar.Node           { return node{v} }
 func (v view) Admin() belljar.Admin         { return admin{v} }
 func (v view) Tokens() belljar.Tokens       { return tokens{v} }

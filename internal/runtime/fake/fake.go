@@ -84,6 +84,7 @@ func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return 
 func capabilities() runtime.Capabilities {
 	c := runtime.Capabilities{
 		Available: true,
+		HostImage: true,
 		State:     runtime.StateSupported,
 		Isolation: runtime.IsolationNone,
 		AgentUID:  "shared",

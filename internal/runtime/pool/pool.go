@@ -94,8 +94,9 @@ type Pool struct {
 }
 
 var (
-	_ runtime.Runtime = (*Pool)(nil)
-	_ runtime.Tester  = (*Pool)(nil)
+	_ runtime.Runtime  = (*Pool)(nil)
+	_ runtime.Tester   = (*Pool)(nil)
+	_ runtime.Releaser = (*Pool)(nil)
 )
 
 // New puts a pool before a runtime, which must be a [runtime.Claimer]. It is empty until it is warmed, or something is
@@ -131,8 +132,34 @@ func (p *Pool) drain() error {
 	return destroyAll(left)
 }
 
-// Unwrap is the runtime below.
+// Unwrap returns the runtime below, for what it can do besides.
 func (p *Pool) Unwrap() runtime.Runtime { return p.Runtime }
+
+// Release implements [runtime.Releaser]. The kinds of that image are forgotten.
+func (p *Pool) Release(_ context.Context, digest string) bool {
+	if digest == "" {
+		return false
+	}
+	p.mu.Lock()
+	var left []*entry
+	for key, k := range p.kinds {
+		if k.blank.Root.Digest != digest {
+			continue
+		}
+		for _, e := range k.ready {
+			e.free()
+			p.stats.Drops[dropDisplaced]++
+			left = append(left, e)
+		}
+		k.ready = nil
+		delete(p.kinds, key)
+	}
+	p.mu.Unlock()
+	if err := destroyAll(left); err != nil {
+		p.log.Warn("ready sandboxes of an image that is let go of could not be destroyed", "digest", digest, "err", err)
+	}
+	return len(left) > 0
+}
 
 // Test implements [runtime.Tester], as far as the runtime below does.
 func (p *Pool) Test(ctx context.Context) (runtime.Capabilities, error) {

@@ -1,0 +1,144 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// What becomes of a request for an image that is not here, as [Policy.ImagePull] says.
+const (
+	PullMissing = "missing" // it is fetched while the sandbox is made
+	PullNever   = "never"   // only operators fetch images
+)
+
+// mayUse refuses an image that the policy does not allow. What counts is the name that was asked for, not what it stands
+// for here. With a digest the image is that of the digest, so if it is here it must have such a name.
+func (s *Service) mayUse(ctx context.Context, ref string) error {
+	allowed := s.opts.Policy.AllowedImages
+	if len(allowed) == 0 {
+		return nil
+	}
+	switch r, err := image.Parse(ref); {
+	case err == nil && r.Digest != "":
+		if s.allowsDigest(ctx, ref, r) {
+			return nil
+		}
+	case s.allows(ref):
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("image %q is not among those allowed here", ref),
+		Details: map[string]any{"field": "base_image", "provided": ref, "supported": allowed, "rule": "SANDBOX_ALLOWED_IMAGES"},
+		Hint:    "name one of details.supported",
+	}
+}
+
+// allowsDigest reports whether the policy allows an image by its digest.
+func (s *Service) allowsDigest(ctx context.Context, ref string, r image.Reference) bool {
+	here, err := s.opts.Images.Get(ctx, ref)
+	if err != nil { // it comes from the repository that is named, if there is one
+		return s.allows(ref)
+	}
+	for _, name := range here.Names {
+		named, err := image.Parse(name)
+		if s.allows(name) || err == nil && r.Repository != "" && named.Repository == r.Repository && s.allows(ref) {
+			return true
+		}
+	}
+	return slices.Contains(s.opts.Policy.AllowedImages, here.Digest)
+}
+
+// allows reports whether the policy allows a name.
+func (s *Service) allows(ref string) bool {
+	for _, pattern := range s.opts.Policy.AllowedImages {
+		if pattern == ref || standsFor(pattern, ref) {
+			return true
+		}
+	}
+	return false
+}
+
+// standsFor reports whether a pattern of [Policy.AllowedImages] stands for an image. Both are completed as Docker does. A
+// pattern that says no tag is that of latest, or if the end of its name is open, of every tag. A digest pins a name that is
+// allowed anyway; without a tag beside it the pattern must be one of every tag.
+func standsFor(pattern, ref string) bool {
+	if pattern == runtime.HostRef || ref == runtime.HostRef || ref == "" {
+		return false // it is itself only
+	}
+	r, err := image.Parse(ref)
+	if err != nil || r.Repository == "" {
+		return false
+	}
+	pattern, digest, pinned := strings.Cut(pattern, "@")
+	if pinned && digest != r.Digest {
+		return false
+	}
+	repository, tag := splitPattern(pattern)
+	if ok, err := doublestar.Match(repository, r.Repository); err != nil || !ok {
+		return false
+	}
+	switch {
+	case pinned:
+		return true
+	case r.Digest != "" && r.Tag == "":
+		return tag == "*" || tag == "**" // whatever it is, it has a tag that is allowed
+	}
+	ok, err := doublestar.Match(tag, r.Tag)
+	return err == nil && ok
+}
+
+// splitPattern completes a pattern and takes its tag off.
+func splitPattern(pattern string) (repository, tag string) {
+	if pattern == "**" {
+		return pattern, pattern
+	}
+	repository = pattern
+	last := strings.LastIndexByte(pattern, '/')
+	if i := strings.LastIndexByte(pattern, ':'); i > last {
+		repository, tag = pattern[:i], pattern[i+1:]
+	} else if tag = "latest"; strings.HasSuffix(pattern, "*") {
+		tag = "*"
+	}
+	first, _, several := strings.Cut(repository, "/")
+	switch {
+	case !several:
+		repository = "docker.io/library/" + repository
+	case first != "localhost" && !strings.ContainsAny(first, ".:*"):
+		repository = "docker.io/" + repository
+	}
+	if rest, hub := strings.CutPrefix(repository, "index.docker.io/"); hub {
+		repository = "docker.io/" + rest
+	}
+	if user, hub := strings.CutPrefix(repository, "docker.io/"); hub && !strings.Contains(user, "/") && user != "**" {
+		repository = "docker.io/library/" + user
+	}
+	return repository, tag
+}
+
+// fetchable reports, by an error, why an image that is not here is not fetched for a request.
+func (s *Service) fetchable(ref string) error {
+	if s.opts.Policy.ImagePull == PullNever {
+		return &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: "images are fetched by operators only",
+			Details: map[string]any{"image": ref, "rule": "SANDBOX_IMAGE_PULL"}, Hint: "an operator can fetch it: belljar image pull",
+		}
+	}
+	r, err := image.Parse(ref)
+	if err != nil {
+		return err
+	}
+	if r.Repository == "" {
+		return &belljar.Error{
+			Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is in no registry", ref), Details: map[string]any{"image": ref},
+		}
+	}
+	return nil
+}
