@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
 )
@@ -150,18 +152,48 @@ func TestKeyStays(t *testing.T) {
 
 // TestNobodyThere: an address where nobody listens is told at once.
 func TestNobodyThere(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	c := open(t, "http://"+l.Addr().String(), patience(time.Hour))
-	_, err = c.Node().Me(within(t))
-	if e := want(t, err, belljar.CodeRuntimeUnavailable); e.Hint == "" || !strings.Contains(e.Message, l.Addr().String()) {
+	address := taken(t)
+	c := open(t, "http://"+address, patience(time.Hour))
+	_, err := c.Node().Me(within(t))
+	if e := want(t, err, belljar.CodeRuntimeUnavailable); e.Hint == "" || !strings.Contains(e.Message, address) {
 		t.Errorf("%+v", e)
 	}
 	for _, err := range c.Runs().Frames(within(t), "x", 1) {
 		want(t, err, belljar.CodeRuntimeUnavailable)
+	}
+}
+
+// taken is an address where nobody listens, and nobody else will as long as the test runs: it is a socket's that does not.
+func taken(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+}
+
+// listenAt listens at an address again. For a moment somebody's connection may have got its port.
+func listenAt(t *testing.T, address string) net.Listener {
+	t.Helper()
+	for ctx := within(t); ; {
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			return l
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(err)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 }
 
@@ -170,7 +202,7 @@ func TestRestart(t *testing.T) {
 	answer := says(200, "application/json", `{"user_id":"alice"}`)
 	first := httptest.NewServer(answer)
 	address := first.Listener.Addr().String()
-	c := open(t, first.URL)
+	c := open(t, first.URL, patience(limit))
 	if _, err := c.Node().Me(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +212,7 @@ func TestRestart(t *testing.T) {
 		_, err := c.Node().Me(within(t))
 		done <- err
 	}()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listenAt(t, address)
 	second := httptest.NewUnstartedServer(answer)
 	second.Listener.Close()
 	second.Listener = l

@@ -437,8 +437,8 @@ func TestExecOutlivesItsClient(t *testing.T) {
 func TestExecShortWait(t *testing.T) {
 	c := newCoding(t)
 	begun := time.Now()
-	a := c.exec(map[string]any{"cmd": []string{"sleep", "30"}, "wait_seconds": 0.05})
-	if a.Status != "running" || a.ExitCode != nil || time.Since(begun) > 20*time.Second {
+	a := c.exec(map[string]any{"cmd": []string{"sleep", "300"}, "timeout_seconds": 600, "wait_seconds": 0.05})
+	if a.Status != "running" || a.ExitCode != nil || time.Since(begun) > time.Minute {
 		t.Errorf("%+v", a)
 	}
 	c.ask(200, "POST", c.path("/"+a.ExecID+"/cancel"), "alice", "", nil)
