@@ -13,7 +13,33 @@ type flights struct {
 	mu     sync.Mutex
 	closed bool
 	byName map[string]*flight
+	alone  map[int]context.CancelFunc // imports, which nobody joins
+	last   int
 	wait   sync.WaitGroup
+}
+
+// enter notes work that close ends and waits for. The caller calls leave when it is done.
+func (fs *flights) enter(ctx context.Context) (own context.Context, leave func(), err error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.closed {
+		return nil, nil, closedError()
+	}
+	own, cancel := context.WithCancel(ctx)
+	if fs.alone == nil {
+		fs.alone = map[int]context.CancelFunc{}
+	}
+	fs.last++
+	n := fs.last
+	fs.alone[n] = cancel
+	fs.wait.Add(1)
+	return own, func() {
+		cancel()
+		fs.mu.Lock()
+		delete(fs.alone, n)
+		fs.mu.Unlock()
+		fs.wait.Done()
+	}, nil
 }
 
 // flight is one pull.
@@ -119,6 +145,9 @@ func (fs *flights) close() {
 	fs.closed = true
 	for _, f := range fs.byName {
 		f.cancel()
+	}
+	for _, cancel := range fs.alone {
+		cancel()
 	}
 	fs.mu.Unlock()
 	fs.wait.Wait()

@@ -1,8 +1,168 @@
 package image
 
-// network is how registries are talked to.
-type network struct{}
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
 
-func newNetwork(o Options) *network { return &network{} }
+	"github.com/google/go-containerregistry/pkg/authn"
+)
 
-func (n *network) close() {}
+// network is how registries are talked to: one way for those of the Internet, which keeps away from all that is not, and
+// one for those that the operator has named.
+type network struct {
+	registries []string
+	stall      time.Duration
+	keychain   authn.Keychain
+
+	world, named http.RoundTripper
+	idle         []func()
+	proxies      sync.Map // addresses of the operator's proxies, as they turn up
+}
+
+func newNetwork(o Options) *network {
+	n := &network{registries: o.Registries, stall: o.Stall, keychain: o.Keychain}
+	if n.keychain == nil {
+		n.keychain = authn.DefaultKeychain
+	}
+	if o.Transport != nil {
+		n.world, n.named = o.Transport, o.Transport
+		return n
+	}
+	free := &net.Dialer{Timeout: 15 * time.Second}
+	guarded := &net.Dialer{Timeout: 15 * time.Second, Control: publicOnly}
+	n.world = n.transport(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if _, ok := n.proxies.Load(address); ok {
+			return free.DialContext(ctx, network, address)
+		}
+		return guarded.DialContext(ctx, network, address)
+	})
+	n.named = n.transport(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if _, ok := n.proxies.Load(address); ok || n.lists(address) {
+			return free.DialContext(ctx, network, address)
+		}
+		return guarded.DialContext(ctx, network, address)
+	})
+	return n
+}
+
+func (n *network) transport(dial func(ctx context.Context, network, address string) (net.Conn, error)) http.RoundTripper {
+	t := &http.Transport{
+		Proxy: n.proxy, DialContext: dial, ForceAttemptHTTP2: true, DisableCompression: true, // layers are compressed themselves
+		TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: n.stall, IdleConnTimeout: 30 * time.Second,
+		MaxIdleConnsPerHost: layersAtOnce, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 64 << 10,
+	}
+	n.idle = append(n.idle, t.CloseIdleConnections)
+	return t
+}
+
+// proxy is the operator's, from the environment. It must see names, and what they lead to is its own to guard, but an
+// address in a URL is refused here.
+func (n *network) proxy(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if u == nil || err != nil {
+		return nil, err
+	}
+	if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !public(a) && !n.lists(hostPort(r.URL)) {
+		return nil, &privateError{a.String()}
+	}
+	n.proxies.Store(hostPort(u), true)
+	return u, nil
+}
+
+// hostPort is where a URL leads, with its port.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "http":
+		port = "80"
+	case u.Scheme == "socks5", u.Scheme == "socks5h":
+		port = "1080"
+	default:
+		port = "443"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// lists reports whether the operator has named host:port.
+func (n *network) lists(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(n.registries, func(r string) bool {
+		h, p, err := net.SplitHostPort(r)
+		if err != nil { // no port: those of HTTP
+			return unbracket(r) == host && (port == "443" || port == "80")
+		}
+		return h == host && p == port
+	})
+}
+
+func unbracket(host string) string {
+	if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
+		return host[1 : len(host)-1]
+	}
+	return host
+}
+
+// way is the network as one pull may use it.
+type way struct {
+	net   *network
+	named bool // the operator has named the pull's registry
+	inner http.RoundTripper
+
+	mu    sync.Mutex
+	after string // the Retry-After of the last answer that had one
+}
+
+// RoundTrip sends a request if it may go where it is to go. A password never goes over a plain connection.
+func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch r.URL.Scheme {
+	case "https":
+	case "http":
+		if !w.named || !w.net.lists(hostPort(r.URL)) {
+			return nil, &refusal{"it leads to " + r.URL.Host + " without TLS"}
+		}
+	default:
+		return nil, &refusal{"it leads to " + r.URL.Scheme + ":"}
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	r = r.Clone(ctx)
+	r.Header.Set("User-Agent", "belljar")
+	if r.URL.Scheme == "http" && len(r.Header.Get("Authorization")) > 0 && !bearer(r.Header.Get("Authorization")) {
+		r.Header.Del("Authorization")
+	}
+	resp, err := w.inner.RoundTrip(r)
+	if err != nil {
+		cancel(err)
+		return nil, err
+	}
+	if after := resp.Header.Get("Retry-After"); after != "" {
+		w.mu.Lock()
+		w.after = after
+		w.mu.Unlock()
+	}
+	resp.Body = &drip{ReadCloser: resp.Body, most: w.net.stall, cancel: cancel}
+	return resp, nil
+}
+
+func bearer(header string) bool { return len(header) > 7 && header[:7] == "Bearer " }
+
+func (w *way) retryAfter() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.after
+}
+
+func (n *network) close() {
+	for _, f := range n.idle {
+		f()
+	}
+}

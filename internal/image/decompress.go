@@ -1,0 +1,128 @@
+package image
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// The compressions.
+const (
+	packedGzip = "gzip"
+	packedZstd = "zstd"
+)
+
+// mostWindow is how far back a zstd stream may refer, in bytes: memory for each layer that is being unpacked.
+const mostWindow = 128 << 20
+
+// packedError is a fault of what is decompressed, not of where it comes from.
+type packedError struct {
+	kind string
+	err  error
+}
+
+func (e *packedError) Error() string { return fmt.Sprintf("no valid %s: %v", e.kind, e.err) }
+
+func (e *packedError) Unwrap() error { return e.err }
+
+// origin is what a decompressor reads from, and why that has failed.
+type origin struct {
+	r   io.Reader
+	err error
+}
+
+func (o *origin) Read(p []byte) (int, error) {
+	n, err := o.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		o.err = err
+	}
+	return n, err
+}
+
+// unpacker is a decompressor.
+type unpacker struct {
+	kind string // packedGzip, packedZstd; "" if there is nothing to undo
+	from *origin
+	r    io.Reader
+	end  func()
+}
+
+// decompress looks at what r begins with and undoes gzip and zstd, whatever anybody says that it is.
+func decompress(r io.Reader) (*unpacker, error) {
+	u := &unpacker{from: &origin{r: r}, end: func() {}}
+	b := bufio.NewReaderSize(u.from, 64<<10)
+	head, err := b.Peek(6)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		u.kind = packedGzip
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, u.fault(err)
+		}
+		u.r = z
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) > 3 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
+		u.kind = packedZstd
+		z, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(mostWindow), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, u.fault(err)
+		}
+		u.r, u.end = z, z.Close
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		return nil, fault("compression", "it is compressed with xz; gzip and zstd are read")
+	case bytes.HasPrefix(head, []byte("BZh")):
+		return nil, fault("compression", "it is compressed with bzip2; gzip and zstd are read")
+	default:
+		u.r = b
+	}
+	return u, nil
+}
+
+func (u *unpacker) Read(p []byte) (int, error) {
+	n, err := u.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = u.fault(err)
+	}
+	return n, err
+}
+
+// fault tells a bad stream from a bad source.
+func (u *unpacker) fault(err error) error {
+	switch {
+	case u.from.err != nil:
+		return u.from.err
+	case u.kind == "":
+		return err
+	}
+	return &packedError{u.kind, err}
+}
+
+func (u *unpacker) Close() error {
+	u.end()
+	return nil
+}
+
+// errEndless says that a stream is longer than anything that is allowed in it.
+var errEndless = errors.New("the stream has no end")
+
+// bounded fails after so many bytes, where an [io.LimitedReader] would only end.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errEndless
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}

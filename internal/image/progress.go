@@ -1,0 +1,62 @@
+package image
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// meter tells how much has been read, now and then.
+type meter struct {
+	r    io.Reader
+	word belljar.ImageProgress
+	tell func(belljar.ImageProgress)
+	said time.Time
+}
+
+// wordEvery is how often a meter tells.
+const wordEvery = 100 * time.Millisecond
+
+func newMeter(r io.Reader, word belljar.ImageProgress, tell func(belljar.ImageProgress)) *meter {
+	tell(word)
+	return &meter{r: r, word: word, tell: tell, said: time.Now()}
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	m.word.Done += int64(n)
+	if now := time.Now(); n > 0 && now.Sub(m.said) >= wordEvery {
+		m.said = now
+		m.tell(m.word)
+	}
+	return n, err
+}
+
+// end tells that it was all.
+func (m *meter) end() {
+	m.word.Total = m.word.Done
+	m.tell(m.word)
+}
+
+// listener is who hears of progress: one word at a time, and none after its end.
+type listener struct {
+	mu    sync.Mutex
+	to    func(belljar.ImageProgress)
+	ended bool
+}
+
+func (l *listener) tell(p belljar.ImageProgress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.to != nil && !l.ended {
+		l.to(p)
+	}
+}
+
+func (l *listener) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+}

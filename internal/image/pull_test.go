@@ -1,0 +1,68 @@
+package image_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image"
+)
+
+var zeroTime time.Time
+
+func TestPull(t *testing.T) {
+	for _, pack := range []string{"", "gzip", "zstd"} {
+		t.Run("layers "+pack, func(t *testing.T) {
+			h := newHub(t)
+			lower := tarOf(t, "etc/", "", "etc/passwd", "root:x:0:0::/root:/bin/sh\napp:x:1234:77::/:/bin/sh\n", "a", "old", "gone", "x")
+			upper := tarOf(t, "a", "new", ".wh.gone", "")
+			b := build(t, spec{layers: [][]byte{lower, upper, lower}, pack: pack, config: map[string]any{
+				"User": "app", "Env": []string{"PATH=/bin", "=", "junk"}, "WorkingDir": "srv/../app/", "Cmd": []string{"sh"}, "Labels": map[string]string{"k": "v"},
+			}})
+			h.put("team/app:v1", b)
+			s := open(t, image.Options{}, h)
+
+			var phases []string
+			img, err := s.Pull(t.Context(), h.ref("team/app:v1"), false, func(p belljar.ImageProgress) {
+				if len(phases) == 0 || phases[len(phases)-1] != p.Phase {
+					phases = append(phases, p.Phase)
+				}
+			})
+			if err != nil {
+				t.Fatal(err, errorOf(err))
+			}
+			if phases[0] != belljar.ImageResolving || phases[len(phases)-1] != belljar.ImageDone {
+				t.Errorf("phases %v", phases)
+			}
+			if img.AddedAt.IsZero() || img.LastUsedAt.IsZero() || img.Bytes == 0 {
+				t.Errorf("%+v", img)
+			}
+			img.AddedAt, img.LastUsedAt, img.Bytes = zeroTime, zeroTime, 0
+			want := belljar.Image{
+				Ref: h.ref("team/app:v1"), Names: []string{h.ref("team/app:v1")}, Digest: b.digest(), Source: "pull", Platform: "linux/" + runtime.GOARCH, Layers: 3,
+				Config:    belljar.ImageConfig{User: "app", Env: []string{"PATH=/bin"}, WorkingDir: "/app", Cmd: []string{"sh"}, Labels: map[string]string{"k": "v"}},
+				CreatedAt: time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC),
+			}
+			if diff := cmp.Diff(want, img); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+
+			for _, ref := range []string{h.ref("team/app:v1"), b.digest(), b.digest()[:7+12], h.ref("team/app@") + b.digest()} {
+				root := find(t, s, ref)
+				if root.Digest != b.digest() || root.UID != 1234 || root.GID != 77 || content(t, root, "a") != "old" {
+					t.Errorf("Find(%q): %+v", ref, root)
+				}
+			}
+			if n := h.count("/blobs/"); n != 3 {
+				t.Errorf("%d blobs were fetched, want a config and 2 layers", n)
+			}
+			pull(t, s, h.ref("team/app:v1"))
+			if n := h.count("/manifests/"); n != 1 {
+				t.Errorf("the registry was asked %d times for what is here", n)
+			}
+		})
+	}
+}

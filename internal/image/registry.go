@@ -1,0 +1,322 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// registry is one repository of a registry, for the time of a pull.
+type registry struct {
+	repo   name.Repository
+	scheme string
+	way    *way
+	client *http.Client
+	ref    string // what was asked for, for errors
+}
+
+// Limits of what a registry may do.
+const (
+	mostRedirects = 5
+	mostManifest  = 4 << 20 // bytes; what registries must take
+	tries         = 4       // of one thing: once, and three times more
+	firstPause    = 200 * time.Millisecond
+)
+
+// connect finds out how a registry wants to be talked to, and signs on if it asks for that.
+func (n *network) connect(ctx context.Context, ref Reference) (*registry, error) {
+	repo := ref.remote.Context()
+	host := repo.RegistryStr()
+	named := n.lists(withPort(host, "443")) || n.lists(withPort(host, "80"))
+	r := &registry{repo: repo, ref: ref.Name, way: &way{net: n, named: named, inner: n.world}}
+	if named {
+		r.way.inner = n.named
+	}
+	var challenge *transport.Challenge
+	err := r.again(ctx, func() (err error) {
+		challenge, err = r.ping(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, r.fail(ctx, err)
+	}
+	var auth authn.Authenticator = authn.Anonymous
+	if r.scheme = "https"; challenge.Insecure {
+		r.scheme = "http" // and nobody's password
+	} else if auth, err = n.credentials(ctx, repo); err != nil {
+		return nil, r.unavailable("the credentials for "+host+" cannot be read", err)
+	}
+	token := &transport.Token{}
+	if strings.EqualFold(challenge.Scheme, "bearer") {
+		err := r.again(ctx, func() (err error) {
+			token, err = transport.Exchange(ctx, repo.Registry, auth, r.way, []string{repo.Scope(transport.PullScope)}, challenge)
+			return err
+		})
+		if err != nil {
+			return nil, r.fail(ctx, err)
+		}
+		if token.Token == "" {
+			token.Token = token.AccessToken
+		}
+	}
+	signed, err := transport.FromToken(repo.Registry, auth, r.way, challenge, token)
+	if err != nil {
+		return nil, r.fail(ctx, err)
+	}
+	r.client = &http.Client{Transport: signed, CheckRedirect: redirect}
+	return r, nil
+}
+
+// ping asks who may come in: over TLS, and over a plain connection if the operator has named the registry and it does not
+// speak TLS.
+func (r *registry) ping(ctx context.Context) (*transport.Challenge, error) {
+	secure, err := name.NewRegistry(r.repo.RegistryStr())
+	if err != nil {
+		return nil, err
+	}
+	c, err := transport.Ping(ctx, secure, only{"https", r.way})
+	var answer *transport.Error
+	if err == nil || errors.As(err, &answer) || !r.way.named || ctx.Err() != nil {
+		return c, err
+	}
+	plain, err := name.NewRegistry(r.repo.RegistryStr(), name.Insecure)
+	if err != nil {
+		return nil, err
+	}
+	return transport.Ping(ctx, plain, only{"http", r.way})
+}
+
+// only sends requests of one scheme.
+type only struct {
+	scheme string
+	inner  http.RoundTripper
+}
+
+// RoundTrip refuses requests of other schemes.
+func (o only) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != o.scheme {
+		return nil, fmt.Errorf("%s: not over %s", r.URL.Host, r.URL.Scheme)
+	}
+	return o.inner.RoundTrip(r)
+}
+
+// credentials are what the user's configuration has for a registry. A helper program that is not installed has none.
+func (n *network) credentials(ctx context.Context, repo name.Repository) (authn.Authenticator, error) {
+	auth, err := authn.Resolve(ctx, n.keychain, repo)
+	if err != nil && (errors.Is(err, exec.ErrNotFound) || strings.Contains(err.Error(), "executable file not found")) {
+		return authn.Anonymous, nil
+	}
+	return auth, err
+}
+
+// redirect follows a few, and none that leaves TLS. Tokens and passwords are for the registry's own host only; the
+// transport sees to that.
+func redirect(r *http.Request, via []*http.Request) error {
+	if len(via) > mostRedirects {
+		return &refusal{fmt.Sprintf("it leads on more than %d times", mostRedirects)}
+	}
+	if via[len(via)-1].URL.Scheme == "https" && r.URL.Scheme != "https" {
+		return &refusal{"it leads from TLS to " + r.URL.Host + " without"}
+	}
+	return nil
+}
+
+func withPort(host, port string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return net.JoinHostPort(unbracket(host), port)
+}
+
+// again does what may fail for a moment: a connection that breaks, a registry that stumbles.
+func (r *registry) again(ctx context.Context, do func() error) error {
+	pause := firstPause
+	for i := 1; ; i++ {
+		err := do()
+		if err == nil || i == tries || !passing(err) || ctx.Err() != nil {
+			return err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// get asks for something of the repository, from an offset on. The caller closes the body.
+func (r *registry) get(ctx context.Context, kind, id, accept string, from int64) (*http.Response, error) {
+	url := fmt.Sprintf("%s://%s/v2/%s/%s/%s", r.scheme, r.repo.RegistryStr(), r.repo.RepositoryStr(), kind, id)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	if accept != "" {
+		q.Header.Set("Accept", accept)
+	}
+	if from > 0 {
+		q.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	resp, err := r.client.Do(q)
+	if err != nil {
+		return nil, err
+	}
+	if err := transport.CheckError(resp, http.StatusOK, http.StatusPartialContent); err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// manifest fetches what a tag or digest stands for.
+func (r *registry) manifest(ctx context.Context, id string) (data []byte, kind string, err error) {
+	err = r.again(ctx, func() error {
+		resp, err := r.get(ctx, "manifests", id, strings.Join(manifestKinds(), ", "), 0)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		data, err = io.ReadAll(io.LimitReader(resp.Body, mostManifest+1))
+		kind = resp.Header.Get("Content-Type")
+		return err
+	})
+	if err != nil {
+		return nil, "", r.fail(ctx, err)
+	}
+	if len(data) > mostManifest {
+		return nil, "", fault("manifest", "the manifest of %s is larger than %d bytes", r.ref, mostManifest)
+	}
+	if got := digestOf(data); strings.HasPrefix(id, "sha256:") && got != id {
+		return nil, "", fault("digest", "the registry has sent %s for %s", got, id)
+	}
+	return data, kind, nil
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// small fetches a blob that fits into memory.
+func (r *registry) small(ctx context.Context, d descriptor) ([]byte, error) {
+	b := r.blob(ctx, d)
+	defer b.Close()
+	data, err := io.ReadAll(io.LimitReader(b, d.Size+1))
+	if err != nil {
+		return nil, err
+	}
+	if got := digestOf(data); got != d.Digest {
+		return nil, fault("digest", "the registry has sent %s for %s", got, d.Digest)
+	}
+	return data, nil
+}
+
+// blob reads what a descriptor stands for, as many bytes as that says, unverified. A connection that breaks is taken up
+// where it broke.
+func (r *registry) blob(ctx context.Context, d descriptor) io.ReadCloser {
+	return &blob{ctx: ctx, from: r, d: d, pause: firstPause}
+}
+
+// blob is a download.
+type blob struct {
+	ctx   context.Context // of the pull
+	from  *registry
+	d     descriptor
+	body  io.ReadCloser
+	at    int64
+	tried int
+	pause time.Duration
+}
+
+func (b *blob) Read(p []byte) (int, error) {
+	for {
+		if b.at == b.d.Size {
+			return 0, io.EOF
+		}
+		if b.body == nil {
+			if err := b.open(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := b.body.Read(p[:min(int64(len(p)), b.d.Size-b.at)])
+		b.at += int64(n)
+		if n > 0 {
+			return n, nil // an error comes again
+		}
+		if err != nil {
+			_ = b.Close()
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			if err := b.rest(err); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+// open asks for what is missing yet.
+func (b *blob) open() error {
+	for {
+		resp, err := b.from.get(b.ctx, "blobs", b.d.Digest, "", b.at)
+		if err == nil {
+			if err = b.take(resp); err == nil {
+				return nil
+			}
+			_ = resp.Body.Close()
+		}
+		if err := b.rest(err); err != nil {
+			return err
+		}
+	}
+}
+
+// take begins to read an answer.
+func (b *blob) take(resp *http.Response) error {
+	if resp.StatusCode == http.StatusPartialContent {
+		var first int64
+		if _, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &first); err != nil || first != b.at {
+			return b.from.unavailable(fmt.Sprintf("the registry has sent another part of %s than was asked for", b.d.Digest), nil)
+		}
+		b.body = resp.Body
+		return nil
+	}
+	if resp.ContentLength >= 0 && resp.ContentLength != b.d.Size {
+		return b.from.unavailable(fmt.Sprintf("the registry has %d bytes for %s, which has %d", resp.ContentLength, b.d.Digest, b.d.Size), nil)
+	}
+	if _, err := io.CopyN(io.Discard, resp.Body, b.at); err != nil { // it does not know of ranges: all over again
+		return err
+	}
+	b.body = resp.Body
+	return nil
+}
+
+// rest decides after a failure whether there is another try, and waits for it.
+func (b *blob) rest(err error) error {
+	if b.tried++; b.tried >= tries || !passing(err) || b.ctx.Err() != nil {
+		return b.from.fail(b.ctx, err)
+	}
+	err = sleep(b.ctx, b.pause)
+	b.pause *= 2
+	return err
+}
+
+func (b *blob) Close() error {
+	if b.body == nil {
+		return nil
+	}
+	err := b.body.Close()
+	b.body = nil
+	return err
+}
