@@ -58,7 +58,7 @@ func TestNativeRuntime(t *testing.T) {
 			// and TestEndsWithItsCreator does what the suite leaves to it. An ordinary user without a delegated cgroup meets
 			// none of this kernel's groups, so TestRootless would only be slower here. None of this has to do with cgroups.
 			Args: []string{"-test.v", "-test.shuffle=on", "-test.skip=" +
-				"TestConformance/output/slow_reader|TestConformance/stdin/large|TestConformance/walls/disk|TestConformance/lifetime/creator|TestRootless"},
+				"TestConformance/output/slow_reader|TestConformance/stdin/large|TestConformance/attach/after_a_lost|TestConformance/attach/after_a_restart|TestConformance/walls/disk|TestConformance/lifetime/creator|TestRootless"},
 			Env: []string{"BELLJAR_TEST_AGENT=/belljar-agent"},
 		}},
 	})
