@@ -12,7 +12,7 @@ import (
 type Config struct {
 	// StreamFD is a listening Unix socket: each of its connections becomes a stream to the agent.
 	StreamFD int `json:"stream_fd"`
-	// OrderFD is a listening Unix socket for orders; see [Give]. 0 for none.
+	// OrderFD is a listening Unix socket for orders: {"order": NAME}. 0 for none.
 	OrderFD int `json:"order_fd,omitempty"`
 	// ReadyFD is where a [Report] goes, once, when the agent has answered or cannot; it is closed then.
 	ReadyFD int `json:"ready_fd"`
@@ -58,7 +58,7 @@ func ParseConfig(text []byte) (Config, error) {
 	return cfg, nil
 }
 
-// Report is what a keep says when the agent can be dialled, or why it never will.
+// Report is what a keep says when the agent can be dialled or an order is carried out, or why not.
 type Report struct {
 	Error string `json:"error,omitempty"`
 }

@@ -3,11 +3,9 @@
 package keep
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strings"
@@ -20,50 +18,10 @@ import (
 // maxOrder bounds what is said on the second socket, either way.
 const maxOrder = 8 << 10
 
-// order is a request on the second socket, with at most one descriptor beside it; answer is what comes back, when the
-// program has ended.
+// order is a request on the second socket, with at most one descriptor beside it, which the program has as number 3. The
+// answer, a [Report], comes when the program has ended. Whoever closes the connection before ends the program.
 type order struct {
 	Name string `json:"order"`
-}
-
-type answer struct {
-	Error string `json:"error,omitempty"`
-}
-
-// Give gives an order over a connection to a keep's second socket, and returns when it is carried out. file, unless nil,
-// is descriptor 3 of the program. The end of ctx ends the program.
-func Give(ctx context.Context, conn *net.UnixConn, name string, file *os.File) error {
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	text, err := json.Marshal(order{Name: name})
-	if err != nil {
-		return err
-	}
-	var rights []byte
-	if file != nil {
-		rights = unix.UnixRights(int(file.Fd()))
-	}
-	if _, _, err := conn.WriteMsgUnix(text, rights, nil); err != nil {
-		return fmt.Errorf("order %s: %w", name, because(ctx, err))
-	}
-	reply, err := io.ReadAll(io.LimitReader(conn, maxOrder))
-	if err != nil {
-		return fmt.Errorf("order %s: %w", name, because(ctx, err))
-	}
-	var a answer
-	if err := json.Unmarshal(reply, &a); err != nil {
-		return fmt.Errorf("order %s: the keep has ended: %w", name, because(ctx, err))
-	}
-	if a.Error != "" {
-		return fmt.Errorf("order %s: %s", name, a.Error)
-	}
-	return nil
-}
-
-func because(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }
 
 // obey takes orders, one at a time.
@@ -81,7 +39,7 @@ func (k *keep) obey(l *net.UnixListener) {
 			defer conn.Close()
 			one.Lock()
 			defer one.Unlock()
-			var a answer
+			var a Report
 			if err := k.carryOut(conn); err != nil {
 				a.Error = err.Error()
 			}

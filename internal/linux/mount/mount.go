@@ -4,7 +4,7 @@
 // system or a tree is made detached, given its attributes, and attached below a folder that is held open. No path is
 // ever looked up in a tree that somebody else could change meanwhile.
 //
-// Used by the native runtime. Linux only.
+// Used by the native and gVisor runtimes. Linux only.
 package mount
 
 import (
@@ -105,6 +105,16 @@ func (b *Builder) Bind(source string, dir forkexec.Arg, name string, attr Attr) 
 // through a link.
 func (b *Builder) BindAt(from forkexec.Arg, source string, dir forkexec.Arg, name string, attr Attr) {
 	fd := b.clone(from, source)
+	if attr != 0 {
+		b.SetAttr(fd, attr, true)
+	}
+	b.Attach(fd, dir, name)
+}
+
+// BindOpen is Bind for a file or folder that is open, in the mount namespace of the program.
+func (b *Builder) BindOpen(source, dir forkexec.Arg, name string, attr Attr) {
+	fd := b.Temp(unix.SYS_OPEN_TREE, source, b.p.Str(""),
+		forkexec.Int(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH))
 	if attr != 0 {
 		b.SetAttr(fd, attr, true)
 	}

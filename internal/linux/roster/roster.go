@@ -1,0 +1,214 @@
+//go:build linux
+
+package roster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	lockSuffix = ".lock"
+	recordName = "record.json"
+)
+
+// Roster is a folder of entries. Safe for concurrent use, by any number of processes.
+type Roster struct {
+	dir   string // within above
+	above []string
+	valid func(name string) bool
+}
+
+// Open makes a roster's folder: names, one below the other, in the folder top. Somebody else's folder on the way could
+// hand us sockets and records of their making, so every one of them must be ours alone. valid says what an entry can be
+// called; other names in the folder are left alone.
+func Open(top string, names []string, valid func(name string) bool) (*Roster, error) {
+	r := &Roster{above: []string{top}, valid: valid}
+	for _, name := range names {
+		r.above = append(r.above, filepath.Join(r.above[len(r.above)-1], name))
+	}
+	r.dir = r.above[len(r.above)-1]
+	return r, r.make()
+}
+
+// Beside is the roster of another name in the same folder, which need not be there.
+func (r *Roster) Beside(name string) *Roster {
+	other := *r
+	other.dir = filepath.Join(filepath.Dir(r.dir), name)
+	other.above = append(append([]string{}, r.above[:len(r.above)-1]...), other.dir)
+	return &other
+}
+
+func (r *Roster) make() error {
+	for _, dir := range r.above {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return err
+		}
+		if st := info.Sys().(*syscall.Stat_t); !info.IsDir() || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+			return fmt.Errorf("%s is not a folder that only we can write to", dir)
+		}
+	}
+	return nil
+}
+
+// Dir is the folder.
+func (r *Roster) Dir() string { return r.dir }
+
+// Folder is where an entry's files are.
+func (r *Roster) Folder(name string) string { return filepath.Join(r.dir, name) }
+
+// Lock is an entry's lock file.
+func (r *Roster) Lock(name string) string { return filepath.Join(r.dir, name+lockSuffix) }
+
+// Claim makes a new entry and takes its lock, which the caller closes. fs.ErrExist if there is one of the name.
+func (r *Roster) Claim(name string) (*os.File, error) {
+	taken := fmt.Errorf("%s: %w", name, fs.ErrExist)
+	lock, err := r.Take(name, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		if _, statErr := os.Lstat(r.Folder(name)); statErr == nil {
+			return nil, taken
+		}
+		lock, err = r.Take(name, unix.LOCK_EX) // a sweeper looks at our new lock file, and will unlink it
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(r.Folder(name), 0o700); err != nil {
+		lock.Close()
+		if errors.Is(err, fs.ErrExist) {
+			return nil, taken
+		}
+		os.Remove(r.Lock(name))
+		return nil, err
+	}
+	return lock, nil
+}
+
+// Take locks an entry's lock file, as flock(2) is told how; EWOULDBLOCK if somebody has it and how says not to wait. A
+// sweeper may unlink the file between our open and our lock; then we lock a new one. The folder is missing if another
+// process found it empty at its end, and everything above it if somebody has cleaned up: it is made again.
+func (r *Roster) Take(name string, how int) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(r.Lock(name), os.O_CREATE|os.O_RDWR, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := r.make(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(f, how); err != nil {
+			f.Close()
+			return nil, err
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &st); err == nil && st.Nlink > 0 {
+			return f, nil
+		}
+		f.Close()
+	}
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Rename gives an entry another name, which must be free: fs.ErrExist. Whoever looks at either name meanwhile finds its
+// lock held. reached, unless nil, hears of each point on the way, for tests that stop there.
+func (r *Roster) Rename(from, to string, reached func(point string)) error {
+	at := func(point string) {
+		if reached != nil {
+			reached(point)
+		}
+	}
+	if err := os.Link(r.Lock(from), r.Lock(to)); err != nil {
+		return err
+	}
+	at(Linked)
+	_, err := os.Lstat(r.Folder(to))
+	if err == nil {
+		err = fmt.Errorf("%s: %w", to, fs.ErrExist)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = os.Rename(r.Folder(from), r.Folder(to))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(r.Lock(to)))
+	}
+	at(Moved)
+	return os.Remove(r.Lock(from))
+}
+
+// Points of [Roster.Rename].
+const (
+	Linked = "linked" // the lock has both names, the folder the old one
+	Moved  = "moved"  // the lock has both names, the folder the new one
+)
+
+// Forget removes what lies on disk of an entry. Idempotent.
+func (r *Roster) Forget(name string) error {
+	if err := os.RemoveAll(r.Folder(name)); err != nil {
+		return err
+	}
+	if err := os.Remove(r.Lock(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// List names every entry that has left a trace.
+func (r *Roster) List() ([]string, error) {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	var names []string
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), lockSuffix)
+		if !seen[name] && r.valid(name) {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// Write puts an entry's record on disk, as JSON; it is the old one or the new one at any time.
+func (r *Roster) Write(name string, record any) error {
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(r.Folder(name), recordName+".new")
+	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(r.Folder(name), recordName))
+}
+
+// Read reads an entry's record; fs.ErrNotExist if it has none.
+func (r *Roster) Read(name string, record any) error {
+	raw, err := os.ReadFile(filepath.Join(r.Folder(name), recordName))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, record)
+}

@@ -1,0 +1,68 @@
+//go:build linux
+
+package gvisor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// agentPrefix begins the names of agent files, none of which is a sandbox's.
+const agentPrefix = ".agent-"
+
+// agentFile is the agent as a file, which a sandbox's root shows: gVisor executes by path. There is one in the folder of the
+// installation, by its contents, read-only to everybody.
+type agentFile struct {
+	path string
+	from io.ReaderAt
+	size int64
+}
+
+func newAgentFile(dir string, from io.ReaderAt, text []byte) agentFile {
+	sum := sha256.Sum256(text)
+	return agentFile{path: filepath.Join(dir, agentPrefix+hex.EncodeToString(sum[:8])), from: from, size: int64(len(text))}
+}
+
+// ensure makes the file if it is not there: another process of the installation removes it when it leaves nobody.
+func (a agentFile) ensure() error {
+	if info, err := os.Lstat(a.path); err == nil && info.Mode().IsRegular() && info.Size() == a.size {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(a.path), agentPrefix+"*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, io.NewSectionReader(a.from, 0, a.size))
+	if err == nil {
+		err = f.Chmod(0o555)
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), a.path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("put the agent into a file: %w", err)
+	}
+	return nil
+}
+
+// removeAgentFiles removes all there are. Sandboxes that show one keep it.
+func removeAgentFiles(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), agentPrefix) {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}

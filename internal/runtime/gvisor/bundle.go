@@ -1,0 +1,200 @@
+//go:build linux
+
+package gvisor
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strconv"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Places in the jar's root, which only runsc and the keep see.
+const (
+	placeRunsc  = "runsc"
+	placeState  = "state"  // runsc's own
+	placeBundle = "bundle" // what runsc is told
+	placeRoot   = placeBundle + "/rootfs"
+	placeSpare  = "spare" // files of ours that cover those of an image
+	pidFile     = "/" + placeState + "/pid"
+	boxID       = "box" // what runsc calls the sandbox: there is no other in its state
+)
+
+// placeAgent is the agent in the sandbox's root, of which everybody may see that it is there. An image's file of that
+// name is not shown.
+const placeAgent = ".belljar-agent"
+
+// hostname is every sandbox's.
+const hostname = "belljar"
+
+// ociVersion is the version of the bundle's format.
+const ociVersion = "1.1.0"
+
+// agentConfig is what the agent is told; it is guest.Config, which this package must not import.
+type agentConfig struct {
+	Stdio      bool   `json:"stdio"`
+	LeaseMS    int64  `json:"lease_ms,omitempty"`
+	Workspace  string `json:"workspace"`
+	ExecFilter []byte `json:"exec_filter"`
+	Init       bool   `json:"init"`
+}
+
+// agentEnv is all of the agent's environment: it mostly waits, and has little memory.
+func agentEnv() []string {
+	return []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
+}
+
+// agentCaps is all that the agent has, in gVisor's kernel only: to become the sandbox's user, to signal it, and to take even
+// the bounding set from it.
+func agentCaps() []string { return []string{"CAP_KILL", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID"} }
+
+// bundle is the text of config.json.
+func (pl *plan) bundle() ([]byte, error) {
+	config, err := json.Marshal(agentConfig{
+		Stdio: true, LeaseMS: pl.lease.Milliseconds(), Workspace: belljar.WorkspaceDir, ExecFilter: pl.filter, Init: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	caps := agentCaps()
+	nproc := specs.POSIXRlimit{Type: "RLIMIT_NPROC", Hard: uint64(pl.limits.pids), Soft: uint64(pl.limits.pids)}
+	score := 500 // the keep, which tells of the end, goes last
+	spec := specs.Spec{
+		Version:  ociVersion,
+		Hostname: hostname,
+		Root:     &specs.Root{Path: "/" + placeRoot, Readonly: true},
+		Process: &specs.Process{
+			Args: []string{"/" + placeAgent, string(config)}, Env: agentEnv(), Cwd: "/", NoNewPrivileges: true,
+			Capabilities: &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps},
+			Rlimits:      []specs.POSIXRlimit{nproc},
+			OOMScoreAdj:  &score,
+		},
+		Mounts: pl.mounts(),
+		Linux:  &specs.Linux{},
+	}
+	for _, kind := range []specs.LinuxNamespaceType{specs.PIDNamespace, specs.NetworkNamespace, specs.IPCNamespace, specs.UTSNamespace, specs.MountNamespace} {
+		spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: kind})
+	}
+	return json.Marshal(spec)
+}
+
+// mounts are the file systems of the sandbox beside its root. All are the sentry's own, in memory.
+func (pl *plan) mounts() []specs.Mount {
+	list := []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "nodev", "noexec"}},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "nodev", "noexec", "ro"}},
+		pl.tmpfs(belljar.WorkspaceDir, pl.workspace.Bytes, pl.workspace.Inodes, "0755", pl.workspace.Exec),
+		pl.tmpfs("/tmp", pl.limits.tmp, pl.limits.inodes, "1777", false),
+		pl.tmpfs("/run", pl.limits.run, pl.limits.inodes, "0755", false),
+		pl.tmpfs("/dev/shm", pl.limits.shm, pl.limits.inodes, "1777", false),
+	}
+	for _, p := range pl.root.Parts {
+		if p.Kind == rootfs.Again {
+			mode := "1777"
+			if p.Target == "run" {
+				mode = "0755"
+			}
+			list = append(list, pl.tmpfs("/"+p.Name, againSize(p, pl.asked), pl.limits.inodes, mode, false))
+		}
+	}
+	return list
+}
+
+// tmpfs is a writable memory file system with hard caps, owned by the sandbox's user.
+func (pl *plan) tmpfs(at string, bytes, inodes int64, mode string, exec bool) specs.Mount {
+	options := []string{
+		"nosuid", "nodev", "size=" + strconv.FormatInt(bytes, 10), "nr_inodes=" + strconv.FormatInt(inodes, 10), "mode=" + mode,
+		"uid=" + strconv.Itoa(pl.user.UID), "gid=" + strconv.Itoa(pl.user.GID),
+	}
+	if !exec {
+		options = append(options, "noexec")
+	}
+	return specs.Mount{Destination: at, Type: "tmpfs", Source: "tmpfs", Options: options}
+}
+
+// reserved are the names in the root that are never an image's.
+func reserved(name string) bool {
+	return name == placeAgent || slices.Contains(rootfs.Reserved(), name)
+}
+
+// runscArgs is a command of runsc, with the flags that all its commands have in common.
+func (pl *plan) runscArgs(command string, args ...string) []string {
+	argv := []string{
+		"/" + placeRunsc,
+		"--root=/" + placeState,
+		"--platform=" + pl.platform,
+		"--network=none",          // no stack of the host's, and none of its own but a loopback
+		"--ignore-cgroups",        // ours is around all of it already
+		"--directfs=false",        // the sentry has no files of the host, only the gofer does, and those read-only
+		"--overlay2=none",         // nothing of the root is written to
+		"--file-access=exclusive", // nobody else writes to it either
+		"--host-uds=none",         // no socket of the host
+		"--host-fifo=none",        // nor a pipe
+		"--host-settings=ignore",  // which cannot be seen from here
+		"--watchdog-action=panic", // a sentry that hangs ends
+		"--net-raw=false",
+		"--oci-seccomp=false", // the agent installs it, for commands only
+		"--gvisor-marker-file=false",
+	}
+	argv = append(argv, command)
+	return append(argv, append(args, boxID)...)
+}
+
+// startArgs make the sandbox, or make it of a snapshot that is open as descriptor 3.
+func (pl *plan) startArgs() []string {
+	args := []string{"-bundle=/" + placeBundle, "-pid-file=" + pidFile, "-detach"}
+	if pl.snapshot != nil {
+		return pl.runscArgs("restore", append(args, "-image-path="+passedFolder)...)
+	}
+	return pl.runscArgs("run", args...)
+}
+
+// Orders of a keep.
+const (
+	orderPause  = "pause"
+	orderResume = "resume"
+	orderSave   = "save"
+)
+
+// passedFolder is a folder that a program of the keep's has as descriptor 3.
+const passedFolder = "/proc/self/fd/3"
+
+func (pl *plan) orders() map[string][]string {
+	return map[string][]string{
+		orderPause:  pl.runscArgs("pause"),
+		orderResume: pl.runscArgs("resume"),
+		orderSave:   pl.runscArgs("checkpoint", "-leave-running", "-image-path="+passedFolder),
+	}
+}
+
+// mould is what a sandbox was made from that a snapshot of it can only be restored to.
+type mould struct {
+	GVisor    string            `json:"gvisor"` // version
+	Platform  string            `json:"platform"`
+	Agent     string            `json:"agent"` // its file's name, which is its contents'
+	Image     string            `json:"image"` // digest, or reference of one without
+	User      rootfs.User       `json:"user"`
+	Workspace runtime.Workspace `json:"workspace"`
+	TmpMB     int               `json:"tmp_mb"`
+	Inodes    int               `json:"inodes"`
+	Pids      int               `json:"pids"`
+}
+
+func (r *Runtime) mouldOf(spec runtime.Spec) mould {
+	m := mould{
+		GVisor: r.runsc.version, Platform: r.opts.Platform, Agent: path.Base(r.file.path), Image: spec.Root.Digest,
+		User: userOf(spec.Root), Workspace: spec.Workspace, TmpMB: spec.Limits.TmpMB, Inodes: spec.Limits.Inodes,
+		Pids: min(spec.Limits.Pids, spec.Limits.NProc),
+	}
+	if m.Image == "" {
+		m.Image = spec.Root.Ref
+	}
+	m.Workspace.ID = ""
+	return m
+}

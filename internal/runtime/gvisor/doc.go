@@ -1,0 +1,21 @@
+// Package gvisor is a runtime in which programs meet a kernel in user space, gVisor's sentry, instead of the host's. What
+// they can attack is a Go program without rights, which asks the host for a few dozen system calls.
+//
+// runsc builds the sandbox, from a bundle that is ours; it, its sentry and its gofer, which serves the read-only root, run
+// in a jar like that of the native runtime: user, pid and mount namespaces of their own with a unique range of host ids,
+// and a root that has nothing in it but what they need. Not even runsc has rights on the host. The first process in there is
+// a keep (internal/agent/keep): gVisor has one byte stream to the agent inside, and somebody must hold it who outlives
+// the daemon. The keep's death is the kernel's word that all the rest is gone. The parts:
+//
+//	birth.go    the birth of the jar, as a list of system calls
+//	stage.go    the root of the jar, and in it that of the sandbox
+//	bundle.go   what runsc is told
+//	create.go   what the parent prepares and undoes
+//	sandbox.go  a living sandbox: dial, usage, wait, destroy
+//	save.go     pause, snapshot, restore
+//	state.go    what lies on disk, so that a sandbox can be found again or swept
+//	probe.go    what this host can do
+//
+// On disk there is one folder per sandbox, with its keep's sockets, a record and the keep's last words, and one lock file
+// beside it, which the keep holds from its first moment to its last.
+package gvisor

@@ -1,0 +1,166 @@
+//go:build linux
+
+package gvisor_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/gvisor"
+	"github.com/belljar/belljar/internal/runtime/runtimetest"
+)
+
+// agentPath names the built agent and runscPath belljar-runsc, for the tests that run this binary again as somebody else.
+const (
+	agentPath = "BELLJAR_TEST_AGENT"
+	runscPath = "BELLJAR_TEST_RUNSC"
+)
+
+func TestMain(m *testing.M) {
+	if id := os.Getenv("BELLJAR_TEST_ABANDON"); id != "" {
+		fmt.Fprintln(os.Stderr, abandon(id))
+		os.Exit(1)
+	}
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	if os.Getenv(runscPath) == "" {
+		built, err := filepath.Abs("../../../bin/belljar-runsc")
+		if err == nil {
+			_, err = os.Stat(built)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "nothing of gVisor is tested: bin/belljar-runsc is not built; make gvisor does that")
+			return 0
+		}
+		os.Setenv(runscPath, built)
+	}
+	if os.Getenv(agentPath) == "" {
+		dir, err := os.MkdirTemp("", "belljar-agent-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		// Others run it too: those that these tests run this binary as.
+		if err := os.Chmod(dir, 0o755); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		path := filepath.Join(dir, "belljar-agent")
+		build := exec.Command("go", "build", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, "build the agent:", err)
+			return 1
+		}
+		os.Setenv(agentPath, path)
+	}
+	return m.Run()
+}
+
+// options are those of a runtime whose things are in dir.
+func options(dir string) (gvisor.Options, error) {
+	program, err := os.ReadFile(os.Getenv(agentPath))
+	return gvisor.Options{
+		Path: os.Getenv(runscPath), Agent: bytes.NewReader(program), RunDir: dir, Installation: "test", Platform: os.Getenv("BELLJAR_TEST_PLATFORM"),
+	}, err
+}
+
+func open(t testing.TB, dir string) *gvisor.Runtime {
+	t.Helper()
+	o, err := options(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gvisor.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ids, err := r.List(context.Background())
+		for _, id := range ids {
+			err = errors.Join(err, r.Remove(context.Background(), id))
+		}
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func spec() runtime.Spec {
+	return runtime.Spec{
+		ID: belljar.NewID(), Root: runtime.Root{Ref: runtime.HostRef}, Limits: belljar.DefaultLimits(),
+		Workspace: runtime.Workspace{Bytes: 16 << 20, Inodes: 4096, Exec: true, Medium: runtime.MediumMemory},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	dirs := map[runtime.Runtime]string{}
+	var mu sync.Mutex
+	make := func(t *testing.T, dir string) runtime.Runtime {
+		r := open(t, dir)
+		mu.Lock()
+		defer mu.Unlock()
+		dirs[r] = dir
+		return r
+	}
+	runtimetest.Run(t, runtimetest.Options{
+		New: func(t *testing.T) runtime.Runtime { return make(t, t.TempDir()) },
+		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
+			mu.Lock()
+			dir := dirs[r]
+			mu.Unlock()
+			return make(t, dir)
+		},
+		UID: 1000, GID: 1000, Isolated: true,
+	})
+}
+
+// abandon makes a sandbox and is killed.
+func abandon(id string) error { return errors.New("not yet") }
+
+// run runs a script in a sandbox and returns what it printed.
+func run(t testing.TB, box runtime.Sandbox, script string) string {
+	t.Helper()
+	p, err := agent.New(box.Dial).Exec(context.Background(), wire.Exec{
+		ID: belljar.NewID(), Argv: []string{"/bin/sh", "-c", script}, UID: 1000, GID: 1000, KillAll: true, Env: []string{"PATH=/usr/bin:/bin"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var out strings.Builder
+	exit, err := p.Output(context.Background(), func(_ int64, _ wire.Stream, b []byte) error {
+		out.Write(b)
+		return nil
+	})
+	if err != nil || exit.Code != 0 {
+		t.Fatalf("%s: %+v, %v, %q", script, exit, err, out.String())
+	}
+	return out.String()
+}
+
+func TestFirst(t *testing.T) {
+	r := open(t, t.TempDir())
+	box, err := r.Create(context.Background(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(run(t, box, "id; uname -a; mount; ls -la / /dev /sys; cat /proc/self/status; ps aux; df -i"))
+}

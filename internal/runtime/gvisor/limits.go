@@ -1,0 +1,127 @@
+//go:build linux
+
+package gvisor
+
+import (
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// What a sandbox needs beside its programs.
+const (
+	runBytes = 16 << 20
+	shmBytes = 64 << 20
+	// overhead is for the sentry, the gofer and the keep, all of which are in the sandbox's cgroup: some 50 MiB when idle,
+	// and more with the number of files, processes and mappings that the sentry keeps account of.
+	overhead = 128 << 20
+	// hostTasks is how many threads of the host those may have, and hostTasksEach how many more for each process of a
+	// program. The limit protects the host; the sentry has one of its own that programs meet.
+	hostTasks     = 512
+	hostTasksEach = 4
+)
+
+// limits are a sandbox's caps in the kernel's own units.
+type limits struct {
+	memory int64 // of everything: programs, file systems and gVisor
+	tmp    int64
+	run    int64
+	shm    int64
+	inodes int64
+	pids   int64 // of programs, in the sentry
+	tasks  int64 // of gVisor, on the host
+	cpu    float64
+}
+
+// kernelLimits turns the limits of a request into those of the kernels. Files in memory are charged to the sandbox, so
+// their caps come on top, and so does what gVisor needs itself: a full workspace is ENOSPC and not an out-of-memory kill.
+func kernelLimits(l belljar.Limits, w runtime.Workspace, again int64) limits {
+	k := limits{
+		tmp: int64(l.TmpMB) << 20, run: runBytes, shm: shmBytes, inodes: int64(l.Inodes),
+		pids: int64(min(l.Pids, l.NProc)), tasks: hostTasks + hostTasksEach*int64(l.Pids), cpu: l.CPU,
+	}
+	k.memory = int64(l.MemoryMB)<<20 + w.Bytes + k.tmp + k.run + k.shm + again + overhead
+	return k
+}
+
+// againBytes is what the writable folders of a tree take that lie in other folders of the image.
+func againBytes(t *rootfs.Tree, l belljar.Limits) (bytes int64) {
+	for _, p := range t.Parts {
+		if p.Kind == rootfs.Again {
+			bytes += againSize(p, l)
+		}
+	}
+	return bytes
+}
+
+func againSize(p rootfs.Part, l belljar.Limits) int64 {
+	if p.Target == "run" {
+		return runBytes
+	}
+	return int64(l.TmpMB) << 20
+}
+
+// makeGroup makes the cgroup of a sandbox with every limit that this host's cgroups can enforce; nil where it has none.
+// Those that it cannot enforce are for check to refuse.
+func (r *Runtime) makeGroup(id string, k limits) (*cgroup.Group, error) {
+	if r.cgroups == nil {
+		return nil, nil
+	}
+	g, err := r.cgroups.Create(cgroup.Spec{Installation: r.group(), ID: id, Limits: r.enforced(k)})
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepCgroup, Err: err, Hint: "belljar doctor tells what this host can limit"}
+	}
+	return g, nil
+}
+
+// enforced is what of the limits this host's cgroups can enforce.
+func (r *Runtime) enforced(k limits) (l cgroup.Limits) {
+	if r.cgroups.Capability(cgroup.Memory).Enforced {
+		l.Memory = k.memory
+	}
+	if r.cgroups.Capability(cgroup.Pids).Enforced {
+		l.Pids = k.tasks
+	}
+	if r.cgroups.Capability(cgroup.CPU).Enforced {
+		l.CPU = k.cpu
+	}
+	return l
+}
+
+// limited says how memory, processes and processor time can be limited here.
+func (r *Runtime) limited() []runtime.Protection {
+	list := []runtime.Protection{{
+		Name: runtime.ProtectPids, Enforced: true, By: "RLIMIT_NPROC in gVisor's own kernel, which has one sandbox's processes only",
+		Weaker: "no figures: what the host counts are gVisor's threads",
+	}}
+	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectCPU} {
+		p := runtime.Protection{Name: name}
+		if r.cgroups != nil {
+			c := r.cgroups.Capability(name)
+			p.Enforced, p.By, p.Weaker, p.Hint = c.Enforced, c.By, c.Weaker, c.Hint
+		}
+		if !p.Enforced && p.Hint == "" {
+			p.Hint = "run belljar where it may make cgroups"
+		}
+		if name == runtime.ProtectMemory && p.Enforced {
+			p.By += ", with 128 MiB for gVisor itself"
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// usageOf turns a cgroup's figures into a sandbox's. What the host counts as processes are gVisor's.
+func usageOf(u cgroup.Usage) runtime.Usage {
+	out := runtime.Usage{CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, OOMKills: u.OOMKills, Sources: map[string]string{}}
+	for _, name := range []string{"cpu", "memory", "peak_memory"} {
+		if source := u.Sources[name]; source != "" {
+			out.Sources[name] = source + ", gVisor's own included"
+		}
+	}
+	if source := u.Sources["oom_kills"]; source != "" {
+		out.Sources["oom_kills"] = source
+	}
+	return out
+}

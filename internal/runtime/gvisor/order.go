@@ -1,0 +1,58 @@
+//go:build linux
+
+package gvisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxAnswer bounds what a keep says to an order.
+const maxAnswer = 8 << 10
+
+// keepOrder is what a keep is asked to do, and keepReport what it answers: the second socket of package keep.
+type keepOrder struct {
+	Name string `json:"order"`
+}
+
+// giveOrder gives an order over a connection to a keep's second socket, and returns when it is carried out. file, unless
+// nil, is descriptor 3 of the program that does. The end of ctx ends that program.
+func giveOrder(ctx context.Context, conn *net.UnixConn, name string, file *os.File) error {
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	because := func(err error) error {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	text, err := json.Marshal(keepOrder{Name: name})
+	if err != nil {
+		return err
+	}
+	var rights []byte
+	if file != nil {
+		rights = unix.UnixRights(int(file.Fd()))
+	}
+	if _, _, err := conn.WriteMsgUnix(text, rights, nil); err != nil {
+		return because(err)
+	}
+	reply, err := io.ReadAll(io.LimitReader(conn, maxAnswer))
+	if err != nil {
+		return because(err)
+	}
+	var a keepReport
+	if len(reply) == 0 || json.Unmarshal(reply, &a) != nil {
+		return because(errors.New("the keep has ended"))
+	}
+	if a.Error != "" {
+		return because(errors.New(a.Error))
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+//go:build linux
+
+package gvisor
+
+import (
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// programName is what belljar-runsc is called wherever it is looked for.
+const programName = "belljar-runsc"
+
+// modules by which belljar-runsc is known: its own path and where its version comes from.
+const (
+	programPath = "github.com/belljar/belljar/gvisor"
+	gvisorPath  = "gvisor.dev/gvisor"
+)
+
+// program is belljar-runsc on this host.
+type program struct {
+	path    string // without links
+	version string // of gVisor
+	reason  *runtime.Reason
+}
+
+// findProgram looks for belljar-runsc and makes sure that it is that: another runsc does not cap the number of files.
+func findProgram(path string) program {
+	missing := func(detail string) program {
+		return program{reason: &runtime.Reason{
+			Code: "host_prerequisite_missing", Step: stepProgram, Detail: detail,
+			Hint: "build it with: make gvisor, and put bin/" + programName + " beside belljar or in PATH",
+		}}
+	}
+	if path == "" {
+		path = lookAround()
+	}
+	if path == "" {
+		return missing(programName + " is neither beside belljar nor in PATH")
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return missing(fmt.Sprintf("%s: %v", path, err))
+	}
+	info, err := buildinfo.ReadFile(real)
+	if err != nil {
+		return missing(fmt.Sprintf("%s is no program that was built with Go: %v", path, err))
+	}
+	if info.Path != programPath {
+		return missing(fmt.Sprintf("%s is another program, of %s", path, info.Path))
+	}
+	p := program{path: real}
+	for _, m := range info.Deps {
+		if m.Path == gvisorPath {
+			p.version = m.Version
+		}
+	}
+	if err := unix.Access(real, unix.X_OK); err != nil {
+		return missing(fmt.Sprintf("%s cannot be executed: %v", path, err))
+	}
+	return p
+}
+
+// lookAround finds belljar-runsc beside this program, else in PATH; "" if it is nowhere.
+func lookAround() string {
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), programName)
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return beside
+		}
+	}
+	found, err := exec.LookPath(programName)
+	if err != nil {
+		return ""
+	}
+	return found
+}

@@ -1,0 +1,160 @@
+//go:build linux
+
+package gvisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Names in the folder of a snapshot.
+const (
+	mouldName = "belljar.json" // what it was made from
+	stateName = "state"        // gVisor's, a folder
+)
+
+// folder is an open folder that a program of the keep's gets.
+type folder struct{ file *os.File }
+
+// Pause implements [runtime.Pauser].
+func (s *sandbox) Pause(ctx context.Context) error { return s.order(ctx, orderPause, nil, "paused") }
+
+// Resume implements [runtime.Pauser].
+func (s *sandbox) Resume(ctx context.Context) error { return s.order(ctx, orderResume, nil, "running") }
+
+// order has the keep do something. already is the state in which it need not be done.
+func (s *sandbox) order(ctx context.Context, name string, file *os.File, already string) error {
+	conn, err := s.dial(ctx, orderSocket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	err = giveOrder(ctx, conn.(*net.UnixConn), name, file)
+	if err != nil && already != "" && strings.Contains(err.Error(), "in state "+already) {
+		return nil
+	}
+	if err != nil && ctx.Err() == nil && s.ending() {
+		return runtime.ErrGone
+	}
+	return err
+}
+
+// ending says whether the keep is on its way out.
+func (s *sandbox) ending() bool {
+	if s.ended() {
+		return true
+	}
+	return errors.Is(s.signal(0), unix.ESRCH)
+}
+
+// Snapshot implements [runtime.Snapshotter].
+func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
+	if s.base <= 0 {
+		return &runtime.StepError{Step: stepSnapshot, Err: errors.New("its users are not known any more")}
+	}
+	f, err := openState(dir, true)
+	if err != nil {
+		return &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
+	defer f.file.Close()
+	defer func() {
+		if err != nil {
+			os.RemoveAll(filepath.Join(dir, stateName))
+		}
+	}()
+	// Those who write it are nobody here. They reach it by descriptor: the folder above is closed to them.
+	if err := f.file.Chmod(0o777); err != nil {
+		return &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
+	if err := s.order(ctx, orderSave, f.file, ""); err != nil {
+		return &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
+	if err := f.file.Chmod(0o755); err != nil {
+		return &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
+	text, err := json.Marshal(s.mould)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, mouldName), text, 0o600)
+	}
+	if err != nil {
+		return &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
+	return nil
+}
+
+// openState opens the folder of gVisor's state in that of a snapshot, which is closed to everybody else.
+func openState(dir string, create bool) (*folder, error) {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() || info.Mode()&0o077 != 0 {
+		return nil, fmt.Errorf("%s is not a folder that only we can open", dir)
+	}
+	if create {
+		if err := os.Mkdir(filepath.Join(dir, stateName), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	fd, err := unix.Open(filepath.Join(dir, stateName), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: stateName, Err: err}
+	}
+	return &folder{os.NewFile(uintptr(fd), stateName)}, nil
+}
+
+// Restore implements [runtime.Restorer].
+func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (runtime.Sandbox, error) {
+	text, err := os.ReadFile(filepath.Join(dir, mouldName))
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepSnapshot, Err: fmt.Errorf("no snapshot: %w", err)}
+	}
+	var was mould
+	if err := json.Unmarshal(text, &was); err != nil {
+		return nil, &runtime.StepError{Step: stepSnapshot, Err: fmt.Errorf("%s: %w", mouldName, err)}
+	}
+	if err := fits(was, r.mouldOf(spec)); err != nil {
+		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
+	f, err := openState(dir, false)
+	if err != nil {
+		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
+	defer f.file.Close()
+	return r.create(ctx, spec, f)
+}
+
+// fits refuses what a snapshot cannot become.
+func fits(was, is mould) error {
+	differ := func(what string, was, is any) error {
+		return fmt.Errorf("it was saved with %s %v, and not %v", what, was, is)
+	}
+	switch {
+	case was == is:
+		return nil
+	case was.GVisor != is.GVisor:
+		return differ("gVisor", was.GVisor, is.GVisor)
+	case was.Platform != is.Platform:
+		return differ("the platform", was.Platform, is.Platform)
+	case was.Agent != is.Agent:
+		return errors.New("it was saved by another belljar: its agent is another program")
+	case was.Image != is.Image:
+		return differ("the image", was.Image, is.Image)
+	case was.User != is.User:
+		return differ("the user", was.User, is.User)
+	case was.Workspace != is.Workspace:
+		return differ("the workspace", was.Workspace, is.Workspace)
+	}
+	return differ("the limits", [3]int{was.TmpMB, was.Inodes, was.Pids}, [3]int{is.TmpMB, is.Inodes, is.Pids})
+}
