@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -236,7 +237,7 @@ func (tr *trial) held(prepare string) (p *process, end func()) {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
-	p = tr.start(t.Context(), []string{"run", "--quiet", "--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}, stdin, stdout, &stderr)
+	p = tr.start(t.Context(), slices.Concat([]string{"run", "--quiet"}, tr.lane.flags, []string{"--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}), stdin, stdout, &stderr)
 	stdin.Close()
 	stdout.Close()
 	said := bufio.NewReader(lines)

@@ -22,13 +22,14 @@ type lane struct {
 	ready   bool   // a server keeps sandboxes ready: a program must not be able to tell the difference, least of all profit
 	image   string // "" for the one that scripts run in: the host's, or busybox where there is none
 
-	home  string // a folder of the lane's user
-	uid   int    // 0 for whoever runs the tests
-	etc   map[string]string
-	env   []string // more of belljar's own environment
-	flags []string // more flags of belljar run
-	serve []string // more flags of belljar serve
-	caps  runtime.Capabilities
+	home   string // a folder of the lane's user
+	uid    int    // 0 for whoever runs the tests
+	etc    map[string]string
+	env    []string // more of belljar's own environment
+	flags  []string // more flags of belljar run
+	serve  []string // more flags of belljar serve
+	engine *engine  // of the docker runtime
+	caps   runtime.Capabilities
 }
 
 // lanes are the ways that this machine could have, in the table's order. A lane that cannot run says why when it is opened.
@@ -78,6 +79,11 @@ func (l *lane) open(t *testing.T) {
 		t.Skipf("lane %s cannot run: only root can make a user for it", l.name)
 	default:
 		l.makeUser(t)
+	}
+	if l.runtime == "docker" {
+		l.engine = newEngine(t)
+		l.env = append(l.env, "DOCKER_HOST="+l.engine.Host())
+		l.flags = append(l.flags, "--runtime", "docker", "--image", l.engine.Busybox(t))
 	}
 	l.examine(t)
 }

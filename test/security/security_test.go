@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/dockerd"
 )
 
 // runTime bounds one run, from outside.
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		return m.Run()
+		return dockerd.Main(m)
 	}())
 }
 
@@ -101,7 +102,7 @@ func attack(t *testing.T, l *lane, s script) {
 	if s.probe {
 		args = append(args, "--workspace-exec", "--file", built.Probe+":probe")
 	}
-	args = append(append(append(args, tr.flags...), s.flags...), tr.copy(s.path))
+	args = append(append(append(args, tr.flags...), s.flags...), "--file", tr.copy(s.path)+":attack.sh", "--", "sh", "attack.sh")
 	got := tr.run(ctx, args)
 	t.Logf("phase %s %s exit %v\nstdout: %s\nstderr: %s", got.Phase, got.ReasonCode, got.exit(), tail(got.Stdout), tail(got.Stderr))
 	if strings.Contains(got.Stdout, "BREACH") {

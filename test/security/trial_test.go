@@ -174,6 +174,11 @@ func (tr *trial) nothingLeft(got outcome) {
 	for _, path := range tr.traces(got.ID) {
 		tr.t.Errorf("left: %s", path)
 	}
+	if tr.lane.engine != nil {
+		for _, name := range tr.lane.engine.left(tr.t, got.ID) {
+			tr.t.Errorf("left: %s", name)
+		}
+	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		tr.t.Error(err)

@@ -1,0 +1,88 @@
+//go:build linux
+
+package security
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/test/dockerd"
+)
+
+// engine is the Docker engine of the lanes that need one, as somebody sees it who looks from outside.
+type engine struct {
+	*dockerd.Engine
+	client http.Client
+}
+
+func newEngine(t *testing.T) *engine {
+	t.Helper()
+	e := &engine{Engine: dockerd.Start(t)}
+	e.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", e.Socket())
+	}}
+	t.Cleanup(e.client.CloseIdleConnections)
+	return e
+}
+
+// container is what an engine tells about one.
+type container struct {
+	ID    string
+	Names []string
+	State json.RawMessage // a word in a list, an object in detail
+}
+
+// containers lists all, dead ones too.
+func (e *engine) containers(t *testing.T) []container {
+	t.Helper()
+	var all []container
+	e.get(t, "/containers/json?all=1", &all)
+	return all
+}
+
+// pid is the first process of a container, as the host numbers it; 0 if it is gone.
+func (e *engine) pid(t *testing.T, id string) int {
+	t.Helper()
+	var detail struct{ State struct{ Pid int } }
+	e.get(t, "/containers/"+id+"/json", &detail)
+	return detail.State.Pid
+}
+
+func (e *engine) get(t *testing.T, path string, into any) {
+	t.Helper()
+	// Cleanups ask too, when the test's own context is over.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := e.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusNotFound {
+		return
+	}
+	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// left are the containers that bear a run's name.
+func (e *engine) left(t *testing.T, run string) []string {
+	t.Helper()
+	var names []string
+	for _, c := range e.containers(t) {
+		if name := strings.Join(c.Names, " "); strings.Contains(name, run) {
+			names = append(names, "container "+name)
+		}
+	}
+	return names
+}
