@@ -26,13 +26,19 @@ func hasAttrs(h *tar.Header) bool {
 }
 
 // attrs sets the extended attributes of an entry that may stay and that the file system takes.
-func (u *unpacker) attrs(h *tar.Header, fd int) {
+func (u *unpacker) attrs(h *tar.Header, fd int) error {
 	for key, value := range h.PAXRecords {
 		name, ok := strings.CutPrefix(key, attrPrefix)
-		if ok && (!keepAttr(name) || unix.Fsetxattr(fd, name, []byte(value), 0) != nil) {
+		if !ok {
+			continue
+		}
+		if !keepAttr(name) || unix.Fsetxattr(fd, name, []byte(value), 0) != nil {
 			u.stats.Attrs++
+		} else if err := u.room(h.Name, int64(len(value))); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // folderAttrs is attrs for a folder, which may have had others, and which overlay mounts make opaque with one.
@@ -53,9 +59,8 @@ func (u *unpacker) folderAttrs(h *tar.Header, f *folder) error {
 		return failed("open the folder", h.Name, err)
 	}
 	clearAttrs(fd)
-	u.attrs(h, fd)
 	f.attrs = true
-	return nil
+	return u.attrs(h, fd)
 }
 
 // attrNames lists the extended attributes of an open file that may stay.

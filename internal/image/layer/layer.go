@@ -38,7 +38,7 @@ package layer
 
 // Options bound one layer. A zero field is its default.
 type Options struct {
-	MaxBytes int64 // of the files, unpacked, holes too; default 16 GiB
+	MaxBytes int64 // of the files, unpacked, with holes and attributes; default 16 GiB
 	MaxFiles int   // entries of any kind, and folders that none names; default 2,000,000
 	MaxDepth int   // folders above an entry; default 128
 }

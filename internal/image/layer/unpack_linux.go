@@ -46,6 +46,7 @@ type unpacker struct {
 	stats     Stats
 	entries   int
 	folders   int
+	bytes     int64
 	top       *folder
 	here      chain  // to the folder of the entry
 	there     chain  // to that of what it is a hard link to
@@ -145,12 +146,12 @@ func (u *unpacker) count(entry string) error {
 	return nil
 }
 
-// room takes some of the bytes that a layer's files may have.
+// room takes some of the bytes that a layer's files, with their attributes, may have.
 func (u *unpacker) room(entry string, size int64) error {
-	if size > u.o.MaxBytes-u.stats.Bytes {
+	if size > u.o.MaxBytes-u.bytes {
 		return above("bytes", entry, u.o.MaxBytes, "the files of the layer have more than %d bytes", u.o.MaxBytes)
 	}
-	u.stats.Bytes += size
+	u.bytes += size
 	return nil
 }
 
@@ -347,7 +348,9 @@ func (u *unpacker) hardLink(h *tar.Header, parent *folder, name string) error {
 			if err := u.room(h.Name, st.Size); err != nil {
 				return err
 			}
-			_, err = copyAt(u.ctx, from, at, target, name)
+			n, err := copyAt(u.ctx, from, at, target, name)
+			u.stats.Bytes += n
+			return err
 		}
 		return err
 	})
@@ -378,7 +381,23 @@ func (u *unpacker) file(h *tar.Header, parent *folder, name string, contents io.
 	if err != nil {
 		return failed("make the file", h.Name, err)
 	}
-	defer unix.Close(fd)
+	err = u.fill(h, fd, mode, contents)
+	if e := unix.Close(fd); err == nil && e != nil && e != unix.EINTR {
+		err = failed("write", h.Name, e)
+	}
+	if err != nil {
+		return err
+	}
+	if err := setTime(at, name, timespec(h.ModTime)); err != nil {
+		return failed("set the time of", h.Name, err)
+	}
+	u.stats.Files++
+	u.stats.Bytes += h.Size
+	return nil
+}
+
+// fill writes what is in a file, and what there is to say of it but its time.
+func (u *unpacker) fill(h *tar.Header, fd int, mode uint32, contents io.Reader) error {
 	for left := h.Size; left > 0; {
 		if err := u.ctx.Err(); err != nil {
 			return err
@@ -399,16 +418,14 @@ func (u *unpacker) file(h *tar.Header, parent *folder, name string, contents io.
 	if len(h.PAXRecords) > 0 && hasAttrs(h) {
 		// Attributes are written by who may write the file, and that goes by its mode.
 		chmod = unix.Fchmod(fd, mode|0o600) == nil
-		u.attrs(h, fd)
+		if err := u.attrs(h, fd); err != nil {
+			return err
+		}
 	}
 	if chmod {
 		if err := unix.Fchmod(fd, mode); err != nil {
 			return failed("set the mode of", h.Name, err)
 		}
 	}
-	if err := setTime(at, name, timespec(h.ModTime)); err != nil {
-		return failed("set the time of", h.Name, err)
-	}
-	u.stats.Files++
 	return nil
 }
