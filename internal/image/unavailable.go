@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -47,9 +48,23 @@ func (e *refusal) Error() string { return e.what }
 func (r *registry) unavailable(reason string, err error) *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q cannot be pulled: %s", r.ref, reason),
-		Details: map[string]any{"image": r.ref, "registry": r.repo.RegistryStr(), "reason": reason}, Err: err,
+		Details: map[string]any{"image": r.ref, "registry": r.repo.RegistryStr(), "reason": reason}, Err: quoted(err),
 	}
 }
+
+// quote is a cause that has words of a registry in it, fit for a log.
+type quote struct{ err error }
+
+func quoted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &quote{err}
+}
+
+func (q *quote) Error() string { return printable(q.err.Error()) }
+
+func (q *quote) Unwrap() error { return q.err }
 
 // fail says what a registry's failure means.
 func (r *registry) fail(ctx context.Context, err error) error {
@@ -83,7 +98,11 @@ func (r *registry) fail(ctx context.Context, err error) error {
 	for errors.As(reason, &inURL) { // without the URL, which may have a signature in it
 		reason = inURL.Err
 	}
-	e := r.unavailable(printable(reason.Error()), err)
+	said := printable(reason.Error())
+	if errors.Is(reason, io.EOF) || errors.Is(reason, io.ErrUnexpectedEOF) {
+		said = "the connection broke off"
+	}
+	e := r.unavailable(said, err)
 	e.Hint = "check that " + r.repo.RegistryStr() + " can be reached from this machine"
 	return e
 }
