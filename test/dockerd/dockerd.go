@@ -222,6 +222,30 @@ func (e *Engine) Kill(t testing.TB) {
 	if err := e.signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	if err := e.endContainerd(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endContainerd ends what a daemon that was killed has left of its own: its containerd, which the kernel should have
+// killed with it. The next daemon would take it for alive by its pid alone, even if nobody reaps it.
+func (e *Engine) endContainerd() error {
+	file := filepath.Join(e.dir, "exec", "containerd", "containerd.pid")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil // it had none
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for deadline := time.Now().Add(startTime); slices.Contains(e.children(), pid); time.Sleep(5 * time.Millisecond) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		if time.Now().After(deadline) {
+			return fmt.Errorf("containerd %d does not end", pid)
+		}
+	}
+	return os.Remove(file)
 }
 
 // Again starts the daemon after Stop or Kill, over the same data.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http/httptrace"
 	"reflect"
 	"slices"
+	"sync"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -78,14 +81,11 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 		return true, runtime.ErrGone
 	default:
 	}
-	_, err = r.api.ContainerRename(ctx, s.container, client.ContainerRenameOptions{NewName: r.container(spec.ID)})
-	switch {
-	case cerrdefs.IsConflict(err):
-		return true, exists(spec.ID)
-	case cerrdefs.IsNotFound(err):
-		return true, runtime.ErrGone
-	case err != nil:
-		return true, fault(stepState, err)
+	if ctx.Err() != nil {
+		return true, context.Cause(ctx)
+	}
+	if err := r.rename(ctx, s, spec.ID); err != nil {
+		return true, err
 	}
 	s.id, s.born = spec.ID, runtime.Spec{}
 	r.mu.Lock()
@@ -98,4 +98,73 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 	default:
 	}
 	return true, context.Cause(ctx)
+}
+
+// rename gives a sandbox's container its new name, and returns as soon as the engine has been told. That writes it down
+// safely before it answers, which takes longer than all the rest; it does so whatever becomes of us meanwhile. Who looks
+// for containers by name waits for the answer ([Runtime.settled]). A sandbox whose container keeps its name after all
+// would not be found again, and is removed.
+func (r *Runtime) rename(ctx context.Context, s *sandbox, id string) error {
+	told, over := make(chan struct{}), make(chan struct{})
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Patience)
+	var once sync.Once
+	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) {
+		if w.Err == nil {
+			once.Do(func() { close(told) })
+		}
+	}})
+	r.mu.Lock()
+	r.renames[over] = true
+	r.mu.Unlock()
+	failed := make(chan error, 1)
+	go func() {
+		defer cancel()
+		_, err := r.api.ContainerRename(patient, s.container, client.ContainerRenameOptions{NewName: r.container(id)})
+		r.mu.Lock()
+		delete(r.renames, over)
+		r.mu.Unlock()
+		if err != nil {
+			failed <- renameError(id, err)
+			if !cerrdefs.IsNotFound(err) {
+				r.log.Error("a claimed sandbox cannot be named", "sandbox", id, "error", err)
+				r.removeQuietly(patient, s.container)
+			}
+		}
+		close(over)
+	}()
+	select {
+	case <-told:
+	case <-over:
+	}
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+func renameError(id string, err error) error {
+	switch {
+	case cerrdefs.IsConflict(err):
+		return exists(id)
+	case cerrdefs.IsNotFound(err):
+		return runtime.ErrGone
+	}
+	return fault(stepState, err)
+}
+
+// settled waits until every container has the name that it is to have.
+func (r *Runtime) settled(ctx context.Context) error {
+	r.mu.Lock()
+	pending := slices.Collect(maps.Keys(r.renames))
+	r.mu.Unlock()
+	for _, over := range pending {
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }

@@ -171,6 +171,9 @@ func (r *Runtime) greet(ctx context.Context, host *wire.MuxHost, s *sandbox) err
 
 // List implements [runtime.Runtime].
 func (r *Runtime) List(ctx context.Context) ([]string, error) {
+	if err := r.settled(ctx); err != nil {
+		return nil, err
+	}
 	got, err := r.api.ContainerList(ctx, client.ContainerListOptions{
 		All: true, Filters: client.Filters{}.Add("label", labelInstallation+"="+r.opts.Installation),
 	})

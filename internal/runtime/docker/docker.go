@@ -66,6 +66,7 @@ type Runtime struct {
 	images  map[string]image
 	living  map[string]*sandbox
 	births  map[string]*birth
+	renames map[chan struct{}]bool // under way; closed when they are over
 }
 
 var (
@@ -97,7 +98,7 @@ func New(o Options) (*Runtime, error) {
 	}
 	r := &Runtime{
 		opts: o, log: o.Logger, closing: make(chan struct{}), volumes: map[string]bool{}, images: map[string]image{},
-		living: map[string]*sandbox{}, births: map[string]*birth{},
+		living: map[string]*sandbox{}, births: map[string]*birth{}, renames: map[chan struct{}]bool{},
 	}
 	var err error
 	if r.seccomp, err = seccompProfile(o.Seccomp); err != nil {
@@ -113,7 +114,7 @@ func New(o Options) (*Runtime, error) {
 func (r *Runtime) Close() error {
 	r.closeOnce.Do(func() { close(r.closing) })
 	r.watches.Wait()
-	return r.api.Close()
+	return errors.Join(r.settled(context.Background()), r.api.Close())
 }
 
 // closed tells whether Close has begun.

@@ -99,6 +99,6 @@ func TestConformance(t *testing.T) {
 			}
 			return make(t, installation)
 		},
-		RestartKills: true, AgentUser: true, Isolated: true, Root: runtime.Root{Ref: image, Name: image},
+		RestartKills: true, AgentUser: true, Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -78,7 +79,7 @@ func (r *Runtime) plan(spec runtime.Spec, f *facts, img image, volume string) (*
 		Entrypoint: []string{path.Join(agentDir, agentName)}, Cmd: []string{string(config)}, Env: agentEnv(),
 		OpenStdin: true, StdinOnce: !detached, AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		// An image's own would be run by the engine, beside the agent.
-		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, NetworkDisabled: true, StopSignal: "SIGKILL",
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, StopSignal: "SIGKILL",
 		Labels: map[string]string{
 			labelInstallation: r.opts.Installation, labelLifetime: string(spec.Lifetime),
 			labelPids: strconv.Itoa(min(spec.Limits.Pids, spec.Limits.NProc)),
@@ -102,6 +103,8 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges:true", "seccomp=" + r.seccomp},
+		// Engines write the name servers of their host into every container.
+		DNS: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, DNSSearch: []string{"."}, DNSOptions: []string{"ndots:0"},
 		LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: "no"},
 		Runtime: r.opts.OCIRuntime, Init: &no, MaskedPaths: masked(), ReadonlyPaths: readOnly(), ShmSize: shmBytes,
 		Tmpfs: map[string]string{
@@ -151,7 +154,9 @@ func masked() []string {
 	return []string{
 		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
 		"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/proc/kmsg", "/proc/kallsyms", "/proc/kpagecount", "/proc/kpageflags",
-		"/proc/sysrq-trigger", "/sys",
+		"/proc/sysrq-trigger", "/proc/key-users", "/proc/vmallocinfo", "/proc/slabinfo", "/proc/modules", "/proc/iomem", "/proc/ioports",
+		"/proc/softirqs", "/proc/diskstats", "/proc/partitions", "/proc/config.gz", "/proc/cmdline", "/proc/bus", "/proc/driver",
+		"/proc/fs", "/proc/irq", "/proc/tty", "/sys", "/dev/mqueue",
 	}
 }
 

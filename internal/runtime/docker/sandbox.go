@@ -252,6 +252,9 @@ func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error
 
 // find looks a sandbox's container up by its name. [runtime.ErrNotFound] if there is none of this installation.
 func (r *Runtime) find(ctx context.Context, id string) (container.InspectResponse, error) {
+	if err := r.settled(ctx); err != nil {
+		return container.InspectResponse{}, err
+	}
 	got, err := r.api.ContainerInspect(ctx, r.container(id), client.ContainerInspectOptions{})
 	switch {
 	case cerrdefs.IsNotFound(err):

@@ -3,7 +3,9 @@
 package runtimetest
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,9 +86,11 @@ func (r *rootTree) fifo(name string) {
 	r.check(syscall.Mkfifo(r.at(name), 0o644))
 }
 
-// root is the image as a runtime gets it.
+// root is the image as a runtime gets it. Its digest is as good as any: no other image has it.
 func (r *rootTree) root() runtime.Root {
-	return runtime.Root{Ref: "test/" + filepath.Base(filepath.Dir(r.dir)), Dir: r.dir, Lock: r.lock}
+	return runtime.Root{
+		Ref: "test/" + filepath.Base(filepath.Dir(r.dir)), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(r.dir))), Dir: r.dir, Lock: r.lock,
+	}
 }
 
 // inUse reports whether somebody holds the image.

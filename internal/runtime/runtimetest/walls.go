@@ -59,7 +59,7 @@ func testWalls(t *testing.T, o Options) {
 	})
 	t.Run("disk", func(t *testing.T) {
 		j := limited(t, runtime.ProtectDisk, func(s *runtime.Spec) { s.Workspace.Bytes = 1 << 20 })
-		got := j.run(j.sh("head -c 4000000 /dev/zero >big"))
+		got := j.run(j.sh("dd if=/dev/zero of=big bs=64k count=64"))
 		if got.exit.Code == 0 || !strings.Contains(strings.ToLower(got.err), "no space") {
 			t.Errorf("%+v", got)
 		}
