@@ -42,6 +42,7 @@ func (d *Door) declareByHand() {
 		Responses: map[string]*huma.Response{"200": answers("What the upload brought", "application/json", schema(reflect.TypeFor[belljar.UploadResult]()))},
 	})
 	d.declareFiles(doc)
+	declareImages(doc)
 	declareShell(doc)
 	declareShellSessions(doc)
 	declareThreads(doc)

@@ -45,6 +45,7 @@ func (d *Door) document() error {
 		{Name: "runs", Description: "One execution of a command."},
 		{Name: "artifacts", Description: "Files that a run left."},
 		{Name: "sessions", Description: "A sandbox that is kept, with its workspace."},
+		{Name: "images", Description: "Root file systems of sandboxes."},
 		{Name: "files", Description: "What is in a session's workspace."},
 		{Name: "shell", Description: "Sessions with a shell, in an API that needs little."},
 		{Name: "threads", Description: "A session for each conversation. Errors are flat; also served at the root with SANDBOX_THREAD_API_ROOT."},

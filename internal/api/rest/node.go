@@ -17,6 +17,9 @@ func (d *Door) node() {
 	}, func(c *call, _ *none, _ *none) (belljar.Discovery, error) {
 		found, err := c.Node().Runtimes(c)
 		found.Runtimes = filled(found.Runtimes)
+		if found.TrustLevels == nil {
+			found.TrustLevels = map[belljar.TrustLevel]string{}
+		}
 		for i := range found.Runtimes {
 			found.Runtimes[i].DefaultImages = filled(found.Runtimes[i].DefaultImages)
 			found.Runtimes[i].SupportedSpecVersions = filled(found.Runtimes[i].SupportedSpecVersions)

@@ -38,6 +38,8 @@ type Options struct {
 	// MaxUpload bounds the files of an upload, in bytes; 0 is 64 MiB. The door lets [framing] more through, for what an
 	// archive or a form adds: what the files come to is the service's to bound.
 	MaxUpload int64
+	// MaxImage bounds an archive that is imported, in bytes; 0 is 16 GiB.
+	MaxImage int64
 	// Foreground makes every POST /runs wait for its end, for as long as it may (SANDBOX_BACKGROUND_EXECUTION=false).
 	Foreground bool
 	// Bodies bounds what the JSON bodies of one user take up; nil is [api.JSONShares] of this door's own.
@@ -88,6 +90,9 @@ func New(opts Options) (*Door, error) {
 	if opts.MaxUpload == 0 {
 		opts.MaxUpload = 64 << 20
 	}
+	if opts.MaxImage == 0 {
+		opts.MaxImage = 16 << 30
+	}
 	if opts.Bodies == nil {
 		opts.Bodies = api.JSONShares()
 	}
@@ -105,6 +110,7 @@ func New(opts Options) (*Door, error) {
 	d.runs()
 	d.execs()
 	d.artifacts()
+	d.images()
 	d.node()
 	d.admin()
 	d.tokens()

@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"maps"
+
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/belljar/belljar"
@@ -10,7 +12,9 @@ import (
 // goes without is a test's to say.
 func annotate(schemas map[string]*huma.Schema) {
 	said := words()
+	maps.Copy(said, imageWords())
 	values := map[string][]any{
+		"ImageProgress.phase": {"resolving", "pulling", "unpacking", "done"}, "Image.source": {"pull", "import", "build", "host", "engine"},
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},
 		"Session.state": sessionStates(), "OpenedSession.state": sessionStates(), "idempotency_status": {"created", "replayed"},
 		"implementation_state": {"supported", "host_gated", "scaffold", "unsupported"},
@@ -52,7 +56,7 @@ func words() map[string]string {
 		"id":                 "Its id, a UUID", "run_id": "The run's id", "session_id": "The session's id", "user_id": "Who owns it",
 		"trust_level": "How far the program is trusted; the policy knows the weakest isolation of each level", "RunSpec.isolation": "The weakest class of isolation that will do; without a runtime the fastest is taken",
 		"SessionSpec.isolation": "The weakest class of isolation that will do; without a runtime the fastest is taken",
-		"runtime_reason": "Why it was this runtime", "trust_levels": "The weakest isolation of each trust level", "default_trust_level": "That of requests that say none",
+		"runtime_reason":        "Why it was this runtime", "trust_levels": "The weakest isolation of each trust level", "default_trust_level": "That of requests that say none",
 		"protections": "Every wall and limit, also those that this host cannot enforce", "RuntimeProtection.name": "What it is called", "enforced": "Whether it is enforced here",
 		"by": "What enforces it here", "weaker": "What is weaker than the best that the runtime knows", "rootless": "Whether it works without root",
 		"oom_scope": "process: a memory hog dies alone; sandbox: all of it dies", "agent_uid": "separate: programs have another user than Belljar's agent; shared",

@@ -1,0 +1,239 @@
+package rest
+
+import (
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync/atomic"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+type imageList struct {
+	Items []belljar.Image `json:"items"`
+}
+
+// imageQuery says which image.
+type imageQuery struct {
+	Ref string `query:"ref" required:"true" doc:"A name of the image, or its digest" example:"python:3.11-slim"`
+}
+
+// ImageTag gives an image one more name.
+type ImageTag struct {
+	Ref  string `json:"ref"`
+	Name string `json:"name"`
+}
+
+const imagesPath = api.Prefix + "/images"
+
+func (d *Door) images() {
+	handle(d, huma.Operation{
+		OperationID: "list-images", Method: http.MethodGet, Path: imagesPath, Tags: []string{"images"},
+		Summary:     "List images",
+		Description: "Those that Belljar keeps for every runtime, and those that the engines of runtimes keep; runtime says whose.",
+	}, func(c *call, _ *none, _ *none) (imageList, error) {
+		found, err := c.Images().List(c)
+		return imageList{namedImages(found)}, err
+	})
+	handle(d, huma.Operation{
+		OperationID: "inspect-image", Method: http.MethodGet, Path: imagesPath + "/inspect", Tags: []string{"images"},
+		Summary: "Describe an image",
+	}, func(c *call, p *imageQuery, _ *none) (belljar.Image, error) {
+		return oneImage(c.Images().Get(c, p.Ref))
+	})
+	handle(d, huma.Operation{
+		OperationID: "tag-image", Method: http.MethodPost, Path: imagesPath + "/tag", Tags: []string{"images"},
+		Summary:     "Give an image one more name",
+		Description: "The name may be anything that a request may say. One that another image has moves. Operators only.",
+	}, func(c *call, _ *none, body *ImageTag) (belljar.Image, error) {
+		return oneImage(c.Images().Tag(c, body.Ref, body.Name))
+	})
+	handle(d, huma.Operation{
+		OperationID: "prune-images", Method: http.MethodPost, Path: imagesPath + "/prune", Tags: []string{"images"},
+		Summary:     "Remove images that are not used",
+		Description: "At least one bound is given. What a sandbox uses stays. Operators only.",
+	}, func(c *call, _ *none, body *belljar.ImagePrune) (belljar.ImagePruned, error) {
+		gone, err := c.Images().Prune(c, *body)
+		gone.Images = filled(gone.Images)
+		return gone, err
+	})
+	command(d, huma.Operation{
+		OperationID: "remove-image", Method: http.MethodDelete, Path: imagesPath, Tags: []string{"images"},
+		Summary:     "Take a name from an image",
+		Description: "With its last name, or by its digest, the image goes. 409 while a sandbox uses it; details.sessions and details.runs say which. Operators only.",
+	}, func(c *call, p *imageQuery) error {
+		return c.Images().Remove(c, p.Ref)
+	})
+	d.guarded("POST "+imagesPath+"/pull", d.pullImage)
+	d.guarded("POST "+imagesPath+"/import", d.importImage)
+}
+
+// namedImages fills the lists of images that have to be there.
+func namedImages(list []belljar.Image) []belljar.Image {
+	for i := range list {
+		list[i].Names = filled(list[i].Names)
+	}
+	return filled(list)
+}
+
+func oneImage(i belljar.Image, err error) (belljar.Image, error) {
+	i.Names = filled(i.Names)
+	return i, err
+}
+
+// pullImage fetches an image: with events for who wants them.
+func (d *Door) pullImage(w http.ResponseWriter, r *http.Request) {
+	var in belljar.ImagePull
+	err := checkQuery(r, nil)
+	if err == nil {
+		err = d.readPull(w, r, &in)
+	}
+	if err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	tellImage(w, r, nil, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
+		return d.as(ctx).Images().Pull(ctx, in, tell)
+	})
+}
+
+func (d *Door) readPull(w http.ResponseWriter, r *http.Request, in *belljar.ImagePull) error {
+	give, err := d.bodies.Take(r.Context(), api.CallerOf(r.Context()).ID, api.Announced(r.ContentLength, maxBody))
+	if err != nil {
+		return err
+	}
+	defer give()
+	data, err := readJSON(w, r)
+	if err != nil {
+		return err
+	}
+	return decode(data, shapeOf(reflect.TypeFor[belljar.ImagePull]()), in)
+}
+
+// archiveTypes are the media types of what can be imported. What it is shows in its bytes.
+func archiveTypes() []string {
+	return []string{"application/x-tar", "application/gzip", "application/zstd", "application/octet-stream"}
+}
+
+// importImage reads an image from the body as it comes.
+func (d *Door) importImage(w http.ResponseWriter, r *http.Request) {
+	if err := d.checkImport(r); err != nil {
+		api.Fail(w, r, err)
+		return
+	}
+	api.LimitBody(w, r, d.opts.MaxImage)
+	body := &source{in: r.Body, limit: d.opts.MaxImage}
+	defer body.close()
+	read := &ending{in: body}
+	tellImage(w, r, &read.over, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
+		got, err := d.as(ctx).Images().Import(ctx, r.URL.Query().Get("name"), read, tell)
+		if err != nil {
+			err = body.blame(err)
+		}
+		return got, err
+	})
+}
+
+func (d *Door) checkImport(r *http.Request) error {
+	if err := checkQuery(r, []string{"name"}); err != nil {
+		return err
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		e := refuse("Content-Encoding", "content encoding %.40q is not taken here", coding)
+		e.Hint = "send the archive as it is: one that is compressed is known by its bytes"
+		return e
+	}
+	given := r.Header.Get("Content-Type")
+	media, _, err := mime.ParseMediaType(given)
+	switch media {
+	case "application/x-tar", "application/tar", "application/gzip", "application/x-gzip", "application/zstd", "application/octet-stream":
+		return nil
+	}
+	if given == "" && err != nil {
+		return nil
+	}
+	return wrongType(given, archiveTypes()...)
+}
+
+// ending is a body that notes when it has been read to its end.
+type ending struct {
+	in   io.Reader
+	over atomic.Bool
+}
+
+func (e *ending) Read(p []byte) (int, error) {
+	n, err := e.in.Read(p)
+	if err == io.EOF {
+		e.over.Store(true)
+	}
+	return n, err
+}
+
+// tellImage answers with the image that do makes, or for who accepts events with how it comes about: progress as often as
+// there is some, and at last done or error. While read is false the body is still being read, and the answer must not begin.
+func tellImage(w http.ResponseWriter, r *http.Request, read *atomic.Bool, do func(context.Context, func(belljar.ImageProgress)) (belljar.Image, error)) {
+	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		got, err := oneImage(do(r.Context(), nil))
+		if err != nil {
+			api.Fail(w, r, err)
+			return
+		}
+		writeJSON(w, http.StatusOK, got)
+		return
+	}
+	out := newEvents(w, read)
+	got, err := oneImage(do(r.Context(), func(p belljar.ImageProgress) { out.event("progress", p) }))
+	begun := out.end()
+	switch {
+	case err != nil && !begun:
+		api.Fail(w, r, err)
+	case err != nil:
+		e, _ := api.Explain(r.Context(), err)
+		out.last("error", failure{*e})
+	default:
+		out.last("done", got)
+	}
+}
+
+// declareImages adds the operations whose answers may be streams to the document.
+func declareImages(doc *huma.OpenAPI) {
+	schemas := doc.Components.Schemas
+	image := schemas.Schema(reflect.TypeFor[belljar.Image](), true, "Image")
+	schemas.Schema(reflect.TypeFor[belljar.ImageProgress](), true, "ImageProgress")
+	pull := schemas.Schema(reflect.TypeFor[belljar.ImagePull](), true, "ImagePull")
+	raw := &huma.Schema{Type: "string", Format: "binary"}
+	ready := func() map[string]*huma.Response {
+		return map[string]*huma.Response{"200": {Description: "The image is ready", Content: map[string]*huma.MediaType{
+			"application/json": {Schema: image}, "text/event-stream": {Schema: &huma.Schema{Type: "string"}},
+		}}}
+	}
+	const events = "With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase) as often as " +
+		"there is some, and at last done (the image) or error."
+	archives := map[string]*huma.MediaType{}
+	for _, media := range archiveTypes() {
+		archives[media] = &huma.MediaType{Schema: raw}
+	}
+	doc.AddOperation(&huma.Operation{
+		OperationID: "pull-image", Method: "POST", Path: imagesPath + "/pull", Tags: []string{"images"},
+		Summary: "Fetch an image from its registry",
+		Description: "Returns when it is ready; at once if it is here. Who asks for what somebody else is fetching waits for that, and a pull that nobody " +
+			"waits for any more is given up. Users may pull what the policy allows; runtime, which has a runtime's engine fetch it, is for operators. " + events,
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: pull}}},
+		Responses:   ready(),
+	})
+	doc.AddOperation(&huma.Operation{
+		OperationID: "import-image", Method: "POST", Path: imagesPath + "/import", Tags: []string{"images"},
+		Summary: "Bring an image",
+		Description: "The body is a tar archive: an OCI layout, what docker save writes, or a root file system; as it is or compressed with gzip or zstd. " +
+			"Operators only. " + events + " They begin when the body has been read.",
+		Parameters:  []*huma.Param{inQuery("name", "Its name; that in the archive if it is not given", &huma.Schema{Type: "string"})},
+		RequestBody: &huma.RequestBody{Required: true, Content: archives},
+		Responses:   ready(),
+	})
+}
