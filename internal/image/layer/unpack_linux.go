@@ -5,9 +5,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,35 +53,6 @@ type unpacker struct {
 	buf       []byte
 }
 
-// source is the archive as it is read: bounded, stopped with its context, and with its own failures kept apart from those of tar.
-type source struct {
-	ctx   context.Context
-	r     io.Reader
-	left  int64
-	limit int64
-	err   error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
-	if err := s.ctx.Err(); err != nil {
-		s.err = err
-		return 0, err
-	}
-	n, err := s.r.Read(p)
-	if s.left -= int64(n); s.left < 0 {
-		s.err = tooLong(s.limit)
-		return 0, s.err
-	}
-	if err != nil && err != io.EOF {
-		s.err = fmt.Errorf("read layer: %w", err)
-		return n, s.err
-	}
-	return n, err
-}
-
 // all unpacks every entry, and reads r to its end.
 func (u *unpacker) all(r io.Reader) error {
 	s := &source{ctx: u.ctx, r: r, limit: u.o.stream(), left: u.o.stream()}
@@ -112,17 +81,6 @@ func (u *unpacker) all(r io.Reader) error {
 		return s.first(err)
 	}
 	return nil
-}
-
-// first prefers why reading failed to what tar made of that.
-func (s *source) first(err error) error {
-	switch {
-	case s.ctx.Err() != nil:
-		return s.ctx.Err()
-	case s.err != nil:
-		return s.err
-	}
-	return err
 }
 
 // probe finds out what becomes of modes here, so that files need not be asked one by one.
@@ -229,27 +187,6 @@ func (u *unpacker) dir(h *tar.Header, parent *folder, name string) error {
 	return u.folderAttrs(h, f)
 }
 
-// symlink makes a symbolic link, wherever it leads.
-func (u *unpacker) symlink(h *tar.Header, parent *folder, name string) error {
-	switch {
-	case h.Linkname == "":
-		return refuse("symlink", h.Name, "a symbolic link to nothing")
-	case len(h.Linkname) > maxPath:
-		return refuse("symlink", h.Name, "a symbolic link to more than %d bytes", maxPath)
-	case strings.IndexByte(h.Linkname, 0) >= 0:
-		return refuse("symlink", h.Name, "a symbolic link with a NUL in it")
-	}
-	at, err := u.place(parent, name, func(at int) error { return unix.Symlinkat(h.Linkname, at, name) })
-	if err == nil {
-		err = setTime(at, name, timespec(h.ModTime))
-	}
-	if err != nil {
-		return failed("make the symbolic link", h.Name, err)
-	}
-	u.stats.Symlinks++
-	return nil
-}
-
 // place makes something new, in the place of whatever has its name, and returns the descriptor of its folder.
 func (u *unpacker) place(parent *folder, name string, create func(at int) error) (at int, err error) {
 	if at, err = u.here.fd(parent); err != nil {
@@ -262,110 +199,6 @@ func (u *unpacker) place(parent *folder, name string, create func(at int) error)
 		return at, err
 	}
 	return at, create(at)
-}
-
-// The modes of marks. One for what was left out can be told from a whiteout, for hard links to it are left out as well.
-const (
-	whiteoutMode = 0o600
-	leftOutMode  = 0o400
-)
-
-// mark makes a mark, or leaves it as it is.
-func (u *unpacker) mark(entry string, parent *folder, name string, mode uint32) error {
-	at, err := u.here.fd(parent)
-	if err == nil {
-		err = unix.Mknodat(at, name, unix.S_IFREG|mode, 0)
-	}
-	if err != nil && err != unix.EEXIST {
-		return failed("mark", entry, err)
-	}
-	if mode == whiteoutMode {
-		u.stats.Whiteouts++
-	}
-	return nil
-}
-
-// node hides what a device, FIFO or socket would have hidden.
-func (u *unpacker) node(h *tar.Header, parent *folder, name string) error {
-	mark := markPrefix + name
-	if len(mark) > maxElement {
-		return refuse("name", h.Name, "a device with a name of more than %d bytes", maxElement-len(markPrefix))
-	}
-	if err := u.clear(parent, name); err != nil {
-		return failed("replace", h.Name, err)
-	}
-	if h.Typeflag == tar.TypeChar && h.Devmajor == 0 && h.Devminor == 0 {
-		return u.mark(h.Name, parent, mark, whiteoutMode)
-	}
-	u.stats.LeftOut++
-	return u.mark(h.Name, parent, mark, leftOutMode)
-}
-
-// hardLink gives a file of the same layer one more name.
-func (u *unpacker) hardLink(h *tar.Header, parent *folder, name string) error {
-	elements, err := split(h.Name, h.Linkname)
-	if err != nil {
-		return err
-	}
-	missing := refuse("hard_link", h.Name, "a hard link to %s, which is not there", shown(h.Linkname))
-	if len(elements) == 0 {
-		return refuse("hard_link", h.Name, "a hard link to a folder")
-	}
-	target := elements[len(elements)-1]
-	if isMark(target) && !isMeta(target) {
-		return refuse("whiteout", h.Name, "a hard link to a whiteout")
-	}
-	folder, err := u.walk(h.Name, elements[:len(elements)-1], false)
-	switch {
-	case err != nil:
-		return err
-	case folder == nil:
-		return missing
-	case folder.kids[target] != nil:
-		return refuse("hard_link", h.Name, "a hard link to a folder")
-	}
-	if folder.within(parent.kids[name]) { // the link takes the place of what it leads to
-		return missing
-	}
-	from, err := u.there.fd(folder)
-	if err != nil {
-		return failed("open the folder of", h.Linkname, err)
-	}
-	var st unix.Stat_t
-	switch err = unix.Fstatat(from, target, &st, unix.AT_SYMLINK_NOFOLLOW); {
-	case err == unix.ENOENT && u.leftOut(from, target):
-		return u.node(&tar.Header{Name: h.Name, Typeflag: tar.TypeFifo}, parent, name)
-	case err == unix.ENOENT:
-		return missing
-	case err != nil:
-		return failed("look at", h.Linkname, err)
-	case folder == parent && target == name:
-		return nil // a name that an archive was given twice
-	}
-	_, err = u.place(parent, name, func(at int) error {
-		err := unix.Linkat(from, target, at, name, 0)
-		if cannotLink(err) {
-			if err := u.room(h.Name, st.Size); err != nil {
-				return err
-			}
-			n, err := copyAt(u.ctx, from, at, target, name)
-			u.stats.Bytes += n
-			return err
-		}
-		return err
-	})
-	if err != nil {
-		return failed("link", h.Name, err)
-	}
-	u.stats.HardLinks++
-	return nil
-}
-
-// leftOut reports whether there would be a device or the like of that name.
-func (u *unpacker) leftOut(at int, name string) bool {
-	var st unix.Stat_t
-	err := unix.Fstatat(at, markPrefix+name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	return err == nil && st.Mode&0o777 == leftOutMode
 }
 
 // file writes a regular file.
