@@ -71,7 +71,9 @@ func (d *demux) Read(b []byte) (int, error) {
 		}
 		part := b[:min(int64(len(b)), d.left)]
 		n, err := d.r.Read(part)
-		d.left -= int64(n)
+		if d.left -= int64(n); err == io.EOF && d.left > 0 {
+			err = io.ErrUnexpectedEOF
+		}
 		switch d.kind {
 		case frameStdout:
 			if n > 0 || err != nil {

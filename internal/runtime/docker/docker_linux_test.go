@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
@@ -63,17 +62,6 @@ func open(t testing.TB, o docker.Options) *docker.Runtime {
 		}
 	})
 	return r
-}
-
-// name is an installation of the test's own.
-func name() string { return "t" + belljar.NewID()[24:] }
-
-func spec(image string) runtime.Spec {
-	limits := belljar.DefaultLimits()
-	return runtime.Spec{
-		ID: belljar.NewID(), Root: runtime.Root{Ref: image, Name: image}, Limits: limits,
-		Workspace: runtime.Workspace{Bytes: 16 << 20, Inodes: 4096, Exec: true, Medium: runtime.MediumMemory},
-	}
 }
 
 func TestConformance(t *testing.T) {

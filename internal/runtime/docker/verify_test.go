@@ -1,0 +1,163 @@
+package docker
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/system"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// able is an engine that can do everything.
+func able() *facts {
+	return &facts{Info: system.Info{
+		OSType: "linux", Architecture: "x86_64", MemoryLimit: true, SwapLimit: true, PidsLimit: true, CPUCfsQuota: true, CgroupVersion: "2",
+		SecurityOptions: []string{"name=seccomp,profile=builtin", "name=apparmor"}, DefaultRuntime: "runc",
+		Runtimes: map[string]system.RuntimeWithStatus{"runc": {}, "runsc": {Runtime: system.Runtime{Path: "/usr/bin/runsc"}}}, ServerVersion: "99",
+	}}
+}
+
+// echoed is a plan and what an honest engine says of it.
+func echoed(t *testing.T) (*plan, container.InspectResponse) {
+	t.Helper()
+	r := &Runtime{opts: Options{Installation: "test", AppArmor: "tight", OCIRuntime: "runsc"}, seccomp: `{"defaultAction":"SCMP_ACT_ERRNO"}`}
+	limits := belljar.DefaultLimits()
+	p, err := r.plan(runtime.Spec{
+		ID: belljar.NewID(), Limits: limits, Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100}, Lifetime: runtime.LifetimeDetached,
+	}, able(), image{id: "sha256:1", volumes: []string{"/data", "/tmp"}}, "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := container.InspectResponse{HostConfig: copyOf(t, p.host), Config: copyOf(t, p.config), AppArmorProfile: "tight"}
+	got.Mounts = []container.MountPoint{{Type: mount.TypeVolume, Name: "agent", Destination: agentDir}}
+	return p, got
+}
+
+func copyOf[T any](t *testing.T, v *T) *T {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := new(T)
+	if err := json.Unmarshal(text, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestHonestEngine(t *testing.T) {
+	p, got := echoed(t)
+	if missing := differences(p, got, able()); len(missing) > 0 {
+		t.Errorf("%v", missing)
+	}
+	// Some write out what others say in a word.
+	got.HostConfig.SecurityOpt[0] = "no-new-privileges"
+	got.HostConfig.CapDrop = strings.Fields("CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID CAP_KILL CAP_NET_BIND_SERVICE CAP_SETFCAP CAP_SETGID CAP_SETPCAP CAP_SETUID CAP_SYS_CHROOT")
+	if missing := differences(p, got, able()); len(missing) > 0 {
+		t.Errorf("%v", missing)
+	}
+}
+
+// An engine that does less than it was asked for, in whatever respect, is found out.
+func TestDifferences(t *testing.T) {
+	yes := true
+	for name, change := range map[string]func(*container.InspectResponse){
+		"nothing said":      func(c *container.InspectResponse) { c.HostConfig = nil },
+		"root":              func(c *container.InspectResponse) { c.Config.User = "" },
+		"another program":   func(c *container.InspectResponse) { c.Config.Entrypoint = []string{"/bin/sh"} },
+		"terminal":          func(c *container.InspectResponse) { c.Config.Tty = true },
+		"stdin closes":      func(c *container.InspectResponse) { c.Config.StdinOnce = true },
+		"health check":      func(c *container.InspectResponse) { c.Config.Healthcheck.Test = []string{"CMD", "/evil"} },
+		"environment":       func(c *container.InspectResponse) { c.Config.Env = []string{"GODEBUG=execerrdot=0"} },
+		"capabilities":      func(c *container.InspectResponse) { c.HostConfig.CapDrop = nil },
+		"capability added":  func(c *container.InspectResponse) { c.HostConfig.CapAdd = []string{"CAP_SYS_ADMIN"} },
+		"privileged":        func(c *container.InspectResponse) { c.HostConfig.Privileged = true },
+		"groups":            func(c *container.InspectResponse) { c.HostConfig.GroupAdd = []string{"0"} },
+		"new privileges":    func(c *container.InspectResponse) { c.HostConfig.SecurityOpt = c.HostConfig.SecurityOpt[1:] },
+		"no seccomp":        func(c *container.InspectResponse) { c.HostConfig.SecurityOpt = c.HostConfig.SecurityOpt[:1] },
+		"unconfined":        func(c *container.InspectResponse) { c.HostConfig.SecurityOpt = append(c.HostConfig.SecurityOpt, "seccomp=unconfined") },
+		"another seccomp":   func(c *container.InspectResponse) { c.HostConfig.SecurityOpt[1] = "seccomp={}" },
+		"no apparmor":       func(c *container.InspectResponse) { c.AppArmorProfile = "" },
+		"network":           func(c *container.InspectResponse) { c.HostConfig.NetworkMode = "bridge" },
+		"ipc":               func(c *container.InspectResponse) { c.HostConfig.IpcMode = "host" },
+		"pid":               func(c *container.InspectResponse) { c.HostConfig.PidMode = "host" },
+		"pid of another":    func(c *container.InspectResponse) { c.HostConfig.PidMode = "container:other" },
+		"uts":               func(c *container.InspectResponse) { c.HostConfig.UTSMode = "host" },
+		"user namespace":    func(c *container.InspectResponse) { c.HostConfig.UsernsMode = "host" },
+		"cgroup namespace":  func(c *container.InspectResponse) { c.HostConfig.CgroupnsMode = "host" },
+		"oci runtime":       func(c *container.InspectResponse) { c.HostConfig.Runtime = "runc" },
+		"device":            func(c *container.InspectResponse) { c.HostConfig.Devices = []container.DeviceMapping{{PathOnHost: "/dev/kvm"}} },
+		"ports":             func(c *container.InspectResponse) { c.HostConfig.PublishAllPorts = true },
+		"sysctls":           func(c *container.InspectResponse) { c.HostConfig.Sysctls = map[string]string{"kernel.x": "1"} },
+		"memory":            func(c *container.InspectResponse) { c.HostConfig.Memory = 0 },
+		"swap":              func(c *container.InspectResponse) { c.HostConfig.MemorySwap = -1 },
+		"no end in memory":  func(c *container.InspectResponse) { c.HostConfig.OomKillDisable = &yes },
+		"pids":              func(c *container.InspectResponse) { c.HostConfig.PidsLimit = nil },
+		"cpu":               func(c *container.InspectResponse) { c.HostConfig.NanoCPUs = 0 },
+		"ulimits":           func(c *container.InspectResponse) { c.HostConfig.Ulimits = nil },
+		"writable image":    func(c *container.InspectResponse) { c.HostConfig.ReadonlyRootfs = false },
+		"bind":              func(c *container.InspectResponse) { c.HostConfig.Binds = []string{"/:/host"} },
+		"volumes of others": func(c *container.InspectResponse) { c.HostConfig.VolumesFrom = []string{"other"} },
+		"tmpfs":             func(c *container.InspectResponse) { delete(c.HostConfig.Tmpfs, "/tmp") },
+		"tmpfs size":        func(c *container.InspectResponse) { c.HostConfig.Tmpfs["/tmp"] = "rw" },
+		"log":               func(c *container.InspectResponse) { c.HostConfig.LogConfig.Type = "json-file" },
+		"masked":            func(c *container.InspectResponse) { c.HostConfig.MaskedPaths = nil },
+		"read-only":         func(c *container.InspectResponse) { c.HostConfig.ReadonlyPaths = nil },
+		"writable agent":    func(c *container.InspectResponse) { c.Mounts[0].RW = true },
+		"mount": func(c *container.InspectResponse) {
+			c.Mounts = append(c.Mounts, container.MountPoint{Type: mount.TypeBind, Source: "/", Destination: "/host"})
+		},
+		"volume of the image": func(c *container.InspectResponse) {
+			c.Mounts = append(c.Mounts, container.MountPoint{Type: mount.TypeVolume, Name: "0123", Destination: "/data", RW: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, got := echoed(t)
+			change(&got)
+			if missing := differences(p, got, able()); len(missing) == 0 {
+				t.Error("it is not noticed")
+			}
+		})
+	}
+}
+
+// What an engine cannot do, and Probe says so, is not asked for twice.
+func TestDifferencesOfAWeakEngine(t *testing.T) {
+	p, got := echoed(t)
+	f := able()
+	f.MemoryLimit, f.PidsLimit, f.CPUCfsQuota = false, false, false
+	got.HostConfig.Memory, got.HostConfig.PidsLimit, got.HostConfig.NanoCPUs = 0, nil, 0
+	if missing := differences(p, got, f); len(missing) > 0 {
+		t.Errorf("%v", missing)
+	}
+	r := &Runtime{}
+	caps := r.capabilities(f)
+	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectCPU} {
+		if p := caps.Protection(name); p.Enforced || p.Hint == "" {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+func TestIsolation(t *testing.T) {
+	f := &facts{Info: system.Info{Runtimes: map[string]system.RuntimeWithStatus{
+		"runc": {Runtime: system.Runtime{Path: "runc"}}, "runsc": {Runtime: system.Runtime{Path: "/usr/local/bin/runsc"}},
+		"safe": {Runtime: system.Runtime{Path: "/opt/runsc-release/runsc"}}, "kata": {Runtime: system.Runtime{Type: "io.containerd.kata.v2"}},
+		"runsc-fake": {Runtime: system.Runtime{Path: "/usr/bin/runc"}}, "gvisor": {Runtime: system.Runtime{Type: "io.containerd.runsc.v1"}},
+	}}}
+	for name, want := range map[string]runtime.Isolation{
+		"runc": runtime.IsolationNamespace, "runsc": runtime.IsolationUserKernel, "safe": runtime.IsolationUserKernel,
+		"kata": runtime.IsolationMicroVM, "runsc-fake": runtime.IsolationNamespace, "gvisor": runtime.IsolationUserKernel,
+		"crun": runtime.IsolationNamespace, "": runtime.IsolationNamespace,
+	} {
+		if got := f.isolation(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
