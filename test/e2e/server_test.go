@@ -87,7 +87,11 @@ func serve(t *testing.T, data string, args ...string) *server {
 func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan error) {
 	t.Helper()
 	s = &server{t: t, data: data, done: make(chan struct{}), said: &lines{}}
-	s.cmd = exec.Command(built.Belljar, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", data, "--set", "log_level=warn"}, args...)...)
+	words := []string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", data, "--set", "log_level=warn"}
+	for _, patient := range []string{"default_startup_timeout_sec=300", "queue_ttl_sec=900", "idempotency_ttl_sec=3600"} { // it may be slow here
+		words = append(words, "--set", patient)
+	}
+	s.cmd = exec.Command(built.Belljar, append(words, args...)...)
 	s.cmd.Stderr = s.said
 	s.cmd.WaitDelay = goneTime // what it leaves behind must not hold its output open
 	out, err := s.cmd.StdoutPipe()
