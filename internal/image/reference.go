@@ -52,6 +52,9 @@ func Parse(ref string) (Reference, error) {
 	if err != nil {
 		return Reference{}, badReference(ref, err)
 	}
+	if context := parsed.Context(); !hostName.MatchString(context.RegistryStr()) || !repositoryName.MatchString(context.RepositoryStr()) {
+		return Reference{}, badReference(ref, fmt.Errorf("its registry or repository has an empty or odd part"))
+	}
 	r := Reference{remote: parsed, Repository: repository(parsed.Context())}
 	switch p := parsed.(type) {
 	case name.Digest:
@@ -65,11 +68,21 @@ func Parse(ref string) (Reference, error) {
 			r.Tag = tag.TagStr()
 		}
 	case name.Tag:
+		if !tagName.MatchString(p.TagStr()) {
+			return Reference{}, badReference(ref, fmt.Errorf("a tag has up to 128 letters, digits and ._- and begins with none of .-"))
+		}
 		r.Tag = p.TagStr()
 		r.Name = r.Repository + ":" + r.Tag
 	}
 	return r, nil
 }
+
+// What the parts of a reference are made of: no more than registries take, so that none of it leads elsewhere in a URL.
+var (
+	hostName       = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
+	repositoryName = regexp.MustCompile(`^[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*$`)
+	tagName        = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}$`)
+)
 
 func repository(r name.Repository) string {
 	host := r.RegistryStr()
