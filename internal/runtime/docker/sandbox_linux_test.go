@@ -1,0 +1,294 @@
+package docker_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	host "github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/docker"
+	"github.com/belljar/belljar/test/dockerd"
+)
+
+// cli runs Docker's own command against the test's engine.
+func cli(t testing.TB, engine *dockerd.Engine, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("docker", append([]string{"--host", engine.Host()}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("docker %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// What an image says must not make a wall weaker: its volumes would be the engine's disk, its health check a program of
+// the engine's, its user root, and its environment is heard by the agent.
+func TestImageHasNoSay(t *testing.T) {
+	engine := dockerd.Start(t)
+	image := "belljar-test/" + name()
+	engine.Import(t, image, bytes.NewReader(dockerd.BusyboxRoot(t)), "VOLUME /data", "VOLUME /tmp", "USER root", "ENV GODEBUG=panicnil=1 LD_PRELOAD=/x GOMAXPROCS=64",
+		"HEALTHCHECK --interval=1s CMD touch /tmp/health", "ENTRYPOINT [\"/bin/false\"]", "WORKDIR /nowhere", "EXPOSE 80")
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	box := create(t, r, spec(image))
+	out, exit := run(t, box, `touch /data/x 2>/dev/null && echo data; grep -q " /data tmpfs\| /tmp tmpfs" /proc/mounts || echo no tmpfs
+		touch /tmp/x || echo no tmp; [ "$(id -u)" -ge 100000 ] || echo uid; [ "$(id -G)" = "$(id -g)" ] || echo groups; ls /tmp`)
+	if out != "x\n" || exit.Code != 0 {
+		t.Errorf("%q, %+v", out, exit)
+	}
+	var list []struct {
+		Config struct{ Env []string }
+		Mounts []struct{ Type string }
+	}
+	if err := json.Unmarshal([]byte(cli(t, engine, "inspect", engine.Names(t)[0])), &list); err != nil {
+		t.Fatal(err)
+	}
+	if env := list[0].Config.Env; !slices.Contains(env, "GODEBUG=") || !slices.Contains(env, "GOMAXPROCS=1") {
+		t.Errorf("%v", env)
+	}
+	if volumes := strings.Fields(cli(t, engine, "volume", "ls", "-q")); len(volumes) != 1 {
+		t.Errorf("volumes: %v", volumes)
+	}
+}
+
+// Two sandboxes are two users, and none that the host has.
+func TestUsersAreRandom(t *testing.T) {
+	engine := dockerd.Start(t)
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	seen := map[string]bool{}
+	for range 3 {
+		out, _ := run(t, create(t, r, spec(engine.Busybox(t))), "id -u; id -g; grep -c . /proc/self/status >/dev/null; grep -E 'CapEff|CapBnd|NoNewPrivs|Seccomp:' /proc/self/status")
+		f := strings.Fields(out)
+		if len(f) != 10 || seen[f[0]] || f[0] == f[1] || f[3] != "0000000000000000" || f[5] != "0000000000000000" || f[7] != "1" || f[9] != "2" {
+			t.Errorf("%q", out)
+		}
+		seen[f[0]] = true
+	}
+}
+
+// Programs are the agent's own user here, and must not be able to harm it all the same.
+func TestAgentSurvivesItsUser(t *testing.T) {
+	engine := dockerd.Start(t)
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	box := create(t, r, spec(engine.Busybox(t)))
+	before, err := host.New(box.Dial).Ping(within(t, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := run(t, box, `for s in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 24 25 26 27 29 30 31; do kill -$s 1 2>/dev/null; done
+		cat /proc/1/mem /proc/1/environ /proc/1/maps 2>/dev/null | head -c 1; ls /proc/1/fd /proc/1/cwd/ 2>/dev/null
+		renice 19 1 2>/dev/null; chrt -i -p 0 1 2>/dev/null; taskset -p 1 1 2>/dev/null
+		true 2>/dev/null >/proc/1/oom_score_adj; true 2>/dev/null >/.belljar/belljar-agent && echo overwritten; rm -f /.belljar/belljar-agent 2>/dev/null
+		[ -x /.belljar/belljar-agent ] || echo removed; echo end`)
+	if !strings.HasSuffix(out, "end\n") || strings.Contains(out, "overwritten") || strings.Contains(out, "removed") || strings.Contains(out, "new") {
+		t.Errorf("%q", out)
+	}
+	after, err := host.New(box.Dial).Ping(within(t, time.Minute))
+	if err != nil || after.BootID != before.BootID {
+		t.Errorf("%+v, %v", after, err)
+	}
+}
+
+// What an engine was taken to have may be gone, or never have been finished.
+func TestEngineHasLostSomething(t *testing.T) {
+	engine := dockerd.New(t)
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	create(t, r, spec(engine.Busybox(t))).Destroy(t.Context())
+	volume := strings.TrimSpace(cli(t, engine, "volume", "ls", "-q"))
+
+	// Somebody was killed between making the volume and filling it.
+	cli(t, engine, "volume", "rm", volume)
+	cli(t, engine, "volume", "create", volume)
+	other := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	if out, _ := run(t, create(t, other, spec(engine.Busybox(t))), "echo filled"); out != "filled\n" {
+		t.Errorf("%q", out)
+	}
+	// The image is another one by now.
+	cli(t, engine, "tag", engine.Busybox(t), "test/moving")
+	root, err := r.Image(t.Context(), "test/moving")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spec("test/moving")
+	s.Root = root
+	create(t, r, s)
+	if ids, err := r.List(t.Context()); err != nil || len(ids) != 1 {
+		t.Errorf("%v, %v", ids, err)
+	}
+}
+
+// The image of a digest is given to an engine once, by however many it is asked for at once.
+func TestImportOnce(t *testing.T) {
+	engine := dockerd.Start(t)
+	dir := t.TempDir()
+	unpack := exec.Command("tar", "-x", "-C", dir)
+	unpack.Stdin = bytes.NewReader(dockerd.BusyboxRoot(t))
+	if out, err := unpack.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := errors.Join(os.Link(filepath.Join(dir, "bin/busybox"), filepath.Join(dir, "bin/twin")), syscall.Mkfifo(filepath.Join(dir, "etc/group"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	root := runtime.Root{Ref: "test/once", Digest: fmt.Sprintf("sha256:%x%048d", belljar.NewID()[28:], 0), Dir: dir}
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			s := spec("")
+			s.Root = root
+			if _, err := r.Create(t.Context(), s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	image := "belljar/" + root.Digest[7:19]
+	if got := strings.Fields(cli(t, engine, "image", "history", "-q", image)); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	list, err := r.Images(t.Context())
+	if err != nil || slices.ContainsFunc(list, func(i belljar.Image) bool { return strings.HasPrefix(i.Ref, "belljar/") }) {
+		t.Errorf("%+v, %v", list, err)
+	}
+	// Removed behind our back, it is given again.
+	ids, err := r.List(t.Context())
+	if err != nil || len(ids) != 3 {
+		t.Fatal(ids, err)
+	}
+	for _, id := range ids {
+		if err := r.Remove(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cli(t, engine, "rmi", image)
+	s := spec("")
+	s.Root = root
+	if out, _ := run(t, create(t, r, s), "[ -p /etc/group ] && echo pipe; [ /bin/busybox -ef /bin/twin ] && echo same"); out != "same\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// A user who may not speak to the engine hears that, and what to do.
+func TestPermission(t *testing.T) {
+	if socket := os.Getenv("BELLJAR_TEST_SOCKET"); socket != "" {
+		r := offline(t, docker.Options{Host: "unix://" + socket})
+		caps, err := r.Probe(t.Context())
+		if err != nil || caps.Available || len(caps.Reasons) != 1 || caps.Reasons[0].Code != "host_permission_denied" || !strings.Contains(caps.Reasons[0].Hint, "group docker") {
+			t.Errorf("%+v, %v", caps, err)
+		}
+		return
+	}
+	engine := dockerd.Start(t)
+	dir, err := os.MkdirTemp("", "docker-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.ReadFile(os.Args[0])
+	binary := filepath.Join(dir, "docker.test")
+	if err := errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(binary, self, 0o755), os.Chmod(filepath.Dir(engine.Socket()), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-test.run=^TestPermission$", "-test.v")
+	cmd.Dir, cmd.Env = dir, []string{"BELLJAR_TEST_SOCKET=" + engine.Socket()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 61501, Gid: 61501}}
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: TestPermission")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestPause(t *testing.T) {
+	engine := dockerd.Start(t)
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	box := create(t, r, spec(engine.Busybox(t)))
+	p := box.(runtime.Pauser)
+	for range 2 {
+		if err := p.Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := host.New(box.Dial).Ping(within(t, 200*time.Millisecond)); err == nil {
+		t.Error("a paused agent answers")
+	}
+	for range 2 {
+		if err := p.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, _ := run(t, box, "echo on"); out != "on\n" {
+		t.Errorf("%q", out)
+	}
+	if err := errors.Join(p.Pause(t.Context()), box.Destroy(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if err := p.Pause(t.Context()); !errors.Is(err, runtime.ErrGone) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A creator that is killed takes its sandbox with it, and what is left on the engine is swept by whoever comes next.
+func TestEndsWithItsCreator(t *testing.T) {
+	if installation := os.Getenv("BELLJAR_TEST_ABANDON"); installation != "" {
+		r, err := docker.New(docker.Options{Host: os.Getenv("BELLJAR_TEST_HOST"), Installation: installation, Agent: agent})
+		if err == nil {
+			_, err = r.Create(t.Context(), spec(os.Getenv("BELLJAR_TEST_IMAGE")))
+		}
+		fmt.Fprintln(os.Stderr, err)
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	engine := dockerd.Start(t)
+	installation := name()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestEndsWithItsCreator$")
+	cmd.Env = append(os.Environ(), "BELLJAR_TEST_ABANDON="+installation, "BELLJAR_TEST_HOST="+engine.Host(), "BELLJAR_TEST_IMAGE="+engine.Busybox(t))
+	if out, err := cmd.CombinedOutput(); !strings.Contains(fmt.Sprint(err), "killed") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r := open(t, docker.Options{Host: engine.Host(), Installation: installation})
+	ids, err := r.List(t.Context())
+	if err != nil || len(ids) != 1 {
+		t.Fatal(ids, err)
+	}
+	cli(t, engine, "wait", "belljar-"+installation+"-"+ids[0])
+	if _, err := r.Attach(t.Context(), ids[0]); !errors.Is(err, runtime.ErrNotFound) {
+		t.Errorf("attach: %v", err)
+	}
+	if n, err := r.Sweep(t.Context()); n != 1 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	if ids, err := r.List(t.Context()); len(ids) > 0 || err != nil {
+		t.Errorf("left: %v, %v", ids, err)
+	}
+}
+
+// A sandbox of another installation is nobody's business.
+func TestInstallationsAreApart(t *testing.T) {
+	engine := dockerd.Start(t)
+	ours := name()
+	a, b := open(t, docker.Options{Host: engine.Host(), Installation: ours}), open(t, docker.Options{Host: engine.Host(), Installation: ours + "-b"})
+	s := detached(spec(engine.Busybox(t)))
+	s.ID = "b-1"
+	create(t, a, s)
+	if ids, err := b.List(t.Context()); err != nil || len(ids) > 0 {
+		t.Errorf("%v, %v", ids, err)
+	}
+	// Its container is called as one of the other's would be.
+	if _, err := b.Attach(t.Context(), "1"); !errors.Is(err, runtime.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	if err := b.Remove(t.Context(), "1"); err != nil {
+		t.Error(err)
+	}
+	if ids, err := a.List(t.Context()); err != nil || len(ids) != 1 {
+		t.Errorf("%v, %v", ids, err)
+	}
+}
