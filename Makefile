@@ -17,7 +17,7 @@ BUILD := $(GO) build -trimpath -buildvcs=false
 
 # What the tests use beyond Go: languages to run, peers to compare with, and a machine for other cgroup versions.
 PACKAGES := python3 nodejs perl ruby bash curl jq sqlite3 python3-websockets gcc g++ libc6-dev uidmap util-linux strace bubblewrap busybox-static \
-            qemu-system-x86 cpio ca-certificates
+            qemu-system-x86 cpio ca-certificates mmdebstrap
 
 .PHONY: help
 help: ## list the targets
@@ -61,6 +61,10 @@ lint-quick:
 bench: build ## measure the promises of docs/specification.md on this machine
 	@test/performance/bench.sh bin/belljar $(BENCHFLAGS)
 	@$(GO) run ./test/performance/load -belljar bin/belljar $(LOADFLAGS)
+
+.PHONY: images
+images: ## build and try all images of Debian packages: shell, python, node, go, java
+	$(GO) test -count=1 -timeout 60m -v -run TestImages ./test/image -args -images=shell,python,node,go,java
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)

@@ -4,7 +4,8 @@
 // A sandbox is one process tree: the agent is its PID 1, and when that ends the kernel ends the rest. The parts:
 //
 //	program.go   the birth of a sandbox, as a list of system calls: read this first
-//	root.go      its root file system
+//	root.go      its root file system, of what linux/rootfs says
+//	image.go     images: held while they are used
 //	create.go    what the parent prepares and undoes
 //	sandbox.go   a living sandbox: dial, usage, wait, destroy
 //	state.go     what lies on disk, so that a sandbox can be found again or swept
