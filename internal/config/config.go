@@ -40,8 +40,12 @@ type Config struct {
 	NetworkDefault        string
 	AllowWeak             []string
 	SupportedSpecVersions []string
-	DockerSeccomp         string
-	DockerAppArmorProfile string
+
+	// The docker runtime.
+	DockerHost            string // "" is the environment's
+	DockerOCIRuntime      string // "" is the engine's default
+	DockerSeccomp         string // a file; "" is Belljar's own profile
+	DockerAppArmorProfile string // by name; "" is the engine's default
 
 	// Images.
 	AllowedImages   []string // patterns; empty is every image

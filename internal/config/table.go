@@ -30,7 +30,7 @@ func table(c *Config) []row {
 		name string
 		rows []row
 	}{
-		{"Server", server(c)}, {"Who may come in", identity(c)}, {"What runs", execution(c)}, {"Images", images(c)}, {"Limits of a run", limits(c)},
+		{"Server", server(c)}, {"Who may come in", identity(c)}, {"What runs", execution(c)}, {"The docker runtime", docker(c)}, {"Images", images(c)}, {"Limits of a run", limits(c)},
 		{"Interactive input", interactive(c)}, {"Sessions, queue and quotas", capacity(c)}, {"Threads", threads(c)}, {"Streams", streams(c)},
 		{"What is remembered", memory(c)},
 	} {
@@ -94,10 +94,6 @@ func execution(c *Config) []row {
 			doc: "Protections that may be missing on this host (`belljar doctor` names them). Without this the server does not start where one is missing. Enters the policy hash when not empty."},
 		{name: "SUPPORTED_SPEC_VERSIONS", value: list(&c.SupportedSpecVersions, checkSpec), def: "1.0,1.1", hash: true,
 			doc: "Values of spec_version that requests may have: 1.0, 1.1."},
-		{name: "DOCKER_SECCOMP", value: text(&c.DockerSeccomp), hash: true, planned: true,
-			doc: "Seccomp profile of the docker runtime, a JSON file."},
-		{name: "DOCKER_APPARMOR_PROFILE", value: text(&c.DockerAppArmorProfile), hash: true, planned: true,
-			doc: "AppArmor profile of the docker runtime, by name."},
 	}
 }
 
