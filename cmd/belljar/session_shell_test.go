@@ -134,20 +134,34 @@ func TestVisitEnds(t *testing.T) {
 	}
 }
 
+// bell is written to, and rings when that begins.
+type bell struct {
+	bytes.Buffer
+	once  sync.Once
+	rings chan struct{}
+}
+
+func (b *bell) Write(p []byte) (int, error) {
+	defer b.once.Do(func() { close(b.rings) })
+	return b.Buffer.Write(p)
+}
+
 // TestVisitLeavesAServerThatIsAway types into nowhere, and leaves.
 func TestVisitLeavesAServerThatIsAway(t *testing.T) {
 	away := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "connection refused"}
 	d := &desk{visits: slices.Repeat([][]any{{away}}, 100)}
 	r, w := io.Pipe()
 	defer w.Close()
+	var out bytes.Buffer
+	notes := &bell{rings: make(chan struct{})}
 	go func() {
+		<-notes.rings // the server is known to be away
 		_, _ = io.WriteString(w, "ls\r")
 		_, _ = io.WriteString(w, "\x03")
 		_, _ = io.WriteString(w, "\x10\x11")
 	}()
-	var out, notes bytes.Buffer
 	v := &visit{
-		c: &console{stdin: r, stdout: &out, stderr: &notes}, s: front{desk: d}, terminal: "t", raw: true,
+		c: &console{stdin: r, stdout: &out, stderr: notes}, s: front{desk: d}, terminal: "t", raw: true,
 		keys: &detacher{keys: []byte("\x10\x11"), names: "ctrl-p,ctrl-q"},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
