@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	images "github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/test/image"
@@ -93,6 +94,15 @@ public class Hello {
 
 func TestImages(t *testing.T) {
 	rt := open(t)
+	store, err := images.Open(images.Options{Path: filepath.Join(t.TempDir(), "images")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	for _, name := range append([]string{"busybox"}, strings.Split(*wanted, ",")...) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,12 +112,7 @@ func TestImages(t *testing.T) {
 			} else {
 				tar = image.Debian(t, name)
 			}
-			info, err := os.Stat(tar)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%d MB", info.Size()>>20)
-			root := unpack(t, tar)
+			root := unpack(t, store, name, tar)
 			for _, p := range programs()[name] {
 				run(t, rt, root, p)
 			}
@@ -136,17 +141,24 @@ func open(t *testing.T) runtime.Runtime {
 	return rt
 }
 
-// unpack makes a root of a tar.
-func unpack(t *testing.T, tar string) runtime.Root {
+// unpack imports a tar, as belljar image import does.
+func unpack(t *testing.T, store *images.Store, name, tar string) runtime.Root {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "root")
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	f, err := os.Open(tar)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("tar", "--no-same-owner", "-C", dir, "-xf", tar).CombinedOutput(); err != nil {
-		t.Fatalf("unpack: %v\n%s", err, out)
+	defer f.Close()
+	made, err := store.Import(t.Context(), "belljar/"+name, f, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return runtime.Root{Ref: "test", Dir: dir}
+	root, err := store.Find(t.Context(), "belljar/"+name)
+	if err != nil || root.Digest != made.Digest {
+		t.Fatalf("%+v, %v; imported %+v", root, err, made)
+	}
+	t.Logf("%s: %d MB", name, made.Bytes>>20)
+	return root.Runtime()
 }
 
 func run(t *testing.T, rt runtime.Runtime, root runtime.Root, p program) {
