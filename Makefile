@@ -48,8 +48,9 @@ test: packages lint-quick build gvisor ## everything that can be tested here; as
 	cd gvisor && $(GO) test ./...
 
 .PHONY: lint
-lint: lint-quick ## gofmt, vet, go.mod
+lint: lint-quick ## gofmt, vet, go.mod, and the other systems that belljar is built for
 	$(GO) mod tidy -diff
+	@for os in darwin windows; do echo "building for $$os"; GOOS=$$os $(GO) build -o /dev/null ./cmd/belljar && GOOS=$$os $(GO) build ./client || exit 1; done
 
 .PHONY: lint-quick
 lint-quick:

@@ -30,8 +30,8 @@ func peers(dir, dockerImage string) []func() (subject, string) {
 	return []func() (subject, string){
 		bubblewrap,
 		func() (subject, string) { return runc(dir) },
-		func() (subject, string) { return docker(dockerImage) },
-		func() (subject, string) { return docker(dockerImage, "--network", "none") },
+		func() (subject, string) { return dockerRun(dockerImage) },
+		func() (subject, string) { return dockerRun(dockerImage, "--network", "none") },
 	}
 }
 
@@ -111,7 +111,7 @@ func runc(dir string) (subject, string) {
 }
 
 // docker runs a container as people do, or with more flags.
-func docker(image string, flags ...string) (subject, string) {
+func dockerRun(image string, flags ...string) (subject, string) {
 	name := strings.Join(append([]string{"docker run"}, flags...), " ")
 	if image == "" {
 		return subject{}, name + " needs --docker-image"

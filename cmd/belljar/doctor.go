@@ -33,7 +33,7 @@ type runtimeReport struct {
 
 // Run examines the host and every runtime of this binary.
 func (d *doctorCommand) Run(ctx context.Context, c *console) error {
-	e, err := openEngine(c, "", "")
+	e, err := openEngine(c, candidates("", true), "")
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,12 @@ import (
 )
 
 // open returns what stands behind a command: the server that the command line names, or else this machine. name is the
-// runtime that will be asked for, "" for the default.
-func (c *console) open(name string) (*engine, error) {
+// runtime that will be asked for, "" for the default; choose says that a class of isolation or a trust level will be.
+func (c *console) open(name string, choose bool) (*engine, error) {
 	if c.server.given() {
 		return c.connect()
 	}
-	return openEngine(c, name, "")
+	return openEngine(c, candidates(name, choose), "")
 }
 
 // connect returns the server that the command line names.

@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -22,7 +20,9 @@ type runCommand struct {
 
 	Lang    string `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
 	Image   string `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
-	Runtime string `group:"what" placeholder:"NAME" help:"Isolation; native is this kernel's namespaces (default)."`
+	Runtime string `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
+	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. The fastest runtime is taken."`
+	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy knows what isolation each needs."`
 
 	Env         []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
 	File        []string `group:"input" short:"f" sep:"none" placeholder:"SRC[:DST]" help:"Put a file into the workspace. Repeatable."`
@@ -102,7 +102,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	for _, line := range p.notes {
 		c.note("%s", line)
 	}
-	e, err := c.open(r.Runtime)
+	e, err := c.open(r.Runtime, r.Class != "" || r.Trust != "")
 	if err != nil {
 		return 0, err
 	}
@@ -165,6 +165,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, runtime.HostRef), Command: prog.argv, Env: env,
 		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout),
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.exec, AllowWeak: r.AllowWeak,
+		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
 	if r.session != "" { // which has its image, and allows execution or not
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
@@ -343,16 +344,4 @@ func whole[T ~int](flag *T) T {
 		return 0
 	}
 	return *flag
-}
-
-// checkRuntime refuses a runtime that this binary does not have.
-func checkRuntime(name string, known []string) error {
-	if name == "" || slices.Contains(known, name) {
-		return nil
-	}
-	return &belljar.Error{
-		Code:    belljar.CodeRuntimeUnavailable,
-		Message: fmt.Sprintf("no runtime is called %q", name),
-		Hint:    "one of: " + strings.Join(known, " "),
-	}
 }

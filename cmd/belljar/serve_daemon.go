@@ -37,7 +37,7 @@ type daemon struct {
 	handler http.Handler
 	service *service.Service
 	streams *stream.Door
-	pool    *pool.Pool // of the default runtime; nil if there is none
+	pools   []*pool.Pool // of the runtimes that can have one
 	log     *slog.Logger
 
 	runtime string // the default one
@@ -103,7 +103,14 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 		return nil, err
 	}
 
-	counter := metric.New(metric.Options{Version: version, Commit: commit, Runtimes: []string{d.runtime}})
+	var names []string
+	for i, rt := range runtimes {
+		names = append(names, rt.Name())
+		if runtimes[i], err = d.openPool(cfg, rt); err != nil {
+			return nil, err
+		}
+	}
+	counter := metric.New(metric.Options{Version: version, Commit: commit, Runtimes: names})
 	trail, err := audit.Open(audit.Options{
 		Path: data.in("audit"), RetentionDays: cfg.AuditRetentionDays, RedactPaths: cfg.AuditRedactPaths, Logger: d.log,
 	})
@@ -113,10 +120,10 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 	d.closers = append(d.closers, trail.Close)
 	events := event.Sinks{counter, trail, thread.Watch{Logger: d.log, Events: counter}}
 
-	if runtimes[0], err = d.openPool(cfg, runtimes[0]); err != nil {
+	opts := serviceOptions(cfg)
+	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
 		return nil, err
 	}
-	opts := serviceOptions(cfg)
 	opts.TempDir = data.path // its disk is the one that is watched, and no memory
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
 	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
@@ -253,13 +260,10 @@ func serviceOptions(cfg *config.Config) service.Options {
 	policy.ArtifactTTLHours = cfg.ArtifactTTLHours
 	policy.MaxArtifactsPerUserMB = cfg.MaxArtifactUserMB
 	policy.EnableExecution, policy.BackgroundExecution = cfg.EnableExecution, cfg.BackgroundExecution
-	policy.DockerSeccomp, policy.DockerAppArmorProfile = cfg.DockerSeccomp, cfg.DockerAppArmorProfile
+	policy.DockerAppArmorProfile, policy.DockerOCIRuntime = cfg.DockerAppArmorProfile, cfg.DockerOCIRuntime
 	policy.SupportedSpecVersions, policy.AllowedImages = cfg.SupportedSpecVersions, cfg.AllowedImages
 
-	policy.DefaultTrust, policy.TrustLevels = belljar.TrustLevel(cfg.DefaultTrustLevel), map[belljar.TrustLevel]runtime.Isolation{}
-	for level, least := range cfg.Trust() {
-		policy.TrustLevels[level] = runtime.Isolation(least)
-	}
+	applyTrust(&policy, cfg)
 	return service.Options{
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
 		Uploads:  archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},

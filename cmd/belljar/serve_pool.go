@@ -15,34 +15,36 @@ func (d *daemon) openPool(cfg *config.Config, rt runtime.Runtime) (runtime.Runti
 	if _, ok := rt.(runtime.Claimer); !ok || cfg.PoolSize == 0 || cfg.PoolMax == 0 || !cfg.EnableExecution {
 		return rt, nil
 	}
-	var err error
-	d.pool, err = pool.New(rt, pool.Options{Size: cfg.PoolSize, Max: cfg.PoolMax, Idle: cfg.PoolIdle, Logger: d.log})
+	p, err := pool.New(rt, pool.Options{Size: cfg.PoolSize, Max: cfg.PoolMax, Idle: cfg.PoolIdle, Logger: d.log})
 	if err != nil {
 		return nil, err
 	}
-	d.closers = append(d.closers, d.pool.Close)
-	return d.pool, nil
+	d.pools = append(d.pools, p)
+	d.closers = append(d.closers, p.Close)
+	return p, nil
 }
 
-// warm has the pool make what callers are likely to ask for, behind the server's start.
+// warm has the pools make what callers are likely to ask for, behind the server's start.
 func (d *daemon) warm(ctx context.Context, counter *metric.Counter) {
-	if d.pool == nil {
-		return
-	}
-	counter.WatchPool(d.pool.Name(), func() metric.Pool { return metric.Pool(d.pool.Stats()) })
-	likely, err := d.service.Likely(ctx)
+	likely, specs, err := d.service.Likely(ctx)
 	if err != nil {
 		d.log.Warn("nothing is made ready before it is asked for", "err", err)
 	}
-	d.pool.Warm(likely...)
+	for _, p := range d.pools {
+		counter.WatchPool(p.Name(), func() metric.Pool { return metric.Pool(p.Stats()) })
+		if p.Name() == likely {
+			p.Warm(specs...)
+		}
+	}
 }
 
 // node is how much of the server is in use, for the door for threads.
 func (d *daemon) node() thread.Node {
 	n := thread.Node{ActiveSessions: d.service.LivingSessions()}
-	if d.pool != nil {
-		now := d.pool.Stats()
-		n.PoolSize, n.PoolAvailable = now.Size, now.Ready
+	for _, p := range d.pools {
+		now := p.Stats()
+		n.PoolSize += now.Size
+		n.PoolAvailable += now.Ready
 	}
 	return n
 }

@@ -30,6 +30,8 @@ type sessionCommands struct {
 type jarFlags struct {
 	Image          string     `placeholder:"REF" help:"Root file system (default host)."`
 	Runtime        string     `placeholder:"NAME" help:"Isolation; the server's default if it is not given."`
+	Class          string     `name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
+	Trust          string     `placeholder:"LEVEL" help:"How far what runs in it is trusted: trusted, standard, untrusted."`
 	Env            []string   `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable for every run; K alone passes ours on. Repeatable."`
 	TTL            *seconds   `name:"ttl" placeholder:"TIME" help:"How long it lives after its last use: 30m, 2h."`
 	Lifetime       *seconds   `placeholder:"TIME" help:"How long it lives at most, used or not."`
@@ -56,7 +58,7 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 		},
 		StartupTimeoutSec: value(j.StartupTimeout), TimeoutSec: value(j.Timeout), TTLSec: value(j.TTL),
 		LifetimeSec: value(j.Lifetime), IdleTimeoutSec: value(j.IdleTimeout), MaxRuns: int(whole(j.MaxRuns)),
-		WorkspaceExec: j.WorkspaceExec, AllowWeak: j.AllowWeak,
+		WorkspaceExec: j.WorkspaceExec, AllowWeak: j.AllowWeak, Isolation: j.Class, TrustLevel: belljar.TrustLevel(j.Trust),
 	}, err
 }
 
@@ -227,6 +229,7 @@ func (o *sessionShow) Run(ctx context.Context, c *console) error {
 		return c.facts([][2]string{
 			{"session", session.ID}, {"user", session.UserID}, {"scope", session.ScopeKey}, {"state", string(session.State)}, {"message", session.Message},
 			{"runtime", strings.TrimSpace(session.Runtime + " " + session.RuntimeVersion)},
+			{"isolation", session.Isolation + ", because " + session.RuntimeReason},
 			{"image", strings.TrimSpace(session.BaseImage + " " + session.ImageDigest)},
 			{"created", session.CreatedAt.Local().Format(time.DateTime)}, {"expires", session.ExpiresAt.Local().Format(time.DateTime)},
 			{"limits", fmt.Sprintf("%g cpus, %d MiB memory, %d MiB workspace, %d processes, %gs a run",

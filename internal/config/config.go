@@ -47,6 +47,10 @@ type Config struct {
 	DockerSeccomp         string // a file; "" is Belljar's own profile
 	DockerAppArmorProfile string // by name; "" is the engine's default
 
+	// The gvisor runtime.
+	GVisorPath     string // of belljar-runsc; "" is looked for
+	GVisorPlatform string
+
 	// Images.
 	AllowedImages   []string // patterns; empty is every image
 	ImagePull       string   // missing | never

@@ -48,9 +48,9 @@ func TestLikely(t *testing.T) {
 				o.Runtimes, o.Lifetime, o.Limits.WorkspaceMB = []runtime.Runtime{rt}, life, 7
 				o.Require = []string{runtime.ProtectWallTime}
 			})
-			likely, err := b.service.Likely(t.Context())
-			if err != nil || len(likely) != 2 {
-				t.Fatalf("%v, %v", likely, err)
+			host, likely, err := b.service.Likely(t.Context())
+			if err != nil || host != rt.Name() || len(likely) != 2 {
+				t.Fatalf("%s, %v, %v", host, likely, err)
 			}
 			b.run(belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.0", BaseImage: "host", Command: []string{"true"}}})
 			sessions := b.service.As(service.Local()).Sessions()

@@ -46,13 +46,15 @@ type Policy struct {
 	ImageAliases          []string `json:"SANDBOX_IMAGE_ALIASES,omitempty"`  // name=image, as the store has them
 	// TrustLevels is the weakest isolation of a trust level, where it is not that of [DefaultTrustLevels]. DefaultTrust is
 	// the level of requests that say none, and the most that users who are no operators can claim; "" is none.
-	TrustLevels     map[belljar.TrustLevel]runtime.Isolation `json:"SANDBOX_TRUST_LEVELS,omitempty"`
-	DefaultTrust    belljar.TrustLevel                       `json:"SANDBOX_DEFAULT_TRUST_LEVEL,omitempty"`
-	DefaultCPU      float64                                  `json:"SANDBOX_DEFAULT_CPU,omitempty"`      // L
-	DefaultMemoryMB int                                      `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`   // L
-	TmpMB           int                                      `json:"SANDBOX_TMP_MB,omitempty"`           // L
-	MaxUploadFiles  int                                      `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"` // that of Options.Uploads
-	MaxUploadDepth  int                                      `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"` // that of Options.Uploads
+	TrustLevels  map[belljar.TrustLevel]runtime.Isolation `json:"SANDBOX_TRUST_LEVELS,omitempty"`
+	DefaultTrust belljar.TrustLevel                       `json:"SANDBOX_DEFAULT_TRUST_LEVEL,omitempty"`
+	// DockerOCIRuntime is what the engine was told to isolate with; "" is its own choice.
+	DockerOCIRuntime string  `json:"SANDBOX_DOCKER_OCI_RUNTIME,omitempty"`
+	DefaultCPU       float64 `json:"SANDBOX_DEFAULT_CPU,omitempty"`      // L
+	DefaultMemoryMB  int     `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`   // L
+	TmpMB            int     `json:"SANDBOX_TMP_MB,omitempty"`           // L
+	MaxUploadFiles   int     `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"` // that of Options.Uploads
+	MaxUploadDepth   int     `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"` // that of Options.Uploads
 }
 
 // DefaultPolicy is the policy of S0 §9 and §17, with execution on (it is what Belljar is for).

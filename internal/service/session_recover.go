@@ -194,6 +194,9 @@ func (s *Service) endStray(x *session, id string) {
 // removeOrphans removes the sandboxes of this installation that are nobody's, in a while: they keep nobody from starting.
 func (s *Service) removeOrphans(ctx context.Context) {
 	for _, h := range s.runtimes {
+		if caps, err := h.capabilities(ctx); err == nil && !caps.Available {
+			continue // nor can anybody find out what it has
+		}
 		ids, err := h.List(ctx)
 		if err != nil {
 			s.log.Error("sandboxes of a former process cannot be listed", "runtime", h.Name(), "err", err)

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -151,7 +149,7 @@ func (t *terminal) start(ctx context.Context, j *jar) (*agent.Process, error) {
 		t.state.Command = argv
 		proc, err := j.exec(ctx, t.session.plan, t.execution(j))
 		var failed *wire.Error
-		missing := errors.As(err, &failed) && failed.Code == wire.CodeExecFailed && failed.Errno == int(unix.ENOENT)
+		missing := errors.As(err, &failed) && failed.Code == wire.CodeExecFailed && failed.Errno == linuxENOENT
 		if err == nil || !missing || i == len(choice)-1 {
 			return proc, err
 		}
@@ -213,12 +211,12 @@ func (x *session) terminalError(err error) error {
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the terminal did not start in time", Details: map[string]any{"session_id": x.id}}
 	case !errors.As(err, &failed):
 		return x.mergeError(err)
-	case failed.Code == wire.CodeExecFailed && failed.Step == "pty" && failed.Errno == int(unix.ENOSPC):
+	case failed.Code == wire.CodeExecFailed && failed.Step == "pty" && failed.Errno == linuxENOSPC:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: "the sandbox has no more terminals", Err: err,
 			Details: map[string]any{"quota": "sandbox_terminals", "session_id": x.id}, Hint: "close one, or end the programs that have some",
 		}
-	case failed.Code == wire.CodeExecFailed && failed.Errno == int(unix.EAGAIN):
+	case failed.Code == wire.CodeExecFailed && failed.Errno == linuxEAGAIN:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: noProcess(x.plan.limits), Err: err,
 			Details: map[string]any{"quota": "pids", "session_id": x.id}, Hint: noProcessHint,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 
 	"github.com/belljar/belljar"
@@ -122,7 +121,7 @@ func (t *terminal) end(reason string) {
 	}
 	// Shells ignore TERM and heed HUP, which they pass on to their jobs. What of it cannot be told is told by the end of
 	// the stream.
-	_ = proc.Signal(int(unix.SIGHUP))
+	_ = proc.Signal(linuxSIGHUP)
 	_ = proc.End(terminalGrace)
 	late := time.AfterFunc(terminalGrace+t.service.opts.Slack, t.stop)
 	context.AfterFunc(t.ctx, func() { late.Stop() })

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/belljar/belljar/internal/blob/spool"
+	"github.com/belljar/belljar/internal/config"
+	logbook "github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	store "github.com/belljar/belljar/internal/store/memory"
+)
+
+// sweepTime bounds the search for what killed processes have left behind.
+const sweepTime = 5 * time.Second
+
+// openEngine builds everything that a command needs, from the bottom up: runtimes, stores, service. names are the
+// runtimes that may be asked for, the default first, none for the usual one; installation is whose the sandboxes are, ""
+// for those of all commands.
+func openEngine(c *console, names []string, installation string) (*engine, error) {
+	if len(names) == 0 {
+		names = []string{usualRuntime}
+	}
+	cfg, err := config.Load(config.Sources{Env: c.env})
+	if err != nil {
+		return nil, err
+	}
+	units, err := openUnits(c, names, opening{installation: installation, cfg: &cfg})
+	if err != nil {
+		return nil, err
+	}
+	closeUnits := func() (err error) {
+		for _, u := range slices.Backward(units) {
+			err = errors.Join(err, u.close())
+		}
+		return err
+	}
+	records, blobs := store.New(), &spool.Store{}
+	opts := service.Options{
+		Store:       records,
+		Logs:        logbook.New(),
+		Blobs:       blobs,
+		Policy:      localPolicy(&cfg),
+		Require:     service.CoreProtections(),
+		Lifetime:    runtime.LifetimeCreator,
+		Concurrency: -1, // whoever sits here may do with his machine what he likes
+	}
+	e := &engine{Weigh: scale{units[0]}.weigh, Gather: scale{units[0]}.gather}
+	for _, u := range units {
+		opts.Runtimes = append(opts.Runtimes, u.Runtime)
+		e.Probes = append(e.Probes, tested{u.Runtime})
+	}
+	svc, err := service.New(opts)
+	if err != nil {
+		return nil, errors.Join(err, closeUnits())
+	}
+	e.Service, e.Settle = svc.As(service.Local()), svc.Settle
+	e.Kill = func(ctx context.Context, id string) error { // a run's sandbox has the run's name
+		var errs []error
+		for _, u := range units {
+			errs = append(errs, u.Remove(ctx, id))
+		}
+		return errors.Join(errs...)
+	}
+	e.Close = func() error {
+		err := svc.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+		defer cancel()
+		for _, u := range units {
+			if u.sweep != nil {
+				_, swept := u.sweep(ctx)
+				err = errors.Join(err, swept)
+			}
+		}
+		return errors.Join(err, blobs.Close(), records.Close(), closeUnits())
+	}
+	return e, nil
+}
+
+// localPolicy is the policy of commands without a server: that of a server with nothing set, and what the environment
+// says of trust.
+func localPolicy(cfg *config.Config) service.Policy {
+	p := service.DefaultPolicy()
+	applyTrust(&p, cfg)
+	return p
+}
+
+// tested is a runtime whose probe proves what it says, if it can.
+type tested struct{ runtime.Runtime }
+
+func (t tested) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	if tester, ok := runtime.As[runtime.Tester](t.Runtime); ok {
+		return tester.Test(ctx)
+	}
+	return t.Runtime.Probe(ctx)
+}
+
+// candidates are the runtimes to open for a request: the one it names, or the usual one; or all, the usual one first, if it
+// asks for a class of isolation or a trust level.
+func candidates(name string, choose bool) []string {
+	switch {
+	case name != "":
+		return []string{name}
+	case !choose:
+		return nil
+	}
+	names := runtimeNames()
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(usualLast(b), usualLast(a))
+	})
+	return names
+}
+
+func usualLast(name string) int {
+	if name == usualRuntime {
+		return 1
+	}
+	return 0
+}

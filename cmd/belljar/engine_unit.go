@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	goruntime "runtime"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// unit is a runtime of this binary with its housekeeping. What is nil there is not.
+type unit struct {
+	runtime.Runtime
+	close func() error
+	// sweep takes down what killed processes of this installation have left, others what dead installations have, and
+	// untraced ends sandboxes whose files somebody has removed.
+	sweep, others, untraced func(ctx context.Context) (int, error)
+}
+
+// opening is what a runtime is opened with.
+type opening struct {
+	installation string         // whose the sandboxes are; "" for those of all commands
+	cfg          *config.Config // what the operator says about runtimes
+	log          *slog.Logger   // nil is silent
+}
+
+// opener opens a runtime. One that does not work on this host is opened all the same, and says so when it is probed.
+type opener struct {
+	name string
+	open func(c *console, o opening) (unit, error)
+}
+
+// runtimeNames are the runtimes of this binary.
+func runtimeNames() []string {
+	var names []string
+	for _, o := range openers() {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// openUnits opens runtimes by their names, in that order.
+func openUnits(c *console, names []string, o opening) (units []unit, err error) {
+	defer func() {
+		if err != nil {
+			for _, u := range slices.Backward(units) {
+				_ = u.close()
+			}
+		}
+	}()
+	known := openers()
+	for _, name := range names {
+		i := slices.IndexFunc(known, func(o opener) bool { return o.name == name })
+		if i < 0 {
+			return units, noRuntime(name)
+		}
+		u, err := known[i].open(c, o)
+		if err != nil {
+			return units, fmt.Errorf("runtime %s: %w", name, err)
+		}
+		units = append(units, u)
+	}
+	return units, nil
+}
+
+// noRuntime refuses a runtime that this binary does not have.
+func noRuntime(name string) error {
+	e := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("no runtime is called %q", name)}
+	if known := runtimeNames(); len(known) > 0 {
+		e.Hint = "one of: " + strings.Join(known, " ")
+	}
+	return e
+}
+
+// agentFor opens the agent for an architecture by Go's name.
+func (c *console) agentFor(arch string) (io.ReadCloser, error) {
+	if arch == goruntime.GOARCH {
+		return c.agent()
+	}
+	return agentIn(agents, arch)
+}

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"github.com/belljar/belljar/internal/runtime/docker"
+)
+
+func openDocker(c *console, o opening) (unit, error) {
+	rt, err := docker.New(docker.Options{
+		Host: o.cfg.DockerHost, OCIRuntime: o.cfg.DockerOCIRuntime, Seccomp: o.cfg.DockerSeccomp, AppArmor: o.cfg.DockerAppArmorProfile,
+		Agent: c.agentFor, Installation: o.installation, Logger: o.log,
+	})
+	if err != nil {
+		return unit{}, err
+	}
+	return unit{Runtime: rt, close: rt.Close, sweep: rt.Sweep}, nil
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"github.com/belljar/belljar/internal/runtime/docker"
+	"github.com/belljar/belljar/internal/runtime/gvisor"
+	"github.com/belljar/belljar/internal/runtime/native"
+)
+
+// usualRuntime is the one of commands and servers that are told none.
+const usualRuntime = native.Name
+
+func openers() []opener {
+	return []opener{{native.Name, openNative}, {gvisor.Name, openGVisor}, {docker.Name, openDocker}}
+}
+
+func openNative(c *console, o opening) (unit, error) {
+	agent, err := c.agent()
+	if err != nil {
+		return unit{}, err
+	}
+	defer agent.Close()
+	rt, err := native.New(native.Options{Agent: agent, Installation: o.installation, Logger: o.log})
+	if err != nil {
+		return unit{}, err
+	}
+	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
+}
+
+func openGVisor(c *console, o opening) (unit, error) {
+	agent, err := c.agent()
+	if err != nil {
+		return unit{}, err
+	}
+	defer agent.Close()
+	rt, err := gvisor.New(gvisor.Options{
+		Path: o.cfg.GVisorPath, Platform: o.cfg.GVisorPlatform, Agent: agent, Installation: o.installation, Logger: o.log,
+	})
+	if err != nil {
+		return unit{}, err
+	}
+	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
+}
