@@ -71,7 +71,7 @@ func openEngine(c *console, names []string, installation string) (*engine, error
 		ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 		defer cancel()
 		for _, u := range units {
-			if u.sweep != nil {
+			if u.works(ctx) && u.sweep != nil {
 				_, swept := u.sweep(ctx)
 				err = errors.Join(err, swept)
 			}

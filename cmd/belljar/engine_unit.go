@@ -23,6 +23,12 @@ type unit struct {
 	sweep, others, untraced func(ctx context.Context) (int, error)
 }
 
+// works reports whether this host can do it: where it cannot, there is nothing to be taken down, or nobody to ask.
+func (u unit) works(ctx context.Context) bool {
+	caps, err := u.Probe(ctx)
+	return err != nil || caps.Available
+}
+
 // opening is what a runtime is opened with.
 type opening struct {
 	installation string         // whose the sandboxes are; "" for those of all commands
