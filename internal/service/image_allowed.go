@@ -20,18 +20,10 @@ const (
 )
 
 // mayUse refuses an image that the policy does not allow. What counts is the name that was asked for, not what it stands
-// for here. With a digest the image is that of the digest, so if it is here it must have such a name.
+// for here. A digest alone is allowed if the image has a name here that is.
 func (s *Service) mayUse(ctx context.Context, ref string) error {
 	allowed := s.opts.Policy.AllowedImages
-	if len(allowed) == 0 {
-		return nil
-	}
-	switch r, err := image.Parse(ref); {
-	case err == nil && r.Digest != "":
-		if s.allowsDigest(ctx, ref, r) {
-			return nil
-		}
-	case s.allows(ref):
+	if len(allowed) == 0 || s.allows(ref) || s.allowsDigest(ctx, ref) {
 		return nil
 	}
 	return &belljar.Error{
@@ -41,19 +33,14 @@ func (s *Service) mayUse(ctx context.Context, ref string) error {
 	}
 }
 
-// allowsDigest reports whether the policy allows an image by its digest.
-func (s *Service) allowsDigest(ctx context.Context, ref string, r image.Reference) bool {
+// allowsDigest reports whether the policy allows an image by its digest alone.
+func (s *Service) allowsDigest(ctx context.Context, ref string) bool {
+	r, err := image.Parse(ref)
+	if err != nil || r.Repository != "" || r.Digest == "" {
+		return false
+	}
 	here, err := s.opts.Images.Get(ctx, ref)
-	if err != nil { // it comes from the repository that is named, if there is one
-		return s.allows(ref)
-	}
-	for _, name := range here.Names {
-		named, err := image.Parse(name)
-		if s.allows(name) || err == nil && r.Repository != "" && named.Repository == r.Repository && s.allows(ref) {
-			return true
-		}
-	}
-	return slices.Contains(s.opts.Policy.AllowedImages, here.Digest)
+	return err == nil && slices.ContainsFunc(here.Names, s.allows)
 }
 
 // allows reports whether the policy allows a name.

@@ -23,6 +23,9 @@ const engineTime = 5 * time.Second
 func (s *Service) settleImage(ctx context.Context, p *plan, pin string) error {
 	ref := cmp.Or(p.request.BaseImage, runtime.HostRef)
 	root, err := s.findImage(ctx, p.host, p.caps, cmp.Or(pin, ref))
+	if as := pinned(ref, pin); as != ref && belljar.CodeOf(err) == belljar.CodeImageUnavailable {
+		root, err = s.findImage(ctx, p.host, p.caps, as) // engines know no digest alone
+	}
 	if err == nil {
 		p.image = root
 		p.image.Ref = ref

@@ -5,35 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// pullsAtOnce is how many images are fetched at a time on this node. Others wait for their turn.
-const pullsAtOnce = 4
-
-// pulls are the images that are being fetched. The zero value is none.
-type pulls struct {
-	mu    sync.Mutex
-	under map[belljar.ImagePull]*pull
-	turns chan struct{}
-}
-
-// pull is one image on its way, for everybody who waits for it. It goes on for as long as somebody does.
-type pull struct {
-	waiters int // guarded by the mu of the pulls
-	stop    context.CancelFunc
-	done    chan struct{} // closed when image and err are set
-	image   belljar.Image
-	err     error
-	news    news
-}
-
-// errNobodyWaits ends a pull.
-var errNobodyWaits = errors.New("nobody waits for the image any more")
+// pullsAtOnce is how many pulls there are at a time on this node. Others wait for their turn.
+const pullsAtOnce = 8
 
 // fetchError is why the image of a sandbox could not be had.
 type fetchError struct{ err error }
@@ -63,96 +42,35 @@ func (e *fetchError) of(x *session) error {
 	return &told
 }
 
-// pull fetches an image, or waits for somebody else's fetching of it. A caller who gives up waits no longer; when nobody
-// waits, it ends.
-func (s *Service) pull(ctx context.Context, caller belljar.Caller, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
-	one, err := s.joinPull(caller, p)
-	if err != nil {
-		return belljar.Image{}, err
-	}
-	defer s.pulls.leave(p, one)
-	if progress != nil {
-		if err := one.news.follow(ctx, one.done, progress); err != nil {
-			return belljar.Image{}, err
-		}
-	}
-	select {
-	case <-one.done:
-		return one.image, one.err
-	case <-ctx.Done():
-		return belljar.Image{}, context.Cause(ctx)
-	}
-}
-
-// joinPull returns a pull that is under way, or begins it.
-func (s *Service) joinPull(caller belljar.Caller, p belljar.ImagePull) (*pull, error) {
-	s.pulls.mu.Lock()
-	defer s.pulls.mu.Unlock()
-	if one := s.pulls.under[p]; one != nil {
-		one.waiters++
-		return one, nil
-	}
+// pull fetches an image when it is its turn, and says so. What somebody else is fetching is waited for; a pull that nobody
+// waits for any more ends.
+func (s *Service) pull(ctx context.Context, caller belljar.Caller, p belljar.ImagePull, progress func(belljar.ImageProgress)) (got belljar.Image, err error) {
 	if err := s.room(); err != nil {
-		return nil, err
+		return got, err
 	}
-	ctx, cancel := context.WithCancelCause(s.closing)
-	one := &pull{waiters: 1, stop: func() { cancel(errNobodyWaits) }, done: make(chan struct{})}
-	if s.pulls.under == nil {
-		s.pulls.under, s.pulls.turns = map[belljar.ImagePull]*pull{}, make(chan struct{}, pullsAtOnce)
+	if !s.employ(func() { s.work.Add(1) }) {
+		return got, shuttingDown()
 	}
-	begun := s.employ(func() {
-		s.work.Go(func() {
-			defer cancel(nil)
-			one.image, one.err = s.fetchNow(ctx, caller, p, one.news.add)
-			s.pulls.over(p, one)
-		})
-	})
-	if !begun {
-		cancel(nil)
-		return nil, shuttingDown()
-	}
-	s.pulls.under[p] = one
-	return one, nil
-}
-
-// leave is one waiter less.
-func (t *pulls) leave(p belljar.ImagePull, one *pull) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if one.waiters--; one.waiters > 0 {
-		return
-	}
-	if t.under[p] == one {
-		delete(t.under, p) // who comes now begins anew, and not with one that is about to fail
-	}
-	one.stop()
-}
-
-// over ends a pull.
-func (t *pulls) over(p belljar.ImagePull, one *pull) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.under[p] == one {
-		delete(t.under, p)
-	}
-	close(one.done)
-}
-
-// fetchNow fetches an image when it is its turn, and says that it did.
-func (s *Service) fetchNow(ctx context.Context, caller belljar.Caller, p belljar.ImagePull, progress func(belljar.ImageProgress)) (got belljar.Image, err error) {
-	begun := s.clock.Now()
+	defer s.work.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.closing, func() { cancel(shuttingDown()) })()
 	select {
-	case s.pulls.turns <- struct{}{}:
-		defer func() { <-s.pulls.turns }()
+	case s.pulling <- struct{}{}:
+		defer func() { <-s.pulling }()
 	case <-ctx.Done():
-		return got, s.pullEnded(ctx, ctx.Err())
+		return got, context.Cause(ctx)
 	}
+	begun := s.clock.Now()
 	if p.Runtime == "" {
 		got, err = s.opts.Images.Pull(ctx, p.Ref, p.Always, progress)
 	} else {
 		got, err = s.enginePull(ctx, p, progress)
 	}
-	err = s.pullEnded(ctx, err)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	err = imageError(err)
 	s.imageEvent(event.ImagePulled, caller, event.Event{
 		Runtime: p.Runtime, Took: s.clock.Now().Sub(begun), Count: got.Bytes, Err: err,
 		Detail: map[string]string{"image": p.Ref, "digest": got.Digest},
@@ -161,21 +79,6 @@ func (s *Service) fetchNow(ctx context.Context, caller belljar.Caller, p belljar
 		s.log.Warn("image could not be pulled", "image", p.Ref, "runtime", p.Runtime, "user_id", caller.ID, "err", err)
 	}
 	return got, err
-}
-
-// pullEnded is what is told of a pull's failure.
-func (s *Service) pullEnded(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case s.closing.Err() != nil:
-		return shuttingDown()
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case full(err):
-		return diskFull(err)
-	}
-	return err
 }
 
 // enginePull has a runtime's engine fetch an image.

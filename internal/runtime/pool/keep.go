@@ -214,6 +214,12 @@ func (p *Pool) fill(k *kind) {
 	if p.ctx.Err() != nil && err != nil {
 		return // it is being closed
 	}
+	if errors.Is(err, runtime.ErrNoImage) { // it was removed: nobody can want more of these
+		p.mu.Lock()
+		k.warm, k.asked = false, 0
+		p.mu.Unlock()
+		return
+	}
 	if err != nil {
 		p.mu.Lock()
 		first := p.tries == 0

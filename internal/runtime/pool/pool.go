@@ -154,6 +154,7 @@ func (p *Pool) Release(_ context.Context, digest string) bool {
 		k.ready = nil
 		delete(p.kinds, key)
 	}
+	p.rouse()
 	p.mu.Unlock()
 	if err := destroyAll(left); err != nil {
 		p.log.Warn("ready sandboxes of an image that is let go of could not be destroyed", "digest", digest, "err", err)

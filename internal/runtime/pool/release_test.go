@@ -1,0 +1,61 @@
+package pool_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/pool"
+)
+
+// of is a sandbox of an image.
+func of(digest string) runtime.Spec {
+	s := spec(1)
+	s.Root.Digest = digest
+	return s
+}
+
+// What is ready of an image can be let go of, so that it can be removed, and no more is made of it.
+func TestRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub()
+		p := start(t, s, pool.Options{})
+		p.Warm(of("sha256:a"), of("sha256:b"))
+		later(time.Second)
+		figures(t, p, "size 4 ready 4 hits 0 misses 0")
+		if !p.Release(t.Context(), "sha256:a") {
+			t.Error("nothing was let go of")
+		}
+		if n := len(s.living()); n != 2 {
+			t.Errorf("%d sandboxes live", n)
+		}
+		later(time.Second)
+		figures(t, p, "size 2 ready 2 hits 0 misses 0 displaced 2")
+		if p.Release(t.Context(), "sha256:a") || p.Release(t.Context(), "") {
+			t.Error("something was let go of again")
+		}
+	})
+}
+
+// An image that is gone keeps nothing else from being made ready.
+func TestImageIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub()
+		s.set(func() { s.refuse = runtime.ErrNoImage })
+		p := start(t, s, pool.Options{})
+		p.Warm(of("sha256:a"))
+		later(time.Second)
+		if got := p.Stats(); got.Failures != 0 {
+			t.Errorf("%d failures", got.Failures)
+		}
+		tried := len(s.creates)
+		s.set(func() { s.refuse = nil })
+		p.Warm(of("sha256:b"))
+		later(100 * time.Millisecond)
+		figures(t, p, "size 2 ready 2 hits 0 misses 0")
+		if n := len(s.creates); n != tried+2 || tried != 1 {
+			t.Errorf("tried %d times, then %d", tried, n-tried)
+		}
+	})
+}

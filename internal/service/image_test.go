@@ -1,0 +1,523 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/test/registry"
+)
+
+// unpacked is a runtime that can use unpacked images, as far as holding them goes.
+type unpacked struct {
+	runtime.Runtime
+	mu    sync.Mutex
+	roots []runtime.Root
+	gone  func(n int) bool // whether the image of the nth sandbox is gone; nil for never
+}
+
+func (u *unpacked) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	caps, err := u.Runtime.Probe(ctx)
+	caps.Unpacked = true
+	return caps, err
+}
+
+func (u *unpacked) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	u.mu.Lock()
+	u.roots = append(u.roots, spec.Root)
+	n := len(u.roots)
+	u.mu.Unlock()
+	if u.gone != nil && u.gone(n) {
+		return nil, runtime.ErrNoImage
+	}
+	var lock *os.File
+	if spec.Root.Lock != "" {
+		var err error
+		if lock, err = os.Open(spec.Root.Lock); err == nil {
+			err = unix.Flock(int(lock.Fd()), unix.LOCK_SH)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(spec.Root.Dir); err != nil {
+			lock.Close()
+			return nil, runtime.ErrNoImage
+		}
+	}
+	box, err := u.Runtime.Create(ctx, spec)
+	if lock == nil || err != nil {
+		return box, err
+	}
+	return &holding{box, lock}, nil
+}
+
+// last is what the sandbox was made of that was made last.
+func (u *unpacked) last() runtime.Root {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.roots[len(u.roots)-1]
+}
+
+// holding is a sandbox with an image.
+type holding struct {
+	runtime.Sandbox
+	lock *os.File
+}
+
+func (h *holding) Destroy(ctx context.Context) error {
+	err := h.Sandbox.Destroy(ctx)
+	_ = h.lock.Close()
+	return err
+}
+
+// gallery is a service with images, and a registry.
+type gallery struct {
+	*bench
+	hub    *registry.Registry
+	store  *image.Store
+	rt     *unpacked
+	images belljar.Images // as an operator sees them
+}
+
+func newGallery(t *testing.T, change ...func(*service.Options)) *gallery {
+	t.Helper()
+	g := &gallery{hub: registry.New(t)}
+	g.store = openImages(t, g.hub)
+	g.bench = newBench(t, append([]func(*service.Options){func(o *service.Options) {
+		g.rt = &unpacked{Runtime: o.Runtimes[0]}
+		o.Runtimes[0], o.Images = g.rt, g.store
+	}}, change...)...)
+	g.images = g.service.As(service.Local()).Images()
+	return g
+}
+
+func openImages(t *testing.T, hub *registry.Registry) *image.Store {
+	t.Helper()
+	store, err := image.Open(image.Options{Path: filepath.Join(t.TempDir(), "images"), Registries: []string{hub.Host()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
+}
+
+// user is what somebody sees who is no operator.
+func (g *gallery) user() belljar.Images {
+	return g.service.As(belljar.Caller{ID: "alice", Role: belljar.RoleUser}).Images()
+}
+
+// of asks for a script in an image.
+func of(ref, script string) belljar.RunRequest {
+	return with(shell(script), func(r *belljar.RunSpec) { r.BaseImage = ref })
+}
+
+func wantCode(t *testing.T, what string, err error, code belljar.Code, words ...string) *belljar.Error {
+	t.Helper()
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != code {
+		t.Fatalf("%s: %v, want %s", what, err, code)
+	}
+	for _, w := range words {
+		if !strings.Contains(e.Message+" "+e.Hint, w) {
+			t.Errorf("%s: no word of %q in %q, hint %q", what, w, e.Message, e.Hint)
+		}
+	}
+	return e
+}
+
+func simple() registry.Image {
+	return registry.Image{Files: map[string]string{"bin/tool": "x", "etc/passwd": "root:x:0:0::/:/bin/sh\napp:x:4321:5432::/:/bin/sh\n"}}
+}
+
+// An image that is not here is fetched while the run starts; what it says of its programs is in force.
+func TestImageIsFetched(t *testing.T) {
+	g := newGallery(t)
+	i := simple()
+	i.Config = map[string]any{"User": "app", "Env": []string{"FROM_IMAGE=yes", "BOTH=image"}, "WorkingDir": "/usr"}
+	ref, digest := g.hub.Put(t, "team/app:1", i)
+	req := with(of(ref, `pwd; echo $FROM_IMAGE $BOTH $PWD`), func(r *belljar.RunSpec) { r.Env = map[string]string{"BOTH": "request"} })
+	r := g.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.stdout != "/usr\nyes request /usr\n" || r.ImageDigest != digest || r.BaseImage != ref {
+		t.Errorf("printed %q, image %s at %s", r.stdout, r.BaseImage, r.ImageDigest)
+	}
+	root := g.rt.last()
+	if root.UID != 4321 || root.GID != 5432 || root.Dir == "" || root.Lock == "" || root.Ref != ref {
+		t.Errorf("the sandbox was made of %+v", root)
+	}
+	// The second time nobody asks the registry, and the run knows its image at once.
+	asked := g.hub.Asked("")
+	first := g.start(of(ref, "true"))
+	if first.ImageDigest != digest {
+		t.Errorf("accepted with digest %q", first.ImageDigest)
+	}
+	g.follow(first.ID)
+	if now := g.hub.Asked(""); now != asked {
+		t.Errorf("the registry was asked %d times more", now-asked)
+	}
+	page, err := g.List(t.Context(), belljar.RunQuery{ImageDigest: digest})
+	if err != nil || page.Total != 2 {
+		t.Errorf("%d runs of that digest, %v", page.Total, err)
+	}
+}
+
+// A folder that an image names and does not have is no reason not to start. Files are found where they are put.
+func TestImageFolder(t *testing.T) {
+	g := newGallery(t)
+	i := simple()
+	i.Config = map[string]any{"WorkingDir": "/no/such/folder"}
+	ref, _ := g.hub.Put(t, "app:1", i)
+	r := g.run(of(ref, "echo $PWD; touch here"))
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if !strings.HasSuffix(r.stdout, "/workspace\n") {
+		t.Errorf("PWD is %q", r.stdout)
+	}
+	i.Config = map[string]any{"WorkingDir": "/usr"}
+	ref, _ = g.hub.Put(t, "app:2", i)
+	r = g.run(with(of(ref, "cat brought"), func(r *belljar.RunSpec) {
+		r.Files = []belljar.InlineFile{{Path: "brought", Content: []byte("along")}}
+	}))
+	if r.stdout != "along" {
+		t.Errorf("a run with files printed %q, %q", r.stdout, r.stderr)
+	}
+	s := g.open(func(r *belljar.SessionRequest) { r.BaseImage = ref })
+	if r := g.run(in(s, "pwd")); r.stdout != "/usr\n" {
+		t.Errorf("a run in a session begins in %q", r.stdout)
+	}
+	if r := g.run(with(in(s, "pwd; ls -a | head -1"), func(r *belljar.RunSpec) { r.Cwd = "." })); r.stdout == "/usr\n" {
+		t.Errorf("one that names the workspace begins in %q", r.stdout)
+	}
+}
+
+// What cannot be fetched fails the run, with the registry's reason; a session is not made.
+func TestImageCannotBeFetched(t *testing.T) {
+	g := newGallery(t)
+	other := simple()
+	other.Arch = "s390x"
+	g.hub.Put(t, "other:1", other)
+	bad := simple()
+	g.hub.Put(t, "bad:1", bad)
+	g.hub.Meddle(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.Contains(r.URL.Path, "/private/"):
+			http.Error(w, `{"errors":[{"code":"DENIED","message":"requested access is denied"}]}`, http.StatusForbidden)
+		case strings.Contains(r.URL.Path, "/bad/blobs/"):
+			_, _ = w.Write([]byte("not what was promised"))
+		default:
+			return false
+		}
+		return true
+	})
+	for name, word := range map[string]string{"unknown:1": "", "private/app:1": "", "other:1": "linux/", "bad:1": ""} {
+		ref := g.hub.Host() + "/" + name
+		r := g.run(of(ref, "true"))
+		r.want(t, belljar.PhaseFailed, -1, belljar.ReasonImagePullFailed)
+		if r.Message == "" || !strings.Contains(r.Message, word) {
+			t.Errorf("%s: %q", name, r.Message)
+		}
+		_, err := g.mine().Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", BaseImage: ref}})
+		if code := belljar.CodeOf(err); code != belljar.CodeImageUnavailable && code != belljar.CodeImageInvalid {
+			t.Errorf("%s: a session: %v", name, err)
+		}
+	}
+	if len(g.rt.roots) > 0 {
+		t.Errorf("sandboxes were made of %v", g.rt.roots)
+	}
+}
+
+// A registry that does not answer holds a run for its startup timeout, and not after it was cancelled.
+func TestImageTakesTooLong(t *testing.T) {
+	g := newGallery(t)
+	ref, digest := g.hub.Put(t, "slow:1", simple())
+	release, asked := make(chan struct{}), make(chan struct{}, 16)
+	g.hub.Meddle(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+		return false
+	})
+	r := g.run(with(of(ref, "true"), func(r *belljar.RunSpec) { r.StartupTimeoutSec = 0.3 }))
+	r.want(t, belljar.PhaseTimedOut, -1, belljar.ReasonStartupTimeout)
+	<-asked
+	run := g.start(of(ref, "true"))
+	if run.ImageDigest != "" || run.BaseImage != ref {
+		t.Errorf("accepted as %s at %q", run.BaseImage, run.ImageDigest)
+	}
+	<-asked
+	if err := g.Cancel(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	g.follow(run.ID).want(t, belljar.PhaseKilled, -1, belljar.ReasonCanceledByUser)
+
+	// Two who want it at once fetch it once, and one of them may give up.
+	one, two := g.start(of(ref, "echo one")), g.start(of(ref, "echo two"))
+	<-asked
+	if err := g.Cancel(t.Context(), one.ID); err != nil {
+		t.Fatal(err)
+	}
+	g.follow(one.ID)
+	close(release)
+	if r := g.follow(two.ID); r.stdout != "two\n" || r.ImageDigest != digest {
+		t.Errorf("the other one: %+v", r.Run)
+	}
+}
+
+// Where requests pull nothing, what is not here is refused at once; operators can bring it.
+func TestImagesAreNotPulled(t *testing.T) {
+	g := newGallery(t, func(o *service.Options) { o.Policy = service.DefaultPolicy(); o.Policy.ImagePull = service.PullNever })
+	ref, _ := g.hub.Put(t, "app:1", simple())
+	_, err := g.Start(t.Context(), of(ref, "true"))
+	e := wantCode(t, "a run", err, belljar.CodeImageUnavailable, "operator")
+	if !slices.Contains(e.Details["available"].([]string), "host") {
+		t.Errorf("details are %v", e.Details)
+	}
+	_, err = g.user().Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil)
+	wantCode(t, "a user", err, belljar.CodePolicyDenied)
+	if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.user().Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil); err != nil {
+		t.Errorf("a user, of what is here: %v", err)
+	}
+	g.run(of(ref, "true")).want(t, belljar.PhaseCompleted, 0, "")
+}
+
+// What operators do with images, and nobody else; everybody may look.
+func TestImageRights(t *testing.T) {
+	g := newGallery(t)
+	ref, digest := g.hub.Put(t, "app:1", simple())
+	var heard []belljar.ImageProgress
+	got, err := g.user().Pull(t.Context(), belljar.ImagePull{Ref: ref}, func(p belljar.ImageProgress) { heard = append(heard, p) })
+	if err != nil || got.Digest != digest || len(heard) == 0 || heard[len(heard)-1].Phase != belljar.ImageDone {
+		t.Fatalf("%+v, %v, after %v", got, err, heard)
+	}
+	u, ctx := g.user(), t.Context()
+	_, tag := u.Tag(ctx, ref, "mine")
+	_, imported := u.Import(ctx, "mine", strings.NewReader(""), nil)
+	_, pruned := u.Prune(ctx, belljar.ImagePrune{All: true})
+	_, engine := u.Pull(ctx, belljar.ImagePull{Ref: ref, Runtime: "fake"}, nil)
+	for what, err := range map[string]error{"tag": tag, "import": imported, "prune": pruned, "engine": engine, "remove": u.Remove(ctx, ref)} {
+		wantCode(t, what, err, belljar.CodeForbidden)
+	}
+	list, err := u.List(ctx)
+	if err != nil || len(list) != 2 || list[0].Ref != ref && list[1].Ref != ref {
+		t.Errorf("listed %+v, %v", list, err)
+	}
+	if _, err := g.images.Tag(ctx, ref, "python:3.11-slim"); err != nil {
+		t.Fatal(err)
+	}
+	if r := g.run(of("python:3.11-slim", "true")); r.ImageDigest != digest || r.BaseImage != "python:3.11-slim" {
+		t.Errorf("run of %s at %s", r.BaseImage, r.ImageDigest)
+	}
+	own, err := g.images.Import(ctx, "belljar/own", strings.NewReader(string(registry.Tar(t, map[string]string{"bin/sh": "own"}))), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = u.Pull(ctx, belljar.ImagePull{Ref: "belljar/own", Always: true}, nil)
+	wantCode(t, "in the place of what was brought", err, belljar.CodeForbidden)
+	_, err = g.images.Pull(ctx, belljar.ImagePull{Ref: ref, Runtime: "fake"}, nil)
+	wantCode(t, "an engine that has none", err, belljar.CodeInvalidRequest)
+	_, err = g.images.Prune(ctx, belljar.ImagePrune{})
+	wantCode(t, "no bound", err, belljar.CodeInvalidRequest)
+	gone, err := g.images.Prune(ctx, belljar.ImagePrune{All: true})
+	if err != nil || len(gone.Images) != 2 || !slices.Contains(gone.Images, own.Digest) {
+		t.Errorf("pruned %+v, %v", gone, err)
+	}
+}
+
+// Who names an image that is not allowed hears so; digests let nobody round it.
+func TestImagesAllowed(t *testing.T) {
+	g := newGallery(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.AllowedImages = []string{"host", "app:*", "127.0.0.1:*/team/*"}
+	})
+	secret, digest := g.hub.Put(t, "secret:1", registry.Image{Files: map[string]string{"s": "s"}})
+	if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: secret}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.images.Tag(t.Context(), secret, "secret:2"); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{secret, "secret:2", digest, digest[:20], "host:1", "docker.io/library/host"} {
+		_, err := g.Start(t.Context(), of(ref, "true"))
+		if code := belljar.CodeOf(err); code != belljar.CodePolicyDenied {
+			t.Errorf("a run of %s: %v", ref, err)
+		}
+		_, err = g.user().Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil)
+		if code := belljar.CodeOf(err); code != belljar.CodePolicyDenied {
+			t.Errorf("a pull of %s: %v", ref, err)
+		}
+	}
+	if _, err := g.images.Tag(t.Context(), secret, "app:9"); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"host", "app:9", "docker.io/library/app:9", digest} {
+		g.run(of(ref, "true")).want(t, belljar.PhaseCompleted, 0, "")
+	}
+	team, pin := g.hub.Put(t, "team/app:1", simple())
+	g.run(of(team+"@"+pin, "true")).want(t, belljar.PhaseCompleted, 0, "")
+	g.run(of(team+"@"+digest, "true")).want(t, belljar.PhaseFailed, -1, belljar.ReasonImagePullFailed)
+}
+
+// An image stays while a sandbox has it, and who asks hears which session that is.
+func TestImageInUse(t *testing.T) {
+	g := newGallery(t)
+	ref, digest := g.hub.Put(t, "app:1", simple())
+	s := g.open(func(r *belljar.SessionRequest) { r.BaseImage = ref })
+	if s.ImageDigest != digest || s.BaseImage != ref {
+		t.Errorf("the session is of %s at %q", s.BaseImage, s.ImageDigest)
+	}
+	e := wantCode(t, "remove", g.images.Remove(t.Context(), ref), belljar.CodeConflict, s.ID)
+	if list, _ := e.Details["sessions"].([]string); !slices.Equal(list, []string{s.ID}) {
+		t.Errorf("details are %v", e.Details)
+	}
+	if gone, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil || len(gone.Images) > 0 {
+		t.Errorf("pruned %v, %v", gone, err)
+	}
+	if err := g.mine().Delete(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.images.Remove(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	_, err := g.images.Get(t.Context(), ref)
+	wantCode(t, "get", err, belljar.CodeNotFound)
+	wantCode(t, "remove again", g.images.Remove(t.Context(), ref), belljar.CodeNotFound)
+}
+
+// An image that is removed before the sandbox is made comes again, as the same content; one that cannot fails the run.
+func TestImageIsGoneMeanwhile(t *testing.T) {
+	g := newGallery(t)
+	ref, digest := g.hub.Put(t, "app:1", simple())
+	g.run(of(ref, "true"))
+	g.rt.gone = func(n int) bool {
+		if n != 2 {
+			return false
+		}
+		if err := g.images.Remove(t.Context(), digest); err != nil {
+			t.Error(err)
+		}
+		g.hub.Put(t, "app:1", registry.Image{Files: map[string]string{"new": "content"}})
+		return true
+	}
+	r := g.run(of(ref, "true"))
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.ImageDigest != digest || len(g.rt.roots) != 3 {
+		t.Errorf("it became %s, with %d sandboxes made", r.ImageDigest, len(g.rt.roots))
+	}
+	g.rt.gone = func(int) bool { return true }
+	g.run(of(ref, "true")).want(t, belljar.PhaseFailed, -1, belljar.ReasonImagePullFailed)
+}
+
+// A runtime is given no image that it cannot use, and who asks hears of one that can.
+func TestImageOfAnotherRuntime(t *testing.T) {
+	g := newGallery(t, func(o *service.Options) {
+		o.Runtimes = append(o.Runtimes, renamed{o.Runtimes[0].(*unpacked).Runtime, "plain"})
+	})
+	ref, _ := g.hub.Put(t, "app:1", simple())
+	for range 2 { // not here, and here
+		_, err := g.Start(t.Context(), with(of(ref, "true"), func(r *belljar.RunSpec) { r.Runtime = "plain" }))
+		wantCode(t, "plain", err, belljar.CodeImageUnavailable, "plain", "fake")
+		if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := g.service.As(service.Local()).Node().Runtimes(t.Context())
+	if err != nil || len(found.Runtimes) != 2 || !slices.Contains(found.Runtimes[0].DefaultImages, ref) || !slices.Equal(found.Runtimes[1].DefaultImages, []string{"host"}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// renamed is a runtime by another name.
+type renamed struct {
+	runtime.Runtime
+	name string
+}
+
+func (r renamed) Name() string                           { return r.name }
+func (r renamed) List(context.Context) ([]string, error) { return nil, nil }
+
+// A session goes on with the image that it was made of, whatever its name stands for by then, and though it is gone.
+func TestImageOutlivesItsProcess(t *testing.T) {
+	hub := registry.New(t)
+	store := openImages(t, hub)
+	w := newWorld(t, func(o *service.Options) {
+		o.Images, o.Runtimes[0] = store, &unpacked{Runtime: o.Runtimes[0]}
+	})
+	i := simple()
+	i.Config = map[string]any{"Env": []string{"FROM=first"}, "WorkingDir": "/usr"}
+	ref, digest := hub.Put(t, "app:1", i)
+	p := w.boot()
+	s := p.open(func(r *belljar.SessionRequest) { r.BaseImage = ref })
+	gate := filepath.Join(t.TempDir(), "gate")
+	run := p.start(of(ref, "echo begun; while [ ! -e "+gate+" ]; do sleep 0.01; done; echo $FROM"))
+	p.waitFor(run.ID, "begun")
+	p.kill()
+
+	hub.Put(t, "app:1", registry.Image{Files: map[string]string{"new": "content"}})
+	if _, err := store.Pull(t.Context(), ref, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	store = openImages(t, hub) // where nothing is
+	next := w.boot()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := next.follow(run.ID); r.stdout != "begun\nfirst\n" || r.ImageDigest != digest {
+		t.Errorf("the run printed %q, of image %s", r.stdout, r.ImageDigest)
+	}
+	got, err := next.mine().Get(t.Context(), s.ID)
+	if err != nil || got.ImageDigest != digest || got.BaseImage != ref || got.State != belljar.SessionActive {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if r := next.run(in(s, "echo $FROM; pwd")); r.stdout != "first\n/usr\n" || r.ImageDigest != digest {
+		t.Errorf("a run in the session printed %q, of image %s", r.stdout, r.ImageDigest)
+	}
+	next.end(s)
+}
+
+// Images that nobody uses go by themselves, where the operator says when.
+func TestImagesAreSwept(t *testing.T) {
+	g := newGallery(t, func(o *service.Options) { o.ImageKeep = 1 })
+	ref, _ := g.hub.Put(t, "app:1", registry.Image{Files: map[string]string{"big": strings.Repeat("x", 4096)}})
+	s := g.open(func(r *belljar.SessionRequest) { r.BaseImage = ref })
+	if err := g.service.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.images.Get(t.Context(), ref); err != nil {
+		t.Errorf("one that is used: %v", err)
+	}
+	if err := g.mine().Delete(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.service.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := g.images.Get(t.Context(), ref)
+	wantCode(t, "one that is not", err, belljar.CodeNotFound)
+}
