@@ -31,6 +31,7 @@ type Agent struct {
 	bounding []int // the capabilities in our bounding set, which commands do not get
 	// effective says that there are no file system ids: to act as somebody a thread has his effective ones.
 	effective bool
+	waits     waiting
 	group     *parentGroup // nil without a cgroup
 	reaper    *reaper      // nil unless Config.Init
 	lease     *lease
@@ -53,6 +54,12 @@ type Agent struct {
 	stop      chan struct{} // closed when closing begins
 	done      chan struct{}
 	closeOnce sync.Once
+}
+
+// waiting is what is found out about terminals when there is the first one; see [Agent.plain].
+type waiting struct {
+	once sync.Once
+	yes  bool
 }
 
 // New returns an agent that works with cfg and takes over its descriptors. [Agent.Close] ends it.

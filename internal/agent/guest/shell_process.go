@@ -284,7 +284,7 @@ func (p *shellProcess) readTerminal(fd uintptr) (int, error) {
 
 // reset makes the controlling terminal what it was before a command changed its modes.
 func (p *shellProcess) reset() {
-	_ = p.raw.Control(func(fd uintptr) { _ = plain(int(fd)) }) // one that is gone belongs to a shell that is
+	_ = p.raw.Control(func(fd uintptr) { _ = p.exec.a.plain(int(fd)) }) // one that is gone belongs to a shell that is
 }
 
 // foreground is the process group that the terminal belongs to: that of the job that the shell waits for, or its own.
@@ -301,7 +301,7 @@ func (p *shellProcess) foreground() int {
 func (p *shellProcess) dir() string {
 	var dir string
 	a := p.exec.a
-	err := a.as(p.user, func() error {
+	read := func() error {
 		name := fmt.Sprintf("/proc/%d/cwd", p.exec.pid)
 		var err error
 		if dir, err = os.Readlink(name); err != nil {
@@ -312,7 +312,11 @@ func (p *shellProcess) dir() string {
 			dir = strings.TrimSuffix(dir, " (deleted)")
 		}
 		return nil
-	})
+	}
+	err := a.as(p.user, read)
+	if err != nil && a.effective { // the user's processes do not belong to a thread that is him for a moment
+		err = read()
+	}
 	if err != nil {
 		return ""
 	}

@@ -89,7 +89,7 @@ func (s *streams) terminal(e *exec) error {
 	if err != nil {
 		return err
 	}
-	if err := plain(slave); err != nil {
+	if err := e.a.plain(master); err != nil {
 		return err
 	}
 	n, err := unix.IoctlGetInt(master, unix.TIOCGPTN)
@@ -103,22 +103,6 @@ func (s *streams) terminal(e *exec) error {
 	}
 	s.redirect += " >" + name + " 2>&1"
 	return s.outlet(e, wire.Stdout, file)
-}
-
-// plain makes a terminal pass bytes as they are. Who reads it finds end of file at once: nobody types.
-func plain(fd int) error {
-	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	if err != nil {
-		return fmt.Errorf("read the terminal's modes: %w", err)
-	}
-	t.Iflag &^= unix.ICRNL | unix.IXON
-	t.Oflag &^= unix.OPOST
-	t.Lflag &^= unix.ECHO | unix.ICANON | unix.ISIG | unix.IEXTEN
-	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 0, 0
-	if err := unix.IoctlSetTermios(fd, unix.TCSETS, t); err != nil {
-		return fmt.Errorf("set the terminal's modes: %w", err)
-	}
-	return nil
 }
 
 // pipe makes a named pipe where the user can have one.

@@ -50,9 +50,11 @@ func agentEnv() []string {
 	return []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
 }
 
-// agentCaps is all that the agent has, in gVisor's kernel only: to become the sandbox's user, to signal it, and to take even
-// the bounding set from it.
-func agentCaps() []string { return []string{"CAP_KILL", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID"} }
+// agentCaps is all that the agent has, in gVisor's kernel only: to become the sandbox's user, to signal it, to see in which
+// folder it works, and to take even the bounding set from it.
+func agentCaps() []string {
+	return []string{"CAP_KILL", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_PTRACE"}
+}
 
 // bundle is the text of config.json.
 func (pl *plan) bundle() ([]byte, error) {
