@@ -254,7 +254,7 @@ func (w *storm) hold(s *server, round int) {
 	clear(w.closed)
 	w.holdFiles(s, round)
 
-	_, answer := s.ask(http.MethodPost, api+"/sessions/"+w.base+"/shell", map[string]any{"cmd": "cat /tmp/count; echo $N"})
+	_, answer := s.ask(http.MethodPost, api+"/sessions/"+w.base+"/shell", map[string]any{"cmd": "touch /tmp/count; cat /tmp/count; echo ${N:-0}"})
 	text, _ := answer["output"].(string)
 	lines := strings.Fields(text)
 	for i, line := range lines[:max(len(lines), 1)-1] {
