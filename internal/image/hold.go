@@ -103,10 +103,10 @@ func (s *Store) makeLayer(id string, make func(dir string) (layer.Stats, error))
 	defer s.done(sp)
 	whole := sp.in(layerPrefix + shortID(id))
 	files := filepath.Join(whole, filesFolder)
-	if err := os.Mkdir(whole, 0o711); err != nil {
+	if err := mkdir(whole, 0o711); err != nil {
 		return err
 	}
-	if err := os.Mkdir(files, 0o755); err != nil {
+	if err := mkdir(files, 0o755); err != nil {
 		return err
 	}
 	stats, err := make(files)

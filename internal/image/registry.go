@@ -98,7 +98,10 @@ func (r *registry) ping(ctx context.Context) (*transport.Challenge, error) {
 	return transport.Ping(ctx, plain, only{"http", r.way})
 }
 
-// only sends requests of one scheme.
+// mostGreeting is how many bytes of the answer to a ping are read. They say nothing, and nobody else counts them.
+const mostGreeting = 64 << 10
+
+// only sends requests of one scheme, whose answers are short.
 type only struct {
 	scheme string
 	inner  http.RoundTripper
@@ -109,7 +112,15 @@ func (o only) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != o.scheme {
 		return nil, fmt.Errorf("%s: not over %s", r.URL.Host, r.URL.Scheme)
 	}
-	return o.inner.RoundTrip(r)
+	resp, err := o.inner.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(resp.Body, mostGreeting), resp.Body}
+	return resp, nil
 }
 
 // credentials are what the user's configuration has for a registry. A helper program that is not installed has none.

@@ -86,6 +86,20 @@ func TestBadRegistries(t *testing.T) {
 			meddle: func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true },
 			code:   belljar.CodeImageUnavailable,
 		},
+		"an endless greeting": {
+			meddle: func(w http.ResponseWriter, r *http.Request) bool {
+				for r.URL.Path == "/v2/" {
+					if _, err := w.Write(bytes.Repeat([]byte(" "), 64<<10)); err != nil {
+						return true
+					}
+				}
+				if isManifest(r) {
+					http.NotFound(w, r)
+				}
+				return isManifest(r)
+			},
+			code: belljar.CodeImageUnavailable, words: []string{"does not have it"},
+		},
 		"an endless manifest": {
 			meddle: func(w http.ResponseWriter, r *http.Request) bool {
 				for isManifest(r) {

@@ -75,10 +75,10 @@ func (s *Store) settle(ctx context.Context, m made) (belljar.Image, error) {
 // build makes an image's folder.
 func (s *Store) build(ctx context.Context, dir string, m made, r *record) error {
 	root := filepath.Join(dir, rootFolder)
-	if err := os.Mkdir(dir, 0o711); err != nil {
+	if err := mkdir(dir, 0o711); err != nil {
 		return failed("make an image's folder", err)
 	}
-	if err := os.Mkdir(root, 0o755); err != nil {
+	if err := mkdir(root, 0o755); err != nil {
 		return failed("make an image's folder", err)
 	}
 	for _, name := range []string{lockFile, stampFile} {

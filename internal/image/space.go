@@ -28,6 +28,14 @@ func (s *Store) path(elem ...string) string {
 	return filepath.Join(append([]string{s.o.Path}, elem...)...)
 }
 
+// mkdir makes a folder with these permissions, whatever the process keeps from its files (umask).
+func mkdir(path string, mode fs.FileMode) error {
+	if err := os.Mkdir(path, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
 // space is a folder for what is not done yet, or no more. It goes with its lock: what a killed process leaves is swept.
 type space struct {
 	dir  string
@@ -48,7 +56,7 @@ func (s *Store) space() (*space, error) {
 			return nil, failed("make a folder to work in", err)
 		}
 		dir := s.path(tempFolder, id)
-		if err := os.Mkdir(dir, 0o711); err != nil {
+		if err := mkdir(dir, 0o711); err != nil {
 			l.discard()
 			if errors.Is(err, fs.ErrExist) {
 				continue

@@ -89,6 +89,9 @@ func Open(o Options) (*Store, error) {
 		if err := os.MkdirAll(s.path(dir), 0o711); err != nil {
 			return nil, failed("make the store's folders", err)
 		}
+		if err := os.Chmod(s.path(dir), 0o711); err != nil { // in spite of what the process keeps from its files (umask)
+			return nil, failed("make the store's folders", err)
+		}
 	}
 	if _, err := s.index.load(); err != nil {
 		return nil, err

@@ -1,0 +1,86 @@
+package image_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image"
+)
+
+// BenchmarkFind is what a request pays for an image that is here.
+func BenchmarkFind(b *testing.B) {
+	s := open(b, image.Options{})
+	importTree(b, s, "python:3.11-slim", "f", "x")
+	for b.Loop() {
+		if _, err := s.Find(b.Context(), "python:3.11-slim"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPull is a pull of an image of five layers with programs and libraries from a registry in this process, in
+// unpacked bytes.
+func BenchmarkPull(b *testing.B) {
+	var layers [][]byte
+	var size int64
+	for i := range 5 {
+		l := programs(b, byte(i), 40)
+		layers, size = append(layers, l), size+int64(len(l))
+	}
+	for name, pack := range map[string]string{"gzip": "gzip", "zstd": "zstd", "plain": ""} {
+		b.Run(name, func(b *testing.B) {
+			h := newHub(b)
+			h.put("app:latest", build(b, spec{layers: layers, pack: pack}))
+			path := filepath.Join(b.TempDir(), "images")
+			s := open(b, image.Options{Path: path}, h)
+			b.SetBytes(size)
+			var before, after unix.Rusage
+			var used time.Duration
+			for b.Loop() {
+				_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
+				pull(b, s, h.ref("app"))
+				_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
+				used += cpu(after) - cpu(before)
+				b.StopTimer()
+				if _, err := s.Prune(b.Context(), belljar.ImagePrune{All: true}); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(size)*float64(b.N)/1e6/used.Seconds(), "MB/cpu-s") // the registry's time too
+		})
+	}
+}
+
+func cpu(u unix.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
+
+// programs is a layer that is as hard to pack as programs are: of so many MiB, in files of many sizes.
+func programs(t testing.TB, seed byte, mib int) []byte {
+	t.Helper()
+	var pairs []string
+	x := uint32(seed) + 1
+	for left, n := mib<<20, 0; left > 0; n++ {
+		size := min(left, 1<<(8+n%14))
+		data := make([]byte, size)
+		for i := 0; i < size; {
+			x = x*1664525 + 1013904223
+			run := min(size-i, int(x>>24)%24+4)
+			if x&0x100 == 0 && i > 4096 { // said before
+				copy(data[i:i+run], data[i-int(x>>20):])
+			} else {
+				for j := range run {
+					data[i+j] = byte(x >> (j % 4 * 8))
+				}
+			}
+			i += run
+		}
+		pairs = append(pairs, strings.Repeat("d", n%20+1)+"/"+strings.Repeat("f", n%50+1)+string(rune('a'+seed)), string(data))
+		left -= size
+	}
+	return tarOf(t, pairs...)
+}
