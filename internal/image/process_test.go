@@ -23,7 +23,7 @@ import (
 // What this test program does as a child: its arguments are after these words.
 const (
 	childPull  = "image-test-pull"  // PATH REGISTRY REF: pulls once
-	childChurn = "image-test-churn" // PATH REGISTRY REF SECONDS: pulls and removes for a while
+	childChurn = "image-test-churn" // PATH REGISTRY REF ROUNDS: pulls and removes so many times
 )
 
 func TestMain(m *testing.M) {
