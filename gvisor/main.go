@@ -1,11 +1,13 @@
 // Command belljar-runsc is gVisor's runsc, built from a pinned version of its source, for the gVisor runtime. It is a
 // program and a module of its own, so that neither its 80 MB nor what it depends on are part of belljar.
 //
-// Its one difference from upstream: the number of files in a memory file system can be capped from outside the sandbox
-// (the mount option nr_inodes, as Linux has it). The sentry can do that, and runsc does not let it through.
+// It differs from upstream in two things. The number of files in a memory file system can be capped from outside the sandbox
+// (the mount option nr_inodes, as Linux has it): the sentry can do that, and runsc does not let it through. And a folder is
+// not opened through a symbolic link by who says so; see openat.go.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -21,7 +23,7 @@ import (
 var tmpfsAllowedData []string
 
 func main() {
-	if err := allow(&tmpfsAllowedData, "nr_inodes"); err != nil {
+	if err := errors.Join(allow(&tmpfsAllowedData, "nr_inodes"), mendOpen()); err != nil {
 		fmt.Fprintln(os.Stderr, "belljar-runsc:", err)
 		os.Exit(128)
 	}

@@ -18,3 +18,9 @@ func TestAllow(t *testing.T) {
 		}
 	}
 }
+
+func TestMendOpen(t *testing.T) {
+	if err := mendOpen(); err != nil {
+		t.Fatal(err)
+	}
+}
