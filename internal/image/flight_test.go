@@ -1,3 +1,5 @@
+//go:build linux
+
 package image_test
 
 import (
@@ -48,16 +50,19 @@ func TestJoin(t *testing.T) {
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	wait.Go(func() {
-		if _, err := s.Pull(ctx, h.ref("app"), false, nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
-	})
+	gaveUp := make(chan error)
+	go func() {
+		_, err := s.Pull(ctx, h.ref("app"), false, nil)
+		gaveUp <- err
+	}()
 	for range 3 {
 		<-waits
 	}
 	<-reached
 	cancel()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
 	close(goOn)
 	wait.Wait()
 	if n := h.count("/manifests/"); n != 1 {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package image_test
 
 import (
