@@ -65,6 +65,7 @@ func open(t testing.TB, o docker.Options) *docker.Runtime {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.Start(t)
 	image := engine.Busybox(t)
 	names := map[runtime.Runtime]string{}
@@ -87,6 +88,6 @@ func TestConformance(t *testing.T) {
 			}
 			return make(t, installation)
 		},
-		RestartKills: true, AgentUser: true, Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image},
+		RestartKills: true, AgentUser: true, Parallel: true, Isolated: true, CopiesImages: true, Root: runtime.Root{Ref: image, Name: image},
 	})
 }

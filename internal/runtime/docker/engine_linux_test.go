@@ -83,6 +83,7 @@ func detached(s runtime.Spec) runtime.Spec {
 // An engine that dies for good takes its sandboxes with it as far as anybody here can tell; when it comes back all the
 // same, what is left on it is found and removed.
 func TestEngineKilled(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.New(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name(), Patience: 3 * time.Second})
 	mine, other := spec(engine.Busybox(t)), detached(spec(engine.Busybox(t)))
@@ -128,6 +129,7 @@ func TestEngineKilled(t *testing.T) {
 
 // An engine that is restarted with live restore keeps its containers: a detached sandbox goes on where it was.
 func TestEngineRestartedUnderASandbox(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.New(t, "--live-restore")
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	box := create(t, r, detached(spec(engine.Busybox(t))))
@@ -165,6 +167,7 @@ func TestEngineRestartedUnderASandbox(t *testing.T) {
 
 // Without live restore an engine's end is that of its containers, and who had one hears so.
 func TestEngineRestarted(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.New(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	s := detached(spec(engine.Busybox(t)))
@@ -190,6 +193,7 @@ func TestEngineRestarted(t *testing.T) {
 
 // An engine that has no time holds nobody up for longer than he has, and nothing is left of what it does later.
 func TestEngineSlow(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.New(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name(), Patience: time.Second})
 	image := engine.Busybox(t)

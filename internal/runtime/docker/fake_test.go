@@ -380,4 +380,3 @@ func TestPull(t *testing.T) {
 		t.Errorf("bad name: %v", err)
 	}
 }
-

@@ -173,16 +173,18 @@ func (r *Runtime) Images(ctx context.Context) ([]belljar.Image, error) {
 		if item.Labels[labelImage] != "" {
 			continue
 		}
-		names := slices.DeleteFunc(slices.Clone(item.RepoTags), func(s string) bool { return s == "<none>:<none>" })
-		if len(names) == 0 && len(item.RepoDigests) == 0 {
+		none := func(s string) bool { return strings.Contains(s, "<none>") }
+		names := slices.DeleteFunc(slices.Clone(item.RepoTags), none)
+		digests := slices.DeleteFunc(slices.Clone(item.RepoDigests), none)
+		if len(names) == 0 && len(digests) == 0 {
 			continue // a layer of another, or what a newer one of its name has left
 		}
 		img := belljar.Image{
-			Names: append(names, item.RepoDigests...), Runtime: Name, Source: "engine", Bytes: item.Size,
+			Names: append(names, digests...), Runtime: Name, Source: "engine", Bytes: item.Size,
 			Config: belljar.ImageConfig{Labels: item.Labels}, CreatedAt: time.Unix(item.Created, 0).UTC(), InUse: item.Containers > 0,
 		}
 		img.Ref = img.Names[0]
-		img.Digest = digestOf(img.Ref, item.RepoDigests)
+		img.Digest = digestOf(img.Ref, digests)
 		list = append(list, img)
 	}
 	slices.SortFunc(list, func(a, b belljar.Image) int { return strings.Compare(a.Ref, b.Ref) })

@@ -35,34 +35,49 @@ func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	return r.capabilities(f), nil
 }
 
-// Test implements [runtime.Tester]. An engine without any image can make no sandbox, and is left at what it says.
+// Test implements [runtime.Tester]. An engine without any image that it can run makes no sandbox, and is left at what it
+// says.
 func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	caps, err := r.Probe(ctx)
 	if err != nil || !caps.Available {
 		return caps, err
 	}
 	list, err := r.Images(ctx)
-	if err != nil || len(list) == 0 {
+	if err != nil {
 		return caps, err
 	}
+	for _, img := range list {
+		err := r.try(ctx, img.Ref)
+		var step *runtime.StepError
+		switch {
+		case err == nil:
+			return caps, nil
+		case ctx.Err() != nil:
+			return caps, err // which says nothing of the engine
+		case errors.Is(err, runtime.ErrNoImage), errors.As(err, &step) && step.Step == stepImage:
+			continue // for another platform, or gone
+		case errors.As(err, &step):
+			caps.Available = false
+			caps.Reasons = append(caps.Reasons, runtime.Reason{Code: prerequisite, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
+			return caps, nil
+		}
+		return caps, err
+	}
+	return caps, nil
+}
+
+// try makes a sandbox of an image and takes it down again.
+func (r *Runtime) try(ctx context.Context, image string) error {
 	limits := belljar.DefaultLimits()
 	box, err := r.Create(ctx, runtime.Spec{
-		ID: belljar.NewID(), Root: runtime.Root{Ref: list[0].Ref, Name: list[0].Ref}, Limits: limits,
+		ID: belljar.NewID(), Root: runtime.Root{Ref: image, Name: image}, Limits: limits,
 		Workspace: runtime.Workspace{Bytes: int64(limits.WorkspaceMB) << 20, Inodes: int64(limits.Inodes), Medium: runtime.MediumMemory},
 		Lifetime:  runtime.LifetimeCreator,
 	})
-	var step *runtime.StepError
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return caps, err // which says nothing of the engine
-	case errors.As(err, &step):
-		caps.Available = false
-		caps.Reasons = append(caps.Reasons, runtime.Reason{Code: prerequisite, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
-		return caps, nil
-	case err != nil:
-		return caps, err
+	if err != nil {
+		return err
 	}
-	return caps, box.Destroy(ctx)
+	return box.Destroy(ctx)
 }
 
 // The normalised codes of reasons.

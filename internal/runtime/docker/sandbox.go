@@ -124,7 +124,7 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	select {
 	case <-s.gone:
 	default:
-		s.meter.read(ctx, s) // the last figures that there will be
+		s.meter.remember(ctx, s)
 	}
 	if err := s.rt.destroy(ctx, s.container); err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", s.ID(), err)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,11 +37,13 @@ func cli(t testing.TB, engine *dockerd.Engine, args ...string) string {
 // What an image says must not make a wall weaker: its volumes would be the engine's disk, its health check a program of
 // the engine's, its user root, and its environment is heard by the agent.
 func TestImageHasNoSay(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.Start(t)
 	image := "belljar-test/" + name()
 	engine.Import(t, image, bytes.NewReader(dockerd.BusyboxRoot(t)), "VOLUME /data", "VOLUME /tmp", "USER root", "ENV GODEBUG=panicnil=1 LD_PRELOAD=/x GOMAXPROCS=64",
 		"HEALTHCHECK --interval=1s CMD touch /tmp/health", "ENTRYPOINT [\"/bin/false\"]", "WORKDIR /nowhere", "EXPOSE 80")
-	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	installation := name()
+	r := open(t, docker.Options{Host: engine.Host(), Installation: installation})
 	box := create(t, r, spec(image))
 	out, exit := run(t, box, `touch /data/x 2>/dev/null && echo data; grep -q " /data tmpfs\| /tmp tmpfs" /proc/mounts || echo no tmpfs
 		touch /tmp/x || echo no tmp; [ "$(id -u)" -ge 100000 ] || echo uid; [ "$(id -G)" = "$(id -g)" ] || echo groups; ls /tmp`)
@@ -50,7 +54,7 @@ func TestImageHasNoSay(t *testing.T) {
 		Config struct{ Env []string }
 		Mounts []struct{ Type string }
 	}
-	if err := json.Unmarshal([]byte(cli(t, engine, "inspect", engine.Names(t)[0])), &list); err != nil {
+	if err := json.Unmarshal([]byte(cli(t, engine, "inspect", "belljar-"+installation+"-"+box.ID())), &list); err != nil {
 		t.Fatal(err)
 	}
 	if env := list[0].Config.Env; !slices.Contains(env, "GODEBUG=") || !slices.Contains(env, "GOMAXPROCS=1") {
@@ -63,6 +67,7 @@ func TestImageHasNoSay(t *testing.T) {
 
 // Two sandboxes are two users, and none that the host has.
 func TestUsersAreRandom(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.Start(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	seen := map[string]bool{}
@@ -78,6 +83,7 @@ func TestUsersAreRandom(t *testing.T) {
 
 // Programs are the agent's own user here, and must not be able to harm it all the same.
 func TestAgentSurvivesItsUser(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.Start(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	box := create(t, r, spec(engine.Busybox(t)))
@@ -101,6 +107,7 @@ func TestAgentSurvivesItsUser(t *testing.T) {
 
 // What an engine was taken to have may be gone, or never have been finished.
 func TestEngineHasLostSomething(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.New(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	create(t, r, spec(engine.Busybox(t))).Destroy(t.Context())
@@ -129,6 +136,7 @@ func TestEngineHasLostSomething(t *testing.T) {
 
 // The image of a digest is given to an engine once, by however many it is asked for at once.
 func TestImportOnce(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.Start(t)
 	dir := t.TempDir()
 	unpack := exec.Command("tar", "-x", "-C", dir)
@@ -208,6 +216,7 @@ func TestPermission(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.Start(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	box := create(t, r, spec(engine.Busybox(t)))
@@ -272,6 +281,7 @@ func TestEndsWithItsCreator(t *testing.T) {
 
 // A sandbox of another installation is nobody's business.
 func TestInstallationsAreApart(t *testing.T) {
+	t.Parallel()
 	engine := dockerd.Start(t)
 	ours := name()
 	a, b := open(t, docker.Options{Host: engine.Host(), Installation: ours}), open(t, docker.Options{Host: engine.Host(), Installation: ours + "-b"})
@@ -290,5 +300,51 @@ func TestInstallationsAreApart(t *testing.T) {
 	}
 	if ids, err := a.List(t.Context()); err != nil || len(ids) != 1 {
 		t.Errorf("%v, %v", ids, err)
+	}
+}
+
+// An engine elsewhere has neither paths nor processes of ours, and works all the same.
+func TestEngineElsewhere(t *testing.T) {
+	t.Parallel()
+	engine := dockerd.Start(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go forward(l, engine.Socket())
+	r := open(t, docker.Options{Host: "tcp://" + l.Addr().String(), Installation: name()})
+	box := create(t, r, detached(spec(engine.Busybox(t))))
+	if out, exit := run(t, box, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done"); out != "done\n" || exit.Code != 0 {
+		t.Errorf("%q, %+v", out, exit)
+	}
+	u, err := box.Usage(within(t, time.Minute))
+	if err != nil || u.CPU == nil || u.Memory == nil || u.Pids == nil || !strings.HasPrefix(u.Sources["cpu"], "docker stats") {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if caps, err := r.Test(within(t, time.Minute)); err != nil || !caps.Available {
+		t.Errorf("%+v, %v", caps, err)
+	}
+}
+
+// forward connects whoever comes with a socket.
+func forward(l net.Listener, socket string) {
+	for {
+		from, err := l.Accept()
+		if err != nil {
+			return
+		}
+		to, err := net.Dial("unix", socket)
+		if err != nil {
+			from.Close()
+			continue
+		}
+		pipe := func(a, b net.Conn) {
+			io.Copy(a, b)
+			a.Close()
+			b.Close()
+		}
+		go pipe(from, to)
+		go pipe(to, from)
 	}
 }

@@ -38,23 +38,41 @@ func (s *sandbox) Usage(ctx context.Context) (runtime.Usage, error) {
 func (m *meter) read(ctx context.Context, s *sandbox) (runtime.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.looked && s.rt.local() {
-		got, err := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
-		if err == nil && got.Container.State != nil && got.Container.State.Pid > 0 {
-			m.group, m.looked = findGroup(got.Container.State.Pid, s.container), true
+	if m.look(ctx, s); !m.take(s) {
+		if u, err := s.rt.stats(ctx, s.container); err == nil && len(u.Sources) > 0 {
+			m.last = u
 		}
 	}
+	return m.last, nil // no figures is an answer; that the sandbox has ended is told by Wait
+}
+
+// remember takes the last figures that there will be, where they cost nothing.
+func (m *meter) remember(ctx context.Context, s *sandbox) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.look(ctx, s)
+	m.take(s)
+}
+
+// look finds the cgroups, once.
+func (m *meter) look(ctx context.Context, s *sandbox) {
+	if m.looked || !s.rt.local() {
+		return
+	}
+	got, err := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	if err == nil && got.Container.State != nil && got.Container.State.Pid > 0 {
+		m.group, m.looked = findGroup(got.Container.State.Pid, s.container), true
+	}
+}
+
+// take reads the cgroups.
+func (m *meter) take(s *sandbox) bool {
 	u, ok := m.group.usage()
-	var err error
-	if !ok {
-		u, err = s.rt.stats(ctx, s.container)
+	if ok {
+		m.settle(&u, s.pids)
+		m.last = u
 	}
-	if err != nil || u.Sources == nil {
-		return m.last, nil // no figures is an answer; that the sandbox has ended is told by Wait
-	}
-	m.settle(&u, s.pids)
-	m.last = u
-	return u, nil
+	return ok
 }
 
 // settle makes figures of a container those of the programs in it. The limit on each user's processes announces no

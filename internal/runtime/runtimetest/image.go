@@ -45,7 +45,10 @@ func testImage(t *testing.T, o Options) {
 		"two of one image":  testImageShared,
 		"host files hidden": testImageHost,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, o) })
+		t.Run(name, func(t *testing.T) {
+			o.maybeParallel(t)
+			test(t, o)
+		})
 	}
 }
 

@@ -32,6 +32,15 @@ type Options struct {
 	CopiesImages bool
 	// Require names the protections that every sandbox of the suite asks for.
 	Require []string
+	// Parallel runs the parts of the suite at once: for a runtime that is slow, and mostly waits.
+	Parallel bool
+}
+
+// maybeParallel makes a test one of those that run at once.
+func (o Options) maybeParallel(t *testing.T) {
+	if o.Parallel {
+		t.Parallel()
+	}
 }
 
 // Run runs the suite.
@@ -64,7 +73,10 @@ func Run(t *testing.T, o Options) {
 		{"claim", testClaim},
 		{"image", testImage},
 	} {
-		t.Run(part.name, func(t *testing.T) { part.test(t, o) })
+		t.Run(part.name, func(t *testing.T) {
+			o.maybeParallel(t)
+			part.test(t, o)
+		})
 	}
 }
 
