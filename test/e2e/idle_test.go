@@ -37,7 +37,7 @@ func TestIdleSessions(t *testing.T) {
 		openers.Go(func() {
 			for i := range next {
 				status, session := s.ask(http.MethodPost, api+"/sessions/open", map[string]any{
-					"scope": map[string]any{"namespace": "workflow", "id": "idle", "key": strconv.Itoa(i)}, "startup_timeout_sec": 60,
+					"scope": map[string]any{"namespace": "workflow", "id": "idle", "key": strconv.Itoa(i)}, "startup_timeout_sec": 300,
 				})
 				if status/100 != 2 {
 					t.Errorf("open %d: %d %v", i, status, session)

@@ -110,7 +110,7 @@ func TestPoolBurst(t *testing.T) {
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
-			status, session, err := s.try(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host", "startup_timeout_sec": 60})
+			status, session, err := s.try(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host", "startup_timeout_sec": 300})
 			if err != nil || status >= 300 {
 				t.Errorf("%d %v %v", status, session, err)
 				return

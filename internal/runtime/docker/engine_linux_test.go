@@ -85,7 +85,7 @@ func detached(s runtime.Spec) runtime.Spec {
 func TestEngineKilled(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.New(t)
-	r := open(t, docker.Options{Host: engine.Host(), Installation: name(), Patience: 3 * time.Second})
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name(), Patience: 10 * time.Second})
 	mine, other := spec(engine.Busybox(t)), detached(spec(engine.Busybox(t)))
 	boxes := []runtime.Sandbox{create(t, r, mine), create(t, r, other)}
 	p := start(t, boxes[1], "echo up; sleep 1000")
@@ -195,7 +195,7 @@ func TestEngineRestarted(t *testing.T) {
 func TestEngineSlow(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.New(t)
-	r := open(t, docker.Options{Host: engine.Host(), Installation: name(), Patience: time.Second})
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name(), Patience: 20 * time.Second})
 	image := engine.Busybox(t)
 	box := create(t, r, spec(image))
 	thaw := engine.Freeze(t)

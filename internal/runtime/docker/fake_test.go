@@ -144,7 +144,7 @@ func offline(t *testing.T, o docker.Options) *docker.Runtime {
 	t.Helper()
 	o.Agent = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil }
 	if o.Patience == 0 {
-		o.Patience = time.Second
+		o.Patience = 20 * time.Second
 	}
 	r, err := docker.New(o)
 	if err != nil {
