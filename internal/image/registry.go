@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -80,22 +82,30 @@ func (n *network) connect(ctx context.Context, ref Reference) (*registry, error)
 }
 
 // ping asks who may come in: over TLS, and over a plain connection if the operator has named the registry and it does not
-// speak TLS.
+// speak TLS. One that does and is not who it says is not asked again without.
 func (r *registry) ping(ctx context.Context) (*transport.Challenge, error) {
-	secure, err := name.NewRegistry(r.repo.RegistryStr())
-	if err != nil {
-		return nil, err
-	}
-	c, err := transport.Ping(ctx, secure, only{"https", r.way})
-	var answer *transport.Error
-	if err == nil || errors.As(err, &answer) || !r.way.named || ctx.Err() != nil {
+	c, err := r.pingOver(ctx, "https")
+	var (
+		answer      *transport.Error
+		certificate *tls.CertificateVerificationError
+	)
+	if err == nil || errors.As(err, &answer) || errors.As(err, &certificate) || !r.way.named || ctx.Err() != nil {
 		return c, err
 	}
-	plain, err := name.NewRegistry(r.repo.RegistryStr(), name.Insecure)
+	return r.pingOver(ctx, "http")
+}
+
+func (r *registry) pingOver(ctx context.Context, scheme string) (*transport.Challenge, error) {
+	to, err := name.NewRegistry(r.repo.RegistryStr(), name.Insecure) // which tries both, and is told below which not to
 	if err != nil {
 		return nil, err
 	}
-	return transport.Ping(ctx, plain, only{"http", r.way})
+	o := &only{scheme: scheme, inner: r.way}
+	c, err := transport.Ping(ctx, to, o)
+	if failed := o.failure(); err != nil && failed != nil {
+		err = failed
+	}
+	return c, err
 }
 
 // mostGreeting is how many bytes of the answer to a ping are read. They say nothing, and nobody else counts them.
@@ -105,15 +115,21 @@ const mostGreeting = 64 << 10
 type only struct {
 	scheme string
 	inner  http.RoundTripper
+
+	mu     sync.Mutex
+	failed error
 }
 
 // RoundTrip refuses requests of other schemes.
-func (o only) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o *only) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != o.scheme {
-		return nil, fmt.Errorf("%s: not over %s", r.URL.Host, r.URL.Scheme)
+		return nil, &refusal{"it leads to " + r.URL.Host + " over " + r.URL.Scheme}
 	}
 	resp, err := o.inner.RoundTrip(r)
 	if err != nil {
+		o.mu.Lock()
+		o.failed = err
+		o.mu.Unlock()
 		return nil, err
 	}
 	resp.Body = struct {
@@ -121,6 +137,13 @@ func (o only) RoundTrip(r *http.Request) (*http.Response, error) {
 		io.Closer
 	}{io.LimitReader(resp.Body, mostGreeting), resp.Body}
 	return resp, nil
+}
+
+// failure is why the last request came to nothing, without the words about the other scheme; nil if it was answered.
+func (o *only) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failed
 }
 
 // credentials are what the user's configuration has for a registry. A helper program that is not installed has none.
@@ -231,103 +254,4 @@ func (r *registry) small(ctx context.Context, d descriptor) ([]byte, error) {
 		return nil, fault("digest", "the registry has sent %s for %s", got, d.Digest)
 	}
 	return data, nil
-}
-
-// blob reads what a descriptor stands for, as many bytes as that says, unverified. A connection that breaks is taken up
-// where it broke.
-func (r *registry) blob(ctx context.Context, d descriptor) io.ReadCloser {
-	return &blob{ctx: ctx, from: r, d: d, pause: firstPause}
-}
-
-// blob is a download.
-type blob struct {
-	ctx   context.Context // of the pull
-	from  *registry
-	d     descriptor
-	body  io.ReadCloser
-	at    int64
-	tried int
-	pause time.Duration
-}
-
-func (b *blob) Read(p []byte) (int, error) {
-	for {
-		if b.at == b.d.Size {
-			return 0, io.EOF
-		}
-		if b.body == nil {
-			if err := b.open(); err != nil {
-				return 0, err
-			}
-		}
-		n, err := b.body.Read(p[:min(int64(len(p)), b.d.Size-b.at)])
-		b.at += int64(n)
-		if n > 0 {
-			return n, nil // an error comes again
-		}
-		if err != nil {
-			_ = b.Close()
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			if err := b.rest(err); err != nil {
-				return 0, err
-			}
-		}
-	}
-}
-
-// open asks for what is missing yet.
-func (b *blob) open() error {
-	for {
-		resp, err := b.from.get(b.ctx, "blobs", b.d.Digest, "", b.at)
-		if err == nil {
-			if err = b.take(resp); err == nil {
-				return nil
-			}
-			_ = resp.Body.Close()
-		}
-		if err := b.rest(err); err != nil {
-			return err
-		}
-	}
-}
-
-// take begins to read an answer.
-func (b *blob) take(resp *http.Response) error {
-	if resp.StatusCode == http.StatusPartialContent {
-		var first int64
-		if _, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &first); err != nil || first != b.at {
-			return b.from.unavailable(fmt.Sprintf("the registry has sent another part of %s than was asked for", b.d.Digest), nil)
-		}
-		b.body = resp.Body
-		return nil
-	}
-	if resp.ContentLength >= 0 && resp.ContentLength != b.d.Size {
-		return b.from.unavailable(fmt.Sprintf("the registry has %d bytes for %s, which has %d", resp.ContentLength, b.d.Digest, b.d.Size), nil)
-	}
-	if _, err := io.CopyN(io.Discard, resp.Body, b.at); err != nil { // it does not know of ranges: all over again
-		return err
-	}
-	b.body = resp.Body
-	return nil
-}
-
-// rest decides after a failure whether there is another try, and waits for it.
-func (b *blob) rest(err error) error {
-	if b.tried++; b.tried >= tries || !passing(err) || b.ctx.Err() != nil {
-		return b.from.fail(b.ctx, err)
-	}
-	err = sleep(b.ctx, b.pause)
-	b.pause *= 2
-	return err
-}
-
-func (b *blob) Close() error {
-	if b.body == nil {
-		return nil
-	}
-	err := b.body.Close()
-	b.body = nil
-	return err
 }

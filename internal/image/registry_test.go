@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -413,6 +416,40 @@ func TestAddresses(t *testing.T) {
 	}
 	if len(h.asked) > 0 {
 		t.Errorf("it was asked for %v", h.asked)
+	}
+}
+
+// TestDown: a registry that is not there, that speaks no HTTP, or TLS with a certificate of nobody's.
+func TestDown(t *testing.T) {
+	down := newHub(t)
+	down.Close()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	go func() {
+		for {
+			c, err := mute.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 100))
+			_, _ = c.Write([]byte("220 mail.example ESMTP\r\n"))
+			_ = c.Close()
+		}
+	}()
+	secure := httptest.NewTLSServer(newHub(t))
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer secure.Close()
+	for host, words := range map[string][]string{
+		down.host():                     {"connection refused", "can be reached"},
+		mute.Addr().String():            {"can be reached"},
+		secure.Listener.Addr().String(): {"certificate"},
+	} {
+		s := open(t, image.Options{Registries: []string{host}})
+		_, err := s.Pull(t.Context(), host+"/app", false, nil)
+		wantError(t, err, belljar.CodeImageUnavailable, words...)
 	}
 }
 
