@@ -24,6 +24,7 @@ type console struct {
 	stderr io.Writer
 	quiet  bool                    // no notes, only failures
 	server server                  // that the command line asks, if any
+	wants  string                  // the image that a command without a server is about; "" for none besides host
 	agent  func() (fs.File, error) // the program that runs inside every sandbox
 }
 

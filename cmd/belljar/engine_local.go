@@ -9,6 +9,7 @@ import (
 
 	"github.com/belljar/belljar/internal/blob/spool"
 	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/image"
 	logbook "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
@@ -40,7 +41,16 @@ func openEngine(c *console, names []string, installation string) (*engine, error
 		return err
 	}
 	records, blobs := store.New(), &spool.Store{}
+	var images *image.Store // most commands need none
+	if c.wants != "" {
+		if images, err = openOwnImages(c, &cfg); err != nil {
+			return nil, errors.Join(err, closeUnits())
+		}
+		inner := closeUnits
+		closeUnits = func() error { return errors.Join(images.Close(), inner()) }
+	}
 	opts := service.Options{
+		Images:      images,
 		Store:       records,
 		Logs:        logbook.New(),
 		Blobs:       blobs,
@@ -86,6 +96,7 @@ func openEngine(c *console, names []string, installation string) (*engine, error
 func localPolicy(cfg *config.Config) service.Policy {
 	p := service.DefaultPolicy()
 	applyTrust(&p, cfg)
+	applyImages(&p, cfg)
 	return p
 }
 

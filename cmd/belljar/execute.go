@@ -19,7 +19,11 @@ func (p *plan) execute(ctx context.Context, c *console, e *engine, stop *stopper
 		defer files.Close()
 		request.Upload = files
 	}
-	run, err := runs.Start(stop.accept, request)
+	err := c.readyImage(stop.accept, e.Service, p.spec.BaseImage)
+	var run belljar.Run
+	if err == nil {
+		run, err = runs.Start(stop.accept, request)
+	}
 	if err != nil {
 		if n := stop.signalled(); n != 0 {
 			return 128 + int(n), nil

@@ -83,9 +83,13 @@ func TestScripts(t *testing.T) {
 			if protection, ok := strings.CutPrefix(condition, "enforced:"); ok {
 				return works && enforces(t, protection), nil
 			}
+			if condition == "busybox" {
+				_, err := exec.LookPath("busybox")
+				return err == nil, nil
+			}
 			return condition == "native" && works, nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "serve": serveScript, "keep": keep, "until": until},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "serve": serveScript, "keep": keep, "until": until, "registry": registryScript(t)},
 	})
 }
 

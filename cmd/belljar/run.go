@@ -102,6 +102,9 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	for _, line := range p.notes {
 		c.note("%s", line)
 	}
+	if p.spec.BaseImage != runtime.HostRef {
+		c.wants = p.spec.BaseImage
+	}
 	e, err := c.open(r.Runtime, r.Class != "" || r.Trust != "")
 	if err != nil {
 		return 0, err

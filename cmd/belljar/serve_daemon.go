@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
@@ -110,6 +111,12 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 			return nil, err
 		}
 	}
+	images, err := openImages(data.path, cfg, d.log)
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, images.Close)
+
 	counter := metric.New(metric.Options{Version: version, Commit: commit, Runtimes: names})
 	trail, err := audit.Open(audit.Options{
 		Path: data.in("audit"), RetentionDays: cfg.AuditRetentionDays, RedactPaths: cfg.AuditRedactPaths, Logger: d.log,
@@ -126,6 +133,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 	}
 	opts.TempDir = data.path // its disk is the one that is watched, and no memory
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
+	opts.Images = images
 	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
 	opts.Logger = d.log
 	if d.service, err = service.New(opts); err != nil {
@@ -193,7 +201,7 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	bodies := api.JSONShares() // of all doors together
 	door, err := rest.New(rest.Options{
 		Engine: d.service, Auth: callers, Bodies: bodies, StreamURL: d.streams.RunURL, Version: version, Ready: d.ready(cfg, data),
-		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20,
+		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxImage: int64(cfg.ImageMaxMB) << 20,
 		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(), Terminal: terminals.New,
 	})
 	if err != nil {
@@ -261,7 +269,8 @@ func serviceOptions(cfg *config.Config) service.Options {
 	policy.MaxArtifactsPerUserMB = cfg.MaxArtifactUserMB
 	policy.EnableExecution, policy.BackgroundExecution = cfg.EnableExecution, cfg.BackgroundExecution
 	policy.DockerAppArmorProfile, policy.DockerOCIRuntime = cfg.DockerAppArmorProfile, cfg.DockerOCIRuntime
-	policy.SupportedSpecVersions, policy.AllowedImages = cfg.SupportedSpecVersions, cfg.AllowedImages
+	policy.SupportedSpecVersions = cfg.SupportedSpecVersions
+	applyImages(&policy, cfg)
 
 	applyTrust(&policy, cfg)
 	return service.Options{
@@ -270,8 +279,8 @@ func serviceOptions(cfg *config.Config) service.Options {
 		Require:  demanded(cfg),
 		Lifetime: runtime.LifetimeDetached, Lease: cfg.Lease, EndSessions: cfg.EndSessions,
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
-		DefaultImage: cfg.DefaultImage,
-		SessionTTL:   cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
+		DefaultImage: cfg.DefaultImage, ImageUnused: time.Duration(cfg.ImageGCDays) * 24 * time.Hour, ImageKeep: int64(cfg.ImageKeepMB) << 20,
+		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
 		SessionLifetime: cfg.SessionLifetime, MaxSessionLifetime: cfg.MaxSessionLifetime,
 		SessionConcurrency: cfg.SessionConcurrentRuns, ReapEvery: cfg.ReapEvery,
 		MaxSessions: orNone(cfg.QuotaSessions), MaxNodeSessions: cfg.MaxSessions,

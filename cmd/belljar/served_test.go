@@ -23,7 +23,7 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	words := append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", ts.MkAbs(".data")}, args...)
 	cmd := exec.Command(program, words...)
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", agentVariable, "XDG_RUNTIME_DIR"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", agentVariable, "XDG_RUNTIME_DIR", "SANDBOX_IMAGE_REGISTRIES", "SANDBOX_IMAGE_PULL"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR"), "SANDBOX_END_SESSIONS=true") // nobody comes after it

@@ -83,6 +83,9 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
+		if err := c.readyImage(ctx, s, spec.BaseImage); err != nil {
+			return err
+		}
 		made, err := s.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: spec})
 		if err != nil {
 			return inFlags(err)

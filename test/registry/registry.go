@@ -32,6 +32,8 @@ type Registry struct {
 // Image is what an image has.
 type Image struct {
 	Files map[string]string // by path; what ends with a slash is a folder
+	// Layer is a tar in place of Files.
+	Layer []byte
 	// Config is its config's part of that name: Env, User, WorkingDir …
 	Config map[string]any
 	// Arch is the machine that it is for; "" is this one.
@@ -53,7 +55,10 @@ func (r *Registry) Host() string { return strings.TrimPrefix(r.server.URL, "http
 // Put puts an image there under name:tag and returns its reference and digest.
 func (r *Registry) Put(t testing.TB, name string, i Image) (ref, digest string) {
 	t.Helper()
-	layer := Tar(t, i.Files)
+	layer := i.Layer
+	if layer == nil {
+		layer = Tar(t, i.Files)
+	}
 	arch := i.Arch
 	if arch == "" {
 		arch = runtime.GOARCH

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// openImages opens the images in a data folder. Several processes may have them open: a server's are those of the commands
+// that need none, too.
+func openImages(data string, cfg *config.Config, log *slog.Logger) (*image.Store, error) {
+	// Its other folders are for its owner's eyes only.
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return nil, unusable(data, err)
+	}
+	return image.Open(image.Options{
+		Path: filepath.Join(data, "images"), Aliases: cfg.Aliases(), Registries: cfg.ImageRegistries,
+		MaxBytes: int64(cfg.ImageMaxMB) << 20, Logger: log,
+	})
+}
+
+// openOwnImages opens the images of commands that need no server: where a server's are, unless it was given another place.
+func openOwnImages(c *console, cfg *config.Config) (*image.Store, error) {
+	data := cfg.Data
+	if data == "" {
+		var err error
+		if data, err = defaultData(c); err != nil {
+			return nil, err
+		}
+	}
+	return openImages(data, cfg, nil)
+}
+
+// images does something with the images of the server that the command line names, or else with those here. With json a
+// failure is told as JSON too.
+func (c *console) images(json bool, do func(belljar.Images) error) error {
+	if c.server.given() {
+		return c.remote(json, func(s belljar.Service) error { return do(s.Images()) })
+	}
+	err := c.ownImages(do)
+	var status exitStatus
+	if err != nil && json && !errors.As(err, &status) {
+		return c.failJSON(err)
+	}
+	return err
+}
+
+func (c *console) ownImages(do func(belljar.Images) error) error {
+	cfg, err := config.Load(config.Sources{Env: c.env})
+	if err != nil {
+		return err
+	}
+	store, err := openOwnImages(c, &cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(ownImages{store}), store.Close())
+}
+
+// ownImages are the images here. Whoever sits here may do with them what he likes.
+type ownImages struct{ *image.Store }
+
+var _ belljar.Images = ownImages{}
+
+// Pull fetches an image.
+func (o ownImages) Pull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
+	if p.Runtime != "" {
+		return belljar.Image{}, mistake("ask a server that has it, with --server", "runtime %s is asked by a server only", p.Runtime)
+	}
+	return o.Store.Pull(ctx, p.Ref, p.Always, progress)
+}
+
+// applyImages makes the configuration's rules about images those of a policy.
+func applyImages(p *service.Policy, cfg *config.Config) {
+	p.AllowedImages, p.ImagePull, p.ImageAliases = cfg.AllowedImages, cfg.ImagePull, cfg.ImageAliases
+}
