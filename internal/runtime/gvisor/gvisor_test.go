@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,11 +74,19 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
+// installation is the name of a runtime whose things are in dir. Two at once must not have the same: each would sweep what
+// it does not know.
+func installation(dir string) string {
+	h := fnv.New64a()
+	h.Write([]byte(dir))
+	return fmt.Sprintf("test-%x", h.Sum64())
+}
+
 // options are those of a runtime whose things are in dir.
 func options(dir string) (gvisor.Options, error) {
 	program, err := os.ReadFile(os.Getenv(agentPath))
 	return gvisor.Options{
-		Path: os.Getenv(runscPath), Agent: bytes.NewReader(program), RunDir: dir, Installation: "test", Platform: os.Getenv("BELLJAR_TEST_PLATFORM"),
+		Path: os.Getenv(runscPath), Agent: bytes.NewReader(program), RunDir: dir, Installation: installation(dir), Platform: os.Getenv("BELLJAR_TEST_PLATFORM"),
 	}, err
 }
 
@@ -132,9 +141,6 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// abandon makes a sandbox and is killed.
-func abandon(id string) error { return errors.New("not yet") }
-
 // run runs a script in a sandbox and returns what it printed.
 func run(t testing.TB, box runtime.Sandbox, script string) string {
 	t.Helper()
@@ -154,13 +160,4 @@ func run(t testing.TB, box runtime.Sandbox, script string) string {
 		t.Fatalf("%s: %+v, %v, %q", script, exit, err, out.String())
 	}
 	return out.String()
-}
-
-func TestFirst(t *testing.T) {
-	r := open(t, t.TempDir())
-	box, err := r.Create(context.Background(), spec())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Log(run(t, box, "id; uname -a; mount; ls -la / /dev /sys; cat /proc/self/status; ps aux; df -i"))
 }

@@ -1,0 +1,409 @@
+//go:build linux
+
+package gvisor_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/gvisor"
+)
+
+// Every protection that this runtime knows is enforced as root here, or a test of it proves nothing.
+func TestRootEnforcesEverything(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root")
+	}
+	caps, err := open(t, t.TempDir()).Test(context.Background())
+	if err != nil || !caps.Available || caps.Isolation != runtime.IsolationUserKernel || caps.Version == "" {
+		t.Fatalf("not available: %+v, %v", caps, err)
+	}
+	for _, p := range caps.Protections {
+		if !p.Enforced && p.Name != runtime.ProtectLandlock {
+			t.Errorf("%s is not enforced: %s", p.Name, p.Hint)
+		}
+	}
+}
+
+// A daemon that is killed leaves its detached sandbox alive, and the next one finds it and can remove it.
+func TestSurvivesItsDaemon(t *testing.T) {
+	dir := t.TempDir()
+	id := killedDaemon(t, dir, runtime.LifetimeDetached)
+	r := open(t, dir)
+	box, err := r.Attach(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := agent.New(box.Dial).Ping(context.Background()); err != nil || info.Pid != 1 {
+		t.Fatalf("agent answered %+v, %v", info, err)
+	}
+	if n, err := r.Sweep(context.Background()); n != 0 || err != nil {
+		t.Errorf("a living sandbox was swept: %d, %v", n, err)
+	}
+	if err := box.Destroy(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if exit, err := box.Wait(context.Background()); err != nil || exit.Reason != runtime.ExitDestroyed {
+		t.Errorf("exit %+v, %v", exit, err)
+	}
+	nothingLeft(t, dir)
+}
+
+// A creator that is killed takes its sandbox with it, and the next one sweeps what is left on disk.
+func TestEndsWithItsCreator(t *testing.T) {
+	dir := t.TempDir()
+	id := killedDaemon(t, dir, runtime.LifetimeCreator)
+	r := open(t, dir)
+	if box, err := r.Attach(context.Background(), id); err == nil {
+		// The keep may be on its way out still; it must not need anybody's help.
+		if _, err := box.Wait(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if err := box.Destroy(context.Background()); err != nil {
+			t.Error(err)
+		}
+	} else if n, err := r.Sweep(context.Background()); n != 1 || err != nil {
+		t.Errorf("swept %d, %v; want 1", n, err)
+	}
+	nothingLeft(t, dir)
+}
+
+// killedDaemon makes a sandbox in another process, which is then killed.
+func killedDaemon(t *testing.T, dir string, life runtime.Lifetime) string {
+	t.Helper()
+	id := belljar.NewID()
+	daemon := exec.Command(os.Args[0])
+	daemon.Env = append(os.Environ(), "BELLJAR_TEST_ABANDON="+id, "BELLJAR_TEST_DIR="+dir, "BELLJAR_TEST_LIFE="+string(life))
+	daemon.Stderr = os.Stderr
+	if err := daemon.Run(); !strings.Contains(fmt.Sprint(err), "killed") {
+		t.Fatalf("the daemon ended with %v, want killed", err)
+	}
+	return id
+}
+
+// abandon is the daemon of killedDaemon.
+func abandon(id string) error {
+	o, err := options(os.Getenv("BELLJAR_TEST_DIR"))
+	if err != nil {
+		return err
+	}
+	r, err := gvisor.New(o)
+	if err != nil {
+		return err
+	}
+	s := spec()
+	s.ID, s.Lifetime = id, runtime.Lifetime(os.Getenv("BELLJAR_TEST_LIFE"))
+	if _, err := r.Create(context.Background(), s); err != nil {
+		return err
+	}
+	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+}
+
+// Whatever of gVisor's processes is killed from outside, all of it ends, says why, and leaves nothing.
+func TestKilledFromOutside(t *testing.T) {
+	for name, victim := range map[string]string{"keep": "belljar-agent", "sentry": "runsc-sandbox", "gofer": "runsc-gofer"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r := open(t, dir)
+			box, err := r.Create(context.Background(), spec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids := processes(t, box.ID(), victim)
+			if len(pids) == 0 {
+				t.Fatalf("no %s among its processes", victim)
+			}
+			for _, pid := range pids {
+				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if name == "gofer" { // whose work the sentry has to miss first
+				go func() {
+					p, err := agent.New(box.Dial).Exec(context.Background(), sh("ls -R /usr/share >/dev/null"))
+					if err == nil {
+						p.Close()
+					}
+				}()
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			exit, err := box.Wait(ctx)
+			if err != nil || exit.Reason != runtime.ExitKilled && !(name == "gofer" && exit.Reason == runtime.ExitAgent) {
+				t.Errorf("%+v, %v", exit, err)
+			}
+			if left := processes(t, box.ID(), ""); len(left) > 0 {
+				t.Errorf("%d processes outlive it", len(left))
+			}
+			if err := box.Destroy(context.Background()); err != nil {
+				t.Error(err)
+			}
+			nothingLeft(t, dir)
+		})
+	}
+}
+
+// processes are those of a sandbox whose first argument begins with name, as its cgroup has them.
+func processes(t *testing.T, id, name string) (pids []int) {
+	t.Helper()
+	seen := map[int]bool{}
+	files, err := filepath.Glob("/sys/fs/cgroup/*/*/*/" + id + "/cgroup.procs")
+	for _, pattern := range []string{"/sys/fs/cgroup/*/*/" + id + "/cgroup.procs", "/sys/fs/cgroup/*/*/*/*/" + id + "/cgroup.procs"} {
+		more, globErr := filepath.Glob(pattern)
+		files, err = append(files, more...), errors.Join(err, globErr)
+	}
+	if err != nil || len(files) == 0 {
+		t.Skip("no cgroup tells which processes are whose: ", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		for _, field := range strings.Fields(string(text)) {
+			var pid int
+			fmt.Sscan(field, &pid)
+			args, _ := os.ReadFile("/proc/" + field + "/cmdline")
+			if !seen[pid] && (name == "" || bytes.HasPrefix(args, []byte(name))) {
+				seen[pid] = true
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// What a creator that was killed leaves behind is swept by whoever comes next.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	box, err := r.Create(context.Background(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, gvisor.Name, installation(dir), belljar.NewID()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n, err := r.Sweep(context.Background())
+	if n != 1 || err != nil {
+		t.Errorf("swept %d, %v; want the one leftover", n, err)
+	}
+	if n, err := r.SweepUntraced(context.Background()); n != 0 || err != nil {
+		t.Errorf("swept %d, %v; everything has its traces", n, err)
+	}
+	if n, err := r.SweepOthers(context.Background()); n != 0 || err != nil {
+		t.Errorf("swept %d, %v; there are no others", n, err)
+	}
+	if _, err := agent.New(box.Dial).Ping(context.Background()); err != nil {
+		t.Errorf("the living sandbox: %v", err)
+	}
+}
+
+// A sandbox whose files somebody has removed is found by its cgroups.
+func TestSweepUntraced(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	box, err := r.Create(context.Background(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(processes(t, box.ID(), "")) == 0 {
+		t.Fatal("its cgroups have no processes")
+	}
+	if err := os.RemoveAll(filepath.Join(dir, gvisor.Name)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := r.SweepUntraced(context.Background()); n != 1 || err != nil {
+		t.Fatalf("swept %d, %v; want 1", n, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if _, err := box.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// A sandbox that cannot be built names the step and leaves nothing behind.
+func TestFailureLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	for name, c := range map[string]struct {
+		change func(*runtime.Spec)
+		step   string
+	}{
+		"no such image":       {func(s *runtime.Spec) { s.Root = runtime.Root{Dir: "/no/such/image"} }, "image"},
+		"an engine's image":   {func(s *runtime.Spec) { s.Root = runtime.Root{Name: "python"} }, "image"},
+		"no workspace":        {func(s *runtime.Spec) { s.Workspace.Bytes = 0 }, "mount"},
+		"a network":           {func(s *runtime.Spec) { s.Network.Mode = "bridge" }, "network"},
+		"a disk":              {func(s *runtime.Spec) { s.Workspace.Medium = runtime.MediumDisk }, "mount"},
+		"a wall unheard of":   {func(s *runtime.Spec) { s.Require = []string{"moat"} }, "moat"},
+		"landlock":            {func(s *runtime.Spec) { s.Require = []string{runtime.ProtectLandlock} }, "landlock"},
+		"an image of nothing": {func(s *runtime.Spec) { s.Root = runtime.Root{Dir: "/proc/self/mounts"} }, "image"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := spec()
+			c.change(&s)
+			_, err := r.Create(context.Background(), s)
+			var step *runtime.StepError
+			if !errors.As(err, &step) || step.Step != c.step {
+				t.Errorf("got %v, want a failure of step %s", err, c.step)
+			}
+			nothingLeft(t, dir)
+		})
+	}
+}
+
+// A Create that is given up, at whatever point, leaves nothing.
+func TestCancelLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	for _, after := range []time.Duration{0, 2, 5, 10, 20, 30, 50, 80, 120, 200} {
+		ctx, cancel := context.WithTimeout(context.Background(), after*time.Millisecond)
+		box, err := r.Create(ctx, spec())
+		cancel()
+		if err == nil {
+			err = box.Destroy(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+		} else if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after %v ms: %v", int(after), err)
+		}
+		nothingLeft(t, dir)
+	}
+}
+
+// One that is removed while it is made is not made.
+func TestRemoveDuringCreate(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	s := spec()
+	made := make(chan error, 1)
+	go func() {
+		_, err := r.Create(context.Background(), s)
+		made <- err
+	}()
+	for ids, err := r.List(context.Background()); len(ids) == 0; ids, err = r.List(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Remove(context.Background(), s.ID); err != nil {
+		t.Error(err)
+	}
+	if err := <-made; err == nil {
+		t.Error("it was made")
+	}
+	nothingLeft(t, dir)
+}
+
+func TestSameIDTwice(t *testing.T) {
+	r := open(t, t.TempDir())
+	s := spec()
+	box, err := r.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Create(context.Background(), s); err == nil {
+		t.Error("a second sandbox of the same id was made")
+	}
+	if _, err := agent.New(box.Dial).Ping(context.Background()); err != nil {
+		t.Errorf("the first one is gone: %v", err)
+	}
+}
+
+func TestSomeAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			box, err := r.Create(context.Background(), spec())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := agent.New(box.Dial).Ping(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if err := box.Destroy(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	nothingLeft(t, dir)
+}
+
+// The number of files is capped, not only their size.
+func TestInodes(t *testing.T) {
+	r := open(t, t.TempDir())
+	s := spec()
+	s.Workspace.Inodes, s.Limits.Inodes = 20, 30
+	box, err := r.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, box, `for d in /workspace /tmp /run /dev/shm; do cd $d; for i in $(seq 1 40); do echo >f$i || break; done 2>/dev/null; ls | wc -l; done`)
+	if got != "19\n29\n29\n29\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// What belljar-runsc is not is said, and nothing is made with it.
+func TestProgramIsMissing(t *testing.T) {
+	other, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{"nothing": "/no/such/runsc", "a script": "/etc/passwd", "another program": other} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			o, err := options(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Path = path
+			r, err := gvisor.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			caps, err := r.Test(context.Background())
+			if err != nil || caps.Available || len(caps.Reasons) == 0 || !strings.Contains(caps.Reasons[0].Hint, "make gvisor") {
+				t.Errorf("%+v, %v", caps, err)
+			}
+			if _, err := r.Create(context.Background(), spec()); err == nil {
+				t.Error("a sandbox was made")
+			}
+			nothingLeft(t, dir)
+		})
+	}
+}
+
+// nothingLeft checks that no trace of a sandbox is on disk.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, gvisor.Name, installation(dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".agent-") {
+			t.Errorf("left behind: %s", e.Name())
+		}
+	}
+}

@@ -1,0 +1,250 @@
+//go:build linux
+
+package gvisor_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// sh is a command of the sandbox's user.
+func sh(script string) wire.Exec {
+	return wire.Exec{
+		ID: belljar.NewID(), Argv: []string{"/bin/sh", "-c", script}, UID: 1000, GID: 1000, Env: []string{"PATH=/usr/bin:/bin"},
+	}
+}
+
+// counter counts in a file for ever.
+const counter = `i=0; while :; do i=$((i+1)); echo $i >n.new; mv n.new n; sleep 0.01; done`
+
+// count is how far the counter is.
+func count(t *testing.T, box runtime.Sandbox) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(run(t, box, "cat n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// counting is a sandbox in which the counter runs, detached from whoever started it.
+func counting(t *testing.T, box runtime.Sandbox) {
+	t.Helper()
+	p, err := agent.New(box.Dial).Exec(context.Background(), sh(counter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	run(t, box, "while ! test -e n; do sleep 0.01; done")
+}
+
+// beyond waits until the counter has gone on.
+func beyond(t *testing.T, box runtime.Sandbox, n int) {
+	t.Helper()
+	for until := time.Now().Add(20 * time.Second); count(t, box) <= n; {
+		if time.Now().After(until) {
+			t.Fatalf("the counter stays at %d", n)
+		}
+	}
+}
+
+func TestPause(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	s := spec()
+	s.Lifetime = runtime.LifetimeDetached
+	box, err := r.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting(t, box)
+	pauser := box.(runtime.Pauser)
+	for range 2 {
+		if err := pauser.Pause(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := box.Usage(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	if _, err := agent.New(box.Dial).Ping(ctx); err == nil {
+		t.Error("a paused agent answers")
+	}
+	cancel()
+	after, err := box.Usage(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.CPU != nil && *after.CPU-*before.CPU > 150*time.Millisecond {
+		t.Errorf("paused, it took %v of processor time", *after.CPU-*before.CPU)
+	}
+	for range 2 {
+		if err := pauser.Resume(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beyond(t, box, count(t, box))
+
+	// One that is paused can be attached to, and destroyed.
+	if err := pauser.Pause(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	again, err := open(t, dir).Attach(context.Background(), box.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.(runtime.Pauser).Resume(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := again.(runtime.Pauser).Pause(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := box.Destroy(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := pauser.Pause(context.Background()); !errors.Is(err, runtime.ErrGone) {
+		t.Errorf("pause one that is gone: %v", err)
+	}
+}
+
+// A snapshot has the processes, their memory and the files, and any number of sandboxes go on from it.
+func TestSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	s := spec()
+	box, err := r.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting(t, box)
+	run(t, box, "echo kept >/tmp/file; mkdir -p deep/er; echo deeper >deep/er/file")
+	before, err := agent.New(box.Dial).Ping(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := count(t, box)
+	saved := snapshot(t, box)
+	beyond(t, box, count(t, box)) // it goes on
+
+	var twins []runtime.Sandbox
+	for range 2 {
+		again := s
+		again.ID = belljar.NewID()
+		twin, err := r.Restore(context.Background(), again, saved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		twins = append(twins, twin)
+		if twin.ID() != again.ID {
+			t.Errorf("it is %s, want %s", twin.ID(), again.ID)
+		}
+		if info, err := agent.New(twin.Dial).Ping(context.Background()); err != nil || info.BootID != before.BootID || info.Execs < before.Execs {
+			t.Errorf("%+v, %v; before %+v", info, err, before)
+		}
+		if n := count(t, twin); n < at {
+			t.Errorf("the counter is at %d, and was at %d", n, at)
+		}
+		beyond(t, twin, count(t, twin))
+		if got := run(t, twin, "cat /tmp/file deep/er/file; stat -c %u n"); got != "kept\ndeeper\n1000\n" {
+			t.Errorf("%q", got)
+		}
+	}
+	run(t, twins[0], "echo mine >own")
+	if got := run(t, twins[1], "ls own 2>/dev/null || echo none"); got != "none\n" {
+		t.Errorf("the twins share a workspace: %q", got)
+	}
+	// A snapshot of what was restored, after the first is gone.
+	if err := errors.Join(box.Destroy(context.Background()), twins[1].Destroy(context.Background())); err != nil {
+		t.Fatal(err)
+	}
+	third := snapshot(t, twins[0])
+	again := s
+	again.ID = belljar.NewID()
+	box, err = r.Restore(context.Background(), again, third)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, box, "cat own"); got != "mine\n" {
+		t.Errorf("%q", got)
+	}
+	beyond(t, box, count(t, box))
+}
+
+// snapshot saves a sandbox.
+func snapshot(t *testing.T, box runtime.Sandbox) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "snapshot")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := box.(runtime.Snapshotter).Snapshot(context.Background(), dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// What does not fit a snapshot is refused, and leaves nothing.
+func TestRestoreRefuses(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	s := spec()
+	box, err := r.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := snapshot(t, box)
+	if err := box.Destroy(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	empty := t.TempDir()
+	cut := filepath.Join(t.TempDir(), "cut")
+	if err := os.CopyFS(cut, os.DirFS(saved)); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{os.Chmod(cut, 0o700), os.Truncate(filepath.Join(cut, "state", "checkpoint.img"), 100)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		dir    string
+		change func(*runtime.Spec)
+	}{
+		"nothing":           {filepath.Join(empty, "none"), func(*runtime.Spec) {}},
+		"empty":             {empty, func(*runtime.Spec) {}},
+		"damaged":           {cut, func(*runtime.Spec) {}},
+		"another workspace": {saved, func(s *runtime.Spec) { s.Workspace.Bytes *= 2 }},
+		"another image":     {saved, func(s *runtime.Spec) { s.Root.Digest = "sha256:0" }},
+		"other limits":      {saved, func(s *runtime.Spec) { s.Limits.Pids++; s.Limits.NProc++ }},
+		"another user":      {saved, func(s *runtime.Spec) { s.Root.UID = 1001 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			again := s
+			again.ID = belljar.NewID()
+			c.change(&again)
+			_, err := r.Restore(context.Background(), again, c.dir)
+			if step := (*runtime.StepError)(nil); !errors.As(err, &step) {
+				t.Errorf("%v", err)
+			}
+			nothingLeft(t, dir)
+		})
+	}
+	again := s
+	again.ID = belljar.NewID()
+	if _, err := r.Restore(context.Background(), again, saved); err != nil {
+		t.Errorf("the snapshot itself: %v", err)
+	}
+}
