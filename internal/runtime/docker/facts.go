@@ -17,8 +17,8 @@ import (
 // facts are what an engine says of itself.
 type facts struct {
 	system.Info
-	api string // the version of its API that we speak
-	at  time.Time
+	podman bool // it is Podman, which speaks the same language and means less by it
+	at     time.Time
 }
 
 // fresh is for how long facts are taken for true without another look. An engine takes tens of milliseconds to tell them,
@@ -70,7 +70,14 @@ func (r *Runtime) learn(ctx context.Context) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &facts{Info: got.Info, api: r.api.ClientVersion(), at: time.Now()}
+	version, err := r.api.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return nil, err
+	}
+	f := &facts{Info: got.Info, at: time.Now()}
+	for _, part := range version.Components {
+		f.podman = f.podman || strings.HasPrefix(part.Name, "Podman")
+	}
 	r.mu.Lock()
 	r.facts = f
 	r.mu.Unlock()

@@ -28,6 +28,7 @@ import (
 type engine struct {
 	api    string // version of its API
 	os     string
+	name   string // of its program
 	info   system.Info
 	image  image.InspectResponse
 	create func(*container.InspectResponse) error // what it makes of a request for a container
@@ -50,7 +51,7 @@ func spec(image string) runtime.Spec {
 }
 
 func newEngine() *engine {
-	e := &engine{api: "1.41", os: "linux", info: system.Info{
+	e := &engine{api: "1.41", os: "linux", name: "Engine", info: system.Info{
 		OSType: "linux", Architecture: "x86_64", MemoryLimit: true, SwapLimit: true, PidsLimit: true, CPUCfsQuota: true, CgroupVersion: "2",
 		SecurityOptions: []string{"name=seccomp,profile=default"}, DefaultRuntime: "runc", ServerVersion: "20.10.24",
 		Runtimes: map[string]system.RuntimeWithStatus{"runc": {Runtime: system.Runtime{Path: "runc"}}},
@@ -80,6 +81,8 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/_ping":
 	case path == "/info":
 		answer(e.info)
+	case path == "/version":
+		answer(map[string]any{"Version": e.info.ServerVersion, "Components": []any{map[string]string{"Name": e.name}}})
 	case strings.HasPrefix(path, "/volumes/"):
 		answer(map[string]string{"Name": path[len("/volumes/"):]})
 	case path == "/images/create":
@@ -221,6 +224,7 @@ func TestProbeSaysWhyNot(t *testing.T) {
 		"no socket":       {o: docker.Options{Host: "unix://" + filepath.Join(t.TempDir(), "none.sock")}, code: "host_prerequisite_missing", hint: "SANDBOX_DOCKER_HOST"},
 		"nobody listens":  {o: docker.Options{Host: "tcp://" + closed.Listener.Addr().String()}, code: "host_prerequisite_missing", hint: "start the engine"},
 		"old":             {engine: func(e *engine) { e.api = "1.39" }, code: "host_prerequisite_missing", hint: "19.03"},
+		"podman":          {engine: func(e *engine) { e.name = "Podman Engine" }, code: "feature_not_implemented", hint: "Docker engine"},
 		"windows":         {engine: func(e *engine) { e.os = "windows" }, code: "unsupported_os", hint: "Linux containers"},
 		"no such runtime": {engine: func(*engine) {}, o: docker.Options{OCIRuntime: "runsc"}, code: "host_prerequisite_missing", hint: "daemon.json"},
 		"no apparmor":     {engine: func(*engine) {}, o: docker.Options{AppArmor: "belljar"}, code: "host_prerequisite_missing", hint: "SANDBOX_DOCKER_APPARMOR_PROFILE"},

@@ -51,7 +51,17 @@ func fault(step string, err error) error {
 	case strings.Contains(text, "unknown or invalid runtime"), strings.Contains(text, "Unknown runtime"):
 		hint = "add the OCI runtime to the engine's daemon.json, or name another one with SANDBOX_DOCKER_OCI_RUNTIME"
 	}
-	return &runtime.StepError{Step: step, Err: err, Hint: hint}
+	return &runtime.StepError{Step: step, Err: clip(err), Hint: hint}
+}
+
+// clip shortens an error in which an engine repeats what it was sent.
+func clip(err error) error {
+	const most = 600
+	text := err.Error()
+	if len(text) <= most {
+		return err
+	}
+	return errors.New(text[:most/2] + " … " + text[len(text)-most/2:])
 }
 
 // unreachable tells whether an error says nothing of what was asked for, but that the engine did not answer.

@@ -85,6 +85,7 @@ const (
 	prerequisite = "host_prerequisite_missing"
 	permission   = "host_permission_denied"
 	foreignOS    = "unsupported_os"
+	notBuilt     = "feature_not_implemented"
 )
 
 // whyNot explains an engine that did not answer, or not as it should.
@@ -101,7 +102,7 @@ func (r *Runtime) whyNot(err error) runtime.Reason {
 		why.Hint = "the engine is too old: Docker 19.03 (API 1.40) or newer is needed"
 	case isSocket && missing(socket):
 		why.Detail = "there is no socket at " + socket
-		why.Hint = "install and start Docker or Podman, or say where its socket is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
+		why.Hint = "install and start Docker, or say where its socket is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		why.Hint = "nobody listens there: start the engine"
 	default:
@@ -126,6 +127,10 @@ func (r *Runtime) capabilities(f *facts) runtime.Capabilities {
 	refuse := func(code, detail, hint string) {
 		c.Available = false
 		c.Reasons = append(c.Reasons, runtime.Reason{Code: code, Step: stepEngine, Detail: detail, Hint: hint})
+	}
+	if f.podman {
+		refuse(notBuilt, "Podman, asked as Docker, leaves out what a sandbox needs: masked paths, bounds of inodes, ulimits, the end of stdin",
+			"use a Docker engine for this runtime, or the native one")
 	}
 	if !known {
 		refuse(prerequisite, fmt.Sprintf("the engine has no OCI runtime %q", name), "add it to the engine's daemon.json, or name another one with SANDBOX_DOCKER_OCI_RUNTIME")
