@@ -398,7 +398,7 @@ func TestStall(t *testing.T) {
 					}
 				}
 			})
-			s := open(t, image.Options{Stall: 150 * time.Millisecond}, h)
+			s := open(t, image.Options{Stall: 2 * time.Second}, h)
 			_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
 			wantError(t, err, belljar.CodeImageUnavailable, "sends nothing, or next to nothing")
 		})
