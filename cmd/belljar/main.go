@@ -49,6 +49,7 @@ type commands struct {
 	Bench      benchCommand      `cmd:"" help:"Measure this host, beside the other ways to isolate that it has."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" help:"Print version and build."`
+	Keep       keepCommand       `cmd:"" hidden:"" help:"Look after a sandbox, for a runtime."`
 	HelpOn     helpCommand       `cmd:"" name:"help" help:"Show help on a command."`
 }
 

@@ -1,0 +1,17 @@
+package main
+
+// keepCommand looks after one sandbox whose agent has a single byte stream. Runtimes start such processes; nobody types
+// it. It is the agent's small program, into which this one turns.
+type keepCommand struct {
+	Config string `arg:"" help:"What to do, as JSON."`
+}
+
+// Run implements the command.
+func (k *keepCommand) Run(c *console) error {
+	agent, err := c.agent()
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	return becomeKeep(agent, k.Config)
+}
