@@ -40,7 +40,7 @@ func newWorld() *world {
 	return &world{
 		runs: map[string]belljar.Run{}, sessions: map[string]belljar.Session{}, files: map[string]string{},
 		artifacts: map[string]string{}, quotas: map[string]belljar.Quota{}, hold: map[string]chan struct{}{},
-		began: make(chan struct{}, 16),
+		began: make(chan struct{}, 16), images: newGallery(),
 	}
 }
 
