@@ -6,11 +6,16 @@
 //
 //	# Needs: probe             upload the probe, and allow execution in the workspace
 //	# Run: --memory 64m        more flags of belljar run
+//	# Image: set-user-id       an image that somebody hostile has made (image_test.go)
 //	# Host: listener           what the host prepares and verifies (hook_test.go)
-//	# Limits: memory           only where the limit is enforced here
-//	# Expect: phase failed     phase, reason, exit, warning or truncated; completed with exit 0 by default
+//	# Limits: memory           where the limit is not enforced a server must refuse to start
+//	# Not on: gvisor (why)     where there is nothing to attack
+//	# Expect: phase failed     phase, reason, exit, warning or truncated; completed with exit 0 by default; a last
+//	                           "if FACT" is for the lanes of which that is true (lane.is)
 //
-// Every script runs on every lane (lane_test.go).
+// Every script runs on every lane (lane_test.go), with a shell and the usual small programs of busybox; what needs more is in
+// the probe. LANE_RUNTIME and LANE_IMAGE tell it where it is, for the few things that are otherwise there. What comes of each is
+// in the table of docs/security.md, which -update writes.
 //
 // A script prints BREACH and fails when an attack works, and also when a control does not: an attack that could not
 // have worked proves nothing. The scripts and the probe must never run outside a sandbox.

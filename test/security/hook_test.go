@@ -28,9 +28,12 @@ type hook func(*testing.T, *trial) func(outcome)
 
 func hooks() map[string]hook {
 	return map[string]hook{
+		"agentenv":   agentEnv,
 		"artifacts":  artifacts,
 		"bait":       bait,
 		"disk":       disk,
+		"elsewhere":  elsewhere,
+		"engine":     engineSocket,
 		"listener":   listener,
 		"neighbour":  neighbour,
 		"responsive": responsive,
@@ -237,7 +240,7 @@ func (tr *trial) held(prepare string) (p *process, end func()) {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
-	p = tr.start(t.Context(), slices.Concat([]string{"run", "--quiet"}, tr.lane.flags, []string{"--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}), stdin, stdout, &stderr)
+	p = tr.start(t.Context(), slices.Concat([]string{"run", "--quiet"}, tr.where(), []string{"--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}), stdin, stdout, &stderr)
 	stdin.Close()
 	stdout.Close()
 	said := bufio.NewReader(lines)

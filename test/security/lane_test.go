@@ -25,10 +25,12 @@ type lane struct {
 	home   string // a folder of the lane's user
 	uid    int    // 0 for whoever runs the tests
 	etc    map[string]string
+	ref    string   // what image is called there; "" for the host's
 	env    []string // more of belljar's own environment
 	flags  []string // more flags of belljar run
 	serve  []string // more flags of belljar serve
 	engine *engine  // of the docker runtime
+	images shelf    // that were brought in
 	caps   runtime.Capabilities
 }
 
@@ -39,6 +41,10 @@ func lanes() []*lane {
 		{name: "native-rootless", runtime: "native", way: "rootless"},
 		{name: "native-rootless-without-subuids", runtime: "native", way: "shared"},
 		{name: "native-root-ready", runtime: "native", way: "root", ready: true},
+		{name: "native-image", runtime: "native", way: "root", image: "busybox"},
+		{name: "gvisor-root", runtime: "gvisor", way: "root"},
+		{name: "gvisor-rootless", runtime: "gvisor", way: "rootless", image: "busybox"},
+		{name: "docker", runtime: "docker", way: "root", image: "busybox"},
 	}
 }
 
@@ -80,12 +86,24 @@ func (l *lane) open(t *testing.T) {
 	default:
 		l.makeUser(t)
 	}
+	if l.runtime != "native" {
+		l.flags = append(l.flags, "--runtime", l.runtime)
+		l.serve = append(l.serve, "--set", "default_runtime="+l.runtime, "--set", "runtimes="+l.runtime)
+	}
 	if l.runtime == "docker" {
 		l.engine = newEngine(t)
 		l.env = append(l.env, "DOCKER_HOST="+l.engine.Host())
-		l.flags = append(l.flags, "--runtime", "docker", "--image", l.engine.Busybox(t))
+		l.ref = l.engine.Busybox(t)
 	}
+	l.env = append(l.env, "SANDBOX_DATA="+filepath.Join(l.home, "data"))
 	l.examine(t)
+	if l.image != "" && l.ref == "" {
+		ref, err := l.bring(t, l.image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.ref = ref
+	}
 }
 
 // examine asks doctor what the lane's runtime can do here.

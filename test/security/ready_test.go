@@ -24,7 +24,7 @@ const readyKey = "only-for-the-tests-of-this-lane"
 func (l *lane) warm(t *testing.T, scripts int) {
 	t.Helper()
 	url := serveReady(t, l)
-	l.env = []string{"BELLJAR_SERVER=" + url, "BELLJAR_API_KEY=" + readyKey}
+	l.env = append(l.env, "BELLJAR_SERVER="+url, "BELLJAR_API_KEY="+readyKey)
 	t.Cleanup(func() {
 		hits, misses := claims(t, url, "hit"), claims(t, url, "miss")
 		t.Logf("%d sandboxes were ready, %d were not", hits, misses)

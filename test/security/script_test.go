@@ -21,6 +21,7 @@ type script struct {
 	flags      []string
 	hosts      []string
 	limits     []string
+	image      string // that somebody hostile has made; "" for the lane's
 	except     []exception
 	expect     []expectation
 }
@@ -82,6 +83,8 @@ func readScript(path string) (script, error) {
 			s.flags = words
 		case "Host":
 			s.hosts = words
+		case "Image":
+			s.image = m[2]
 		case "Limits":
 			s.limits = words
 		case "Not on":

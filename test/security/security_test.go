@@ -29,10 +29,16 @@ func TestMain(m *testing.M) {
 		dir, err := os.MkdirTemp("", "belljar-security-")
 		if err == nil {
 			defer os.RemoveAll(dir)
+			defer os.RemoveAll(elsewherePath)
 			err = os.Chmod(dir, 0o755) // other users run what is in it
 		}
 		if err == nil {
 			built, err = build.Into(dir)
+		}
+		if runsc, lookErr := filepath.Abs("../../bin/belljar-runsc"); err == nil && lookErr == nil {
+			if _, missing := os.Stat(runsc); missing == nil { // doctor says so if not
+				err = os.Symlink(runsc, filepath.Join(dir, "belljar-runsc"))
+			}
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -79,17 +85,24 @@ func runAll(t *testing.T, l *lane, scripts []script, results *board) {
 				results.put(s.name, l.name, refused)
 				return
 			}
-			attack(t, l, s)
-			results.put(s.name, l.name, held)
+			results.put(s.name, l.name, attack(t, l, s))
 		})
 	}
 }
 
 // attack runs one script and judges it.
-func attack(t *testing.T, l *lane, s script) {
+func attack(t *testing.T, l *lane, s script) verdict {
 	ctx, cancel := context.WithTimeout(t.Context(), runTime)
 	defer cancel()
 	tr := l.trial(t)
+	if s.image != "" {
+		ref, err := l.bring(t, s.image)
+		if err != nil {
+			t.Log(err)
+			return refused
+		}
+		tr.ref, tr.root = ref, s.image
+	}
 	var verify []func(outcome)
 	for _, name := range s.hosts {
 		prepare, ok := hooks()[name]
@@ -98,7 +111,7 @@ func attack(t *testing.T, l *lane, s script) {
 		}
 		verify = append(verify, prepare(t, tr))
 	}
-	args := append([]string{"run", "--json", "--quiet", "--env", "LANE_RUNTIME=" + l.runtime, "--env", "LANE_IMAGE=" + l.root()}, l.flags...)
+	args := append([]string{"run", "--json", "--quiet", "--env", "LANE_RUNTIME=" + l.runtime, "--env", "LANE_IMAGE=" + tr.root}, tr.where()...)
 	if s.probe {
 		args = append(args, "--workspace-exec", "--file", built.Probe+":probe")
 	}
@@ -120,6 +133,7 @@ func attack(t *testing.T, l *lane, s script) {
 		v(got)
 	}
 	tr.nothingLeft(got)
+	return held
 }
 
 func breaches(stdout string) string {

@@ -27,6 +27,8 @@ type trial struct {
 	t     *testing.T
 	lane  *lane
 	dir   string   // of the lane's user; out of reach for the sandbox
+	ref   string   // the image's name, "" for the host's
+	root  string   // the image in a word
 	flags []string // more flags of belljar run
 	env   []string // more of belljar's own environment
 
@@ -39,7 +41,7 @@ func (l *lane) trial(t *testing.T) *trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := &trial{t: t, lane: l, dir: dir}
+	tr := &trial{t: t, lane: l, dir: dir, ref: l.ref, root: l.root()}
 	for _, sub := range []string{"", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			t.Fatal(err)
@@ -51,6 +53,15 @@ func (l *lane) trial(t *testing.T) *trial {
 		}
 	}
 	return tr
+}
+
+// where are the flags that say in what a run takes place.
+func (tr *trial) where() []string {
+	flags := slices.Clone(tr.lane.flags)
+	if tr.ref != "" {
+		flags = append(flags, "--image", tr.ref)
+	}
+	return flags
 }
 
 // copy puts a file where the lane's user can read it.

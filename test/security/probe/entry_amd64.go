@@ -11,10 +11,13 @@ import (
 
 func int80(nr uint32) int32
 
-// foreign32 enters the kernel by the i386 door, where every system call has another number. It must not come back.
+// foreign32 enters the kernel by the i386 door, where every system call has another number. It must not come
+// back with a number.
 func foreign32(r *report, _ []string) {
 	const getpid32 = 20
-	r.breach("i386 getpid answered %d", int80(getpid32))
+	if got := int80(getpid32); got != -int32(unix.ENOSYS) {
+		r.breach("i386 getpid answered %d", got)
+	}
 }
 
 // foreignX32 uses the x32 numbers, which reach the same calls around a filter that compares numbers only. Some filters end

@@ -73,6 +73,9 @@ func run(args []string) int {
 	return 0
 }
 
+// ownKernel says that the sandbox has a kernel in user space.
+func ownKernel() bool { return os.Getenv("LANE_RUNTIME") == "gvisor" }
+
 // report counts what went through.
 type report struct{ breaches int }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,8 @@ func writable(r *report, args []string) {
 				return nil // what cannot be listed is not there for us; whether it can be written to is asked before
 			case d.IsDir() && path == "/proc" && place != path:
 				return fs.SkipDir
+			case d.IsDir() && ownKernel() && strings.Count(path, "/") > 4:
+				return fs.SkipDir // each folder is a long way there, and what is so deep is the image's
 			case d.IsDir() == files || d.Type()&fs.ModeSymlink != 0:
 				return nil
 			}

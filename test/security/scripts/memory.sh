@@ -8,4 +8,4 @@
 # Expect: exit 137 if oom-process
 # Limits: memory
 
-./probe memory 512
+./probe memory 2048

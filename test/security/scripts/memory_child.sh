@@ -13,7 +13,7 @@
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0
 
-./probe memory 512
+./probe memory 2048
 [ $? = 137 ] || breach "the hog was not killed"
 echo still here
 exit $failed

@@ -6,7 +6,7 @@
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0
 
-find / -name '*belljar-bait*' 2>/dev/null | grep . && breach "a file of the neighbour was found"
+find / -path '/usr/*/*' -prune -o -name '*belljar-bait*' -print 2>/dev/null | grep . && breach "a file of the neighbour was found"
 grep -l '[b]elljar-bait' /proc/[0-9]*/cmdline 2>/dev/null | grep -v "/proc/$$/" | grep . && breach "a process of the neighbour was found"
 [ ! -e /proc/sysvipc/shm ] || [ "$(wc -l </proc/sysvipc/shm)" = 1 ] || breach "shared memory of somebody else"
 count=0

@@ -9,7 +9,7 @@ failed=0
 cd / && cd ../../../../../../.. && [ "$(pwd -P)" = / ] || breach "above the root is $(pwd -P)"
 [ "$(stat -c %d:%i /)" = "$(stat -c %d:%i /..)" ] || breach "/.. is another folder"
 if [ "$LANE_IMAGE" = host ]; then
-	for place in /home /root /boot /srv /sys/kernel /var/lib /etc/shadow /usr/../root /.dockerenv; do
+	for place in /home /root /boot /srv /var/lib /etc/shadow /usr/../root /.dockerenv; do
 		[ -e "$place" ] && breach "$place is there"
 	done
 fi

@@ -1,0 +1,78 @@
+//go:build linux
+
+package security
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// elsewherePath is where the links of hostile images lead.
+const elsewherePath = "/tmp/belljar-elsewhere"
+
+// elsewhere checks that nothing was written where the image's links lead.
+func elsewhere(t *testing.T, _ *trial) func(outcome) {
+	// In the image's eyes; several lanes may look at the same time, so nobody takes it away.
+	if err := os.MkdirAll(elsewherePath, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(elsewherePath, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return func(outcome) {
+		entries, err := os.ReadDir(elsewherePath)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, e := range entries {
+			t.Errorf("%s was made on the host", filepath.Join(elsewherePath, e.Name()))
+		}
+		for _, path := range []string{"/var/tmp/belljar-was-here", "/etc/belljar-was-here", "/var/tmp/hosts", "/var/tmp/passwd"} {
+			if _, err := os.Lstat(path); err == nil {
+				t.Errorf("%s was made on the host", path)
+			}
+		}
+	}
+}
+
+// engineSocket tells the attack where the engine's socket is on the host.
+func engineSocket(_ *testing.T, tr *trial) func(outcome) {
+	if tr.lane.engine != nil {
+		tr.flags = append(tr.flags, "--env", "LANE_SOCKET="+tr.lane.engine.Socket())
+	}
+	return func(outcome) {}
+}
+
+// agentEnv keeps another sandbox of the same image alive and looks at its processes from outside: what the image says to
+// programs it must not say to the agent, nor to anything else that makes the sandbox.
+func agentEnv(t *testing.T, tr *trial) func(outcome) {
+	other := tr.lane.trial(t)
+	other.ref = tr.ref
+	p, end := other.held("true")
+	return func(outcome) {
+		defer end()
+		looked := 0
+		for _, pid := range tr.lane.pids(t, p) {
+			env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			if err != nil {
+				continue // it has ended, or is a neighbour's
+			}
+			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if err != nil || bytes.Contains(line, []byte("belljar-bait")) {
+				continue // the program itself, and who asked for it
+			}
+			looked++
+			for _, word := range []string{imageMark, "/evil.so", "GOTRACEBACK=crash"} {
+				if bytes.Contains(env, []byte(word)) {
+					t.Errorf("%s is in the environment of process %d: %q", word, pid, bytes.ReplaceAll(line, []byte{0}, []byte(" ")))
+				}
+			}
+		}
+		if looked == 0 && !tr.lane.ready {
+			t.Error("control: nobody's environment could be read")
+		}
+	}
+}
