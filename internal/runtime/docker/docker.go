@@ -66,7 +66,9 @@ type Runtime struct {
 	images  map[string]image
 	living  map[string]*sandbox
 	births  map[string]*birth
-	renames map[chan struct{}]bool // under way; closed when they are over
+	// attaching has the sandboxes that somebody attaches to; closed when he is done.
+	attaching map[string]chan struct{}
+	renames   map[chan struct{}]bool // under way; closed when they are over
 }
 
 var (
@@ -99,6 +101,7 @@ func New(o Options) (*Runtime, error) {
 	r := &Runtime{
 		opts: o, log: o.Logger, closing: make(chan struct{}), volumes: map[string]bool{}, images: map[string]image{},
 		living: map[string]*sandbox{}, births: map[string]*birth{}, renames: map[chan struct{}]bool{},
+		attaching: map[string]chan struct{}{},
 	}
 	var err error
 	if r.seccomp, err = seccompProfile(o.Seccomp); err != nil {

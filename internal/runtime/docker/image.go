@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -125,6 +126,9 @@ func (r *Runtime) importRoot(ctx context.Context, root runtime.Root, name string
 		return fmt.Errorf("%w: %w", runtime.ErrNoImage, err)
 	}
 	defer release()
+	if _, err := os.Stat(root.Dir); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %w", runtime.ErrNoImage, err)
+	}
 	pr, pw := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {

@@ -207,12 +207,40 @@ func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error
 	if r.closed() {
 		return nil, errClosed
 	}
-	r.mu.Lock()
-	living := r.living[id]
-	r.mu.Unlock()
-	if living != nil {
-		return living, nil
+	for {
+		r.mu.Lock()
+		living, busy := r.living[id], r.attaching[id]
+		over := make(chan struct{})
+		if living == nil && busy == nil {
+			r.attaching[id] = over
+		}
+		r.mu.Unlock()
+		switch {
+		case living != nil:
+			return living, nil
+		case busy == nil:
+			defer func() {
+				r.mu.Lock()
+				delete(r.attaching, id)
+				r.mu.Unlock()
+				close(over)
+			}()
+			s, err := r.attachNow(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		}
+		select { // two connections to one agent would put each other out
+		case <-busy:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
+}
+
+// attachNow is Attach for the only one who does.
+func (r *Runtime) attachNow(ctx context.Context, id string) (*sandbox, error) {
 	if !belljar.ValidID(id) {
 		return nil, runtime.ErrNotFound
 	}
@@ -238,13 +266,6 @@ func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error
 			}
 			return nil, err
 		}
-	}
-	r.mu.Lock()
-	other := r.living[id]
-	r.mu.Unlock()
-	if other != nil {
-		host.Close() // two attached at once; the other's connection has made ours useless, or ours its
-		return other, nil
 	}
 	r.watch(s, host)
 	return s, nil
@@ -299,7 +320,7 @@ func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	swept := 0
-	var errs []error
+	errs := []error{r.sweepFills(ctx)}
 	for _, id := range ids {
 		r.mu.Lock()
 		ours := r.living[id] != nil || r.births[id] != nil

@@ -348,3 +348,50 @@ func forward(l net.Listener, socket string) {
 		go pipe(to, from)
 	}
 }
+
+// However many attach at once, there is one connection.
+func TestAttachAtOnce(t *testing.T) {
+	t.Parallel()
+	engine := dockerd.Start(t)
+	installation := name()
+	first := open(t, docker.Options{Host: engine.Host(), Installation: installation})
+	s := detached(spec(engine.Busybox(t)))
+	create(t, first, s)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, docker.Options{Host: engine.Host(), Installation: installation})
+	boxes := make(chan runtime.Sandbox, 4)
+	for range cap(boxes) {
+		go func() {
+			box, err := r.Attach(within(t, time.Minute), s.ID)
+			if err != nil {
+				t.Error(err)
+			}
+			boxes <- box
+		}()
+	}
+	one := <-boxes
+	for range cap(boxes) - 1 {
+		if other := <-boxes; other != one {
+			t.Error("two of one sandbox")
+		}
+	}
+	if out, _ := run(t, one, "echo here"); out != "here\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// An image that is removed as it is about to be used is not there.
+func TestUnpackedImageGone(t *testing.T) {
+	t.Parallel()
+	engine := dockerd.Start(t)
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	for _, lock := range []string{"", filepath.Join(t.TempDir(), "lock")} {
+		s := spec("")
+		s.Root = runtime.Root{Ref: "gone", Digest: "sha256:" + strings.Repeat("e", 64), Dir: filepath.Join(t.TempDir(), "gone"), Lock: lock}
+		if _, err := r.Create(t.Context(), s); !errors.Is(err, runtime.ErrNoImage) {
+			t.Errorf("%v", err)
+		}
+	}
+}

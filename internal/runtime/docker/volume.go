@@ -151,3 +151,18 @@ func (r *Runtime) removeQuietly(ctx context.Context, id string) {
 		r.log.Warn("a container is left on the docker engine", "container", id, "error", err)
 	}
 }
+
+// sweepFills removes containers that were to fill a volume, of somebody who was killed meanwhile.
+func (r *Runtime) sweepFills(ctx context.Context) error {
+	got, err := r.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelAgent)})
+	if err != nil {
+		return fault(stepEngine, err)
+	}
+	var errs []error
+	for _, item := range got.Items {
+		if time.Since(time.Unix(item.Created, 0)) > halfMade {
+			errs = append(errs, r.destroy(ctx, item.ID))
+		}
+	}
+	return errors.Join(errs...)
+}
