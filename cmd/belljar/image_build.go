@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/belljar/belljar"
 )
@@ -23,6 +21,7 @@ type imageBuild struct {
 	Suite  string   `placeholder:"SUITE" help:"Debian's release (default this machine's, or bookworm if that is no Debian)."`
 	Mirror string   `placeholder:"URL" help:"Where the packages are (default this machine's sources of that release)."`
 	Output string   `short:"o" placeholder:"FILE" help:"Write the root file system as tar, for image import elsewhere; - is stdout."`
+	Quiet  bool     `short:"q" help:"No progress."`
 	JSON   bool     `name:"json" help:"Print the image as JSON."`
 }
 
@@ -47,45 +46,99 @@ func (b *imageBuild) check() error {
 	return nil
 }
 
-// build makes the image. open gives the images that it is to be among. Who interrupts it finds nothing left.
-func (b *imageBuild) build(ctx context.Context, c *console, open func(func(belljar.Images) error) error) error {
-	if err := b.check(); err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := b.make(ctx, c, open)
-	if ctx.Err() != nil {
-		c.say("stopped, nothing is left of image %s", b.Recipe)
-		return exitStatus(128 + int(syscall.SIGINT))
+// Run makes an image, or the tar of one.
+func (b *imageBuild) Run(ctx context.Context, c *console) error {
+	err := b.build(ctx, c, func(do func(belljar.Images) error) error { return c.images(false, do) })
+	var status exitStatus
+	if err != nil && b.JSON && !errors.As(err, &status) {
+		return c.failJSON(err)
 	}
 	return err
 }
 
-func (b *imageBuild) make(ctx context.Context, c *console, open func(func(belljar.Images) error) error) error {
+// build makes an image, or the tar of one. open gives the images that it is to be among. Who interrupts it finds nothing left.
+func (b *imageBuild) build(ctx context.Context, c *console, open func(func(belljar.Images) error) error) error {
+	c.quiet = c.quiet || b.Quiet
+	if err := b.check(); err != nil {
+		return err
+	}
+	ctx, stopped := interruptible(ctx)
+	var err error
+	if b.Output != "" {
+		err = b.write(ctx, c)
+	} else { // they are opened before anything is built, for where they cannot be it is for nothing
+		err = open(func(images belljar.Images) error { return b.add(ctx, c, images) })
+	}
+	if err != nil && ctx.Err() != nil {
+		c.note("stopped, nothing is left of image %s", b.Recipe)
+	}
+	return stopped(err)
+}
+
+// write makes a file, which is there when it is whole.
+func (b *imageBuild) write(ctx context.Context, c *console) error {
 	if b.Output == "-" {
+		if isTerminal(c.stdout) {
+			return mistake("name a file, or pass it on: … --output - | gzip >image.tar.gz", "a tar is not written to a terminal")
+		}
 		return b.tar(ctx, c, c.stdout)
 	}
-	dir := filepath.Dir(b.Output)
-	if b.Output == "" {
-		dir = "" // the temporary folder
+	return b.file(filepath.Dir(b.Output), func(f *os.File) error {
+		if err := b.tar(ctx, c, f); err != nil {
+			return err
+		}
+		return errors.Join(f.Chmod(0o644), f.Close(), os.Rename(f.Name(), b.Output))
+	})
+}
+
+// add makes an image, and puts it among the others under all its names.
+func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images) error {
+	name := b.Name
+	if name == "" {
+		name = "belljar/" + b.Recipe
 	}
+	var image belljar.Image
+	// All of it first: a server would not wait for so long for the next byte.
+	err := b.file("", func(f *os.File) error {
+		if err := b.tar(ctx, c, f); err != nil {
+			return err
+		}
+		size, err := f.Seek(0, io.SeekEnd)
+		if err == nil {
+			_, err = f.Seek(0, io.SeekStart)
+		}
+		if err != nil {
+			return err
+		}
+		shown := c.layers(name, size)
+		image, err = images.Import(ctx, name, f, shown.tell)
+		shown.stop()
+		return err
+	})
+	for _, alias := range b.Alias {
+		if err == nil {
+			image, err = images.Tag(ctx, name, alias)
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case b.JSON:
+		return writeJSON(c.stdout, image)
+	}
+	return c.lines([]string{imageLine(strings.Join(append([]string{name}, b.Alias...), " "), image)})
+}
+
+// file does something with a new file in a folder, the temporary one if it has no name. The file is gone afterwards, unless
+// it has got another name.
+func (b *imageBuild) file(dir string, do func(*os.File) error) error {
 	f, err := os.CreateTemp(dir, ".belljar-image-*.tar")
 	if err != nil {
-		return fmt.Errorf("build image %s: %w", b.Recipe, err)
+		return mistake("", "a file for image %s: %s", b.Recipe, reason(err))
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	if err := b.tar(ctx, c, f); err != nil {
-		return err
-	}
-	if b.Output != "" {
-		if err := errors.Join(f.Chmod(0o644), f.Close(), os.Rename(f.Name(), b.Output)); err != nil {
-			return fmt.Errorf("build image %s: %w", b.Recipe, err)
-		}
-		return nil
-	}
-	return open(func(images belljar.Images) error { return b.add(ctx, c, images, f) })
+	return do(f)
 }
 
 // tar writes the root file system.
@@ -100,34 +153,4 @@ func (b *imageBuild) tar(ctx context.Context, c *console, w io.Writer) error {
 		fmt.Fprint(c.stderr, "\r\x1b[K")
 	}
 	return err
-}
-
-// add puts what was built among the images, under all its names.
-func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images, f *os.File) error {
-	size, err := f.Seek(0, io.SeekEnd)
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		return fmt.Errorf("build image %s: %w", b.Recipe, err)
-	}
-	name := b.Name
-	if name == "" {
-		name = "belljar/" + b.Recipe
-	}
-	shown := c.progress("import "+name, size)
-	image, err := images.Import(ctx, name, shown.of(f), nil)
-	shown.stop()
-	for _, alias := range b.Alias {
-		if err == nil {
-			image, err = images.Tag(ctx, name, alias)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if b.JSON {
-		return writeJSON(c.stdout, image)
-	}
-	return c.lines([]string{fmt.Sprintf("%s  %s  %s", strings.Join(append([]string{name}, b.Alias...), " "), image.Digest, bytesOf(image.Bytes))})
 }
