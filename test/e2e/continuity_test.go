@@ -37,11 +37,18 @@ func TestContinuity(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, l := range lanes() {
+		t.Run(l.runtime, func(t *testing.T) { continuity(t, l, rounds) })
+	}
+}
+
+func continuity(t *testing.T, l lane, rounds int) {
 	data := t.TempDir()
-	args := []string{"--set", "max_log_bytes=104857600", "--set", "cancel_grace_seconds=0.5"}
+	args := append(l.open(t), "--set", "max_log_bytes=104857600", "--set", "cancel_grace_seconds=0.5")
 	s := serve(t, data, args...)
+	l.furnish(s)
 	for round := 0; round < rounds && !t.Failed(); {
-		e := begin(t, s)
+		e := begin(t, s, l.image)
 		for range min(episodeRounds, rounds-round) {
 			round++
 			e.stir(s)
@@ -62,6 +69,7 @@ func TestContinuity(t *testing.T) {
 // episode is a session, and what outlives servers in it.
 type episode struct {
 	t                    *testing.T
+	image                string
 	session              string
 	slow, bursts, spoken string // ids of runs
 	terminal             string
@@ -74,10 +82,10 @@ type episode struct {
 }
 
 // begin makes a session and sets its runs going.
-func begin(t *testing.T, s *server) *episode {
+func begin(t *testing.T, s *server, image string) *episode {
 	t.Helper()
-	e := &episode{t: t}
-	status, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.1", "base_image": "host"})
+	e := &episode{t: t, image: image}
+	status, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.1", "base_image": image})
 	if status/100 != 2 {
 		t.Fatalf("make a session: %d %v", status, session)
 	}
@@ -87,6 +95,7 @@ func begin(t *testing.T, s *server) *episode {
 	loud["resources"] = map[string]any{"log_bytes": 100 << 20}
 	e.bursts = e.start(s, loud)
 	talk := oneShot(`while read word; do echo "got $word"; [ "$word" != stop ] || exit 7; done; echo cut off`)
+	talk["base_image"] = image
 	talk["spec_version"], talk["interactive"], talk["stdin_idle_timeout_sec"] = "1.1", true, longTime
 	e.spoken = e.start(s, talk)
 	e.inShell(s, "mkdir deep; cd deep; N=0; twice() { echo $(($1*2)); }; sleep 1000 & JOB=$!")

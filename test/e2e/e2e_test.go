@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/dockerd"
 )
 
 // built are the programs under test.
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		return m.Run()
+		return dockerd.Main(m)
 	}())
 }
 

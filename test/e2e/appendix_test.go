@@ -1,0 +1,112 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/test/image"
+)
+
+// The example runs of S0 §25, to the letter.
+const (
+	pythonExample = `{
+  "runtime": "docker",
+  "base_image": "python:3.11-slim",
+  "spec_version": "1.0",
+  "command": ["python", "-c", "print('HI!')"],
+  "timeout_sec": 15,
+  "resources": {"cpu": 1, "memory_mb": 512},
+  "network_policy": "deny_all"
+}`
+	nodeExample = `{
+  "runtime": "docker",
+  "base_image": "node:20-alpine",
+  "spec_version": "1.0",
+  "command": ["node", "-e", "console.log('HI!')"],
+  "timeout_sec": 10,
+  "network_policy": "deny_all"
+}`
+)
+
+// TestExampleRuns sends S0's examples to a server whose operator lets their images stand for ones of Debian packages, as
+// they are and with each of the other runtimes.
+func TestExampleRuns(t *testing.T) {
+	var args []string
+	var runtimes []string
+	for _, l := range lanes() {
+		t.Run("lane "+l.runtime, func(t *testing.T) {
+			more := l.open(t)
+			args, runtimes = append(args, more[:len(more)-2]...), append(runtimes, l.runtime)
+		})
+	}
+	s := serve(t, t.TempDir(), append(args, "--set", "image_aliases=python:3.11-slim=belljar/python,node:20-alpine=belljar/node")...)
+	for name, example := range map[string]string{"python": pythonExample, "node": nodeExample} {
+		t.Run(name, func(t *testing.T) {
+			s.imports("belljar/"+name, image.Debian(t, name))
+			for _, runtime := range runtimes {
+				var request map[string]any
+				if err := json.Unmarshal([]byte(example), &request); err != nil {
+					t.Fatal(err)
+				}
+				request["runtime"], request["timeout_sec"] = runtime, longTime
+				status, run := s.ask(http.MethodPost, api+"/runs?wait=300s", request)
+				if status != http.StatusOK || run["phase"] != "completed" || run["stdout"] != "HI!\n" || run["runtime"] != runtime {
+					t.Errorf("%s: %d %v", runtime, status, run)
+				}
+				if digest, _ := run["image_digest"].(string); !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(digest) {
+					t.Errorf("%s: image_digest %v", runtime, run["image_digest"])
+				}
+				if run["base_image"] != request["base_image"] {
+					t.Errorf("%s: base_image %v", runtime, run["base_image"])
+				}
+			}
+		})
+	}
+}
+
+// TestChoiceOfRuntime asks for walls instead of runtimes.
+func TestChoiceOfRuntime(t *testing.T) {
+	l := lanes()[1]
+	args := l.open(t)
+	s := serve(t, t.TempDir(), args[:len(args)-2]...)
+	for _, c := range []struct {
+		ask          string
+		status       int
+		runtime, why string
+	}{
+		{`"trust_level": "trusted"`, 200, "native", "fastest"},
+		{`"trust_level": "untrusted"`, 200, "gvisor", "trust_level"},
+		{`"isolation": "user_space_kernel"`, 200, "gvisor", "isolation"},
+		{`"runtime": "native"`, 200, "native", "asked for"},
+		{`"spec_version": "1.0"`, 200, "native", "default"},
+		{`"isolation": "microvm"`, 503, "", "no runtime here isolates by microvm"},
+		{`"isolation": "user_space_kernel", "runtime": "native"`, 400, "", "isolates by namespace"},
+		{`"trust_level": "untrusted", "runtime": "native"`, 403, "", "isolates by namespace"},
+		{`"trust_level": "very"`, 400, "", "does not exist"},
+	} {
+		request := oneShot("uname -r")
+		if err := json.Unmarshal([]byte("{"+c.ask+"}"), &request); err != nil {
+			t.Fatal(err)
+		}
+		status, answer := s.ask(http.MethodPost, api+"/runs?wait=100s", request)
+		if status != c.status {
+			t.Errorf("%s: %d %v", c.ask, status, answer)
+			continue
+		}
+		why, _ := answer["runtime_reason"].(string)
+		if status != 200 {
+			e, _ := answer["error"].(map[string]any)
+			why, _ = e["message"].(string)
+		} else if kernel, _ := answer["stdout"].(string); strings.Contains(kernel, "gvisor") != (c.runtime == "gvisor") || answer["runtime"] != c.runtime {
+			t.Errorf("%s: %v on kernel %q", c.ask, answer["runtime"], kernel)
+		}
+		if !strings.Contains(why, c.why) {
+			t.Errorf("%s: because %q", c.ask, why)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+//go:build linux
+
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/image"
+)
+
+// lane is a runtime that servers under test have as their default, and an image that it can use.
+type lane struct {
+	runtime string
+	image   string
+}
+
+// lanes are the runtimes that everything a server promises has to hold on.
+func lanes() []lane {
+	return []lane{{"native", "host"}, {"gvisor", "host"}, {"docker", "busybox"}}
+}
+
+// open returns what a server is started with. A lane that cannot run here says why.
+func (l lane) open(t *testing.T) (args []string) {
+	t.Helper()
+	switch l.runtime {
+	case "gvisor":
+		program, err := filepath.Abs("../../bin/belljar-runsc")
+		if err == nil {
+			_, err = os.Stat(program)
+		}
+		if err != nil {
+			t.Skipf("lane gvisor cannot run: %v; make gvisor builds it", err)
+		}
+		args = []string{"--set", "gvisor_path=" + program}
+	case "docker":
+		args = []string{"--set", "docker_host=" + dockerd.Start(t).Host()}
+	}
+	return append(args, "--set", "default_runtime="+l.runtime)
+}
+
+// furnish gives a server the lane's image.
+func (l lane) furnish(s *server) {
+	s.t.Helper()
+	if l.image != "host" {
+		s.imports(l.image, image.Busybox(s.t))
+	}
+}
+
+// imports gives a server an image of its own.
+func (s *server) imports(name, tar string) {
+	s.t.Helper()
+	f, err := os.Open(tar)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	status, made := s.ask(http.MethodPost, api+"/images/import?name="+name, f, "Content-Type: application/x-tar")
+	if status/100 != 2 {
+		s.t.Fatalf("import %s: %d %v", name, status, made)
+	}
+}
