@@ -59,9 +59,8 @@ lint-quick:
 	$(GO) vet ./...
 
 .PHONY: bench
-bench: build ## measure the promises of docs/specification.md on this machine
-	@test/performance/bench.sh bin/belljar $(BENCHFLAGS)
-	@$(GO) run ./test/performance/load -belljar bin/belljar $(LOADFLAGS)
+bench: build gvisor ## measure the promises of docs/specification.md on this machine
+	@GO="$(GO)" LOADFLAGS="$(LOADFLAGS)" test/performance/bench.sh bin/belljar $(BENCHFLAGS)
 
 .PHONY: images
 images: ## build and try all images of Debian packages: shell, python, node, go, java

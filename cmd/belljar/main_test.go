@@ -30,7 +30,7 @@ func testAgent() (fs.File, error) { return os.Open(os.Getenv(agentVariable)) }
 
 // buildAgent builds the agent, so that the tests do not depend on make build, and makes every belljar that this test
 // starts use it.
-func buildAgent(t *testing.T) string {
+func buildAgent(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "belljar-agent")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", name, "../belljar-agent")

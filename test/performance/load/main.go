@@ -42,20 +42,21 @@ func main() {
 	readers := flag.Int("readers", 1000, "readers of one run")
 	folder := flag.String("folder", "/var/tmp", "where the servers' data folders are made")
 	asJSON := flag.Bool("json", false, "print one JSON object")
-	parts := flag.String("parts", "", "measure these only: runs, streams, sessions, threads, lists; all if empty")
+	parts := flag.String("parts", "", "measure these only: runs, streams, sessions, threads, lists, runtimes; all if empty")
+	dockerImage := flag.String("docker-image", "", "an image of the engine at DOCKER_HOST, with /bin/true and busybox, to measure the docker runtime with")
 	flag.Parse()
 	if role := os.Getenv(relayRole); role != "" {
 		fmt.Fprintln(os.Stderr, "relay:", beRelay(role))
 		os.Exit(1)
 	}
-	if err := measure(context.Background(), *binary, *folder, *seconds, *rows, *readers, *parts, *asJSON, os.Stdout); err != nil {
+	if err := measure(context.Background(), *binary, *folder, *seconds, *rows, *readers, *parts, *dockerImage, *asJSON, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
 		os.Exit(1)
 	}
 }
 
 // measure makes every measurement on servers of its own.
-func measure(ctx context.Context, binary, folder string, seconds, rows, readers int, parts string, asJSON bool, out io.Writer) (err error) {
+func measure(ctx context.Context, binary, folder string, seconds, rows, readers int, parts, dockerImage string, asJSON bool, out io.Writer) (err error) {
 	s := &sheet{}
 	dir, err := os.MkdirTemp(folder, "belljar-load-")
 	if err != nil {
@@ -81,6 +82,7 @@ func measure(ctx context.Context, binary, folder string, seconds, rows, readers 
 		{"streams", func() error { return gather(ctx, server, s, readers) }},
 		{"sessions", func() error { return sessions(ctx, server, s, length) }},
 		{"threads", func() error { return threads(ctx, binary, dir+"/t", seconds, s) }},
+		{"runtimes", func() error { return runtimes(ctx, binary, dir, dockerImage, s) }},
 		{"lists", func() error { return history(ctx, binary, dir+"/b", rows, s) }},
 	} {
 		if !wanted(part.name) {
