@@ -91,7 +91,7 @@ func begin(t *testing.T, s *server, image string) *episode {
 	}
 	e.session, _ = session["session_id"].(string)
 	e.slow = e.start(s, e.inSession(`i=0; while [ ! -e stop ]; do i=$((i+1)); echo line $i; [ $((i%7)) != 0 ] || echo seventh $i >&2; sleep 0.002; done; echo end $i; exit 3`))
-	loud := e.inSession(fmt.Sprintf(`n=1; while [ ! -e stop ]; do if [ -e burst-$n ]; then seq -f "$n %%.0f" 1 %d; n=$((n+1)); fi; sleep 0.01; done`, burst))
+	loud := e.inSession(fmt.Sprintf(`n=1; while [ ! -e stop ]; do if [ -e burst-$n ]; then seq 1 %d | sed "s/^/$n /"; n=$((n+1)); fi; sleep 0.01; done`, burst))
 	loud["resources"] = map[string]any{"log_bytes": 100 << 20}
 	e.bursts = e.start(s, loud)
 	talk := oneShot(`while read word; do echo "got $word"; [ "$word" != stop ] || exit 7; done; echo cut off`)
