@@ -501,6 +501,40 @@ func TestImageOutlivesItsProcess(t *testing.T) {
 	next.end(s)
 }
 
+// A run that waits has its image from when it was accepted, also in the next process.
+func TestImageOfARunThatWaits(t *testing.T) {
+	hub := registry.New(t)
+	store := openImages(t, hub)
+	w := newWorld(t, func(o *service.Options) {
+		o.Images, o.Runtimes[0], o.Concurrency = store, &unpacked{Runtime: o.Runtimes[0]}, 1
+	})
+	ref, digest := hub.Put(t, "app:1", registry.Image{Files: map[string]string{"old": ""}, Config: map[string]any{"Env": []string{"FROM=old"}}})
+	if _, err := store.Pull(t.Context(), ref, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	p := w.boot()
+	gate := filepath.Join(t.TempDir(), "gate")
+	first := p.start(shell("echo begun; while [ ! -e " + gate + " ]; do sleep 0.01; done"))
+	p.waitFor(first.ID, "begun")
+	waits := p.start(of(ref, "echo $FROM"))
+	if waits.Phase != belljar.PhaseQueued || waits.ImageDigest != digest {
+		t.Fatalf("it is %s, of image %q", waits.Phase, waits.ImageDigest)
+	}
+	p.kill()
+	hub.Put(t, "app:1", registry.Image{Files: map[string]string{"new": ""}, Config: map[string]any{"Env": []string{"FROM=new"}}})
+	if _, err := store.Pull(t.Context(), ref, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	next := w.boot()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next.follow(first.ID)
+	if r := next.follow(waits.ID); r.stdout != "old\n" || r.ImageDigest != digest || r.BaseImage != ref {
+		t.Errorf("it printed %q, of image %s", r.stdout, r.ImageDigest)
+	}
+}
+
 // Images that nobody uses go by themselves, where the operator says when.
 func TestImagesAreSwept(t *testing.T) {
 	g := newGallery(t, func(o *service.Options) { o.ImageKeep = 1 })
