@@ -42,6 +42,7 @@ const startTime = 60 * time.Second
 type Engine struct {
 	dir    string
 	flags  []string
+	mapped bool // its containers have a user namespace
 	client *http.Client
 
 	mu      sync.Mutex // guards what follows
@@ -83,7 +84,7 @@ func Start(t testing.TB) *Engine {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.engine == nil {
-		e, err := start()
+		e, err := start(false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +97,20 @@ func Start(t testing.TB) *Engine {
 // test.
 func New(t testing.TB, flags ...string) *Engine {
 	t.Helper()
+	return own(t, false, flags...)
+}
+
+// NewMapped is [New] for an engine whose containers have a user namespace: root in them is somebody else, and there are
+// 65,536 ids. The machine's own table of such ids is not touched.
+func NewMapped(t testing.TB, flags ...string) *Engine {
+	t.Helper()
+	return own(t, true, append(flags, "--userns-remap", "nobody:nogroup")...)
+}
+
+func own(t testing.TB, mapped bool, flags ...string) *Engine {
+	t.Helper()
 	require(t)
-	e, err := start(flags...)
+	e, err := start(mapped, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +136,15 @@ func require(t testing.TB) {
 }
 
 // start makes an engine. Its folder has a short name: the path of a socket has at most 107 bytes.
-func start(flags ...string) (*Engine, error) {
+func start(mapped bool, flags ...string) (*Engine, error) {
 	dir, err := os.MkdirTemp("", "dockerd")
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{dir: dir, flags: flags, images: map[string]bool{}}
+	if err := os.Chmod(dir, 0o711); err != nil { // an engine with a user namespace goes through it as somebody else
+		return nil, err
+	}
+	e := &Engine{dir: dir, flags: flags, mapped: mapped, images: map[string]bool{}}
 	e.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", e.Socket())
@@ -162,6 +178,15 @@ func (e *Engine) run() error {
 	}
 	defer log.Close()
 	cmd := exec.Command("dockerd", args...)
+	if e.mapped {
+		// In a mount namespace of its own, where the tables of subordinate ids are ours.
+		table := filepath.Join(e.dir, "subid")
+		if err := os.WriteFile(table, []byte("nobody:200000:65536\n"), 0o644); err != nil {
+			return err
+		}
+		const script = `table=$1; shift; mount --bind "$table" /etc/subuid && mount --bind "$table" /etc/subgid && exec dockerd "$@"`
+		cmd = exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", script, "sh", table}, args...)...)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	// If the tests are killed, it ends too. That is bound to the thread which starts it, so that has to stay.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}

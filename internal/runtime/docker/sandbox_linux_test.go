@@ -395,3 +395,19 @@ func TestUnpackedImageGone(t *testing.T) {
 		}
 	}
 }
+
+// In an engine's user namespace there are few ids, and a sandbox gets two of them.
+func TestMappedEngine(t *testing.T) {
+	t.Parallel()
+	engine := dockerd.NewMapped(t)
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	caps, err := r.Probe(t.Context())
+	if p := caps.Protection(runtime.ProtectIdentity); err != nil || !caps.Available || p.Weaker != "" {
+		t.Errorf("%+v, %v", caps, err)
+	}
+	box := create(t, r, spec(engine.Busybox(t)))
+	out, exit := run(t, box, `echo x >/workspace/file && echo x >/tmp/file && cat /workspace/file; [ "$(id -u)" -lt 65536 ] && echo mapped; tr -s ' ' </proc/self/uid_map`)
+	if out != "x\nmapped\n 0 200000 65536\n" || exit.Code != 0 {
+		t.Errorf("%q, %+v", out, exit)
+	}
+}
