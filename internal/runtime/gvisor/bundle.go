@@ -141,6 +141,7 @@ func (pl *plan) runscArgs(command string, args ...string) []string {
 		"--host-fifo=none",        // nor a pipe
 		"--host-settings=ignore",  // which cannot be seen from here
 		"--watchdog-action=panic", // a sentry that hangs ends
+		"--app-huge-pages=false",  // hundreds of small programs would have megabytes each
 		"--net-raw=false",
 		"--oci-seccomp=false", // the agent installs it, for commands only
 		"--gvisor-marker-file=false",
