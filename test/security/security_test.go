@@ -4,9 +4,12 @@ package security
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +27,11 @@ var built build.Programs
 func TestMain(m *testing.M) {
 	if raw, ok := os.LookupEnv(superviseEnv); ok {
 		os.Exit(supervise(raw))
+	}
+	// Most of the time of some attacks is waiting for a timeout.
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "belljar-security-")
@@ -56,7 +64,7 @@ func TestScripts(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			l.open(t)
 			if l.ready {
-				l.warm(t, len(scripts))
+				l.warm(t)
 			}
 			runAll(t, l, scripts, results)
 		})

@@ -68,6 +68,16 @@ func agent(r *report, _ []string) {
 		r.refused("sched_setaffinity "+who, unix.SchedSetaffinity(pid, &cpus), unix.EPERM)
 		param := int32(0)
 		r.refused("sched_setscheduler "+who, call(unix.SYS_SCHED_SETSCHEDULER, uintptr(pid), 5, uintptr(unsafe.Pointer(&param))), unix.EPERM)
+		r.refused("sched_setattr "+who, call(unix.SYS_SCHED_SETATTR, uintptr(pid), attrBlock(), 0), unix.EPERM, unix.ENOSYS)
+		r.refused("ioprio_set "+who, call(unix.SYS_IOPRIO_SET, 1, uintptr(pid), 3<<13), unix.EPERM, unix.ENOSYS)
+		r.refused("kcmp "+who, call(unix.SYS_KCMP, uintptr(pid), uintptr(os.Getpid()), 1, 0, 0))
+		r.refused("migrate_pages "+who, call(unix.SYS_MIGRATE_PAGES, uintptr(pid), 64, block(8), block(8)))
+		r.refused("move_pages "+who, call(unix.SYS_MOVE_PAGES, uintptr(pid), 1, block(8), 0, block(8), 0))
+		r.refused("setpgid "+who, unix.Setpgid(pid, 0))
+		for _, file := range []string{"comm", "timerslack_ns", "autogroup", "clear_refs", "coredump_filter", "uid_map", "attr/current"} {
+			err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file), []byte("5"), 0)
+			r.refused(fmt.Sprintf("write /proc/%d/%s", pid, file), err)
+		}
 		for _, file := range []string{"mem", "environ", "maps", "fd/0", "cwd/.", "root/.", "stack", "auxv", "io"} {
 			f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, file))
 			if err == nil {
@@ -78,12 +88,26 @@ func agent(r *report, _ []string) {
 		}
 		r.refused("oom_score_adj "+who, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("1000"), 0))
 	}
+	if pidfd, err := unix.PidfdOpen(1, 0); err == nil {
+		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGSEGV} {
+			unix.PidfdSendSignal(pidfd, sig, nil, 0)
+		}
+		unix.Close(pidfd)
+	}
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
 		syscall.Kill(1, sig) // whether the kernel says EPERM or drops it: the run's outcome tells that the agent lives
 	}
 	if err := syscall.Kill(1, 0); err != nil && err != syscall.EPERM {
 		r.breach("PID 1 is gone: %v", err)
 	}
+}
+
+// attrBlock is a struct sched_attr that asks for SCHED_IDLE.
+func attrBlock() uintptr {
+	b := make([]byte, 48)
+	b[0], b[4] = 48, 5
+	kept = append(kept, b)
+	return uintptr(unsafe.Pointer(&b[0]))
 }
 
 // others lists the processes of other users, PID 1 always among them.
