@@ -174,11 +174,6 @@ func (c *Config) Warnings() []string {
 	if c.Store == "memory" {
 		warnings = append(warnings, "SANDBOX_STORE_BACKEND=memory forgets runs and sessions when the server stops")
 	}
-	for _, k := range Keys() {
-		if origin, set := c.origins[k.Name]; set && k.Planned {
-			warnings = append(warnings, origin+" has no effect: what it sets is not built yet")
-		}
-	}
 	return warnings
 }
 

@@ -13,7 +13,6 @@ type Key struct {
 	Doc     string // what it does
 	Secret  bool   // never shown
 	Hash    bool   // part of S0's policy hash
-	Planned bool   // accepted, but what it sets is not built yet
 }
 
 // Short is the key's name in a file: max_cpu.

@@ -72,7 +72,7 @@ func (k Key) marks() string {
 	for _, m := range []struct {
 		on   bool
 		word string
-	}{{k.Hash, "policy"}, {k.Secret, "secret"}, {k.Planned, "not built yet"}} {
+	}{{k.Hash, "policy"}, {k.Secret, "secret"}} {
 		if m.on {
 			marks += " *" + m.word + "*"
 		}

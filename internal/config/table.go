@@ -4,22 +4,21 @@ import "time"
 
 // row is a key and where its value goes.
 type row struct {
-	name    string // without Prefix
-	value   value
-	unit    string
-	def     string // as somebody would write it; "" leaves the field's zero
-	doc     string
-	group   string
-	secret  bool
-	hash    bool
-	planned bool
-	alias   string // another program's name for it in the environment, without any prefix
+	name   string // without Prefix
+	value  value
+	unit   string
+	def    string // as somebody would write it; "" leaves the field's zero
+	doc    string
+	group  string
+	secret bool
+	hash   bool
+	alias  string // another program's name for it in the environment, without any prefix
 }
 
 func (r row) key() Key {
 	return Key{
 		Name: Prefix + r.name, Group: r.group, Type: r.value.kind, Unit: r.unit, Range: r.value.bound, Default: r.def,
-		Doc: r.doc, Secret: r.secret, Hash: r.hash, Planned: r.planned,
+		Doc: r.doc, Secret: r.secret, Hash: r.hash,
 	}
 }
 

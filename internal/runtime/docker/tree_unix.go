@@ -20,7 +20,8 @@ func identify(info fs.FileInfo) (fileID, bool) {
 	return fileID{uint64(st.Dev), uint64(st.Ino)}, true
 }
 
-// hold takes a shared lock on a file, so that the image beside it is not removed; "" needs none.
+// hold takes a shared lock on a file, so that the image beside it is not removed; "" needs none. Who looks whether it
+// is in use, or removes it, has it exclusively for a moment.
 func hold(path string) (release func(), err error) {
 	if path == "" {
 		return func() {}, nil
@@ -30,7 +31,7 @@ func hold(path string) (release func(), err error) {
 		return nil, err
 	}
 	for {
-		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EINTR) {
+		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH); !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
