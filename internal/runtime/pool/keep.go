@@ -214,8 +214,9 @@ func (p *Pool) fill(k *kind) {
 	if p.ctx.Err() != nil && err != nil {
 		return // it is being closed
 	}
-	if errors.Is(err, runtime.ErrNoImage) { // it was removed: nobody can want more of these
+	if errors.Is(err, runtime.ErrNoImage) { // it was removed: nobody can want more of these, and others may be had
 		p.mu.Lock()
+		p.stats.Failures++
 		k.warm, k.asked = false, 0
 		p.mu.Unlock()
 		return

@@ -364,6 +364,9 @@ func testImageGone(t *testing.T, o Options) {
 			spec := o.spec()
 			spec.Root = r.root()
 			create(t, o, rt, func(s *runtime.Spec) { s.Root = spec.Root }) // it was there before
+			if ahead, ok := runtime.As[runtime.Releaser](rt); ok {
+				ahead.Release(within(t), spec.Root.Digest) // else it could not be removed
+			}
 			r.check(remove(r))
 			if _, err := rt.Create(within(t), spec); !errors.Is(err, runtime.ErrNoImage) {
 				t.Errorf("%v", err)
