@@ -159,21 +159,6 @@ func encode(t testing.TB, v any) []byte {
 	return data
 }
 
-// indexOf is a list of images by platform, os/arch.
-func indexOf(t testing.TB, images map[string]built) []byte {
-	t.Helper()
-	var list []any
-	for p, b := range images {
-		opsys, arch, _ := strings.Cut(p, "/")
-		arch, variant, _ := strings.Cut(arch, "/")
-		list = append(list, map[string]any{
-			"mediaType": ociManifest, "digest": b.digest(), "size": len(b.manifest),
-			"platform": map[string]any{"os": opsys, "architecture": arch, "variant": variant},
-		})
-	}
-	return encode(t, map[string]any{"schemaVersion": 2, "mediaType": ociIndex, "manifests": list})
-}
-
 // hub is a registry in this process that may be as bad as a test wants.
 type hub struct {
 	*httptest.Server
@@ -257,18 +242,6 @@ func (h *hub) put(name string, b built) {
 	for d, data := range b.blobs {
 		h.blobs[d] = data
 	}
-}
-
-// putList makes a list what repository:tag stands for.
-func (h *hub) putList(name string, list []byte, images ...built) {
-	for _, b := range images {
-		h.put(repoOf(name)+":part", b)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.manifests, repoOf(name)+":part")
-	h.manifests[name] = list
-	h.manifests[repoOf(name)+"@"+digest(list)] = list
 }
 
 func repoOf(name string) string {

@@ -47,9 +47,6 @@ func (r *record) ref() string {
 	return r.Names[0]
 }
 
-// digests are all that the image can be pinned by.
-func (r *record) digests() []string { return append([]string{r.Digest}, r.Also...) }
-
 // in reports whether one of the image's names is in a repository: a digest pins what a repository has, not what anybody has.
 func (r *record) in(repository string) bool {
 	return slices.ContainsFunc(r.Names, func(name string) bool {

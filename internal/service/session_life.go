@@ -117,7 +117,7 @@ func (x *session) unwind() {
 // waits in the queue will use the session, and keeps it.
 func (x *session) wake() {
 	x.mu.Lock()
-	why, unused := x.expired(x.service.now())
+	_, unused := x.expired(x.service.now())
 	x.mu.Unlock()
 	awaited := unused && x.service.awaited(x)
 
@@ -130,7 +130,7 @@ func (x *session) wake() {
 		x.touch()
 	}
 	now := x.service.now()
-	if why, _ = x.expired(now); why != "" {
+	if why, _ := x.expired(now); why != "" {
 		x.endLocked(belljar.SessionExpired, why, &expiredError{why})
 		return
 	}

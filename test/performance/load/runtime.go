@@ -16,7 +16,6 @@ import (
 // peer is a runtime beside the native one, with what it is measured against.
 type peer struct {
 	name, image string
-	args        []string
 	budgets     [4]string // cold, from the pool, exec, destroy
 	cold, exec  func() error
 	of          string // what those two are
