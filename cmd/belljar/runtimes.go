@@ -38,8 +38,17 @@ func (r *runtimesCommand) Run(ctx context.Context, c *console) error {
 			case rt.Notes != nil:
 				why = *rt.Notes
 			}
-			rows = append(rows, []string{rt.Name, rt.Version, state, rt.Isolation, strings.Join(rt.DefaultImages, " "), why})
+			rows = append(rows, []string{rt.Name, rt.Version, state, rt.Isolation, strings.Join(unpinned(rt.DefaultImages), " "), why})
 		}
 		return c.table("NAME VERSION STATE ISOLATION IMAGES NOTES", rows)
 	})
+}
+
+// unpinned is the names of images as people say them.
+func unpinned(images []string) []string {
+	names := make([]string, len(images))
+	for i, image := range images {
+		names[i], _, _ = strings.Cut(image, "@")
+	}
+	return names
 }

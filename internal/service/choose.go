@@ -84,13 +84,21 @@ func (s *Service) choose(ctx context.Context, caller belljar.Caller, w wish) (ch
 		}
 	}
 	able := s.able(ctx, b)
-	able = slices.DeleteFunc(able, func(c choice) bool { return w.image == runtime.HostRef && !c.caps.HostImage })
+	able = slices.DeleteFunc(able, func(c choice) bool { return !c.shows(w.image) })
 	if len(able) == 0 {
 		return choice{}, s.noneStrong(ctx, b, w)
 	}
 	best := slices.MinFunc(able, func(c, d choice) int { return cmp.Compare(c.caps.Start, d.caps.Start) })
 	best.why = fmt.Sprintf("it is the fastest here with isolation %s, as %s wants", orStronger(b.least), b.by)
 	return best, nil
+}
+
+// shows reports whether a runtime has a use for an image, wherever that is.
+func (c choice) shows(image string) bool {
+	if image == runtime.HostRef {
+		return c.caps.HostImage
+	}
+	return c.caps.Unpacked || c.host.imager() != nil
 }
 
 // able are the runtimes that work here and meet a bound.

@@ -24,7 +24,7 @@ func (p posing) Name() string { return p.name }
 
 func (p posing) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	c, err := p.Runtime.Probe(ctx)
-	c.HostImage = true
+	c.HostImage, c.Unpacked = true, true
 	p.change(&c)
 	return c, err
 }

@@ -439,7 +439,7 @@ func TestImageOfAnotherRuntime(t *testing.T) {
 	g := newGallery(t, func(o *service.Options) {
 		o.Runtimes = append(o.Runtimes, renamed{o.Runtimes[0].(*unpacked).Runtime, "plain"})
 	})
-	ref, _ := g.hub.Put(t, "app:1", simple())
+	ref, digest := g.hub.Put(t, "app:1", simple())
 	for range 2 { // not here, and here
 		_, err := g.Start(t.Context(), with(of(ref, "true"), func(r *belljar.RunSpec) { r.Runtime = "plain" }))
 		wantCode(t, "plain", err, belljar.CodeImageUnavailable, "plain", "fake")
@@ -448,7 +448,7 @@ func TestImageOfAnotherRuntime(t *testing.T) {
 		}
 	}
 	found, err := g.service.As(service.Local()).Node().Runtimes(t.Context())
-	if err != nil || len(found.Runtimes) != 2 || !slices.Contains(found.Runtimes[0].DefaultImages, ref) || !slices.Equal(found.Runtimes[1].DefaultImages, []string{"host"}) {
+	if err != nil || len(found.Runtimes) != 2 || !slices.Contains(found.Runtimes[0].DefaultImages, ref+"@"+digest) || !slices.Equal(found.Runtimes[1].DefaultImages, []string{"host"}) {
 		t.Errorf("%+v, %v", found, err)
 	}
 }

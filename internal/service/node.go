@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -31,10 +32,24 @@ func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 		}
 		info := s.info(h.Name(), caps, i == 0)
 		_, info.OwnImages = runtime.As[runtime.Imager](h.Runtime)
-		info.DefaultImages = s.imagesFor(caps)
+		info.DefaultImages = s.pinAll(ctx, s.imagesFor(caps))
 		d.Runtimes = append(d.Runtimes, info)
 	}
 	return d, nil
+}
+
+// pinAll adds to the names of images what they stand for, where they can be asked for so: an operator's alias cannot.
+func (s *Service) pinAll(ctx context.Context, names []string) []string {
+	for i, name := range names {
+		found, err := s.opts.Images.Get(ctx, name)
+		if err != nil || found.Digest == "" || strings.Contains(name, "@") {
+			continue
+		}
+		if _, err := s.opts.Images.Get(ctx, name+"@"+found.Digest); err == nil {
+			names[i] = name + "@" + found.Digest
+		}
+	}
+	return names
 }
 
 // imagesFor names the images of Belljar's that a runtime can use.
