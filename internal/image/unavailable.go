@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -46,6 +47,9 @@ func (e *refusal) Error() string { return e.what }
 
 // unavailable is the error of a pull that comes to nothing for a reason that is the registry's.
 func (r *registry) unavailable(reason string, err error) *belljar.Error {
+	if err != nil && strings.Contains(reason, err.Error()) {
+		err = nil // it has been said
+	}
 	return &belljar.Error{
 		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q cannot be pulled: %s", r.ref, reason),
 		Details: map[string]any{"image": r.ref, "registry": r.repo.RegistryStr(), "reason": reason}, Err: quoted(err),
