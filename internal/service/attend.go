@@ -17,12 +17,14 @@ var errLeft = errors.New("left to the next belljar")
 // follow takes what the command prints into the log until it ends. The command is told to end by its agent when its time
 // is over, by the run's context when the run is stopped; if it then outlives its grace, follow gives it up as overdue.
 func (c *passage) follow() {
+	fed := newIntake(c.proc)
 	if c.plan.request.Interactive && c.plan.request.Stdin == nil {
-		c.run.attachStdin(c.proc)
+		c.run.attachStdin(c.proc.Started(), fed)
 		defer c.run.detachStdin(stdinRunEnded) // the stream is closed by then: a command that is left keeps its input
 	} else if r := c.stdin(); r != nil {
-		go feed(c.proc, r)
+		go feed(fed, r)
 	}
+	defer fed.end()
 	watched, giveUp := context.WithCancelCause(context.Background())
 	ended := make(chan struct{})
 	guarded := make(chan struct{})
@@ -30,7 +32,7 @@ func (c *passage) follow() {
 		defer close(guarded)
 		c.guard(ended, giveUp)
 	}()
-	exit, err := c.proc.Follow(watched, c.out.write)
+	exit, err := c.output(watched, fed)
 	close(ended)
 	<-guarded
 	giveUp(nil)
@@ -73,7 +75,7 @@ func (c *passage) stdin() io.Reader {
 func (c *passage) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
 	l, stop := c.plan.limits, c.run.ctx.Done()
 	grace := seconds(l.GraceSec)
-	age := time.Duration(c.proc.Started().AgeMS) * time.Millisecond
+	age := time.Duration(c.process().Started().AgeMS) * time.Millisecond
 	limit := time.NewTimer(max(seconds(l.TimeoutSec)-age, 0) + grace + c.opts.Slack)
 	defer limit.Stop()
 	var contact <-chan time.Time
@@ -87,13 +89,13 @@ func (c *passage) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
 		case <-ended:
 			return
 		case <-contact:
-			_ = c.proc.Contact() // a stream that is broken tells whoever reads it
+			_ = c.process().Contact() // a stream that is broken tells whoever reads it
 		case <-stop:
 			if why := context.Cause(c.run.ctx); errors.Is(why, errLeft) {
 				giveUp(why)
 				return
 			}
-			_ = c.proc.End(grace) // if it cannot be told, the limit ends it
+			_ = c.process().End(grace) // if it cannot be told, the limit ends it
 			limit.Reset(grace + c.opts.Slack)
 			stop = nil
 		case <-limit.C:

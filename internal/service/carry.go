@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar/internal/agent"
@@ -22,10 +23,12 @@ type passage struct {
 	*Service
 	run  *run
 	plan *plan
-	jar  *jar           // nil until there is a sandbox
-	proc *agent.Process // nil until there is a command
+	jar  *jar // nil until there is a sandbox
 	out  *transcript
 	end  ending
+
+	mu   sync.Mutex     // guards what follows while the command is followed
+	proc *agent.Process // nil until there is a command; another when the stream to its agent broke
 }
 
 // passage returns a run's way, from its beginning.

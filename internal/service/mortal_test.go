@@ -49,6 +49,7 @@ type world struct {
 	logs  logbook.Book
 	blobs *blobs
 	dir   string
+	mux   bool // sandboxes are reached over one stream each
 	// change is applied to the options of every process.
 	change []func(*service.Options)
 }
@@ -89,7 +90,7 @@ func (w *world) runtime() runtime.Runtime { return fake.New(fake.Options{Host: w
 func (w *world) boot(change ...func(*service.Options)) *process {
 	w.t.Helper()
 	d := &death{}
-	rt := fake.New(fake.Options{Host: w.host, Dir: w.dir})
+	rt := fake.New(fake.Options{Host: w.host, Dir: w.dir, Mux: w.mux})
 	opts := service.Options{
 		Runtimes: []runtime.Runtime{mortalRuntime{rt, d}},
 		Store:    mortalStore{w.store, d},

@@ -5,24 +5,23 @@ import (
 	"fmt"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 )
 
 // attachStdin gives an interactive run's input to its command: what callers write from now on, or have been waiting to
 // write since the run was queued, goes there. The command must have been started with a standard input, and its output
 // must be read. One that a former process started goes on with what it has been sent.
-func (r *run) attachStdin(p *agent.Process) {
+func (r *run) attachStdin(told wire.Started, to sink) {
 	r.mu.Lock()
 	in, x := r.stdin(), r.plan.session
 	r.mu.Unlock()
-	told := p.Started()
 	in.resume(told.Stdin, told.StdinClosed)
 	if x != nil {
-		in.attach(&livelySink{p, x})
+		in.attach(&livelySink{to, x})
 		return
 	}
-	in.attach(p)
+	in.attach(to)
 }
 
 // livelySink is where the input of a run in a session goes: what is typed is a use of the session.

@@ -241,9 +241,8 @@ func (t *terminal) output() (wire.Exit, error) {
 		if tries++; tries > terminalRetries {
 			return exit, err
 		}
-		ctx, cancel := context.WithTimeout(t.ctx, reckoning)
-		again, failed := t.jar.agent.Attach(ctx, terminalExec+t.id, next)
-		cancel()
+		// Until the runtime knows whether the sandbox lives: an engine that is away is waited for.
+		again, failed := t.jar.agent.Attach(t.ctx, terminalExec+t.id, next)
 		if failed != nil {
 			return exit, err
 		}

@@ -74,6 +74,12 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	return end - int64(len(t.tail)), nil
 }
 
+// rewind forgets what is held back, since it comes again over another stream to the agent.
+func (t *transcript) rewind() {
+	t.room += int64(len(t.tail))
+	t.tail, t.tailOf = nil, 0
+}
+
 // end gives out what was held back.
 func (t *transcript) end() {
 	if t.cut {

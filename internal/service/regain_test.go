@@ -1,0 +1,91 @@
+//go:build linux
+
+package service_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// A stream that breaks, as when an engine is restarted, is not the command's end: output goes on where the log stops,
+// half a character too, and input where the command has it.
+func TestStreamsBreak(t *testing.T) {
+	for _, mux := range []bool{false, true} {
+		w := newWorld(t)
+		w.mux = mux
+		p := w.boot()
+		s := p.open()
+		gate := filepath.Join(t.TempDir(), "gate")
+		cut := func() {
+			if err := p.fake.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := seq(60_000) // more than a pipe and the agent hold
+		printing := p.start(in(s, `printf 'one \303'; while [ ! -e `+gate+` ]; do sleep 0.01; done; printf '\251 two\n'; exit 3`))
+		talking := in(s, "while read line; do echo got $line; done; echo over")
+		talking.Interactive = true
+		talks := p.start(talking)
+		given := in(s, "read a; echo $a; while [ ! -e "+gate+" ]; do sleep 0.01; done; cat")
+		given.RunSpec.Stdin = text
+		fed := p.start(given)
+		alone := p.start(belljar.RunRequest{RunSpec: belljar.RunSpec{
+			SpecVersion: "1.0", BaseImage: "host", Command: []string{"/bin/sh", "-c", "echo a; while [ ! -e " + gate + " ]; do sleep 0.01; done; echo b"},
+		}})
+		input := p.stdin(talks.ID)
+		p.waitFor(printing.ID, "one ")
+		p.waitFor(fed.ID, "1\n")
+		p.waitFor(alone.ID, "a\n")
+		for _, word := range []string{"1", "2", "3"} {
+			p.say(input, word+"\n")
+			cut()
+			p.waitFor(talks.ID, "got "+word+"\n")
+		}
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cut()
+		if err := input.End(); err != nil {
+			t.Fatal(err)
+		}
+		cut()
+		r := p.follow(printing.ID)
+		r.want(t, belljar.PhaseFailed, 3, belljar.ReasonNonZeroExit)
+		wantText(t, r.stdout, "one é two\n")
+		r = p.follow(talks.ID)
+		r.want(t, belljar.PhaseCompleted, 0, "")
+		wantText(t, r.stdout, "got 1\ngot 2\ngot 3\nover\n")
+		r = p.follow(fed.ID)
+		r.want(t, belljar.PhaseCompleted, 0, "")
+		wantText(t, r.stdout, text)
+		r = p.follow(alone.ID)
+		r.want(t, belljar.PhaseCompleted, 0, "")
+		wantText(t, r.stdout, "a\nb\n")
+		p.end(s)
+	}
+}
+
+// A run that is cancelled while its agent cannot be reached hears of it when it can.
+func TestCancelOverABrokenStream(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	run := p.start(in(s, "trap 'echo ending; exit 0' TERM; echo ready; while :; do sleep 0.01; done"))
+	p.waitFor(run.ID, "ready\n")
+	if err := p.fake.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Cancel(p.context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	r := p.follow(run.ID)
+	if r.Phase != belljar.PhaseKilled || !strings.Contains(r.stdout, "ending") {
+		t.Errorf("%s, printed %q", r.Phase, r.stdout)
+	}
+	p.state(s.ID, belljar.SessionActive)
+	p.end(s)
+}
