@@ -407,3 +407,60 @@ func nothingLeft(t *testing.T, dir string) {
 		}
 	}
 }
+
+// The same as an ordinary user with subordinate ids: enough of it to know that every step is allowed. The user exists in
+// a mount namespace only, in which this binary runs again.
+func TestRootless(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: the other tests have run as an ordinary user already")
+	}
+	for _, program := range []string{"newuidmap", "unshare", "setpriv"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("not here: ", program)
+		}
+	}
+	const id, subordinate, name = 61502, 1_946_157_056, "belljar-gvisor"
+	dir, err := os.MkdirTemp("", "belljar-rootless-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for from, to := range map[string]string{os.Args[0]: "gvisor.test", os.Getenv(runscPath): "belljar-runsc", os.Getenv(agentPath): "belljar-agent"} {
+		text, err := os.ReadFile(from)
+		if err = errors.Join(err, os.WriteFile(filepath.Join(dir, to), text, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := filepath.Join(dir, "home")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(home, 0o755), os.Chown(home, id, id)); err != nil {
+		t.Fatal(err)
+	}
+	for file, line := range map[string]string{
+		"passwd": fmt.Sprintf("%s:x:%d:%d::%s:/bin/sh\n", name, id, id, home), "group": fmt.Sprintf("%s:x:%d:\n", name, id),
+		"subuid": fmt.Sprintf("%s:%d:%d\n", name, subordinate, 65536*16), "subgid": fmt.Sprintf("%s:%d:%d\n", name, subordinate, 65536*16),
+	} {
+		text, err := os.ReadFile("/etc/" + file)
+		if err != nil {
+			t.Skip("no subordinate ids here: ", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), append(text, line...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := fmt.Sprintf(`for f in passwd group subuid subgid; do mount --bind %s/$f /etc/$f || exit; done
+		exec setpriv --reuid %d --regid %d --clear-groups %s/gvisor.test "$@"`, dir, id, id, dir)
+	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", "-test.v", "-test.timeout=5m",
+		"-test.run=TestConformance/^(contract|exec|files|walls)$|TestSnapshot|TestPause|TestFailure|TestSweep$")
+	cmd.Dir = home
+	cmd.Env = []string{
+		"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + home, "TMPDIR=" + home,
+		runscPath + "=" + filepath.Join(dir, "belljar-runsc"), agentPath + "=" + filepath.Join(dir, "belljar-agent"),
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if passed := bytes.Count(out, []byte("--- PASS: ")); passed < 30 {
+		t.Errorf("only %d tests passed:\n%s", passed, out)
+	}
+}
