@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/linux/roster"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -96,14 +97,14 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepImage, Err: err}
 	}
-	defer image.close()
+	defer image.Close()
 	f, err := r.prepare(spec.ID)
 	if err != nil {
 		return nil, err
 	}
 	undo.add(func() { r.roster.Forget(spec.ID); f.lock.Close() })
 	defer f.close()
-	again := againBytes(image.tree, spec.Limits)
+	again := againBytes(image.Tree, spec.Limits)
 	k := kernelLimits(spec.Limits, spec.Workspace, again)
 	group, err := r.makeGroup(spec.ID, k)
 	if err != nil {
@@ -256,12 +257,12 @@ func (r *Runtime) check(spec runtime.Spec) error {
 }
 
 // plan gathers what the child needs.
-func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgroup.Group, image *held, f *files, snapshot *folder) (*plan, error) {
+func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgroup.Group, image *rootfs.Held, f *files, snapshot *folder) (*plan, error) {
 	if err := r.file.ensure(); err != nil {
 		return nil, &runtime.StepError{Step: stepAgent, Err: err}
 	}
 	pl := &plan{
-		workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: userOf(spec.Root), root: image.tree,
+		workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: userOf(spec.Root), root: image.Tree,
 		image: spec.Root.Dir, runsc: r.runsc.path, agentFile: r.file.path, platform: r.opts.Platform, filter: r.filter,
 		snapshot: snapshot, null: int(r.null.Fd()), keep: int(r.agent.Fd()),
 	}
@@ -280,7 +281,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgr
 		StreamFD: int(f.streams.Fd()), OrderFD: int(f.orders.Fd()), ReadyFD: int(f.readyIn.Fd()), LastFD: int(f.last.Fd()),
 		Start: pl.startArgs(), PidFile: pidFile, Orders: pl.orders(), Lock: own.String(),
 	}
-	keep := []*os.File{f.lock, f.streams, f.orders, f.readyIn, f.last, image.lock, ids.Lock}
+	keep := []*os.File{f.lock, f.streams, f.orders, f.readyIn, f.last, image.Lock, ids.Lock}
 	if spec.Lifetime != runtime.LifetimeDetached {
 		if err := f.makeLifeline(); err != nil {
 			return nil, &runtime.StepError{Step: stepAgent, Err: err}

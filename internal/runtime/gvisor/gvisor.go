@@ -70,10 +70,10 @@ type Runtime struct {
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	roots  map[rootKey]*rootfs.Tree
 	living map[string]*sandbox
 	births map[string]*birth
 
+	roots    rootfs.Shelf
 	programs forkexec.Pool // of births
 
 	// reached hears how far a claim is; nil but in tests.
@@ -118,7 +118,7 @@ func New(o Options) (*Runtime, error) {
 	}
 	r := &Runtime{
 		opts: o, runsc: findProgram(o.Path), log: o.Logger, boot: roster.BootID(),
-		roots: map[rootKey]*rootfs.Tree{}, living: map[string]*sandbox{}, births: map[string]*birth{},
+		living: map[string]*sandbox{}, births: map[string]*birth{},
 	}
 	if err := r.open(); err != nil {
 		r.release()

@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -78,7 +79,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepImage, Err: err}
 	}
-	defer image.close()
+	defer image.Close()
 	lock, listen, err := r.prepare(spec)
 	if err != nil {
 		return nil, err
@@ -259,7 +260,7 @@ func (f *files) take(fd *int) *os.File {
 	return file
 }
 
-func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgroup.Group, listen, lock *os.File, image *held) (*plan, *files, error) {
+func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgroup.Group, listen, lock *os.File, image *rootfs.Held) (*plan, *files, error) {
 	fds := &files{}
 	filter, err := r.filter(ids.Shared)
 	if err != nil {
@@ -268,11 +269,11 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgr
 	pl := &plan{
 		workspace: spec.Workspace, limits: k, ids: ids, null: int(r.null.Fd()),
 		agent: int(r.agent.Fd()), filter: filter.Agent, landlock: r.abi, lastCap: r.lastCap,
-		root: image.tree, image: spec.Root.Dir != "", user: userOf(spec.Root),
+		root: image.Tree, image: spec.Root.Dir != "", user: userOf(spec.Root),
 		keepFDs: []int{int(listen.Fd()), int(lock.Fd())},
 	}
-	if image.lock != nil {
-		pl.keepFDs = append(pl.keepFDs, int(image.lock.Fd()))
+	if image.Lock != nil {
+		pl.keepFDs = append(pl.keepFDs, int(image.Lock.Fd()))
 	}
 	own, err := inodeOf(lock)
 	if err != nil {

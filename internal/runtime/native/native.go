@@ -60,11 +60,11 @@ type Runtime struct {
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	roots   map[rootKey]*rootfs.Tree
 	filters map[bool]seccomp.Filter // by whether agent and user share an id
 	living  map[string]*sandbox
 	births  map[string]*birth
 
+	roots    rootfs.Shelf
 	programs forkexec.Pool // of births
 
 	// edit breaks a birth, with descriptors that the breakage needs; nil but in tests.
@@ -99,7 +99,7 @@ func New(o Options) (*Runtime, error) {
 	}
 	r := &Runtime{
 		opts: o, log: o.Logger, abi: landlock.ABI(), lastCap: lastCap(), boot: bootID(),
-		roots: map[rootKey]*rootfs.Tree{}, filters: map[bool]seccomp.Filter{}, living: map[string]*sandbox{}, births: map[string]*birth{},
+		filters: map[bool]seccomp.Filter{}, living: map[string]*sandbox{}, births: map[string]*birth{},
 	}
 	var err error
 	if r.state, err = openState(o.RunDir, o.Installation); err != nil {

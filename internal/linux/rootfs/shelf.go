@@ -1,0 +1,146 @@
+//go:build linux
+
+package rootfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostTrees is how many images are remembered.
+const mostTrees = 128
+
+// Shelf remembers the roots that were looked at. The zero value is an empty one; it is safe for concurrent use.
+type Shelf struct {
+	mu    sync.Mutex
+	trees map[shelfKey]*Tree
+}
+
+// shelfKey is what a root that was looked at is known by. The folder of an image that was removed and unpacked again is
+// another one.
+type shelfKey struct {
+	dir      string
+	user     User
+	dev, ino uint64
+	changed  unix.Timespec
+}
+
+// Held is an image that stays for as long as it is held: by us until the sandbox's own process does.
+type Held struct {
+	Tree *Tree
+	Lock *os.File // nil for one that is never removed
+}
+
+// Close lets go of it.
+func (h *Held) Close() {
+	if h.Lock != nil {
+		h.Lock.Close()
+	}
+}
+
+// Hold takes a shared flock(2) on the file lock, unless that is "", and looks at the image in dir, or at the host if that is
+// "". An image that is not there, or not any more, is [fs.ErrNotExist].
+func (s *Shelf) Hold(ctx context.Context, dir, lock string, user User) (*Held, error) {
+	h := &Held{}
+	var err error
+	if lock != "" {
+		if h.Lock, err = lockImage(ctx, lock); err != nil {
+			return nil, err
+		}
+	}
+	if h.Tree, err = s.look(dir, user); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// look looks at a root, and at an image that has not changed only once.
+func (s *Shelf) look(dir string, user User) (*Tree, error) {
+	key := shelfKey{dir: dir, user: user}
+	if dir != "" {
+		var st unix.Stat_t
+		if err := unix.Lstat(dir, &st); err != nil {
+			return nil, &fs.PathError{Op: "lstat", Path: dir, Err: err}
+		}
+		key.dev, key.ino, key.changed = uint64(st.Dev), st.Ino, st.Ctim
+	}
+	s.mu.Lock()
+	t, ok := s.trees[key]
+	s.mu.Unlock()
+	if ok {
+		return t, nil
+	}
+	var err error
+	if dir == "" {
+		t, err = Host(user)
+	} else {
+		t, err = Image(dir, user)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trees == nil || len(s.trees) >= mostTrees {
+		s.trees = map[shelfKey]*Tree{}
+	}
+	s.trees[key] = t
+	return t, nil
+}
+
+// lockImage opens an image's lock and takes a share of it. Whoever removes the image has all of it for a moment; the file
+// that it is then may be another one, or none.
+func lockImage(ctx context.Context, path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		if err := share(ctx, f); err != nil {
+			return nil, fmt.Errorf("lock image: %w", err)
+		}
+		var opened, named unix.Stat_t
+		err = errors.Join(unix.Fstat(int(f.Fd()), &opened), unix.Lstat(path, &named))
+		if err == nil && opened.Dev == named.Dev && opened.Ino == named.Ino {
+			return f, nil
+		}
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// share takes a shared lock on f, and closes f if it does not get it.
+func share(ctx context.Context, f *os.File) error {
+	err := flock(f, unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		got := make(chan error, 1)
+		go func() { got <- flock(f, unix.LOCK_SH) }()
+		select {
+		case err = <-got:
+		case <-ctx.Done():
+			go func() { <-got; f.Close() }() // nothing ends the wait but the lock
+			return context.Cause(ctx)
+		}
+	}
+	if err != nil {
+		f.Close()
+	}
+	return err
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+			return err
+		}
+	}
+}
