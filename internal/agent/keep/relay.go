@@ -4,6 +4,7 @@ package keep
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -39,18 +40,21 @@ func join(conn net.Conn, host *wire.MuxHost, buffers *sync.Pool) {
 	}
 	var both sync.WaitGroup
 	both.Go(func() {
-		carry(stream, conn, buffers)
+		if err := carry(stream, conn, buffers); errors.Is(err, io.ErrClosedPipe) {
+			return // the agent has closed it, perhaps behind an answer, which the other direction still has to take
+		}
 		stream.Close()
 	})
-	carry(conn, stream, buffers)
+	_ = carry(conn, stream, buffers)
 	conn.Close()
 	both.Wait()
 	stream.Close()
 }
 
-func carry(to io.Writer, from io.Reader, buffers *sync.Pool) {
+func carry(to io.Writer, from io.Reader, buffers *sync.Pool) error {
 	b := buffers.Get().(*[relayBytes]byte)
 	defer buffers.Put(b)
 	// Neither end's own way of copying: each would take a buffer of its own.
-	_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, b[:])
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, b[:])
+	return err
 }

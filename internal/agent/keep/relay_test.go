@@ -1,0 +1,61 @@
+//go:build linux
+
+package keep
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// An agent that closes a stream behind its answer, while the host still writes, is heard: refusals come so.
+func TestAnswerBehindWrites(t *testing.T) {
+	outside, inside := net.Pipe()
+	agent := wire.NewMuxAgent(inside)
+	defer agent.Close()
+	host := wire.NewMuxHost(outside)
+	defer outside.Close()
+	go func() {
+		for {
+			stream, err := agent.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer stream.Close()
+				if _, err := stream.Read(make([]byte, 1)); err == nil {
+					_, _ = stream.Write(answer())
+				}
+			}()
+		}
+	}()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go relay(l, host)
+	for range 50 {
+		conn, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for {
+				if _, err := conn.Write(make([]byte, 4<<10)); err != nil {
+					return
+				}
+			}
+		}()
+		got := make([]byte, len(answer()))
+		if n, err := io.ReadFull(conn, got); err != nil {
+			t.Fatalf("%d bytes of the answer, %v", n, err)
+		}
+		conn.Close()
+	}
+}
+
+func answer() []byte { return make([]byte, 100<<10) }
