@@ -5,8 +5,10 @@ package gvisor
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +17,12 @@ import (
 // agentPrefix begins the names of agent files, none of which is a sandbox's.
 const agentPrefix = ".agent-"
 
+// ownAgent is what a sandbox's own name of the agent file is called, in its folder.
+const ownAgent = "agent"
+
 // agentFile is the agent as a file, which a sandbox's root shows: gVisor executes by path. There is one in the folder of the
-// installation, by its contents, read-only to everybody.
+// installation, by its contents, read-only to everybody; each sandbox has a link of its own to it, so that nobody removes it
+// while the sandbox is made.
 type agentFile struct {
 	path string
 	from io.ReaderAt
@@ -52,6 +58,21 @@ func (a agentFile) ensure() error {
 		return fmt.Errorf("put the agent into a file: %w", err)
 	}
 	return nil
+}
+
+// in gives the file a name in a sandbox's folder, and returns it. Who finds no sandbox removes the file; we then make it
+// again.
+func (a agentFile) in(folder string) (path string, err error) {
+	path = filepath.Join(folder, ownAgent)
+	for range 100 {
+		if err = a.ensure(); err == nil {
+			err = os.Link(a.path, path)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return path, err
 }
 
 // removeAgentFiles removes all there are. Sandboxes that show one keep it.

@@ -258,15 +258,15 @@ func (r *Runtime) check(spec runtime.Spec) error {
 
 // plan gathers what the child needs.
 func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgroup.Group, image *rootfs.Held, f *files, snapshot *folder) (*plan, error) {
-	if err := r.file.ensure(); err != nil {
+	agent, err := r.file.in(r.roster.Folder(spec.ID))
+	if err != nil {
 		return nil, &runtime.StepError{Step: stepAgent, Err: err}
 	}
 	pl := &plan{
 		workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: userOf(spec.Root), root: image.Tree,
-		image: spec.Root.Dir, runsc: r.runsc.path, agentFile: r.file.path, platform: r.opts.Platform, filter: r.filter,
+		image: spec.Root.Dir, runsc: r.runsc.path, agentFile: agent, platform: r.opts.Platform, filter: r.filter,
 		snapshot: snapshot, null: int(r.null.Fd()), keep: int(r.agent.Fd()),
 	}
-	var err error
 	if pl.config, err = pl.bundle(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,46 @@
+//go:build linux
+
+package gvisor
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// Somebody who finds no sandbox removes the agent's file again and again; whoever makes one has it all the same.
+func TestAgentFileIsRemovedMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	text := bytes.Repeat([]byte("agent"), 1000)
+	a := newAgentFile(dir, bytes.NewReader(text), text)
+	stop := make(chan struct{})
+	var remover sync.WaitGroup
+	remover.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				removeAgentFiles(dir)
+			}
+		}
+	})
+	for i := range 200 {
+		folder := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		path, err := a.in(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, text) {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	close(stop)
+	remover.Wait()
+}
