@@ -13,7 +13,7 @@ import (
 func images(c *Config) []row {
 	return []row{
 		{name: "ALLOWED_IMAGES", value: list(&c.AllowedImages, checkImagePattern), def: "[]",
-			doc: "Images that requests may name; none is every image. Names are compared as registries have them (python:3.11 is docker.io/library/python:3.11), * stands for anything but a slash and ** for slashes too: python:*, registry.example/team/*. A name that is allowed may be pinned by a digest; an alias is judged by itself, not by what it stands for; host is only ever itself. Enters the policy hash when not empty."},
+			doc: "Images that requests may name; none is every image. Names are compared as registries have them (python:3.11 is docker.io/library/python:3.11), * stands for anything but a slash and ** for slashes too: python:*, registry.example/team/*. A digest beside a name is allowed where every tag of it is, or the image of that digest has an allowed name here, or as name@sha256:…; an alias is judged by itself, not by what it stands for; host is only ever itself. Enters the policy hash when not empty."},
 		{name: "IMAGE_PULL", value: oneOf(&c.ImagePull, "missing", "never"), def: "missing",
 			doc: "What happens to a request for an image that is not here: missing fetches it from its registry while the run or session starts; never refuses the request, and only operators fetch images. Enters the policy hash when it is not the default."},
 		{name: "IMAGE_REGISTRIES", value: list(&c.ImageRegistries, checkRegistry), def: "[]",

@@ -20,23 +20,34 @@ const (
 )
 
 // mayUse refuses an image that the policy does not allow. What counts is the name that was asked for, not what it stands
-// for here. A digest alone is allowed if the image has a name here that is.
+// for here. A digest is allowed, alone or beside a name, if the image has a name here that is.
 func (s *Service) mayUse(ctx context.Context, ref string) error {
 	allowed := s.opts.Policy.AllowedImages
 	if len(allowed) == 0 || s.allows(ref) || s.allowsDigest(ctx, ref) {
 		return nil
 	}
-	return &belljar.Error{
+	e := &belljar.Error{
 		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("image %q is not among those allowed here", ref),
 		Details: map[string]any{"field": "base_image", "provided": ref, "supported": allowed, "rule": "SANDBOX_ALLOWED_IMAGES"},
-		Hint:    "name one of details.supported",
+		Hint:    "allowed are " + strings.Join(allowed[:min(len(allowed), someAllowed)], ", "),
 	}
+	if len(allowed) > someAllowed {
+		e.Hint += fmt.Sprintf(" and %d more", len(allowed)-someAllowed)
+	}
+	if name, _, pinned := strings.Cut(ref, "@"); pinned && s.allows(name) {
+		e.Hint = name + " is allowed: leave the digest out, or pull it first, and if it has that digest then, it is allowed with it"
+	}
+	return e
 }
 
-// allowsDigest reports whether the policy allows an image by its digest alone.
+// someAllowed is how many patterns a refusal tells of in words.
+const someAllowed = 8
+
+// allowsDigest reports whether the policy allows an image by its digest: because of what it is called here. The tag that a
+// reference may have besides is nobody's word but the caller's.
 func (s *Service) allowsDigest(ctx context.Context, ref string) bool {
 	r, err := image.Parse(ref)
-	if err != nil || r.Repository != "" || r.Digest == "" {
+	if err != nil || r.Digest == "" {
 		return false
 	}
 	here, err := s.opts.Images.Get(ctx, ref)
@@ -54,8 +65,8 @@ func (s *Service) allows(ref string) bool {
 }
 
 // standsFor reports whether a pattern of [Policy.AllowedImages] stands for an image. Both are completed as Docker does. A
-// pattern that says no tag is that of latest, or if the end of its name is open, of every tag. A digest pins a name that is
-// allowed anyway; without a tag beside it the pattern must be one of every tag.
+// pattern that says no tag is that of latest, or if the end of its name is open, of every tag. A digest is what its
+// repository has under any tag, whatever tag stands beside it, so the pattern must be one of every tag, or have that digest.
 func standsFor(pattern, ref string) bool {
 	if pattern == runtime.HostRef || ref == runtime.HostRef || ref == "" {
 		return false // it is itself only
@@ -75,7 +86,7 @@ func standsFor(pattern, ref string) bool {
 	switch {
 	case pinned:
 		return true
-	case r.Digest != "" && r.Tag == "":
+	case r.Digest != "":
 		return tag == "*" || tag == "**" // whatever it is, it has a tag that is allowed
 	}
 	ok, err := doublestar.Match(tag, r.Tag)

@@ -44,8 +44,11 @@ func TestStandsFor(t *testing.T) {
 		{"**", "host", false},
 		{"host", "docker.io/library/host", false},
 		{"**", "", false},
-		// Digests pin what is allowed anyway.
-		{"python:3.11", "python:3.11" + sum, true},
+		// A digest may be that of any tag, whatever stands beside it.
+		{"python:3.11", "python:3.11" + sum, false},
+		{"python", "python:latest" + sum, false},
+		{"python:3.*", "python:3.11" + sum, false},
+		{"python:*", "python:3.11" + sum, true},
 		{"python:3.11", "python:3.12" + sum, false},
 		{"python:3.11", "python" + sum, false},
 		{"python:*", "python" + sum, true},

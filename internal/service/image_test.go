@@ -354,7 +354,7 @@ func TestImageRights(t *testing.T) {
 func TestImagesAllowed(t *testing.T) {
 	g := newGallery(t, func(o *service.Options) {
 		o.Policy = service.DefaultPolicy()
-		o.Policy.AllowedImages = []string{"host", "app:*", "127.0.0.1:*/team/*"}
+		o.Policy.AllowedImages = []string{"host", "app:*", "127.0.0.1:*/team/*", "127.0.0.1:*/pinned:1"}
 	})
 	secret, digest := g.hub.Put(t, "secret:1", registry.Image{Files: map[string]string{"s": "s"}})
 	if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: secret}, nil); err != nil {
@@ -379,6 +379,17 @@ func TestImagesAllowed(t *testing.T) {
 	for _, ref := range []string{"host", "app:9", "docker.io/library/app:9", digest} {
 		g.run(of(ref, "true")).want(t, belljar.PhaseCompleted, 0, "")
 	}
+	// A tag beside a digest makes nothing of it that it is not.
+	fine, good := g.hub.Put(t, "pinned:1", simple())
+	other, bad := g.hub.Put(t, "pinned:2", registry.Image{Files: map[string]string{"o": "o"}})
+	for _, ref := range []string{fine, other} {
+		if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := g.Start(t.Context(), of(fine+"@"+bad, "true"))
+	wantCode(t, "the digest of another tag", err, belljar.CodePolicyDenied, "is allowed: leave the digest out")
+	g.run(of(fine+"@"+good, "true")).want(t, belljar.PhaseCompleted, 0, "")
 	team, pin := g.hub.Put(t, "team/app:1", simple())
 	g.run(of(team+"@"+pin, "true")).want(t, belljar.PhaseCompleted, 0, "")
 	g.run(of(team+"@"+digest, "true")).want(t, belljar.PhaseFailed, -1, belljar.ReasonImagePullFailed)
