@@ -21,12 +21,18 @@ func (s *Store) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImageP
 	if err := checkPrune(p); err != nil || s.o.Path == "" {
 		return done, err
 	}
+	err := s.relieved(func() error { return s.prune(ctx, p, &done) })
+	return done, err
+}
+
+// prune adds to what is done.
+func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.ImagePruned) error {
 	if err := s.sweep(); err != nil {
-		return done, err
+		return err
 	}
 	v, err := s.index.load()
 	if err != nil {
-		return done, err
+		return err
 	}
 	used := s.uses(v)
 	for _, r := range candidates(v, p, used, s.now()) {
@@ -42,14 +48,14 @@ func (s *Store) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImageP
 		case belljar.CodeOf(err) == belljar.CodeConflict:
 			continue
 		case err != nil:
-			return done, err
+			return err
 		}
 		done.Images = append(done.Images, r.Digest)
 		done.Bytes += freed
 	}
 	freed, err := s.pruneLayers(ctx)
 	done.Bytes += freed
-	return done, err
+	return err
 }
 
 // errGone says that an image that was to go has gone by itself.

@@ -28,14 +28,16 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 	if s.o.Path == "" {
 		return notFound(s.absent(ref))
 	}
-	_, err := s.remove(ctx, func(v *view) (*record, string, error) {
-		r, name, err := v.find(ref)
-		if err == nil && r == nil {
-			err = notFound(s.absent(ref))
-		}
-		return r, name, err
+	return s.relieved(func() error {
+		_, err := s.remove(ctx, func(v *view) (*record, string, error) {
+			r, name, err := v.find(ref)
+			if err == nil && r == nil {
+				err = notFound(s.absent(ref))
+			}
+			return r, name, err
+		})
+		return err
 	})
-	return err
 }
 
 // remove takes away a name of the image that pick finds, or all of it if that is its only one or none is given. It returns

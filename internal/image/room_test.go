@@ -4,6 +4,7 @@ package image_test
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -41,4 +42,52 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	pull(t, s, h.ref("small"))
+}
+
+// TestRemoveOnFullDisk: where the disk has no room at all, images can be removed, which makes some.
+func TestRemoveOnFullDisk(t *testing.T) {
+	for name, remove := range map[string]func(*image.Store) error{
+		"remove": func(s *image.Store) error { return s.Remove(t.Context(), "one") },
+		"prune": func(s *image.Store) error {
+			gone, err := s.Prune(t.Context(), belljar.ImagePrune{All: true})
+			if len(gone.Images) != 2 {
+				t.Errorf("pruned %v", gone.Images)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+				t.Skipf("a small disk needs root: %v", err)
+			}
+			t.Cleanup(func() {
+				if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+					t.Error(err)
+				}
+			})
+			s := open(t, image.Options{Path: filepath.Join(dir, "images")})
+			for _, name := range []string{"one", "two"} {
+				if _, err := s.Import(t.Context(), name, bytes.NewReader(tarOf(t, name, name)), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f, err := os.Create(filepath.Join(dir, "others"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			for size := 4096; size > 0; size /= 2 {
+				for err = nil; err == nil; {
+					_, err = f.Write(make([]byte, size))
+				}
+			}
+			if _, err := s.Tag(t.Context(), "two", "three"); belljar.CodeOf(err) != belljar.CodeDiskFull {
+				t.Fatalf("the disk is not full: %v", err)
+			}
+			if err := remove(s); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }

@@ -60,6 +60,7 @@ func (s *Store) settle(ctx context.Context, m made) (belljar.Image, error) {
 		return belljar.Image{}, err
 	}
 	defer s.done(sp)
+	defer s.reserve()
 	r := &record{
 		Digest: m.digest, Also: m.also, Folder: randomName(), Source: m.source, Platform: m.platform.String(), Config: kept, Added: s.now().UTC(),
 	}

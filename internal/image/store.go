@@ -96,7 +96,7 @@ func Open(o Options) (*Store, error) {
 	if _, err := s.index.load(); err != nil {
 		return nil, err
 	}
-	if err := s.sweep(); err != nil {
+	if err := s.relieved(s.sweep); err != nil {
 		return nil, err
 	}
 	return s, nil
