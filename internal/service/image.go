@@ -210,6 +210,11 @@ func (v images) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImageP
 
 func (s *Service) pruneImages(ctx context.Context, caller belljar.Caller, p belljar.ImagePrune) (belljar.ImagePruned, error) {
 	gone, err := s.opts.Images.Prune(ctx, p)
+	if err == nil && p.All && s.releaseAll(ctx) {
+		var more belljar.ImagePruned
+		more, err = s.opts.Images.Prune(ctx, p)
+		gone.Images, gone.Bytes = append(gone.Images, more.Images...), gone.Bytes+more.Bytes
+	}
 	if len(gone.Images) > 0 {
 		s.imageEvent(event.ImagesPruned, caller, event.Event{
 			Count: gone.Bytes, Files: int64(len(gone.Images)), Detail: map[string]string{"digests": strings.Join(gone.Images, " ")},
@@ -267,6 +272,21 @@ func (s *Service) release(ctx context.Context, digest string) bool {
 	for _, h := range s.runtimes {
 		if r, ok := runtime.As[runtime.Releaser](h.Runtime); ok {
 			released = r.Release(ctx, digest) || released
+		}
+	}
+	return released
+}
+
+// releaseAll has runtimes let go of the images that are still here, and reports whether one did.
+func (s *Service) releaseAll(ctx context.Context) bool {
+	list, err := s.opts.Images.List(ctx)
+	if err != nil {
+		return false // they stay, as those do that are used
+	}
+	released := false
+	for _, i := range list {
+		if i.InUse {
+			released = s.release(ctx, i.Digest) || released
 		}
 	}
 	return released

@@ -28,6 +28,30 @@ type unpacked struct {
 	mu    sync.Mutex
 	roots []runtime.Root
 	gone  func(n int) bool // whether the image of the nth sandbox is gone; nil for never
+	ready *os.File         // the lock of an image that it holds for sandboxes that nobody has asked for yet
+}
+
+// Release implements [runtime.Releaser].
+func (u *unpacked) Release(_ context.Context, digest string) bool {
+	if u.ready == nil || digest == "" {
+		return false
+	}
+	_ = u.ready.Close()
+	u.ready = nil
+	return true
+}
+
+// hold makes an image one that is kept ready.
+func (u *unpacked) hold(t *testing.T, root image.Root) {
+	t.Helper()
+	f, err := os.Open(root.Lock)
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_SH)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.ready = f
 }
 
 func (u *unpacked) Probe(ctx context.Context) (runtime.Capabilities, error) {
@@ -419,6 +443,36 @@ func TestImageInUse(t *testing.T) {
 	_, err := g.images.Get(t.Context(), ref)
 	wantCode(t, "get", err, belljar.CodeNotFound)
 	wantCode(t, "remove again", g.images.Remove(t.Context(), ref), belljar.CodeNotFound)
+}
+
+// What runtimes keep ready is in no operator's way.
+func TestImageKeptReady(t *testing.T) {
+	g := newGallery(t)
+	for name, remove := range map[string]func(ref string) error{
+		"rm": func(ref string) error { return g.images.Remove(t.Context(), ref) },
+		"prune": func(string) error {
+			gone, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true})
+			if len(gone.Images) != 1 {
+				t.Errorf("pruned %v", gone.Images)
+			}
+			return err
+		},
+	} {
+		ref, _ := g.hub.Put(t, "app:1", simple())
+		if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil); err != nil {
+			t.Fatal(name, err)
+		}
+		root, err := g.store.Find(t.Context(), ref)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		g.rt.hold(t, root)
+		if err := remove(ref); err != nil {
+			t.Fatal(name, err)
+		}
+		_, err = g.images.Get(t.Context(), ref)
+		wantCode(t, name, err, belljar.CodeNotFound)
+	}
 }
 
 // An image that is removed before the sandbox is made comes again, as the same content; one that cannot fails the run.
