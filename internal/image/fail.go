@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -14,6 +15,22 @@ func fault(rule, format string, args ...any) error {
 	return &belljar.Error{
 		Code: belljar.CodeImageInvalid, Message: fmt.Sprintf(format, args...), Details: map[string]any{"rule": rule},
 	}
+}
+
+// of names the image that a fault is of: who asks for several, or for a run, would not know.
+func of(ref string, err error) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeImageInvalid {
+		return err
+	}
+	named := *e
+	named.Message = fmt.Sprintf("image %q cannot be used: %s", ref, e.Message)
+	named.Details = maps.Clone(e.Details)
+	if named.Details == nil {
+		named.Details = map[string]any{}
+	}
+	named.Details["image"] = ref
+	return &named
 }
 
 // failed says err in the terms of the root package: errors of ours and the end of ctx as they are, a full disk as that,

@@ -4,6 +4,7 @@ package image_test
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,5 +67,23 @@ func TestPull(t *testing.T) {
 				t.Errorf("the registry was asked %d times for what is here", n)
 			}
 		})
+	}
+}
+
+// TestPullFaultNames: who pulls several images, or runs one, hears which of them and which of its layers is at fault.
+func TestPullFaultNames(t *testing.T) {
+	h := newHub(t)
+	s := open(t, image.Options{}, h)
+	for name, sp := range map[string]spec{
+		"user":  {layers: [][]byte{tarOf(t, "f", "x")}, config: map[string]any{"User": "nobody-here"}},
+		"layer": {layers: [][]byte{tarOf(t, "f", "x"), []byte(strings.Repeat("no tar ", 1000))}},
+	} {
+		b := build(t, sp)
+		h.put(name+":1", b)
+		_, err := s.Pull(t.Context(), h.ref(name+":1"), false, nil)
+		wantError(t, err, belljar.CodeImageInvalid, "image \""+h.ref(name+":1")+"\" cannot be used: ")
+		if e := errorOf(err); name == "layer" && !strings.Contains(e.Message, "layer sha256:") {
+			t.Errorf("%s", e.Message)
+		}
 	}
 }

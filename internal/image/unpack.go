@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image/layer"
@@ -63,8 +64,14 @@ func (s *Store) broken(ctx context.Context, err error, src source) error {
 		return ctx.Err()
 	case errors.As(err, &packed):
 		return fault("compression", "layer %s is no valid %s: %s", src.blobID(), packed.kind, printable(packed.err.Error()))
-	case errors.As(err, &e):
-		return e // without what the stages on its way have said
+	case errors.As(err, &e): // without what the stages on its way have said
+		rest, found := strings.CutPrefix(e.Message, "layer")
+		if src.digest == "" || !found {
+			return e
+		}
+		named := *e
+		named.Message = "layer " + src.digest + rest // one of several
+		return &named
 	}
 	return err
 }

@@ -383,3 +383,17 @@ func TestCanceled(t *testing.T) {
 		t.Errorf("merge: %v", err)
 	}
 }
+
+// TestMergeRoot: whatever a layer says of its root, that of an image can be looked into.
+func TestMergeRoot(t *testing.T) {
+	for _, mode := range []int64{0o1, 0o10, 0o311, 0o700, 0o1777} {
+		files, _ := unpacked(t, entry{name: "./", mode: mode}, file("f", "x"))
+		root := t.TempDir()
+		if _, err := layer.Merge(t.Context(), root, []string{files}); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(root); err != nil || info.Mode().Perm()&0o555 != 0o555 {
+			t.Errorf("%#o has become %v, %v", mode, info.Mode(), err)
+		}
+	}
+}

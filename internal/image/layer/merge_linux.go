@@ -34,7 +34,20 @@ func Merge(ctx context.Context, root string, layers []string) (Stats, error) {
 			return m.stats, err
 		}
 	}
-	return m.stats, nil
+	return m.stats, letIn(into, root)
+}
+
+// letIn lets everybody into a root: what a layer says of the folder that it was packed in must not close the image.
+func letIn(into int, root string) error {
+	var st unix.Stat_t
+	err := unix.Fstat(into, &st)
+	if err == nil && st.Mode&0o555 != 0o555 {
+		err = unix.Fchmod(into, st.Mode&0o777|0o555)
+	}
+	if err != nil {
+		return failed("set the mode of", root, err)
+	}
+	return nil
 }
 
 // merger merges layers into one root.
