@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -12,16 +14,23 @@ import (
 // host is a runtime with what it found out about this host.
 type host struct {
 	runtime.Runtime
-	mu   sync.Mutex // one probe at a time
-	caps *runtime.Capabilities
+	mu     sync.Mutex // one probe at a time
+	caps   *runtime.Capabilities
+	denied runtime.Capabilities // what the last probe found that found it not available
+	at     time.Time            // when that ended
 }
 
-// capabilities probes once and remembers; a host that was not available is asked again, for it may have been mended.
+// capabilities probes once and remembers; a host that was not available is asked again, for it may have been mended. Those
+// who wait for a probe share what it finds: one that takes its time would make each wait for all before.
 func (h *host) capabilities(ctx context.Context) (runtime.Capabilities, error) {
+	came := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.caps != nil {
 		return *h.caps, nil
+	}
+	if h.at.After(came) {
+		return h.denied, nil
 	}
 	caps, err := h.Probe(ctx)
 	if err != nil {
@@ -29,6 +38,8 @@ func (h *host) capabilities(ctx context.Context) (runtime.Capabilities, error) {
 	}
 	if caps.Available {
 		h.caps = &caps
+	} else {
+		h.denied, h.at = caps, time.Now()
 	}
 	return caps, nil
 }
@@ -86,7 +97,7 @@ func (s *Service) unavailable(ctx context.Context, name string, reasons []runtim
 			e.Hint = reasons[0].Hint
 		}
 	} else if len(suggested) > 0 {
-		e.Hint = "available here: " + suggested[0]
+		e.Hint = "available here: " + strings.Join(suggested, ", ")
 	}
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -251,6 +252,20 @@ func TestProbeSaysWhyNot(t *testing.T) {
 				t.Errorf("create: %v", err)
 			}
 		})
+	}
+}
+
+// An engine that takes a connection and hangs is told from one that works, in a time that callers have.
+func TestProbeOfAMuteEngine(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "engine.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r := offline(t, docker.Options{Host: "unix://" + l.Addr().String(), Patience: 50 * time.Millisecond})
+	caps, err := r.Probe(t.Context())
+	if err != nil || caps.Available || len(caps.Reasons) == 0 || !strings.Contains(caps.Reasons[0].Detail, "does not answer") || caps.Reasons[0].Hint == "" {
+		t.Errorf("%+v, %v", caps, err)
 	}
 }
 

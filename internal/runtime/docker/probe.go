@@ -21,9 +21,20 @@ const coldStart = 300 * time.Millisecond
 // errForeign says that an engine's containers are not Linux ones.
 var errForeign = errors.New("the engine does not run Linux containers")
 
+// answering is how long an engine may take to say what it is. One that takes longer is of no use to those who wait.
+const answering = 5 * time.Second
+
+// errMute says that an engine listens, and does not answer.
+var errMute = errors.New("the engine does not answer")
+
 // Probe implements [runtime.Runtime].
 func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
-	f, err := r.ask(ctx)
+	asking, cancel := context.WithTimeoutCause(ctx, min(answering, r.opts.Patience), errMute)
+	defer cancel()
+	f, err := r.ask(asking)
+	if err != nil && asking.Err() != nil {
+		err = context.Cause(asking)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return runtime.Capabilities{}, context.Cause(ctx)
@@ -100,6 +111,8 @@ func (r *Runtime) whyNot(err error) runtime.Reason {
 		why.Hint = "this user may not speak to the engine: add it to the group docker, which makes it root on that machine, or run a rootless engine"
 	case cerrdefs.IsInvalidArgument(err):
 		why.Hint = "the engine is too old: Docker 19.03 (API 1.40) or newer is needed"
+	case errors.Is(err, errMute):
+		why.Hint = "its machine has too much to do, or it hangs: look at its log, and start it again"
 	case isSocket && missing(socket):
 		why.Detail = "there is no socket at " + socket
 		why.Hint = "install and start Docker, or say where its socket is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
