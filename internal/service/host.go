@@ -18,6 +18,8 @@ type host struct {
 	caps   *runtime.Capabilities
 	denied runtime.Capabilities // what the last probe found that found it not available
 	at     time.Time            // when that ended
+
+	orphans orphans
 }
 
 // capabilities probes once and remembers; a host that was not available is asked again, for it may have been mended. Those

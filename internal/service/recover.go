@@ -146,7 +146,7 @@ func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a te
 const removeTime = 5 * time.Second
 
 // removeLeft removes the sandbox of a former process. One that does not go, as when the kernel holds a process of it, keeps
-// nobody from starting: it is said, and tried again by the next process.
+// nobody from starting: it is said, and tried again by the reaper.
 func (s *Service) removeLeft(ctx context.Context, runtime, id string) {
 	h := s.runtime(runtime)
 	if h == nil {
@@ -164,6 +164,7 @@ func (s *Service) removeLeft(ctx context.Context, runtime, id string) {
 		err = context.Cause(late)
 	}
 	if err != nil {
+		h.orphans.suspect()
 		s.log.Error("sandbox of a former process could not be removed", "sandbox_id", id, "err", err)
 	}
 }

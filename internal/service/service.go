@@ -179,6 +179,9 @@ func (s *Service) runtime(name string) *host {
 // destroy takes a sandbox away. Nobody waits for it but Close, and who waits for the run's slot.
 func (s *Service) destroy(id string, box runtime.Sandbox) {
 	if err := box.Destroy(context.Background()); err != nil {
+		for _, h := range s.runtimes { // one of them has it, and the reaper looks for it there
+			h.orphans.suspect()
+		}
 		s.log.Error("sandbox could not be destroyed", "run_id", id, "err", err)
 	}
 }

@@ -46,6 +46,7 @@ func (s *Service) Reap(ctx context.Context) {
 		})
 	}
 	wait.Wait()
+	s.removeSuspected(ctx)
 }
 
 // reap is one session's part of a pass.

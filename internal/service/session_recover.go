@@ -190,30 +190,3 @@ func (s *Service) endStray(x *session, id string) {
 		}
 	})
 }
-
-// removeOrphans removes the sandboxes of this installation that are nobody's, in a while: they keep nobody from starting.
-func (s *Service) removeOrphans(ctx context.Context) {
-	for _, h := range s.runtimes {
-		if caps, err := h.capabilities(ctx); err == nil && !caps.Available {
-			continue // nor can anybody find out what it has
-		}
-		ids, err := h.List(ctx)
-		if err != nil {
-			s.log.Error("sandboxes of a former process cannot be listed", "runtime", h.Name(), "err", err)
-			continue
-		}
-		var orphans []string
-		for _, id := range ids {
-			if s.sessions.get(id) == nil && s.under(id) == nil {
-				orphans = append(orphans, id)
-			}
-		}
-		if len(orphans) == 0 {
-			continue
-		}
-		s.work.Go(func() {
-			// Also while the service is closed: there may be no next one, and each takes only so long.
-			inTurn(recoverAtOnce, orphans, func(id string) { s.removeLeft(context.WithoutCancel(ctx), h.Name(), id) })
-		})
-	}
-}
