@@ -10,10 +10,12 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// How long it takes until a command whose stream breaks again and again is joined once more.
+// How long it takes until a command whose stream breaks again and again is joined once more, and how often that is tried
+// where no stream can be had, for whatever reason: one that breaks just then looks the same as one that will never be.
 const (
-	regainSoon = 10 * time.Millisecond
-	regainLate = time.Second
+	regainSoon  = 10 * time.Millisecond
+	regainLate  = time.Second
+	regainTries = 6
 )
 
 // output takes what the command prints into the log until it ends. A stream to its agent that breaks says nothing of the
@@ -55,7 +57,7 @@ func (c *passage) output(ctx context.Context, fed *intake) (wire.Exit, error) {
 
 // regain joins the command over another stream. The error says why there is none.
 func (c *passage) regain(ctx context.Context, pause *time.Duration) (*agent.Process, error) {
-	for {
+	for tries := 1; ; tries++ {
 		timer := time.NewTimer(*pause)
 		select {
 		case <-timer.C:
@@ -65,8 +67,12 @@ func (c *passage) regain(ctx context.Context, pause *time.Duration) (*agent.Proc
 		}
 		*pause = min(2**pause, regainLate)
 		proc, err := c.jar.agent.Attach(ctx, c.run.id, c.process().Position())
-		if !errors.Is(err, agent.ErrDisconnected) || errors.Is(err, runtime.ErrGone) {
+		var refused *wire.Error
+		switch {
+		case err == nil, errors.As(err, &refused), errors.Is(err, agent.ErrProtocol), errors.Is(err, runtime.ErrGone):
 			return proc, err
+		case !errors.Is(err, agent.ErrDisconnected) && tries >= regainTries:
+			return nil, err
 		}
 	}
 }
