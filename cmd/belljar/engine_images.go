@@ -14,8 +14,8 @@ import (
 )
 
 // openImages opens the images in a data folder. Several processes may have them open: a server's are those of the commands
-// that need none, too.
-func openImages(data string, cfg *config.Config, log *slog.Logger) (*image.Store, error) {
+// that need none, too. minFree is what must stay free of the disk, in bytes.
+func openImages(data string, cfg *config.Config, minFree uint64, log *slog.Logger) (*image.Store, error) {
 	// Its other folders are for its owner's eyes only.
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, unusable(data, err)
@@ -23,6 +23,7 @@ func openImages(data string, cfg *config.Config, log *slog.Logger) (*image.Store
 	return image.Open(image.Options{
 		Path: filepath.Join(data, "images"), Aliases: cfg.Aliases(), Registries: cfg.ImageRegistries,
 		MaxBytes: int64(cfg.ImageMaxMB) << 20, Logger: log,
+		Free: func() (uint64, error) { return freeBytes(data) }, MinFree: minFree,
 	})
 }
 
@@ -35,7 +36,7 @@ func openOwnImages(c *console, cfg *config.Config) (*image.Store, error) {
 			return nil, err
 		}
 	}
-	return openImages(data, cfg, nil)
+	return openImages(data, cfg, 0, nil)
 }
 
 // images does something with the images of the server that the command line names, or else with those here. With json a

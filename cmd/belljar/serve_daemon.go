@@ -111,7 +111,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 			return nil, err
 		}
 	}
-	images, err := openImages(data.path, cfg, d.log)
+	images, err := openImages(data.path, cfg, uint64(cfg.MinFreeMB)<<20, d.log)
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ func (s *Store) spool(ctx context.Context, f *os.File, r io.Reader, tell func(be
 	if err != nil {
 		return "", 0, unread(ctx, err)
 	}
-	in := newAhead(ctx, &bounded{r: u, left: s.o.MaxBytes + int64(s.o.MaxFiles)*8192 + 1<<20}, u.Close)
+	in := newAhead(ctx, &bounded{r: s.watch(u), left: s.o.MaxBytes + int64(s.o.MaxFiles)*8192 + 1<<20}, u.Close)
 	defer in.abandon()
 	size, err = io.Copy(f, struct{ io.Reader }{in})
 	if errors.Is(err, errEndless) {

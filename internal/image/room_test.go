@@ -4,6 +4,7 @@ package image_test
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,38 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	pull(t, s, h.ref("small"))
+}
+
+// TestRoomOfOthers: what unpacks to more than there is room for ends while others have some left.
+func TestRoomOfOthers(t *testing.T) {
+	const most = 16 << 20
+	path := filepath.Join(t.TempDir(), "images")
+	free := func() (uint64, error) { // of a disk that has nothing else on it
+		var used int64
+		err := filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return nil
+			}
+			if info, err := e.Info(); err == nil {
+				used += info.Size()
+			}
+			return nil
+		})
+		return uint64(max(0, 2*most-used)), err
+	}
+	zeros := tarOf(t, "zeros", string(make([]byte, 3*most)))
+	h := newHub(t)
+	h.put("bomb:1", build(t, spec{layers: [][]byte{zeros}, pack: "gzip"}))
+	h.put("small:1", build(t, spec{layers: [][]byte{tarOf(t, "f", "fine")}}))
+	s := open(t, image.Options{Path: path, Free: free, MinFree: most}, h)
+	_, err := s.Pull(t.Context(), h.ref("bomb:1"), false, nil)
+	wantError(t, err, belljar.CodeDiskFull, "minimum_bytes", "prune")
+	_, err = s.Import(t.Context(), "x", bytes.NewReader(gzipped(t, zeros)), nil)
+	wantError(t, err, belljar.CodeDiskFull, "minimum_bytes")
+	if left := slices.Concat(entries(t, path, "images"), entries(t, path, "layers"), leftovers(t, path)); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	pull(t, s, h.ref("small:1"))
 }
 
 // TestRemoveOnFullDisk: where the disk has no room at all, images can be removed, which makes some.

@@ -28,6 +28,10 @@ type Options struct {
 	// MaxBytes and MaxFiles bound an unpacked image; 0 is 16 GiB and 2,000,000.
 	MaxBytes int64
 	MaxFiles int
+	// Free tells the room on the store's disk, in bytes, and what would leave less than MinFree of it is not unpacked. nil is no
+	// watermark.
+	Free    func() (uint64, error)
+	MinFree uint64
 	// Stall is how long a registry may keep a pull waiting for its next kibibyte; 0 is 30 s.
 	Stall time.Duration
 

@@ -27,7 +27,7 @@ func (s *Store) unpack(ctx context.Context, src source, dir string, tell func(be
 	if err != nil {
 		return layer.Stats{}, s.broken(ctx, err, src)
 	}
-	files := newMeter(plain, belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: src.blobID()}, tell)
+	files := newMeter(s.watch(plain), belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: src.blobID()}, tell)
 	tar, content := io.Reader(files), packed
 	if plain.kind != "" {
 		content = newAhead(ctx, files, plain.Close)
