@@ -25,12 +25,13 @@ type lane struct {
 	home   string // a folder of the lane's user
 	uid    int    // 0 for whoever runs the tests
 	etc    map[string]string
-	ref    string   // what image is called there; "" for the host's
-	env    []string // more of belljar's own environment
-	flags  []string // more flags of belljar run
-	serve  []string // more flags of belljar serve
-	engine *engine  // of the docker runtime
-	images shelf    // that were brought in
+	ref    string             // what image is called there; "" for the host's
+	env    []string           // more of belljar's own environment
+	flags  []string           // more flags of belljar run
+	serve  []string           // more flags of belljar serve
+	engine *engine            // of the docker runtime
+	images shelf              // that were brought in
+	stock  func(t *testing.T) // waits until sandboxes are ready; nil where none are made ahead
 	caps   runtime.Capabilities
 }
 

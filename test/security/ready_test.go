@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 const readyKey = "only-for-the-tests-of-this-lane"
@@ -25,6 +26,13 @@ func (l *lane) warm(t *testing.T) {
 	t.Helper()
 	url := serveReady(t, l)
 	l.env = append(l.env, "BELLJAR_SERVER="+url, "BELLJAR_API_KEY="+readyKey)
+	// A busy machine makes them more slowly than scripts use them.
+	l.stock = func(t *testing.T) {
+		deadline := time.Now().Add(20 * time.Second)
+		for figure(t, url, `sandbox_pool_available{runtime="native"}`) < 8 && time.Now().Before(deadline) {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
 	t.Cleanup(func() {
 		hits, misses := claims(t, url, "hit"), claims(t, url, "miss")
 		t.Logf("%d sandboxes were ready, %d were not", hits, misses)
@@ -89,6 +97,12 @@ func serveReady(t *testing.T, l *lane) string {
 // claims reads one of the pool's figures.
 func claims(t *testing.T, url, result string) int {
 	t.Helper()
+	return figure(t, url, `sandbox_pool_claims_total{result="`+result+`",runtime="native"}`)
+}
+
+// figure reads one of the server's figures.
+func figure(t *testing.T, url, name string) int {
+	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +117,7 @@ func claims(t *testing.T, url, result string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`sandbox_pool_claims_total\{result="` + result + `",runtime="native"\} (\d+)`).FindSubmatch(text)
+	m := regexp.MustCompile(regexp.QuoteMeta(name) + ` (\d+)`).FindSubmatch(text)
 	if m == nil {
 		t.Fatalf("no figure of the pool in\n%s", text)
 	}

@@ -102,6 +102,9 @@ func runAll(t *testing.T, l *lane, scripts []script, results *board) {
 func attack(t *testing.T, l *lane, s script) verdict {
 	ctx, cancel := context.WithTimeout(t.Context(), runTime)
 	defer cancel()
+	if l.stock != nil {
+		l.stock(t)
+	}
 	tr := l.trial(t)
 	if s.image != "" {
 		ref, err := l.bring(t, s.image)

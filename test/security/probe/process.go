@@ -46,37 +46,37 @@ func clock(r *report, _ []string) {
 // changes its limits and priorities, and signals it. The agent must live on.
 func agent(r *report, _ []string) {
 	for _, pid := range others(r) {
-		who := fmt.Sprintf("process %d", pid)
-		r.refused("PTRACE_ATTACH "+who, unix.PtraceAttach(pid))
-		r.refused("PTRACE_SEIZE "+who, call(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0))
+		who, by := fmt.Sprintf("process %d", pid), target{r, pid}
+		by.refused("PTRACE_ATTACH "+who, unix.PtraceAttach(pid))
+		by.refused("PTRACE_SEIZE "+who, call(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0))
 		local := unix.Iovec{Base: new(byte), Len: 1}
 		remote := unix.RemoteIovec{Base: 0x400000, Len: 1}
 		_, err := unix.ProcessVMReadv(pid, []unix.Iovec{local}, []unix.RemoteIovec{remote}, 0)
-		r.refused("process_vm_readv "+who, err, unix.EPERM)
+		by.refused("process_vm_readv "+who, err, unix.EPERM)
 		if pidfd, err := unix.PidfdOpen(pid, 0); err == nil {
 			for fd := range 16 {
 				_, err := unix.PidfdGetfd(pidfd, fd, 0)
-				r.refused(fmt.Sprintf("pidfd_getfd %s/%d", who, fd), err, unix.EPERM, unix.ENOSYS)
+				by.refused(fmt.Sprintf("pidfd_getfd %s/%d", who, fd), err, unix.EPERM, unix.ENOSYS)
 			}
 			unix.Close(pidfd)
 		}
 		limit := unix.Rlimit{Cur: 3, Max: 3}
-		r.refused("prlimit "+who, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil), unix.EPERM)
-		r.refused("setpriority "+who, unix.Setpriority(unix.PRIO_PROCESS, pid, 19), unix.EPERM, unix.EACCES)
+		by.refused("prlimit "+who, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil), unix.EPERM)
+		by.refused("setpriority "+who, unix.Setpriority(unix.PRIO_PROCESS, pid, 19), unix.EPERM, unix.EACCES)
 		var cpus unix.CPUSet
 		cpus.Set(0)
-		r.refused("sched_setaffinity "+who, unix.SchedSetaffinity(pid, &cpus), unix.EPERM)
+		by.refused("sched_setaffinity "+who, unix.SchedSetaffinity(pid, &cpus), unix.EPERM)
 		param := int32(0)
-		r.refused("sched_setscheduler "+who, call(unix.SYS_SCHED_SETSCHEDULER, uintptr(pid), 5, uintptr(unsafe.Pointer(&param))), unix.EPERM)
-		r.refused("sched_setattr "+who, call(unix.SYS_SCHED_SETATTR, uintptr(pid), attrBlock(), 0), unix.EPERM, unix.ENOSYS)
-		r.refused("ioprio_set "+who, call(unix.SYS_IOPRIO_SET, 1, uintptr(pid), 3<<13), unix.EPERM, unix.ENOSYS)
-		r.refused("kcmp "+who, call(unix.SYS_KCMP, uintptr(pid), uintptr(os.Getpid()), 1, 0, 0))
-		r.refused("migrate_pages "+who, call(unix.SYS_MIGRATE_PAGES, uintptr(pid), 64, block(8), block(8)))
-		r.refused("move_pages "+who, call(unix.SYS_MOVE_PAGES, uintptr(pid), 1, block(8), 0, block(8), 0))
-		r.refused("setpgid "+who, unix.Setpgid(pid, 0))
+		by.refused("sched_setscheduler "+who, call(unix.SYS_SCHED_SETSCHEDULER, uintptr(pid), 5, uintptr(unsafe.Pointer(&param))), unix.EPERM)
+		by.refused("sched_setattr "+who, call(unix.SYS_SCHED_SETATTR, uintptr(pid), attrBlock(), 0), unix.EPERM, unix.ENOSYS)
+		by.refused("ioprio_set "+who, call(unix.SYS_IOPRIO_SET, 1, uintptr(pid), 3<<13), unix.EPERM, unix.ENOSYS)
+		by.refused("kcmp "+who, call(unix.SYS_KCMP, uintptr(pid), uintptr(os.Getpid()), 1, 0, 0))
+		by.refused("migrate_pages "+who, call(unix.SYS_MIGRATE_PAGES, uintptr(pid), 64, block(8), block(8)))
+		by.refused("move_pages "+who, call(unix.SYS_MOVE_PAGES, uintptr(pid), 1, block(8), 0, block(8), 0))
+		by.refused("setpgid "+who, unix.Setpgid(pid, 0))
 		for _, file := range []string{"comm", "timerslack_ns", "autogroup", "clear_refs", "coredump_filter", "uid_map", "attr/current"} {
 			err := os.WriteFile(fmt.Sprintf("/proc/%d/%s", pid, file), []byte("5"), 0)
-			r.refused(fmt.Sprintf("write /proc/%d/%s", pid, file), err)
+			by.refused(fmt.Sprintf("write /proc/%d/%s", pid, file), err)
 		}
 		for _, file := range []string{"mem", "environ", "maps", "fd/0", "cwd/.", "root/.", "stack", "auxv", "io"} {
 			f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, file))
@@ -84,9 +84,9 @@ func agent(r *report, _ []string) {
 				_, err = f.Read(make([]byte, 1))
 				f.Close()
 			}
-			r.refused(fmt.Sprintf("read /proc/%d/%s", pid, file), err)
+			by.refused(fmt.Sprintf("read /proc/%d/%s", pid, file), err)
 		}
-		r.refused("oom_score_adj "+who, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("1000"), 0))
+		by.refused("oom_score_adj "+who, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("1000"), 0))
 	}
 	if pidfd, err := unix.PidfdOpen(1, 0); err == nil {
 		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGSEGV} {
@@ -100,6 +100,20 @@ func agent(r *report, _ []string) {
 	if err := syscall.Kill(1, 0); err != nil && err != syscall.EPERM {
 		r.breach("PID 1 is gone: %v", err)
 	}
+}
+
+// target is a process that is attacked. One that has ended meanwhile, as helpers do, proves nothing.
+type target struct {
+	*report
+	pid int
+}
+
+func (t target) refused(what string, err error, allowed ...error) {
+	if err != nil && t.pid != 1 && syscall.Kill(t.pid, 0) == syscall.ESRCH {
+		fmt.Printf("%s: it has ended\n", what)
+		return
+	}
+	t.report.refused(what, err, allowed...)
 }
 
 // attrBlock is a struct sched_attr that asks for SCHED_IDLE.
