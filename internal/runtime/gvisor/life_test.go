@@ -142,6 +142,9 @@ func TestKilledFromOutside(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 			defer cancel()
 			exit, err := box.Wait(ctx)
+			if strings.HasSuffix(exit.Detail, ":") {
+				t.Errorf("%q ends in the middle", exit.Detail)
+			}
 			if err != nil || exit.Reason != runtime.ExitKilled && !(name == "gofer" && exit.Reason == runtime.ExitAgent) {
 				t.Errorf("%+v, %v", exit, err)
 			}

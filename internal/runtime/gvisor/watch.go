@@ -68,13 +68,21 @@ func (s *sandbox) explainExit(status unix.WaitStatus, child bool) runtime.Exit {
 	case !orderly && oomKilled(s.last):
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "gVisor was killed for want of memory"}
 	case told && last.Signal != 0:
-		return runtime.Exit{Reason: runtime.ExitKilled, Detail: strings.TrimSpace(fmt.Sprintf("gVisor's kernel killed by signal %d: %s", last.Signal, last.Detail))}
+		return runtime.Exit{Reason: runtime.ExitKilled, Detail: said(fmt.Sprintf("gVisor's kernel killed by signal %d", last.Signal), last.Detail)}
 	case told:
-		return runtime.Exit{Reason: runtime.ExitAgent, Detail: strings.TrimSpace(fmt.Sprintf("ended with status %d: %s", last.Code, last.Detail))}
+		return runtime.Exit{Reason: runtime.ExitAgent, Detail: said(fmt.Sprintf("ended with status %d", last.Code), last.Detail)}
 	case child && status.Exited():
 		return runtime.Exit{Reason: runtime.ExitAgent, Detail: fmt.Sprintf("its keep ended with status %d", status.ExitStatus())}
 	}
 	return runtime.Exit{Reason: runtime.ExitKilled, Detail: "its keep was killed"}
+}
+
+// said adds the last words of a program to what became of it, if there were any.
+func said(what, words string) string {
+	if words = strings.TrimSpace(words); words == "" {
+		return what
+	}
+	return what + ": " + words
 }
 
 func oomKilled(u runtime.Usage) bool { return u.OOMKills != nil && *u.OOMKills > 0 }
