@@ -61,10 +61,25 @@ func (p *Pool) drop(e *entry, why string) {
 	}
 }
 
+// destroy takes an entry away. Nobody but the pool knows of it: if that fails, it is tried again when a birth works.
 func (p *Pool) destroy(e *entry) {
 	if err := e.box.Destroy(context.Background()); err != nil {
 		p.log.Error("a ready sandbox could not be destroyed", "sandbox", e.id, "err", err)
+		p.mu.Lock()
+		p.left = append(p.left, e)
+		p.mu.Unlock()
 	}
+}
+
+// clear tries again to destroy what could not be. The caller holds mu.
+func (p *Pool) clear() {
+	if p.closed {
+		return
+	}
+	for _, e := range p.left {
+		p.work.Go(func() { p.destroy(e) })
+	}
+	p.left = nil
 }
 
 // destroyAll destroys entries that have been taken.

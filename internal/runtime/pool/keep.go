@@ -248,6 +248,7 @@ func (p *Pool) put(e *entry) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tries = 0
+	p.clear()
 	p.stats.Births++
 	p.stats.BirthTime += time.Since(e.born)
 	if p.closed || p.kinds[keyOf(e.kind.blank)] != e.kind {

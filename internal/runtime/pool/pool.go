@@ -90,6 +90,7 @@ type Pool struct {
 	tries  int       // births that failed, since the last that did not
 	asleep bool      // the keeper has nothing to do
 	closed bool
+	left   []*entry // that could not be destroyed
 	stats  Stats
 }
 

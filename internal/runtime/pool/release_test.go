@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,23 @@ func TestImageIsGone(t *testing.T) {
 		figures(t, p, "size 2 ready 2 hits 0 misses 0")
 		if n := len(s.creates); n != tried+2 || tried != 1 {
 			t.Errorf("tried %d times, then %d", tried, n-tried)
+		}
+	})
+}
+
+// What cannot be destroyed, as while an engine is away, is destroyed when sandboxes can be made again.
+func TestDestroyLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub()
+		p := start(t, s, pool.Options{Age: time.Hour})
+		p.Warm(of("sha256:a"))
+		later(time.Second)
+		s.set(func() { s.deaf, s.keeps, s.refuse = true, errors.New("away"), errors.New("away") })
+		later(2 * time.Hour)
+		s.set(func() { s.deaf, s.keeps, s.refuse = false, nil, nil })
+		later(time.Hour / 2)
+		if n, ready := len(s.living()), p.Stats().Ready; n != ready || ready == 0 {
+			t.Errorf("%d sandboxes live, %d are ready", n, ready)
 		}
 	})
 }

@@ -26,6 +26,7 @@ type stub struct {
 	refuse  error // of Create
 	spoil   error // of Claim
 	deaf    bool  // agents do not answer
+	keeps   error // of Destroy
 	room    int   // for so many boxes; 0 is any number
 }
 
@@ -216,6 +217,9 @@ func (b *box) Wait(ctx context.Context) (runtime.Exit, error) {
 func (b *box) Destroy(context.Context) error {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
+	if b.of.keeps != nil {
+		return b.of.keeps
+	}
 	b.end(runtime.ExitDestroyed)
 	return nil
 }
