@@ -67,6 +67,15 @@ func TestExampleRuns(t *testing.T) {
 			}
 		})
 	}
+	ends(s)
+}
+
+// ends stops a server, which takes down what it keeps ready on every runtime.
+func ends(s *server) {
+	s.t.Helper()
+	if code := s.stop(); code != 0 {
+		s.t.Errorf("the server ended with %d\n%s", code, s.said)
+	}
 }
 
 // TestChoiceOfRuntime asks for walls instead of runtimes.
@@ -109,4 +118,5 @@ func TestChoiceOfRuntime(t *testing.T) {
 			t.Errorf("%s: because %q", c.ask, why)
 		}
 	}
+	ends(s)
 }

@@ -9,8 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -268,15 +266,4 @@ func sealAgent(text []byte) (*os.File, error) {
 		return nil, fmt.Errorf("memfd: %w", err)
 	}
 	return f, nil
-}
-
-// lastCap is the highest capability of this kernel.
-func lastCap() int {
-	raw, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
-	if err == nil {
-		if n, err := strconv.Atoi(strings.TrimSpace(string(raw))); err == nil {
-			return n
-		}
-	}
-	return unix.CAP_LAST_CAP
 }
