@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/belljar/belljar/internal/agent"
 )
 
 // errOverdue says that a command did not end when its agent should have ended it.
@@ -58,6 +60,13 @@ func (c *passage) leave() {
 	close(c.run.left)
 }
 
+// endCommand tells the agent to end the command, whatever becomes of this process.
+func (c *passage) endCommand(p *agent.Process) {
+	if err := p.End(seconds(c.plan.limits.GraceSec)); err == nil {
+		c.run.tell.Do(func() { close(c.run.told) })
+	}
+}
+
 // stdin is what the command reads, if it was given with the request, and has not read yet.
 func (c *passage) stdin() io.Reader {
 	if c.plan.request.Stdin != nil {
@@ -95,7 +104,7 @@ func (c *passage) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
 				giveUp(why)
 				return
 			}
-			_ = c.process().End(grace) // if it cannot be told, the limit ends it
+			c.endCommand(c.process()) // if it cannot be told, the limit ends it
 			limit.Reset(grace + c.opts.Slack)
 			stop = nil
 		case <-limit.C:

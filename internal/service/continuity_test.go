@@ -79,6 +79,31 @@ func TestRunOutlivesItsProcess(t *testing.T) {
 	}
 }
 
+// A run that is cancelled does not go on, though its process dies with the answer.
+func TestCancelOutlivesItsProcess(t *testing.T) {
+	w := newWorld(t)
+	for range 10 {
+		p := w.boot()
+		gate := filepath.Join(t.TempDir(), "gate")
+		run := p.start(shell("while [ ! -e " + gate + " ]; do sleep 0.01; done"))
+		if err := p.Cancel(p.context(), run.ID); err != nil {
+			t.Fatal(err)
+		}
+		p.kill()
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		next := w.boot()
+		switch r := next.follow(run.ID); {
+		case r.Phase == belljar.PhaseKilled && r.ReasonCode == belljar.ReasonCanceledByUser:
+		case r.Phase == belljar.PhaseFailed && r.ReasonCode == belljar.ReasonNodeLost && r.StartedAt == nil:
+		default:
+			t.Errorf("%s, %s: %s", r.Phase, r.ReasonCode, r.Message)
+		}
+		next.kill()
+	}
+}
+
 // What ended while nobody was there is told as it ended, with what it left.
 func TestRunEndsWhileNobodyIsThere(t *testing.T) {
 	w := newWorld(t)

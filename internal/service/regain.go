@@ -50,7 +50,7 @@ func (c *passage) output(ctx context.Context, fed *intake) (wire.Exit, error) {
 		c.hold(proc)
 		fed.move(proc)
 		if why := context.Cause(c.run.ctx); why != nil && !errors.Is(why, errLeft) {
-			_ = proc.End(seconds(c.plan.limits.GraceSec)) // it may not have been told
+			c.endCommand(proc) // it may not have been told
 		}
 	}
 }

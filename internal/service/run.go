@@ -39,6 +39,8 @@ type run struct {
 	done  chan struct{} // closed when the run's end is on record, and its log too
 	stuck chan struct{} // closed when it has ended and cannot go on record; unkept says why
 	left  chan struct{} // closed when its command is left to the next process
+	told  chan struct{} // closed when its agent has been told to end its command
+	tell  sync.Once     // closes told
 
 	mu      sync.Mutex
 	state   belljar.Run
@@ -62,6 +64,7 @@ type run struct {
 // newRun returns a run of a plan that is queued.
 func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time.Time) *run {
 	r := &run{id: id, owner: caller.ID, caller: caller, plan: p, done: make(chan struct{}), stuck: make(chan struct{}), left: make(chan struct{})}
+	r.told = make(chan struct{})
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	r.state = belljar.Run{
 		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,

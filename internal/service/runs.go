@@ -64,33 +64,34 @@ func (v runs) Stdin(_ context.Context, id string) (belljar.Stdin, error) {
 	return v.service.openStdin(v.caller, id)
 }
 
-// Cancel asks a run to end.
+// Cancel asks a run to end. It is answered when the death of this process could not let the run go on any more: its agent
+// has been told to end the command, or its end is on record.
 func (v runs) Cancel(ctx context.Context, id string) error {
 	r, _, err := v.service.find(ctx, v.caller, id)
 	if r == nil {
 		return err
 	}
 	r.stop(errCanceled)
-	if !r.mayResume() {
-		return nil
-	}
-	if errors.Is(context.Cause(r.ctx), errShutdown) {
+	if errors.Is(context.Cause(r.ctx), errShutdown) && r.waits() {
 		return shuttingDown() // it waits on, for the next process
 	}
 	select {
+	case <-r.told:
 	case <-r.done:
-		return nil
+	case <-r.stuck:
+	case <-r.left:
+		return shuttingDown()
 	case <-ctx.Done():
 		return &belljar.Error{
 			Code: belljar.CodeCanceled, Message: "the cancellation may not be on record yet", Err: context.Cause(ctx),
 			Details: map[string]any{"run_id": id},
 		}
 	}
+	return nil
 }
 
-// mayResume reports whether the run would begin, for all that is on record, after a death of this process. That it shall
-// not has to be on record before its cancellation is answered.
-func (r *run) mayResume() bool {
+// waits reports whether the run has waited for its turn and has not begun.
+func (r *run) waits() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ticket.Waited() && r.state.StartedAt == nil
