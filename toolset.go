@@ -1,0 +1,66 @@
+package belljar
+
+// ToolMode is what tools a model gets (S2 §1 "Two Modes").
+type ToolMode string
+
+// The modes of a toolset.
+const (
+	ToolsCompute ToolMode = "compute" // one-shot runs
+	ToolsCode    ToolMode = "code"    // a session that lasts: exec and files
+)
+
+// Toolset is what an operator lets a model do with Belljar, as in the `sandbox:` block of an agent file (S2 §3). A model
+// cannot widen it; the policy of the server holds besides. The zero value is compute mode with the server's defaults.
+type Toolset struct {
+	Mode     ToolMode // "" is [ToolsCompute]
+	Language string   // S2's `runtime`: what code is written in that does not say; "" leaves it to the model
+	Image    string   // "" is the server's default
+
+	// Runtime, Isolation and TrustLevel are as in [RunSpec]. S2 knows none of them.
+	Runtime    string
+	Isolation  string
+	TrustLevel TrustLevel
+
+	Resources      Resources
+	TimeoutSec     float64 // of every command; a model can ask for less. 0 is the server's default
+	IdleTimeoutSec float64 // of the session, S2 `limits.timeout_seconds`; 0 is the server's default
+	Network        bool    // refused by policies without egress
+
+	// Session is the session's key among those of the same workflow: "" is [DefaultKey], [IsolatedKey] is a session of its own.
+	Session string
+	// Workflow is the run of a workflow whose agents share their sessions, Agent an agent's run of its own; at most one of them.
+	Workflow, Agent string
+}
+
+// InMode is the mode in force.
+func (t Toolset) InMode() ToolMode {
+	if t.Mode == "" {
+		return ToolsCompute
+	}
+	return t.Mode
+}
+
+// Scope names the session that the toolset's tools work in (S2 §2.1): the workflow's, or the agent run's own, which is
+// always [DefaultKey].
+func (t Toolset) Scope() Scope {
+	switch {
+	case t.Session == IsolatedKey:
+		return Scope{Key: IsolatedKey}
+	case t.Workflow != "":
+		return Scope{Namespace: "workflow", ID: t.Workflow, Key: t.Session}
+	case t.Agent != "":
+		return Scope{Namespace: "agent", ID: t.Agent}
+	}
+	return Scope{Key: IsolatedKey}
+}
+
+// Tools are the names of the tools that a mode consists of (S2 §5), without S0's sandbox.run, which every mode may have.
+func (m ToolMode) Tools() []string {
+	if m == ToolsCode {
+		return []string{
+			"sandbox_open", "sandbox_exec", "sandbox_exec_read", "sandbox_exec_wait",
+			"sandbox_fs_write", "sandbox_fs_read", "sandbox_fs_list", "sandbox_fs_delete", "sandbox_close",
+		}
+	}
+	return []string{"sandbox_run"}
+}
