@@ -12,6 +12,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 )
 
@@ -30,7 +31,7 @@ func BenchmarkPooledSession(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer data.Close()
-	d, err := openDaemon(b.Context(), c, &cfg, data)
+	d, err := openDaemon(b.Context(), c, &cfg, data, manner{required: demanded(&cfg, service.AllProtections()), lifetime: runtime.LifetimeDetached, images: data.path})
 	if err != nil {
 		b.Fatal(err)
 	}

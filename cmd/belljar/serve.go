@@ -18,6 +18,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
 )
 
 // serveCommand runs the daemon.
@@ -27,6 +29,8 @@ type serveCommand struct {
 	Config string            `placeholder:"FILE" help:"YAML file with settings; belljar serve works without one."`
 	Set    map[string]string `placeholder:"KEY=VALUE" help:"Any key of docs/config.md, such as max_concurrent_runs=4. May be repeated."`
 	JSON   bool              `name:"json" help:"Say what is served as one line of JSON on stdout, when it is ready."`
+
+	Private bool `help:"Serve the one program that has started this one: on a socket in a folder of its own, until standard input ends."`
 }
 
 // Help is what --help shows below the flags.
@@ -36,6 +40,10 @@ func (serveCommand) Help() string {
   belljar serve --listen 0.0.0.0:8080 --set tls_cert=cert.pem --set tls_key=key.pem
   SANDBOX_API_KEY=… belljar serve --data /srv/belljar
 
+With --private it listens on a Unix socket that only its user can reach, never on a port, says where as one line of JSON
+({"socket", "base_url", "api_key", "pid", "version"}), and ends with all that runs when its standard input does, which must
+be a pipe. Without --data it forgets everything then.
+
 The first SIGTERM or Ctrl-C lets runs under way end within 30 seconds and cancels the rest; a second one does not wait.`
 }
 
@@ -44,6 +52,9 @@ const drainTime = 30 * time.Second
 
 // Run serves until it is told to stop.
 func (s *serveCommand) Run(ctx context.Context, c *console) (err error) {
+	if s.Private {
+		return s.private(ctx, c)
+	}
 	cfg, err := s.load(c)
 	if err != nil {
 		return err
@@ -74,7 +85,9 @@ func (s *serveCommand) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	defer listener.Close()
-	n, err := openDaemon(ctx, c, &cfg, data)
+	n, err := openDaemon(ctx, c, &cfg, data, manner{
+		required: demanded(&cfg, service.AllProtections()), lifetime: runtime.LifetimeDetached, images: data.path,
+	})
 	if err != nil {
 		return err
 	}
@@ -101,7 +114,7 @@ func (s *serveCommand) Run(ctx context.Context, c *console) (err error) {
 			c.say("sessions, and what runs in them, live on for the next server, for %s", cfg.Lease)
 		}
 	}
-	return n.drain(server, signals)
+	return n.drain(drainTime, server, signals)
 }
 
 // load gathers the configuration: file, environment, flags.
@@ -215,8 +228,8 @@ func (s *serveCommand) announce(c *console, cfg *config.Config, n *daemon, url s
 }
 
 // drain ends a server: no new runs, time for those under way, then their end. A second signal takes the time away.
-func (n *daemon) drain(server *http.Server, hurry <-chan os.Signal) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+func (n *daemon) drain(patience time.Duration, server *http.Server, hurry <-chan os.Signal) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	go func() {
 		select {

@@ -41,12 +41,20 @@ type daemon struct {
 	pools   []*pool.Pool // of the runtimes that can have one
 	log     *slog.Logger
 
-	runtime string // the default one
-	reason  string // why it is that
-	madeKey string // the API key, if belljar made it
+	runtime string   // the default one
+	reason  string   // why it is that
+	weaker  []string // the protections that it cannot enforce here
+	madeKey string   // the API key, if belljar made it
 	keyFile string
 
 	closers []func() error // in the order of opening
+}
+
+// manner is in what way a server serves.
+type manner struct {
+	required []string         // protections that every sandbox has
+	lifetime runtime.Lifetime // of sandboxes
+	images   string           // folder that has the images
 }
 
 // Close takes everything down again, the last first.
@@ -75,7 +83,7 @@ func (d *daemon) behind(do func(ctx context.Context)) {
 }
 
 // openDaemon builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
-func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataDir) (d *daemon, err error) {
+func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataDir, m manner) (d *daemon, err error) {
 	d = &daemon{log: logger(c, cfg)}
 	defer func(begun *daemon) { // d is nil by then
 		if err != nil {
@@ -99,7 +107,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 	}
 	d.closers = append(d.closers, artifacts.Close)
 
-	runtimes, err := openRuntimes(c, cfg, data, d)
+	runtimes, err := openRuntimes(c, cfg, data, m.required, d)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +119,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 			return nil, err
 		}
 	}
-	images, err := openImages(data.path, cfg, uint64(cfg.MinFreeMB)<<20, d.log)
+	images, err := openImages(m.images, cfg, uint64(cfg.MinFreeMB)<<20, d.log)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +136,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 	events := event.Sinks{counter, trail, thread.Watch{Logger: d.log, Events: counter}}
 
 	opts := serviceOptions(cfg)
+	opts.Require, opts.Lifetime = m.required, m.lifetime
 	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
 		return nil, err
 	}
@@ -275,9 +284,8 @@ func serviceOptions(cfg *config.Config) service.Options {
 	applyTrust(&policy, cfg)
 	return service.Options{
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
-		Uploads:  archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
-		Require:  demanded(cfg),
-		Lifetime: runtime.LifetimeDetached, Lease: cfg.Lease, EndSessions: cfg.EndSessions,
+		Uploads: archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
+		Lease:   cfg.Lease, EndSessions: cfg.EndSessions,
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
 		DefaultImage: cfg.DefaultImage, ImageUnused: time.Duration(cfg.ImageGCDays) * 24 * time.Hour, ImageKeep: int64(cfg.ImageKeepMB) << 20,
 		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,

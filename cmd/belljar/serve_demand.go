@@ -10,14 +10,19 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// demanded names the protections that every sandbox of a server has: all but those that its operator lets go.
-func demanded(cfg *config.Config) []string {
-	return slices.DeleteFunc(service.AllProtections(), func(name string) bool { return slices.Contains(cfg.AllowWeak, name) })
+// demanded names the protections that every sandbox of a server has: all of those but what its operator lets go.
+func demanded(cfg *config.Config, all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(cfg.AllowWeak, name) })
+}
+
+// notEnforced names the protections that a host cannot enforce.
+func notEnforced(caps runtime.Capabilities) []string {
+	return slices.DeleteFunc(service.AllProtections(), func(name string) bool { return caps.Protection(name).Enforced })
 }
 
 // checkHost refuses a host that cannot enforce what is demanded: a server on it would start, and then refuse every run.
 // One that executes nothing needs no protection.
-func checkHost(cfg *config.Config, caps runtime.Capabilities) error {
+func checkHost(cfg *config.Config, required []string, caps runtime.Capabilities) error {
 	known := append(service.AllProtections(), runtime.ProtectLandlock)
 	for _, name := range cfg.AllowWeak {
 		if !slices.Contains(known, name) {
@@ -27,7 +32,7 @@ func checkHost(cfg *config.Config, caps runtime.Capabilities) error {
 	if !cfg.EnableExecution {
 		return nil
 	}
-	missing := slices.DeleteFunc(demanded(cfg), func(name string) bool { return caps.Protection(name).Enforced })
+	missing := slices.DeleteFunc(slices.Clone(required), func(name string) bool { return caps.Protection(name).Enforced })
 	if len(missing) == 0 {
 		return nil
 	}

@@ -36,7 +36,8 @@ func TestCheckHost(t *testing.T) {
 		{name: "not demanded anyway", weak: []string{"landlock"}, caps: host()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := checkHost(&config.Config{AllowWeak: c.weak, EnableExecution: !c.idle}, c.caps)
+			cfg := &config.Config{AllowWeak: c.weak, EnableExecution: !c.idle}
+			err := checkHost(cfg, demanded(cfg, service.AllProtections()), c.caps)
 			if c.code == "" {
 				if err != nil {
 					t.Fatal(err)

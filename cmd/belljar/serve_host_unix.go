@@ -4,7 +4,9 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,4 +31,10 @@ func freeBytes(path string) (uint64, error) {
 		return 0, err
 	}
 	return s.Bavail * uint64(s.Bsize), nil
+}
+
+// ownFile reports whether a file is this user's.
+func ownFile(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
 }

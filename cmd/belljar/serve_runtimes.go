@@ -17,7 +17,7 @@ import (
 
 // openRuntimes opens the server's runtimes, the default first. A default that cannot be had is refused: never another one in
 // its place. Of the others, those that this host cannot do are there to say why.
-func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]runtime.Runtime, error) {
+func openRuntimes(c *console, cfg *config.Config, data *dataDir, required []string, d *daemon) ([]runtime.Runtime, error) {
 	first := cfg.DefaultRuntime
 	if _, set := cfg.Set("SANDBOX_DEFAULT_RUNTIME"); !set {
 		first = usualRuntime
@@ -46,7 +46,7 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]r
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
 	defer cancel()
-	if err := d.adopt(ctx, cfg, units[0]); err != nil {
+	if err := d.adopt(ctx, cfg, units[0], required); err != nil {
 		return nil, err
 	}
 	for _, u := range units {
@@ -56,7 +56,7 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, d *daemon) ([]r
 }
 
 // adopt checks the default runtime.
-func (d *daemon) adopt(ctx context.Context, cfg *config.Config, u unit) error {
+func (d *daemon) adopt(ctx context.Context, cfg *config.Config, u unit, required []string) error {
 	caps, err := u.Probe(ctx)
 	if err != nil {
 		return fmt.Errorf("runtime %s: %w", u.Name(), err)
@@ -71,10 +71,10 @@ func (d *daemon) adopt(ctx context.Context, cfg *config.Config, u unit) error {
 		}
 		return e
 	}
-	if err := checkHost(cfg, caps); err != nil {
+	if err := checkHost(cfg, required, caps); err != nil {
 		return err
 	}
-	d.runtime = u.Name()
+	d.runtime, d.weaker = u.Name(), notEnforced(caps)
 	d.reason = "the default here"
 	if u.Name() == "native" {
 		d.reason = "Linux namespaces as root, the default; nothing else needs to be installed"
