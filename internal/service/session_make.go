@@ -138,6 +138,7 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 	}
 	if err == nil {
 		x.typed() // its time begins now
+		x.hits.fresh()
 	}
 	if err == nil && !x.begin(j) {
 		err = context.Cause(x.ctx)

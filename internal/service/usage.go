@@ -96,11 +96,18 @@ const (
 )
 
 // hits is what a sandbox that several runs share has counted of processes killed for want of memory and forks refused, as
-// last read. The zero value is that of a new sandbox, read long ago.
+// last read. The zero value is read long ago.
 type hits struct {
 	mu   sync.Mutex
 	read time.Time
 	last runtime.Usage
+}
+
+// fresh says that the sandbox is new: nothing has run in it, and it has counted nothing.
+func (h *hits) fresh() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last, h.read = runtime.Usage{}, time.Now()
 }
 
 // before is the count when a command begins: one that was read a moment ago will do.
