@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -13,10 +12,6 @@ import (
 )
 
 // An exec is a run in a session, under the names that S2 §4.2 gives it: exec_id is the run's id, sandbox_id the session's.
-
-// noExitCode stands for the exit code of a command that has none, because it never began or was lost: a client that
-// looks at the number alone must not take that for success. It is what the command line exits with.
-const noExitCode = 125
 
 // The states of an exec. How one that is completed ended is its exit code's to say.
 const (
@@ -61,10 +56,7 @@ func endOf(run belljar.Run) ExecEnd {
 	if !run.Phase.Terminal() {
 		return ExecEnd{}
 	}
-	code := noExitCode
-	if run.ExitCode != nil {
-		code = *run.ExitCode
-	}
+	code := run.ExitStatus()
 	return ExecEnd{
 		ExitCode: &code, Signal: run.Signal, TimedOut: run.Phase == belljar.PhaseTimedOut,
 		ReasonCode: run.ReasonCode, Message: run.Message, Hint: run.Hint,
@@ -76,8 +68,7 @@ func executed(run belljar.Run, output *belljar.Output) Executed {
 	x := Executed{ExecID: run.ID, SandboxID: run.SessionID, Status: execRunning, ExecEnd: endOf(run), Output: output}
 	if run.Phase.Terminal() {
 		x.Status = execCompleted
-		if run.StartedAt != nil && run.FinishedAt != nil {
-			ms := run.FinishedAt.Sub(*run.StartedAt).Milliseconds()
+		if ms, ok := run.Took(); ok {
 			x.DurationMS = &ms
 		}
 	}
@@ -232,27 +223,11 @@ func (d *Door) waitExec(c *call, p *ExecPath, body *ExecWait) (ExecWaited, error
 	}
 	c.spent()
 	if !run.Phase.Terminal() {
-		if run, err = outlast(c, c.Runs(), run.ID, wait); err != nil {
+		if run, err = belljar.Outlast(c, c.Runs(), run.ID, wait); err != nil {
 			return ExecWaited{}, err
 		}
 	}
 	return ExecWaited{Done: run.Phase.Terminal(), ExecEnd: endOf(run)}, nil
-}
-
-// outlast waits for a run's end, for a time, and returns the run as it is then.
-func outlast(ctx context.Context, runs belljar.Runs, id string, wait time.Duration) (belljar.Run, error) {
-	waiting, stop := context.WithTimeout(ctx, wait)
-	defer stop()
-	for _, err := range runs.Frames(waiting, id, belljar.Tail) {
-		if err == nil {
-			continue
-		}
-		if ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded) {
-			break
-		}
-		return belljar.Run{}, err
-	}
-	return runs.Get(ctx, id)
 }
 
 func cancelExec(c *call, p *ExecPath, _ *none) (ExecCanceled, error) {

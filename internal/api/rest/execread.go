@@ -1,9 +1,8 @@
 package rest
 
 import (
-	"context"
+	"cmp"
 	"encoding/base64"
-	"errors"
 	"time"
 	"unicode/utf8"
 
@@ -13,7 +12,7 @@ import (
 // Bounds of one answer to a request to read an exec.
 const (
 	defaultChunks = 100
-	maxChunkBytes = 1 << 20 // of the text of all chunks; one more may begin below it
+	maxChunkBytes = 1 << 20 // of output; one more chunk may begin below it
 )
 
 type readExecParams struct {
@@ -49,108 +48,24 @@ func chunkOf(f belljar.Frame) Chunk {
 	return c
 }
 
-// reading collects an answer from the frames of a log.
-type reading struct {
-	ExecOutput
-	room, bytes int // chunks and bytes that are left
-	until       uint64
-}
-
-// take adds a frame. It reports whether there is room for more.
-func (r *reading) take(f belljar.Frame) bool {
-	if f.Seq > r.NextSeq+1 {
-		r.Truncated = true // swept
-	}
-	r.NextSeq = f.Seq
-	switch f.Type {
-	case belljar.FrameStdout, belljar.FrameStderr:
-		c := chunkOf(f)
-		r.Chunks = append(r.Chunks, c)
-		r.room--
-		r.bytes -= len(c.Text)
-	case belljar.FrameTruncated:
-		r.Truncated = true
-	case belljar.FrameEvent:
-		r.Done = r.Done || f.Event == belljar.EventEnd
-	}
-	return r.room > 0 && r.bytes > 0
-}
-
 func (d *Door) readExec(c *call, p *readExecParams, _ *none) (ExecOutput, error) {
 	run, err := p.find(c)
 	if err != nil {
 		return ExecOutput{}, err
 	}
-	r := &reading{room: p.MaxChunks, bytes: maxChunkBytes, until: run.LastSeq}
-	r.Chunks, r.NextSeq = []Chunk{}, p.SinceSeq
-	if r.room == 0 {
-		r.room = defaultChunks
-	}
-	switch {
-	case run.Phase.Terminal() && p.SinceSeq >= run.LastSeq:
-		r.Done = true
-	case p.SinceSeq < run.LastSeq:
-		err = r.read(c, c.Runs(), run.ID)
-	}
 	wait := min(time.Duration(p.WaitSeconds*float64(time.Second)), d.opts.MaxWait)
-	if err == nil && wait > 0 && len(r.Chunks) == 0 && !r.Done {
-		err = r.await(c, c.Runs(), run.ID, wait)
-	}
+	part, err := belljar.ReadOutput(c, c.Runs(), run, belljar.OutputQuery{
+		Since: p.SinceSeq, Frames: cmp.Or(p.MaxChunks, defaultChunks), Bytes: maxChunkBytes, Wait: wait,
+	})
 	if err != nil {
 		return ExecOutput{}, err
 	}
-	if r.Done {
-		if !run.Phase.Terminal() {
-			if run, err = c.Runs().Get(c, run.ID); err != nil {
-				return ExecOutput{}, err
-			}
-		}
-		r.ExecEnd = endOf(run)
+	out := ExecOutput{Chunks: []Chunk{}, Done: part.Done, NextSeq: part.Next, Truncated: part.Truncated}
+	for _, f := range part.Frames {
+		out.Chunks = append(out.Chunks, chunkOf(f))
 	}
-	return r.ExecOutput, nil
-}
-
-// read takes what there is, up to the last frame that was there when it was asked for.
-func (r *reading) read(ctx context.Context, runs belljar.Runs, id string) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	for f, err := range runs.Frames(ctx, id, r.NextSeq+1) {
-		if err != nil {
-			return err
-		}
-		if !r.take(f) || f.Seq >= r.until {
-			break
-		}
+	if part.Done {
+		out.ExecEnd = endOf(part.Run)
 	}
-	return nil
-}
-
-// await waits, for a time, for the first output or the end, and takes what is there by then.
-func (r *reading) await(ctx context.Context, runs belljar.Runs, id string, wait time.Duration) error {
-	waiting, stop := context.WithTimeout(ctx, wait)
-	defer stop()
-	for f, err := range runs.Frames(waiting, id, r.NextSeq+1) {
-		if err != nil {
-			if ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded) {
-				return nil
-			}
-			return err
-		}
-		more := r.take(f)
-		if len(r.Chunks) == 0 {
-			continue
-		}
-		if !more || r.Done {
-			return nil
-		}
-		break
-	}
-	if r.Done {
-		return nil
-	}
-	now, err := runs.Get(ctx, id)
-	if r.until = now.LastSeq; err != nil || r.until <= r.NextSeq {
-		return err
-	}
-	return r.read(ctx, runs, id)
+	return out, nil
 }

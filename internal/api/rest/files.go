@@ -2,10 +2,8 @@ package rest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"path"
-	"strconv"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -117,7 +115,7 @@ func (d *Door) files() {
 				return fileDone{}, err
 			}
 			entry, err := c.Files().Write(c, p.ID, w)
-			return fileDone{true, inWorkspace(entry.Path)}, err
+			return fileDone{true, belljar.InWorkspace(entry.Path)}, err
 		})
 	handle(d, op("write-files", "POST", "batch", "Write many small files",
 		"All of them or, after an error, none."),
@@ -145,23 +143,23 @@ func (d *Door) files() {
 		})
 	handle(d, op("make-folder", "POST", "mkdir", "Make a folder", ""),
 		func(c *call, p *sessionPath, body *makeFolder) (fileDone, error) {
-			mode, bad := parseMode(body.Mode)
+			mode, bad := belljar.ParseMode(body.Mode)
 			if bad != nil {
 				return fileDone{}, bad
 			}
 			err := c.Files().Mkdir(c, p.ID, body.Path, mode)
-			return fileDone{true, inWorkspace(body.Path)}, err
+			return fileDone{true, belljar.InWorkspace(body.Path)}, err
 		})
 	handle(d, op("rename-file", "POST", "rename", "Move a file or folder", ""),
 		func(c *call, p *sessionPath, body *renameFile) (fileDone, error) {
 			err := c.Files().Rename(c, p.ID, body.From, body.To, body.Overwrite)
-			return fileDone{true, inWorkspace(body.To)}, err
+			return fileDone{true, belljar.InWorkspace(body.To)}, err
 		})
 	handle(d, op("delete-file", "POST", "delete", "Delete a file or folder",
 		"Links are deleted, not followed. The workspace itself is refused."),
 		func(c *call, p *sessionPath, body *deleteFile) (fileDeleted, error) {
 			err := c.Files().Delete(c, p.ID, body.Path, body.Recursive)
-			return fileDeleted{true, inWorkspace(body.Path)}, err
+			return fileDeleted{true, belljar.InWorkspace(body.Path)}, err
 		})
 	handle(d, op("search-files", "POST", "search", "Find files by name, by content, or both",
 		"For at most 5 seconds. A name without a slash is looked for at any depth; content is text, or an expression of RE2, "+
@@ -176,12 +174,6 @@ func (d *Door) files() {
 	d.guarded("GET "+api.Prefix+"/sessions/{session_id}/fs/raw", d.getFile)
 	d.guarded("PUT "+api.Prefix+"/sessions/{session_id}/fs/raw", d.putFile)
 	d.guarded("GET "+api.Prefix+"/sessions/{session_id}/fs/archive", d.getArchive)
-}
-
-// inWorkspace is a path as programs in the sandbox know it. One that cannot be cleaned was refused before.
-func inWorkspace(given string) string {
-	clean, _ := belljar.CleanPath(given)
-	return path.Join(belljar.WorkspaceDir, clean)
 }
 
 func (f *writeFile) write() (belljar.FileWrite, error) {
@@ -203,10 +195,13 @@ func (b *writeFiles) list() ([]belljar.FileWrite, error) {
 // oneFile is a file of a request. in stands before the names of its fields.
 func oneFile(in, name string, text *string, raw *[]byte, mode string, overwrite bool) (belljar.FileWrite, error) {
 	w := belljar.FileWrite{Path: name, Overwrite: overwrite}
-	bits, err := parseMode(mode)
+	bits, err := belljar.ParseMode(mode)
 	switch {
 	case err != nil:
-		err.Details["field"] = in + "mode"
+		var e *belljar.Error
+		if errors.As(err, &e) {
+			e.Details["field"] = in + "mode"
+		}
 		return w, err
 	case text != nil && raw != nil:
 		return w, refuse(in+"contents", "%scontents and %scontents_b64 are both given", in, in)
@@ -219,71 +214,15 @@ func oneFile(in, name string, text *string, raw *[]byte, mode string, overwrite 
 	return w, nil
 }
 
-// parseMode reads permission bits in octal; 0 stands for none given.
-func parseMode(s string) (uint32, *belljar.Error) {
-	if s == "" {
-		return 0, nil
-	}
-	bits, err := strconv.ParseUint(s, 8, 32)
-	if err != nil || len(s) < 3 || len(s) > 4 || bits > 0o777 || bits == 0 {
-		e := refuse("mode", "mode %.20q is not three or four octal digits such as 0644", s)
-		e.Details["provided"] = s
-		return 0, e
-	}
-	return uint32(bits), nil
-}
-
 // readText reads a file for an answer in JSON.
 func readText(c *call, id string, q readFile) (fileText, error) {
-	switch {
-	case q.MaxBytes == 0:
-		q.MaxBytes = belljar.DefaultReadBytes
-	case q.MaxBytes < 0 || q.MaxBytes > belljar.MaxReadBytes:
-		e := refuse("max_bytes", "max_bytes must be between 1 and %d, got %d", belljar.MaxReadBytes, q.MaxBytes)
-		e.Details["maximum"], e.Hint = belljar.MaxReadBytes, "read large files with GET fs/raw"
-		return fileText{}, e
+	part, err := belljar.ReadPart(c, c.Files(), id, q.Path, q.Offset, q.MaxBytes)
+	var e *belljar.Error
+	if errors.As(err, &e) && e.Details["field"] == "max_bytes" {
+		e.Hint = "read large files with GET fs/raw"
 	}
-	entry, body, err := c.Files().Read(c, id, q.Path, q.Offset, q.MaxBytes)
 	if err != nil {
 		return fileText{}, err
 	}
-	defer func() { _ = body.Close() }() // it has been read
-	data := bytes.NewBuffer(make([]byte, 0, min(q.MaxBytes, max(0, entry.Size-q.Offset))+bytes.MinRead))
-	if _, err := data.ReadFrom(body); err != nil {
-		return fileText{}, err
-	}
-	return asText(data.Bytes(), q.Offset, entry.Size), nil
-}
-
-// asText is what was read of a file from offset on, as text if it can be.
-func asText(data []byte, offset, size int64) fileText {
-	out := fileText{SizeBytes: size}
-	out.Truncated = offset+int64(len(data)) < size
-	whole := data
-	if out.Truncated {
-		whole = wholeCharacters(data)
-	}
-	if utf8.Valid(whole) && (len(whole) > 0 || len(data) == 0) {
-		text := string(whole)
-		out.Contents, data = &text, whole
-	} else {
-		out.ContentsB64 = data
-	}
-	if out.Truncated {
-		out.NextOffset = offset + int64(len(data))
-	}
-	return out
-}
-
-// wholeCharacters drops what has begun of a character at the end.
-func wholeCharacters(b []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				return b[:len(b)-n]
-			}
-			break
-		}
-	}
-	return b
+	return fileText{Contents: part.Text, ContentsB64: part.Raw, Truncated: part.Truncated(), SizeBytes: part.Size, NextOffset: part.Next}, nil
 }

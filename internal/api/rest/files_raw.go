@@ -25,7 +25,7 @@ func (d *Door) putFile(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, fileStored{true, inWorkspace(entry.Path), entry})
+	writeJSON(w, http.StatusOK, fileStored{true, belljar.InWorkspace(entry.Path), entry})
 }
 
 func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEntry, error) {
@@ -35,7 +35,7 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 	}
 	query := r.URL.Query()
 	file := belljar.FileWrite{Path: query.Get("path"), Size: r.ContentLength}
-	mode, bad := parseMode(query.Get("mode"))
+	mode, bad := belljar.ParseMode(query.Get("mode"))
 	if bad != nil {
 		return none, bad
 	}
@@ -201,7 +201,7 @@ func (d *Door) getArchive(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, e)
 		return
 	}
-	called := path.Base(inWorkspace(name)) + "." + string(format)
+	called := path.Base(belljar.InWorkspace(name)) + "." + string(format)
 	out := &late{w: w, begin: func() { shield(w.Header(), media, called) }}
 	files, id := d.as(r.Context()).Files(), r.PathValue("session_id")
 	var err error
