@@ -1,0 +1,122 @@
+//go:build linux
+
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/served"
+)
+
+var built build.Programs
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "belljar-scenario-")
+		if err == nil {
+			defer os.RemoveAll(dir)
+			built, err = build.Into(dir)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// patience bounds a driver's whole way through the scenario.
+const patience = 10 * time.Minute
+
+// TestScenario has every driver play the scenario on one server, each as a caller of its own, and compares what they print
+// with what the scenario says, byte by byte.
+func TestScenario(t *testing.T) {
+	file, err := Read("scenario.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := served.Start(t, built.Belljar)
+	drivers := map[string]func(ctx context.Context, t *testing.T, key string, w io.Writer) error{
+		"go": func(ctx context.Context, t *testing.T, key string, w io.Writer) error {
+			c, err := client.New(client.Options{URL: s.URL, APIKey: key})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return play(ctx, file, viaClient{c}, w)
+		},
+		"cli": func(ctx context.Context, t *testing.T, key string, w io.Writer) error {
+			d := &viaCommands{program: built.Belljar, env: s.Env(key), dir: t.TempDir(), known: map[string]bool{}, started: map[string]*typed{}}
+			ctx, stop := context.WithCancel(ctx)
+			defer d.close()
+			defer stop()
+			return play(ctx, file, d, w)
+		},
+	}
+	t.Run("drivers", func(t *testing.T) { // so that the server outlives them
+		for name, drive := range drivers {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				ctx, stop := context.WithTimeout(t.Context(), patience)
+				defer stop()
+				var printed bytes.Buffer
+				if err := drive(ctx, t, s.User(t, name), &printed); err != nil {
+					t.Errorf("the driver fails: %v\n%s", err, s.Said())
+				}
+				compare(t, file, name, printed.Bytes())
+			})
+		}
+	})
+}
+
+// compare compares what a driver printed with what the scenario says.
+func compare(t *testing.T, file File, driver string, printed []byte) {
+	t.Helper()
+	lines := json.NewDecoder(bytes.NewReader(printed))
+	for _, step := range file.Steps {
+		if _, except := step.Except[driver]; except {
+			continue
+		}
+		var line struct {
+			Step   string          `json:"step"`
+			Result json.RawMessage `json:"result"`
+		}
+		if err := lines.Decode(&line); err != nil {
+			t.Errorf("nothing is printed of %q: %v", step.Name, err)
+			return
+		}
+		if line.Step != step.Name {
+			t.Errorf("%q is printed in place of %q", line.Step, step.Name)
+			return
+		}
+		if got, want := plain(t, line.Result), plain(t, step.Want); got != want {
+			t.Errorf("%s\n got %s\nwant %s", step.Name, got, want)
+		}
+	}
+	if lines.More() {
+		t.Error("more is printed than there are steps")
+	}
+}
+
+// plain is JSON in one form: without spaces, with sorted names.
+func plain(t *testing.T, raw []byte) string {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	out, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}

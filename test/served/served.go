@@ -1,0 +1,126 @@
+//go:build linux
+
+// Package served starts servers for black-box tests that come to them from outside, as programs do.
+package served
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
+)
+
+// Server is a belljar serve of a test's own, on a port of the system's choosing.
+type Server struct {
+	URL string `json:"url"`
+	Key string `json:"api_key"` // the operator's
+
+	said said
+}
+
+const (
+	readyTime = 2 * time.Minute
+	stopTime  = 2 * time.Minute
+)
+
+// Start starts a server of the given belljar and returns when it is ready. It ends with the test, and everything in it.
+func Start(t testing.TB, program string) *Server {
+	t.Helper()
+	s := &Server{}
+	cmd := exec.Command(program, "serve", "--json", "--listen", "127.0.0.1:0", "--data", t.TempDir(),
+		"--set", "log_level=warn", "--set", "image_pull=never", "--set", "default_startup_timeout_sec=300", "--set", "queue_ttl_sec=900")
+	cmd.Stderr = &s.said
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		line, err := bufio.NewReader(out).ReadBytes('\n')
+		if err == nil {
+			err = json.Unmarshal(line, s)
+		}
+		ready <- err
+		<-ready // its output is read until somebody has heard
+		ended <- cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Logf("the server has ended before: %v", err)
+		}
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the server ends with %v\n%s", err, &s.said)
+			}
+		case <-time.After(stopTime):
+			_ = cmd.Process.Kill()
+			t.Errorf("the server does not stop\n%s", &s.said)
+		}
+	})
+	select {
+	case err = <-ready:
+		ready <- nil
+		if err != nil {
+			t.Fatalf("the server is not ready: %v\n%s", err, &s.said)
+		}
+	case <-time.After(readyTime):
+		_ = cmd.Process.Kill()
+		<-ready
+		ready <- nil
+		t.Fatalf("the server is not ready after %v\n%s", readyTime, &s.said)
+	}
+	return s
+}
+
+// User makes a caller of that name, who has done nothing yet, and returns an API key.
+func (s *Server) User(t testing.TB, name string) string {
+	t.Helper()
+	c, err := client.New(client.Options{URL: s.URL, APIKey: s.Key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	token, err := c.Tokens().Create(context.Background(), belljar.TokenSpec{UserID: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.Secret
+}
+
+// Env is this process's environment with the server, and a key for it, as clients read them.
+func (s *Server) Env(key string) []string {
+	return append(os.Environ(), "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+key)
+}
+
+// Said is what the server has written to its log.
+func (s *Server) Said() string { return s.said.String() }
+
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
