@@ -14,7 +14,7 @@ import (
 // execute runs a plan to its end and returns the exit status. ctx ends where the run is to be abandoned.
 func (p *plan) execute(ctx context.Context, c *console, e *engine, stop *stopper) (int, error) {
 	runs := e.Runs()
-	request := belljar.RunRequest{RunSpec: p.spec, Stdin: p.stdin}
+	request := belljar.RunRequest{RunSpec: p.spec, Stdin: p.stdin, IdempotencyKey: p.key}
 	if files := p.upload.reader(); files != nil {
 		defer files.Close()
 		request.Upload = files

@@ -46,6 +46,8 @@ type runCommand struct {
 	JSON    bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
 	Quiet   bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
 
+	IdempotencyKey string `group:"server" placeholder:"KEY" help:"What was sent to the server with this key is not done again; its outcome is shown."`
+
 	remote  bool   // it goes to a server, whose programs are not this machine's
 	session string // that it runs in, "" for none
 	cwd     string // there
@@ -94,6 +96,9 @@ func (r *runCommand) Run(ctx context.Context, c *console) error {
 
 func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	r.remote = c.server.given()
+	if r.IdempotencyKey != "" && !r.remote {
+		return 0, mistake("--server URL, or BELLJAR_SERVER", "--idempotency-key needs a server that remembers it")
+	}
 	p, err := r.plan(ctx, c)
 	if err != nil {
 		return 0, err
@@ -125,6 +130,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 // plan is a run of which everything has been checked that can be known before there is a sandbox.
 type plan struct {
 	spec   belljar.RunSpec
+	key    string // of idempotency, "" for none
 	upload upload
 	stdin  io.Reader // nil for none
 	out    *outDir   // nil for none
@@ -159,7 +165,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if err != nil {
 		return nil, err
 	}
-	p.notes = prog.notes
+	p.notes, p.key = prog.notes, r.IdempotencyKey
 	env, err := r.environment(c)
 	if err != nil {
 		return nil, err
