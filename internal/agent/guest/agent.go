@@ -188,6 +188,10 @@ func (a *Agent) Handle(conn net.Conn) {
 	}
 	defer a.untrack(conn)
 	a.converse(newStream(a, conn))
+	if a.group != nil {
+		conn.Close() // nobody waits any more
+		a.group.stock()
+	}
 }
 
 // Close kills every command, closes every stream, and returns when all are gone. It may be called twice.
@@ -214,7 +218,7 @@ func (a *Agent) Close() error {
 			a.reaper.close()
 		}
 		if a.group != nil {
-			a.group.dir.Close()
+			a.group.close()
 		}
 		a.root.Close()
 		a.null.Close()

@@ -21,6 +21,42 @@ type parentGroup struct {
 	next atomic.Uint64
 	once sync.Once
 	have bool
+
+	mu     sync.Mutex // guards what follows
+	spare  *group     // for the next exec, which does not wait for it to be made; nil for none
+	closed bool
+}
+
+// take returns a cgroup that nobody has been in.
+func (g *parentGroup) take() (*group, error) {
+	g.mu.Lock()
+	c := g.spare
+	g.spare = nil
+	g.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	return g.create()
+}
+
+// stock makes a cgroup for the next exec.
+func (g *parentGroup) stock() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.spare == nil && !g.closed {
+		g.spare, _ = g.create() // the exec will say what is wrong
+	}
+}
+
+// close removes what is in stock. The execs' groups are their own.
+func (g *parentGroup) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.spare != nil {
+		g.spare.remove()
+	}
+	g.spare, g.closed = nil, true
+	g.dir.Close()
 }
 
 // clone3 reports whether a process can be born into a cgroup; a seccomp filter may refuse the call.

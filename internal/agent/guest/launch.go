@@ -152,7 +152,7 @@ func (l *launcher) launch() error {
 	}
 	l.step = stepCgroup
 	if e.a.group != nil {
-		if e.group, err = e.a.group.create(); err != nil {
+		if e.group, err = e.a.group.take(); err != nil {
 			return err
 		}
 	}
