@@ -38,11 +38,9 @@ func (s *serveCommand) private(ctx context.Context, c *console) (err error) {
 	if err := lifeline(c.stdin); err != nil {
 		return err
 	}
-	// Whoever reads what we say can be gone before us: then it is not said, and the end goes its usual way. Ignoring the
-	// signal would do, too, but our children would inherit that.
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	defer signal.Stop(broken)
+	// Whoever reads what we say can be gone before us: then it is not said, last words included, and the end goes its usual
+	// way. Ignoring the signal would do, too, but our children would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
