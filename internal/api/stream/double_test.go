@@ -417,15 +417,27 @@ func (b *bench) open(id, query string) *websocket.Conn {
 
 // read reads one frame, as it came and decoded.
 func (b *bench) read(conn *websocket.Conn) (belljar.Frame, []byte, error) {
-	kind, raw, err := conn.Read(b.context())
+	raw, err := b.message(conn)
 	if err != nil {
 		return belljar.Frame{}, nil, err
 	}
-	var f belljar.Frame
-	if err := f.UnmarshalJSON(raw); err != nil || kind != websocket.MessageText || len(raw) > 64<<10 {
-		b.t.Errorf("message of type %v and %d bytes: %v", kind, len(raw), err)
+	return b.decode(raw), raw, nil
+}
+
+// message reads one frame as it came.
+func (b *bench) message(conn *websocket.Conn) ([]byte, error) {
+	kind, raw, err := conn.Read(b.context())
+	if err == nil && kind != websocket.MessageText {
+		b.t.Errorf("message of type %v", kind)
 	}
-	return f, raw, nil
+	return raw, err
+}
+
+func (b *bench) decode(raw []byte) (f belljar.Frame) {
+	if err := f.UnmarshalJSON(raw); err != nil || len(raw) > 64<<10 {
+		b.t.Errorf("message of %d bytes: %v", len(raw), err)
+	}
+	return f
 }
 
 // want reads messages and compares them with these, as JSON.
@@ -448,18 +460,24 @@ func (b *bench) wantClose(conn *websocket.Conn, code websocket.StatusCode, reaso
 	}
 }
 
-// drain reads a stream to its end and returns the frames and how it was closed.
+// drain reads a stream to its end and returns the frames and how it was closed. It looks at them when it has them all: who
+// decodes between them is a slow reader on a slow machine.
 func (b *bench) drain(conn *websocket.Conn) (frames []belljar.Frame, closed websocket.CloseError) {
 	b.t.Helper()
+	var messages [][]byte
 	for {
-		f, _, err := b.read(conn)
-		if err != nil {
-			if !asClose(err, &closed) {
-				b.t.Fatalf("after %d frames: %v", len(frames), err)
-			}
-			return frames, closed
+		raw, err := b.message(conn)
+		if err == nil {
+			messages = append(messages, raw)
+			continue
 		}
-		frames = append(frames, f)
+		if !asClose(err, &closed) {
+			b.t.Fatalf("after %d frames: %v", len(messages), err)
+		}
+		for _, raw := range messages {
+			frames = append(frames, b.decode(raw))
+		}
+		return frames, closed
 	}
 }
 
