@@ -74,7 +74,7 @@ func testShell(t *testing.T, o Options) {
 	j.sub("timeout", func(j *jar) {
 		want(j, "sleep 1000 & y=kept", "", 0)
 		e := command(j, "(sleep 1000 &); sleep 1001; echo not reached")
-		e.TimeoutMS = 1000
+		e.TimeoutMS, e.GraceMS = 1000, 30_000 // which is what the shell has to come back
 		got := j.run(e)
 		if got.exit.Cause != wire.CauseTimeout || got.exit.Code != 124 || got.exit.Shell.Replaced || strings.Contains(got.out, "reached") {
 			j.Errorf("%+v, %+v", got, got.exit.Shell)
