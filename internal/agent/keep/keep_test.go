@@ -25,6 +25,9 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
+// patience bounds what a test waits for, on a slow and busy machine.
+const patience = time.Minute
+
 // This binary is also what the tests need as other processes: by its first argument.
 const (
 	asKeep    = "test-keep"
@@ -208,7 +211,7 @@ func (k *kept) wait() error {
 	case err := <-k.ended:
 		k.ended <- err
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		k.t.Fatal("the keep does not end")
 	}
 	return nil
@@ -223,7 +226,7 @@ func (k *kept) dialTo(name string) *net.UnixConn {
 		k.t.Fatal(err)
 	}
 	k.t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	return conn
 }
 

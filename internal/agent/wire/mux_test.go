@@ -286,10 +286,9 @@ func TestMuxCloseDeliversWhatWasWritten(t *testing.T) {
 func TestMuxWindowBoundsAWriter(t *testing.T) {
 	host, agent := pair(t)
 	at, in := dial(t, host, agent)
-	at.SetWriteDeadline(time.Now().Add(time.Second))
-	n, err := at.Write(make([]byte, 1<<20))
-	if n != wire.MuxWindow || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("wrote %d, %v; want one window and a deadline", n, err)
+	n := fill(t, at)
+	if n != wire.MuxWindow {
+		t.Fatalf("wrote %d; want one window", n)
 	}
 	// Another stream is not held up, and the first goes on when it is read.
 	at2, in2 := dial(t, host, agent)
@@ -304,6 +303,22 @@ func TestMuxWindowBoundsAWriter(t *testing.T) {
 	if _, err := io.ReadFull(in, got); err != nil || got[n] != '!' {
 		t.Fatalf("last byte %q, %v", got[n], err)
 	}
+}
+
+// fill writes to a stream that nobody reads until nothing more goes through for a while, and returns how much went.
+func fill(t *testing.T, c net.Conn) (n int) {
+	t.Helper()
+	for quiet := 0; quiet < 5; quiet++ { // a busy machine may have no time for a while
+		c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		wrote, err := c.Write(make([]byte, 1<<20))
+		if n += wrote; !errors.Is(err, os.ErrDeadlineExceeded) || n > 1<<20 {
+			t.Fatalf("wrote %d, %v; want a deadline", n, err)
+		}
+		if wrote > 0 {
+			quiet = -1
+		}
+	}
+	return n
 }
 
 func TestMuxReadDeadline(t *testing.T) {
@@ -366,9 +381,8 @@ func TestMuxAgentWritesOnlyWhatWasGranted(t *testing.T) {
 	host := wire.NewMuxHost(l.attach(-1, -1))
 	_, in := dial(t, host, agent)
 	host.Close()
-	in.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
-	if n, err := in.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || n > wire.MuxGrant || n == 0 {
-		t.Errorf("wrote %d, %v", n, err)
+	if n := fill(t, in); n > wire.MuxGrant || n == 0 {
+		t.Errorf("wrote %d", n)
 	}
 	l.toHost.mu.Lock()
 	defer l.toHost.mu.Unlock()
