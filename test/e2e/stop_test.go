@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar"
 )
 
 // TestStop asks a server to end while runs are under way and others wait. Those of their own come to their end, and who
@@ -23,8 +25,10 @@ func TestStop(t *testing.T) {
 	gated["session_id"], gated["timeout_sec"] = sessionID, longTime
 	delete(gated, "base_image")
 	_, stays := s.ask(http.MethodPost, api+"/runs", gated)
-	_, first := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 8; echo over"))
-	_, second := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 8; echo over"))
+	talk := oneShot("echo up; read go; echo over")
+	talk["spec_version"], talk["interactive"], talk["stdin_idle_timeout_sec"] = "1.1", true, longTime
+	_, first := s.ask(http.MethodPost, api+"/runs", talk)
+	_, second := s.ask(http.MethodPost, api+"/runs", talk)
 	_, waits := s.ask(http.MethodPost, api+"/runs", oneShot("echo later"))
 	if waits["phase"] != "queued" {
 		t.Fatalf("the third run: %v", waits)
@@ -52,6 +56,15 @@ func TestStop(t *testing.T) {
 	}
 	<-up
 	<-up
+	var inputs []belljar.Stdin
+	for _, run := range []map[string]any{first, second} {
+		in, err := s.client().Runs().Stdin(t.Context(), run["id"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		inputs = append(inputs, in)
+	}
 	until(t, "the session's run is under way", func() bool {
 		text, err := s.get(api + "/runs/" + stays["id"].(string) + "/logs")
 		return err == nil && text == "up\n"
@@ -80,6 +93,11 @@ func TestStop(t *testing.T) {
 	}
 	if status, run := s.ask(http.MethodGet, api+"/runs/"+first["id"].(string), nil); status != http.StatusOK || run["phase"] != "running" {
 		t.Errorf("the run under way: %d %v", status, run)
+	}
+	for _, in := range inputs { // speaking goes on, too
+		if _, err := in.Write([]byte("go\n")); err != nil {
+			t.Error(err)
+		}
 	}
 	followers.Wait()
 	if code := s.stop(); code != 0 {
