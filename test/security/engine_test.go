@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/belljar/belljar/test/dockerd"
 )
@@ -56,7 +55,7 @@ func (e *engine) pid(t *testing.T, id string) int {
 func (e *engine) get(t *testing.T, path string, into any) {
 	t.Helper()
 	// Cleanups ask too, when the test's own context is over.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), runTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine"+path, nil)
 	if err != nil {

@@ -66,6 +66,9 @@ const (
 	testIDBlocks = 65536 * 64
 )
 
+// patient is what a run is given that says nothing of it: it may be slow here.
+var patient = []string{"SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC=100", "SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC=100"}
+
 // open prepares the lane and finds out what it can enforce.
 func (l *lane) open(t *testing.T) {
 	t.Helper()
@@ -97,6 +100,7 @@ func (l *lane) open(t *testing.T) {
 		l.ref = l.engine.Busybox(t)
 	}
 	l.env = append(l.env, "SANDBOX_DATA="+filepath.Join(l.home, "data"))
+	l.env = append(l.env, patient...)
 	l.examine(t)
 	if l.image != "" && l.ref == "" {
 		ref, err := l.bring(t, l.image)

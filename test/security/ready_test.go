@@ -28,7 +28,7 @@ func (l *lane) warm(t *testing.T) {
 	l.env = append(l.env, "BELLJAR_SERVER="+url, "BELLJAR_API_KEY="+readyKey)
 	// A busy machine makes them more slowly than scripts use them.
 	l.stock = func(t *testing.T) {
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(runTime)
 		for figure(t, url, `sandbox_pool_available{runtime="native"}`) < 8 && time.Now().Before(deadline) {
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -51,6 +51,7 @@ func serveReady(t *testing.T, l *lane) string {
 		"SANDBOX_API_KEY=" + readyKey, "SANDBOX_POOL_SIZE=8", "SANDBOX_POOL_MAX=32", "SANDBOX_LOG_LEVEL=warn",
 		"SANDBOX_END_SESSIONS=true",
 	}
+	cmd.Env = append(cmd.Env, patient...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	r, w, err := os.Pipe()
 	if err != nil {

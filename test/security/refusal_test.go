@@ -8,14 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // refusal checks that a server on l, which demands every protection, refuses to start without those that are missing, and
 // names them.
 func refusal(t *testing.T, l *lane, missing []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), runTime)
 	defer cancel()
 	tr := l.trial(t)
 	var stdout, stderr bytes.Buffer

@@ -219,7 +219,7 @@ func (tr *trial) traces(id string) []string {
 				return nil // what vanishes while we walk is somebody else's
 			})
 		}
-		if len(found) == 0 || !tr.lane.ready || time.Since(begin) > 20*time.Second {
+		if len(found) == 0 || !tr.lane.ready || time.Since(begin) > runTime {
 			return found
 		}
 	}

@@ -139,7 +139,7 @@ func TestKilledFromOutside(t *testing.T) {
 					}
 				}()
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 			defer cancel()
 			exit, err := box.Wait(ctx)
 			if strings.HasSuffix(exit.Detail, ":") {
@@ -232,7 +232,7 @@ func TestSweepUntraced(t *testing.T) {
 	if n, err := r.SweepUntraced(context.Background()); n != 1 || err != nil {
 		t.Fatalf("swept %d, %v; want 1", n, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if _, err := box.Wait(ctx); err != nil {
 		t.Error(err)
