@@ -1,0 +1,41 @@
+import type { CallOptions } from "./call.js";
+import { route, type Ask, type Connection } from "./connection.js";
+import type { ByteStream } from "./content.js";
+import { download, downloadAll, type DownloadOptions } from "./download.js";
+import { invalid } from "./error.js";
+import type { Artifact } from "./types.js";
+
+/** What finished runs left: the files that matched `capture_patterns`. */
+export class Artifacts {
+  readonly #connection: Connection;
+
+  /** @internal */
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** list is sorted by path, and empty until the run has ended. */
+  async list(runId: string, options?: CallOptions): Promise<Artifact[]> {
+    const { items } = await this.#connection.json<{ items: Artifact[] | null }>(
+      { method: "GET", path: route("runs", runId, "artifacts") },
+      options,
+    );
+    return items ?? [];
+  }
+
+  /** read returns an artifact's bytes, or a part of them. */
+  async read(runId: string, path: string, options: DownloadOptions = {}): Promise<Uint8Array> {
+    return downloadAll(this.#connection, ask(runId, path), options);
+  }
+
+  /** open opens an artifact of any size, to be read as it comes. */
+  async open(runId: string, path: string, options: DownloadOptions = {}): Promise<ByteStream> {
+    return download(this.#connection, ask(runId, path), options);
+  }
+}
+
+function ask(runId: string, path: string): Ask {
+  const parts = path.replace(/^\/workspace\//, "").split("/").filter((part) => part !== "" && part !== ".");
+  if (parts.length === 0 || parts.includes("..")) throw invalid("path", `"${path}" is no path of an artifact`);
+  return { method: "GET", path: route("runs", runId, "artifacts", ...parts) };
+}

@@ -1,0 +1,192 @@
+import { Artifacts } from "./artifacts.js";
+import type { CallOptions } from "./call.js";
+import { Connection, type Ask } from "./connection.js";
+import { invalid } from "./error.js";
+import { Images } from "./images.js";
+import type { LocalOptions, LocalServer } from "./local.js";
+import { onNode, platform } from "./platform.js";
+import type { RunResult } from "./result.js";
+import { Runs, type RunOptions } from "./runs.js";
+import { Session } from "./session.js";
+import { Sessions } from "./sessions.js";
+import { Doorway, type WebSocketLike } from "./socket.js";
+import { Terminals } from "./terminals.js";
+import { fetchTransport, type Transport } from "./transport.js";
+import type { Discovery, Me, RunSpec } from "./types.js";
+
+/** Where the server is, who calls, and how patient the client is. */
+export interface BelljarOptions {
+  /** Address of the server, such as http://127.0.0.1:8080, or unix:/run/belljar.sock; else `$BELLJAR_SERVER`. */
+  baseUrl?: string | undefined;
+  /** A unix socket that the server listens on; node only. */
+  socketPath?: string | undefined;
+  /** The API key; else `$BELLJAR_API_KEY`. */
+  apiKey?: string | undefined;
+  /** A JWT in place of an API key. */
+  token?: string | undefined;
+  /** The image of runs and sessions that name none: `host`, the machine's own programs, if this is not given. */
+  image?: string | undefined;
+  /** Says in the server's audit trail where requests come from; `typescript` if it is not given. */
+  source?: string | undefined;
+  /** For how long a request is repeated while the server is away or asks to wait, in milliseconds; 30,000. 0 never repeats. */
+  patienceMs?: number | undefined;
+  /** How often a request is repeated at most; 8. */
+  maxRetries?: number | undefined;
+  /** How long the server may say nothing while it owes an answer, in milliseconds; 60,000. */
+  silenceMs?: number | undefined;
+  /** Carries requests in place of the global fetch. */
+  fetch?: typeof fetch | undefined;
+  /** Opens WebSockets in place of the global WebSocket, or of this package's own on node. */
+  WebSocket?: WebSocketLike | undefined;
+  /** Carries requests in place of either; WebSockets are not its business. */
+  transport?: Transport | undefined;
+}
+
+/** A client of one server. It holds no connection that would keep a process from ending. */
+export class Belljar {
+  /** The caller's runs. */
+  readonly runs: Runs;
+  /** The caller's sessions. */
+  readonly sessions: Sessions;
+  /** What finished runs left. */
+  readonly artifacts: Artifacts;
+  /** The terminals in the caller's sessions. */
+  readonly terminals: Terminals;
+  /** The images on the server. */
+  readonly images: Images;
+  readonly #connection: Connection;
+  #server: LocalServer | undefined;
+
+  /** It does not talk to the server yet. */
+  constructor(options: BelljarOptions = {}) {
+    const { baseUrl, socketPath } = placeOf(options);
+    this.#connection = new Connection({
+      baseUrl,
+      name: socketPath ?? new URL(baseUrl).host,
+      headers: headersOf(options),
+      patienceMs: Math.max(options.patienceMs ?? 30_000, 0),
+      maxRetries: Math.max(options.maxRetries ?? 8, 0),
+      silenceMs: options.silenceMs ?? 60_000,
+      transport: async () => {
+        if (options.transport) return options.transport;
+        if (socketPath !== undefined && !options.fetch) return (await platform()).unixTransport(socketPath);
+        return fetchTransport(options.fetch);
+      },
+    });
+    const doorway = new Doorway(this.#connection, options.WebSocket, socketPath);
+    this.runs = new Runs(doorway, options.image ?? "host");
+    this.terminals = new Terminals(doorway);
+    this.artifacts = new Artifacts(this.#connection);
+    this.images = new Images(this.#connection);
+    const parts = { doorway, runs: this.runs, terminals: this.terminals };
+    this.sessions = new Sessions(this.#connection, options.image, (id, created) => new Session(parts, id, created));
+  }
+
+  /**
+   * local starts a belljar of this process's own, on a private socket, without a port or any setting. It ends with close(),
+   * and with this process, however that ends. Node only.
+   */
+  static async local(options: LocalOptions & Omit<BelljarOptions, "baseUrl" | "socketPath" | "apiKey" | "token"> = {}): Promise<Belljar> {
+    const server = await (await platform()).startLocal(options);
+    const { baseUrl, socketPath, apiKey } = server;
+    const belljar = new Belljar({ ...options, baseUrl, socketPath, apiKey });
+    belljar.#server = server;
+    return belljar;
+  }
+
+  /** run runs a program by itself to its end: `await belljar.run({ language: "python", code })`, or an array of arguments. */
+  run(spec: RunSpec | string[], options?: RunOptions): Promise<RunResult> {
+    return this.runs.run(spec, options);
+  }
+
+  /** me is who the caller is, and what he may. */
+  me(options?: CallOptions): Promise<Me> {
+    return this.#connection.json({ method: "GET", path: "/api/v1/sandbox/me" }, options);
+  }
+
+  /** runtimes are what the server can isolate with. */
+  runtimes(options?: CallOptions): Promise<Discovery> {
+    return this.#connection.json({ method: "GET", path: "/api/v1/sandbox/runtimes" }, options);
+  }
+
+  /**
+   * ticketUrl is an address with a ticket in it, good once within a minute: for what cannot set headers, such as
+   * `new EventSource(await belljar.ticketUrl("/api/v1/sandbox/runs/…/logs"))`.
+   */
+  async ticketUrl(path: string, query: Record<string, string | number> = {}, options?: CallOptions): Promise<string> {
+    const { token } = await this.#connection.json<{ token: string }>(
+      { method: "POST", path: "/api/v1/sandbox/tickets", json: { path } },
+      options,
+    );
+    return this.#connection.url(path, { ...query, token });
+  }
+
+  /**
+   * request asks for what this package has no method for, such as what is for operators. A request that must not be
+   * carried out twice is not repeated: GET, PUT and DELETE are, and POST with an Idempotency-Key.
+   */
+  request<T = unknown>(
+    method: string,
+    path: string,
+    options: CallOptions & { query?: Ask["query"]; json?: unknown; headers?: Record<string, string> } = {},
+  ): Promise<T> {
+    const once = !["GET", "HEAD", "PUT", "DELETE"].includes(method) && !options.headers?.["Idempotency-Key"];
+    const { query, json, headers } = options;
+    if (!path.startsWith("/")) throw invalid("path", `path "${path}" does not begin with a slash`);
+    return this.#connection.json<T>({ method, path, query, json, headers, once }, options);
+  }
+
+  /** The process id of a local belljar; undefined for any other. */
+  get pid(): number | undefined {
+    return this.#server?.pid;
+  }
+
+  /** close ends every call and connection, and a local belljar with all its sandboxes. It may be called twice. */
+  async close(): Promise<void> {
+    await this.#connection.close();
+    await this.#server?.stop();
+  }
+
+  /** `await using belljar = …` closes it at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** @internal */
+  get connection(): Connection {
+    return this.#connection;
+  }
+}
+
+function placeOf(options: BelljarOptions): { baseUrl: string; socketPath?: string } {
+  const given = options.baseUrl ?? environment("BELLJAR_SERVER") ?? (options.socketPath ? "http://belljar" : undefined);
+  if (given === undefined) throw invalid("baseUrl", "baseUrl is missing", "it looks like http://127.0.0.1:8080");
+  if (given.startsWith("unix:") && given.length > 5) return { baseUrl: "http://belljar", socketPath: given.slice(5) };
+  let url: URL | undefined;
+  try {
+    url = new URL(given);
+  } catch {
+    // told below
+  }
+  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash || url.username || url.password) {
+    throw invalid("baseUrl", `"${given}" is not the address of a server`, "it looks like http://127.0.0.1:8080");
+  }
+  return { baseUrl: (url.origin + url.pathname).replace(/\/+$/, ""), ...(options.socketPath ? { socketPath: options.socketPath } : {}) };
+}
+
+function headersOf(options: BelljarOptions): Record<string, string> {
+  const key = options.apiKey ?? (options.token === undefined ? environment("BELLJAR_API_KEY") : undefined);
+  if (key !== undefined && options.token !== undefined) throw invalid("token", "give an API key or a token, not both");
+  for (const secret of [key, options.token]) {
+    if (secret !== undefined && !/^[\x20-\x7e]*$/.test(secret)) throw invalid("apiKey", "the API key is not a line of plain characters");
+  }
+  return {
+    ...(key ? { "X-API-KEY": key } : {}),
+    ...(options.token ? { Authorization: `Bearer ${options.token}` } : {}),
+    "X-Belljar-Source": options.source ?? "typescript",
+  };
+}
+
+function environment(name: string): string | undefined {
+  return (onNode && process.env[name]) || undefined;
+}

@@ -1,0 +1,46 @@
+const encoder = new TextEncoder();
+
+/**
+ * utf8 is a text's bytes.
+ * @internal
+ */
+export function utf8(text: string): Uint8Array {
+  return encoder.encode(text);
+}
+
+/**
+ * unbase64 is the bytes that base64 stands for.
+ * @internal
+ */
+export function unbase64(text: string): Uint8Array {
+  if (typeof Buffer !== "undefined") {
+    const bytes = Buffer.from(text, "base64");
+    return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
+/**
+ * base64 is how bytes travel in JSON.
+ * @internal
+ */
+export function base64(bytes: Uint8Array): string {
+  if (typeof Buffer !== "undefined") {
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+  }
+  let raw = "";
+  for (let i = 0; i < bytes.length; i += 0x8000) raw += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
+  return btoa(raw);
+}
+
+/**
+ * newKey is an Idempotency-Key nobody else has. Pages without TLS have no randomUUID.
+ * @internal
+ */
+export function newKey(): string {
+  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+}

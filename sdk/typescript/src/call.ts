@@ -1,0 +1,129 @@
+import { CanceledError, InternalError, TimeoutError, type BelljarError } from "./error.js";
+
+/** What every method takes. */
+export interface CallOptions {
+  /** Gives the call up. It then fails with {@link CanceledError}, or {@link TimeoutError} for `AbortSignal.timeout()`. */
+  signal?: AbortSignal | undefined;
+  /** How long the whole call may take, repeats and all, in milliseconds; no bound if it is not given. */
+  timeoutMs?: number | undefined;
+}
+
+const late = Symbol("late");
+const closed = Symbol("closed");
+const silent = Symbol("silent");
+
+/**
+ * closing is the reason that a client's own signal is aborted with.
+ * @internal
+ */
+export const closing: unknown = closed;
+
+/**
+ * Call is one call of a method: it ends when its caller gives it up, when its time is over and when the client closes.
+ * Exactly one end() belongs to it, so that nothing of it is left on the signals.
+ * @internal
+ */
+export class Call {
+  readonly #controller = new AbortController();
+  readonly #signals: AbortSignal[] = [];
+  readonly #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #heard: (event: Event) => void;
+
+  constructor(options: CallOptions, client: AbortSignal) {
+    this.#heard = (event) => this.stop((event.target as AbortSignal).reason);
+    for (const signal of [options.signal, client]) {
+      if (!signal) continue;
+      if (signal.aborted) this.stop(signal.reason);
+      signal.addEventListener("abort", this.#heard, { once: true });
+      this.#signals.push(signal);
+    }
+    const most = options.timeoutMs;
+    if (most !== undefined && most < 2 ** 31) this.#timer = setTimeout(() => this.stop(late), Math.max(most, 0));
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  stop(reason: unknown): void {
+    this.#controller.abort(reason);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    for (const signal of this.#signals) signal.removeEventListener("abort", this.#heard);
+  }
+
+  /** over is why the call has ended; undefined if it has not. */
+  over(): BelljarError | undefined {
+    return this.signal.aborted ? endOf(this.signal.reason) : undefined;
+  }
+}
+
+function endOf(reason: unknown): BelljarError {
+  if (reason === late) return new TimeoutError({ code: "timeout", message: "the time for the call is over" });
+  if (reason === closed) return new CanceledError({ code: "canceled", message: "the client is closed" });
+  if (reason instanceof Error && reason.name === "TimeoutError") {
+    return new TimeoutError({ code: "timeout", message: "the time for the call is over" }, { cause: reason });
+  }
+  return new CanceledError({ code: "canceled", message: "the call was given up" }, { cause: reason });
+}
+
+/**
+ * Watch is over one request: it gives it up when the server says nothing for too long while it owes something, and when
+ * its call ends.
+ * @internal
+ */
+export class Watch {
+  readonly #controller = new AbortController();
+  readonly #heard: () => void;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    readonly call: Call,
+    readonly silenceMs: number,
+  ) {
+    this.#heard = () => this.#controller.abort(call.signal.reason);
+    if (call.signal.aborted) this.#heard();
+    else call.signal.addEventListener("abort", this.#heard, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** silent tells whether the server has said nothing for too long. */
+  get silent(): boolean {
+    return this.signal.reason === silent;
+  }
+
+  /** owe says that it is the server's turn. */
+  owe(): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#controller.abort(silent), Math.min(this.silenceMs, 2 ** 31 - 1));
+  }
+
+  /** mine says that it is ours. */
+  mine(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** end says that the request is over; what is left of it is cut. */
+  end(cut = true): void {
+    this.mine();
+    this.call.signal.removeEventListener("abort", this.#heard);
+    if (cut) this.#controller.abort(silent);
+  }
+}
+
+/**
+ * stranger is the failure of an answer that no Belljar gives.
+ * @internal
+ */
+export function foreign(message: string, cause?: unknown): InternalError {
+  return new InternalError(
+    { code: "internal", message, hint: "check that this is the address of a belljar, and what stands before it" },
+    { cause },
+  );
+}

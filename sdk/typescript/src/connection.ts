@@ -1,0 +1,330 @@
+import { Passing, pauseOf, sleep, told } from "./backoff.js";
+import { Call, closing, foreign, Watch, type CallOptions } from "./call.js";
+import { CanceledError, invalid, InvalidRequestError, RuntimeUnavailableError } from "./error.js";
+import { failureOf, strangerOf } from "./failure.js";
+import type { Answer, RequestBody, Transport } from "./transport.js";
+
+/** How a connection behaves: the part of the client's options that is about requests. */
+export interface ConnectionOptions {
+  baseUrl: string;
+  headers: Record<string, string>;
+  patienceMs: number;
+  maxRetries: number;
+  silenceMs: number;
+  /** The server as people know it. */
+  name: string;
+  transport: () => Promise<Transport>;
+}
+
+/** Ask is one question to the server. */
+export interface Ask {
+  method: string;
+  path: string;
+  query?: Record<string, Value> | URLSearchParams | undefined;
+  headers?: Record<string, string> | undefined;
+  /** Sent as JSON. */
+  json?: unknown;
+  body?: RequestBody | undefined;
+  /** It must not be repeated after a failure that may have come behind its effect. */
+  once?: boolean | undefined;
+  /** How much longer than others its answer may take, in milliseconds. */
+  longerMs?: number | undefined;
+}
+
+type Value = string | number | boolean | Date | undefined | null;
+
+/** Opened is an answer whose body is still to be read. */
+export interface Opened {
+  answer: Answer;
+  /** The body as it comes; the server must not pause for too long while it is waited for. */
+  chunks(): AsyncGenerator<Uint8Array>;
+  /** close gives up what has not been read. */
+  close(): void;
+}
+
+const maxAnswer = 64 << 20;
+
+/**
+ * Connection asks a server: with the caller's key, again where that is safe and may help, and never for longer than it was
+ * told to.
+ * @internal
+ */
+export class Connection {
+  readonly #closing = new AbortController();
+  #transport: Promise<Transport> | undefined;
+  #met = false;
+
+  constructor(readonly options: ConnectionOptions) {}
+
+  /** call begins a call of a method. */
+  call(options: CallOptions = {}): Call {
+    return new Call(options, this.#closing.signal);
+  }
+
+  /** json asks for JSON. */
+  async json<T>(ask: Ask, options: CallOptions = {}): Promise<T> {
+    const call = this.call(options);
+    try {
+      return (await this.repeat(call, ask, (answer, watch) => this.#decode(answer, watch))) as T;
+    } finally {
+      call.end();
+    }
+  }
+
+  /** open asks for an answer that is read as it comes. The call ends with the reading. */
+  async open(ask: Ask, options: CallOptions = {}): Promise<Opened> {
+    const call = this.call(options);
+    try {
+      return await this.repeat(call, ask, async (answer, watch) => this.opened(answer, watch, call));
+    } catch (error) {
+      call.end();
+      throw error;
+    }
+  }
+
+  /** opened is an answer to be read as it comes. With a call, reading ends that too. */
+  opened(answer: Answer, watch: Watch, call?: Call): Opened {
+    const end = (cut: boolean): void => {
+      watch.end(cut);
+      call?.end();
+    };
+    return {
+      answer,
+      chunks: () => this.#chunks(answer, watch, end),
+      close: () => {
+        answer.discard();
+        end(true);
+      },
+    };
+  }
+
+  async *#chunks(answer: Answer, watch: Watch, end: (cut: boolean) => void): AsyncGenerator<Uint8Array> {
+    let whole = false;
+    try {
+      watch.owe();
+      for await (const chunk of answer.chunks()) {
+        watch.mine();
+        yield chunk;
+        if (watch.call.signal.aborted) throw watch.call.signal.reason;
+        watch.owe();
+      }
+      whole = true;
+    } catch (error) {
+      throw this.broken(watch, "the server's answer broke off", error);
+    } finally {
+      end(!whole);
+    }
+  }
+
+  async #decode(answer: Answer, watch: Watch): Promise<unknown> {
+    const pieces: Uint8Array[] = [];
+    let size = 0;
+    for await (const piece of this.#chunks(answer, watch, (cut) => watch.end(cut))) {
+      pieces.push(piece);
+      if ((size += piece.length) > maxAnswer) throw foreign(`the server answered with more than ${maxAnswer} bytes`);
+    }
+    if (answer.status === 204) return undefined;
+    if (kindOf(answer) !== "application/json") throw strangerOf(answer);
+    try {
+      return JSON.parse(new TextDecoder().decode(join(pieces, size)));
+    } catch (error) {
+      throw strangerOf(answer, error);
+    }
+  }
+
+  /**
+   * repeat sends a request, again if need be, and gives take an answer that is no failure. What take throws is a reason to
+   * repeat, too, if it is passing.
+   */
+  async repeat<T>(call: Call, ask: Ask, take: (answer: Answer, watch: Watch) => Promise<T>): Promise<T> {
+    const deadline = Date.now() + this.options.patienceMs;
+    for (let failures = 0; ; failures++) {
+      try {
+        return await this.once(call, ask, take);
+      } catch (error) {
+        await this.wait(call, error, failures, deadline, ask);
+      }
+    }
+  }
+
+  /** wait waits until it is worth to try again, or throws what the caller is to hear. */
+  async wait(call: Call, error: unknown, failures: number, deadline: number, ask?: Ask): Promise<void> {
+    const over = call.over();
+    if (over) throw over;
+    if (!(error instanceof Passing)) throw error;
+    const pause = pauseOf(error, failures);
+    const many = failures >= this.options.maxRetries || (error.most > 0 && failures >= error.most);
+    const spent = ask?.body instanceof ReadableStream || (ask?.once && !error.undone);
+    if (many || spent || Date.now() + pause > deadline) throw told(error);
+    await sleep(pause, call.signal).catch(() => {
+      throw call.over();
+    });
+  }
+
+  /** once sends a request a single time. Its error may be passing. */
+  async once<T>(call: Call, ask: Ask, take: (answer: Answer, watch: Watch) => Promise<T>): Promise<T> {
+    const watch = new Watch(call, this.options.silenceMs + (ask.longerMs ?? 0));
+    let taken = false;
+    try {
+      const answer = await this.#send(ask, watch);
+      if (answer.status >= 200 && answer.status < 300) {
+        taken = true;
+        return await take(answer, watch);
+      }
+      throw await this.failure(answer, watch);
+    } finally {
+      if (!taken) watch.end(false);
+    }
+  }
+
+  async #send(ask: Ask, watch: Watch): Promise<Answer> {
+    const over = watch.call.over();
+    if (over) throw over;
+    const transport = await this.transport();
+    const headers: Record<string, string> = { Accept: "application/json", ...this.options.headers, ...ask.headers };
+    let body = ask.body;
+    if (ask.json !== undefined) {
+      headers["Content-Type"] = "application/json";
+      body = JSON.stringify(ask.json);
+    }
+    watch.owe();
+    try {
+      const answer = await transport.send({
+        method: ask.method, url: this.url(ask.path, ask.query), headers, body, signal: watch.signal,
+      });
+      this.#met = true;
+      return answer;
+    } catch (error) {
+      throw this.unreachable(watch, error);
+    } finally {
+      watch.mine();
+    }
+  }
+
+  /** failure is the error that an answer tells. */
+  async failure(answer: Answer, watch: Watch): Promise<unknown> {
+    let text = "";
+    const decoder = new TextDecoder();
+    try {
+      watch.owe();
+      for await (const piece of answer.chunks()) {
+        text += decoder.decode(piece, { stream: true });
+        if (text.length > 1 << 20) break; // it says enough, or nothing
+      }
+    } catch {
+      // what has come says enough, or too little
+    } finally {
+      watch.mine();
+    }
+    return watch.call.over() ?? failureOf(answer, text);
+  }
+
+  /** unreachable is a failure to get an answer at all. */
+  unreachable(watch: Watch, error: unknown): unknown {
+    const nobody = !this.#met && !watch.silent && isNobody(error);
+    const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error);
+    // More likely a wrong address than one that will be right in a moment.
+    return nobody ? told(failure) : failure;
+  }
+
+  /** broken is a failure that the server did not tell: passing, unless the call has ended. */
+  broken(watch: Watch, message: string, error: unknown): unknown {
+    const over = watch.call.over();
+    if (over) return over;
+    if (error instanceof InvalidRequestError) return error; // the caller's own, of what was to be sent
+    const cause = watch.silent ? new Error(`the server said nothing for ${watch.silenceMs / 1000} s`) : error;
+    return new Passing(
+      new RuntimeUnavailableError(
+        { code: "runtime_unavailable", message, hint: "check the address, and that belljar serve is running there" },
+        { cause },
+      ),
+    );
+  }
+
+  /** met notes that the server has answered. */
+  met(): void {
+    this.#met = true;
+  }
+
+  /** transport is what carries the requests; it is made when the first needs it. */
+  transport(): Promise<Transport> {
+    if (this.#closing.signal.aborted) {
+      return Promise.reject(new CanceledError({ code: "canceled", message: "the client is closed" }));
+    }
+    return (this.#transport ??= this.options.transport());
+  }
+
+  /** url is the whole address of a path. */
+  url(path: string, query?: Ask["query"]): string {
+    const text = query instanceof URLSearchParams ? query.toString() : queryOf(query).toString();
+    return this.options.baseUrl + path + (text ? "?" + text : "");
+  }
+
+  /** closed is aborted when the client closes. */
+  get closed(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** close ends every call and closes every connection. */
+  async close(): Promise<void> {
+    this.#closing.abort(closing);
+    const transport = await this.#transport?.catch(() => undefined); // one that could not be made needs no closing
+    transport?.close();
+  }
+}
+
+/**
+ * queryOf is a query as the API reads it: what is not given is left out.
+ * @internal
+ */
+export function queryOf(values: Record<string, Value> = {}): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== undefined && value !== null) query.set(name, value instanceof Date ? value.toISOString() : String(value));
+  }
+  return query;
+}
+
+/**
+ * route joins the parts of a path below the API, each escaped.
+ * @internal
+ */
+export function route(...parts: string[]): string {
+  for (const part of parts) {
+    // An address would be taken apart differently than it was put together.
+    if (typeof part !== "string" || part === "" || part === "." || part === "..") throw invalid("id", `"${part}" is no id`);
+  }
+  return ["/api/v1/sandbox", ...parts.map(encodeURIComponent)].join("/");
+}
+
+/**
+ * kindOf is an answer's media type, without parameters.
+ * @internal
+ */
+export function kindOf(answer: Answer): string {
+  return (answer.header("Content-Type") ?? "").split(";")[0]!.trim().toLowerCase();
+}
+
+/**
+ * join makes one array of pieces.
+ * @internal
+ */
+export function join(pieces: Uint8Array[], size = pieces.reduce((sum, piece) => sum + piece.length, 0)): Uint8Array {
+  if (pieces.length === 1) return pieces[0]!;
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
+// isNobody tells whether a request failed because nothing listens at the address, as far as one can see.
+function isNobody(error: unknown): boolean {
+  for (let e = error, depth = 0; e instanceof Error && depth < 4; e = e.cause, depth++) {
+    const code = (e as { code?: unknown }).code;
+    if (typeof code === "string") return ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EACCES"].includes(code);
+  }
+  return typeof document !== "undefined"; // a browser does not tell
+}

@@ -1,0 +1,107 @@
+import { utf8 } from "./bytes.js";
+import type { Opened } from "./connection.js";
+import { join } from "./connection.js";
+import { told } from "./backoff.js";
+import { invalid } from "./error.js";
+import type { RequestBody } from "./transport.js";
+
+/** What files are written from. What can be read only once is sent only once: such a write is not repeated. */
+export type Content = string | Uint8Array | ArrayBuffer | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
+
+/**
+ * bodyOf is content as a request sends it.
+ * @internal
+ */
+export function bodyOf(content: Content): RequestBody {
+  if (content instanceof ArrayBuffer) return new Uint8Array(content);
+  if (typeof content === "string") return utf8(content); // without a charset of fetch's own
+  if (content instanceof Uint8Array || content instanceof Blob || content instanceof ReadableStream) return content;
+  if (typeof content?.[Symbol.asyncIterator] !== "function") throw invalid("content", "content is neither text nor bytes");
+  const pieces = content[Symbol.asyncIterator]();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { done, value } = await pieces.next();
+      if (done) controller.close();
+      else controller.enqueue(typeof value === "string" ? utf8(value) : value);
+    },
+    async cancel(reason) {
+      await pieces.return?.(reason);
+    },
+  });
+}
+
+/**
+ * blobOf gathers content.
+ * @internal
+ */
+export async function blobOf(content: Content): Promise<Blob> {
+  return content instanceof Blob ? content : new Response(bodyOf(content) as BodyInit).blob();
+}
+
+/** Bytes that come from the server: loop over them, or take them whole. Either can be done once. */
+export class ByteStream implements AsyncIterable<Uint8Array> {
+  readonly #opened: Opened;
+  readonly #skip: number;
+  readonly #limit: number;
+
+  /** @internal */
+  constructor(opened: Opened, skip = 0, limit = Infinity) {
+    this.#opened = opened;
+    this.#skip = skip;
+    this.#limit = limit;
+  }
+
+  /** Leaving the loop early closes the connection. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      yield* this.pieces();
+    } catch (error) {
+      throw told(error);
+    }
+  }
+
+  /** @internal */
+  async *pieces(): AsyncGenerator<Uint8Array, void, undefined> {
+    let skip = this.#skip;
+    let left = this.#limit;
+    for await (const chunk of this.#opened.chunks()) {
+      const piece = chunk.subarray(skip, Math.min(skip + left, chunk.length));
+      skip = Math.max(skip - chunk.length, 0);
+      left -= piece.length;
+      if (piece.length > 0) yield piece;
+      if (left === 0) return;
+    }
+  }
+
+  /** bytes is all of it. */
+  async bytes(): Promise<Uint8Array> {
+    const pieces: Uint8Array[] = [];
+    for await (const piece of this) pieces.push(piece);
+    return join(pieces);
+  }
+
+  /** text is all of it as UTF-8. */
+  async text(): Promise<string> {
+    return new TextDecoder().decode(await this.bytes());
+  }
+
+  /** readable is the same as a web stream. */
+  readable(): ReadableStream<Uint8Array> {
+    const pieces = this[Symbol.asyncIterator]();
+    return new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        const { done, value } = await pieces.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await pieces.return();
+      },
+    });
+  }
+
+  /** cancel gives up what has not been read. */
+  cancel(): void {
+    this.#opened.close();
+  }
+}

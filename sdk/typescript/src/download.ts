@@ -1,0 +1,66 @@
+import type { CallOptions } from "./call.js";
+import { join, type Ask, type Connection, type Opened } from "./connection.js";
+import { ByteStream } from "./content.js";
+import { BelljarError, invalid } from "./error.js";
+
+/** Which part of something is wanted. */
+export interface DownloadOptions extends CallOptions {
+  /** Bytes to leave out at the beginning. */
+  offset?: number | undefined;
+  /** Bytes at most; all if it is not given. */
+  limit?: number | undefined;
+}
+
+/**
+ * download asks for bytes, or a part of them. What begins behind the end is nothing to read, and no failure.
+ * @internal
+ */
+export async function download(connection: Connection, ask: Ask, options: DownloadOptions): Promise<ByteStream> {
+  const { offset = 0, limit = Infinity } = options;
+  if (!(offset >= 0) || !(limit >= 0)) throw invalid("offset", "offset and limit must not be negative");
+  if (limit === 0) return new ByteStream(nothing);
+  const ranged = offset > 0 || limit !== Infinity;
+  const headers: Record<string, string> = { Accept: "*/*", "Accept-Encoding": "identity" };
+  if (ranged) headers["Range"] = `bytes=${offset}-${limit === Infinity ? "" : offset + limit - 1}`;
+  let opened: Opened;
+  try {
+    opened = await connection.open({ ...ask, headers }, options);
+  } catch (error) {
+    if (ranged && error instanceof BelljarError && error.details["field"] === "Range" && error.details["size"] !== undefined) {
+      return new ByteStream(nothing);
+    }
+    throw error;
+  }
+  // Something on the way may not know ranges.
+  const skip = ranged && opened.answer.status !== 206 ? offset : 0;
+  return new ByteStream(opened, skip, limit);
+}
+
+/**
+ * downloadAll is the same, whole. It is asked for again when it breaks off.
+ * @internal
+ */
+export async function downloadAll(connection: Connection, ask: Ask, options: DownloadOptions): Promise<Uint8Array> {
+  const call = connection.call(options);
+  const deadline = Date.now() + connection.options.patienceMs;
+  try {
+    for (let failures = 0; ; failures++) {
+      const stream = await download(connection, ask, { ...options, timeoutMs: undefined, signal: call.signal });
+      const pieces: Uint8Array[] = [];
+      try {
+        for await (const piece of stream.pieces()) pieces.push(piece);
+        return join(pieces);
+      } catch (error) {
+        await connection.wait(call, error, failures, deadline);
+      }
+    }
+  } finally {
+    call.end();
+  }
+}
+
+const nothing: Opened = {
+  answer: { status: 200, header: () => null, async *chunks() {}, discard() {} },
+  async *chunks() {},
+  close() {},
+};

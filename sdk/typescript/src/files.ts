@@ -1,0 +1,186 @@
+import { base64, utf8 } from "./bytes.js";
+import type { CallOptions } from "./call.js";
+import { queryOf, route, type Ask, type Connection } from "./connection.js";
+import { blobOf, bodyOf, ByteStream, type Content } from "./content.js";
+import { BelljarError, invalid } from "./error.js";
+import { download, downloadAll, type DownloadOptions } from "./download.js";
+import type { FileEntry, FileList, FileMatches, FileSearch, Space, UploadResult } from "./types.js";
+
+/** How a file is written. */
+export interface WriteOptions extends CallOptions {
+  /** Replace a file that is there; else that is a {@link ConflictError}. */
+  overwrite?: boolean | undefined;
+  /** Permission bits; 0o644 if it is not given. */
+  mode?: number | undefined;
+}
+
+/** One file of many. */
+export interface NamedContent {
+  path: string;
+  content: string | Uint8Array;
+  mode?: number | undefined;
+}
+
+/** What an archive is. */
+export type ArchiveFormat = "tar" | "tar.gz" | "zip";
+
+const archiveTypes: Record<ArchiveFormat, string> = { tar: "application/x-tar", "tar.gz": "application/gzip", zip: "application/zip" };
+
+// How much longer than others an answer may take that waits for a sandbox.
+const longerMs = 60_000;
+
+/** The workspace of a session. `x` and `/workspace/x` are the same file; a path that leaves it is a {@link PathEscapesError}. */
+export class Files {
+  readonly #connection: Connection;
+  readonly #session: string;
+
+  /** @internal */
+  constructor(connection: Connection, session: string) {
+    this.#connection = connection;
+    this.#session = session;
+  }
+
+  /** write writes a file, whole or not at all, of any size. Folders above it are made. */
+  async write(path: string, content: Content, options: WriteOptions = {}): Promise<FileEntry> {
+    const { entry } = await this.#connection.json<{ entry: FileEntry }>(
+      {
+        method: "PUT", path: this.#route("raw"), body: bodyOf(content), once: !options.overwrite, longerMs,
+        query: { path, overwrite: options.overwrite ? "true" : undefined, mode: octal(options.mode) },
+        headers: { "Content-Type": "application/octet-stream" },
+      },
+      options,
+    );
+    return entry;
+  }
+
+  /** writeAll writes many small files, all of them or none: at most 1,000 of 2 MiB together. */
+  async writeAll(
+    files: Record<string, string | Uint8Array> | NamedContent[],
+    options: Omit<WriteOptions, "mode"> = {},
+  ): Promise<FileEntry[]> {
+    const body = {
+      overwrite: options.overwrite ?? false,
+      files: namedOf(files).map(({ path, content, mode }) => ({
+        path, contents_b64: base64(typeof content === "string" ? utf8(content) : content), mode: octal(mode),
+      })),
+    };
+    const stored = await this.#post<{ entries: FileEntry[] }>("batch", body, options, !body.overwrite);
+    return stored.entries;
+  }
+
+  /** read returns a file's bytes, or a part of them. */
+  read(path: string, options: DownloadOptions = {}): Promise<Uint8Array> {
+    return downloadAll(this.#connection, this.#raw(path), options);
+  }
+
+  /** text returns a file as UTF-8. */
+  async text(path: string, options: CallOptions = {}): Promise<string> {
+    return new TextDecoder().decode(await this.read(path, options));
+  }
+
+  /** open opens a file of any size, to be read as it comes. */
+  open(path: string, options: DownloadOptions = {}): Promise<ByteStream> {
+    return download(this.#connection, this.#raw(path), options);
+  }
+
+  /** stat describes what is at a path; of a link, itself. */
+  stat(path: string, options?: CallOptions): Promise<FileEntry> {
+    return this.#post("stat", { path }, options);
+  }
+
+  /** exists tells whether something is at a path. */
+  async exists(path: string, options?: CallOptions): Promise<boolean> {
+    try {
+      await this.stat(path, options);
+      return true;
+    } catch (error) {
+      if (error instanceof BelljarError && error.code === "not_found" && !error.details["session_id"]) return false;
+      throw error;
+    }
+  }
+
+  /** list lists a folder: 1,000 entries unless limit says otherwise, at most 10,000. */
+  list(path = ".", options: CallOptions & { recursive?: boolean; limit?: number } = {}): Promise<FileList> {
+    return this.#post("list", { path, recursive: options.recursive, limit: options.limit }, options);
+  }
+
+  /** mkdir makes a folder and those above it; one that is there is no error. */
+  async mkdir(path: string, options: CallOptions & { mode?: number } = {}): Promise<void> {
+    await this.#post("mkdir", { path, mode: octal(options.mode) }, options);
+  }
+
+  /** rename moves a file or folder. */
+  async rename(from: string, to: string, options: CallOptions & { overwrite?: boolean } = {}): Promise<void> {
+    await this.#post("rename", { from, to, overwrite: options.overwrite }, options, true);
+  }
+
+  /** delete removes a file, or a folder; one that is not empty with `recursive` only. */
+  async delete(path: string, options: CallOptions & { recursive?: boolean } = {}): Promise<void> {
+    await this.#post("delete", { path, recursive: options.recursive }, options, true);
+  }
+
+  /** search looks for files and lines, for at most 5 seconds. */
+  search(what: FileSearch, options?: CallOptions): Promise<FileMatches> {
+    return this.#post("search", what, options);
+  }
+
+  /** archive is a folder, or a file, in an archive. */
+  async archive(path = ".", format: ArchiveFormat = "tar", options: CallOptions = {}): Promise<ByteStream> {
+    return download(this.#connection, { method: "GET", path: this.#route("archive"), query: { path, format }, longerMs }, options);
+  }
+
+  /** space is what the workspace holds and may hold. */
+  space(options?: CallOptions): Promise<Space> {
+    return this.#connection.json({ method: "GET", path: this.#route("space"), longerMs }, options);
+  }
+
+  /** upload brings files below a folder, in place of any that are there: all of them or, after an error, none. */
+  async upload(files: Record<string, Content> | { path: string; content: Content }[], options: CallOptions & { dir?: string } = {}): Promise<UploadResult> {
+    const form = new FormData();
+    for (const { path, content } of Array.isArray(files) ? files : Object.entries(files).map(([path, content]) => ({ path, content }))) {
+      form.append("files", await blobOf(content), path);
+    }
+    const body = await new Response(form).blob();
+    return this.#connection.json(
+      {
+        method: "POST", path: route("sessions", this.#session, "files"), query: { dir: options.dir, extract: "false" },
+        body, headers: { "Content-Type": body.type }, once: true, longerMs,
+      },
+      options,
+    );
+  }
+
+  /** unpack brings the files of an archive below a folder: all of them or, after an error, none. */
+  unpack(archive: Content, format: ArchiveFormat, options: CallOptions & { dir?: string } = {}): Promise<UploadResult> {
+    const type = archiveTypes[format];
+    if (!type) throw invalid("format", `"${format}" is no format of archives`, "formats are tar, tar.gz, zip");
+    return this.#connection.json(
+      {
+        method: "POST", path: route("sessions", this.#session, "files"), query: queryOf({ dir: options.dir }),
+        body: bodyOf(archive), headers: { "Content-Type": type }, once: true, longerMs,
+      },
+      options,
+    );
+  }
+
+  #raw(path: string): Ask {
+    return { method: "GET", path: this.#route("raw"), query: { path }, longerMs };
+  }
+
+  #route(op: string): string {
+    return route("sessions", this.#session, "fs", op);
+  }
+
+  #post<T>(op: string, json: unknown, options?: CallOptions, once = false): Promise<T> {
+    const ask: Ask = { method: "POST", path: this.#route(op), json, once, longerMs };
+    return this.#connection.json<T>(ask, options);
+  }
+}
+
+function namedOf(files: Record<string, string | Uint8Array> | NamedContent[]): NamedContent[] {
+  return Array.isArray(files) ? files : Object.entries(files).map(([path, content]) => ({ path, content }));
+}
+
+function octal(mode: number | undefined): string | undefined {
+  return mode === undefined ? undefined : mode.toString(8).padStart(4, "0");
+}

@@ -1,0 +1,130 @@
+import { Passing } from "./backoff.js";
+import { foreign, type Call, type CallOptions } from "./call.js";
+import { kindOf, route, type Ask, type Connection } from "./connection.js";
+import { InternalError } from "./error.js";
+import { eventsOf, objectOf } from "./events.js";
+import { strangerOf } from "./failure.js";
+import { isNote, Texts, type Frame, type RawFrame } from "./frame.js";
+import type { StartedRun } from "./types.js";
+
+/** How a log is followed. */
+export interface FollowOptions extends CallOptions {
+  /** The first seq that is wanted; 1 if it is not given, `"tail"` for what comes from now on. */
+  from?: number | "tail" | undefined;
+}
+
+/**
+ * follow reads a run's log to its end. A connection that breaks is opened again behind the last frame that came: no frame
+ * is missed, and none comes twice.
+ * @internal
+ */
+export async function* follow(connection: Connection, runId: string, options: FollowOptions): AsyncGenerator<Frame> {
+  const call = connection.call(options);
+  try {
+    const next = options.from === "tail" ? await tailOf(connection, runId, call) : Math.max(options.from ?? 1, 1);
+    const follower = new Follower(connection, runId, call, next);
+    const texts = new Texts();
+    for await (const raw of follower.frames()) yield texts.frame(raw);
+  } finally {
+    call.end();
+  }
+}
+
+// tailOf is the seq that the tail begins with, so that a connection that breaks before the first frame loses none.
+async function tailOf(connection: Connection, runId: string, call: Call): Promise<number> {
+  const run = await connection.json<StartedRun>({ method: "GET", path: route("runs", runId) }, { signal: call.signal });
+  const last = run.last_seq ?? 0;
+  return isEnd(run.phase) ? Math.max(last, 1) : last + 1; // the end event is never history
+}
+
+/**
+ * isEnd tells whether a run in a phase has ended.
+ * @internal
+ */
+export function isEnd(phase: string): boolean {
+  return phase === "completed" || phase === "failed" || phase === "killed" || phase === "timed_out";
+}
+
+class Follower {
+  #gap = 0; // where a server has left something out without a word
+  #over = false; // the server has said that nothing more comes
+
+  constructor(
+    readonly connection: Connection,
+    readonly runId: string,
+    readonly call: Call,
+    public next: number,
+  ) {}
+
+  async *frames(): AsyncGenerator<RawFrame> {
+    const { patienceMs } = this.connection.options;
+    let deadline = Date.now() + patienceMs;
+    for (let failures = 0; ; failures++) {
+      let heard = false;
+      try {
+        for await (const raw of this.#read()) {
+          heard = true;
+          yield raw;
+          if (raw.type === "event" && raw.event === "end") return;
+        }
+        if (this.#over) return;
+        throw new Passing(foreign("the server ended the log before its end"));
+      } catch (error) {
+        if (heard) {
+          failures = 0;
+          deadline = Date.now() + 10 * patienceMs; // it is worth more than one that never was there
+        }
+        await this.connection.wait(this.call, error, failures, deadline);
+      }
+    }
+  }
+
+  async *#read(): AsyncGenerator<RawFrame> {
+    const ask: Ask = {
+      method: "GET", path: route("runs", this.runId, "logs"), query: { from_seq: this.next },
+      headers: { Accept: "text/event-stream" },
+    };
+    const { answer, chunks } = await openOnce(this.connection, this.call, ask);
+    if (answer.status === 204) {
+      answer.discard();
+      this.#over = true;
+      return;
+    }
+    let resumed = false; // the server has said that frames are gone
+    for await (const { data } of eventsOf(chunks())) {
+      const raw = objectOf<RawFrame>(data);
+      if (typeof raw.seq !== "number" || typeof raw.type !== "string") throw foreign("the stream cannot be read");
+      if (isNote(raw)) {
+        resumed ||= raw.event === "resume";
+        continue;
+      }
+      if (raw.seq < this.next) continue;
+      if (raw.seq > this.next && !resumed) {
+        const gap = missing(this.next, raw.seq - 1);
+        if (this.#gap === this.next) throw gap; // twice the same is one that will stay
+        this.#gap = this.next;
+        throw new Passing(gap);
+      }
+      resumed = false;
+      this.next = raw.seq + 1;
+      yield raw;
+    }
+  }
+}
+
+function missing(from: number, to: number): InternalError {
+  return new InternalError({
+    code: "internal", message: `the server left out frames ${from} to ${to} of the log`, details: { from_seq: from, to_seq: to },
+  });
+}
+
+/**
+ * openOnce asks for a stream, once.
+ * @internal
+ */
+export async function openOnce(connection: Connection, call: Call, ask: Ask): Promise<ReturnType<Connection["opened"]>> {
+  const opened = await connection.once(call, ask, async (answer, watch) => connection.opened(answer, watch));
+  if (opened.answer.status === 204 || kindOf(opened.answer) === "text/event-stream") return opened;
+  opened.close();
+  throw strangerOf(opened.answer);
+}

@@ -1,0 +1,135 @@
+import { base64, utf8 } from "./bytes.js";
+import type { CallOptions } from "./call.js";
+import { route } from "./connection.js";
+import { ConflictError, PayloadTooLargeError, QuotaExceededError, RuntimeUnavailableError, type BelljarError } from "./error.js";
+import { isEnd } from "./follow.js";
+import type { RawFrame } from "./frame.js";
+import type { Doorway, Socket } from "./socket.js";
+import type { Run } from "./types.js";
+
+const pieceBytes = 32 << 10;
+const partingMs = 10_000;
+
+/**
+ * Why the input of a run has ended: client, run_ended, one of its limits (stdin_max_bytes, stdin_max_frame_bytes, stdin_bps,
+ * stdin_idle_timeout_sec), or connection_lost, of which the program knows nothing: open its input again.
+ */
+export type InputEnd = "client" | "run_ended" | "connection_lost" | (string & {});
+
+/** A hold on the standard input of an interactive run. */
+export class RunInput {
+  /** Resolves when input has ended, with the reason. */
+  readonly closed: Promise<InputEnd>;
+  #reason: InputEnd | undefined;
+  #finish!: (reason: InputEnd) => void;
+
+  private constructor(
+    readonly socket: Socket,
+    doorway: Doorway,
+  ) {
+    this.closed = new Promise((resolve) => {
+      this.#finish = (reason) => {
+        this.#reason ??= reason;
+        resolve(this.#reason);
+      };
+    });
+    const stop = (): void => socket.cut();
+    doorway.connection.closed.addEventListener("abort", stop, { once: true });
+    void this.#watch(doorway.connection.options.silenceMs).finally(() => {
+      doorway.connection.closed.removeEventListener("abort", stop);
+    });
+  }
+
+  /** @internal */
+  static async open(doorway: Doorway, id: string, options: CallOptions): Promise<RunInput> {
+    const { connection } = doorway;
+    const call = connection.call(options);
+    try {
+      const run = await connection.json<Run>({ method: "GET", path: route("runs", id) }, { signal: call.signal });
+      if (!run.interactive || isEnd(run.phase)) {
+        throw new ConflictError({ code: "conflict", message: `run ${id} takes no input`, details: { run_id: id } });
+      }
+      const deadline = Date.now() + connection.options.patienceMs;
+      for (let failures = 0; ; failures++) {
+        try {
+          const query = new URLSearchParams({ from_seq: "tail" });
+          const socket = await doorway.open(call, route("runs", id, "stream"), query);
+          return new RunInput(socket, doorway);
+        } catch (error) {
+          await connection.wait(call, error, failures, deadline);
+        }
+      }
+    } finally {
+      call.end();
+    }
+  }
+
+  /** write sends text or bytes, in frames of at most 32 KiB. It waits while the program does not read. */
+  async write(data: string | Uint8Array): Promise<void> {
+    const bytes = typeof data === "string" ? utf8(data) : data;
+    for (let at = 0; at < bytes.length; at += pieceBytes) {
+      await this.#send({ type: "stdin", encoding: "base64", data: base64(bytes.subarray(at, at + pieceBytes)) });
+    }
+  }
+
+  /** end closes the program's input for everybody: it reads end of file. `closed` resolves when that is done. */
+  async end(): Promise<void> {
+    if (this.#reason === undefined) await this.#send({ type: "stdin_close" });
+  }
+
+  /** close gives up this hold, once the program has taken what was written or does not in ten seconds. Its input stays open. */
+  async close(): Promise<void> {
+    await this.socket.close(1000, "", partingMs);
+    this.#finish("connection_lost");
+  }
+
+  async #send(message: object): Promise<void> {
+    if (this.#reason !== undefined) throw refusal(this.#reason);
+    try {
+      await this.socket.send(JSON.stringify(message));
+    } catch (error) {
+      throw refusal(this.#reason ?? "connection_lost", error);
+    }
+  }
+
+  // watch reads what the server says: something every ten seconds, or it is gone.
+  async #watch(silenceMs: number): Promise<void> {
+    for (;;) {
+      const late = setTimeout(() => this.socket.cut(), silenceMs);
+      const got = await this.socket.receive().finally(() => clearTimeout(late));
+      if (got.kind === "closed") return this.#finish(got.code === 1000 ? "run_ended" : "connection_lost");
+      if (got.kind !== "text") continue;
+      let frame: RawFrame;
+      try {
+        frame = JSON.parse(got.data) as RawFrame;
+      } catch {
+        this.socket.cut(); // not a server of ours
+        return this.#finish("connection_lost");
+      }
+      if (frame.type !== "event") continue;
+      if (frame.event === "stdin_closed") this.#finish(String((frame.data as { reason?: unknown })?.reason ?? "client"));
+      if (frame.event === "end") {
+        this.#finish("run_ended");
+        return void this.socket.close();
+      }
+    }
+  }
+}
+
+function refusal(reason: InputEnd, cause?: unknown): BelljarError {
+  const body = { message: `standard input is closed: ${reason}`, details: { reason } };
+  switch (reason) {
+    case "stdin_max_frame_bytes":
+      return new PayloadTooLargeError({ code: "payload_too_large", ...body });
+    case "stdin_max_bytes":
+    case "stdin_bps":
+    case "stdin_idle_timeout_sec":
+      return new QuotaExceededError({ code: "quota_exceeded", ...body });
+    case "connection_lost":
+      return new RuntimeUnavailableError(
+        { code: "runtime_unavailable", message: "the connection for standard input broke", details: { reason } },
+        { cause },
+      );
+  }
+  return new ConflictError({ code: "conflict", ...body });
+}

@@ -1,0 +1,117 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import type { Socket } from "node:net";
+import { RuntimeUnavailableError } from "../error.js";
+import type { LocalOptions, LocalServer } from "../local.js";
+
+interface Ready {
+  socket: string;
+  base_url: string;
+  api_key: string;
+  pid: number;
+  version: string;
+}
+
+const keptLog = 8 << 10;
+const partingMs = 20_000;
+
+/** startLocal starts `belljar serve --private`, which ends when its standard input does: with this process at the latest. */
+export async function startLocal(options: LocalOptions): Promise<LocalServer> {
+  const binary = options.binary ?? (process.env["BELLJAR_BIN"] || "belljar");
+  const args = ["serve", "--private"];
+  if (options.data !== undefined) args.push("--data", options.data);
+  for (const [name, value] of Object.entries(options.set ?? {})) args.push("--set", `${name}=${value}`);
+  const child = spawn(binary, args, { stdio: "pipe", env: { ...process.env, ...options.env } });
+  const log = new Log(options.log);
+  child.stderr.on("data", (data: Buffer) => log.add(data));
+  child.stdin.on("error", () => {}); // its end is told by exit
+  const gone = new Promise<void>((resolve) => {
+    child.once("error", () => resolve());
+    child.once("close", () => resolve());
+  });
+  let ready: Ready;
+  try {
+    ready = await answer(child, options.startTimeoutMs ?? 30_000);
+  } catch (error) {
+    child.kill("SIGKILL");
+    await gone;
+    throw new RuntimeUnavailableError(
+      {
+        code: "runtime_unavailable",
+        message: `${binary} could not be started: ${error instanceof Error ? error.message : String(error)}`,
+        details: { binary, log: log.kept },
+        hint: (error as { code?: unknown }).code === "ENOENT" ? "install belljar, or name the program: option binary, or $BELLJAR_BIN" : log.hint,
+      },
+      { cause: error },
+    );
+  }
+  // From now on it must not keep this process from ending.
+  child.unref();
+  for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as Socket).unref();
+  child.stdout.resume();
+  return {
+    baseUrl: ready.base_url, socketPath: ready.socket, apiKey: ready.api_key, pid: ready.pid, version: ready.version,
+    stop: () => stop(child, gone),
+  };
+}
+
+// answer waits for the line that says that it is ready.
+function answer(child: ChildProcess, timeoutMs: number): Promise<Ready> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    const timer = setTimeout(() => reject(new Error(`it was not ready within ${timeoutMs / 1000} s`)), timeoutMs);
+    const settle = (error: Error | undefined, ready?: Ready): void => {
+      clearTimeout(timer);
+      child.stdout!.off("data", read);
+      if (error) reject(error);
+      else resolve(ready!);
+    };
+    const read = (data: Buffer): void => {
+      text += data.toString();
+      if (!text.includes("\n")) return;
+      try {
+        const ready = JSON.parse(text.slice(0, text.indexOf("\n"))) as Ready;
+        if (typeof ready.socket !== "string") throw new Error("it said something else than that it is ready");
+        settle(undefined, ready);
+      } catch (error) {
+        settle(error as Error);
+      }
+    };
+    child.stdout!.on("data", read);
+    child.once("error", (error) => settle(error));
+    child.once("close", (code, signal) => settle(new Error(`it ended at once (${signal ?? code})`)));
+  });
+}
+
+async function stop(child: ChildProcess, gone: Promise<void>): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.ref();
+  child.stdin!.end();
+  const timers = [
+    setTimeout(() => child.kill("SIGTERM"), partingMs),
+    setTimeout(() => child.kill("SIGKILL"), 2 * partingMs),
+  ];
+  await gone;
+  for (const timer of timers) clearTimeout(timer);
+}
+
+/** Log keeps the end of what the program logs, and hands out lines. */
+class Log {
+  kept = "";
+  #line = "";
+
+  constructor(readonly tell: ((line: string) => void) | undefined) {}
+
+  add(data: Buffer): void {
+    const text = data.toString();
+    this.kept = (this.kept + text).slice(-keptLog);
+    if (!this.tell) return;
+    const lines = (this.#line + text).split("\n");
+    this.#line = lines.pop()!;
+    for (const line of lines) this.tell(line);
+  }
+
+  /** hint is the program's own advice, if there is any. */
+  get hint(): string {
+    return /hint: (.*)/.exec(this.kept)?.[1] ?? "details.log has what it said";
+  }
+}

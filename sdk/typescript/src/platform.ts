@@ -1,0 +1,31 @@
+import type { LocalOptions, LocalServer } from "./local.js";
+import type { Dial } from "./socket.js";
+import type { Transport } from "./transport.js";
+
+/**
+ * Platform is what a browser has not got. src/node has it; src/browser says so. The former is loaded only when it is
+ * needed, so that browsers never see it.
+ * @internal
+ */
+export interface Platform {
+  /** unixTransport carries requests over a unix socket. */
+  unixTransport(path: string): Transport;
+  /** dial opens a WebSocket, over a unix socket if a path is given. */
+  dial(socketPath?: string): Dial;
+  /** startLocal starts a private belljar. */
+  startLocal(options: LocalOptions): Promise<LocalServer>;
+}
+
+/**
+ * onNode tells whether node's modules are there.
+ * @internal
+ */
+export const onNode = typeof process !== "undefined" && typeof process.versions?.node === "string" && typeof document === "undefined";
+
+/**
+ * platform loads what only node has.
+ * @internal
+ */
+export function platform(): Promise<Platform> {
+  return import("./node/platform.js");
+}

@@ -1,0 +1,147 @@
+import { unbase64 } from "./bytes.js";
+import { join } from "./connection.js";
+import type { Run, StartedRun } from "./types.js";
+
+const half = 512 << 10;
+
+/**
+ * Excerpt keeps what a stream printed: all of it up to 1 MiB, else its beginning and its end, half of that each.
+ * @internal
+ */
+export class Excerpt {
+  #head: Uint8Array[] = [];
+  #headSize = 0;
+  #tail: Uint8Array[] = [];
+  #tailSize = 0;
+  #total = 0;
+
+  add(bytes: Uint8Array): void {
+    this.#total += bytes.length;
+    const room = half - this.#headSize;
+    if (room > 0) {
+      const first = bytes.subarray(0, room);
+      this.#head.push(first);
+      this.#headSize += first.length;
+      bytes = bytes.subarray(first.length);
+    }
+    if (bytes.length === 0) return;
+    this.#tail.push(bytes);
+    this.#tailSize += bytes.length;
+    while (this.#tailSize - this.#tail[0]!.length >= half) this.#tailSize -= this.#tail.shift()!.length;
+    if (this.#tail.length > 4096) this.#tail = [join(this.#tail, this.#tailSize)]; // of many small ones
+  }
+
+  get truncated(): boolean {
+    return this.#total > 2 * half;
+  }
+
+  bytes(): Uint8Array {
+    const tail = join(this.#tail, this.#tailSize);
+    return join([...this.#head, this.truncated ? tail.subarray(tail.length - half) : tail]);
+  }
+}
+
+/** Output is what a program printed on one stream: at most 1 MiB, of more its beginning and its end. */
+export class Output {
+  #text: string | undefined;
+
+  constructor(
+    readonly bytes: Uint8Array,
+    /** The middle is missing. */
+    readonly truncated: boolean,
+    text?: string,
+  ) {
+    this.#text = text;
+  }
+
+  /** The bytes as text; what is no UTF-8 is U+FFFD. */
+  get text(): string {
+    return (this.#text ??= new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.bytes));
+  }
+}
+
+/** How a run ended, and what it printed. A program that fails is no error: look at {@link RunResult.ok}. */
+export class RunResult {
+  readonly #stdout: Output;
+  readonly #stderr: Output;
+
+  /** @internal */
+  constructor(
+    /** The run as the server shows it. */
+    readonly run: Run,
+    stdout: Output,
+    stderr: Output,
+  ) {
+    this.#stdout = stdout;
+    this.#stderr = stderr;
+  }
+
+  /** The run's id. */
+  get id(): string {
+    return this.run.id;
+  }
+  /** completed, failed, killed or timed_out. */
+  get phase(): Run["phase"] {
+    return this.run.phase;
+  }
+  /** The program's exit status: 128+n if a signal ended it, null if it never started. */
+  get exitCode(): number | null {
+    return this.run.exit_code;
+  }
+  /** Whether the program has ended with 0. */
+  get ok(): boolean {
+    return this.phase === "completed" && this.exitCode === 0;
+  }
+  /** Why it did not simply complete, such as nonzero_exit, execution_timeout, oom_killed; "" if it did. */
+  get reason(): string {
+    return this.run.reason_code ?? "";
+  }
+  /** What happened, for people; "" if there is nothing to say. */
+  get message(): string {
+    return this.run.message ?? "";
+  }
+  /** What to do next; "" if there is no advice. */
+  get hint(): string {
+    return this.run.hint ?? "";
+  }
+  /** What it printed, as text. */
+  get stdout(): string {
+    return this.#stdout.text;
+  }
+  /** What it printed on its standard error, as text. */
+  get stderr(): string {
+    return this.#stderr.text;
+  }
+  /** What it printed, as bytes. */
+  get stdoutBytes(): Uint8Array {
+    return this.#stdout.bytes;
+  }
+  /** What it printed on its standard error, as bytes. */
+  get stderrBytes(): Uint8Array {
+    return this.#stderr.bytes;
+  }
+  /** Whether the middle of one of them is missing. The whole log is in `runs.frames`, as far as the server kept it. */
+  get truncated(): boolean {
+    return this.#stdout.truncated || this.#stderr.truncated || this.run.truncated === true;
+  }
+}
+
+/**
+ * resultOf reads the answer to a run that was waited for.
+ * @internal
+ */
+export function resultOf(run: StartedRun): RunResult {
+  return new RunResult(
+    run as Run,
+    new Output(bytesOf(run.stdout, run.stdout_encoding), run.stdout_truncated ?? false, textOf(run.stdout, run.stdout_encoding)),
+    new Output(bytesOf(run.stderr, run.stderr_encoding), run.stderr_truncated ?? false, textOf(run.stderr, run.stderr_encoding)),
+  );
+}
+
+function bytesOf(text = "", encoding?: string): Uint8Array {
+  return encoding === "base64" ? unbase64(text) : new TextEncoder().encode(text);
+}
+
+function textOf(text = "", encoding?: string): string | undefined {
+  return encoding === "base64" ? undefined : text;
+}

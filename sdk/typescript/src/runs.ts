@@ -1,0 +1,197 @@
+import { newKey } from "./bytes.js";
+import type { Call, CallOptions } from "./call.js";
+import { route, type Ask, type Connection } from "./connection.js";
+import { follow, isEnd, type FollowOptions } from "./follow.js";
+import type { Frame, OutputFrame } from "./frame.js";
+import { RunInput } from "./input.js";
+import { Excerpt, Output, resultOf, RunResult } from "./result.js";
+import type { Doorway } from "./socket.js";
+import type { Cancellation, Run, RunPage, RunSpec, StartedRun } from "./types.js";
+
+/** How a run is started. */
+export interface StartOptions extends CallOptions {
+  /**
+   * A repeated request with the same key, within ten minutes, returns the first one's run; at most 128 characters. Without
+   * it every call is a request of its own, which this package repeats under one key of its own making.
+   */
+  idempotencyKey?: string | undefined;
+}
+
+/** How a run is run to its end. */
+export interface RunOptions extends StartOptions {
+  /** Gets what the program prints as it comes. Its promise is waited for: who is slow is given less. */
+  onOutput?: ((frame: OutputFrame) => void | Promise<void>) | undefined;
+}
+
+/** Which runs to list. */
+export interface RunQuery {
+  phase?: Run["phase"] | undefined;
+  runtime?: string | undefined;
+  baseImage?: string | undefined;
+  sessionId?: string | undefined;
+  /** Part of the image's name, or of the message. */
+  q?: string | undefined;
+  startedFrom?: Date | undefined;
+  startedTo?: Date | undefined;
+  finishedFrom?: Date | undefined;
+  finishedTo?: Date | undefined;
+  /** created_at, started_at or finished_at, with :asc or :desc; created_at:desc if it is not given. */
+  sort?: string | undefined;
+  /** Runs in a page: 50 if it is not given, at most 200. */
+  limit?: number | undefined;
+  offset?: number | undefined;
+}
+
+/** What a run is waited for at a time: proxies cut what is silent for longer. */
+const waitSec = 30;
+
+/** The caller's runs. */
+export class Runs {
+  readonly #connection: Connection;
+  readonly #doorway: Doorway;
+  readonly #image: string;
+
+  /** @internal */
+  constructor(doorway: Doorway, image: string) {
+    this.#connection = doorway.connection;
+    this.#doorway = doorway;
+    this.#image = image;
+  }
+
+  /**
+   * run runs a program to its end. Given up by its signal, or out of time, it cancels the run: nobody else knows of it.
+   */
+  async run(spec: RunSpec | string[], options: RunOptions = {}): Promise<RunResult> {
+    const call = this.#connection.call(options);
+    const key = options.idempotencyKey ?? newKey();
+    let sent: string | undefined;
+    let started: StartedRun | undefined;
+    try {
+      const wait = options.onOutput ? 0 : waitSec;
+      sent = call.signal.aborted ? undefined : key;
+      started = await this.#start(call, spec, key, wait);
+      if (started.stdout !== undefined && isEnd(started.phase)) return resultOf(started);
+      return await this.#collect(call, started.id, options.onOutput);
+    } catch (error) {
+      if (sent && call.signal.aborted) this.#abandon(spec, sent, started?.id);
+      throw error;
+    } finally {
+      call.end();
+    }
+  }
+
+  /** start starts a run and returns it as it is then, queued or starting. It goes on by itself. */
+  async start(spec: RunSpec | string[], options: StartOptions = {}): Promise<StartedRun> {
+    const call = this.#connection.call(options);
+    try {
+      return await this.#start(call, spec, options.idempotencyKey ?? newKey(), 0);
+    } finally {
+      call.end();
+    }
+  }
+
+  /** get returns a run. */
+  get(id: string, options?: CallOptions): Promise<Run> {
+    return this.#connection.json({ method: "GET", path: route("runs", id) }, options);
+  }
+
+  /** list returns the caller's runs, newest first unless the query says otherwise. */
+  list(query: RunQuery = {}, options?: CallOptions): Promise<RunPage> {
+    return this.#connection.json(
+      {
+        method: "GET",
+        path: route("runs"),
+        query: {
+          phase: query.phase, runtime: query.runtime, base_image: query.baseImage, session_id: query.sessionId, q: query.q,
+          started_at_from: query.startedFrom, started_at_to: query.startedTo,
+          finished_at_from: query.finishedFrom, finished_at_to: query.finishedTo,
+          sort: query.sort, limit: query.limit, offset: query.offset,
+        },
+      },
+      options,
+    );
+  }
+
+  /** wait waits for the end of a run and returns how it ended. Given up, it leaves the run alone. */
+  async wait(id: string, options: Omit<RunOptions, "idempotencyKey"> = {}): Promise<RunResult> {
+    const call = this.#connection.call(options);
+    try {
+      return await this.#collect(call, id, options.onOutput);
+    } finally {
+      call.end();
+    }
+  }
+
+  /**
+   * frames follows a run's log to its end, from the seq that `from` says. Broken connections and restarts of the server are
+   * bridged: no frame is missed and none comes twice. Leave the loop, or abort the signal, to stop.
+   */
+  frames(id: string, options: FollowOptions = {}): AsyncGenerator<Frame, void, undefined> {
+    return follow(this.#connection, id, options);
+  }
+
+  /** output is what a run prints, without the other frames. */
+  async *output(id: string, options: FollowOptions = {}): AsyncGenerator<OutputFrame, void, undefined> {
+    for await (const frame of this.frames(id, options)) {
+      if (frame.type === "stdout" || frame.type === "stderr") yield frame;
+    }
+  }
+
+  /** input opens the standard input of a run that was started with `interactive: true`. */
+  input(id: string, options: CallOptions = {}): Promise<RunInput> {
+    return RunInput.open(this.#doorway, id, options);
+  }
+
+  /** cancel ends a run: TERM, a grace period, KILL. It returns at once. One that has ended is left as it is. */
+  cancel(id: string, options?: CallOptions): Promise<Cancellation> {
+    return this.#connection.json({ method: "POST", path: route("runs", id, "cancel") }, options);
+  }
+
+  #start(call: Call, spec: RunSpec | string[], key: string, wait: number): Promise<StartedRun> {
+    return this.#connection.json(this.#asked(spec, key, wait), { signal: call.signal });
+  }
+
+  #asked(asked: RunSpec | string[], key: string, wait: number): Ask {
+    const spec = Array.isArray(asked) ? { command: asked } : asked;
+    const image = spec.session_id || spec.base_image ? {} : { base_image: this.#image };
+    return {
+      method: "POST", path: route("runs"), query: { wait: wait ? `${wait}s` : "false" }, headers: { "Idempotency-Key": key },
+      json: { spec_version: "1.1", ...image, ...spec }, longerMs: wait * 1000,
+    };
+  }
+
+  async #collect(call: Call, id: string, onOutput: RunOptions["onOutput"]): Promise<RunResult> {
+    const printed = { stdout: new Excerpt(), stderr: new Excerpt() };
+    let capped = false;
+    for await (const frame of follow(this.#connection, id, { signal: call.signal })) {
+      if (frame.type === "stdout" || frame.type === "stderr") {
+        printed[frame.type].add(frame.data);
+        await this.#tell(call, frame, onOutput);
+      }
+      capped ||= frame.type === "truncated";
+    }
+    const run = await this.get(id, { signal: call.signal });
+    const [stdout, stderr] = [printed.stdout, printed.stderr].map((e) => new Output(e.bytes(), capped || e.truncated));
+    return new RunResult(run, stdout!, stderr!);
+  }
+
+  // tell hands out a frame. A program whose watcher fails has nobody left who wants it.
+  async #tell(call: Call, frame: OutputFrame, onOutput: RunOptions["onOutput"]): Promise<void> {
+    try {
+      await onOutput?.(frame);
+    } catch (error) {
+      call.stop(error);
+      throw error;
+    }
+  }
+
+  // abandon cancels a run whose caller has given it up, behind his back. Its id is asked for by the key of its request.
+  #abandon(spec: RunSpec | string[], key: string, id: string | undefined): void {
+    const bound = { timeoutMs: 10_000 };
+    const cancel = async (): Promise<void> => {
+      id ??= (await this.#connection.json<StartedRun>(this.#asked(spec, key, 0), bound)).id;
+      await this.cancel(id, bound);
+    };
+    cancel().catch(() => {}); // the run's own timeout ends it then
+  }
+}

@@ -1,0 +1,80 @@
+import { newKey } from "./bytes.js";
+import { Belljar, type BelljarOptions } from "./belljar.js";
+import type { CallOptions } from "./call.js";
+import type { Session } from "./session.js";
+
+/** A session as S4 shows it. */
+export interface SessionInfo {
+  id: string;
+  image: string;
+  status: "running" | "expired" | "destroyed" | "crashed" | (string & {});
+  /** Of its shell, after the last command. */
+  cwd: string;
+  createdAt: Date;
+  expiresAt: Date;
+  lastActivity: Date;
+}
+
+interface Wire {
+  id: string;
+  image: string;
+  status: string;
+  cwd: string;
+  created_at: string;
+  expires_at: string;
+  last_activity: string;
+}
+
+const page = 200;
+
+/** Sandboxes with a shell, in few words. Programs in their workspaces may be executed. {@link Belljar} has more. */
+export class SandboxClient {
+  /** The same server with all there is. */
+  readonly belljar: Belljar;
+
+  constructor(options: BelljarOptions = {}) {
+    this.belljar = new Belljar(options);
+  }
+
+  /** createSession makes a session, always a new one. It ends when nobody has used it for `ttlSeconds`. */
+  async createSession(options: { image?: string; ttlSeconds?: number } & CallOptions = {}): Promise<Session> {
+    const { id } = await this.belljar.connection.json<Wire>(
+      {
+        method: "POST", path: "/v1/sessions", json: { image: options.image, ttl_seconds: options.ttlSeconds },
+        headers: { "Idempotency-Key": newKey() }, longerMs: 60_000,
+      },
+      options,
+    );
+    return this.belljar.sessions.use(id);
+  }
+
+  /** getSession returns a session that there is. */
+  getSession(id: string, options?: CallOptions): Promise<Session> {
+    return this.belljar.sessions.get(id, options);
+  }
+
+  /** listSessions returns all sessions that are known, newest first, those that have ended too. */
+  async listSessions(options?: CallOptions): Promise<SessionInfo[]> {
+    const all = new Map<string, SessionInfo>(); // by id: pages move when sessions come
+    for (let offset = 0; ; offset += page) {
+      const list = await this.belljar.connection.json<Wire[]>(
+        { method: "GET", path: "/v1/sessions", query: { limit: page, offset } },
+        options,
+      );
+      for (const wire of list) all.set(wire.id, infoOf(wire));
+      if (list.length < page) return [...all.values()];
+    }
+  }
+
+  /** close ends every call. Sessions live on. */
+  close(): Promise<void> {
+    return this.belljar.close();
+  }
+}
+
+function infoOf(wire: Wire): SessionInfo {
+  return {
+    id: wire.id, image: wire.image, status: wire.status, cwd: wire.cwd, createdAt: new Date(wire.created_at),
+    expiresAt: new Date(wire.expires_at), lastActivity: new Date(wire.last_activity),
+  };
+}

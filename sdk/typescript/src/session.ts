@@ -1,0 +1,94 @@
+import type { CallOptions } from "./call.js";
+import { route } from "./connection.js";
+import type { Content } from "./content.js";
+import { Files } from "./files.js";
+import type { RunResult } from "./result.js";
+import type { RunOptions, Runs, StartOptions } from "./runs.js";
+import { exec, type ExecOptions, type ExecResult } from "./shell.js";
+import type { Doorway } from "./socket.js";
+import type { Terminal } from "./terminal.js";
+import type { Terminals, TerminalSpec } from "./terminals.js";
+import type { RunSpec, SessionState, StartedRun, TerminalState } from "./types.js";
+
+/** What a session is made of. */
+interface Parts {
+  doorway: Doorway;
+  runs: Runs;
+  terminals: Terminals;
+}
+
+/** A sandbox that is kept: a workspace, a shell that remembers, terminals, runs. It ends itself when nobody uses it. */
+export class Session {
+  /** The session's id. */
+  readonly id: string;
+  /** Its workspace. */
+  readonly files: Files;
+  /** Whether `sessions.open` has made it just now. */
+  readonly created: boolean;
+  readonly #parts: Parts;
+
+  /** @internal */
+  constructor(parts: Parts, id: string, created = false) {
+    this.#parts = parts;
+    this.id = id;
+    this.created = created;
+    this.files = new Files(parts.doorway.connection, id);
+  }
+
+  /**
+   * exec gives a command, or a whole script, to the session's shell. Its directory, variables, functions and background
+   * jobs last from one command to the next. Commands wait for each other.
+   */
+  exec(cmd: string, options: ExecOptions = {}): Promise<ExecResult> {
+    return exec(this.#parts.doorway.connection, this.id, cmd, options);
+  }
+
+  /** write writes a file, in place of one that is there. `files` has more. */
+  async write(path: string, content: Content, options: CallOptions = {}): Promise<void> {
+    await this.files.write(path, content, { ...options, overwrite: true });
+  }
+
+  /** read returns a file's bytes, at most maxBytes of them if that is given. */
+  read(path: string, options: CallOptions & { maxBytes?: number } = {}): Promise<Uint8Array> {
+    return this.files.read(path, { signal: options.signal, timeoutMs: options.timeoutMs, limit: options.maxBytes });
+  }
+
+  /** run runs a program in this session to its end, by itself and not in the shell. */
+  run(spec: RunSpec | string[], options?: RunOptions): Promise<RunResult> {
+    return this.#parts.runs.run(this.#inside(spec), options);
+  }
+
+  /** start starts a program in this session. It goes on by itself. */
+  start(spec: RunSpec | string[], options?: StartOptions): Promise<StartedRun> {
+    return this.#parts.runs.start(this.#inside(spec), options);
+  }
+
+  #inside(spec: RunSpec | string[]): RunSpec {
+    return { ...(Array.isArray(spec) ? { command: spec } : spec), session_id: this.id };
+  }
+
+  /** terminal opens a terminal: a shell, an interpreter, an editor. */
+  terminal(spec?: TerminalSpec, options?: CallOptions): Promise<Terminal> {
+    return this.#parts.terminals.open(this.id, spec, options);
+  }
+
+  /** terminals are those in this session, oldest first. */
+  terminals(options?: CallOptions): Promise<TerminalState[]> {
+    return this.#parts.terminals.list(this.id, options);
+  }
+
+  /** get is the session as it stands. */
+  get(options?: CallOptions): Promise<SessionState> {
+    return this.#parts.doorway.connection.json({ method: "GET", path: route("sessions", this.id) }, options);
+  }
+
+  /** destroy ends the session: its runs are cancelled, its workspace is gone when it returns. It may be called twice. */
+  async destroy(options?: CallOptions): Promise<void> {
+    await this.#parts.doorway.connection.json({ method: "DELETE", path: route("sessions", this.id) }, options);
+  }
+
+  /** `await using session = …` destroys it at the end of the block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.destroy();
+  }
+}

@@ -1,0 +1,96 @@
+import { newKey } from "./bytes.js";
+import type { CallOptions } from "./call.js";
+import { route, type Connection } from "./connection.js";
+import type { StartOptions } from "./runs.js";
+import { Session } from "./session.js";
+import type { Scope, SessionPage, SessionSpec, SessionState } from "./types.js";
+
+/** Which sessions to list. */
+export interface SessionQuery {
+  /** Those that have ended, too. */
+  all?: boolean | undefined;
+  /** Beginning of their scope, such as `workflow:run_123:`. */
+  keyPrefix?: string | undefined;
+  /** Sessions in a page: 50 if it is not given, at most 200. */
+  limit?: number | undefined;
+  offset?: number | undefined;
+}
+
+/** The caller's sessions. */
+export class Sessions {
+  readonly #connection: Connection;
+  readonly #image: string | undefined;
+  readonly #make: (id: string, created?: boolean) => Session;
+
+  /** @internal */
+  constructor(connection: Connection, image: string | undefined, make: (id: string, created?: boolean) => Session) {
+    this.#connection = connection;
+    this.#image = image;
+    this.#make = make;
+  }
+
+  /** create makes a session, always a new one, and returns when it can be used. */
+  async create(spec: SessionSpec = {}, options: StartOptions = {}): Promise<Session> {
+    const body = { base_image: this.#image ?? "host", ...spec };
+    const { session_id } = await this.#ask<SessionState>(route("sessions"), body, options);
+    return this.#make(session_id, true);
+  }
+
+  /**
+   * open returns the living session of a scope as it is, or makes one; its `created` says which. Of many who open one at
+   * once, one makes it. Without an image it has the server's default.
+   */
+  async open(spec: SessionSpec & { scope: Scope }, options: StartOptions = {}): Promise<Session> {
+    const body = { ...(this.#image ? { base_image: this.#image } : {}), ...spec };
+    const opened = await this.#ask<SessionState & { created: boolean }>(route("sessions", "open"), body, options);
+    return this.#make(opened.session_id, opened.created);
+  }
+
+  /** get returns a session that there is. */
+  async get(id: string, options?: CallOptions): Promise<Session> {
+    const state = await this.#connection.json<SessionState>({ method: "GET", path: route("sessions", id) }, options);
+    return this.#make(state.session_id);
+  }
+
+  /** use returns a session without asking whether there is one. */
+  use(id: string): Session {
+    return this.#make(id);
+  }
+
+  /** list returns the caller's sessions, newest first. */
+  list(query: SessionQuery = {}, options?: CallOptions): Promise<SessionPage> {
+    return this.#connection.json(
+      {
+        method: "GET", path: route("sessions"),
+        query: { all: query.all ? "true" : undefined, key_prefix: query.keyPrefix, limit: query.limit, offset: query.offset },
+      },
+      options,
+    );
+  }
+
+  /**
+   * closeAll ends every session whose scope begins with a prefix, such as `workflow:run_123:`, and returns their ids.
+   * `retainSeconds` keeps them for so long more, to be looked at.
+   */
+  async closeAll(keyPrefix: string, options: CallOptions & { retainSeconds?: number } = {}): Promise<string[]> {
+    const { closed } = await this.#connection.json<{ closed: string[] | null }>(
+      {
+        method: "POST", path: route("sessions", "close"), longerMs: 60_000,
+        json: { key_prefix: keyPrefix, retain_seconds: options.retainSeconds },
+      },
+      options,
+    );
+    return closed ?? [];
+  }
+
+  #ask<T>(path: string, spec: SessionSpec, options: StartOptions): Promise<T> {
+    return this.#connection.json<T>(
+      {
+        method: "POST", path, json: { spec_version: "1.1", ...spec },
+        headers: { "Idempotency-Key": options.idempotencyKey ?? newKey() },
+        longerMs: Math.max(spec.startup_timeout_sec ?? 0, 60) * 1000,
+      },
+      options,
+    );
+  }
+}

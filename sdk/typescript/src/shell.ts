@@ -1,0 +1,212 @@
+import { newKey } from "./bytes.js";
+import { Passing } from "./backoff.js";
+import { foreign, type Call, type CallOptions } from "./call.js";
+import { kindOf, route, type Ask, type Connection } from "./connection.js";
+import { errorOf, type ErrorBody } from "./error.js";
+import { eventsOf, objectOf } from "./events.js";
+import { strangerOf } from "./failure.js";
+import { follow } from "./follow.js";
+import { Texts, type OutputFrame } from "./frame.js";
+import { Excerpt, Output } from "./result.js";
+import type { Run } from "./types.js";
+
+/** How a command is given to a session's shell. */
+export interface ExecOptions extends Omit<CallOptions, "timeoutMs"> {
+  /** How long the command may take; the session's timeout if it is not given. It is then interrupted, and exitCode is 124. */
+  timeoutMs?: number | undefined;
+  /** Keep stdout and stderr apart, on pipes; else both are one terminal. */
+  separate?: boolean | undefined;
+  /** The command's whole standard input; it is empty if this is not given. */
+  stdin?: string | undefined;
+  /** Gets what the command prints as it comes. Its promise is waited for. */
+  onOutput?: ((frame: OutputFrame) => void | Promise<void>) | undefined;
+  idempotencyKey?: string | undefined;
+}
+
+/** What became of a command in a session's shell. */
+export interface ExecResult {
+  /** 124 if its time was over, 128+n if a signal ended it, 125 if it never began. */
+  exitCode: number;
+  /** Where the next command starts. */
+  cwd: string;
+  /** What it printed, both streams as they came: at most 1 MiB of each, of more the beginning and the end. */
+  output: string;
+  /** Whether a part of the output is missing. */
+  truncated: boolean;
+  durationMs: number;
+  /** The output's bytes. */
+  outputBytes: Uint8Array;
+  /** With `separate`, what it printed on its standard output; else the same as output. */
+  stdout: string;
+  /** With `separate`, what it printed on its standard error. */
+  stderr: string;
+  /** The run that the command was. */
+  runId: string;
+  /** `kept`, or `replaced` if the next command finds a new shell, in the same directory but without the variables. */
+  shell: "kept" | "replaced" | (string & {});
+  timedOut: boolean;
+  signal: string;
+  reason: string;
+  message: string;
+  hint: string;
+  warnings: string[];
+}
+
+interface Done {
+  exit_code: number;
+  cwd: string;
+  truncated: boolean;
+  duration_ms: number;
+  run_id: string;
+  shell?: string;
+  timed_out: boolean;
+  signal?: string;
+  reason_code?: string;
+  message?: string;
+  hint?: string;
+  warnings?: string[];
+}
+
+interface Chunk {
+  seq: number;
+  stream: "stdout" | "stderr";
+  encoding: string;
+  output: string;
+}
+
+/**
+ * exec gives a command to a session's shell and follows it to its end, over broken connections, too. Given up, it cancels
+ * the command.
+ * @internal
+ */
+export async function exec(connection: Connection, session: string, cmd: string, options: ExecOptions): Promise<ExecResult> {
+  const call = connection.call({ signal: options.signal });
+  const ask: Ask = {
+    method: "POST", path: route("sessions", session, "shell"), longerMs: 60_000,
+    headers: { Accept: "text/event-stream", "Idempotency-Key": options.idempotencyKey ?? newKey() },
+    json: { cmd, timeout_ms: options.timeoutMs, separate: options.separate, stdin: options.stdin },
+  };
+  const command = new Command(connection, call, options.onOutput);
+  const sent = !call.signal.aborted;
+  try {
+    return await command.run(ask);
+  } catch (error) {
+    if (sent && call.signal.aborted) abandon(connection, ask, command.runId);
+    throw error;
+  } finally {
+    call.end();
+  }
+}
+
+class Command {
+  runId: string | undefined;
+  #seq = 0; // of the last frame that came
+  readonly #texts = new Texts();
+  readonly #all = new Excerpt();
+  readonly #parts = { stdout: new Excerpt(), stderr: new Excerpt() };
+  #capped = false;
+
+  constructor(
+    readonly connection: Connection,
+    readonly call: Call,
+    readonly onOutput: ExecOptions["onOutput"],
+  ) {}
+
+  async run(ask: Ask): Promise<ExecResult> {
+    const deadline = Date.now() + this.connection.options.patienceMs;
+    for (let failures = 0; this.runId === undefined; failures++) {
+      try {
+        return this.#result(await this.connection.once(this.call, ask, (answer, watch) => {
+          if (kindOf(answer) !== "text/event-stream") throw strangerOf(answer);
+          return this.#read(this.connection.opened(answer, watch).chunks());
+        }));
+      } catch (error) {
+        if (!(error instanceof Passing) || this.runId === undefined) {
+          await this.connection.wait(this.call, error, failures, deadline); // the same request finds the same run
+        }
+      }
+    }
+    return this.#result(await this.#takeUp(this.runId));
+  }
+
+  async #read(chunks: AsyncIterable<Uint8Array>): Promise<Done> {
+    for await (const { name, data } of eventsOf(chunks)) {
+      switch (name) {
+        case "start":
+          this.runId = objectOf<{ run_id: string }>(data).run_id;
+          break;
+        case "chunk": {
+          const chunk = objectOf<Chunk>(data);
+          if (chunk.seq <= this.#seq) break;
+          await this.#take(this.#texts.output(chunk.seq, chunk.stream === "stderr" ? "stderr" : "stdout", chunk.encoding, chunk.output));
+          break;
+        }
+        case "done":
+          return objectOf<Done>(data);
+        case "error": {
+          const { error } = objectOf<{ error: ErrorBody }>(data);
+          const told = errorOf(error);
+          // The server could not go on telling; the command does go on.
+          throw this.runId !== undefined && told.code === "runtime_unavailable" ? new Passing(told) : told;
+        }
+      }
+    }
+    throw new Passing(foreign("the server ended the stream before the command"));
+  }
+
+  // takeUp follows the command by its run's log.
+  async #takeUp(runId: string): Promise<Done> {
+    const options = { signal: this.call.signal, from: this.#seq + 1 };
+    for await (const frame of follow(this.connection, runId, options)) {
+      if (frame.type === "stdout" || frame.type === "stderr") await this.#take(frame);
+      this.#capped ||= frame.type === "truncated";
+    }
+    const run = await this.connection.json<Run>({ method: "GET", path: route("runs", runId) }, { signal: this.call.signal });
+    const took = run.resource_usage
+      ? run.resource_usage.wall_time_sec * 1000
+      : Date.parse(run.finished_at ?? "") - Date.parse(run.started_at ?? "");
+    return {
+      exit_code: run.exit_code ?? 125, cwd: run.shell?.cwd ?? "/workspace", truncated: run.truncated ?? false,
+      duration_ms: Math.round(took) || 0, run_id: run.id, shell: run.shell?.state, timed_out: run.phase === "timed_out",
+      signal: run.signal, reason_code: run.reason_code, message: run.message, hint: run.hint, warnings: run.warnings,
+    };
+  }
+
+  async #take(frame: OutputFrame): Promise<void> {
+    this.#seq = frame.seq;
+    this.#all.add(frame.data);
+    this.#parts[frame.type].add(frame.data);
+    try {
+      await this.onOutput?.(frame);
+    } catch (error) {
+      this.call.stop(error); // nobody is left who wants the rest
+      throw error;
+    }
+  }
+
+  #result(done: Done): ExecResult {
+    const [all, stdout, stderr] = [this.#all, this.#parts.stdout, this.#parts.stderr].map((e) => new Output(e.bytes(), e.truncated));
+    return {
+      exitCode: done.exit_code, cwd: done.cwd, truncated: this.#capped || done.truncated || all!.truncated,
+      durationMs: done.duration_ms, runId: done.run_id, shell: done.shell ?? "kept", timedOut: done.timed_out,
+      signal: done.signal ?? "", reason: done.reason_code ?? "", message: done.message ?? "", hint: done.hint ?? "",
+      warnings: done.warnings ?? [], outputBytes: all!.bytes, output: all!.text, stdout: stdout!.text, stderr: stderr!.text,
+    };
+  }
+}
+
+// abandon cancels a command whose caller has given it up, behind his back. Its run is asked for by the key of its request.
+function abandon(connection: Connection, ask: Ask, runId: string | undefined): void {
+  const bound = { timeoutMs: 10_000 };
+  const cancel = async (): Promise<void> => {
+    if (runId === undefined) {
+      const { chunks } = await connection.open(ask, bound);
+      for await (const { name, data } of eventsOf(chunks())) {
+        if (name === "start") runId = objectOf<{ run_id: string }>(data).run_id;
+        break;
+      }
+    }
+    if (runId !== undefined) await connection.json({ method: "POST", path: route("runs", runId, "cancel") }, bound);
+  };
+  cancel().catch(() => {}); // the command's own timeout ends it then
+}

@@ -1,0 +1,265 @@
+import { unbase64, utf8 } from "./bytes.js";
+import { foreign, type CallOptions } from "./call.js";
+import { route, type Connection } from "./connection.js";
+import { ConflictError, errorOf, NotFoundError, RuntimeUnavailableError, UnauthorizedError, type ErrorBody } from "./error.js";
+import { Passing } from "./backoff.js";
+import { Decoder } from "./frame.js";
+import type { Doorway, Received, Socket } from "./socket.js";
+import type { TerminalState } from "./types.js";
+
+/** What one who follows a terminal sees. */
+export type TerminalEvent =
+  /** What was on the terminal before (at most once, first), or what comes. */
+  | { kind: "history" | "output"; data: Uint8Array; text: string }
+  /** The program has ended; 128+n if a signal ended it. */
+  | { kind: "exit"; exitCode: number }
+  /** Somebody else has taken the terminal over. */
+  | { kind: "replaced" }
+  /** This reader was too slow: attach again for the history. */
+  | { kind: "overflow" }
+  /** The session, the terminal or its time has ended, or the server stops (`shutdown`: attach again). */
+  | { kind: "closed"; reason: string };
+
+interface Message {
+  type: string;
+  data?: string;
+  encoding?: string;
+  exit_code?: number;
+  session_id?: string;
+  terminal?: TerminalState;
+  resumed?: boolean;
+  code?: string;
+  message?: string;
+  details?: Record<string, unknown>;
+  hint?: string;
+}
+
+const pieceBytes = 32 << 10;
+const pingMs = 20_000;
+
+/**
+ * Terminal is a terminal that is followed: loop over it for what comes. The loop ends behind the program's end (exit) and
+ * when there is nothing more to see (replaced, overflow, closed); it throws when the connection breaks, and then
+ * {@link Terminal.reattach} leads back to the terminal.
+ */
+export class Terminal implements AsyncIterable<TerminalEvent> {
+  readonly #doorway: Doorway;
+  readonly #socket: Socket;
+  readonly #decoder = new Decoder();
+  #state: TerminalState;
+  #token: string;
+  #left = false;
+  #exit: number | undefined;
+  #ended = false;
+  readonly #stop: () => void;
+
+  private constructor(doorway: Doorway, socket: Socket, greeting: Message) {
+    this.#doorway = doorway;
+    this.#socket = socket;
+    this.#state = greeting.terminal!;
+    this.#token = greeting.session_id ?? "";
+    this.#stop = () => this.#socket.cut();
+    doorway.connection.closed.addEventListener("abort", this.#stop, { once: true });
+  }
+
+  /** @internal */
+  static async attach(doorway: Doorway, path: string, query: URLSearchParams, options: CallOptions): Promise<Terminal> {
+    const { connection } = doorway;
+    const call = connection.call(options);
+    const deadline = Date.now() + connection.options.patienceMs;
+    // A terminal that is made must not be made twice.
+    const once = path !== route("terminals");
+    try {
+      for (let failures = 0; ; failures++) {
+        let socket: Socket | undefined;
+        try {
+          socket = await doorway.open(call, path, query);
+          const stop = (): void => socket?.cut();
+          call.signal.addEventListener("abort", stop, { once: true });
+          const greeting = await greet(socket, connection).finally(() => call.signal.removeEventListener("abort", stop));
+          return new Terminal(doorway, socket, greeting);
+        } catch (error) {
+          socket?.cut();
+          const lost = once && socket !== undefined && error instanceof Passing && !error.undone;
+          await connection.wait(call, lost ? error.error : error, failures, deadline);
+        }
+      }
+    } finally {
+      call.end();
+    }
+  }
+
+  /** The terminal as the server last told. */
+  get state(): TerminalState {
+    return this.#state;
+  }
+  /** The terminal's id. */
+  get id(): string {
+    return this.#state.terminal_id;
+  }
+  /** A sealed token that leads back to this terminal, for half an hour: for a browser that must not know more. */
+  get token(): string {
+    return this.#token;
+  }
+  /** The program's exit status once it has ended; undefined before. */
+  get exitCode(): number | undefined {
+    return this.#exit;
+  }
+
+  /** write types. It waits while the program does not read. */
+  async write(data: string | Uint8Array): Promise<void> {
+    const bytes = typeof data === "string" ? utf8(data) : data;
+    for (let at = 0; at < bytes.length; at += pieceBytes) await this.#send(bytes.subarray(at, at + pieceBytes));
+  }
+
+  /** resize changes the size for everybody: 1 to 1000 on each side. */
+  async resize(cols: number, rows: number): Promise<void> {
+    await this.#send(JSON.stringify({ type: "resize", cols, rows }));
+    this.#state = { ...this.#state, cols, rows };
+  }
+
+  /** reattach comes back to this terminal on a new connection. Its first event is the history. */
+  async reattach(options: CallOptions = {}): Promise<Terminal> {
+    await this.close();
+    return Terminal.attach(this.#doorway, route("terminals"), new URLSearchParams({ terminal_id: this.id }), options);
+  }
+
+  /** close leaves the terminal, whose program lives on for a while. It may be called twice. */
+  async close(): Promise<void> {
+    this.#left = true;
+    this.#doorway.connection.closed.removeEventListener("abort", this.#stop);
+    await this.#socket.close();
+  }
+
+  /** next waits for what comes; undefined at the end. */
+  async next(): Promise<TerminalEvent | undefined> {
+    while (!this.#ended) {
+      const got = await this.#receive();
+      if (got.kind === "closed") return this.#conclude(got.code, got.reason);
+      const event = got.kind === "text" ? this.#event(messageOf(got.data)) : undefined;
+      if (event) return event;
+    }
+    return undefined;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<TerminalEvent, void, undefined> {
+    for (let event = await this.next(); event; event = await this.next()) yield event;
+  }
+
+  // receive waits for a message. While it is quiet the other side is asked whether it is still there.
+  async #receive(): Promise<Received> {
+    let answered = true;
+    const timer = setInterval(() => {
+      if (!answered) return this.#socket.cut();
+      answered = false;
+      this.#socket.send('{"type":"ping"}').catch(() => {}); // the end tells
+    }, Math.min(pingMs, this.#doorway.connection.options.silenceMs));
+    try {
+      return await this.#socket.receive();
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  #last: Message | undefined;
+
+  #event(message: Message): TerminalEvent | undefined {
+    this.#last = message;
+    switch (message.type) {
+      case "history":
+      case "output": {
+        const text = message.data ?? "";
+        if (message.encoding !== "base64" && !this.#decoder.pending) {
+          return { kind: message.type, text, get data() { return utf8(text); } };
+        }
+        const data = message.encoding === "base64" ? unbase64(text) : utf8(text);
+        return { kind: message.type, data, text: this.#decoder.decode(data) };
+      }
+      case "exit":
+        this.#exit = message.exit_code ?? 0;
+        this.#state = { ...this.#state, exit_code: this.#exit };
+        this.#ended = true;
+        void this.close();
+        return { kind: "exit", exitCode: this.#exit };
+      case "session":
+        this.#state = message.terminal ?? this.#state;
+        this.#token = message.session_id ?? this.#token;
+    }
+    return undefined; // pong, and what newer servers say
+  }
+
+  // conclude tells how a connection ended that did not tell of the program's end.
+  #conclude(code: number, reason: string): TerminalEvent | undefined {
+    this.#ended = true;
+    this.#doorway.connection.closed.removeEventListener("abort", this.#stop);
+    if (this.#left) return undefined;
+    switch (code) {
+      case 4010:
+        return { kind: "replaced" };
+      case 4009:
+        return { kind: "overflow" };
+      case 4004:
+        return { kind: "closed", reason: "closed" };
+      case 4008:
+        return { kind: "closed", reason: String(this.#last?.details?.["reason"] ?? "timeout") };
+      case 1001:
+        return { kind: "closed", reason: "shutdown" };
+    }
+    if (this.#doorway.connection.closed.aborted) return { kind: "closed", reason: "client closed" };
+    if (this.#last?.type === "error" && code !== 1006) throw errorOf(this.#last as unknown as ErrorBody);
+    throw new RuntimeUnavailableError({
+      code: "runtime_unavailable",
+      message: `the connection to the terminal broke${reason ? ": " + reason : ""}`,
+      details: { terminal_id: this.id, close_code: code },
+      hint: "attach again: what it printed meanwhile is kept",
+    });
+  }
+
+  async #send(data: string | Uint8Array): Promise<void> {
+    try {
+      await this.#socket.send(data);
+    } catch (error) {
+      throw new ConflictError({ code: "conflict", message: "the terminal takes no input any more" }, { cause: error });
+    }
+  }
+}
+
+// greet waits for the server's first message. Its error may be passing.
+async function greet(socket: Socket, connection: Connection): Promise<Message> {
+  const timer = setTimeout(() => socket.cut(), connection.options.silenceMs);
+  try {
+    const got = await socket.receive();
+    if (got.kind === "closed") {
+      throw new Passing(
+        new RuntimeUnavailableError({ code: "runtime_unavailable", message: `the terminal's connection broke (${got.code} ${got.reason})` }),
+      );
+    }
+    const message = messageOf(got.kind === "text" ? got.data : "");
+    switch (message.type) {
+      case "session":
+        if (message.terminal) return message;
+        break;
+      case "session_not_found":
+        throw new NotFoundError({ code: "not_found", message: "there is no such terminal or session" });
+      case "error": {
+        const closed = await socket.receive();
+        const error = errorOf(message as unknown as ErrorBody);
+        if (closed.kind === "closed" && closed.code === 1013) throw new Passing(error, 0, 2);
+        throw closed.kind === "closed" && closed.code === 4001 ? new UnauthorizedError(message as unknown as ErrorBody) : error;
+      }
+    }
+    throw foreign("the terminal cannot be read");
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function messageOf(text: string): Message {
+  try {
+    const message = JSON.parse(text) as Message;
+    if (typeof message?.type === "string") return message;
+  } catch (error) {
+    throw foreign("the terminal cannot be read", error);
+  }
+  throw foreign("the terminal cannot be read");
+}

@@ -1,0 +1,54 @@
+// The nouns of the API, under the names that its documentation has. All come from spec/openapi.yaml; what the server says
+// keeps the server's names (snake_case), what this package adds is in camelCase.
+import type { components } from "./openapi.js";
+
+type Schemas = components["schemas"];
+
+/** A run as the server shows it. */
+export type Run = Schemas["ShownRun"];
+/** A run as it was started, with its output if it was waited for. */
+export type StartedRun = Schemas["StartedRun"];
+/** Where a run stands. The last four are the end: completed, failed, killed, timed_out. */
+export type Phase = Run["phase"];
+/** What can be asked of a run. Give `base_image` for one by itself; `command`, or `code` and its `language`. */
+export type RunSpec = Omit<Schemas["RunSpec"], "spec_version"> & { spec_version?: string };
+/** A small file that goes with a request, base64. */
+export type InlineFile = Schemas["InlineFile"];
+/** Bounds of what a run may use. */
+export type Resources = Schemas["Resources"];
+/** Who asked for a run to end, and where it stood right then. */
+export type Cancellation = Schemas["Cancellation"];
+/** One page of runs. */
+export type RunPage = Schemas["RunPage"];
+/** A file captured from a run. */
+export type Artifact = Schemas["Artifact"];
+/** A session as the server shows it. */
+export type SessionState = Schemas["Session"];
+/** What can be asked of a session. */
+export type SessionSpec = Schemas["SessionOpening"];
+/** What a session is found by. */
+export type Scope = Schemas["Scope"];
+/** One page of sessions. */
+export type SessionPage = Schemas["SessionPage"];
+/** One file, folder or link in a workspace. */
+export type FileEntry = Schemas["FileEntry"];
+/** A listing of a folder. */
+export type FileList = Schemas["FileList"];
+/** What to search for: a `name`, `content`, or both. */
+export type FileSearch = Schemas["FileSearch"];
+/** What a search found. */
+export type FileMatches = Schemas["FileMatches"];
+/** What a workspace holds and may hold. */
+export type Space = Schemas["Space"];
+/** What an upload brought. */
+export type UploadResult = Schemas["UploadResult"];
+/** A terminal as the server shows it. */
+export type TerminalState = Schemas["Terminal"];
+/** An image that is on the server. */
+export type Image = Schemas["Image"];
+/** How far a pull has come. */
+export type ImageProgress = Schemas["ImageProgress"];
+/** What the server can isolate with. */
+export type Discovery = Schemas["Discovery"];
+/** Who the caller is and what he may. */
+export type Me = Schemas["Me"];
