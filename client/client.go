@@ -66,13 +66,15 @@ type Options struct {
 	Silence time.Duration
 }
 
-// Client is a [belljar.Service] over the network. Make one with [New]. It is safe for concurrent use.
+// Client is a [belljar.Service] over the network. Make one with [New], or with [Local]. It is safe for concurrent use.
 type Client struct {
 	opts Options
 	base *url.URL
 	http *http.Client
 	own  *http.Transport // closed with the client; nil if it is the caller's
 	met  atomic.Bool     // the server has answered once
+
+	local *local // this client's own server; nil for others
 
 	ctx   context.Context // of what goes on behind a call's back
 	stop  context.CancelFunc
@@ -160,7 +162,8 @@ func transport(socket string) *http.Transport {
 }
 
 // Close gives up what still goes on behind finished calls, such as feeding a run's input, and waits for that. Runs and
-// sessions live on. It may be called twice; both calls wait.
+// sessions live on, but for those of a client that [Local] made, whose server ends with them. It may be called twice; both
+// calls wait.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.done = true
@@ -169,6 +172,9 @@ func (c *Client) Close() error {
 	c.after.Wait()
 	if c.own != nil {
 		c.own.CloseIdleConnections()
+	}
+	if c.local != nil {
+		return c.local.end(endTime)
 	}
 	return nil
 }

@@ -54,6 +54,11 @@ func (c *Client) foreign(ctx context.Context, message string, err error) error {
 	if e := given(ctx); e != nil {
 		return e
 	}
+	if c.local != nil {
+		if over := c.local.over(); over != nil {
+			return over
+		}
+	}
 	var told *url.Error
 	if errors.As(err, &told) {
 		err = told.Err // without the address, which the message has

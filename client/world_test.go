@@ -53,6 +53,9 @@ func exampleOptions() client.Options { return client.Options{URL: forExamples().
 func exampleServer() (url, key string) { return forExamples().url, "alice" }
 
 func TestMain(m *testing.M) {
+	if mode := os.Getenv(doubleVariable); mode != "" && len(os.Args) > 1 && os.Args[1] == "serve" {
+		os.Exit(playBelljar(mode))
+	}
 	code := m.Run()
 	if err := errors.Join(forExamples().end(), goleak.Find()); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
@@ -96,7 +99,18 @@ func newWorld(t *testing.T, wrap around, change ...func(*service.Options)) *worl
 	return w
 }
 
-func serve(dir string, wrap around, change ...func(*service.Options)) (w *world, err error) {
+func serve(dir string, wrap around, change ...func(*service.Options)) (*world, error) {
+	w, handler, err := assemble(dir, wrap, change...)
+	if err != nil {
+		return nil, err
+	}
+	w.server = httptest.NewServer(handler)
+	w.url = w.server.URL
+	return w, nil
+}
+
+// assemble makes everything but the server's address.
+func assemble(dir string, wrap around, change ...func(*service.Options)) (w *world, handler http.Handler, err error) {
 	w = &world{runtime: fake.New(fake.Options{Dir: dir})}
 	opts := service.Options{
 		Runtimes: []runtime.Runtime{w.runtime}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
@@ -106,38 +120,36 @@ func serve(dir string, wrap around, change ...func(*service.Options)) (w *world,
 		f(&opts)
 	}
 	if w.service, err = service.New(opts); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	auth := keys{"alice": {ID: "alice", Role: belljar.RoleUser}, "bob": {ID: "bob", Role: belljar.RoleUser}, "root": {ID: "root", Role: belljar.RoleAdmin}}
 	w.streams, err = stream.New(stream.Options{Engine: w.service, Auth: auth, Secret: bytes.Repeat([]byte{7}, 32)})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	w.terminals, err = terminal.New(terminal.Options{
 		Engine: w.service, Auth: auth, Secret: bytes.Repeat([]byte{7}, 32), OriginAllowed: func(*http.Request) bool { return true },
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	door, err := rest.New(rest.Options{Engine: w.service, Auth: auth, MaxUpload: 8 << 20, Terminal: w.terminals.New})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	edge, err := api.NewEdge(api.EdgeOptions{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	mux := http.NewServeMux()
 	door.Register(mux)
 	w.streams.Register(mux)
 	w.terminals.Register(mux)
-	handler := edge.Wrap(rest.Straight(mux))
+	handler = edge.Wrap(rest.Straight(mux))
 	if wrap != nil {
 		handler = wrap(handler)
 	}
-	w.server = httptest.NewServer(handler)
-	w.url = w.server.URL
-	return w, nil
+	return w, handler, nil
 }
 
 // close ends everything, and tells of sandboxes that are left.
