@@ -1,0 +1,76 @@
+"""Where a server is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional
+from urllib.parse import quote, urlencode, urlsplit
+
+from .errors import InvalidRequestError
+
+API = "/api/v1/sandbox"
+
+
+class Address:
+    """A server's address: ``http://127.0.0.1:8080``, ``https://belljar.example/prefix`` or ``unix:/run/belljar.sock``."""
+
+    __slots__ = ("text", "tls", "host", "port", "socket", "base", "authority")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.socket: Optional[str] = None
+        self.tls, self.base = False, ""
+        if text.startswith("unix:") and len(text) > 5:
+            self.socket, self.host, self.port, self.authority = text[5:], "", 0, "belljar.local"
+            return
+        try:
+            parts = urlsplit(text.rstrip("/"))
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise _wrong(text) from None
+        if parts.scheme not in ("http", "https") or not host or parts.username or parts.query or parts.fragment:
+            raise _wrong(text)
+        if not clean(text) or " " in text:
+            raise _wrong(text)
+        self.tls = parts.scheme == "https"
+        self.host, self.port = host, port or (443 if self.tls else 80)
+        self.authority, self.base = parts.netloc, parts.path
+        if not (self.authority + self.base).isascii():
+            self.authority = self.authority.encode("idna").decode("ascii")
+            self.base = quote(self.base, safe="/%")
+
+    def __str__(self) -> str:
+        return self.socket or self.authority
+
+
+def _wrong(text: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{text!r} is not the address of a server", details={"field": "url"}, hint="it looks like http://127.0.0.1:8080"
+    )
+
+
+def clean(text: str) -> bool:
+    """Whether a text may stand in the head of a request."""
+    return not any(c < " " or c == "\x7f" for c in text)
+
+
+def path(*parts: str) -> str:
+    """A path below the API, each part escaped."""
+    return API + "".join("/" + quote(part, safe="") for part in parts)
+
+
+def query(values: Mapping[str, Any]) -> str:
+    """The query of a request, with its question mark; what is None is left out."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if value is None:
+            continue
+        several: Iterable[Any] = value if isinstance(value, (list, tuple)) else (value,)
+        pairs += [(name, _text(one)) for one in several]
+    return "?" + urlencode(pairs, quote_via=quote) if pairs else ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,101 @@
+"""Belljar over the network, or of one's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional, Union, cast
+
+from .._address import Address, path
+from .._local import Local
+from .._retry import PATIENCE, SILENCE
+from ..errors import InvalidRequestError
+from .images import AsyncImages
+from .runs import AsyncRuns
+from .sessions import AsyncSessions
+from .terminals import AsyncTerminals
+from .transport import Ask, AsyncTransport
+
+if TYPE_CHECKING:
+    from .. import types
+
+
+class AsyncBelljar:
+    """A server, as one caller sees it. Use it in a ``with`` statement, or close it.
+
+    ``url`` is ``http://…``, ``https://…`` or ``unix:/path/to/socket``; without one it is $BELLJAR_SERVER's. ``api_key``
+    is $BELLJAR_API_KEY if it is not given; a JWT goes into ``bearer``. ``patience`` is for how many seconds a request is
+    repeated while the server is away or asks to wait, and a tenth of that of a log which has begun; 0 repeats nothing.
+    ``silence`` is how many seconds the server may say nothing while it owes an answer. ``source`` stands in the
+    server's audit trail.
+
+    Requests are repeated only where that does nothing twice: those that read, and those that make something and carry
+    an Idempotency-Key for that.
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        *,
+        api_key: Optional[str] = None,
+        bearer: Optional[str] = None,
+        patience: float = PATIENCE,
+        silence: float = SILENCE,
+        source: str = "python",
+    ) -> None:
+        where = url or os.environ.get("BELLJAR_SERVER")
+        if not where:
+            raise InvalidRequestError(
+                "no server is named", details={"field": "url"}, hint="give its address, set BELLJAR_SERVER, or start one: .local()"
+            )
+        if api_key is None and bearer is None:
+            api_key = os.environ.get("BELLJAR_API_KEY")
+        self._begin(AsyncTransport(Address(where), api_key=api_key, bearer=bearer, patience=patience, silence=silence, source=source))
+
+    @classmethod
+    def local(
+        cls,
+        *,
+        binary: Optional[str] = None,
+        data: Optional[Union[str, os.PathLike[str]]] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        patience: float = PATIENCE,
+        silence: float = SILENCE,
+        source: str = "python",
+    ) -> AsyncBelljar:
+        """Starts a belljar of this program's own, on a private socket, which ends with the client or the program.
+
+        ``binary`` is the program, $BELLJAR_BIN or ``belljar`` on PATH if it is not given. ``data`` is a folder that keeps
+        what it does; without one nothing is kept. ``settings`` are keys of docs/config.md.
+        """
+        self = cls.__new__(cls)
+        local = Local(binary, None if data is None else os.fspath(data), settings)
+        self._begin(AsyncTransport(local, patience=patience, silence=silence, source=source))
+        return self
+
+    def _begin(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+        self.runs = AsyncRuns(transport)
+        self.sessions = AsyncSessions(transport, self.runs)
+        self.images = AsyncImages(transport)
+        self.terminals = AsyncTerminals(transport)
+        self.run = self.runs.run
+
+    async def runtimes(self) -> types.Discovery:
+        """What the server can do, and why something does not work."""
+        return cast("types.Discovery", await self._transport.ask(Ask("GET", path("runtimes"))))
+
+    async def me(self) -> types.Me:
+        """Who the caller is: the policy in force for him, his quotas, and what is used of them."""
+        return cast("types.Me", await self._transport.ask(Ask("GET", path("me"))))
+
+    async def close(self) -> None:
+        """Closes its connections, and ends a belljar of its own. Runs and sessions on a server live on."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> AsyncBelljar:
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        await self.close()

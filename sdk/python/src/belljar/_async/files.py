@@ -1,0 +1,169 @@
+"""The files in a session's workspace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
+
+from .. import _spec
+from .._address import path
+from .._body import Body, Content
+from .._wire_async import aside
+from ..errors import InvalidRequestError, NotFoundError
+from .transport import Ask, AsyncIncoming, AsyncTransport, read_all, save_to
+
+if TYPE_CHECKING:
+    from .. import types
+
+Local = Union[str, "os.PathLike[str]"]
+LONGER = 60.0  # seconds more than others that an answer may take which waits for a sandbox
+BYTES = {"Accept": "*/*"}
+
+
+class AsyncFiles:
+    """A session's workspace. ``x`` and ``/workspace/x`` are the same file."""
+
+    def __init__(self, transport: AsyncTransport, session: str) -> None:
+        self._transport, self._session = transport, session
+
+    def _path(self, op: str) -> str:
+        return path("sessions", self._session, "fs", op)
+
+    async def _ask(self, op: str, body: dict[str, Any], again: bool) -> Any:
+        return await self._transport.ask(Ask("POST", self._path(op), _spec.given(body), again=again, longer=LONGER))
+
+    async def write(self, name: str, contents: Content, *, overwrite: bool = False, mode: Optional[int] = None) -> types.FileEntry:
+        """Writes a file, whole or not at all: bytes, text as UTF-8, or a file open for reading bytes.
+
+        A file that is there is a ConflictError unless ``overwrite``. ``mode`` are permission bits, 0o644 if not given.
+        """
+        source = Body([contents])
+        values = {"path": name, "overwrite": True if overwrite else None, "mode": None if mode is None else f"{mode:04o}"}
+        # One that may not replace a file would meet its own when it is repeated.
+        ask = Ask(
+            "PUT", self._path("raw"), values=values, source=source, headers={"Content-Type": "application/octet-stream"},
+            again=overwrite, longer=LONGER,
+        )  # fmt: skip
+        return cast("types.FileEntry", (await self._transport.ask(ask))["entry"])
+
+    async def write_all(self, files: Mapping[str, Union[bytes, str]], *, overwrite: bool = False) -> List[types.FileEntry]:
+        """Writes many small files, all of them or none: at most 1,000 of 2 MiB together."""
+        body = {"files": [{"path": name, "contents_b64": _spec.base64(data)} for name, data in files.items()], "overwrite": overwrite}
+        return cast("list[types.FileEntry]", (await self._ask("batch", body, overwrite))["entries"])
+
+    async def upload(self, local: Local, name: Optional[str] = None, *, overwrite: bool = False) -> types.FileEntry:
+        """Writes a local file's contents into the workspace, under its own name if no other is given."""
+        file = await aside(open, local, "rb")
+        try:
+            return await self.write(name or os.path.basename(os.fspath(local)), file, overwrite=overwrite)
+        finally:
+            file.close()
+
+    async def read(self, name: str, *, offset: int = 0, limit: Optional[int] = None) -> bytes:
+        """A file's bytes from ``offset`` on, at most ``limit`` of them."""
+        if offset < 0 or limit is not None and limit < 0:
+            raise InvalidRequestError("offset and limit must not be negative", details={"field": "offset"})
+        if limit == 0:
+            await self.stat(name)
+            return b""
+        headers = dict(BYTES)
+        if offset or limit is not None:
+            headers["Range"] = f"bytes={offset}-" + ("" if limit is None else str(offset + limit - 1))
+        ask = Ask("GET", self._path("raw"), values={"path": name}, headers=headers, longer=LONGER)
+
+        async def take(incoming: AsyncIncoming) -> bytes:
+            async with incoming:
+                data = await incoming.read(1 << 62)
+            if "Range" in headers and incoming.head.status != 206:  # something on the way does not know ranges
+                data = data[offset:] if limit is None else data[offset : offset + limit]
+            return data
+
+        try:
+            return await self._transport.repeat(ask, take)
+        except InvalidRequestError as e:
+            if e.details.get("field") == "Range" and "size" in e.details:  # the file ends before
+                return b""
+            raise
+
+    async def read_text(self, name: str, *, errors: str = "strict") -> str:
+        """A file as UTF-8; ``errors`` as for bytes.decode."""
+        return (await self.read(name)).decode("utf-8", errors)
+
+    async def download(self, name: str, local: Local) -> None:
+        """Writes a file into a local one, which is there when all of it has come."""
+        ask = Ask("GET", self._path("raw"), values={"path": name}, headers=BYTES, longer=LONGER)
+        await self._transport.repeat(ask, save_to(local))
+
+    async def stat(self, name: str) -> types.FileEntry:
+        """What is at a path; of a link, itself. NotFoundError if there is nothing."""
+        return cast("types.FileEntry", await self._ask("stat", {"path": name}, True))
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is something at a path."""
+        try:
+            await self.stat(name)
+        except NotFoundError as e:
+            if "path" not in e.details:  # the session is not there
+                raise
+            return False
+        return True
+
+    async def list(self, name: str = ".", *, recursive: bool = False, limit: Optional[int] = None) -> List[types.FileEntry]:
+        """What is in a folder, by path; with ``recursive`` everything below. ``limit`` is 1,000 if not given, at most 10,000."""
+        body = {"path": name, "recursive": recursive, "limit": limit}
+        return cast("list[types.FileEntry]", (await self._ask("list", body, True))["entries"])
+
+    async def mkdir(self, name: str, *, mode: Optional[int] = None) -> None:
+        """Makes a folder and those above it; one that is there is no error."""
+        await self._ask("mkdir", {"path": name, "mode": None if mode is None else f"{mode:04o}"}, True)
+
+    async def rename(self, source: str, to: str, *, overwrite: bool = False) -> None:
+        """Moves a file or folder."""
+        await self._ask("rename", {"from": source, "to": to, "overwrite": overwrite}, False)
+
+    async def delete(self, name: str, *, recursive: bool = False) -> None:
+        """Removes a file, or a folder, with all that is in it if ``recursive``."""
+        await self._ask("delete", {"path": name, "recursive": recursive}, False)
+
+    async def search(
+        self,
+        *,
+        name: Optional[str] = None,
+        content: Optional[str] = None,
+        regexp: bool = False,
+        ignore_case: bool = False,
+        path: Optional[str] = None,
+        max_results: Optional[int] = None,
+    ) -> types.FileMatches:
+        """Looks for files by name (``*.py``, ``src/**/*.ts``), by content (text, or an RE2 expression with ``regexp``), or both."""
+        body = {
+            "name": name, "content": content, "regexp": regexp, "ignore_case": ignore_case, "path": path, "max_results": max_results,
+        }  # fmt: skip
+        return cast("types.FileMatches", await self._ask("search", body, True))
+
+    def _archive(self, name: str, format: str) -> Ask:
+        return Ask("GET", self._path("archive"), values={"path": name, "format": format}, headers=BYTES, longer=LONGER)
+
+    async def archive(self, name: str = ".", *, format: str = "tar") -> bytes:
+        """A folder as an archive: tar, tar.gz or zip."""
+        return await self._transport.repeat(self._archive(name, format), read_all)
+
+    async def save_archive(self, local: Local, name: str = ".", *, format: str = "tar") -> None:
+        """Writes a folder's archive into a local file, which is there when all of it has come."""
+        await self._transport.repeat(self._archive(name, format), save_to(local))
+
+    async def unpack(self, archive: Content, *, format: str = "tar", dir: Optional[str] = None) -> types.UploadResult:
+        """Unpacks an archive (tar, tar.gz or zip) into the workspace, all of it or nothing."""
+        kinds = {"tar": "application/x-tar", "tar.gz": "application/gzip", "zip": "application/zip"}
+        if format not in kinds:
+            raise InvalidRequestError(f"format {format!r} is none of {', '.join(kinds)}", details={"field": "format"})
+        ask = Ask(
+            "POST", path("sessions", self._session, "files"), values={"dir": dir}, source=Body([archive]), headers={"Content-Type": kinds[format]},
+            again=False, longer=LONGER,
+        )  # fmt: skip
+        return cast("types.UploadResult", await self._transport.ask(ask))
+
+    async def space(self) -> types.Space:
+        """How much the workspace holds, and may hold."""
+        return cast("types.Space", await self._transport.ask(Ask("GET", self._path("space"), longer=LONGER)))

@@ -1,0 +1,271 @@
+"""Sessions: a caller's named, expiring hold on a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
+
+from .. import _spec
+from .._address import path
+from .._frame import Frame
+from .._run import ShellResult
+from .._spec import Command
+from .files import AsyncFiles
+from .runs import AsyncRun, AsyncRuns
+from .terminals import AsyncTerminal, AsyncTerminals
+from .transport import Ask, AsyncTransport
+
+if TYPE_CHECKING:
+    from .. import types
+
+STARTUP = 60.0  # seconds more than others that an answer may take which waits for a sandbox
+
+
+class AsyncSession:
+    """A session. In a ``with`` statement it is closed at its end; otherwise it lives until it expires or is closed.
+
+    ``raw`` is what the server told of it (:class:`belljar.types.Session`), ``files`` is its workspace.
+    """
+
+    def __init__(self, sessions: AsyncSessions, raw: dict[str, Any]) -> None:
+        self.raw = raw
+        self._sessions = sessions
+        self._transport = sessions._transport
+        self.files = AsyncFiles(self._transport, self.id)
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self.raw["session_id"])
+
+    @property
+    def state(self) -> str:
+        """Where it stands: starting, active; closed, expired, crashed, lost."""
+        return str(self.raw["state"])
+
+    @property
+    def created(self) -> bool:
+        """Whether it is new: an opened one may have been there."""
+        return bool(self.raw.get("created", True))
+
+    @property
+    def scope(self) -> str:
+        """By what it is found again, as namespace:id:key; "" for none."""
+        return self.raw.get("scope_key") or ""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.state}>"
+
+    async def refresh(self) -> AsyncSession:
+        """Asks how it stands."""
+        self.raw = {**self.raw, **(await self._transport.ask(Ask("GET", path("sessions", self.id))))}
+        return self
+
+    async def close(self) -> None:
+        """Ends it: its runs are cancelled, its sandbox and workspace are gone. It may be called twice."""
+        await self._sessions.close(self.id)
+
+    async def __aenter__(self) -> AsyncSession:
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        await self.close()
+
+    async def run(
+        self,
+        command: Optional[Command] = None,
+        *,
+        code: Optional[str] = None,
+        language: Optional[str] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        stdin: Optional[Union[str, bytes]] = None,
+        capture: Optional[Iterable[str]] = None,
+        timeout: Optional[float] = None,
+        resources: Optional[types.Resources] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        idempotency_key: Optional[str] = None,
+        wait: Optional[float] = None,
+        cancel: bool = True,
+    ) -> AsyncRun:
+        """Runs a command in it and returns when that has ended: see :meth:`AsyncRuns.run`."""
+        return await self._runs.run(
+            command, code=code, language=language, session=self.id, cwd=cwd, env=env, files=files, stdin=stdin, capture=capture,
+            timeout=timeout, resources=resources, labels=labels, idempotency_key=idempotency_key, wait=wait, cancel=cancel,
+        )  # fmt: skip
+
+    async def start(
+        self,
+        command: Optional[Command] = None,
+        *,
+        code: Optional[str] = None,
+        language: Optional[str] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        stdin: Optional[Union[str, bytes]] = None,
+        interactive: bool = False,
+        capture: Optional[Iterable[str]] = None,
+        timeout: Optional[float] = None,
+        resources: Optional[types.Resources] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> AsyncRun:
+        """Starts a command in it and returns the run at once."""
+        return await self._runs.start(
+            command, code=code, language=language, session=self.id, cwd=cwd, env=env, files=files, stdin=stdin, interactive=interactive,
+            capture=capture, timeout=timeout, resources=resources, labels=labels, idempotency_key=idempotency_key,
+        )  # fmt: skip
+
+    @property
+    def _runs(self) -> AsyncRuns:
+        return self._sessions._runs
+
+    async def shell(
+        self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False, idempotency_key: Optional[str] = None
+    ) -> ShellResult:
+        """Runs a line, or a script, in its shell, in which directory, variables and background jobs last.
+
+        ``timeout`` is in seconds. ``separate`` keeps stdout and stderr apart.
+        """
+        body = _spec.given({
+            "cmd": cmd,
+            "timeout_ms": None if timeout is None else max(round(timeout * 1000), 1),
+            "stdin": stdin,
+            "separate": True if separate else None,
+        })
+        ask = Ask(
+            "POST", path("sessions", self.id, "shell"), body, key=_spec.checked(idempotency_key), longer=86400.0 if timeout is None else timeout + 60,
+        )  # fmt: skip
+        return ShellResult(await self._transport.ask(ask))
+
+    async def shell_start(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncRun:
+        """Starts a line in its shell and returns the run: ``logs()`` tells what it prints as it comes."""
+        return await self._runs.start(
+            session=self.id, shell=cast("types.ShellCommand", {"cmd": cmd, "separate": separate}), timeout=timeout, stdin=stdin
+        )
+
+    async def shell_stream(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncIterator[Frame]:
+        """Runs a line in its shell and yields what it prints as it comes, then the log's end, whose ``info`` has the exit_code."""
+        run = await self.shell_start(cmd, timeout=timeout, stdin=stdin, separate=separate)
+        async for frame in run.logs():
+            if frame.type in ("stdout", "stderr", "truncated") or frame.last:
+                yield frame
+
+    async def terminal(
+        self, *, cols: int = 80, rows: int = 24, command: Optional[Iterable[str]] = None, name: Optional[str] = None, shared: bool = False
+    ) -> AsyncTerminal:
+        """Opens a terminal in it and attaches to that. ``command`` is what runs there; a shell without it."""
+        return await AsyncTerminal.open(self._transport, self.id, cols=cols, rows=rows, command=command, name=name, shared=shared)
+
+    async def terminals(self) -> List[types.Terminal]:
+        """Its terminals, oldest first."""
+        return await AsyncTerminals(self._transport).list(self.id)
+
+
+class AsyncSessions:
+    """The caller's sessions."""
+
+    def __init__(self, transport: AsyncTransport, runs: AsyncRuns) -> None:
+        self._transport, self._runs = transport, runs
+
+    async def create(
+        self,
+        *,
+        image: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        resources: Optional[types.Resources] = None,
+        ttl: Optional[float] = None,
+        idle_timeout: Optional[float] = None,
+        lifetime: Optional[float] = None,
+        timeout: Optional[float] = None,
+        startup_timeout: Optional[float] = None,
+        max_runs: Optional[int] = None,
+        max_concurrent_runs: Optional[int] = None,
+        runtime: Optional[str] = None,
+        isolation: Optional[str] = None,
+        trust_level: Optional[str] = None,
+        network_policy: Optional[str] = None,
+        workspace_exec: Optional[bool] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> AsyncSession:
+        """Makes a session that is known by its id only, and returns when it can be used.
+
+        Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
+        ``lifetime`` in all, ``timeout`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
+        programs in its workspace be executed.
+        """
+        spec = _spec.session(
+            image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
+            startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
+        )  # fmt: skip
+        return await self._make(path("sessions"), spec, idempotency_key)
+
+    async def open(
+        self,
+        namespace: str,
+        id: str,
+        key: Optional[str] = None,
+        *,
+        image: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        resources: Optional[types.Resources] = None,
+        ttl: Optional[float] = None,
+        idle_timeout: Optional[float] = None,
+        lifetime: Optional[float] = None,
+        timeout: Optional[float] = None,
+        startup_timeout: Optional[float] = None,
+        max_runs: Optional[int] = None,
+        max_concurrent_runs: Optional[int] = None,
+        runtime: Optional[str] = None,
+        isolation: Optional[str] = None,
+        trust_level: Optional[str] = None,
+        network_policy: Optional[str] = None,
+        workspace_exec: Optional[bool] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> AsyncSession:
+        """The living session of a scope, or a new one: ``created`` says which.
+
+        ``namespace`` is workflow, agent, user or thread, ``id`` names which of them, ``key`` the session there. The rest
+        is as for :meth:`create`, and changes nothing of a session that is there.
+        """
+        spec = _spec.session(
+            image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
+            startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
+            scope=_spec.scope(namespace, id, key),
+        )  # fmt: skip
+        return await self._make(path("sessions", "open"), spec, idempotency_key)
+
+    async def _make(self, target: str, spec: dict[str, Any], key: Optional[str]) -> AsyncSession:
+        longer = max(STARTUP, float(spec.get("startup_timeout_sec") or 0))
+        return AsyncSession(self, await self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer)))
+
+    async def get(self, id: str) -> AsyncSession:
+        """A session as it stands; NotFoundError if there is none."""
+        return AsyncSession(self, await self._transport.ask(Ask("GET", path("sessions", id))))
+
+    async def list(
+        self, *, all: Optional[bool] = None, key_prefix: Optional[str] = None, limit: Optional[int] = None, offset: Optional[int] = None
+    ) -> types.SessionPage:
+        """A page of the caller's sessions, newest first; those that have ended, too, with ``all``."""
+        values = {"all": all, "key_prefix": key_prefix, "limit": limit, "offset": offset}
+        return cast("types.SessionPage", await self._transport.ask(Ask("GET", path("sessions"), values=values)))
+
+    async def close(self, id: str) -> None:
+        """Ends a session. It may be called twice."""
+        await self._transport.ask(Ask("DELETE", path("sessions", id), longer=STARTUP))
+
+    async def close_all(self, key_prefix: str, *, retain: Optional[float] = None) -> List[str]:
+        """Ends all sessions whose scope begins so, and returns their ids: ``workflow:run_123:`` is a workflow's.
+
+        With ``retain`` they are kept for so many seconds more, to be looked at. :func:`belljar.scope_prefix` escapes.
+        """
+        body = _spec.given({"key_prefix": key_prefix, "retain_seconds": retain})
+        answer = await self._transport.ask(Ask("POST", path("sessions", "close"), body, again=True, longer=STARTUP))
+        return cast("list[str]", answer["closed"])

@@ -1,0 +1,101 @@
+"""A WebSocket to the server."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from .. import _websocket as ws
+from .._wire_async import AsyncWire
+from ..errors import InternalError
+from .transport import AsyncTransport
+
+PING = 15.0  # seconds: a connection is dead when a ping is not answered within as much again
+PARTING = 5.0
+
+
+class AsyncSocket:
+    """One WebSocket. One may send while another receives."""
+
+    def __init__(self, transport: AsyncTransport, wire: AsyncWire, decoder: ws.Decoder) -> None:
+        self._transport, self._wire, self._decoder = transport, wire, decoder
+        self._gone = False
+        self._asked = False  # a ping has not been answered
+
+    @classmethod
+    async def open(cls, transport: AsyncTransport, target: str, values: Mapping[str, Any]) -> AsyncSocket:
+        wire, decoder = await transport.upgrade(target, values)
+        return cls(transport, wire, decoder)
+
+    async def send(self, kind: int, data: bytes) -> None:
+        """Sends a message."""
+        try:
+            await self._wire.send(ws.encode(kind, data), self._transport.silence)
+        except OSError as e:
+            raise self._transport.broken(e, "the connection broke") from e
+
+    async def say(self, message: Mapping[str, Any]) -> None:
+        """Sends a JSON object."""
+        await self.send(ws.TEXT, json.dumps(message).encode("utf-8"))
+
+    async def receive(self, timeout: Optional[float] = None) -> Optional[ws.Message]:
+        """The next message, a close among them; None if none comes for so many seconds."""
+        until = None if timeout is None else time.monotonic() + timeout
+        try:
+            while True:
+                message = self._decoder.next()
+                if message is None:
+                    left = PING if until is None else min(PING, until - time.monotonic())
+                    try:
+                        data = await self._wire.recv(max(left, 0.0))
+                    except TimeoutError:
+                        if until is not None and time.monotonic() >= until:
+                            return None
+                        if self._asked:
+                            raise
+                        self._asked = True
+                        await self.send(ws.PING, b"")
+                        continue
+                    if not data:
+                        raise EOFError("the connection ended")
+                    self._asked = False
+                    self._decoder.feed(data)
+                elif message.kind == ws.PING:
+                    await self.send(ws.PONG, message.data)
+                elif message.kind == ws.CLOSE:
+                    self._gone = True
+                    return message
+                elif message.kind != ws.PONG:
+                    return message
+        except ws.Violation as e:
+            raise InternalError(f"the stream cannot be read: {e}") from None
+        except (OSError, EOFError) as e:
+            raise self._transport.broken(e, "the connection broke") from e
+
+    async def close(self) -> None:
+        """Says goodbye behind all that was sent, waits for the answer a little, and cuts the connection."""
+        try:
+            if not self._gone:
+                self._gone = True
+                await self._wire.send(ws.encode(ws.CLOSE, (1000).to_bytes(2, "big")), PARTING)
+                until = time.monotonic() + PARTING
+                while time.monotonic() < until:
+                    message = self._decoder.next()
+                    if message is not None and message.kind == ws.CLOSE:
+                        break
+                    if message is None:
+                        data = await self._wire.recv(max(until - time.monotonic(), 0.0))
+                        if not data:
+                            break
+                        self._decoder.feed(data)
+        except (OSError, ws.Violation):
+            pass  # it is over in any case
+        finally:
+            self._wire.close()
+
+    def cut(self) -> None:
+        """Cuts the connection."""
+        self._gone = True
+        self._wire.close()

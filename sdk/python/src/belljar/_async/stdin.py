@@ -1,0 +1,108 @@
+"""The standard input of an interactive run."""
+
+from __future__ import annotations
+
+import json
+from types import TracebackType
+from typing import Any, Optional, Union
+
+from .. import _websocket as ws
+from .._address import path
+from .._retry import Passing
+from .._spec import base64
+from ..errors import BelljarError, ConflictError, PayloadTooLargeError, QuotaExceededError, UnreachableError
+from .socket import AsyncSocket
+from .transport import AsyncTransport
+
+PIECE = 32 << 10  # bytes in one message
+
+
+class AsyncStdin:
+    """A hold on a run's standard input. Closing it leaves the program's input open; :meth:`end` is end of file.
+
+    It does not look at the run's output: follow ``run.logs()`` for that.
+    """
+
+    def __init__(self, socket: AsyncSocket) -> None:
+        self._socket = socket
+        self.reason = ""  # why the input has ended: client, run_ended, or the limit that was broken
+
+    @classmethod
+    async def open(cls, transport: AsyncTransport, id: str, run: dict[str, Any]) -> AsyncStdin:
+        if not run.get("interactive") or run["phase"] in ("completed", "failed", "killed", "timed_out"):
+            raise ConflictError(f"run {id} takes no input", details={"run_id": id})
+        try:
+            return cls(await AsyncSocket.open(transport, path("runs", id, "stream"), {"from_seq": "tail"}))
+        except Passing as failure:
+            raise failure.error from failure.__cause__
+
+    async def write(self, data: Union[bytes, str]) -> None:
+        """Sends bytes, or text as UTF-8. Too much of it ends the input: QuotaExceededError, PayloadTooLargeError."""
+        raw = data.encode("utf-8") if isinstance(data, str) else bytes(data)
+        for at in range(0, len(raw), PIECE):
+            await self._glance(0.0)
+            await self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
+
+    async def end(self) -> None:
+        """Closes the program's input for everybody, and returns when the server has done so."""
+        if not self.reason:
+            await self._say({"type": "stdin_close"})
+        while not self.reason:
+            await self._glance(None)
+        if self.reason not in ("client", "run_ended"):
+            raise _refusal(self.reason)
+
+    async def _say(self, message: dict[str, Any]) -> None:
+        if self.reason:
+            raise _refusal(self.reason)
+        try:
+            await self._socket.say(message)
+        except Passing as failure:
+            raise failure.error from failure.__cause__
+
+    async def _glance(self, timeout: Optional[float]) -> None:
+        """Reads what the server says of the input, until it says nothing for so long."""
+        while not self.reason:
+            try:
+                message = await self._socket.receive(timeout)
+            except Passing as failure:
+                self.reason = "connection_lost"
+                raise failure.error from failure.__cause__
+            if message is None:
+                return
+            if message.kind == ws.CLOSE:
+                self.reason = "run_ended"
+            elif message.kind == ws.TEXT:
+                frame = json.loads(message.data)
+                event = frame.get("event") if frame.get("type") == "event" else ""
+                if event == "stdin_closed":
+                    self.reason = str((frame.get("data") or {}).get("reason") or "client")
+                elif event == "end":
+                    self.reason = "run_ended"
+
+    async def close(self) -> None:
+        """Gives up this hold."""
+        if not self.reason:
+            try:
+                await self._say({"type": "stdin", "encoding": "utf8", "data": ""})  # behind it, the agent has taken the rest
+            except BelljarError:
+                pass
+        await self._socket.close()
+
+    async def __aenter__(self) -> AsyncStdin:
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        await self.close()
+
+
+def _refusal(reason: str) -> BelljarError:
+    """Why no more input is taken."""
+    kind: type[BelljarError] = ConflictError
+    if reason == "stdin_max_frame_bytes":
+        kind = PayloadTooLargeError
+    elif reason in ("stdin_max_bytes", "stdin_bps", "stdin_idle_timeout_sec"):
+        kind = QuotaExceededError
+    elif reason == "connection_lost":
+        kind = UnreachableError
+    return kind(f"standard input is closed: {reason}", details={"reason": reason})

@@ -1,0 +1,71 @@
+"""What a request carries when it is not JSON."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable
+from typing import Any, Optional, Union
+
+from .errors import InvalidRequestError
+
+#: What a file's contents can be given as: bytes, text (which is sent as UTF-8), or something to read bytes from.
+Content = Union[bytes, bytearray, memoryview, str, "io.RawIOBase", "io.BufferedIOBase", Any]
+
+PIECE = 256 << 10  # bytes
+
+
+class Body:
+    """Bytes on their way: what is there already, and what is read piece by piece. ``size`` is None if nobody knows it."""
+
+    def __init__(self, parts: Iterable[Content]) -> None:
+        self._parts: list[Any] = []
+        self.size: Optional[int] = 0
+        self._read = 0
+        for part in parts:
+            if isinstance(part, str):
+                part = part.encode("utf-8")
+            if isinstance(part, (bytearray, memoryview)):
+                part = bytes(part)
+            if not isinstance(part, bytes) and not hasattr(part, "read"):
+                raise TypeError(f"contents are bytes, text or a file open for reading bytes, not {type(part).__name__}")
+            size = len(part) if isinstance(part, bytes) else _left(part)
+            self.size = None if size is None or self.size is None else self.size + size
+            self._parts.append(part)
+
+    @property
+    def whole(self) -> Optional[bytes]:
+        """All of it if it is there already, so that it can be sent again."""
+        if all(isinstance(part, bytes) for part in self._parts):
+            return b"".join(self._parts)
+        return None
+
+    def read(self) -> bytes:
+        """The next piece; ``b""`` at the end. InvalidRequestError if there is less, or more, than was announced."""
+        piece = b""
+        while self._parts and not piece:
+            part = self._parts[0]
+            if isinstance(part, bytes):
+                piece = part[:PIECE]
+                self._parts[0] = part[PIECE:]
+            else:
+                piece = part.read(PIECE)
+                if isinstance(piece, str):
+                    raise TypeError("the file is open for text: open it with mode 'rb'")
+            if not piece:
+                del self._parts[0]
+        self._read += len(piece)
+        if self.size is not None and (self._read > self.size or not piece and self._read < self.size):
+            raise InvalidRequestError(f"the contents have {self._read} bytes so far, {self.size} were announced")
+        return piece
+
+
+def _left(file: Any) -> Optional[int]:
+    """How many bytes a file will bring; None if nobody knows."""
+    try:
+        at = file.tell()
+        end = file.seek(0, os.SEEK_END)
+        file.seek(at)
+        return max(int(end) - int(at), 0)
+    except (AttributeError, OSError, ValueError, TypeError):
+        return None

@@ -1,0 +1,146 @@
+"""A run's log: its frames, and what a run printed in all."""
+
+from __future__ import annotations
+
+import json
+from binascii import a2b_base64
+from typing import Any, Optional
+
+INLINE = 1 << 20  # bytes of each stream that are kept, half from its beginning and half from its end
+
+
+class Frame:
+    """One entry of a run's log.
+
+    ``seq`` counts from 1 within the run, without a gap. ``type`` is ``stdout`` or ``stderr`` (``data`` are the bytes,
+    ``text`` the same as text), ``event`` (``event`` is its name: phase, start, end, error; ``info`` what it tells),
+    ``heartbeat``, or ``truncated`` (the log was cut at its cap; ``reason`` says why).
+    """
+
+    __slots__ = ("seq", "type", "data", "event", "info", "reason", "time")
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.seq: int = raw["seq"]
+        self.type: str = raw["type"]
+        self.data = b""
+        self.event: str = raw.get("event", "")
+        self.info: dict[str, Any] = {}
+        self.reason: str = raw.get("reason", "")
+        self.time: str = raw.get("ts", "")
+        if self.type in ("stdout", "stderr"):
+            self.data = decoded(raw["data"], raw.get("encoding", "utf8"))
+        elif self.type == "event":
+            self.info = raw.get("data") or {}
+
+    @classmethod
+    def parse(cls, raw: bytes) -> "Frame":
+        """Reads a frame as it travels. ValueError if it is none."""
+        try:
+            return cls(json.loads(raw))
+        except (KeyError, TypeError, AttributeError) as e:
+            raise ValueError(f"a frame of the log cannot be read: {e!r}") from None
+
+    @property
+    def text(self) -> str:
+        """The output as text; U+FFFD stands for bytes that are no UTF-8, also where a frame ends within a character."""
+        return self.data.decode("utf-8", "replace")
+
+    @property
+    def note(self) -> bool:
+        """Whether this is for one reader only, with a borrowed seq, and not in the log."""
+        return self.type == "event" and self.event in ("resume", "stdin_closed")
+
+    @property
+    def last(self) -> bool:
+        """Whether nothing follows."""
+        return self.type == "event" and self.event == "end"
+
+    def __repr__(self) -> str:
+        what = repr(self.data) if self.data else self.event or self.reason
+        return f"Frame(seq={self.seq}, type={self.type!r}, {what})"
+
+
+def decoded(text: str, encoding: str) -> bytes:
+    """Output as bytes. ValueError for an encoding that is not known."""
+    if encoding == "utf8":
+        return text.encode("utf-8", "surrogatepass")
+    if encoding == "base64":
+        return a2b_base64(text)
+    raise ValueError(f"unknown encoding {encoding!r}")
+
+
+class Excerpt:
+    """The head and the tail of a stream."""
+
+    def __init__(self) -> None:
+        self.head = bytearray()
+        self.tail = bytearray()
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        self.total += len(data)
+        room = INLINE // 2 - len(self.head)
+        if room > 0:
+            self.head += data[:room]
+            data = data[room:]
+        self.tail += data
+        if len(self.tail) > INLINE:  # seldom, so that it costs little
+            del self.tail[: len(self.tail) - INLINE // 2]
+
+    def kept(self) -> tuple[bytes, int, int]:
+        """What is kept, where the gap is, and how many bytes it has; characters that it cuts through belong to it."""
+        head, tail = bytes(self.head), bytes(self.tail[-(INLINE // 2) :])
+        if self.total > INLINE:
+            head, tail = whole_end(head), whole_start(tail)
+        omitted = self.total - len(head) - len(tail)
+        return head + tail, len(head) if omitted else 0, omitted
+
+
+def whole_end(data: bytes) -> bytes:
+    """The bytes without a character at their end that is not whole."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:  # a character begins here
+            length = 1 if byte < 0x80 else 2 if byte >> 5 == 6 else 3 if byte >> 4 == 14 else 4 if byte >> 3 == 30 else 1
+            return data[:-back] if length > back else data
+    return data
+
+
+def whole_start(data: bytes) -> bytes:
+    """The bytes without the end of a character at their start."""
+    for i in range(min(4, len(data))):
+        if data[i] & 0xC0 != 0x80:
+            return data[i:]
+    return data
+
+
+class Printed:
+    """What a run printed, from its frames, in the words of an answer that holds all of it."""
+
+    def __init__(self) -> None:
+        self.streams = {"stdout": Excerpt(), "stderr": Excerpt()}
+        self.capped = False
+
+    def add(self, frame: Frame) -> None:
+        if frame.type in self.streams:
+            self.streams[frame.type].add(frame.data)
+        elif frame.type == "truncated":
+            self.capped = True
+
+    def answer(self) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for name, excerpt in self.streams.items():
+            data, at, omitted = excerpt.kept()
+            out[name] = data
+            out[name + "_truncated"] = self.capped or omitted > 0
+            if omitted:
+                out[name + "_omitted_at"], out[name + "_omitted_bytes"] = at, omitted
+        return out
+
+
+def output(raw: dict[str, Any], name: str) -> Optional[bytes]:
+    """A stream in an answer, as bytes; None if the answer does not have it."""
+    value = raw.get(name)
+    if value is None or isinstance(value, bytes):
+        return value
+    return decoded(value, raw.get(name + "_encoding") or "utf8")

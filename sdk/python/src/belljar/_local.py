@@ -1,0 +1,223 @@
+"""A belljar of one's own: started for this program, on a private socket, and gone with it.
+
+The server ends when its standard input does, so that it goes however this process does. Nobody else has the other end:
+children that are forked close theirs, and programs that are started do not inherit it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from typing import IO, Any, Optional
+
+from .errors import BelljarError, InvalidRequestError, RuntimeUnavailableError
+
+START = 60.0  # seconds that it may take to be ready
+LEAVE = 30.0  # seconds that it may take to end before it is killed
+_WORDS = 16 << 10  # bytes of its last words that are kept
+
+
+def find(binary: Optional[str] = None) -> str:
+    """The belljar to start: the given one, or $BELLJAR_BIN, or the one on PATH."""
+    named = binary or os.environ.get("BELLJAR_BIN")
+    if named and (os.sep in named or os.altsep and os.altsep in named):
+        if os.path.isfile(named) and os.access(named, os.X_OK):
+            return os.path.abspath(named)
+        raise RuntimeUnavailableError(f"there is no program {named}", details={"binary": named}, hint=_HINT)
+    import shutil
+
+    found = shutil.which(named or "belljar")
+    if found is None:
+        raise RuntimeUnavailableError(f"there is no program {named or 'belljar'} on PATH", details={"binary": named or "belljar"}, hint=_HINT)
+    return found
+
+
+_HINT = "install belljar (make build leaves it in bin/), and put it on PATH or name it in BELLJAR_BIN; or use a server: mode='remote'"
+
+
+class _Server:
+    """One started belljar. It counts who holds it."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.holds = 0
+        self.owner = os.getpid()
+        self._lock = threading.Lock()
+        self._told: Optional[dict[str, Any]] = None
+        self._begun = time.monotonic()
+        self._words = bytearray()
+        try:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True
+            )
+        except OSError as e:
+            raise RuntimeUnavailableError(f"{command[0]} cannot be started: {e}", details={"binary": command[0]}, hint=_HINT) from e
+        self._listener = threading.Thread(target=_listen, args=(self.process.stderr, self._words), name="belljar-local", daemon=True)
+        self._listener.start()
+
+    def ready(self) -> dict[str, Any]:
+        """What it says when it answers requests."""
+        with self._lock:
+            if self._told is None:
+                self._told = self._hear()
+            return self._told
+
+    def _hear(self) -> dict[str, Any]:
+        import json
+        import select
+
+        out = self.process.stdout
+        assert out is not None
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            left = self._begun + START - time.monotonic()
+            ready, _, _ = select.select([out], [], [], max(left, 0.0)) if out.fileno() < 1024 else ([out], [], [])
+            if not ready:
+                raise self._failed(f"belljar was not ready after {START:g} s")
+            piece = out.read(4096)
+            if not piece:
+                raise self._failed("belljar ended before it was ready")
+            line += piece
+        try:
+            told = json.loads(line)
+            if isinstance(told["socket"], str) and isinstance(told["api_key"], str):
+                return dict(told)
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise self._failed(f"belljar said something else than that it is ready: {bytes(line[:200])!r}")
+
+    def _failed(self, message: str) -> RuntimeUnavailableError:
+        self.stop()
+        self._listener.join(5.0)
+        said = bytes(self._words).decode("utf-8", "replace").strip()
+        return RuntimeUnavailableError(
+            f"{message}: {said}" if said else message, details={"output": said}, hint="belljar doctor says what this host can isolate"
+        )
+
+    @property
+    def alive(self) -> bool:
+        return self.owner != os.getpid() or self.process.poll() is None
+
+    def stop(self) -> None:
+        """Ends it, and waits for that."""
+        process = self.process
+        for end in (None, process.terminate, process.kill):
+            if end is None:
+                _close(process.stdin)
+            else:
+                end()
+            try:
+                process.wait(LEAVE if end is None else 5.0)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        _close(process.stdout)
+
+    def disown(self) -> None:
+        """Lets go of it in a forked child, whose parent it belongs to."""
+        self.process.returncode = 0
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            _close(pipe)
+
+
+def _close(pipe: Optional[IO[Any]]) -> None:
+    if pipe is not None:
+        try:
+            pipe.close()
+        except OSError:
+            pass
+
+
+def _listen(pipe: IO[bytes], words: bytearray) -> None:
+    """Keeps what it said last. Nobody else reads that."""
+    try:
+        while True:
+            piece = os.read(pipe.fileno(), 4096)
+            if not piece:
+                break
+            words += piece
+            del words[:-_WORDS]
+    except (OSError, ValueError):
+        pass
+    finally:
+        _close(pipe)
+
+
+class _Servers:
+    """The servers of this process, by how they were started."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.by_command: dict[tuple[str, ...], _Server] = {}
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self.lock = threading.Lock()
+        for server in self.by_command.values():
+            server.disown()
+        self.by_command.clear()
+
+    def take(self, command: list[str]) -> _Server:
+        with self.lock:
+            server = self.by_command.get(tuple(command))
+            if server is None or not server.alive:
+                server = self.by_command[tuple(command)] = _Server(command)
+            server.holds += 1
+            return server
+
+    def give(self, server: _Server) -> None:
+        """Ends a server that nobody holds any more."""
+        if server.owner != os.getpid():
+            return
+        with self.lock:
+            server.holds -= 1
+            if server.holds > 0:
+                return
+            for command, known in list(self.by_command.items()):
+                if known is server:
+                    del self.by_command[command]
+        server.stop()
+
+
+_SERVERS = _Servers()
+
+
+class Local:
+    """A hold on a private belljar. It begins to start at once, and ends when its last hold is closed or forgotten.
+
+    ``data`` is a folder that keeps what it does; without one nothing is kept. ``settings`` are keys of docs/config.md.
+    Holds that ask for the same share one.
+    """
+
+    def __init__(self, binary: Optional[str] = None, data: Optional[str] = None, settings: Optional[Mapping[str, Any]] = None) -> None:
+        command = [find(binary), "serve", "--private"]
+        if data is not None:
+            command += ["--data", os.path.abspath(os.fspath(data))]
+        for name, value in sorted((settings or {}).items()):
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            if not name.replace("_", "").isalnum():
+                raise InvalidRequestError(f"{name!r} is not the name of a setting", details={"field": "settings"})
+            command += ["--set", f"{name}={text}"]
+        self._server = _SERVERS.take(command)
+        self._end = weakref.finalize(self, _SERVERS.give, self._server)
+
+    def ready(self) -> dict[str, Any]:
+        """Waits until it answers, and returns what it said: socket, api_key, pid, version."""
+        try:
+            return self._server.ready()
+        except BelljarError:
+            self.close()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._end.alive and self._server.alive
+
+    def close(self) -> None:
+        """Gives it up. It may be called twice."""
+        self._end()

@@ -1,0 +1,131 @@
+"""When a request is worth repeating, and when."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Optional
+
+from . import errors
+from ._http import Head
+from .errors import BelljarError, InternalError
+
+PATIENCE = 30.0  # seconds
+SILENCE = 60.0  # seconds
+
+
+class Passing(Exception):
+    """A failure that may be over when the same is tried again.
+
+    ``error`` is what the caller hears if it is not. ``after`` is the earliest moment to try, in seconds from now; None
+    is ours to choose. ``most`` is how often it is worth it; None is no bound. ``refused`` says that the request was
+    surely not carried out.
+    """
+
+    def __init__(self, error: BelljarError, after: Optional[float] = None, most: Optional[int] = None, refused: bool = False) -> None:
+        super().__init__(str(error))
+        self.error, self.after, self.most, self.refused = error, after, most, refused
+
+    def pause(self, tries: int) -> float:
+        """How long to wait after so many failures: never less than was asked for, else from 0.2 s, doubling, to 30 s."""
+        if self.after is not None:
+            return self.after * (1 + 0.1 * chance())
+        return min(0.2 * 2.0 ** min(tries, 10), 30.0) * (0.9 + 0.2 * chance())
+
+
+def chance() -> float:
+    """A number from 0 to 1."""
+    return int.from_bytes(os.urandom(4), "big") / 2**32
+
+
+class Patience:
+    """How long one thing is tried again."""
+
+    def __init__(self, seconds: float) -> None:
+        self.tries = 0
+        self.until = time.monotonic() + seconds
+
+    def wait(self, failure: Passing) -> float:
+        """How long to wait before the next try; raises what the caller hears if there is none."""
+        pause = failure.pause(self.tries)
+        if failure.most is not None and self.tries >= failure.most or time.monotonic() + pause > self.until:
+            raise failure.error from failure.__cause__
+        self.tries += 1
+        return pause
+
+
+def retry_after(given: str) -> Optional[float]:
+    """When an answer asks to come back, in seconds; None if it does not."""
+    soonest, latest = 0.05, 86400.0
+    if not given:
+        return None
+    try:
+        seconds = float(given)
+        return max(min(seconds, latest), soonest) if seconds >= 0 else None
+    except ValueError:
+        pass
+    from email.utils import parsedate_to_datetime  # seldom needed, and slow to load
+
+    try:
+        return max(min(parsedate_to_datetime(given).timestamp() - time.time(), latest), soonest)
+    except (TypeError, ValueError):
+        return None
+
+
+def judge(head: Head, body: Any) -> BaseException:
+    """What an answer that is a failure tells: an error, or a :class:`Passing` one."""
+    if isinstance(body, dict) and "error" not in body and "detail" in body:  # as other servers of S3's API put it
+        body = body["detail"] if isinstance(body["detail"], dict) else {"error": body["detail"]}
+    own: Any = body.get("error") if isinstance(body, dict) else None
+    told = isinstance(own, dict) and isinstance(own.get("code"), str)
+    flat = isinstance(own, str)  # the thread door's
+    after = retry_after(head.get("retry-after")) if head.status in (429, 503) else None
+    if told:
+        assert isinstance(own, dict)
+        error = _of(head, own["code"], str(own.get("message", "")), own.get("details"), str(own.get("hint") or ""), after)
+    elif flat:
+        assert isinstance(body, dict) and isinstance(own, str)
+        details = {name: value for name, value in body.items() if name not in ("error", "code", "hint")}
+        code = body.get("code")
+        kind = errors.of_status(head.status).code
+        error = _of(head, code if isinstance(code, str) else kind, own, details, str(body.get("hint") or ""), after)
+    else:
+        error = stranger(head, after)
+    if head.status in (429, 503):
+        if after is None:
+            return error  # it will not be better soon
+        says = "retry_after_sec" in error.details
+        most = 2 if (told or flat) and error.code != "rate_limited" and not says else None
+        return Passing(error, after, most, refused=told or flat)
+    if head.status in (502, 504) and not told and not flat:
+        return Passing(error)  # what stands before the server says that it is away
+    return error
+
+
+def _of(head: Head, code: str, message: str, details: Any, hint: str, after: Optional[float]) -> BelljarError:
+    return errors.of_code(code)(
+        message,
+        code=code,
+        status=head.status,
+        details=details if isinstance(details, dict) else None,
+        hint=hint,
+        retry_after=after,
+        request_id=head.get("x-request-id"),
+    )
+
+
+def stranger(head: Head, after: Optional[float] = None) -> BelljarError:
+    """The failure of an answer that no Belljar gives."""
+    details, hint = {}, "check that this is the address of a belljar, and what stands before it"
+    to = head.get("location")
+    if to:
+        details, hint = {"location": to}, f"it redirects to {to}: if that is the server, give its address"
+    kind: type[BelljarError] = InternalError if head.status < 400 else errors.of_status(head.status)
+    return kind(
+        f"the server answered {head.status} {head.reason}".rstrip() + ", which is no answer of belljar",
+        status=head.status,
+        details=details,
+        hint=hint,
+        retry_after=after,
+        request_id=head.get("x-request-id"),
+    )

@@ -1,0 +1,173 @@
+"""What a run is, without the ways to ask about it."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from ._frame import output
+
+ENDED = ("completed", "failed", "killed", "timed_out")
+
+
+class RunState:
+    """A run as the server told of it last. ``raw`` is all that it told (:class:`belljar.types.Run`)."""
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.raw = raw
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return str(self.raw["id"])
+
+    @property
+    def phase(self) -> str:
+        """Where it stands: queued, starting, running; completed, failed, killed, timed_out."""
+        return str(self.raw["phase"])
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.phase in ENDED
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended as it should: completed, with exit code 0."""
+        return self.phase == "completed" and self.exit_code == 0
+
+    @property
+    def exit_code(self) -> Optional[int]:
+        """Its exit status: 128+n if signal n ended it, None while it goes on and if it never started."""
+        return self.raw.get("exit_code")
+
+    @property
+    def signal(self) -> str:
+        """The signal that ended it, such as SIGKILL; "" for none."""
+        return self.raw.get("signal") or ""
+
+    @property
+    def reason_code(self) -> str:
+        """Why it did not complete, for programs: nonzero_exit, execution_timeout, oom_killed …; "" if it did."""
+        return self.raw.get("reason_code") or ""
+
+    @property
+    def message(self) -> str:
+        """What happened, for people."""
+        return self.raw.get("message") or ""
+
+    @property
+    def hint(self) -> str:
+        """What to do next; "" if there is nothing."""
+        return self.raw.get("hint") or ""
+
+    @property
+    def session_id(self) -> str:
+        """The session it is in; "" for one by itself."""
+        return self.raw.get("session_id") or ""
+
+    @property
+    def stdout(self) -> str:
+        """What it printed, as text; U+FFFD stands for bytes that are no UTF-8. "" until it was waited for."""
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        """What it printed to its standard error, as text, as :attr:`stdout`."""
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+    @property
+    def stdout_bytes(self) -> bytes:
+        """What it printed: at most 1 MiB, half from its beginning and half from its end."""
+        return output(self.raw, "stdout") or b""
+
+    @property
+    def stderr_bytes(self) -> bytes:
+        """What it printed to its standard error, bounded as :attr:`stdout_bytes`."""
+        return output(self.raw, "stderr") or b""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether some of its output is missing here: the whole log may have more (``logs``)."""
+        return bool(self.raw.get("stdout_truncated") or self.raw.get("stderr_truncated") or self.raw.get("truncated"))
+
+    @property
+    def printed(self) -> bool:
+        """Whether its output is here."""
+        return "stdout" in self.raw
+
+    def __repr__(self) -> str:
+        code = "" if self.exit_code is None else f", exit_code={self.exit_code}"
+        return f"<{type(self).__name__} {self.id} {self.phase}{code}>"
+
+
+class ShellResult:
+    """What became of a command in a session's shell. ``raw`` is all that the server told."""
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.raw = raw
+
+    @property
+    def run_id(self) -> str:
+        return str(self.raw["run_id"])
+
+    @property
+    def exit_code(self) -> int:
+        """The command's exit status; 124 if its time was over."""
+        return int(self.raw["exit_code"])
+
+    @property
+    def output(self) -> str:
+        """What it printed, stdout and stderr as one; with ``separate`` both, one after the other."""
+        return self.output_bytes.decode("utf-8", "replace")
+
+    @property
+    def output_bytes(self) -> bytes:
+        return (output(self.raw, "output") or b"") + self.stdout_bytes + self.stderr_bytes
+
+    @property
+    def stdout(self) -> str:
+        """What it printed to its standard output, with ``separate``."""
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        """What it printed to its standard error, with ``separate``."""
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+    @property
+    def stdout_bytes(self) -> bytes:
+        return output(self.raw, "stdout") or b""
+
+    @property
+    def stderr_bytes(self) -> bytes:
+        return output(self.raw, "stderr") or b""
+
+    @property
+    def cwd(self) -> str:
+        """Where the next command starts."""
+        return str(self.raw["cwd"])
+
+    @property
+    def truncated(self) -> bool:
+        """Whether some of its output is missing."""
+        return bool(self.raw.get("truncated"))
+
+    @property
+    def timed_out(self) -> bool:
+        return bool(self.raw.get("timed_out"))
+
+    @property
+    def shell(self) -> str:
+        """kept, or replaced if the command has ended the shell: the next one finds another, without the variables."""
+        return self.raw.get("shell") or ""
+
+    @property
+    def reason_code(self) -> str:
+        return self.raw.get("reason_code") or ""
+
+    @property
+    def message(self) -> str:
+        return self.raw.get("message") or ""
+
+    def __repr__(self) -> str:
+        return f"<ShellResult exit_code={self.exit_code} cwd={self.cwd!r} {len(self.output_bytes)} bytes>"

@@ -1,0 +1,129 @@
+"""Requests as the API writes them, from Python's arguments."""
+
+from __future__ import annotations
+
+import os
+from binascii import b2a_base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from ._address import clean
+from .errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from .types import Resources
+
+SPEC = "1.1"
+IMAGE = "host"  # this machine's own programs, as for belljar run
+
+#: A command: a program and its arguments, or a line for ``sh -c``.
+Command = Union[str, Sequence[str]]
+
+
+def new_key() -> str:
+    """An Idempotency-Key that nobody has used."""
+    return os.urandom(16).hex()
+
+
+def checked(key: Optional[str]) -> str:
+    """An Idempotency-Key that can be sent: the given one, or a new one."""
+    if not key:
+        return new_key()
+    if len(key) > 128 or not clean(key) or not key.isascii():
+        raise InvalidRequestError("an Idempotency-Key is at most 128 printable characters of ASCII", details={"field": "Idempotency-Key"})
+    return key
+
+
+def base64(data: Union[bytes, bytearray, memoryview, str]) -> str:
+    raw = data.encode("utf-8") if isinstance(data, str) else bytes(data)
+    return b2a_base64(raw, newline=False).decode("ascii")
+
+
+def argv(command: Command) -> list[str]:
+    """A command as a program and its arguments."""
+    return ["sh", "-c", command] if isinstance(command, str) else list(command)
+
+
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def run(
+    *,
+    command: Optional[Command] = None,
+    code: Optional[str] = None,
+    language: Optional[str] = None,
+    image: Optional[str] = None,
+    session: Optional[str] = None,
+    files: Optional[Mapping[str, Union[bytes, str]]] = None,
+    stdin: Optional[Union[str, bytes]] = None,
+    interactive: bool = False,
+    capture: Optional[Iterable[str]] = None,
+    timeout: Optional[float] = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """A RunSpec."""
+    if (command is None) == (code is None) and more.get("shell") is None:
+        raise InvalidRequestError("give a command, or code and its language", details={"fields": ["command", "code"]})
+    if isinstance(stdin, (bytes, bytearray)):
+        try:
+            stdin = bytes(stdin).decode("utf-8")
+        except UnicodeDecodeError:
+            raise InvalidRequestError(
+                "stdin is not UTF-8", details={"field": "stdin"}, hint="send the input as a file, or run interactively"
+            ) from None
+    return given({
+        "spec_version": SPEC,
+        "session_id": session,
+        "base_image": None if session else image or IMAGE,
+        "command": None if command is None else argv(command),
+        "code": code,
+        "language": language,
+        "files": None if files is None else [{"path": path, "content_b64": base64(data)} for path, data in files.items()],
+        "stdin": stdin,
+        "interactive": True if interactive else None,
+        "capture_patterns": None if capture is None else [capture] if isinstance(capture, str) else list(capture),
+        "timeout_sec": timeout,
+        **more,
+    })
+
+
+def session(
+    *,
+    image: Optional[str],
+    resources: Optional[Resources],
+    ttl: Optional[float],
+    idle_timeout: Optional[float],
+    lifetime: Optional[float],
+    timeout: Optional[float],
+    startup_timeout: Optional[float],
+    workspace_exec: Optional[bool],
+    **more: Any,
+) -> dict[str, Any]:
+    """A SessionSpec."""
+    return given({
+        "spec_version": SPEC,
+        "base_image": image or IMAGE,
+        "resources": resources,
+        "ttl_sec": ttl,
+        "idle_timeout_sec": idle_timeout,
+        "lifetime_sec": lifetime,
+        "timeout_sec": timeout,
+        "startup_timeout_sec": startup_timeout,
+        "workspace_exec": workspace_exec,
+        **more,
+    })
+
+
+def scope(namespace: str, id: str, key: Optional[str]) -> dict[str, Any]:
+    return given({"namespace": namespace, "id": id, "key": key})
+
+
+def prefix(namespace: str, id: str) -> str:
+    """What the scopes of all sessions of a workflow, an agent, a user or a thread begin with."""
+    return f"{_part(namespace)}:{_part(id)}:"
+
+
+def _part(text: str) -> str:
+    return text.replace("%", "%25").replace(":", "%3A")

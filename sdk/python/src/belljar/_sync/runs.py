@@ -1,0 +1,299 @@
+# Made from _async/runs.py by scripts/generate.py. Do not edit.
+"""Runs: starting, following, waiting, cancelling, and what they leave."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
+
+from .. import _spec
+from .._address import path
+from .._frame import Frame, Printed
+from .._retry import Passing, Patience
+from .._run import RunState
+from .._spec import Command
+from .._wire import pause
+from ..errors import InternalError, TimeoutError, UnreachableError
+from .stdin import Stdin
+from .transport import Ask, Incoming, Transport, read_all, save_to
+
+if TYPE_CHECKING:
+    from .. import types
+
+FIRST_WAIT = 30.0  # seconds that the answer to a start is waited for; then the log is followed
+
+
+class Run(RunState):
+    """A run. Its state is that of the last answer; :meth:`refresh` and :meth:`wait` bring a newer one."""
+
+    def __init__(self, runs: Runs, raw: dict[str, Any]) -> None:
+        super().__init__(raw)
+        self._runs = runs
+
+    def refresh(self) -> Run:
+        """Asks how it stands."""
+        kept = {name: value for name, value in self.raw.items() if name.startswith(("stdout", "stderr"))}
+        self.raw = {**(self._runs._get(self.id)), **kept}
+        return self
+
+    def wait(self, timeout: Optional[float] = None) -> Run:
+        """Waits for its end and what it printed, for so many seconds at most; then it raises TimeoutError, and the run goes on."""
+        if not (self.ended and self.printed):
+            self.raw = self._runs._collect(self.id, timeout)
+        return self
+
+    def cancel(self) -> None:
+        """Asks for its end: TERM, a grace, KILL. It returns at once. One that has ended is no error."""
+        self._runs.cancel(self.id)
+
+    def logs(self, *, since_seq: int = 0, tail: bool = False) -> Iterator[Frame]:
+        """Its log, as it comes, to its end: see :meth:`Runs.logs`."""
+        return self._runs.logs(self.id, since_seq=since_seq, tail=tail)
+
+    def artifacts(self) -> List[types.Artifact]:
+        """The files that were captured from it, by path; none until it has ended."""
+        return self._runs.artifacts(self.id)
+
+    def artifact(self, name: str) -> bytes:
+        """One captured file's bytes."""
+        return self._runs.artifact(self.id, name)
+
+    def stdin(self) -> Stdin:
+        """The standard input of an interactive run."""
+        return self._runs.stdin(self.id)
+
+
+class Runs:
+    """The caller's runs."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def run(
+        self,
+        command: Optional[Command] = None,
+        *,
+        code: Optional[str] = None,
+        language: Optional[str] = None,
+        image: Optional[str] = None,
+        session: Optional[str] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        stdin: Optional[Union[str, bytes]] = None,
+        capture: Optional[Iterable[str]] = None,
+        timeout: Optional[float] = None,
+        startup_timeout: Optional[float] = None,
+        resources: Optional[types.Resources] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        runtime: Optional[str] = None,
+        isolation: Optional[str] = None,
+        trust_level: Optional[str] = None,
+        network_policy: Optional[str] = None,
+        workspace_exec: Optional[bool] = None,
+        idempotency_key: Optional[str] = None,
+        wait: Optional[float] = None,
+        cancel: bool = True,
+    ) -> Run:
+        """Runs a command, or a program's text, and returns the run when it has ended, with what it printed.
+
+        ``command`` is a program and its arguments, or a line for ``sh -c``; ``code`` and ``language`` are a program's
+        text. ``image`` is the root file system (``host``: the server's own programs), ``session`` a session's id in
+        place of it. ``files`` go into the workspace first; what matches ``capture`` is kept when the run has ended.
+        ``timeout`` is how many seconds the program may take, and what it prints until then is there all the same.
+
+        ``wait`` is how many seconds this call may take; then it raises TimeoutError. A call that is given up, by that,
+        or by Ctrl-C, cancels the run, unless ``cancel`` is false.
+        """
+        spec = _spec.run(
+            command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
+            capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, resources=resources, labels=labels, runtime=runtime,
+            isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
+        )  # fmt: skip
+        return self._finish(spec, _spec.checked(idempotency_key), wait, cancel)
+
+    def start(
+        self,
+        command: Optional[Command] = None,
+        *,
+        code: Optional[str] = None,
+        language: Optional[str] = None,
+        image: Optional[str] = None,
+        session: Optional[str] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        files: Optional[Mapping[str, Union[bytes, str]]] = None,
+        stdin: Optional[Union[str, bytes]] = None,
+        interactive: bool = False,
+        capture: Optional[Iterable[str]] = None,
+        timeout: Optional[float] = None,
+        startup_timeout: Optional[float] = None,
+        resources: Optional[types.Resources] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        runtime: Optional[str] = None,
+        isolation: Optional[str] = None,
+        trust_level: Optional[str] = None,
+        network_policy: Optional[str] = None,
+        workspace_exec: Optional[bool] = None,
+        shell: Optional[types.ShellCommand] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> Run:
+        """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open."""
+        spec = _spec.run(
+            command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
+            interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, resources=resources,
+            labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy,
+            workspace_exec=workspace_exec, shell=shell,
+        )  # fmt: skip
+        return Run(self, self._start(spec, _spec.checked(idempotency_key), "false"))
+
+    def _start(self, spec: dict[str, Any], key: str, wait: str, longer: float = 0.0, brief: bool = False) -> dict[str, Any]:
+        ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, brief=brief)
+        return cast("dict[str, Any]", self._transport.ask(ask))
+
+    def _finish(self, spec: dict[str, Any], key: str, wait: Optional[float], cancel: bool) -> Run:
+        """Runs to the end. The start is repeated under its key when the connection breaks, and waited for again."""
+        until = None if wait is None else time.monotonic() + wait
+        first = FIRST_WAIT if wait is None else max(min(FIRST_WAIT, wait), 0.0)
+        known = ""
+        try:
+            raw = self._start(spec, key, f"{first:.3f}", longer=first)
+            known = str(raw["id"])
+            if "stdout" not in raw:
+                raw = self._collect(known, None if until is None else until - time.monotonic())
+            return Run(self, raw)
+        except TimeoutError:
+            if cancel and known:
+                self.cancel(known)
+            raise
+        except Exception:
+            raise
+        except BaseException:  # Ctrl-C
+            if cancel:
+                self._transport.leaving.start(lambda: self._abandon(spec, key, known))
+            raise
+
+    def _abandon(self, spec: dict[str, Any], key: str, known: str) -> None:
+        """Cancels a run that nobody waits for. Its key tells which it is if its id did not come."""
+        if not known:
+            known = str((self._start(spec, key, "false", brief=True))["id"])
+        self._transport.ask(Ask("POST", path("runs", known, "cancel"), again=True, brief=True))
+
+    def _collect(self, id: str, timeout: Optional[float]) -> dict[str, Any]:
+        """Follows a run to its end."""
+        printed = Printed()
+        for frame in self._follow(id, 0, None if timeout is None else time.monotonic() + timeout):
+            printed.add(frame)
+        return {**(self._get(id)), **printed.answer()}
+
+    def _get(self, id: str) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._transport.ask(Ask("GET", path("runs", id))))
+
+    def get(self, id: str) -> Run:
+        """A run as it stands; NotFoundError if there is none."""
+        return Run(self, self._get(id))
+
+    def list(
+        self,
+        *,
+        phase: Optional[str] = None,
+        session: Optional[str] = None,
+        runtime: Optional[str] = None,
+        image: Optional[str] = None,
+        q: Optional[str] = None,
+        sort: Optional[str] = None,
+        limit: Optional[int] = None,
+        offset: Optional[int] = None,
+    ) -> types.RunPage:
+        """A page of the caller's runs, newest first unless ``sort`` (such as ``finished_at:desc``) says otherwise."""
+        values = {
+            "phase": phase, "session_id": session, "runtime": runtime, "base_image": image, "q": q, "sort": sort, "limit": limit, "offset": offset,
+        }  # fmt: skip
+        return cast("types.RunPage", self._transport.ask(Ask("GET", path("runs"), values=values)))
+
+    def wait(self, id: str, timeout: Optional[float] = None) -> Run:
+        """Waits for a run's end and what it printed: see :meth:`Run.wait`."""
+        return Run(self, self._collect(id, timeout))
+
+    def cancel(self, id: str) -> types.Cancellation:
+        """Asks for a run's end: TERM, a grace, KILL. It returns at once. One that has ended is no error."""
+        return cast("types.Cancellation", self._transport.ask(Ask("POST", path("runs", id, "cancel"), again=True)))
+
+    def logs(self, id: str, *, since_seq: int = 0, tail: bool = False) -> Iterator[Frame]:
+        """A run's log as it comes, to its end: from behind ``since_seq``, or with ``tail`` from now on.
+
+        A connection that breaks is opened again behind the last frame that came, also when the server dies and comes
+        back: no frame is missing and none comes twice, until the patience of the client is at its end. If frames that were
+        asked for are gone from the server the first that comes has a greater seq.
+        """
+        return self._follow(id, -1 if tail else since_seq, None)
+
+    def _follow(self, id: str, since: int, until: Optional[float]) -> Iterator[Frame]:
+        if since < 0:  # where the tail begins, so that a connection that breaks before its first frame loses none
+            run = self._get(id)
+            since = int(run.get("last_seq") or 0)
+            if since and run["phase"] in ("completed", "failed", "killed", "timed_out"):
+                since -= 1  # the end event is never history
+        whole = self._transport.patience
+        patience = Patience(whole)
+        while True:
+            heard = False
+            try:
+                silence = None if until is None else until - time.monotonic()
+                if silence is not None and silence <= 0:
+                    raise TimeoutError("the run goes on", details={"run_id": id})
+                with self._open_log(id, since) as answer:
+                    if answer.head.status == 204:
+                        return
+                    for events in answer.events(until):
+                        for _, data in events:
+                            frame = _frame(data)
+                            heard = True
+                            if frame.note or frame.seq <= since:
+                                continue
+                            since = frame.seq
+                            yield frame
+                            if frame.last:
+                                return
+                raise Passing(UnreachableError("the log broke off"))
+            except Passing as failure:
+                if heard:
+                    patience = Patience(whole * 10)
+                delay = patience.wait(failure)
+            if until is not None:
+                delay = max(min(delay, until - time.monotonic()), 0.0)
+            pause(delay)
+
+    def _open_log(self, id: str, since: int) -> Incoming:
+        ask = Ask(
+            "GET", path("runs", id, "logs"), values={"follow": "true", "since_seq": since}, headers={"Accept": "text/event-stream"},
+        )  # fmt: skip
+        return self._transport.attempt(ask)
+
+    def artifacts(self, id: str) -> List[types.Artifact]:
+        """The files that were captured from a run, by path; none until it has ended."""
+        return cast("list[types.Artifact]", (self._transport.ask(Ask("GET", path("runs", id, "artifacts"))))["items"])
+
+    def artifact(self, id: str, name: str) -> bytes:
+        """One captured file's bytes."""
+        return self._transport.repeat(self._artifact(id, name), read_all)
+
+    def save_artifact(self, id: str, name: str, to: Union[str, os.PathLike[str]]) -> None:
+        """Writes one captured file into a local one, which is there when all of it has come."""
+        self._transport.repeat(self._artifact(id, name), save_to(to))
+
+    def _artifact(self, id: str, name: str) -> Ask:
+        return Ask("GET", path("runs", id, "artifacts", *name.split("/")), headers={"Accept": "*/*"})
+
+    def stdin(self, id: str) -> Stdin:
+        """The standard input of an interactive run; ConflictError if it is not interactive or has ended."""
+        return Stdin.open(self._transport, id, self._get(id))
+
+
+def _frame(data: bytes) -> Frame:
+    try:
+        return Frame.parse(data)
+    except ValueError as e:
+        raise InternalError(f"the log cannot be read: {e}") from None

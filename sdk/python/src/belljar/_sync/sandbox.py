@@ -1,0 +1,247 @@
+# Made from _async/sandbox.py by scripts/generate.py. Do not edit.
+"""S3's client: a session for each thread of a conversation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional, Union, cast
+
+# What is needed to start a belljar comes first; the rest is loaded while it starts.
+from .._local import Local
+from .._wire import aside
+from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, SessionExpiredError
+
+if TYPE_CHECKING:
+    from .._body import Body
+    from .transport import Transport
+
+NO_SESSION = "No active session. Call get_or_create_session() first."
+GRACE = 60.0  # seconds more than a command's own time that its answer may take
+
+
+class SandboxClient:
+    """A sandbox for each thread: files stay from one command to the next, directory and variables do not.
+
+    ``mode="local"`` starts a belljar of this program's own (no port, no configuration; clients of one program share
+    it), ``mode="remote"`` speaks to the one at ``server_url`` with ``api_key`` ($BELLJAR_API_KEY if it is not given).
+    The server's thread API is looked for at ``/thread`` and at the root.
+
+    In a ``with`` statement the session, and a belljar of its own, end with it.
+    """
+
+    def __init__(
+        self,
+        mode: str = "local",
+        server_url: Optional[str] = None,
+        *,
+        api_key: Optional[str] = None,
+        binary: Optional[str] = None,
+        data: Optional[Union[str, os.PathLike[str]]] = None,
+        settings: Optional[Mapping[str, Any]] = None,
+        patience: float = 30.0,
+    ) -> None:
+        if mode not in ("local", "remote"):
+            raise ValueError(f"mode is local or remote, not {mode!r}")
+        self.mode = mode
+        self.server_url = server_url.rstrip("/") if server_url else None
+        self.session_id: Optional[str] = None
+        self.thread_id: Optional[str] = None
+        self.user_id: Optional[str] = None
+        self._minutes = 30.0
+        self._api_key, self._patience = api_key, patience
+        self._own = (binary, None if data is None else os.fspath(data), settings)
+        self._transport: Optional[Transport] = None
+        self._prefixes = ["/thread"] if mode == "local" else ["/thread", ""]  # the first is tried first
+        if mode == "remote" and self.server_url is None:
+            raise ValueError("server_url required for remote mode")
+        self._connect()
+
+    def _connect(self) -> Transport:
+        """The way to the server. One of our own that has died is started anew."""
+        known = self._transport
+        if known is not None and (known.local is None or known.local.alive):
+            return known
+        local = Local(*self._own) if self.mode == "local" else None
+        from .._address import Address
+        from .transport import Transport
+
+        key = None
+        if local is None:
+            assert self.server_url is not None
+            key = os.environ.get("BELLJAR_API_KEY") if self._api_key is None else self._api_key
+        self._transport = Transport(local or Address(self.server_url or ""), api_key=key, patience=self._patience)
+        return self._transport
+
+    def get_or_create_session(self, user_id: str, thread_id: str, timeout_minutes: float = 30) -> dict[str, Any]:
+        """The thread's session, or a new one: a dict with session_id, thread_id, status and workspace_dir.
+
+        ``user_id`` is a label. ``timeout_minutes`` is how long the session lives after its last use.
+        """
+        self._connect()
+        try:
+            found = self._ask("GET", "get_session", values={"thread_id": thread_id})
+        except NotFoundError:
+            body = {"user_id": user_id, "thread_id": thread_id, "timeout_minutes": timeout_minutes}
+            # 409 is the session that somebody else has made meanwhile.
+            found = self._ask("POST", "create_session", body, again=True, accept=(409,), longer=GRACE)
+            if "session_id" not in found:
+                raise ConflictError(str(found.get("error") or "the session cannot be made"), status=409, details=found) from None
+        self.session_id = str(found["session_id"])
+        self.thread_id, self.user_id, self._minutes = thread_id, user_id, timeout_minutes
+        return found
+
+    def execute(self, command: str, timeout: float = 30, auto_retry: bool = True) -> dict[str, Any]:
+        """Runs a line of bash: a dict with exit_code, stdout, stderr and execution_time_ms.
+
+        ``timeout`` is in seconds; a command that it ends has exit code 124. If the session has expired a new one is made
+        for the thread and the command runs there, unless ``auto_retry`` is false: then SessionExpiredError is raised.
+        """
+        if not self.session_id:
+            raise ValueError(NO_SESSION)
+        try:
+            return self._execute(command, timeout)
+        except SessionExpiredError:
+            if not auto_retry or self.thread_id is None:
+                raise
+            _log("info", f"Session expired for thread {self.thread_id}, recreating...")
+            self.get_or_create_session(self.user_id or "", self.thread_id, self._minutes)
+            return self._execute(command, timeout)
+
+    def _execute(self, command: str, timeout: float) -> dict[str, Any]:
+        body = {"session_id": self.session_id, "command": command, "timeout": timeout}
+        return self._in_session("POST", "execute", body, longer=timeout + GRACE)
+
+    def upload_file(self, file_path: Union[str, os.PathLike[str]], remote_name: Optional[str] = None) -> dict[str, Any]:
+        """Puts a local file into the workspace, under its own name if no other is given.
+
+        Returns a dict with status, filename, path and size_bytes. FileNotFoundError if there is no such file.
+        """
+        if not self.session_id:
+            raise ValueError(NO_SESSION)
+        name = os.fspath(file_path)
+        if not os.path.exists(name):
+            raise FileNotFoundError(f"File not found: {name}")
+        file = aside(open, name, "rb")
+        try:
+            body, kind = _form(self.session_id, remote_name or os.path.basename(name), file)
+            return self._in_session("POST", "upload_file", source=body, headers={"Content-Type": kind}, longer=GRACE)
+        finally:
+            file.close()
+
+    def download_file(self, remote_name: str, local_path: Optional[Union[str, os.PathLike[str]]] = None) -> str:
+        """Writes a file of the workspace into a local one, in the current folder if no other is given, and returns its path.
+
+        NotFoundError if there is none; the local file is there when all of it has come.
+        """
+        if not self.session_id:
+            raise ValueError(NO_SESSION)
+        if local_path:
+            path = os.fspath(local_path)
+        else:
+            path = os.path.join(os.getcwd(), remote_name)
+        body = {"session_id": self.session_id, "filename": remote_name}
+        self._in_session("POST", "download_file", body, again=True, longer=GRACE, headers={"Accept": "*/*"}, save=path)
+        return path
+
+    def list_files(self) -> dict[str, Any]:
+        """What is in the workspace, newest first: a dict with files, total_files and total_size_bytes."""
+        if not self.session_id:
+            raise ValueError(NO_SESSION)
+        return self._in_session("GET", "list_files", values={"session_id": self.session_id}, longer=GRACE)
+
+    def close_session(self) -> None:
+        """Ends the session. What goes wrong with that is logged, and the session expires."""
+        if self.session_id:
+            try:
+                if self._transport is not None and (self._transport.local is None or self._transport.local.alive):
+                    self._ask("POST", "cleanup", {"session_id": self.session_id}, again=True)
+            except Exception as e:
+                _log("warning", f"Cleanup failed: {e}")
+            finally:
+                self.session_id = self.thread_id = self.user_id = None
+
+    def close(self) -> None:
+        """Ends the session, and a belljar of its own. A client can be used again after it."""
+        try:
+            self.close_session()
+        finally:
+            transport, self._transport = self._transport, None
+            if transport is not None:
+                transport.close()
+
+    def __enter__(self) -> SandboxClient:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def _in_session(self, method: str, op: str, body: Any = None, **how: Any) -> dict[str, Any]:
+        """Asks something of the session; SessionExpiredError if there is none any more."""
+        known = self._transport
+        if known is not None and known.local is not None and not known.local.alive:
+            self._transport = None
+            known.close()
+            raise SessionExpiredError("the belljar of this session has ended", details={"session_id": self.session_id})
+        try:
+            return self._ask(method, op, body, **how)
+        except NotFoundError as e:
+            if "filename" in e.details:
+                raise
+            raise SessionExpiredError(
+                e.message, status=e.status, details=e.details, hint=e.hint or "get_or_create_session makes a new one", request_id=e.request_id
+            ) from None
+
+    def _ask(self, method: str, op: str, body: Any = None, save: Optional[str] = None, **how: Any) -> dict[str, Any]:
+        from .transport import Ask, save_to
+
+        transport = self._connect()
+        for prefix in list(self._prefixes):
+            ask = Ask(method, f"{prefix}/{op}", body, **how)
+            try:
+                if save is None:
+                    answer = transport.ask(ask)
+                    if not isinstance(answer, dict):
+                        raise InternalError("the server's answer is none of its thread API")
+                else:
+                    transport.repeat(ask, save_to(save))
+                    answer = {}
+            except BelljarError as e:
+                if len(self._prefixes) > 1 and prefix != self._prefixes[-1] and _elsewhere(e):
+                    continue
+                if not _elsewhere(e):
+                    self._prefixes = [prefix]
+                raise
+            self._prefixes = [prefix]
+            return cast("dict[str, Any]", answer)
+        raise AssertionError("there is a prefix")
+
+
+def _elsewhere(error: BelljarError) -> bool:
+    """Whether an answer says that there is no such API here, and not that there is no such thing in it."""
+    if error.status is None:
+        return False
+    known = any(name in error.details for name in ("thread_id", "session_id", "filename"))
+    return error.status in (404, 405) and not known and "session" not in error.message.lower()
+
+
+def _form(session: str, name: str, file: Any) -> tuple[Body, str]:
+    """A form with a file."""
+    from .._body import Body
+
+    boundary = "belljar-" + os.urandom(16).hex()
+    quoted = name.replace("\\", "\\\\").replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+    head = "".join(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
+        for field, value in (("session_id", session), ("filename", name))
+    )
+    head += f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{quoted}"\r\n'
+    head += "Content-Type: application/octet-stream\r\n\r\n"
+    return Body([head, file, f"\r\n--{boundary}--\r\n"]), f"multipart/form-data; boundary={boundary}"
+
+
+def _log(level: str, text: str) -> None:
+    import logging
+
+    getattr(logging.getLogger("belljar"), level)(text)

@@ -1,0 +1,199 @@
+# Made from _async/terminals.py by scripts/generate.py. Do not edit.
+"""Terminals in sessions, which one can leave and come back to."""
+
+from __future__ import annotations
+
+import json
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
+
+from .. import _websocket as ws
+from .. import errors
+from .._address import path
+from .._retry import Passing
+from ..errors import BelljarError, ConflictError, InternalError, NotFoundError
+from .socket import Socket
+from .transport import Ask, Transport
+
+if TYPE_CHECKING:
+    from .. import types
+
+PIECE = 32 << 10  # bytes of input in one message
+REASONS = {1000: "exit", 1001: "shutdown", 4004: "closed", 4008: "timeout", 4009: "overflow", 4010: "replaced"}
+
+
+class Terminal:
+    """An attachment to a terminal. Leaving it lets its program run on, for a quarter of an hour by default.
+
+    Iterate over it, or call :meth:`read`, for what the program prints; the first piece may be what was there before.
+    ``raw`` is the terminal as the server told of it. ``exit_code`` is there once its program has ended, and ``reason``
+    says why nothing more comes: exit, closed, timeout, replaced (somebody else attached), overflow (the reader was too
+    slow: attach again) or shutdown (the server stops: attach again).
+    """
+
+    def __init__(self, transport: Transport, socket: Socket) -> None:
+        self._transport, self._socket = transport, socket
+        self.raw: dict[str, Any] = {}
+        self.token = ""  # the sealed id to come back with, for browsers
+        self.exit_code: Optional[int] = None
+        self.reason = ""
+        self._fault: Optional[BelljarError] = None
+        self._left = False
+
+    @classmethod
+    def open(
+        cls, transport: Transport, session: str, *, cols: int, rows: int, command: Optional[Iterable[str]], name: Optional[str], shared: bool
+    ) -> Terminal:
+        values = {
+            "cols": cols, "rows": rows, "command": None if command is None else list(command), "session_name": name,
+            "shared": True if shared else None,
+        }  # fmt: skip
+        return cls._connect(transport, path("sessions", session, "terminals"), values)
+
+    @classmethod
+    def attach(cls, transport: Transport, id: str, history: bool) -> Terminal:
+        return cls._connect(transport, path("terminals"), {"terminal_id": id, "resume": None if history else False})
+
+    @classmethod
+    def _connect(cls, transport: Transport, target: str, values: dict[str, Any]) -> Terminal:
+        try:
+            self = cls(transport, Socket.open(transport, target, values))
+            while not self.raw and not self.reason:
+                self._next(transport.silence)
+        except Passing as failure:
+            raise failure.error from failure.__cause__
+        if not self.raw:
+            self._socket.cut()
+            raise self._fault or NotFoundError("there is no such terminal or session, or not any more")
+        return self
+
+    @property
+    def id(self) -> str:
+        """Its id, to attach again by."""
+        return str(self.raw["terminal_id"])
+
+    def _next(self, timeout: Optional[float]) -> Optional[bytes]:
+        """Reads one message: what was printed, b"" for anything else, None if none came for so long."""
+        message = self._socket.receive(timeout)
+        if message is None:
+            return None
+        if message.kind == ws.CLOSE:
+            self.reason = self.reason or REASONS.get(message.code, "failed")
+            if self.reason == "failed" and self._fault is None:
+                self._fault = InternalError(f"the server ended the terminal: {message.code} {message.reason}".rstrip())
+            return b""
+        try:
+            told = json.loads(message.data)
+            kind = told["type"]
+            if kind in ("output", "history"):
+                data: str = told["data"]
+                return a2b_base64(data) if told.get("encoding") == "base64" else data.encode("utf-8", "surrogatepass")
+            if kind == "session":
+                self.raw, self.token = told["terminal"], told["session_id"]
+            elif kind == "exit":
+                self.exit_code, self.reason = told["exit_code"], "exit"
+            elif kind == "error":
+                error = errors.of_code(told["code"])
+                self._fault = error(told["message"], code=told["code"], details=told.get("details"), hint=told.get("hint") or "")
+            elif kind == "session_not_found":
+                self._fault = NotFoundError("there is no such terminal or session, or not any more")
+        except (ValueError, KeyError, TypeError) as e:
+            raise InternalError(f"the terminal cannot be read: {e!r}") from None
+        return b""
+
+    def read(self, timeout: Optional[float] = None) -> bytes:
+        """What the program has printed; ``b""`` when nothing more comes. TimeoutError if nothing does for so many seconds."""
+        while not self.reason and not self._left:
+            try:
+                data = self._next(timeout)
+            except Passing as failure:
+                if self._left:
+                    break
+                raise failure.error from failure.__cause__
+            if data is None:
+                raise errors.TimeoutError("the terminal prints nothing", details={"terminal_id": self.id})
+            if data:
+                return data
+        if self.reason == "failed" and self._fault is not None:
+            raise self._fault
+        return b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            data = self.read()
+            if not data:
+                return
+            yield data
+
+    def read_until(self, text: Union[bytes, str], timeout: Optional[float] = 60.0) -> bytes:
+        """What the program has printed until a text has come; without it if the program ends first."""
+        wanted = text.encode("utf-8") if isinstance(text, str) else text
+        found = b""
+        while wanted not in found:
+            data = self.read(timeout)
+            if not data:
+                break
+            found += data
+        return found
+
+    def write(self, data: Union[bytes, str]) -> None:
+        """Types bytes, or text as UTF-8."""
+        raw = data.encode("utf-8") if isinstance(data, str) else bytes(data)
+        for at in range(0, len(raw), PIECE):
+            self._send(ws.BINARY, raw[at : at + PIECE])
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Changes its size for everybody: each side is 1 to 1000."""
+        if not (1 <= cols <= 1000 and 1 <= rows <= 1000):
+            raise errors.InvalidRequestError("each side of a terminal is 1 to 1000", details={"field": "cols" if not 1 <= cols <= 1000 else "rows"})
+        self._send(ws.TEXT, json.dumps({"type": "resize", "cols": cols, "rows": rows}).encode())
+
+    def _send(self, kind: int, data: bytes) -> None:
+        if self.reason or self._left:
+            raise ConflictError("the terminal takes no input any more", details={"reason": self.reason or "left"})
+        try:
+            self._socket.send(kind, data)
+        except Passing as failure:
+            raise failure.error from failure.__cause__
+
+    def close(self) -> None:
+        """Leaves it. Its program runs on, and ``terminals.attach`` comes back to it."""
+        if not self._left:
+            self._left = True
+            self._socket.close()
+
+    def end(self) -> None:
+        """Ends its program and leaves it."""
+        Terminals(self._transport).end(self.id)
+        self.close()
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+
+class Terminals:
+    """The terminals in the caller's sessions."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, session: str) -> List[types.Terminal]:
+        """A session's terminals, oldest first."""
+        return cast("list[types.Terminal]", (self._transport.ask(Ask("GET", path("sessions", session, "terminals"))))["items"])
+
+    def get(self, id: str) -> types.Terminal:
+        """A terminal as it stands; NotFoundError if there is none, or its time to come back is over."""
+        return cast("types.Terminal", self._transport.ask(Ask("GET", path("terminals", id))))
+
+    def attach(self, id: str, *, history: bool = True) -> Terminal:
+        """Comes back to a terminal. Without ``history`` what was there before is left out."""
+        return Terminal.attach(self._transport, id, history)
+
+    def end(self, id: str) -> None:
+        """Ends a terminal and its program."""
+        self._transport.ask(Ask("DELETE", path("terminals", id)))

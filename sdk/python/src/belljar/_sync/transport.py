@@ -1,0 +1,422 @@
+# Made from _async/transport.py by scripts/generate.py. Do not edit.
+"""Requests and their answers, over connections that are used again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Optional, TypeVar, Union
+
+from .. import _websocket as ws
+from .. import errors
+from .._address import Address, clean, query
+from .._body import Body
+from .._events import Events
+from .._http import Answer, Garbled, Head, request
+from .._local import Local
+from .._retry import PATIENCE, SILENCE, Passing, Patience, judge, stranger
+from .._wire import Leaving, Wire, aside, pause
+from ..errors import CanceledError, InternalError, InvalidRequestError, UnreachableError
+
+MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded
+MAX_FAILURE = 1 << 20
+IDLE = 16  # connections that are kept
+DIAL = 10.0  # seconds
+CONTINUE = 1.0  # seconds to wait for the server's word before a large body is sent
+
+T = TypeVar("T")
+
+
+class Ask:
+    """One question to the server. ``again`` says that it can be repeated without doing anything twice."""
+
+    def __init__(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        *,
+        values: Optional[Mapping[str, Any]] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        key: Optional[str] = None,
+        source: Optional[Body] = None,
+        again: Optional[bool] = None,
+        longer: float = 0.0,
+        brief: bool = False,
+        accept: tuple[int, ...] = (),
+    ) -> None:
+        self.method = method
+        self.target = target + query(values or {})
+        self.headers = {"Accept": "application/json", **(headers or {})}
+        self.raw = None if body is None else _dump(body)
+        self.source = source
+        self.longer = longer  # seconds more than others that the answer may take
+        self.accept = accept  # statuses that are no failure
+        self.brief = brief  # it matters little: who waits for it wants to be gone
+        if key is not None:
+            self.headers["Idempotency-Key"] = key
+        if body is not None:
+            self.headers["Content-Type"] = "application/json"
+        if source is not None and source.whole is not None:
+            self.raw, self.source = source.whole, None
+        self.again = (method != "POST" or key is not None) if again is None else again
+
+
+def _dump(body: Any) -> bytes:
+    try:
+        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+    except (TypeError, ValueError) as e:
+        raise InvalidRequestError(f"the request cannot be sent: {e}") from None
+
+
+class Incoming:
+    """An answer whose body is still coming. Close it, or use it in a ``with`` statement."""
+
+    def __init__(self, transport: Transport, wire: Wire, answer: Answer, head: Head, silence: float) -> None:
+        self.head = head
+        self._transport, self._wire, self._answer, self._silence = transport, wire, answer, silence
+        self._closed = False
+
+    def piece(self, until: Optional[float] = None) -> bytes:
+        """The next piece of the body, ``b""`` at its end; errors.TimeoutError when the monotonic clock says ``until``."""
+        try:
+            while True:
+                piece = self._answer.piece()
+                if piece is not None:
+                    if piece == b"":
+                        self.close()
+                    return piece
+                left = self._silence if until is None else min(self._silence, until - time.monotonic())
+                try:
+                    self._answer.feed(self._wire.recv(max(left, 0.0)))
+                except TimeoutError:
+                    if until is not None and time.monotonic() >= until:
+                        raise errors.TimeoutError("the time to wait is over") from None
+                    raise
+        except errors.TimeoutError:  # which is an OSError, too
+            self.close()
+            raise
+        except (OSError, EOFError, Garbled) as e:
+            self.close()
+            raise self._transport.broken(e, "the server's answer broke off") from e
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, most: int) -> bytes:
+        """The whole body, of at most so many bytes."""
+        found = bytearray()
+        while True:
+            piece = self.piece()
+            if not piece:
+                return bytes(found)
+            found += piece
+            if len(found) > most:
+                self.close()
+                raise InternalError("the server's answer is too long", status=self.head.status)
+
+    def save(self, to: Union[str, os.PathLike[str]]) -> None:
+        """Writes the body into a file, which is there when all of it has come."""
+        name = os.fspath(to)
+        part = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.part"
+        file = aside(open, part, "wb")
+        try:
+            while True:
+                piece = self.piece()
+                if not piece:
+                    break
+                aside(file.write, piece)
+            file.close()
+            aside(os.replace, part, name)
+        except BaseException:
+            file.close()
+            os.unlink(part)
+            raise
+
+    def events(self, until: Optional[float] = None) -> Iterator[list[tuple[str, bytes]]]:
+        """The server-sent events of the body, as many at once as have come."""
+        events = Events()
+        while True:
+            piece = self.piece(until)
+            if not piece:
+                return
+            try:
+                found = events.feed(piece)
+            except ValueError as e:
+                raise InternalError(str(e)) from None
+            yield found
+
+    def close(self) -> None:
+        """Gives up the answer. A connection that has nothing more to bring is used again."""
+        if not self._closed:
+            self._closed = True
+            self._transport.back(self._wire, self._answer.reusable)
+
+    def __enter__(self) -> Incoming:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+
+class Transport:
+    """Speaks to one server. Safe for concurrent use."""
+
+    def __init__(
+        self,
+        address: Union[Address, Local],
+        *,
+        api_key: Optional[str] = None,
+        bearer: Optional[str] = None,
+        source: str = "python",
+        patience: float = PATIENCE,
+        silence: float = SILENCE,
+    ) -> None:
+        if api_key and bearer:
+            raise InvalidRequestError("give an API key or a bearer token, not both")
+        self.patience, self.silence = patience, silence
+        self.local = address if isinstance(address, Local) else None
+        self.address = Address("unix:/") if isinstance(address, Local) else address
+        self._located = self.local is None
+        self.headers = [("Host", self.address.authority), ("X-Belljar-Source", source)]
+        if api_key:
+            self.headers.append(("X-API-KEY", api_key))
+        if bearer:
+            self.headers.append(("Authorization", "Bearer " + bearer))
+        for _, value in self.headers:
+            if not clean(value) or not value.isascii():
+                raise InvalidRequestError("the API key or the source has characters that cannot be sent")
+        self._idle: list[Wire] = []
+        self.leaving = Leaving()  # what is still to be done for calls that were given up
+        self._met = False  # the server has answered once
+        self._closed = False
+
+    def ask(self, ask: Ask) -> Any:
+        """Asks, and decodes the answer; None if it is empty."""
+        return self.repeat(ask, _decode)
+
+    def repeat(self, ask: Ask, take: Callable[[Incoming], T]) -> T:
+        """Asks, again if need be, and gives ``take`` an answer that is no failure."""
+        patience = Patience(min(self.patience, 2.0) if ask.brief else self.patience)
+        while True:
+            try:
+                return take(self.attempt(ask))
+            except Passing as failure:
+                if ask.source is not None or not (ask.again or failure.refused):
+                    raise failure.error from failure.__cause__
+                delay = patience.wait(failure)
+            pause(delay)
+
+    def attempt(self, ask: Ask) -> Incoming:
+        """Asks once, and returns an answer that is no failure. Its body is the caller's to read and to close."""
+        silence = 5.0 if ask.brief else self.silence + ask.longer
+        wire, used = self._connection()
+        answer = Answer(ask.method)
+        try:
+            unsent: Optional[Exception] = None
+            try:
+                self._send(wire, answer, ask)
+            except OSError as e:  # it may have answered before it had read everything
+                unsent = e
+            head = answer.head()
+            while head is None:
+                try:
+                    answer.feed(wire.recv(silence))
+                    head = answer.head()
+                except (OSError, EOFError) as e:
+                    raise (unsent or e) from None
+        except (OSError, EOFError, Garbled) as e:
+            wire.close()
+            failure = self.broken(e, f"server {self.address} does not answer")
+            if used and answer.fresh and not isinstance(e, TimeoutError):
+                failure.after = 0.0  # it had been closed for being idle
+            raise failure from e
+        except BaseException:
+            wire.close()
+            raise
+        self._met = True
+        incoming = Incoming(self, wire, answer, head, silence)
+        if head.status < 300 or head.status in ask.accept:
+            return incoming
+        raw = b""
+        with incoming:
+            try:
+                raw = incoming.read(MAX_FAILURE)
+            except (Passing, InternalError):
+                pass  # the status says enough
+        raise judge(head, _parsed(head, raw))
+
+    def _send(self, wire: Wire, answer: Answer, ask: Ask) -> None:
+        headers = [*self.headers, *ask.headers.items()]
+        source, size = ask.source, 0 if ask.raw is None else len(ask.raw)
+        chunked = False
+        if source is not None:
+            chunked = source.size is None
+            size = source.size or 0
+        if chunked:
+            headers.append(("Transfer-Encoding", "chunked"))
+        elif size or ask.method in ("POST", "PUT"):
+            headers.append(("Content-Length", str(size)))
+        patient = source is not None and (chunked or size > 64 << 10)
+        if patient:  # what is refused need not be sent
+            headers.append(("Expect", "100-continue"))
+        head = request(ask.method, self.address.base + ask.target, headers)
+        if source is None:
+            wire.send(head + (ask.raw or b""), self.silence)
+            return
+        wire.send(head, self.silence)
+        if patient and not self._invited(wire, answer):
+            return
+        while True:
+            piece = aside(source.read)
+            if chunked:
+                wire.send(b"%x\r\n%b\r\n" % (len(piece), piece), self.silence)
+            elif piece:
+                wire.send(piece, self.silence)
+            if not piece:
+                return
+
+    def _invited(self, wire: Wire, answer: Answer) -> bool:
+        """Whether the server wants the body. One that says nothing does."""
+        while True:
+            try:
+                answer.feed(wire.recv(CONTINUE))
+            except TimeoutError:
+                return True
+            if answer.interim() == 100:
+                return True
+            if answer.head() is not None:
+                return False
+
+    def _connection(self) -> tuple[Wire, bool]:
+        self._begin()
+        while self._idle:
+            try:
+                wire = self._idle.pop()
+            except IndexError:  # another thread was sooner
+                break
+            if wire.usable:
+                return wire, True
+            wire.close()
+        return self._dial(), False
+
+    def _begin(self) -> None:
+        if self._closed:
+            raise CanceledError("the client is closed")
+        if not self._located:
+            self._locate()
+
+    def _locate(self) -> None:
+        """Waits for a server of our own, and learns where it is."""
+        assert self.local is not None
+        told = aside(self.local.ready)
+        if not self._located:  # another thread may have been sooner
+            self.address = Address("unix:" + told["socket"])
+            self.headers = [*self.headers, ("X-API-KEY", told["api_key"])]
+            self._located = True
+
+    def _dial(self) -> Wire:
+        try:
+            return Wire.dial(self.address, DIAL)
+        except OSError as e:
+            failure = self.broken(e, f"server {self.address} cannot be reached")
+            if not self._met and not isinstance(e, TimeoutError):
+                raise failure.error from e  # more likely a wrong address than one that will be right in a moment
+            raise failure from e
+
+    def broken(self, cause: BaseException, message: str) -> Passing:
+        """A failure that the server did not tell."""
+        if isinstance(cause, Garbled):
+            return Passing(InternalError(f"{message}: {cause}", hint="check that this is the address of a belljar"), most=0)
+        hint = "check the address, and that belljar serve is running there"
+        untrusted = type(cause).__name__ == "SSLCertVerificationError"
+        if untrusted:
+            hint = "if the certificate is right, make its issuer known: SSL_CERT_FILE names a file of those to trust"
+        return Passing(UnreachableError(f"{message}: {cause or type(cause).__name__}", hint=hint), most=0 if untrusted else None)
+
+    def back(self, wire: Wire, reusable: bool) -> None:
+        """Takes a connection back."""
+        if reusable and not self._closed and len(self._idle) < IDLE:
+            self._idle.append(wire)
+        else:
+            wire.close()
+
+    def upgrade(self, target: str, values: Mapping[str, Any]) -> tuple[Wire, ws.Decoder]:
+        """Opens a WebSocket. The connection is the caller's to close."""
+        self._begin()
+        key = ws.new_key()
+        wire = self._dial()
+        answer = Answer("GET")
+        try:
+            extra = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", key)]
+            wire.send(request("GET", self.address.base + target + query(values), [*self.headers, *extra]), self.silence)
+            head = answer.head()
+            while head is None:
+                answer.feed(wire.recv(self.silence))
+                head = answer.head()
+            self._met = True
+            if head.status != 101:
+                incoming = Incoming(self, wire, answer, head, self.silence)
+                raise judge(head, _parsed(head, incoming.read(MAX_FAILURE)))
+            if head.get("sec-websocket-accept") != ws.accepted(key):
+                raise stranger(head)
+        except (OSError, EOFError, Garbled) as e:
+            wire.close()
+            raise self.broken(e, f"server {self.address} does not answer") from e
+        except BaseException:
+            wire.close()
+            raise
+        return wire, ws.Decoder(answer.rest)
+
+    def close(self) -> None:
+        """Closes the connections that nobody uses; who uses one ends what he is at."""
+        self.leaving.wait()
+        self._closed = True
+        while self._idle:
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                break
+        if self.local is not None:
+            aside(self.local.close)
+
+
+def _decode(incoming: Incoming) -> Any:
+    with incoming:
+        raw = incoming.read(MAX_ANSWER)
+    if incoming.head.status == 204:
+        return None
+    if incoming.head.mime != "application/json":
+        raise stranger(incoming.head)
+    try:
+        return json.loads(raw)
+    except ValueError:
+        raise stranger(incoming.head) from None
+
+
+def _parsed(head: Head, raw: bytes) -> Any:
+    if head.mime != "application/json":
+        return None
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return None
+
+
+def read_all(incoming: Incoming) -> bytes:
+    """Takes an answer as bytes, however many."""
+    with incoming:
+        return incoming.read(1 << 62)
+
+
+def save_to(to: Union[str, os.PathLike[str]]) -> Callable[[Incoming], None]:
+    """Takes an answer into a file."""
+
+    def save(incoming: Incoming) -> None:
+        with incoming:
+            incoming.save(to)
+
+    return save

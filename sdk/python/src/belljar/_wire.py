@@ -1,0 +1,148 @@
+"""Connections of the sync client: they move bytes, and wait no longer than they are told."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from typing import Any, Callable, Optional, TypeVar
+
+from ._address import Address
+
+PIECE = 64 << 10  # bytes that are read at once
+_T = TypeVar("_T")
+
+
+class Wire:
+    """One connection. One thread may send while another receives."""
+
+    def __init__(self, sock: Any, tls: bool) -> None:
+        self._sock = sock
+        self._tls = threading.Lock() if tls else None  # OpenSSL wants one at a time
+        self._pid = os.getpid()
+        sock.setblocking(False)
+
+    @classmethod
+    def dial(cls, address: Address, timeout: float) -> "Wire":
+        if address.socket is not None:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.settimeout(timeout)
+                sock.connect(address.socket)
+            except BaseException:
+                sock.close()
+                raise
+            return cls(sock, False)
+        sock = socket.create_connection((address.host, address.port), timeout)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if address.tls:
+                import ssl  # slow to load
+
+                sock = ssl.create_default_context().wrap_socket(sock, server_hostname=address.host)
+        except BaseException:
+            sock.close()
+            raise
+        return cls(sock, address.tls)
+
+    def _ready(self, write: bool, until: Optional[float]) -> None:
+        """Waits until the socket can be read, or written."""
+        wait = None if until is None else max(until - time.monotonic(), 0.0)
+        fd = self._sock.fileno()
+        if fd < 0:
+            raise ConnectionResetError("the connection is closed")
+        if hasattr(select, "poll"):
+            poll = select.poll()
+            poll.register(fd, select.POLLOUT if write else select.POLLIN)
+            found = bool(poll.poll(None if wait is None else int(wait * 1000) + 1))
+        else:
+            sides = ([], [fd], [fd]) if write else ([fd], [], [fd])
+            found = any(select.select(*sides, wait))
+        if not found:
+            raise TimeoutError("the other side says nothing")
+
+    def _try(self, do: Callable[[Any], Any], what: Any) -> tuple[Any, bool]:
+        """Does it if that is possible now; else says whether it waits for writing."""
+        if self._tls is None:
+            try:
+                return do(what), False
+            except BlockingIOError:
+                return None, False
+        import ssl
+
+        with self._tls:
+            try:
+                return do(what), False
+            except ssl.SSLWantReadError:
+                return None, False
+            except ssl.SSLWantWriteError:
+                return None, True
+            except ssl.SSLZeroReturnError:
+                return b"", False
+
+    def send(self, data: bytes, timeout: Optional[float]) -> None:
+        """Sends all of it; TimeoutError if the other side takes nothing for so long."""
+        view = memoryview(data)
+        while view:
+            until = None if timeout is None else time.monotonic() + timeout
+            while True:
+                sent, _ = self._try(self._sock.send, view[: 1 << 20])
+                if sent is not None:
+                    break
+                self._ready(True, until)
+            view = view[sent:]
+
+    def recv(self, timeout: Optional[float]) -> bytes:
+        """What has come, ``b""`` at the connection's end; TimeoutError if nothing does for so long."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            data, write = self._try(self._sock.recv, PIECE)
+            if data is not None:
+                return bytes(data)
+            self._ready(write, until)
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request may be sent: it is this process's, and nothing has come that nobody asked for."""
+        if self._pid != os.getpid() or self._sock.fileno() < 0:
+            return False
+        try:
+            return self._try(self._sock.recv, 1)[0] is None
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Cuts the connection. In a forked child the parent's goes on."""
+        if self._pid == os.getpid():
+            try:
+                self._sock.shutdown(socket.SHUT_RDWR)  # wakes who waits for it in another thread
+            except OSError:
+                pass
+        self._sock.close()
+
+
+def pause(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def aside(do: Callable[..., _T], *args: Any) -> _T:
+    """Does what may block."""
+    return do(*args)
+
+
+
+
+class Leaving:
+    """What is still to be done for calls that were given up."""
+
+    def start(self, do: Callable[[], Any]) -> None:
+        try:
+            do()
+        except Exception:
+            pass  # who gave it up is not told what became of it
+
+    def wait(self) -> None:
+        """There is nothing to wait for: it was done at once."""

@@ -1,0 +1,197 @@
+"""Connections of the async client: they move bytes, and wait no longer than they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any, Callable, Optional, TypeVar
+
+from ._address import Address
+
+MOST = 256 << 10  # bytes that wait to be read before the other side is slowed down
+_T = TypeVar("_T")
+
+
+class _Line(asyncio.Protocol):
+    """What asyncio tells of a connection."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.transport: Any = None
+        self.buf = bytearray()
+        self.over = False
+        self.fault: Optional[BaseException] = None
+        self.reader: Optional[asyncio.Future[None]] = None
+        self.writer: Optional[asyncio.Future[None]] = None
+        self.full = False  # the other side does not take what is sent
+        self.halted = False  # it is not read from
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.buf += data
+        if len(self.buf) > MOST and not self.halted:
+            self.halted = True
+            self.transport.pause_reading()
+        _wake(self.reader)
+
+    def eof_received(self) -> bool:
+        self.over = True
+        _wake(self.reader)
+        return False
+
+    def connection_lost(self, exc: Optional[Exception]) -> None:
+        self.over = True
+        self.fault = self.fault or exc
+        self.full = False
+        _wake(self.reader)
+        _wake(self.writer)
+
+    def pause_writing(self) -> None:
+        self.full = True
+
+    def resume_writing(self) -> None:
+        self.full = False
+        _wake(self.writer)
+
+
+def _wake(waiter: Optional[asyncio.Future[None]]) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
+def _late(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError("the other side says nothing"))
+
+
+class AsyncWire:
+    """One connection. One task may send while another receives."""
+
+    def __init__(self, line: _Line) -> None:
+        self._line = line
+        self._pid = os.getpid()
+
+    @classmethod
+    async def dial(cls, address: Address, timeout: float) -> "AsyncWire":
+        loop = asyncio.get_running_loop()
+        line = _Line(loop)
+        if address.socket is not None:
+            dialing: Any = loop.create_unix_connection(lambda: line, address.socket)
+        else:
+            context = None
+            if address.tls:
+                import ssl
+
+                context = ssl.create_default_context()
+            dialing = loop.create_connection(lambda: line, address.host, address.port, ssl=context)
+        task = loop.create_task(dialing)
+        try:
+            await asyncio.wait({task}, timeout=timeout)
+        except BaseException:
+            task.cancel()
+            task.add_done_callback(_discard)
+            raise
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(_discard)
+            raise TimeoutError("nobody answers there")
+        task.result()
+        return cls(line)
+
+    async def _wait(self, what: str, timeout: Optional[float]) -> None:
+        line = self._line
+        waiter: asyncio.Future[None] = line.loop.create_future()
+        setattr(line, what, waiter)
+        late = None if timeout is None else line.loop.call_later(timeout, _late, waiter)
+        try:
+            await waiter
+        finally:
+            setattr(line, what, None)
+            if late is not None:
+                late.cancel()
+
+    async def send(self, data: bytes, timeout: Optional[float]) -> None:
+        """Sends all of it; TimeoutError if the other side takes nothing for so long."""
+        line = self._line
+        if line.over and (line.fault or line.transport.is_closing()):
+            raise line.fault or ConnectionResetError("the connection is closed")
+        line.transport.write(data)
+        while line.full:
+            await self._wait("writer", timeout)
+        if line.fault:
+            raise line.fault
+
+    async def recv(self, timeout: Optional[float]) -> bytes:
+        """What has come, ``b""`` at the connection's end; TimeoutError if nothing does for so long."""
+        line = self._line
+        while not line.buf:
+            if line.fault:
+                raise line.fault
+            if line.over:
+                return b""
+            await self._wait("reader", timeout)
+        data = bytes(line.buf)
+        line.buf.clear()
+        if line.halted:
+            line.halted = False
+            if not line.transport.is_closing():
+                line.transport.resume_reading()
+        return data
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request may be sent: it is this loop's, and nothing has come that nobody asked for."""
+        line = self._line
+        return (
+            self._pid == os.getpid()
+            and line.loop is asyncio.get_running_loop()
+            and not line.over
+            and not line.buf
+            and not line.transport.is_closing()
+        )
+
+    def close(self) -> None:
+        """Cuts the connection."""
+        if self._line.loop.is_closed() or self._pid != os.getpid():
+            return
+        self._line.transport.abort()
+
+
+def _discard(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled() and task.exception() is None:
+        task.result()[0].abort()
+
+
+async def pause(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+async def aside(do: Callable[..., _T], *args: Any) -> _T:
+    """Does what may block, in a thread."""
+    return await asyncio.get_running_loop().run_in_executor(None, do, *args)
+
+
+
+
+class AsyncLeaving:
+    """What is still to be done for calls that were given up, behind their back."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, do: Callable[[], Any]) -> None:
+        task = asyncio.get_running_loop().create_task(do())
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody is left to hear of it
+
+    async def wait(self) -> None:
+        here = {task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()}
+        if here:
+            await asyncio.wait(here)
