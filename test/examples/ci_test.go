@@ -1,0 +1,140 @@
+//go:build linux
+
+package examples
+
+import (
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// workflow is as much of a workflow's file as a runner needs of ours.
+type workflow struct {
+	On          string            `yaml:"on"`
+	Permissions map[string]string `yaml:"permissions"`
+	Jobs        map[string]struct {
+		Steps []struct {
+			Uses string            `yaml:"uses"`
+			If   string            `yaml:"if"`
+			Run  string            `yaml:"run"`
+			With map[string]string `yaml:"with"`
+		} `yaml:"steps"`
+	} `yaml:"jobs"`
+}
+
+// TestWorkflow does what a runner does with pull-request.yml for each of the changes: it checks out, and runs the steps that
+// are commands, those with always() also after a failure.
+func TestWorkflow(t *testing.T) {
+	raw, err := os.ReadFile("../../examples/ci/pull-request.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file workflow
+	if err := yaml.Unmarshal(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	if file.On != "pull_request" || len(file.Permissions) != 1 || file.Permissions["contents"] != "read" {
+		t.Errorf("on %s with %v", file.On, file.Permissions)
+	}
+	for change, passes := range map[string]bool{"good": true, "broken": false, "hostile": false} {
+		t.Run(change, func(t *testing.T) {
+			dir := t.TempDir()
+			told := filepath.Join(dir, "step-summary")
+			failed, checkouts := false, 0
+			for _, step := range file.Jobs["test"].Steps {
+				switch {
+				case strings.HasPrefix(step.Uses, "actions/checkout@"):
+					checkouts++
+					if step.With["persist-credentials"] != "false" {
+						t.Errorf("the token is left in %s", step.With["path"])
+					}
+					from, to := "../../examples/ci/change/"+change, filepath.Join(dir, step.With["path"])
+					if step.With["ref"] != "" {
+						from, to = "../../examples", filepath.Join(to, "examples")
+					}
+					if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+						t.Fatal(err)
+					}
+				case step.Run != "" && (!failed || step.If == "always()"):
+					if out, err := bash(t, dir, "set -e\n"+step.Run, "GITHUB_STEP_SUMMARY="+told, "GITHUB_TOKEN=secret"); err != nil {
+						failed = true
+						t.Logf("%s: %v\n%s", step.Run, err, out)
+					}
+				}
+			}
+			if failed == passes || checkouts != 2 {
+				t.Errorf("failed %v after %d checkouts", failed, checkouts)
+			}
+			summary, err := os.ReadFile(told)
+			if want := map[bool]string{true: "## Tests passed", false: "## Tests failed"}[passes]; err != nil || !strings.HasPrefix(string(summary), want) {
+				t.Errorf("summary %q, %v", summary, err)
+			}
+			var suite struct {
+				Tests    int `xml:"tests,attr"`
+				Failures int `xml:"failures,attr"`
+				Errors   int `xml:"errors,attr"`
+			}
+			report, err := os.ReadFile(filepath.Join(dir, "results/junit.xml"))
+			if err == nil {
+				err = xml.Unmarshal(report, &suite)
+			}
+			if err != nil || suite.Tests == 0 || passes != (suite.Failures+suite.Errors == 0) {
+				t.Errorf("report %s, %v", report, err)
+			}
+		})
+	}
+}
+
+// TestReports gives summary.py reports as strangers may write them.
+func TestReports(t *testing.T) {
+	const fine = `<testsuite><testcase classname="A" name="b"/></testsuite>`
+	for _, c := range []struct {
+		name, run, report string
+		passes            bool
+	}{
+		{"fine", `{"phase": "completed"}`, fine, true},
+		{"none", `{"phase": "completed"}`, "", false},
+		{"no test in it", `{"phase": "completed"}`, `<testsuite/>`, false},
+		{"no XML", `{"phase": "completed"}`, `<testsuite>`, false},
+		{"entities", `{"phase": "completed"}`, `<!DOCTYPE a [<!ENTITY b "c">]>` + fine, false},
+		{"too large", `{"phase": "completed"}`, strings.Repeat(" ", 2<<20) + fine, false},
+		{"too many", `{"phase": "completed"}`, "<a>" + strings.Repeat("<testcase/>", 1001) + "</a>", false},
+		{"a failure", `{"phase": "completed"}`, `<a><testcase name="|[x](y)&#10;www.z"><failure message="&lt;b&gt; http://x"/></testcase></a>`, false},
+		{"not completed", `{"phase": "failed", "reason_code": "oom_killed"}`, fine, false},
+		{"never run", `{"error": {"code": "policy_denied", "message": "too much"}}`, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			raw := filepath.Join(dir, "raw")
+			if err := os.Mkdir(raw, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(raw, "run.json"), []byte(c.run), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if c.report != "" {
+				if err := os.WriteFile(filepath.Join(raw, "report.xml"), []byte(c.report), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := bash(t, "../../examples/ci", `python3 summary.py "$RESULTS"`, "RESULTS="+dir)
+			if passed := err == nil; passed != c.passes || strings.Contains(out, "Traceback") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			for _, obeyed := range []string{"[x](", "<b>", "http://", "www.", "|[", "\n|&"} {
+				if strings.Contains(out, obeyed) {
+					t.Errorf("the summary has %q of the report:\n%s", obeyed, out)
+				}
+			}
+			junit, err := os.ReadFile(filepath.Join(dir, "junit.xml"))
+			if err != nil || !c.passes && !strings.Contains(string(junit), "<error") && !strings.Contains(string(junit), "<failure") {
+				t.Errorf("junit.xml %s, %v", junit, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+//go:build linux
+
+package examples
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/served"
+)
+
+var built build.Programs
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "belljar-examples-")
+		if err == nil {
+			defer os.RemoveAll(dir)
+			built, err = build.Into(dir)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// patience bounds what one document shows.
+const patience = 10 * time.Minute
+
+// followed are the examples whose READMEs are followed here; those that are only programs are run by make demo.
+func followed(t *testing.T) []string {
+	t.Helper()
+	list, err := filepath.Glob("../../examples/*/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range list {
+		names = append(names, filepath.Base(filepath.Dir(path)))
+	}
+	return names
+}
+
+// TestReadmes follows every README of the examples, in a copy of them: first without a server, as somebody would who has just
+// got belljar, then with one.
+func TestReadmes(t *testing.T) {
+	s := served.Start(t, built.Belljar)
+	t.Run("local", func(t *testing.T) {
+		for _, name := range followed(t) {
+			t.Run(name, func(t *testing.T) { follow(t, name) })
+		}
+	})
+	t.Run("server", func(t *testing.T) {
+		for _, name := range followed(t) {
+			t.Run(name, func(t *testing.T) {
+				follow(t, name, "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.User(t, name))
+			})
+		}
+	})
+}
+
+// follow types what the README of an example shows.
+func follow(t *testing.T, name string, env ...string) {
+	t.Helper()
+	dir := filepath.Join(copied(t), name)
+	list := commandsOf(t, filepath.Join(dir, "README.md"))
+	printed, err := bash(t, dir, script(list), env...)
+	if err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	compare(t, list, printed)
+}
+
+// copied is a copy of the examples in a folder of the test's own.
+func copied(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "examples")
+	if err := os.CopyFS(dir, os.DirFS("../../examples")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// environment is ours with belljar on the PATH, without a word about servers.
+func environment(t *testing.T, more ...string) []string {
+	t.Helper()
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "BELLJAR_") || strings.HasPrefix(v, "OPENAI_") || strings.HasPrefix(v, "ANTHROPIC_")
+	})
+	return append(append(env, "PATH="+filepath.Dir(built.Belljar)+":/usr/bin:"+os.Getenv("PATH"), "LC_ALL=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"), more...)
+}
+
+// bash runs a script and returns what it prints, on standard output and error alike. Everything that it starts ends with it.
+func bash(t *testing.T, dir, script string, env ...string) (string, error) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	cmd := exec.CommandContext(ctx, "bash", "-u", "-o", "pipefail", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = environment(t, env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		err = errors.Join(err, ctx.Err())
+	}
+	return string(out), err
+}
