@@ -1,4 +1,4 @@
-import { newKey } from "./bytes.js";
+import { base64, newKey, utf8 } from "./bytes.js";
 import type { Call, CallOptions } from "./call.js";
 import { route, type Ask, type Connection } from "./connection.js";
 import { follow, isEnd, type FollowOptions } from "./follow.js";
@@ -6,7 +6,7 @@ import type { Frame, OutputFrame } from "./frame.js";
 import { RunInput } from "./input.js";
 import { Excerpt, Output, resultOf, RunResult } from "./result.js";
 import type { Doorway } from "./socket.js";
-import type { Cancellation, Run, RunPage, RunSpec, StartedRun } from "./types.js";
+import type { Cancellation, InlineFile, Run, RunPage, RunSpec, StartedRun } from "./types.js";
 
 /** How a run is started. */
 export interface StartOptions extends CallOptions {
@@ -156,7 +156,7 @@ export class Runs {
     const image = spec.session_id || spec.base_image ? {} : { base_image: this.#image };
     return {
       method: "POST", path: route("runs"), query: { wait: wait ? `${wait}s` : "false" }, headers: { "Idempotency-Key": key },
-      json: { spec_version: "1.1", ...image, ...spec }, longerMs: wait * 1000,
+      json: { spec_version: "1.1", ...image, ...spec, files: inlined(spec.files) }, longerMs: wait * 1000,
     };
   }
 
@@ -194,4 +194,11 @@ export class Runs {
     };
     cancel().catch(() => {}); // the run's own timeout ends it then
   }
+}
+
+function inlined(files: RunSpec["files"]): InlineFile[] | undefined {
+  if (files === undefined || Array.isArray(files)) return files;
+  return Object.entries(files).map(([path, content]) => ({
+    path, content_b64: base64(typeof content === "string" ? utf8(content) : content),
+  }));
 }

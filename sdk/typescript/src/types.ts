@@ -11,7 +11,11 @@ export type StartedRun = Schemas["StartedRun"];
 /** Where a run stands. The last four are the end: completed, failed, killed, timed_out. */
 export type Phase = Run["phase"];
 /** What can be asked of a run. Give `base_image` for one by itself; `command`, or `code` and its `language`. */
-export type RunSpec = Omit<Schemas["RunSpec"], "spec_version"> & { spec_version?: string };
+export type RunSpec = Omit<Schemas["RunSpec"], "spec_version" | "files"> & {
+  spec_version?: string;
+  /** Small files that go with the request, 1 MB together: by path, or as the API writes them. */
+  files?: InlineFile[] | Record<string, string | Uint8Array>;
+};
 /** A small file that goes with a request, base64. */
 export type InlineFile = Schemas["InlineFile"];
 /** Bounds of what a run may use. */
