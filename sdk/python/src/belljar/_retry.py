@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from . import errors
 from ._http import Head
-from .errors import BelljarError, InternalError
+from .errors import BelljarError
 
 PATIENCE = 30.0  # seconds
 SILENCE = 60.0  # seconds
@@ -120,7 +120,7 @@ def stranger(head: Head, after: Optional[float] = None) -> BelljarError:
     to = head.get("location")
     if to:
         details, hint = {"location": to}, f"it redirects to {to}: if that is the server, give its address"
-    kind: type[BelljarError] = InternalError if head.status < 400 else errors.of_status(head.status)
+    kind = errors.of_status(head.status)
     return kind(
         f"the server answered {head.status} {head.reason}".rstrip() + ", which is no answer of belljar",
         status=head.status,
