@@ -205,10 +205,10 @@ func TestDraftIsListed(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() { d.finish("mkfifo go; read x < go", patience) })
 	d.finish("until [ -p go ]; do sleep 0.01; done", patience)
-	page, err := d.List(d.context(), belljar.RunQuery{Phase: belljar.PhaseRunning})
-	if err != nil || len(page.Items) != 1 {
-		t.Errorf("%+v, %v", page, err)
-	}
+	d.eventually("it is listed", func() bool { // what it does shows before the news of its start are here
+		page, err := d.List(d.context(), belljar.RunQuery{Phase: belljar.PhaseRunning})
+		return err == nil && len(page.Items) == 1
+	})
 	d.finish("echo > go", patience)
 	all.Wait()
 }
