@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -17,6 +19,21 @@ func TestMain(m *testing.M) {
 		os.Exit(tiny(os.Args[2], os.Args[3:]))
 	}
 	os.Exit(m.Run())
+}
+
+// threads makes the Go runtime have n threads to spare: it ends the program if it needs one and gets none.
+func threads(n int) {
+	var up, down sync.WaitGroup
+	up.Add(n)
+	for range n {
+		down.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			up.Done()
+			up.Wait()
+		})
+	}
+	down.Wait()
 }
 
 func tiny(what string, args []string) int {
@@ -35,6 +52,7 @@ func tiny(what string, args []string) int {
 		for end := time.Now().Add(time.Duration(n) * time.Millisecond); time.Now().Before(end); {
 		}
 	case "fork": // start at most n sleeping children, say how many there were, end them
+		threads(8)
 		var started []*exec.Cmd
 		for range n {
 			c := exec.Command("/bin/sleep", "60")
