@@ -153,10 +153,11 @@ export class Runs {
 
   #asked(asked: RunSpec | string[], key: string, wait: number): Ask {
     const spec = Array.isArray(asked) ? { command: asked } : asked;
-    const image = spec.session_id || spec.base_image ? {} : { base_image: this.#image };
+    const image = spec.base_image ?? (spec.session_id ? undefined : this.#image);
     return {
       method: "POST", path: route("runs"), query: { wait: wait ? `${wait}s` : "false" }, headers: { "Idempotency-Key": key },
-      json: { spec_version: "1.1", ...image, ...spec, files: inlined(spec.files) }, longerMs: wait * 1000,
+      json: { ...spec, spec_version: spec.spec_version ?? "1.1", base_image: image, files: inlined(spec.files) },
+      longerMs: wait * 1000,
     };
   }
 

@@ -31,7 +31,7 @@ export class Sessions {
 
   /** create makes a session, always a new one, and returns when it can be used. */
   async create(spec: SessionSpec = {}, options: StartOptions = {}): Promise<Session> {
-    const body = { base_image: this.#image ?? "host", ...spec };
+    const body = { ...spec, base_image: spec.base_image ?? this.#image ?? "host" };
     const { session_id } = await this.#ask<SessionState>(route("sessions"), body, options);
     return this.#make(session_id, true);
   }
@@ -41,7 +41,7 @@ export class Sessions {
    * once, one makes it. Without an image it has the server's default.
    */
   async open(spec: SessionSpec & { scope: Scope }, options: StartOptions = {}): Promise<Session> {
-    const body = { ...(this.#image ? { base_image: this.#image } : {}), ...spec };
+    const body = { ...spec, base_image: spec.base_image ?? this.#image };
     const opened = await this.#ask<SessionState & { created: boolean }>(route("sessions", "open"), body, options);
     return this.#make(opened.session_id, opened.created);
   }
@@ -86,7 +86,7 @@ export class Sessions {
   #ask<T>(path: string, spec: SessionSpec, options: StartOptions): Promise<T> {
     return this.#connection.json<T>(
       {
-        method: "POST", path, json: { spec_version: "1.1", ...spec },
+        method: "POST", path, json: { ...spec, spec_version: spec.spec_version ?? "1.1" },
         headers: { "Idempotency-Key": options.idempotencyKey ?? newKey() },
         longerMs: Math.max(spec.startup_timeout_sec ?? 0, 60) * 1000,
       },
