@@ -83,7 +83,7 @@ func like(shows, got string) bool {
 	var pattern strings.Builder
 	pattern.WriteString("^")
 	for line := range strings.Lines(trimmed(shows) + "\n") {
-		if line == "…\n" {
+		if strings.TrimSpace(line) == "…" {
 			pattern.WriteString(`(.*\n)*`)
 			continue
 		}

@@ -93,13 +93,18 @@ func copied(t *testing.T) string {
 	return dir
 }
 
-// environment is ours with belljar on the PATH, without a word about servers.
+// environment is ours with belljar on the PATH and the package for Python at hand, without a word about servers.
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
+	python, err := filepath.Abs("../../sdk/python/src")
+	if err != nil {
+		t.Fatal(err)
+	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "BELLJAR_") || strings.HasPrefix(v, "OPENAI_") || strings.HasPrefix(v, "ANTHROPIC_")
 	})
-	return append(append(env, "PATH="+filepath.Dir(built.Belljar)+":/usr/bin:"+os.Getenv("PATH"), "LC_ALL=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"), more...)
+	return append(append(env, "PATH="+filepath.Dir(built.Belljar)+":/usr/bin:"+os.Getenv("PATH"), "LC_ALL=C.UTF-8",
+		"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+python), more...)
 }
 
 // bash runs a script and returns what it prints, on standard output and error alike. Everything that it starts ends with it.
