@@ -78,14 +78,14 @@ func (r countedRuns) Finish(ctx context.Context, row store.Run) error {
 	return r.Runs.Finish(ctx, row)
 }
 
-func newDesk(t *testing.T) *desk {
+func newDesk(t *testing.T, change ...func(*service.Options)) *desk {
 	d := &desk{path: t.TempDir(), inserted: make(chan struct{}, 1)}
 	book, err := dir.Open(dir.Options{Path: d.path})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { book.Close() })
-	d.bench = newBench(t, func(o *service.Options) { o.Logs, o.Store = book, countedStore{o.Store, d} })
+	d.bench = newBench(t, append(change, func(o *service.Options) { o.Logs, o.Store = book, countedStore{o.Store, d} })...)
 	made, err := d.service.As(service.Local()).Sessions().Create(d.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", BaseImage: "host"}})
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +93,9 @@ func newDesk(t *testing.T) *desk {
 	d.session = made.ID
 	return d
 }
+
+// timeless has no time pass: a moment is as long as a slow machine needs.
+func timeless(o *service.Options) { o.Clock = newHourglass() }
 
 func (d *desk) request(script string) belljar.RunRequest {
 	return belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.1", SessionID: d.session, Command: []string{"/bin/sh", "-c", script}}}
@@ -123,7 +126,7 @@ func (d *desk) files() (n int) {
 
 // TestShortRunIsOneWrite: what is over in a moment goes on record once, log and all, and is then like any other run.
 func TestShortRunIsOneWrite(t *testing.T) {
-	d := newDesk(t)
+	d := newDesk(t, timeless)
 	run, out := d.finish("echo out; echo err >&2; printf '\\377'; exit 3", patience)
 	if out == nil || out.StdoutEncoding != "base64" || out.Stderr != "err\n" || run.LastSeq == 0 {
 		t.Fatalf("%+v, %+v", run, out)

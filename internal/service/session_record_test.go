@@ -46,7 +46,7 @@ func (f forgetfulSessions) Update(ctx context.Context, row store.Session) error 
 // A session that can be used at once goes on record with one write; with an idempotency key, before and behind.
 func TestSessionIsOneWrite(t *testing.T) {
 	s := &witness{}
-	b := newBench(t, func(o *service.Options) { s.Store, o.Store = o.Store, s })
+	b := newBench(t, timeless, func(o *service.Options) { s.Store, o.Store = o.Store, s })
 	plain, keyed := spec(), spec()
 	keyed.IdempotencyKey = "k"
 	for _, one := range []struct {
