@@ -71,7 +71,7 @@ class Server:
 
     def start(self) -> None:
         command = [BINARY, "serve", "--json", "--listen", self.url, "--data", os.path.join(self.dir, "data")]
-        for setting in ("end_sessions=true", "default_startup_timeout_sec=300", "queue_ttl_sec=900", "log_level=warn", "user_rps=10000"):
+        for setting in ("end_sessions=true", "default_startup_timeout_sec=300", "queue_ttl_sec=900", "log_level=warn"):
             command += ["--set", setting]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self.log, stdin=subprocess.DEVNULL, env={**os.environ, "SANDBOX_API_KEY": KEY}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from typing import Any, Callable, Optional, TypeVar
 
 from ._address import Address
@@ -144,19 +145,27 @@ class AsyncWire:
     def usable(self) -> bool:
         """Whether another request may be sent: it is this loop's, and nothing has come that nobody asked for."""
         line = self._line
-        return (
-            self._pid == os.getpid()
-            and line.loop is asyncio.get_running_loop()
-            and not line.over
-            and not line.buf
-            and not line.transport.is_closing()
-        )
+        if self._pid != os.getpid() or line.loop is not asyncio.get_running_loop() or line.over or line.buf or line.transport.is_closing():
+            return False
+        sock = line.transport.get_extra_info("socket")  # the loop may not have looked for a while
+        return sock is not None and not _speaks(sock.fileno())
 
     def close(self) -> None:
         """Cuts the connection."""
         if self._line.loop.is_closed() or self._pid != os.getpid():
             return
         self._line.transport.abort()
+
+
+def _speaks(fd: int) -> bool:
+    """Whether something has come, the end perhaps."""
+    if fd < 0:
+        return True
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([fd], [], [fd], 0)[0])
 
 
 def _discard(task: "asyncio.Task[Any]") -> None:

@@ -30,8 +30,8 @@ class AsyncFiles:
     def _path(self, op: str) -> str:
         return path("sessions", self._session, "fs", op)
 
-    async def _ask(self, op: str, body: dict[str, Any], again: bool) -> Any:
-        return await self._transport.ask(Ask("POST", self._path(op), _spec.given(body), again=again, longer=LONGER))
+    async def _ask(self, op: str, body: dict[str, Any], again: bool, *fields: str) -> Any:
+        return await self._transport.ask(Ask("POST", self._path(op), _spec.given(body), again=again, longer=LONGER), *fields)
 
     async def write(self, name: str, contents: Content, *, overwrite: bool = False, mode: Optional[int] = None) -> types.FileEntry:
         """Writes a file, whole or not at all: bytes, text as UTF-8, or a file open for reading bytes.
@@ -45,12 +45,12 @@ class AsyncFiles:
             "PUT", self._path("raw"), values=values, source=source, headers={"Content-Type": "application/octet-stream"},
             again=overwrite, longer=LONGER,
         )  # fmt: skip
-        return cast("types.FileEntry", (await self._transport.ask(ask))["entry"])
+        return cast("types.FileEntry", (await self._transport.ask(ask, "entry"))["entry"])
 
     async def write_all(self, files: Mapping[str, Union[bytes, str]], *, overwrite: bool = False) -> List[types.FileEntry]:
         """Writes many small files, all of them or none: at most 1,000 of 2 MiB together."""
         body = {"files": [{"path": name, "contents_b64": _spec.base64(data)} for name, data in files.items()], "overwrite": overwrite}
-        return cast("list[types.FileEntry]", (await self._ask("batch", body, overwrite))["entries"])
+        return cast("list[types.FileEntry]", (await self._ask("batch", body, overwrite, "entries"))["entries"])
 
     async def upload(self, local: Local, name: Optional[str] = None, *, overwrite: bool = False) -> types.FileEntry:
         """Writes a local file's contents into the workspace, under its own name if no other is given."""
@@ -112,7 +112,7 @@ class AsyncFiles:
     async def list(self, name: str = ".", *, recursive: bool = False, limit: Optional[int] = None) -> List[types.FileEntry]:
         """What is in a folder, by path; with ``recursive`` everything below. ``limit`` is 1,000 if not given, at most 10,000."""
         body = {"path": name, "recursive": recursive, "limit": limit}
-        return cast("list[types.FileEntry]", (await self._ask("list", body, True))["entries"])
+        return cast("list[types.FileEntry]", (await self._ask("list", body, True, "entries"))["entries"])
 
     async def mkdir(self, name: str, *, mode: Optional[int] = None) -> None:
         """Makes a folder and those above it; one that is there is no error."""

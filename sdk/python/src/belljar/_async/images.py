@@ -24,7 +24,7 @@ class AsyncImages:
 
     async def list(self) -> List[types.Image]:
         """The images that are there."""
-        return cast("list[types.Image]", (await self._transport.ask(Ask("GET", path("images"))))["items"])
+        return cast("list[types.Image]", (await self._transport.ask(Ask("GET", path("images")), "items"))["items"])
 
     async def inspect(self, ref: str) -> types.Image:
         """One image; ImageUnavailableError or NotFoundError if it is not there."""

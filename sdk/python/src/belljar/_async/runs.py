@@ -150,7 +150,7 @@ class AsyncRuns:
 
     async def _start(self, spec: dict[str, Any], key: str, wait: str, longer: float = 0.0, brief: bool = False) -> dict[str, Any]:
         ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, brief=brief)
-        return cast("dict[str, Any]", await self._transport.ask(ask))
+        return cast("dict[str, Any]", await self._transport.ask(ask, "id", "phase"))
 
     async def _finish(self, spec: dict[str, Any], key: str, wait: Optional[float], cancel: bool) -> AsyncRun:
         """Runs to the end. The start is repeated under its key when the connection breaks, and waited for again."""
@@ -188,7 +188,7 @@ class AsyncRuns:
         return {**(await self._get(id)), **printed.answer()}
 
     async def _get(self, id: str) -> dict[str, Any]:
-        return cast("dict[str, Any]", await self._transport.ask(Ask("GET", path("runs", id))))
+        return cast("dict[str, Any]", await self._transport.ask(Ask("GET", path("runs", id)), "id", "phase"))
 
     async def get(self, id: str) -> AsyncRun:
         """A run as it stands; NotFoundError if there is none."""
@@ -273,7 +273,7 @@ class AsyncRuns:
 
     async def artifacts(self, id: str) -> List[types.Artifact]:
         """The files that were captured from a run, by path; none until it has ended."""
-        return cast("list[types.Artifact]", (await self._transport.ask(Ask("GET", path("runs", id, "artifacts"))))["items"])
+        return cast("list[types.Artifact]", (await self._transport.ask(Ask("GET", path("runs", id, "artifacts")), "items"))["items"])
 
     async def artifact(self, id: str, name: str) -> bytes:
         """One captured file's bytes."""

@@ -193,9 +193,12 @@ class AsyncTransport:
         self._met = False  # the server has answered once
         self._closed = False
 
-    async def ask(self, ask: Ask) -> Any:
-        """Asks, and decodes the answer; None if it is empty."""
-        return await self.repeat(ask, _decode)
+    async def ask(self, ask: Ask, *fields: str) -> Any:
+        """Asks, and decodes the answer, which must be an object with these fields; None if it is empty and there are none."""
+        answer = await self.repeat(ask, _decode)
+        if fields and (not isinstance(answer, dict) or any(name not in answer for name in fields)):
+            raise InternalError(f"the server's answer has no {', '.join(fields)}", hint="check that this is the address of a belljar")
+        return answer
 
     async def repeat(self, ask: Ask, take: Callable[[AsyncIncoming], Awaitable[T]]) -> T:
         """Asks, again if need be, and gives ``take`` an answer that is no failure."""

@@ -31,8 +31,8 @@ class Files:
     def _path(self, op: str) -> str:
         return path("sessions", self._session, "fs", op)
 
-    def _ask(self, op: str, body: dict[str, Any], again: bool) -> Any:
-        return self._transport.ask(Ask("POST", self._path(op), _spec.given(body), again=again, longer=LONGER))
+    def _ask(self, op: str, body: dict[str, Any], again: bool, *fields: str) -> Any:
+        return self._transport.ask(Ask("POST", self._path(op), _spec.given(body), again=again, longer=LONGER), *fields)
 
     def write(self, name: str, contents: Content, *, overwrite: bool = False, mode: Optional[int] = None) -> types.FileEntry:
         """Writes a file, whole or not at all: bytes, text as UTF-8, or a file open for reading bytes.
@@ -46,12 +46,12 @@ class Files:
             "PUT", self._path("raw"), values=values, source=source, headers={"Content-Type": "application/octet-stream"},
             again=overwrite, longer=LONGER,
         )  # fmt: skip
-        return cast("types.FileEntry", (self._transport.ask(ask))["entry"])
+        return cast("types.FileEntry", (self._transport.ask(ask, "entry"))["entry"])
 
     def write_all(self, files: Mapping[str, Union[bytes, str]], *, overwrite: bool = False) -> List[types.FileEntry]:
         """Writes many small files, all of them or none: at most 1,000 of 2 MiB together."""
         body = {"files": [{"path": name, "contents_b64": _spec.base64(data)} for name, data in files.items()], "overwrite": overwrite}
-        return cast("list[types.FileEntry]", (self._ask("batch", body, overwrite))["entries"])
+        return cast("list[types.FileEntry]", (self._ask("batch", body, overwrite, "entries"))["entries"])
 
     def upload(self, local: Local, name: Optional[str] = None, *, overwrite: bool = False) -> types.FileEntry:
         """Writes a local file's contents into the workspace, under its own name if no other is given."""
@@ -113,7 +113,7 @@ class Files:
     def list(self, name: str = ".", *, recursive: bool = False, limit: Optional[int] = None) -> List[types.FileEntry]:
         """What is in a folder, by path; with ``recursive`` everything below. ``limit`` is 1,000 if not given, at most 10,000."""
         body = {"path": name, "recursive": recursive, "limit": limit}
-        return cast("list[types.FileEntry]", (self._ask("list", body, True))["entries"])
+        return cast("list[types.FileEntry]", (self._ask("list", body, True, "entries"))["entries"])
 
     def mkdir(self, name: str, *, mode: Optional[int] = None) -> None:
         """Makes a folder and those above it; one that is there is no error."""

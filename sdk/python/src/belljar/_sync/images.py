@@ -25,7 +25,7 @@ class Images:
 
     def list(self) -> List[types.Image]:
         """The images that are there."""
-        return cast("list[types.Image]", (self._transport.ask(Ask("GET", path("images"))))["items"])
+        return cast("list[types.Image]", (self._transport.ask(Ask("GET", path("images")), "items"))["items"])
 
     def inspect(self, ref: str) -> types.Image:
         """One image; ImageUnavailableError or NotFoundError if it is not there."""

@@ -151,7 +151,7 @@ class Runs:
 
     def _start(self, spec: dict[str, Any], key: str, wait: str, longer: float = 0.0, brief: bool = False) -> dict[str, Any]:
         ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, brief=brief)
-        return cast("dict[str, Any]", self._transport.ask(ask))
+        return cast("dict[str, Any]", self._transport.ask(ask, "id", "phase"))
 
     def _finish(self, spec: dict[str, Any], key: str, wait: Optional[float], cancel: bool) -> Run:
         """Runs to the end. The start is repeated under its key when the connection breaks, and waited for again."""
@@ -189,7 +189,7 @@ class Runs:
         return {**(self._get(id)), **printed.answer()}
 
     def _get(self, id: str) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._transport.ask(Ask("GET", path("runs", id))))
+        return cast("dict[str, Any]", self._transport.ask(Ask("GET", path("runs", id)), "id", "phase"))
 
     def get(self, id: str) -> Run:
         """A run as it stands; NotFoundError if there is none."""
@@ -274,7 +274,7 @@ class Runs:
 
     def artifacts(self, id: str) -> List[types.Artifact]:
         """The files that were captured from a run, by path; none until it has ended."""
-        return cast("list[types.Artifact]", (self._transport.ask(Ask("GET", path("runs", id, "artifacts"))))["items"])
+        return cast("list[types.Artifact]", (self._transport.ask(Ask("GET", path("runs", id, "artifacts")), "items"))["items"])
 
     def artifact(self, id: str, name: str) -> bytes:
         """One captured file's bytes."""

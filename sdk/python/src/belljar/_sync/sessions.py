@@ -140,7 +140,7 @@ class Session:
         ask = Ask(
             "POST", path("sessions", self.id, "shell"), body, key=_spec.checked(idempotency_key), longer=86400.0 if timeout is None else timeout + 60,
         )  # fmt: skip
-        return ShellResult(self._transport.ask(ask))
+        return ShellResult(self._transport.ask(ask, "run_id", "exit_code", "cwd"))
 
     def shell_start(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> Run:
         """Starts a line in its shell and returns the run: ``logs()`` tells what it prints as it comes."""
@@ -245,11 +245,11 @@ class Sessions:
 
     def _make(self, target: str, spec: dict[str, Any], key: Optional[str]) -> Session:
         longer = max(STARTUP, float(spec.get("startup_timeout_sec") or 0))
-        return Session(self, self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer)))
+        return Session(self, self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
 
     def get(self, id: str) -> Session:
         """A session as it stands; NotFoundError if there is none."""
-        return Session(self, self._transport.ask(Ask("GET", path("sessions", id))))
+        return Session(self, self._transport.ask(Ask("GET", path("sessions", id)), "session_id", "state"))
 
     def list(
         self, *, all: Optional[bool] = None, key_prefix: Optional[str] = None, limit: Optional[int] = None, offset: Optional[int] = None
@@ -268,5 +268,5 @@ class Sessions:
         With ``retain`` they are kept for so many seconds more, to be looked at. :func:`belljar.scope_prefix` escapes.
         """
         body = _spec.given({"key_prefix": key_prefix, "retain_seconds": retain})
-        answer = self._transport.ask(Ask("POST", path("sessions", "close"), body, again=True, longer=STARTUP))
+        answer = self._transport.ask(Ask("POST", path("sessions", "close"), body, again=True, longer=STARTUP), "closed")
         return cast("list[str]", answer["closed"])

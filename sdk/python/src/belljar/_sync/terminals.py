@@ -184,7 +184,7 @@ class Terminals:
 
     def list(self, session: str) -> List[types.Terminal]:
         """A session's terminals, oldest first."""
-        return cast("list[types.Terminal]", (self._transport.ask(Ask("GET", path("sessions", session, "terminals"))))["items"])
+        return cast("list[types.Terminal]", (self._transport.ask(Ask("GET", path("sessions", session, "terminals")), "items"))["items"])
 
     def get(self, id: str) -> types.Terminal:
         """A terminal as it stands; NotFoundError if there is none, or its time to come back is over."""

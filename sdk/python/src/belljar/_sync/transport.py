@@ -194,9 +194,12 @@ class Transport:
         self._met = False  # the server has answered once
         self._closed = False
 
-    def ask(self, ask: Ask) -> Any:
-        """Asks, and decodes the answer; None if it is empty."""
-        return self.repeat(ask, _decode)
+    def ask(self, ask: Ask, *fields: str) -> Any:
+        """Asks, and decodes the answer, which must be an object with these fields; None if it is empty and there are none."""
+        answer = self.repeat(ask, _decode)
+        if fields and (not isinstance(answer, dict) or any(name not in answer for name in fields)):
+            raise InternalError(f"the server's answer has no {', '.join(fields)}", hint="check that this is the address of a belljar")
+        return answer
 
     def repeat(self, ask: Ask, take: Callable[[Incoming], T]) -> T:
         """Asks, again if need be, and gives ``take`` an answer that is no failure."""

@@ -1,0 +1,430 @@
+"""Servers that misbehave, for both clients: no hang, nothing done twice, an error that helps."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import socket
+import threading
+from typing import Any
+
+import pytest
+from conftest import Stage, each, error, got
+
+import belljar as b
+from belljar import _retry
+
+RUN = {"id": "r1", "run_id": "r1", "phase": "completed", "exit_code": 0, "stdout": "hi\n", "stdout_encoding": "utf8", "stderr": ""}
+ME = {"user_id": "ann"}
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses are a hundredth of what they are, so that nothing has to be waited for."""
+    usual = _retry.Passing.pause
+    monkeypatch.setattr(_retry.Passing, "pause", lambda self, tries: usual(self, tries) / 100)
+
+
+def ok(body: Any, **how: Any) -> Any:
+    def act(a: Any) -> None:
+        while True:
+            a.request()
+            a.answer(200, body, **how)
+
+    return act
+
+
+def once(status: int, body: Any = None, headers: str = "", **how: Any) -> Any:
+    def act(a: Any) -> None:
+        a.request()
+        a.answer(status, body, headers + "Connection: close\r\n", **how)
+
+    return act
+
+
+def cut(*parts: Any) -> Any:
+    def act(a: Any) -> None:
+        a.request()
+        a.say(*parts)
+
+    return act
+
+
+def keys(stage: Stage) -> set[bytes]:
+    return {m.group(1) for r in stage.requests for m in [re.search(rb"(?i)\r\nidempotency-key: (.*)\r\n", r)] if m}
+
+
+async def test_a_connection_is_used_again(connect: Any, stage: Any) -> None:
+    s = stage(ok(ME))
+    client = connect(s.url)
+    for _ in range(5):
+        assert await got(client.me()) == ME
+    assert s.connections == 1 and len(s.requests) == 5
+    head = s.requests[0].decode()
+    assert head.startswith("GET /api/v1/sandbox/me HTTP/1.1\r\n") and "X-API-KEY: k\r\n" in head and "X-Belljar-Source: python\r\n" in head
+
+
+@pytest.mark.parametrize("breaks", [b"", b"HTTP/1.1 20", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\nContent-Type: application/json\r\n\r\n{\"user"])
+async def test_a_start_is_repeated_under_one_key(connect: Any, stage: Any, breaks: bytes) -> None:
+    s = stage(cut(breaks), cut(breaks), ok(RUN))
+    client = connect(s.url)
+    run = await got(client.run(["true"]))
+    assert (run.id, run.stdout, len(s.requests), len(keys(s))) == ("r1", "hi\n", 3, 1)
+    assert len({r.split(b"\r\n\r\n")[1] for r in s.requests}) == 1
+
+
+async def test_what_cannot_be_repeated_is_not(connect: Any, stage: Any) -> None:
+    s = stage(cut(b""), ok({"ok": True}))
+    client = connect(s.url)
+    session = _session(client)
+    with pytest.raises(b.UnreachableError) as e:
+        await got(session.files.rename("a", "b"))
+    assert len(s.requests) == 1 and isinstance(e.value, ConnectionError) and e.value.code == "runtime_unavailable" and e.value.hint
+
+
+def _session(client: Any) -> Any:
+    """A session that nobody was asked for."""
+    kind = b.Session if isinstance(client, b.Belljar) else b.AsyncSession
+    return kind(client.sessions, {"session_id": "s1", "state": "active"})
+
+
+async def test_a_closed_idle_connection_does_no_harm(connect: Any, stage: Any) -> None:
+    closed = threading.Event()
+
+    def act(a: Any) -> None:
+        a.request()
+        a.answer(200, ME)
+        a.sock.shutdown(socket.SHUT_RDWR)
+        closed.set()
+
+    s = stage(act, ok(ME))
+    client = connect(s.url)
+    await got(client.me())
+    assert closed.wait(30)
+    session = _session(client)
+    await got(session.files.rename("a", "b"))  # which must not be sent twice
+    assert s.connections == 2 and len(s.requests) == 2
+
+
+async def test_waiting_as_long_as_the_server_asks(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(_retry.Passing, "pause", lambda self, tries: asked.append(self.after) or 0.0)
+    busy = error("rate_limited", details={"retry_after_sec": 3})
+    s = stage(once(429, busy, "Retry-After: 3\r\n"), once(429, busy, "Retry-After: 0\r\n"), once(502, b"<html>", kind="text/html"), ok(ME))
+    client = connect(s.url)
+    assert await got(client.me()) == ME
+    assert asked == [3.0, 0.05, None]
+
+
+async def test_a_storm_of_429_ends(connect: Any, stage: Any) -> None:
+    s = stage(forever=once(429, error("rate_limited", "slowly"), "Retry-After: 1000\r\n"))
+    client = connect(s.url, patience=5.0)
+    with pytest.raises(b.RateLimitedError) as e:
+        await got(client.me())
+    assert e.value.retry_after == 1000 and e.value.status == 429 and len(s.requests) == 1  # a hundredth is still too long
+    s = stage(forever=once(429, error("rate_limited"), "Retry-After: 0\r\n"))
+    client = connect(s.url, patience=0.3)
+    with pytest.raises(b.RateLimitedError):
+        await got(client.run(["true"]))
+    assert 1 < len(s.requests) < 2000 and len(keys(s)) == 1
+
+
+async def test_a_refused_request_that_is_not_repeatable_is_sent_again(connect: Any, stage: Any) -> None:
+    s = stage(once(429, error("rate_limited"), "Retry-After: 0\r\n"), ok({"ok": True}))
+    client = connect(s.url)
+    await got(_session(client).files.rename("a", "b"))
+    assert len(s.requests) == 2
+
+
+async def test_503_is_tried_three_times(connect: Any, stage: Any) -> None:
+    s = stage(forever=once(503, error("runtime_unavailable", "starting"), "Retry-After: 0\r\n"))
+    client = connect(s.url)
+    with pytest.raises(b.RuntimeUnavailableError, match="starting"):
+        await got(client.me())
+    assert len(s.requests) == 3
+    s = stage(forever=once(503, error("runtime_unavailable", "never")))
+    client = connect(s.url)
+    with pytest.raises(b.RuntimeUnavailableError, match="never"):
+        await got(client.me())
+    assert len(s.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "status, body, kind, want",
+    [
+        (404, b"<html>nginx", "text/html", b.NotFoundError), (200, b"<html>", "text/html", b.InternalError), (200, b"{", "application/json", b.InternalError),
+        (302, b"", "text/plain", b.InternalError), (401, b"", "text/plain", b.UnauthorizedError), (418, b"{}", "application/json", b.InternalError),
+        (500, {"error": {"code": "internal", "message": "m", "details": {"request_id": "x"}, "hint": "h"}}, "application/json", b.InternalError),
+        (400, error("of_the_future"), "application/json", b.BelljarError), (200, [], "application/json", b.InternalError), (409, error("conflict", details=[1]), "application/json", b.ConflictError),
+        (422, error("image_invalid"), "application/json", b.ImageInvalidError), (504, error("timeout"), "application/json", TimeoutError),
+    ],
+)  # fmt: skip
+async def test_failures_are_typed(connect: Any, stage: Any, status: int, body: Any, kind: str, want: type[BaseException]) -> None:
+    s = stage(once(status, body, "Location: http://elsewhere/\r\nX-Request-Id: q7\r\n", kind=kind))
+    client = connect(s.url)
+    with pytest.raises(want) as e:
+        await got(client.runs.get("r1"))
+    assert isinstance(e.value, b.BelljarError) and e.value.message
+    if body != []:
+        assert e.value.status == status and e.value.request_id == "q7"
+    if isinstance(body, dict) and "error" in body:
+        assert e.value.code == body["error"]["code"] and e.value.hint == body["error"].get("hint", "")
+    else:
+        assert e.value.hint
+
+
+async def test_what_is_not_http(connect: Any, stage: Any) -> None:
+    s = stage(forever=cut(b"SSH-2.0-OpenSSH\r\n\r\n"))
+    with pytest.raises(b.InternalError, match="not HTTP"):
+        await got(connect(s.url).me())
+    assert s.connections == 1
+
+
+async def test_nobody_there(connect: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(b.UnreachableError, match="cannot be reached"):
+        await got(connect(f"http://127.0.0.1:{port}", patience=600).me())  # it is not waited for
+    with pytest.raises(b.UnreachableError):
+        await got(connect("unix:/nowhere/at/all.sock", patience=600).me())
+    with pytest.raises(b.UnreachableError):
+        await got(connect("http://no-such-host.invalid", patience=600).me())
+
+
+async def test_a_silent_server_is_given_up(connect: Any, stage: Any) -> None:
+    s = stage(forever=lambda a: (a.request(), a.gone()))
+    client = connect(s.url, silence=0.2, patience=0.0)
+    with pytest.raises(b.UnreachableError, match="does not answer"):
+        await got(client.me())
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "ftp://x", "http://", "http://u:p@h", "http://h/?q", "http://h\r\nX: y/", "http://h:99999", "unix:"])
+async def test_addresses_that_are_none(connect: Any, url: str) -> None:
+    with pytest.raises(b.InvalidRequestError) as e:
+        connect(url)
+    assert e.value.hint and isinstance(e.value, ValueError)
+
+
+async def test_keys_that_cannot_be_sent(connect: Any, stage: Any) -> None:
+    s = stage(forever=ok(RUN))
+    for key in ("a\r\nX: y", "a\nb", "ü", "\x00"):
+        with pytest.raises(b.InvalidRequestError):
+            connect(s.url, api_key=key)
+        with pytest.raises(b.InvalidRequestError):
+            await got(connect(s.url).run(["true"], idempotency_key=key))
+    with pytest.raises(b.InvalidRequestError):
+        await got(connect(s.url).run(["true"], idempotency_key="x" * 129))
+    with pytest.raises(b.InvalidRequestError):
+        connect(s.url, bearer="b")
+    assert not s.requests
+
+
+async def test_requests_that_cannot_be_made(connect: Any, stage: Any) -> None:
+    s = stage(forever=ok(RUN))
+    client = connect(s.url)
+    for how in ({}, {"command": ["a"], "code": "b"}, {"command": ["a"], "stdin": b"\xff"}, {"command": ["\ud800"]}, {"command": ["a"], "timeout": float("nan")}):
+        with pytest.raises(b.InvalidRequestError):
+            await got(client.run(**how))
+    with pytest.raises(b.InvalidRequestError):
+        await got(_session(client).files.read("f", offset=-1))
+    with pytest.raises(TypeError):
+        await got(_session(client).files.write("f", 7))
+    with pytest.raises(TypeError):
+        await got(_session(client).files.write("f", io.StringIO("text")))
+    assert not [r for r in s.requests if r.startswith(b"POST")]
+
+
+async def test_a_closed_client(connect: Any, stage: Any) -> None:
+    client = connect(stage(ok(ME)).url)
+    await got(client.close())
+    await got(client.close())
+    with pytest.raises(b.CanceledError):
+        await got(client.me())
+
+
+# Logs.
+
+
+def event(seq: int, name: str = "stdout", **more: Any) -> bytes:
+    frame = {"type": name, "seq": seq, **({"encoding": "utf8", "data": f"{seq}\n"} if name == "stdout" else more)}
+    return f"id: {seq}\nevent: {name}\ndata: {json.dumps(frame)}\n\n".encode()
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+END = {"event": "end", "data": {"exit_code": 0, "phase": "completed"}}
+
+
+def chunk(*parts: bytes) -> bytes:
+    data = b"".join(parts)
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def test_a_log_goes_on_behind_what_came(connect: Any, stage: Any) -> None:
+    half = chunk(event(3)[:-20])
+    s = stage(
+        cut(STREAM, chunk(b"retry: 1000\n\n", event(1)), chunk(event(2)), half),  # in the midst of a frame
+        cut(STREAM, b"0\r\n\r\n"),  # the server ends, politely
+        once(502, b"", kind="text/html"),
+        cut(b""),
+        once(429, error("rate_limited"), "Retry-After: 0\r\n"),
+        cut(STREAM, chunk(event(2), event(3), event(4))),  # 2 once more
+        cut(STREAM, chunk(b"event: event\ndata: {\"type\":\"event\",\"event\":\"resume\",\"data\":{},\"seq\":7}\n\n", event(7), event(8, "event", **END))),
+    )
+    client = connect(s.url)
+    seqs = [f.seq async for f in each(client.runs.logs("r1"))]
+    assert seqs == [1, 2, 3, 4, 7, 8]
+    asked = [re.search(rb"since_seq=(\d+)", r) for r in s.requests]
+    assert [int(m.group(1)) for m in asked if m] == [0, 2, 2, 2, 2, 2, 4]
+
+
+async def test_a_log_that_never_comes_back(connect: Any, stage: Any) -> None:
+    s = stage(cut(STREAM, chunk(event(1))), forever=cut(b""))
+    client = connect(s.url, patience=0.05)
+    seen: list[int] = []
+    with pytest.raises(b.UnreachableError):
+        async for f in each(client.runs.logs("r1")):
+            seen.append(f.seq)
+    assert seen == [1]
+    s = stage(once(404, error("not_found", "run is gone")))
+    with pytest.raises(b.NotFoundError, match="gone"):
+        async for _ in each(connect(s.url).runs.logs("r1")):
+            pass
+
+
+async def test_a_log_of_nonsense(connect: Any, stage: Any) -> None:
+    for junk in (b"event: stdout\ndata: {\n\n", b"event: stdout\ndata: []\n\n", b"event: stdout\ndata: {\"type\":\"stdout\",\"seq\":1}\n\n"):
+        s = stage(cut(STREAM, chunk(junk)))
+        with pytest.raises(b.InternalError, match="cannot be read"):
+            async for _ in each(connect(s.url).runs.logs("r1")):
+                pass
+
+
+async def test_a_log_that_has_no_more(connect: Any, stage: Any) -> None:
+    s = stage(once(204, None))
+    assert [f async for f in each(connect(s.url).runs.logs("r1", since_seq=9))] == []
+
+
+async def test_the_tail_of_a_log(connect: Any, stage: Any) -> None:
+    s = stage(once(200, {"id": "r1", "phase": "running", "last_seq": 5}), cut(b""), cut(STREAM, chunk(event(6), event(7, "event", **END))))
+    assert [f.seq async for f in each(connect(s.url).runs.logs("r1", tail=True))] == [6, 7]
+    s = stage(once(200, {"id": "r1", "phase": "failed", "last_seq": 5}), cut(STREAM, chunk(event(5, "event", **END))))
+    assert [f.seq async for f in each(connect(s.url).runs.logs("r1", tail=True))] == [5]
+
+
+async def test_waiting_behind_the_first_answer(connect: Any, stage: Any) -> None:
+    going = {"id": "r1", "run_id": "r1", "phase": "running", "exit_code": None}
+    s = stage(
+        once(202, going), cut(STREAM, chunk(event(1))), cut(STREAM, chunk(event(2), event(3, "event", **END))),
+        once(200, {"id": "r1", "phase": "failed", "exit_code": 3}),
+    )  # fmt: skip
+    run = await got(connect(s.url).run(["x"]))
+    assert (run.stdout, run.exit_code, run.phase, run.printed) == ("1\n2\n", 3, "failed", True)
+
+
+async def test_a_wait_that_is_over_cancels(connect: Any, stage: Any) -> None:
+    going = {"id": "r1", "run_id": "r1", "phase": "running", "exit_code": None}
+    s = stage(once(202, going), once(200, {"run_id": "r1", "status": "canceling"}))
+    with pytest.raises(TimeoutError) as e:
+        await got(connect(s.url).run(["x"], wait=0.0))
+    assert e.value.details == {"run_id": "r1"} and b"POST /api/v1/sandbox/runs/r1/cancel" in s.requests[-1]
+    s = stage(once(202, going), lambda a: (a.request(), a.say(STREAM, chunk(event(1))), a.gone()))
+    with pytest.raises(TimeoutError):
+        await got(connect(s.url).run(["x"], wait=0.3, cancel=False))
+    assert len(s.requests) == 2
+
+
+# Bodies.
+
+
+async def test_uploads_are_read_once_and_said_how_long(connect: Any, stage: Any) -> None:
+    entry = {"ok": True, "entry": {"path": "f"}}
+    bodies: list[bytes] = []
+
+    def act(a: Any) -> None:
+        head = a.head()
+        assert b"Expect: 100-continue" in head
+        a.say("HTTP/1.1 100 Continue\r\n\r\n")
+        if b"chunked" in head:
+            body = b""
+            while not a.buf.endswith(b"0\r\n\r\n"):
+                a.more()
+            rest = a.buf
+            while rest:
+                size, _, rest = rest.partition(b"\r\n")
+                body, rest = body + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
+        else:
+            size = int(re.search(rb"Content-Length: (\d+)", head).group(1))  # type: ignore[union-attr]
+            while len(a.buf) < size:
+                a.more()
+            body = a.buf
+        bodies.append(body)
+        a.answer(200, entry, "Connection: close\r\n")
+
+    big = bytes(range(256)) * 4000
+
+    class Pipe:
+        """Something to read that does not know its length."""
+
+        def __init__(self) -> None:
+            self.left = io.BytesIO(big)
+
+        def read(self, n: int) -> bytes:
+            return self.left.read(min(n, 1000))
+
+    for content in (io.BytesIO(big), Pipe()):
+        s = stage(act)
+        assert await got(_session(connect(s.url)).files.write("f", content)) == {"path": "f"}
+    assert bodies == [big, big]
+
+
+async def test_an_upload_that_is_refused_is_not_sent(connect: Any, stage: Any) -> None:
+    sent: list[bytes] = []
+
+    def act(a: Any) -> None:
+        a.head()
+        a.answer(413, error("payload_too_large", "too much", details={"maximum": 1}), "Connection: close\r\n")
+        a.gone()
+        sent.append(a.buf)
+
+    s = stage(act)
+    with pytest.raises(b.PayloadTooLargeError, match="too much"):
+        await got(_session(connect(s.url)).files.write("f", io.BytesIO(b"x" * (1 << 20))))
+
+
+async def test_a_file_that_shrinks_is_told(connect: Any, stage: Any) -> None:
+    class Shrinks(io.BytesIO):
+        def read(self, n: Any = -1) -> bytes:
+            return b""
+
+    s = stage(lambda a: (a.head(), a.gone()))
+    with pytest.raises(b.InvalidRequestError, match="announced"):
+        await got(_session(connect(s.url)).files.write("f", Shrinks(b"x" * 1000)))
+
+
+async def test_a_download_that_breaks_is_fetched_again(connect: Any, stage: Any, tmp_path: Any) -> None:
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nContent-Type: application/octet-stream\r\n\r\n01234"
+    s = stage(cut(half), cut(half), ok(b"0123456789", kind="application/octet-stream"))
+    await got(_session(connect(s.url)).files.download("f", tmp_path / "f"))
+    assert (tmp_path / "f").read_bytes() == b"0123456789" and [p.name for p in tmp_path.iterdir()] == ["f"]
+    s = stage(forever=cut(half))
+    with pytest.raises(b.UnreachableError):
+        await got(_session(connect(s.url, patience=0.0)).files.download("f", tmp_path / "g"))
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+async def test_ranges_where_they_are_not_known(connect: Any, stage: Any) -> None:
+    s = stage(ok(b"0123456789", kind="application/octet-stream"))
+    assert await got(_session(connect(s.url)).files.read("f", offset=3, limit=4)) == b"3456"
+
+
+async def test_pulling_an_image(connect: Any, stage: Any) -> None:
+    told: list[Any] = []
+    progress = b'event: progress\ndata: {"phase": "pulling", "done": 1, "total": 2}\n\n'
+    s = stage(cut(STREAM, chunk(progress)), cut(STREAM, chunk(progress, b": still here\n\n", b'event: done\ndata: {"ref": "x:1"}\n\n')))
+    image = await got(connect(s.url).images.pull("x:1", progress=told.append))
+    assert image["ref"] == "x:1" and len(told) == 2
+    failed = json.dumps(error("image_unavailable", "nobody has it", hint="check the name")).encode()
+    s = stage(cut(STREAM, chunk(b"event: error\ndata: " + failed + b"\n\n")))
+    with pytest.raises(b.ImageUnavailableError, match="check the name"):
+        await got(connect(s.url).images.pull("x:1"))
