@@ -45,6 +45,7 @@ type commands struct {
 	Me         meCommand         `cmd:"" help:"Show who you are to a server, and what you may."`
 	Runtimes   runtimesCommand   `cmd:"" help:"Show what a server can run programs in."`
 	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
+	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Give models tools to run code with, over MCP on standard input and output."`
 	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
 	Bench      benchCommand      `cmd:"" help:"Measure this host, beside the other ways to isolate that it has."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`

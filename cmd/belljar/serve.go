@@ -242,7 +242,11 @@ func (n *daemon) drain(patience time.Duration, server *http.Server, hurry <-chan
 	// What is left has been cancelled; its streams have seen the end.
 	closing, done := context.WithTimeout(context.Background(), closeTime)
 	defer done()
-	shut := errors.Join(n.streams.Close(), server.Shutdown(closing))
+	shut := n.streams.Close()
+	if n.models != nil {
+		shut = errors.Join(shut, n.models.Close())
+	}
+	shut = errors.Join(shut, server.Shutdown(closing))
 	if errors.Is(shut, context.DeadlineExceeded) {
 		shut = server.Close() // requests that do not end are cut off
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/auth"
+	"github.com/belljar/belljar/internal/api/mcp"
 	"github.com/belljar/belljar/internal/api/rest"
 	"github.com/belljar/belljar/internal/api/shell"
 	"github.com/belljar/belljar/internal/api/stream"
@@ -38,14 +39,16 @@ type daemon struct {
 	handler http.Handler
 	service *service.Service
 	streams *stream.Door
+	models  *mcp.Door    // nil if it is switched off
 	pools   []*pool.Pool // of the runtimes that can have one
 	log     *slog.Logger
 
-	runtime string   // the default one
-	reason  string   // why it is that
-	weaker  []string // the protections that it cannot enforce here
-	madeKey string   // the API key, if belljar made it
-	keyFile string
+	runtimes []string // in order, the default one first
+	runtime  string   // the default one
+	reason   string   // why it is that
+	weaker   []string // the protections that it cannot enforce here
+	madeKey  string   // the API key, if belljar made it
+	keyFile  string
 
 	closers []func() error // in the order of opening
 }
@@ -124,6 +127,8 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 		return nil, err
 	}
 	d.closers = append(d.closers, images.Close)
+
+	d.runtimes = names
 
 	counter := metric.New(metric.Options{Version: version, Commit: commit, Runtimes: names})
 	trail, err := audit.Open(audit.Options{
@@ -228,6 +233,9 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	shells.Register(mux)
+	if err := d.openModels(cfg, secret, edge, callers, bodies, mux); err != nil {
+		return err
+	}
 	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, &belljar.Error{

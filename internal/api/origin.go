@@ -36,7 +36,7 @@ func (o origins) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		if allowed {
 			h.Set("Access-Control-Expose-Headers",
-				"Accept-Ranges, Content-Disposition, Content-Range, ETag, Location, Retry-After, "+RequestIDHeader)
+				"Accept-Ranges, Content-Disposition, Content-Range, ETag, Location, Mcp-Session-Id, Retry-After, "+RequestIDHeader)
 		}
 		return false
 	}
@@ -44,7 +44,7 @@ func (o origins) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if allowed {
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, "+
-			"Last-Event-ID, Range, Traceparent, Tracestate, X-API-KEY, X-Belljar-Context-Id, X-Belljar-Model, "+
+			"Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id, Range, Traceparent, Tracestate, X-API-KEY, X-Belljar-Context-Id, X-Belljar-Model, "+
 			"X-Belljar-Source, "+RequestIDHeader)
 		h.Set("Access-Control-Max-Age", "600")
 	}

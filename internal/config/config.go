@@ -118,6 +118,20 @@ type Config struct {
 	ThreadMaxFiles       int
 	ThreadMaxWorkspaceMB int // MiB
 
+	MCP               bool
+	MCPMode           string   // "" leaves it to the client's URL, as the next three
+	MCPTools          []string // empty is all
+	MCPImage          string
+	MCPRuntime        string
+	MCPTimeoutSec     int // seconds; 0 is as for everybody, as the next four
+	MCPCPU            float64
+	MCPMemoryMB       int
+	MCPWorkspaceMB    int
+	MCPIdleSec        int // of a sandbox
+	MCPSessionIdleSec int
+	MCPWaitSec        int
+	MCPMaxOutput      int // bytes
+
 	// Streams.
 	WSSignedURLs    bool
 	WSSignedURLTTL  time.Duration

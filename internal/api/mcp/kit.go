@@ -1,6 +1,93 @@
 package mcp
 
 import (
-	_ "github.com/modelcontextprotocol/go-sdk/mcp"
-	_ "github.com/santhosh-tekuri/jsonschema/v6"
+	"log/slog"
+	"slices"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/belljar/belljar"
 )
+
+// Options is what all clients of a process share.
+type Options struct {
+	Version string
+	// Runtimes are those of this server, which sandbox.run's schema lists besides S0's two.
+	Runtimes []string
+	// Image is that of one-shot runs that name none; "" is host.
+	Image  string
+	Logger *slog.Logger // nil is silent
+}
+
+// Kit is the tools, ready to be given to clients. Make one with [New].
+type Kit struct {
+	opts  Options
+	tools []*tool
+	log   *slog.Logger
+}
+
+// New returns a kit.
+func New(o Options) (*Kit, error) {
+	if o.Image == "" {
+		o.Image = "host"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	k := &Kit{opts: o, log: o.Logger, tools: slices.Concat(computeTools(), sessionTools(), fileTools(), []*tool{s0Tool(o.Runtimes)})}
+	for _, t := range k.tools {
+		var err error
+		if t.checker, err = newChecker(t.name, t.input); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// tool is one of the tools: what is said about it, and what it does.
+type tool struct {
+	name, title, about string
+	hints              sdk.ToolAnnotations
+	input, output      schema
+	checker            *checker
+	do                 func(c *call, arguments []byte) (*reply, error)
+}
+
+// described is a tool as tools/list has it.
+func (t *tool) described() *sdk.Tool {
+	hints := t.hints
+	return &sdk.Tool{
+		Name: t.name, Title: t.title, Description: t.about, Annotations: &hints, InputSchema: t.input, OutputSchema: t.output,
+	}
+}
+
+// The kinds of tools, for hosts that ask people before they call one. None of them touches anything but sandboxes.
+func reads() sdk.ToolAnnotations {
+	return sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: is(false), OpenWorldHint: is(false)}
+}
+func adds(again bool) sdk.ToolAnnotations {
+	return sdk.ToolAnnotations{IdempotentHint: again, DestructiveHint: is(false), OpenWorldHint: is(false)}
+}
+func destroys(again bool) sdk.ToolAnnotations {
+	return sdk.ToolAnnotations{IdempotentHint: again, DestructiveHint: is(true), OpenWorldHint: is(false)}
+}
+
+func is(b bool) *bool { return &b }
+
+// reply is what a tool answers.
+type reply struct {
+	text  string        // for models
+	more  []sdk.Content // pictures, links
+	value any           // for programs: what the tool's output schema says
+}
+
+// Service returns what a client works with, for a call that came with a request id.
+type Service func(requestID, traceID string) belljar.Service
+
+// Client is who is served, and on what terms.
+type Client struct {
+	Service Service
+	Terms   Terms
+	// StreamURL is where a run's log can be followed (S0 `log_stream_url`); nil is nowhere.
+	StreamURL func(run belljar.Run) string
+}

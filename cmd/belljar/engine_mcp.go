@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/mcp"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// serve speaks with the host until it goes away, and takes down what it had.
+func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset) (err error) {
+	c.wants = runtime.HostRef // models may name images
+	e, err := c.open(set.Runtime, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	found, err := e.Node().Runtimes(ctx)
+	if err != nil {
+		return err
+	}
+	kit, err := mcp.New(mcp.Options{
+		Version: version, Runtimes: namesOf(found), Image: usualImage(found, set.Runtime),
+		Logger: slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		return err
+	}
+	terms := mcp.Terms{
+		Toolset: set, Tools: m.tools(), Capture: m.Capture, Wait: time.Duration(value(m.Wait) * float64(time.Second)), MaxOutput: int(whole(m.MaxOutput)),
+	}
+	in := c.stdin
+	if in == nil {
+		in = strings.NewReader("")
+	}
+	err = kit.Serve(ctx, mcp.Client{Service: func(string, string) belljar.Service { return e.Service }, Terms: terms}, in, c.stdout)
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return err
+}
+
+// tools are those that are to be offered; none is all.
+func (m *mcpCommand) tools() []string {
+	var names []string
+	for name := range strings.SplitSeq(m.Tools, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// namesOf are the runtimes that can be had.
+func namesOf(found belljar.Discovery) []string {
+	var names []string
+	for _, r := range found.Runtimes {
+		if r.Available {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// usualImage is what one-shot runs are made of that name no image, in a runtime ("" is the default one).
+func usualImage(found belljar.Discovery, name string) string {
+	for _, r := range found.Runtimes {
+		if (r.Name == name || name == "" && r.Default) && len(r.DefaultImages) > 0 {
+			return r.DefaultImages[0]
+		}
+	}
+	return runtime.HostRef
+}
+
+// agentFile is the terms of the file that the command line names, if it does.
+func (m *mcpCommand) agentFile() (belljar.Toolset, error) {
+	if m.AgentFile != "" {
+		return belljar.Toolset{}, mistake("", "--agent-file cannot be read yet")
+	}
+	return belljar.Toolset{}, nil
+}

@@ -1,0 +1,462 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+)
+
+// S2's inputs and outputs (§4.2), and what else there is to know.
+type (
+	openInput struct {
+		SessionKey string `json:"session_key"`
+	}
+	openOutput struct {
+		SandboxID string `json:"sandbox_id"`
+		Image     string `json:"image"`
+		Workdir   string `json:"workdir"`
+		Created   bool   `json:"created"`
+	}
+	execInput struct {
+		SandboxID      string            `json:"sandbox_id"`
+		Cmd            []string          `json:"cmd"`
+		Cwd            string            `json:"cwd"`
+		Env            map[string]string `json:"env"`
+		TimeoutSeconds float64           `json:"timeout_seconds"`
+		Stream         bool              `json:"stream"`
+	}
+	execOutput struct {
+		ExecID string `json:"exec_id"`
+		Status string `json:"status"`
+		ended
+		*output
+		DurationMs *int64 `json:"duration_ms,omitempty"`
+	}
+	readInput struct {
+		SandboxID string `json:"sandbox_id"`
+		ExecID    string `json:"exec_id"`
+		SinceSeq  uint64 `json:"since_seq"`
+		MaxChunks int    `json:"max_chunks"`
+	}
+	readOutput struct {
+		Chunks    []chunk `json:"chunks"`
+		Done      bool    `json:"done"`
+		NextSeq   uint64  `json:"next_seq"`
+		Truncated bool    `json:"truncated,omitempty"`
+		ended
+	}
+	chunk struct {
+		Seq      uint64 `json:"seq"`
+		Stream   string `json:"stream"`
+		Text     string `json:"text"`
+		Encoding string `json:"encoding,omitempty"` // base64 if it is no text
+	}
+	waitInput struct {
+		SandboxID      string   `json:"sandbox_id"`
+		ExecID         string   `json:"exec_id"`
+		TimeoutSeconds *float64 `json:"timeout_seconds"`
+	}
+	waitOutput struct {
+		Done bool `json:"done"`
+		ended
+	}
+	closeInput struct {
+		SandboxID       string `json:"sandbox_id"`
+		DeleteWorkspace bool   `json:"delete_workspace"`
+	}
+	okOutput struct {
+		OK bool `json:"ok"`
+	}
+)
+
+// The states of an exec.
+const (
+	completed = "completed"
+	running   = "running"
+)
+
+// Bounds of one answer of sandbox_exec_read.
+const (
+	usualChunks = 100
+	mostChunks  = 1000
+	readBytes   = 64 << 10
+	readWait    = 2 * time.Second // for the first output: asking again costs a model more
+)
+
+func sandboxID() schema { return aText("From sandbox_open") }
+func execID() schema    { return aText("From sandbox_exec") }
+
+func sessionTools() []*tool {
+	return []*tool{
+		{
+			name: "sandbox_open", title: "Open the sandbox",
+			about: "Opens the Linux sandbox of this conversation or workflow, or makes it, and answers with its sandbox_id, which the other tools need. " +
+				"Opening it again returns the same one, with its files. There is no network.",
+			hints:  adds(true),
+			input:  takes(map[string]schema{"session_key": aText("The name of another sandbox of the same conversation or workflow; leave it out for the usual one")}),
+			output: gives(map[string]schema{"sandbox_id": sandboxID(), "image": aText("Its root file system"), "workdir": aText("Where commands start and files lie"), "created": aFlag("Whether it was made now")}, "sandbox_id", "image", "workdir", "created"),
+			do:     decoded(open),
+		},
+		{
+			name: "sandbox_exec", title: "Run a command in the sandbox",
+			about: "Runs a command and answers with its exit code and what it printed. No shell is involved: for one, give [\"bash\", \"-c\", \"…\"]. " +
+				"Each command starts in /workspace, or in cwd. One that takes long, or has stream set, answers with status running and goes on.",
+			hints: destroys(false),
+			input: takes(map[string]schema{
+				"sandbox_id": sandboxID(), "cmd": schema{"type": "array", "items": schema{"type": "string"}, "minItems": 1, "description": `The program and its arguments: ["python3", "main.py"]`},
+				"cwd": aText("Directory to start in; /workspace if it is not given"), "env": aTable("Environment variables"),
+				"timeout_seconds": aWhole("How long it may take").atLeast(0), "stream": aFlag("Answer at once; read its output with sandbox_exec_read"),
+			}, "sandbox_id", "cmd"),
+			output: gives(endFields(outputFields(map[string]schema{
+				"exec_id": execID(), "status": {"type": "string", "enum": []string{completed, running}, "description": "completed once it has ended, however it did"},
+				"duration_ms": aWhole("From its start to its end"),
+			})), "exec_id", "status"),
+			do: decoded(exec),
+		},
+		{
+			name: "sandbox_exec_read", title: "Read a command's output",
+			about: "Reads what a command printed behind since_seq; 0 is its beginning. Go on with next_seq until done is true.",
+			hints: reads(),
+			input: takes(map[string]schema{
+				"sandbox_id": sandboxID(), "exec_id": execID(), "since_seq": aWhole("The next_seq of the answer before").atLeast(0),
+				"max_chunks": aWhole("Most chunks to answer with; 100 if it is not given").atLeast(0),
+			}, "sandbox_id", "exec_id"),
+			output: gives(endFields(map[string]schema{
+				"chunks": aList(gives(map[string]schema{
+					"seq": aWhole("Its place"), "stream": aText("stdout or stderr"), "text": aText("What was printed"), "encoding": aText("base64 if it is no text"),
+				}, "seq", "stream", "text")),
+				"done": aFlag("Whether the command has ended, and nothing follows"), "next_seq": aWhole("The since_seq to ask with next"),
+				"truncated": aFlag("Whether output is missing that is not kept any more"),
+			}), "chunks", "done"),
+			do: decoded(readExec),
+		},
+		{
+			name: "sandbox_exec_wait", title: "Wait for a command",
+			about: "Waits for a command's end, for a time, and answers whether it has ended, and how.",
+			hints: reads(),
+			input: takes(map[string]schema{
+				"sandbox_id": sandboxID(), "exec_id": execID(), "timeout_seconds": aWhole("How long to wait at most; the answer may come earlier, with done false").atLeast(0),
+			}, "sandbox_id", "exec_id"),
+			output: gives(endFields(map[string]schema{"done": aFlag("Whether it has ended")}), "done"),
+			do:     decoded(waitExec),
+		},
+		{
+			name: "sandbox_close", title: "Close the sandbox",
+			about:  "Ends the sandbox: its commands are killed and its files are gone. It ends by itself, too, when the conversation or workflow does.",
+			hints:  destroys(true),
+			input:  takes(map[string]schema{"sandbox_id": sandboxID(), "delete_workspace": aFlag("The files go with the sandbox in any case")}, "sandbox_id"),
+			output: gives(map[string]schema{"ok": aFlag("true")}, "ok"),
+			do:     decoded(closeSandbox),
+		},
+	}
+}
+
+func open(c *call, in openInput) (*reply, error) {
+	key, err := fixed("session_key", in.SessionKey, c.terms.Session)
+	if err != nil {
+		return nil, err
+	}
+	s, created, err := c.open(key)
+	if err != nil {
+		return nil, renamed(err, map[string]string{"scope.key": "session_key"})
+	}
+	state := "was there already, with its files"
+	if created {
+		state = "is new"
+	}
+	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, no network; a command may take %v seconds unless it asks for another time.",
+		s.ID, state, s.BaseImage, belljar.WorkspaceDir, s.Limits.TimeoutSec)
+	return &reply{text, nil, openOutput{s.ID, s.BaseImage, belljar.WorkspaceDir, created}}, nil
+}
+
+// open finds or makes the session with a name.
+func (c *call) open(key string) (belljar.Session, bool, error) {
+	t := c.terms
+	spec := belljar.SessionSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
+		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: c.network(),
+		Scope: t.scope(key), WorkspaceExec: true, Labels: map[string]string{label: c.id},
+	}
+	// What is made must not be lost because the call is cancelled meanwhile: it ends with the visit.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
+	defer stop()
+	if spec.Scope.Named() {
+		s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
+		if err == nil {
+			c.learn(s.ID, "")
+		}
+		return s, created, err
+	}
+	c.mu.Lock()
+	id := c.isolated[key]
+	c.mu.Unlock()
+	if id != "" {
+		s, err := c.Sessions().Get(ctx, id)
+		if err == nil && !s.State.Ended() {
+			return s, false, nil
+		}
+	}
+	s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
+	if err == nil {
+		c.learn(s.ID, cmp.Or(key, belljar.IsolatedKey))
+	}
+	return s, created, err
+}
+
+// openTime bounds how long a sandbox may take to be made; the image may have to be fetched first.
+const openTime = 15 * time.Minute
+
+// learn notes that a session is the visit's, by a name if it cannot be found by its scope.
+func (c *call) learn(id, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[id] = true
+	if name != "" {
+		c.isolated[name] = id
+	}
+}
+
+// mayUse reports whether a session is one that the visit works with: its own, or its workflow's. With free, also a session
+// of the same caller that is no agent's, workflow's or thread's. All others are not there, whoever has them.
+func (c *call) mayUse(id string, free bool) error {
+	c.mu.Lock()
+	known := c.known[id]
+	c.mu.Unlock()
+	if known {
+		return nil
+	}
+	none := &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("sandbox %.80q does not exist", id),
+		Details: map[string]any{"field": "sandbox_id"}, Hint: "call sandbox_open, and use the sandbox_id that it answers with",
+	}
+	if !belljar.ValidID(id) {
+		return none
+	}
+	s, err := c.Sessions().Get(c, id)
+	if belljar.CodeOf(err) == belljar.CodeNotFound {
+		return none
+	}
+	if err != nil {
+		return err
+	}
+	user, err := c.userID()
+	if err != nil {
+		return err
+	}
+	prefix := c.terms.scope("").Prefix()
+	ours := prefix != "" && strings.HasPrefix(s.ScopeKey, prefix) || free && s.ScopeKey == ""
+	if s.UserID != user || !ours {
+		return none
+	}
+	c.learn(id, "")
+	return nil
+}
+
+// userID is whose the visit's sessions are. An operator sees everybody's, a model of his does not.
+func (c *call) userID() (string, error) {
+	c.mu.Lock()
+	user := c.user
+	c.mu.Unlock()
+	if user != "" {
+		return user, nil
+	}
+	me, err := c.Node().Me(c)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	c.user = me.UserID
+	c.mu.Unlock()
+	return me.UserID, nil
+}
+
+func exec(c *call, in execInput) (*reply, error) {
+	if err := c.mayUse(in.SandboxID, false); err != nil {
+		return nil, err
+	}
+	timeout, err := c.terms.timeout("timeout_seconds", in.TimeoutSeconds)
+	if err != nil {
+		return nil, err
+	}
+	spec := belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Cwd: in.Cwd, Env: in.Env, TimeoutSec: timeout,
+	}
+	wait := c.terms.Wait
+	if in.Stream {
+		wait = 0
+	}
+	run, out, err := c.finish(spec, wait)
+	if err != nil {
+		return nil, c.ended(renamed(err, map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"}))
+	}
+	o := execOutput{ExecID: run.ID, Status: running}
+	if !run.Phase.Terminal() || out == nil {
+		why := ""
+		if !in.Stream {
+			why = fmt.Sprintf(" after %v", wait)
+		}
+		text := fmt.Sprintf("status running%s: exec_id %s goes on. Read what it prints with sandbox_exec_read (since_seq 0 is the beginning), or wait for its end with sandbox_exec_wait.", why, run.ID)
+		return &reply{text, nil, o}, nil
+	}
+	stdout, stderr := streams(out, c.terms.MaxOutput)
+	said := outputOf(stdout, stderr)
+	o.Status, o.ended, o.output = completed, endOf(run), &said
+	if ms, ok := run.Took(); ok {
+		o.DurationMs = &ms
+	}
+	more := fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID)
+	return &reply{headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") + lost(stdout, stderr, more), nil, o}, nil
+}
+
+// ended says what to do about a sandbox that has ended.
+func (c *call) ended(err error) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict {
+		return err
+	}
+	if _, session := e.Details["session_id"]; !session || e.Details["path"] != nil {
+		return err
+	}
+	said := *e
+	said.Hint = "call sandbox_open for a new one; the files of the old one are gone"
+	return &said
+}
+
+// find returns the run that an exec_id names: one of the sandbox's, or a one-shot run of the visit, whose id is its sandbox's.
+func (c *call) find(sandbox, id string) (belljar.Run, error) {
+	none := &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("sandbox %.80q has no exec %.80q", sandbox, id),
+		Details: map[string]any{"field": "exec_id"}, Hint: "exec_id and sandbox_id are those of sandbox_exec's answer",
+	}
+	if sandbox != id {
+		if err := c.mayUse(sandbox, true); err != nil {
+			return belljar.Run{}, err
+		}
+	}
+	if !belljar.ValidID(id) {
+		return belljar.Run{}, none
+	}
+	run, err := c.Runs().Get(c, id)
+	switch {
+	case belljar.CodeOf(err) == belljar.CodeNotFound:
+		return run, none
+	case err != nil:
+		return run, err
+	case sandbox == id && run.SessionID == "" && run.Labels[label] == c.id:
+		return run, nil
+	case sandbox == id || run.SessionID != sandbox:
+		return run, none
+	}
+	return run, nil
+}
+
+func readExec(c *call, in readInput) (*reply, error) {
+	if in.MaxChunks > mostChunks {
+		return nil, bound("max_chunks", in.MaxChunks, mostChunks, "max_chunks is %d at most, %d were asked for", mostChunks, in.MaxChunks)
+	}
+	run, err := c.find(in.SandboxID, in.ExecID)
+	if err != nil {
+		return nil, err
+	}
+	part, err := belljar.ReadOutput(c, c.Runs(), run, belljar.OutputQuery{
+		Since: in.SinceSeq, Frames: cmp.Or(in.MaxChunks, usualChunks), Bytes: readBytes, Wait: min(readWait, c.terms.Wait),
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := readOutput{Chunks: []chunk{}, Done: part.Done, NextSeq: part.Next, Truncated: part.Truncated}
+	var text strings.Builder
+	var stream belljar.FrameType
+	for _, f := range part.Frames {
+		o.Chunks = append(o.Chunks, chunkOf(f))
+		if f.Type != stream {
+			fmt.Fprintf(&text, "%s:\n", f.Type)
+			stream = f.Type
+		}
+		text.WriteString(readable(f.Output))
+		if !strings.HasSuffix(text.String(), "\n") && f.Type == belljar.FrameStderr {
+			text.WriteString("\n")
+		}
+	}
+	if part.Truncated {
+		text.WriteString("\nnote: output is missing here: the log was cut at its cap, or is not kept any more")
+	}
+	if part.Done {
+		o.ended = endOf(part.Run)
+		fmt.Fprintf(&text, "\ndone: %s", headline(part.Run))
+	} else {
+		fmt.Fprintf(&text, "\nthe command goes on, or there is more: read on with since_seq %d", part.Next)
+	}
+	return &reply{strings.TrimPrefix(text.String(), "\n"), nil, o}, nil
+}
+
+func chunkOf(f belljar.Frame) chunk {
+	c := chunk{Seq: f.Seq, Stream: string(f.Type), Text: string(f.Output)}
+	if !utf8.Valid(f.Output) {
+		c.Text, c.Encoding = base64.StdEncoding.EncodeToString(f.Output), "base64"
+	}
+	return c
+}
+
+func waitExec(c *call, in waitInput) (*reply, error) {
+	run, err := c.find(in.SandboxID, in.ExecID)
+	if err != nil {
+		return nil, err
+	}
+	wait := c.terms.Wait
+	if in.TimeoutSeconds != nil {
+		wait = min(wait, time.Duration(min(*in.TimeoutSeconds, MaxWait.Seconds())*float64(time.Second)))
+	}
+	if !run.Phase.Terminal() {
+		if c.token != nil {
+			p := c.report(run)
+			defer p.close()
+		}
+		if run, err = belljar.Outlast(c, c.Runs(), run.ID, wait); err != nil {
+			return nil, err
+		}
+	}
+	o := waitOutput{Done: run.Phase.Terminal(), ended: endOf(run)}
+	if !o.Done {
+		return &reply{fmt.Sprintf("the command goes on after %v; wait again, or read what it printed with sandbox_exec_read.", wait), nil, o}, nil
+	}
+	return &reply{"done: " + headline(run) + "\nRead what it printed with sandbox_exec_read.", nil, o}, nil
+}
+
+func closeSandbox(c *call, in closeInput) (*reply, error) {
+	if err := c.mayUse(in.SandboxID, false); err != nil {
+		return nil, err
+	}
+	if err := c.Sessions().Delete(c, in.SandboxID); err != nil {
+		return nil, err
+	}
+	return &reply{"the sandbox is closed, and its files are gone", nil, okOutput{true}}, nil
+}
+
+// renamed tells of a refusal in the words of the tool.
+func renamed(err error, names map[string]string) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	name, _ := e.Details["field"].(string)
+	own, known := names[name]
+	if !known {
+		return err
+	}
+	said := *e
+	said.Details = map[string]any{}
+	for k, v := range e.Details {
+		said.Details[k] = v
+	}
+	said.Details["field"] = own
+	said.Message = strings.Replace(e.Message, name, own, 1)
+	return &said
+}

@@ -1,0 +1,45 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+func TestExcerpt(t *testing.T) {
+	long := strings.Repeat("é", 1000) // 2000 bytes
+	for _, c := range []struct {
+		name                   string
+		text, encoding         string
+		at, omitted            int64
+		want                   string
+		left                   int64
+		truncated, binary, all bool
+	}{
+		{name: "nothing", encoding: "utf8"},
+		{name: "short", text: "hi\n", encoding: "utf8", want: "hi\n"},
+		{name: "exactly", text: strings.Repeat("x", 300), encoding: "utf8", want: strings.Repeat("x", 300)},
+		{name: "cut between characters", text: long, encoding: "utf8", left: 1700, truncated: true,
+			want: strings.Repeat("é", 75) + "\n[… 1700 bytes left out here …]\n" + strings.Repeat("é", 75)},
+		{name: "its middle was gone before", text: "abcd", encoding: "utf8", at: 2, omitted: 1 << 20, left: 1 << 20, truncated: true,
+			want: "ab\n[… 1048576 bytes left out here …]\ncd"},
+		{name: "binary", text: "AP9h", encoding: "base64", binary: true, want: `\x00\xffa`},
+	} {
+		p := excerpt(c.text, c.encoding, c.at, c.omitted, false, 300)
+		if p.Text != c.want || p.Left != c.left || p.Truncated != c.truncated || p.Binary != c.binary {
+			t.Errorf("%s: got %+v", c.name, p)
+		}
+	}
+	capped := excerpt("x", "utf8", 0, 0, true, 300)
+	if !capped.Truncated {
+		t.Error("a log that was cut at its cap is not told")
+	}
+	if got := lost(capped, printed{}, "read on"); !strings.Contains(got, "stdout is truncated") || strings.Contains(got, "stderr") {
+		t.Errorf("lost says %q", got)
+	}
+	out, errs := streams(&belljar.Output{Stdout: "a", StdoutEncoding: "utf8", StderrEncoding: "utf8"}, 300)
+	if out.section("stdout") != "\nstdout:\na\n" || errs.section("stderr") != "" {
+		t.Errorf("sections are %q and %q", out.section("stdout"), errs.section("stderr"))
+	}
+}
