@@ -1,0 +1,230 @@
+"""A belljar of one's own: it starts, is shared, and leaves nothing, however its program ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import BINARY, LONG, ROOT, until
+
+import belljar as b
+
+
+def program(text: str, **how: Any) -> subprocess.Popen[str]:
+    """Starts a Python program that knows this package."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **how.pop("env", {})}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(text)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, **how
+    )
+
+
+def ended(pid: int) -> bool:
+    """Whether there is no such process any more, but for one that nobody has buried."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def heard(process: subprocess.Popen[str]) -> dict[str, str]:
+    """The line of words that a program prints first: pid=…, socket=…"""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, process.communicate()[1]
+    return dict(word.split("=", 1) for word in line.split())
+
+
+START = """
+    import os, sys, time
+    from belljar import Belljar, SandboxClient, AsyncBelljar
+    client = SandboxClient()
+    client.get_or_create_session("u", "t")
+    told = client._transport.local.ready()
+    print("pid=%d socket=%s" % (told["pid"], told["socket"]), flush=True)
+"""
+
+
+def test_it_ends_with_the_client() -> None:
+    with b.SandboxClient(mode="local") as client:
+        client.get_or_create_session("u", "t")
+        assert client.execute("echo hi")["stdout"] == "hi\n"
+        assert client._transport is not None and client._transport.local is not None
+        told = client._transport.local.ready()
+        assert os.path.exists(told["socket"]) and not ended(told["pid"])
+        assert os.stat(os.path.dirname(told["socket"])).st_mode & 0o077 == 0
+    assert ended(told["pid"]) and not os.path.exists(told["socket"])
+
+
+def test_clients_share_one_and_the_last_ends_it() -> None:
+    one, two = b.Belljar.local(), b.Belljar.local()
+    other = b.Belljar.local(settings={"max_concurrent_runs": 3})
+    try:
+        pid = one._transport.local.ready()["pid"]  # type: ignore[union-attr]
+        assert two._transport.local.ready()["pid"] == pid != other._transport.local.ready()["pid"]  # type: ignore[union-attr]
+        one.close()
+        one.close()
+        assert two.run(["echo", "hi"]).stdout == "hi\n" and not ended(pid)
+    finally:
+        for client in (one, two, other):
+            client.close()
+    assert ended(pid)
+    with b.Belljar.local() as again:
+        assert again.run(["echo", "hi"]).stdout == "hi\n"
+
+
+def test_a_forgotten_client_is_a_closed_one() -> None:
+    client = b.Belljar.local()
+    pid = client._transport.local.ready()["pid"]  # type: ignore[union-attr]
+    del client
+    gc.collect()
+    assert ended(pid)
+
+
+async def test_async() -> None:
+    async with b.AsyncBelljar.local() as belljar:
+        runs = await asyncio.gather(*(belljar.run(["echo", str(i)]) for i in range(4)))
+        assert [r.stdout for r in runs] == [f"{i}\n" for i in range(4)]
+        pid = belljar._transport.local.ready()["pid"]  # type: ignore[union-attr]
+    assert ended(pid)
+
+
+def test_data_is_kept(tmp_path: Path) -> None:
+    with b.Belljar.local(data=tmp_path / "data") as belljar:
+        id = belljar.run(["echo", "kept"]).id
+    with b.Belljar.local(data=tmp_path / "data") as belljar:
+        assert belljar.runs.wait(id).stdout == "kept\n"
+
+
+@pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "raise KeyError", "del client"])
+def test_it_ends_with_the_program(end: str) -> None:
+    process = program(START + f"    {end}\n")
+    told = heard(process)
+    process.communicate(timeout=LONG)
+    assert ended(int(told["pid"])) and not os.path.exists(told["socket"])
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_a_killed_program(sig: signal.Signals) -> None:
+    process = program(START + "    time.sleep(600)\n")
+    told = heard(process)
+    process.send_signal(sig)
+    process.communicate(timeout=LONG)
+    until(lambda: ended(int(told["pid"])) and not os.path.exists(told["socket"]))
+
+
+def test_children_do_not_keep_it_and_do_not_end_it() -> None:
+    process = program(
+        START + """
+    child = os.fork()
+    if child == 0:
+        try:
+            client.close_session  # what a child does with it is its own affair
+            other = Belljar(f"unix:{told['socket']}", api_key=told["api_key"])
+            assert other.run(["echo", "x"]).ok
+            del client
+            import gc; gc.collect()
+        finally:
+            sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert client.execute("echo still here")["stdout"] == "still here\\n"
+    if os.fork() == 0:
+        print("child=%d" % os.getpid(), flush=True)
+        time.sleep(600)
+    time.sleep(600)
+    """
+    )  # fmt: skip
+    told = heard(process)
+    child = int(heard(process)["child"])
+    try:
+        process.kill()
+        process.wait()
+        until(lambda: ended(int(told["pid"])))
+        assert not ended(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.communicate()
+
+
+def test_one_that_dies_is_started_again() -> None:
+    with b.SandboxClient() as client:
+        client.get_or_create_session("u", "t")
+        client.execute("echo x > f")
+        assert client._transport is not None and client._transport.local is not None
+        pid = client._transport.local.ready()["pid"]
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: ended(pid))
+        with pytest.raises(b.SessionExpiredError):
+            client.execute("cat f", auto_retry=False)
+        assert client.execute("cat f")["exit_code"] == 1  # a new one, without the file
+        assert client.execute("echo ok")["stdout"] == "ok\n"
+    with b.Belljar.local() as belljar:
+        pid = belljar._transport.local.ready()["pid"]  # type: ignore[union-attr]
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: ended(pid))
+        with pytest.raises(b.UnreachableError):
+            b.Belljar(belljar._transport.address.text, patience=0.1).me()
+
+
+def test_no_belljar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("BELLJAR_BIN")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for make in (b.SandboxClient, b.AsyncSandboxClient, b.Belljar.local, b.AsyncBelljar.local):
+        with pytest.raises(b.RuntimeUnavailableError, match="on PATH") as e:
+            make()
+        assert "BELLJAR_BIN" in e.value.hint
+    with pytest.raises(b.RuntimeUnavailableError, match="nowhere"):
+        b.Belljar.local(binary="/nowhere/belljar")
+    monkeypatch.setenv("BELLJAR_BIN", str(tmp_path / "gone"))
+    with pytest.raises(b.RuntimeUnavailableError, match="gone"):
+        b.SandboxClient()
+    os.symlink(BINARY, tmp_path / "belljar")
+    monkeypatch.delenv("BELLJAR_BIN")
+    with b.Belljar.local() as belljar:
+        assert belljar.run(["echo", "found on PATH"]).ok
+
+
+@pytest.mark.parametrize(
+    "script, says",
+    [
+        ("echo 'no namespaces here' >&2; exit 3", "no namespaces here"), ("echo hello; cat", "something else"), ("echo '{}'; cat", "something else"),
+        ("exit 0", "ended before it was ready"),
+    ],
+)  # fmt: skip
+def test_a_belljar_that_does_not_start(script: str, says: str, tmp_path: Path) -> None:
+    fake = tmp_path / "belljar"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    client = b.SandboxClient(binary=str(fake))
+    for _ in range(2):
+        with pytest.raises(b.RuntimeUnavailableError, match=says):
+            client.get_or_create_session("u", "t")
+    client.close()
+    with pytest.raises(b.RuntimeUnavailableError, match=says):
+        b.Belljar.local(binary=str(fake)).me()
+
+
+def test_not_a_program(tmp_path: Path) -> None:
+    fake = tmp_path / "belljar"
+    fake.write_bytes(b"\x7fELF nonsense")
+    fake.chmod(0o755)
+    with pytest.raises(b.RuntimeUnavailableError, match="cannot be started"):
+        b.Belljar.local(binary=str(fake))
+    with pytest.raises(b.InvalidRequestError):
+        b.Belljar.local(settings={"a=b --listen": 1})
+
+
+def test_importing_loads_nothing() -> None:
+    process = program("import sys, belljar; print(*sorted(m for m in sys.modules if m.startswith(('belljar', 'asyncio', 'ssl', 'http', 'email'))))")
+    out, err = process.communicate(timeout=LONG)
+    assert out.split() == ["belljar"], err
+    process = program("import sys; from belljar import *; from belljar import TimeoutError as T; print(Belljar, AsyncRun, scope_prefix, T, TimeoutError)")
+    out, err = process.communicate(timeout=LONG)
+    assert process.returncode == 0 and "belljar.errors.TimeoutError" in out and "class 'TimeoutError'" in out, err
