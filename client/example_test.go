@@ -4,6 +4,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -122,14 +123,26 @@ func Example_session() {
 	// Output: 2
 }
 
-// Errors say what is wrong in words, and in a code for programs.
+// Errors say what is wrong in words, and in a code for programs; many say what to do.
 func Example_errors() {
 	c, err := client.New(exampleOptions())
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	_, err = c.Runs().Get(context.Background(), "no-such-run")
+	ctx := context.Background()
+
+	_, err = c.Runs().Get(ctx, "no-such-run")
 	fmt.Println(belljar.CodeOf(err), err)
-	// Output: not_found run "no-such-run" does not exist
+
+	_, err = c.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"true"}, Resources: belljar.Resources{MemoryMB: 1 << 20},
+	}})
+	var failure *belljar.Error
+	if errors.As(err, &failure) {
+		fmt.Println(failure.Code, failure.Details["field"], failure.Details["maximum"])
+	}
+	// Output:
+	// not_found run "no-such-run" does not exist
+	// policy_denied resources.memory_mb 8192
 }

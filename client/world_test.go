@@ -56,6 +56,10 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(doubleVariable); mode != "" && len(os.Args) > 1 && os.Args[1] == "serve" {
 		os.Exit(playBelljar(mode))
 	}
+	if program, err := os.Executable(); err == nil { // the belljar that examples start
+		os.Setenv("BELLJAR_BIN", program)
+		os.Setenv(doubleVariable, playServe)
+	}
 	code := m.Run()
 	if err := errors.Join(forExamples().end(), goleak.Find()); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,190 @@
+package agentfile
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/belljar/belljar"
+)
+
+// reader reads a sandbox block. It looks at the nodes and not at Go values, so that every key has its line.
+type reader struct {
+	p  *problems
+	at map[string]*yaml.Node // values by field, for what is wrong with them together
+}
+
+// readSandbox reads a block in either shape: the name of a runtime, or a mapping. null is no sandbox.
+func readSandbox(p *problems, n *yaml.Node) *Sandbox {
+	r := &reader{p: p, at: map[string]*yaml.Node{"": n}}
+	n = meant(n)
+	s := &Sandbox{}
+	before := len(p.lines)
+	switch {
+	case null(n):
+		return nil
+	case n.Kind == yaml.ScalarNode:
+		if r.text("", n, &s.Runtime); s.Runtime == "" && len(p.lines) == before {
+			p.add(n, "sandbox", "sandbox: python", "sandbox names no runtime")
+		}
+		r.at["runtime"] = n
+	default:
+		r.mapping("", n, r.fields(s))
+	}
+	if len(p.lines) > before {
+		return nil
+	}
+	for _, i := range s.issues() {
+		name, hint := "sandbox."+i.field, i.hint
+		p.add(r.at[i.field], name, hint, "%s %v", name, i.err)
+	}
+	return s
+}
+
+// fields are how the keys of a sandbox are read.
+func (r *reader) fields(s *Sandbox) map[string]func(field string, n *yaml.Node) {
+	keys := map[string]func(string, *yaml.Node){
+		"mode":          func(f string, n *yaml.Node) { r.text(f, n, (*string)(&s.Mode)) },
+		"runtime":       func(f string, n *yaml.Node) { r.text(f, n, &s.Runtime) },
+		"image":         func(f string, n *yaml.Node) { r.text(f, n, &s.Image) },
+		"session":       func(f string, n *yaml.Node) { r.text(f, n, &s.Session) },
+		"allow_network": func(f string, n *yaml.Node) { r.flag(f, n, &s.AllowNetwork) },
+		"pip_packages":  func(f string, n *yaml.Node) { r.texts(f, n, &s.PipPackages) },
+		"npm_packages":  func(f string, n *yaml.Node) { r.texts(f, n, &s.NpmPackages) },
+		"network": func(f string, n *yaml.Node) {
+			r.mapping(f, n, map[string]func(string, *yaml.Node){
+				"enabled": func(f string, n *yaml.Node) { r.flag(f, n, &s.Network.Enabled) },
+			})
+		},
+	}
+	limits := map[string]func(string, *yaml.Node){}
+	for _, number := range s.numbers() {
+		read := func(f string, n *yaml.Node) { r.number(f, n, number) }
+		if name, ok := strings.CutPrefix(number.field, "limits."); ok {
+			limits[name] = read
+		} else {
+			keys[number.field] = read
+		}
+	}
+	keys["limits"] = func(f string, n *yaml.Node) { r.mapping(f, n, limits) }
+	return keys
+}
+
+// mapping reads a mapping whose keys are all known.
+func (r *reader) mapping(field string, n *yaml.Node, keys map[string]func(string, *yaml.Node)) {
+	n = meant(n)
+	name := strings.TrimSuffix("sandbox."+field, ".")
+	if n.Kind != yaml.MappingNode {
+		hint := ""
+		if field == "" {
+			hint = "sandbox: python, or a mapping with mode, runtime, limits …"
+		}
+		r.p.add(n, name, hint, "%s must be a mapping", name)
+		return
+	}
+	var known []string
+	for key := range keys {
+		known = append(known, key)
+	}
+	slices.Sort(known)
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind != yaml.ScalarNode {
+			r.p.add(key, name, "", "%s has a key that is not a word", name)
+			continue
+		}
+		if twice(r.p, seen, name+".", key) {
+			continue
+		}
+		below := key.Value
+		if field != "" {
+			below = field + "." + key.Value
+		}
+		read := keys[key.Value]
+		switch {
+		case read == nil:
+			hint := name + " has " + strings.Join(known, ", ")
+			if near := belljar.Nearest(key.Value, max(len(key.Value)/3, 1), known); near != "" {
+				hint = "did you mean " + near
+			}
+			r.p.add(key, "sandbox."+short(below), hint, "%s.%s is not known", name, short(key.Value))
+		case !null(meant(value)): // which is a key that is not there
+			r.at[below] = key
+			read(below, value)
+		}
+	}
+}
+
+// twice notes a key that a mapping has already.
+func twice(p *problems, seen map[string]int, above string, key *yaml.Node) bool {
+	if line, ok := seen[key.Value]; ok {
+		p.add(key, above+short(key.Value), "", "%s%s is there already, in line %d", above, short(key.Value), line)
+		return true
+	}
+	seen[key.Value] = key.Line
+	return false
+}
+
+// text reads a string that is not empty. Numbers and booleans are not taken for strings: who means one can quote it.
+func (r *reader) text(field string, n *yaml.Node, to *string) {
+	n = meant(n)
+	name := strings.TrimSuffix("sandbox."+field, ".")
+	switch {
+	case n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str":
+		r.p.add(n, name, "", "%s must be a text", name)
+	case n.Value == "":
+		r.p.add(n, name, "", "%s is empty", name)
+	default:
+		*to = n.Value
+	}
+}
+
+// texts reads a list of strings.
+func (r *reader) texts(field string, n *yaml.Node, to *[]string) {
+	n = meant(n)
+	if n.Kind != yaml.SequenceNode {
+		r.p.add(n, "sandbox."+field, "", "sandbox.%s must be a list", field)
+		return
+	}
+	for _, item := range n.Content {
+		var text string
+		r.text(field, item, &text)
+		*to = append(*to, text)
+	}
+}
+
+// flag reads true or false.
+func (r *reader) flag(field string, n *yaml.Node, to *bool) {
+	n = meant(n)
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || n.Decode(to) != nil {
+		r.p.add(n, "sandbox."+field, "", "sandbox.%s must be true or false", field)
+	}
+}
+
+// number reads a whole number in its bounds. 0 is not taken for none: some would mean without a limit.
+func (r *reader) number(field string, n *yaml.Node, to number) {
+	n = meant(n)
+	value, err := strconv.Atoi(n.Value)
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil {
+		r.p.add(n, "sandbox."+field, "", "sandbox.%s must be a whole number from %d to %d", field, to.least, to.most)
+		return
+	}
+	if err := to.check(value); err != nil {
+		r.p.add(n, "sandbox."+field, "", "sandbox.%s %v", field, err)
+		return
+	}
+	*to.value = value
+}
+
+// meant is what an alias stands for. It is not its own: that was found out before.
+func meant(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+func null(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

@@ -1,0 +1,33 @@
+package client
+
+import (
+	"context"
+
+	"github.com/belljar/belljar"
+)
+
+// OpenToolset opens the session that a toolset's tools work in, as S2's sandbox_open does: the living one of its scope, or a
+// new one with the toolset's limits. created tells which. What ends it is [belljar.Sessions].Delete, or CloseAll with the
+// scope's prefix when the workflow is over:
+//
+//	c.Sessions().CloseAll(ctx, belljar.CloseRequest{KeyPrefix: tools.Scope().Prefix()})
+func OpenToolset(ctx context.Context, s belljar.Service, tools belljar.Toolset) (session belljar.Session, created bool, err error) {
+	if tools.InMode() != belljar.ToolsCode {
+		return session, false, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "mode " + string(tools.InMode()) + " has no session",
+			Details: map[string]any{"field": "mode"}, Hint: "start runs, or set mode code",
+		}
+	}
+	spec := belljar.SessionSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: tools.Image,
+		Runtime: tools.Runtime, Isolation: tools.Isolation, TrustLevel: tools.TrustLevel,
+		Resources: tools.Resources, TimeoutSec: tools.TimeoutSec,
+		// The TTL waits for runs, the idle time does not; neither may end it earlier than was asked for.
+		IdleTimeoutSec: tools.IdleTimeoutSec, TTLSec: tools.IdleTimeoutSec,
+		Scope: tools.Scope(), WorkspaceExec: true,
+	}
+	if tools.Network {
+		spec.NetworkPolicy = "allowlist"
+	}
+	return s.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
+}
