@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/sdk"
 	"github.com/belljar/belljar/test/served"
 )
 
@@ -53,8 +57,8 @@ func followed(t *testing.T) []string {
 	return names
 }
 
-// TestReadmes follows every README of the examples, in a copy of them: first without a server, as somebody would who has just
-// got belljar, then with one.
+// TestReadmes follows every README of the examples, in a copy of them, without a server, as somebody would who has just got
+// belljar; and those that show one program each with a server, too.
 func TestReadmes(t *testing.T) {
 	s := served.Start(t, built.Belljar)
 	t.Run("local", func(t *testing.T) {
@@ -65,22 +69,63 @@ func TestReadmes(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
 		for _, name := range followed(t) {
 			t.Run(name, func(t *testing.T) {
+				if slices.Contains(localOnly, name) {
+					return
+				}
 				follow(t, name, "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.User(t, name))
 			})
 		}
 	})
 }
 
+// localOnly are examples whose programs are no others with a server than those of other examples.
+var localOnly = []string{"model", "tools"}
+
+// before is what an example needs before its README is followed, after is what must hold then, by example.
+var (
+	before = map[string]func(t *testing.T, dir string){"tools": installed}
+	after  = map[string]func(t *testing.T, dir string){"plot": pictured}
+)
+
 // follow types what the README of an example shows.
 func follow(t *testing.T, name string, env ...string) {
 	t.Helper()
 	dir := filepath.Join(copied(t), name)
+	if do := before[name]; do != nil {
+		do(t, dir)
+	}
 	list := commandsOf(t, filepath.Join(dir, "README.md"))
 	printed, err := bash(t, dir, script(list), env...)
 	if err != nil {
 		t.Errorf("it ends with %v", err)
 	}
 	compare(t, list, printed)
+	if do := after[name]; do != nil {
+		do(t, dir)
+	}
+}
+
+// pictured checks that what the plot has left is a picture with bars in it.
+func pictured(t *testing.T, dir string) {
+	t.Helper()
+	file, err := os.Open(filepath.Join(dir, "out/revenue.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	picture, err := png.Decode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	colours := map[color.Color]int{}
+	for y := range picture.Bounds().Dy() {
+		for x := range picture.Bounds().Dx() {
+			colours[picture.At(x, y)]++
+		}
+	}
+	if picture.Bounds() != image.Rect(0, 0, 480, 320) || len(colours) != 4 {
+		t.Errorf("a picture of %v in the colours %v", picture.Bounds(), colours)
+	}
 }
 
 // copied is a copy of the examples in a folder of the test's own.
@@ -96,7 +141,7 @@ func copied(t *testing.T) string {
 // environment is ours with belljar on the PATH and the package for Python at hand, without a word about servers.
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
-	python, err := filepath.Abs("../../sdk/python/src")
+	python, err := sdk.Python()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar/client"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/sdk"
 	"github.com/belljar/belljar/test/served"
 )
 
@@ -61,6 +64,35 @@ func TestScenario(t *testing.T) {
 			defer stop()
 			return play(ctx, file, d, w)
 		},
+	}
+	scenario, err := filepath.Abs("scenario.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := func(ctx context.Context, key string, w io.Writer, dir string, more []string, words ...string) error {
+		cmd := exec.CommandContext(ctx, words[0], append(words[1:], scenario)...)
+		cmd.Dir, cmd.Env, cmd.Stdout = dir, append(s.Env(key), more...), w
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		cmd.WaitDelay = time.Minute
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%w\n%s", err, &said)
+		}
+		return nil
+	}
+	drivers["python"] = func(ctx context.Context, t *testing.T, key string, w io.Writer) error {
+		src, err := sdk.Python()
+		if err != nil {
+			return err
+		}
+		return program(ctx, key, w, filepath.Dir(src), []string{"PYTHONPATH=" + src, "PYTHONDONTWRITEBYTECODE=1"}, "/usr/bin/python3", "tests/scenario.py")
+	}
+	drivers["typescript"] = func(ctx context.Context, t *testing.T, key string, w io.Writer) error {
+		dir, err := sdk.TypeScript(ctx, t.TempDir())
+		if err != nil {
+			return err
+		}
+		return program(ctx, key, w, dir, nil, "node", "build/test/scenario.js")
 	}
 	t.Run("drivers", func(t *testing.T) { // so that the server outlives them
 		for name, drive := range drivers {

@@ -1,0 +1,101 @@
+// Package sdk makes the SDKs ready for tests that use them as programs do, and leaves the source tree alone.
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Python is where the SDK for Python can be imported from.
+func Python() (string, error) {
+	root, err := root()
+	return filepath.Join(root, "sdk/python/src"), err
+}
+
+// TypeScript builds the SDK for TypeScript with its tests, in a copy below dir, and returns the copy. What it is built with
+// comes from the checkout if it has been installed there, and else from npm, as the lock file says.
+func TypeScript(ctx context.Context, dir string) (string, error) {
+	root, err := root()
+	if err != nil {
+		return "", err
+	}
+	source, copied := filepath.Join(root, "sdk/typescript"), filepath.Join(dir, "typescript")
+	if err := copyTree(source, copied); err != nil {
+		return "", err
+	}
+	modules := filepath.Join(source, "node_modules")
+	_, err = os.Stat(filepath.Join(modules, ".package-lock.json")) // it comes last
+	switch {
+	case err == nil:
+		err = os.Symlink(modules, filepath.Join(copied, "node_modules"))
+	case errors.Is(err, fs.ErrNotExist):
+		err = run(ctx, copied, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+	}
+	if err == nil {
+		err = run(ctx, copied, "npm", "run", "--silent", "pretest")
+	}
+	return copied, err
+}
+
+// Depend makes a project find the SDK for TypeScript, and what that was built with, as npm install would.
+func Depend(project, typescript string) error {
+	modules, theirs := filepath.Join(project, "node_modules"), filepath.Join(typescript, "node_modules")
+	if err := os.MkdirAll(modules, 0o755); err != nil {
+		return err
+	}
+	list, err := os.ReadDir(theirs)
+	for _, entry := range list {
+		err = errors.Join(err, os.Symlink(filepath.Join(theirs, entry.Name()), filepath.Join(modules, entry.Name())))
+	}
+	return errors.Join(err, os.Symlink(typescript, filepath.Join(modules, "belljar")))
+}
+
+// copyTree copies a package without what was installed and built.
+func copyTree(source, to string) error {
+	return filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(source, path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case entry.IsDir() && (entry.Name() == "node_modules" || inside == "dist" || inside == "build"):
+			return filepath.SkipDir
+		case entry.IsDir():
+			return os.MkdirAll(filepath.Join(to, inside), 0o755)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, inside), content, 0o644)
+	})
+}
+
+func run(ctx context.Context, dir, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// root is the source tree.
+func root() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
