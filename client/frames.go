@@ -160,6 +160,7 @@ type link struct {
 	*websocket.Conn
 	w       *watcher
 	reading atomic.Bool
+	pulse   pulse
 }
 
 // dial opens a run's stream.
@@ -221,28 +222,4 @@ func (l *link) message(ctx context.Context) ([]byte, error) {
 	defer l.reading.Store(false)
 	_, raw, err := l.Read(ctx)
 	return raw, err
-}
-
-// keepAlive gives up when the other end is gone without a word. While nobody reads, pings cannot be answered and are not
-// sent.
-func (l *link) keepAlive(ctx context.Context, give context.CancelCauseFunc) {
-	tick := time.NewTicker(pingEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if !l.reading.Load() {
-			continue
-		}
-		ping, cancel := context.WithTimeout(ctx, pingEvery)
-		err := l.Ping(ping)
-		cancel()
-		if err != nil && l.reading.Load() {
-			give(errSilent)
-			return
-		}
-	}
 }

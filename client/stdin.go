@@ -153,7 +153,7 @@ func (s *stdin) send(m stdinMessage) error {
 	}
 	raw, err := json.Marshal(m)
 	if err == nil {
-		err = s.Conn.Write(s.ctx, websocket.MessageText, raw)
+		err = s.say(s.ctx, websocket.MessageText, raw)
 	}
 	if err == nil {
 		return nil

@@ -219,7 +219,7 @@ func (a *attachment) Resize(cols, rows int) error {
 }
 
 func (a *attachment) send(ctx context.Context, kind websocket.MessageType, raw []byte) error {
-	if err := a.Conn.Write(ctx, kind, raw); err != nil {
+	if err := a.say(ctx, kind, raw); err != nil {
 		if e := given(ctx); e != nil && a.ctx.Err() == nil {
 			return e
 		}
