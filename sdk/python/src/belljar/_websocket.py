@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from binascii import b2a_base64
-from hashlib import sha1
 from typing import NamedTuple, Optional
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
@@ -36,6 +35,8 @@ def new_key() -> str:
 
 def accepted(key: str) -> str:
     """What a server confirms a key with."""
+    from hashlib import sha1  # slow to load
+
     return b2a_base64(sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest(), newline=False).decode()
 
 
