@@ -27,6 +27,34 @@ export function told(error: unknown): unknown {
   return error instanceof Passing ? error.error : error;
 }
 
+/**
+ * Tries is how often something has failed in a row, and until when it is worth to go on.
+ * @internal
+ */
+export class Tries {
+  failures = 0;
+  #unsure = 0; // of those, how many may never get better
+
+  constructor(
+    readonly most: number,
+    public deadline: number,
+  ) {}
+
+  /** again says for how many milliseconds to wait before trying again; undefined if it is not worth it. */
+  again(error: Passing): number | undefined {
+    if (error.most > 0 && ++this.#unsure > error.most) return undefined;
+    if (this.failures >= this.most) return undefined;
+    const pause = pauseOf(error, this.failures++);
+    return Date.now() + pause > this.deadline ? undefined : pause;
+  }
+
+  /** progress says that something has come of it. */
+  progress(deadline: number): void {
+    this.failures = this.#unsure = 0;
+    this.deadline = deadline;
+  }
+}
+
 const first = 200;
 const longest = 30_000;
 

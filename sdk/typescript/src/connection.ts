@@ -1,4 +1,4 @@
-import { Passing, pauseOf, sleep, told } from "./backoff.js";
+import { Passing, sleep, told, Tries } from "./backoff.js";
 import { Call, closing, foreign, Watch, type CallOptions } from "./call.js";
 import { CanceledError, invalid, InvalidRequestError, RuntimeUnavailableError } from "./error.js";
 import { failureOf, strangerOf } from "./failure.js";
@@ -137,25 +137,28 @@ export class Connection {
    * repeat, too, if it is passing.
    */
   async repeat<T>(call: Call, ask: Ask, take: (answer: Answer, watch: Watch) => Promise<T>): Promise<T> {
-    const deadline = Date.now() + this.options.patienceMs;
-    for (let failures = 0; ; failures++) {
+    for (const tries = this.tries(); ; ) {
       try {
         return await this.once(call, ask, take);
       } catch (error) {
-        await this.wait(call, error, failures, deadline, ask);
+        await this.wait(call, error, tries, ask);
       }
     }
   }
 
+  /** tries is how often something may be tried from now on. */
+  tries(): Tries {
+    return new Tries(this.options.maxRetries, Date.now() + this.options.patienceMs);
+  }
+
   /** wait waits until it is worth to try again, or throws what the caller is to hear. */
-  async wait(call: Call, error: unknown, failures: number, deadline: number, ask?: Ask): Promise<void> {
+  async wait(call: Call, error: unknown, tries: Tries, ask?: Ask): Promise<void> {
     const over = call.over();
     if (over) throw over;
     if (!(error instanceof Passing)) throw error;
-    const pause = pauseOf(error, failures);
-    const many = failures >= this.options.maxRetries || (error.most > 0 && failures >= error.most);
     const spent = ask?.body instanceof ReadableStream || (ask?.once && !error.undone);
-    if (many || spent || Date.now() + pause > deadline) throw told(error);
+    const pause = spent ? undefined : tries.again(error);
+    if (pause === undefined) throw told(error);
     await sleep(pause, call.signal).catch(() => {
       throw call.over();
     });

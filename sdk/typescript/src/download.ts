@@ -42,16 +42,15 @@ export async function download(connection: Connection, ask: Ask, options: Downlo
  */
 export async function downloadAll(connection: Connection, ask: Ask, options: DownloadOptions): Promise<Uint8Array> {
   const call = connection.call(options);
-  const deadline = Date.now() + connection.options.patienceMs;
   try {
-    for (let failures = 0; ; failures++) {
+    for (const tries = connection.tries(); ; ) {
       const stream = await download(connection, ask, { ...options, timeoutMs: undefined, signal: call.signal });
       const pieces: Uint8Array[] = [];
       try {
         for await (const piece of stream.pieces()) pieces.push(piece);
         return join(pieces);
       } catch (error) {
-        await connection.wait(call, error, failures, deadline);
+        await connection.wait(call, error, tries);
       }
     }
   } finally {

@@ -58,8 +58,7 @@ class Follower {
 
   async *frames(): AsyncGenerator<RawFrame> {
     const { patienceMs } = this.connection.options;
-    let deadline = Date.now() + patienceMs;
-    for (let failures = 0; ; failures++) {
+    for (const tries = this.connection.tries(); ; ) {
       let heard = false;
       try {
         for await (const raw of this.#read()) {
@@ -70,11 +69,8 @@ class Follower {
         if (this.#over) return;
         throw new Passing(foreign("the server ended the log before its end"));
       } catch (error) {
-        if (heard) {
-          failures = 0;
-          deadline = Date.now() + 10 * patienceMs; // it is worth more than one that never was there
-        }
-        await this.connection.wait(this.call, error, failures, deadline);
+        if (heard) tries.progress(Date.now() + 10 * patienceMs); // it is worth more than one that never was there
+        await this.connection.wait(this.call, error, tries);
       }
     }
   }

@@ -49,14 +49,13 @@ export class RunInput {
       if (!run.interactive || isEnd(run.phase)) {
         throw new ConflictError({ code: "conflict", message: `run ${id} takes no input`, details: { run_id: id } });
       }
-      const deadline = Date.now() + connection.options.patienceMs;
-      for (let failures = 0; ; failures++) {
+      for (const tries = connection.tries(); ; ) {
         try {
           const query = new URLSearchParams({ from_seq: "tail" });
           const socket = await doorway.open(call, route("runs", id, "stream"), query);
           return new RunInput(socket, doorway);
         } catch (error) {
-          await connection.wait(call, error, failures, deadline);
+          await connection.wait(call, error, tries);
         }
       }
     } finally {

@@ -113,8 +113,7 @@ class Command {
   ) {}
 
   async run(ask: Ask): Promise<ExecResult> {
-    const deadline = Date.now() + this.connection.options.patienceMs;
-    for (let failures = 0; this.runId === undefined; failures++) {
+    for (const tries = this.connection.tries(); this.runId === undefined; ) {
       try {
         return this.#result(await this.connection.once(this.call, ask, (answer, watch) => {
           if (kindOf(answer) !== "text/event-stream") throw strangerOf(answer);
@@ -122,7 +121,7 @@ class Command {
         }));
       } catch (error) {
         if (!(error instanceof Passing) || this.runId === undefined) {
-          await this.connection.wait(this.call, error, failures, deadline); // the same request finds the same run
+          await this.connection.wait(this.call, error, tries); // the same request finds the same run
         }
       }
     }

@@ -66,11 +66,11 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   static async attach(doorway: Doorway, path: string, query: URLSearchParams, options: CallOptions): Promise<Terminal> {
     const { connection } = doorway;
     const call = connection.call(options);
-    const deadline = Date.now() + connection.options.patienceMs;
+    const tries = connection.tries();
     // A terminal that is made must not be made twice.
     const once = path !== route("terminals");
     try {
-      for (let failures = 0; ; failures++) {
+      for (;;) {
         let socket: Socket | undefined;
         try {
           socket = await doorway.open(call, path, query);
@@ -81,7 +81,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
         } catch (error) {
           socket?.cut();
           const lost = once && socket !== undefined && error instanceof Passing && !error.undone;
-          await connection.wait(call, lost ? error.error : error, failures, deadline);
+          await connection.wait(call, lost ? error.error : error, tries);
         }
       }
     } finally {

@@ -1,0 +1,300 @@
+// What goes wrong between a client and its server, and what comes of it.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { test } from "node:test";
+import {
+  Belljar, BelljarError, CanceledError, InternalError, InvalidRequestError, NotFoundError, RateLimitedError, RuntimeUnavailableError, TimeoutError,
+  type TransportRequest,
+} from "belljar";
+import { unixTransport } from "../src/node/http.js";
+import { client, failure, fake, json, limitMs, tempDir, until, within, type Handler } from "./world.js";
+
+const me = { user_id: "u", role: "user" };
+const run = { id: "r1", run_id: "r1", phase: "completed", exit_code: 0, stdout: "hi\n", stderr: "" };
+
+async function errorOf(promise: Promise<unknown>): Promise<BelljarError> {
+  const error = await within("a failure", promise.then(() => assert.fail("it did not fail"), (e: unknown) => e));
+  assert.ok(error instanceof BelljarError, String(error));
+  return error;
+}
+
+test("who asks too often waits as long as he is told, and repeats the same request", async (t) => {
+  const server = await fake(t, (_, response, count) => {
+    if (count <= 3) failure(response, 429, "rate_limited", { "Retry-After": "0" });
+    else json(response, 200, run);
+  });
+  const result = await client(t, server.url).run({ command: ["true"] });
+  assert.equal(result.stdout, "hi\n");
+  assert.equal(server.asked.length, 4);
+  assert.equal(new Set(server.asked.map((a) => a.headers["idempotency-key"])).size, 1);
+  assert.equal(new Set(server.asked.map((a) => a.body)).size, 1);
+  assert.ok(server.asked[0]!.headers["idempotency-key"]);
+});
+
+test("a storm of refusals ends in an error that says when to come back", async (t) => {
+  const server = await fake(t, (_, response) => failure(response, 429, "rate_limited", { "Retry-After": "0" }));
+  const error = await errorOf(client(t, server.url, { maxRetries: 5 }).me());
+  assert.ok(error instanceof RateLimitedError);
+  assert.deepEqual([error.status, error.retryAfter, server.asked.length], [429, 0, 6]);
+
+  const later = await fake(t, (_, response) => failure(response, 429, "quota_exceeded", { "Retry-After": "3600", "X-Request-Id": "req-1" }));
+  const told = await errorOf(client(t, later.url).me());
+  assert.deepEqual([told.code, told.retryAfter, told.requestId, later.asked.length], ["quota_exceeded", 3600, "req-1", 1]);
+
+  const never = await fake(t, (_, response) => failure(response, 503, "runtime_unavailable"));
+  assert.equal((await errorOf(client(t, never.url).me())).status, 503);
+  assert.equal(never.asked.length, 1); // it does not say that it will be better
+});
+
+test("many calls in a storm all come through, each once", async (t) => {
+  const seen = new Map<string, number>();
+  const server = await fake(t, (request, response) => {
+    const key = String(request.headers["idempotency-key"]);
+    const times = (seen.get(key) ?? 0) + 1;
+    seen.set(key, times);
+    if (times < 3) failure(response, 429, "rate_limited", { "Retry-After": "0" });
+    else json(response, 200, { ...run, id: key });
+  });
+  const belljar = client(t, server.url);
+  const results = await within("the calls", Promise.all(Array.from({ length: 60 }, () => belljar.run(["true"]))));
+  assert.equal(new Set(results.map((r) => r.id)).size, 60);
+});
+
+test("503, connections that break and gateways that are alone are tried again", async (t) => {
+  const cases: [string, Handler][] = [
+    ["503", (_, r) => failure(r, 503, "runtime_unavailable", { "Retry-After": "0" }, { retry_after_sec: 0 })],
+    ["502", (_, r) => void r.writeHead(502, { "Content-Type": "text/html" }).end("<h1>Bad Gateway</h1>")],
+    ["504", (_, r) => void r.writeHead(504).end()],
+    ["reset", (_, r) => void r.destroy()],
+    ["half an answer", (_, r) => void r.writeHead(200, { "Content-Type": "application/json", "Content-Length": "900" }).write('{"user', () => r.destroy())],
+  ];
+  for (const [what, handler] of cases) {
+    const server = await fake(t, (request, response, count) => (count < 3 ? handler(request, response, count) : json(response, 200, me)));
+    assert.equal((await within(what, client(t, server.url).me())).user_id, "u", what);
+    assert.equal(server.asked.length, 3, what);
+  }
+});
+
+test("what must not be done twice is not repeated, unless it was refused", async (t) => {
+  const lost = await fake(t, (_, response) => void response.destroy());
+  const belljar = client(t, lost.url);
+  const files = belljar.sessions.use("s").files;
+  await errorOf(files.rename("a", "b"));
+  await errorOf(files.delete("a"));
+  await errorOf(files.write("a", "x"));
+  await errorOf(files.writeAll({ a: "x" }));
+  await errorOf(files.upload({ a: "x" }));
+  await errorOf(belljar.request("POST", "/api/v1/sandbox/admin/tokens", { json: {} }));
+  assert.equal(lost.asked.length, 6);
+
+  const busy = await fake(t, (_, response, count) => (count === 1 ? failure(response, 429, "rate_limited", { "Retry-After": "0" }) : json(response, 200, {})));
+  await client(t, busy.url).sessions.use("s").files.rename("a", "b");
+  assert.equal(busy.asked.length, 2);
+});
+
+test("what can be done twice is", async (t) => {
+  const server = await fake(t, (_, response, count) => (count % 2 ? void response.destroy() : json(response, 200, { entry: {}, closed: [] })));
+  const belljar = client(t, server.url);
+  await belljar.sessions.use("s").files.write("a", "x", { overwrite: true });
+  await belljar.sessions.use("s").files.mkdir("a");
+  await belljar.sessions.use("s").destroy();
+  await belljar.runs.cancel("r");
+  await belljar.sessions.closeAll("workflow:1:");
+  assert.equal(server.asked.length, 10);
+  assert.deepEqual(server.asked.slice(0, 2).map((a) => a.body), ["x", "x"]);
+});
+
+test("a stream that was sent cannot be sent again", async (t) => {
+  const server = await fake(t, (_, response) => void response.destroy());
+  async function* content(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from("a");
+  }
+  await errorOf(client(t, server.url).sessions.use("s").files.write("a", content(), { overwrite: true }));
+  assert.equal(server.asked.length, 1);
+});
+
+test("content that cannot be read to its end is the caller's error", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, { entry: {} }));
+  async function* content(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from("a");
+    throw new Error("the disk is gone");
+  }
+  const error = await errorOf(client(t, server.url, { patienceMs: 0 }).sessions.use("s").files.write("a", content()));
+  assert.match(String((error.cause as Error)?.message) + String((error.cause as Error)?.cause), /the disk is gone/);
+});
+
+test("answers that are no Belljar's say so", async (t) => {
+  const cases: [string, Handler, string, number][] = [
+    ["a page", (_, r) => void r.writeHead(200, { "Content-Type": "text/html" }).end("<html>"), "internal", 200],
+    ["no json", (_, r) => void r.writeHead(200, { "Content-Type": "application/json" }).end("{"), "internal", 200],
+    ["a redirect", (_, r) => void r.writeHead(301, { Location: "https://other.example/" }).end(), "internal", 301],
+    ["another's 404", (_, r) => void r.writeHead(404, { "Content-Type": "text/plain" }).end("no"), "not_found", 404],
+    ["another's 401", (_, r) => void r.writeHead(401).end(), "unauthorized", 401],
+    ["an error that is none", (_, r) => json(r, 500, { error: "flat" }), "internal", 500],
+    ["an error without a message", (_, r) => json(r, 400, { error: { code: "invalid_request" } }), "internal", 400],
+  ];
+  for (const [what, handler, code, status] of cases) {
+    const server = await fake(t, handler);
+    const error = await errorOf(client(t, server.url).me());
+    assert.deepEqual([error.code, error.status, server.asked.length], [code, status, 1], what);
+    assert.ok(error.hint, what);
+  }
+});
+
+test("the server's errors come whole", async (t) => {
+  const server = await fake(t, (_, response) =>
+    json(response, 404, { error: { code: "not_found", message: "no run", details: { run_id: "x", new_field: [1] }, hint: "look", more: true }, other: 1 }));
+  const error = await errorOf(client(t, server.url).runs.get("x"));
+  assert.ok(error instanceof NotFoundError);
+  assert.deepEqual([error.message, error.details, error.hint, error.status], ["no run", { run_id: "x", new_field: [1] }, "look", 404]);
+});
+
+test("nobody at the address is told at once, and a key never goes elsewhere", async (t) => {
+  const server = await fake(t, () => {});
+  const nobody = new Belljar({ baseUrl: "http://127.0.0.1:1" });
+  t.after(() => nobody.close());
+  const error = await errorOf(nobody.me());
+  assert.ok(error instanceof RuntimeUnavailableError);
+  assert.match(error.message, /127\.0\.0\.1:1/);
+
+  const away = await fake(t, (_, response) => void response.writeHead(307, { Location: server.url }).end());
+  await errorOf(client(t, away.url).me());
+  assert.equal(server.asked.length, 0);
+});
+
+test("a server that was there and is away is waited for", async (t) => {
+  const socketPath = join(tempDir(t), "s");
+  const listen = async (): Promise<() => void> => {
+    const server = createServer((_, response) => json(response, 200, me)).listen(socketPath);
+    await once(server, "listening");
+    const close = (): void => {
+      server.close();
+      server.closeAllConnections();
+    };
+    t.after(close);
+    return close;
+  };
+  let asked = 0;
+  const over = unixTransport(socketPath);
+  const transport = { ...over, send: (r: TransportRequest) => (asked++, over.send(r)) };
+  const belljar = new Belljar({ baseUrl: "http://belljar", transport, patienceMs: limitMs, maxRetries: 1000 });
+  t.after(() => belljar.close());
+  const away = await listen();
+  await belljar.me();
+  away();
+  const asking = belljar.me();
+  await until("some failures", () => asked > 3);
+  await listen();
+  assert.equal((await within("the answer", asking)).user_id, "u");
+});
+
+test("silence is given up, also within an answer", async (t) => {
+  const quiet = await fake(t, () => {});
+  const error = await errorOf(client(t, quiet.url, { silenceMs: 200, patienceMs: 0 }).me());
+  assert.ok(error instanceof RuntimeUnavailableError);
+  assert.match(String((error.cause as Error).message), /said nothing/);
+
+  const half = await fake(t, (_, response) => void response.writeHead(200, { "Content-Type": "application/json" }).write("{"));
+  assert.match(String(((await errorOf(client(t, half.url, { silenceMs: 200, patienceMs: 0 }).me())).cause as Error).message), /said nothing/);
+});
+
+test("calls end by their signal, by their time and with the client", async (t) => {
+  const quiet = await fake(t, () => {});
+  const belljar = client(t, quiet.url);
+  const stop = new AbortController();
+  const given = errorOf(belljar.me({ signal: stop.signal }));
+  await until("the request", () => quiet.asked.length === 1);
+  stop.abort(new Error("enough"));
+  const error = await given;
+  assert.ok(error instanceof CanceledError);
+  assert.match(String(error.cause), /enough/);
+
+  assert.ok((await errorOf(belljar.me({ signal: AbortSignal.abort() }))) instanceof CanceledError);
+  assert.equal(quiet.asked.length, 1);
+  assert.ok((await errorOf(belljar.me({ timeoutMs: 50 }))) instanceof TimeoutError);
+  assert.ok((await errorOf(belljar.me({ signal: AbortSignal.timeout(50) }))) instanceof TimeoutError);
+
+  const busy = await fake(t, (_, response) => failure(response, 429, "rate_limited", { "Retry-After": "20" }));
+  const waiting = client(t, busy.url);
+  const pausing = errorOf(waiting.me({ timeoutMs: 100 }));
+  assert.ok((await pausing) instanceof TimeoutError);
+  const left = errorOf(waiting.me());
+  await until("the second request", () => busy.asked.length === 2);
+  await waiting.close();
+  assert.match((await left).message, /closed/);
+  assert.match((await errorOf(waiting.me())).message, /closed/);
+});
+
+test("a run that is given up is cancelled, also when nobody knows its id yet", async (t) => {
+  let cancelled = "";
+  const server = await fake(t, (request, response) => {
+    if (request.url!.endsWith("/cancel")) {
+      cancelled = request.url!;
+      return json(response, 200, { run_id: "r7", status: "canceling", phase: "running", exit_code: null });
+    }
+    if (request.url!.includes("wait=30s")) return; // it takes its time
+    json(response, 200, { ...run, id: "r7", phase: "running", stdout: undefined });
+  });
+  const belljar = client(t, server.url);
+  const stop = new AbortController();
+  const running = errorOf(belljar.run(["sleep", "600"], { signal: stop.signal }));
+  await until("the request", () => server.asked.length === 1);
+  stop.abort();
+  assert.ok((await running) instanceof CanceledError);
+  await until("the cancellation", () => cancelled !== "");
+  assert.equal(cancelled, "/api/v1/sandbox/runs/r7/cancel");
+  assert.equal(server.asked[1]!.headers["idempotency-key"], server.asked[0]!.headers["idempotency-key"]);
+  assert.equal(server.asked[1]!.body, server.asked[0]!.body);
+});
+
+test("answers of a newer server are taken, with what is not known yet", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, { ...run, phase: "completed", brand_new: { a: 1 }, stdout_encoding: "utf8" }, { "Content-Type": "application/json; charset=utf-8; x=y" }));
+  const result = await client(t, server.url).run(["true"]);
+  assert.deepEqual([result.ok, (result.run as unknown as { brand_new: unknown }).brand_new], [true, { a: 1 }]);
+});
+
+test("options that make no sense are refused at once", async () => {
+  for (const options of [
+    { baseUrl: "127.0.0.1:8080" }, { baseUrl: "ftp://x" }, { baseUrl: "http://u:p@x" }, { baseUrl: "http://x/?a=b" }, { baseUrl: "unix:" }, { baseUrl: "" },
+    { baseUrl: "http://x", apiKey: "a\nb" }, { baseUrl: "http://x", apiKey: "a", token: "b" }, { baseUrl: "http://x", token: "é" },
+  ]) {
+    assert.throws(() => new Belljar(options), InvalidRequestError, JSON.stringify(options));
+  }
+  const belljar = new Belljar({ baseUrl: "http://127.0.0.1:1/base/" });
+  for (const id of ["", ".", ".."]) {
+    await assert.rejects(async () => belljar.runs.get(id), InvalidRequestError);
+    await assert.rejects(async () => belljar.artifacts.read("r", `x/${id}/../y`), InvalidRequestError);
+  }
+  await belljar.close();
+});
+
+test("paths and ids are escaped, and stay below the address", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, {}));
+  const belljar = client(t, server.url + "/proxy/", { source: "x y" });
+  await belljar.runs.get("a/b?c#d%2e ü");
+  await belljar.artifacts.read("r", "./out//é?.txt").catch(() => {});
+  await belljar.sessions.use("s").files.list();
+  assert.deepEqual(server.asked.map((a) => a.path), [
+    "/proxy/api/v1/sandbox/runs/a%2Fb%3Fc%23d%252e%20%C3%BC",
+    "/proxy/api/v1/sandbox/runs/r/artifacts/out/%C3%A9%3F.txt",
+    "/proxy/api/v1/sandbox/sessions/s/fs/list",
+  ]);
+  assert.equal(server.asked[0]!.headers["x-belljar-source"], "x y");
+});
+
+test("an answer without end is not gathered for ever", async (t) => {
+  const server = await fake(t, (_, response) => {
+    response.writeHead(200, { "Content-Type": "application/json" });
+    const piece = Buffer.alloc(1 << 20, " ");
+    const more = (): void => {
+      while (!response.destroyed && response.write(piece));
+      response.once("drain", more);
+    };
+    more();
+  });
+  const error = await errorOf(client(t, server.url).me());
+  assert.ok(error instanceof InternalError);
+  assert.match(error.message, /more than/);
+});

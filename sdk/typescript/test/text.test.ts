@@ -1,0 +1,113 @@
+// The small parts: events, characters that are cut, what a stream printed, when to come back.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { eventsOf, type ServerEvent } from "../src/events.js";
+import { Decoder, Texts } from "../src/frame.js";
+import { retryAfter } from "../src/failure.js";
+import { Excerpt } from "../src/result.js";
+import { base64, unbase64 } from "../src/bytes.js";
+
+async function* pieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+
+async function events(text: string, size = 1 << 20): Promise<ServerEvent[]> {
+  const got: ServerEvent[] = [];
+  for await (const event of eventsOf(pieces(Buffer.from(text), size))) got.push(event);
+  return got;
+}
+
+test("server-sent events are read however they are cut", async () => {
+  const text =
+    "retry: 1000\n\n: a remark\n\nid: 1\nevent: stdout\ndata: {\"a\":\"ü🙂\"}\n\nid:2\r\nevent:two\r\ndata:first\r\ndata: second\r\n\r\n" +
+    "unknown: field\ndata\n\nid: 9\ndata: cut off";
+  for (const size of [1, 2, 3, 5, 11, 1000]) {
+    assert.deepEqual(await events(text, size), [
+      { id: "1", name: "stdout", data: '{"a":"ü🙂"}' },
+      { id: "2", name: "two", data: "first\nsecond" },
+      { id: "", name: "", data: "" },
+    ], `pieces of ${size}`);
+  }
+});
+
+test("an event without an end is not gathered for ever", async () => {
+  async function* endless(): AsyncGenerator<Uint8Array> {
+    for (;;) yield Buffer.alloc(1 << 20, "x");
+  }
+  await assert.rejects(async () => {
+    for await (const _ of eventsOf(endless()));
+  }, /without an end/);
+});
+
+test("characters that frames share are whole", () => {
+  const whole = "a€b🙂c é𝄞\u{10FFFF}";
+  const bytes = Buffer.from(whole);
+  for (let size = 1; size < 7; size++) {
+    const texts = new Texts();
+    let text = "";
+    let back: Buffer = Buffer.alloc(0);
+    for (let at = 0, seq = 1; at < bytes.length; at += size, seq++) {
+      const piece = bytes.subarray(at, at + size);
+      const plain = Buffer.from(piece.toString()).equals(piece); // as the server decides it
+      const frame = texts.frame({ type: "stdout", seq, encoding: plain ? "utf8" : "base64", data: plain ? piece.toString() : piece.toString("base64") });
+      assert.ok(frame.type === "stdout");
+      text += frame.text;
+      back = Buffer.concat([back, frame.data]);
+    }
+    assert.equal(text, whole, `pieces of ${size}`);
+    assert.deepEqual(back, bytes);
+  }
+});
+
+test("a decoder knows when it holds a beginning", () => {
+  for (const [bytes, pending] of [
+    [[0x61], false], [[0xc3], true], [[0xc3, 0xa9], false], [[0xe2, 0x82], true], [[0xe2, 0x82, 0xac], false],
+    [[0xf0, 0x9f], true], [[0xf0, 0x9f, 0x99], true], [[0xf0, 0x9f, 0x99, 0x82], false], [[0xff], true], [[0x61, 0x80], false],
+  ] as [number[], boolean][]) {
+    const decoder = new Decoder();
+    decoder.decode(Uint8Array.from(bytes));
+    assert.equal(decoder.pending, pending, String(bytes));
+  }
+});
+
+test("what is no frame of output is refused", () => {
+  const texts = new Texts();
+  assert.throws(() => texts.frame({ type: "stdout", seq: 1, encoding: "utf16", data: "x" }), /cannot be read/);
+  assert.throws(() => texts.frame({ type: "stdout", seq: 1, encoding: "utf8", data: 5 }), /cannot be read/);
+});
+
+test("an excerpt is all of what is short, and both ends of what is long", () => {
+  const short = new Excerpt();
+  for (let i = 0; i < 1000; i++) short.add(Buffer.from(`line ${i}\n`));
+  assert.equal(short.truncated, false);
+  assert.equal(Buffer.from(short.bytes()).toString(), Array.from({ length: 1000 }, (_, i) => `line ${i}\n`).join(""));
+
+  const all = Buffer.from(Array.from({ length: 3_000_000 }, (_, i) => (i * 7 + (i >> 8)) & 255));
+  for (const size of [97, 1000, 4096, 700_000, 5_000_000]) {
+    const long = new Excerpt();
+    for (let at = 0; at < all.length; at += size) long.add(all.subarray(at, at + size));
+    assert.equal(long.truncated, true);
+    const want = Buffer.concat([all.subarray(0, 512 << 10), all.subarray(all.length - (512 << 10))]);
+    assert.ok(want.equals(long.bytes()), `pieces of ${size}`);
+  }
+  const exact = new Excerpt();
+  exact.add(Buffer.alloc(1 << 20, "x"));
+  assert.equal(exact.truncated, false);
+  assert.equal(exact.bytes().length, 1 << 20);
+});
+
+test("Retry-After is a number or a date", () => {
+  const now = Date.parse("2026-11-21T00:00:00Z");
+  for (const [given, want] of [
+    [null, undefined], ["", undefined], ["soon", undefined], ["-1", undefined], ["1e9", undefined], ["0", 0], ["2", 2000], [" 1.5 ", 1500],
+    ["99999999", 86_400_000], ["Sat, 21 Nov 2026 00:00:30 GMT", 30_000], ["Fri, 20 Nov 2026 00:00:00 GMT", 0],
+  ] as [string | null, number | undefined][]) {
+    assert.equal(retryAfter(given, now), want, String(given));
+  }
+});
+
+test("base64 holds every byte", () => {
+  const all = Uint8Array.from({ length: 256 }, (_, i) => i);
+  assert.deepEqual(unbase64(base64(all)), all);
+  assert.equal(base64(all), Buffer.from(all).toString("base64"));
+});

@@ -1,0 +1,180 @@
+// What tests stand on: real servers, fake ones, and ways between that break.
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { TestContext } from "node:test";
+import { Belljar, type BelljarOptions } from "belljar";
+
+/** The program that the tests are against. */
+export const binary = resolve(process.env["BELLJAR_BIN"] ?? "../../bin/belljar");
+
+/** limitMs bounds every wait. Nothing takes so long unless it hangs. */
+export const limitMs = 120_000;
+
+/** tempDir is a folder that is gone behind the test. */
+export function tempDir(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), "bj-ts-"));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** within fails if something takes too long. */
+export async function within<T>(what: string, promise: Promise<T>, ms = limitMs): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} took more than ${ms} ms`)), ms);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** until waits until something is so. */
+export async function until(what: string, so: () => boolean | Promise<boolean>): Promise<void> {
+  for (const deadline = Date.now() + limitMs; !(await so()); ) {
+    if (Date.now() > deadline) throw new Error(`${what} did not come about`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** A real server on a port. */
+export interface Server {
+  url: string;
+  apiKey: string;
+  data: string;
+  process: ChildProcess;
+  /** kill ends it without a word. */
+  kill(): Promise<void>;
+}
+
+const apiKey = "a-key-for-tests-0123456789";
+
+/** serve starts a real belljar on a port. */
+export async function serve(t: TestContext, options: { data?: string; listen?: string; set?: string[] } = {}): Promise<Server> {
+  const data = options.data ?? tempDir(t);
+  const set = ["image_pull=never", ...(options.set ?? [])].flatMap((s) => ["--set", s]);
+  const child = spawn(binary, ["serve", "--json", "--listen", options.listen ?? "127.0.0.1:0", "--data", data, ...set], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, SANDBOX_API_KEY: apiKey },
+  });
+  const gone = once(child, "close");
+  const kill = async (signal: NodeJS.Signals): Promise<void> => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+    await gone;
+  };
+  t.after(async () => {
+    child.kill("SIGTERM"); // and once more: what is under way need not end
+    await kill("SIGTERM");
+  });
+  let log = "";
+  child.stderr.on("data", (d: Buffer) => (log = (log + d.toString()).slice(-4000)));
+  let out = "";
+  for await (const piece of child.stdout) {
+    out += String(piece);
+    if (out.includes("\n")) break;
+  }
+  child.stdout.resume();
+  if (!out.includes("\n")) throw new Error(`${binary} did not start: ${log}`);
+  const { url, listen } = JSON.parse(out.slice(0, out.indexOf("\n"))) as { url?: string; listen?: string };
+  return { url: url ?? `http://${listen}`, apiKey, data, process: child, kill: () => kill("SIGKILL") };
+}
+
+/** local starts a private belljar, which ends with the test. */
+export async function local(t: { after: TestContext["after"] }, options: Omit<BelljarOptions, "baseUrl" | "socketPath"> = {}): Promise<Belljar> {
+  const belljar = await Belljar.local({ binary, set: { image_pull: "never" }, startTimeoutMs: limitMs, ...options });
+  t.after(() => belljar.close());
+  return belljar;
+}
+
+export type Handler = (request: IncomingMessage, response: ServerResponse, count: number) => void | Promise<void>;
+
+/** A fake server and how it was asked. */
+export interface Fake {
+  url: string;
+  asked: { method: string; path: string; headers: IncomingMessage["headers"]; body: string }[];
+  /** Connections that are open. */
+  sockets: Set<Socket>;
+  port: number;
+}
+
+/** fake starts a server that answers as the handler says; count is the number of the request, from 1. */
+export async function fake(t: TestContext, handler: Handler, port = 0): Promise<Fake> {
+  const asked: Fake["asked"] = [];
+  const server = createServer((request, response) => {
+    response.on("error", () => {}); // whoever asked may be gone
+    const pieces: Buffer[] = [];
+    request.on("error", () => {});
+    request.on("data", (piece: Buffer) => pieces.push(piece));
+    request.on("end", () => {
+      const body = Buffer.concat(pieces).toString();
+      const count = asked.push({ method: request.method!, path: request.url!, headers: request.headers, body });
+      void handler(request, response, count);
+    });
+  });
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  });
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${address.port}`, asked, sockets, port: address.port };
+}
+
+/** json answers with JSON. */
+export function json(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
+  response.writeHead(status, { "Content-Type": "application/json", ...headers }).end(JSON.stringify(body));
+}
+
+/** failure answers with an error of Belljar's. */
+export function failure(response: ServerResponse, status: number, code: string, headers: Record<string, string> = {}, details = {}): void {
+  json(response, status, { error: { code, message: `a ${code}`, details, hint: "do something" } }, headers);
+}
+
+/** client is one for a fake server, and closes behind the test. */
+export function client(t: TestContext, url: string, options: BelljarOptions = {}): Belljar {
+  const belljar = new Belljar({ baseUrl: url, apiKey, ...options });
+  t.after(() => belljar.close());
+  return belljar;
+}
+
+/** breaking is a way to a server that cuts every stream of events after so many of them. */
+export async function breaking(t: TestContext, to: { url?: string; socketPath?: string }, every: number): Promise<{ url: string; cuts: () => number }> {
+  let cuts = 0;
+  const way = await fake(t, (incoming, outgoing) => {
+    const asked = way.asked.at(-1)!;
+    const place = new URL(to.url ?? "http://belljar");
+    const options = { method: incoming.method, path: incoming.url, headers: incoming.headers, agent: false as const };
+    const forward = request(to.socketPath ? { ...options, socketPath: to.socketPath } : { ...options, host: place.hostname, port: place.port }, (answer) => {
+      outgoing.writeHead(answer.statusCode!, answer.headers);
+      if (!answer.headers["content-type"]?.startsWith("text/event-stream")) {
+        answer.pipe(outgoing);
+        return;
+      }
+      let left = every;
+      answer.on("data", (data: Buffer) => {
+        let at = 0;
+        for (let end = data.indexOf("\n\n"); end >= 0; end = data.indexOf("\n\n", end + 2)) {
+          at = end + 2;
+          if (--left > 0) continue;
+          cuts++;
+          outgoing.write(data.subarray(0, at + 7), () => outgoing.destroy()); // and a bit of the next one
+          answer.destroy();
+          return;
+        }
+        outgoing.write(data);
+      });
+      answer.on("end", () => outgoing.end());
+    });
+    forward.on("error", () => outgoing.destroy());
+    forward.end(asked.body);
+  });
+  return { url: way.url, cuts: () => cuts };
+}
