@@ -131,9 +131,9 @@ func TestTerminalShell(t *testing.T) {
 		}
 	}
 	// The program says when it is in the foreground: a key before that is the shell's. It has no child that could be
-	// stopped in its birth, which would hold it up.
-	s.typed(`python3 -c 'import os, signal; signal.signal(signal.SIGCONT, lambda *a: os.write(1, b"ba" b"ck\n")); ` +
-		`print("beg" "un", flush=True); [signal.pause() for i in iter(int, 1)]'` + "\n")
+	// stopped in its birth, which would hold it up, and sleeps shortly: a pause would miss the key that comes just before it.
+	s.typed(`python3 -c 'import os, signal, time; signal.signal(signal.SIGCONT, lambda *a: os.write(1, b"ba" b"ck\n")); ` +
+		`print("beg" "un", flush=True); [time.sleep(0.02) for i in iter(int, 1)]'` + "\n")
 	s.await("begun")
 	s.typed("\x1a")
 	s.await("Stopped")
