@@ -330,7 +330,7 @@ func TestLease(t *testing.T) {
 	l := h.exec(h.sh("a", "trap '' TERM; echo $$; while :; do sleep 1000; done"))
 	l.started()
 	pid := number(t, l.await("\n"))
-	if !h.ask(wire.Request{Op: wire.OpLease, Lease: 50}).reply().Done {
+	if !h.ask(wire.Request{Op: wire.OpLease, Lease: 2000}).reply().Done {
 		t.Fatal("not done")
 	}
 	select {
