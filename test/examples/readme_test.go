@@ -79,7 +79,7 @@ func TestReadmes(t *testing.T) {
 }
 
 // localOnly are examples whose programs are no others with a server than those of other examples.
-var localOnly = []string{"model", "tools"}
+var localOnly = []string{"mcp", "model", "tools"}
 
 // before is what an example needs before its README is followed, after is what must hold then, by example.
 var (
