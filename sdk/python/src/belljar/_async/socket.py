@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from .. import _websocket as ws
-from .._wire_async import AsyncWire
+from .._retry import Passing, Patience
+from .._wire_async import AsyncWire, pause
 from ..errors import InternalError
 from .transport import AsyncTransport
 
@@ -26,8 +27,16 @@ class AsyncSocket:
 
     @classmethod
     async def open(cls, transport: AsyncTransport, target: str, values: Mapping[str, Any]) -> AsyncSocket:
-        wire, decoder = await transport.upgrade(target, values)
-        return cls(transport, wire, decoder)
+        patience = Patience(transport.patience)
+        while True:
+            try:
+                wire, decoder = await transport.upgrade(target, values)
+                return cls(transport, wire, decoder)
+            except Passing as failure:
+                if not failure.refused:  # it may have been carried out
+                    raise
+                delay = patience.wait(failure)
+            await pause(delay)
 
     async def send(self, kind: int, data: bytes) -> None:
         """Sends a message."""
@@ -70,8 +79,10 @@ class AsyncSocket:
                 elif message.kind != ws.PONG:
                     return message
         except ws.Violation as e:
+            self.cut()
             raise InternalError(f"the stream cannot be read: {e}") from None
         except (OSError, EOFError) as e:
+            self.cut()
             raise self._transport.broken(e, "the connection broke") from e
 
     async def close(self) -> None:

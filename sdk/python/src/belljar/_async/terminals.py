@@ -12,7 +12,7 @@ from .. import _websocket as ws
 from .. import errors
 from .._address import path
 from .._retry import Passing
-from ..errors import BelljarError, ConflictError, InternalError, NotFoundError
+from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, UnreachableError
 from .socket import AsyncSocket
 from .transport import Ask, AsyncTransport
 
@@ -58,14 +58,19 @@ class AsyncTerminal:
     @classmethod
     async def _connect(cls, transport: AsyncTransport, target: str, values: dict[str, Any]) -> AsyncTerminal:
         try:
-            self = cls(transport, await AsyncSocket.open(transport, target, values))
-            while not self.raw and not self.reason:
-                await self._next(transport.silence)
+            socket = await AsyncSocket.open(transport, target, values)
+            try:
+                self = cls(transport, socket)
+                while not self.raw and not self.reason:
+                    if await self._next(transport.silence) is None:
+                        raise UnreachableError("the server does not say which terminal it is")
+                if not self.raw:
+                    raise self._fault or NotFoundError("there is no such terminal or session, or not any more")
+            except BaseException:
+                socket.cut()
+                raise
         except Passing as failure:
             raise failure.error from failure.__cause__
-        if not self.raw:
-            self._socket.cut()
-            raise self._fault or NotFoundError("there is no such terminal or session, or not any more")
         return self
 
     @property

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from .. import _websocket as ws
-from .._wire import Wire
+from .._retry import Passing, Patience
+from .._wire import Wire, pause
 from ..errors import InternalError
 from .transport import Transport
 
@@ -27,8 +28,16 @@ class Socket:
 
     @classmethod
     def open(cls, transport: Transport, target: str, values: Mapping[str, Any]) -> Socket:
-        wire, decoder = transport.upgrade(target, values)
-        return cls(transport, wire, decoder)
+        patience = Patience(transport.patience)
+        while True:
+            try:
+                wire, decoder = transport.upgrade(target, values)
+                return cls(transport, wire, decoder)
+            except Passing as failure:
+                if not failure.refused:  # it may have been carried out
+                    raise
+                delay = patience.wait(failure)
+            pause(delay)
 
     def send(self, kind: int, data: bytes) -> None:
         """Sends a message."""
@@ -71,8 +80,10 @@ class Socket:
                 elif message.kind != ws.PONG:
                     return message
         except ws.Violation as e:
+            self.cut()
             raise InternalError(f"the stream cannot be read: {e}") from None
         except (OSError, EOFError) as e:
+            self.cut()
             raise self._transport.broken(e, "the connection broke") from e
 
     def close(self) -> None:

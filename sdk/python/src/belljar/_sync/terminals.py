@@ -13,7 +13,7 @@ from .. import _websocket as ws
 from .. import errors
 from .._address import path
 from .._retry import Passing
-from ..errors import BelljarError, ConflictError, InternalError, NotFoundError
+from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, UnreachableError
 from .socket import Socket
 from .transport import Ask, Transport
 
@@ -59,14 +59,19 @@ class Terminal:
     @classmethod
     def _connect(cls, transport: Transport, target: str, values: dict[str, Any]) -> Terminal:
         try:
-            self = cls(transport, Socket.open(transport, target, values))
-            while not self.raw and not self.reason:
-                self._next(transport.silence)
+            socket = Socket.open(transport, target, values)
+            try:
+                self = cls(transport, socket)
+                while not self.raw and not self.reason:
+                    if self._next(transport.silence) is None:
+                        raise UnreachableError("the server does not say which terminal it is")
+                if not self.raw:
+                    raise self._fault or NotFoundError("there is no such terminal or session, or not any more")
+            except BaseException:
+                socket.cut()
+                raise
         except Passing as failure:
             raise failure.error from failure.__cause__
-        if not self.raw:
-            self._socket.cut()
-            raise self._fault or NotFoundError("there is no such terminal or session, or not any more")
         return self
 
     @property

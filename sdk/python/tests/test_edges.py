@@ -1,0 +1,228 @@
+"""Ctrl-C, certificates, and WebSockets that break."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import BINARY, KEY, LONG, ROOT, Server, got, until
+
+import belljar as b
+from belljar import _websocket as ws
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_ctrl_c_cancels_what_is_waited_for(server: Server, kind: str) -> None:
+    program = {
+        "sync": """
+            with b.Belljar() as belljar:
+                belljar.run("echo > begun; exec sleep 600", session=sys.argv[1])
+        """,
+        "async": """
+            async def main():
+                async with b.AsyncBelljar() as belljar:
+                    await belljar.run("echo > begun; exec sleep 600", session=sys.argv[1])
+            asyncio.run(main())
+        """,
+    }[kind]
+    lines = program.strip("\n").splitlines()
+    text = "import asyncio, sys\nimport belljar as b\n" + "\n".join(line[12:] for line in lines)
+    with b.Belljar(server.url, api_key=KEY) as belljar, belljar.sessions.create() as session:
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "BELLJAR_SERVER": server.url, "BELLJAR_API_KEY": KEY}
+        process = subprocess.Popen([sys.executable, "-c", text, session.id], env=env, stderr=subprocess.PIPE, text=True)
+        try:
+            until(lambda: session.files.exists("begun"))
+            (run,) = belljar.runs.list(session=session.id)["items"]
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=LONG)
+        finally:
+            process.kill()
+        assert "KeyboardInterrupt" in said
+        assert belljar.runs.wait(run["id"], LONG).reason_code == "canceled_by_user"
+
+
+def test_a_program_that_leaves_in_the_midst_of_a_run() -> None:
+    text = "from belljar import Belljar\nbelljar = Belljar.local()\nrun = belljar.runs.start(['sleep', '600'])\nprint(belljar._transport.local.ready()['pid'])"
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", text], env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, timeout=LONG
+    )
+    assert done.returncode == 0, done.stderr
+    assert not Path(f"/proc/{done.stdout.strip()}").exists() and time.monotonic() - begun < LONG
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: Any) -> Iterator[tuple[str, str]]:
+    """A server that speaks TLS, and its certificate."""
+    place = tmp_path_factory.mktemp("tls")
+    cert, key = str(place / "cert.pem"), str(place / "key.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", cert],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    process = subprocess.Popen(
+        [BINARY, "serve", "--json", "--listen", "127.0.0.1:0", "--data", str(place / "data"), "--set", f"tls_cert={cert}", "--set", f"tls_key={key}",
+         "--set", "end_sessions=true", "--set", "log_level=error", "--set", "default_startup_timeout_sec=300"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "SANDBOX_API_KEY": KEY},
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        yield json.loads(process.stdout.readline())["url"], cert
+    finally:
+        process.terminate()
+        process.wait(LONG)
+        process.stdout.close()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+async def test_tls(connect: Any, secure: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    url, cert = secure
+    with pytest.raises(b.UnreachableError) as e:
+        await got(connect(url, api_key=KEY).me())
+    assert "SSL_CERT_FILE" in e.value.hint
+    monkeypatch.setenv("SSL_CERT_FILE", cert)
+    client = connect(url, api_key=KEY)
+    session = await got(client.sessions.create())
+    data = bytes(range(256)) * 8000
+    await got(session.files.write("f", data))
+    assert await got(session.files.read("f")) == data
+    for _ in range(3):
+        assert (await got(session.run(["echo", "hi"]))).stdout == "hi\n"
+    terminal = await got(session.terminal(command=["cat"]))
+    await got(terminal.write("typed\n"))
+    assert b"typed" in await got(terminal.read_until("typed", LONG))
+    await got(terminal.close())
+    await got(session.close())
+
+
+def test_a_terminal_over_tls_in_two_threads(secure: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    url, cert = secure
+    monkeypatch.setenv("SSL_CERT_FILE", cert)
+    with b.Belljar(url, api_key=KEY) as belljar, belljar.sessions.create() as session:
+        with session.terminal(command=["sh", "-c", "stty raw -echo; echo ready; cat"]) as terminal:
+            terminal.read_until("ready", LONG)
+            want = b"".join(b"%07d" % i for i in range(10_000))
+            thread = threading.Thread(target=lambda: [terminal.write(want[i : i + 700]) for i in range(0, len(want), 700)])
+            thread.start()
+            found = b""
+            while len(found.lstrip(b"\r\n")) < len(want):
+                found += terminal.read(LONG)
+            thread.join(LONG)
+            assert found.lstrip(b"\r\n") == want
+
+
+GREETING = {"type": "session", "session_id": "p1", "terminal_id": "t1", "terminal": {"terminal_id": "t1"}}
+
+
+def frame(what: Any, kind: int = ws.TEXT) -> bytes:
+    data = what if isinstance(what, bytes) else json.dumps(what).encode()
+    return bytes([0x80 | kind]) + (bytes([len(data)]) if len(data) < 126 else b"\x7e" + len(data).to_bytes(2, "big")) + data
+
+
+def shake(a: Any, wrong: bool = False) -> None:
+    found = re.search(rb"Sec-WebSocket-Key: (\S+)\r\n", a.request())
+    assert found
+    proof = "x" if wrong else ws.accepted(found.group(1).decode())
+    a.say(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {proof}\r\n\r\n")
+
+
+def greet(a: Any, *more: bytes) -> None:
+    shake(a)
+    a.say(frame(GREETING), *more)
+
+
+async def test_terminals_that_break(connect: Any, stage: Any) -> None:
+    exit = frame({"type": "exit", "exit_code": 3}) + frame((1000).to_bytes(2, "big"), ws.CLOSE)
+    output = frame({"type": "output", "data": "/w==", "encoding": "base64"})
+    s = stage(
+        lambda a: greet(a, output, output[:5]),
+        lambda a: greet(a, frame(b"{")),
+        lambda a: greet(a, frame({"type": "later", "x": 1}), output, frame({"type": "error", "code": "internal", "message": "broken"}),
+                        frame((1011).to_bytes(2, "big"), ws.CLOSE)),
+        lambda a: greet(a, frame((4009).to_bytes(2, "big") + b"slow", ws.CLOSE)),
+        lambda a: greet(a, b"\x83\x00"),
+        lambda a: (greet(a, output + exit), a.gone()),
+    )  # fmt: skip
+    client = connect(s.url)
+    terminal = await got(client.terminals.attach("t1"))
+    assert await got(terminal.read(LONG)) == b"\xff"
+    with pytest.raises(b.UnreachableError):
+        await got(terminal.read(LONG))
+    await got(terminal.close())
+    for error, says in ((b.InternalError, "cannot be read"), (b.InternalError, "broken")):
+        terminal = await got(client.terminals.attach("t1"))
+        with pytest.raises(error, match=says):
+            while True:
+                assert await got(terminal.read(LONG)) == b"\xff"
+        await got(terminal.close())
+    terminal = await got(client.terminals.attach("t1"))
+    assert await got(terminal.read(LONG)) == b"" and terminal.reason == "overflow"
+    await got(terminal.close())
+    terminal = await got(client.terminals.attach("t1"))
+    with pytest.raises(b.InternalError):
+        await got(terminal.read(LONG))
+    await got(terminal.close())
+    terminal = await got(client.terminals.attach("t1"))
+    assert [await got(terminal.read(LONG)), await got(terminal.read(LONG))] == [b"\xff", b""] and terminal.exit_code == 3
+    await got(terminal.close())
+    await got(terminal.close())
+
+
+async def test_terminals_that_do_not_begin(connect: Any, stage: Any) -> None:
+    def said(*parts: bytes) -> Any:
+        return lambda a: (shake(a), a.say(*parts))
+
+    s = stage(
+        lambda a: shake(a, wrong=True),
+        lambda a: (a.request(), a.answer(404, {"error": {"code": "not_found", "message": "no such thing"}})),
+        said(frame({"type": "session_not_found"}), frame((4004).to_bytes(2, "big"), ws.CLOSE)),
+        said(frame({"type": "error", "code": "policy_denied", "message": "not you", "hint": "ask"}), frame((1008).to_bytes(2, "big"), ws.CLOSE)),
+        said(),
+        lambda a: (a.request(), a.answer(429, {"error": {"code": "rate_limited", "message": "slow"}}, "Retry-After: 0\r\n")),
+        lambda a: (greet(a), a.gone()),
+    )
+    client = connect(s.url)
+    for error in (b.InternalError, b.NotFoundError, b.NotFoundError, b.PolicyDeniedError, b.UnreachableError):
+        with pytest.raises(error):
+            await got(client.terminals.attach("t1"))
+    terminal = await got(client.terminals.attach("t1"))
+    assert terminal.id == "t1"
+    await got(terminal.close())
+    assert not s.acts
+
+
+async def test_a_silent_websocket_is_given_up(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from belljar._async import socket as one
+    from belljar._sync import socket as two
+
+    for module in (one, two):
+        monkeypatch.setattr(module, "PING", 0.2)
+    seen: list[bytes] = []
+
+    def act(a: Any) -> None:
+        greet(a)
+        while len(a.buf) < 6:
+            a.more()
+        seen.append(a.buf)
+        a.say(frame(b"", ws.PONG), frame(b"are you there", ws.PING))
+        a.gone()
+
+    client = connect(stage(act).url)
+    terminal = await got(client.terminals.attach("t1"))
+    with pytest.raises(b.UnreachableError):
+        await got(terminal.read())
+    assert seen[0][0] == 0x80 | ws.PING
+    await got(terminal.close())
