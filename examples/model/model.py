@@ -13,8 +13,8 @@ A script is a JSON list of turns, several scripts are played one after the other
     given   texts that must be in what was added since the last turn (a string or a list)
     tools   names of the tools that must be offered, in any order
     text    what the model says
-    calls   tools that it calls: a list of {"name": …, "input": {…}}; an input value {"file": NAME} is the text of a file
-            beside the script
+    calls   tools that it calls: a list of {"name": …, "input": {…}}. An input value {"file": NAME} is the text of a file
+            beside the script, and {"told": PATTERN} what the pattern's group is in what it was told, where it is there last
 
 and every key may be missing.
 """
@@ -23,6 +23,7 @@ import http.server
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -54,8 +55,23 @@ class Play:
             if self.wrong is not None:
                 return 400, dialect.error(self.wrong)
             turn = self.turns[self.next]
+            calls = [{"name": call["name"], "input": self.recall(call["input"], request)} for call in turn.get("calls", [])]
+            if self.wrong is not None:
+                return 400, dialect.error(self.wrong)
             self.next += 1
-            return 200, dialect.answer(self.next, turn.get("text", ""), turn.get("calls", []))
+            return 200, dialect.answer(self.next, turn.get("text", ""), calls)
+
+    def recall(self, given, request):
+        """An input with what the model was told in its places."""
+        said = {}
+        for name, value in given.items():
+            if isinstance(value, dict) and set(value) == {"told"}:
+                found = re.findall(value["told"], request.told)
+                if not found:
+                    self.fail(f"turn {self.next + 1}: nobody has told {value['told']}")
+                value = found[-1] if found else ""
+            said[name] = value
+        return said
 
     def check(self, turn, request):
         """Compares a request with what the script expects."""

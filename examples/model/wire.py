@@ -13,9 +13,10 @@ class Refused(Exception):
 class Request:
     """What a request says, in either dialect."""
 
-    def __init__(self, tools, added):
+    def __init__(self, tools, told, added):
         self.tools = tools  # names
-        self.added = added  # text since the model's last turn
+        self.told = told    # all text that is not the model's own
+        self.added = added  # that since its last turn
 
 
 def need(true, words):
@@ -64,7 +65,8 @@ class OpenAI:
             function = tool.get("function", {})
             check_tool(function.get("name"), function.get("parameters", {"type": "object"}))
             tools.append(function["name"])
-        waiting, added = set(), []  # calls that nobody has answered yet
+        waiting = set()  # calls that nobody has answered yet
+        told, added = [], []
         for i, message in enumerate(request["messages"]):
             role, content = message.get("role"), message.get("content")
             need(role in ("system", "developer", "user", "assistant", "tool"), f"messages[{i}] has the role {role!r}")
@@ -81,9 +83,10 @@ class OpenAI:
                 need(content or waiting, f"messages[{i}] says nothing")
             else:
                 need(isinstance(content, str), f"messages[{i}] has no text")
+                told.append(content)
                 added.append(content)
         need(not waiting, f"the calls {sorted(waiting)} are not answered")
-        return Request(tools, "\n".join(added))
+        return Request(tools, "\n".join(told), "\n".join(added))
 
     @staticmethod
     def answer(turn, text, calls):
@@ -120,7 +123,7 @@ class Anthropic:
         for tool in request.get("tools", []):
             check_tool(tool.get("name"), tool.get("input_schema"))
             tools.append(tool["name"])
-        waiting, added = set(), [request.get("system", "")]
+        waiting, told, added = set(), [], [request.get("system", "")]
         for i, message in enumerate(request["messages"]):
             role, content = message.get("role"), message.get("content")
             need(role == ("user", "assistant")[i % 2], f"messages[{i}] has the role {role!r}: user and assistant take turns")
@@ -135,14 +138,16 @@ class Anthropic:
                 if block["type"] == "tool_result":
                     need(block.get("tool_use_id") in waiting, f"messages[{i}] answers a call that was not made")
                     waiting.discard(block["tool_use_id"])
-                    added.append(block.get("content", ""))
+                    text = block.get("content", "")
                 else:
                     need(block["type"] == "text" and block.get("text"), f"messages[{i}] has an empty text")
                     need(not waiting, f"messages[{i}] has text before its tool results")
-                    added.append(block["text"])
+                    text = block["text"]
+                told.append(text)
+                added.append(text)
             need(not waiting, f"messages[{i}] leaves the calls {sorted(waiting)} without an answer")
         need(request["messages"][-1]["role"] == "user", "the last message is not the user's")
-        return Request(tools, "\n".join(added))
+        return Request(tools, "\n".join(told), "\n".join(added))
 
     @staticmethod
     def answer(turn, text, calls):
