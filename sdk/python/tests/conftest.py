@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -77,10 +78,11 @@ class Server:
             command, stdout=subprocess.PIPE, stderr=self.log, stdin=subprocess.DEVNULL, env={**os.environ, "SANDBOX_API_KEY": KEY}
         )
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()  # it says so when it is ready, or ends
+        ready, _, _ = select.select([self.process.stdout], [], [], LONG)
+        line = self.process.stdout.readline() if ready else b""  # it says so when it is ready, or ends
         self.process.stdout.close()
         if not line:
-            self.process.wait()
+            self.kill()
             self.log.flush()
             raise AssertionError("the server does not start: " + Path(self.log.name).read_text())
         json.loads(line)

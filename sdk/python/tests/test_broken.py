@@ -127,7 +127,7 @@ async def test_a_storm_of_429_ends(connect: Any, stage: Any) -> None:
     client = connect(s.url, patience=0.3)
     with pytest.raises(b.RateLimitedError):
         await got(client.run(["true"]))
-    assert 1 < len(s.requests) < 2000 and len(keys(s)) == 1
+    assert len(s.requests) < 2000 and len(keys(s)) == 1
 
 
 async def test_a_refused_request_that_is_not_repeatable_is_sent_again(connect: Any, stage: Any) -> None:
@@ -331,7 +331,7 @@ async def test_a_wait_that_is_over_cancels(connect: Any, stage: Any) -> None:
     s = stage(once(202, going), lambda a: (a.request(), a.say(STREAM, chunk(event(1))), a.gone()))
     with pytest.raises(TimeoutError):
         await got(connect(s.url).run(["x"], wait=0.3, cancel=False))
-    assert len(s.requests) == 2
+    assert not any(b"/cancel" in r for r in s.requests)
 
 
 # Bodies.

@@ -167,7 +167,7 @@ async def test_the_shell(session: Any) -> None:
     assert (r.exit_code, r.stdout, r.stderr, r.shell) == (1, "a b\n", "err\n", "kept")
     assert (await got(session.shell("cat", stdin="typed"))).output == "typed"
     assert (await got(session.shell("exit 3"))).shell == "replaced"
-    r = await got(session.shell("sleep 600", timeout=0.3))
+    r = await got(session.shell("sleep 600", timeout=2))
     assert r.timed_out and r.exit_code == 124
     frames = [f async for f in each(session.shell_stream("for i in 1 2 3; do echo $i; done; (exit 5)"))]
     assert b"".join(f.data for f in frames) == b"1\n2\n3\n" and frames[-1].last and frames[-1].info["exit_code"] == 5

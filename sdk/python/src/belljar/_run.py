@@ -6,6 +6,8 @@ from typing import Any, Optional
 
 from ._frame import output
 
+NEVER = 125  # the exit code of a command that has none
+WORKSPACE = "/workspace"
 ENDED = ("completed", "failed", "killed", "timed_out")
 
 
@@ -101,32 +103,35 @@ class RunState:
 
 
 class ShellResult:
-    """What became of a command in a session's shell. ``raw`` is all that the server told."""
+    """What became of a command in a session's shell. ``raw`` is the run that it was (:class:`belljar.types.Run`)."""
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.raw = raw
 
     @property
     def run_id(self) -> str:
-        return str(self.raw["run_id"])
+        """The run that the command was."""
+        return str(self.raw["id"])
 
     @property
     def exit_code(self) -> int:
-        """The command's exit status; 124 if its time was over."""
-        return int(self.raw["exit_code"])
+        """The command's exit status: 124 if its time was over, 125 if it never began."""
+        code = self.raw.get("exit_code")
+        return NEVER if code is None else int(code)
 
     @property
     def output(self) -> str:
-        """What it printed, stdout and stderr as one; with ``separate`` both, one after the other."""
+        """What it printed, stdout and stderr as one; with ``separate`` first the one and then the other."""
         return self.output_bytes.decode("utf-8", "replace")
 
     @property
     def output_bytes(self) -> bytes:
-        return (output(self.raw, "output") or b"") + self.stdout_bytes + self.stderr_bytes
+        """What it printed, as it was printed."""
+        return self.stdout_bytes + self.stderr_bytes
 
     @property
     def stdout(self) -> str:
-        """What it printed to its standard output, with ``separate``."""
+        """What it printed to its standard output; without ``separate`` that is all."""
         return self.stdout_bytes.decode("utf-8", "replace")
 
     @property
@@ -145,28 +150,31 @@ class ShellResult:
     @property
     def cwd(self) -> str:
         """Where the next command starts."""
-        return str(self.raw["cwd"])
+        return str((self.raw.get("shell") or {}).get("cwd") or WORKSPACE)
+
+    @property
+    def shell(self) -> str:
+        """kept, or replaced if the command has ended the shell: the next one finds another, without the variables. "" if it never began."""
+        return str((self.raw.get("shell") or {}).get("state") or "")
 
     @property
     def truncated(self) -> bool:
         """Whether some of its output is missing."""
-        return bool(self.raw.get("truncated"))
+        return bool(self.raw.get("stdout_truncated") or self.raw.get("stderr_truncated") or self.raw.get("truncated"))
 
     @property
     def timed_out(self) -> bool:
-        return bool(self.raw.get("timed_out"))
-
-    @property
-    def shell(self) -> str:
-        """kept, or replaced if the command has ended the shell: the next one finds another, without the variables."""
-        return self.raw.get("shell") or ""
+        """Whether its time was over."""
+        return bool(self.raw.get("phase") == "timed_out")
 
     @property
     def reason_code(self) -> str:
+        """Why it did not complete, for programs; "" if it did."""
         return self.raw.get("reason_code") or ""
 
     @property
     def message(self) -> str:
+        """What happened, for people."""
         return self.raw.get("message") or ""
 
     def __repr__(self) -> str:

@@ -16,11 +16,12 @@ _T = TypeVar("_T")
 
 
 class Wire:
-    """One connection. One thread may send while another receives."""
+    """One connection. Threads may send while another receives."""
 
     def __init__(self, sock: Any, tls: bool) -> None:
         self._sock = sock
         self._tls = threading.Lock() if tls else None  # OpenSSL wants one at a time
+        self._sending = threading.Lock()  # what two threads send is not mixed
         self._pid = os.getpid()
         sock.setblocking(False)
 
@@ -86,14 +87,15 @@ class Wire:
     def send(self, data: bytes, timeout: Optional[float]) -> None:
         """Sends all of it; TimeoutError if the other side takes nothing for so long."""
         view = memoryview(data)
-        while view:
-            until = None if timeout is None else time.monotonic() + timeout
-            while True:
-                sent, _ = self._try(self._sock.send, view[: 1 << 20])
-                if sent is not None:
-                    break
-                self._ready(True, until)
-            view = view[sent:]
+        with self._sending:
+            while view:
+                until = None if timeout is None else time.monotonic() + timeout
+                while True:
+                    sent, _ = self._try(self._sock.send, view[: 1 << 20])
+                    if sent is not None:
+                        break
+                    self._ready(True, until)
+                view = view[sent:]
 
     def recv(self, timeout: Optional[float]) -> bytes:
         """What has come, ``b""`` at the connection's end; TimeoutError if nothing does for so long."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional, Union, cast
+from typing import TYPE_CHECKING, Any, Literal, Optional, Union, cast
 
 # What is needed to start a belljar comes first; the rest is loaded while it starts.
 from .._local import Local
@@ -32,7 +32,7 @@ class AsyncSandboxClient:
 
     def __init__(
         self,
-        mode: str = "local",
+        mode: Literal["local", "remote"] = "local",
         server_url: Optional[str] = None,
         *,
         api_key: Optional[str] = None,

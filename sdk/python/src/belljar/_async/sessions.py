@@ -124,28 +124,28 @@ class AsyncSession:
         return self._sessions._runs
 
     async def shell(
-        self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False, idempotency_key: Optional[str] = None
+        self,
+        cmd: str,
+        *,
+        timeout: Optional[float] = None,
+        stdin: Optional[str] = None,
+        separate: bool = False,
+        idempotency_key: Optional[str] = None,
+        wait: Optional[float] = None,
+        cancel: bool = True,
     ) -> ShellResult:
         """Runs a line, or a script, in its shell, in which directory, variables and background jobs last.
 
-        ``timeout`` is in seconds. ``separate`` keeps stdout and stderr apart.
+        ``timeout`` is in seconds. ``separate`` keeps stdout and stderr apart, on pipes; otherwise both are a terminal.
+        ``wait`` and ``cancel`` are as for :meth:`AsyncRuns.run`.
         """
-        body = _spec.given({
-            "cmd": cmd,
-            "timeout_ms": None if timeout is None else max(round(timeout * 1000), 1),
-            "stdin": stdin,
-            "separate": True if separate else None,
-        })
-        ask = Ask(
-            "POST", path("sessions", self.id, "shell"), body, key=_spec.checked(idempotency_key), longer=86400.0 if timeout is None else timeout + 60,
-        )  # fmt: skip
-        return ShellResult(await self._transport.ask(ask, "run_id", "exit_code", "cwd"))
+        spec = _spec.run(session=self.id, shell=_shell(cmd, separate), timeout=timeout, stdin=stdin)
+        run = await self._runs._finish(spec, _spec.checked(idempotency_key), wait, cancel)
+        return ShellResult(run.raw)
 
     async def shell_start(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncRun:
         """Starts a line in its shell and returns the run: ``logs()`` tells what it prints as it comes."""
-        return await self._runs.start(
-            session=self.id, shell=cast("types.ShellCommand", {"cmd": cmd, "separate": separate}), timeout=timeout, stdin=stdin
-        )
+        return await self._runs.start(session=self.id, shell=_shell(cmd, separate), timeout=timeout, stdin=stdin)
 
     async def shell_stream(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncIterator[Frame]:
         """Runs a line in its shell and yields what it prints as it comes, then the log's end, whose ``info`` has the exit_code."""
@@ -269,3 +269,7 @@ class AsyncSessions:
         body = _spec.given({"key_prefix": key_prefix, "retain_seconds": retain})
         answer = await self._transport.ask(Ask("POST", path("sessions", "close"), body, again=True, longer=STARTUP), "closed")
         return cast("list[str]", answer["closed"])
+
+
+def _shell(cmd: str, separate: bool) -> types.ShellCommand:
+    return {"cmd": cmd, "separate": True} if separate else {"cmd": cmd}
