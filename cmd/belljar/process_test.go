@@ -159,6 +159,22 @@ func TestClosedOutput(t *testing.T) {
 	}
 }
 
+// TestIgnoredSignals: what nohup, or a shell's &, has belljar ignore, its programs do not.
+func TestIgnoredSignals(t *testing.T) {
+	needNative(t)
+	nohup, err := exec.LookPath("nohup")
+	if err != nil {
+		t.Skip("there is no nohup")
+	}
+	for _, name := range []string{"HUP", "INT"} {
+		script := `trap "" INT; exec "$0" belljar run -- sh -c "kill -` + name + ` \$\$; echo it lives"`
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", script, nohup).CombinedOutput()
+		if err == nil || strings.Contains(string(out), "lives") || !strings.Contains(string(out), "SIG"+name) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
 // TestStreamed: output arrives while the program goes on, and so does input.
 func TestStreamed(t *testing.T) {
 	needNative(t)

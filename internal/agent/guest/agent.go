@@ -92,6 +92,7 @@ func New(cfg Config) (*Agent, error) {
 		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
+	hearAll()
 	a.buffers.New = func() any {
 		b := make([]byte, maxChunk)
 		return &b
