@@ -167,7 +167,23 @@ type mortalBox struct {
 
 func (b mortalBox) Dial(ctx context.Context) (conn net.Conn, err error) {
 	err = b.death.alive(func() error { conn, err = b.Sandbox.Dial(ctx); return err })
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	return mortalConn{conn, b.death}, nil
+}
+
+// mortalConn says nothing more after its process's death: else an agent would be told that output was kept which was not.
+type mortalConn struct {
+	net.Conn
+	death *death
+}
+
+func (c mortalConn) Write(b []byte) (int, error) {
+	if err := c.death.alive(func() error { return nil }); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b) // may take long, and what was meant before a death may come after it
 }
 
 func (b mortalBox) Destroy(ctx context.Context) error {

@@ -85,8 +85,12 @@ func limitProtections() []string {
 	}
 }
 
-// reckoning bounds asking a sandbox what it used, or why it died.
-const reckoning = 2 * time.Second
+// reckoning bounds asking a sandbox what it used, and dying asking one whose agent is gone why: that comes a moment later,
+// which on a machine that has much to do is long, and makes the difference between out of memory and no reason at all.
+const (
+	reckoning = 2 * time.Second
+	dying     = 10 * time.Second
+)
 
 // How long what a session's sandbox has counted is taken as still true when a command begins, and how short a command
 // is that cannot have met a limit unless it failed. Reading costs more than many a command.
@@ -144,13 +148,12 @@ func (e *ending) base(ctx context.Context, p *plan, box runtime.Sandbox) {
 
 // reckon asks what the sandbox used, and why it died if the command's end did not come from its agent.
 func (e *ending) reckon(ctx context.Context, p *plan, box runtime.Sandbox) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reckoning)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	if e.exit == nil && !e.overdue && (e.started || errors.Is(e.err, agent.ErrDisconnected) || errors.Is(e.err, runtime.ErrGone)) {
-		if exit, err := box.Wait(ctx); err == nil {
-			e.sandbox = &exit
-		}
+		e.sandbox = whyDead(ctx, box)
 	}
+	ctx, cancel := context.WithTimeout(ctx, reckoning)
+	defer cancel()
 	if p.session == nil {
 		if usage, err := box.Usage(ctx); err == nil {
 			e.usage = usage
@@ -162,6 +165,17 @@ func (e *ending) reckon(ctx context.Context, p *plan, box runtime.Sandbox) {
 		return
 	}
 	e.usage = since(e.before, p.session.hits.now(ctx, box))
+}
+
+// whyDead is how a sandbox ended whose agent is gone, or nil if nobody says.
+func whyDead(ctx context.Context, box runtime.Sandbox) *runtime.Exit {
+	ctx, cancel := context.WithTimeout(ctx, dying)
+	defer cancel()
+	exit, err := box.Wait(ctx)
+	if err != nil {
+		return nil
+	}
+	return &exit
 }
 
 // since is what was counted between two readings of a sandbox that several runs share: what of it is one run's own is
