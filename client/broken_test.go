@@ -133,6 +133,52 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestRefusedOnce: what must not be done twice is tried again where the server has done nothing of it.
+func TestRefusedOnce(t *testing.T) {
+	fine := says(200, "application/json", `{}`)
+	for name, test := range map[string]struct {
+		refusal http.HandlerFunc
+		code    belljar.Code
+		asked   int32
+	}{
+		"too many requests":    {envelope(429, belljar.CodeRateLimited, "Retry-After", "0"), "", 2},
+		"not now":              {envelope(503, belljar.CodeRuntimeUnavailable, "Retry-After", "0"), belljar.CodeRuntimeUnavailable, 1},
+		"a proxy has no reply": {says(502, "text/html", "<html>"), belljar.CodeRuntimeUnavailable, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer, asked := script(test.refusal, fine)
+			err := open(t, double(t, answer)).Files().Rename(within(t), "x", "a", "b", false)
+			if belljar.CodeOf(err) != test.code || asked.Load() != test.asked {
+				t.Errorf("%v after %d requests", err, asked.Load())
+			}
+		})
+	}
+}
+
+// TestNoRanges: what is read from an offset begins there, also behind something that knows no ranges and no lengths.
+func TestNoRanges(t *testing.T) {
+	const text = "0123456789"
+	for name, whole := range map[string]http.HandlerFunc{
+		"with its length": says(200, "text/plain", text, "Content-Length", fmt.Sprint(len(text))),
+		"without": func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			_, _ = io.WriteString(w, text)
+		},
+	} {
+		for offset, want := range map[int64]string{4: "4567", 9: "9", 10: "", 20: ""} {
+			_, r, err := open(t, double(t, whole)).Files().Read(within(t), "x", "f", offset, 4)
+			if err != nil {
+				t.Errorf("%s, from %d: %v", name, offset, err)
+				continue
+			}
+			got, err := io.ReadAll(r)
+			if r.Close(); err != nil || string(got) != want {
+				t.Errorf("%s, from %d: %q %v", name, offset, got, err)
+			}
+		}
+	}
+}
+
 // TestKeyStays: a redirect does not carry the key elsewhere.
 func TestKeyStays(t *testing.T) {
 	elsewhere := double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("somebody else got %v", r.Header) })
@@ -437,20 +483,48 @@ func TestUnix(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	l, err := net.Listen("unix", dir+"/s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewUnstartedServer(says(200, "application/json", `{"user_id":"alice"}`))
-	s.Listener.Close()
-	s.Listener = l
-	s.Start()
-	t.Cleanup(s.Close)
+	serveUnix(t, dir+"/s", says(200, "application/json", `{"user_id":"alice"}`))
 	if me, err := open(t, "unix:"+dir+"/s").Node().Me(within(t)); err != nil || me.UserID != "alice" {
 		t.Errorf("%+v, %v", me, err)
 	}
 	_, err = open(t, "unix:"+dir+"/none").Node().Me(within(t))
 	if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.Contains(e.Message, dir+"/none") {
 		t.Errorf("%+v", e)
+	}
+}
+
+func serveUnix(t *testing.T, path string, answer http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(answer)
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestRestartOnce: what must not be done twice waits for a server that is away, too: nobody has heard of it yet.
+func TestRestartOnce(t *testing.T) {
+	dir, err := os.MkdirTemp("", "blj")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	answer := says(200, "application/json", `{}`, "Connection", "close") // so that no connection is there to be used again
+	first := serveUnix(t, dir+"/s", answer)
+	c := open(t, "unix:"+dir+"/s", patience(limit))
+	if _, err := c.Node().Me(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	done := make(chan error, 1)
+	go func() { done <- c.Files().Rename(within(t), "x", "a", "b", false) }()
+	serveUnix(t, dir+"/s", answer)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

@@ -22,6 +22,8 @@ type passing struct {
 	error
 	after time.Duration // the earliest moment to try; 0 is ours to choose
 	most  int           // how often it is worth it; 0 is no bound
+	// undone says that the server has done nothing: what must not be done twice may be tried again, too.
+	undone bool
 }
 
 func (p *passing) Unwrap() error { return p.error }
@@ -35,16 +37,26 @@ func told(err error) error {
 	return err
 }
 
+// untouched reports whether the server has done nothing of what failed with err.
+func untouched(err error) bool {
+	var p *passing
+	return errors.As(err, &p) && p.undone
+}
+
 // unreachable is a failure to get an answer at all.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errSilent) {
 		err = errSilent
 	}
 	var dial *net.OpError
-	nobody := errors.As(err, &dial) && dial.Op == "dial" && !c.met.Load()
+	nobody := errors.As(err, &dial) && dial.Op == "dial"
 	err = c.foreign(ctx, "server "+c.host()+" cannot be reached", err)
-	if nobody { // more likely a wrong address than one that will be right in a moment
+	var p *passing
+	switch {
+	case nobody && !c.met.Load(): // more likely a wrong address than one that will be right in a moment
 		return told(err)
+	case nobody && errors.As(err, &p):
+		p.undone = true
 	}
 	return err
 }
@@ -107,6 +119,7 @@ func failure(resp *http.Response) error {
 		if p.after, asked = retryAfter(resp.Header.Get("Retry-After")); !asked {
 			return e // it will not be better soon
 		}
+		p.undone = own != nil && own.Code == belljar.CodeRateLimited
 		if _, says := e.Details["retry_after_sec"]; own != nil && own.Code != belljar.CodeRateLimited && !says {
 			p.most = 2 // a server that starts or ends, perhaps; or one that cannot do it at all
 		}

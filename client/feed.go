@@ -90,7 +90,7 @@ func (c *Client) fed(ctx context.Context, run string) error {
 	case <-f.done:
 		return f.err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return given(ctx)
 	}
 }
 

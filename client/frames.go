@@ -30,7 +30,7 @@ func (r runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[bell
 		f := &follower{c: r.c, id: id, next: max(from, 1), yield: yield}
 		if err := f.run(ctx); err != nil && !f.left {
 			if ctx.Err() != nil {
-				err = context.Cause(ctx)
+				err = given(ctx)
 			}
 			yield(belljar.Frame{}, err)
 		}

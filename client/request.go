@@ -21,7 +21,7 @@ type request struct {
 	header http.Header
 	body   []byte        // JSON; nil for none
 	stream io.Reader     // in place of body; makes the request one that cannot be repeated
-	once   bool          // it must not be repeated
+	once   bool          // it must not be done twice
 	longer time.Duration // how much longer than others it may take
 	tries  *int          // counts how often it was sent; nil does not
 }
@@ -82,7 +82,7 @@ func (c *Client) repeat(ctx context.Context, r request, take func(*http.Response
 		switch {
 		case err == nil:
 			return nil
-		case !again, r.once, r.stream != nil, ctx.Err() != nil, time.Now().Add(pause).After(deadline), !sleep(ctx, pause):
+		case !again, r.once && !untouched(err), r.stream != nil, ctx.Err() != nil, time.Now().Add(pause).After(deadline), !sleep(ctx, pause):
 			if over := given(ctx); over != nil {
 				return over
 			}

@@ -3,8 +3,10 @@
 package client_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -260,4 +262,25 @@ func TestTokens(t *testing.T) {
 	want(t, root.Tokens().Revoke(within(t), belljar.NewID()), belljar.CodeNotFound)
 	_, err = w.client().Tokens().List(within(t))
 	want(t, err, belljar.CodeForbidden)
+}
+
+// TestStagedAsAsked: the session that is made for a large upload is sealed as the run was to be.
+func TestStagedAsAsked(t *testing.T) {
+	asked := make(chan belljar.SessionSpec, 1)
+	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
+		var spec belljar.SessionSpec
+		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil || !strings.HasSuffix(r.URL.Path, "/sessions") {
+			t.Errorf("%s %v", r.URL, err)
+		}
+		asked <- spec
+		envelope(http.StatusForbidden, belljar.CodePolicyDenied)(w, r)
+	}))
+	req := shell("wc -c <big")
+	req.Upload = archive(t, map[string]string{"big": strings.Repeat("x", belljar.MaxInlineBytes+1)})
+	req.TrustLevel, req.Isolation = "untrusted", "user_space_kernel"
+	_, err := c.Runs().Start(within(t), req)
+	want(t, err, belljar.CodePolicyDenied)
+	if spec := <-asked; spec.TrustLevel != req.TrustLevel || spec.Isolation != req.Isolation {
+		t.Errorf("%+v", spec)
+	}
 }

@@ -80,6 +80,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Resources: spec.Resources,
 		StartupTimeoutSec: spec.StartupTimeoutSec, NetworkPolicy: spec.NetworkPolicy, Labels: spec.Labels,
 		TTLSec: stagedTTL, WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak,
+		Isolation: spec.Isolation, TrustLevel: spec.TrustLevel,
 	}})
 	if err != nil {
 		return "", err
