@@ -16,8 +16,10 @@
 // Requests that can be repeated without doing anything twice are repeated when the connection breaks, when the server
 // says when to come back, and when something before it says that it is away: those that only read, those that can be
 // done twice, and those that make a run or a session, which carry an Idempotency-Key for that. Options.Patience bounds
-// it. Only a server that has never answered is not waited for, if nobody listens at its address. Uploads are not
-// repeated: the server takes all of an upload or nothing, so that the caller can. Neither is making an API key.
+// it. Only a server that has never answered is not waited for, if nobody listens at its address. What must not be done
+// twice, such as renaming a file or making an API key, is repeated only where the server has done nothing of it: it was not
+// there, or had been asked too often. Uploads are not repeated at all: the server takes all of an upload or nothing, so that
+// the caller can.
 //
 // A log that is followed survives broken connections and restarts of the server: it goes on behind the last frame that
 // came, without a gap and without a duplicate.
