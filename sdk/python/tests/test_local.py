@@ -159,11 +159,14 @@ def test_one_that_dies_is_started_again() -> None:
         client.execute("echo x > f")
         assert client._transport is not None and client._transport.local is not None
         pid = client._transport.local.ready()["pid"]
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: ended(pid))
+        os.kill(pid, signal.SIGKILL)  # which takes a moment
         with pytest.raises(b.SessionExpiredError):
             client.execute("cat f", auto_retry=False)
         assert client.execute("cat f")["exit_code"] == 1  # a new one, without the file
+        assert client._transport is not None and client._transport.local is not None
+        again = client._transport.local.ready()["pid"]
+        assert again != pid
+        os.kill(again, signal.SIGKILL)
         assert client.execute("echo ok")["stdout"] == "ok\n"
     with b.Belljar.local() as belljar:
         pid = belljar._transport.local.ready()["pid"]  # type: ignore[union-attr]

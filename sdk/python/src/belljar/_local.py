@@ -218,6 +218,18 @@ class Local:
         """Whether it runs."""
         return self._end.alive and self._server.alive
 
+    def dead(self, seconds: float) -> bool:
+        """Whether it has ended, or does within so many seconds."""
+        if not self.alive:
+            return True
+        if self._server.owner != os.getpid():
+            return False
+        try:
+            self._server.process.wait(seconds)
+            return True
+        except subprocess.TimeoutExpired:
+            return False
+
     def close(self) -> None:
         """Gives it up. It may be called twice."""
         self._end()

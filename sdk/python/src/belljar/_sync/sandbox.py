@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, Optional, Union, cast
 # What is needed to start a belljar comes first; the rest is loaded while it starts.
 from .._local import Local
 from .._wire import aside
-from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, SessionExpiredError
+from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, SessionExpiredError, UnreachableError
 
 if TYPE_CHECKING:
     from .._body import Body
     from .transport import Transport
 
 NO_SESSION = "No active session. Call get_or_create_session() first."
+DYING = 2.0  # seconds that a belljar whose connections break may take to be gone
 GRACE = 60.0  # seconds more than a command's own time that its answer may take
 
 
@@ -180,12 +181,18 @@ class SandboxClient:
     def _in_session(self, method: str, op: str, body: Any = None, **how: Any) -> dict[str, Any]:
         """Asks something of the session; SessionExpiredError if there is none any more."""
         known = self._transport
-        if known is not None and known.local is not None and not known.local.alive:
+        own = None if known is None else known.local
+        try:
+            if own is not None and not own.alive:
+                raise UnreachableError("the belljar of this session has ended")
+            return self._ask(method, op, body, **how)
+        except UnreachableError as e:
+            # With a belljar of our own its sandboxes are gone, so that a command can run once more.
+            if own is None or known is None or not aside(own.dead, DYING):
+                raise
             self._transport = None
             known.close()
-            raise SessionExpiredError("the belljar of this session has ended", details={"session_id": self.session_id})
-        try:
-            return self._ask(method, op, body, **how)
+            raise SessionExpiredError("the belljar of this session has ended", details={"session_id": self.session_id}) from e
         except NotFoundError as e:
             if "filename" in e.details:
                 raise
