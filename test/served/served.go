@@ -53,7 +53,6 @@ func Start(t testing.TB, program string) *Server {
 			err = json.Unmarshal(line, s)
 		}
 		ready <- err
-		<-ready // its output is read until somebody has heard
 		ended <- cmd.Wait()
 	}()
 	t.Cleanup(func() {
@@ -72,14 +71,11 @@ func Start(t testing.TB, program string) *Server {
 	})
 	select {
 	case err = <-ready:
-		ready <- nil
 		if err != nil {
 			t.Fatalf("the server is not ready: %v\n%s", err, &s.said)
 		}
 	case <-time.After(readyTime):
 		_ = cmd.Process.Kill()
-		<-ready
-		ready <- nil
 		t.Fatalf("the server is not ready after %v\n%s", readyTime, &s.said)
 	}
 	return s
