@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import { Artifacts } from "./artifacts.js";
 import type { CallOptions } from "./call.js";
 import { Connection, type Ask } from "./connection.js";

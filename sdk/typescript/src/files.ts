@@ -94,7 +94,7 @@ export class Files {
       await this.stat(path, options);
       return true;
     } catch (error) {
-      if (error instanceof BelljarError && error.code === "not_found" && !error.details["session_id"]) return false;
+      if (error instanceof BelljarError && error.code === "not_found" && error.details["path"] !== undefined) return false;
       throw error;
     }
   }
@@ -140,11 +140,13 @@ export class Files {
     for (const { path, content } of Array.isArray(files) ? files : Object.entries(files).map(([path, content]) => ({ path, content }))) {
       form.append("files", await blobOf(content), path);
     }
-    const body = await new Response(form).blob();
+    const encoded = new Response(form);
+    const type = encoded.headers.get("Content-Type")!; // that of a blob is in lower case, and the boundary in it, too
+    const body = new Blob([await encoded.arrayBuffer()]);
     return this.#connection.json(
       {
         method: "POST", path: route("sessions", this.#session, "files"), query: { dir: options.dir, extract: "false" },
-        body, headers: { "Content-Type": body.type }, once: true, longerMs,
+        body, headers: { "Content-Type": type }, once: true, longerMs,
       },
       options,
     );

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 import type { CallOptions } from "./call.js";
 import { route } from "./connection.js";
 import type { Content } from "./content.js";

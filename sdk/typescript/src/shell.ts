@@ -92,7 +92,7 @@ export async function exec(connection: Connection, session: string, cmd: string,
     return await command.run(ask);
   } catch (error) {
     if (sent && call.signal.aborted) abandon(connection, ask, command.runId);
-    throw error;
+    throw command.fault?.error ?? error;
   } finally {
     call.end();
   }
@@ -100,6 +100,7 @@ export async function exec(connection: Connection, session: string, cmd: string,
 
 class Command {
   runId: string | undefined;
+  fault: { error: unknown } | undefined; // of onOutput
   #seq = 0; // of the last frame that came
   readonly #texts = new Texts();
   readonly #all = new Excerpt();
@@ -178,6 +179,7 @@ class Command {
     try {
       await this.onOutput?.(frame);
     } catch (error) {
+      this.fault = { error };
       this.call.stop(error); // nobody is left who wants the rest
       throw error;
     }

@@ -1,0 +1,366 @@
+// All there is, against a real belljar.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import {
+  Belljar, BelljarError, CanceledError, ConflictError, IdempotencyConflictError, InvalidRequestError, NotFoundError, PathEscapesError, PolicyDeniedError,
+  SandboxClient, SessionExpiredError, UnauthorizedError, type Session, type TerminalEvent,
+} from "belljar";
+import { client, fake, local, serve, until, within } from "./world.js";
+
+const cleanups: (() => unknown)[] = [];
+let belljar: Belljar;
+
+before(async () => {
+  belljar = await local({ after: (f: () => unknown) => cleanups.push(f) } as never);
+});
+after(async () => {
+  for (const f of cleanups) await f();
+});
+
+async function keep(t: { after(f: () => Promise<void>): void }): Promise<Session> {
+  const session = await belljar.sessions.create();
+  t.after(() => session.destroy());
+  return session;
+}
+
+const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString();
+
+test("S4: sessions that remember", async (t) => {
+  const server = await serve(t);
+  const sandboxes = new SandboxClient({ baseUrl: server.url, apiKey: server.apiKey });
+  t.after(() => sandboxes.close());
+  const session = await sandboxes.createSession({ image: "host", ttlSeconds: 600 });
+  assert.equal(typeof session.id, "string");
+  await session.exec("cd /tmp && export WHO=you && greet() { echo hello $WHO; }");
+  const result = await session.exec("greet; pwd; exit_code() { return 7; }; exit_code", { timeoutMs: 30_000 });
+  assert.deepEqual([result.exitCode, result.cwd, result.output, result.truncated], [7, "/tmp", "hello you\n/tmp\n", false]);
+  assert.ok(result.durationMs >= 0);
+  await session.write("dir/a.txt", "first");
+  await session.write("dir/a.txt", "second €");
+  await session.write("b.bin", Uint8Array.of(0, 255, 128));
+  assert.equal(text(await session.read("dir/a.txt")), "second €");
+  assert.equal(text(await session.read("dir/a.txt", { maxBytes: 3 })), "sec");
+  assert.deepEqual([...(await session.read("/workspace/b.bin"))], [0, 255, 128]);
+  await session.write("prog", "#!/bin/sh\necho ran");
+  assert.equal((await session.exec("cd /workspace; chmod +x prog; ./prog")).output, "ran\n"); // programs may be executed there
+
+  const again = await sandboxes.getSession(session.id);
+  assert.equal((await again.exec("echo $WHO")).output, "you\n");
+  const [info] = await sandboxes.listSessions();
+  assert.deepEqual([info!.id, info!.image, info!.status, info!.cwd], [session.id, "host", "running", "/workspace"]);
+  assert.ok(info!.expiresAt > info!.createdAt && info!.lastActivity >= info!.createdAt);
+  await session.destroy();
+  await session.destroy();
+  assert.equal((await sandboxes.listSessions())[0]!.status, "destroyed");
+  await assert.rejects(session.exec("true"), SessionExpiredError);
+  await assert.rejects(sandboxes.getSession("01900000-0000-7000-8000-000000000000"), NotFoundError);
+  await assert.rejects(sandboxes.createSession({ image: "no-such-image" }), (e: unknown) => e instanceof BelljarError && e.code === "image_unavailable");
+  const stranger = new SandboxClient({ baseUrl: server.url, apiKey: "nobody's" });
+  t.after(() => stranger.close());
+  await assert.rejects(stranger.listSessions(), UnauthorizedError);
+});
+
+test("S4: commands that take long, read, kill and print too much", async (t) => {
+  const session = await keep(t);
+  const late = await session.exec("echo begun; sleep 600", { timeoutMs: 500 });
+  assert.deepEqual([late.exitCode, late.timedOut, late.output], [124, true, "begun\n"]);
+  assert.equal((await session.exec("cat /dev/tty; echo done")).output, "done\n");
+  assert.equal((await session.exec("cat", { stdin: "typed ü" })).output, "typed ü");
+  const apart = await session.exec("echo out; echo err >&2", { separate: true });
+  assert.deepEqual([apart.stdout, apart.stderr, apart.exitCode], ["out\n", "err\n", 0]);
+  const gone = await session.exec("exit 3");
+  assert.deepEqual([gone.exitCode, gone.shell], [3, "replaced"]);
+  const much = await session.exec("yes 0123456789abcde | head -c 3000000", { separate: true });
+  assert.deepEqual([much.truncated, much.outputBytes.length], [true, 1 << 20]);
+  const seen: string[] = [];
+  const steps = await session.exec("for i in 1 2 3; do echo step $i; done", { onOutput: (frame) => void seen.push(frame.text) });
+  assert.equal(seen.join(""), steps.output);
+  await assert.rejects(session.exec(""), InvalidRequestError);
+  await assert.rejects(session.exec("true", { timeoutMs: -1 }), InvalidRequestError);
+});
+
+test("a command that is given up ends", async (t) => {
+  const session = await keep(t);
+  const stop = new AbortController();
+  let begun = false;
+  const running = session.exec("echo begun; sleep 600", { signal: stop.signal, onOutput: () => void (begun = true) });
+  const failed = running.catch((e: unknown) => e);
+  await until("its output", () => begun);
+  stop.abort();
+  assert.ok((await within("the end", failed)) instanceof CanceledError);
+  await within("the next command", session.exec("true")); // it waits for the one before
+
+  const angry = session.exec("echo begun; sleep 600", { onOutput: () => { throw new Error("no more"); } });
+  await assert.rejects(angry, /no more/);
+  await within("the next command", session.exec("true"));
+});
+
+test("a command's stream that breaks is taken up", async (t) => {
+  const server = await serve(t);
+  let broken = 0;
+  const way = await fake(t, async (request, response) => {
+    const answer = await fetch(server.url + request.url, { method: request.method!, headers: request.headers as Record<string, string>, ...(request.method === "POST" ? { body: way.asked.at(-1)!.body } : {}) });
+    response.writeHead(answer.status, { "Content-Type": answer.headers.get("content-type") ?? "" });
+    let passed = "";
+    for await (const piece of answer.body ?? []) {
+      passed += text(piece as Uint8Array);
+      response.write(piece);
+      // Once before the command is known, once in the midst of it.
+      if (request.url!.endsWith("/shell") && (broken === 0 || (broken === 1 && passed.includes("chunk")))) {
+        broken++;
+        response.destroy();
+        return;
+      }
+    }
+    response.end();
+  });
+  const belljar = client(t, way.url, { apiKey: server.apiKey });
+  const session = await belljar.sessions.create();
+  const result = await session.exec("i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); done; cd /tmp; false", { separate: true });
+  assert.equal(result.output, Array.from({ length: 300 }, (_, i) => `line ${i}\n`).join(""));
+  assert.deepEqual([result.exitCode, result.cwd, result.shell], [1, "/tmp", "kept"]);
+  assert.ok(broken >= 1);
+});
+
+test("runs: what becomes of them", async () => {
+  const ok = await belljar.run({ language: "python", code: "import sys; print(sys.stdin.read().upper())", stdin: "hé" });
+  assert.deepEqual([ok.stdout, ok.ok, ok.exitCode, ok.phase, ok.reason], ["HÉ\n", true, 0, "completed", ""]);
+  const bad = await belljar.run(["sh", "-c", "echo no >&2; exit 4"]);
+  assert.deepEqual([bad.ok, bad.exitCode, bad.stderr, bad.reason, bad.phase], [false, 4, "no\n", "nonzero_exit", "failed"]);
+  const late = await belljar.run({ command: ["sleep", "600"], timeout_sec: 0.3 });
+  assert.deepEqual([late.phase, late.reason, late.ok], ["timed_out", "execution_timeout", false]);
+  await assert.rejects(belljar.run([]), InvalidRequestError);
+  await assert.rejects(belljar.run({ command: ["true"], resources: { memory_mb: 1 << 20 } }), PolicyDeniedError);
+  await assert.rejects(belljar.run({ command: ["true"], comand: 1 } as never), (e: unknown) => e instanceof InvalidRequestError && e.details["did_you_mean"] === "command");
+});
+
+test("runs: start, follow, cancel, wait, list", async () => {
+  const started = await belljar.runs.start({ command: ["sh", "-c", "echo ready; sleep 600"], labels: { job: "x" } });
+  for await (const frame of belljar.runs.output(started.id)) {
+    assert.equal(frame.text, "ready\n");
+    break;
+  }
+  assert.equal((await belljar.runs.get(started.id)).phase, "running");
+  assert.ok(["canceling", "finished"].includes((await belljar.runs.cancel(started.id)).status));
+  const ended = await within("the end", belljar.runs.wait(started.id));
+  assert.deepEqual([ended.phase, ended.reason, ended.stdout], ["killed", "canceled_by_user", "ready\n"]);
+  assert.equal((await belljar.runs.cancel(started.id)).status, "finished");
+  const page = await belljar.runs.list({ phase: "killed", limit: 1, startedFrom: new Date(Date.now() - 3600_000) });
+  assert.equal(page.items![0]!.id, started.id);
+  await assert.rejects(belljar.runs.get("01900000-0000-7000-8000-000000000000"), NotFoundError);
+});
+
+test("runs: one that is given up is cancelled", async () => {
+  const stop = new AbortController();
+  const running = belljar.run({ command: ["sleep", "600"], labels: { given: "up" } }, { signal: stop.signal }).catch((e: unknown) => e);
+  const mine = async (): Promise<string[]> => ((await belljar.runs.list({ phase: "running" })).items ?? []).filter((r) => r.labels?.["given"]).map((r) => r.id);
+  // A run that is waited for may go on record only at its end: so wait for its key's sake only a moment.
+  await Promise.race([until("the run", async () => (await mine()).length > 0), new Promise((r) => setTimeout(r, 300))]);
+  stop.abort();
+  assert.ok((await within("the end", running)) instanceof CanceledError);
+  await until("its cancellation", async () => {
+    const all = (await belljar.runs.list({ limit: 200 })).items ?? [];
+    const given = all.filter((r) => r.labels?.["given"]);
+    return given.every((r) => r.phase === "killed") && (await belljar.me()).used.concurrent_runs === 0;
+  });
+});
+
+test("runs: the same key is the same run", async () => {
+  const spec = { command: ["date", "+%N"] };
+  const first = await belljar.run(spec, { idempotencyKey: "k1" });
+  assert.equal((await belljar.run(spec, { idempotencyKey: "k1" })).stdout, first.stdout);
+  await assert.rejects(belljar.run(["true"], { idempotencyKey: "k1" }), IdempotencyConflictError);
+  assert.notEqual((await belljar.run(spec)).id, first.id);
+});
+
+test("runs: files in, artifacts out", async () => {
+  const run = await belljar.run({
+    command: ["sh", "-c", "mkdir out; wc -c < in/a.bin > 'out/how many é.txt'; cat in/a.bin > out/copy; : > out/empty"],
+    files: { "in/a.bin": Uint8Array.of(0, 1, 255), "in/b.txt": "text" },
+    capture_patterns: ["out/**"],
+  });
+  assert.equal(run.ok, true, run.stderr);
+  assert.deepEqual((await belljar.artifacts.list(run.id)).map((a) => [a.path, a.size]), [["out/copy", 3], ["out/empty", 0], ["out/how many é.txt", 2]]);
+  assert.equal(text(await belljar.artifacts.read(run.id, "out/how many é.txt")), "3\n");
+  assert.deepEqual([...(await belljar.artifacts.read(run.id, "out/copy", { offset: 1, limit: 1 }))], [1]);
+  assert.deepEqual([...(await belljar.artifacts.read(run.id, "out/copy", { offset: 1 }))], [1, 255]);
+  assert.equal((await belljar.artifacts.read(run.id, "out/copy", { offset: 3 })).length, 0);
+  assert.equal((await belljar.artifacts.read(run.id, "out/empty", { limit: 5 })).length, 0);
+  await assert.rejects(belljar.artifacts.read(run.id, "out/none"), NotFoundError);
+});
+
+test("runs: input while they run", async () => {
+  const run = await belljar.runs.start({ command: ["sh", "-c", "while read -r l; do echo \"got $l\"; done; echo over"], interactive: true });
+  const input = await belljar.runs.input(run.id);
+  const output = belljar.runs.output(run.id);
+  await input.write("one\n");
+  assert.equal((await within("an answer", output.next())).value?.text, "got one\n");
+  await input.write(Buffer.from("zwö\n"));
+  assert.equal((await within("an answer", output.next())).value?.text, "got zwö\n");
+  await input.close(); // gives up this hold only
+  const more = await belljar.runs.input(run.id);
+  await more.write("three\n");
+  await more.end();
+  assert.equal(await within("the end of input", more.closed), "client");
+  await assert.rejects(more.write("late"), ConflictError);
+  await more.end();
+  await more.close();
+  const ended = await within("the end", belljar.runs.wait(run.id));
+  assert.equal(ended.stdout, "got one\ngot zwö\ngot three\nover\n");
+  await assert.rejects(belljar.runs.input(run.id), ConflictError);
+  const plain = await belljar.runs.start(["true"]);
+  await assert.rejects(belljar.runs.input(plain.id), ConflictError);
+});
+
+test("sessions: opened by scope, listed, closed", async () => {
+  const scope = { namespace: "workflow", id: "run:1/é" };
+  const [one, two] = await Promise.all([belljar.sessions.open({ scope }), belljar.sessions.open({ scope })]);
+  assert.equal(one.id, two.id);
+  assert.equal([one, two].filter((s) => s.created).length, 1);
+  const build = await belljar.sessions.open({ scope: { ...scope, key: "build" }, ttl_sec: 60 });
+  const page = await belljar.sessions.list({ keyPrefix: "workflow:run%3A1/é:" });
+  assert.deepEqual(page.items!.map((s) => s.session_id).sort(), [one.id, build.id].sort());
+  assert.equal((await build.get()).state, "active");
+  assert.equal((await belljar.sessions.get(build.id)).id, build.id);
+  await assert.rejects(belljar.sessions.create({ scope }), ConflictError);
+  assert.deepEqual((await belljar.sessions.closeAll("workflow:run%3A1/é:")).sort(), [one.id, build.id].sort());
+  const error = await one.run(["true"]).catch((e: unknown) => e);
+  assert.ok(error instanceof SessionExpiredError && error.details["state"] === "closed");
+});
+
+test("files: all operations", async (t) => {
+  const { files, ...session } = await keep(t).then((s) => ({ files: s.files, run: s.run.bind(s) }));
+  const entry = await files.write("src/main.py", "print('hi')\n", { mode: 0o755 });
+  assert.deepEqual([entry.path, entry.size, entry.mode], ["src/main.py", 12, "0755"]);
+  await assert.rejects(files.write("src/main.py", "x"), ConflictError);
+  await files.write("src/main.py", new Blob(["print('ho')\n"]), { overwrite: true });
+  assert.equal(await files.text("src/main.py"), "print('ho')\n");
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    for (let i = 0; i < 100; i++) yield Buffer.alloc(10_000, i);
+  }
+  assert.equal((await files.write("streamed", pieces())).size, 1_000_000);
+  assert.equal((await files.write("buffer", new Uint8Array([1, 2, 3]).buffer)).size, 3);
+  assert.equal((await files.write("web", new Response("abc").body!)).size, 3);
+  let size = 0;
+  for await (const piece of await files.open("streamed")) size += piece.length;
+  assert.equal(size, 1_000_000);
+  assert.deepEqual([...(await files.read("streamed", { offset: 9_999, limit: 2 }))], [0, 1]);
+  assert.equal((await files.read("streamed", { offset: 2_000_000 })).length, 0);
+  assert.equal(await new Response((await files.open("web")).readable() as BodyInit).text(), "abc");
+  await files.write("empty", "");
+  assert.equal((await files.read("empty", { limit: 10 })).length, 0);
+
+  await files.writeAll({ "a/1": "one", "a/2": Uint8Array.of(255) });
+  await assert.rejects(files.writeAll([{ path: "a/3", content: "x" }, { path: "a/1", content: "y" }]), ConflictError);
+  assert.equal(await files.exists("a/3"), false); // all or nothing
+  assert.equal(await files.exists("a/1"), true);
+  assert.deepEqual((await files.list("a")).entries!.map((e) => [e.path, e.type]), [["a/1", "file"], ["a/2", "file"]]);
+  assert.equal((await files.list(".", { recursive: true, limit: 2 })).truncated, true);
+  await files.mkdir("deep/er");
+  await files.rename("a/1", "deep/er/one");
+  assert.equal((await files.stat("deep/er/one")).size, 3);
+  const found = await files.search({ content: "HO", ignore_case: true });
+  assert.deepEqual(found.matches!.map((m) => [m.path, m.line]), [["src/main.py", 1]]);
+  await assert.rejects(files.delete("a"), ConflictError);
+  await files.delete("a", { recursive: true });
+  await assert.rejects(files.stat("a"), NotFoundError);
+  await assert.rejects(files.read("../etc/passwd"), PathEscapesError);
+  assert.ok((await files.space()).bytes > 1_000_000);
+
+  const uploaded = await files.upload({ "x/ü 1.txt": "eins", "x/2.bin": Uint8Array.of(0, 9) }, { dir: "up" });
+  assert.deepEqual([uploaded.file_count, uploaded.bytes_received], [2, 6]);
+  assert.equal(await files.text("up/x/ü 1.txt"), "eins");
+  const tar = await (await files.archive("up", "tar.gz")).bytes();
+  await files.unpack(tar, "tar.gz", { dir: "copy" });
+  const listed = await session.run(["find", "copy", "-type", "f"]);
+  assert.equal(listed.stdout.split("\n").filter(Boolean).length, 2, listed.stdout);
+});
+
+async function collect(terminal: AsyncIterable<TerminalEvent>, done: (all: string) => boolean): Promise<{ all: string; last: TerminalEvent | undefined }> {
+  let all = "";
+  let last: TerminalEvent | undefined;
+  for await (const event of terminal) {
+    last = event;
+    if (event.kind === "output" || event.kind === "history") all += event.text;
+    if (done(all)) break;
+  }
+  return { all, last };
+}
+
+test("terminals: typed, resized, left, come back to, ended", async (t) => {
+  const session = await keep(t);
+  const terminal = await session.terminal({ cols: 100, rows: 30, command: ["sh"], name: "mine" });
+  assert.deepEqual([terminal.state.cols, terminal.state.rows, terminal.state.name], [100, 30, "mine"]);
+  await terminal.write("PS1=; stty -echo; echo si''ze; stty size\n");
+  await within("the size", collect(terminal, (all) => all.includes("size\r\n30 100")));
+  await terminal.resize(80, 24);
+  await terminal.write("stty size; printf 'gr\\303\\274n 🙂\\n'\n");
+  await within("the new size", collect(terminal, (all) => all.includes("24 80") && all.includes("grün 🙂")));
+  assert.deepEqual((await session.terminals()).map((x) => x.terminal_id), [terminal.id]);
+  await terminal.close();
+  await terminal.close();
+
+  const back = await belljar.terminals.attach({ token: terminal.token });
+  assert.equal(back.id, terminal.id);
+  const first = await within("the history", back.next());
+  assert.ok(first?.kind === "history" && first.text.includes("grün 🙂"));
+  const other = await belljar.terminals.attach({ id: terminal.id }, { history: false });
+  const { last } = await within("the end", collect(back, () => false));
+  assert.deepEqual(last, { kind: "replaced" });
+  await other.write("exit 3\n");
+  const ended = await within("the exit", collect(other, () => false));
+  assert.deepEqual(ended.last, { kind: "exit", exitCode: 3 });
+  assert.equal(other.exitCode, 3);
+  await assert.rejects(other.write("x"), ConflictError);
+
+  await belljar.terminals.end(terminal.id);
+  await assert.rejects(belljar.terminals.attach({ id: terminal.id }), NotFoundError);
+  await assert.rejects(belljar.terminals.attach({ token: "forged" }), NotFoundError);
+  await assert.rejects(session.terminal({ cols: 0 }), InvalidRequestError);
+  await assert.rejects(belljar.terminals.open("01900000-0000-7000-8000-000000000000"), NotFoundError);
+});
+
+test("terminals: bytes, and a paste that is long", async (t) => {
+  const session = await keep(t);
+  const terminal = await session.terminal({ command: ["sh", "-c", "stty raw -echo; echo go; head -c 100000 | sha256sum; printf '\\377\\303'; sleep 0.3; printf '\\274'"] });
+  t.after(() => terminal.close());
+  await within("the beginning", collect(terminal, (all) => all.includes("go")));
+  await terminal.write(Buffer.alloc(100_000, "é"));
+  const { all } = await within("the end", collect(terminal, () => false));
+  const want = (await import("node:crypto")).createHash("sha256").update(Buffer.alloc(100_000, "é")).digest("hex");
+  assert.ok(all.includes(want));
+  assert.ok(all.endsWith("\uFFFDü"), JSON.stringify(all.slice(-10)));
+});
+
+test("terminals: a connection that breaks is told, and the terminal is there again", async (t) => {
+  const session = await keep(t);
+  const terminal = await session.terminal({ command: ["cat"] });
+  await terminal.write("before\n");
+  await within("the echo", collect(terminal, (all) => all.includes("before\r\nbefore")));
+  const waiting = terminal.next().catch((e: unknown) => e);
+  // The socket is private; a broken one looks like this from outside.
+  await belljar.terminals.attach({ id: terminal.id }).then((other) => other.close());
+  assert.deepEqual(await within("the end", waiting), { kind: "replaced" });
+  const again = await terminal.reattach();
+  const history = await within("the history", again.next());
+  assert.ok(history?.kind === "history" && history.text.includes("before"));
+  await again.close();
+});
+
+test("the node, images, tickets and anything else", async (t) => {
+  assert.equal((await belljar.me()).role, "admin");
+  assert.ok((await belljar.runtimes()).runtimes!.length > 0);
+  const [host] = await belljar.images.list();
+  assert.equal(host!.ref, "host");
+  assert.equal((await belljar.images.get("host")).source, "host");
+  await assert.rejects(belljar.images.pull("no-such.invalid/image:1"), BelljarError);
+  assert.ok(await belljar.request<object>("GET", "/api/v1/sandbox/admin/usage", { query: { limit: 1 } }));
+
+  const server = await serve(t);
+  const far = client(t, server.url, { apiKey: server.apiKey });
+  const run = await far.run(["echo", "seen"]);
+  const path = `/api/v1/sandbox/runs/${run.id}/logs`;
+  const url = await far.ticketUrl(path, { stream: "stdout" });
+  assert.equal(await (await fetch(url)).text(), "seen\n");
+  assert.equal((await fetch(url)).status, 401); // good once
+});
