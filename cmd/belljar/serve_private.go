@@ -145,6 +145,9 @@ func (s *serveCommand) privateConfig(c *console) (cfg config.Config, data string
 	if unset("LOG_FORMAT") {
 		cfg.LogFormat = "text"
 	}
+	if unset("POOL_SIZE") {
+		cfg.PoolSize = 2 // there is one caller, who is waiting for the start
+	}
 	if unset("MIN_FREE_MB") {
 		cfg.MinFreeMB = 64 // temporary folders are small
 	}
