@@ -258,7 +258,7 @@ async def test_a_cancelled_task_cancels_its_run(server: Server) -> None:
                 await task
             await belljar._transport.leaving.wait()
             (newest,) = (await belljar.runs.list(session=session.id, limit=1))["items"]
-            while phase == "killed" and newest["phase"] == "running":  # it has its grace
+            while newest["phase"] == "starting" or phase == "killed" and newest["phase"] == "running":  # it has its grace
                 newest = (await belljar.runs.get(newest["id"])).raw  # type: ignore[assignment]
                 await asyncio.sleep(0.02)
             assert newest["phase"] == phase
