@@ -99,6 +99,11 @@ func startLocal(ctx context.Context, opts LocalOptions) (*local, ready, error) {
 		args = append(args, "--data", opts.Data)
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Set)) {
+		if name == "" || strings.Contains(name, "=") {
+			return nil, ready{}, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%.40q is not the name of a setting", name), Details: map[string]any{"field": "set"},
+			}
+		}
 		args = append(args, "--set", name+"="+opts.Set[name])
 	}
 	l := &local{program: program, cmd: exec.Command(program, args...), said: &tail{also: opts.Log}, gone: make(chan struct{})}

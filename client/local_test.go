@@ -83,6 +83,14 @@ func TestLocalDoesNotStart(t *testing.T) {
 	}
 }
 
+func TestLocalSettings(t *testing.T) {
+	play(t, playServe)
+	for _, name := range []string{"", "max_cpu=1"} {
+		_, err := client.Local(within(t), client.LocalOptions{Set: map[string]string{name: "1"}})
+		want(t, err, belljar.CodeInvalidRequest)
+	}
+}
+
 func TestLocalStartIsGivenUp(t *testing.T) {
 	for _, mode := range []string{playSilent, playStubborn} {
 		t.Run(mode, func(t *testing.T) {

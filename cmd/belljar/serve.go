@@ -27,7 +27,7 @@ type serveCommand struct {
 	Listen string            `placeholder:"ADDR" help:"Address to listen on: host:port or unix:/path (default 127.0.0.1:8080)."`
 	Data   string            `placeholder:"DIR" help:"Folder of this installation: records, logs, artifacts, secrets (default /var/lib/belljar, or not as root ~/.local/share/belljar)."`
 	Config string            `placeholder:"FILE" help:"YAML file with settings; belljar serve works without one."`
-	Set    map[string]string `placeholder:"KEY=VALUE" help:"Any key of docs/config.md, such as max_concurrent_runs=4. May be repeated."`
+	Set    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Any key of docs/config.md, such as max_concurrent_runs=4. May be repeated."`
 	JSON   bool              `name:"json" help:"Say what is served as one line of JSON on stdout, when it is ready."`
 
 	Private bool `help:"Serve the one program that has started this one: on a socket in a folder of its own, until standard input ends."`

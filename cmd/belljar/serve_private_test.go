@@ -431,6 +431,7 @@ func TestPrivateRefuses(t *testing.T) {
 		"a port by its key":   {pipe, []string{"--set", "listen=127.0.0.1:0"}, "--set listen does not go"},
 		"a key":               {pipe, []string{"--set", "api-key=0123456789abcdef"}, "--set api_key does not go"},
 		"what is no key":      {pipe, []string{"--set", "nonsense=1"}, "nonsense"},
+		"a semicolon":         {pipe, []string{"--set", "log_level=a;b=c"}, `got "a;b=c"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "belljar", append([]string{"serve", "--private"}, test.args...)...)
