@@ -329,8 +329,9 @@ async def test_a_wait_that_is_over_cancels(connect: Any, stage: Any) -> None:
         await got(connect(s.url).run(["x"], wait=0.0))
     assert e.value.details == {"run_id": "r1"} and b"POST /api/v1/sandbox/runs/r1/cancel" in s.requests[-1]
     s = stage(once(202, going), lambda a: (a.request(), a.say(STREAM, chunk(event(1))), a.gone()))
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError) as e:
         await got(connect(s.url).run(["x"], wait=0.3, cancel=False))
+    assert e.value.details == {"run_id": "r1"}
     assert not any(b"/cancel" in r for r in s.requests)
 
 

@@ -227,3 +227,19 @@ async def test_nothing_of_the_kind(kind: Any, stage: Any) -> None:
     with pytest.raises(b.BelljarError, match="404"):
         await got(client.get_or_create_session("u", "t"))
     await got(client.close())
+
+
+async def test_the_door_by_its_own_address(kind: Any, stage: Any) -> None:
+    sessions: list[str] = []
+    client = kind("remote", stage(forever=foreign("/thread", False, sessions)).url + "/thread/")
+    assert (await got(client.get_or_create_session("u", "t")))["session_id"] == "s0"
+    assert (await got(client.execute("hello")))["stdout"] == "hello"
+    client.session_id = None
+    await got(client.close())
+
+
+async def test_no_key(kind: Any, server: Server) -> None:
+    client = kind("remote", server.url)
+    with pytest.raises(b.UnauthorizedError):
+        await got(client.get_or_create_session("u", "t"))
+    await got(client.close())

@@ -26,7 +26,7 @@ class AsyncBelljar:
 
     ``url`` is ``http://…``, ``https://…`` or ``unix:/path/to/socket``; without one it is $BELLJAR_SERVER's. ``api_key``
     is $BELLJAR_API_KEY if it is not given; a JWT goes into ``bearer``. ``patience`` is for how many seconds a request is
-    repeated while the server is away or asks to wait, and a tenth of that of a log which has begun; 0 repeats nothing.
+    repeated while the server is away or asks to wait; a log that has begun is waited for ten times as long. 0 repeats nothing.
     ``silence`` is how many seconds the server may say nothing while it owes an answer. ``source`` stands in the
     server's audit trail.
 

@@ -240,8 +240,7 @@ class AsyncRuns:
         while True:
             heard = False
             try:
-                silence = None if until is None else until - time.monotonic()
-                if silence is not None and silence <= 0:
+                if until is not None and time.monotonic() >= until:
                     raise TimeoutError("the run goes on", details={"run_id": id})
                 async with await self._open_log(id, since) as answer:
                     if answer.head.status == 204:
@@ -257,6 +256,8 @@ class AsyncRuns:
                             if frame.last:
                                 return
                 raise Passing(UnreachableError("the log broke off"))
+            except TimeoutError:
+                raise TimeoutError("the run goes on", details={"run_id": id}) from None
             except Passing as failure:
                 if heard:
                     patience = Patience(whole * 10)

@@ -241,8 +241,7 @@ class Runs:
         while True:
             heard = False
             try:
-                silence = None if until is None else until - time.monotonic()
-                if silence is not None and silence <= 0:
+                if until is not None and time.monotonic() >= until:
                     raise TimeoutError("the run goes on", details={"run_id": id})
                 with self._open_log(id, since) as answer:
                     if answer.head.status == 204:
@@ -258,6 +257,8 @@ class Runs:
                             if frame.last:
                                 return
                 raise Passing(UnreachableError("the log broke off"))
+            except TimeoutError:
+                raise TimeoutError("the run goes on", details={"run_id": id}) from None
             except Passing as failure:
                 if heard:
                     patience = Patience(whole * 10)
