@@ -56,6 +56,8 @@ class AsyncSandboxClient:
         self._prefixes = ["/thread"] if mode == "local" else ["/thread", ""]  # the first is tried first
         if mode == "remote" and self.server_url is None:
             raise ValueError("server_url required for remote mode")
+        if mode == "remote" and (self.server_url or "").endswith("/thread"):
+            self._prefixes = [""]
         self._connect()
 
     def _connect(self) -> AsyncTransport:
