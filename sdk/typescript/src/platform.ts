@@ -3,8 +3,8 @@ import type { Dial } from "./socket.js";
 import type { Transport } from "./transport.js";
 
 /**
- * Platform is what a browser has not got. src/node has it; src/browser says so. The former is loaded only when it is
- * needed, so that browsers never see it.
+ * Platform is what a browser has not got. src/node has it; src/browser says so. Either is loaded only when it is needed,
+ * so that browsers never see the former.
  * @internal
  */
 export interface Platform {
@@ -20,12 +20,12 @@ export interface Platform {
  * onNode tells whether node's modules are there.
  * @internal
  */
-export const onNode = typeof process !== "undefined" && typeof process.versions?.node === "string" && typeof document === "undefined";
+export const onNode = typeof process !== "undefined" && typeof process.versions?.node === "string";
 
 /**
  * platform loads what only node has.
  * @internal
  */
 export function platform(): Promise<Platform> {
-  return import("./node/platform.js");
+  return onNode ? import("./node/platform.js") : import("./browser/platform.js");
 }
