@@ -11,7 +11,8 @@ from .._address import path
 from .._body import Body, Content
 from .._wire_async import aside
 from ..errors import InvalidRequestError, NotFoundError
-from .transport import Ask, AsyncIncoming, AsyncTransport, read_all, save_to
+from .incoming import AsyncIncoming, read_all, save_to
+from .transport import Ask, AsyncTransport
 
 if TYPE_CHECKING:
     from .. import types

@@ -10,7 +10,8 @@ from .. import errors
 from .._address import path
 from .._retry import Passing
 from ..errors import InternalError, UnreachableError
-from .transport import Ask, AsyncIncoming, AsyncTransport
+from .incoming import AsyncIncoming
+from .transport import Ask, AsyncTransport
 
 if TYPE_CHECKING:
     from .. import types

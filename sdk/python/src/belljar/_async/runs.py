@@ -16,7 +16,8 @@ from .._spec import Command
 from .._wire_async import pause
 from ..errors import InternalError, TimeoutError, UnreachableError
 from .stdin import AsyncStdin
-from .transport import Ask, AsyncIncoming, AsyncTransport, read_all, save_to
+from .incoming import AsyncIncoming, read_all, save_to
+from .transport import Ask, AsyncTransport
 
 if TYPE_CHECKING:
     from .. import types

@@ -12,7 +12,8 @@ from .._address import path
 from .._body import Body, Content
 from .._wire import aside
 from ..errors import InvalidRequestError, NotFoundError
-from .transport import Ask, Incoming, Transport, read_all, save_to
+from .incoming import Incoming, read_all, save_to
+from .transport import Ask, Transport
 
 if TYPE_CHECKING:
     from .. import types

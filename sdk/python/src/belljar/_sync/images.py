@@ -11,7 +11,8 @@ from .. import errors
 from .._address import path
 from .._retry import Passing
 from ..errors import InternalError, UnreachableError
-from .transport import Ask, Incoming, Transport
+from .incoming import Incoming
+from .transport import Ask, Transport
 
 if TYPE_CHECKING:
     from .. import types

@@ -17,7 +17,8 @@ from .._spec import Command
 from .._wire import pause
 from ..errors import InternalError, TimeoutError, UnreachableError
 from .stdin import Stdin
-from .transport import Ask, Incoming, Transport, read_all, save_to
+from .incoming import Incoming, read_all, save_to
+from .transport import Ask, Transport
 
 if TYPE_CHECKING:
     from .. import types

@@ -203,7 +203,8 @@ class SandboxClient:
             ) from None
 
     def _ask(self, method: str, op: str, body: Any = None, save: Optional[str] = None, **how: Any) -> dict[str, Any]:
-        from .transport import Ask, save_to
+        from .incoming import save_to
+        from .transport import Ask
 
         transport = self._connect()
         for prefix in list(self._prefixes):

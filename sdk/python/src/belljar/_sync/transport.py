@@ -4,25 +4,20 @@
 from __future__ import annotations
 
 import json
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
+from collections.abc import Callable, Mapping
 from typing import Any, Optional, TypeVar, Union
 
 from .. import _websocket as ws
-from .. import errors
 from .._address import Address, clean, query
 from .._body import Body
-from .._events import Events
 from .._http import Answer, Garbled, Head, request
 from .._local import Local
 from .._retry import PATIENCE, SILENCE, Passing, Patience, judge, stranger
 from .._wire import Leaving, Wire, aside, pause
 from ..errors import CanceledError, InternalError, InvalidRequestError, UnreachableError
+from .incoming import Incoming, decode
 
-MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded
-MAX_FAILURE = 1 << 20
+MAX_FAILURE = 1 << 20  # bytes of an answer that tells a failure
 IDLE = 16  # connections that are kept
 DIAL = 10.0  # seconds
 CONTINUE = 1.0  # seconds to wait for the server's word before a large body is sent
@@ -72,96 +67,6 @@ def _dump(body: Any) -> bytes:
         raise InvalidRequestError(f"the request cannot be sent: {e}") from None
 
 
-class Incoming:
-    """An answer whose body is still coming. Close it, or use it in a ``with`` statement."""
-
-    def __init__(self, transport: Transport, wire: Wire, answer: Answer, head: Head, silence: float) -> None:
-        self.head = head
-        self._transport, self._wire, self._answer, self._silence = transport, wire, answer, silence
-        self._closed = False
-
-    def piece(self, until: Optional[float] = None) -> bytes:
-        """The next piece of the body, ``b""`` at its end; errors.TimeoutError when the monotonic clock says ``until``."""
-        try:
-            while True:
-                piece = self._answer.piece()
-                if piece is not None:
-                    if piece == b"":
-                        self.close()
-                    return piece
-                left = self._silence if until is None else min(self._silence, until - time.monotonic())
-                try:
-                    self._answer.feed(self._wire.recv(max(left, 0.0)))
-                except TimeoutError:
-                    if until is not None and time.monotonic() >= until:
-                        raise errors.TimeoutError("the time to wait is over") from None
-                    raise
-        except errors.TimeoutError:  # which is an OSError, too
-            self.close()
-            raise
-        except (OSError, EOFError, Garbled) as e:
-            self.close()
-            raise self._transport.broken(e, "the server's answer broke off") from e
-        except BaseException:
-            self.close()
-            raise
-
-    def read(self, most: int) -> bytes:
-        """The whole body, of at most so many bytes."""
-        found = bytearray()
-        while True:
-            piece = self.piece()
-            if not piece:
-                return bytes(found)
-            found += piece
-            if len(found) > most:
-                self.close()
-                raise InternalError("the server's answer is too long", status=self.head.status)
-
-    def save(self, to: Union[str, os.PathLike[str]]) -> None:
-        """Writes the body into a file, which is there when all of it has come."""
-        name = os.fspath(to)
-        part = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.part"
-        file = aside(open, part, "wb")
-        try:
-            while True:
-                piece = self.piece()
-                if not piece:
-                    break
-                aside(file.write, piece)
-            file.close()
-            aside(os.replace, part, name)
-        except BaseException:
-            file.close()
-            os.unlink(part)
-            raise
-
-    def events(self, until: Optional[float] = None) -> Iterator[list[tuple[str, bytes]]]:
-        """The server-sent events of the body, as many at once as have come."""
-        events = Events()
-        while True:
-            piece = self.piece(until)
-            if not piece:
-                return
-            try:
-                found = events.feed(piece)
-            except ValueError as e:
-                raise InternalError(str(e)) from None
-            yield found
-
-    def close(self) -> None:
-        """Gives up the answer. A connection that has nothing more to bring is used again."""
-        if not self._closed:
-            self._closed = True
-            self._transport.back(self._wire, self._answer.reusable)
-
-    def __enter__(self) -> Incoming:
-        return self
-
-    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        self.close()
-
-
 class Transport:
     """Speaks to one server. Safe for concurrent use."""
 
@@ -196,7 +101,7 @@ class Transport:
 
     def ask(self, ask: Ask, *fields: str) -> Any:
         """Asks, and decodes the answer, which must be an object with these fields; None if it is empty and there are none."""
-        answer = self.repeat(ask, _decode)
+        answer = self.repeat(ask, decode)
         if fields and (not isinstance(answer, dict) or any(name not in answer for name in fields)):
             raise InternalError(f"the server's answer has no {', '.join(fields)}", hint="check that this is the address of a belljar")
         return answer
@@ -387,19 +292,6 @@ class Transport:
             aside(self.local.close)
 
 
-def _decode(incoming: Incoming) -> Any:
-    with incoming:
-        raw = incoming.read(MAX_ANSWER)
-    if incoming.head.status == 204:
-        return None
-    if incoming.head.mime != "application/json":
-        raise stranger(incoming.head)
-    try:
-        return json.loads(raw)
-    except ValueError:
-        raise stranger(incoming.head) from None
-
-
 def _parsed(head: Head, raw: bytes) -> Any:
     if head.mime != "application/json":
         return None
@@ -407,19 +299,3 @@ def _parsed(head: Head, raw: bytes) -> Any:
         return json.loads(raw)
     except ValueError:
         return None
-
-
-def read_all(incoming: Incoming) -> bytes:
-    """Takes an answer as bytes, however many."""
-    with incoming:
-        return incoming.read(1 << 62)
-
-
-def save_to(to: Union[str, os.PathLike[str]]) -> Callable[[Incoming], None]:
-    """Takes an answer into a file."""
-
-    def save(incoming: Incoming) -> None:
-        with incoming:
-            incoming.save(to)
-
-    return save

@@ -1,0 +1,142 @@
+"""Answers whose bodies are still coming, and what can be made of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from .. import errors
+from .._events import Events
+from .._http import Answer, Garbled, Head
+from .._retry import stranger
+from .._wire_async import AsyncWire, aside
+from ..errors import InternalError
+
+if TYPE_CHECKING:
+    from .transport import AsyncTransport
+
+MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded
+
+
+class AsyncIncoming:
+    """An answer whose body is still coming. Close it, or use it in a ``with`` statement."""
+
+    def __init__(self, transport: AsyncTransport, wire: AsyncWire, answer: Answer, head: Head, silence: float) -> None:
+        self.head = head
+        self._transport, self._wire, self._answer, self._silence = transport, wire, answer, silence
+        self._closed = False
+
+    async def piece(self, until: Optional[float] = None) -> bytes:
+        """The next piece of the body, ``b""`` at its end; errors.TimeoutError when the monotonic clock says ``until``."""
+        try:
+            while True:
+                piece = self._answer.piece()
+                if piece is not None:
+                    if piece == b"":
+                        self.close()
+                    return piece
+                left = self._silence if until is None else min(self._silence, until - time.monotonic())
+                try:
+                    self._answer.feed(await self._wire.recv(max(left, 0.0)))
+                except TimeoutError:
+                    if until is not None and time.monotonic() >= until:
+                        raise errors.TimeoutError("the time to wait is over") from None
+                    raise
+        except errors.TimeoutError:  # which is an OSError, too
+            self.close()
+            raise
+        except (OSError, EOFError, Garbled) as e:
+            self.close()
+            raise self._transport.broken(e, "the server's answer broke off") from e
+        except BaseException:
+            self.close()
+            raise
+
+    async def read(self, most: int) -> bytes:
+        """The whole body, of at most so many bytes."""
+        found = bytearray()
+        while True:
+            piece = await self.piece()
+            if not piece:
+                return bytes(found)
+            found += piece
+            if len(found) > most:
+                self.close()
+                raise InternalError("the server's answer is too long", status=self.head.status)
+
+    async def save(self, to: Union[str, os.PathLike[str]]) -> None:
+        """Writes the body into a file, which is there when all of it has come."""
+        name = os.fspath(to)
+        part = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.part"
+        file = await aside(open, part, "wb")
+        try:
+            while True:
+                piece = await self.piece()
+                if not piece:
+                    break
+                await aside(file.write, piece)
+            file.close()
+            await aside(os.replace, part, name)
+        except BaseException:
+            file.close()
+            os.unlink(part)
+            raise
+
+    async def events(self, until: Optional[float] = None) -> AsyncIterator[list[tuple[str, bytes]]]:
+        """The server-sent events of the body, as many at once as have come."""
+        events = Events()
+        while True:
+            piece = await self.piece(until)
+            if not piece:
+                return
+            try:
+                found = events.feed(piece)
+            except ValueError as e:
+                raise InternalError(str(e)) from None
+            yield found
+
+    def close(self) -> None:
+        """Gives up the answer. A connection that has nothing more to bring is used again."""
+        if not self._closed:
+            self._closed = True
+            self._transport.back(self._wire, self._answer.reusable)
+
+    async def __aenter__(self) -> AsyncIncoming:
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+
+async def decode(incoming: AsyncIncoming) -> Any:
+    """Takes an answer as JSON; None if it is empty."""
+    async with incoming:
+        raw = await incoming.read(MAX_ANSWER)
+    if incoming.head.status == 204:
+        return None
+    if incoming.head.mime != "application/json":
+        raise stranger(incoming.head)
+    try:
+        return json.loads(raw)
+    except ValueError:
+        raise stranger(incoming.head) from None
+
+
+async def read_all(incoming: AsyncIncoming) -> bytes:
+    """Takes an answer as bytes, however many."""
+    async with incoming:
+        return await incoming.read(1 << 62)
+
+
+def save_to(to: Union[str, os.PathLike[str]]) -> Callable[[AsyncIncoming], Awaitable[None]]:
+    """Takes an answer into a file."""
+
+    async def save(incoming: AsyncIncoming) -> None:
+        async with incoming:
+            await incoming.save(to)
+
+    return save

@@ -1,0 +1,98 @@
+"""Logs on servers that misbehave, for both clients."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from conftest import each, error, got
+from test_broken import STREAM, chunk, cut, hurry, once
+
+import belljar as b
+
+__all__ = ["hurry"]  # which pytest takes from there
+
+
+def event(seq: int, name: str = "stdout", **more: Any) -> bytes:
+    frame = {"type": name, "seq": seq, **({"encoding": "utf8", "data": f"{seq}\n"} if name == "stdout" else more)}
+    return f"id: {seq}\nevent: {name}\ndata: {json.dumps(frame)}\n\n".encode()
+
+
+END = {"event": "end", "data": {"exit_code": 0, "phase": "completed"}}
+
+
+async def test_a_log_goes_on_behind_what_came(connect: Any, stage: Any) -> None:
+    half = chunk(event(3)[:-20])
+    s = stage(
+        cut(STREAM, chunk(b"retry: 1000\n\n", event(1)), chunk(event(2)), half),  # in the midst of a frame
+        cut(STREAM, b"0\r\n\r\n"),  # the server ends, politely
+        once(502, b"", kind="text/html"),
+        cut(b""),
+        once(429, error("rate_limited"), "Retry-After: 0\r\n"),
+        cut(STREAM, chunk(event(2), event(3), event(4))),  # 2 once more
+        cut(STREAM, chunk(b"event: event\ndata: {\"type\":\"event\",\"event\":\"resume\",\"data\":{},\"seq\":7}\n\n", event(7), event(8, "event", **END))),
+    )
+    client = connect(s.url)
+    seqs = [f.seq async for f in each(client.runs.logs("r1"))]
+    assert seqs == [1, 2, 3, 4, 7, 8]
+    asked = [re.search(rb"since_seq=(\d+)", r) for r in s.requests]
+    assert [int(m.group(1)) for m in asked if m] == [0, 2, 2, 2, 2, 2, 4]
+
+
+async def test_a_log_that_never_comes_back(connect: Any, stage: Any) -> None:
+    s = stage(cut(STREAM, chunk(event(1))), forever=cut(b""))
+    client = connect(s.url, patience=0.05)
+    seen: list[int] = []
+    with pytest.raises(b.UnreachableError):
+        async for f in each(client.runs.logs("r1")):
+            seen.append(f.seq)
+    assert seen == [1]
+    s = stage(once(404, error("not_found", "run is gone")))
+    with pytest.raises(b.NotFoundError, match="gone"):
+        async for _ in each(connect(s.url).runs.logs("r1")):
+            pass
+
+
+async def test_a_log_of_nonsense(connect: Any, stage: Any) -> None:
+    for junk in (b"event: stdout\ndata: {\n\n", b"event: stdout\ndata: []\n\n", b"event: stdout\ndata: {\"type\":\"stdout\",\"seq\":1}\n\n"):
+        s = stage(cut(STREAM, chunk(junk)))
+        with pytest.raises(b.InternalError, match="cannot be read"):
+            async for _ in each(connect(s.url).runs.logs("r1")):
+                pass
+
+
+async def test_a_log_that_has_no_more(connect: Any, stage: Any) -> None:
+    s = stage(once(204, None))
+    assert [f async for f in each(connect(s.url).runs.logs("r1", since_seq=9))] == []
+
+
+async def test_the_tail_of_a_log(connect: Any, stage: Any) -> None:
+    s = stage(once(200, {"id": "r1", "phase": "running", "last_seq": 5}), cut(b""), cut(STREAM, chunk(event(6), event(7, "event", **END))))
+    assert [f.seq async for f in each(connect(s.url).runs.logs("r1", tail=True))] == [6, 7]
+    s = stage(once(200, {"id": "r1", "phase": "failed", "last_seq": 5}), cut(STREAM, chunk(event(5, "event", **END))))
+    assert [f.seq async for f in each(connect(s.url).runs.logs("r1", tail=True))] == [5]
+
+
+async def test_waiting_behind_the_first_answer(connect: Any, stage: Any) -> None:
+    going = {"id": "r1", "run_id": "r1", "phase": "running", "exit_code": None}
+    s = stage(
+        once(202, going), cut(STREAM, chunk(event(1))), cut(STREAM, chunk(event(2), event(3, "event", **END))),
+        once(200, {"id": "r1", "phase": "failed", "exit_code": 3}),
+    )  # fmt: skip
+    run = await got(connect(s.url).run(["x"]))
+    assert (run.stdout, run.exit_code, run.phase, run.printed) == ("1\n2\n", 3, "failed", True)
+
+
+async def test_a_wait_that_is_over_cancels(connect: Any, stage: Any) -> None:
+    going = {"id": "r1", "run_id": "r1", "phase": "running", "exit_code": None}
+    s = stage(once(202, going), once(200, {"run_id": "r1", "status": "canceling"}))
+    with pytest.raises(TimeoutError) as e:
+        await got(connect(s.url).run(["x"], wait=0.0))
+    assert e.value.details == {"run_id": "r1"} and b"POST /api/v1/sandbox/runs/r1/cancel" in s.requests[-1]
+    s = stage(once(202, going), lambda a: (a.request(), a.say(STREAM, chunk(event(1))), a.gone()))
+    with pytest.raises(TimeoutError) as e:
+        await got(connect(s.url).run(["x"], wait=0.3, cancel=False))
+    assert e.value.details == {"run_id": "r1"}
+    assert not any(b"/cancel" in r for r in s.requests)
