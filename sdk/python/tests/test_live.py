@@ -82,6 +82,24 @@ async def test_following_and_cancelling(belljar: Any) -> None:
     assert (await got(slow.wait(LONG))).phase == "timed_out"
 
 
+async def test_output_as_it_comes(belljar: Any, session: Any) -> None:
+    seen: list[Any] = []
+    run = await got(belljar.run("echo one; echo two >&2", on_output=seen.append))
+    assert {f.type for f in seen} == {"stdout", "stderr"} and (run.stdout, run.stderr, run.ok) == ("one\n", "two\n", True)
+    seen.clear()
+    result = await got(belljar.sessions.use(session.id).shell("echo three; (exit 5)", on_output=seen.append))
+    assert b"".join(f.data for f in seen) == b"three\n" and result.exit_code == 5
+
+    def fail(frame: Any) -> None:
+        raise RuntimeError(frame.text)
+
+    with pytest.raises(RuntimeError, match="ready"):
+        await got(session.run("echo ready; exec sleep 600", on_output=fail))
+    await got(belljar._transport.leaving.wait())
+    (newest,) = (await got(belljar.runs.list(session=session.id, limit=1)))["items"]
+    assert (await got(belljar.runs.wait(newest["id"], LONG))).reason_code == "canceled_by_user"
+
+
 async def test_input(belljar: Any) -> None:
     run = await got(belljar.runs.start(["sh", "-c", "read a; echo got $a; cat"], interactive=True))
     stdin = await got(run.stdin())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 
 from .. import _spec
@@ -14,7 +14,7 @@ from .._retry import Passing, Patience
 from .._run import RunState
 from .._spec import Command
 from .._wire_async import pause
-from ..errors import InternalError, TimeoutError, UnreachableError
+from ..errors import BelljarError, InternalError, TimeoutError, UnreachableError
 from .stdin import AsyncStdin
 from .incoming import AsyncIncoming, read_all, save_to
 from .transport import Ask, AsyncTransport
@@ -94,6 +94,7 @@ class AsyncRuns:
         network_policy: Optional[str] = None,
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
+        on_output: Optional[Callable[[Frame], object]] = None,
         wait: Optional[float] = None,
         cancel: bool = True,
     ) -> AsyncRun:
@@ -104,7 +105,8 @@ class AsyncRuns:
         place of it. ``files`` go into the workspace first; what matches ``capture`` is kept when the run has ended.
         ``timeout`` is how many seconds the program may take, and what it prints until then is there all the same.
 
-        ``wait`` is how many seconds this call may take; then it raises TimeoutError. A call that is given up, by that,
+        ``on_output`` is called with each frame of stdout and stderr as it comes. ``wait`` is how many seconds this call
+        may take; then it raises TimeoutError. A call that is given up, by that,
         a cancelled task or Ctrl-C, cancels the run, unless ``cancel`` is false.
         """
         spec = _spec.run(
@@ -112,7 +114,7 @@ class AsyncRuns:
             capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, resources=resources, labels=labels, runtime=runtime,
             isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
         )  # fmt: skip
-        return await self._finish(spec, _spec.checked(idempotency_key), wait, cancel)
+        return await self._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
 
     async def start(
         self,
@@ -153,24 +155,26 @@ class AsyncRuns:
         ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, brief=brief)
         return cast("dict[str, Any]", await self._transport.ask(ask, "id", "phase"))
 
-    async def _finish(self, spec: dict[str, Any], key: str, wait: Optional[float], cancel: bool) -> AsyncRun:
+    async def _finish(
+        self, spec: dict[str, Any], key: str, wait: Optional[float], cancel: bool, on_output: Optional[Callable[[Frame], object]]
+    ) -> AsyncRun:
         """Runs to the end. The start is repeated under its key when the connection breaks, and waited for again."""
         until = None if wait is None else time.monotonic() + wait
-        first = FIRST_WAIT if wait is None else max(min(FIRST_WAIT, wait), 0.0)
+        first = 0.0 if on_output is not None else FIRST_WAIT if wait is None else max(min(FIRST_WAIT, wait), 0.0)
         known = ""
         try:
             raw = await self._start(spec, key, f"{first:.3f}", longer=first)
             known = str(raw["id"])
             if "stdout" not in raw:
-                raw = await self._collect(known, None if until is None else until - time.monotonic())
+                raw = await self._collect(known, None if until is None else until - time.monotonic(), on_output)
             return AsyncRun(self, raw)
         except TimeoutError:
             if cancel and known:
                 await self.cancel(known)
             raise
-        except Exception:
+        except BelljarError:
             raise
-        except BaseException:  # a cancelled task, Ctrl-C
+        except BaseException:  # a cancelled task, Ctrl-C, a failing on_output
             if cancel:
                 self._transport.leaving.start(lambda: self._abandon(spec, key, known))
             raise
@@ -181,11 +185,15 @@ class AsyncRuns:
             known = str((await self._start(spec, key, "false", brief=True))["id"])
         await self._transport.ask(Ask("POST", path("runs", known, "cancel"), again=True, brief=True))
 
-    async def _collect(self, id: str, timeout: Optional[float]) -> dict[str, Any]:
+    async def _collect(
+        self, id: str, timeout: Optional[float], on_output: Optional[Callable[[Frame], object]] = None
+    ) -> dict[str, Any]:
         """Follows a run to its end."""
         printed = Printed()
         async for frame in self._follow(id, 0, None if timeout is None else time.monotonic() + timeout):
             printed.add(frame)
+            if on_output is not None and frame.data:
+                on_output(frame)
         return {**(await self._get(id)), **printed.answer()}
 
     async def _get(self, id: str) -> dict[str, Any]:

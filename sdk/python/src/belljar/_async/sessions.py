@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 
@@ -87,13 +87,14 @@ class AsyncSession:
         resources: Optional[types.Resources] = None,
         labels: Optional[Mapping[str, str]] = None,
         idempotency_key: Optional[str] = None,
+        on_output: Optional[Callable[[Frame], object]] = None,
         wait: Optional[float] = None,
         cancel: bool = True,
     ) -> AsyncRun:
         """Runs a command in it and returns when that has ended: see :meth:`AsyncRuns.run`."""
         return await self._runs.run(
             command, code=code, language=language, session=self.id, cwd=cwd, env=env, files=files, stdin=stdin, capture=capture,
-            timeout=timeout, resources=resources, labels=labels, idempotency_key=idempotency_key, wait=wait, cancel=cancel,
+            timeout=timeout, resources=resources, labels=labels, idempotency_key=idempotency_key, on_output=on_output, wait=wait, cancel=cancel,
         )  # fmt: skip
 
     async def start(
@@ -131,16 +132,17 @@ class AsyncSession:
         stdin: Optional[str] = None,
         separate: bool = False,
         idempotency_key: Optional[str] = None,
+        on_output: Optional[Callable[[Frame], object]] = None,
         wait: Optional[float] = None,
         cancel: bool = True,
     ) -> ShellResult:
         """Runs a line, or a script, in its shell, in which directory, variables and background jobs last.
 
         ``timeout`` is in seconds. ``separate`` keeps stdout and stderr apart, on pipes; otherwise both are a terminal.
-        ``wait`` and ``cancel`` are as for :meth:`AsyncRuns.run`.
+        ``on_output``, ``wait`` and ``cancel`` are as for :meth:`AsyncRuns.run`.
         """
         spec = _spec.run(session=self.id, shell=_shell(cmd, separate), timeout=timeout, stdin=stdin)
-        run = await self._runs._finish(spec, _spec.checked(idempotency_key), wait, cancel)
+        run = await self._runs._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
         return ShellResult(run.raw)
 
     async def shell_start(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncRun:
@@ -249,6 +251,10 @@ class AsyncSessions:
     async def get(self, id: str) -> AsyncSession:
         """A session as it stands; NotFoundError if there is none."""
         return AsyncSession(self, await self._transport.ask(Ask("GET", path("sessions", id)), "session_id", "state"))
+
+    def use(self, id: str) -> AsyncSession:
+        """A session by its id, without asking for it."""
+        return AsyncSession(self, {"session_id": id, "state": "active", "created": False})
 
     async def list(
         self, *, all: Optional[bool] = None, key_prefix: Optional[str] = None, limit: Optional[int] = None, offset: Optional[int] = None
