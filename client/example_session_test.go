@@ -28,7 +28,7 @@ func Example_resume() {
 
 	run, err := c.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: "host",
-		Language: "shell", Code: "echo one; echo two >&2; echo three",
+		Language: "shell", Code: "echo one; echo two; echo three",
 	}})
 	if err != nil {
 		log.Fatal(err)
@@ -50,7 +50,7 @@ func Example_resume() {
 		}
 		fmt.Printf("%s", frame.Output) // nothing but of stdout and stderr
 	}
-	// Unordered output:
+	// Output:
 	// one
 	// two
 	// three
