@@ -170,7 +170,8 @@ func (c *Client) dial(ctx context.Context, id, from string) (*link, error) {
 
 // connect opens a WebSocket. The error may be passing.
 func (c *Client) connect(ctx context.Context, path string, query url.Values) (*link, error) {
-	opts := &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: map[string][]string{}}
+	l := &link{}
+	opts := &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: map[string][]string{}, OnPingReceived: l.pulse.answers}
 	c.authorize(opts.HTTPHeader)
 	watched, w := watch(ctx, c.opts.Silence)
 	w.owe()
@@ -183,7 +184,8 @@ func (c *Client) connect(ctx context.Context, path string, query url.Values) (*l
 	switch {
 	case err == nil:
 		conn.SetReadLimit(maxMessage)
-		return &link{Conn: conn, w: w}, nil
+		l.Conn, l.w = conn, w
+		return l, nil
 	case resp != nil && resp.StatusCode != 101:
 		defer w.end()
 		return nil, failure(resp)

@@ -59,6 +59,14 @@ func (p *pulse) answered(said int) {
 	}
 }
 
+// answers reports whether a ping of the other side is answered. An answer would wait behind what is being sent, which shows as
+// well that somebody is here, and would end the connection if it waited for long.
+func (p *pulse) answers(context.Context, []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writing == 0
+}
+
 // say sends a message.
 func (l *link) say(ctx context.Context, kind websocket.MessageType, raw []byte) error {
 	l.pulse.begin(len(raw))

@@ -103,6 +103,20 @@ func TestInputOfABusyProgram(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				got := make(chan int, 1)
 				c := onLine(t, func(conn *websocket.Conn, _ func()) {
+					over := make(chan struct{})
+					defer close(over)
+					go func() { // the server asks, too, and does not hear the answer
+						for {
+							select {
+							case <-over:
+								return
+							case <-time.After(20 * time.Second):
+								ask, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+								_ = conn.Ping(ask)
+								cancel()
+							}
+						}
+					}()
 					n := 0
 					for want := first + pieces*piece; n < want; {
 						kind, raw, err := conn.Read(context.Background())
