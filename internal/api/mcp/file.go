@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -138,22 +137,10 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 		Path: in.Path, Content: bytes.NewReader(data), Size: int64(len(data)), Mode: mode, Overwrite: in.Overwrite,
 	})
 	if err != nil {
-		return nil, c.aboutFile(err)
+		return nil, c.ended(err)
 	}
 	at := belljar.InWorkspace(entry.Path)
 	return &reply{fmt.Sprintf("wrote %d bytes to %s", len(data), at), nil, writeOutput{true, at}}, nil
-}
-
-// aboutFile adds what to do about a file that is in the way, or a sandbox that is gone.
-func (c *call) aboutFile(err error) error {
-	err = c.ended(err)
-	var e *belljar.Error
-	if !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["path"] == nil {
-		return err
-	}
-	said := *e
-	said.Hint = strings.TrimPrefix(e.Hint+"; ", "; ") + "to replace a file that is there set overwrite to true"
-	return &said
 }
 
 func readFile(c *call, in fileInput) (*reply, error) {

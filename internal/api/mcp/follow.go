@@ -164,13 +164,14 @@ func (c *call) report(run belljar.Run) *progress {
 	if run.SessionID != "" {
 		word = "exec"
 	}
-	p.tell(fmt.Sprintf("%s %s %s", word, run.ID, run.Phase))
-	go p.run()
+	go p.run(fmt.Sprintf("%s %s %s", word, run.ID, run.Phase))
 	return p
 }
 
-func (p *progress) run() {
+// run tells of a run, beginning with first. A client that does not read keeps it waiting, and nobody else.
+func (p *progress) run(first string) {
 	defer close(p.done)
+	p.tell(first)
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	last := time.Now()
@@ -233,10 +234,13 @@ func (p *progress) note(f belljar.Frame) {
 	}
 }
 
-// close ends the notifications: none comes behind the result.
+// close ends the notifications: none comes behind the result. Nobody reads that of a cancelled call.
 func (p *progress) close() {
 	close(p.stop)
-	<-p.done
+	select {
+	case <-p.done:
+	case <-p.c.Done():
+	}
 }
 
 // mostLine is how much of a line a notification has, in bytes.

@@ -51,9 +51,11 @@ type pipe struct {
 	closed   chan struct{}
 	idle     chan struct{} // gets something when no call is under way
 
-	mu      sync.Mutex // of what follows
+	sending sync.Mutex // of out. A client that does not read holds it, and nothing else
 	out     io.Writer
-	calls   int // under way
+
+	mu      sync.Mutex // of what follows
+	calls   int        // under way
 	batches map[jsonrpc.ID]*batch
 }
 
@@ -205,35 +207,48 @@ func (p *pipe) Write(_ context.Context, m jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
+	if answer, ok := m.(*jsonrpc.Response); ok {
+		if data, err = p.whole(answer.ID, data); data == nil || err != nil {
+			return err
+		}
+		defer p.answered()
+	}
+	return p.send(data)
+}
+
+// whole is an answer as it is sent: by itself, or with the others of its batch once they are there, and nil before.
+func (p *pipe) whole(id jsonrpc.ID, answer []byte) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	answer, ok := m.(*jsonrpc.Response)
-	if !ok {
-		return p.send(data)
+	b := p.batches[id]
+	if b == nil {
+		return answer, nil
 	}
+	delete(p.batches, id)
+	b.answers = append(b.answers, answer)
+	if b.open--; b.open > 0 {
+		p.calls--
+		return nil, nil
+	}
+	return json.Marshal(b.answers)
+}
+
+// answered notes that a call is no longer under way.
+func (p *pipe) answered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.calls--; p.calls == 0 {
 		select {
 		case p.idle <- struct{}{}:
 		default:
 		}
 	}
-	b := p.batches[answer.ID]
-	if b == nil {
-		return p.send(data)
-	}
-	delete(p.batches, answer.ID)
-	b.answers = append(b.answers, data)
-	if b.open--; b.open > 0 {
-		return nil
-	}
-	if data, err = json.Marshal(b.answers); err != nil {
-		return err
-	}
-	return p.send(data)
 }
 
-// send writes a line. p.mu is held.
+// send writes a line.
 func (p *pipe) send(data []byte) error {
+	p.sending.Lock()
+	defer p.sending.Unlock()
 	_, err := p.out.Write(append(data, '\n'))
 	return err
 }
@@ -247,8 +262,6 @@ func (p *pipe) refuse(id json.RawMessage, code int, message string) {
 	if err != nil {
 		return // it cannot be
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	_ = p.send(data) // a client that is gone needs no answer
 }
 

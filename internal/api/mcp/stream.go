@@ -56,7 +56,7 @@ func excerpt(text, encoding string, at, omitted int64, capped bool, room int) pr
 	if p.Binary {
 		p.Data = base64.StdEncoding.EncodeToString(kept)
 	} else {
-		p.Data = p.Text
+		p.Data = string(head) + gap + string(tail)
 	}
 	return p
 }

@@ -56,6 +56,7 @@ func (k *Kit) newVisit(c Client, id string, sessionID func() string) (*visit, er
 	v.life, v.end = context.WithCancelCause(context.Background())
 	v.server = sdk.NewServer(&sdk.Implementation{Name: "belljar", Title: "Belljar", Version: k.opts.Version}, &sdk.ServerOptions{
 		Instructions: v.instructions(), Logger: k.log, GetSessionID: sessionID,
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{ListChanged: true}},
 	})
 	v.server.AddReceivingMiddleware(v.receive)

@@ -1,0 +1,183 @@
+//go:build linux
+
+package mcp_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/mcp"
+)
+
+// waiting is a command that tells that it runs, and ends when a file is there.
+func waiting() []string {
+	return []string{"sh", "-c", "echo begun; until [ -e go ]; do sleep .05; done; echo went"}
+}
+
+// begun waits until a user's only run under way has printed something, and returns it.
+func begun(t *testing.T, w *world, user string) belljar.Run {
+	t.Helper()
+	var found belljar.Run
+	until(t, "a run runs", func() bool {
+		page, err := w.as(user).Runs().List(context.Background(), belljar.RunQuery{Phase: belljar.PhaseRunning})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range page.Items {
+			got, err := w.as(user).Runs().Get(context.Background(), run.ID)
+			if err == nil && got.LastSeq >= 3 {
+				found = got
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func phase(t *testing.T, w *world, user, id string) belljar.Phase {
+	t.Helper()
+	run, err := w.as(user).Runs().Get(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run.Phase
+}
+
+// Whoever cancels a call cancels its run.
+func TestCancel(t *testing.T) {
+	w := newWorld(t)
+	for _, mode := range []belljar.ToolMode{belljar.ToolsCode, belljar.ToolsCompute} {
+		for _, token := range []any{nil, "p"} {
+			t.Run(fmt.Sprint(mode, token), func(t *testing.T) {
+				p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Mode: mode}})
+				name, arguments := "sandbox_run", map[string]any{"runtime": "bash", "code": "echo begun; sleep 100"}
+				if mode == belljar.ToolsCode {
+					name, arguments = "sandbox_exec", map[string]any{"sandbox_id": p.open(), "cmd": waiting()}
+				}
+				params := map[string]any{"name": name, "arguments": arguments}
+				if token != nil {
+					params["_meta"] = map[string]any{"progressToken": token}
+				}
+				id := p.ask("tools/call", params)
+				run := begun(t, w, "ann")
+				p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": "the user pressed stop"}})
+				until(t, "the run is killed", func() bool { return phase(t, w, "ann", run.ID) == belljar.PhaseKilled })
+				if r := p.rpc("ping", nil); r.Error != nil {
+					t.Errorf("after a cancellation: %s", r.raw)
+				}
+				p.close()
+			})
+		}
+	}
+}
+
+// A client that only stops waiting cancels nothing: its next result says how to go on.
+func TestImpatientClient(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", code())
+	sandbox := p.open()
+	id := p.ask("tools/call", map[string]any{"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": sandbox, "cmd": waiting()}})
+	run := begun(t, w, "ann")
+	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": "McpError: MCP error -32001: Request timed out"}})
+	p.answer(id)
+	r := p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
+	for _, word := range []string{"an earlier call was given up", "exec_id " + run.ID, "sandbox_exec_read"} {
+		if !strings.Contains(r.text, word) {
+			t.Errorf("the next result does not say %q: %s", word, r.text)
+		}
+	}
+	if again := p.tool("sandbox_fs_list", map[string]any{"sandbox_id": sandbox}).good(t); strings.Contains(again.text, run.ID) {
+		t.Errorf("it is told twice: %s", again.text)
+	}
+	until(t, "the command ends", func() bool {
+		return p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": run.ID}).good(t).data["done"] == true
+	})
+	if r := p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": run.ID}).good(t); !strings.Contains(r.text, "begun\nwent") {
+		t.Errorf("it printed %q", r.text)
+	}
+}
+
+// One-shot runs that were given up are told of until they have ended, with what they printed.
+func TestImpatientOneShot(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", mcp.Terms{})
+	id := p.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; sleep 2; echo went"}})
+	run := begun(t, w, "ann")
+	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": "context deadline exceeded"}})
+	p.answer(id)
+	until(t, "its end is told", func() bool {
+		r := p.tool("sandbox_run", map[string]any{"runtime": "bash", "code": "true"}).good(t)
+		if !strings.Contains(r.text, run.ID) {
+			t.Fatalf("it is not told: %s", r.text)
+		}
+		return strings.Contains(r.text, "begun\nwent")
+	})
+	if r := p.tool("sandbox_run", map[string]any{"runtime": "bash", "code": "true"}).good(t); strings.Contains(r.text, run.ID) {
+		t.Errorf("its end is told twice: %s", r.text)
+	}
+}
+
+// A client that wants to know hears how its run gets on: first its id, then what it prints.
+func TestProgress(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", code())
+	sandbox := p.open()
+	id := p.ask("tools/call", map[string]any{
+		"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": sandbox, "cmd": waiting()}, "_meta": map[string]any{"progressToken": "tok"},
+	})
+	first := p.next()
+	if first.Method != "notifications/progress" || first.Params["progressToken"] != "tok" || !strings.HasPrefix(first.Params["message"].(string), "exec ") {
+		t.Fatalf("first comes %s", first.raw)
+	}
+	last, said := first.Params["progress"].(float64), ""
+	for said != "begun" {
+		n := p.next()
+		said = n.Params["message"].(string)
+		if now := n.Params["progress"].(float64); now <= last {
+			t.Errorf("progress goes from %v to %v", last, now)
+		} else {
+			last = now
+		}
+	}
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
+	_ = id
+}
+
+// When the input ends, what runs ends with it, and nothing is left; but not what a workflow's others may wait for.
+func TestEndOfInput(t *testing.T) {
+	w := newWorld(t)
+	own := w.peer("ann", code())
+	own.ask("tools/call", map[string]any{"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": own.open(), "cmd": waiting()}})
+	run := begun(t, w, "ann")
+	own.close()
+	if got := phase(t, w, "ann", run.ID); !got.Terminal() {
+		t.Errorf("the run is %s", got)
+	}
+	if left := w.sessions("ann"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	one := w.peer("ann", mcp.Terms{})
+	one.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; sleep 100"}})
+	run = begun(t, w, "ann")
+	one.close()
+	until(t, "the one-shot run ends", func() bool { return phase(t, w, "ann", run.ID).Terminal() })
+
+	shared := w.peer("ann", workflow("w"))
+	sandbox := shared.open()
+	shared.ask("tools/call", map[string]any{"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": sandbox, "cmd": waiting()}})
+	run = begun(t, w, "ann")
+	shared.close()
+	if got := phase(t, w, "ann", run.ID); got != belljar.PhaseRunning {
+		t.Errorf("the workflow's run is %s", got)
+	}
+	next := w.peer("ann", workflow("w"))
+	next.open()
+	next.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
+	until(t, "the workflow's run ends", func() bool {
+		return next.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": run.ID}).good(t).data["done"] == true
+	})
+}

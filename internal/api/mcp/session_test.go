@@ -1,0 +1,269 @@
+//go:build linux
+
+package mcp_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/mcp"
+)
+
+func workflow(id string) mcp.Terms {
+	return code(func(t *mcp.Terms) { t.Workflow = id })
+}
+
+// A sandbox lasts from call to call, and is gone when its client is.
+func TestSandboxLasts(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", code())
+	first := p.tool("sandbox_open", map[string]any{}).good(t)
+	sandbox := first.data["sandbox_id"].(string)
+	if first.data["created"] != true || first.data["workdir"] != "/workspace" || first.data["image"] != "host" {
+		t.Errorf("opened: %v", first.data)
+	}
+	again := p.tool("sandbox_open", map[string]any{"session_key": ""}).good(t)
+	if again.data["sandbox_id"] != sandbox || again.data["created"] != false {
+		t.Errorf("opened again: %v", again.data)
+	}
+	other := p.tool("sandbox_open", map[string]any{"session_key": "build"}).good(t)
+	if other.data["sandbox_id"] == sandbox {
+		t.Error("another name is the same sandbox")
+	}
+	file := func(extra map[string]any) map[string]any {
+		all := map[string]any{"sandbox_id": sandbox, "path": "/workspace/src/a.sh"}
+		for k, v := range extra {
+			all[k] = v
+		}
+		return all
+	}
+	if r := p.tool("sandbox_fs_write", file(map[string]any{"contents": "echo ünï\n", "mode": "0755"})).good(t); r.data["path"] != "/workspace/src/a.sh" {
+		t.Errorf("wrote %v", r.data)
+	}
+	p.tool("sandbox_fs_write", file(map[string]any{"contents": "x"})).refused(t, "exists", "overwrite")
+	p.tool("sandbox_fs_write", file(map[string]any{"contents": "echo two; exit 7\n", "overwrite": true})).good(t)
+	ran := p.exec(sandbox, "sh", "src/a.sh").good(t)
+	if ran.data["exit_code"] != 7.0 || ran.data["stdout"] != "two\n" || ran.data["status"] != "completed" || ran.data["exec_id"] == nil {
+		t.Errorf("ran: %v", ran.data)
+	}
+	if r := p.tool("sandbox_fs_read", file(nil)).good(t); r.data["contents"] != "echo two; exit 7\n" || r.text != "echo two; exit 7" || r.data["truncated"] != false {
+		t.Errorf("read: %q %v", r.text, r.data)
+	}
+	part := p.tool("sandbox_fs_read", file(map[string]any{"max_bytes": 4})).good(t)
+	if part.data["contents"] != "echo" || part.data["truncated"] != true || part.data["size_bytes"] != 17.0 || !strings.Contains(part.text, "offset 4") {
+		t.Errorf("read a part: %q %v", part.text, part.data)
+	}
+	binary := base64.StdEncoding.EncodeToString([]byte{0, 255, 'a'})
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "b.bin", "contents_b64": binary}).good(t)
+	if r := p.tool("sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "b.bin"}).good(t); r.data["contents_b64"] != binary || r.data["contents"] != nil {
+		t.Errorf("read binary: %v", r.data)
+	}
+	if r := p.exec(sandbox, "cat", "b.bin").good(t); r.data["stdout"] != binary || r.data["stdout_encoding"] != "base64" || !strings.Contains(r.text, `\x00\xffa`) {
+		t.Errorf("printed binary: %q %v", r.text, r.data)
+	}
+	list := p.tool("sandbox_fs_list", map[string]any{"sandbox_id": sandbox, "path": "src", "recursive": true}).good(t)
+	entry := list.data["entries"].([]any)[0].(map[string]any)
+	if entry["path"] != "src/a.sh" || entry["type"] != "file" || entry["size"] != 17.0 || entry["mode"] == nil || entry["mtime_unix"] == nil {
+		t.Errorf("listed: %v", list.data)
+	}
+	p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "src"}).refused(t, "recursive")
+	if r := p.tool("sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "src", "recursive": true}).good(t); r.data["deleted"] != "/workspace/src" {
+		t.Errorf("deleted: %v", r.data)
+	}
+	p.tool("sandbox_close", map[string]any{"sandbox_id": sandbox, "delete_workspace": true}).good(t)
+	p.exec(sandbox, "true").refused(t, "has ended", "sandbox_open")
+	if r := p.tool("sandbox_open", map[string]any{}).good(t); r.data["created"] != true {
+		t.Errorf("opened after the end: %v", r.data)
+	}
+	if n := len(w.sessions("ann")); n != 2 {
+		t.Errorf("there are %d sandboxes", n)
+	}
+	p.close()
+	if left := w.sessions("ann"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Sandboxes of others are not there: of another client, of another user, of an operator's users.
+func TestOthersSandboxes(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", code())
+	sandbox := p.open()
+	exec := p.exec(sandbox, "true").good(t).data["exec_id"]
+	plain, err := w.as("ann").Sessions().Create(context.Background(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", BaseImage: "host"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	house := w.house(nil)
+	operator, _ := house.peer(t, "root", "?mode=code")
+	for name, other := range map[string]*peer{"the same user's": w.peer("ann", code()), "another's": w.peer("bob", code()), "an operator's": operator} {
+		for tool, arguments := range map[string]map[string]any{
+			"sandbox_exec": {"cmd": []string{"true"}}, "sandbox_exec_read": {"exec_id": exec}, "sandbox_exec_wait": {"exec_id": exec},
+			"sandbox_fs_write": {"path": "x", "contents": "x"}, "sandbox_fs_read": {"path": "x"}, "sandbox_fs_list": {},
+			"sandbox_fs_delete": {"path": "x"}, "sandbox_close": {},
+		} {
+			arguments["sandbox_id"] = sandbox
+			other.tool(tool, arguments).refused(t, "does not exist", "not_found")
+		}
+		other.tool("sandbox.run", map[string]any{"session_id": sandbox, "command": []string{"true"}}).refused(t, "not_found")
+		// An exec is found by its own sandbox only.
+		own := other.open()
+		other.tool("sandbox_exec_read", map[string]any{"sandbox_id": own, "exec_id": exec}).refused(t, "not_found")
+		if name != "the same user's" {
+			other.tool("sandbox.run", map[string]any{"session_id": plain.ID, "command": []string{"true"}}).refused(t, "not_found")
+			continue
+		}
+		// A session that no agent made is its user's.
+		if r := other.tool("sandbox.run", map[string]any{"session_id": plain.ID, "command": []string{"echo", "hi"}}).good(t); r.data["stdout"] != "hi\n" || r.data["session_id"] != plain.ID {
+			t.Errorf("in a session of the user: %v", r.data)
+		}
+	}
+}
+
+// The agents of a workflow share its sandboxes, at the same time and after each other; they stay when an agent ends.
+func TestWorkflow(t *testing.T) {
+	w := newWorld(t)
+	one, two := w.peer("ann", workflow("run_1")), w.peer("ann", workflow("run_1"))
+	a, b := one.open(), two.open()
+	if a != b {
+		t.Fatal("two agents of a workflow have two sandboxes")
+	}
+	one.tool("sandbox_fs_write", map[string]any{"sandbox_id": a, "path": "shared", "contents": "from one"}).good(t)
+	ids := []int{}
+	for i := range 4 {
+		ids = append(ids, one.ask("tools/call", map[string]any{"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": a, "cmd": []string{"echo", fmt.Sprint(i)}}}))
+		if r := two.exec(b, "cat", "shared").good(t); r.data["stdout"] != "from one" {
+			t.Errorf("two sees %v", r.data)
+		}
+	}
+	for i, id := range ids {
+		if r := one.answer(id).tool(t).good(t); r.data["stdout"] != fmt.Sprintf("%d\n", i) {
+			t.Errorf("answer %d is %v", i, r.data)
+		}
+	}
+	one.close()
+	two.exec(b, "cat", "shared").good(t)
+	two.close()
+	three := w.peer("ann", workflow("run_1"))
+	if three.open() != a {
+		t.Error("the workflow's sandbox has ended with its agents")
+	}
+	elsewhere := w.peer("ann", workflow("run_12"))
+	elsewhere.exec(a, "true").refused(t, "not_found")
+	named := w.peer("ann", code(func(t *mcp.Terms) { t.Workflow, t.Session = "run_1", "build" }))
+	named.tool("sandbox_open", map[string]any{"session_key": "default"}).refused(t, "session_key here is build")
+	if named.open() == a {
+		t.Error("another name of the workflow is the same sandbox")
+	}
+	alone := w.peer("ann", code(func(t *mcp.Terms) { t.Workflow, t.Session = "run_1", "isolated" }))
+	own := alone.open()
+	if own == a || own != alone.open() {
+		t.Error("an isolated sandbox is shared, or not the same twice")
+	}
+	alone.close()
+	if slices.ContainsFunc(w.sessions("ann"), func(s belljar.Session) bool { return s.ID == own }) {
+		t.Error("an isolated sandbox has outlived its agent")
+	}
+	if _, err := w.as("ann").Sessions().CloseAll(context.Background(), belljar.CloseRequest{KeyPrefix: "workflow:run_1:"}); err != nil {
+		t.Fatal(err)
+	}
+	three.exec(a, "true").refused(t, "has ended")
+}
+
+// Output that takes long is read by and by, in order and whole.
+func TestReadOn(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", code())
+	sandbox := p.open()
+	r := p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "stream": true, "cmd": []string{"sh", "-c",
+		`i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); done; echo last >&2; exit 5`}}).good(t)
+	if r.data["status"] != "running" || r.data["exit_code"] != nil || !strings.Contains(r.text, "sandbox_exec_read") {
+		t.Errorf("a streamed exec: %v", r.data)
+	}
+	exec := r.data["exec_id"]
+	var stdout, stderr strings.Builder
+	since := 0.0
+	for {
+		r := p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "since_seq": since, "max_chunks": 7}).good(t)
+		for _, item := range r.data["chunks"].([]any) {
+			c := item.(map[string]any)
+			if c["seq"].(float64) <= since {
+				t.Errorf("chunk %v comes behind %v", c["seq"], since)
+			}
+			if c["stream"] == "stdout" {
+				stdout.WriteString(c["text"].(string))
+			} else {
+				stderr.WriteString(c["text"].(string))
+			}
+		}
+		since = r.data["next_seq"].(float64)
+		if r.data["done"] == true {
+			if r.data["exit_code"] != 5.0 {
+				t.Errorf("the end is %v", r.data)
+			}
+			break
+		}
+	}
+	var want strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&want, "line %d\n", i)
+	}
+	if stdout.String() != want.String() || stderr.String() != "last\n" {
+		t.Errorf("read %d bytes of stdout, %q of stderr", stdout.Len(), stderr.String())
+	}
+	if r := p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": exec}).good(t); r.data["done"] != true || r.data["exit_code"] != 5.0 {
+		t.Errorf("waited: %v", r.data)
+	}
+	p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "max_chunks": 5000}).refused(t, "1000 at most")
+}
+
+// A call does not wait longer than clients do: what takes longer is told, waited for, and read.
+func TestLongRun(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", code(func(t *mcp.Terms) { t.Wait = 300 * time.Millisecond }))
+	sandbox := p.open()
+	r := p.exec(sandbox, "sh", "-c", "until [ -e go ]; do sleep .05; done; echo went").good(t)
+	if r.data["status"] != "running" || !strings.Contains(r.text, "goes on") {
+		t.Fatalf("a long command: %s %v", r.text, r.data)
+	}
+	exec := r.data["exec_id"]
+	if r := p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "timeout_seconds": 0}).good(t); r.data["done"] != false {
+		t.Errorf("waited for nothing: %v", r.data)
+	}
+	one := p.tool("sandbox.run", map[string]any{"base_image": "host", "command": []string{"sh", "-c", "sleep 1; echo slow"}}).good(t)
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
+	for _, x := range []struct {
+		sandbox, exec any
+		want          string
+	}{{sandbox, exec, "went\n"}, {one.data["run_id"], one.data["run_id"], "slow\n"}} {
+		until(t, "the command ends", func() bool {
+			return p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": x.sandbox, "exec_id": x.exec}).good(t).data["done"] == true
+		})
+		r := p.tool("sandbox_exec_read", map[string]any{"sandbox_id": x.sandbox, "exec_id": x.exec}).good(t)
+		if !strings.Contains(r.text, strings.TrimSpace(x.want)) {
+			t.Errorf("read %q, want %q", r.text, x.want)
+		}
+	}
+}
+
+// Much output is cut, and it is told how much, and how to get the rest.
+func TestHugeOutput(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", code(func(t *mcp.Terms) { t.MaxOutput = 1000 }))
+	sandbox := p.open()
+	r := p.exec(sandbox, "sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; echo end").good(t)
+	for _, word := range []string{"stdout is truncated (3000004 bytes were printed", "sandbox_exec_read", "left out here", "xend"} {
+		if !strings.Contains(r.text, word) {
+			t.Errorf("the text does not say %q: %.300s", word, r.text)
+		}
+	}
+	if len(r.text) > 2000 || r.data["stdout_truncated"] != true || len(r.data["stdout"].(string)) > 1200 {
+		t.Errorf("a text of %d bytes, stdout of %d", len(r.text), len(r.data["stdout"].(string)))
+	}
+}

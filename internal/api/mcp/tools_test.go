@@ -1,0 +1,295 @@
+//go:build linux
+
+package mcp_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/mcp"
+)
+
+func code(change ...func(*mcp.Terms)) mcp.Terms {
+	t := mcp.Terms{Toolset: belljar.Toolset{Mode: belljar.ToolsCode}}
+	for _, c := range change {
+		c(&t)
+	}
+	return t
+}
+
+func toolNames(t *testing.T, p *peer) (names []string, all map[string]map[string]any) {
+	t.Helper()
+	all = map[string]map[string]any{}
+	for _, item := range p.rpc("tools/list", map[string]any{}).Result["tools"].([]any) {
+		tool := item.(map[string]any)
+		names = append(names, tool["name"].(string))
+		all[tool["name"].(string)] = tool
+	}
+	slices.Sort(names)
+	return names, all
+}
+
+// What a mode consists of is S2's; sandbox.run comes with both.
+func TestToolsOfModes(t *testing.T) {
+	w := newWorld(t)
+	for _, mode := range []belljar.ToolMode{belljar.ToolsCompute, belljar.ToolsCode} {
+		p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Mode: mode}})
+		names, _ := toolNames(t, p)
+		want := append(mode.Tools(), "sandbox.run")
+		slices.Sort(want)
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("mode %s: %s", mode, diff)
+		}
+		p.close()
+	}
+	chosen := w.peer("ann", mcp.Terms{Tools: []string{"sandbox_run"}})
+	if names, _ := toolNames(t, chosen); !slices.Equal(names, []string{"sandbox_run"}) {
+		t.Errorf("of chosen tools there are %v", names)
+	}
+	if r := chosen.rpc("tools/call", map[string]any{"name": "sandbox.run", "arguments": map[string]any{}}); r.Error == nil || r.Error.Code != -32602 {
+		t.Errorf("a tool that is not offered answers %s", r.raw)
+	}
+}
+
+// sandbox.run's schema is S0 §11's, with this server's runtimes.
+func TestSchemaToTheLetter(t *testing.T) {
+	_, tools := toolNames(t, newWorld(t).peer("ann", code()))
+	var want any
+	if err := json.Unmarshal([]byte(`{
+    "type": "object",
+    "properties": {
+      "runtime": {"enum": ["docker", "firecracker", "native"]},
+      "session_id": {"type": "string"},
+      "base_image": {"type": "string"},
+      "command": {"type": "array", "items": {"type": "string"}},
+      "files": {"type": "array", "items": {"type": "object", "properties": {"path": {"type": "string"}, "content_b64": {"type": "string"}}}},
+      "timeout_sec": {"type": "integer"},
+      "env": {"type": "object"}
+    },
+    "oneOf": [
+      { "required": ["session_id", "command"] },
+      { "required": ["base_image", "command"] }
+    ]}`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, tools["sandbox.run"]["inputSchema"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// S2's fields are there, with their names; every tool says what it gives and how dangerous it is.
+func TestSchemaFields(t *testing.T) {
+	w := newWorld(t)
+	_, tools := toolNames(t, w.peer("ann", code()))
+	_, compute := toolNames(t, w.peer("ann", mcp.Terms{}))
+	tools["sandbox_run"] = compute["sandbox_run"]
+	for name, want := range map[string][2]string{ // fields taken and given
+		"sandbox_run":       {"runtime code args env files timeout_seconds", "ok runtime exit_code duration_ms stdout stderr error"},
+		"sandbox_open":      {"session_key", "sandbox_id image workdir created"},
+		"sandbox_exec":      {"sandbox_id cmd cwd env timeout_seconds stream", "exec_id exit_code stdout stderr status"},
+		"sandbox_exec_read": {"sandbox_id exec_id since_seq max_chunks", "chunks done"},
+		"sandbox_exec_wait": {"sandbox_id exec_id timeout_seconds", "done exit_code"},
+		"sandbox_fs_write":  {"sandbox_id path contents contents_b64 mode overwrite", "ok path"},
+		"sandbox_fs_read":   {"sandbox_id path max_bytes", "contents contents_b64 truncated size_bytes"},
+		"sandbox_fs_list":   {"sandbox_id path recursive", "entries"},
+		"sandbox_fs_delete": {"sandbox_id path recursive", "ok deleted"},
+		"sandbox_close":     {"sandbox_id delete_workspace", "ok"},
+		"sandbox.run":       {"runtime session_id base_image command files timeout_sec env", "run_id log_stream_url policy_hash image_digest"},
+	} {
+		tool := tools[name]
+		for i, key := range []string{"inputSchema", "outputSchema"} {
+			schema, _ := tool[key].(map[string]any)
+			fields, _ := schema["properties"].(map[string]any)
+			for field := range strings.FieldsSeq(want[i]) {
+				if fields[field] == nil {
+					t.Errorf("%s: %s has no %s", name, key, field)
+				}
+			}
+			if schema["type"] != "object" {
+				t.Errorf("%s: %s is of type %v", name, key, schema["type"])
+			}
+		}
+		hints, _ := tool["annotations"].(map[string]any)
+		for _, hint := range []string{"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"} {
+			if _, ok := hints[hint].(bool); !ok {
+				t.Errorf("%s: no %s", name, hint)
+			}
+		}
+		reads := strings.HasSuffix(name, "_read") || strings.HasSuffix(name, "_wait") || strings.HasSuffix(name, "_list")
+		if hints["readOnlyHint"] != reads || hints["openWorldHint"] != false || tool["title"] == nil || tool["description"] == nil {
+			t.Errorf("%s is described as %v", name, tool)
+		}
+	}
+}
+
+// Hosts whose models refuse a schema like sandbox.run's do not get it, unless their operator says so.
+func TestHostsWithoutRun(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		host  string
+		tools []string
+		has   bool
+	}{{"claude-ai", nil, false}, {"Visual Studio Code", nil, false}, {"inspector", nil, true}, {"claude-ai", []string{"sandbox.run"}, true}} {
+		p := greet(t, w.stdio("ann", mcp.Terms{Tools: c.tools}), c.host)
+		if names, _ := toolNames(t, p); slices.Contains(names, "sandbox.run") != c.has {
+			t.Errorf("%s with %v gets %v", c.host, c.tools, names)
+		}
+	}
+}
+
+func TestComputeRun(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Language: "bash", TimeoutSec: 60}})
+	r := p.tool("sandbox_run", map[string]any{
+		"code": `echo "$1 $GREETING"; cat data/in.txt; echo oops >&2; exit 3`, "args": []string{"hello"},
+		"env": map[string]string{"GREETING": "there"}, "files": map[string]string{"data/in.txt": "from a file\n"},
+	}).good(t)
+	want := map[string]any{"ok": false, "runtime": "bash", "exit_code": 3.0, "stdout": "hello there\nfrom a file\n", "stderr": "oops\n"}
+	for name, value := range want {
+		if r.data[name] != value {
+			t.Errorf("%s is %v, want %v", name, r.data[name], value)
+		}
+	}
+	for _, word := range []string{"exit code 3", "\nstdout:\nhello there\nfrom a file\n", "\nstderr:\noops"} {
+		if !strings.Contains(r.text, word) {
+			t.Errorf("the text has no %q:\n%s", word, r.text)
+		}
+	}
+	if _, ok := r.data["duration_ms"].(float64); !ok {
+		t.Error("no duration_ms")
+	}
+	if r := p.tool("sandbox_run", map[string]any{"code": "print(6*7)", "runtime": "python"}).good(t); r.data["stdout"] != "42\n" || r.data["ok"] != true {
+		t.Errorf("python: %v", r.data)
+	}
+	slow := p.tool("sandbox_run", map[string]any{"code": "sleep 60", "timeout_seconds": 1}).good(t)
+	if slow.data["timed_out"] != true || slow.data["ok"] != false || !strings.Contains(slow.text, "timeout_seconds") {
+		t.Errorf("a run that is too slow: %s %v", slow.text, slow.data)
+	}
+	p.close()
+	if left := w.sessions("ann"); len(left) > 0 {
+		t.Errorf("one-shot runs leave sessions: %v", left)
+	}
+}
+
+// What a run leaves comes back as links, pictures as pictures, and what only calls itself one is none.
+func TestArtifacts(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", mcp.Terms{Capture: []string{"*.csv"}})
+	png, err := os.ReadFile("testdata/dot.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.tool("sandbox_run", map[string]any{"runtime": "bash", "files": map[string]string{"given.csv": "x"}, "code": `
+		mkdir -p artifacts plots; echo 1,2 > table.csv; echo deep > artifacts/notes.txt; echo no > plots/fake.png; echo '<svg xmlns="x"/>' > plots/p.svg
+		printf '` + escaped(png) + `' > plots/dot.png; echo gone > elsewhere.txt`}).good(t)
+	var links, pictures []string
+	for _, part := range r.parts {
+		switch part["type"] {
+		case "resource_link":
+			links = append(links, part["name"].(string))
+		case "image":
+			pictures = append(pictures, part["mimeType"].(string))
+		}
+	}
+	slices.Sort(links)
+	slices.Sort(pictures)
+	if diff := cmp.Diff([]string{"artifacts/notes.txt", "plots/dot.png", "plots/fake.png", "plots/p.svg", "table.csv"}, links); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"image/png", "image/svg+xml"}, pictures); diff != "" {
+		t.Error(diff)
+	}
+	run := r.data["run_id"].(string)
+	read := p.rpc("resources/read", map[string]any{"uri": "belljar://runs/" + run + "/artifacts/artifacts/notes.txt"})
+	contents := read.Result["contents"].([]any)[0].(map[string]any)
+	if contents["text"] != "deep\n" || contents["mimeType"] != "text/plain" {
+		t.Errorf("the artifact is %s", read.raw)
+	}
+	if list := p.rpc("resources/list", map[string]any{}).Result["resources"].([]any); len(list) != 5 {
+		t.Errorf("resources/list has %d", len(list))
+	}
+	// Nobody else reads it, whoever he is.
+	for _, user := range []string{"ann", "bob"} {
+		other := w.peer(user, code())
+		for _, uri := range []string{"belljar://runs/" + run + "/output", "belljar://runs/" + run + "/artifacts/table.csv"} {
+			if r := other.rpc("resources/read", map[string]any{"uri": uri}); r.Error == nil || r.Error.Code != -32004 {
+				t.Errorf("another client of %s reads %s: %s", user, uri, r.raw)
+			}
+		}
+	}
+}
+
+func escaped(raw []byte) string {
+	var b strings.Builder
+	for _, c := range raw {
+		b.WriteString(`\` + string([]byte{'0' + c>>6, '0' + c>>3&7, '0' + c&7}))
+	}
+	return b.String()
+}
+
+// A model asks for less; for more it is told the bound.
+func TestBounds(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{TimeoutSec: 5, Image: "host", Runtime: "fake"}})
+	p.tool("sandbox_run", map[string]any{"code": "1", "timeout_seconds": 6}).refused(t, "5 seconds at most", "policy_denied", "timeout_seconds")
+	p.tool("sandbox_run", map[string]any{"code": "pass", "timeout_seconds": 5}).good(t)
+	run := func(more map[string]any) result {
+		arguments := map[string]any{"command": []string{"true"}, "base_image": "host"}
+		for k, v := range more {
+			arguments[k] = v
+		}
+		return p.tool("sandbox.run", arguments)
+	}
+	run(map[string]any{"timeout_sec": 600}).refused(t, "5 seconds at most")
+	run(map[string]any{"base_image": "python:3.11"}).refused(t, "base_image here is host")
+	run(map[string]any{"runtime": "docker"}).refused(t, "runtime here is fake")
+	run(nil).good(t)
+	more := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Network: true}})
+	more.tool("sandbox_run", map[string]any{"code": "pass"}).refused(t, "network_policy", "policy_denied")
+}
+
+// Arguments that are wrong are told by their path, and what would be right.
+func TestBadArguments(t *testing.T) {
+	p := newWorld(t).peer("ann", code())
+	sandbox := p.open()
+	for _, c := range []struct {
+		tool      string
+		arguments map[string]any
+		words     []string
+	}{
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox}, []string{"cmd is required"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": "ls -l"}, []string{"cmd must be of type array, got string", `["sh", "-c"`}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls", 3}}, []string{"cmd[1] must be of type string, got number"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{}}, []string{"cmd must not be empty"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "comand": []any{"ls"}}, []string{"comand is not an argument", "its arguments are cmd, cwd"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "env": map[string]any{"A": 1}}, []string{"env.A must be of type string"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "timeout_seconds": -1}, []string{"timeout_seconds must be at least 0"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "timeout_seconds": 1.5}, []string{"timeout_seconds must be of type integer"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "cwd": "/etc"}, []string{"cwd", "/workspace"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": "../x", "cmd": []any{"ls"}}, []string{"does not exist", "call sandbox_open"}},
+		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "../../etc/passwd"}, []string{"path_escapes"}},
+		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "x", "max_bytes": 1 << 30}, []string{"max_bytes must be between 1 and 8388608"}},
+		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "x", "contents": "a", "contents_b64": "YQ=="}, []string{"both given"}},
+		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "x", "contents_b64": "%"}, []string{"not base64"}},
+		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "x", "mode": "rwx"}, []string{"octal"}},
+		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "none"}, []string{"has no exec", "sandbox_exec's answer"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}}, []string{"either session_id or base_image"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "session_id": sandbox, "base_image": "host"}, []string{"exclude each other"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "cpu": 4}, []string{"cpu is not an argument"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": 1}}}, []string{"files[0].path must be of type string"}},
+	} {
+		p.tool(c.tool, c.arguments).refused(t, c.words...)
+	}
+	// Models send null for what they leave out.
+	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"true"}, "cwd": nil, "env": nil, "timeout_seconds": nil}).good(t)
+	r := p.rpc("tools/call", map[string]any{"name": "sandbox_excec", "arguments": map[string]any{}})
+	if r.Error == nil || r.Error.Code != -32602 || !strings.Contains(r.Error.Message, "sandbox_exec") {
+		t.Errorf("an unknown tool answers %s", r.raw)
+	}
+}

@@ -1,0 +1,511 @@
+//go:build linux
+
+package mcp_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/mcp"
+	"github.com/belljar/belljar/internal/blob/spool"
+	logs "github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
+	"github.com/belljar/belljar/internal/service"
+	records "github.com/belljar/belljar/internal/store/memory"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 2 * time.Minute
+
+// world is the door over the real service and the fake runtime.
+type world struct {
+	t       *testing.T
+	runtime *fake.Runtime
+	service *service.Service
+	kit     *mcp.Kit
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{t: t, runtime: fake.New(fake.Options{Dir: dir})}
+	s, err := service.New(service.Options{
+		Runtimes: []runtime.Runtime{w.runtime}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
+		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{}, TempDir: dir, Concurrency: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.service = s
+	if w.kit, err = mcp.New(mcp.Options{Version: "test", Runtimes: []string{"native", "docker"}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := s.Close()
+		left, listed := w.runtime.List(context.Background())
+		if err := errors.Join(err, listed); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	})
+	return w
+}
+
+func (w *world) as(user string) belljar.Service {
+	return w.service.As(belljar.Caller{ID: user, Role: belljar.RoleUser})
+}
+
+// sessions are the living sessions of a user.
+func (w *world) sessions(user string) []belljar.Session {
+	w.t.Helper()
+	page, err := w.as(user).Sessions().List(context.Background(), belljar.SessionQuery{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return page.Items
+}
+
+// until waits until something is so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !so() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never so: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond) // a look at the condition, no wait for it
+	}
+}
+
+// reply is an answer, or a notification.
+type reply struct {
+	ID     any             `json:"id"`
+	Method string          `json:"method"`
+	Params map[string]any  `json:"params"`
+	Result map[string]any  `json:"result"`
+	Error  *rpcError       `json:"error"`
+	raw    json.RawMessage // all of it
+}
+
+type rpcError struct {
+	Code    int            `json:"code"`
+	Message string         `json:"message"`
+	Data    map[string]any `json:"data"`
+}
+
+// result is that of a call.
+type result struct {
+	text  string // of the first part
+	parts []map[string]any
+	data  map[string]any // structured
+	bad   bool
+}
+
+func (r reply) tool(t *testing.T) result {
+	t.Helper()
+	if r.Error != nil {
+		t.Fatalf("the call failed: %+v", r.Error)
+	}
+	var out result
+	list, _ := r.Result["content"].([]any)
+	for _, p := range list {
+		out.parts = append(out.parts, p.(map[string]any))
+	}
+	if len(out.parts) > 0 {
+		out.text, _ = out.parts[0]["text"].(string)
+	}
+	out.data, _ = r.Result["structuredContent"].(map[string]any)
+	out.bad, _ = r.Result["isError"].(bool)
+	return out
+}
+
+// good is the result of a call that must be none of an error.
+func (r result) good(t *testing.T) result {
+	t.Helper()
+	if r.bad {
+		t.Fatalf("the call failed: %s", r.text)
+	}
+	return r
+}
+
+// refused checks that a call failed with these words.
+func (r result) refused(t *testing.T, words ...string) {
+	t.Helper()
+	if !r.bad {
+		t.Errorf("the call went through: %s %v", r.text, r.data)
+	}
+	for _, word := range words {
+		if !strings.Contains(r.text, word) {
+			t.Errorf("the error is\n%s\nand does not say %q", r.text, word)
+		}
+	}
+}
+
+// client is an MCP client of ours, on one of the transports.
+type client interface {
+	send(message map[string]any)
+	next() reply // the next message of the server
+	close()
+}
+
+// peer speaks with a server.
+type peer struct {
+	t *testing.T
+	client
+	last  int
+	notes []reply // notifications so far
+}
+
+// greet initializes.
+func greet(t *testing.T, c client, name string) *peer {
+	t.Helper()
+	p := &peer{t: t, client: c}
+	t.Cleanup(c.close)
+	r := p.rpc("initialize", map[string]any{
+		"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": name, "version": "1"},
+	})
+	if r.Error != nil {
+		t.Fatalf("initialize: %+v", r.Error)
+	}
+	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+	return p
+}
+
+// ask sends a request and returns its id.
+func (p *peer) ask(method string, params map[string]any) int {
+	p.last++
+	p.send(map[string]any{"jsonrpc": "2.0", "id": p.last, "method": method, "params": params})
+	return p.last
+}
+
+// answer waits for the answer to a request.
+func (p *peer) answer(id int) reply {
+	p.t.Helper()
+	for {
+		r := p.next()
+		if n, ok := r.ID.(float64); ok && int(n) == id && r.Method == "" {
+			return r
+		}
+		p.notes = append(p.notes, r)
+	}
+}
+
+func (p *peer) rpc(method string, params map[string]any) reply {
+	p.t.Helper()
+	return p.answer(p.ask(method, params))
+}
+
+func (p *peer) tool(name string, arguments map[string]any) result {
+	p.t.Helper()
+	return p.rpc("tools/call", map[string]any{"name": name, "arguments": arguments}).tool(p.t)
+}
+
+// open opens the sandbox.
+func (p *peer) open() string {
+	p.t.Helper()
+	return p.tool("sandbox_open", map[string]any{}).good(p.t).data["sandbox_id"].(string)
+}
+
+func (p *peer) exec(sandbox string, cmd ...string) result {
+	p.t.Helper()
+	return p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": cmd})
+}
+
+// lines is a client on pipes.
+type lines struct {
+	t    *testing.T
+	out  io.WriteCloser
+	in   *bufio.Reader
+	done chan error // of Serve
+	once sync.Once
+	err  error
+}
+
+// stdio serves a client on pipes.
+func (w *world) stdio(user string, terms mcp.Terms) *lines {
+	theirs, ours := io.Pipe()
+	mine, yours := io.Pipe()
+	l := &lines{t: w.t, out: ours, in: bufio.NewReaderSize(mine, 1<<20), done: make(chan error, 1)}
+	go func() {
+		err := w.kit.Serve(context.Background(), mcp.Client{Service: func(string, string) belljar.Service { return w.as(user) }, Terms: terms}, theirs, yours)
+		yours.Close()
+		l.done <- err
+	}()
+	return l
+}
+
+// peer is a greeted client on pipes.
+func (w *world) peer(user string, terms mcp.Terms) *peer {
+	w.t.Helper()
+	return greet(w.t, w.stdio(user, terms), "tests")
+}
+
+func (l *lines) line(text string) {
+	l.t.Helper()
+	if _, err := io.WriteString(l.out, text+"\n"); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lines) send(message map[string]any) {
+	l.t.Helper()
+	raw, err := json.Marshal(message)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.line(string(raw))
+}
+
+func (l *lines) next() reply {
+	l.t.Helper()
+	raw, err := l.in.ReadBytes('\n')
+	if err != nil {
+		l.t.Fatalf("the server ended: %v", err)
+	}
+	return parse(l.t, raw)
+}
+
+func parse(t *testing.T, raw []byte) reply {
+	t.Helper()
+	var r reply
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatalf("%v in %.200s", err, raw)
+	}
+	r.raw = raw
+	return r
+}
+
+// close ends the input and waits until the server has taken everything down.
+func (l *lines) close() {
+	l.once.Do(func() {
+		l.out.Close()
+		go func() { _, _ = io.Copy(io.Discard, l.in) }() // nobody reads what is still said
+		select {
+		case l.err = <-l.done:
+		case <-time.After(patience):
+			l.err = errors.New("the server does not end")
+		}
+	})
+	if l.err != nil {
+		l.t.Error(l.err)
+	}
+}
+
+// keys knows callers by their key.
+type keys map[string]belljar.Caller
+
+func (k keys) Authenticate(r *http.Request) (belljar.Caller, error) {
+	if c, ok := k[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]; ok {
+		return c, nil
+	}
+	return belljar.Caller{}, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "no key of this server"}
+}
+
+// secret is the server's, over restarts.
+var secret = []byte(strings.Repeat("s", 32))
+
+// house is a server with the door.
+type house struct {
+	*httptest.Server
+	door *mcp.Door
+}
+
+func (w *world) house(change func(*mcp.DoorOptions)) *house {
+	w.t.Helper()
+	o := mcp.DoorOptions{
+		Kit: w.kit, Engine: w.service, Secret: secret,
+		Auth: keys{"ann": {ID: "ann", Role: belljar.RoleUser}, "bob": {ID: "bob", Role: belljar.RoleUser}, "root": {ID: "root", Role: belljar.RoleAdmin}},
+	}
+	if change != nil {
+		change(&o)
+	}
+	door, err := mcp.NewDoor(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	edge, err := api.NewEdge(api.EdgeOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	door.Register(mux)
+	h := &house{httptest.NewServer(edge.Wrap(mux)), door}
+	w.t.Cleanup(func() {
+		_ = door.Close() // it never fails
+		h.Close()
+	})
+	return h
+}
+
+// web is a client on HTTP.
+type web struct {
+	t       *testing.T
+	url     string
+	key     string
+	session string
+	mu      sync.Mutex
+	got     chan reply
+	open    sync.WaitGroup
+	cancel  context.CancelFunc
+	ctx     context.Context
+	events  []string // ids of those that came
+}
+
+func (h *house) client(t *testing.T, key, query string) *web {
+	c := &web{t: t, url: h.URL + "/mcp" + query, key: key, got: make(chan reply, 1000)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// peer is a greeted client on HTTP.
+func (h *house) peer(t *testing.T, key, query string) (*peer, *web) {
+	t.Helper()
+	c := h.client(t, key, query)
+	return greet(t, c, "tests"), c
+}
+
+// post sends a body and returns the answer as it comes.
+func (c *web) post(ctx context.Context, body string) *http.Response {
+	c.t.Helper()
+	return c.do(ctx, http.MethodPost, body, nil)
+}
+
+func (c *web) do(ctx context.Context, method, body string, header map[string]string) *http.Response {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, c.url, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	c.mu.Lock()
+	if c.session != "" {
+		req.Header.Set("Mcp-Session-Id", c.session)
+		req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	}
+	c.mu.Unlock()
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		c.t.Error(err)
+		return nil
+	}
+	return resp
+}
+
+func (c *web) send(message map[string]any) {
+	c.t.Helper()
+	raw, err := json.Marshal(message)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	resp := c.post(c.ctx, string(raw))
+	if resp == nil {
+		return
+	}
+	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
+		c.mu.Lock()
+		c.session = id
+		c.mu.Unlock()
+	}
+	c.open.Add(1)
+	go func() {
+		defer c.open.Done()
+		defer resp.Body.Close()
+		c.follow(resp)
+	}()
+}
+
+// follow reads an answer, whatever it is.
+func (c *web) follow(resp *http.Response) {
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		raw, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusAccepted {
+			c.got <- reply{Error: &rpcError{Code: resp.StatusCode, Message: string(raw)}, raw: raw}
+		}
+		return
+	}
+	in := bufio.NewReaderSize(resp.Body, 1<<20)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		if id, ok := bytes.CutPrefix(line, []byte("id: ")); ok {
+			c.mu.Lock()
+			c.events = append(c.events, string(bytes.TrimSpace(id)))
+			c.mu.Unlock()
+		}
+		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok && len(bytes.TrimSpace(data)) > 0 {
+			var r reply
+			if json.Unmarshal(data, &r) == nil {
+				r.raw = bytes.Clone(data)
+				c.got <- r
+			}
+		}
+	}
+}
+
+func (c *web) next() reply {
+	c.t.Helper()
+	select {
+	case r := <-c.got:
+		return r
+	case <-time.After(patience):
+		c.t.Fatal("the server does not answer")
+		return reply{}
+	}
+}
+
+// close breaks all connections: the client is gone.
+func (c *web) close() {
+	c.cancel()
+	c.open.Wait()
+}
+
+// lastEvent is the id of the newest event.
+func (c *web) lastEvent() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.events) == 0 {
+		return ""
+	}
+	return c.events[len(c.events)-1]
+}
+
+// bodyOf is an answer's body.
+func bodyOf(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	if resp == nil {
+		t.Fatal("no answer")
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d %s", resp.StatusCode, raw)
+}
