@@ -226,7 +226,7 @@ func TestClose(t *testing.T) {
 
 // While a program does not read, whoever types waits, is not taken for dead, and is missed when he goes.
 func TestStuckProgram(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.PingEvery = time.Second })
+	b := newBench(t, func(o *Options) { o.PingEvery = 500 * time.Millisecond })
 	pings := make(chan struct{}, 100)
 	var mute atomic.Bool
 	conn, _, err := websocket.Dial(b.context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+api.Prefix+"/sessions/s1/terminals",
@@ -249,7 +249,7 @@ func TestStuckProgram(t *testing.T) {
 	}
 	conn.CloseRead(b.context())
 	mute.Store(true) // nobody answers
-	for range 4 {    // the server asks again when it has not been answered
+	for range 3 {    // the server asks again when it has not been answered
 		select {
 		case <-pings:
 		case <-b.context().Done():
