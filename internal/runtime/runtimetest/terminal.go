@@ -40,10 +40,7 @@ func testTerminal(t *testing.T, o Options) {
 		if err := p.Resize(wire.Size{Cols: 10, Rows: 10}); err != nil {
 			j.Fatal(err)
 		}
-		// A shell runs its trap when the read returns.
-		if _, err := p.Write([]byte("\n")); err != nil {
-			j.Fatal(err)
-		}
+		_, _ = p.Write([]byte("\n")) // a shell runs its trap when the read returns; if it came before that, it has ended
 		w.await("resized")
 		w.end()
 	})
