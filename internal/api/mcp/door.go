@@ -43,6 +43,8 @@ type DoorOptions struct {
 	Idle time.Duration
 	// Visits is how many one user may have at once; 0 is 100. The one that is idle longest ends for a new one.
 	Visits int
+	// AfterFunc is the clock; nil is the machine's.
+	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
 
 // Door answers requests. Make one with [NewDoor].
@@ -67,9 +69,9 @@ type guest struct {
 	*visit
 	session string // its id
 	caller  belljar.Caller
-	busy    int       // requests and streams that are open
-	since   time.Time // when the last one ended
-	timer   *time.Timer
+	busy    int         // requests and streams that are open
+	since   time.Time   // when the last one ended
+	stop    func() bool // ends the wait for the end; nil if there is none
 }
 
 // NewDoor returns a door to an engine.
@@ -92,6 +94,9 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	}
 	if o.Visits == 0 {
 		o.Visits = 100
+	}
+	if o.AfterFunc == nil {
+		o.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
 	d := &Door{
 		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(),
@@ -383,17 +388,22 @@ func (d *Door) enter(g *guest) (leave func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	g.busy++
-	if g.timer != nil {
-		g.timer.Stop()
-		g.timer = nil
-	}
+	g.halt()
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		g.since = time.Now()
 		if g.busy--; g.busy == 0 && d.guests[g.session] == g {
-			g.timer = time.AfterFunc(d.opts.Idle, func() { d.expire(g) })
+			g.stop = d.opts.AfterFunc(d.opts.Idle, func() { d.expire(g) })
 		}
+	}
+}
+
+// halt ends the wait for the end of an idle visit.
+func (g *guest) halt() {
+	if g.stop != nil {
+		g.stop()
+		g.stop = nil
 	}
 }
 
@@ -429,9 +439,7 @@ func (d *Door) forget(g *guest) (done chan struct{}) {
 		clear(d.ended)
 	}
 	d.ended[g.session] = true
-	if g.timer != nil {
-		g.timer.Stop()
-	}
+	g.halt()
 	done = make(chan struct{})
 	d.ending.Add(1)
 	go func() {
@@ -463,9 +471,7 @@ func (d *Door) Close() error {
 	guests := make([]*guest, 0, len(d.guests))
 	for _, g := range d.guests {
 		guests = append(guests, g)
-		if g.timer != nil {
-			g.timer.Stop()
-		}
+		g.halt()
 	}
 	clear(d.guests)
 	d.mu.Unlock()

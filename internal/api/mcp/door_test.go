@@ -1,0 +1,292 @@
+//go:build linux
+
+package mcp_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/mcp"
+)
+
+const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+func TestHTTP(t *testing.T) {
+	w := newWorld(t)
+	h := w.house(nil)
+	p, c := h.peer(t, "ann", "?mode=code")
+	if names, _ := toolNames(t, p); len(names) != 10 {
+		t.Errorf("tools: %v", names)
+	}
+	sandbox := p.open()
+	if r := p.exec(sandbox, "echo", "hi").good(t); r.data["stdout"] != "hi\n" {
+		t.Errorf("exec: %v", r.data)
+	}
+	if got := w.sessions("ann"); len(got) != 1 || got[0].Labels["mcp"] == "" {
+		t.Errorf("the caller has %v", got)
+	}
+	resp := c.do(context.Background(), http.MethodDelete, "", nil)
+	if got := bodyOf(t, resp); got != "204 " {
+		t.Errorf("DELETE: %s", got)
+	}
+	if left := w.sessions("ann"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
+		body := ""
+		if method == http.MethodPost {
+			body = `{"jsonrpc":"2.0","id":9,"method":"ping"}`
+		}
+		if got := bodyOf(t, c.do(context.Background(), method, body, nil)); !strings.HasPrefix(got, "404") || !strings.Contains(got, "initialize") {
+			t.Errorf("%s after the end: %s", method, got)
+		}
+	}
+}
+
+// Nobody comes in without a key, and nobody into what is another's.
+func TestHTTPRefused(t *testing.T) {
+	w := newWorld(t)
+	h := w.house(func(o *mcp.DoorOptions) {
+		o.OriginAllowed = func(r *http.Request) bool { return r.Header.Get("Origin") == "" }
+	})
+	p, c := h.peer(t, "ann", "?mode=code")
+	sandbox := p.open()
+	theirs := h.client(t, "bob", "")
+	theirs.session = c.session
+	stranger := h.client(t, "", "")
+	stranger.session = c.session
+	call := `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"sandbox_exec","arguments":{"sandbox_id":"` + sandbox + `","cmd":["true"]}}}`
+	new := func(query string) *web { return h.client(t, "ann", query) }
+	bg := context.Background()
+	for name, x := range map[string]struct {
+		resp *http.Response
+		want []string
+	}{
+		"no key":                 {h.client(t, "", "").post(bg, hello), []string{"401", "unauthorized"}},
+		"no key, with a session": {stranger.post(bg, call), []string{"401"}},
+		"another's session":      {theirs.post(bg, call), []string{"404", "initialize"}},
+		"another's stream":       {theirs.do(bg, http.MethodGet, "", nil), []string{"404"}},
+		"another's end":          {theirs.do(bg, http.MethodDelete, "", nil), []string{"404"}},
+		"a forged session": {func() *http.Response {
+			c := new("")
+			c.session = theirs.session[:len(theirs.session)-2] + "xx"
+			return c.post(bg, call)
+		}(), []string{"404"}},
+		"no session":       {new("").post(bg, call), []string{"400", "Mcp-Session-Id is missing", "initialize first"}},
+		"a foreign page":   {c.do(bg, http.MethodPost, call, map[string]string{"Origin": "https://evil.example"}), []string{"403", "forbidden"}},
+		"another method":   {c.do(bg, http.MethodPut, "{}", nil), []string{"405"}},
+		"no JSON":          {c.post(bg, "{nope"), []string{"400", "malformed"}},
+		"a wrong type":     {c.do(bg, http.MethodPost, call, map[string]string{"Content-Type": "text/plain"}), []string{"415"}},
+		"an unknown event": {c.do(bg, http.MethodGet, "", map[string]string{"Last-Event-ID": "nope_3"}), []string{"400"}},
+		"an old version":   {c.do(bg, http.MethodPost, call, map[string]string{"Mcp-Protocol-Version": "1999-01-01"}), []string{"400", "Unsupported protocol version", "2025-11-25"}},
+		"a new version":    {new("").do(bg, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}), []string{"400", "-32022", "2025-11-25"}},
+		"an unknown word":  {new("?mod=code").post(bg, hello), []string{"400", "unknown parameter", "did you mean mode"}},
+		"a word twice":     {new("?mode=code&mode=compute").post(bg, hello), []string{"400", "more than once"}},
+		"a bad number":     {new("?timeout=soon").post(bg, hello), []string{"400", "timeout"}},
+		"a bad mode":       {new("?mode=root").post(bg, hello), []string{"400", "compute or code"}},
+		"tools of no mode": {new("?tools=sandbox_exec").post(bg, hello), []string{"400", "has no tool"}},
+		"a body too large": {c.post(bg, `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"`+strings.Repeat("x", 17<<20)+`"}}`), []string{"413", "payload_too_large"}},
+		"the same id twice": {func() *http.Response {
+			c.post(bg, `{"jsonrpc":"2.0","method":"notifications/nope"}`).Body.Close()
+			return c.post(bg, `{"jsonrpc":"2.0","id":8,"method":"nope"}`)
+		}(), []string{"400", "nope"}},
+	} {
+		got := bodyOf(t, x.resp)
+		for _, word := range x.want {
+			if !strings.Contains(got, word) {
+				t.Errorf("%s: %.300s does not say %q", name, got, word)
+			}
+		}
+	}
+	p.exec(sandbox, "true").good(t)
+}
+
+// The operator of a client writes its URL; the server's terms hold in any case.
+func TestTermsOfURL(t *testing.T) {
+	w := newWorld(t)
+	h := w.house(func(o *mcp.DoorOptions) {
+		o.Terms = mcp.Terms{Toolset: belljar.Toolset{TimeoutSec: 20, Resources: belljar.Resources{MemoryMB: 128}}}
+	})
+	for query, word := range map[string]string{"?timeout=30": "timeout is 20 at most", "?memory_mb=1024": "memory_mb is 128 at most"} {
+		if got := bodyOf(t, h.client(t, "ann", query).post(context.Background(), hello)); !strings.HasPrefix(got, "403") || !strings.Contains(got, word) {
+			t.Errorf("%s: %s", query, got)
+		}
+	}
+	p, _ := h.peer(t, "ann", "?mode=code&timeout=10s&memory_mb=64&workflow=w%201&session=build&language=bash&tools=sandbox_open,sandbox_exec")
+	if names, _ := toolNames(t, p); len(names) != 2 {
+		t.Errorf("tools: %v", names)
+	}
+	sandbox := p.open()
+	got, err := w.as("ann").Sessions().Get(context.Background(), sandbox)
+	if err != nil || got.ScopeKey != "workflow:w 1:build" || got.Limits.MemoryMB != 64 || got.Limits.TimeoutSec != 10 {
+		t.Errorf("the session is %+v, %v", got, err)
+	}
+	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []string{"true"}, "timeout_seconds": 15}).refused(t, "10 seconds at most")
+	compute := w.house(func(o *mcp.DoorOptions) { o.Terms.Mode = belljar.ToolsCompute })
+	if got := bodyOf(t, compute.client(t, "ann", "?mode=code").post(context.Background(), hello)); !strings.HasPrefix(got, "403") {
+		t.Errorf("code where there is compute only: %s", got)
+	}
+}
+
+// A client whose connection breaks in the middle of an answer comes back, and misses nothing.
+func TestResume(t *testing.T) {
+	w := newWorld(t)
+	p, c := w.house(nil).peer(t, "ann", "?mode=code")
+	sandbox := p.open()
+	id := p.last + 1
+	ctx, hangUp := context.WithCancel(context.Background())
+	resp := c.post(ctx, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"sandbox_exec","_meta":{"progressToken":1},"arguments":{"sandbox_id":"%s","cmd":["sh","-c","echo begun; until [ -e go ]; do sleep .05; done; echo went"]}}}`, id, sandbox))
+	go c.follow(resp)
+	first := p.next()
+	if first.Method != "notifications/progress" {
+		t.Fatalf("first comes %s", first.raw)
+	}
+	last := c.lastEvent()
+	hangUp()
+	p.last++
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
+	until(t, "the stream is free again, and goes on", func() bool {
+		resp := c.do(c.ctx, http.MethodGet, "", map[string]string{"Last-Event-ID": last})
+		if resp.StatusCode == http.StatusConflict { // the server has not seen yet that we hung up
+			resp.Body.Close()
+			return false
+		}
+		c.open.Add(1)
+		go func() {
+			defer c.open.Done()
+			defer resp.Body.Close()
+			c.follow(resp)
+		}()
+		return true
+	})
+	if r := p.answer(id).tool(t).good(t); r.data["stdout"] != "begun\nwent\n" {
+		t.Errorf("the answer is %v", r.data)
+	}
+}
+
+// A client that disappears in the middle of a run leaves nothing, once its time is over.
+func TestClientDisappears(t *testing.T) {
+	w := newWorld(t)
+	late := &lateness{}
+	h := w.house(func(o *mcp.DoorOptions) { o.AfterFunc = late.after })
+	p, c := h.peer(t, "ann", "?mode=code")
+	stream := c.do(c.ctx, http.MethodGet, "", nil)
+	sandbox := p.open()
+	late.come() // an open stream keeps the visit, however long
+	p.exec(sandbox, "true").good(t)
+	p.ask("tools/call", map[string]any{"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": sandbox, "cmd": waiting()}})
+	run := begun(t, w, "ann")
+	late.come() // so does a call
+	c.close()
+	stream.Body.Close()
+	until(t, "the run ends", func() bool { late.come(); return phase(t, w, "ann", run.ID).Terminal() })
+	until(t, "the sandbox is gone", func() bool { return len(w.sessions("ann")) == 0 })
+	until(t, "nothing runs", func() bool {
+		left, err := w.runtime.List(context.Background())
+		return err == nil && len(left) == 0
+	})
+	if got := bodyOf(t, c.do(context.Background(), http.MethodPost, `{"jsonrpc":"2.0","id":9,"method":"ping"}`, nil)); !strings.HasPrefix(got, "404") {
+		t.Errorf("coming back too late: %s", got)
+	}
+}
+
+// A server that is started again takes its clients up where they were.
+func TestRestart(t *testing.T) {
+	w := newWorld(t)
+	first := w.house(nil)
+	p, c := first.peer(t, "ann", "?mode=code")
+	sandbox := p.open()
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "kept", "contents": "yes"}).good(t)
+	exec := p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []string{"sh", "-c", "sleep .3; cat kept"}, "stream": true}).good(t).data["exec_id"]
+	if err := first.door.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := bodyOf(t, h2(c, first.URL).post(context.Background(), hello)); !strings.HasPrefix(got, "503") {
+		t.Errorf("a server that stops takes somebody in: %s", got)
+	}
+	second := w.house(nil)
+	c.url = second.URL + "/mcp"
+	if r := p.tool("sandbox_open", map[string]any{}).good(t); r.data["sandbox_id"] != sandbox || r.data["created"] != false {
+		t.Fatalf("after the restart: %v", r.data)
+	}
+	until(t, "the exec ends", func() bool {
+		return p.tool("sandbox_exec_wait", map[string]any{"sandbox_id": sandbox, "exec_id": exec}).good(t).data["done"] == true
+	})
+	if r := p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": exec}).good(t); !strings.Contains(r.text, "yes") {
+		t.Errorf("it printed %q", r.text)
+	}
+	theirs := second.client(t, "bob", "")
+	theirs.session = c.session
+	if got := bodyOf(t, theirs.post(context.Background(), `{"jsonrpc":"2.0","id":9,"method":"ping"}`)); !strings.HasPrefix(got, "404") {
+		t.Errorf("another takes the session up: %s", got)
+	}
+	c.do(context.Background(), http.MethodDelete, "", nil).Body.Close()
+	if left := w.sessions("ann"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if got := bodyOf(t, c.post(context.Background(), `{"jsonrpc":"2.0","id":9,"method":"ping"}`)); !strings.HasPrefix(got, "404") {
+		t.Errorf("it is taken up after its end: %s", got)
+	}
+}
+
+// h2 is a client like another, without its session.
+func h2(c *web, url string) *web {
+	return &web{t: c.t, url: url + "/mcp", key: c.key, got: make(chan reply, 10)}
+}
+
+// One who begins sessions and leaves them loses the idlest.
+func TestTooManyVisits(t *testing.T) {
+	w := newWorld(t)
+	h := w.house(func(o *mcp.DoorOptions) { o.Visits = 2 })
+	a, ca := h.peer(t, "ann", "?mode=code")
+	a.open()
+	until(t, "the first is idle", func() bool { ca.open.Wait(); return true })
+	for range 2 {
+		p, _ := h.peer(t, "ann", "?mode=code")
+		p.rpc("ping", nil)
+	}
+	bob, _ := h.peer(t, "bob", "")
+	bob.rpc("ping", nil)
+	if got := bodyOf(t, ca.do(context.Background(), http.MethodPost, `{"jsonrpc":"2.0","id":9,"method":"ping"}`, nil)); !strings.HasPrefix(got, "404") {
+		t.Errorf("the idlest lives on: %s", got)
+	}
+	until(t, "its sandbox is gone", func() bool { return len(w.sessions("ann")) == 0 })
+}
+
+// lateness is a clock on which nothing is late until the test says so.
+type lateness struct {
+	mu  sync.Mutex
+	due []func()
+}
+
+func (l *lateness) after(_ time.Duration, f func()) func() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := len(l.due)
+	l.due = append(l.due, f)
+	return func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.due[at] = nil
+		return true
+	}
+}
+
+// come makes everything late that is waited for.
+func (l *lateness) come() {
+	l.mu.Lock()
+	due := slices.Clone(l.due)
+	l.mu.Unlock()
+	for _, f := range due {
+		if f != nil {
+			f()
+		}
+	}
+}
