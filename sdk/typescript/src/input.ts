@@ -23,10 +23,10 @@ export class RunInput {
   #reason: InputEnd | undefined;
   #finish!: (reason: InputEnd) => void;
 
-  private constructor(
-    readonly socket: Socket,
-    doorway: Doorway,
-  ) {
+  readonly #socket: Socket;
+
+  private constructor(socket: Socket, doorway: Doorway, signal: AbortSignal | undefined) {
+    this.#socket = socket;
     this.closed = new Promise((resolve) => {
       this.#finish = (reason) => {
         this.#reason ??= reason;
@@ -34,10 +34,12 @@ export class RunInput {
       };
     });
     const stop = (): void => socket.cut();
-    doorway.connection.closed.addEventListener("abort", stop, { once: true });
+    const signals = [signal, doorway.connection.closed];
+    for (const end of signals) end?.addEventListener("abort", stop, { once: true });
     void this.#watch(doorway.connection.options.silenceMs).finally(() => {
-      doorway.connection.closed.removeEventListener("abort", stop);
+      for (const end of signals) end?.removeEventListener("abort", stop);
     });
+    if (signal?.aborted) stop();
   }
 
   /** @internal */
@@ -53,7 +55,7 @@ export class RunInput {
         try {
           const query = new URLSearchParams({ from_seq: "tail" });
           const socket = await doorway.open(call, route("runs", id, "stream"), query);
-          return new RunInput(socket, doorway);
+          return new RunInput(socket, doorway, options.signal);
         } catch (error) {
           await connection.wait(call, error, tries);
         }
@@ -78,14 +80,14 @@ export class RunInput {
 
   /** close gives up this hold, once the program has taken what was written or does not in ten seconds. Its input stays open. */
   async close(): Promise<void> {
-    await this.socket.close(1000, "", partingMs);
+    await this.#socket.close(1000, "", partingMs);
     this.#finish("connection_lost");
   }
 
   async #send(message: object): Promise<void> {
     if (this.#reason !== undefined) throw refusal(this.#reason);
     try {
-      await this.socket.send(JSON.stringify(message));
+      await this.#socket.send(JSON.stringify(message));
     } catch (error) {
       throw refusal(this.#reason ?? "connection_lost", error);
     }
@@ -94,22 +96,22 @@ export class RunInput {
   // watch reads what the server says: something every ten seconds, or it is gone.
   async #watch(silenceMs: number): Promise<void> {
     for (;;) {
-      const late = setTimeout(() => this.socket.cut(), silenceMs);
-      const got = await this.socket.receive().finally(() => clearTimeout(late));
+      const late = setTimeout(() => this.#socket.cut(), silenceMs);
+      const got = await this.#socket.receive().finally(() => clearTimeout(late));
       if (got.kind === "closed") return this.#finish(got.code === 1000 ? "run_ended" : "connection_lost");
       if (got.kind !== "text") continue;
       let frame: RawFrame;
       try {
         frame = JSON.parse(got.data) as RawFrame;
       } catch {
-        this.socket.cut(); // not a server of ours
+        this.#socket.cut(); // not a server of ours
         return this.#finish("connection_lost");
       }
       if (frame.type !== "event") continue;
       if (frame.event === "stdin_closed") this.#finish(String((frame.data as { reason?: unknown })?.reason ?? "client"));
       if (frame.event === "end") {
         this.#finish("run_ended");
-        return void this.socket.close();
+        return void this.#socket.close();
       }
     }
   }

@@ -137,7 +137,7 @@ export class Runs {
     }
   }
 
-  /** input opens the standard input of a run that was started with `interactive: true`. */
+  /** input opens the standard input of a run that was started with `interactive: true`, until the signal is aborted. */
   input(id: string, options: CallOptions = {}): Promise<RunInput> {
     return RunInput.open(this.#doorway, id, options);
   }

@@ -1,7 +1,7 @@
 import { unbase64, utf8 } from "./bytes.js";
 import { foreign, type CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
-import { ConflictError, errorOf, NotFoundError, RuntimeUnavailableError, UnauthorizedError, type ErrorBody } from "./error.js";
+import { CanceledError, ConflictError, errorOf, NotFoundError, RuntimeUnavailableError, UnauthorizedError, type ErrorBody } from "./error.js";
 import { Passing } from "./backoff.js";
 import { Decoder } from "./frame.js";
 import type { Doorway, Received, Socket } from "./socket.js";
@@ -51,15 +51,18 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   #left = false;
   #exit: number | undefined;
   #ended = false;
+  readonly #signal: AbortSignal | undefined;
   readonly #stop: () => void;
 
-  private constructor(doorway: Doorway, socket: Socket, greeting: Message) {
+  private constructor(doorway: Doorway, socket: Socket, greeting: Message, signal: AbortSignal | undefined) {
     this.#doorway = doorway;
     this.#socket = socket;
     this.#state = greeting.terminal!;
     this.#token = greeting.session_id ?? "";
+    this.#signal = signal;
     this.#stop = () => this.#socket.cut();
-    doorway.connection.closed.addEventListener("abort", this.#stop, { once: true });
+    for (const end of [signal, doorway.connection.closed]) end?.addEventListener("abort", this.#stop, { once: true });
+    if (signal?.aborted) this.#stop();
   }
 
   /** @internal */
@@ -77,7 +80,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
           const stop = (): void => socket?.cut();
           call.signal.addEventListener("abort", stop, { once: true });
           const greeting = await greet(socket, connection).finally(() => call.signal.removeEventListener("abort", stop));
-          return new Terminal(doorway, socket, greeting);
+          return new Terminal(doorway, socket, greeting, options.signal);
         } catch (error) {
           socket?.cut();
           const lost = once && socket !== undefined && error instanceof Passing && !error.undone;
@@ -127,7 +130,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   /** close leaves the terminal, whose program lives on for a while. It may be called twice. */
   async close(): Promise<void> {
     this.#left = true;
-    this.#doorway.connection.closed.removeEventListener("abort", this.#stop);
+    this.#deaf();
     await this.#socket.close();
   }
 
@@ -191,8 +194,11 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   // conclude tells how a connection ended that did not tell of the program's end.
   #conclude(code: number, reason: string): TerminalEvent | undefined {
     this.#ended = true;
-    this.#doorway.connection.closed.removeEventListener("abort", this.#stop);
+    this.#deaf();
     if (this.#left) return undefined;
+    if (this.#signal?.aborted) {
+      throw new CanceledError({ code: "canceled", message: "the terminal was left" }, { cause: this.#signal.reason });
+    }
     switch (code) {
       case 4010:
         return { kind: "replaced" };
@@ -213,6 +219,11 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
       details: { terminal_id: this.id, close_code: code },
       hint: "attach again: what it printed meanwhile is kept",
     });
+  }
+
+  // deaf takes this terminal off the signals.
+  #deaf(): void {
+    for (const end of [this.#signal, this.#doorway.connection.closed]) end?.removeEventListener("abort", this.#stop);
   }
 
   async #send(data: string | Uint8Array): Promise<void> {

@@ -32,7 +32,7 @@ export class Terminals {
     this.#doorway = doorway;
   }
 
-  /** open starts a terminal in a session and follows it. */
+  /** open starts a terminal in a session and follows it, until the signal is aborted: its program lives on then. */
   open(sessionId: string, spec: TerminalSpec = {}, options: CallOptions = {}): Promise<Terminal> {
     const query = new URLSearchParams();
     for (const name of ["cols", "rows", "shared"] as const) {

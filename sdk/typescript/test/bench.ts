@@ -24,7 +24,7 @@ async function compare(what: string, plain: () => Promise<unknown>, ours: () => 
 }
 
 const ends: (() => unknown)[] = [];
-const server = await serve({ after: (end: () => unknown) => ends.unshift(end) } as never);
+const server = await serve({ after: (end) => ends.push(end) });
 const belljar = new Belljar({ baseUrl: server.url, apiKey: server.apiKey });
 const headers = { "X-API-KEY": server.apiKey, "Content-Type": "application/json" };
 

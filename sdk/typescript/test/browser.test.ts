@@ -7,7 +7,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { join, normalize } from "node:path";
 import { test } from "node:test";
-import { limitMs, serve, tempDir, within } from "./world.js";
+import { atEnd, limitMs, serve, tempDir, within, type Owner } from "./world.js";
 
 const chromium = [process.env["CHROMIUM"], "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => path && existsSync(path));
 
@@ -84,7 +84,7 @@ test("all of it works in a browser", { skip: chromium ? false : "no chromium her
   const asked: string[] = [];
   pages.listen(0, "127.0.0.1");
   await once(pages, "listening");
-  t.after(() => {
+  atEnd(t, () => {
     pages.close();
     pages.closeAllConnections();
   });
@@ -102,15 +102,15 @@ test("all of it works in a browser", { skip: chromium ? false : "no chromium her
 });
 
 /** show opens a page and returns what it says when it has something to say. */
-async function show(t: import("node:test").TestContext, origin: string): Promise<Record<string, unknown>> {
+async function show(t: Owner, origin: string): Promise<Record<string, unknown>> {
   const dir = tempDir(t);
   const child = spawn(chromium!, [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--disable-background-networking",
     "--remote-debugging-port=0", `--user-data-dir=${join(dir, "profile")}`, origin,
-  ], { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, HOME: dir } });
+  ], { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, HOME: dir }, detached: true });
   const gone = once(child, "close");
-  t.after(async () => {
-    child.kill("SIGKILL");
+  atEnd(t, async () => {
+    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, "SIGKILL"); // it is many processes
     await gone;
   });
   let said = "";
@@ -130,7 +130,7 @@ async function show(t: import("node:test").TestContext, origin: string): Promise
     if (!page) await new Promise((resolve) => setTimeout(resolve, 50));
   }
   const socket = await dial()(page!.webSocketDebuggerUrl, {}, new AbortController().signal);
-  t.after(() => socket.cut());
+  atEnd(t, () => socket.cut());
   for (let id = 1; ; id++) {
     await socket.send(JSON.stringify({ id, method: "Runtime.evaluate", params: { expression: "document.body ? document.body.textContent : ''", returnByValue: true } }));
     const got = await socket.receive();

@@ -5,21 +5,19 @@ import {
   Belljar, BelljarError, CanceledError, ConflictError, IdempotencyConflictError, InvalidRequestError, NotFoundError, PathEscapesError, PolicyDeniedError,
   SandboxClient, SessionExpiredError, UnauthorizedError, type Session, type TerminalEvent,
 } from "belljar";
-import { client, fake, local, serve, until, within } from "./world.js";
+import { atEnd, client, fake, local, serve, until, within, type Owner } from "./world.js";
 
-const cleanups: (() => unknown)[] = [];
 let belljar: Belljar;
+let end: () => unknown;
 
 before(async () => {
-  belljar = await local({ after: (f: () => unknown) => cleanups.push(f) } as never);
+  belljar = await local({ after: (all) => (end = all) });
 });
-after(async () => {
-  for (const f of cleanups) await f();
-});
+after(() => end());
 
-async function keep(t: { after(f: () => Promise<void>): void }): Promise<Session> {
+async function keep(t: Owner): Promise<Session> {
   const session = await belljar.sessions.create();
-  t.after(() => session.destroy());
+  atEnd(t, () => session.destroy());
   return session;
 }
 
@@ -28,7 +26,7 @@ const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString();
 test("S4: sessions that remember", async (t) => {
   const server = await serve(t);
   const sandboxes = new SandboxClient({ baseUrl: server.url, apiKey: server.apiKey });
-  t.after(() => sandboxes.close());
+  atEnd(t, () => sandboxes.close());
   const session = await sandboxes.createSession({ image: "host", ttlSeconds: 600 });
   assert.equal(typeof session.id, "string");
   await session.exec("cd /tmp && export WHO=you && greet() { echo hello $WHO; }");
@@ -56,7 +54,7 @@ test("S4: sessions that remember", async (t) => {
   await assert.rejects(sandboxes.getSession("01900000-0000-7000-8000-000000000000"), NotFoundError);
   await assert.rejects(sandboxes.createSession({ image: "no-such-image" }), (e: unknown) => e instanceof BelljarError && e.code === "image_unavailable");
   const stranger = new SandboxClient({ baseUrl: server.url, apiKey: "nobody's" });
-  t.after(() => stranger.close());
+  atEnd(t, () => stranger.close());
   await assert.rejects(stranger.listSessions(), UnauthorizedError);
 });
 
@@ -323,7 +321,7 @@ test("terminals: typed, resized, left, come back to, ended", async (t) => {
 test("terminals: bytes, and a paste that is long", async (t) => {
   const session = await keep(t);
   const terminal = await session.terminal({ command: ["sh", "-c", "stty raw -echo; echo go; head -c 100000 | sha256sum; printf '\\377\\303'; sleep 0.3; printf '\\274'"] });
-  t.after(() => terminal.close());
+  atEnd(t, () => terminal.close());
   await within("the beginning", collect(terminal, (all) => all.includes("go")));
   await terminal.write(Buffer.alloc(100_000, "é"));
   const { all } = await within("the end", collect(terminal, () => false));

@@ -6,7 +6,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { Belljar, RuntimeUnavailableError } from "belljar";
-import { binary, limitMs, local, tempDir, until, within } from "./world.js";
+import { atEnd, binary, limitMs, local, tempDir, until, within } from "./world.js";
 
 function lives(pid: number): boolean {
   try {
@@ -24,7 +24,7 @@ async function program(t: TestContext, code: string): Promise<{ out: string; sta
   writeFileSync(file, `import { Belljar } from ${JSON.stringify(sdk)};\nconst binary = ${JSON.stringify(binary)};\n` +
     `const belljar = await Belljar.local({ binary, set: { image_pull: "never" }, startTimeoutMs: ${limitMs} });\nconsole.log(belljar.pid);\n${code}`);
   const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"] });
-  t.after(() => child.kill("SIGKILL"));
+  atEnd(t, () => child.kill("SIGKILL"));
   let out = "";
   child.stdout.on("data", (d: Buffer) => (out += d.toString()));
   const [status] = (await within("the program", once(child, "close"))) as [number | null];
@@ -52,7 +52,7 @@ test("what is kept in a folder is there the next time", async (t) => {
   const run = await first.run(["echo", "kept"]);
   await first.close();
   const second = await Belljar.local({ binary, data, set: { image_pull: "never" }, startTimeoutMs: limitMs });
-  t.after(() => second.close());
+  atEnd(t, () => second.close());
   assert.equal((await second.runs.wait(run.id)).stdout, "kept\n");
 });
 
@@ -106,16 +106,13 @@ test("what is given up in the midst leaves no socket and no timer", async (t) =>
       },
       async (signal) => {
         const run = await belljar.runs.start({ command: ["cat"], interactive: true });
-        const input = await belljar.runs.input(run.id);
-        signal.addEventListener("abort", () => input.close());
+        const input = await belljar.runs.input(run.id, { signal });
         await input.closed;
-        signal.throwIfAborted();
+        await input.write("x");
       },
       async (signal) => {
-        const terminal = await session.terminal({ command: ["cat"] }, {});
-        signal.addEventListener("abort", () => terminal.close());
+        const terminal = await session.terminal({ command: ["cat"] }, { signal });
         for await (const event of terminal);
-        signal.throwIfAborted();
       },
       (signal) => session.files.write("big", (async function* () { for (;;) yield new Uint8Array(1000); })(), { signal }),
       async (signal) => { for await (const piece of await session.files.open("/workspace/other", { signal })); },

@@ -9,7 +9,7 @@ import {
   type TransportRequest,
 } from "belljar";
 import { unixTransport } from "../src/node/http.js";
-import { client, failure, fake, json, limitMs, tempDir, until, within, type Handler } from "./world.js";
+import { atEnd, client, failure, fake, json, limitMs, tempDir, type Handler, until, within } from "./world.js";
 
 const me = { user_id: "u", role: "user" };
 const run = { id: "r1", run_id: "r1", phase: "completed", exit_code: 0, stdout: "hi\n", stderr: "" };
@@ -154,7 +154,7 @@ test("the server's errors come whole", async (t) => {
 test("nobody at the address is told at once, and a key never goes elsewhere", async (t) => {
   const server = await fake(t, () => {});
   const nobody = new Belljar({ baseUrl: "http://127.0.0.1:1" });
-  t.after(() => nobody.close());
+  atEnd(t, () => nobody.close());
   const error = await errorOf(nobody.me());
   assert.ok(error instanceof RuntimeUnavailableError);
   assert.match(error.message, /127\.0\.0\.1:1/);
@@ -173,14 +173,14 @@ test("a server that was there and is away is waited for", async (t) => {
       server.close();
       server.closeAllConnections();
     };
-    t.after(close);
+    atEnd(t, close);
     return close;
   };
   let asked = 0;
   const over = unixTransport(socketPath);
   const transport = { ...over, send: (r: TransportRequest) => (asked++, over.send(r)) };
   const belljar = new Belljar({ baseUrl: "http://belljar", transport, patienceMs: limitMs, maxRetries: 1000 });
-  t.after(() => belljar.close());
+  atEnd(t, () => belljar.close());
   const away = await listen();
   await belljar.me();
   away();

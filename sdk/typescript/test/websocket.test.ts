@@ -6,7 +6,7 @@ import { createServer, type AddressInfo, type Socket as Stream } from "node:net"
 import { test, type TestContext } from "node:test";
 import { dial } from "../src/node/websocket.js";
 import { Refused, type Closed, type Socket } from "../src/socket.js";
-import { until, within } from "./world.js";
+import { atEnd, until, within } from "./world.js";
 import { frame } from "./wire.js";
 
 const never = new AbortController().signal;
@@ -25,7 +25,7 @@ async function peer(t: TestContext, answer?: (key: string) => string): Promise<{
   const met = new Promise<Peer>((resolve) => (meet = resolve));
   const server = createServer((stream) => {
     stream.on("error", () => {});
-    t.after(() => stream.destroy());
+    atEnd(t, () => stream.destroy());
     const p: Peer = { stream, head: "", got: [], ended: false };
     let rest: Buffer = Buffer.alloc(0);
     stream.on("close", () => (p.ended = true));
@@ -45,7 +45,7 @@ async function peer(t: TestContext, answer?: (key: string) => string): Promise<{
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  t.after(() => server.close());
+  atEnd(t, () => server.close());
   return { url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}/a?b=c`, met };
 }
 
@@ -73,7 +73,7 @@ function unmask(data: Buffer, into: Peer["got"]): Buffer {
 async function connected(t: TestContext): Promise<{ socket: Socket; peer: Peer }> {
   const { url, met } = await peer(t);
   const socket = await within("the handshake", dial()(url, { "X-API-KEY": "k" }, never));
-  t.after(() => socket.cut());
+  atEnd(t, () => socket.cut());
   return { socket, peer: await met };
 }
 
@@ -103,7 +103,7 @@ test("headers and path are sent, messages go both ways", async (t) => {
 test("what comes with the handshake's answer is not lost", async (t) => {
   const { url } = await peer(t, (key) => upgrade(key) + frame(0x81, "at once").toString("latin1"));
   const socket = await dial()(url, {}, never);
-  t.after(() => socket.cut());
+  atEnd(t, () => socket.cut());
   assert.deepEqual(await within("a message", socket.receive()), { kind: "text", data: "at once" });
 });
 

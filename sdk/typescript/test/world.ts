@@ -6,7 +6,6 @@ import { createServer, request, type IncomingMessage, type ServerResponse } from
 import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import type { TestContext } from "node:test";
 import { Belljar, type BelljarOptions } from "belljar";
 
 /** The program that the tests are against. */
@@ -15,10 +14,36 @@ export const binary = resolve(process.env["BELLJAR_BIN"] ?? "../../bin/belljar")
 /** limitMs bounds every wait. Nothing takes so long unless it hangs. */
 export const limitMs = 120_000;
 
+/** Whoever has an end: a test, or a file of them. */
+export interface Owner {
+  after(end: () => unknown): void;
+}
+
+const ends = new WeakMap<Owner, (() => unknown)[]>();
+
+/** atEnd does something at an owner's end: what was begun last ends first, and all of it, whatever fails. */
+export function atEnd(owner: Owner, end: () => unknown): void {
+  const known = ends.get(owner);
+  if (known) return void known.push(end);
+  const all = [end];
+  ends.set(owner, all);
+  owner.after(async () => {
+    let fault: { error: unknown } | undefined;
+    for (let next = all.pop(); next; next = all.pop()) {
+      try {
+        await next();
+      } catch (error) {
+        fault ??= { error };
+      }
+    }
+    if (fault) throw fault.error;
+  });
+}
+
 /** tempDir is a folder that is gone behind the test. */
-export function tempDir(t: TestContext): string {
+export function tempDir(t: Owner): string {
   const dir = mkdtempSync(join(tmpdir(), "bj-ts-"));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  atEnd(t, () => rmSync(dir, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }));
   return dir;
 }
 
@@ -52,7 +77,7 @@ export interface Server {
 const apiKey = "a-key-for-tests-0123456789";
 
 /** serve starts a real belljar on a port. */
-export async function serve(t: TestContext, options: { data?: string; listen?: string; set?: string[] } = {}): Promise<Server> {
+export async function serve(t: Owner, options: { data?: string; listen?: string; set?: string[] } = {}): Promise<Server> {
   const data = options.data ?? tempDir(t);
   const set = ["image_pull=never", ...(options.set ?? [])].flatMap((s) => ["--set", s]);
   const child = spawn(binary, ["serve", "--json", "--listen", options.listen ?? "127.0.0.1:0", "--data", data, ...set], {
@@ -64,7 +89,7 @@ export async function serve(t: TestContext, options: { data?: string; listen?: s
     if (child.exitCode === null && child.signalCode === null) child.kill(signal);
     await gone;
   };
-  t.after(async () => {
+  atEnd(t, async () => {
     child.kill("SIGTERM"); // and once more: what is under way need not end
     await kill("SIGTERM");
   });
@@ -82,9 +107,9 @@ export async function serve(t: TestContext, options: { data?: string; listen?: s
 }
 
 /** local starts a private belljar, which ends with the test. */
-export async function local(t: { after: TestContext["after"] }, options: Omit<BelljarOptions, "baseUrl" | "socketPath"> = {}): Promise<Belljar> {
+export async function local(t: Owner, options: Omit<BelljarOptions, "baseUrl" | "socketPath"> = {}): Promise<Belljar> {
   const belljar = await Belljar.local({ binary, set: { image_pull: "never" }, startTimeoutMs: limitMs, ...options });
-  t.after(() => belljar.close());
+  atEnd(t, () => belljar.close());
   return belljar;
 }
 
@@ -100,7 +125,7 @@ export interface Fake {
 }
 
 /** fake starts a server that answers as the handler says; count is the number of the request, from 1. */
-export async function fake(t: TestContext, handler: Handler, port = 0): Promise<Fake> {
+export async function fake(t: Owner, handler: Handler, port = 0): Promise<Fake> {
   const asked: Fake["asked"] = [];
   const server = createServer((request, response) => {
     response.on("error", () => {}); // whoever asked may be gone
@@ -120,7 +145,7 @@ export async function fake(t: TestContext, handler: Handler, port = 0): Promise<
   });
   server.listen(port, "127.0.0.1");
   await once(server, "listening");
-  t.after(() => {
+  atEnd(t, () => {
     for (const socket of sockets) socket.destroy();
     server.close();
   });
@@ -139,14 +164,14 @@ export function failure(response: ServerResponse, status: number, code: string, 
 }
 
 /** client is one for a fake server, and closes behind the test. */
-export function client(t: TestContext, url: string, options: BelljarOptions = {}): Belljar {
+export function client(t: Owner, url: string, options: BelljarOptions = {}): Belljar {
   const belljar = new Belljar({ baseUrl: url, apiKey, ...options });
-  t.after(() => belljar.close());
+  atEnd(t, () => belljar.close());
   return belljar;
 }
 
 /** breaking is a way to a server that cuts every stream of events after so many of them. */
-export async function breaking(t: TestContext, to: { url?: string; socketPath?: string }, every: number): Promise<{ url: string; cuts: () => number }> {
+export async function breaking(t: Owner, to: { url?: string; socketPath?: string }, every: number): Promise<{ url: string; cuts: () => number }> {
   let cuts = 0;
   const way = await fake(t, (incoming, outgoing) => {
     const asked = way.asked.at(-1)!;
