@@ -39,14 +39,21 @@ gvisor: ## build bin/belljar-runsc, gVisor as the gvisor runtime uses it; the fi
 	@cd gvisor && version=$$($(GO) list -m -f '{{.Version}}' gvisor.dev/gvisor) && \
 		$(BUILD) -ldflags "-s -w -X gvisor.dev/gvisor/runsc/version.version=$$version" -o ../bin/belljar-runsc .
 
+.PHONY: sdk
+sdk: ## build the TypeScript SDK
+	@command -v npm >/dev/null || .ci/packages npm
+	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error
+
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each
 	@$(GO) run ./examples/demo -belljar bin/belljar
 
 .PHONY: test
-test: packages lint-quick build gvisor ## everything that can be tested here; as root on Debian it installs what it needs
+test: packages lint-quick build gvisor sdk ## everything that can be tested here; as root on Debian it installs what it needs
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 40m ./...
 	cd gvisor && $(GO) test ./...
+	cd sdk/typescript && npm test
+	/usr/bin/python3 -m pytest -q sdk/python
 
 .PHONY: lint
 lint: lint-quick ## gofmt, vet, go.mod, and the other systems that belljar is built for
