@@ -41,7 +41,7 @@ def shown(name: str, seconds: list[float]) -> None:
 
 
 def first_results(count: int) -> None:
-    inside, whole, leaving = [], [], []
+    inside, whole, leaving, nothing, ready = [], [], [], [], []
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     for _ in range(count):
         begun = time.perf_counter()
@@ -50,9 +50,19 @@ def first_results(count: int) -> None:
         first, left = map(float, done.stdout.split())
         inside.append(first)
         leaving.append(left)
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        nothing.append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        server = subprocess.Popen([os.environ["BELLJAR_BIN"], "serve", "--private"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert server.stdout is not None and server.stdout.readline()
+        ready.append(time.perf_counter() - begun)
+        server.communicate()
     shown("local mode: import to first result", inside)
     shown("local mode: leaving", leaving)
     shown("local mode: the whole program", whole)
+    shown("to compare: python3 -c pass", nothing)
+    shown("to compare: belljar serve --private, ready", ready)
 
 
 class Bare(http.client.HTTPConnection):
