@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client/agentfile"
 	"github.com/belljar/belljar/internal/api/mcp"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -80,8 +82,20 @@ func usualImage(found belljar.Discovery, name string) string {
 
 // agentFile is the terms of the file that the command line names, if it does.
 func (m *mcpCommand) agentFile() (belljar.Toolset, error) {
-	if m.AgentFile != "" {
-		return belljar.Toolset{}, mistake("", "--agent-file cannot be read yet")
+	if m.AgentFile == "" {
+		return belljar.Toolset{}, nil
 	}
-	return belljar.Toolset{}, nil
+	f, err := os.Open(m.AgentFile)
+	if err != nil {
+		return belljar.Toolset{}, mistake("", "--agent-file %s: %s", m.AgentFile, reason(err))
+	}
+	defer f.Close()
+	file, err := agentfile.Parse(f)
+	if err != nil {
+		return belljar.Toolset{}, err
+	}
+	if file.Sandbox == nil {
+		return belljar.Toolset{}, mistake("sandbox: python is one", "--agent-file %s: has no sandbox: block", m.AgentFile)
+	}
+	return file.Sandbox.Toolset(agentfile.ExecutionContext{WorkflowRunID: m.Workflow})
 }
