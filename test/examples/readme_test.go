@@ -83,7 +83,7 @@ var localOnly = []string{"mcp", "model", "tools"}
 
 // before is what an example needs before its README is followed, after is what must hold then, by example.
 var (
-	before = map[string]func(t *testing.T, dir string){"tools": installed}
+	before = map[string]func(t *testing.T, dir string){"tools": installed, "workflow": compiled}
 	after  = map[string]func(t *testing.T, dir string){"plot": pictured}
 )
 

@@ -15,7 +15,7 @@ import (
 var typescript = sync.OnceValues(func() (string, error) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	return sdk.TypeScript(ctx, filepath.Dir(built.Belljar))
+	return sdk.TypeScript(ctx, filepath.Dir(built.Belljar), "build")
 })
 
 // installed does for a copy of the tools what npm install would.

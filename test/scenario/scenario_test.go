@@ -88,7 +88,7 @@ func TestScenario(t *testing.T) {
 		return program(ctx, key, w, filepath.Dir(src), []string{"PYTHONPATH=" + src, "PYTHONDONTWRITEBYTECODE=1"}, "/usr/bin/python3", "tests/scenario.py")
 	}
 	drivers["typescript"] = func(ctx context.Context, t *testing.T, key string, w io.Writer) error {
-		dir, err := sdk.TypeScript(ctx, t.TempDir())
+		dir, err := sdk.TypeScript(ctx, t.TempDir(), "pretest")
 		if err != nil {
 			return err
 		}

@@ -18,9 +18,10 @@ func Python() (string, error) {
 	return filepath.Join(root, "sdk/python/src"), err
 }
 
-// TypeScript builds the SDK for TypeScript with its tests, in a copy below dir, and returns the copy. What it is built with
-// comes from the checkout if it has been installed there, and else from npm, as the lock file says.
-func TypeScript(ctx context.Context, dir string) (string, error) {
+// TypeScript builds the SDK for TypeScript by one of its scripts (build; pretest for its tests, too), in a copy below dir, and
+// returns the copy. What it is built with comes from the checkout if it has been installed there, and else from npm, as
+// the lock file says.
+func TypeScript(ctx context.Context, dir, script string) (string, error) {
 	root, err := root()
 	if err != nil {
 		return "", err
@@ -38,7 +39,7 @@ func TypeScript(ctx context.Context, dir string) (string, error) {
 		err = run(ctx, copied, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
 	}
 	if err == nil {
-		err = run(ctx, copied, "npm", "run", "--silent", "pretest")
+		err = run(ctx, copied, "npm", "run", "--silent", script)
 	}
 	return copied, err
 }

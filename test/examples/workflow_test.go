@@ -1,0 +1,58 @@
+//go:build linux
+
+package examples
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/test/served"
+)
+
+// compiled builds the workflow's program into a copy of its folder.
+func compiled(t *testing.T, dir string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "workflow"), "../../examples/workflow").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestWorkflowLeavesNothing breaks a workflow off in the middle, when the model says what it should not, and looks whether its
+// sandbox is closed all the same, and whether that of another workflow is not.
+func TestWorkflowLeavesNothing(t *testing.T) {
+	s := served.Start(t, built.Belljar)
+	dir := filepath.Join(copied(t), "workflow")
+	compiled(t, dir)
+	key := s.User(t, "broken")
+	c, err := client.New(client.Options{URL: s.URL, APIKey: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	other, _, err := c.Sessions().Open(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: "host", Scope: belljar.Scope{Namespace: "workflow", ID: "run_12"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	play := `[{"given": "step analyze", "calls": [{"name": "sandbox_open", "input": {}}]}, {"given": "sandbox_id", "text": "fine"},
+		{"given": "step fix", "text": "fine"}, {"given": "step test", "text": "I think that all is well"}]`
+	if err := os.WriteFile(filepath.Join(dir, "play.json"), []byte(play), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := bash(t, dir, "python3 ../model/model.py play.json -- ./workflow -run run_1 -project project workflow.yaml",
+		"BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+key)
+	if err == nil || !strings.Contains(out, "workflow: step test has told no all_passed") || !strings.Contains(out, "closed workflow:run_1:default") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	page, err := c.Sessions().List(t.Context(), belljar.SessionQuery{})
+	if err != nil || len(page.Items) != 1 || page.Items[0].ID != other.ID {
+		t.Errorf("left: %+v, %v", page.Items, err)
+	}
+}
