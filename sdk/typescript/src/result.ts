@@ -1,4 +1,4 @@
-import { unbase64 } from "./bytes.js";
+import { unbase64, utf8 } from "./bytes.js";
 import { join } from "./connection.js";
 import type { Run, StartedRun } from "./types.js";
 
@@ -41,22 +41,30 @@ export class Excerpt {
   }
 }
 
-/** Output is what a program printed on one stream: at most 1 MiB, of more its beginning and its end. */
+/**
+ * Output is what a program printed on one stream, as text or as bytes; the other is made when somebody wants it.
+ * @internal
+ */
 export class Output {
   #text: string | undefined;
+  #bytes: Uint8Array | undefined;
 
   constructor(
-    readonly bytes: Uint8Array,
+    printed: string | Uint8Array,
     /** The middle is missing. */
     readonly truncated: boolean,
-    text?: string,
   ) {
-    this.#text = text;
+    if (typeof printed === "string") this.#text = printed;
+    else this.#bytes = printed;
   }
 
-  /** The bytes as text; what is no UTF-8 is U+FFFD. */
+  get bytes(): Uint8Array {
+    return (this.#bytes ??= utf8(this.#text!));
+  }
+
+  /** text has U+FFFD where the bytes are no UTF-8. */
   get text(): string {
-    return (this.#text ??= new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.bytes));
+    return (this.#text ??= new TextDecoder("utf-8", { ignoreBOM: true }).decode(this.#bytes));
   }
 }
 
@@ -133,15 +141,11 @@ export class RunResult {
 export function resultOf(run: StartedRun): RunResult {
   return new RunResult(
     run as Run,
-    new Output(bytesOf(run.stdout, run.stdout_encoding), run.stdout_truncated ?? false, textOf(run.stdout, run.stdout_encoding)),
-    new Output(bytesOf(run.stderr, run.stderr_encoding), run.stderr_truncated ?? false, textOf(run.stderr, run.stderr_encoding)),
+    outputOf(run.stdout, run.stdout_encoding, run.stdout_truncated),
+    outputOf(run.stderr, run.stderr_encoding, run.stderr_truncated),
   );
 }
 
-function bytesOf(text = "", encoding?: string): Uint8Array {
-  return encoding === "base64" ? unbase64(text) : new TextEncoder().encode(text);
-}
-
-function textOf(text = "", encoding?: string): string | undefined {
-  return encoding === "base64" ? undefined : text;
+function outputOf(text = "", encoding?: string, truncated = false): Output {
+  return new Output(encoding === "base64" ? unbase64(text) : text, truncated);
 }

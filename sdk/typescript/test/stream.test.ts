@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
+import { join } from "node:path";
 import { test } from "node:test";
 import { BelljarError, InternalError, NotFoundError, type Frame } from "belljar";
 import { breaking, client, failure, fake, json, local, serve, tempDir, until, within } from "./world.js";
@@ -197,9 +198,9 @@ test("silence in a stream is a break", async (t) => {
 
 test("a server that is killed in the midst and comes back goes on where it was", async (t) => {
   const data = tempDir(t);
-  const first = await serve(t, { data });
-  const port = new URL(first.url).port;
-  const belljar = client(t, first.url, { apiKey: first.apiKey, maxRetries: 10_000, patienceMs: 300_000 });
+  const listen = `unix:${join(tempDir(t), "s")}`;
+  const first = await serve(t, { data, listen });
+  const belljar = client(t, listen, { apiKey: first.apiKey, maxRetries: 10_000, patienceMs: 300_000 });
   const session = await belljar.sessions.create();
   const run = await session.start(["sh", "-c", "i=0; while [ $i -lt 400 ]; do echo line $i; i=$((i+1)); sleep 0.005; done"]);
   let text = "";
@@ -209,7 +210,7 @@ test("a server that is killed in the midst and comes back goes on where it was",
     for await (const frame of belljar.runs.frames(run.id)) {
       assert.equal(frame.seq, next++);
       if (frame.type === "stdout") text += frame.text;
-      if (text.length > 500) restarted ??= first.kill().then(() => serve(t, { data, listen: `127.0.0.1:${port}` }));
+      if (text.length > 500) restarted ??= first.kill().then(() => serve(t, { data, listen }));
     }
   })(), 300_000);
   await restarted;
