@@ -363,6 +363,53 @@ func TestContext(t *testing.T) {
 	})
 }
 
+// TestGivenUpInTheMidst: who gives up does so also while what he sends is read from a source that brings nothing more, and
+// when the server has gone meanwhile.
+func TestGivenUpInTheMidst(t *testing.T) {
+	const id = "01970000-0000-7000-8000-000000000000"
+	calls := map[string]func(context.Context, *client.Client, io.Reader) error{
+		"upload": func(ctx context.Context, c *client.Client, r io.Reader) error {
+			_, err := c.Sessions().Upload(ctx, id, belljar.Upload{Parts: parts(belljar.UploadPart{Name: "a", Body: r})})
+			return err
+		},
+		"write": func(ctx context.Context, c *client.Client, r io.Reader) error {
+			_, err := c.Files().Write(ctx, id, belljar.FileWrite{Path: "a", Content: r})
+			return err
+		},
+		"import": func(ctx context.Context, c *client.Client, r io.Reader) error {
+			_, err := c.Images().Import(ctx, "a", r, nil)
+			return err
+		},
+	}
+	for name, call := range calls {
+		for where, then := range map[string]http.HandlerFunc{"a silent server": silent, "a server that goes": hangUp} {
+			t.Run(name+" to "+where, func(t *testing.T) {
+				t.Parallel()
+				reached := make(chan struct{}, 1)
+				c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
+					_, _ = r.Body.Read(make([]byte, 1))
+					reached <- struct{}{}
+					then(w, r)
+				}))
+				ctx, cancel := context.WithCancel(within(t))
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() { ended <- call(ctx, c, io.MultiReader(strings.NewReader("begun"), newBlocking(t))) }()
+				<-reached
+				cancel()
+				select {
+				case err := <-ended:
+					if err == nil {
+						t.Error("it was sent")
+					}
+				case <-time.After(limit):
+					t.Error("it goes on")
+				}
+			})
+		}
+	}
+}
+
 // TestLostAnswer: a run whose acceptance was not heard of is not started again.
 func TestLostAnswer(t *testing.T) {
 	var lost atomic.Int32

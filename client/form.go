@@ -33,7 +33,7 @@ func (s sessions) Upload(ctx context.Context, id string, u belljar.Upload) (bell
 	}
 	var result belljar.UploadResult
 	err := s.c.ask(ctx, request{
-		method: http.MethodPost, path: route("sessions", id, "files"), query: query, stream: out, longer: startup(0),
+		method: http.MethodPost, path: route("sessions", id, "files"), query: query, stream: own{out}, longer: startup(0),
 		// The server looks at the session before it asks for the bytes.
 		header: http.Header{"Content-Type": {form.FormDataContentType()}, "Expect": {"100-continue"}},
 	}, &result)

@@ -99,7 +99,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*http.Response, error)
 	case r.body != nil:
 		body = bytes.NewReader(r.body)
 	case body != nil:
-		body = &sending{body, w}
+		body = &sending{breakable(ctx, body), w}
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base.String()+r.path, body)
 	if err != nil {

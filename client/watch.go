@@ -48,6 +48,25 @@ func (s *sending) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// own is a pipe that the client has made itself.
+type own struct{ *io.PipeReader }
+
+// breakable returns a body whose Read ends with ctx at the latest: the transport waits for it when the connection is over,
+// whatever becomes of the request, and what it is read from may block for as long as it likes.
+func breakable(ctx context.Context, source io.Reader) io.Reader {
+	pipe, ok := source.(own)
+	if !ok {
+		out, in := io.Pipe()
+		pipe = own{out}
+		go func() {
+			_, err := io.Copy(in, source)
+			_ = in.CloseWithError(err) // never fails
+		}()
+	}
+	context.AfterFunc(ctx, func() { _ = pipe.CloseWithError(errEnough) })
+	return pipe
+}
+
 // receiving is an answer's body: the server owes something while we read.
 type receiving struct {
 	io.ReadCloser
