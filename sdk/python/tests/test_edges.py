@@ -51,6 +51,39 @@ def test_ctrl_c_cancels_what_is_waited_for(server: Server, kind: str) -> None:
         assert belljar.runs.wait(run["id"], LONG).reason_code == "canceled_by_user"
 
 
+def test_text_that_is_none(server: Server, tmp_path: Path) -> None:
+    half = "half an emoji \ud83d"
+    with b.Belljar(server.url, api_key=KEY) as belljar, belljar.sessions.create() as session:
+        for refused in (
+            lambda: belljar.run(["echo", half]),
+            lambda: belljar.run(code=half, language="python"),
+            lambda: belljar.run(["cat"], files={"f": half}),
+            lambda: belljar.run(["cat"], files={half: b""}),
+            lambda: belljar.run(["cat"], stdin=half),
+            lambda: session.files.write("f", half),
+            lambda: session.files.write(half, b""),
+            lambda: session.files.write_all({"f": half}),
+            lambda: session.shell("echo " + half),
+        ):
+            with pytest.raises(b.InvalidRequestError):
+                refused()
+        with session.terminal(command=["cat"]) as terminal, pytest.raises(b.InvalidRequestError):
+            terminal.write(half)
+        run = belljar.runs.start(["cat"], interactive=True)
+        with run.stdin() as stdin:
+            with pytest.raises(b.InvalidRequestError):
+                stdin.write(half)
+            stdin.end()
+        assert run.wait(LONG).ok
+    local = tmp_path / os.fsdecode(b"no utf-8 \xff")
+    local.write_bytes(b"x")
+    with b.SandboxClient("remote", server.url, api_key=KEY) as client:
+        client.get_or_create_session("u", "text-that-is-none")
+        with pytest.raises(b.InvalidRequestError):
+            client.upload_file(local)
+        assert client.upload_file(local, "f")["size_bytes"] == 1
+
+
 def test_a_program_that_leaves_in_the_midst_of_a_run() -> None:
     text = "from belljar import Belljar\nbelljar = Belljar.local()\nrun = belljar.runs.start(['sleep', '600'])\nprint(belljar._transport.local.ready()['pid'])"
     begun = time.monotonic()

@@ -153,6 +153,28 @@ def test_children_do_not_keep_it_and_do_not_end_it() -> None:
         process.communicate()
 
 
+def test_a_program_that_is_forked_before_it_is_ready() -> None:
+    text = """
+        import os, sys
+        from belljar import Belljar, RuntimeUnavailableError
+        client, broken = Belljar.local(), Belljar.local(binary=sys.argv[1])
+        child = os.fork()
+        out = client.run(["echo", "hi"]).stdout
+        try:
+            broken.me()
+        except RuntimeUnavailableError:
+            out += "broken"
+        print("child" if child == 0 else "parent", *out.split(), flush=True)
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        print(client.run(["echo", "still"]).stdout, flush=True)
+    """
+    process = program(text.replace("sys.argv[1]", "'/bin/false'"))
+    out, err = process.communicate(timeout=LONG)
+    assert sorted(out.split()) == sorted("child hi broken parent hi broken still".split()), err
+
+
 def test_one_that_dies_is_started_again() -> None:
     with b.SandboxClient() as client:
         client.get_or_create_session("u", "t")
@@ -210,8 +232,9 @@ def test_a_belljar_that_does_not_start(script: str, says: str, tmp_path: Path) -
         with pytest.raises(b.RuntimeUnavailableError, match=says):
             client.get_or_create_session("u", "t")
     client.close()
-    with pytest.raises(b.RuntimeUnavailableError, match=says):
-        b.Belljar.local(binary=str(fake)).me()
+    for sharing in [b.Belljar.local(binary=str(fake)) for _ in range(2)]:
+        with pytest.raises(b.RuntimeUnavailableError, match=says):
+            sharing.me()
 
 
 def test_not_a_program(tmp_path: Path) -> None:

@@ -56,7 +56,10 @@ def clean(text: str) -> bool:
 
 def path(*parts: str) -> str:
     """A path below the API, each part escaped."""
-    return API + "".join("/" + quote(part, safe="") for part in parts)
+    try:
+        return API + "".join("/" + quote(part, safe="") for part in parts)
+    except UnicodeEncodeError as e:
+        raise InvalidRequestError(f"a name cannot be sent as UTF-8: {e}") from None
 
 
 def query(values: Mapping[str, Any]) -> str:
@@ -67,7 +70,10 @@ def query(values: Mapping[str, Any]) -> str:
             continue
         several: Iterable[Any] = value if isinstance(value, (list, tuple)) else (value,)
         pairs += [(name, _text(one)) for one in several]
-    return "?" + urlencode(pairs, quote_via=quote) if pairs else ""
+    try:
+        return "?" + urlencode(pairs, quote_via=quote) if pairs else ""
+    except UnicodeEncodeError as e:
+        raise InvalidRequestError(f"a name cannot be sent as UTF-8: {e}") from None
 
 
 def _text(value: Any) -> str:

@@ -15,6 +15,14 @@ Content = Union[bytes, bytearray, memoryview, str, "io.RawIOBase", "io.BufferedI
 PIECE = 256 << 10  # bytes
 
 
+def utf8(text: str) -> bytes:
+    """A text's bytes. InvalidRequestError for one with surrogates, such as half an emoji, or a file name that is no UTF-8."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as e:
+        raise InvalidRequestError(f"the text cannot be sent as UTF-8: {e}") from None
+
+
 class Body:
     """Bytes on their way: what is there already, and what is read piece by piece. ``size`` is None if nobody knows it."""
 
@@ -24,7 +32,7 @@ class Body:
         self._read = 0
         for part in parts:
             if isinstance(part, str):
-                part = part.encode("utf-8")
+                part = utf8(part)
             if isinstance(part, (bytearray, memoryview)):
                 part = bytes(part)
             if not isinstance(part, bytes) and not hasattr(part, "read"):

@@ -47,6 +47,7 @@ class _Server:
         self.owner = os.getpid()
         self._lock = threading.Lock()
         self._told: Optional[dict[str, Any]] = None
+        self._fault: Optional[RuntimeUnavailableError] = None  # what everybody hears who waits for it
         self._begun = time.monotonic()
         self._words = bytearray()
         try:
@@ -61,8 +62,14 @@ class _Server:
     def ready(self) -> dict[str, Any]:
         """What it says when it answers requests."""
         with self._lock:
+            if self._fault is not None:
+                raise RuntimeUnavailableError(self._fault.message, details=self._fault.details, hint=self._fault.hint)
             if self._told is None:
-                self._told = self._hear()
+                try:
+                    self._told = self._hear()
+                except RuntimeUnavailableError as e:
+                    self._fault = e
+                    raise
             return self._told
 
     def _hear(self) -> dict[str, Any]:
@@ -118,6 +125,7 @@ class _Server:
 
     def disown(self) -> None:
         """Lets go of it in a forked child, whose parent it belongs to."""
+        self._lock = threading.Lock()
         self.process.returncode = 0
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             _close(pipe)
@@ -153,7 +161,17 @@ class _Servers:
         self.lock = threading.Lock()
         self.by_command: dict[tuple[str, ...], _Server] = {}
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+            os.register_at_fork(before=self._forking, after_in_child=self._forked)
+
+    def _forking(self) -> None:
+        """Waits for those that are still starting: the child cannot hear what they say, and may use them."""
+        with self.lock:
+            servers = list(self.by_command.values())
+        for server in servers:
+            try:
+                server.ready()
+            except BelljarError:
+                pass  # who uses it hears of that
 
     def _forked(self) -> None:
         self.lock = threading.Lock()

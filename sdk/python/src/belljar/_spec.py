@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ._address import clean
+from ._body import utf8
 from .errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def checked(key: Optional[str]) -> str:
 
 
 def base64(data: Union[bytes, bytearray, memoryview, str]) -> str:
-    raw = data.encode("utf-8") if isinstance(data, str) else bytes(data)
+    raw = utf8(data) if isinstance(data, str) else bytes(data)
     return b2a_base64(raw, newline=False).decode("ascii")
 
 

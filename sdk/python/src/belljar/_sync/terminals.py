@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 from .. import _websocket as ws
 from .. import errors
 from .._address import path
+from .._body import utf8
 from .._retry import Passing
 from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, UnreachableError
 from .socket import Socket
@@ -145,7 +146,7 @@ class Terminal:
 
     def write(self, data: Union[bytes, str]) -> None:
         """Types bytes, or text as UTF-8."""
-        raw = data.encode("utf-8") if isinstance(data, str) else bytes(data)
+        raw = utf8(data) if isinstance(data, str) else bytes(data)
         for at in range(0, len(raw), PIECE):
             self._send(ws.BINARY, raw[at : at + PIECE])
 
