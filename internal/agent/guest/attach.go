@@ -44,7 +44,9 @@ func (s *stream) follow(e *exec, from int64, known bool) error {
 		return err
 	}
 	if started.Attached = known; known {
-		started.AgeMS = time.Since(e.began).Milliseconds()
+		e.mu.Lock()
+		started.AgeMS = time.Since(e.began).Milliseconds() // a shell's command begins anew when it has its turn
+		e.mu.Unlock()
 	}
 	sent := make(chan struct{})
 	go func() {
