@@ -114,9 +114,11 @@ func rules() []rule {
 			},
 		},
 		{
-			name:    "10: the client, the configuration and archives import root only",
-			reason:  "they are of use to anybody who has the nouns",
-			applies: func(dir string) bool { return under(dir, "client") || dir == "internal/config" || dir == "internal/archive" },
+			name:   "10: the client, the configuration and archives import root only",
+			reason: "they are of use to anybody who has the nouns",
+			applies: func(dir string) bool {
+				return under(dir, "client") || dir == "internal/config" || dir == "internal/archive"
+			},
 			allowed: func(_, imported string) bool { return imported == "." },
 		},
 		{
