@@ -105,7 +105,7 @@ func TestImpatientClient(t *testing.T) {
 func TestImpatientOneShot(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", mcp.Terms{})
-	id := p.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; sleep 2; echo went"}})
+	id := p.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; sleep 8; echo went"}})
 	run := begun(t, w, "ann")
 	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": "context deadline exceeded"}})
 	p.answer(id)
