@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -228,6 +229,7 @@ func (p *peer) exec(sandbox string, cmd ...string) result {
 type lines struct {
 	t    *testing.T
 	out  io.WriteCloser
+	mine io.Closer
 	in   *bufio.Reader
 	done chan error // of Serve
 	once sync.Once
@@ -236,12 +238,19 @@ type lines struct {
 
 // stdio serves a client on pipes.
 func (w *world) stdio(user string, terms mcp.Terms) *lines {
-	theirs, ours := io.Pipe()
-	mine, yours := io.Pipe()
-	l := &lines{t: w.t, out: ours, in: bufio.NewReaderSize(mine, 1<<20), done: make(chan error, 1)}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	mine, yours, err := os.Pipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	l := &lines{t: w.t, out: ours, mine: mine, in: bufio.NewReaderSize(mine, 1<<20), done: make(chan error, 1)}
 	go func() {
 		err := w.kit.Serve(context.Background(), mcp.Client{Service: func(string, string) belljar.Service { return w.as(user) }, Terms: terms}, theirs, yours)
 		yours.Close()
+		theirs.Close()
 		l.done <- err
 	}()
 	return l
@@ -292,7 +301,10 @@ func parse(t *testing.T, raw []byte) reply {
 func (l *lines) close() {
 	l.once.Do(func() {
 		l.out.Close()
-		go func() { _, _ = io.Copy(io.Discard, l.in) }() // nobody reads what is still said
+		go func() { // nobody reads what is still said
+			_, _ = io.Copy(io.Discard, l.in)
+			l.mine.Close()
+		}()
 		select {
 		case l.err = <-l.done:
 		case <-time.After(patience):
