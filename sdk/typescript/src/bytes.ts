@@ -37,10 +37,13 @@ export function base64(bytes: Uint8Array): string {
 }
 
 /**
- * newKey is an Idempotency-Key nobody else has. Pages without TLS have no randomUUID.
+ * newKey is an Idempotency-Key nobody else has. Pages without TLS have no randomUUID, and node 18 has no crypto at all; a
+ * key must be unlike others and need not be a secret, so that Math.random will do there.
  * @internal
  */
 export function newKey(): string {
-  if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+  const source = globalThis.crypto as Crypto | undefined;
+  if (typeof source?.randomUUID === "function") return source.randomUUID();
+  const bytes = source ? source.getRandomValues(new Uint8Array(16)) : Uint8Array.from({ length: 16 }, () => Math.random() * 256);
+  return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
 }

@@ -25,18 +25,19 @@ export const closing: unknown = closed;
  */
 export class Call {
   readonly #controller = new AbortController();
-  readonly #signals: AbortSignal[] = [];
+  readonly #given: AbortSignal | undefined;
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #heard: (event: Event) => void;
 
-  constructor(options: CallOptions, client: AbortSignal) {
+  /** Who is told of its end keeps track of the calls of a client, and stops them when that closes. */
+  constructor(
+    options: CallOptions,
+    readonly ended: () => void,
+  ) {
     this.#heard = (event) => this.stop((event.target as AbortSignal).reason);
-    for (const signal of [options.signal, client]) {
-      if (!signal) continue;
-      if (signal.aborted) this.stop(signal.reason);
-      signal.addEventListener("abort", this.#heard, { once: true });
-      this.#signals.push(signal);
-    }
+    this.#given = options.signal;
+    if (this.#given?.aborted) this.stop(this.#given.reason);
+    this.#given?.addEventListener("abort", this.#heard, { once: true });
     const most = options.timeoutMs;
     if (most !== undefined && most < 2 ** 31) this.#timer = setTimeout(() => this.stop(late), Math.max(most, 0));
   }
@@ -51,7 +52,8 @@ export class Call {
 
   end(): void {
     clearTimeout(this.#timer);
-    for (const signal of this.#signals) signal.removeEventListener("abort", this.#heard);
+    this.#given?.removeEventListener("abort", this.#heard);
+    this.ended();
   }
 
   /** over is why the call has ended; undefined if it has not. */

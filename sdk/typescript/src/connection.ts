@@ -51,6 +51,7 @@ const maxAnswer = 64 << 20;
  */
 export class Connection {
   readonly #closing = new AbortController();
+  readonly #calls = new Set<Call>(); // that go on
   #transport: Promise<Transport> | undefined;
   #met = false;
 
@@ -58,7 +59,10 @@ export class Connection {
 
   /** call begins a call of a method. */
   call(options: CallOptions = {}): Call {
-    return new Call(options, this.#closing.signal);
+    const call = new Call(options, () => this.#calls.delete(call));
+    this.#calls.add(call);
+    if (this.#closing.signal.aborted) call.stop(closing);
+    return call;
   }
 
   /** json asks for JSON. */
@@ -271,6 +275,7 @@ export class Connection {
   /** close ends every call and closes every connection. */
   async close(): Promise<void> {
     this.#closing.abort(closing);
+    for (const call of this.#calls) call.stop(closing);
     const transport = await this.#transport?.catch(() => undefined); // one that could not be made needs no closing
     transport?.close();
   }

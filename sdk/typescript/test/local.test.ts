@@ -23,7 +23,7 @@ async function program(t: TestContext, code: string): Promise<{ out: string; sta
   const sdk = new URL("../../dist/index.js", import.meta.url).href;
   writeFileSync(file, `import { Belljar } from ${JSON.stringify(sdk)};\nconst binary = ${JSON.stringify(binary)};\n` +
     `const belljar = await Belljar.local({ binary, set: { image_pull: "never" }, startTimeoutMs: ${limitMs} });\nconsole.log(belljar.pid);\n${code}`);
-  const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"], detached: true }); // a group of its own
   atEnd(t, () => child.kill("SIGKILL"));
   let out = "";
   child.stdout.on("data", (d: Buffer) => (out += d.toString()));
@@ -90,6 +90,19 @@ test("a process that dies takes its belljar along", async (t) => {
     process.kill(process.pid, "SIGKILL");
   `);
   assert.equal(status, null);
+});
+
+test("Ctrl-C is for the program, which may still want its belljar", async (t) => {
+  const { out, status } = await program(t, `
+    const keep = setInterval(() => {}, 1000);
+    process.on("SIGINT", async () => {
+      console.log((await belljar.run(["echo", "still here"])).stdout);
+      clearInterval(keep);
+    });
+    process.kill(0, "SIGINT"); // all of the group, as a terminal does it
+  `);
+  assert.equal(status, 0);
+  assert.match(out, /still here/);
 });
 
 test("what is given up in the midst leaves no socket and no timer", async (t) => {

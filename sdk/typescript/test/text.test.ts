@@ -5,7 +5,7 @@ import { eventsOf, type ServerEvent } from "../src/events.js";
 import { Decoder, Texts } from "../src/frame.js";
 import { retryAfter } from "../src/failure.js";
 import { Excerpt } from "../src/result.js";
-import { base64, unbase64 } from "../src/bytes.js";
+import { base64, newKey, unbase64 } from "../src/bytes.js";
 
 async function* pieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
@@ -110,4 +110,16 @@ test("base64 holds every byte", () => {
   const all = Uint8Array.from({ length: 256 }, (_, i) => i);
   assert.deepEqual(unbase64(base64(all)), all);
   assert.equal(base64(all), Buffer.from(all).toString("base64"));
+});
+
+test("keys differ, also where there is no crypto, or less of it", (t) => {
+  const own = Object.getOwnPropertyDescriptor(globalThis, "crypto");
+  t.after(() => (own ? Object.defineProperty(globalThis, "crypto", own) : Reflect.deleteProperty(globalThis, "crypto")));
+  const some = { getRandomValues: <T extends Uint8Array>(to: T): T => to.fill(7) };
+  for (const value of [own?.value ?? globalThis.crypto, undefined, some]) {
+    Object.defineProperty(globalThis, "crypto", { value, configurable: true, writable: true });
+    const keys = [newKey(), newKey()];
+    for (const key of keys) assert.match(key, /^[0-9a-f-]{32,36}$/);
+    if (value !== some) assert.notEqual(keys[0], keys[1]);
+  }
 });

@@ -34,9 +34,13 @@ async function feed(sent: ReturnType<typeof send>, body: Exclude<RequestBody, Bl
     sent.end(body);
     return;
   }
+  let unheard = 0; // bytes for which nothing else was listened to
   for await (const chunk of body) {
     if (sent.destroyed) return;
     if (!sent.write(chunk)) await drained(sent);
+    if ((unheard += chunk.length) < 1 << 20) continue;
+    unheard = 0; // a source that never waits would let nothing else happen: no answer, no abort
+    await new Promise((resolve) => setImmediate(resolve));
   }
   sent.end();
 }

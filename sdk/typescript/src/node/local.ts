@@ -20,7 +20,8 @@ export async function startLocal(options: LocalOptions): Promise<LocalServer> {
   const args = ["serve", "--private"];
   if (options.data !== undefined) args.push("--data", options.data);
   for (const [name, value] of Object.entries(options.set ?? {})) args.push("--set", `${name}=${value}`);
-  const child = spawn(binary, args, { stdio: "pipe", env: { ...process.env, ...options.env } });
+  // In a session of its own: Ctrl-C is for this process, which may still want it.
+  const child = spawn(binary, args, { stdio: "pipe", detached: true, env: { ...process.env, ...options.env } });
   const log = new Log(options.log);
   child.stderr.on("data", (data: Buffer) => log.add(data));
   child.stdin.on("error", () => {}); // its end is told by exit
