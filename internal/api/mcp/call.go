@@ -76,7 +76,7 @@ func decoded[In any](do func(c *call, in In) (*reply, error)) func(*call, []byte
 	return func(c *call, raw []byte) (*reply, error) {
 		var in In
 		if err := json.Unmarshal(raw, &in); err != nil {
-			return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the arguments cannot be read: " + err.Error()}
+			return nil, unreadable(err)
 		}
 		return do(c, in)
 	}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -153,7 +154,7 @@ type s0Input struct {
 	Command   []string `json:"command"`
 	Files     []struct {
 		Path    string `json:"path"`
-		Content []byte `json:"content_b64"`
+		Content string `json:"content_b64"`
 	} `json:"files"`
 	TimeoutSec float64           `json:"timeout_sec"`
 	Env        map[string]string `json:"env"`
@@ -183,21 +184,25 @@ func s0Tool(runtimes []string) *tool {
 	}
 	list := func(of schema) schema { return schema{"type": "array", "items": of} }
 	plain := func() schema { return schema{"type": "string"} }
-	return &tool{
-		name: runTool, title: "Run a command",
-		about: "Runs a command once and answers with what it printed: in a fresh sandbox made of base_image (host is this server's own programs), or in a session. " +
-			"command is the program and its arguments; no shell is involved. files are put into /workspace before. There is no network.",
-		hints: adds(false),
-		input: schema{
+	input := func(env, timeout schema) schema {
+		return schema{
 			"type": "object",
 			"properties": map[string]schema{
 				"runtime":    {"enum": names},
 				"session_id": plain(), "base_image": plain(), "command": list(plain()),
 				"files":       list(schema{"type": "object", "properties": map[string]schema{"path": plain(), "content_b64": plain()}}),
-				"timeout_sec": {"type": "integer"}, "env": {"type": "object"},
+				"timeout_sec": timeout, "env": env,
 			},
 			"oneOf": []schema{{"required": []string{"session_id", "command"}}, {"required": []string{"base_image", "command"}}},
-		},
+		}
+	}
+	return &tool{
+		name: runTool, title: "Run a command",
+		about: "Runs a command once and answers with what it printed: in a fresh sandbox made of base_image (host is this server's own programs), or in a session. " +
+			"command is the program and its arguments; no shell is involved. files are put into /workspace before. There is no network.",
+		hints:  adds(false),
+		input:  input(schema{"type": "object"}, schema{"type": "integer"}),
+		checks: input(schema{"type": "object", "additionalProperties": schema{"type": "string"}}, schema{"type": "integer", "minimum": 0}),
 		output: gives(endFields(outputFields(map[string]schema{
 			"run_id": aText("The run's id"), "session_id": aText("Its session's"), "phase": aText("completed, failed, killed or timed_out; running if it goes on"),
 			"log_stream_url": aText("A WebSocket that its log can be followed on"), "policy_hash": aText("Of the policy in force"),
@@ -229,8 +234,12 @@ func runCommand(c *call, in s0Input) (*reply, error) {
 		}
 	}
 	spec.Command, spec.Env, spec.TimeoutSec = in.Command, in.Env, timeout
-	for _, f := range in.Files {
-		spec.Files = append(spec.Files, belljar.InlineFile{Path: f.Path, Content: f.Content})
+	for i, f := range in.Files {
+		data, err := base64.StdEncoding.DecodeString(f.Content)
+		if err != nil {
+			return nil, refuse(fmt.Sprintf("files[%d].content_b64", i), "files[%d].content_b64 is not base64", i)
+		}
+		spec.Files = append(spec.Files, belljar.InlineFile{Path: f.Path, Content: data})
 	}
 	wait := forever
 	if c.terms.InMode() == belljar.ToolsCode {

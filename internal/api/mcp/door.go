@@ -167,7 +167,9 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, caller belljar.Call
 		}
 		defer give()
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		list = messagesOf(body)
+		if list, err = messagesOf(body); err != nil {
+			return err
+		}
 	}
 	if id == "" {
 		return d.welcome(w, r, caller, list)
@@ -187,7 +189,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, caller belljar.Call
 		if m.Method == cancelMethod {
 			g.noteCancelled(m.Params)
 		} else if len(list) == 1 && m.ID != nil {
-			r.Header.Set(requestHeader, requestKey(m.ID))
+			r.Header.Set(requestHeader, keyOf(m.ID))
 		}
 	}
 	d.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, g.server)))
@@ -199,29 +201,6 @@ func noSession() error {
 		Code: belljar.CodeInvalidRequest, Message: sessionHeader + " is missing", Details: map[string]any{"field": sessionHeader},
 		Hint: "send initialize first, then the id that its answer's header has",
 	}
-}
-
-// message is what of a message the door looks at.
-type message struct {
-	ID     any             `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-}
-
-// messagesOf are the messages of a body; none if it is no JSON, which the SDK tells the client.
-func messagesOf(body []byte) []message {
-	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
-		var list []message
-		if json.Unmarshal(body, &list) != nil {
-			return nil
-		}
-		return list
-	}
-	var one message
-	if json.Unmarshal(body, &one) != nil {
-		return nil
-	}
-	return []message{one}
 }
 
 // body reads a request's body.
@@ -367,7 +346,7 @@ func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*guest, 
 	g := d.guests[id]
 	d.mu.Unlock()
 	if g != nil {
-		if g.caller.ID != caller.ID {
+		if g.caller.ID != caller.ID || g.caller.Role != caller.Role {
 			return nil, none
 		}
 		return g, nil

@@ -124,9 +124,9 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 	}
 	var data []byte
 	switch {
-	case in.Contents != nil && in.ContentsB64 != nil:
+	case in.Contents != nil && in.ContentsB64 != nil && *in.Contents != "" && *in.ContentsB64 != "":
 		return nil, refuse("contents", "contents and contents_b64 are both given")
-	case in.Contents != nil:
+	case in.Contents != nil && *in.Contents != "":
 		data = []byte(*in.Contents)
 	case in.ContentsB64 != nil:
 		if data, err = base64.StdEncoding.DecodeString(strings.TrimSpace(*in.ContentsB64)); err != nil {

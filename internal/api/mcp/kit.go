@@ -37,7 +37,11 @@ func New(o Options) (*Kit, error) {
 	k := &Kit{opts: o, log: o.Logger, tools: slices.Concat(computeTools(), sessionTools(), fileTools(), []*tool{s0Tool(o.Runtimes)})}
 	for _, t := range k.tools {
 		var err error
-		if t.checker, err = newChecker(t.name, t.input); err != nil {
+		checks := t.input
+		if t.checks != nil {
+			checks = t.checks
+		}
+		if t.checker, err = newChecker(t.name, checks); err != nil {
 			return nil, err
 		}
 	}
@@ -49,6 +53,7 @@ type tool struct {
 	name, title, about string
 	hints              sdk.ToolAnnotations
 	input, output      schema
+	checks             schema // what arguments must be, if that is more than input says
 	checker            *checker
 	do                 func(c *call, arguments []byte) (*reply, error)
 }

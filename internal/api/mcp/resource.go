@@ -79,6 +79,9 @@ func (v *visit) read(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.Re
 		return nil, v.rpcError(err)
 	}
 	contents.URI = req.Params.URI
+	if contents.Text == "" && contents.Blob == nil {
+		contents.Blob = []byte{} // clients take nothing that has neither text nor blob
+	}
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{contents}}, nil
 }
 

@@ -44,11 +44,25 @@ func gives(fields map[string]schema, required ...string) schema {
 	return s
 }
 
-// closed is a schema of arguments with no others than those it names.
+// closed is a schema of arguments with no others than those it names, in their lists neither.
 func (s schema) closed() schema {
-	c := schema{"additionalProperties": false}
+	c := schema{}
+	if s["properties"] != nil {
+		c["additionalProperties"] = false
+	}
 	for name, value := range s {
-		c[name] = value
+		switch value := value.(type) {
+		case schema:
+			c[name] = value.closed()
+		case map[string]schema:
+			all := map[string]schema{}
+			for field, of := range value {
+				all[field] = of.closed()
+			}
+			c[name] = all
+		default:
+			c[name] = value
+		}
 	}
 	return c
 }
@@ -85,10 +99,10 @@ func newChecker(tool string, s schema) (*checker, error) {
 	return k, nil
 }
 
-// check returns the arguments, without those that are null: models send them for none. The error is
-// [belljar.CodeInvalidRequest] and names the field.
+// check returns the arguments, without those that are null, which models send for none, and with whole numbers written as
+// such. The error is [belljar.CodeInvalidRequest] and names the field.
 func (k *checker) check(raw json.RawMessage) (json.RawMessage, error) {
-	if len(bytes.TrimSpace(raw)) == 0 {
+	if given := string(bytes.TrimSpace(raw)); given == "" || given == "null" {
 		raw = json.RawMessage("{}")
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
@@ -96,14 +110,20 @@ func (k *checker) check(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "arguments are not JSON: " + err.Error()}
 	}
 	if fields, ok := doc.(map[string]any); ok {
-		dropped := false
+		changed := false
 		for name, value := range fields {
-			if value == nil {
+			switch value := value.(type) {
+			case nil:
 				delete(fields, name)
-				dropped = true
+				changed = true
+			case json.Number:
+				if n, ok := integer(value); ok && n != value {
+					fields[name] = n
+					changed = true
+				}
 			}
 		}
-		if dropped {
+		if changed {
 			if raw, err = json.Marshal(fields); err != nil {
 				return nil, err
 			}
@@ -166,6 +186,9 @@ func (k *checker) explain(whole *jsonschema.ValidationError) error {
 		}
 	case *kind.Type:
 		said.Message = fmt.Sprintf("%s must be of type %s, got %s", orArguments(at), strings.Join(w.Want, " or "), w.Got)
+		if at == "" {
+			said.Hint = "its arguments are " + strings.Join(k.names, ", ")
+		}
 		if at == "cmd" || at == "command" {
 			said.Hint = `give a list, as ["python3", "main.py"], or ["sh", "-c", "…"] for a line of shell`
 		}
@@ -176,7 +199,7 @@ func (k *checker) explain(whole *jsonschema.ValidationError) error {
 		}
 		said.Message = fmt.Sprintf("%s must be one of %s, got %.40q", at, strings.Join(want, ", "), fmt.Sprint(w.Got))
 	case *kind.Minimum:
-		said.Message = fmt.Sprintf("%s must be at least %s, got %s", at, w.Want.RatString(), w.Got.RatString())
+		said.Message = fmt.Sprintf("%s must be at least %s, got %.40s", at, w.Want.RatString(), w.Got.RatString())
 	case *kind.MinItems:
 		said.Message = fmt.Sprintf("%s must not be empty", at)
 	default:

@@ -251,11 +251,14 @@ func (c *call) mayUse(id string, free bool) error {
 		return err
 	}
 	prefix := c.terms.scope("").Prefix()
-	ours := prefix != "" && strings.HasPrefix(s.ScopeKey, prefix) || free && s.ScopeKey == ""
-	if s.UserID != user || !ours {
+	ours := prefix != "" && strings.HasPrefix(s.ScopeKey, prefix) || s.Labels[label] == c.id
+	free = free && s.ScopeKey == "" && s.Labels[label] == ""
+	if s.UserID != user || !ours && !free {
 		return none
 	}
-	c.learn(id, "")
+	if ours { // one that is free may be run in and read, now and later, and nothing else
+		c.learn(id, "")
+	}
 	return nil
 }
 
@@ -315,17 +318,24 @@ func exec(c *call, in execInput) (*reply, error) {
 	return &reply{headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") + lost(stdout, stderr, more), nil, o}, nil
 }
 
-// ended says what to do about a sandbox that has ended.
+// ended says, in words of the tools, what to do about a sandbox that has ended, or a file that is not there.
 func (c *call) ended(err error) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict {
 		return err
 	}
-	if _, session := e.Details["session_id"]; !session || e.Details["path"] != nil {
+	_, session := e.Details["session_id"]
+	said := *e
+	switch {
+	case e.Code == belljar.CodeNotFound && e.Details["path"] != nil:
+		said.Hint = "sandbox_fs_list shows what is there"
+	case e.Details["rule"] == "not_a_file":
+		said.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
+	case session && e.Details["path"] == nil:
+		said.Hint = "call sandbox_open for a new one; the files of the old one are gone"
+	default:
 		return err
 	}
-	said := *e
-	said.Hint = "call sandbox_open for a new one; the files of the old one are gone"
 	return &said
 }
 

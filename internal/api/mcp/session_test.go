@@ -123,7 +123,19 @@ func TestOthersSandboxes(t *testing.T) {
 		if r := other.tool("sandbox.run", map[string]any{"session_id": plain.ID, "command": []string{"echo", "hi"}}).good(t); r.data["stdout"] != "hi\n" || r.data["session_id"] != plain.ID {
 			t.Errorf("in a session of the user: %v", r.data)
 		}
+		// That makes it no sandbox of the model's.
+		for tool, arguments := range map[string]map[string]any{
+			"sandbox_exec": {"cmd": []string{"true"}}, "sandbox_fs_write": {"path": "x", "contents": "x"}, "sandbox_fs_list": {}, "sandbox_close": {},
+		} {
+			arguments["sandbox_id"] = plain.ID
+			other.tool(tool, arguments).refused(t, "does not exist", "not_found")
+		}
 	}
+	// One that nobody finds by its scope is its client's all the same.
+	isolated := w.peer("ann", code(func(t *mcp.Terms) { t.Session = belljar.IsolatedKey }))
+	alone := isolated.open()
+	isolated.exec(alone, "true").good(t)
+	w.peer("ann", code()).tool("sandbox.run", map[string]any{"session_id": alone, "command": []string{"true"}}).refused(t, "not_found")
 }
 
 // The agents of a workflow share its sandboxes, at the same time and after each other; they stay when an agent ends.
@@ -265,5 +277,21 @@ func TestHugeOutput(t *testing.T) {
 	}
 	if len(r.text) > 2000 || r.data["stdout_truncated"] != true || len(r.data["stdout"].(string)) > 1200 {
 		t.Errorf("a text of %d bytes, stdout of %d", len(r.text), len(r.data["stdout"].(string)))
+	}
+}
+
+// What is empty is a resource with nothing in it: clients refuse contents that have neither text nor blob.
+func TestEmptyResource(t *testing.T) {
+	p := newWorld(t).peer("ann", code())
+	sandbox := p.open()
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "empty.txt"}).good(t)
+	r := p.rpc("resources/read", map[string]any{"uri": "belljar://sandboxes/" + sandbox + "/files/empty.txt"})
+	list, _ := r.Result["contents"].([]any)
+	if len(list) != 1 {
+		t.Fatalf("contents: %s", r.raw)
+	}
+	contents, _ := list[0].(map[string]any)
+	if blob, ok := contents["blob"].(string); !ok || blob != "" {
+		t.Errorf("an empty file: %v", contents)
 	}
 }

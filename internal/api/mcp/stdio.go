@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,7 +30,10 @@ func (k *Kit) Serve(ctx context.Context, c Client, in io.Reader, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	p := &pipe{visit: v, out: out, messages: make(chan jsonrpc.Message), closed: make(chan struct{}), idle: make(chan struct{}, 1)}
+	p := &pipe{
+		visit: v, out: out, messages: make(chan jsonrpc.Message), closed: make(chan struct{}), idle: make(chan struct{}, 1),
+		asked: map[jsonrpc.ID]bool{}, batches: map[jsonrpc.ID]*batch{},
+	}
 	go p.read(in)
 	session, err := v.server.Connect(context.WithoutCancel(ctx), p, nil)
 	if err != nil {
@@ -54,8 +58,9 @@ type pipe struct {
 	sending sync.Mutex // of out. A client that does not read holds it, and nothing else
 	out     io.Writer
 
-	mu      sync.Mutex // of what follows
-	calls   int        // under way
+	mu      sync.Mutex          // of what follows
+	calls   int                 // under way
+	asked   map[jsonrpc.ID]bool // calls under way
 	batches map[jsonrpc.ID]*batch
 }
 
@@ -147,8 +152,12 @@ func nextLine(r *bufio.Reader) (line []byte, long bool, err error) {
 
 // take hands the messages of a line on. It reports false when the pipe is closed.
 func (p *pipe) take(line []byte) bool {
-	if !json.Valid(line) {
+	if !utf8.Valid(line) || !json.Valid(line) {
 		p.refuse(nil, jsonrpc.CodeParseError, "the line is not JSON: one message a line, in UTF-8")
+		return true
+	}
+	if err := wellFormed(line); err != nil {
+		p.refuse(nil, jsonrpc.CodeInvalidRequest, err.Error())
 		return true
 	}
 	list := []json.RawMessage{line}
@@ -156,6 +165,10 @@ func (p *pipe) take(line []byte) bool {
 	if several {
 		if err := json.Unmarshal(line, &list); err != nil || len(list) == 0 {
 			p.refuse(nil, jsonrpc.CodeInvalidRequest, "the batch is empty")
+			return true
+		}
+		if len(list) > mostBatch {
+			p.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("a batch has %d messages at most", mostBatch))
 			return true
 		}
 	}
@@ -166,9 +179,13 @@ func (p *pipe) take(line []byte) bool {
 			p.refuse(idOf(raw), jsonrpc.CodeInvalidRequest, "the line is no JSON-RPC 2.0 message: "+err.Error())
 			continue
 		}
+		if err := checkID(raw); err != nil {
+			p.refuse(idOf(raw), jsonrpc.CodeInvalidRequest, err.Error())
+			continue
+		}
 		messages = append(messages, m)
 	}
-	p.expect(messages, several)
+	messages = p.expect(messages, several)
 	for _, m := range messages {
 		if r, ok := m.(*jsonrpc.Request); ok {
 			p.visit.note(r)
@@ -182,23 +199,39 @@ func (p *pipe) take(line []byte) bool {
 	return true
 }
 
-// expect counts the calls that have to be answered.
-func (p *pipe) expect(messages []jsonrpc.Message, several bool) {
+// expect counts the calls that have to be answered. It returns the messages without calls that have the id of one under
+// way: those are refused, because two answers could not be told apart.
+func (p *pipe) expect(messages []jsonrpc.Message, several bool) []jsonrpc.Message {
+	var kept []jsonrpc.Message
+	var twice []jsonrpc.ID
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	b := &batch{}
 	for _, m := range messages {
-		if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() {
+		r, ok := m.(*jsonrpc.Request)
+		switch {
+		case !ok || !r.IsCall():
+		case p.asked[r.ID]:
+			twice = append(twice, r.ID)
+			continue
+		default:
+			p.asked[r.ID] = true
 			p.calls++
 			if several {
-				if p.batches == nil {
-					p.batches = map[jsonrpc.ID]*batch{}
-				}
 				b.open++
 				p.batches[r.ID] = b
 			}
 		}
+		kept = append(kept, m)
 	}
+	p.mu.Unlock()
+	for _, id := range twice {
+		raw, err := json.Marshal(id.Raw())
+		if err != nil {
+			raw = nil // it is a text or a number
+		}
+		p.refuse(raw, jsonrpc.CodeInvalidRequest, fmt.Sprintf("id %.40s is that of a request which is not answered yet; each request needs one of its own", raw))
+	}
+	return kept
 }
 
 // Write sends a message.
@@ -220,6 +253,7 @@ func (p *pipe) Write(_ context.Context, m jsonrpc.Message) error {
 func (p *pipe) whole(id jsonrpc.ID, answer []byte) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.asked, id)
 	b := p.batches[id]
 	if b == nil {
 		return answer, nil

@@ -283,11 +283,29 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "session_id": sandbox, "base_image": "host"}, []string{"exclude each other"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "cpu": 4}, []string{"cpu is not an argument"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": 1}}}, []string{"files[0].path must be of type string"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": "a", "content": "x"}}}, []string{"files[0].content is not an argument"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": "a", "content_b64": "%"}}}, []string{"files[0].content_b64 is not base64"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "timeout_sec": -1}, []string{"timeout_sec must be at least 0"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "env": map[string]any{"A": 1}}, []string{"env.A must be of type string"}},
+		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e25")}, []string{"since_seq cannot be number"}},
+		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e2000000")}, []string{"since_seq must be of type integer"}},
+		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
+		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "."}, []string{"no regular file", "sandbox_fs_list shows"}},
+		{"sandbox_fs_list", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
 	} {
 		p.tool(c.tool, c.arguments).refused(t, c.words...)
 	}
 	// Models send null for what they leave out.
 	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"true"}, "cwd": nil, "env": nil, "timeout_seconds": nil}).good(t)
+	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": nil}).tool(t).good(t)
+	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": []any{}}).tool(t).refused(t, "the arguments must be of type object", "its arguments are session_key")
+	// Those that fill in every field send "" for one of two that exclude each other.
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "y", "contents": "", "contents_b64": "aGk=", "mode": "", "overwrite": false}).good(t)
+	// A whole number is one however it is written.
+	part := p.tool("sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "y", "max_bytes": json.Number("1.0"), "offset": json.Number("1e0")}).good(t)
+	if part.data["contents"] != "i" {
+		t.Errorf("one byte behind the first: %v", part.data)
+	}
 	r := p.rpc("tools/call", map[string]any{"name": "sandbox_excec", "arguments": map[string]any{}})
 	if r.Error == nil || r.Error.Code != -32602 || !strings.Contains(r.Error.Message, "sandbox_exec") {
 		t.Errorf("an unknown tool answers %s", r.raw)

@@ -1,0 +1,93 @@
+//go:build linux
+
+package mcp_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/internal/api/mcp"
+)
+
+// unfit are messages that are refused before anything is done: what would come out changed, or could not be answered.
+func unfit() map[string][2]string {
+	call := func(contents string) string {
+		return `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"sandbox_open","arguments":{"session_key":"` + contents + `"}}}`
+	}
+	ping := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` }
+	return map[string][2]string{
+		"bytes that are no text": {call("a\xffb"), "UTF-8"},
+		"half a pair":            {call(`\ud800`), "surrogate"},
+		"an id that is rounded":  {ping("9007199254740993"), "id is 9007199254740993"},
+		"an id of a half":        {ping("1.5"), "id is 1.5"},
+		"an id without end":      {ping("1e30"), "id is 1e30"},
+		"an id that is none":     {ping("null"), "id is null"},
+		"too many values":        {`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":[` + strings.Repeat("1,", 200_000) + `1]}}`, "100000 values at most"},
+		"too many messages":      {"[" + strings.Repeat(ping("1")+",", 200) + ping("2") + "]", "100 messages at most"},
+		"much of nothing":        {"[" + strings.Repeat("1,", 4<<20) + "1]", "100000 values at most"},
+	}
+}
+
+func TestUnfitMessages(t *testing.T) {
+	w := newWorld(t)
+	l := w.stdio("ann", code())
+	greet(t, l, "tests")
+	for name, c := range unfit() {
+		l.line(c[0])
+		if r := l.next(); r.Error == nil || r.Error.Code > -32600 || !strings.Contains(r.Error.Message, c[1]) {
+			t.Errorf("%s: %.300s", name, r.raw)
+		}
+	}
+	l.line(`{"jsonrpc":"2.0","id":"last","method":"ping"}`)
+	if r := l.next(); r.ID != "last" || r.Error != nil {
+		t.Errorf("the next message: %s", r.raw)
+	}
+	l.close()
+}
+
+func TestUnfitMessagesOverHTTP(t *testing.T) {
+	h := newWorld(t).house(nil)
+	p, c := h.peer(t, "ann", "?mode=code")
+	for name, x := range unfit() {
+		if got := bodyOf(t, c.post(context.Background(), x[0])); !strings.Contains(got, "400") || !strings.Contains(got, x[1]) {
+			t.Errorf("%s: %.300s", name, got)
+		}
+	}
+	p.open()
+}
+
+// Two requests with one id cannot be told apart: the second is refused, and the first is answered all the same.
+func TestSameIDTwice(t *testing.T) {
+	w := newWorld(t)
+	l := w.stdio("ann", code(func(t *mcp.Terms) { t.Wait = patience }))
+	p := greet(t, l, "tests")
+	sandbox := p.open()
+	exec := func(command string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":500,"method":"tools/call","params":{"name":"sandbox_exec","arguments":{"sandbox_id":%q,"cmd":["sh","-c",%q]}}}`, sandbox, command)
+	}
+	l.line(exec("until [ -e go ]; do sleep 0.01; done; echo first"))
+	l.line(exec("echo second"))
+	if r := l.next(); r.Error == nil || r.ID != 500. || !strings.Contains(r.Error.Message, "not answered yet") {
+		t.Errorf("the second: %s", r.raw)
+	}
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go"}).good(t)
+	if r := l.next(); r.ID != 500. || r.tool(t).data["stdout"] != "first\n" {
+		t.Errorf("the first: %s", r.raw)
+	}
+	l.line(exec("echo third"))
+	if r := l.next(); r.ID != 500. || r.tool(t).data["stdout"] != "third\n" {
+		t.Errorf("an id that is free again: %s", r.raw)
+	}
+	ping := `{"jsonrpc":"2.0","id":501,"method":"ping"}`
+	l.line("[" + ping + "," + ping + "]")
+	if r := l.next(); r.ID != 501. || r.Error == nil {
+		t.Errorf("twice in a batch: %s", r.raw)
+	}
+	raw, err := l.in.ReadBytes('\n')
+	if err != nil || !strings.HasPrefix(string(raw), "[") || !strings.Contains(string(raw), `"result"`) {
+		t.Errorf("the batch: %s, %v", raw, err)
+	}
+	l.close()
+}
