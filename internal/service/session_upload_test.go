@@ -140,7 +140,8 @@ func TestSessionUploadGivenUp(t *testing.T) {
 func TestSessionUploadsAtOnce(t *testing.T) {
 	b := newBench(t)
 	s := b.open()
-	script := in(s, `echo up; while [ ! -e stop ]; do cat f0 >/dev/null 2>&1; done; ls -A | grep -c belljar`)
+	script := in(s, `echo up; while [ ! -e stop ]; do cat f0 >/dev/null 2>&1; done
+		while ls -A | grep -q belljar; do :; done; echo fine`) // where the last one was put together goes a moment after it
 	script.CapturePatterns = []string{"**"}
 	run := b.start(script)
 	b.waitFor(run.ID, "up")
@@ -164,7 +165,7 @@ func TestSessionUploadsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := b.follow(run.ID)
-	if r.stdout != "up\n0\n" {
+	if r.stdout != "up\nfine\n" {
 		t.Errorf("stdout %q, stderr %q", r.stdout, r.stderr)
 	}
 	list, err := b.Artifacts.List(b.context(), run.ID)
