@@ -228,10 +228,23 @@ export class Connection {
 
   /** unreachable is a failure to get an answer at all. */
   unreachable(watch: Watch, error: unknown): unknown {
-    const nobody = !this.#met && !watch.silent && isNobody(error);
+    const cause = systemOf(error);
+    if (cause && /CERT|SIGNATURE|TLS_/.test(cause.code) && !watch.call.over()) return this.#untrusted(cause, error); // that stays so
+    const nobody = !this.#met && !watch.silent && isNobody(cause);
     const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error);
     // More likely a wrong address than one that will be right in a moment.
     return nobody ? told(failure) : failure;
+  }
+
+  #untrusted(cause: SystemError, error: unknown): unknown {
+    return new RuntimeUnavailableError(
+      {
+        code: "runtime_unavailable",
+        message: `server ${this.options.name} cannot be reached: ${cause.message} (${cause.code})`,
+        hint: "if the certificate is right, make its issuer known: $NODE_EXTRA_CA_CERTS names a file of those to trust",
+      },
+      { cause: error },
+    );
   }
 
   /** broken is a failure that the server did not tell: passing, unless the call has ended. */
@@ -302,7 +315,11 @@ export function route(...parts: string[]): string {
     // An address would be taken apart differently than it was put together.
     if (typeof part !== "string" || part === "" || part === "." || part === "..") throw invalid("id", `"${part}" is no id`);
   }
-  return ["/api/v1/sandbox", ...parts.map(encodeURIComponent)].join("/");
+  try {
+    return ["/api/v1/sandbox", ...parts.map(encodeURIComponent)].join("/");
+  } catch {
+    throw invalid("id", "an id has half a surrogate pair in it");
+  }
 }
 
 /**
@@ -328,11 +345,18 @@ export function join(pieces: Uint8Array[], size = pieces.reduce((sum, piece) => 
   return whole;
 }
 
-// isNobody tells whether a request failed because nothing listens at the address, as far as one can see.
-function isNobody(error: unknown): boolean {
+type SystemError = Error & { code: string };
+
+// systemOf is what node says at the bottom of a failure, if it does.
+function systemOf(error: unknown): SystemError | undefined {
   for (let e = error, depth = 0; e instanceof Error && depth < 4; e = e.cause, depth++) {
-    const code = (e as { code?: unknown }).code;
-    if (typeof code === "string") return ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EACCES"].includes(code);
+    if (typeof (e as Partial<SystemError>).code === "string") return e as SystemError;
   }
+  return undefined;
+}
+
+// isNobody tells whether a request failed because nothing listens at the address, as far as one can see.
+function isNobody(cause: SystemError | undefined): boolean {
+  if (cause) return ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EACCES"].includes(cause.code);
   return typeof document !== "undefined"; // a browser does not tell
 }

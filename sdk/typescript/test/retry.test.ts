@@ -298,3 +298,25 @@ test("an answer without end is not gathered for ever", async (t) => {
   assert.ok(error instanceof InternalError);
   assert.match(error.message, /more than/);
 });
+
+test("a certificate that nobody vouches for is told at once, with what to do", async (t) => {
+  let asked = 0;
+  for (const code of ["SELF_SIGNED_CERT_IN_CHAIN", "UNABLE_TO_VERIFY_LEAF_SIGNATURE", "ERR_TLS_CERT_ALTNAME_INVALID"]) {
+    const send = (): Promise<Response> => {
+      asked++;
+      return Promise.reject(new TypeError("fetch failed", { cause: Object.assign(new Error("unable to verify"), { code }) }));
+    };
+    const error = await errorOf(client(t, "https://belljar.example", { fetch: send }).me());
+    assert.ok(error instanceof RuntimeUnavailableError);
+    assert.match(error.message, new RegExp(code));
+    assert.match(error.hint, /NODE_EXTRA_CA_CERTS/);
+  }
+  assert.equal(asked, 3);
+});
+
+test("an id that cannot be written is refused", async (t) => {
+  for (const id of ["", "..", "half \ud83d"]) {
+    const error = await errorOf((async () => client(t, "http://127.0.0.1:9").runs.get(id))());
+    assert.ok(error instanceof InvalidRequestError);
+  }
+});
