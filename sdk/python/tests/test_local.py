@@ -88,6 +88,23 @@ def test_a_forgotten_client_is_a_closed_one() -> None:
     assert ended(pid)
 
 
+def test_one_that_is_forgotten_while_another_is_taken() -> None:
+    text = """
+        import gc
+        from belljar import Belljar, _local
+        client, other = Belljar.local(), Belljar.local(settings={"max_concurrent_runs": 3})
+        server = client._transport.local._server
+        gc.disable()
+        del client  # it is in a circle with its parts
+        with _local._SERVERS.lock:
+            gc.collect()
+        print(server.process.poll() is not None, other.run(["echo", "hi"]).stdout)
+    """
+    process = program(text)
+    out, err = process.communicate(timeout=LONG)
+    assert out.split() == ["True", "hi"], err
+
+
 async def test_async() -> None:
     async with b.AsyncBelljar.local() as belljar:
         runs = await asyncio.gather(*(belljar.run(["echo", str(i)]) for i in range(4)))

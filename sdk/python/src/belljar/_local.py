@@ -158,7 +158,7 @@ class _Servers:
     """The servers of this process, by how they were started."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # the garbage collector may give one up in the midst of take
         self.by_command: dict[tuple[str, ...], _Server] = {}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._forking, after_in_child=self._forked)
@@ -174,7 +174,7 @@ class _Servers:
                 pass  # who uses it hears of that
 
     def _forked(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         for server in self.by_command.values():
             server.disown()
         self.by_command.clear()
@@ -182,9 +182,13 @@ class _Servers:
     def take(self, command: list[str]) -> _Server:
         with self.lock:
             server = self.by_command.get(tuple(command))
-            if server is None or not server.alive:
-                server = self.by_command[tuple(command)] = _Server(command)
-            server.holds += 1
+            if server is not None:
+                server.holds += 1  # before anything else, so that it is not given up meanwhile
+                if server.alive:
+                    return server
+                server.holds -= 1
+            server = self.by_command[tuple(command)] = _Server(command)
+            server.holds = 1
             return server
 
     def give(self, server: _Server) -> None:
