@@ -72,6 +72,7 @@ type guest struct {
 	busy    int         // requests and streams that are open
 	since   time.Time   // when the last one ended
 	stop    func() bool // ends the wait for the end; nil if there is none
+	streams holds
 }
 
 // NewDoor returns a door to an engine.
@@ -192,6 +193,8 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, caller belljar.Call
 			r.Header.Set(requestHeader, keyOf(m.ID))
 		}
 	}
+	w, r, done := g.streams.take(w, r)
+	defer done()
 	d.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, g.server)))
 	return nil
 }

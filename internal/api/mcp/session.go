@@ -197,9 +197,16 @@ func (c *call) open(key string) (belljar.Session, bool, error) {
 	c.mu.Lock()
 	id := c.isolated[key]
 	c.mu.Unlock()
+	if id == "" {
+		var err error
+		if id, err = c.alone(ctx, c.Service); err != nil {
+			return belljar.Session{}, false, err
+		}
+	}
 	if id != "" {
 		s, err := c.Sessions().Get(ctx, id)
 		if err == nil && !s.State.Ended() {
+			c.learn(id, key)
 			return s, false, nil
 		}
 	}
@@ -246,7 +253,7 @@ func (c *call) mayUse(id string, free bool) error {
 	if err != nil {
 		return err
 	}
-	user, err := c.userID()
+	user, err := c.userID(c, c.Service)
 	if err != nil {
 		return err
 	}
@@ -263,20 +270,20 @@ func (c *call) mayUse(id string, free bool) error {
 }
 
 // userID is whose the visit's sessions are. An operator sees everybody's, a model of his does not.
-func (c *call) userID() (string, error) {
-	c.mu.Lock()
-	user := c.user
-	c.mu.Unlock()
+func (v *visit) userID(ctx context.Context, s belljar.Service) (string, error) {
+	v.mu.Lock()
+	user := v.user
+	v.mu.Unlock()
 	if user != "" {
 		return user, nil
 	}
-	me, err := c.Node().Me(c)
+	me, err := s.Node().Me(ctx)
 	if err != nil {
 		return "", err
 	}
-	c.mu.Lock()
-	c.user = me.UserID
-	c.mu.Unlock()
+	v.mu.Lock()
+	v.user = me.UserID
+	v.mu.Unlock()
 	return me.UserID, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -293,5 +294,34 @@ func TestEmptyResource(t *testing.T) {
 	contents, _ := list[0].(map[string]any)
 	if blob, ok := contents["blob"].(string); !ok || blob != "" {
 		t.Errorf("an empty file: %v", contents)
+	}
+}
+
+// An isolated sandbox is found again by its client when the server was restarted, and goes with him.
+func TestIsolatedRestart(t *testing.T) {
+	for name, query := range map[string]string{"of its own": "?mode=code&session=isolated", "in a workflow": "?mode=code&workflow=w"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			first := w.house(nil)
+			p, c := first.peer(t, "ann", query)
+			open := func() result {
+				return p.tool("sandbox_open", map[string]any{"session_key": belljar.IsolatedKey}).good(t)
+			}
+			sandbox := open().data["sandbox_id"].(string)
+			if err := first.door.Close(); err != nil {
+				t.Fatal(err)
+			}
+			c.url = w.house(nil).URL + "/mcp"
+			p.exec(sandbox, "true").good(t)
+			if r := open(); r.data["sandbox_id"] != sandbox || r.data["created"] != false {
+				t.Errorf("after the restart: %v", r.data)
+			}
+			c.url = w.house(nil).URL + "/mcp" // one that has never heard of the sandbox ends the visit
+			p.rpc("ping", map[string]any{})
+			c.do(context.Background(), http.MethodDelete, "", nil).Body.Close()
+			if left := w.sessions("ann"); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
 	}
 }

@@ -115,9 +115,13 @@ func (t *Terms) has(name string) bool {
 	return slices.Contains(t.offered(), name)
 }
 
-// scope is that of the session with a name, "" for the usual one.
+// scope is that of the session with a name, "" for the usual one. An isolated one has the agent's as its prefix, so that
+// it can be closed by that.
 func (t *Terms) scope(key string) belljar.Scope {
 	s := t.Toolset.Scope()
+	if t.Session == belljar.IsolatedKey && t.Agent != "" {
+		s = belljar.Scope{Namespace: "agent", ID: t.Agent, Key: belljar.IsolatedKey}
+	}
 	if key != "" {
 		s.Key = key
 	}

@@ -50,7 +50,7 @@ func (k *Kit) newVisit(c Client, id string, sessionID func() string) (*visit, er
 	if v.id == "" {
 		v.id = belljar.NewID()
 	}
-	if v.terms.Workflow == "" && v.terms.Agent == "" {
+	if v.terms.Session == belljar.IsolatedKey || v.terms.Workflow == "" && v.terms.Agent == "" {
 		v.terms.Agent = v.id
 	}
 	v.life, v.end = context.WithCancelCause(context.Background())
@@ -178,11 +178,37 @@ func (v *visit) leave() error {
 	for _, id := range isolated {
 		errs = append(errs, gone(s.Sessions().Delete(ctx, id)))
 	}
-	if v.terms.own() && v.terms.InMode() == belljar.ToolsCode && v.terms.Session != belljar.IsolatedKey {
+	switch {
+	case v.terms.InMode() != belljar.ToolsCode:
+	case !v.terms.own():
+		id, err := v.alone(ctx, s)
+		if id != "" {
+			err = gone(s.Sessions().Delete(ctx, id))
+		}
+		errs = append(errs, err)
+	default:
 		_, err := s.Sessions().CloseAll(ctx, belljar.CloseRequest{KeyPrefix: v.terms.scope("").Prefix()})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// alone is the visit's isolated session, if an earlier process of the server has made one; "" if not.
+func (v *visit) alone(ctx context.Context, s belljar.Service) (string, error) {
+	user, err := v.userID(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	page, err := s.Sessions().List(ctx, belljar.SessionQuery{KeyPrefix: v.terms.scope("").Prefix() + belljar.IsolatedKey + ":"})
+	if err != nil {
+		return "", err
+	}
+	for _, x := range page.Items {
+		if x.Labels[label] == v.id && x.UserID == user {
+			return x.ID, nil
+		}
+	}
+	return "", nil
 }
 
 // gone is err, unless it says that what is to go is not there.

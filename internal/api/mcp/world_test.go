@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -192,12 +193,21 @@ func (p *peer) ask(method string, params map[string]any) int {
 	return p.last
 }
 
-// answer waits for the answer to a request.
+// answer waits for the answer to a request. It may have come before that to another.
 func (p *peer) answer(id int) reply {
 	p.t.Helper()
+	is := func(r reply) bool {
+		n, ok := r.ID.(float64)
+		return ok && int(n) == id && r.Method == ""
+	}
+	if i := slices.IndexFunc(p.notes, is); i >= 0 {
+		r := p.notes[i]
+		p.notes = slices.Delete(p.notes, i, i+1)
+		return r
+	}
 	for {
 		r := p.next()
-		if n, ok := r.ID.(float64); ok && int(n) == id && r.Method == "" {
+		if is(r) {
 			return r
 		}
 		p.notes = append(p.notes, r)
@@ -229,7 +239,7 @@ func (p *peer) exec(sandbox string, cmd ...string) result {
 type lines struct {
 	t    *testing.T
 	out  io.WriteCloser
-	mine io.Closer
+	mine *os.File
 	in   *bufio.Reader
 	done chan error // of Serve
 	once sync.Once
@@ -280,9 +290,12 @@ func (l *lines) send(message map[string]any) {
 
 func (l *lines) next() reply {
 	l.t.Helper()
+	if err := l.mine.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		l.t.Fatal(err)
+	}
 	raw, err := l.in.ReadBytes('\n')
 	if err != nil {
-		l.t.Fatalf("the server ended: %v", err)
+		l.t.Fatalf("the server ended, or does not answer: %v", err)
 	}
 	return parse(l.t, raw)
 }
@@ -498,14 +511,34 @@ func (c *web) close() {
 	c.open.Wait()
 }
 
-// lastEvent is the id of the newest event.
-func (c *web) lastEvent() string {
+// firstEvent is the id of the first event since events was emptied.
+func (c *web) firstEvent() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.events) == 0 {
 		return ""
 	}
-	return c.events[len(c.events)-1]
+	return c.events[0]
+}
+
+// first reads an answer up to its first message, and leaves it open.
+func (c *web) first(resp *http.Response) {
+	in := bufio.NewReader(resp.Body)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		if id, ok := bytes.CutPrefix(line, []byte("id: ")); ok {
+			c.mu.Lock()
+			c.events = append(c.events, string(bytes.TrimSpace(id)))
+			c.mu.Unlock()
+		}
+		if data, ok := bytes.CutPrefix(line, []byte("data: ")); ok && len(bytes.TrimSpace(data)) > 0 {
+			c.got <- parse(c.t, data)
+			return
+		}
+	}
 }
 
 // bodyOf is an answer's body.
