@@ -25,19 +25,17 @@ export const closing: unknown = closed;
  */
 export class Call {
   readonly #controller = new AbortController();
-  readonly #given: AbortSignal | undefined;
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #heard: (event: Event) => void;
+  readonly #deaf: (() => void) | undefined;
 
   /** Who is told of its end keeps track of the calls of a client, and stops them when that closes. */
   constructor(
     options: CallOptions,
     readonly ended: () => void,
   ) {
-    this.#heard = (event) => this.stop((event.target as AbortSignal).reason);
-    this.#given = options.signal;
-    if (this.#given?.aborted) this.stop(this.#given.reason);
-    this.#given?.addEventListener("abort", this.#heard, { once: true });
+    const given = options.signal;
+    if (given?.aborted) this.stop(given.reason);
+    else if (given) this.#deaf = listen(given, () => this.stop(given.reason));
     const most = options.timeoutMs;
     if (most !== undefined && most < 2 ** 31) this.#timer = setTimeout(() => this.stop(late), Math.max(most, 0));
   }
@@ -52,7 +50,7 @@ export class Call {
 
   end(): void {
     clearTimeout(this.#timer);
-    this.#given?.removeEventListener("abort", this.#heard);
+    this.#deaf?.();
     this.ended();
   }
 
@@ -60,6 +58,27 @@ export class Call {
   over(): BelljarError | undefined {
     return this.signal.aborted ? endOf(this.signal.reason) : undefined;
   }
+}
+
+/** Who waits for a signal. Node warns of more than ten listeners, and one signal may be for any number of calls. */
+const waiting = new WeakMap<AbortSignal, { stops: Set<() => void>; heard: () => void }>();
+
+// listen calls stop when a signal is aborted, until what it returns is called.
+function listen(signal: AbortSignal, stop: () => void): () => void {
+  let room = waiting.get(signal);
+  if (!room) {
+    const stops = new Set<() => void>();
+    room = { stops, heard: () => stops.forEach((each) => each()) };
+    waiting.set(signal, room);
+    signal.addEventListener("abort", room.heard, { once: true });
+  }
+  const { stops, heard } = room;
+  stops.add(stop);
+  return () => {
+    if (!stops.delete(stop) || stops.size > 0) return;
+    signal.removeEventListener("abort", heard);
+    waiting.delete(signal);
+  };
 }
 
 function endOf(reason: unknown): BelljarError {

@@ -320,3 +320,29 @@ test("an id that cannot be written is refused", async (t) => {
     assert.ok(error instanceof InvalidRequestError);
   }
 });
+
+test("one signal is for any number of calls, and nothing of them is left on it", async (t) => {
+  const server = await fake(t, () => {}); // says nothing
+  const belljar = client(t, server.url);
+  const stop = new AbortController();
+  const listeners = new Set<unknown>();
+  const { addEventListener: add, removeEventListener: remove } = stop.signal;
+  stop.signal.addEventListener = (type: string, heard: never, options?: AddEventListenerOptions) => {
+    listeners.add(heard);
+    add.call(stop.signal, type, heard, options);
+  };
+  stop.signal.removeEventListener = (type: string, heard: never) => {
+    listeners.delete(heard);
+    remove.call(stop.signal, type, heard);
+  };
+  const short = Array.from({ length: 20 }, () => errorOf(belljar.me({ signal: stop.signal, timeoutMs: 1 })));
+  for (const error of await Promise.all(short)) assert.ok(error instanceof TimeoutError);
+  assert.equal(listeners.size, 0);
+  const long = Array.from({ length: 20 }, () => errorOf(belljar.me({ signal: stop.signal })));
+  assert.equal(listeners.size, 1);
+  await until("they are asked", () => server.asked.length >= 20);
+  stop.abort();
+  for (const error of await Promise.all(long)) assert.ok(error instanceof CanceledError);
+  assert.equal(listeners.size, 0);
+  assert.ok((await errorOf(belljar.me({ signal: stop.signal }))) instanceof CanceledError);
+});
