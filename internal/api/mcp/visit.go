@@ -119,7 +119,7 @@ func (v *visit) hides(req sdk.Request) bool {
 		return false
 	}
 	name := clientName(req)
-	for _, host := range []string{"claude", "anthropic", "cursor", "visual studio code", "vscode", "copilot", "gemini", "windsurf"} {
+	for _, host := range []string{"claude", "anthropic", "codex", "openai", "cursor", "visual studio code", "vscode", "copilot", "gemini", "windsurf"} {
 		if strings.Contains(name, host) {
 			return true
 		}
