@@ -37,6 +37,7 @@ export class Tries {
 
   constructor(
     readonly most: number,
+    /** Until when, on the clock that nobody sets: performance.now(). */
     public deadline: number,
   ) {}
 
@@ -45,7 +46,7 @@ export class Tries {
     if (error.most > 0 && ++this.#unsure > error.most) return undefined;
     if (this.failures >= this.most) return undefined;
     const pause = pauseOf(error, this.failures++);
-    return Date.now() + pause > this.deadline ? undefined : pause;
+    return performance.now() + pause > this.deadline ? undefined : pause;
   }
 
   /** progress says that something has come of it. */

@@ -152,7 +152,7 @@ export class Connection {
 
   /** tries is how often something may be tried from now on. */
   tries(): Tries {
-    return new Tries(this.options.maxRetries, Date.now() + this.options.patienceMs);
+    return new Tries(this.options.maxRetries, performance.now() + this.options.patienceMs);
   }
 
   /** wait waits until it is worth to try again, or throws what the caller is to hear. */

@@ -69,7 +69,7 @@ class Follower {
         if (this.#over) return;
         throw new Passing(foreign("the server ended the log before its end"));
       } catch (error) {
-        if (heard) tries.progress(Date.now() + 10 * patienceMs); // it is worth more than one that never was there
+        if (heard) tries.progress(performance.now() + 10 * patienceMs); // it is worth more than one that never was there
         await this.connection.wait(this.call, error, tries);
       }
     }
