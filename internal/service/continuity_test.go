@@ -100,6 +100,7 @@ func TestCancelOutlivesItsProcess(t *testing.T) {
 		default:
 			t.Errorf("%s, %s: %s", r.Phase, r.ReasonCode, r.Message)
 		}
+		next.gone(run.ID) // which is behind the answer
 		next.kill()
 	}
 }
