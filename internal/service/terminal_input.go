@@ -124,6 +124,13 @@ func (a *attachment) press(ctx context.Context, piece []byte) error {
 		}
 		return nil
 	case <-a.shut:
+		select {
+		case err := <-k.done: // the program had it, and has ended with it
+			if err == nil {
+				return nil
+			}
+		default:
+		}
 		return a.refusal()
 	case <-ctx.Done():
 		return context.Cause(ctx)
