@@ -209,6 +209,13 @@ func (a *attachment) Close() error {
 	return nil
 }
 
+// exited reports whether the program has ended by itself.
+func (a *attachment) exited() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last != nil && a.last.Kind == belljar.TerminalExit
+}
+
 // refusal says why nothing more can be typed.
 func (a *attachment) refusal() error {
 	a.mu.Lock()

@@ -124,12 +124,14 @@ func (a *attachment) press(ctx context.Context, piece []byte) error {
 		}
 		return nil
 	case <-a.shut:
-		select {
-		case err := <-k.done: // the program had it, and has ended with it
-			if err == nil {
-				return nil
+		if a.exited() { // perhaps with this: the typist, whom nothing holds up any more, knows whether the program had it
+			select {
+			case err := <-k.done:
+				if err == nil {
+					return nil
+				}
+			case <-ctx.Done():
 			}
-		default:
 		}
 		return a.refusal()
 	case <-ctx.Done():
