@@ -192,7 +192,7 @@ type mould struct {
 
 func (r *Runtime) mouldOf(spec runtime.Spec) mould {
 	m := mould{
-		GVisor: r.runsc.version, Platform: r.opts.Platform, Agent: path.Base(r.file.path), Image: spec.Root.Digest,
+		GVisor: r.runsc.find().version, Platform: r.opts.Platform, Agent: path.Base(r.file.path), Image: spec.Root.Digest,
 		User: userOf(spec.Root), Workspace: spec.Workspace, TmpMB: spec.Limits.TmpMB, Inodes: spec.Limits.Inodes,
 		Pids: min(spec.Limits.Pids, spec.Limits.NProc),
 	}

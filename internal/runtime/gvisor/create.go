@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -264,7 +263,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, ids *idmap.Range, group *cgr
 	}
 	pl := &plan{
 		workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: userOf(spec.Root), root: image.Tree,
-		image: spec.Root.Dir, runsc: r.runsc.path, agentFile: agent, platform: r.opts.Platform, filter: r.filter,
+		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.opts.Platform, filter: r.filter,
 		snapshot: snapshot, null: int(r.null.Fd()), keep: int(r.agent.Fd()),
 	}
 	if pl.config, err = pl.bundle(); err != nil {
@@ -372,7 +371,7 @@ func (r *Runtime) explainStart(ctx context.Context, s *sandbox, err error) error
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		step.Step, step.Hint = stepBirth, killedHint
 	case errors.Is(err, fs.ErrNotExist):
-		step.Hint = filepath.Base(r.runsc.path) + " is gone"
+		step.Hint = programName + " is gone"
 	}
 	return step
 }

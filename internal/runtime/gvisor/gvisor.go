@@ -56,7 +56,7 @@ type Options struct {
 // Runtime builds sandboxes. It implements [runtime.Runtime].
 type Runtime struct {
 	opts    Options
-	runsc   program
+	runsc   finder
 	roster  *roster.Roster
 	ids     *idmap.Pool
 	agent   *os.File // sealed memfd
@@ -115,7 +115,7 @@ func New(o Options) (*Runtime, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &Runtime{
-		opts: o, runsc: findProgram(o.Path), log: o.Logger, boot: roster.BootID(),
+		opts: o, runsc: finder{given: o.Path}, log: o.Logger, boot: roster.BootID(),
 		living: map[string]*sandbox{}, births: map[string]*birth{},
 	}
 	if err := r.open(); err != nil {

@@ -4,6 +4,7 @@ package gvisor
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 
@@ -19,14 +20,17 @@ func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return 
 
 // capabilities is what this host can enforce as far as looking tells.
 func (r *Runtime) capabilities() runtime.Capabilities {
+	runsc := r.runsc.find()
 	c := runtime.Capabilities{
-		Available: true, State: runtime.StateSupported, Isolation: runtime.IsolationUserKernel, Version: r.runsc.version,
+		Available: true, State: runtime.StateSupported, Isolation: runtime.IsolationUserKernel, Version: runsc.version,
 		Rootless: os.Geteuid() != 0, OOMScope: "sandbox", AgentUID: "separate",
 		Snapshots: true, Pause: true, HostImage: true, Unpacked: true, Start: start,
 	}
-	if r.runsc.reason != nil {
-		c.Available = false
-		c.Reasons = append(c.Reasons, *r.runsc.reason)
+	for _, why := range []*runtime.Reason{runsc.reason, kvmReason(r.opts.Platform, "/dev/kvm")} {
+		if why != nil {
+			c.Available = false
+			c.Reasons = append(c.Reasons, *why)
+		}
 	}
 	identity := runtime.Protection{
 		Name: runtime.ProtectIdentity, Enforced: true,
@@ -52,4 +56,26 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		},
 	}, r.limited()...)
 	return c
+}
+
+// kvmReason is why a platform cannot be had for want of a device, nil if it can. The sentry is nobody, and so finds only what
+// is open to everybody.
+func kvmReason(platform, device string) *runtime.Reason {
+	if platform != PlatformKVM {
+		return nil
+	}
+	info, err := os.Stat(device)
+	switch {
+	case err != nil:
+		return &runtime.Reason{
+			Code: "host_prerequisite_missing", Step: stepDev, Detail: fmt.Sprintf("platform kvm: %v", err),
+			Hint: "use the platform systrap, which needs no KVM",
+		}
+	case info.Mode().Perm()&0o006 != 0o006:
+		return &runtime.Reason{
+			Code: "host_permission_denied", Step: stepDev, Detail: fmt.Sprintf("platform kvm: %s is not open to everybody", device),
+			Hint: "chmod 666 " + device + ", or use the platform systrap, which needs no KVM",
+		}
+	}
+	return nil
 }

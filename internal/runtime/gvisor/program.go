@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -30,16 +31,43 @@ type program struct {
 	reason  *runtime.Reason
 }
 
-// findProgram looks for belljar-runsc and makes sure that it is that: another runsc does not cap the number of files.
+// finder finds belljar-runsc. It may come, go and be replaced while a daemon runs.
+type finder struct {
+	given string // where it has to be; "" is around belljar
+
+	mu   sync.Mutex
+	last program
+	path string      // where that was looked for
+	file os.FileInfo // and what was there; nil for nothing
+}
+
+// find is belljar-runsc as it is now. A file that has not changed is not read again.
+func (f *finder) find() program {
+	path := f.given
+	if path == "" {
+		path = lookAround()
+	}
+	file, _ := os.Stat(path) // what there is to say about it findProgram says
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil || path != f.path || !sameContent(f.file, file) {
+		f.last, f.path, f.file = findProgram(path), path, file
+	}
+	return f.last
+}
+
+// sameContent reports whether two looks at a file, of which the second may be nil, have found the same.
+func sameContent(a, b os.FileInfo) bool {
+	return b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime())
+}
+
+// findProgram looks at what is to be belljar-runsc, "" for nothing, and makes sure that it is that: another runsc does not cap the number of files.
 func findProgram(path string) program {
 	missing := func(detail string) program {
 		return program{reason: &runtime.Reason{
 			Code: "host_prerequisite_missing", Step: stepProgram, Detail: detail,
 			Hint: "build it with: make gvisor, and put bin/" + programName + " beside belljar or in PATH",
 		}}
-	}
-	if path == "" {
-		path = lookAround()
 	}
 	if path == "" {
 		return missing(programName + " is neither beside belljar nor in PATH")

@@ -1,0 +1,103 @@
+//go:build linux
+
+package gvisor_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/gvisor"
+)
+
+// runsc may be put there, removed and replaced while a daemon runs: what a probe says is how it is now.
+func TestProgramComesAndGoes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "belljar-runsc")
+	o, err := options(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Path = path
+	r, err := gvisor.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	put := func(target string) {
+		t.Helper()
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if target == "" {
+			return
+		}
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct{ target, why string }{
+		{"", "no such file"},
+		{os.Getenv(runscPath), ""},
+		{"/bin/sh", "no program that was built with Go"},
+		{os.Getenv(agentPath), "another program"},
+		{os.Getenv(runscPath), ""},
+		{"", "no such file"},
+	} {
+		put(step.target)
+		caps, err := r.Probe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.why == "" {
+			if !caps.Available || caps.Version == "" {
+				t.Errorf("with %q: %+v", step.target, caps)
+			}
+			continue
+		}
+		if caps.Available || len(caps.Reasons) == 0 || !strings.Contains(caps.Reasons[0].Detail, step.why) || caps.Version != "" {
+			t.Errorf("with %q: %+v", step.target, caps)
+		}
+		sandbox, err := r.Create(t.Context(), runtime.Spec{
+			ID: "none", Root: runtime.Root{Ref: runtime.HostRef}, Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100},
+		})
+		var failed *runtime.StepError
+		if err == nil {
+			sandbox.Destroy(context.Background())
+		}
+		if !errors.As(err, &failed) || failed.Step != "runsc" || failed.Hint == "" {
+			t.Errorf("with %q a sandbox was made: %v", step.target, err)
+		}
+	}
+}
+
+// The platform kvm is not there where its device is not, or is not the sentry's to open; whoever wants it hears so before
+// anything runs.
+func TestPlatformKVM(t *testing.T) {
+	o, err := options(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Platform = gvisor.PlatformKVM
+	r, err := gvisor.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	info, err := os.Stat("/dev/kvm")
+	open := err == nil && info.Mode().Perm()&0o006 == 0o006
+	caps, err := r.Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	denied := false
+	for _, why := range caps.Reasons {
+		denied = denied || strings.Contains(why.Detail, "/dev/kvm") && why.Hint != ""
+	}
+	if denied == open || denied && caps.Available {
+		t.Errorf("/dev/kvm is open to everybody: %v; and the probe says %+v", open, caps)
+	}
+}
