@@ -19,7 +19,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *engine, stop *stopper
 		defer files.Close()
 		request.Upload = files
 	}
-	err := c.readyImage(stop.accept, e.Service, p.spec.BaseImage)
+	err := c.readyImage(stop.accept, e.Service, p.spec.BaseImage, p.spec.Runtime)
 	var run belljar.Run
 	if err == nil {
 		run, err = runs.Start(stop.accept, request)

@@ -2,14 +2,16 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
 // readyImage fetches an image that is not where the command is carried out, and shows how that goes; the time that it takes
-// is then not the sandbox's to start. Where requests pull nothing, nothing is done, and the request is refused.
-func (c *console) readyImage(ctx context.Context, s belljar.Service, ref string) error {
+// is then not the sandbox's to start. Where requests pull nothing, nothing is done, and the request is refused; and so where
+// the runtime called name, "" for whichever will do, does not work, since no image helps then.
+func (c *console) readyImage(ctx context.Context, s belljar.Service, ref, name string) error {
 	if ref == "" || ref == runtime.HostRef {
 		return nil
 	}
@@ -19,6 +21,9 @@ func (c *console) readyImage(ctx context.Context, s belljar.Service, ref string)
 	}
 	me, err := s.Node().Me(ctx)
 	if err != nil || me.Policy["SANDBOX_IMAGE_PULL"] == "never" {
+		return err
+	}
+	if found, err := s.Node().Runtimes(ctx); err != nil || !works(found.Runtimes, name) {
 		return err
 	}
 	shown := c.layers(ref, 0)
@@ -32,4 +37,9 @@ func (c *console) readyImage(ctx context.Context, s belljar.Service, ref string)
 	}
 	c.note("pulled %s, %s", ref, bytesOf(image.Bytes))
 	return nil
+}
+
+// works reports whether a runtime does that a request could get: the one it names, or any.
+func works(list []belljar.RuntimeInfo, name string) bool {
+	return slices.ContainsFunc(list, func(r belljar.RuntimeInfo) bool { return r.Available && (name == "" || r.Name == name) })
 }

@@ -83,7 +83,7 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		if err := c.readyImage(ctx, s, spec.BaseImage); err != nil {
+		if err := c.readyImage(ctx, s, spec.BaseImage, spec.Runtime); err != nil {
 			return err
 		}
 		made, err := s.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: spec})

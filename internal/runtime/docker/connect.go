@@ -1,16 +1,19 @@
 package docker
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar/internal/runtime"
 )
 
-// connect makes a client for the engine at host; "" as [Options.Host] says. It does not speak to it.
+// connect makes a client for the engine at host; "" as [Options.Host] says. It does not speak to it. A failure has a hint.
 func connect(host string) (*client.Client, string, error) {
 	if host == "" {
 		host = os.Getenv(client.EnvOverrideHost)
@@ -19,13 +22,53 @@ func connect(host string) (*client.Client, string, error) {
 		host = usual()
 	}
 	if strings.HasPrefix(host, "ssh://") {
-		return nil, "", errors.New("an engine cannot be reached over ssh: forward its socket (ssh -L /tmp/engine.sock:/var/run/docker.sock HOST) and give unix:///tmp/engine.sock")
+		return nil, host, &runtime.StepError{
+			Step: stepEngine, Err: fmt.Errorf("an engine cannot be reached over ssh, as %s wants", host),
+			Hint: "forward its socket (ssh -L /tmp/engine.sock:/var/run/docker.sock HOST), and set SANDBOX_DOCKER_HOST=unix:///tmp/engine.sock",
+		}
 	}
-	api, err := client.New(client.WithTLSClientConfigFromEnv(), client.WithHost(host), client.WithUserAgent("belljar"))
-	if err != nil {
-		return nil, "", fmt.Errorf("engine at %q: %w", host, err)
+	tls := tlsOption()
+	if !strings.HasPrefix(host, "tcp://") {
+		tls = nil
+	}
+	api, err := client.New(tls, client.WithHost(host), client.WithUserAgent("belljar"))
+	switch {
+	case err != nil && tls != nil && strings.Contains(err.Error(), "configure TLS"):
+		return nil, host, &runtime.StepError{
+			Step: stepEngine, Err: fmt.Errorf("engine at %q: %w", host, err),
+			Hint: "DOCKER_CERT_PATH is a folder with ca.pem, cert.pem and key.pem; leave it and DOCKER_TLS_VERIFY out for an engine without TLS",
+		}
+	case err != nil:
+		return nil, host, &runtime.StepError{
+			Step: stepEngine, Err: fmt.Errorf("an engine's address cannot be %q: %w", host, err),
+			Hint: "SANDBOX_DOCKER_HOST and DOCKER_HOST are unix:///path, tcp://host:port or, on Windows, npipe:////./pipe/name",
+		}
 	}
 	return api, host, nil
+}
+
+// tlsOption is what the environment says of TLS. DOCKER_CERT_PATH has the keys; with DOCKER_TLS_VERIFY alone they are in
+// ~/.docker, as for Docker's own command: who wants an engine verified never speaks to it in the clear.
+func tlsOption() client.Opt {
+	if os.Getenv(client.EnvOverrideCertPath) != "" || os.Getenv(client.EnvTLSVerify) == "" {
+		return client.WithTLSClientConfigFromEnv()
+	}
+	file := func(name string) string {
+		home, err := os.UserHomeDir()
+		path := filepath.Join(home, ".docker", name)
+		if err != nil || missing(path) {
+			return ""
+		}
+		return path
+	}
+	return client.WithTLSClientConfig(file("ca.pem"), file("cert.pem"), file("key.pem"))
+}
+
+// nowhere is a client without an engine: whatever it is asked fails with why.
+func nowhere(why error) (*client.Client, error) {
+	return client.New(client.WithHost(client.DefaultDockerHost), client.WithDialContext(func(context.Context, string, string) (net.Conn, error) {
+		return nil, why
+	}))
 }
 
 // usual is where an engine has its socket if nobody says otherwise: the machine's, or else the one that this user runs.

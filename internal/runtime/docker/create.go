@@ -29,8 +29,10 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		why := r.whyNot(err)
-		return nil, &runtime.StepError{Step: stepEngine, Err: err, Hint: why.Hint}
+		if err == r.astray {
+			return nil, err
+		}
+		return nil, &runtime.StepError{Step: stepEngine, Err: err, Hint: r.whyNot(err).Hint}
 	}
 	if err := r.check(spec, f); err != nil {
 		return nil, err

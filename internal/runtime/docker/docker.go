@@ -49,6 +49,7 @@ type Runtime struct {
 	opts    Options
 	api     *client.Client
 	host    string
+	astray  error  // why there is no engine at host, whatever runs there; nil if there may be one
 	seccomp string // the profile, as the engine takes it
 	log     *slog.Logger
 
@@ -78,7 +79,8 @@ var (
 	_ runtime.Imager  = (*Runtime)(nil)
 )
 
-// New prepares a runtime. It asks the engine nothing yet. The caller closes it.
+// New prepares a runtime. It asks the engine nothing yet: also one whose address cannot be used is told by Probe, for it may be
+// the environment's, and nobody's wish here. The caller closes it.
 func New(o Options) (*Runtime, error) {
 	if o.Agent == nil {
 		return nil, errors.New("docker: no agent")
@@ -107,8 +109,10 @@ func New(o Options) (*Runtime, error) {
 	if r.seccomp, err = seccompProfile(o.Seccomp); err != nil {
 		return nil, &runtime.StepError{Step: stepSeccomp, Err: err, Hint: "SANDBOX_DOCKER_SECCOMP names a profile in Docker's form; leave it out for Belljar's own"}
 	}
-	if r.api, r.host, err = connect(o.Host); err != nil {
-		return nil, &runtime.StepError{Step: stepEngine, Err: err}
+	if r.api, r.host, r.astray = connect(o.Host); r.astray != nil {
+		if r.api, err = nowhere(r.astray); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
 }

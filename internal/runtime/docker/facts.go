@@ -28,6 +28,9 @@ const fresh = time.Minute
 // ask returns what the engine says of itself, if it answers. Facts that are not fresh any more are returned all the
 // same, and looked at again behind the caller's back; those of an engine that was away in between are not.
 func (r *Runtime) ask(ctx context.Context) (*facts, error) {
+	if r.astray != nil {
+		return nil, r.astray
+	}
 	ping, err := r.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil {
 		r.mu.Lock()
@@ -126,7 +129,7 @@ func (f *facts) isolation(name string) runtime.Isolation {
 			what = known.Type
 		}
 	}
-	what = strings.TrimPrefix(what, "io.containerd.")
+	what = strings.TrimPrefix(strings.TrimPrefix(what, "io.containerd."), "belljar-") // the runsc of ours is one
 	switch {
 	case strings.HasPrefix(what, "runsc"), strings.HasPrefix(what, "containerd-shim-runsc"):
 		return runtime.IsolationUserKernel

@@ -224,6 +224,8 @@ func TestProbeSaysWhyNot(t *testing.T) {
 	}{
 		"no socket":       {o: docker.Options{Host: "unix://" + filepath.Join(t.TempDir(), "none.sock")}, code: "host_prerequisite_missing", hint: "SANDBOX_DOCKER_HOST"},
 		"nobody listens":  {o: docker.Options{Host: "tcp://" + closed.Listener.Addr().String()}, code: "host_prerequisite_missing", hint: "start the engine"},
+		"ssh":             {o: docker.Options{Host: "ssh://somewhere"}, code: "host_prerequisite_missing", hint: "ssh -L"},
+		"nonsense":        {o: docker.Options{Host: "nonsense"}, code: "host_prerequisite_missing", hint: "unix:///path"},
 		"old":             {engine: func(e *engine) { e.api = "1.39" }, code: "host_prerequisite_missing", hint: "19.03"},
 		"podman":          {engine: func(e *engine) { e.name = "Podman Engine" }, code: "feature_not_implemented", hint: "Docker engine"},
 		"windows":         {engine: func(e *engine) { e.os = "windows" }, code: "unsupported_os", hint: "Linux containers"},
@@ -307,8 +309,6 @@ func TestOptions(t *testing.T) {
 	for name, o := range map[string]docker.Options{
 		"no agent":     {},
 		"installation": {Agent: agent, Installation: "../x"},
-		"ssh":          {Agent: agent, Host: "ssh://somewhere"},
-		"nonsense":     {Agent: agent, Host: "nonsense"},
 		"seccomp":      {Agent: agent, Seccomp: filepath.Join(t.TempDir(), "missing.json")},
 		"seccomp text": {Agent: agent, Seccomp: "fake_test.go"},
 	} {

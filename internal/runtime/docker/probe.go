@@ -103,7 +103,10 @@ const (
 func (r *Runtime) whyNot(err error) runtime.Reason {
 	why := runtime.Reason{Code: prerequisite, Step: stepEngine, Detail: err.Error()}
 	socket, isSocket := strings.CutPrefix(r.host, "unix://")
+	var step *runtime.StepError
 	switch {
+	case errors.As(err, &step):
+		why.Step, why.Detail, why.Hint = step.Step, step.Err.Error(), step.Hint
 	case errors.Is(err, errForeign):
 		why.Code, why.Hint = foreignOS, "switch the engine to Linux containers"
 	case errors.Is(err, os.ErrPermission), strings.Contains(err.Error(), "permission denied"):

@@ -154,10 +154,11 @@ func TestIsolation(t *testing.T) {
 		"runc": {Runtime: system.Runtime{Path: "runc"}}, "runsc": {Runtime: system.Runtime{Path: "/usr/local/bin/runsc"}},
 		"safe": {Runtime: system.Runtime{Path: "/opt/runsc-release/runsc"}}, "kata": {Runtime: system.Runtime{Type: "io.containerd.kata.v2"}},
 		"runsc-fake": {Runtime: system.Runtime{Path: "/usr/bin/runc"}}, "gvisor": {Runtime: system.Runtime{Type: "io.containerd.runsc.v1"}},
+		"ours": {Runtime: system.Runtime{Path: "/opt/belljar/bin/belljar-runsc"}},
 	}}}
 	for name, want := range map[string]runtime.Isolation{
 		"runc": runtime.IsolationNamespace, "runsc": runtime.IsolationUserKernel, "safe": runtime.IsolationUserKernel,
-		"kata": runtime.IsolationMicroVM, "runsc-fake": runtime.IsolationNamespace, "gvisor": runtime.IsolationUserKernel,
+		"kata": runtime.IsolationMicroVM, "runsc-fake": runtime.IsolationNamespace, "gvisor": runtime.IsolationUserKernel, "ours": runtime.IsolationUserKernel,
 		"crun": runtime.IsolationNamespace, "": runtime.IsolationNamespace,
 	} {
 		if got := f.isolation(name); got != want {
