@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -77,122 +76,6 @@ func TestBodiesAreBounded(t *testing.T) {
 				t.Errorf("%s: %s", c.path, text)
 			}
 		}
-	}
-}
-
-// raw sends bytes and returns the first answer and what the connection says after it.
-func raw(t *testing.T, s *httptest.Server, text string) (*http.Response, string, error) {
-	t.Helper()
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
-	in := bufio.NewReader(conn)
-	answer, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = in.ReadByte()
-	return answer, string(body), err
-}
-
-func TestSlowBodies(t *testing.T) {
-	edge, _ := newEdge(t, api.EdgeOptions{BodyIdle: 50 * time.Millisecond})
-	mux := http.NewServeMux()
-	mux.Handle("/read", reader(0))
-	mux.Handle("/ignore", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
-	mux.Handle("/begin", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // answers before it has read
-		io.WriteString(w, strings.Repeat("x", 1<<16))
-	}))
-	s := serve(t, edge.Wrap(mux))
-	for path, status := range map[string]int{"/read": 400, "/ignore": 401, "/begin": 200} {
-		answer, body, err := raw(t, s, "POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx")
-		if answer.StatusCode != status || !errors.Is(err, io.EOF) && !strings.Contains(fmt.Sprint(err), "reset") {
-			t.Errorf("%s: %d, then %v", path, answer.StatusCode, err)
-		}
-		if path == "/read" && !strings.Contains(body, "too slowly") {
-			t.Errorf("answer: %s", body)
-		}
-	}
-}
-
-// A bound on the body's pace must not be one on the answer's.
-func TestLongAnswersAfterABody(t *testing.T) {
-	edge, _ := newEdge(t, api.EdgeOptions{BodyIdle: 20 * time.Millisecond})
-	s := serve(t, edge.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.ReadAll(r.Body); err != nil {
-			t.Error(err)
-		}
-		select { // well past the deadline of the last read
-		case <-r.Context().Done():
-			t.Error("the request was given up")
-		case <-time.After(200 * time.Millisecond):
-		}
-		io.WriteString(w, "done")
-	})))
-	answer, err := http.Post(s.URL, "text/plain", strings.NewReader("body"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if b, err := io.ReadAll(answer.Body); err != nil || string(b) != "done" {
-		t.Errorf("%q, %v", b, err)
-	}
-}
-
-func TestTricklingBodies(t *testing.T) {
-	edge, _ := newEdge(t, api.EdgeOptions{BodyIdle: 100 * time.Millisecond, MinBodyRate: 1 << 20})
-	s := serve(t, edge.Wrap(reader(0)))
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
-	stop := make(chan struct{})
-	ended := make(chan struct{})
-	go func() { // a byte every now and then, never idle for long
-		defer close(ended)
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				if _, err := io.WriteString(conn, "x"); err != nil {
-					return
-				}
-			}
-		}
-	}()
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	close(stop)
-	<-ended
-	if err != nil || answer.StatusCode != 400 {
-		t.Errorf("%v, %v", answer, err)
-	}
-}
-
-func TestHeadersAreBounded(t *testing.T) {
-	s := serve(t, http.NotFoundHandler())
-	answer, _, _ := raw(t, s, "GET / HTTP/1.1\r\nHost: h\r\nX: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
-	if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("80 KiB of headers: %d", answer.StatusCode)
 	}
 }
 
@@ -323,38 +206,6 @@ func TestWholeAnswers(t *testing.T) {
 	defer answer.Body.Close()
 	if got, err := io.ReadAll(answer.Body); err != nil || string(got) != text[5:1500001] {
 		t.Errorf("range: %d bytes, %v", len(got), err)
-	}
-}
-
-// A connection is used again long after the deadline of its last answer.
-func TestConnectionsAreUsedAgain(t *testing.T) {
-	edge, _ := newEdge(t, api.EdgeOptions{WriteIdle: 500 * time.Millisecond})
-	mux := http.NewServeMux()
-	mux.HandleFunc("/some", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "x") })
-	mux.HandleFunc("/none", func(w http.ResponseWriter, r *http.Request) {})
-	mux.HandleFunc("/own", func(w http.ResponseWriter, r *http.Request) {
-		if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
-			t.Error(err)
-		}
-		io.WriteString(w, "x")
-	})
-	s := serve(t, edge.Wrap(mux))
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	for _, path := range []string{"/some", "/none", "/own", "/none", "/some"} {
-		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n")
-		answer, err := http.ReadResponse(in, nil)
-		if err != nil || answer.StatusCode != 200 {
-			t.Fatalf("%s: %v", path, err)
-		}
-		if _, err := io.ReadAll(answer.Body); err != nil {
-			t.Fatal(err)
-		}
-		<-time.After(600 * time.Millisecond)
 	}
 }
 

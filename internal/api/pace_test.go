@@ -1,0 +1,214 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/belljar/belljar/internal/api"
+)
+
+// behind is an edge with its own bounds in front of some doors.
+func behind(t *testing.T, doors map[string]http.HandlerFunc) http.Handler {
+	t.Helper()
+	edge, _ := newEdge(t, api.EdgeOptions{})
+	mux := http.NewServeMux()
+	for path, door := range doors {
+		mux.Handle(path, door)
+	}
+	return edge.Wrap(mux)
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	outOfTime(t, func(*testing.T) http.Handler { return http.NotFoundHandler() }, func(t *testing.T, l *line) {
+		answer, _, _ := say(t, l.dial(), "GET / HTTP/1.1\r\nHost: h\r\nX: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
+		if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("80 KiB of headers: %d", answer.StatusCode)
+		}
+	})
+}
+
+// Who stops in a body is not waited for, also when its door answers early or does not read it.
+func TestSlowBodies(t *testing.T) {
+	for path, want := range map[string]struct {
+		status int
+		within time.Duration // the connection goes
+		text   string
+	}{
+		"/read": {400, 31 * time.Second, "too slowly"}, "/ignore": {401, time.Second, ""}, "/begin": {200, 31 * time.Second, "xx"},
+	} {
+		t.Run(path, func(t *testing.T) {
+			outOfTime(t, func(t *testing.T) http.Handler {
+				return behind(t, map[string]http.HandlerFunc{
+					"/read":   reader(0),
+					"/ignore": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+					"/begin":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 1<<16)) },
+				})
+			}, func(t *testing.T, l *line) {
+				begun := time.Now()
+				answer, body, err := say(t, l.dial(), "POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx")
+				if took := time.Since(begun); err != io.EOF || took > want.within {
+					t.Errorf("ends with %v after %v", err, took)
+				}
+				if answer.StatusCode != want.status || !strings.Contains(body, want.text) {
+					t.Errorf("%d %.100q", answer.StatusCode, body)
+				}
+			})
+		})
+	}
+}
+
+// A byte every now and then, never idle for long, is no pace.
+func TestTricklingBodies(t *testing.T) {
+	outOfTime(t, func(t *testing.T) http.Handler { return behind(t, map[string]http.HandlerFunc{"/": reader(0)}) }, func(t *testing.T, l *line) {
+		conn := l.dial()
+		defer conn.Close()
+		begun := time.Now()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
+			for err == nil {
+				_, err = io.WriteString(conn, "x")
+				<-time.After(time.Second)
+			}
+		}()
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if took := time.Since(begun); err != nil || answer.StatusCode != 400 || took < 30*time.Second || took > time.Minute {
+			t.Errorf("%v, %v after %v", answer, err, took)
+		}
+		_ = conn.Close()
+		<-ended
+	})
+}
+
+// A bound on the body's pace must not be one on the answer's.
+func TestLongAnswersAfterABody(t *testing.T) {
+	door := func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			t.Error(err)
+		}
+		select { // well past the deadline of the last read
+		case <-r.Context().Done():
+			t.Error("the request was given up")
+		case <-time.After(time.Hour):
+		}
+		_, _ = io.WriteString(w, "done")
+	}
+	outOfTime(t, func(t *testing.T) http.Handler { return behind(t, map[string]http.HandlerFunc{"/": door}) }, func(t *testing.T, l *line) {
+		c := l.client()
+		defer c.CloseIdleConnections()
+		answer, err := c.Post("http://line", "text/plain", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if b, err := io.ReadAll(answer.Body); err != nil || string(b) != "done" {
+			t.Errorf("%q, %v", b, err)
+		}
+	})
+}
+
+// A connection is used again long after the deadline of its last answer.
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	doors := map[string]http.HandlerFunc{
+		"/some": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") },
+		"/none": func(http.ResponseWriter, *http.Request) {},
+		"/own": func(w http.ResponseWriter, _ *http.Request) {
+			if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(w, "x")
+		},
+	}
+	outOfTime(t, func(t *testing.T) http.Handler { return behind(t, doors) }, func(t *testing.T, l *line) {
+		conn := l.dial()
+		defer conn.Close()
+		in := bufio.NewReader(conn)
+		for _, path := range []string{"/some", "/none", "/own", "/none", "/some"} {
+			if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(in, nil)
+			if err != nil || answer.StatusCode != 200 {
+				t.Fatalf("%s: %v", path, err)
+			}
+			if _, err := io.ReadAll(answer.Body); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(100 * time.Second) // longer than an answer may take, shorter than a connection may be idle
+		}
+	})
+}
+
+// A WebSocket outlives the bounds of answers.
+func TestWebSocketsThroughTheEdge(t *testing.T) {
+	var heard *heard
+	outOfTime(t, func(t *testing.T) http.Handler {
+		var edge *api.Edge
+		edge, heard = newEdge(t, api.EdgeOptions{})
+		mux := http.NewServeMux()
+		mux.Handle("GET /echo/{id}", api.Guard(somebody{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !edge.OriginAllowed(r) {
+				http.Error(w, "origin", http.StatusForbidden)
+				return
+			}
+			conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the edge has looked
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.CloseNow()
+			for {
+				kind, text, err := conn.Read(r.Context())
+				if err != nil {
+					return
+				}
+				if err := conn.Write(r.Context(), kind, text); err != nil {
+					t.Error(err)
+				}
+			}
+		})))
+		return edge.Wrap(mux)
+	}, func(t *testing.T, l *line) {
+		c := l.client()
+		defer c.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		header := http.Header{"X-Api-Key": {"ann"}, "Origin": {"http://line"}}
+		conn, _, err := websocket.Dial(ctx, "http://line/echo/1", &websocket.DialOptions{HTTPHeader: header, HTTPClient: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := conn.Write(ctx, websocket.MessageText, []byte("hello")); err != nil {
+				t.Fatal(err)
+			}
+			if _, text, err := conn.Read(ctx); err != nil || string(text) != "hello" {
+				t.Fatalf("%s, %v", text, err)
+			}
+			<-time.After(10 * time.Minute) // longer than any deadline of an answer, or a body
+		}
+		_ = conn.Close(websocket.StatusNormalClosure, "")
+		header.Set("Origin", "http://evil.example")
+		_, answer, err := websocket.Dial(ctx, "http://line/echo/1", &websocket.DialOptions{HTTPHeader: header, HTTPClient: c})
+		if err == nil || answer.StatusCode != 403 {
+			t.Errorf("another page: %v, %v", answer, err)
+		}
+	})
+	lines := heard.lines(t, "request")
+	for _, line := range lines {
+		if line["path"] != "/echo/{id}" || line["status"] != 101.0 && line["status"] != 403.0 {
+			t.Errorf("log line: %v", line)
+		}
+	}
+	if len(lines) != 2 {
+		t.Errorf("%d log lines", len(lines))
+	}
+}
