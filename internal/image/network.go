@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/google/go-containerregistry/pkg/authn"
 )
 
 // network is how registries are talked to: one way for those of the Internet, which keeps away from all that is not, and
@@ -18,7 +16,7 @@ import (
 type network struct {
 	registries []string
 	stall      time.Duration
-	keychain   authn.Keychain
+	keychain   *keychain
 
 	world, named http.RoundTripper
 	idle         []func()
@@ -26,10 +24,7 @@ type network struct {
 }
 
 func newNetwork(o Options) *network {
-	n := &network{registries: o.Registries, stall: o.Stall, keychain: o.Keychain}
-	if n.keychain == nil {
-		n.keychain = authn.DefaultKeychain
-	}
+	n := &network{registries: o.Registries, stall: o.Stall, keychain: newKeychain(o)}
 	if o.Transport != nil {
 		n.world, n.named = o.Transport, o.Transport
 		return n
@@ -105,6 +100,15 @@ func (n *network) lists(address string) bool {
 	})
 }
 
+// loopback reports whether a host, with or without a port, is this machine.
+func loopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	a, err := netip.ParseAddr(unbracket(host))
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
+}
+
 func unbracket(host string) string {
 	if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
 		return host[1 : len(host)-1]
@@ -122,12 +126,14 @@ type way struct {
 	after string // the Retry-After of the last answer that had one
 }
 
-// RoundTrip sends a request if it may go where it is to go. A password never goes over a plain connection.
+// RoundTrip sends a request if it may go where it is to go. A password goes over a plain connection only if that does not
+// leave the machine.
 func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch r.URL.Scheme {
 	case "https":
 	case "http":
-		if !w.named || !w.net.lists(hostPort(r.URL)) {
+		secret := r.Body != nil && !loopback(r.URL.Host) // what signs on may be in there, too
+		if !w.named || !w.net.lists(hostPort(r.URL)) || secret {
 			return nil, &refusal{"it leads to " + r.URL.Host + " without TLS"}
 		}
 	default:
@@ -136,7 +142,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	r = r.Clone(ctx)
 	r.Header.Set("User-Agent", "belljar")
-	if r.URL.Scheme == "http" && len(r.Header.Get("Authorization")) > 0 && !bearer(r.Header.Get("Authorization")) {
+	if auth := r.Header.Get("Authorization"); r.URL.Scheme == "http" && auth != "" && !bearer(auth) && !loopback(r.URL.Host) {
 		r.Header.Del("Authorization")
 	}
 	resp, err := w.inner.RoundTrip(r)

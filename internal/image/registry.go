@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -56,9 +55,12 @@ func (n *network) connect(ctx context.Context, ref Reference) (*registry, error)
 	}
 	var auth authn.Authenticator = authn.Anonymous
 	if r.scheme = "https"; challenge.Insecure {
-		r.scheme = "http" // and nobody's password
-	} else if auth, err = n.credentials(ctx, repo); err != nil {
-		return nil, r.unavailable("the credentials for "+host+" cannot be read", err)
+		r.scheme = "http"
+	}
+	if r.scheme == "https" || loopback(host) { // else nobody's password
+		if auth, err = n.keychain.get(ctx, repo); err != nil {
+			return nil, r.noCredentials(ctx, err)
+		}
 	}
 	token := &transport.Token{}
 	if strings.EqualFold(challenge.Scheme, "bearer") {
@@ -144,15 +146,6 @@ func (o *only) failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.failed
-}
-
-// credentials are what the user's configuration has for a registry. A helper program that is not installed has none.
-func (n *network) credentials(ctx context.Context, repo name.Repository) (authn.Authenticator, error) {
-	auth, err := authn.Resolve(ctx, n.keychain, repo)
-	if err != nil && (errors.Is(err, exec.ErrNotFound) || strings.Contains(err.Error(), "executable file not found")) {
-		return authn.Anonymous, nil
-	}
-	return auth, err
 }
 
 // redirect follows a few, and none that leaves TLS. Tokens and passwords are for the registry's own host only; the

@@ -453,7 +453,8 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestTokens: who signs on does so at the token server only, over TLS only, and what he signs on with goes to no other host.
+// TestTokens: who signs on does so at the token server only, over a plain connection only on this machine, and what he signs
+// on with goes to no other host.
 func TestTokens(t *testing.T) {
 	layer := tarOf(t, "f", "secret")
 	b := build(t, spec{layers: [][]byte{layer}})
@@ -468,6 +469,7 @@ func TestTokens(t *testing.T) {
 	h := newHub(t)
 	h.put("app:latest", b)
 	var anonymous atomic.Bool
+	var self atomic.Pointer[string] // what the hub is called
 	h.meddleWith(func(w http.ResponseWriter, r *http.Request) bool {
 		auth := r.Header.Get("Authorization")
 		switch {
@@ -477,7 +479,7 @@ func TestTokens(t *testing.T) {
 			}
 			fmt.Fprint(w, `{"access_token":"open-sesame"}`)
 		case auth != "Bearer open-sesame":
-			w.Header().Set("WWW-Authenticate", `Bearer realm="`+h.URL+`/token",service="hub"`)
+			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+*self.Load()+`/token",service="hub"`)
 			w.WriteHeader(401)
 		case strings.Contains(r.URL.Path, "/blobs/"):
 			http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
@@ -486,11 +488,105 @@ func TestTokens(t *testing.T) {
 		}
 		return true
 	})
-	s := open(t, image.Options{Keychain: password{}}, h, elsewhere)
-	pull(t, s, h.ref("app"))
-	if !anonymous.Load() {
+	here, far := h.host(), "registry.example:5000"
+	for _, name := range []string{here, far} {
+		self.Store(&name)
+		o := image.Options{Keychain: password{}, Registries: []string{far}, Transport: leading(far, here)}
+		pull(t, open(t, o, h, elsewhere), name+"/app")
+		if anonymous.Load() != (name == far) {
+			t.Errorf("%s was signed on to with no password: %v", name, anonymous.Load())
+		}
+	}
+}
+
+// TestPlainPassword: a private registry on this machine gets its password over a plain connection, another one does not, and
+// why is told.
+func TestPlainPassword(t *testing.T) {
+	h := newHub(t)
+	h.put("app:latest", build(t, spec{layers: [][]byte{tarOf(t, "f", "x")}}))
+	var asked atomic.Int32
+	h.meddleWith(func(w http.ResponseWriter, r *http.Request) bool {
+		user, pass, sent := r.BasicAuth()
+		if sent {
+			asked.Add(1)
+		}
+		if user != "user" || pass != "hush" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
+			w.WriteHeader(401)
+			return true
+		}
+		return false
+	})
+	pull(t, open(t, image.Options{Keychain: password{}}, h), h.ref("app"))
+	if asked.Load() == 0 {
+		t.Error("no password was sent")
+	}
+	asked.Store(0)
+	const far = "registry.example:5000"
+	o := image.Options{Keychain: password{}, Registries: []string{far}, Transport: leading(far, h.host())}
+	_, err := open(t, o).Pull(t.Context(), far+"/app", false, nil)
+	wantError(t, err, belljar.CodeImageUnavailable, "no password is sent over a plain connection")
+	if asked.Load() > 0 {
 		t.Error("a password was sent over a plain connection")
 	}
+}
+
+// leading is a transport for which the name from leads to the address to.
+func leading(from, to string) http.RoundTripper {
+	return &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == from {
+			address = to
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, network, address)
+	}}
+}
+
+// hanging is a keychain that does not answer before it is told to.
+type hanging struct {
+	asked chan struct{}
+	let   chan struct{}
+}
+
+func (h hanging) Resolve(authn.Resource) (authn.Authenticator, error) {
+	h.asked <- struct{}{}
+	<-h.let
+	return authn.Anonymous, nil
+}
+
+// TestHangingKeychain: a program that keeps passwords and hangs is waited for as long as the caller likes, no longer than
+// its time, and not asked again before it answers. The store closes without it, and it is asked as before when it works.
+func TestHangingKeychain(t *testing.T) {
+	h := newHub(t)
+	h.put("app:latest", build(t, spec{layers: [][]byte{tarOf(t, "f", "x")}}))
+	keys := hanging{make(chan struct{}, 8), make(chan struct{})}
+	s := open(t, image.Options{Keychain: keys, Asking: 50 * time.Millisecond}, h)
+	_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
+	wantError(t, err, belljar.CodeImageUnavailable, "credentials for "+h.host(), "does not answer", "credHelpers")
+	_, err = s.Pull(t.Context(), h.ref("app"), false, nil)
+	wantError(t, err, belljar.CodeImageUnavailable, "does not answer")
+	if n := len(keys.asked); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+	patient := open(t, image.Options{Keychain: keys, Asking: time.Hour}, h)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	<-keys.asked
+	go func() {
+		_, err := patient.Pull(ctx, h.ref("app"), false, nil)
+		done <- err
+	}()
+	<-keys.asked
+	cancel()
+	if err := <-done; err != context.Canceled {
+		t.Errorf("%v, want the context's own error", err)
+	}
+	if err := patient.Close(); err != nil {
+		t.Error(err)
+	}
+	close(keys.let)
+	relaxed := open(t, image.Options{Keychain: keys}, h)
+	pull(t, relaxed, h.ref("app"))
 }
 
 // password is a keychain that has a password for everybody.

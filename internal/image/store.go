@@ -37,6 +37,8 @@ type Options struct {
 
 	// Keychain has the credentials for registries; nil is Docker's and Podman's configuration of the user.
 	Keychain authn.Keychain
+	// Asking is how long the keychain may take for an answer; 0 is 30 s. Its programs may want to ask a person.
+	Asking time.Duration
 	// Transport talks to registries in place of one that keeps away from addresses that are not public; for tests.
 	Transport http.RoundTripper
 	// Platform is what images must be for, as linux/arm64/v8; "" is this machine.
@@ -75,6 +77,9 @@ func Open(o Options) (*Store, error) {
 	}
 	if o.Stall <= 0 {
 		o.Stall = defaultStall
+	}
+	if o.Asking <= 0 {
+		o.Asking = defaultAsking
 	}
 	s := &Store{o: o, platform: localPlatform()}
 	if o.Platform != "" {

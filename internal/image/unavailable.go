@@ -128,6 +128,9 @@ func (r *registry) refused(answer *transport.Error) error {
 		e = r.unavailable("it is private, or there is no such image ("+reason+")", answer)
 		e.Details["status"] = answer.StatusCode
 		e.Hint = "check the name; for a private image sign on with docker login as the user that Belljar runs as"
+		if r.scheme == "http" && !loopback(r.repo.RegistryStr()) {
+			e.Hint = "check the name; if it is private its registry needs TLS: no password is sent over a plain connection"
+		}
 	case http.StatusNotFound:
 		e = r.unavailable("the registry does not have it ("+reason+")", answer)
 		e.Details["status"] = answer.StatusCode
