@@ -102,6 +102,9 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		e.made = &container.InspectResponse{ID: "c1", Config: asked.Config, HostConfig: asked.HostConfig, State: &container.State{Status: "created"}}
+		for _, m := range asked.HostConfig.Mounts {
+			e.made.Mounts = append(e.made.Mounts, container.MountPoint{Type: m.Type, Name: m.Source, Destination: m.Target, RW: !m.ReadOnly})
+		}
 		if e.create != nil {
 			if err := e.create(e.made); err != nil {
 				e.made = nil

@@ -100,13 +100,15 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 	memory := int64(l.MemoryMB)<<20 + spec.Workspace.Bytes + tmp + runBytes + shmBytes
 	pids := int64(l.Pids) + agentTasks
 	no := false
+	// Always by its name: the engine's default may be another one by now, and a weaker one, than it said when it was asked.
+	wall, _ := f.ociRuntime(r.opts.OCIRuntime)
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges:true", "seccomp=" + r.seccomp},
 		// Engines write the name servers of their host into every container.
 		DNS: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, DNSSearch: []string{"."}, DNSOptions: []string{"ndots:0"},
 		LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: "no"},
-		Runtime: r.opts.OCIRuntime, Init: &no, MaskedPaths: masked(), ReadonlyPaths: readOnly(), ShmSize: shmBytes,
+		Runtime: wall, Init: &no, MaskedPaths: masked(), ReadonlyPaths: readOnly(), ShmSize: shmBytes,
 		Tmpfs: map[string]string{
 			belljar.WorkspaceDir: tmpfs(spec.Workspace.Bytes, spec.Workspace.Inodes, "0755", spec.Workspace.Exec, uid, gid),
 			"/tmp":               tmpfs(tmp, int64(l.Inodes), "1777", false, uid, gid),

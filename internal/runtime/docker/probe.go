@@ -39,7 +39,7 @@ func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 		if ctx.Err() != nil {
 			return runtime.Capabilities{}, context.Cause(ctx)
 		}
-		c := runtime.Capabilities{State: runtime.StateHostGated, Isolation: runtime.IsolationNamespace, AgentUID: "shared", OCIRuntime: r.opts.OCIRuntime}
+		c := runtime.Capabilities{State: runtime.StateHostGated, Isolation: (&facts{}).isolation(r.opts.OCIRuntime), AgentUID: "shared", OCIRuntime: r.opts.OCIRuntime, Start: coldStart}
 		c.Reasons = []runtime.Reason{r.whyNot(err)}
 		return c, nil
 	}

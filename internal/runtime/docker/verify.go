@@ -17,6 +17,7 @@ func differences(want *plan, got container.InspectResponse, f *facts) []string {
 		return []string{"it does not say what it has done"}
 	}
 	v := &verdict{}
+	v.marks(want, got)
 	v.identity(want, got)
 	v.namespaces(want.host, got.HostConfig)
 	v.limits(want.host, got.HostConfig, f)
@@ -32,10 +33,21 @@ func (v *verdict) hold(ok bool, format string, args ...any) {
 	}
 }
 
+// marks are what a container is found again by, and what it is made of.
+func (v *verdict) marks(want *plan, got container.InspectResponse) {
+	for name, value := range want.config.Labels {
+		v.hold(got.Config.Labels[name] == value, "label %s %q", name, got.Config.Labels[name])
+	}
+	v.hold(got.Config.Image == want.config.Image, "image %q", got.Config.Image)
+	v.hold(got.HostConfig.RestartPolicy.IsNone(), "restarts %q", got.HostConfig.RestartPolicy.Name)
+}
+
 func (v *verdict) identity(want *plan, got container.InspectResponse) {
 	c, h := got.Config, got.HostConfig
 	v.hold(c.User == want.config.User, "user %q", c.User)
 	v.hold(slices.Equal(c.Entrypoint, want.config.Entrypoint) && slices.Equal(c.Cmd, want.config.Cmd), "entrypoint")
+	v.hold(c.WorkingDir == want.config.WorkingDir && c.Hostname == want.config.Hostname && c.StopSignal == want.config.StopSignal, "working folder %q, host name %q, stop signal %q", c.WorkingDir, c.Hostname, c.StopSignal)
+	v.hold(h.Init != nil && !*h.Init, "no init but the agent")
 	v.hold(!c.Tty && c.OpenStdin && c.StdinOnce == want.config.StdinOnce, "stdin")
 	v.hold(c.Healthcheck == nil || slices.Equal(c.Healthcheck.Test, []string{"NONE"}), "a health check of the image")
 	for _, e := range want.config.Env {
@@ -62,6 +74,7 @@ func dropsAll(list []string) bool {
 
 func (v *verdict) namespaces(want, got *container.HostConfig) {
 	v.hold(got.NetworkMode == "none", "network mode %q", got.NetworkMode)
+	v.hold(slices.Equal(got.DNS, want.DNS) && slices.Equal(got.DNSSearch, want.DNSSearch) && slices.Equal(got.DNSOptions, want.DNSOptions), "no name servers of its host")
 	v.hold(got.IpcMode == want.IpcMode, "ipc mode %q", got.IpcMode)
 	v.hold(!got.PidMode.IsHost() && !got.PidMode.IsContainer(), "pid mode %q", got.PidMode)
 	v.hold(!got.UTSMode.IsHost(), "uts mode %q", got.UTSMode)
@@ -102,8 +115,11 @@ func (v *verdict) files(want *container.HostConfig, got container.InspectRespons
 	for _, place := range want.ReadonlyPaths {
 		v.hold(slices.Contains(h.ReadonlyPaths, place), "read-only %s", place)
 	}
+	program := false
 	for _, m := range got.Mounts {
 		agent := m.Type == mount.TypeVolume && m.Destination == agentDir && m.Name == want.Mounts[0].Source && !m.RW
+		program = program || agent
 		v.hold(agent || m.Type == mount.TypeTmpfs, "nothing mounted on %s", m.Destination)
 	}
+	v.hold(program, "the agent's volume")
 }

@@ -69,6 +69,17 @@ func TestDifferences(t *testing.T) {
 	yes := true
 	for name, change := range map[string]func(*container.InspectResponse){
 		"nothing said":     func(c *container.InspectResponse) { c.HostConfig = nil },
+		"label":            func(c *container.InspectResponse) { delete(c.Config.Labels, labelInstallation) },
+		"lifetime":         func(c *container.InspectResponse) { c.Config.Labels[labelLifetime] = "" },
+		"image":            func(c *container.InspectResponse) { c.Config.Image = "" },
+		"restart":          func(c *container.InspectResponse) { c.HostConfig.RestartPolicy.Name = "always" },
+		"working folder":   func(c *container.InspectResponse) { c.Config.WorkingDir = "/elsewhere" },
+		"host name":        func(c *container.InspectResponse) { c.Config.Hostname = "engine" },
+		"init":             func(c *container.InspectResponse) { c.HostConfig.Init = &yes },
+		"init by default":  func(c *container.InspectResponse) { c.HostConfig.Init = nil },
+		"name servers":     func(c *container.InspectResponse) { c.HostConfig.DNS = nil },
+		"search domains":   func(c *container.InspectResponse) { c.HostConfig.DNSSearch = nil },
+		"no agent":         func(c *container.InspectResponse) { c.Mounts = nil },
 		"root":             func(c *container.InspectResponse) { c.Config.User = "" },
 		"another program":  func(c *container.InspectResponse) { c.Config.Entrypoint = []string{"/bin/sh"} },
 		"terminal":         func(c *container.InspectResponse) { c.Config.Tty = true },
