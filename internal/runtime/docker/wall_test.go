@@ -1,0 +1,33 @@
+package docker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/system"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// A container is made with the OCI runtime that the engine said is its default, by name: when that changes meanwhile, to a
+// weaker one it may be, nothing runs in it.
+func TestDefaultWallIsNamed(t *testing.T) {
+	f := &facts{Info: system.Info{DefaultRuntime: "runsc", Architecture: "x86_64"}}
+	r := &Runtime{opts: Options{Installation: "test"}}
+	p, err := r.plan(runtime.Spec{ID: "box", Limits: belljar.DefaultLimits()}, f, image{id: "sha256:1"}, "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.host.Runtime != "runsc" {
+		t.Fatalf("asked for OCI runtime %q", p.host.Runtime)
+	}
+	v := &verdict{}
+	host := *p.host
+	host.Runtime = "runc"
+	v.namespaces(p.host, &host)
+	if !slices.ContainsFunc(v.missing, func(s string) bool { return strings.Contains(s, "oci runtime") }) {
+		t.Errorf("another one goes unnoticed: %q", v.missing)
+	}
+}
