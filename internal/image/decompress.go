@@ -3,9 +3,11 @@ package image
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -17,8 +19,13 @@ const (
 	packedZstd = "zstd"
 )
 
-// mostWindow is how far back a zstd stream may refer, in bytes: memory for each layer that is being unpacked.
-const mostWindow = 128 << 20
+// How far back a zstd stream may refer, in bytes: memory for each layer that is being unpacked. Builders take up to 32 MiB, as
+// zstd does unless it is told to take its utmost, so streams that refer further back are unpacked a few at a time.
+const (
+	mostWindow   = 128 << 20
+	usualWindow  = 32 << 20
+	largeWindows = 2
+)
 
 // packedError is a fault of what is decompressed, not of where it comes from.
 type packedError struct {
@@ -52,37 +59,72 @@ type unpacker struct {
 	end  func()
 }
 
-// decompress looks at what r begins with and undoes gzip and zstd, whatever anybody says that it is.
-func decompress(r io.Reader) (*unpacker, error) {
+// packing is how a stream is compressed that begins with head; "" if it is not.
+func packing(head []byte) (string, error) {
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return packedGzip, nil
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) > 3 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
+		return packedZstd, nil
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		return "", fault("compression", "it is compressed with xz; gzip and zstd are read")
+	case bytes.HasPrefix(head, []byte("BZh")):
+		return "", fault("compression", "it is compressed with bzip2; gzip and zstd are read")
+	}
+	return "", nil
+}
+
+// decompress looks at what r begins with and undoes gzip and zstd, whatever anybody says that it is. large has room for each
+// of those that may need much memory at the same time; others wait for their turn, or for the end of ctx.
+func decompress(ctx context.Context, r io.Reader, large chan struct{}) (*unpacker, error) {
 	u := &unpacker{from: &origin{r: r}, end: func() {}}
 	b := bufio.NewReaderSize(u.from, 64<<10)
-	head, err := b.Peek(6)
+	head, err := b.Peek(zstd.HeaderMaxSize)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		u.kind = packedGzip
+	if u.kind, err = packing(head); err != nil {
+		return nil, err
+	}
+	switch u.kind {
+	case packedGzip:
 		z, err := gzip.NewReader(b)
 		if err != nil {
 			return nil, u.fault(err)
 		}
 		u.r = z
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) > 3 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
-		u.kind = packedZstd
-		z, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(mostWindow), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	case packedZstd:
+		most, leave := uint64(usualWindow), func() {}
+		if farBack(head) {
+			select {
+			case large <- struct{}{}:
+				most, leave = mostWindow, func() { <-large }
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		z, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(most), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 		if err != nil {
+			leave()
 			return nil, u.fault(err)
 		}
-		u.r, u.end = z, z.Close
-	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
-		return nil, fault("compression", "it is compressed with xz; gzip and zstd are read")
-	case bytes.HasPrefix(head, []byte("BZh")):
-		return nil, fault("compression", "it is compressed with bzip2; gzip and zstd are read")
+		u.r, u.end = z, sync.OnceFunc(func() { z.Close(); leave() })
 	default:
 		u.r = b
 	}
 	return u, nil
+}
+
+// farBack reports whether a zstd stream refers further back than usual, or may.
+func farBack(head []byte) bool {
+	var h zstd.Header
+	switch err := h.Decode(head); {
+	case err != nil || h.Skippable: // what it is comes later
+		return true
+	case h.SingleSegment:
+		return h.FrameContentSize > usualWindow
+	}
+	return h.WindowSize > usualWindow
 }
 
 func (u *unpacker) Read(p []byte) (int, error) {

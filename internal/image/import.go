@@ -81,7 +81,7 @@ func (s *Store) spool(ctx context.Context, f *os.File, r io.Reader, tell func(be
 	raw := newMeter(&interrupted{ctx, r}, belljar.ImageProgress{Phase: belljar.ImagePulling}, tell)
 	come := newAhead(ctx, raw, nothing)
 	defer come.abandon() // nobody knows when a reader returns that waits for a person
-	u, err := decompress(come)
+	u, err := decompress(ctx, come, s.large)
 	if err != nil {
 		return "", 0, unread(ctx, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -94,12 +95,15 @@ func pickSaved(images []saved, name string) (saved, error) {
 // describe finds out what a registry would call a layer: by what it is, if it is a plain tar, whose digest the config
 // has.
 func describe(ctx context.Context, r *io.SectionReader, id string) (descriptor, error) {
-	u, err := decompress(io.NewSectionReader(r, 0, r.Size()))
+	head := make([]byte, 6)
+	n, err := r.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return descriptor{}, failed("read an archive", err)
+	}
+	kind, err := packing(head[:n])
 	if err != nil {
 		return descriptor{}, err
 	}
-	kind := u.kind
-	_ = u.Close()
 	if kind == "" {
 		return descriptor{MediaType: kindLayer, Digest: id, Size: r.Size()}, nil
 	}

@@ -57,6 +57,7 @@ type Store struct {
 	index    index
 	touched  sync.Map // folder of an image → when its use was written down last
 	flights  flights
+	large    chan struct{} // has room for each stream that may be decompressed with much memory at the same time
 	net      *network
 }
 
@@ -81,7 +82,7 @@ func Open(o Options) (*Store, error) {
 	if o.Asking <= 0 {
 		o.Asking = defaultAsking
 	}
-	s := &Store{o: o, platform: localPlatform()}
+	s := &Store{o: o, platform: localPlatform(), large: make(chan struct{}, largeWindows)}
 	if o.Platform != "" {
 		var err error
 		if s.platform, err = parsePlatform(o.Platform); err != nil {

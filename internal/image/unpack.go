@@ -23,7 +23,7 @@ func (s *Store) unpack(ctx context.Context, src source, dir string, tell func(be
 	packed := newAhead(ctx, raw, in.Close)
 	defer packed.Close()
 	defer cancel() // wakes who waits for in
-	plain, err := decompress(packed)
+	plain, err := decompress(ctx, packed, s.large)
 	if err != nil {
 		return layer.Stats{}, s.broken(ctx, err, src)
 	}
