@@ -51,7 +51,7 @@ func (s *Store) Import(ctx context.Context, name string, r io.Reader, progress f
 const SourceAnnotation = "dev.belljar.source"
 
 func (s *Store) importTar(ctx context.Context, name string, r io.Reader, tell func(belljar.ImageProgress)) (belljar.Image, error) {
-	if err := s.sweep(); err != nil {
+	if err := s.sweep(ctx); err != nil {
 		return belljar.Image{}, err
 	}
 	sp, err := s.space()

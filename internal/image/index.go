@@ -20,6 +20,7 @@ import (
 // it too, so each look begins with the file's time, which no two versions share.
 type index struct {
 	path string
+	most int64 // bytes that it may grow to
 
 	mu   sync.Mutex
 	last *view
@@ -44,8 +45,11 @@ type stored struct {
 
 const indexVersion = 1
 
-// mostIndex bounds the file in bytes; each image has at most mostConfig in it.
-const mostIndex = 1 << 30
+// Bounds of the file in bytes: what it grows to, each image having at most mostKept and its names in it, and what is read.
+const (
+	mostIndex = 64 << 20
+	mostRead  = 1 << 30
+)
 
 // load returns the index as it is now.
 func (x *index) load() (*view, error) {
@@ -79,7 +83,7 @@ func readView(path string) (*view, error) {
 	if err != nil {
 		return nil, failed("read the index", err)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, mostIndex))
+	data, err := io.ReadAll(io.LimitReader(f, mostRead))
 	if err != nil {
 		return nil, failed("read the index", err)
 	}
@@ -208,7 +212,7 @@ func (s *Store) edit(ctx context.Context, change func([]*record) ([]*record, fun
 	if err != nil {
 		return err
 	}
-	if err := s.index.write(records, v.at, s.now()); err != nil {
+	if err := s.index.write(records, v, s.now()); err != nil {
 		if undo != nil {
 			undo()
 		}
@@ -218,10 +222,16 @@ func (s *Store) edit(ctx context.Context, change func([]*record) ([]*record, fun
 }
 
 // write replaces the file. Its time is later than that of the last version, however fast they follow each other.
-func (x *index) write(records []*record, last, now time.Time) (err error) {
+func (x *index) write(records []*record, last *view, now time.Time) (err error) {
 	data, err := json.Marshal(stored{Version: indexVersion, Images: records})
 	if err != nil {
 		return err
+	}
+	if size := int64(len(data)); size > x.most && size > last.size {
+		return &belljar.Error{
+			Code: belljar.CodeDiskFull, Message: "no room left in the list of images", Hint: "remove images with belljar image prune",
+			Details: map[string]any{"images": len(last.records), "limit": x.most},
+		}
 	}
 	f, err := os.CreateTemp(filepath.Dir(x.path), tempIndex+"*")
 	if err != nil {
@@ -243,7 +253,7 @@ func (x *index) write(records []*record, last, now time.Time) (err error) {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if step := last.Add(time.Millisecond); now.Before(step) {
+	if step := last.at.Add(time.Millisecond); now.Before(step) {
 		now = step
 	}
 	if err := os.Chtimes(f.Name(), now, now); err != nil {

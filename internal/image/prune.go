@@ -27,7 +27,7 @@ func (s *Store) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImageP
 
 // prune adds to what is done.
 func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.ImagePruned) error {
-	if err := s.sweep(); err != nil {
+	if err := s.sweep(ctx); err != nil {
 		return err
 	}
 	v, err := s.index.load()
@@ -53,7 +53,7 @@ func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.I
 		done.Images = append(done.Images, r.Digest)
 		done.Bytes += freed
 	}
-	freed, err := s.pruneLayers(ctx)
+	freed, err := s.pruneLayers(ctx, 0)
 	done.Bytes += freed
 	return err
 }
@@ -133,14 +133,10 @@ func unique(parts []part) []part {
 	})
 }
 
-// pruneLayers deletes layers of pulls that came to nothing.
-func (s *Store) pruneLayers(ctx context.Context) (freed int64, err error) {
-	entries, err := os.ReadDir(s.path(layersFolder))
-	if err != nil {
-		return 0, failed("look for layers", err)
-	}
-	v, err := s.index.load()
-	if err != nil {
+// pruneLayers deletes layers of pulls that came to nothing, if they were unpacked so long ago.
+func (s *Store) pruneLayers(ctx context.Context, idle time.Duration) (freed int64, err error) {
+	ids, err := s.idleLayers(idle)
+	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
 	sp, err := s.space()
@@ -148,13 +144,9 @@ func (s *Store) pruneLayers(ctx context.Context) (freed int64, err error) {
 		return 0, err
 	}
 	defer s.done(sp)
-	for _, e := range entries {
+	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
 			return freed, err
-		}
-		id := "sha256:" + e.Name()
-		if !wholeDigest(id) || v.uses(id) {
-			continue
 		}
 		n, err := s.dropLayer(id, sp)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -163,4 +155,33 @@ func (s *Store) pruneLayers(ctx context.Context) (freed int64, err error) {
 		freed += n
 	}
 	return freed, nil
+}
+
+// idleLayers lists the layers that no image has, unpacked so long ago.
+func (s *Store) idleLayers(idle time.Duration) (ids []string, err error) {
+	entries, err := os.ReadDir(s.path(layersFolder))
+	if err != nil {
+		return nil, failed("look for layers", err)
+	}
+	v, err := s.index.load()
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, r := range v.records {
+		for _, l := range r.Layers {
+			used[l.ID] = true
+		}
+	}
+	for _, e := range entries {
+		id := "sha256:" + e.Name()
+		if !wholeDigest(id) || used[id] {
+			continue
+		}
+		if idle > 0 && s.now().Sub(stamped(filepath.Join(s.layerFolder(id), statsFile))) < idle {
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
 }

@@ -70,7 +70,7 @@ func (s *Store) tagged(name string) bool {
 // pull is one pull, for all who wait for it.
 func (s *Store) pull(ctx context.Context, ref Reference, tell func(belljar.ImageProgress)) (belljar.Image, error) {
 	tell(belljar.ImageProgress{Phase: belljar.ImageResolving})
-	if err := s.sweep(); err != nil {
+	if err := s.sweep(ctx); err != nil {
 		return belljar.Image{}, err
 	}
 	from, err := s.net.connect(ctx, ref)

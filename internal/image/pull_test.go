@@ -3,7 +3,9 @@
 package image_test
 
 import (
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +87,35 @@ func TestPullFaultNames(t *testing.T) {
 		if e := errorOf(err); name == "layer" && !strings.Contains(e.Message, "layer sha256:") {
 			t.Errorf("%s", e.Message)
 		}
+	}
+}
+
+// TestLayersOfFailures: the layers of a pull that came to nothing wait for the next one, and not for ever.
+func TestLayersOfFailures(t *testing.T) {
+	good := tarOf(t, "f", "fine")
+	h := newHub(t)
+	h.put("bad:latest", build(t, spec{layers: [][]byte{good}, config: map[string]any{"User": "nobody-knows"}}))
+	h.put("good:latest", build(t, spec{layers: [][]byte{tarOf(t, "other", "x")}}))
+	var later time.Duration
+	o := image.Options{Path: filepath.Join(t.TempDir(), "images"), Clock: func() time.Time { return time.Now().Add(later) }}
+	s := open(t, o, h)
+	_, err := s.Pull(t.Context(), h.ref("bad"), false, nil)
+	wantError(t, err, belljar.CodeImageInvalid, "nobody-knows")
+	there := func() bool {
+		return slices.Contains(entries(t, o.Path, "layers"), strings.TrimPrefix(digest(good), "sha256:"))
+	}
+	pull(t, s, h.ref("good"))
+	if !there() {
+		t.Error("it did not wait")
+	}
+	later = 2 * time.Hour
+	if _, err := s.Pull(t.Context(), h.ref("good"), true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if there() {
+		t.Error("it waits for ever")
+	}
+	if got := content(t, find(t, s, h.ref("good")), "other"); got != "x" {
+		t.Errorf("the other image has %q", got)
 	}
 }

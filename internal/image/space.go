@@ -1,6 +1,7 @@
 package image
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar/internal/image/layer"
 )
@@ -94,9 +96,12 @@ func randomName() string {
 	return hex.EncodeToString(b[:])
 }
 
+// layersWait is how long the layers of a pull that came to nothing wait for the next one.
+const layersWait = time.Hour
+
 // sweep deletes what processes that are no more have left half done: spaces, folders of images that the index does not
-// know. Whoever is at work holds locks that keep his away from it.
-func (s *Store) sweep() error {
+// know; and layers that have waited for an image long enough. Whoever is at work holds locks that keep his away from it.
+func (s *Store) sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(s.path(tempFolder))
 	if err != nil {
 		return failed("look for what was left half done", err)
@@ -112,7 +117,11 @@ func (s *Store) sweep() error {
 		}
 		s.done(&space{dir: s.path(tempFolder, id), lock: l})
 	}
-	return s.sweepImages()
+	if err := s.sweepImages(); err != nil {
+		return err
+	}
+	_, err = s.pruneLayers(ctx, layersWait)
+	return err
 }
 
 // sweepImages moves folders that the index does not know out of the way: their process was killed just before it wrote
@@ -193,7 +202,7 @@ func (s *Store) dropLost(v *view) error {
 	for _, r := range lost {
 		s.warn("the files of an image are gone", "image", r.ref(), "digest", r.Digest)
 	}
-	return failed("write the index", s.index.write(rest, v.at, s.now()))
+	return failed("write the index", s.index.write(rest, v, s.now()))
 }
 
 // moveImage takes an image's folder out of sight; [errBusy] while somebody uses it. The caller holds the index's lock.

@@ -93,7 +93,7 @@ func Open(o Options) (*Store, error) {
 		return s, nil
 	}
 	s.net = newNetwork(o)
-	s.index.path = s.path(indexFile)
+	s.index.path, s.index.most = s.path(indexFile), mostIndex
 	for _, dir := range []string{"", imagesFolder, layersFolder, tempFolder, locksFolder} {
 		// Whoever runs a sandbox may go through these folders, as far as those above allow it, and see no names.
 		if err := os.MkdirAll(s.path(dir), 0o711); err != nil {
@@ -106,7 +106,7 @@ func Open(o Options) (*Store, error) {
 	if _, err := s.index.load(); err != nil {
 		return nil, err
 	}
-	if err := s.relieved(s.sweep); err != nil {
+	if err := s.relieved(func() error { return s.sweep(context.Background()) }); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -1,0 +1,63 @@
+//go:build linux
+
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// TestIndexFull: the list of images grows to its bound and no further, so that it can always be read; what makes it smaller
+// is done whatever its size.
+func TestIndexFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "images")
+	s, err := Open(Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.index.most = 4096
+	bring := func(n int) error {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		if err := w.WriteHeader(&tar.Header{Name: fmt.Sprint("f", n), Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Import(t.Context(), strings.Repeat("long-", 20)+fmt.Sprint(n), &b, nil)
+		return err
+	}
+	n := 0
+	for ; n < 100 && err == nil; n++ {
+		err = bring(n)
+	}
+	if belljar.CodeOf(err) != belljar.CodeDiskFull || !strings.Contains(err.Error(), "list of images") {
+		t.Fatalf("after %d images: %v", n, err)
+	}
+	if info, err := os.Stat(filepath.Join(path, indexFile)); err != nil || info.Size() > 4096 {
+		t.Errorf("the list has %d bytes, %v", info.Size(), err)
+	}
+	list, err := s.List(t.Context())
+	if err != nil || len(list) != n {
+		t.Errorf("%d images, want %d, %v", len(list), n, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(path, imagesFolder)); err != nil || len(left) != n-1 {
+		t.Errorf("%d folders, want %d, %v", len(left), n-1, err)
+	}
+	s.index.most = 100 // as if there were a smaller bound now
+	if err := s.Remove(t.Context(), list[0].Ref); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
+		t.Error(err)
+	}
+}
