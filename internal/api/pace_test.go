@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,7 +13,32 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/linetest"
 )
+
+// say sends bytes and returns the first answer, and what the connection says after it.
+func say(t *testing.T, conn net.Conn, text string) (*http.Response, string, error) {
+	t.Helper()
+	defer conn.Close()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = io.WriteString(conn, text) // an answer may come before all of it is taken
+	}()
+	in := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = in.ReadByte()
+	_ = conn.Close()
+	<-sent
+	return answer, string(body), err
+}
 
 // behind is an edge with its own bounds in front of some doors.
 func behind(t *testing.T, doors map[string]http.HandlerFunc) http.Handler {
@@ -26,8 +52,8 @@ func behind(t *testing.T, doors map[string]http.HandlerFunc) http.Handler {
 }
 
 func TestHeadersAreBounded(t *testing.T) {
-	outOfTime(t, func(*testing.T) http.Handler { return http.NotFoundHandler() }, func(t *testing.T, l *line) {
-		answer, _, _ := say(t, l.dial(), "GET / HTTP/1.1\r\nHost: h\r\nX: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
+	linetest.Serve(t, func(*testing.T) http.Handler { return http.NotFoundHandler() }, func(t *testing.T, l *linetest.Line) {
+		answer, _, _ := say(t, l.Dial(), "GET / HTTP/1.1\r\nHost: h\r\nX: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
 		if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("80 KiB of headers: %d", answer.StatusCode)
 		}
@@ -44,15 +70,15 @@ func TestSlowBodies(t *testing.T) {
 		"/read": {400, 31 * time.Second, "too slowly"}, "/ignore": {401, time.Second, ""}, "/begin": {200, 31 * time.Second, "xx"},
 	} {
 		t.Run(path, func(t *testing.T) {
-			outOfTime(t, func(t *testing.T) http.Handler {
+			linetest.Serve(t, func(t *testing.T) http.Handler {
 				return behind(t, map[string]http.HandlerFunc{
 					"/read":   reader(0),
 					"/ignore": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
 					"/begin":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 1<<16)) },
 				})
-			}, func(t *testing.T, l *line) {
+			}, func(t *testing.T, l *linetest.Line) {
 				begun := time.Now()
-				answer, body, err := say(t, l.dial(), "POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx")
+				answer, body, err := say(t, l.Dial(), "POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx")
 				if took := time.Since(begun); err != io.EOF || took > want.within {
 					t.Errorf("ends with %v after %v", err, took)
 				}
@@ -66,8 +92,8 @@ func TestSlowBodies(t *testing.T) {
 
 // A byte every now and then, never idle for long, is no pace.
 func TestTricklingBodies(t *testing.T) {
-	outOfTime(t, func(t *testing.T) http.Handler { return behind(t, map[string]http.HandlerFunc{"/": reader(0)}) }, func(t *testing.T, l *line) {
-		conn := l.dial()
+	linetest.Serve(t, func(t *testing.T) http.Handler { return behind(t, map[string]http.HandlerFunc{"/": reader(0)}) }, func(t *testing.T, l *linetest.Line) {
+		conn := l.Dial()
 		defer conn.Close()
 		begun := time.Now()
 		ended := make(chan struct{})
@@ -101,8 +127,8 @@ func TestLongAnswersAfterABody(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "done")
 	}
-	outOfTime(t, func(t *testing.T) http.Handler { return behind(t, map[string]http.HandlerFunc{"/": door}) }, func(t *testing.T, l *line) {
-		c := l.client()
+	linetest.Serve(t, func(t *testing.T) http.Handler { return behind(t, map[string]http.HandlerFunc{"/": door}) }, func(t *testing.T, l *linetest.Line) {
+		c := l.Client()
 		defer c.CloseIdleConnections()
 		answer, err := c.Post("http://line", "text/plain", strings.NewReader("body"))
 		if err != nil {
@@ -127,8 +153,8 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			_, _ = io.WriteString(w, "x")
 		},
 	}
-	outOfTime(t, func(t *testing.T) http.Handler { return behind(t, doors) }, func(t *testing.T, l *line) {
-		conn := l.dial()
+	linetest.Serve(t, func(t *testing.T) http.Handler { return behind(t, doors) }, func(t *testing.T, l *linetest.Line) {
+		conn := l.Dial()
 		defer conn.Close()
 		in := bufio.NewReader(conn)
 		for _, path := range []string{"/some", "/none", "/own", "/none", "/some"} {
@@ -150,7 +176,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 // A WebSocket outlives the bounds of answers.
 func TestWebSocketsThroughTheEdge(t *testing.T) {
 	var heard *heard
-	outOfTime(t, func(t *testing.T) http.Handler {
+	linetest.Serve(t, func(t *testing.T) http.Handler {
 		var edge *api.Edge
 		edge, heard = newEdge(t, api.EdgeOptions{})
 		mux := http.NewServeMux()
@@ -176,8 +202,8 @@ func TestWebSocketsThroughTheEdge(t *testing.T) {
 			}
 		})))
 		return edge.Wrap(mux)
-	}, func(t *testing.T, l *line) {
-		c := l.client()
+	}, func(t *testing.T, l *linetest.Line) {
+		c := l.Client()
 		defer c.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/api/rest"
 )
 
@@ -51,6 +52,25 @@ type bench struct {
 
 func newBench(t *testing.T, change ...func(*rest.Options, *api.EdgeOptions)) *bench {
 	t.Helper()
+	w, opts, edge := worldly(change...)
+	b := serve(t, opts, edge)
+	b.world = w
+	return b
+}
+
+// onLine runs a test of the door's clocks, where no machine is slow.
+func onLine(t *testing.T, test func(*testing.T, *bench, *linetest.Line)) {
+	t.Helper()
+	w, opts, edge := worldly(func(_ *rest.Options, e *api.EdgeOptions) { e.BodyIdle = time.Second })
+	linetest.Serve(t, func(t *testing.T) http.Handler { return handler(t, opts, edge) }, func(t *testing.T, l *linetest.Line) {
+		client := l.Client()
+		t.Cleanup(client.CloseIdleConnections)
+		test(t, &bench{t: t, world: w, url: "http://line", http: client}, l)
+	})
+}
+
+// worldly returns a world, and the options of a door to it.
+func worldly(change ...func(*rest.Options, *api.EdgeOptions)) (*world, rest.Options, api.EdgeOptions) {
 	w := newWorld()
 	opts := rest.Options{Engine: w, Auth: callers(), Version: "1"}
 	edge := api.EdgeOptions{BodyIdle: time.Minute}
@@ -58,13 +78,28 @@ func newBench(t *testing.T, change ...func(*rest.Options, *api.EdgeOptions)) *be
 	for _, f := range change {
 		f(&opts, &edge)
 	}
-	b := serve(t, opts, edge)
-	b.world = w
-	return b
+	return w, opts, edge
 }
 
 // serve starts a server with the door, and others beside it, behind the edge, as it stands in production.
 func serve(t *testing.T, opts rest.Options, edge api.EdgeOptions, others ...interface{ Register(*http.ServeMux) }) *bench {
+	t.Helper()
+	server := httptest.NewServer(handler(t, opts, edge, others...))
+	t.Cleanup(server.Close)
+	plain := &http.Transport{DisableCompression: true}
+	t.Cleanup(plain.CloseIdleConnections)
+	client := &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     http.RoundTripper(plain),
+	}
+	if !*update {
+		client.Transport = newContract(t, plain)
+	}
+	return &bench{t: t, url: server.URL, http: client}
+}
+
+// handler is what such a server serves.
+func handler(t *testing.T, opts rest.Options, edge api.EdgeOptions, others ...interface{ Register(*http.ServeMux) }) http.Handler {
 	t.Helper()
 	door, err := rest.New(opts)
 	if err != nil {
@@ -79,18 +114,7 @@ func serve(t *testing.T, opts rest.Options, edge api.EdgeOptions, others ...inte
 	for _, other := range others {
 		other.Register(mux)
 	}
-	server := httptest.NewServer(front.Wrap(rest.Straight(mux)))
-	t.Cleanup(server.Close)
-	plain := &http.Transport{DisableCompression: true}
-	t.Cleanup(plain.CloseIdleConnections)
-	client := &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport:     http.RoundTripper(plain),
-	}
-	if !*update {
-		client.Transport = newContract(t, plain)
-	}
-	return &bench{t: t, url: server.URL, http: client}
+	return front.Wrap(rest.Straight(mux))
 }
 
 // send sends a request as somebody; "" is nobody.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/api/rest"
 )
 
@@ -92,22 +93,23 @@ func (b *bench) waitForRun() {
 
 // TestWaitEndsWithTheRun: the answer comes when the run ends, not when the wait does.
 func TestWaitEndsWithTheRun(t *testing.T) {
-	b := newBench(t, func(o *rest.Options, e *api.EdgeOptions) { e.BodyIdle = 20 * time.Millisecond })
-	answers := make(chan string, 1)
-	go func() {
-		_, answer := b.start("?wait=true", `{"base_image": "host", "command": ["sleep"], "labels": {"hold": "yes"}}`)
-		answers <- answer
-	}()
-	b.waitForRun()
-	select {
-	case answer := <-answers:
-		t.Fatalf("answered before the end: %s", answer)
-	case <-time.After(100 * time.Millisecond): // longer than a body may take: waiting is not sending
-	}
-	b.world.finish("run-1")
-	if answer := <-answers; !strings.Contains(answer, `"phase":"completed"`) || !strings.Contains(answer, `"stdout":"sleep"`) {
-		t.Error(answer)
-	}
+	onLine(t, func(t *testing.T, b *bench, _ *linetest.Line) {
+		answers := make(chan string, 1)
+		go func() {
+			_, answer := b.start("?wait=true", `{"base_image": "host", "command": ["sleep"], "labels": {"hold": "yes"}}`)
+			answers <- answer
+		}()
+		b.waitForRun()
+		select {
+		case answer := <-answers:
+			t.Fatalf("answered before the end: %s", answer)
+		case <-time.After(10 * time.Second): // longer than a body may take: waiting is not sending
+		}
+		b.world.finish("run-1")
+		if answer := <-answers; !strings.Contains(answer, `"phase":"completed"`) || !strings.Contains(answer, `"stdout":"sleep"`) {
+			t.Error(answer)
+		}
+	})
 }
 
 // TestWaiterGoesAway: a client that hangs up ends its wait and not the run.

@@ -2,19 +2,17 @@ package rest_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"maps"
 	"mime/multipart"
-	"net"
 	"net/http"
 	"net/textproto"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/api/rest"
 )
 
@@ -205,26 +203,22 @@ func TestUploadStreams(t *testing.T) {
 
 // TestSlowBodies: who sends nothing is not waited for.
 func TestSlowBodies(t *testing.T) {
-	b := newBench(t, func(_ *rest.Options, e *api.EdgeOptions) { e.BodyIdle = 50 * time.Millisecond }).withSession()
-	for _, request := range []string{
-		"POST " + prefix + "/runs HTTP/1.1\r\nHost: x\r\nX-API-KEY: alice\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"comm",
-		"POST " + filesPath + "?path=a HTTP/1.1\r\nHost: x\r\nX-API-KEY: alice\r\nContent-Type: application/octet-stream\r\nContent-Length: 100\r\n\r\nabc",
-		"POST " + filesPath + " HTTP/1.1\r\nHost: x\r\nX-API-KEY: alice\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n--x\r\n",
-	} {
-		var dialer net.Dialer
-		conn, err := dialer.DialContext(b.context(), "tcp", strings.TrimPrefix(b.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
+	onLine(t, func(t *testing.T, b *bench, l *linetest.Line) {
+		b.withSession()
+		for _, request := range []string{
+			"POST " + prefix + "/runs HTTP/1.1\r\nHost: x\r\nX-API-KEY: alice\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"comm",
+			"POST " + filesPath + "?path=a HTTP/1.1\r\nHost: x\r\nX-API-KEY: alice\r\nContent-Type: application/octet-stream\r\nContent-Length: 100\r\n\r\nabc",
+			"POST " + filesPath + " HTTP/1.1\r\nHost: x\r\nX-API-KEY: alice\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n--x\r\n",
+		} {
+			conn := l.Dial()
+			if _, err := io.WriteString(conn, request); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(conn)
+			if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 400")) || !bytes.Contains(answer, []byte("came too slowly")) {
+				t.Errorf("%.40q hears %q, %v", request, answer, err)
+			}
+			_ = conn.Close()
 		}
-		stop := context.AfterFunc(b.context(), func() { _ = conn.Close() })
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := io.ReadAll(conn)
-		if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 400")) || !bytes.Contains(answer, []byte("came too slowly")) {
-			t.Errorf("%.40q hears %q, %v", request, answer, err)
-		}
-		stop()
-		_ = conn.Close()
-	}
+	})
 }

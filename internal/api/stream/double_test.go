@@ -19,6 +19,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/event"
 )
 
@@ -330,11 +331,44 @@ type bench struct {
 	t      testing.TB
 	engine *engine
 	door   *Door
-	server *httptest.Server
+	server *httptest.Server // or nil, on a line
 	diary  *diary
+	client *http.Client // nil for the usual one
 }
 
+// newBench serves a door on the loopback.
 func newBench(t testing.TB, change ...func(*Options)) *bench {
+	t.Helper()
+	b, h := newDoor(t, change...)
+	b.server = httptest.NewUnstartedServer(h)
+	b.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	b.server.Start()
+	t.Cleanup(func() {
+		b.door.Close()
+		b.server.CloseClientConnections()
+		b.server.Close()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return b
+}
+
+// onLine runs a test of a door's clocks, where no machine is slow.
+func onLine(t *testing.T, change func(*Options), test func(*testing.T, *bench, *linetest.Line)) {
+	t.Helper()
+	var b *bench
+	linetest.Serve(t, func(t *testing.T) (h http.Handler) {
+		b, h = newDoor(t, change)
+		t.Cleanup(func() { b.door.Close() })
+		return h
+	}, func(t *testing.T, l *linetest.Line) {
+		b.client = l.Client()
+		t.Cleanup(b.client.CloseIdleConnections)
+		test(t, b, l)
+	})
+}
+
+// newDoor makes a door, and the handler of a server with it.
+func newDoor(t testing.TB, change ...func(*Options)) (*bench, http.Handler) {
 	t.Helper()
 	b := &bench{t: t, engine: &engine{runs: map[string]*run{}}, diary: &diary{changed: make(chan struct{})}}
 	opts := Options{
@@ -354,16 +388,15 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.server = httptest.NewUnstartedServer(edge.Wrap(mux))
-	b.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	b.server.Start()
-	t.Cleanup(func() {
-		b.door.Close()
-		b.server.CloseClientConnections()
-		b.server.Close()
-		http.DefaultClient.CloseIdleConnections()
-	})
-	return b
+	return b, edge.Wrap(mux)
+}
+
+// url is where the server is.
+func (b *bench) url() string {
+	if b.server == nil {
+		return "http://line"
+	}
+	return b.server.URL
 }
 
 // add makes a live run of user "ann".
@@ -396,8 +429,8 @@ func as(user string) http.Header { return http.Header{"X-User": {user}} }
 
 // dial opens a run's stream; query is "" or begins with "?".
 func (b *bench) dial(id, query string, header http.Header) (*websocket.Conn, *http.Response, error) {
-	conn, answer, err := websocket.Dial(b.context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+b.path(id, "stream")+query,
-		&websocket.DialOptions{HTTPHeader: header})
+	conn, answer, err := websocket.Dial(b.context(), "ws"+strings.TrimPrefix(b.url(), "http")+b.path(id, "stream")+query,
+		&websocket.DialOptions{HTTPHeader: header, HTTPClient: b.client})
 	if conn != nil {
 		conn.SetReadLimit(1 << 20)
 		b.t.Cleanup(func() { conn.CloseNow() })
@@ -489,7 +522,7 @@ func (b *bench) get(path string, header http.Header) (*http.Response, string) {
 
 func (b *bench) do(method, path string, header http.Header, body string) (*http.Response, string) {
 	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.context(), method, b.server.URL+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(b.context(), method, b.url()+path, strings.NewReader(body))
 	if err != nil {
 		b.t.Fatal(err)
 	}

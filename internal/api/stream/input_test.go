@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/event"
 )
 
@@ -184,105 +185,107 @@ func TestInputTooLate(t *testing.T) {
 // While the program does not read, the server takes one message and no more; pings are answered meanwhile, and output
 // goes on.
 func TestInputBackpressure(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.PingEvery = time.Second })
-	r := b.add("r", interactive)
-	conn := b.open("r", "")
-	send := func(text string) error {
-		return conn.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"`+text+`"}`))
-	}
-	if err := send("first"); err != nil {
-		t.Fatal(err)
-	}
-	frames := make(chan belljar.Frame, 100)
-	go func() {
-		defer close(frames)
-		for {
-			f, _, err := b.read(conn)
-			if err != nil {
-				return
+	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {
+		r := b.add("r", interactive)
+		conn := b.open("r", "")
+		send := func(text string) error {
+			return conn.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"`+text+`"}`))
+		}
+		if err := send("first"); err != nil {
+			t.Fatal(err)
+		}
+		frames := make(chan belljar.Frame, 100)
+		go func() {
+			defer close(frames)
+			for {
+				f, _, err := b.read(conn)
+				if err != nil {
+					return
+				}
+				frames <- f
 			}
-			frames <- f
+		}()
+		if err := conn.Ping(b.context()); err != nil {
+			t.Fatalf("a ping while the program does not read: %v", err)
 		}
-	}()
-	if err := conn.Ping(b.context()); err != nil {
-		t.Fatalf("a ping while the program does not read: %v", err)
-	}
-	big := strings.Repeat("x", 60<<10)
-	sent := make(chan error, 1)
-	go func() {
-		for range 200 { // 12 MB: more than all buffers between
-			if err := send(big); err != nil {
-				sent <- err
-				return
+		big := strings.Repeat("x", 60<<10)
+		sent := make(chan error, 1)
+		go func() {
+			for range 200 { // 12 MB: more than all buffers between
+				if err := send(big); err != nil {
+					sent <- err
+					return
+				}
+			}
+			sent <- nil
+		}()
+		r.print("hello")
+		if f := <-frames; string(f.Output) != "hello" {
+			t.Errorf("frame %+v", f)
+		}
+		select {
+		case err := <-sent:
+			t.Fatalf("12 MB of input went somewhere: %v", err)
+		case <-time.After(20 * time.Second): // longer than a silent reader is given: he is not silent, we do not listen
+		}
+		if got := r.stdin.read(t); string(got) != "first" {
+			t.Errorf("the program read %q", got)
+		}
+		for range 200 {
+			if got := r.stdin.read(t); len(got) != len(big) {
+				t.Fatalf("the program read %d bytes", len(got))
 			}
 		}
-		sent <- nil
-	}()
-	r.print("hello")
-	if f := <-frames; string(f.Output) != "hello" {
-		t.Errorf("frame %+v", f)
-	}
-	select {
-	case err := <-sent:
-		t.Fatalf("12 MB of input went somewhere: %v", err)
-	case <-time.After(4 * time.Second): // longer than a silent reader is given: he is not silent, we do not listen
-	}
-	if got := r.stdin.read(t); string(got) != "first" {
-		t.Errorf("the program read %q", got)
-	}
-	for range 200 {
-		if got := r.stdin.read(t); len(got) != len(big) {
-			t.Fatalf("the program read %d bytes", len(got))
+		if err := <-sent; err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
-	r.end()
-	for range frames {
-	}
-	if n, _ := b.diary.count(func(e event.Event) bool { return e.Name == event.StreamDropped }); n != 0 {
-		t.Error("he was dropped")
-	}
+		r.end()
+		for range frames {
+		}
+		if n, _ := b.diary.count(func(e event.Event) bool { return e.Name == event.StreamDropped }); n != 0 {
+			t.Error("he was dropped")
+		}
+	})
 }
 
 // Clients that begin a message and do not go on are cut off in time, and hold up the input of others until then only.
 func TestInputUnfinished(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.WriteTimeout = 2 * time.Second })
-	r := b.add("r", interactive)
-	var stuck []*websocket.Conn
-	for range shareInputs {
-		conn := b.open("r", "")
-		w, err := conn.Writer(b.context(), websocket.MessageText)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write([]byte(`{"type":"stdin","data":"` + strings.Repeat("x", 8<<10))); err != nil {
-			t.Fatal(err)
-		}
-		stuck = append(stuck, conn)
-	}
-	var group sync.WaitGroup
-	for range 3 * shareInputs {
-		conn := b.open("r", "")
-		group.Go(func() {
-			if err := conn.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"y"}`)); err != nil {
-				t.Error(err)
+	onLine(t, func(o *Options) { o.WriteTimeout = 2 * time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {
+		r := b.add("r", interactive)
+		var stuck []*websocket.Conn
+		for range shareInputs {
+			conn := b.open("r", "")
+			w, err := conn.Writer(b.context(), websocket.MessageText)
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-	}
-	for range 3 * shareInputs {
-		if got := r.stdin.read(t); string(got) != "y" {
-			t.Fatalf("the program read %q", got)
+			if _, err := w.Write([]byte(`{"type":"stdin","data":"` + strings.Repeat("x", 8<<10))); err != nil {
+				t.Fatal(err)
+			}
+			stuck = append(stuck, conn)
 		}
-	}
-	group.Wait()
-	for _, conn := range stuck {
-		if _, _, err := conn.Read(b.context()); err == nil || b.context().Err() != nil {
-			t.Errorf("who stopped in a message: %v", err)
+		var group sync.WaitGroup
+		for range 3 * shareInputs {
+			conn := b.open("r", "")
+			group.Go(func() {
+				if err := conn.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"y"}`)); err != nil {
+					t.Error(err)
+				}
+			})
 		}
-	}
-	r.end()
+		for range 3 * shareInputs {
+			if got := r.stdin.read(t); string(got) != "y" {
+				t.Fatalf("the program read %q", got)
+			}
+		}
+		group.Wait()
+		for _, conn := range stuck {
+			if _, _, err := conn.Read(b.context()); err == nil || b.context().Err() != nil {
+				t.Errorf("who stopped in a message: %v", err)
+			}
+		}
+		r.end()
+	})
 }
 
 // What is not in the protocol ends the connection with a code of its own; the run goes on.

@@ -87,7 +87,7 @@ func TestLogs(t *testing.T) {
 func follow(b *bench, path string, header http.Header) (*bufio.Scanner, context.CancelFunc) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.context())
-	req, err := http.NewRequestWithContext(ctx, "GET", b.server.URL+path, nil)
+	req, err := http.NewRequestWithContext(ctx, "GET", b.url()+path, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"net"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/event"
 )
 
@@ -226,71 +227,63 @@ func TestClose(t *testing.T) {
 
 // While a program does not read, whoever types waits, is not taken for dead, and is missed when he goes.
 func TestStuckProgram(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.PingEvery = 500 * time.Millisecond })
-	pings := make(chan struct{}, 100)
-	var mute atomic.Bool
-	conn, _, err := websocket.Dial(b.context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+api.Prefix+"/sessions/s1/terminals",
-		&websocket.DialOptions{HTTPHeader: http.Header{"X-User": {"ann"}}, OnPingReceived: func(context.Context, []byte) bool {
-			if mute.Load() {
-				pings <- struct{}{}
-			}
-			return !mute.Load()
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.next(conn)
-	p := b.pty("t1")
-	p.change(func() { p.stuck = true })
-	for range 3 {
-		if err := conn.Write(b.context(), websocket.MessageBinary, []byte("x")); err != nil {
+	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {
+		pings := make(chan struct{}, 100)
+		var mute atomic.Bool
+		conn, _, err := websocket.Dial(b.context(), b.at("/sessions/s1/terminals"), &websocket.DialOptions{
+			HTTPClient: b.client, HTTPHeader: http.Header{"X-User": {"ann"}}, OnPingReceived: func(context.Context, []byte) bool {
+				if mute.Load() {
+					pings <- struct{}{}
+				}
+				return !mute.Load()
+			},
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	conn.CloseRead(b.context())
-	mute.Store(true) // nobody answers
-	for range 3 {    // the server asks again when it has not been answered
-		select {
-		case <-pings:
-		case <-b.context().Done():
-			t.Fatal("no ping")
+		defer conn.CloseNow()
+		b.next(conn)
+		p := b.pty("t1")
+		p.change(func() { p.stuck = true })
+		typed := make(chan struct{})
+		go func() { // he waits where he is: nothing lies between him and who does not read
+			defer close(typed)
+			for range 3 {
+				_ = conn.Write(b.context(), websocket.MessageBinary, []byte("x"))
+			}
+		}()
+		conn.CloseRead(b.context())
+		mute.Store(true) // nobody answers
+		for range 3 {    // the server asks again when it has not been answered
+			<-pings
 		}
-	}
-	if got := p.snapshot().Attached; got != 1 {
-		t.Fatalf("%d are attached", got)
-	}
-	_ = conn.CloseNow()
-	p.await(t, "left", func() bool { return p.state.Attached == 0 })
+		if got := p.snapshot().Attached; got != 1 {
+			t.Fatalf("%d are attached", got)
+		}
+		_ = conn.CloseNow()
+		<-typed
+		p.await(t, "left", func() bool { return p.state.Attached == 0 })
+	})
 }
 
 // Who does not answer is gone.
 func TestSilentClient(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.PingEvery = 10 * time.Millisecond })
-	raw, err := net.Dial("tcp", b.server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer raw.Close()
-	_, err = raw.Write([]byte("GET " + api.Prefix + "/sessions/s1/terminals HTTP/1.1\r\nHost: x\r\nX-User: ann\r\nConnection: Upgrade\r\n" +
-		"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	head := make([]byte, 64)
-	if _, err := raw.Read(head); err != nil || !strings.HasPrefix(string(head), "HTTP/1.1 101") {
-		t.Fatalf("%q %v", head, err)
-	}
-	b.engine.mu.Lock()
-	p := b.engine.terminals["t1"]
-	b.engine.mu.Unlock()
-	if p == nil { // the upgrade is answered first
-		for end := time.Now().Add(patience); p == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
-			b.engine.mu.Lock()
-			p = b.engine.terminals["t1"]
-			b.engine.mu.Unlock()
+	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, l *linetest.Line) {
+		raw := l.Dial()
+		defer raw.Close()
+		_, err := io.WriteString(raw, "GET "+api.Prefix+"/sessions/s1/terminals HTTP/1.1\r\nHost: x\r\nX-User: ann\r\nConnection: Upgrade\r\n"+
+			"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	p.await(t, "given up", func() bool { return p.view != nil && p.state.Attached == 0 })
+		// He hears everything and says nothing, until the connection goes.
+		heard, err := io.ReadAll(raw)
+		if err != nil || !strings.HasPrefix(string(heard), "HTTP/1.1 101") || !bytes.Contains(heard, []byte("\x89")) {
+			t.Fatalf("%q %v", heard, err)
+		}
+		p := b.pty("t1")
+		p.await(t, "given up", func() bool { return p.view != nil && p.state.Attached == 0 })
+	})
 }
 
 // A message that is too long ends the connection; one of 2 MiB does not.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/linetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -237,10 +238,43 @@ type bench struct {
 	t      testing.TB
 	engine *engine
 	door   *Door
-	server *httptest.Server
+	server *httptest.Server // or nil, on a line
+	client *http.Client     // nil for the usual one
 }
 
+// newBench serves a door on the loopback.
 func newBench(t testing.TB, change ...func(*Options)) *bench {
+	t.Helper()
+	b, h := newDoor(t, change...)
+	b.server = httptest.NewUnstartedServer(h)
+	b.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	b.server.Start()
+	t.Cleanup(func() {
+		_ = b.door.Close()
+		b.server.CloseClientConnections()
+		b.server.Close()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return b
+}
+
+// onLine runs a test of a door's clocks, where no machine is slow.
+func onLine(t *testing.T, change func(*Options), test func(*testing.T, *bench, *linetest.Line)) {
+	t.Helper()
+	var b *bench
+	linetest.Serve(t, func(t *testing.T) (h http.Handler) {
+		b, h = newDoor(t, change)
+		t.Cleanup(func() { _ = b.door.Close() })
+		return h
+	}, func(t *testing.T, l *linetest.Line) {
+		b.client = l.Client()
+		t.Cleanup(b.client.CloseIdleConnections)
+		test(t, b, l)
+	})
+}
+
+// newDoor makes a door, and the handler of a server with it.
+func newDoor(t testing.TB, change ...func(*Options)) (*bench, http.Handler) {
 	t.Helper()
 	b := &bench{t: t, engine: &engine{terminals: map[string]*pty{}}}
 	opts := Options{
@@ -261,16 +295,15 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.server = httptest.NewUnstartedServer(edge.Wrap(mux))
-	b.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	b.server.Start()
-	t.Cleanup(func() {
-		_ = b.door.Close()
-		b.server.CloseClientConnections()
-		b.server.Close()
-		http.DefaultClient.CloseIdleConnections()
-	})
-	return b
+	return b, edge.Wrap(mux)
+}
+
+// at is the address of a path, for a WebSocket.
+func (b *bench) at(path string) string {
+	if b.server == nil {
+		return "ws://line" + api.Prefix + path
+	}
+	return "ws" + strings.TrimPrefix(b.server.URL, "http") + api.Prefix + path
 }
 
 func (b *bench) context() context.Context {
@@ -280,8 +313,7 @@ func (b *bench) context() context.Context {
 }
 
 func (b *bench) dial(path string, header http.Header) (*websocket.Conn, *http.Response, error) {
-	conn, answer, err := websocket.Dial(b.context(), "ws"+strings.TrimPrefix(b.server.URL, "http")+api.Prefix+path,
-		&websocket.DialOptions{HTTPHeader: header})
+	conn, answer, err := websocket.Dial(b.context(), b.at(path), &websocket.DialOptions{HTTPHeader: header, HTTPClient: b.client})
 	if conn != nil {
 		conn.SetReadLimit(4 << 20)
 		b.t.Cleanup(func() { _ = conn.CloseNow() })
