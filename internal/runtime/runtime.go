@@ -66,6 +66,8 @@ type Spec struct {
 	// Lease is how long the agent lives without hearing from a host; 0 for ever. A creator's sandbox ends with its
 	// process in any case.
 	Lease time.Duration
+	// Isolation is the class that the runtime said it is when it was chosen; where it has become weaker Create refuses. "" is any.
+	Isolation Isolation
 	// Require names the protections that Create must enforce or refuse; see [Protections].
 	Require []string
 }

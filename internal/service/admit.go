@@ -108,7 +108,7 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan, dig
 		return err
 	}
 	// The runtime comes first: without it no image helps.
-	found, err := s.choose(ctx, caller, wishOf(req))
+	found, err := s.choose(ctx, caller, wishOf(req, p.require))
 	if err != nil {
 		return err
 	}
@@ -258,8 +258,9 @@ func (p *plan) spec(id string, life runtime.Lifetime) runtime.Spec {
 			Exec:   p.exec,
 			Medium: runtime.MediumMemory,
 		},
-		Network:  runtime.Network{Mode: runtime.NetworkNone},
-		Lifetime: life,
-		Require:  p.require,
+		Network:   runtime.Network{Mode: runtime.NetworkNone},
+		Lifetime:  life,
+		Isolation: p.caps.Isolation,
+		Require:   p.require,
 	}
 }

@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,8 +133,17 @@ func TestNoChoice(t *testing.T) {
 	if !errors.As(err, &e) || e.Hint != "vm: get one" {
 		t.Fatalf("%+v", err)
 	}
-	if why, ok := e.Details["reasons"].(map[string]any); !ok || len(why) != 1 || why["vm"] == nil {
-		t.Errorf("%+v", e.Details)
+	if !strings.HasSuffix(e.Message, ": vm: there is no KVM") {
+		t.Errorf("%q", e.Message)
+	}
+	why, ok := e.Details["reasons"].(map[string]any)
+	if !ok || len(why) != 5 {
+		t.Fatalf("%+v", e.Details)
+	}
+	for name, code := range map[string]string{"plain": "isolation_too_weak", "quick": "isolation_too_weak", "vm": "no_kvm"} {
+		if list, ok := why[name].([]runtime.Reason); !ok || len(list) != 1 || list[0].Code != code {
+			t.Errorf("%s: %+v", name, why[name])
+		}
 	}
 }
 

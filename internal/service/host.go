@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -44,6 +45,41 @@ func (h *host) capabilities(ctx context.Context) (runtime.Capabilities, error) {
 		h.denied, h.at = caps, time.Now()
 	}
 	return caps, nil
+}
+
+// trouble is 0 for a runtime that worked when it was last probed, 1 for others.
+func (h *host) trouble() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.caps != nil {
+		return 0
+	}
+	return 1
+}
+
+// usualStart is about how long a cold start takes, by the last probe; 0 if that is not known.
+func (h *host) usualStart() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.caps != nil {
+		return h.caps.Start
+	}
+	return h.denied.Start
+}
+
+// explain is why no sandbox could be made: the fault itself or, where it turns out that the runtime does not work any more,
+// what is missing. Requests to come are told that at once.
+func (h *host) explain(ctx context.Context, fault error) error {
+	var step *runtime.StepError
+	if !errors.As(fault, &step) || errors.Is(fault, runtime.ErrNoImage) || errors.Is(fault, runtime.ErrFull) {
+		return fault
+	}
+	caps, err := h.look(ctx)
+	if err != nil || caps.Available || len(caps.Reasons) == 0 {
+		return fault
+	}
+	why := caps.Reasons[0]
+	return &runtime.StepError{Step: why.Step, Err: errors.New(why.Detail), Hint: why.Hint}
 }
 
 // look probes now, for somebody who wants to know how things stand.

@@ -56,6 +56,9 @@ func (s *Service) create(ctx context.Context, r *run, p *plan) (runtime.Sandbox,
 	}()
 	select {
 	case c := <-made:
+		if c.err != nil && ctx.Err() == nil {
+			c.err = p.host.explain(ctx, c.err)
+		}
 		if c.err != nil && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}

@@ -193,6 +193,12 @@ func (r *Runtime) check(spec runtime.Spec, f *facts) error {
 		why := caps.Reasons[0]
 		return &runtime.StepError{Step: why.Step, Err: fmt.Errorf("docker is not available: %s", why.Detail), Hint: why.Hint}
 	}
+	if spec.Isolation != "" && !caps.Isolation.AtLeast(spec.Isolation) {
+		return &runtime.StepError{
+			Step: stepEngine, Err: fmt.Errorf("the engine isolates by %s now, with %s, and no longer by %s", caps.Isolation, caps.OCIRuntime, spec.Isolation),
+			Hint: "name the OCI runtime with SANDBOX_DOCKER_OCI_RUNTIME, whatever the engine's default is",
+		}
+	}
 	require := append(slices.Clone(spec.Require), runtime.ProtectFilesystem, runtime.ProtectNetwork)
 	for _, name := range require {
 		if p := caps.Protection(name); !p.Enforced {

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -29,5 +30,28 @@ func TestDefaultWallIsNamed(t *testing.T) {
 	v.namespaces(p.host, &host)
 	if !slices.ContainsFunc(v.missing, func(s string) bool { return strings.Contains(s, "oci runtime") }) {
 		t.Errorf("another one goes unnoticed: %q", v.missing)
+	}
+}
+
+// An engine that has become weaker than it was when it was chosen makes nothing.
+func TestWeakerThanChosen(t *testing.T) {
+	r := &Runtime{opts: Options{Installation: "test"}}
+	spec := runtime.Spec{
+		ID: "box", Limits: belljar.DefaultLimits(), Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100}, Isolation: runtime.IsolationUserKernel,
+	}
+	strong, weak := able(), able()
+	strong.DefaultRuntime = "runsc"
+	if err := r.check(spec, strong); err != nil {
+		t.Error(err)
+	}
+	var step *runtime.StepError
+	if err := r.check(spec, weak); !errors.As(err, &step) || step.Step != stepEngine || step.Hint == "" {
+		t.Errorf("with runc in place of runsc: %v", err)
+	}
+	spec.Isolation = runtime.IsolationNamespace
+	for name, f := range map[string]*facts{"runsc": strong, "runc": weak} {
+		if err := r.check(spec, f); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

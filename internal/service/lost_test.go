@@ -1,0 +1,58 @@
+//go:build linux
+
+package service_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// losing is a runtime that is there, and then is not.
+type losing struct {
+	runtime.Runtime
+	gone *atomic.Bool
+}
+
+func (l losing) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	if l.gone.Load() {
+		return runtime.Capabilities{Reasons: []runtime.Reason{{Code: "host_prerequisite_missing", Step: "engine", Detail: "the engine is gone", Hint: "start it"}}}, nil
+	}
+	return l.Runtime.Probe(ctx)
+}
+
+func (l losing) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	if l.gone.Load() {
+		return nil, &runtime.StepError{Step: "engine", Err: errors.New("broken pipe")}
+	}
+	return l.Runtime.Create(ctx, spec)
+}
+
+// A runtime that stops working fails the run that finds out, with what is missing; those after it are refused at once, until
+// it works again.
+func TestRuntimeLostAndFound(t *testing.T) {
+	gone := &atomic.Bool{}
+	b := newBench(t, func(o *service.Options) { o.Runtimes[0] = losing{o.Runtimes[0], gone} })
+	if r := b.follow(b.start(shell("true")).ID); r.Phase != belljar.PhaseCompleted {
+		t.Fatalf("%+v", r.Run)
+	}
+	gone.Store(true)
+	r := b.follow(b.start(shell("true")).ID)
+	if r.Phase != belljar.PhaseFailed || r.ReasonCode != belljar.ReasonProvisionFailed || !strings.Contains(r.Message, "the engine is gone") {
+		t.Errorf("%+v", r.Run)
+	}
+	_, err := b.Start(b.context(), shell("true"))
+	if belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable || belljar.HintOf(err) != "start it" {
+		t.Errorf("%v", err)
+	}
+	gone.Store(false)
+	if r := b.follow(b.start(shell("true")).ID); r.Phase != belljar.PhaseCompleted {
+		t.Errorf("%+v", r.Run)
+	}
+}
