@@ -141,6 +141,12 @@ func (r *Runtime) create(ctx context.Context, p *plan) (string, error) {
 	defer cancel()
 	made, err := r.api.ContainerCreate(patient, client.ContainerCreateOptions{Name: p.name, Config: p.config, HostConfig: p.host})
 	switch {
+	case err == nil && made.ID == "":
+		err = errors.New("the engine does not say what it has made")
+	case err != nil && patient.Err() != nil:
+		err = &runtime.StepError{Step: stepEngine, Err: errMute, Hint: hintMute}
+	}
+	switch {
 	case err == nil:
 		for _, w := range made.Warnings {
 			r.log.Debug("the docker engine warns", "container", p.name, "warning", w)

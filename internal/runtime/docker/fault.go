@@ -42,6 +42,10 @@ func fault(step string, err error) error {
 		return fmt.Errorf("%s: %w", step, err)
 	case unreachable(err):
 		step, hint = stepEngine, "start the engine, or say where it is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
+	case cerrdefs.IsPermissionDenied(err):
+		hint = hintRefused
+	case strings.Contains(text, "unable to upgrade"):
+		hint = "a proxy before the engine must let connections be upgraded (HTTP 101): Belljar speaks with agents over one"
 	case strings.Contains(text, "no space left on device"):
 		hint = "free space where the engine keeps its data (docker system df)"
 	case strings.Contains(text, "seccomp"):

@@ -27,6 +27,11 @@ const answering = 5 * time.Second
 // errMute says that an engine listens, and does not answer.
 var errMute = errors.New("the engine does not answer")
 
+const (
+	hintMute    = "its machine has too much to do, or it hangs: look at its log, and start it again"
+	hintRefused = "what stands before the engine, a proxy or an authorization plugin, refuses this: have it let Belljar's calls through"
+)
+
 // Probe implements [runtime.Runtime].
 func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	asking, cancel := context.WithTimeoutCause(ctx, min(answering, r.opts.Patience), errMute)
@@ -115,7 +120,9 @@ func (r *Runtime) whyNot(err error) runtime.Reason {
 	case cerrdefs.IsInvalidArgument(err):
 		why.Hint = "the engine is too old: Docker 19.03 (API 1.40) or newer is needed"
 	case errors.Is(err, errMute):
-		why.Hint = "its machine has too much to do, or it hangs: look at its log, and start it again"
+		why.Hint = hintMute
+	case cerrdefs.IsPermissionDenied(err):
+		why.Code, why.Hint = permission, hintRefused
 	case isSocket && missing(socket):
 		why.Detail = "there is no socket at " + socket
 		why.Hint = "install and start Docker, or say where its socket is with SANDBOX_DOCKER_HOST or DOCKER_HOST"

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
@@ -134,7 +135,7 @@ func TestDroppedFields(t *testing.T) {
 	// An engine does the same without having been told, which is looked at, or they are only for its eyes.
 	harmless := []string{
 		"AttachStderr", "AttachStdin", "AttachStdout", "HostConfig.ConsoleSize", "HostConfig.IpcMode", "HostConfig.ReadonlyPaths",
-		"HostConfig.RestartPolicy.Name", "HostConfig.ShmSize",
+		"HostConfig.RestartPolicy.Name", "HostConfig.Runtime", "HostConfig.ShmSize",
 	}
 	places := leaves(proxy.asked, nil)
 	if len(places) < 35 {
@@ -157,6 +158,96 @@ func TestDroppedFields(t *testing.T) {
 		}
 	}
 	if ids, err := r.List(t.Context()); err != nil || len(ids) > 0 {
+		t.Errorf("left: %v, %v", ids, err)
+	}
+}
+
+// An engine that does what it is asked for, and whose answer is another one or does not arrive, has nothing left of it when
+// the caller hears so.
+func TestOddAnswers(t *testing.T) {
+	t.Parallel()
+	engine := dockerd.Start(t)
+	proxy, address := interpose(t, engine)
+	r := open(t, docker.Options{Host: address, Installation: name()})
+	image := engine.Busybox(t)
+	say := func(code int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			io.WriteString(w, text)
+		}
+	}
+	odd := map[string]http.HandlerFunc{
+		"refused": say(http.StatusForbidden, `{"message":"no"}`), "broken": say(http.StatusInternalServerError, `{"message":"broken"}`),
+		"lost": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"cut": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			io.WriteString(w, `{"Id":"`)
+		},
+		"empty": say(http.StatusOK, "{}"), "null": say(http.StatusOK, "null"), "page": say(http.StatusOK, "<html>"),
+	}
+	for call, answers := range map[string][]string{
+		"/containers/create": {"refused", "broken", "lost", "cut", "empty", "null", "page"},
+		"/json":              {"refused", "lost", "cut", "empty", "page"},
+		"/attach":            {"refused", "broken", "lost", "empty"},
+		"/start":             {"refused", "broken", "lost"},
+	} {
+		for _, name := range answers {
+			proxy.set(nil, func(w http.ResponseWriter, path string, q *http.Request) bool {
+				if !strings.HasPrefix(path, "/containers/") || !strings.HasSuffix(path, call) {
+					return false
+				}
+				if call != "/attach" { // which is a connection, that nobody would have
+					proxy.forward.ServeHTTP(httptest.NewRecorder(), q)
+				}
+				odd[name](w, q)
+				return true
+			})
+			_, err := r.Create(within(t, time.Minute), detached(spec(image)))
+			proxy.set(nil, nil)
+			var step *runtime.StepError
+			if !errors.As(err, &step) || (name == "refused" || name == "lost") && step.Hint == "" {
+				t.Errorf("%s, %s: %v", call, name, err)
+			}
+			if ids, err := r.List(within(t, time.Minute)); err != nil || len(ids) > 0 {
+				t.Fatalf("%s, %s leaves %v, %v", call, name, ids, err)
+			}
+		}
+	}
+	if out, _ := run(t, create(t, r, spec(image)), "echo well"); out != "well\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// An engine that makes a container and never says so is given up, and what it made can be removed by its name.
+func TestCreateUnanswered(t *testing.T) {
+	t.Parallel()
+	engine := dockerd.Start(t)
+	proxy, address := interpose(t, engine)
+	installation, s := name(), spec(engine.Busybox(t))
+	patient := open(t, docker.Options{Host: address, Installation: installation})
+	if err := create(t, patient, spec(s.Root.Name)).Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan struct{})
+	proxy.set(nil, func(_ http.ResponseWriter, path string, q *http.Request) bool {
+		if path != "/containers/create" {
+			return false
+		}
+		proxy.forward.ServeHTTP(httptest.NewRecorder(), q)
+		close(made)
+		<-q.Context().Done()
+		return true
+	})
+	hasty := open(t, docker.Options{Host: address, Installation: installation, Patience: time.Second})
+	var step *runtime.StepError
+	if _, err := hasty.Create(within(t, time.Minute), s); !errors.As(err, &step) || step.Step != "engine" || step.Hint == "" {
+		t.Errorf("%v", err)
+	}
+	<-made
+	if err := patient.Remove(within(t, time.Minute), s.ID); err != nil {
+		t.Error(err)
+	}
+	if ids, err := patient.List(within(t, time.Minute)); err != nil || len(ids) > 0 {
 		t.Errorf("left: %v, %v", ids, err)
 	}
 }
