@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -65,10 +66,12 @@ func (l *layout) images(list *manifest, name string) (found map[string]*candidat
 	groups := map[string][]descriptor{} // images of one name are one image, for several platforms
 	for _, d := range list.Manifests {
 		n := entryName(d)
-		groups[n] = append(groups[n], d)
 		if n != "" {
 			all = append(all, printable(n))
+		} else if d.Platform == nil {
+			n = "@" + d.Digest // one by itself
 		}
+		groups[n] = append(groups[n], d)
 	}
 	found = map[string]*candidate{}
 	var failure error
@@ -78,25 +81,26 @@ func (l *layout) images(list *manifest, name string) (found map[string]*candidat
 			break
 		}
 	}
-	for n, entries := range groups {
-		d := entries[0]
-		if len(entries) > 1 {
-			if d, err = (&manifest{Manifests: entries}).choose(l.store.platform, cmpOr(n, "in the archive")); err != nil {
-				failure = err
-				continue
-			}
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		entries, n := groups[key], entryName(groups[key][0])
+		choose := &chooser{want: l.store.platform, what: cmpOr(n, "in the archive"), manifest: l.read, config: l.config}
+		var m chosen
+		if len(entries) == 1 && entries[0].Platform == nil {
+			m, err = choose.at(entries[0].Digest, -1, nil)
+		} else {
+			m, err = choose.among(&manifest{Manifests: entries}, nil)
 		}
-		m, digest, lists, err := l.store.resolve(cmpOr(n, "in the archive"), d.Digest, l.read)
 		if err != nil {
 			failure = err
 			continue
 		}
+		digest := m.digest
 		c := found[digest]
 		if c == nil {
-			c = &candidate{m: m}
+			c = &candidate{m: m.manifest}
 			found[digest] = c
 		}
-		c.lists = append(c.lists, lists...)
+		c.lists = append(c.lists, m.lists...)
 		if n != "" {
 			c.names = append(c.names, n)
 		} else if len(all) == 0 {
@@ -144,6 +148,11 @@ func (l *layout) read(digest string) ([]byte, string, error) {
 		err = fault("digest", "%s in the archive is another one, %s", digest, digestOf(data))
 	}
 	return data, "", err
+}
+
+func (l *layout) config(d descriptor) ([]byte, error) {
+	data, _, err := l.read(d.Digest)
+	return data, err
 }
 
 func (l *layout) blob(digest string) (*io.SectionReader, error) {

@@ -2,12 +2,9 @@ package image
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/belljar/belljar"
 )
 
 // The media types of manifests and lists of them.
@@ -112,6 +109,7 @@ func checkList(m *manifest, kind string) error {
 func checkManifest(m *manifest) error {
 	switch kind := m.Config.MediaType; kind {
 	case kindConfig, kindDockerConfig, "":
+	case "application/octet-stream", "application/json", "text/html": // what registries of old have made of it
 	default:
 		return fault("config", "it is no image of programs but of type %q", printable(kind))
 	}
@@ -152,45 +150,6 @@ func checkLayer(l descriptor) error {
 		}
 	}
 	return fault("layer_type", "its layer %s is of an unknown type (%s)", printable(l.Digest), printable(kind))
-}
-
-// choose picks the image of a list that runs best here. what names the list for errors.
-func (m *manifest) choose(want platform, what string) (descriptor, error) {
-	best, rank, unsaid := descriptor{}, 0, 0
-	var there []string
-	for _, d := range m.Manifests {
-		if d.Platform == nil {
-			if unsaid++; rank == 0 {
-				best = d
-			}
-			continue
-		}
-		if n := want.rank(d.Platform.platform()); n > rank {
-			best, rank = d, n
-		}
-		if name := printable(d.Platform.platform().String()); d.Platform.OS != "unknown" && !slices.Contains(there, name) {
-			there = append(there, name)
-		}
-	}
-	if rank > 0 || unsaid == 1 && len(m.Manifests) == 1 {
-		return best, nil
-	}
-	return descriptor{}, otherPlatform(what, want, there)
-}
-
-func otherPlatform(what string, want platform, there []string) error {
-	slices.Sort(there)
-	if len(there) > someNames {
-		there = there[:someNames]
-	}
-	hint := "there is none for any platform"
-	if len(there) > 0 {
-		hint = "there are images for " + strings.Join(there, ", ")
-	}
-	return &belljar.Error{
-		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is not to be had for %s", what, want),
-		Details: map[string]any{"image": what, "platform": want.String(), "available": there}, Hint: hint,
-	}
 }
 
 // words is a list of strings, or the one string that old images have in its place.

@@ -81,12 +81,17 @@ func (s *Store) pull(ctx context.Context, ref Reference, tell func(belljar.Image
 	if ref.Digest != "" {
 		id = ref.Digest
 	}
-	m, digest, lists, err := s.resolve(ref.Name, id, func(id string) ([]byte, string, error) { return from.manifest(ctx, id) })
+	choose := &chooser{
+		want: s.platform, what: ref.Name,
+		manifest: func(id string) ([]byte, string, error) { return from.manifest(ctx, id) },
+		config:   func(d descriptor) ([]byte, error) { return from.small(ctx, d) },
+	}
+	m, err := choose.at(id, -1, nil)
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	out := made{digest: digest, also: lists, names: []string{ref.Name}, source: sourcePull}
-	if r, err := s.known(digest); err != nil {
+	out := made{digest: m.digest, also: m.lists, names: []string{ref.Name}, source: sourcePull}
+	if r, err := s.known(m.digest); err != nil {
 		return belljar.Image{}, err
 	} else if r != nil {
 		if img, err := s.name(ctx, out); !errors.Is(err, errGone) {
@@ -124,35 +129,6 @@ func (s *Store) assemble(ctx context.Context, m made, sources []source, tell fun
 	}
 	defer release(m.layers)
 	return s.settle(ctx, m)
-}
-
-// resolve follows lists to the manifest of the image for this platform. It returns that, its digest and those of the
-// lists, outermost first.
-func (s *Store) resolve(what, id string, fetch func(id string) ([]byte, string, error)) (m *manifest, digest string, lists []string, err error) {
-	var size int64 = -1
-	for range mostLists + 1 {
-		data, kind, err := fetch(id)
-		if err != nil {
-			return nil, "", nil, err
-		}
-		if size >= 0 && int64(len(data)) != size {
-			return nil, "", nil, fault("manifest", "its manifest %s has %d bytes, and its list says %d", id, len(data), size)
-		}
-		if m, err = parseManifest(data, kind); err != nil {
-			return nil, "", nil, err
-		}
-		digest = digestOf(data)
-		if !m.list {
-			return m, digest, lists, nil
-		}
-		lists = append(lists, digest)
-		d, err := m.choose(s.platform, what)
-		if err != nil {
-			return nil, "", nil, err
-		}
-		id, size = d.Digest, d.Size
-	}
-	return nil, "", nil, fault("manifest", "it has lists in lists in lists")
 }
 
 // runs refuses an image that is not for this platform.
