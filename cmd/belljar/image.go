@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strconv"
@@ -115,7 +118,7 @@ func imageLine(ref string, i belljar.Image) string {
 
 // imageImport is belljar image import.
 type imageImport struct {
-	File  string `arg:"" help:"A tar archive: an OCI layout, one of docker save, or a root file system, compressed or not; - is standard input."`
+	File  string `arg:"" help:"A tar archive: an OCI layout, one of docker save, or a root file system, compressed or not; or the folder of an OCI layout; - is standard input."`
 	Name  string `placeholder:"NAME" help:"What it is called (default as the archive says)."`
 	Quiet bool   `short:"q" help:"No progress."`
 	JSON  bool   `name:"json" help:"Print the image as one JSON object."`
@@ -125,21 +128,11 @@ type imageImport struct {
 func (i *imageImport) Run(ctx context.Context, c *console) error {
 	c.quiet = i.Quiet
 	return c.images(i.JSON, func(images belljar.Images) error {
-		in, size := c.stdin, int64(0)
-		if i.File != "-" {
-			f, err := os.Open(i.File)
-			if err != nil {
-				return mistake("", "%s: %s", i.File, reason(err))
-			}
-			defer f.Close()
-			info, err := f.Stat()
-			if err != nil || info.IsDir() {
-				return mistake("pack it: tar -cf - -C "+i.File+" . | belljar image import --name NAME -", "%s: is no file", i.File)
-			}
-			in, size = f, info.Size()
-		} else if isTerminal(c.stdin) {
-			return mistake("docker save IMAGE | belljar image import -", "the archive is not read from a terminal")
+		in, size, err := i.open(c)
+		if err != nil {
+			return err
 		}
+		defer in.Close()
 		ctx, stopped := interruptible(ctx)
 		shown := c.layers(i.File, size)
 		image, err := images.Import(ctx, i.Name, in, shown.tell)
@@ -152,6 +145,37 @@ func (i *imageImport) Run(ctx context.Context, c *console) error {
 		}
 		return stopped(c.lines([]string{imageLine(image.Ref, image)}))
 	})
+}
+
+// open opens what there is to read, and tells its size in bytes, 0 if that is not known.
+func (i *imageImport) open(c *console) (io.ReadCloser, int64, error) {
+	if i.File == "-" {
+		if isTerminal(c.stdin) {
+			return nil, 0, mistake("docker save IMAGE | belljar image import -", "the archive is not read from a terminal")
+		}
+		return io.NopCloser(c.stdin), 0, nil
+	}
+	f, err := os.Open(i.File)
+	if err != nil {
+		return nil, 0, mistake("", "%s: %s", i.File, reason(err))
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		f.Close()
+		return nil, 0, mistake("", "%s: %s", i.File, reason(err))
+	case !info.IsDir():
+		return f, info.Size(), nil
+	}
+	f.Close()
+	l, size, err := openLayout(i.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, mistake("pack it: tar -cf - -C "+i.File+" . | belljar image import --name NAME -", "%s: is no file, and no OCI layout", i.File)
+	}
+	if err != nil {
+		return nil, 0, mistake("", "%s: %s", i.File, reason(err))
+	}
+	return l, size, nil
 }
 
 // imageList is belljar image ls.
