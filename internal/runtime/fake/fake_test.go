@@ -5,6 +5,7 @@ package fake_test
 import (
 	"errors"
 	"os"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -20,10 +21,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) {
 	for name, mux := range map[string]bool{"sockets": false, "mux": true} {
 		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
 			hosts := map[runtime.Runtime]*fake.Host{}
 			open := func(t *testing.T, h *fake.Host) runtime.Runtime {
 				r := fake.New(fake.Options{Host: h, Mux: mux, Dir: t.TempDir()})
+				mu.Lock()
 				hosts[r] = h
+				mu.Unlock()
 				t.Cleanup(func() {
 					if err := r.Close(); err != nil {
 						t.Error(err)
@@ -35,12 +39,15 @@ func TestConformance(t *testing.T) {
 				UID:          os.Getuid(),
 				GID:          os.Getgid(),
 				New:          func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
-				RestartKills: true,
+				RestartKills: true, Parallel: true,
 				Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
 					if err := r.(*fake.Runtime).Close(); err != nil {
 						t.Fatal(err)
 					}
-					return open(t, hosts[r])
+					mu.Lock()
+					host := hosts[r]
+					mu.Unlock()
+					return open(t, host)
 				},
 			})
 		})

@@ -137,7 +137,7 @@ func TestConformance(t *testing.T) {
 			mu.Unlock()
 			return make(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true,
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true,
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,7 +75,13 @@ func testMain(m *testing.M) int {
 
 func open(t testing.TB, dir string) *native.Runtime {
 	t.Helper()
-	r, err := native.New(native.Options{Agent: bytes.NewReader(agentProgram), RunDir: dir, Installation: "test"})
+	return openAs(t, dir, "test")
+}
+
+// openAs opens a runtime of an installation. Two at once must not have the same: each would sweep what it does not know.
+func openAs(t testing.TB, dir, installation string) *native.Runtime {
+	t.Helper()
+	r, err := native.New(native.Options{Agent: bytes.NewReader(agentProgram), RunDir: dir, Installation: installation})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +109,9 @@ func TestConformance(t *testing.T) {
 	dirs := map[runtime.Runtime]string{}
 	var mu sync.Mutex
 	make := func(t *testing.T, dir string) runtime.Runtime {
-		r := open(t, dir)
+		h := fnv.New64a()
+		h.Write([]byte(dir))
+		r := openAs(t, dir, fmt.Sprintf("test-%x", h.Sum64()))
 		mu.Lock()
 		defer mu.Unlock()
 		dirs[r] = dir
@@ -116,7 +125,7 @@ func TestConformance(t *testing.T) {
 			mu.Unlock()
 			return make(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true,
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true,
 	})
 }
 
@@ -142,6 +151,7 @@ func TestRootless(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: the other tests have run as an ordinary user already")
 	}
+	t.Parallel()
 	const uid = 61501
 	dir, err := os.MkdirTemp("", "belljar-rootless-")
 	if err != nil {

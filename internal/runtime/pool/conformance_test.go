@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,7 +80,9 @@ func openNative(t testing.TB, dir string) *native.Runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := native.New(native.Options{Agent: bytes.NewReader(program), RunDir: dir, Installation: "test-pool"})
+	h := fnv.New64a() // of an installation of its own: two at once with one name would sweep what they do not know
+	h.Write([]byte(dir))
+	r, err := native.New(native.Options{Agent: bytes.NewReader(program), RunDir: dir, Installation: fmt.Sprintf("test-pool-%x", h.Sum64())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,19 +99,25 @@ func openNative(t testing.TB, dir string) *native.Runtime {
 }
 
 func TestConformanceNative(t *testing.T) {
+	var mu sync.Mutex
 	dirs := map[runtime.Runtime]string{}
 	open := func(t *testing.T, dir string) runtime.Runtime {
 		p := prime(t, openNative(t, dir))
+		mu.Lock()
 		dirs[p] = dir
+		mu.Unlock()
 		return p
 	}
 	runtimetest.Run(t, runtimetest.Options{
 		New: func(t *testing.T) runtime.Runtime { return open(t, t.TempDir()) },
 		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
 			end(t, r)
-			return open(t, dirs[r])
+			mu.Lock()
+			dir := dirs[r]
+			mu.Unlock()
+			return open(t, dir)
 		},
-		UID: 1000, GID: 1000, Isolated: true,
+		UID: 1000, GID: 1000, Isolated: true, Parallel: true,
 	})
 }
 
@@ -125,6 +134,7 @@ func TestConformanceFake(t *testing.T) {
 		*fake.Host
 		below *fake.Runtime
 	}
+	var mu sync.Mutex
 	hosts := map[runtime.Runtime]host{}
 	open := func(t *testing.T, h *fake.Host) runtime.Runtime {
 		r := fake.New(fake.Options{Host: h, Dir: t.TempDir()})
@@ -134,19 +144,24 @@ func TestConformanceFake(t *testing.T) {
 			}
 		})
 		p := prime(t, r)
+		mu.Lock()
 		hosts[p] = host{h, r}
+		mu.Unlock()
 		return p
 	}
 	runtimetest.Run(t, runtimetest.Options{
 		UID: os.Getuid(), GID: os.Getgid(),
 		New:          func(t *testing.T) runtime.Runtime { return open(t, fake.NewHost()) },
-		RestartKills: true,
+		RestartKills: true, Parallel: true,
 		Restart: func(t *testing.T, r runtime.Runtime) runtime.Runtime {
 			end(t, r)
-			if err := hosts[r].below.Close(); err != nil {
+			mu.Lock()
+			old := hosts[r]
+			mu.Unlock()
+			if err := old.below.Close(); err != nil {
 				t.Fatal(err)
 			}
-			return open(t, hosts[r].Host)
+			return open(t, old.Host)
 		},
 	})
 }
