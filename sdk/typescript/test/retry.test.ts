@@ -220,8 +220,9 @@ test("calls end by their signal, by their time and with the client", async (t) =
   const waiting = client(t, busy.url);
   const pausing = errorOf(waiting.me({ timeoutMs: 100 }));
   assert.ok((await pausing) instanceof TimeoutError);
+  const before = busy.asked.length; // a machine may have had no time for the first one
   const left = errorOf(waiting.me());
-  await until("the second request", () => busy.asked.length === 2);
+  await until("the second request", () => busy.asked.length > before);
   await waiting.close();
   assert.match((await left).message, /closed/);
   assert.match((await errorOf(waiting.me())).message, /closed/);
