@@ -66,7 +66,7 @@ func (b *benchCommand) Run(ctx context.Context, c *console) error {
 		return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "bench counts must not be negative, and rounds at least 1"}
 	}
 	// Its own, as a server has: each belljar run beside it takes the folders of the shared one down at its end.
-	e, err := openEngine(c, nil, "bench-"+strconv.Itoa(os.Getpid()))
+	e, err := openEngine(c, asked{runtime: usualRuntime}, "bench-"+strconv.Itoa(os.Getpid()))
 	if err != nil {
 		return err
 	}

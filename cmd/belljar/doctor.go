@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar/internal/runtime"
@@ -33,21 +34,15 @@ type runtimeReport struct {
 
 // Run examines the host and every runtime of this binary.
 func (d *doctorCommand) Run(ctx context.Context, c *console) error {
-	e, err := openEngine(c, candidates("", true), "")
+	found, err := examineRuntimes(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer e.Close()
-	r := report{Host: examineHost(c)}
+	r := report{Host: examineHost(c), Runtimes: found}
 	available := false
-	for _, rt := range e.Probes {
-		caps, err := rt.Probe(ctx)
-		if err != nil {
-			return fmt.Errorf("probing %s: %w", rt.Name(), err)
-		}
-		r.Runtimes = append(r.Runtimes, runtimeReport{Name: rt.Name(), Capabilities: caps})
-		available = available || caps.Available
-		if rt.Name() == "native" && !caps.Available { // what is missing of one that works, its protections tell
+	for _, rt := range found {
+		available = available || rt.Available
+		if rt.Name == "native" && forbidden(rt.Capabilities) { // what is missing of one that works, its protections tell
 			r.Host.Hint = containerHint(r.Host.Container)
 		}
 	}
@@ -63,6 +58,14 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 		return exitStatus(1)
 	}
 	return nil
+}
+
+// forbidden reports whether a runtime does not work because somebody forbids it, as a container's engine does: some say that
+// a system call does not exist.
+func forbidden(caps runtime.Capabilities) bool {
+	return !caps.Available && slices.ContainsFunc(caps.Reasons, func(r runtime.Reason) bool {
+		return r.Code == "host_permission_denied" || strings.Contains(r.Detail, "not implemented")
+	})
 }
 
 // print writes the report for people.
@@ -82,7 +85,10 @@ func (r runtimeReport) print(b *strings.Builder, p palette) {
 		state = p.bad("not available here")
 	}
 	fmt.Fprintf(b, "\n%s  %s", p.bold("runtime "+r.Name), state)
-	facts := []string{string(r.Isolation)}
+	var facts []string
+	if r.Isolation != "" {
+		facts = append(facts, string(r.Isolation))
+	}
 	if r.Rootless {
 		facts = append(facts, "rootless")
 	}
@@ -92,7 +98,10 @@ func (r runtimeReport) print(b *strings.Builder, p palette) {
 	if r.OOMScope != "" {
 		facts = append(facts, "out of memory ends one "+r.OOMScope)
 	}
-	fmt.Fprintf(b, "  %s\n", p.dim(strings.Join(facts, ", ")))
+	if len(facts) > 0 {
+		fmt.Fprintf(b, "  %s", p.dim(strings.Join(facts, ", ")))
+	}
+	b.WriteByte('\n')
 	for _, why := range r.Reasons {
 		fmt.Fprintf(b, "  %s %s\n", p.bad("✗"), strings.TrimPrefix(why.Step+": "+why.Detail, ": "))
 		advise(b, p, 4, why.Hint)

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob/spool"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/image"
@@ -19,14 +21,14 @@ import (
 // sweepTime bounds the search for what killed processes have left behind.
 const sweepTime = 5 * time.Second
 
-// openEngine builds everything that a command needs, from the bottom up: runtimes, stores, service. names are the
-// runtimes that may be asked for, the default first, none for the usual one; installation is whose the sandboxes are, ""
-// for those of all commands.
-func openEngine(c *console, names []string, installation string) (*engine, error) {
-	if len(names) == 0 {
-		names = []string{usualRuntime}
-	}
+// openEngine builds everything that a command needs, from the bottom up: runtimes, stores, service. installation is whose
+// the sandboxes are, "" for those of all commands.
+func openEngine(c *console, want asked, installation string) (*engine, error) {
 	cfg, err := config.Load(config.Sources{Env: c.env})
+	if err != nil {
+		return nil, err
+	}
+	names, err := want.candidates(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +64,6 @@ func openEngine(c *console, names []string, installation string) (*engine, error
 	e := &engine{Weigh: scale{units[0]}.weigh, Gather: scale{units[0]}.gather}
 	for _, u := range units {
 		opts.Runtimes = append(opts.Runtimes, u.Runtime)
-		e.Probes = append(e.Probes, tested{u.Runtime})
 	}
 	svc, err := service.New(opts)
 	if err != nil {
@@ -110,25 +111,28 @@ func (t tested) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	return t.Runtime.Probe(ctx)
 }
 
-// candidates are the runtimes to open for a request: the one it names, or the usual one; or all, the usual one first, if it
-// asks for a class of isolation or a trust level.
-func candidates(name string, choose bool) []string {
-	switch {
-	case name != "":
-		return []string{name}
-	case !choose:
-		return nil
-	}
-	names := runtimeNames()
-	slices.SortStableFunc(names, func(a, b string) int {
-		return cmp.Compare(usualLast(b), usualLast(a))
-	})
-	return names
+// asked is what a command wants of the runtimes of this machine.
+type asked struct {
+	runtime string // its name, "" for the default one
+	choose  bool   // a class of isolation or a trust level is asked for
 }
 
-func usualLast(name string) int {
-	if name == usualRuntime {
-		return 1
+// candidates are the runtimes to open, what is asked for or the default first. There are others only where one may be chosen,
+// or has to be told of: opening takes time.
+func (a asked) candidates(cfg *config.Config) ([]string, error) {
+	first := cmp.Or(a.runtime, defaultRuntime(cfg))
+	if !slices.Contains(runtimeNames(), first) {
+		return nil, noRuntime(first)
 	}
-	return 0
+	names := servedRuntimes(cfg)
+	if !slices.Contains(names, first) {
+		return nil, &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "runtime " + first + " is not among SANDBOX_RUNTIMES",
+			Hint: "one of: " + strings.Join(names, " "),
+		}
+	}
+	if !a.choose && cfg.DefaultTrustLevel == "" {
+		return []string{first}, nil
+	}
+	return append([]string{first}, slices.DeleteFunc(names, func(name string) bool { return name == first })...), nil
 }

@@ -14,7 +14,7 @@ func (c *console) open(name string, choose bool) (*engine, error) {
 	if c.server.given() {
 		return c.connect()
 	}
-	return openEngine(c, candidates(name, choose), "")
+	return openEngine(c, asked{name, choose}, "")
 }
 
 // connect returns the server that the command line names.

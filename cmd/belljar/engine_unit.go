@@ -36,6 +36,25 @@ type opening struct {
 	log          *slog.Logger   // nil is silent
 }
 
+// defaultRuntime is the one of requests that name none.
+func defaultRuntime(cfg *config.Config) string {
+	if _, set := cfg.Set("SANDBOX_DEFAULT_RUNTIME"); set {
+		return cfg.DefaultRuntime
+	}
+	return usualRuntime
+}
+
+// servedRuntimes are those that requests may get, the default first.
+func servedRuntimes(cfg *config.Config) []string {
+	names := []string{defaultRuntime(cfg)}
+	for _, name := range cfg.Runtimes {
+		if name != names[0] && slices.Contains(runtimeNames(), name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // opener opens a runtime. One that does not work on this host is opened all the same, and says so when it is probed.
 type opener struct {
 	name string

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
@@ -18,16 +17,6 @@ import (
 // openRuntimes opens the server's runtimes, the default first. A default that cannot be had is refused: never another one in
 // its place. Of the others, those that this host cannot do are there to say why.
 func openRuntimes(c *console, cfg *config.Config, data *dataDir, required []string, d *daemon) ([]runtime.Runtime, error) {
-	first := cfg.DefaultRuntime
-	if _, set := cfg.Set("SANDBOX_DEFAULT_RUNTIME"); !set {
-		first = usualRuntime
-	}
-	names := []string{first}
-	for _, name := range cfg.Runtimes {
-		if name != first && slices.Contains(runtimeNames(), name) {
-			names = append(names, name)
-		}
-	}
 	installation, _, err := data.secret("installation", func() string { return "serve-" + randomHex(6) })
 	if err != nil {
 		return nil, err
@@ -35,7 +24,7 @@ func openRuntimes(c *console, cfg *config.Config, data *dataDir, required []stri
 	if !belljar.ValidID(installation) {
 		return nil, damagedSecret(data.in("installation"), fmt.Errorf("%.40q is not a name", installation))
 	}
-	units, err := openUnits(c, names, opening{installation: installation, cfg: cfg, log: d.log})
+	units, err := openUnits(c, servedRuntimes(cfg), opening{installation: installation, cfg: cfg, log: d.log})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// examineRuntimes tries every runtime of this binary, whichever the settings would have.
+func examineRuntimes(ctx context.Context, c *console) (list []runtimeReport, err error) {
+	cfg, err := config.Load(config.Sources{Env: c.env})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range runtimeNames() {
+		caps, err := examine(ctx, c, name, &cfg)
+		if err != nil {
+			return nil, fmt.Errorf("probing %s: %w", name, err)
+		}
+		list = append(list, runtimeReport{Name: name, Capabilities: caps})
+	}
+	return list, nil
+}
+
+// examine tries a runtime. One that cannot even be opened is one that does not work here, and says why.
+func examine(ctx context.Context, c *console, name string, cfg *config.Config) (runtime.Capabilities, error) {
+	units, err := openUnits(c, []string{name}, opening{cfg: cfg})
+	if err != nil {
+		why := runtime.Reason{Code: "host_prerequisite_missing", Detail: strings.TrimPrefix(err.Error(), "runtime "+name+": "), Hint: belljar.HintOf(err)}
+		var step *runtime.StepError
+		if errors.As(err, &step) {
+			why.Step, why.Detail, why.Hint = step.Step, step.Err.Error(), step.Hint
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			why.Code = "host_permission_denied"
+		}
+		return runtime.Capabilities{State: runtime.StateHostGated, Reasons: []runtime.Reason{why}}, nil
+	}
+	u := units[0]
+	defer u.close()
+	caps, err := tested{u.Runtime}.Probe(ctx)
+	if err == nil && caps.Available && u.sweep != nil {
+		_, err = u.sweep(ctx)
+	}
+	return caps, err
+}
