@@ -14,7 +14,8 @@ import (
 )
 
 // openImages opens the images in a data folder. Several processes may have them open: a server's are those of the commands
-// that need none, too. minFree is what must stay free of the disk, in bytes.
+// that need none, too. minFree is the free space on the disk, in bytes, below which runs do not begin: images stop at half as
+// much again, so that nobody can stop runs by pulling.
 func openImages(data string, cfg *config.Config, minFree uint64, log *slog.Logger) (*image.Store, error) {
 	// Its other folders are for its owner's eyes only.
 	if err := os.MkdirAll(data, 0o700); err != nil {
@@ -23,7 +24,7 @@ func openImages(data string, cfg *config.Config, minFree uint64, log *slog.Logge
 	return image.Open(image.Options{
 		Path: filepath.Join(data, "images"), Aliases: cfg.Aliases(), Registries: cfg.ImageRegistries,
 		MaxBytes: int64(cfg.ImageMaxMB) << 20, Logger: log,
-		Free: func() (uint64, error) { return freeBytes(data) }, MinFree: minFree,
+		Free: func() (uint64, error) { return freeBytes(data) }, MinFree: minFree + minFree/2,
 	})
 }
 

@@ -200,7 +200,7 @@ func memory(c *Config) []row {
 		{name: "IDEMPOTENCY_TTL_SEC", value: span(&c.IdempotencyTTL, time.Second, 1, 31536000), unit: "seconds", def: "600", doc: "Time that an Idempotency-Key stands for its first request."},
 		{name: "ARTIFACT_TTL_HOURS", value: integer(&c.ArtifactTTLHours, 1, 87600), unit: "hours", def: "24", hash: true, doc: "Time after the end of a run that its artifacts and its log are kept."},
 		{name: "RUN_RETENTION_DAYS", value: integer(&c.RunRetentionDays, 1, 36500), unit: "days", def: "30", doc: "Time after the end of a run that it can still be asked about."},
-		{name: "MIN_FREE_MB", value: integer(&c.MinFreeMB, 0, 1<<30), unit: "MiB", def: "512", doc: "Free space on the disk of the data folder below which new runs and uploads are refused with 507, and no image is unpacked any further; 0 is no such watermark."},
+		{name: "MIN_FREE_MB", value: integer(&c.MinFreeMB, 0, 1<<30), unit: "MiB", def: "512", doc: "Free space on the disk of the data folder below which new runs and uploads are refused with 507; images are unpacked no further while there is less than half as much again, so that pulls stop no runs; 0 is no such watermark."},
 		{name: "AUDIT_RETENTION_DAYS", value: integer(&c.AuditRetentionDays, 1, 36500), unit: "days", def: "30", doc: "Time that the audit trail is kept."},
 		{name: "AUDIT_REDACT_PATHS", value: boolean(&c.AuditRedactPaths), def: "false", doc: "Write hashes in place of file names into the audit trail."},
 		{name: "LOG_FORMAT", value: oneOf(&c.LogFormat, "json", "text"), def: "json", doc: "Form of the server's log, on stderr."},

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -184,11 +185,41 @@ func (v images) Remove(ctx context.Context, ref string) error {
 	if belljar.CodeOf(err) == belljar.CodeConflict && s.release(ctx, here.Digest) {
 		err = s.opts.Images.Remove(ctx, ref)
 	}
+	if belljar.CodeOf(err) == belljar.CodeConflict {
+		err = s.removeLater(ctx, ref, here.Digest, err)
+	}
 	if err != nil {
 		return s.inUse(imageError(err), here.Digest)
 	}
 	s.imageEvent(event.ImageRemoved, v.caller, event.Event{Detail: map[string]string{"image": ref, "digest": here.Digest}})
 	return nil
+}
+
+// How long and how often an image that is in use is looked at again of which nobody has anything that lives: a run's sandbox
+// goes behind its answer.
+const (
+	removeWait = 10 * time.Second
+	removeLook = 20 * time.Millisecond
+)
+
+// removeLater removes an image as soon as what is going has gone. err is why it could not be removed.
+func (s *Service) removeLater(ctx context.Context, ref, digest string, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, removeWait)
+	defer cancel()
+	again := time.NewTicker(removeLook)
+	defer again.Stop()
+	for belljar.CodeOf(err) == belljar.CodeConflict {
+		if sessions, runs := s.usersOf(digest); len(sessions)+len(runs) > 0 {
+			return err
+		}
+		select {
+		case <-again.C:
+			err = s.opts.Images.Remove(ctx, ref)
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return err
 }
 
 // Prune removes what is not used.

@@ -11,8 +11,13 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// pullsAtOnce is how many pulls there are at a time on this node. Others wait for their turn.
-const pullsAtOnce = 8
+// How many pulls there are at a time on this node, and how many of one user who is no operator: registries may be as slow as
+// they like, and must not keep everybody from all others. Others wait for their turn, so many at most.
+const (
+	pullsAtOnce  = 8
+	pullsOfOne   = 3
+	pullsWaiting = 256
+)
 
 // fetchError is why the image of a sandbox could not be had.
 type fetchError struct{ err error }
@@ -55,9 +60,13 @@ func (s *Service) pull(ctx context.Context, caller belljar.Caller, p belljar.Ima
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.closing, func() { cancel(shuttingDown()) })()
+	turn, err := s.pulling.Enter(caller.ID, mostPulls(caller))
+	if err != nil {
+		return got, &belljar.Error{Code: belljar.CodeRateLimited, Message: "too many images are being pulled", Hint: "try again in a moment", Err: err}
+	}
+	defer turn.Leave()
 	select {
-	case s.pulling <- struct{}{}:
-		defer func() { <-s.pulling }()
+	case <-turn.Ready():
 	case <-ctx.Done():
 		return got, context.Cause(ctx)
 	}
@@ -79,6 +88,14 @@ func (s *Service) pull(ctx context.Context, caller belljar.Caller, p belljar.Ima
 		s.log.Warn("image could not be pulled", "image", p.Ref, "runtime", p.Runtime, "user_id", caller.ID, "err", err)
 	}
 	return got, err
+}
+
+// mostPulls is how many images a caller may have pulled at a time; 0 is no bound.
+func mostPulls(caller belljar.Caller) int {
+	if caller.Admin() {
+		return 0
+	}
+	return pullsOfOne
 }
 
 // enginePull has a runtime's engine fetch an image.

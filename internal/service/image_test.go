@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ type unpacked struct {
 	mu    sync.Mutex
 	roots []runtime.Root
 	gone  func(n int) bool // whether the image of the nth sandbox is gone; nil for never
+	going func()           // is called before a sandbox goes; nil for nobody
 	ready *os.File         // the lock of an image that it holds for sandboxes that nobody has asked for yet
 }
 
@@ -86,7 +88,7 @@ func (u *unpacked) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandb
 	if lock == nil || err != nil {
 		return box, err
 	}
-	return &holding{box, lock}, nil
+	return &holding{box, lock, u.going}, nil
 }
 
 // last is what the sandbox was made of that was made last.
@@ -99,10 +101,14 @@ func (u *unpacked) last() runtime.Root {
 // holding is a sandbox with an image.
 type holding struct {
 	runtime.Sandbox
-	lock *os.File
+	lock  *os.File
+	going func()
 }
 
 func (h *holding) Destroy(ctx context.Context) error {
+	if h.going != nil {
+		h.going()
+	}
 	err := h.Sandbox.Destroy(ctx)
 	_ = h.lock.Close()
 	return err
@@ -169,6 +175,48 @@ func wantCode(t *testing.T, what string, err error, code belljar.Code, words ...
 
 func simple() registry.Image {
 	return registry.Image{Files: map[string]string{"bin/tool": "x", "etc/passwd": "root:x:0:0::/:/bin/sh\napp:x:4321:5432::/:/bin/sh\n"}}
+}
+
+// A user whose registries do not answer keeps nobody else from his.
+func TestPullsTakeTurns(t *testing.T) {
+	g := newGallery(t)
+	fine, _ := g.hub.Put(t, "fine:1", simple())
+	stuck, let := make(chan string, 16), make(chan struct{})
+	t.Cleanup(func() { close(let) })
+	g.hub.Meddle(func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/manifests/") || strings.Contains(r.URL.Path, "/fine/") {
+			return false
+		}
+		stuck <- r.URL.Path
+		select {
+		case <-let:
+		case <-r.Context().Done():
+		}
+		return false
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var pulls sync.WaitGroup
+	defer pulls.Wait()
+	defer cancel()
+	alice := g.user()
+	for i := range 8 {
+		pulls.Go(func() {
+			_, err := alice.Pull(ctx, belljar.ImagePull{Ref: fmt.Sprintf("%s/slow%d:1", g.hub.Host(), i)}, nil)
+			if belljar.CodeOf(err) != belljar.CodeCanceled {
+				t.Errorf("a pull that is given up: %v", err)
+			}
+		})
+	}
+	for range 3 {
+		<-stuck
+	}
+	bob := g.service.As(belljar.Caller{ID: "bob", Role: belljar.RoleUser}).Images()
+	if got, err := bob.Pull(t.Context(), belljar.ImagePull{Ref: fine}, nil); err != nil || got.Ref != fine {
+		t.Errorf("somebody else's: %+v, %v", got, err)
+	}
+	if n := len(stuck); n > 0 {
+		t.Errorf("one user has %d pulls at a time", 3+n)
+	}
 }
 
 // An image that is not here is fetched while the run starts; what it says of its programs is in force.
@@ -480,6 +528,7 @@ func TestImageIsGoneMeanwhile(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "app:1", simple())
 	g.run(of(ref, "true"))
+	g.service.Settle() // its sandbox has the image until it is gone, which is after the answer
 	g.rt.gone = func(n int) bool {
 		if n != 2 {
 			return false
@@ -497,6 +546,22 @@ func TestImageIsGoneMeanwhile(t *testing.T) {
 	}
 	g.rt.gone = func(int) bool { return true }
 	g.run(of(ref, "true")).want(t, belljar.PhaseFailed, -1, belljar.ReasonImagePullFailed)
+}
+
+// An image can be removed as soon as the run that had it has been answered, although its sandbox goes later.
+func TestImageOfARunThatIsOver(t *testing.T) {
+	g := newGallery(t)
+	ref, _ := g.hub.Put(t, "app:1", simple())
+	going, gone := make(chan struct{}), make(chan struct{})
+	g.rt.going = func() { close(going); <-gone }
+	g.run(of(ref, "true"))
+	<-going
+	removed := make(chan error, 1)
+	go func() { removed <- g.images.Remove(t.Context(), ref) }()
+	close(gone)
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
 }
 
 // A runtime is given no image that it cannot use, and who asks hears of one that can.

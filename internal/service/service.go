@@ -30,7 +30,7 @@ type Service struct {
 	terminals terminalTable
 	sweeps    sweeps
 	reaps     sweeps
-	pulling   chan struct{} // takes as many as may pull images at once
+	pulling   *queue.Queue  // whose turn it is to pull images
 	searches  chan struct{} // takes as many as may search files at once
 
 	work    sync.WaitGroup // every run and teardown under way
@@ -54,7 +54,7 @@ func New(opts Options) (*Service, error) {
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock, runs: map[string]*run{},
 		burden:   &burden{mostOfOne: opts.UserRequests, mostOfAll: opts.AllRequests},
 		searches: make(chan struct{}, searches),
-		pulling:  make(chan struct{}, pullsAtOnce),
+		pulling:  queue.New(queue.Options{Slots: pullsAtOnce, Length: pullsWaiting, Now: opts.Clock.Now}),
 		queue:    queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
