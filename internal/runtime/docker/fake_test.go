@@ -278,7 +278,7 @@ func TestProbe(t *testing.T) {
 	e := newEngine()
 	e.info.Runtimes["runsc"] = system.RuntimeWithStatus{Runtime: system.Runtime{Path: "/usr/bin/runsc"}}
 	e.info.SecurityOptions = append(e.info.SecurityOptions, "name=rootless", "name=cgroupns")
-	e.info.PidsLimit = false
+	e.info.CPUCfsQuota = false
 	r := talk(t, e, docker.Options{OCIRuntime: "runsc"})
 	for range 2 {
 		c, err := r.Probe(t.Context())
@@ -286,7 +286,7 @@ func TestProbe(t *testing.T) {
 			c.AgentUID != "shared" || c.HostImage || !c.Unpacked {
 			t.Errorf("%+v, %v", c, err)
 		}
-		if p := c.Protection(runtime.ProtectPids); p.Enforced || p.Hint == "" {
+		if p := c.Protection(runtime.ProtectCPU); p.Enforced || p.Hint == "" {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -300,9 +300,9 @@ func TestProbe(t *testing.T) {
 		t.Errorf("the engine was asked about itself %d times", count)
 	}
 	s := spec("x")
-	s.Require = []string{runtime.ProtectPids}
+	s.Require = []string{runtime.ProtectCPU}
 	var step *runtime.StepError
-	if _, err := r.Create(t.Context(), s); !errors.As(err, &step) || step.Step != runtime.ProtectPids || e.asked("POST") {
+	if _, err := r.Create(t.Context(), s); !errors.As(err, &step) || step.Step != runtime.ProtectCPU || e.asked("POST") {
 		t.Errorf("%v", err)
 	}
 }

@@ -24,6 +24,14 @@ const (
 	agentTasks = 64
 )
 
+// What a kernel in user space needs beside that: all of it is one program to the engine's host. It takes memory for itself,
+// and threads, which are all that the host's limit of processes counts: the one for programs is its own, RLIMIT_NPROC.
+const (
+	kernelBytes     = 128 << 20
+	kernelTasks     = 512
+	kernelTasksEach = 4 // for each process of a program
+)
+
 // hostname is every sandbox's.
 const hostname = "belljar"
 
@@ -99,9 +107,14 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 	tmp := int64(l.TmpMB) << 20
 	memory := int64(l.MemoryMB)<<20 + spec.Workspace.Bytes + tmp + runBytes + shmBytes
 	pids := int64(l.Pids) + agentTasks
+	// The engine's limit counts refusals, so the other one, which does not, is a little higher.
+	tasks, each := pids, pids+agentTasks
 	no := false
 	// Always by its name: the engine's default may be another one by now, and a weaker one, than it said when it was asked.
 	wall, _ := f.ociRuntime(r.opts.OCIRuntime)
+	if f.isolation(wall) == runtime.IsolationUserKernel {
+		memory, tasks, each = memory+kernelBytes, kernelTasks+kernelTasksEach*int64(l.Pids), pids
+	}
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges:true", "seccomp=" + r.seccomp},
@@ -119,11 +132,10 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 			Type: mount.TypeVolume, Source: volume, Target: agentDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
 		}},
 		Resources: container.Resources{
-			Memory: memory, MemorySwap: memory, NanoCPUs: int64(l.CPU * 1e9), PidsLimit: &pids,
+			Memory: memory, MemorySwap: memory, NanoCPUs: int64(l.CPU * 1e9), PidsLimit: &tasks,
 			Ulimits: []*container.Ulimit{
 				{Name: "nofile", Soft: max(int64(l.NoFile), agentFiles), Hard: max(int64(l.NoFile), agentFiles)},
-				// The limit above counts refusals, so this one, which does not, is a little higher.
-				{Name: "nproc", Soft: pids + agentTasks, Hard: pids + agentTasks},
+				{Name: "nproc", Soft: each, Hard: each},
 				{Name: "core", Soft: 0, Hard: 0},
 			},
 		},

@@ -147,6 +147,9 @@ func (r *Runtime) capabilities(f *facts) runtime.Capabilities {
 		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true,
 		OCIRuntime: name, Start: coldStart,
 	}
+	if c.Isolation == runtime.IsolationUserKernel {
+		c.OOMScope = "sandbox"
+	}
 	refuse := func(code, detail, hint string) {
 		c.Available = false
 		c.Reasons = append(c.Reasons, runtime.Reason{Code: code, Step: stepEngine, Detail: detail, Hint: hint})
@@ -194,6 +197,16 @@ func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protec
 		memory.Weaker = "the engine cannot limit swap"
 		memory.Hint = "boot the engine's kernel with swapaccount=1"
 	}
+	pids := limitBy(runtime.ProtectPids, f.PidsLimit, group+" pids")
+	if wall == runtime.IsolationUserKernel {
+		pids = runtime.Protection{
+			Name: runtime.ProtectPids, Enforced: true, By: "RLIMIT_NPROC in a kernel of the sandbox's own, which has its processes only",
+			Weaker: "no figures: what the engine's host counts are that kernel's threads",
+		}
+		if memory.Enforced {
+			memory.By += ", with 128 MiB for that kernel itself"
+		}
+	}
 	return []runtime.Protection{
 		filesystem,
 		{Name: runtime.ProtectNetwork, Enforced: true, By: "a network namespace with a loopback only"},
@@ -202,7 +215,7 @@ func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protec
 		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
 		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},
 		memory,
-		limitBy(runtime.ProtectPids, f.PidsLimit, group+" pids"),
+		pids,
 		limitBy(runtime.ProtectCPU, f.CPUCfsQuota, group+" cpu"),
 		{Name: runtime.ProtectLandlock, Hint: "the native runtime has it"},
 	}

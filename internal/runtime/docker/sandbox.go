@@ -24,6 +24,7 @@ type sandbox struct {
 	container string // the engine's id of it
 	detached  bool
 	pids      int          // how many processes its programs may have
+	kernel    bool         // it has a kernel of its own: what the engine's host counts as its processes are that one's threads
 	born      runtime.Spec // what it was made for; zero if attached, or claimed
 	stderr    tail
 	meter     meter
@@ -254,6 +255,11 @@ func (r *Runtime) attachNow(ctx context.Context, id string) (*sandbox, error) {
 	}
 	pids, _ := strconv.Atoi(found.Config.Labels[labelPids])
 	s := r.sandbox(id, found.ID, true, pids)
+	f, err := r.ask(ctx)
+	if err != nil {
+		return nil, fault(stepEngine, err)
+	}
+	s.kernel = found.HostConfig != nil && f.isolation(found.HostConfig.Runtime) == runtime.IsolationUserKernel
 	host, err := r.attach(ctx, found.ID, &s.stderr)
 	if err != nil {
 		return nil, fault(stepAttach, err)

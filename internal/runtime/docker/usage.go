@@ -40,6 +40,9 @@ func (m *meter) read(ctx context.Context, s *sandbox) (runtime.Usage, error) {
 	defer m.mu.Unlock()
 	if m.look(ctx, s); !m.take(s) {
 		if u, err := s.rt.stats(ctx, s.container); err == nil && len(u.Sources) > 0 {
+			if s.kernel {
+				theirs(&u)
+			}
 			m.last = u
 		}
 	}
@@ -68,11 +71,29 @@ func (m *meter) look(ctx context.Context, s *sandbox) {
 // take reads the cgroups.
 func (m *meter) take(s *sandbox) bool {
 	u, ok := m.group.usage()
-	if ok {
+	switch {
+	case !ok:
+		return false
+	case s.kernel:
+		theirs(&u)
+	default:
 		m.settle(&u, s.pids)
-		m.last = u
 	}
-	return ok
+	m.last = u
+	return true
+}
+
+// theirs says of figures that a kernel of the sandbox's own is in them, and leaves out those that are nothing else.
+func theirs(u *runtime.Usage) {
+	u.Pids, u.PeakPids, u.PidsRefused = nil, nil, nil
+	for _, name := range []string{"pids", "peak_pids", "pids_refused"} {
+		delete(u.Sources, name)
+	}
+	for _, name := range []string{"cpu", "memory", "peak_memory"} {
+		if u.Sources[name] != "" {
+			u.Sources[name] += ", its kernel's own included"
+		}
+	}
 }
 
 // settle makes figures of a container those of the programs in it. The limit on each user's processes announces no

@@ -1,0 +1,74 @@
+package docker_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/docker"
+	"github.com/belljar/belljar/test/dockerd"
+)
+
+// runsc is gVisor's program as make gvisor builds it; the test is skipped where nobody has.
+func runsc(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../../bin/belljar-runsc")
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Skip("bin/belljar-runsc is not built; make gvisor does that")
+	}
+	return path
+}
+
+// With gVisor as the engine's OCI runtime a sandbox has a kernel of its own: the class of isolation says so, that kernel
+// holds the limits, and its threads are nobody's processes.
+func TestRunsc(t *testing.T) {
+	t.Parallel()
+	engine := dockerd.New(t, "--add-runtime", "gvisor="+runsc(t))
+	installation := name()
+	r := open(t, docker.Options{Host: engine.Host(), OCIRuntime: "gvisor", Installation: installation})
+	caps, err := r.Test(within(t, time.Minute))
+	if err != nil || !caps.Available || caps.Isolation != runtime.IsolationUserKernel || caps.OCIRuntime != "gvisor" || caps.OOMScope != "sandbox" {
+		t.Fatalf("%+v, %v", caps, err)
+	}
+	s := detached(spec(engine.Busybox(t)))
+	s.Limits.Pids, s.Require, s.Isolation = 20, []string{runtime.ProtectPids, runtime.ProtectMemory}, runtime.IsolationUserKernel
+	create(t, r, s)
+	if err := r.Close(); err != nil { // and the next process takes it up
+		t.Fatal(err)
+	}
+	r = open(t, docker.Options{Host: engine.Host(), OCIRuntime: "gvisor", Installation: installation})
+	box, err := r.Attach(within(t, time.Minute), s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, exit := run(t, box, `uname -r; id -G | wc -w; grep -E "CapEff|CapBnd" /proc/self/status; tail -n +3 /proc/net/dev | cut -d: -f1
+		touch /bin/x 2>/dev/null && echo writable; echo x >/workspace/x && cat /workspace/x`)
+	want := "4.19.0-gvisor\n1\nCapEff:\t0000000000000000\nCapBnd:\t0000000000000000\n    lo\nx\n"
+	if exit.Code != 0 || strings.ReplaceAll(out, " ", "") != strings.ReplaceAll(want, " ", "") {
+		t.Errorf("%q, %+v", out, exit)
+	}
+	if out, exit := run(t, box, "i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i+1)); done; echo all of them"); exit.Code == 0 || strings.Contains(out, "all of them") {
+		t.Errorf("a hundred processes: %q, %+v", out, exit)
+	}
+	if out, _ := run(t, box, "echo still here"); out != "still here\n" {
+		t.Errorf("%q", out)
+	}
+	u, err := box.Usage(within(t, time.Minute))
+	if err != nil || u.Memory == nil || u.Pids != nil || u.PeakPids != nil || !strings.HasSuffix(u.Sources["memory"], "included") {
+		t.Errorf("%+v, %v", u, err)
+	}
+	hog := start(t, box, "tail /dev/zero")
+	if _, err := hog.Output(within(t, time.Minute), func(int64, wire.Stream, []byte) error { return nil }); err == nil {
+		t.Error("a hog without an end")
+	}
+	if end, err := box.Wait(within(t, time.Minute)); err != nil || end.Reason != runtime.ExitOOM {
+		t.Errorf("%+v, %v", end, err)
+	}
+}
