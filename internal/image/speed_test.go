@@ -3,7 +3,10 @@
 package image_test
 
 import (
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/test/dockerd"
 )
 
 // BenchmarkFind is what a request pays for an image that is here.
@@ -81,8 +85,51 @@ func programs(t testing.TB, seed byte, mib int) []byte {
 			}
 			i += run
 		}
-		pairs = append(pairs, strings.Repeat("d", n%20+1)+"/"+strings.Repeat("f", n%50+1)+string(rune('a'+seed)), string(data))
+		pairs = append(pairs, strings.Repeat("d", n%20+1)+"/"+strings.Repeat("f", n%50+1)+string(rune('a'+seed))+strconv.Itoa(n), string(data))
 		left -= size
 	}
 	return tarOf(t, pairs...)
+}
+
+// BenchmarkPullBesideDocker is a pull of the same image from the same registry by Belljar and by docker pull, in turns: ours
+// into a folder beside that of the engine, which is one of the benchmark's own.
+func BenchmarkPullBesideDocker(b *testing.B) {
+	engine := dockerd.New(b)
+	docker := func(args ...string) {
+		b.Helper()
+		if out, err := exec.Command("docker", append([]string{"--host", engine.Host()}, args...)...).CombinedOutput(); err != nil {
+			b.Fatalf("docker %v: %v\n%s", args, err, out)
+		}
+	}
+	var layers [][]byte
+	var size int64
+	for i := range 5 {
+		l := programs(b, byte(i), 40)
+		layers, size = append(layers, l), size+int64(len(l))
+	}
+	h := newHub(b)
+	h.put("app:latest", build(b, spec{layers: layers, pack: "gzip"})) // not every engine knows zstd
+	s := open(b, image.Options{}, h)
+	var ours, theirs []time.Duration
+	for b.Loop() {
+		at := time.Now()
+		pull(b, s, h.ref("app"))
+		ours = append(ours, time.Since(at))
+		at = time.Now()
+		docker("pull", "--quiet", h.ref("app"))
+		theirs = append(theirs, time.Since(at))
+		b.StopTimer()
+		if _, err := s.Prune(b.Context(), belljar.ImagePrune{All: true}); err != nil {
+			b.Fatal(err)
+		}
+		docker("rmi", h.ref("app"))
+		b.StartTimer()
+	}
+	speed := func(took []time.Duration) float64 {
+		slices.Sort(took)
+		return float64(size) / 1e6 / took[len(took)/2].Seconds()
+	}
+	b.ReportMetric(speed(ours), "MB/s")
+	b.ReportMetric(speed(theirs), "docker-MB/s")
+	b.ReportMetric(speed(ours)/speed(theirs), "ratio")
 }
