@@ -30,6 +30,7 @@ const burst = 1_000_000
 // TestContinuity kills a server again and again while commands in a session and on their own print numbered lines, slowly,
 // in bursts, and as they are spoken to. They go on as if nothing had happened, and so do those who read along.
 func TestContinuity(t *testing.T) {
+	t.Parallel()
 	rounds := continuityRounds
 	if text := os.Getenv("BELLJAR_CONTINUITY_ROUNDS"); text != "" {
 		var err error
@@ -38,7 +39,10 @@ func TestContinuity(t *testing.T) {
 		}
 	}
 	for _, l := range lanes() {
-		t.Run(l.runtime, func(t *testing.T) { continuity(t, l, rounds) })
+		t.Run(l.runtime, func(t *testing.T) {
+			t.Parallel()
+			continuity(t, l, rounds)
+		})
 	}
 }
 

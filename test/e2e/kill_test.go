@@ -18,6 +18,7 @@ const rounds = 100
 // TestKill kills a busy server again and again, at any moment, also while it starts or ends, and checks each time that what
 // it had said is true: see [promise]. At the end nothing of all that is left on this machine.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	n := rounds
 	if text := os.Getenv("BELLJAR_KILL_ROUNDS"); text != "" {
 		var err error

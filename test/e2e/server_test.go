@@ -32,9 +32,9 @@ const promptly = 20 * time.Second
 
 // Bounds of a server's own: it is ready, ends, and is gone after a kill, within these.
 const (
-	readyTime = time.Minute
-	stopTime  = 90 * time.Second
-	goneTime  = 30 * time.Second
+	readyTime = 3 * time.Minute
+	stopTime  = 3 * time.Minute
+	goneTime  = 2 * time.Minute
 )
 
 // server is a belljar serve of a test's own, on a port of the system's choosing.
