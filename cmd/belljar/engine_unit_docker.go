@@ -1,13 +1,14 @@
 package main
 
 import (
+	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime/docker"
 )
 
 func openDocker(c *console, o opening) (unit, error) {
 	rt, err := docker.New(docker.Options{
 		Host: o.cfg.DockerHost, OCIRuntime: o.cfg.DockerOCIRuntime, Seccomp: o.cfg.DockerSeccomp, AppArmor: o.cfg.DockerAppArmorProfile,
-		Agent: c.agentFor, Installation: o.installation, Logger: o.log,
+		Keychain: image.Keychain(), Agent: c.agentFor, Installation: o.installation, Logger: o.log,
 	})
 	if err != nil {
 		return unit{}, err

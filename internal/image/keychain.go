@@ -23,12 +23,25 @@ type keychain struct {
 	turn   chan struct{}
 }
 
-func newKeychain(o Options) *keychain {
-	k := &keychain{keeper: o.Keychain, most: o.Asking, turn: make(chan struct{}, 1)}
-	if k.keeper == nil {
-		k.keeper = authn.DefaultKeychain
+func newKeychain(keeper authn.Keychain, most time.Duration) *keychain {
+	if keeper == nil {
+		keeper = authn.DefaultKeychain
 	}
-	return k
+	return &keychain{keeper: keeper, most: most, turn: make(chan struct{}, 1)}
+}
+
+// Keychain has the passwords of Docker's and Podman's configuration of the user, for others than a [Store]. Its programs may
+// hang: a question ends with its context, and after half a minute.
+func Keychain() authn.Keychain { return newKeychain(nil, defaultAsking) }
+
+// Resolve implements [authn.Keychain].
+func (k *keychain) Resolve(of authn.Resource) (authn.Authenticator, error) {
+	return k.ResolveContext(context.Background(), of)
+}
+
+// ResolveContext implements [authn.ContextKeychain].
+func (k *keychain) ResolveContext(ctx context.Context, of authn.Resource) (authn.Authenticator, error) {
+	return k.get(ctx, of)
 }
 
 // errSilent says that whoever keeps the passwords does not answer.

@@ -24,7 +24,7 @@ type network struct {
 }
 
 func newNetwork(o Options) *network {
-	n := &network{registries: o.Registries, stall: o.Stall, keychain: newKeychain(o)}
+	n := &network{registries: o.Registries, stall: o.Stall, keychain: newKeychain(o.Keychain, o.Asking)}
 	if o.Transport != nil {
 		n.world, n.named = o.Transport, o.Transport
 		return n

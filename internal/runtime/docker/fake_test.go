@@ -344,6 +344,16 @@ func TestWrongImages(t *testing.T) {
 	}
 }
 
+// An image that no registry has given the engine is known by its id.
+func TestDigestOfBuilt(t *testing.T) {
+	e := newEngine()
+	r := talk(t, e, docker.Options{})
+	root, err := r.Image(t.Context(), "built:1")
+	if err != nil || root.Digest == "" || root.Digest != root.Name {
+		t.Errorf("%+v, %v", root, err)
+	}
+}
+
 func TestPull(t *testing.T) {
 	const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
 	e := newEngine()

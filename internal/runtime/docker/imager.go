@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -31,7 +32,7 @@ func (r *Runtime) Image(ctx context.Context, ref string) (runtime.Root, error) {
 	case err != nil:
 		return runtime.Root{}, fault(stepImage, err)
 	}
-	root := runtime.Root{Ref: ref, Name: got.ID, Digest: digestOf(ref, got.RepoDigests)}
+	root := runtime.Root{Ref: ref, Name: got.ID, Digest: cmp.Or(digestOf(ref, got.RepoDigests), got.ID)}
 	if got.Config != nil {
 		root.Env = got.Config.Env
 	}
@@ -39,7 +40,8 @@ func (r *Runtime) Image(ctx context.Context, ref string) (runtime.Root, error) {
 }
 
 // digestOf is the digest of an image's manifest: that which belongs to the repository that ref names, if there are
-// several. An image that was built or loaded here has none.
+// several. An image that was built or loaded here has none: its id, which is a digest too and by which the engine knows it,
+// stands in for that.
 func digestOf(ref string, digests []string) string {
 	repository := func(s string) string {
 		parsed, err := name.ParseReference(s)
@@ -67,7 +69,7 @@ func (r *Runtime) Pull(ctx context.Context, ref string, progress func(belljar.Im
 	if err != nil {
 		return runtime.Root{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is not the name of an image", ref), Err: err}
 	}
-	auth, err := r.credentials(parsed)
+	auth, err := r.credentials(ctx, parsed)
 	if err != nil {
 		return runtime.Root{}, unavailable(ref, fmt.Errorf("credentials: %w", err))
 	}
@@ -96,8 +98,8 @@ func (r *Runtime) Pull(ctx context.Context, ref string, progress func(belljar.Im
 }
 
 // credentials are what the engine shows to a registry, as it wants them; "" for nobody's.
-func (r *Runtime) credentials(ref name.Reference) (string, error) {
-	found, err := r.opts.Keychain.Resolve(ref.Context())
+func (r *Runtime) credentials(ctx context.Context, ref name.Reference) (string, error) {
+	found, err := authn.Resolve(ctx, r.opts.Keychain, ref.Context())
 	if err != nil || found == authn.Anonymous {
 		return "", err
 	}
@@ -184,7 +186,7 @@ func (r *Runtime) Images(ctx context.Context) ([]belljar.Image, error) {
 			Config: belljar.ImageConfig{Labels: item.Labels}, CreatedAt: time.Unix(item.Created, 0).UTC(), InUse: item.Containers > 0,
 		}
 		img.Ref = img.Names[0]
-		img.Digest = digestOf(img.Ref, digests)
+		img.Digest = cmp.Or(digestOf(img.Ref, digests), item.ID)
 		list = append(list, img)
 	}
 	slices.SortFunc(list, func(a, b belljar.Image) int { return strings.Compare(a.Ref, b.Ref) })
