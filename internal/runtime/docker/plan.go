@@ -112,6 +112,9 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 	no := false
 	// Always by its name: the engine's default may be another one by now, and a weaker one, than it said when it was asked.
 	wall, _ := f.ociRuntime(r.opts.OCIRuntime)
+	if !f.PidsLimit { // then programs have all of their own limit, which a command could not be given beyond this one
+		each = max(each, int64(l.NProc)+agentTasks)
+	}
 	if f.isolation(wall) == runtime.IsolationUserKernel {
 		memory, tasks, each = memory+kernelBytes, kernelTasks+kernelTasksEach*int64(l.Pids), pids
 	}

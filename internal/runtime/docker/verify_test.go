@@ -151,7 +151,17 @@ func TestDifferencesOfAWeakEngine(t *testing.T) {
 	if missing := differences(p, got, f); len(missing) > 0 {
 		t.Errorf("%v", missing)
 	}
-	r := &Runtime{}
+	r := &Runtime{opts: Options{Installation: "test"}}
+	limits := belljar.DefaultLimits()
+	weak, err := r.plan(runtime.Spec{ID: belljar.NewID(), Limits: limits}, f, image{id: "sha256:1"}, "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range weak.host.Ulimits { // commands have limits of their own, which these must not stand in the way of
+		if u.Name == "nproc" && u.Hard <= int64(limits.NProc) || u.Name == "nofile" && u.Hard < int64(limits.NoFile) {
+			t.Errorf("%s %d", u.Name, u.Hard)
+		}
+	}
 	caps := r.capabilities(f)
 	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectCPU} {
 		if p := caps.Protection(name); p.Enforced || p.Hint == "" {
