@@ -42,7 +42,7 @@ const startTime = 60 * time.Second
 type Engine struct {
 	dir    string
 	flags  []string
-	mapped bool // its containers have a user namespace
+	who    who
 	client *http.Client
 
 	mu      sync.Mutex // guards what follows
@@ -84,7 +84,7 @@ func Start(t testing.TB) *Engine {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.engine == nil {
-		e, err := start(false)
+		e, err := start(asRoot)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,20 +97,31 @@ func Start(t testing.TB) *Engine {
 // test.
 func New(t testing.TB, flags ...string) *Engine {
 	t.Helper()
-	return own(t, false, flags...)
+	return own(t, asRoot, flags...)
 }
 
 // NewMapped is [New] for an engine whose containers have a user namespace: root in them is somebody else, and there are
 // 65,536 ids. The machine's own table of such ids is not touched.
 func NewMapped(t testing.TB, flags ...string) *Engine {
 	t.Helper()
-	return own(t, true, append(flags, "--userns-remap", "nobody:nogroup")...)
+	return own(t, asRemapper, append(flags, "--userns-remap", "nobody:nogroup")...)
 }
 
-func own(t testing.TB, mapped bool, flags ...string) *Engine {
+// NewRootless is [New] for an engine that is nobody's root: an unprivileged user's, in a user namespace of his. Where users may
+// have none the test is skipped.
+func NewRootless(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	require(t)
-	e, err := start(mapped, flags...)
+	if out, err := unprivileged(); err != nil {
+		t.Skipf("users have no user namespaces with subordinate ids here: %v\n%s", err, out)
+	}
+	return own(t, asNobody, append(flags, "--rootless", "--userland-proxy=false")...)
+}
+
+func own(t testing.TB, as who, flags ...string) *Engine {
+	t.Helper()
+	require(t)
+	e, err := start(as, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +147,7 @@ func require(t testing.TB) {
 }
 
 // start makes an engine. Its folder has a short name: the path of a socket has at most 107 bytes.
-func start(mapped bool, flags ...string) (*Engine, error) {
+func start(as who, flags ...string) (*Engine, error) {
 	dir, err := os.MkdirTemp("", "dockerd")
 	if err != nil {
 		return nil, err
@@ -144,7 +155,12 @@ func start(mapped bool, flags ...string) (*Engine, error) {
 	if err := os.Chmod(dir, 0o711); err != nil { // an engine with a user namespace goes through it as somebody else
 		return nil, err
 	}
-	e := &Engine{dir: dir, flags: flags, mapped: mapped, images: map[string]bool{}}
+	if as == asNobody {
+		if err := os.Chown(dir, rootlessID, rootlessID); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	e := &Engine{dir: dir, flags: flags, who: as, images: map[string]bool{}}
 	e.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", e.Socket())
@@ -169,7 +185,7 @@ func (e *Engine) run() error {
 		"--host", e.Host(), "--config-file", filepath.Join(e.dir, "none.json"), "--containerd-namespace", name, "--containerd-plugins-namespace", name + "-plugins",
 		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
 	}, e.flags...)
-	if err := os.WriteFile(filepath.Join(e.dir, "none.json"), []byte("{}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(e.dir, "none.json"), []byte("{}"), 0o644); err != nil {
 		return err
 	}
 	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -177,15 +193,9 @@ func (e *Engine) run() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command("dockerd", args...)
-	if e.mapped {
-		// In a mount namespace of its own, where the tables of subordinate ids are ours.
-		table := filepath.Join(e.dir, "subid")
-		if err := os.WriteFile(table, []byte("nobody:200000:65536\n"), 0o644); err != nil {
-			return err
-		}
-		const script = `table=$1; shift; mount --bind "$table" /etc/subuid && mount --bind "$table" /etc/subgid && exec dockerd "$@"`
-		cmd = exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", script, "sh", table}, args...)...)
+	cmd, err := e.who.command(e.dir, args)
+	if err != nil {
+		return err
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	// If the tests are killed, it ends too. That is bound to the thread which starts it, so that has to stay.

@@ -411,3 +411,40 @@ func TestMappedEngine(t *testing.T) {
 		t.Errorf("%q, %+v", out, exit)
 	}
 }
+
+// An engine that is nobody's root has what its user has: its sandboxes are users of his, and where he may make no cgroups
+// there are no limits, which is said, and refused to who wants them.
+func TestRootlessEngine(t *testing.T) {
+	t.Parallel()
+	engine := dockerd.NewRootless(t)
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
+	caps, err := r.Probe(t.Context())
+	if p := caps.Protection(runtime.ProtectIdentity); err != nil || !caps.Available || !caps.Rootless || p.Weaker != "" {
+		t.Errorf("%+v, %v", caps, err)
+	}
+	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectCPU} {
+		if caps.Protection(name).Enforced {
+			continue
+		}
+		s := spec(engine.Busybox(t))
+		s.Require = []string{name}
+		var step *runtime.StepError
+		if _, err := r.Create(within(t, time.Minute), s); !errors.As(err, &step) || step.Step != name || step.Hint == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s := spec(engine.Busybox(t))
+	box := create(t, r, s)
+	e := command(t, box, `id -G | wc -w; [ "$(id -u)" -lt 65536 ] && echo mapped; tr -s ' ' </proc/self/uid_map | head -1; grep CapBnd /proc/self/status; ulimit -u
+		touch /bin/x 2>/dev/null && echo writable; echo x >/workspace/file && cat /workspace/file`)
+	e.Rlimits = map[string]uint64{"nproc": uint64(s.Limits.NProc)}
+	p, err := host.New(box.Dial).Exec(within(t, time.Minute), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	want := fmt.Sprintf("1\nmapped\n 0 61502 1\nCapBnd:\t0000000000000000\n%d\nx\n", s.Limits.NProc)
+	if out, exit := follow(t, p); out != want || exit.Code != 0 {
+		t.Errorf("%q, %+v", out, exit)
+	}
+}
