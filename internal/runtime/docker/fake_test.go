@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -410,5 +411,40 @@ func TestPull(t *testing.T) {
 	}
 	if _, err := r.Pull(t.Context(), "Not An Image", nil); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("bad name: %v", err)
+	}
+}
+
+// Who wants TLS where there is none, none where there is, or trusts somebody else, hears what to do; and nothing is said to an
+// engine in the clear that is to be verified.
+func TestProbeSaysWhyNotTLS(t *testing.T) {
+	e := newEngine()
+	plain, secure := httptest.NewUnstartedServer(e), httptest.NewUnstartedServer(e)
+	plain.Config.ErrorLog, secure.Config.ErrorLog = log.New(io.Discard, "", 0), log.New(io.Discard, "", 0)
+	plain.Start()
+	defer plain.Close()
+	secure.StartTLS()
+	defer secure.Close()
+	for name, c := range map[string]struct {
+		server *httptest.Server
+		verify string
+		hint   string
+	}{
+		"TLS is wanted there":     {secure, "", "the engine wants TLS"},
+		"it is wanted here":       {plain, "1", "the engine has no TLS"},
+		"its certificate is none": {secure, "1", "ca.pem of DOCKER_CERT_PATH"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("HOME", t.TempDir())
+			t.Setenv("DOCKER_CERT_PATH", "")
+			t.Setenv("DOCKER_TLS_VERIFY", c.verify)
+			r := offline(t, docker.Options{Host: "tcp://" + c.server.Listener.Addr().String()})
+			caps, err := r.Probe(t.Context())
+			if err != nil || caps.Available || len(caps.Reasons) != 1 || !strings.Contains(caps.Reasons[0].Hint, c.hint) {
+				t.Errorf("%+v, %v", caps.Reasons, err)
+			}
+		})
+	}
+	if len(e.calls) > 0 {
+		t.Errorf("said %v", e.calls)
 	}
 }

@@ -117,7 +117,9 @@ func (r *Runtime) whyNot(err error) runtime.Reason {
 	case errors.Is(err, os.ErrPermission), strings.Contains(err.Error(), "permission denied"):
 		why.Code = permission
 		why.Hint = "this user may not speak to the engine: add it to the group docker, which makes it root on that machine, or run a rootless engine"
-	case cerrdefs.IsInvalidArgument(err):
+	case tlsHint(err) != "":
+		why.Hint = tlsHint(err)
+	case cerrdefs.IsInvalidArgument(err) && strings.Contains(err.Error(), "API version"):
 		why.Hint = "the engine is too old: Docker 19.03 (API 1.40) or newer is needed"
 	case errors.Is(err, errMute):
 		why.Hint = hintMute
@@ -132,6 +134,22 @@ func (r *Runtime) whyNot(err error) runtime.Reason {
 		why.Hint = "start the engine, or say where it is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
 	}
 	return why
+}
+
+// tlsHint says what to do where an engine and the environment do not agree about TLS; "" where that is not it.
+func tlsHint(err error) string {
+	text := err.Error()
+	for _, c := range []struct{ sign, hint string }{
+		{"HTTP request to an HTTPS server", "the engine wants TLS: name a folder with ca.pem, cert.pem and key.pem by DOCKER_CERT_PATH, and set DOCKER_TLS_VERIFY=1"},
+		{"TLS-enabled daemon without TLS", "the engine wants TLS: name a folder with ca.pem, cert.pem and key.pem by DOCKER_CERT_PATH, and set DOCKER_TLS_VERIFY=1"},
+		{"server gave HTTP response to HTTPS client", "the engine has no TLS: leave DOCKER_CERT_PATH and DOCKER_TLS_VERIFY out, or have it use TLS"},
+		{"certificate", "the engine's certificate must be signed by ca.pem of DOCKER_CERT_PATH (or ~/.docker), for the address in DOCKER_HOST, and cert.pem there by whom the engine trusts"},
+	} {
+		if strings.Contains(text, c.sign) {
+			return c.hint
+		}
+	}
+	return ""
 }
 
 func missing(path string) bool {
