@@ -57,7 +57,7 @@ func (n *network) connect(ctx context.Context, ref Reference) (*registry, error)
 	if r.scheme = "https"; challenge.Insecure {
 		r.scheme = "http"
 	}
-	if r.scheme == "https" || loopback(host) { // else nobody's password
+	if asked := challenge.Scheme != ""; asked && (r.scheme == "https" || loopback(host)) { // else nobody's password
 		if auth, err = n.keychain.get(ctx, repo); err != nil {
 			return nil, r.noCredentials(ctx, err)
 		}

@@ -557,10 +557,20 @@ func (h hanging) Resolve(authn.Resource) (authn.Authenticator, error) {
 // TestHangingKeychain: a program that keeps passwords and hangs is waited for as long as the caller likes, no longer than
 // its time, and not asked again before it answers. The store closes without it, and it is asked as before when it works.
 func TestHangingKeychain(t *testing.T) {
-	h := newHub(t)
-	h.put("app:latest", build(t, spec{layers: [][]byte{tarOf(t, "f", "x")}}))
+	free, h := newHub(t), newHub(t)
+	for _, hub := range []*hub{free, h} {
+		hub.put("app:latest", build(t, spec{layers: [][]byte{tarOf(t, "f", "x")}}))
+	}
+	h.meddleWith(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/v2/" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="hub"`)
+			w.WriteHeader(401)
+		}
+		return r.URL.Path == "/v2/"
+	})
 	keys := hanging{make(chan struct{}, 8), make(chan struct{})}
-	s := open(t, image.Options{Keychain: keys, Asking: 50 * time.Millisecond}, h)
+	s := open(t, image.Options{Keychain: keys, Asking: 50 * time.Millisecond}, free, h)
+	pull(t, s, free.ref("app")) // asks for no password, so that nobody is asked for one
 	_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
 	wantError(t, err, belljar.CodeImageUnavailable, "credentials for "+h.host(), "does not answer", "credHelpers")
 	_, err = s.Pull(t.Context(), h.ref("app"), false, nil)
