@@ -99,6 +99,20 @@ func (h *Host) Capability(name string) Capability {
 	return Capability{Name: name}
 }
 
+// Enforceable is l without the limits that cannot be enforced here.
+func (h *Host) Enforceable(l Limits) (can Limits) {
+	if h.Capability(Memory).Enforced {
+		can.Memory = l.Memory
+	}
+	if h.Capability(Pids).Enforced {
+		can.Pids = l.Pids
+	}
+	if h.Capability(CPU).Enforced {
+		can.CPU = l.CPU
+	}
+	return can
+}
+
 func v1Mount(mounts []mount, controller string) *mount {
 	var found *mount
 	for i, m := range mounts {

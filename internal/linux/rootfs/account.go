@@ -10,11 +10,13 @@ import (
 
 // The files of /etc that every root has, whatever an image has in their place.
 const (
-	hosts      = "127.0.0.1 localhost belljar\n::1 localhost\n"
-	hostname   = "belljar\n"
+	hosts      = "127.0.0.1 localhost " + Hostname + "\n::1 localhost\n"
 	resolvConf = "# there is no network here\n"
 	nsswitch   = "passwd: files\ngroup: files\nhosts: files\n"
 )
+
+// Hostname is every sandbox's.
+const Hostname = "belljar"
 
 // userName is what the user is called where an image does not say.
 const userName = "sandbox"
@@ -57,7 +59,7 @@ func written(u User) []Part {
 	return []Part{
 		{Name: "etc/passwd", Kind: Text, Text: passwd(u)},
 		{Name: "etc/group", Kind: Text, Text: group(u)},
-		{Name: "etc/hostname", Kind: Text, Text: hostname},
+		{Name: "etc/hostname", Kind: Text, Text: Hostname + "\n"},
 		{Name: "etc/hosts", Kind: Text, Text: hosts},
 		{Name: "etc/resolv.conf", Kind: Text, Text: resolvConf},
 		{Name: "etc/nsswitch.conf", Kind: Text, Text: nsswitch},

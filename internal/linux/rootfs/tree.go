@@ -2,6 +2,8 @@
 
 package rootfs
 
+import "fmt"
+
 // Kind is what a part of the root is.
 type Kind int
 
@@ -46,6 +48,14 @@ func (u User) Fill() User {
 		u.GID = usual
 	}
 	return u
+}
+
+// Check refuses ids that are not within 1 and last.
+func (u User) Check(last int) error {
+	if u.UID < 1 || u.UID > last || u.GID < 1 || u.GID > last {
+		return fmt.Errorf("the image's user %d:%d is not within 1 and %d", u.UID, u.GID, last)
+	}
+	return nil
 }
 
 // Reserved are the names in the root that are never an image's.

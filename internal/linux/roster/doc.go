@@ -2,5 +2,5 @@
 // folder of its own and a lock file beside it. The process holds the lock from its first moment to its last, so that a lock
 // that is free marks a leftover, and whoever holds one can be found among all processes, also without a record.
 //
-// Used by the gVisor runtime. Linux only.
+// Used by package jar. Linux only.
 package roster

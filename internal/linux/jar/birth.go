@@ -1,0 +1,285 @@
+//go:build linux
+
+package jar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/roster"
+)
+
+// Birth is a jar in the making. Its methods are for one goroutine, in the order in which they stand here. Closed before
+// it is kept, it leaves nothing.
+type Birth struct {
+	Jar *Jar         // what there is of it so far
+	IDs *idmap.Range // nil until they are claimed
+
+	over    func()
+	heir    []int    // what the first process inherits
+	theirs  *os.File // its end of the lifeline
+	started forkexec.Child
+	kept    bool
+}
+
+// Begin puts a birth on record, so that [Rack.Remove] can end it: it then cancels the context that Begin returns.
+func (r *Rack) Begin(ctx context.Context, id string) (*Birth, context.Context, error) {
+	ctx, over, err := r.begin(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := &Birth{Jar: &Jar{rack: r, id: id}, over: over}
+	if ctx.Err() != nil {
+		b.Close()
+		return nil, nil, context.Cause(ctx)
+	}
+	return b, ctx, nil
+}
+
+// ClaimIDs takes host ids that no other jar has.
+func (b *Birth) ClaimIDs() error {
+	r := b.Jar.rack
+	ids, err := r.IDs.Claim()
+	if errors.Is(err, idmap.ErrExhausted) {
+		err = fmt.Errorf("%w: %w", r.o.Errors.Full, err)
+	}
+	if err != nil {
+		return r.o.Errors.Step(StepUserNS, err, cmp.Or(r.IDs.Hint, idsHint))
+	}
+	b.IDs, b.Jar.ids = ids, ids
+	if !ids.Shared {
+		b.Jar.Base = ids.Base()
+	}
+	b.Inherit(ids.Lock)
+	return nil
+}
+
+// ClaimFolder makes the jar's folder and takes its lock.
+func (b *Birth) ClaimFolder() (err error) {
+	j := b.Jar
+	if j.lock, err = j.rack.roster.Claim(j.id); err != nil {
+		if errors.Is(err, os.ErrExist) {
+			err = fmt.Errorf("sandbox %s exists", j.id)
+		}
+		return j.rack.o.Errors.Step(StepState, err, "")
+	}
+	b.Inherit(j.lock)
+	return nil
+}
+
+// Lock is what the first process must be told of the jar's lock: its last argument is JSON in which "lock" has it, for
+// whoever may not look at its descriptors.
+func (b *Birth) Lock() (told string, err error) {
+	own, err := roster.InodeOf(b.Jar.lock)
+	if err != nil {
+		return "", b.Jar.rack.o.Errors.Step(StepState, err, "")
+	}
+	return own.String(), nil
+}
+
+// Inherit leaves files open in the first process, of which some may be nil. Its locks and its lifeline always are.
+func (b *Birth) Inherit(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			b.heir = append(b.heir, int(f.Fd()))
+		}
+	}
+}
+
+// Limit makes the jar's cgroup, with those of the limits that this host can enforce; none where it has no cgroups. owner is
+// as [cgroup.Spec] has it.
+func (b *Birth) Limit(l cgroup.Limits, owner *cgroup.Owner) (err error) {
+	j, host := b.Jar, b.Jar.rack.Cgroups
+	if host == nil {
+		return nil
+	}
+	j.Group, err = host.Create(cgroup.Spec{Installation: j.rack.group(), ID: j.id, Limits: host.Enforceable(l), Owner: owner})
+	if err != nil {
+		return j.rack.o.Errors.Step(StepCgroup, err, doctorHint)
+	}
+	return nil
+}
+
+// tasks are the files by which the first process enters cgroups.
+func (b *Birth) tasks() []int {
+	if b.Jar.Group == nil {
+		return nil
+	}
+	return b.Jar.Group.TaskFDs()
+}
+
+// ExecDir is [cgroup.Group.ExecDir], which the first process inherits; 0 for none.
+func (b *Birth) ExecDir() int {
+	if b.Jar.Group == nil || b.Jar.Group.ExecDir() <= 0 {
+		return 0
+	}
+	fd := b.Jar.Group.ExecDir()
+	b.heir = append(b.heir, fd)
+	return fd
+}
+
+// Lifeline makes a pipe and returns the end that the first process inherits: its reader meets the end when we end.
+func (b *Birth) Lifeline() (fd int, err error) {
+	if b.theirs, b.Jar.lifeline, err = os.Pipe(); err != nil {
+		return 0, b.Jar.rack.o.Errors.Step(StepAgent, err, "")
+	}
+	b.Inherit(b.theirs)
+	return int(b.theirs.Fd()), nil
+}
+
+// Start forks the first process and returns when it has become the agent, by the program p. uses are descriptors that p
+// needs beside those that it inherits.
+func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) error {
+	only := slices.Concat([]int{int(b.Jar.rack.null.Fd()), int(b.Jar.rack.Agent.Fd())}, b.tasks(), b.heir, uses)
+	errs := b.Jar.rack.o.Errors
+	var unmapped error
+	options := forkexec.Options{Flags: Namespaces, Only: only, Sync: func(pid int) error {
+		unmapped = b.IDs.Write(pid)
+		return unmapped
+	}}
+	if b.Jar.Group != nil {
+		options.Cgroup = b.Jar.Group.FD()
+	}
+	child, err := p.StartContext(ctx, options)
+	if unmapped != nil {
+		return errs.Step(StepUserNS, unmapped, "")
+	}
+	if err != nil {
+		return errs.explain(ctx, err)
+	}
+	b.started, b.Jar.Pid = child, child.Pid
+	return nil
+}
+
+// Record is what finds the jar again.
+func (b *Birth) Record() Record {
+	rec := Record{
+		Process: roster.Process{Pid: b.started.Pid, StartTime: b.started.StartTime, BootID: b.Jar.rack.boot},
+		IDBase:  b.Jar.Base,
+	}
+	if b.Jar.Group != nil {
+		rec.Cgroup = b.Jar.Group.Folders()
+	}
+	return rec
+}
+
+// Write puts the jar on record; record has [Birth.Record] in it. Without a record it is a half-made one, which Remove and
+// Sweep find by its lock.
+func (b *Birth) Write(record any) error {
+	if err := b.Jar.rack.roster.Write(b.Jar.id, record); err != nil {
+		return b.Jar.rack.o.Errors.Step(StepState, err, "")
+	}
+	return nil
+}
+
+// Keep makes it a living jar, and box what is attached to.
+func (b *Birth) Keep(box Box) error {
+	b.Jar.box = box
+	if err := b.Jar.watch(b.started.PidFD, true); err != nil {
+		return b.Jar.rack.o.Errors.Step(StepAgent, err, "")
+	}
+	b.kept = true
+	b.Jar.rack.remember(b.Jar)
+	return nil
+}
+
+// Close ends the birth: of what was made, only a jar that is kept stays.
+func (b *Birth) Close() {
+	if b.theirs != nil {
+		b.theirs.Close()
+	}
+	if b.Jar.Group != nil {
+		b.Jar.Group.CloseEntry()
+	}
+	if !b.kept {
+		b.undo()
+	}
+	b.over()
+}
+
+// undo ends what runs, and removes the rest in the reverse order of its making.
+func (b *Birth) undo() {
+	j := b.Jar
+	if j.lifeline != nil {
+		j.lifeline.Close()
+	}
+	if b.started.Pid > 0 {
+		kill(b.started.PidFD)
+	}
+	if j.Group != nil {
+		j.Group.Remove(context.Background())
+	}
+	if j.lock != nil {
+		j.rack.roster.Forget(j.id)
+		j.lock.Close()
+	}
+	if j.ids != nil {
+		j.ids.Release()
+	}
+}
+
+// kill ends a child that never became a jar's, and takes the pidfd.
+func kill(pidfd int) {
+	unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+	for {
+		if err := unix.Waitid(unix.P_PIDFD, pidfd, nil, unix.WEXITED, nil); err != unix.EINTR {
+			break
+		}
+	}
+	unix.Close(pidfd)
+}
+
+// errRemoved ends a birth whose jar is removed meanwhile.
+var errRemoved = errors.New("the sandbox was removed while it was made")
+
+// making is a birth, or a claim, that is under way.
+type making struct {
+	cancel context.CancelCauseFunc
+	over   chan struct{} // closed when it has ended and, if it failed, left nothing
+}
+
+// begin puts a birth or a claim on record. over ends the record.
+func (r *Rack) begin(ctx context.Context, id string) (_ context.Context, over func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	m := &making{cancel: cancel, over: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.births[id] != nil {
+		cancel(nil)
+		return nil, nil, r.o.Errors.Step(StepState, fmt.Errorf("sandbox %s exists", id), "")
+	}
+	r.births[id] = m
+	return ctx, func() {
+		r.mu.Lock()
+		delete(r.births, id)
+		r.mu.Unlock()
+		cancel(nil)
+		close(m.over)
+	}, nil
+}
+
+// forestall ends a birth or claim of id that is under way here, and waits until it has.
+func (r *Rack) forestall(ctx context.Context, id string) error {
+	r.mu.Lock()
+	m := r.births[id]
+	r.mu.Unlock()
+	if m == nil {
+		return nil
+	}
+	m.cancel(errRemoved)
+	select {
+	case <-m.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

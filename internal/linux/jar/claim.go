@@ -1,0 +1,86 @@
+//go:build linux
+
+package jar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Points of a claim, for tests that stop there, beside those of [roster.Roster.Rename].
+const (
+	Limited = "limited" // the new limits are in force
+	Named   = "named"   // it is the caller's
+)
+
+// Claim gives the jar from, which was made or attached to here, the name to. settle makes it the caller's: nobody else has
+// a hold of it meanwhile. A jar is claimed once: [Errors.Unknown] if there is no from to be had, [Errors.Gone] if it has
+// ended. A failure leaves nothing, neither of from nor of to.
+//
+// Its cgroups and its host ids keep their names, by which the record knows them; the record lies in the folder and the
+// lock file is the same file, so that the new name finds everything as soon as it is there. A daemon that is killed in
+// the middle leaves a jar that one name or both find: List has them, and Remove removes it.
+func (r *Rack) Claim(ctx context.Context, from, to string, settle func(Box) error) (Box, error) {
+	j, had, err := r.find(from), false, r.o.Errors.Unknown
+	if j != nil {
+		had, err = j.claim(ctx, from, to, settle)
+	}
+	if err == nil {
+		return j.box, nil
+	}
+	err = fmt.Errorf("claim sandbox %s: %w", from, err)
+	if had {
+		err = errors.Join(err, j.Destroy(ctx))
+	}
+	return nil, err
+}
+
+// claim makes from the caller's. had is false if somebody else had claimed it.
+func (j *Jar) claim(ctx context.Context, from, to string, settle func(Box) error) (had bool, err error) {
+	r := j.rack
+	ctx, over, err := r.begin(ctx, to)
+	if err != nil {
+		return true, err
+	}
+	defer over()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.id != from {
+		return false, r.o.Errors.Unknown
+	}
+	if err := settle(j.box); err != nil {
+		return true, err
+	}
+	r.at(Limited)
+	if ctx.Err() != nil {
+		return true, context.Cause(ctx)
+	}
+	if err := r.roster.Rename(from, to, r.Reached); err != nil {
+		if errors.Is(err, os.ErrExist) {
+			err = fmt.Errorf("sandbox %s exists", to)
+		}
+		return true, r.o.Errors.Step(StepState, err, "")
+	}
+	r.mu.Lock()
+	j.id = to
+	delete(r.living, from)
+	r.living[to] = j
+	r.mu.Unlock()
+	r.at(Named)
+	if ctx.Err() != nil {
+		return true, context.Cause(ctx)
+	}
+	if j.Ended() {
+		return true, r.o.Errors.Gone
+	}
+	return true, nil
+}
+
+// at tells a test how far a claim is.
+func (r *Rack) at(point string) {
+	if r.Reached != nil {
+		r.Reached(point)
+	}
+}

@@ -1,0 +1,17 @@
+// Package jar is what all sandboxes have in common that this machine's kernel isolates, whatever is in them: a process that
+// is the first of a pid namespace, with a folder and a lock in a roster, host ids of its own and a cgroup. It makes them,
+// finds them again, gives them another name, and removes what is left of them. What happens in between is a runtime's: the
+// birth as a list of system calls, what runs inside, and how it is spoken to. The parts:
+//
+//	rack.go    the jars of an installation: which there are, and those that live
+//	birth.go   a jar in the making, and how it is unmade if that fails
+//	jar.go     a living jar, and its end
+//	claim.go   a jar that was made ahead becomes its caller's
+//	remove.go  every trace of a jar goes, whoever has left it
+//	sweep.go   which jars nobody wants any more
+//
+// On disk there is one folder per jar, with its sockets and a record, and one lock file beside it. The lock is held by the
+// creating process and inherited by the first process of the jar: a lock that is free marks a leftover.
+//
+// Used by the native and gVisor runtimes. Linux only.
+package jar

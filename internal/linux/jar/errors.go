@@ -1,0 +1,82 @@
+//go:build linux
+
+package jar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// Steps of making a jar, or of preparing to, as [Errors.Step] is told them. A runtime has others beside them.
+const (
+	StepState  = "state"
+	StepUserNS = "userns"
+	StepCgroup = "cgroup"
+	StepImage  = "image"
+	StepMount  = "mount"
+	StepProc   = "proc"
+	StepDev    = "dev"
+	StepPivot  = "pivot_root"
+	StepAgent  = "agent"
+	StepBirth  = "birth" // no step of its own: the processes were killed, stopped, or given up
+)
+
+// Errors are the runtime's own words for what a rack finds out.
+type Errors struct {
+	// Step is an error that says which step has failed, and how to mend that, "" if it is not known.
+	Step    func(step string, err error, hint string) error
+	Unknown error // there is no such jar
+	Gone    error // the jar has ended
+	NoImage error // there is no such image, or not any more
+	Full    error // no host ids are left
+}
+
+// Hints for what more than one step may fail of.
+const (
+	// KilledHint is for a birth that somebody else has ended.
+	KilledHint = "something on this host has killed it, most likely for want of memory: look for oom in the kernel's log"
+	// NamespaceHint is for one that may not make a user namespace.
+	NamespaceHint = "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
+	doctorHint    = "belljar doctor tells what this host can limit"
+	idsHint       = "belljar doctor tells which ids this host offers"
+	folderHint    = "give a folder of your own, or unset XDG_RUNTIME_DIR"
+)
+
+// explain turns the failure of a child into a step with a hint.
+func (e Errors) explain(ctx context.Context, err error) error {
+	var fe *forkexec.Error
+	switch {
+	case errors.As(err, &fe) && fe.Step == StepImage && fe.Errno == unix.ENOENT:
+		return e.Step(fe.Step, fmt.Errorf("%w: %w", e.NoImage, fe.Errno), "")
+	case errors.As(err, &fe):
+		return e.Step(fe.Step, fe.Errno, hint(fe))
+	case errors.Is(err, forkexec.ErrVanished):
+		return e.Step(StepBirth, err, KilledHint)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return e.Step(StepBirth, err, "the host is overloaded, or something has stopped the new processes")
+	}
+	return e.Step(StepBirth, err, "")
+}
+
+// hint says what usually stands behind a failing step.
+func hint(e *forkexec.Error) string {
+	switch {
+	case e.Step == "clone" && e.Errno == unix.ENOSPC:
+		return "raise user.max_user_namespaces and user.max_net_namespaces with sysctl"
+	case e.Step == "clone" || strings.HasSuffix(e.Step, StepUserNS):
+		return NamespaceHint
+	case e.Step == StepProc && e.Errno == unix.EPERM:
+		return "an outer container masks /proc: start it with --security-opt systempaths=unconfined"
+	case e.Errno == unix.ENOSYS:
+		return "Linux 5.12 or newer is needed, and an outer container must not filter the mount system calls"
+	case e.Errno == unix.EPERM:
+		return "an outer container's seccomp or AppArmor profile forbids this: belljar doctor prints the flags that help"
+	}
+	return ""
+}

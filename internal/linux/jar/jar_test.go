@@ -1,0 +1,573 @@
+//go:build linux
+
+package jar
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/linux/roster"
+)
+
+// The first process of the jars of these tests is this program. It ends when it is killed, or else with its lifeline.
+func TestMain(m *testing.M) {
+	if os.Args[0] == AgentName {
+		var config struct{ Lifeline int }
+		if err := json.Unmarshal([]byte(os.Args[len(os.Args)-1]), &config); err != nil || config.Lifeline == 0 {
+			for {
+				unix.Pause() // until it is killed
+			}
+		}
+		bufio.NewReader(os.NewFile(uintptr(config.Lifeline), "lifeline")).ReadByte()
+		os.Exit(3)
+	}
+	os.Exit(m.Run())
+}
+
+var (
+	errUnknown = errors.New("unknown")
+	errGone    = errors.New("gone")
+	errNoImage = errors.New("no image")
+	errFull    = errors.New("full")
+)
+
+// stepError is the tests' [Errors.Step].
+type stepError struct {
+	step, hint string
+	err        error
+}
+
+func (e *stepError) Error() string { return e.step + ": " + e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+// box is the tests' [Box].
+type box struct {
+	*Jar
+	Note string
+
+	mu   sync.Mutex
+	ends []End
+}
+
+func (b *box) Over(e End) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ends = append(b.ends, e)
+}
+
+// noted is the tests' record.
+type noted struct {
+	Record
+	Note string `json:"note"`
+}
+
+func valid(name string) bool { return name != "" && !strings.ContainsAny(name, "./") }
+
+// options are those of racks whose things are in dir.
+func options(dir string) Options {
+	return Options{
+		Kind: "kind", RunDir: filepath.Join(dir, "run"), IDDir: filepath.Join(dir, "ids"), Installation: "jar-test-" + filepath.Base(dir),
+		ValidID: valid,
+		Adopt: func(j *Jar, text []byte) (Box, error) {
+			var rec noted
+			err := json.Unmarshal(text, &rec)
+			return &box{Jar: j, Note: rec.Note}, err
+		},
+		Errors: Errors{
+			Step:    func(step string, err error, hint string) error { return &stepError{step, hint, err} },
+			Unknown: errUnknown, Gone: errGone, NoImage: errNoImage, Full: errFull,
+		},
+	}
+}
+
+func open(t *testing.T, dir string) *Rack {
+	t.Helper()
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	o := options(dir)
+	o.Agent = self
+	r, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ids, err := r.List()
+		for _, id := range ids {
+			err = errors.Join(err, r.Remove(context.Background(), id))
+		}
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// tempDir is short enough for a socket, and its own name in the cgroups.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "jar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// begin has a birth that has claimed everything and is not started.
+func begin(t *testing.T, r *Rack, id string) (*Birth, context.Context) {
+	t.Helper()
+	b, ctx, err := r.Begin(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.ClaimIDs()
+	if err == nil {
+		err = b.ClaimFolder()
+	}
+	if err == nil {
+		err = b.Limit(cgroup.Limits{Memory: 64 << 20, Pids: 64}, nil)
+	}
+	if err != nil {
+		b.Close()
+		t.Fatal(err)
+	}
+	return b, ctx
+}
+
+// birth makes a jar with a process in it, detached unless it has a lifeline.
+func birth(t *testing.T, r *Rack, id string, lifeline bool) *box {
+	t.Helper()
+	b, ctx := begin(t, r, id)
+	defer b.Close()
+	var config struct {
+		Lock     string `json:"lock"`
+		Lifeline int
+	}
+	var err error
+	if config.Lock, err = b.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if lifeline {
+		if config.Lifeline, err = b.Lifeline(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Programs.New()
+	defer p.Free()
+	b.Enter(p)
+	p.Step(StepUserNS)
+	p.Sync()
+	if !b.IDs.Shared {
+		Become(p, 0)
+	}
+	b.Leave(p)
+	b.Exec(p, []string{"-", string(text)}, nil)
+	if err := b.Start(ctx, p); err != nil {
+		if stepOf(err) == "clone" && os.Geteuid() != 0 {
+			t.Skip("no user namespaces here: ", err)
+		}
+		t.Fatal(err)
+	}
+	if err := b.Write(noted{b.Record(), "of " + id}); err != nil {
+		t.Fatal(err)
+	}
+	s := &box{Jar: b.Jar, Note: "of " + id}
+	if err := b.Keep(s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func stepOf(err error) string {
+	if step := (*stepError)(nil); errors.As(err, &step) {
+		return step.step
+	}
+	return ""
+}
+
+// nothingLeft checks that no trace of a jar is on disk or among cgroups.
+func nothingLeft(t *testing.T, r *Rack) {
+	t.Helper()
+	for _, dir := range []string{r.Dir(), r.o.IDDir} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+		for _, e := range entries {
+			t.Errorf("left: %s", filepath.Join(dir, e.Name()))
+		}
+	}
+	if r.Cgroups != nil {
+		if left, err := r.Cgroups.List(r.group()); err != nil || len(left) > 0 {
+			t.Errorf("left among cgroups: %v, %v", left, err)
+		}
+	}
+}
+
+// A jar lives, is found again by another rack, and is gone when either has destroyed it.
+func TestLife(t *testing.T) {
+	dir := tempDir(t)
+	here, there := open(t, dir), open(t, dir)
+	made := birth(t, here, "one", false)
+	if again, err := here.Attach("one"); err != nil || again != Box(made) {
+		t.Errorf("attached here: %v, %v", again, err)
+	}
+	found, err := there.Attach("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := found.(*box)
+	if other.Note != "of one" || other.Pid != made.Pid || other.Base != made.Base {
+		t.Errorf("found %+v, made %+v", other, made)
+	}
+	if n, err := there.Sweep(t.Context()); n != 0 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	if err := there.Remove(t.Context(), "one"); err != nil {
+		t.Error(err)
+	}
+	if err := made.Await(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := made.Destroy(t.Context()); err != nil {
+		t.Errorf("destroyed twice: %v", err)
+	}
+	for name, b := range map[string]*box{"made": made, "found": other} {
+		if len(b.ends) != 1 || b.ends[0].Destroyed != (b == other) || b.ends[0].Child != (b == made) {
+			t.Errorf("%s: told of %+v", name, b.ends)
+		}
+	}
+	if got := made.ends[0].Status; !got.Signaled() || got.Signal() != unix.SIGKILL {
+		t.Errorf("ended with %v", got)
+	}
+	if _, err := here.Attach("one"); !errors.Is(err, errUnknown) {
+		t.Errorf("afterwards: %v", err)
+	}
+	if _, err := made.DialSocket(t.Context(), "any"); !errors.Is(err, errGone) {
+		t.Errorf("dialled: %v", err)
+	}
+	nothingLeft(t, here)
+}
+
+// A jar with a lifeline ends with its creator's end of that, and says how.
+func TestLifeline(t *testing.T) {
+	r := open(t, tempDir(t))
+	made := birth(t, r, "one", true)
+	made.lifeline.Close()
+	if err := made.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if end := made.ends[0]; end.Destroyed || !end.Status.Exited() || end.Status.ExitStatus() != 3 {
+		t.Errorf("ended with %+v", end)
+	}
+	if err := made.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	nothingLeft(t, r)
+}
+
+// A birth that ends at any point before it is kept leaves nothing.
+func TestUnkept(t *testing.T) {
+	r := open(t, tempDir(t))
+	for i, claim := range []func(*Birth) error{
+		func(*Birth) error { return nil },
+		(*Birth).ClaimIDs,
+		(*Birth).ClaimFolder,
+		func(b *Birth) error { return b.Limit(cgroup.Limits{Pids: 64}, nil) },
+		func(b *Birth) error { _, err := b.Lifeline(); return err },
+		func(b *Birth) error {
+			f, err := b.Listen("socket")
+			if err == nil {
+				err = f.Close()
+			}
+			return err
+		},
+	} {
+		b, _, err := r.Begin(t.Context(), "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 1 {
+			err = b.ClaimIDs()
+		}
+		if err == nil && i > 2 {
+			err = b.ClaimFolder()
+		}
+		if err == nil {
+			err = claim(b)
+		}
+		if err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+		b.Close()
+		nothingLeft(t, r)
+	}
+}
+
+// A program that fails names its step, and leaves nothing.
+func TestFailedStep(t *testing.T) {
+	r := open(t, tempDir(t))
+	b, ctx := begin(t, r, "one")
+	p := r.Programs.New()
+	defer p.Free()
+	b.Enter(p)
+	p.Step(StepImage)
+	p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str("/no/such/image"), forkexec.Int(unix.O_PATH), forkexec.Int(0))
+	p.Sync()
+	b.Leave(p)
+	b.Exec(p, []string{"{}"}, nil)
+	if err := b.Start(ctx, p); stepOf(err) != StepImage || !errors.Is(err, errNoImage) {
+		t.Errorf("%v", err)
+	}
+	b.Close()
+	nothingLeft(t, r)
+}
+
+// Who removes what is being made ends that, and returns when it has.
+func TestRemoveInBirth(t *testing.T) {
+	r := open(t, tempDir(t))
+	b, ctx := begin(t, r, "one")
+	if _, _, err := r.Begin(t.Context(), "one"); stepOf(err) != StepState {
+		t.Errorf("begun twice: %v", err)
+	}
+	removed := make(chan error, 1)
+	go func() { removed <- r.Remove(context.Background(), "one") }()
+	<-ctx.Done()
+	if !errors.Is(context.Cause(ctx), errRemoved) {
+		t.Errorf("ended by %v", context.Cause(ctx))
+	}
+	select {
+	case err := <-removed:
+		t.Errorf("removed while it was made: %v", err)
+	default:
+	}
+	b.Close()
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	nothingLeft(t, r)
+}
+
+// A name that is taken is not claimed; one of a dead jar is swept.
+func TestTakenAndSwept(t *testing.T) {
+	dir := tempDir(t)
+	here, there := open(t, dir), open(t, dir)
+	made := birth(t, here, "one", false)
+	b, _, err := there.Begin(t.Context(), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.ClaimFolder(); stepOf(err) != StepState || !strings.Contains(err.Error(), "sandbox one exists") {
+		t.Errorf("%v", err)
+	}
+	b.Close()
+	if err := made.Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := there.Sweep(t.Context()); n != 0 || err != nil {
+		t.Errorf("its creator lives, and %d were swept, %v", n, err)
+	}
+	made.lock.Close() // as if its creator had ended
+	if n, err := there.Sweep(t.Context()); n != 1 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	if ids, err := there.List(); err != nil || len(ids) > 0 {
+		t.Errorf("left: %v, %v", ids, err)
+	}
+}
+
+// What another installation's dead have left goes, and what lives there stays.
+func TestSweepOthers(t *testing.T) {
+	dir := tempDir(t)
+	theirs := open(t, dir)
+	alive := birth(t, theirs, "alive", false)
+	dead := birth(t, theirs, "dead", false)
+	if err := errors.Join(dead.Signal(unix.SIGKILL), dead.Await(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	dead.lock.Close()
+	o := options(dir)
+	o.Installation, o.Agent = "ours", strings.NewReader("none")
+	ours, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	if n, err := ours.SweepOthers(t.Context()); n != 1 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	if ids, err := theirs.List(); err != nil || !slices.Equal(ids, []string{"alive"}) {
+		t.Errorf("left: %v, %v", ids, err)
+	}
+	if alive.Ended() {
+		t.Error("the living one has ended")
+	}
+}
+
+// A jar is its claimant's by the new name, or nobody's.
+func TestClaim(t *testing.T) {
+	dir := tempDir(t)
+	r := open(t, dir)
+	var points []string
+	r.Reached = func(point string) { points = append(points, point) }
+	made := birth(t, r, "blank", false)
+	settled := func(b Box) error {
+		if b != Box(made) {
+			t.Errorf("settles %v", b)
+		}
+		return nil
+	}
+	if got, err := r.Claim(t.Context(), "blank", "mine", settled); err != nil || got != Box(made) || made.ID() != "mine" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if want := []string{Limited, roster.Linked, roster.Moved, Named}; !slices.Equal(points, want) {
+		t.Errorf("points %v, want %v", points, want)
+	}
+	if _, err := r.Claim(t.Context(), "blank", "yours", settled); !errors.Is(err, errUnknown) {
+		t.Errorf("claimed twice: %v", err)
+	}
+	if found, err := open(t, dir).Attach("mine"); err != nil || found.(*box).Pid != made.Pid {
+		t.Errorf("found %v, %v", found, err)
+	}
+	refused := errors.New("refused")
+	if _, err := r.Claim(t.Context(), "mine", "other", func(Box) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("%v", err)
+	}
+	if !made.Ended() {
+		t.Error("what could not be claimed lives")
+	}
+	nothingLeft(t, r)
+}
+
+// Sockets have no bound on the length of their folder's name.
+func TestLongFolder(t *testing.T) {
+	dir := filepath.Join(tempDir(t), strings.Repeat("long/", 30))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, dir)
+	b, _ := begin(t, r, "one")
+	defer b.Close()
+	f, err := b.Listen("socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := b.Jar.DialSocket(t.Context(), "socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	f.Close()
+	for _, name := range []string{"socket", "other"} {
+		if _, err := b.Jar.DialSocket(t.Context(), name); !errors.Is(err, errGone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The layout of a record is that of earlier versions, whose jars outlive them.
+func TestRecordOfOld(t *testing.T) {
+	old := `{"pid":7,"start_time":9,"boot_id":"x","lifetime":"detached","pids":64,"id_base":131072,"cgroup":[{"version":2,"path":"/sys/fs/cgroup/belljar/a/one"}]}`
+	var rec Record
+	if err := json.Unmarshal([]byte(old), &rec); err != nil || rec.Pid != 7 || rec.StartTime != 9 || rec.BootID != "x" || rec.IDBase != 131072 || rec.group() != "one" {
+		t.Errorf("%+v, %v", rec, err)
+	}
+	text, err := json.Marshal(noted{rec, "n"})
+	want := `{"pid":7,"start_time":9,"boot_id":"x","id_base":131072,"cgroup":[{"version":2,"path":"/sys/fs/cgroup/belljar/a/one"}],"note":"n"}`
+	if string(text) != want || err != nil {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestTold(t *testing.T) {
+	for args, want := range map[string]string{
+		AgentName + ` {"lock":"1:2"}`:      "1:2",
+		AgentName + ` keep {"lock":"1:2"}`: "1:2",
+		AgentName + ` {"lock":"1:2"} more`: "",
+		AgentName:                          "",
+		`other {"lock":"1:2"}`:             "",
+		"":                                 "",
+	} {
+		if got := program().Told(strings.Fields(args)); got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	e := options("").Errors
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	for name, c := range map[string]struct {
+		ctx        context.Context
+		err        error
+		step, hint string
+	}{
+		"namespaces":      {t.Context(), &forkexec.Error{Step: "clone", Errno: unix.EPERM}, "clone", "user namespaces"},
+		"inner":           {t.Context(), &forkexec.Error{Step: "inner_userns", Errno: unix.EINVAL}, "inner_userns", "user namespaces"},
+		"too many":        {t.Context(), &forkexec.Error{Step: "clone", Errno: unix.ENOSPC}, "clone", "max_user_namespaces"},
+		"a masked /proc":  {t.Context(), &forkexec.Error{Step: StepProc, Errno: unix.EPERM}, StepProc, "systempaths"},
+		"an old kernel":   {t.Context(), &forkexec.Error{Step: StepMount, Errno: unix.ENOSYS}, StepMount, "5.12"},
+		"a filter":        {t.Context(), &forkexec.Error{Step: StepMount, Errno: unix.EPERM}, StepMount, "doctor"},
+		"nothing special": {t.Context(), &forkexec.Error{Step: StepMount, Errno: unix.ENOSPC}, StepMount, ""},
+		"killed":          {t.Context(), fmt.Errorf("x: %w", forkexec.ErrVanished), StepBirth, "memory"},
+		"late":            {late, errors.New("given up"), StepBirth, "overloaded"},
+		"given up":        {t.Context(), errors.New("given up"), StepBirth, ""},
+	} {
+		step := e.explain(c.ctx, c.err).(*stepError)
+		if step.step != c.step || !strings.Contains(step.hint, c.hint) || (c.hint == "") != (step.hint == "") {
+			t.Errorf("%s: %q, hint %q", name, step, step.hint)
+		}
+	}
+}
+
+// What cannot be opened takes nothing with it.
+func TestOpenRefuses(t *testing.T) {
+	dir := tempDir(t)
+	for name, change := range map[string]func(*Options){
+		"installation":  func(o *Options) { o.Installation = "a/b" },
+		"no program":    func(o *Options) { o.Agent = bytes.NewReader(nil) },
+		"a file in way": func(o *Options) { o.RunDir = "/dev/null" },
+	} {
+		o := options(dir)
+		o.Agent = strings.NewReader("program")
+		change(&o)
+		if r, err := Open(o); err == nil {
+			r.Close()
+			t.Errorf("%s: opened", name)
+		}
+	}
+}
+
+func TestHoldNoImage(t *testing.T) {
+	r := open(t, tempDir(t))
+	if _, err := r.Hold(t.Context(), "/no/such/image", "", rootfs.User{}.Fill()); !errors.Is(err, errNoImage) || stepOf(err) != StepImage {
+		t.Errorf("%v", err)
+	}
+}

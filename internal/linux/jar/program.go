@@ -1,0 +1,66 @@
+//go:build linux
+
+package jar
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// Namespaces are those that the first process is born into. The cgroup namespace follows when it is in its cgroup.
+const Namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+// Enter begins the program of a birth, before its Sync: the process moves into those cgroups that it is not born into, sees
+// none above them, and nobody else hears of its mounts.
+func (b *Birth) Enter(p *forkexec.Program) {
+	p.Step(StepCgroup)
+	for _, fd := range b.tasks() {
+		p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("0"), forkexec.Int(1))
+	}
+	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWCGROUP))
+	p.Step(StepMount)
+	p.Call(unix.SYS_MOUNT, p.Str("none"), p.Str("/"), forkexec.Int(0), forkexec.Int(unix.MS_REC|unix.MS_PRIVATE), forkexec.Int(0))
+}
+
+// Become takes an id that the process's user namespace maps, and no groups.
+func Become(p *forkexec.Program, id int) {
+	p.Call(unix.SYS_SETGROUPS, forkexec.Int(0), forkexec.Int(0))
+	p.Call(unix.SYS_SETRESGID, forkexec.Int(id), forkexec.Int(id), forkexec.Int(id))
+	p.Call(unix.SYS_SETRESUID, forkexec.Int(id), forkexec.Int(id), forkexec.Int(id))
+}
+
+// BeDumpable gives a process the /proc entries that its user may open, which a change of ids takes away. The process that it
+// was forked from may lack them without knowing: a change of user in any process that shared its memory takes them away.
+func BeDumpable(p *forkexec.Program) {
+	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_DUMPABLE), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
+}
+
+// Pivot makes an open folder the root. There is no way back to the old one.
+func Pivot(p *forkexec.Program, root forkexec.Arg) {
+	p.Step(StepPivot)
+	p.Call(unix.SYS_FCHDIR, root)
+	p.Call(unix.SYS_PIVOT_ROOT, p.Str("."), p.Str("."))
+	// The old root now lies over the new one. Without it there is no way back, so a failure here is fatal.
+	p.Call(unix.SYS_UMOUNT2, p.Str("."), forkexec.Int(unix.MNT_DETACH))
+	p.Call(unix.SYS_CHDIR, p.Str("/"))
+}
+
+// Leave lets go of all descriptors but those that are inherited, and of the session.
+func (b *Birth) Leave(p *forkexec.Program) {
+	p.Step(StepAgent)
+	for fd := range 3 {
+		p.Call(unix.SYS_DUP3, forkexec.Int(int(b.Jar.rack.null.Fd())), forkexec.Int(fd), forkexec.Int(0))
+	}
+	p.Call(unix.SYS_CLOSE_RANGE, forkexec.Int(3), forkexec.Int(uint32(1<<32-1)), forkexec.Int(unix.CLOSE_RANGE_CLOEXEC))
+	for _, fd := range b.heir {
+		p.Call(unix.SYS_FCNTL, forkexec.Int(fd), forkexec.Int(unix.F_SETFD), forkexec.Int(0))
+	}
+	p.Call(unix.SYS_SETSID)
+}
+
+// Exec ends the program: the process becomes the agent.
+func (b *Birth) Exec(p *forkexec.Program, args, env []string) {
+	p.Step(StepAgent)
+	p.ExecFD(int(b.Jar.rack.Agent.Fd()), append([]string{AgentName}, args...), env)
+}

@@ -1,0 +1,269 @@
+//go:build linux
+
+package jar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/linux/roster"
+	"github.com/belljar/belljar/internal/linux/rundir"
+)
+
+// Options say what a rack holds. Kind, Agent, ValidID, Adopt and Errors are required.
+type Options struct {
+	Kind   string    // of jars: a folder in RunDir, as native
+	Agent  io.Reader // the program that the first process of every jar becomes; read to its end
+	RunDir string    // holds sockets, locks and records; default as [rundir.Default]
+	IDDir  string    // where claims of host ids are kept, for all installations; default as [idmap.Options]
+	// Installation keeps jars of different daemons apart. Default cli. Suffix is what makes its name another than that of
+	// other kinds among cgroups, where all lie side by side; "" for one kind only.
+	Installation, Suffix string
+	// ValidID says what a jar, or an installation, can be called.
+	ValidID func(name string) bool
+	// Adopt makes a box of a jar that was found again, by its whole record.
+	Adopt func(j *Jar, record []byte) (Box, error)
+	// Tidy, unless nil, removes what a runtime keeps in an installation's folder for jars of which there are none now.
+	Tidy   func(dir string)
+	Errors Errors
+	Logger *slog.Logger // hears what cannot be returned; nil discards
+}
+
+// Box is what a runtime makes of a jar.
+type Box interface {
+	// Over is told how the jar has ended, before anybody else: once, and without a lock held.
+	Over(End)
+}
+
+// End is how a jar's first process has ended.
+type End struct {
+	Destroyed bool            // by [Jar.Destroy]
+	Status    unix.WaitStatus // if it was a child of ours
+	Child     bool
+}
+
+// Rack holds the jars of one kind and installation. Its methods are safe for concurrent use.
+type Rack struct {
+	IDs      *idmap.Pool
+	Cgroups  *cgroup.Host // nil where there are none
+	Agent    *os.File     // a sealed memfd
+	Programs forkexec.Pool
+
+	// Reached hears how far a claim is; nil but in tests.
+	Reached func(point string)
+
+	o      Options
+	roster *roster.Roster
+	null   *os.File
+	images rootfs.Shelf
+	boot   string
+
+	mu     sync.Mutex
+	living map[string]*Jar
+	births map[string]*making
+}
+
+// Open prepares a rack. It touches nothing outside RunDir. The caller closes it.
+func Open(o Options) (*Rack, error) {
+	if o.Installation == "" {
+		o.Installation = "cli"
+	}
+	if !o.ValidID(o.Installation) {
+		return nil, fmt.Errorf("installation %q is not a valid name", o.Installation)
+	}
+	if o.RunDir == "" {
+		o.RunDir = rundir.Default()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Rack{o: o, boot: roster.BootID(), living: map[string]*Jar{}, births: map[string]*making{}}
+	if err := r.open(); err != nil {
+		r.release()
+		return nil, err
+	}
+	return r, nil
+}
+
+// open takes what a rack has as long as it is open.
+func (r *Rack) open() (err error) {
+	if r.roster, err = roster.Open(r.o.RunDir, []string{r.o.Kind, r.o.Installation}, r.o.ValidID); err != nil {
+		return r.o.Errors.Step(StepState, err, folderHint)
+	}
+	if r.null, err = os.OpenFile("/dev/null", os.O_RDWR, 0); err != nil {
+		return r.o.Errors.Step(StepDev, err, "")
+	}
+	if r.Agent, err = seal(r.o.Agent); err != nil {
+		return r.o.Errors.Step(StepAgent, err, "")
+	}
+	if r.IDs, err = idmap.Discover(idmap.Options{Dir: r.o.IDDir}); err != nil {
+		return r.o.Errors.Step(StepUserNS, err, "")
+	}
+	if r.Cgroups, err = cgroup.Discover(cgroup.Options{}); err != nil {
+		r.o.Logger.Warn("cgroups cannot be used", "error", err)
+	}
+	return nil
+}
+
+func (r *Rack) release() error {
+	var errs []error
+	for _, f := range []*os.File{r.null, r.Agent} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// beside is the rack of another installation, to look at what that has left.
+func (r *Rack) beside(installation string) *Rack {
+	o := r.o
+	o.Installation = installation
+	return &Rack{
+		IDs: r.IDs, Cgroups: r.Cgroups, o: o, roster: r.roster.Beside(installation), boot: r.boot,
+		living: map[string]*Jar{}, births: map[string]*making{},
+	}
+}
+
+// Close releases what Open took, and the folders that are empty now. Living jars are not touched.
+func (r *Rack) Close() error {
+	r.Programs.Drain()
+	r.tidy()
+	return r.release()
+}
+
+// tidy removes the installation's folders if there is no jar in them.
+func (r *Rack) tidy() {
+	if r.Cgroups != nil {
+		r.Cgroups.Sweep(r.group())
+	}
+	if r.o.Tidy != nil {
+		if ids, err := r.List(); err == nil && len(ids) == 0 {
+			r.o.Tidy(r.Dir())
+		}
+	}
+	os.Remove(r.Dir()) // refused while there is a jar in it
+}
+
+// group is the installation's name among cgroups.
+func (r *Rack) group() string { return r.o.Installation + r.o.Suffix }
+
+// Dir is the installation's folder.
+func (r *Rack) Dir() string { return r.roster.Dir() }
+
+// List names every jar that has left a trace.
+func (r *Rack) List() ([]string, error) { return r.roster.List() }
+
+// Hold takes hold of an image, which stays there until the caller closes it, and looks at it; see [rootfs.Shelf.Hold].
+func (r *Rack) Hold(ctx context.Context, dir, lock string, user rootfs.User) (*rootfs.Held, error) {
+	held, err := r.images.Hold(ctx, dir, lock, user)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", r.o.Errors.NoImage, err)
+	}
+	if err != nil {
+		return nil, r.o.Errors.Step(StepImage, err, "")
+	}
+	return held, nil
+}
+
+// Record is what is needed to find a jar again, as part of its runtime's own.
+type Record struct {
+	roster.Process
+	IDBase int             `json:"id_base,omitempty"` // of its claim of host ids; 0 if it has none
+	Cgroup []cgroup.Folder `json:"cgroup,omitempty"`  // wherever its maker lived, which need not be where we live
+}
+
+// group is the name of the cgroups that the record leads to, "" for none: what the jar was called at first.
+func (rec Record) group() string {
+	if len(rec.Cgroup) == 0 {
+		return ""
+	}
+	return filepath.Base(rec.Cgroup[0].Path)
+}
+
+// Attach finds a living jar: one that was made or attached to here, or else by its record. [Errors.Unknown] if there is none.
+func (r *Rack) Attach(id string) (Box, error) {
+	j, err := r.attach(id)
+	if err != nil {
+		return nil, err
+	}
+	return j.box, nil
+}
+
+func (r *Rack) attach(id string) (*Jar, error) {
+	if j := r.find(id); j != nil {
+		return j, nil
+	}
+	return r.adopt(id)
+}
+
+func (r *Rack) find(id string) *Jar {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.living[id]
+}
+
+// adopt makes a jar of a process found by its record.
+func (r *Rack) adopt(id string) (*Jar, error) {
+	if !r.o.ValidID(id) {
+		return nil, r.o.Errors.Unknown
+	}
+	var text json.RawMessage
+	var rec Record
+	if err := r.roster.Read(id, &text); err != nil || json.Unmarshal(text, &rec) != nil {
+		return nil, r.o.Errors.Unknown
+	}
+	pidfd, err := rec.Open()
+	if err != nil {
+		return nil, r.o.Errors.Unknown
+	}
+	j := &Jar{rack: r, id: id, Pid: rec.Pid, Base: rec.IDBase}
+	if len(rec.Cgroup) > 0 {
+		j.Group, err = cgroup.Open(rec.Cgroup)
+	}
+	if err == nil {
+		j.box, err = r.o.Adopt(j, text)
+	}
+	if err == nil {
+		err = j.watch(pidfd, false)
+	}
+	if err != nil {
+		unix.Close(pidfd)
+		return nil, fmt.Errorf("sandbox %s: %w", id, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other := r.living[id]; other != nil {
+		j.pidfd.Close() // two attached at once; the watch of this one ends
+		return other, nil
+	}
+	r.living[id] = j
+	return j, nil
+}
+
+func (r *Rack) remember(j *Jar) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.living[j.id] = j
+}
+
+func (r *Rack) drop(j *Jar) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.living[j.id] == j {
+		delete(r.living, j.id)
+	}
+}

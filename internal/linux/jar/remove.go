@@ -1,0 +1,153 @@
+//go:build linux
+
+package jar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/roster"
+)
+
+// A jar has no record from its claim until its first process runs. If its creator is killed in between, what may live on is
+// found by the lock, which that process has open from its first moment to its last, whatever cgroups this host has. Every
+// process is looked at, which takes a while, and is only done for such a one.
+
+// Remove destroys whatever is left of id, alive or not, also one that is being made. It is idempotent and returns when it
+// is gone.
+func (r *Rack) Remove(ctx context.Context, id string) error {
+	if !r.o.ValidID(id) {
+		return fmt.Errorf("%q is not a sandbox id", id)
+	}
+	if err := r.forestall(ctx, id); err != nil {
+		return fmt.Errorf("end the birth of sandbox %s: %w", id, err)
+	}
+	if j, err := r.attach(id); err == nil {
+		return j.Destroy(ctx)
+	}
+	if err := r.endHalfMade(ctx, id); err != nil {
+		return fmt.Errorf("end sandbox %s: %w", id, err) // its traces stay, to find it by
+	}
+	return r.clean(ctx, id)
+}
+
+// clean removes every trace of a jar whose processes are gone.
+func (r *Rack) clean(ctx context.Context, id string) error {
+	var errs []error
+	var rec Record
+	err := r.roster.Read(id, &rec)
+	if err == nil {
+		if group, err := cgroup.Open(rec.Cgroup); err == nil {
+			errs = append(errs, group.Remove(ctx))
+		}
+		if rec.IDBase > 0 {
+			errs = append(errs, r.IDs.Forget(rec.IDBase))
+		}
+	} else {
+		errs = append(errs, r.IDs.Sweep()) // a half-made one does not say which were its
+	}
+	if r.Cgroups != nil && (err == nil || !r.grouped(id)) {
+		errs = append(errs, r.Cgroups.Remove(ctx, r.group(), id))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err // what is left is found again by the traces
+	}
+	return r.roster.Forget(id)
+}
+
+// grouped says whether a jar that had the name before it was claimed lives on in the cgroups of that name.
+func (r *Rack) grouped(name string) bool {
+	ids, err := r.List()
+	return err != nil || slices.ContainsFunc(ids, func(id string) bool {
+		var rec Record
+		return r.roster.Read(id, &rec) == nil && rec.group() == name
+	})
+}
+
+// program is how the first processes of jars are known among all.
+func program() roster.Program {
+	return roster.Program{Prefix: "/memfd:" + AgentName, Told: func(args []string) string {
+		var config struct {
+			Lock string `json:"lock"`
+		}
+		if len(args) < 2 || args[0] != AgentName || json.Unmarshal([]byte(args[len(args)-1]), &config) != nil {
+			return ""
+		}
+		return config.Lock
+	}}
+}
+
+// errUnseen says that a lock is held, and that we may not see by whom.
+var errUnseen = errors.New("its lock is held by a process that cannot be found")
+
+// endHalfMade kills what lives of a jar that cannot be attached to, and returns when it is gone.
+func (r *Rack) endHalfMade(ctx context.Context, id string) error {
+	const looks, pause = 5, 10 * time.Millisecond
+	for range looks {
+		lock, err := r.roster.Take(id, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return lock.Close() // nobody lives
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		found, err := r.roster.Holders(id, program())
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(found, func(h roster.Holder) bool { return h.First })
+		if i >= 0 {
+			return r.end(ctx, id, found[i])
+		}
+		if len(found) > 0 {
+			return nil // a creator, which removes what is its own
+		}
+		// It has ended since, or is about to close what it was forked with.
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return errUnseen
+}
+
+// end destroys the jar whose first process, or what was to become it, holds the lock.
+func (r *Rack) end(ctx context.Context, id string, first roster.Holder) error {
+	pidfd, err := unix.PidfdOpen(first.Pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil // it has ended
+	}
+	// Again, now that the pid cannot become another's.
+	found, err := r.roster.Holders(id, program())
+	if err != nil || !slices.Contains(found, first) {
+		unix.Close(pidfd)
+		return err
+	}
+	j := &Jar{rack: r, id: id, Pid: first.Pid}
+	if err := j.watch(pidfd, false); err != nil {
+		unix.Close(pidfd)
+		return err
+	}
+	return j.Destroy(ctx)
+}
+
+// abandoned says whether a jar whose lock is held is half-made and its creator gone.
+func (r *Rack) abandoned(id string) bool {
+	var rec Record
+	if r.roster.Read(id, &rec) == nil {
+		return false // without a look at every process
+	}
+	found, err := r.roster.Holders(id, program())
+	if err != nil || len(found) == 0 || slices.ContainsFunc(found, func(h roster.Holder) bool { return !h.First }) {
+		return false
+	}
+	return r.roster.Read(id, &rec) != nil // last: its creator may have written it, and ended, before we looked
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+package jar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/roster"
+)
+
+// Sweep removes what jars of this installation have left behind whose creators and first processes are gone, and half-made
+// ones whose creators are: nobody could attach to them. It returns how many it removed.
+func (r *Rack) Sweep(ctx context.Context) (int, error) {
+	swept, err := r.each(ctx, r.sweep)
+	return swept, errors.Join(err, r.IDs.Sweep())
+}
+
+// each does something to every jar there is, and counts those that it was done to.
+func (r *Rack) each(ctx context.Context, do func(ctx context.Context, id string) (bool, error)) (n int, err error) {
+	ids, err := r.List()
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, id := range ids {
+		done, err := do(ctx, id)
+		if done {
+			n++
+		}
+		errs = append(errs, err)
+	}
+	return n, errors.Join(errs...)
+}
+
+// sweep removes one jar, unless somebody has it.
+func (r *Rack) sweep(ctx context.Context, id string) (bool, error) {
+	lock, err := r.roster.Take(id, unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case err == nil:
+		defer lock.Close()
+		// Whoever lives holds the lock, unless somebody else has removed its file.
+		if j, attachErr := r.attach(id); attachErr == nil {
+			err = j.Destroy(ctx)
+		} else {
+			err = r.clean(ctx, id)
+		}
+	case r.abandoned(id):
+		err = r.Remove(ctx, id)
+	default:
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// SweepOthers removes what dead jars of other installations have left on this machine: those of a server that was
+// uninstalled end by their lease, and nobody of theirs comes to clean up. What lives, or is being made, is not touched. It
+// returns how many it removed.
+func (r *Rack) SweepOthers(ctx context.Context) (int, error) {
+	entries, err := os.ReadDir(filepath.Dir(r.Dir()))
+	if err != nil {
+		return 0, fmt.Errorf("look for other installations: %w", err)
+	}
+	swept := 0
+	var errs []error
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			break
+		}
+		if !e.IsDir() || !r.o.ValidID(e.Name()) || e.Name() == r.o.Installation {
+			continue
+		}
+		other := r.beside(e.Name())
+		n, err := other.each(ctx, other.sweepDead)
+		other.tidy()
+		swept += n
+		errs = append(errs, err)
+	}
+	return swept, errors.Join(append(errs, ctx.Err())...)
+}
+
+// sweepDead removes a jar if it is dead: its first process has its lock from the first moment to the last.
+func (r *Rack) sweepDead(ctx context.Context, id string) (bool, error) {
+	if ctx.Err() != nil {
+		return false, nil
+	}
+	lock, err := r.roster.Take(id, unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		return false, nil
+	}
+	defer lock.Close()
+	var rec Record
+	if r.roster.Read(id, &rec) == nil {
+		if pidfd, err := rec.Open(); err == nil {
+			dead := roster.Ended(pidfd) // and nobody has reaped it
+			unix.Close(pidfd)
+			if !dead { // somebody has removed its lock file
+				return false, nil
+			}
+		}
+	}
+	if err := r.clean(ctx, id); err != nil {
+		return false, fmt.Errorf("remove what is left of sandbox %s: %w", id, err)
+	}
+	return true, nil
+}
+
+// SweepUntraced ends jars of this installation whose files somebody has removed, as cleaners of temporary folders do:
+// nobody can find them by name any more, and they would run until their lease is over. Their cgroups know them. Call it
+// before the first jar is made or claimed. It returns how many it removed.
+func (r *Rack) SweepUntraced(ctx context.Context) (int, error) {
+	if r.Cgroups == nil {
+		return 0, nil // their lease ends them
+	}
+	groups, err := r.Cgroups.List(r.group())
+	if err != nil {
+		return 0, err
+	}
+	known, err := r.traced()
+	if err != nil {
+		return 0, err
+	}
+	groups = slices.DeleteFunc(groups, func(name string) bool { return known[name] })
+	if len(groups) == 0 {
+		return 0, nil
+	}
+	swept := 0
+	var errs []error
+	for _, name := range groups {
+		err := r.sweepGroup(ctx, name)
+		if err == nil {
+			swept++
+		}
+		errs = append(errs, err)
+	}
+	return swept, errors.Join(append(errs, r.IDs.Sweep())...)
+}
+
+// traced are the names of cgroups that files lead to: those of records, and of jars without a record, which
+// [Rack.Remove] finds by their locks.
+func (r *Rack) traced() (map[string]bool, error) {
+	ids, err := r.List()
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, id := range ids {
+		known[id] = true
+		var rec Record
+		if r.roster.Read(id, &rec) == nil {
+			known[rec.group()] = true
+		}
+	}
+	return known, nil
+}
+
+// sweepGroup kills what is in a cgroup and removes it.
+func (r *Rack) sweepGroup(ctx context.Context, name string) error {
+	group, err := r.Cgroups.Open(r.group(), name)
+	if err != nil {
+		return nil // it went by itself
+	}
+	if killed, err := group.Kill(); err != nil || !killed && populated(group) {
+		return fmt.Errorf("end what is in cgroup %s: its lease will: %w", name, errors.Join(err, errors.ErrUnsupported))
+	}
+	return group.Remove(ctx)
+}
+
+// populated says whether processes are in a group.
+func populated(group *cgroup.Group) bool {
+	return slices.ContainsFunc(group.Folders(), func(f cgroup.Folder) bool {
+		list, err := os.ReadFile(filepath.Join(f.Path, "cgroup.procs"))
+		return len(list) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
+	})
+}
