@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,9 +30,13 @@ type agentFile struct {
 	size int64
 }
 
-func newAgentFile(dir string, from io.ReaderAt, text []byte) agentFile {
-	sum := sha256.Sum256(text)
-	return agentFile{path: filepath.Join(dir, agentPrefix+hex.EncodeToString(sum[:8])), from: from, size: int64(len(text))}
+func newAgentFile(dir string, from io.ReaderAt) (agentFile, error) {
+	sum := sha256.New()
+	size, err := io.Copy(sum, io.NewSectionReader(from, 0, math.MaxInt64))
+	if err != nil {
+		return agentFile{}, err
+	}
+	return agentFile{path: filepath.Join(dir, agentPrefix+hex.EncodeToString(sum.Sum(nil)[:8])), from: from, size: size}, nil
 }
 
 // ensure makes the file if it is not there: another process of the installation removes it when it leaves nobody.

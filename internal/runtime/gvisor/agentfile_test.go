@@ -15,7 +15,10 @@ import (
 func TestAgentFileIsRemovedMeanwhile(t *testing.T) {
 	dir := t.TempDir()
 	text := bytes.Repeat([]byte("agent"), 1000)
-	a := newAgentFile(dir, bytes.NewReader(text), text)
+	a, err := newAgentFile(dir, bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
 	stop := make(chan struct{})
 	var remover sync.WaitGroup
 	remover.Go(func() {

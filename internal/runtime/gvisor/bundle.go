@@ -30,9 +30,6 @@ const (
 // name is not shown.
 const placeAgent = ".belljar-agent"
 
-// hostname is every sandbox's.
-const hostname = "belljar"
-
 // ociVersion is the version of the bundle's format.
 const ociVersion = "1.1.0"
 
@@ -69,7 +66,7 @@ func (pl *plan) bundle() ([]byte, error) {
 	score := 500 // the keep, which tells of the end, goes last
 	spec := specs.Spec{
 		Version:  ociVersion,
-		Hostname: hostname,
+		Hostname: rootfs.Hostname,
 		Root:     &specs.Root{Path: "/" + placeRoot, Readonly: true},
 		Process: &specs.Process{
 			Args: []string{"/" + placeAgent, string(config)}, Env: agentEnv(), Cwd: "/", NoNewPrivileges: true,
@@ -192,7 +189,7 @@ type mould struct {
 
 func (r *Runtime) mouldOf(spec runtime.Spec) mould {
 	m := mould{
-		GVisor: r.runsc.find().version, Platform: r.opts.Platform, Agent: path.Base(r.file.path), Image: spec.Root.Digest,
+		GVisor: r.runsc.find().version, Platform: r.platform, Agent: path.Base(r.file.path), Image: spec.Root.Digest,
 		User: userOf(spec.Root), Workspace: spec.Workspace, TmpMB: spec.Limits.TmpMB, Inodes: spec.Limits.Inodes,
 		Pids: min(spec.Limits.Pids, spec.Limits.NProc),
 	}

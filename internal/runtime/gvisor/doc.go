@@ -10,12 +10,12 @@
 //	birth.go    the birth of the jar, as a list of system calls
 //	stage.go    the root of the jar, and in it that of the sandbox
 //	bundle.go   what runsc is told
-//	create.go   what the parent prepares and undoes
-//	sandbox.go  a living sandbox: dial, usage, wait, destroy
+//	create.go   what the parent prepares
+//	sandbox.go  a living sandbox: dial, usage, how it ended
+//	claim.go    a sandbox that was made ahead
 //	save.go     pause, snapshot, restore
-//	state.go    what lies on disk, so that a sandbox can be found again or swept
 //	probe.go    what this host can do
 //
-// On disk there is one folder per sandbox, with its keep's sockets, a record and the keep's last words, and one lock file
-// beside it, which the keep holds from its first moment to its last.
+// Package linux/jar has the rest: how a sandbox is found again, unmade, destroyed or swept. On disk there are its keep's
+// sockets and last words in its folder, beside what every jar has.
 package gvisor

@@ -4,22 +4,12 @@ package gvisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/linux/cgroup"
-	"github.com/belljar/belljar/internal/linux/forkexec"
-	"github.com/belljar/belljar/internal/linux/idmap"
-	"github.com/belljar/belljar/internal/linux/rootfs"
-	"github.com/belljar/belljar/internal/linux/roster"
-	"github.com/belljar/belljar/internal/linux/rundir"
+	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -43,9 +33,9 @@ type Options struct {
 	Agent io.Reader
 	// Platform is how the sentry gets hold of system calls; default [PlatformSystrap].
 	Platform string
-	// RunDir holds sockets, locks and records; default as [rundir.Default].
+	// RunDir holds sockets, locks and records; default as [jar.Options].
 	RunDir string
-	// IDDir is where claims of host ids are kept, for all installations of the machine; default as [idmap.Options].
+	// IDDir is where claims of host ids are kept, for all installations of the machine; default as [jar.Options].
 	IDDir string
 	// Installation keeps sandboxes of different daemons apart; [belljar.ValidID]. Default cli.
 	Installation string
@@ -55,27 +45,11 @@ type Options struct {
 
 // Runtime builds sandboxes. It implements [runtime.Runtime].
 type Runtime struct {
-	opts    Options
-	runsc   finder
-	roster  *roster.Roster
-	ids     *idmap.Pool
-	agent   *os.File // sealed memfd
-	file    agentFile
-	null    *os.File
-	cgroups *cgroup.Host
-	filter  []byte // of commands, inside
-	boot    string
-	log     *slog.Logger
-
-	mu     sync.Mutex
-	living map[string]*sandbox
-	births map[string]*birth
-
-	roots    rootfs.Shelf
-	programs forkexec.Pool // of births
-
-	// reached hears how far a claim is; nil but in tests.
-	reached func(point string)
+	rack     *jar.Rack
+	platform string
+	runsc    finder
+	file     agentFile
+	filter   []byte // of commands, inside
 }
 
 var (
@@ -92,12 +66,6 @@ func New(o Options) (*Runtime, error) {
 			Code: belljar.CodeRuntimeUnavailable, Message: "this belljar was built without its agent", Hint: "build it with: make build",
 		}
 	}
-	if o.Installation == "" {
-		o.Installation = "cli"
-	}
-	if !belljar.ValidID(o.Installation) {
-		return nil, fmt.Errorf("installation %q is not a valid name", o.Installation)
-	}
 	switch o.Platform {
 	case "":
 		o.Platform = PlatformSystrap
@@ -108,162 +76,55 @@ func New(o Options) (*Runtime, error) {
 			Hint: "systrap, ptrace or kvm",
 		}
 	}
-	if o.RunDir == "" {
-		o.RunDir = rundir.Default()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	r := &Runtime{
-		opts: o, runsc: finder{given: o.Path}, log: o.Logger, boot: roster.BootID(),
-		living: map[string]*sandbox{}, births: map[string]*birth{},
-	}
-	if err := r.open(); err != nil {
-		r.release()
-		return nil, err
-	}
-	return r, nil
-}
-
-// open takes what a runtime has as long as it is open.
-func (r *Runtime) open() (err error) {
-	r.roster, err = roster.Open(r.opts.RunDir, []string{Name, r.opts.Installation}, belljar.ValidID)
-	if err != nil {
-		return &runtime.StepError{Step: stepState, Err: err, Hint: "give a folder of your own, or unset XDG_RUNTIME_DIR"}
-	}
-	if r.null, err = os.OpenFile("/dev/null", os.O_RDWR, 0); err != nil {
-		return &runtime.StepError{Step: stepDev, Err: err}
-	}
-	text, err := io.ReadAll(r.opts.Agent)
-	if err != nil || len(text) == 0 {
-		return &runtime.StepError{Step: stepAgent, Err: fmt.Errorf("read the agent, %d bytes: %w", len(text), err)}
-	}
-	if r.agent, err = sealAgent(text); err != nil {
-		return &runtime.StepError{Step: stepAgent, Err: err}
-	}
-	r.file = newAgentFile(r.roster.Dir(), r.agent, text)
-	if r.ids, err = idmap.Discover(idmap.Options{Dir: r.opts.IDDir}); err != nil {
-		return &runtime.StepError{Step: stepUserNS, Err: err}
-	}
-	if r.cgroups, err = cgroup.Discover(cgroup.Options{}); err != nil {
-		r.log.Warn("cgroups cannot be used", "error", err)
-	}
 	// Also what only the agent's filter refuses elsewhere: in a user namespace of gVisor's own a program could mount, and so
 	// get past the caps on its file systems.
 	filter, err := seccomp.Whole(seccomp.Options{})
 	if err != nil {
-		return &runtime.StepError{Step: stepSeccomp, Err: err}
+		return nil, &runtime.StepError{Step: stepSeccomp, Err: err}
 	}
-	r.filter = filter.Bytes()
-	return nil
-}
-
-func (r *Runtime) release() error {
-	var errs []error
-	for _, f := range []*os.File{r.null, r.agent} {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
+	r := &Runtime{platform: o.Platform, runsc: finder{given: o.Path}, filter: filter.Bytes()}
+	r.rack, err = jar.Open(jar.Options{
+		Kind: Name, Agent: o.Agent, RunDir: o.RunDir, IDDir: o.IDDir, Installation: o.Installation, Suffix: "-" + Name,
+		ValidID: belljar.ValidID, Adopt: r.adopt, Tidy: removeAgentFiles, Logger: o.Logger,
+		Errors: jar.Errors{
+			Step: func(step string, err error, hint string) error {
+				return &runtime.StepError{Step: step, Err: err, Hint: hint}
+			},
+			Unknown: runtime.ErrNotFound, Gone: runtime.ErrGone, NoImage: runtime.ErrNoImage, Full: runtime.ErrFull,
+		},
+	})
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(errs...)
+	if r.file, err = newAgentFile(r.rack.Dir(), r.rack.Agent); err != nil {
+		r.rack.Close()
+		return nil, &runtime.StepError{Step: jar.StepAgent, Err: err}
+	}
+	return r, nil
 }
 
 // Close releases what New took, and the folders that are empty now. Living sandboxes are not touched.
-func (r *Runtime) Close() error {
-	if r.cgroups != nil {
-		r.cgroups.Sweep(r.group())
-	}
-	r.programs.Drain()
-	r.tidy()
-	return r.release()
-}
-
-// tidy removes the installation's folder if there is no sandbox in it.
-func (r *Runtime) tidy() {
-	if ids, err := r.roster.List(); err == nil && len(ids) == 0 {
-		removeAgentFiles(r.roster.Dir())
-	}
-	os.Remove(r.roster.Dir()) // refused while there is a sandbox in it
-}
-
-// group is the installation's name among cgroups, where those of all runtimes lie side by side.
-func (r *Runtime) group() string { return r.opts.Installation + "-" + Name }
+func (r *Runtime) Close() error { return r.rack.Close() }
 
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return Name }
 
 // List implements [runtime.Runtime].
-func (r *Runtime) List(context.Context) ([]string, error) { return r.roster.List() }
+func (r *Runtime) List(context.Context) ([]string, error) { return r.rack.List() }
 
 // Attach implements [runtime.Runtime].
 func (r *Runtime) Attach(_ context.Context, id string) (runtime.Sandbox, error) {
-	r.mu.Lock()
-	living := r.living[id]
-	r.mu.Unlock()
-	if living != nil {
-		return living, nil
-	}
-	if !belljar.ValidID(id) {
-		return nil, runtime.ErrNotFound
-	}
-	var rec record
-	if err := r.roster.Read(id, &rec); err != nil {
-		return nil, runtime.ErrNotFound
-	}
-	pidfd, err := rec.Open()
-	if err != nil {
-		return nil, runtime.ErrNotFound
-	}
-	return r.adopt(id, rec, pidfd)
+	return made(r.rack.Attach(id))
 }
 
 // Remove implements [runtime.Runtime].
-func (r *Runtime) Remove(ctx context.Context, id string) error {
-	if !belljar.ValidID(id) {
-		return fmt.Errorf("%q is not a sandbox id", id)
-	}
-	if err := r.forestall(ctx, id); err != nil {
-		return fmt.Errorf("end the birth of sandbox %s: %w", id, err)
-	}
-	if s, err := r.Attach(ctx, id); err == nil {
-		return s.Destroy(ctx)
-	}
-	if err := r.endHalfMade(ctx, id); err != nil {
-		return fmt.Errorf("end sandbox %s: %w", id, err) // its traces stay, to find it by
-	}
-	return r.clean(ctx, id)
-}
+func (r *Runtime) Remove(ctx context.Context, id string) error { return r.rack.Remove(ctx, id) }
 
-// record is what is needed to find a sandbox again.
-type record struct {
-	roster.Process
-	Lifetime runtime.Lifetime `json:"lifetime"`
-	IDBase   int              `json:"id_base,omitempty"` // of its claim of host ids; 0 if it has none
-	Cgroup   []cgroup.Folder  `json:"cgroup,omitempty"`  // wherever its maker lived, which need not be where we live
-	Born     mould            `json:"born"`              // for a snapshot of it
-}
+// Sweep is [jar.Rack.Sweep].
+func (r *Runtime) Sweep(ctx context.Context) (int, error) { return r.rack.Sweep(ctx) }
 
-// agentName is what the agent and the keep are called among processes.
-const agentName = "belljar-agent"
+// SweepOthers is [jar.Rack.SweepOthers].
+func (r *Runtime) SweepOthers(ctx context.Context) (int, error) { return r.rack.SweepOthers(ctx) }
 
-// sealAgent puts the keep's program in memory that nobody can change any more.
-func sealAgent(text []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate(agentName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, fmt.Errorf("memfd: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), agentName)
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(0o555)
-	}
-	if err == nil {
-		seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("memfd: %w", err)
-	}
-	return f, nil
-}
+// SweepUntraced is [jar.Rack.SweepUntraced].
+func (r *Runtime) SweepUntraced(ctx context.Context) (int, error) { return r.rack.SweepUntraced(ctx) }

@@ -62,31 +62,9 @@ func againSize(p rootfs.Part, l belljar.Limits) int64 {
 	return int64(l.TmpMB) << 20
 }
 
-// makeGroup makes the cgroup of a sandbox with every limit that this host's cgroups can enforce; nil where it has none.
-// Those that it cannot enforce are for check to refuse.
-func (r *Runtime) makeGroup(id string, k limits) (*cgroup.Group, error) {
-	if r.cgroups == nil {
-		return nil, nil
-	}
-	g, err := r.cgroups.Create(cgroup.Spec{Installation: r.group(), ID: id, Limits: r.enforced(k)})
-	if err != nil {
-		return nil, &runtime.StepError{Step: stepCgroup, Err: err, Hint: "belljar doctor tells what this host can limit"}
-	}
-	return g, nil
-}
-
-// enforced is what of the limits this host's cgroups can enforce.
-func (r *Runtime) enforced(k limits) (l cgroup.Limits) {
-	if r.cgroups.Capability(cgroup.Memory).Enforced {
-		l.Memory = k.memory
-	}
-	if r.cgroups.Capability(cgroup.Pids).Enforced {
-		l.Pids = k.tasks
-	}
-	if r.cgroups.Capability(cgroup.CPU).Enforced {
-		l.CPU = k.cpu
-	}
-	return l
+// cgroup is what of it is a cgroup's to enforce.
+func (k limits) cgroup() cgroup.Limits {
+	return cgroup.Limits{Memory: k.memory, Pids: k.tasks, CPU: k.cpu}
 }
 
 // limited says how memory, processes and processor time can be limited here.
@@ -97,8 +75,8 @@ func (r *Runtime) limited() []runtime.Protection {
 	}}
 	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectCPU} {
 		p := runtime.Protection{Name: name}
-		if r.cgroups != nil {
-			c := r.cgroups.Capability(name)
+		if r.rack.Cgroups != nil {
+			c := r.rack.Cgroups.Capability(name)
 			p.Enforced, p.By, p.Weaker, p.Hint = c.Enforced, c.By, c.Weaker, c.Hint
 		}
 		if !p.Enforced && p.Hint == "" {

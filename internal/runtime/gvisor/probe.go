@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -18,6 +19,15 @@ const start = 150 * time.Millisecond
 // Probe implements [runtime.Runtime].
 func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return r.capabilities(), nil }
 
+// Test implements [runtime.Tester].
+func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
+	caps := r.capabilities()
+	if !caps.Available {
+		return caps, nil
+	}
+	return runtime.Prove(ctx, r, caps)
+}
+
 // capabilities is what this host can enforce as far as looking tells.
 func (r *Runtime) capabilities() runtime.Capabilities {
 	runsc := r.runsc.find()
@@ -26,7 +36,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		Rootless: os.Geteuid() != 0, OOMScope: "sandbox", AgentUID: "separate",
 		Snapshots: true, Pause: true, HostImage: true, Unpacked: true, Start: start,
 	}
-	for _, why := range []*runtime.Reason{runsc.reason, kvmReason(r.opts.Platform, "/dev/kvm")} {
+	for _, why := range []*runtime.Reason{runsc.reason, kvmReason(r.platform, "/dev/kvm")} {
 		if why != nil {
 			c.Available = false
 			c.Reasons = append(c.Reasons, *why)
@@ -34,12 +44,12 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	}
 	identity := runtime.Protection{
 		Name: runtime.ProtectIdentity, Enforced: true,
-		By: "user namespaces, a host uid range of its own for each sandbox", Hint: r.ids.Hint,
+		By: "user namespaces, a host uid range of its own for each sandbox", Hint: r.rack.IDs.Hint,
 	}
-	if r.ids.Mode == idmap.ModeSingle {
+	if r.rack.IDs.Mode == idmap.ModeSingle {
 		c.Available = false
 		c.Reasons = append(c.Reasons, runtime.Reason{
-			Code: "host_prerequisite_missing", Step: stepUserNS, Detail: errFewIDs.Error(), Hint: r.ids.Hint,
+			Code: "host_prerequisite_missing", Step: jar.StepUserNS, Detail: errFewIDs.Error(), Hint: r.rack.IDs.Hint,
 		})
 		identity.Enforced, identity.By = false, ""
 	}
@@ -68,12 +78,12 @@ func kvmReason(platform, device string) *runtime.Reason {
 	switch {
 	case err != nil:
 		return &runtime.Reason{
-			Code: "host_prerequisite_missing", Step: stepDev, Detail: fmt.Sprintf("platform kvm: %v", err),
+			Code: "host_prerequisite_missing", Step: jar.StepDev, Detail: fmt.Sprintf("platform kvm: %v", err),
 			Hint: "use the platform systrap, which needs no KVM",
 		}
 	case info.Mode().Perm()&0o006 != 0o006:
 		return &runtime.Reason{
-			Code: "host_permission_denied", Step: stepDev, Detail: fmt.Sprintf("platform kvm: %s is not open to everybody", device),
+			Code: "host_permission_denied", Step: jar.StepDev, Detail: fmt.Sprintf("platform kvm: %s is not open to everybody", device),
 			Hint: "chmod 666 " + device + ", or use the platform systrap, which needs no KVM",
 		}
 	}

@@ -35,7 +35,7 @@ func (s *sandbox) Resume(ctx context.Context) error { return s.order(ctx, orderR
 
 // order has the keep do something. already is the state in which it need not be done.
 func (s *sandbox) order(ctx context.Context, name string, file *os.File, already string) error {
-	conn, err := s.dial(ctx, orderSocket)
+	conn, err := s.DialSocket(ctx, orderSocket)
 	if err != nil {
 		return err
 	}
@@ -52,15 +52,12 @@ func (s *sandbox) order(ctx context.Context, name string, file *os.File, already
 
 // ending says whether the keep is on its way out.
 func (s *sandbox) ending() bool {
-	if s.ended() {
-		return true
-	}
-	return errors.Is(s.signal(0), unix.ESRCH)
+	return errors.Is(s.Signal(0), unix.ESRCH)
 }
 
 // Snapshot implements [runtime.Snapshotter].
 func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
-	if s.base <= 0 {
+	if s.Base <= 0 {
 		return &runtime.StepError{Step: stepSnapshot, Err: errors.New("its users are not known any more")}
 	}
 	f, err := openState(dir, true)

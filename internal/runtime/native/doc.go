@@ -5,12 +5,11 @@
 //
 //	program.go   the birth of a sandbox, as a list of system calls: read this first
 //	root.go      its root file system, of what linux/rootfs says
-//	image.go     images: held while they are used
-//	create.go    what the parent prepares and undoes
-//	sandbox.go   a living sandbox: dial, usage, wait, destroy
-//	state.go     what lies on disk, so that a sandbox can be found again or swept
+//	image.go     the user that an image asks for
+//	create.go    what the parent prepares
+//	sandbox.go   a living sandbox: dial, usage, how it ended
+//	claim.go     a sandbox that was made ahead
 //	probe.go     what this host can do
 //
-// On disk there is one folder per sandbox, with the agent's socket and a record, and one lock file beside it. The lock
-// is held by the creating process and inherited by the agent: a lock that is free marks a leftover.
+// Package linux/jar has the rest: how a sandbox is found again, unmade, destroyed or swept, and what lies on disk.
 package native

@@ -2,18 +2,22 @@
 
 package native
 
-import "github.com/belljar/belljar/internal/linux/forkexec"
+import (
+	"github.com/belljar/belljar/internal/linux/forkexec"
+	"github.com/belljar/belljar/internal/linux/jar"
+	"github.com/belljar/belljar/internal/linux/roster"
+)
 
 // Edit lets f change the program of every birth to come; it returns descriptors that its changes need.
 func (r *Runtime) Edit(f func(*forkexec.Program) []int) { r.edit = f }
 
 // Reached lets f hear how far every claim to come is.
-func (r *Runtime) Reached(f func(point string)) { r.reached = f }
+func (r *Runtime) Reached(f func(point string)) { r.rack.Reached = f }
 
 // Points of a claim.
 const (
-	ClaimLimited = claimLimited
-	ClaimLinked  = claimLinked
-	ClaimMoved   = claimMoved
-	ClaimNamed   = claimNamed
+	ClaimLimited = jar.Limited
+	ClaimLinked  = roster.Linked
+	ClaimMoved   = roster.Moved
+	ClaimNamed   = jar.Named
 )

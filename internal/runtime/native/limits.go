@@ -44,38 +44,22 @@ func kernelLimits(l belljar.Limits, w runtime.Workspace) limits {
 	return k
 }
 
-// group makes the cgroup of a sandbox with every limit that this host's cgroups can enforce; nil where it has none.
-// Those that it cannot enforce are for check to refuse.
-func (r *Runtime) group(spec runtime.Spec, k limits, ids *idmap.Range) (*cgroup.Group, error) {
-	if r.cgroups == nil {
-		return nil, nil
-	}
-	uid, gid := agentID, agentID
-	if ids.Shared { // the agent is whom the programs are, whoever that is inside
-		uid, gid = ids.UIDs[0].Inside, ids.GIDs[0].Inside
-	}
-	g, err := r.cgroups.Create(cgroup.Spec{
-		Installation: r.opts.Installation, ID: spec.ID, Limits: r.enforced(k),
-		Owner: &cgroup.Owner{UID: ids.HostUID(uid), GID: ids.HostGID(gid)},
-	})
-	if err != nil {
-		return nil, &runtime.StepError{Step: stepCgroup, Err: err, Hint: "belljar doctor tells what this host can limit"}
-	}
-	return g, nil
+// cgroup is what of it is a cgroup's to enforce.
+func (k limits) cgroup() cgroup.Limits {
+	return cgroup.Limits{Memory: k.memory, Pids: k.pids, CPU: k.cpu}
 }
 
-// enforced is what of the limits this host's cgroups can enforce.
-func (r *Runtime) enforced(k limits) (l cgroup.Limits) {
-	if r.cgroups.Capability(cgroup.Memory).Enforced {
-		l.Memory = k.memory
+// programs is how many processes the programs of a sandbox may have.
+func programs(l belljar.Limits) int { return min(l.Pids, l.NProc) }
+
+// agentOwner is whom a sandbox's agent is on the host: where ids are shared it is whom the programs are, whoever that is
+// inside.
+func agentOwner(ids *idmap.Range) *cgroup.Owner {
+	uid, gid := agentID, agentID
+	if ids.Shared {
+		uid, gid = ids.UIDs[0].Inside, ids.GIDs[0].Inside
 	}
-	if r.cgroups.Capability(cgroup.Pids).Enforced {
-		l.Pids = k.pids
-	}
-	if r.cgroups.Capability(cgroup.CPU).Enforced {
-		l.CPU = k.cpu
-	}
-	return l
+	return &cgroup.Owner{UID: ids.HostUID(uid), GID: ids.HostGID(gid)}
 }
 
 // limited says how this host can limit memory, processes and processor time.
@@ -83,8 +67,8 @@ func (r *Runtime) limited() []runtime.Protection {
 	var list []runtime.Protection
 	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectCPU} {
 		p := runtime.Protection{Name: name}
-		if r.cgroups != nil {
-			c := r.cgroups.Capability(name)
+		if r.rack.Cgroups != nil {
+			c := r.rack.Cgroups.Capability(name)
 			p.Enforced, p.By, p.Weaker, p.Hint = c.Enforced, c.By, c.Weaker, c.Hint
 		}
 		if name == runtime.ProtectPids && !p.Enforced {

@@ -4,14 +4,10 @@ package native
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -19,34 +15,9 @@ import (
 // Probe implements [runtime.Runtime].
 func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return r.capabilities(), nil }
 
-// Test implements [runtime.Tester]. Nothing less than a sandbox tells whether a host allows every step.
+// Test implements [runtime.Tester].
 func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
-	caps := r.capabilities()
-	limits := belljar.DefaultLimits()
-	box, err := r.Create(ctx, runtime.Spec{
-		ID: belljar.NewID(), Root: runtime.Root{Ref: runtime.HostRef}, Limits: limits,
-		Workspace: runtime.Workspace{Bytes: int64(limits.WorkspaceMB) << 20, Inodes: int64(limits.Inodes), Medium: runtime.MediumMemory},
-		Lifetime:  runtime.LifetimeCreator,
-	})
-	var step *runtime.StepError
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return caps, err // which says nothing of the host
-	case errors.As(err, &step):
-		caps.Available = false
-		caps.Reasons = append(caps.Reasons, runtime.Reason{Code: reasonCode(step), Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
-		return caps, nil
-	case err != nil:
-		return caps, err
-	}
-	return caps, box.Destroy(ctx)
-}
-
-func reasonCode(e *runtime.StepError) string {
-	if errors.Is(e.Err, unix.EPERM) || errors.Is(e.Err, unix.EACCES) {
-		return "host_permission_denied"
-	}
-	return "host_prerequisite_missing"
+	return runtime.Prove(ctx, r, r.capabilities())
 }
 
 // start is about how long a cold start takes.
@@ -59,10 +30,10 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		Available: true, State: runtime.StateSupported, Isolation: runtime.IsolationNamespace, Version: Version,
 		Rootless: !root, OOMScope: "process", AgentUID: "separate", HostImage: true, Unpacked: true, Start: start,
 	}
-	shared := r.ids.Mode == idmap.ModeSingle
+	shared := r.rack.IDs.Mode == idmap.ModeSingle
 	identity := runtime.Protection{
 		Name: runtime.ProtectIdentity, Enforced: true,
-		By: "user namespaces, a host uid range of its own for each sandbox", Hint: r.ids.Hint,
+		By: "user namespaces, a host uid range of its own for each sandbox", Hint: r.rack.IDs.Hint,
 	}
 	if shared {
 		c.AgentUID = "shared"

@@ -3,13 +3,13 @@
 package native
 
 import (
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/landlock"
 	"github.com/belljar/belljar/internal/linux/mount"
 	"github.com/belljar/belljar/internal/linux/rootfs"
@@ -20,47 +20,27 @@ import (
 // agentID is the agent's id inside every sandbox: it is root of its own user namespace and nowhere else.
 const agentID = 0
 
-// Steps of building a sandbox, as a [runtime.StepError] names them.
+// Steps of building a sandbox beside those that every jar has, as a [runtime.StepError] names them.
 const (
-	stepState    = "state"
-	stepUserNS   = "userns"
-	stepCgroup   = "cgroup"
 	stepName     = "hostname"
 	stepNetwork  = "network"
-	stepImage    = "image"
-	stepMount    = "mount"
-	stepProc     = "proc"
-	stepDev      = "dev"
-	stepPivot    = "pivot_root"
 	stepInner    = "inner_userns"
 	stepCaps     = "capabilities"
 	stepLandlock = "landlock"
 	stepSeccomp  = "seccomp"
-	stepAgent    = "agent"
-	stepBirth    = "birth" // no step of its own: the processes were killed, stopped, or given up
 )
-
-// cloneFlags are the namespaces a sandbox is born into. The cgroup namespace follows when the child is in its cgroup,
-// and the network namespace is made beside it.
-const cloneFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
-
-// hostname is every sandbox's.
-const hostname = "belljar"
 
 // agentCaps is all that the agent keeps, inside its inner user namespace only: to become the sandbox user, to signal it,
 // and to take even the bounding set from it.
 var agentCaps = [...]int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL, unix.CAP_SETPCAP}
 
-// plan is what one sandbox is built from. Descriptors are the parent's.
+// plan is what one sandbox is built from.
 type plan struct {
+	birth     *jar.Birth
 	workspace runtime.Workspace
 	limits    limits
 	ids       *idmap.Range
-	taskFDs   []int // cgroup v1 tasks files to enter
-	keepFDs   []int // what the agent inherits
-	execDir   int   // the delegated cgroup2 folder, 0 for none
-	null      int
-	agent     int    // memfd
+	execDir   int    // the delegated cgroup2 folder, 0 for none
 	config    string // the agent's, JSON
 	filter    seccomp.Program
 	landlock  int // ABI, 0 for none
@@ -68,11 +48,6 @@ type plan struct {
 	root      *rootfs.Tree
 	image     bool        // root is an unpacked image's
 	user      rootfs.User // of programs
-}
-
-// descriptors are those of the parent that the program uses.
-func (pl *plan) descriptors() []int {
-	return slices.Concat([]int{pl.null, pl.agent}, pl.taskFDs, pl.keepFDs)
 }
 
 // gates are the conversation of the first process with the second: two pipes, which exist in these two only. Each
@@ -92,47 +67,27 @@ func (pl *plan) program(p *forkexec.Program) {
 	m := mount.New(p)
 
 	// Until Sync the parent writes our id maps, beside us; nothing before it needs them.
-	p.Step(stepCgroup)
-	for _, fd := range pl.taskFDs {
-		p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("0"), forkexec.Int(1))
-	}
-	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWCGROUP))
+	pl.birth.Enter(p)
 	p.Step(stepName)
-	p.Call(unix.SYS_SETHOSTNAME, p.Str(hostname), forkexec.Int(len(hostname)))
-	p.Step(stepMount)
-	p.Call(unix.SYS_MOUNT, p.Str("none"), p.Str("/"), forkexec.Int(0), forkexec.Int(unix.MS_REC|unix.MS_PRIVATE), forkexec.Int(0))
+	p.Call(unix.SYS_SETHOSTNAME, p.Str(rootfs.Hostname), forkexec.Int(len(rootfs.Hostname)))
 	image := pl.openImage(p)
 	p.Step(stepInner)
 	g := openGates(p)
-	p.Step(stepUserNS)
+	p.Step(jar.StepUserNS)
 	p.Sync()
 	// Not before Sync: the kernel gives the second a processor of its own only if one is idle as it is forked.
 	p.Step(stepNetwork)
 	pl.spawnSecond(p, g)
-	p.Step(stepUserNS)
+	p.Step(jar.StepUserNS)
 	pl.becomeOuterRoot(p)
 	root := pl.buildRoot(p, m, image)
 
-	p.Step(stepPivot)
-	p.Call(unix.SYS_FCHDIR, root)
-	p.Call(unix.SYS_PIVOT_ROOT, p.Str("."), p.Str("."))
-	// The old root now lies over the new one. Without it there is no way back, so a failure here is fatal.
-	p.Call(unix.SYS_UMOUNT2, p.Str("."), forkexec.Int(unix.MNT_DETACH))
-	p.Call(unix.SYS_CHDIR, p.Str("/"))
-
+	jar.Pivot(p, root)
 	pl.enterNetwork(p, g)
 	pl.enterInner(p, g)
 	// While the second writes the id maps: nothing of this needs them.
 	pl.dropPrivileges(p)
-	p.Step(stepAgent)
-	for fd := range 3 {
-		p.Call(unix.SYS_DUP3, forkexec.Int(pl.null), forkexec.Int(fd), forkexec.Int(0))
-	}
-	p.Call(unix.SYS_CLOSE_RANGE, forkexec.Int(3), forkexec.Int(uint32(1<<32-1)), forkexec.Int(unix.CLOSE_RANGE_CLOEXEC))
-	for _, fd := range pl.keepFDs {
-		p.Call(unix.SYS_FCNTL, forkexec.Int(fd), forkexec.Int(unix.F_SETFD), forkexec.Int(0))
-	}
-	p.Call(unix.SYS_SETSID)
+	pl.birth.Leave(p)
 	// Holds for everything inside, also where there is no cgroup; a command has a tighter one of its own.
 	nproc := &unix.Rlimit{Cur: uint64(pl.limits.pids), Max: uint64(pl.limits.pids)}
 	p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(unix.RLIMIT_NPROC), forkexec.Ptr(p, nproc), forkexec.Int(0))
@@ -147,9 +102,9 @@ func (pl *plan) program(p *forkexec.Program) {
 	p.Step(stepSeccomp)
 	pl.filter.Append(p)
 
-	p.Step(stepAgent)
+	p.Step(jar.StepAgent)
 	easeStart(p)
-	p.ExecFD(pl.agent, []string{agentName, pl.config}, agentEnv)
+	pl.birth.Exec(p, []string{pl.config}, agentEnv)
 }
 
 // agentEnv is all of the agent's environment: its Go runtime has one processor, since it mostly waits, and little memory,
@@ -175,30 +130,22 @@ func easeStart(p *forkexec.Program) {
 // openImage opens the folder of an unpacked image. Our ids are still those of whoever unpacked it: the way there may be his
 // alone, and only what is in it everybody's to read. The descriptor must be of our own mount namespace, or nothing below
 // it could be mounted.
-func (pl *plan) openImage(p *forkexec.Program) forkexec.Arg {
+func (pl *plan) openImage(p *forkexec.Program) *forkexec.Arg {
 	if !pl.image {
-		return forkexec.Arg{}
+		return nil
 	}
-	p.Step(stepImage)
-	return p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str(pl.root.Dir),
+	p.Step(jar.StepImage)
+	fd := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str(pl.root.Dir),
 		forkexec.Int(unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC), forkexec.Int(0))
+	return &fd
 }
 
-// becomeOuterRoot takes the ids of the outer namespace and makes our own /proc entries ours again, which a change of
-// ids takes away.
+// becomeOuterRoot takes the ids of the outer namespace.
 func (pl *plan) becomeOuterRoot(p *forkexec.Program) {
 	if !pl.ids.Shared {
-		p.Call(unix.SYS_SETGROUPS, forkexec.Int(0), forkexec.Int(0))
-		p.Call(unix.SYS_SETRESGID, forkexec.Int(agentID), forkexec.Int(agentID), forkexec.Int(agentID))
-		p.Call(unix.SYS_SETRESUID, forkexec.Int(agentID), forkexec.Int(agentID), forkexec.Int(agentID))
+		jar.Become(p, agentID)
 	}
-	pl.beDumpable(p)
-}
-
-// beDumpable gives a process the /proc entries that its user may open. The process that it was forked from may lack
-// them without knowing: a change of user in any process that shared its memory takes them away.
-func (pl *plan) beDumpable(p *forkexec.Program) {
-	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_DUMPABLE), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
+	jar.BeDumpable(p)
 }
 
 // secondPid is the second's in the sandbox: the first child of PID 1.
@@ -219,7 +166,7 @@ func (pl *plan) spawnSecond(p *forkexec.Program, g gates) {
 	p.Spawn(func() {
 		p.Close(g.enter.write)
 		p.Close(g.done.read)
-		pl.beDumpable(p) // the first will look into our /proc entry
+		jar.BeDumpable(p) // the first will look into our /proc entry
 		p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWNET))
 		loopbackUp(p)
 		g.done.open(p)

@@ -1,0 +1,34 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/belljar/belljar"
+)
+
+// Prove is the [Tester] of a runtime that caps says is available: nothing less than a sandbox, of the host's own programs,
+// tells whether a host allows every step.
+func Prove(ctx context.Context, r Runtime, caps Capabilities) (Capabilities, error) {
+	limits := belljar.DefaultLimits()
+	box, err := r.Create(ctx, Spec{
+		ID: belljar.NewID(), Root: Root{Ref: HostRef}, Limits: limits,
+		Workspace: Workspace{Bytes: int64(limits.WorkspaceMB) << 20, Inodes: int64(limits.Inodes), Medium: MediumMemory},
+		Lifetime:  LifetimeCreator,
+	})
+	var step *StepError
+	switch {
+	case err == nil:
+		return caps, box.Destroy(ctx)
+	case ctx.Err() != nil || !errors.As(err, &step):
+		return caps, err // which says nothing of the host
+	}
+	code := "host_prerequisite_missing"
+	if errors.Is(step.Err, fs.ErrPermission) {
+		code = "host_permission_denied"
+	}
+	caps.Available = false
+	caps.Reasons = append(caps.Reasons, Reason{Code: code, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
+	return caps, nil
+}

@@ -1,0 +1,48 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/belljar/belljar"
+)
+
+// Check refuses what a runtime with these capabilities cannot do whose sandboxes have no network, and workspaces in memory
+// only. It makes nothing.
+func (s Spec) Check(caps Capabilities) error {
+	switch {
+	case !belljar.ValidID(s.ID):
+		return fmt.Errorf("%q is not a sandbox id", s.ID)
+	case s.Network.Mode != "" && s.Network.Mode != NetworkNone:
+		return &StepError{Step: "network", Err: fmt.Errorf("network mode %q is not available", s.Network.Mode)}
+	case s.Workspace.Medium == MediumDisk:
+		return &StepError{Step: "mount", Err: errors.New("a workspace on disk is not available")}
+	case s.Workspace.Bytes <= 0 || s.Workspace.Inodes <= 0:
+		return &StepError{Step: "mount", Err: errors.New("a workspace needs a size and a number of inodes")}
+	}
+	if !caps.Available {
+		why := caps.Reasons[0]
+		return &StepError{Step: why.Step, Err: errors.New(why.Detail), Hint: why.Hint}
+	}
+	for _, name := range s.Require {
+		if p := caps.Protection(name); !p.Enforced {
+			return &StepError{Step: name, Err: fmt.Errorf("%s cannot be enforced here", name), Hint: p.Hint}
+		}
+	}
+	return nil
+}
+
+// Blank is what [Claimer.Blank] says where memory and processor time can be changed from outside, and how many processes
+// and files there may be is settled at birth. Until it is claimed, a sandbox has the least memory that a caller can ask for,
+// and the time of one processor, which most ask for.
+func (s Spec) Blank() Spec {
+	const leastMB, usualCores = 8, 1
+	l := s.Limits
+	s.ID, s.Lease, s.Root.Env = "", 0, nil
+	s.Limits = belljar.Limits{
+		CPU: usualCores, MemoryMB: leastMB, Pids: l.Pids, NProc: min(l.Pids, l.NProc), TmpMB: l.TmpMB, Inodes: l.Inodes,
+	}
+	s.Require = slices.Compact(slices.Sorted(slices.Values(s.Require)))
+	return s
+}
