@@ -17,19 +17,35 @@ func fault(rule, format string, args ...any) error {
 	}
 }
 
-// of names the image that a fault is of: who asks for several, or for a run, would not know.
+// roomHint is what to do where there is no room.
+const roomHint = "remove images with belljar image prune, or free space on the disk"
+
+// of names the image that a fault is of, or that there is no room for: who asks for several, or for a run, would not know.
 func of(ref string, err error) error {
-	var e *belljar.Error
-	if !errors.As(err, &e) || e.Code != belljar.CodeImageInvalid {
+	var (
+		e    *belljar.Error
+		what string
+	)
+	errors.As(err, &e)
+	switch belljar.CodeOf(err) {
+	case belljar.CodeImageInvalid:
+		what = fmt.Sprintf("image %q cannot be used", ref)
+	case belljar.CodeDiskFull:
+		what = fmt.Sprintf("image %q cannot be kept", ref)
+	}
+	if e == nil || what == "" {
 		return err
 	}
 	named := *e
-	named.Message = fmt.Sprintf("image %q cannot be used: %s", ref, e.Message)
+	named.Message = what + ": " + e.Message
 	named.Details = maps.Clone(e.Details)
 	if named.Details == nil {
 		named.Details = map[string]any{}
 	}
 	named.Details["image"] = ref
+	if named.Code == belljar.CodeDiskFull && named.Hint == "" {
+		named.Hint = roomHint
+	}
 	return &named
 }
 
@@ -44,7 +60,7 @@ func failed(doing string, err error) error {
 		return err
 	case fullDisk(err):
 		return &belljar.Error{
-			Code: belljar.CodeDiskFull, Message: "no room left for images", Hint: "remove images with belljar image prune, or free space on the disk",
+			Code: belljar.CodeDiskFull, Message: "no room left for images", Hint: roomHint,
 			Details: map[string]any{"step": doing}, Err: err,
 		}
 	}

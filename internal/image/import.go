@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,11 @@ func (s *Store) Import(ctx context.Context, name string, r io.Reader, progress f
 	defer said.end()
 	img, err := s.importTar(ctx, name, r, said.tell)
 	if err != nil {
-		return img, failed("import an image", err)
+		err = failed("import an image", err)
+		if belljar.CodeOf(err) == belljar.CodeDiskFull {
+			err = of(cmp.Or(name, "in the archive"), err)
+		}
+		return img, err
 	}
 	said.tell(finished(img))
 	return img, nil

@@ -42,7 +42,7 @@ func (s *Store) Pull(ctx context.Context, ref string, always bool, progress func
 	return s.flights.join(ctx, whole.Name, progress, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
 		img, err := s.pull(ctx, whole, tell)
 		if err != nil {
-			return img, failed("pull an image", of(whole.Name, err))
+			return img, of(whole.Name, failed("pull an image", err))
 		}
 		tell(finished(img))
 		return img, nil

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -50,7 +51,7 @@ func Parse(ref string) (Reference, error) {
 	}
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
-		return Reference{}, badReference(ref, err)
+		return Reference{}, badReference(ref, reason(ref))
 	}
 	if context := parsed.Context(); !hostName.MatchString(context.RegistryStr()) || !repositoryName.MatchString(context.RepositoryStr()) {
 		return Reference{}, badReference(ref, fmt.Errorf("its registry or repository has an empty or odd part"))
@@ -77,6 +78,31 @@ func Parse(ref string) (Reference, error) {
 	return r, nil
 }
 
+// reason is what a person would say is wrong with a reference that none is.
+func reason(ref string) error {
+	before, _, _ := strings.Cut(ref, "@")
+	repository := before
+	if tag := strings.LastIndexByte(before, ':'); tag > strings.LastIndexByte(before, '/') {
+		repository = before[:tag]
+	}
+	if host, rest, ok := strings.Cut(repository, "/"); ok && strings.ContainsAny(host, ".:") {
+		repository = rest
+	}
+	switch {
+	case strings.Contains(ref, "://"):
+		return errors.New("it is not the address of a page: leave out what is before the registry's name")
+	case strings.ContainsAny(ref, " \t\r\n"):
+		return errors.New("there is a space or the end of a line in it")
+	case strings.Count(ref, "@") > 1, strings.HasSuffix(ref, "@"), strings.HasSuffix(ref, ":"):
+		return errors.New("it ends too early, or has two digests")
+	case strings.Contains(ref, "@sha256:"):
+		return errors.New("digests are sha256: and 64 hexadecimal digits, in small letters")
+	case strings.ToLower(repository) != repository:
+		return errors.New("names of images are in small letters; only tags may have capitals")
+	}
+	return errors.New("it is not made of a registry, a name and a tag or digest")
+}
+
 // What the parts of a reference are made of: no more than registries take, so that none of it leads elsewhere in a URL.
 var (
 	hostName       = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
@@ -96,7 +122,7 @@ func badReference(ref string, err error) error {
 	return &belljar.Error{
 		Code:    belljar.CodeInvalidRequest,
 		Message: fmt.Sprintf("%q is no name of an image", ref),
-		Details: map[string]any{"field": "image", "image": ref, "reason": strings.TrimSpace(err.Error())},
+		Details: map[string]any{"field": "image", "image": ref, "reason": err.Error()},
 		Hint:    "write it as python:3.11-slim, registry.example/team/name:tag or name@sha256:…",
 		Err:     err,
 	}

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -49,6 +50,20 @@ func TestParse(t *testing.T) {
 		_, err := Parse(ref)
 		if belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 			t.Errorf("Parse(%q): %v", ref, err)
+		}
+	}
+}
+
+// TestReasons: who has mistyped a name is told what is wrong with it.
+func TestReasons(t *testing.T) {
+	for ref, want := range map[string]string{
+		"Python": "small letters", "r.example/Team/app:V1": "small letters", "https://r.example/a": "address of a page", "a b": "space", "a\n": "space",
+		"a:": "ends too early", "a@": "ends too early", "a@sha256:" + strings.Repeat("AB", 32): "digests are", "r.example/a:T%": "not made of", "a:b:c": "not made of",
+	} {
+		_, err := Parse(ref)
+		var e *belljar.Error
+		if !errors.As(err, &e) || !strings.Contains(e.Details["reason"].(string), want) {
+			t.Errorf("%q: %+v, want %q", ref, e, want)
 		}
 	}
 }

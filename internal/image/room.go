@@ -32,7 +32,7 @@ func (w *watched) Read(p []byte) (int, error) {
 		}
 		if free < w.o.MinFree {
 			return 0, &belljar.Error{
-				Code: belljar.CodeDiskFull, Message: "no room left for images", Hint: "remove images with belljar image prune, or free space on the disk",
+				Code: belljar.CodeDiskFull, Message: "no room left for images", Hint: roomHint,
 				Details: map[string]any{"free_bytes": free, "minimum_bytes": w.o.MinFree},
 			}
 		}

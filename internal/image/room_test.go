@@ -34,9 +34,9 @@ func TestDiskFull(t *testing.T) {
 	h.put("small:latest", build(t, spec{layers: [][]byte{small}}))
 	s := open(t, image.Options{Path: path}, h)
 	_, err := s.Pull(t.Context(), h.ref("large"), false, nil)
-	wantError(t, err, belljar.CodeDiskFull)
+	wantError(t, err, belljar.CodeDiskFull, h.ref("large"), "image prune")
 	_, err = s.Import(t.Context(), "x", bytes.NewReader(large), nil)
-	wantError(t, err, belljar.CodeDiskFull)
+	wantError(t, err, belljar.CodeDiskFull, "library/x", "image prune")
 	_, err = s.Import(t.Context(), "x", bytes.NewReader(gzipped(t, tarOf(t, "zeros", string(make([]byte, 2<<20))))), nil)
 	wantError(t, err, belljar.CodeDiskFull)
 	if left := slices.Concat(entries(t, path, "images"), entries(t, path, "layers"), leftovers(t, path)); len(left) > 0 {
