@@ -22,9 +22,14 @@ type blob struct {
 	d     descriptor
 	body  io.ReadCloser
 	at    int64
-	tried int
+	tried int // since it last came on
 	pause time.Duration
+	came  int64 // since the last try
+	again bool  // the registry has begun anew, as one does that knows of no ranges
 }
+
+// cameOn is how many bytes must come between two failures for the second to be as good as the first.
+const cameOn = 1 << 20
 
 func (b *blob) Read(p []byte) (int, error) {
 	for {
@@ -38,6 +43,7 @@ func (b *blob) Read(p []byte) (int, error) {
 		}
 		n, err := b.body.Read(p[:min(int64(len(p)), b.d.Size-b.at)])
 		b.at += int64(n)
+		b.came += int64(n)
 		if n > 0 {
 			return n, nil // an error comes again
 		}
@@ -82,6 +88,7 @@ func (b *blob) take(resp *http.Response) error {
 	if resp.ContentLength >= 0 && resp.ContentLength != b.d.Size {
 		return b.from.unavailable(fmt.Sprintf("the registry has %d bytes for %s, which has %d", resp.ContentLength, b.d.Digest, b.d.Size), nil)
 	}
+	b.again = b.at > 0
 	if _, err := io.CopyN(io.Discard, resp.Body, b.at); err != nil { // it does not know of ranges: all over again
 		return err
 	}
@@ -91,6 +98,10 @@ func (b *blob) take(resp *http.Response) error {
 
 // rest decides after a failure whether there is another try, and waits for it.
 func (b *blob) rest(err error) error {
+	if b.came >= cameOn && !b.again {
+		b.tried, b.pause = 0, firstPause
+	}
+	b.came = 0
 	if b.tried++; b.tried >= tries || !passing(err) || b.ctx.Err() != nil {
 		return b.from.fail(b.ctx, err)
 	}

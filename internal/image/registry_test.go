@@ -371,6 +371,57 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestBreaksOften: a connection may break as often as it likes, if enough comes in between.
+func TestBreaksOften(t *testing.T) {
+	layer := noise(t, 14<<20)
+	h := newHub(t)
+	h.put("app:latest", build(t, spec{layers: [][]byte{layer}}))
+	var breaks atomic.Int32
+	h.meddleWith(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, digest(layer)) {
+			return false
+		}
+		from := 0
+		if v := r.Header.Get("Range"); v != "" {
+			if _, err := fmt.Sscanf(v, "bytes=%d-", &from); err != nil {
+				t.Error(err)
+			}
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(layer)-1, len(layer)))
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(layer)-from))
+		if from > 0 {
+			w.WriteHeader(http.StatusPartialContent)
+		}
+		until := min(len(layer), from+2<<20)
+		_, _ = w.Write(layer[from:until])
+		if until < len(layer) {
+			breaks.Add(1)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		return true
+	})
+	pull(t, open(t, image.Options{}, h), h.ref("app"))
+	if n := breaks.Load(); n < 6 {
+		t.Errorf("it broke %d times", n)
+	}
+}
+
+// TestUnknownAuthority: a registry whose certificate nobody here trusts is not talked to without, and why is told.
+func TestUnknownAuthority(t *testing.T) {
+	h := newHub(t)
+	secure := httptest.NewUnstartedServer(h)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	host := strings.TrimPrefix(secure.URL, "https://")
+	_, err := open(t, image.Options{Registries: []string{host}}).Pull(t.Context(), host+"/app", false, nil)
+	wantError(t, err, belljar.CodeImageUnavailable, "certificate", "SSL_CERT_FILE")
+	if len(h.asked) > 0 {
+		t.Errorf("it was asked for %v", h.asked)
+	}
+}
+
 // TestStall: a registry that stops in the middle, or drips, is given up.
 func TestStall(t *testing.T) {
 	layer := noise(t, 300<<10)

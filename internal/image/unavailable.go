@@ -108,6 +108,11 @@ func (r *registry) fail(ctx context.Context, err error) error {
 	}
 	e := r.unavailable(said, err)
 	e.Hint = "check that " + r.repo.RegistryStr() + " can be reached from this machine"
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		e.Details["rule"] = "certificate"
+		e.Hint = "its certificate is none that this machine trusts: add who has signed it to the system's, or name a file of them in SSL_CERT_FILE"
+	}
 	return e
 }
 
