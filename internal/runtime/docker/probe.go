@@ -173,7 +173,7 @@ func (r *Runtime) capabilities(f *facts) runtime.Capabilities {
 		c.Reasons = append(c.Reasons, runtime.Reason{Code: code, Step: stepEngine, Detail: detail, Hint: hint})
 	}
 	if f.podman {
-		refuse(notBuilt, "Podman, asked as Docker, leaves out what a sandbox needs: masked paths, bounds of inodes, ulimits, the end of stdin",
+		refuse(notBuilt, strings.TrimSpace("Podman "+f.ServerVersion)+", asked as Docker, leaves out what a sandbox needs: masked paths and the end of stdin, and older ones bounds of inodes and ulimits",
 			"use a Docker engine for this runtime, or the native one")
 	}
 	if !known {
