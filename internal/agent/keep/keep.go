@@ -160,7 +160,7 @@ func (k *keep) greet(host *wire.MuxHost) error {
 		select {
 		case <-k.begun:
 			if k.status != 0 {
-				cancel(errors.New(describe(k.status, k.said.stop())))
+				cancel(errors.New(describe(k.status, k.said.why())))
 			}
 		case <-ctx.Done():
 		}
@@ -176,7 +176,7 @@ func (k *keep) greet(host *wire.MuxHost) error {
 	select {
 	case <-k.begun:
 		if k.status != 0 {
-			return errors.New(describe(k.status, k.said.stop()))
+			return errors.New(describe(k.status, k.said.why()))
 		}
 	case <-after(partingTime):
 	}
@@ -241,16 +241,16 @@ func (k *keep) tell(l Last) error {
 	return err
 }
 
-// words is what programs say on their standard error: the end of it.
+// words is what programs say on their standard error: how it begins, and how it ends.
 type words struct {
 	file *os.File
 	done chan struct{}
 
-	mu   sync.Mutex
-	text []byte
+	mu          sync.Mutex
+	first, text []byte
 }
 
-// maxWords is how many bytes of it are kept.
+// maxWords is how many bytes of each are kept.
 const maxWords = 2 << 10
 
 // listen makes a pipe for a program's standard error; the caller closes end when the program has it.
@@ -267,6 +267,7 @@ func (k *keep) listen() (w *words, end int, err error) {
 		for {
 			n, err := file.Read(b[:])
 			w.mu.Lock()
+			w.first = append(w.first, b[:min(n, maxWords-len(w.first))]...)
 			w.text = append(w.text, b[:n]...)
 			w.text = w.text[max(0, len(w.text)-maxWords):]
 			w.mu.Unlock()
@@ -290,6 +291,18 @@ func (w *words) stop() string {
 	_ = w.file.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // fails when it is closed, which is as good
 	<-w.done
 	return w.soFar()
+}
+
+// why is stop for a program that has failed: a Go program may say with its error where it was in itself, at length, and that
+// explains nothing to anybody here.
+func (w *words) why() string {
+	text := w.stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if reason, _, ok := strings.Cut(string(w.first), "\ngoroutine "); ok {
+		return strings.TrimRight(reason, ":\n ")
+	}
+	return text
 }
 
 // stdio is the host's side of the byte stream.

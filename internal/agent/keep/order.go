@@ -97,7 +97,7 @@ func (k *keep) carryOut(conn *net.UnixConn) error {
 		k.children.wait(pid, nil)
 		return errors.New("it was given up")
 	}
-	words := said.stop()
+	words := said.why()
 	if status != 0 {
 		return errors.New(describe(status, words))
 	}

@@ -14,6 +14,7 @@
 //	sandbox.go  a living sandbox: dial, usage, how it ended
 //	claim.go    a sandbox that was made ahead
 //	save.go     pause, snapshot, restore
+//	state.go    what a snapshot is made of, and whether it still is
 //	probe.go    what this host can do
 //
 // Package linux/jar has the rest: how a sandbox is found again, unmade, destroyed or swept. On disk there are its keep's

@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,8 +24,11 @@ const (
 	stateName = "state"        // gVisor's, a folder
 )
 
-// folder is an open folder that a program of the keep's gets.
-type folder struct{ file *os.File }
+// saved is what a snapshot says of itself.
+type saved struct {
+	mould
+	Files map[string]string `json:"files"` // of the state: SHA-256 by name
+}
 
 // Pause implements [runtime.Pauser].
 func (s *sandbox) Pause(ctx context.Context) error { return s.order(ctx, orderPause, nil, "paused") }
@@ -50,12 +53,25 @@ func (s *sandbox) order(ctx context.Context, name string, file *os.File, already
 	return err
 }
 
+// wake has the agent look at what it was sent while the kernel inside was saved: that alone wakes nobody, and what is in the
+// pipe is read with whatever comes next, which is a stream that ends at once.
+func (s *sandbox) wake() {
+	ctx, cancel := context.WithTimeout(context.Background(), wakeTime)
+	defer cancel()
+	if conn, err := s.Dial(ctx); err == nil {
+		conn.Close()
+	} // else it is gone, and nobody waits
+}
+
+// wakeTime bounds a dial of a keep that lives.
+const wakeTime = 10 * time.Second
+
 // ending says whether the keep is on its way out.
 func (s *sandbox) ending() bool {
 	return errors.Is(s.Signal(0), unix.ESRCH)
 }
 
-// Snapshot implements [runtime.Snapshotter].
+// Snapshot implements [runtime.Snapshotter]. If ctx ends meanwhile it still returns when the sandbox goes on, and leaves nothing.
 func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	if s.Base <= 0 {
 		return &runtime.StepError{Step: stepSnapshot, Err: errors.New("its users are not known any more")}
@@ -74,13 +90,26 @@ func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	if err := f.file.Chmod(0o777); err != nil {
 		return &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
-	if err := s.order(ctx, orderSave, f.file, ""); err != nil {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// Not given up midway: the kernel inside would go on with it, and stand still until it is done.
+	err = s.order(context.WithoutCancel(ctx), orderSave, f.file, "")
+	s.wake()
+	if err != nil {
 		return &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if err := f.file.Chmod(0o755); err != nil {
 		return &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
-	text, err := json.Marshal(s.mould)
+	sums, err := f.sums()
+	if err != nil {
+		return &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
+	text, err := json.Marshal(saved{s.mould, sums})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, mouldName), text, 0o600)
 	}
@@ -90,38 +119,17 @@ func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	return nil
 }
 
-// openState opens the folder of gVisor's state in that of a snapshot, which is closed to everybody else.
-func openState(dir string, create bool) (*folder, error) {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() || info.Mode()&0o077 != 0 {
-		return nil, fmt.Errorf("%s is not a folder that only we can open", dir)
-	}
-	if create {
-		if err := os.Mkdir(filepath.Join(dir, stateName), 0o755); err != nil {
-			return nil, err
-		}
-	}
-	fd, err := unix.Open(filepath.Join(dir, stateName), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: stateName, Err: err}
-	}
-	return &folder{os.NewFile(uintptr(fd), stateName)}, nil
-}
-
 // Restore implements [runtime.Restorer].
 func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (runtime.Sandbox, error) {
 	text, err := os.ReadFile(filepath.Join(dir, mouldName))
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepSnapshot, Err: fmt.Errorf("no snapshot: %w", err)}
 	}
-	var was mould
+	var was saved
 	if err := json.Unmarshal(text, &was); err != nil {
 		return nil, &runtime.StepError{Step: stepSnapshot, Err: fmt.Errorf("%s: %w", mouldName, err)}
 	}
-	if err := fits(was, r.mouldOf(spec)); err != nil {
+	if err := fits(was.mould, r.mouldOf(spec)); err != nil {
 		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
 	f, err := openState(dir, false)
@@ -129,6 +137,9 @@ func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (r
 		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
 	defer f.file.Close()
+	if err := f.intact(was.Files); err != nil {
+		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
+	}
 	return r.create(ctx, spec, f)
 }
 
