@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +37,10 @@ func TestMain(m *testing.M) {
 		}
 		bufio.NewReader(os.NewFile(uintptr(config.Lifeline), "lifeline")).ReadByte()
 		os.Exit(3)
+	}
+	if point, err := strconv.Atoi(os.Getenv("BELLJAR_TEST_KILLED_AT")); err == nil {
+		fmt.Fprintln(os.Stderr, killedAt(os.Getenv("BELLJAR_TEST_DIR"), point))
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -98,14 +103,7 @@ func options(dir string) Options {
 
 func open(t *testing.T, dir string) *Rack {
 	t.Helper()
-	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer self.Close()
-	o := options(dir)
-	o.Agent = self
-	r, err := Open(o)
+	r, err := openSelf(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +117,18 @@ func open(t *testing.T, dir string) *Rack {
 		}
 	})
 	return r
+}
+
+// openSelf opens a rack whose agent is this program.
+func openSelf(dir string) (*Rack, error) {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return nil, err
+	}
+	defer self.Close()
+	o := options(dir)
+	o.Agent = self
+	return Open(o)
 }
 
 // tempDir is short enough for a socket, and its own name in the cgroups.
@@ -156,49 +166,68 @@ func begin(t *testing.T, r *Rack, id string) (*Birth, context.Context) {
 // birth makes a jar with a process in it, detached unless it has a lifeline.
 func birth(t *testing.T, r *Rack, id string, lifeline bool) *box {
 	t.Helper()
-	b, ctx := begin(t, r, id)
+	made, err := bear(t.Context(), r, id, lifeline, func() {})
+	if stepOf(err) == "clone" && os.Geteuid() != 0 {
+		t.Skip("no user namespaces here: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// bear is birth without a test. It tells reached of every step that it has done.
+func bear(ctx context.Context, r *Rack, id string, lifeline bool, reached func()) (*box, error) {
+	b, ctx, err := r.Begin(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	defer b.Close()
 	var config struct {
 		Lock     string `json:"lock"`
 		Lifeline int
 	}
-	var err error
-	if config.Lock, err = b.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	if lifeline {
-		if config.Lifeline, err = b.Lifeline(); err != nil {
-			t.Fatal(err)
+	for _, step := range []func() error{
+		b.ClaimIDs,
+		b.ClaimFolder,
+		func() error { return b.Limit(cgroup.Limits{Memory: 64 << 20, Pids: 64}, nil) },
+		func() (err error) {
+			if lifeline {
+				config.Lifeline, err = b.Lifeline()
+			}
+			return err
+		},
+		func() (err error) { config.Lock, err = b.Lock(); return err },
+		func() error {
+			text, err := json.Marshal(config)
+			if err != nil {
+				return err
+			}
+			p := r.Programs.New()
+			defer p.Free()
+			b.Enter(p)
+			p.Step(StepUserNS)
+			p.Sync()
+			if !b.IDs.Shared {
+				Become(p, 0)
+			}
+			b.Leave(p)
+			b.Exec(p, []string{"-", string(text)}, nil)
+			return b.Start(ctx, p)
+		},
+		func() error { return b.Write(noted{b.Record(), "of " + id}) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
 		}
-	}
-	text, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := r.Programs.New()
-	defer p.Free()
-	b.Enter(p)
-	p.Step(StepUserNS)
-	p.Sync()
-	if !b.IDs.Shared {
-		Become(p, 0)
-	}
-	b.Leave(p)
-	b.Exec(p, []string{"-", string(text)}, nil)
-	if err := b.Start(ctx, p); err != nil {
-		if stepOf(err) == "clone" && os.Geteuid() != 0 {
-			t.Skip("no user namespaces here: ", err)
-		}
-		t.Fatal(err)
-	}
-	if err := b.Write(noted{b.Record(), "of " + id}); err != nil {
-		t.Fatal(err)
+		reached()
 	}
 	s := &box{Jar: b.Jar, Note: "of " + id}
 	if err := b.Keep(s); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return s
+	reached()
+	return s, nil
 }
 
 func stepOf(err error) string {
