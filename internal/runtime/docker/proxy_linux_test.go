@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,9 +16,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	host "github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/test/dockerd"
@@ -249,5 +254,71 @@ func TestCreateUnanswered(t *testing.T) {
 	}
 	if ids, err := patient.List(within(t, time.Minute)); err != nil || len(ids) > 0 {
 		t.Errorf("left: %v, %v", ids, err)
+	}
+}
+
+// cutting passes an attached connection on, and cuts it after so many bytes from the engine.
+func cutting(e *dockerd.Engine, w http.ResponseWriter, r *http.Request, after int64) {
+	to, err := net.Dial("unix", e.Socket())
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	defer to.Close()
+	if err := r.Write(to); err != nil {
+		return
+	}
+	from, buffered, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer from.Close()
+	go func() {
+		io.Copy(to, buffered)
+		to.Close()
+	}()
+	io.CopyN(from, to, after)
+}
+
+// However often the way to an engine breaks, and wherever in what is under way, a program's output comes whole and once.
+func TestConnectionCut(t *testing.T) {
+	t.Parallel()
+	engine := dockerd.Start(t)
+	proxy, address := interpose(t, engine)
+	r := open(t, docker.Options{Host: address, Installation: name()})
+	var cuts atomic.Int32
+	proxy.set(nil, func(w http.ResponseWriter, path string, q *http.Request) bool {
+		if !strings.HasSuffix(path, "/attach") || cuts.Load() >= 8 {
+			return false
+		}
+		cutting(engine, w, q, 10_000+int64(rand.IntN(300_000)))
+		cuts.Add(1)
+		return true
+	})
+	box := create(t, r, detached(spec(engine.Busybox(t))))
+	p := start(t, box, "seq 1 400000; exit 5")
+	var got strings.Builder
+	exit, err := p.Output(within(t, time.Minute), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
+	for errors.Is(err, host.ErrDisconnected) {
+		var next *host.Process
+		if next, err = host.New(box.Dial).Attach(within(t, time.Minute), p.Started().ID, p.Position()); err != nil {
+			if errors.Is(err, host.ErrDisconnected) { // cut again, in the midst of it
+				continue
+			}
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { next.Close() })
+		p = next
+		exit, err = p.Output(within(t, time.Minute), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
+	}
+	var want strings.Builder
+	for i := range 400_000 {
+		fmt.Fprintln(&want, i+1)
+	}
+	if err != nil || exit.Code != 5 || got.String() != want.String() {
+		t.Errorf("%v, %+v, %d bytes of %d after %d cuts", err, exit, got.Len(), want.Len(), cuts.Load())
+	}
+	if cuts.Load() < 3 {
+		t.Errorf("only %d cuts", cuts.Load())
 	}
 }
