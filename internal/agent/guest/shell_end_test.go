@@ -38,6 +38,7 @@ func TestShellTimeout(t *testing.T) {
 			"a shell that ignores it": {cmd: "echo $$; trap '' INT; while :; do sleep 0.1; done", replaced: true},
 		} {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				s := begin(t, config(t)).shell()
 				early, _ := s.do("sleep 1000 & x=state; echo $!")
 				s.want("cd /tmp", "", 0)
