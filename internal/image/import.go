@@ -137,11 +137,20 @@ const (
 	layoutFile     = "oci-layout"
 	layoutIndex    = "index.json"
 	dockerManifest = "manifest.json"
+	dockerNames    = "repositories" // beside layers without manifest.json: saved by Docker before 1.10
 )
+
+// oldLayer reports whether an entry is a layer as docker save has always called it.
+func oldLayer(name string) bool {
+	id, ok := strings.CutSuffix(name, "/layer.tar")
+	return ok && len(id) == 64 && hexadecimal(id)
+}
 
 // recognise finds the image in an archive.
 func (s *Store) recognise(ctx context.Context, a *archive, name, digest string) (made, []source, error) {
-	heads, entries, err := a.find(ctx, func(n string) bool { return n == layoutFile || n == layoutIndex || n == dockerManifest })
+	heads, entries, err := a.find(ctx, func(n string) bool {
+		return n == layoutFile || n == layoutIndex || n == dockerManifest || n == dockerNames || oldLayer(n)
+	})
 	if err != nil {
 		return made{}, nil, err
 	}
@@ -170,6 +179,9 @@ func (s *Store) recognise(ctx context.Context, a *archive, name, digest string) 
 			m, sources, err := s.fromSaved(ctx, a, saved, name)
 			return m, sources, missing(err)
 		}
+	}
+	if _, named := heads[dockerNames]; named && len(heads) > 1 && files[dockerManifest] == nil && !layout {
+		return made{}, nil, fault("archive", "it was saved by Docker before 1.10, without a manifest: have a newer one load and save it")
 	}
 	return s.fromTree(a, name, digest)
 }

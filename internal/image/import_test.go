@@ -88,6 +88,7 @@ func TestImport(t *testing.T) {
 		"root file system":          {archive: plain, name: "belljar/tiny", ref: "docker.io/belljar/tiny:latest"},
 		"root file system, packed":  {archive: zstded(t, plain), name: "r.example:5000/tiny:1", ref: "r.example:5000/tiny:1"},
 		"one with a manifest.json":  {archive: tarOf(t, "manifest.json", "[]", "hello", "world"), name: "t", ref: "docker.io/library/t:latest"},
+		"one with repositories":     {archive: tarOf(t, "repositories", "{}", "hello", "world", "x/layer.tar", ""), name: "t", ref: "docker.io/library/t:latest"},
 		"one with ./ before names":  {archive: tarOf(t, "./", "", "./hello", "world"), name: "t", ref: "docker.io/library/t:latest"},
 	}
 	for name, tt := range tests {
@@ -183,6 +184,7 @@ func TestImportRefused(t *testing.T) {
 		"an absolute link":           {leaving("/etc/passwd"), "", belljar.CodeImageInvalid, []string{"missing in the archive"}},
 		"a link to itself":           {leaving("layer.tar"), "", belljar.CodeImageInvalid, []string{"missing in the archive"}},
 		"a layer that is missing":    {leaving("nothing"), "", belljar.CodeImageInvalid, []string{"missing in the archive"}},
+		"saved by an old Docker":     {tarOf(t, "repositories", "{}", strings.Repeat("ab", 32)+"/layer.tar", string(plain)), "x", belljar.CodeImageInvalid, []string{"before 1.10"}},
 		"a name that is none inside": {savedOf(t, b, []string{"UPPER:\x1b[31m"}, [][]byte{plain}), "", belljar.CodeImageInvalid, []string{"calls its image"}},
 	}
 	for name, tt := range tests {
