@@ -79,10 +79,14 @@ func (s *Service) findImage(ctx context.Context, h *host, caps runtime.Capabilit
 	case belljar.CodeOf(asked) != belljar.CodeInternal:
 		return runtime.Root{}, asked
 	}
-	return runtime.Root{}, &belljar.Error{
+	e := &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "the engine of runtime " + h.Name() + " could not be asked for the image", Err: asked,
-		Details: map[string]any{"runtime": h.Name(), "image": ref},
+		Details: map[string]any{"runtime": h.Name(), "image": ref}, Hint: "belljar doctor says how the engine is",
 	}
+	if step := (*runtime.StepError)(nil); errors.As(h.explain(ctx, asked), &step) && step.Hint != "" {
+		e.Message, e.Hint = e.Message+": "+step.Err.Error(), step.Hint
+	}
+	return runtime.Root{}, e
 }
 
 // imager is the runtime's engine, if it keeps images of its own; nil if not.

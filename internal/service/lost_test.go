@@ -56,3 +56,33 @@ func TestRuntimeLostAndFound(t *testing.T) {
 		t.Errorf("%+v", r.Run)
 	}
 }
+
+// stocked is a losing runtime whose engine has images of its own.
+type stocked struct{ losing }
+
+func (s stocked) Image(context.Context, string) (runtime.Root, error) {
+	if s.gone.Load() {
+		return runtime.Root{}, &runtime.StepError{Step: "engine", Err: errors.New("connection refused"), Hint: "look at its log"}
+	}
+	return runtime.Root{}, runtime.ErrNoImage
+}
+
+func (s stocked) Pull(context.Context, string, func(belljar.ImageProgress)) (runtime.Root, error) {
+	return runtime.Root{}, runtime.ErrNoImage
+}
+
+func (s stocked) Images(context.Context) ([]belljar.Image, error) { return nil, nil }
+
+// Who names an image of an engine that is gone hears what is the matter with it, and what to do.
+func TestEngineLost(t *testing.T) {
+	gone := &atomic.Bool{}
+	b := newBench(t, func(o *service.Options) { o.Runtimes[0] = stocked{losing{o.Runtimes[0], gone}} })
+	request := shell("true")
+	request.BaseImage = "example.org/none:1"
+	b.start(shell("true")) // so that it is known to work
+	gone.Store(true)
+	_, err := b.Start(b.context(), request)
+	if belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable || belljar.HintOf(err) != "start it" || !strings.Contains(err.Error(), "the engine is gone") {
+		t.Errorf("%v, hint %q", err, belljar.HintOf(err))
+	}
+}
