@@ -17,6 +17,7 @@ import (
 func (r *Runtime) watch(s *sandbox, host *wire.MuxHost) {
 	s.connected(host)
 	r.remember(s)
+	s.meter.ready(s)
 	r.watches.Add(1)
 	go func() {
 		defer r.watches.Done()
