@@ -154,7 +154,7 @@ func begin(t *testing.T, r *Rack, id string) (*Birth, context.Context) {
 		err = b.ClaimFolder()
 	}
 	if err == nil {
-		err = b.Limit(cgroup.Limits{Memory: 64 << 20, Pids: 64}, nil)
+		err = b.Limit(cgroup.Limits{Memory: 512 << 20, Pids: 512}, nil)
 	}
 	if err != nil {
 		b.Close()
@@ -190,7 +190,7 @@ func bear(ctx context.Context, r *Rack, id string, lifeline bool, reached func()
 	for _, step := range []func() error{
 		b.ClaimIDs,
 		b.ClaimFolder,
-		func() error { return b.Limit(cgroup.Limits{Memory: 64 << 20, Pids: 64}, nil) },
+		func() error { return b.Limit(cgroup.Limits{Memory: 512 << 20, Pids: 512}, nil) },
 		func() (err error) {
 			if lifeline {
 				config.Lifeline, err = b.Lifeline()
