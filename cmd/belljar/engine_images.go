@@ -25,6 +25,7 @@ func openImages(data string, cfg *config.Config, minFree uint64, log *slog.Logge
 		Path: filepath.Join(data, "images"), Aliases: cfg.Aliases(), Registries: cfg.ImageRegistries,
 		MaxBytes: int64(cfg.ImageMaxMB) << 20, Logger: log,
 		Free: func() (uint64, error) { return freeBytes(data) }, MinFree: minFree + minFree/2,
+		FreeFiles: func() (uint64, uint64, error) { return freeFiles(data) },
 	})
 }
 

@@ -33,6 +33,16 @@ func freeBytes(path string) (uint64, error) {
 	return s.Bavail * uint64(s.Bsize), nil
 }
 
+// freeFiles is how many files the disk under path has room for yet, and for how many it has been made; 0 where it does not
+// count them.
+func freeFiles(path string) (free, all uint64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return 0, 0, err
+	}
+	return uint64(s.Ffree), uint64(s.Files), nil
+}
+
 // ownFile reports whether a file is this user's.
 func ownFile(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

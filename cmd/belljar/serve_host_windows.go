@@ -32,5 +32,8 @@ func freeBytes(path string) (uint64, error) {
 	return free, err
 }
 
+// freeFiles is nothing: disks do not count files here.
+func freeFiles(string) (free, all uint64, err error) { return 0, 0, nil }
+
 // ownFile reports whether a file is this user's. Temporary folders are each user's own here.
 func ownFile(fs.FileInfo) bool { return true }

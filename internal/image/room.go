@@ -26,19 +26,41 @@ func (s *Store) watch(r io.Reader) io.Reader {
 
 func (w *watched) Read(p []byte) (int, error) {
 	if w.left <= 0 {
-		free, err := w.o.Free()
-		if err != nil {
-			return 0, failed("find out how much room there is", err)
-		}
-		if free < w.o.MinFree {
-			return 0, &belljar.Error{
-				Code: belljar.CodeDiskFull, Message: "no room left for images", Hint: roomHint,
-				Details: map[string]any{"free_bytes": free, "minimum_bytes": w.o.MinFree},
-			}
+		if err := w.o.room(); err != nil {
+			return 0, err
 		}
 		w.left = lookEvery
 	}
 	n, err := w.r.Read(p)
 	w.left -= int64(n)
 	return n, err
+}
+
+// filesKept is which part of a disk's files is left to others.
+const filesKept = 50
+
+// room says whether there is more room on the disk than others need.
+func (o *Options) room() error {
+	free, err := o.Free()
+	if err != nil {
+		return failed("find out how much room there is", err)
+	}
+	if free < o.MinFree {
+		return noRoom(map[string]any{"free_bytes": free, "minimum_bytes": o.MinFree})
+	}
+	if o.FreeFiles == nil {
+		return nil
+	}
+	free, all, err := o.FreeFiles()
+	if err != nil {
+		return failed("find out how much room there is", err)
+	}
+	if free < all/filesKept {
+		return noRoom(map[string]any{"free_files": free, "minimum_files": all / filesKept})
+	}
+	return nil
+}
+
+func noRoom(details map[string]any) error {
+	return &belljar.Error{Code: belljar.CodeDiskFull, Message: "no room left for images", Hint: roomHint, Details: details}
 }

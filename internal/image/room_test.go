@@ -4,6 +4,7 @@ package image_test
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,6 +72,34 @@ func TestRoomOfOthers(t *testing.T) {
 	wantError(t, err, belljar.CodeDiskFull, "minimum_bytes", "prune")
 	_, err = s.Import(t.Context(), "x", bytes.NewReader(gzipped(t, zeros)), nil)
 	wantError(t, err, belljar.CodeDiskFull, "minimum_bytes")
+	if left := slices.Concat(entries(t, path, "images"), entries(t, path, "layers"), leftovers(t, path)); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	pull(t, s, h.ref("small:1"))
+}
+
+// TestFilesOfOthers: an image of many empty files ends while others can still make some.
+func TestFilesOfOthers(t *testing.T) {
+	var many []string
+	for i := range 9_000 { // more than what goes to the disk between two looks
+		many = append(many, fmt.Sprintf("f%d", i), "")
+	}
+	layer := tarOf(t, many...)
+	path := filepath.Join(t.TempDir(), "images")
+	h := newHub(t)
+	h.put("crowd:1", build(t, spec{layers: [][]byte{layer}, pack: "gzip"}))
+	h.put("small:1", build(t, spec{layers: [][]byte{tarOf(t, "f", "fine")}}))
+	const all, rest = 30_000, 8_700 // files that there may be, and how many of them there are not yet
+	s := open(t, image.Options{
+		Path: path, MinFree: 1, Free: func() (uint64, error) { return 1 << 40, nil },
+		FreeFiles: func() (uint64, uint64, error) {
+			used := 0
+			err := filepath.WalkDir(path, func(string, fs.DirEntry, error) error { used++; return nil })
+			return uint64(max(0, rest-used)), all, err
+		},
+	}, h)
+	_, err := s.Pull(t.Context(), h.ref("crowd:1"), false, nil)
+	wantError(t, err, belljar.CodeDiskFull, "minimum_files:600", "prune")
 	if left := slices.Concat(entries(t, path, "images"), entries(t, path, "layers"), leftovers(t, path)); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}

@@ -32,6 +32,9 @@ type Options struct {
 	// watermark.
 	Free    func() (uint64, error)
 	MinFree uint64
+	// FreeFiles tells how many files that disk has room for yet and for how many it has been made; where it counts them and there
+	// is a watermark, the last two in a hundred stay free. nil does not ask.
+	FreeFiles func() (free, all uint64, err error)
 	// Stall is how long a registry may keep a pull waiting for its next kibibyte; 0 is 30 s.
 	Stall time.Duration
 
