@@ -89,8 +89,9 @@ var errUnseen = errors.New("its lock is held by a process that cannot be found")
 
 // endHalfMade kills what lives of a jar that cannot be attached to, and returns when it is gone.
 func (r *Rack) endHalfMade(ctx context.Context, id string) error {
-	const looks, pause = 5, 10 * time.Millisecond
-	for range looks {
+	const patience, longest = 2 * time.Second, 200 * time.Millisecond
+	until := time.Now().Add(patience)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, longest) {
 		lock, err := r.roster.Take(id, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return lock.Close() // nobody lives
@@ -109,14 +110,16 @@ func (r *Rack) endHalfMade(ctx context.Context, id string) error {
 		if len(found) > 0 {
 			return nil // a creator, which removes what is its own
 		}
-		// It has ended since, or is about to close what it was forked with.
+		if time.Now().After(until) {
+			return errUnseen
+		}
+		// It has ended since, or is about to close what it was forked with, which takes a while on a busy machine.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(pause):
 		}
 	}
-	return errUnseen
 }
 
 // end destroys the jar whose first process, or what was to become it, holds the lock.
