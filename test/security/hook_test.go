@@ -34,6 +34,7 @@ func hooks() map[string]hook {
 		"disk":       disk,
 		"elsewhere":  elsewhere,
 		"engine":     engineSocket,
+		"half":       half,
 		"listener":   listener,
 		"neighbour":  neighbour,
 		"responsive": responsive,
@@ -103,7 +104,7 @@ func bait(t *testing.T, tr *trial) func(outcome) {
 	token := "bait-" + rand.Text()
 	places := []string{tr.dir, tr.lane.home, "/tmp", "/var/tmp"}
 	if os.Geteuid() == 0 {
-		places = append(places, "/root", "/home", "/var/lib", "/opt", "/mnt", "/srv", "/run")
+		places = append(places, "/root", "/home", "/var/lib", "/opt", "/mnt", "/srv", "/run", "/dev/shm")
 	}
 	planted := 0
 	for _, place := range places {
@@ -140,6 +141,22 @@ func disk(t *testing.T, tr *trial) func(outcome) {
 	return func(outcome) {
 		if most := int64(4 << 20 / 512); tr.account.Blocks > most {
 			t.Errorf("%d blocks were written to disks, more than %d", tr.account.Blocks, most)
+		}
+	}
+}
+
+// half checks that a run has used no more than half a processor, as its limit says.
+func half(t *testing.T, _ *trial) func(outcome) {
+	return func(got outcome) {
+		used := got.ResourceUsage.CPUTimeSec
+		if used == nil || got.StartedAt == nil || got.FinishedAt == nil {
+			t.Errorf("control: no figures: %+v", got.ResourceUsage)
+			return
+		}
+		// The sandbox was there a little before its program, and gVisor counts itself.
+		const before = 1.5
+		if took := got.FinishedAt.Sub(*got.StartedAt).Seconds(); *used > took/2+before {
+			t.Errorf("%v seconds of a processor in %v, the limit is half", *used, took)
 		}
 	}
 }

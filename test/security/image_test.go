@@ -80,6 +80,14 @@ func strangers() map[string]stranger {
 				"PATH=/bin:/" + strings.Repeat("long/", 12_000), "BELLJAR_AGENT=1", "HOME=/", "ENV=/evil.sh",
 			}
 		},
+		"open-folders": func(r *rootTar) {
+			r.dir("opt")
+			r.dir("opt/open")
+			r.file("opt/open/file", 0o666, []byte("as it was\n"))
+			r.file("opt/open/program", 0o777, []byte("#!/bin/sh\necho as it was\n"))
+			r.dir("var/open")
+		},
+		"working-folder": func(r *rootTar) { r.workdir = "/proc/self/fd/7" },
 	}
 }
 
@@ -97,6 +105,7 @@ type rootTar struct {
 	w       *tar.Writer
 	busybox []byte
 	env     []string
+	workdir string
 	err     error
 }
 
@@ -126,7 +135,7 @@ func (r *rootTar) file(name string, mode int64, content []byte) {
 }
 
 // finish begins with busybox and ends with what is the stranger's.
-func finish(t *testing.T, make stranger) ([]byte, []string) {
+func finish(t *testing.T, make stranger) *rootTar {
 	t.Helper()
 	base, err := os.ReadFile(image.Busybox(t))
 	if err != nil {
@@ -159,16 +168,17 @@ func finish(t *testing.T, make stranger) ([]byte, []string) {
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
-	return r.buf.Bytes(), r.env
+	return r
 }
 
-// saved packs one layer as docker save would, which can say more than a bare root: its environment.
-func saved(t *testing.T, name string, layer []byte, env []string) []byte {
+// saved packs one layer as docker save would, which can say more than a bare root: its environment, and where to begin.
+func saved(t *testing.T, name string, root *rootTar) []byte {
 	t.Helper()
+	layer := root.buf.Bytes()
 	sum := sha256.Sum256(layer)
 	digest := hex.EncodeToString(sum[:])
 	config, err := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Env": env},
+		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Env": root.env, "WorkingDir": root.workdir},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest}},
 	})
 	if err != nil {
@@ -208,10 +218,9 @@ func (l *lane) bring(t *testing.T, word string) (string, error) {
 	case make == nil:
 		t.Fatalf("no such image: %s", word)
 	}
-	layer, env := finish(t, make)
 	tr := l.trial(t)
 	path := filepath.Join(tr.dir, word+".tar")
-	if err := os.WriteFile(path, saved(t, name, layer, env), 0o644); err != nil {
+	if err := os.WriteFile(path, saved(t, name, finish(t, make)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var said struct {

@@ -69,7 +69,10 @@ func TestScripts(t *testing.T) {
 			runAll(t, l, scripts, results)
 		})
 	}
-	if *update && !t.Failed() {
+	switch {
+	case !*update:
+		results.compare(t, scripts)
+	case !t.Failed():
 		results.write(t, scripts)
 	}
 }
