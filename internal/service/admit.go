@@ -148,6 +148,9 @@ func (s *Service) join(caller belljar.Caller, p *plan) error {
 			}
 		}
 	}
+	if err := s.strongEnough(caller, x, wishOf(req, nil)); err != nil {
+		return err
+	}
 	p.why = "it is the session's"
 	p.session, p.host, p.caps, p.image, p.require, p.exec = x, of.host, of.caps, x.image(), of.require, of.exec
 	p.limits, err = of.limits.Resolve(req.Resources, req.StartupTimeoutSec, req.TimeoutSec, s.opts.MaxLimits)

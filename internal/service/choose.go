@@ -65,6 +65,21 @@ func (s *Service) boundOf(caller belljar.Caller, w wish) (b bound) {
 	return b
 }
 
+// strongEnough refuses what would run in a session whose sandbox was made under an older policy, and is weaker than caller may
+// have now.
+func (s *Service) strongEnough(caller belljar.Caller, x *session, w wish) error {
+	w.trust = cmp.Or(w.trust, x.plan.request.TrustLevel)
+	b, is := s.boundOf(caller, w), x.plan.caps.Isolation
+	if b.met(is) {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the session's sandbox isolates by %s, but %s wants %s", is, b.by, orStronger(b.least)),
+		Details: map[string]any{"session_id": x.id, "isolation": is, "minimum": b.least, "rule": b.by},
+		Hint:    "close the session, and make one anew",
+	}
+}
+
 // choose returns the runtime of a request: the one it names; else the default one, or if that is too weak, or if a class or
 // a level was asked for, the fastest that will do. One that is weaker than the bound is never taken, nor one that the request
 // did not mean.

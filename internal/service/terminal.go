@@ -87,6 +87,9 @@ func (s *Service) openTerminal(ctx context.Context, caller belljar.Caller, sessi
 		return nil, err
 	}
 	x, err := s.session(caller, sessionID)
+	if err == nil {
+		err = s.strongEnough(caller, x, wish{})
+	}
 	if err != nil {
 		return nil, err
 	}
