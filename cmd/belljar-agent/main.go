@@ -48,6 +48,9 @@ func serve(args []string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	if err := cfg.Confine(); err != nil { // early, while there are few threads
+		return err
+	}
 	if err := harden(); err != nil {
 		return err
 	}

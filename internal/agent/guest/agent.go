@@ -27,8 +27,10 @@ type Agent struct {
 	self     identity
 	root     *os.Root
 	null     *os.File
-	oomScore string
-	bounding []int // the capabilities in our bounding set, which commands do not get
+	oomScore string // of commands; "" for the agent's own
+	// execFilter is what every command gets besides.
+	execFilter []unix.SockFilter
+	traits     traits
 	// effective says that there are no file system ids: to act as somebody a thread has his effective ones.
 	effective bool
 	waits     waiting
@@ -67,8 +69,9 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Workspace == "" {
 		cfg.Workspace = workspaceName
 	}
-	if len(cfg.ExecFilter)%8 != 0 || len(cfg.ExecFilter)/8 > unix.BPF_MAXINSNS {
-		return nil, fmt.Errorf("exec filter of %d bytes is no array of instructions", len(cfg.ExecFilter))
+	filter, err := instructions(cfg.ExecFilter)
+	if err != nil {
+		return nil, err
 	}
 	if cfg.LeaseMS < 0 {
 		return nil, fmt.Errorf("negative lease of %d ms", cfg.LeaseMS)
@@ -87,10 +90,13 @@ func New(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		cfg: cfg, bootID: hex.EncodeToString(boot[:]), root: root, null: null, oomScore: childOOMScore(),
-		self: identity{uid: os.Geteuid(), gid: os.Getegid()}, bounding: boundingSet(), effective: noFileIDs(),
+		cfg: cfg, bootID: hex.EncodeToString(boot[:]), root: root, null: null, execFilter: filter,
+		self: identity{uid: os.Geteuid(), gid: os.Getegid()}, traits: ownTraits(), effective: noFileIDs(),
 		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if !cfg.Unscored {
+		a.oomScore = childOOMScore()
 	}
 	hearAll()
 	a.buffers.New = func() any {

@@ -26,9 +26,15 @@ type Config struct {
 	Workspace string `json:"workspace,omitempty"`
 	// Build is the version of the program, told to hosts.
 	Build string `json:"build,omitempty"`
+	// Fenced says that the kernel itself refuses what a seccomp filter would, as that of belljar-runsc. belljar-agent makes
+	// sure of it.
+	Fenced bool `json:"fenced,omitempty"`
 	// ExecFilter is a seccomp filter, as the bytes of an array of struct sock_filter, that every command gets right
 	// before it is executed. Empty is none.
 	ExecFilter []byte `json:"exec_filter,omitempty"`
+	// Unscored says that the kernel never kills for memory, so that commands need no score by which it would take them
+	// before the agent.
+	Unscored bool `json:"unscored,omitempty"`
 	// Init says that the process belongs to the agent alone, usually as PID 1: it becomes the foster parent of orphans
 	// and reaps every child. An embedding program leaves it false.
 	Init bool `json:"init,omitempty"`
@@ -61,6 +67,10 @@ func plainConfig(text []byte) (cfg Config, ok bool) {
 			cfg.Workspace = p.Text()
 		case "build":
 			cfg.Build = p.Text()
+		case "fenced":
+			cfg.Fenced = p.Bool()
+		case "unscored":
+			cfg.Unscored = p.Bool()
 		case "exec_filter":
 			cfg.ExecFilter = p.Bytes()
 		case "init":

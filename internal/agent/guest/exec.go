@@ -26,8 +26,10 @@ type exec struct {
 	began    time.Time
 	pid      int // of the first process, which leads a session and a process group of that number
 	keeper   forkexec.Child
-	status   *os.File // what the keeper reports to
-	group    *group   // nil without a cgroup
+	program  *forkexec.Program // the keeper's
+	settled  bool              // only the keeper has the program's memory: its child has become another or is dead
+	status   *os.File          // what the keeper reports to
+	group    *group            // nil without a cgroup
 	outlets  []*outlet
 	terminal *os.File // the PTY's master, nil with pipes
 

@@ -95,8 +95,27 @@ func noFileIDs() bool {
 	return err == unix.ENOSYS
 }
 
-// boundingSet lists the capabilities that a program executed here could still gain. It is empty where whoever made the
-// sandbox has emptied it.
+// traits are what commands inherit from the agent and must not have. Whoever made the sandbox may have seen to it that
+// there is none: what a command need not be rid of is a system call less for each.
+type traits struct {
+	late     bool  // timers may be late by more than is usual
+	gains    bool  // programs may gain privileges
+	groups   bool  // supplementary groups
+	bounding []int // capabilities that a program executed here could still gain
+}
+
+func ownTraits() (t traits) {
+	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	t.late = err == nil && slack != timerSlack // a kernel without it, gVisor's, is never late on purpose
+	none, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	t.gains = err != nil || none != 1
+	n, err := unix.Getgroups()
+	t.groups = err != nil || len(n) > 0
+	t.bounding = boundingSet()
+	return t
+}
+
+// boundingSet lists the capabilities that a program executed here could still gain.
 func boundingSet() (list []int) {
 	for c := range 64 {
 		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0)

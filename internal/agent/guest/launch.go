@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -158,19 +157,13 @@ func (l *launcher) launch() error {
 	}
 	l.step = stepKeeper
 	e.began = time.Now()
-	program := l.program(status)
-	e.keeper, err = program.Start(forkexec.Options{})
-	program.Free()
-	if err != nil {
+	e.program = l.program(status)
+	if e.keeper, err = e.program.StartKeeper(); err != nil {
+		e.program.Free()
 		return err
 	}
-	// The first process told its number before it became the program, so the message is here. If it was killed before,
-	// it is not, and must not be waited for.
 	l.closeChildEnds()
-	if e.pid, err = receivePid(e.status); err != nil {
-		e.pid = e.keeper.Pid // leads no group: signals find nobody
-	}
-	return nil
+	return e.begin()
 }
 
 // prepare makes what has to belong to the user: programs open /dev/stdout and their terminal again by name.
@@ -235,9 +228,9 @@ func (l *launcher) pipe(childReads bool) (child int, ours *os.File, err error) {
 	return child, ours, err
 }
 
-// own makes fd a file that waits in the poller.
+// own makes fd, of which no flag has been set, a file that waits in the poller.
 func (l *launcher) own(fd int, name string) (*os.File, error) {
-	if err := unix.SetNonblock(fd, true); err != nil {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
@@ -246,8 +239,7 @@ func (l *launcher) own(fd int, name string) (*os.File, error) {
 	return f, nil
 }
 
-// openStatus makes the socket that the keeper reports to. It carries credentials: the first process tells its number
-// by writing to it.
+// openStatus makes the socket that the keeper reports to.
 func (l *launcher) openStatus() (int, error) {
 	l.step = stepKeeper
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -255,10 +247,6 @@ func (l *launcher) openStatus() (int, error) {
 		return 0, err
 	}
 	l.child = append(l.child, pair[1])
-	if err := unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
-		unix.Close(pair[0])
-		return 0, err
-	}
 	l.e.status, err = l.own(pair[0], "status")
 	return pair[1], err
 }
@@ -296,23 +284,16 @@ func (l *launcher) program(status int) *forkexec.Program {
 		p.Keep(status, 0)
 		p.Call(unix.SYS_WRITE, num(e.group.procs), p.Str("0"), num(1))
 	}
-	p.Step(stepKeeper)
-	p.Call(unix.SYS_WRITE, num(status), p.Str("p"), num(1))
 
 	p.Step(stepSession)
 	p.Call(unix.SYS_SETSID)
-	p.Call(unix.SYS_PRCTL, num(unix.PR_SET_TIMERSLACK), num(timerSlack))
-	p.Tolerate(unix.EINVAL) // a kernel without it, gVisor's, is never late on purpose
+	if e.a.traits.late {
+		p.Call(unix.SYS_PRCTL, num(unix.PR_SET_TIMERSLACK), num(timerSlack))
+	}
 	if l.tty >= 0 {
 		p.Call(unix.SYS_IOCTL, num(l.tty), num(unix.TIOCSCTTY), num(0))
 	}
-	adj := p.Open(unix.SYS_OPENAT, num(unix.AT_FDCWD), p.Str("/proc/self/oom_score_adj"), num(unix.O_WRONLY|unix.O_CLOEXEC), num(0))
-	// Where the agent shares the user's id, the files of an undumpable process belong to a root that is not mapped, and
-	// until its execve the child is such a process. The score then stays the agent's.
-	p.Unless(func() {
-		p.Call(unix.SYS_WRITE, adj, p.Str(e.a.oomScore), num(len(e.a.oomScore)))
-		p.Close(adj)
-	}, unix.EACCES)
+	e.a.score(p)
 
 	stdio := l.place(p)
 	p.Step(stepRlimits)
@@ -332,10 +313,12 @@ func (l *launcher) program(status int) *forkexec.Program {
 	p.Step(stepUser)
 	p.Call(unix.SYS_UMASK, num(0o022))
 	if l.user != e.a.self {
-		for _, c := range e.a.bounding {
+		for _, c := range e.a.traits.bounding {
 			p.Call(unix.SYS_PRCTL, num(unix.PR_CAPBSET_DROP), num(c), num(0), num(0), num(0))
 		}
-		p.Call(unix.SYS_SETGROUPS, num(0), num(0))
+		if e.a.traits.groups {
+			p.Call(unix.SYS_SETGROUPS, num(0), num(0))
+		}
 		p.Call(unix.SYS_SETRESGID, num(l.user.gid), num(l.user.gid), num(l.user.gid))
 		p.Call(unix.SYS_SETRESUID, num(l.user.uid), num(l.user.uid), num(l.user.uid))
 	}
@@ -343,16 +326,31 @@ func (l *launcher) program(status int) *forkexec.Program {
 	p.Call(unix.SYS_CHDIR, p.Str(l.cwd))
 
 	p.Step(stepFilter)
-	p.Call(unix.SYS_PRCTL, num(unix.PR_SET_NO_NEW_PRIVS), num(1), num(0), num(0), num(0))
-	if n := len(e.a.cfg.ExecFilter); n > 0 {
-		code := make([]unix.SockFilter, n/8)
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(&code[0])), n), e.a.cfg.ExecFilter)
+	if e.a.traits.gains {
+		p.Call(unix.SYS_PRCTL, num(unix.PR_SET_NO_NEW_PRIVS), num(1), num(0), num(0), num(0))
+	}
+	if code := e.a.execFilter; len(code) > 0 {
 		prog := &unix.SockFprog{Len: uint16(len(code)), Filter: forkexec.Slice(p, code)}
 		p.Call(unix.SYS_SECCOMP, num(unix.SECCOMP_SET_MODE_FILTER), num(0), forkexec.Ptr(p, prog))
 	}
 	p.Step(stepExec)
 	p.Exec(l.path, e.spec.Argv, e.spec.Env)
 	return p
+}
+
+// score makes the child one that the kernel takes before the agent when memory is short.
+func (a *Agent) score(p *forkexec.Program) {
+	if a.oomScore == "" {
+		return
+	}
+	num := forkexec.Int[int]
+	adj := p.Open(unix.SYS_OPENAT, num(unix.AT_FDCWD), p.Str("/proc/self/oom_score_adj"), num(unix.O_WRONLY|unix.O_CLOEXEC), num(0))
+	// Where the agent shares the user's id, the files of an undumpable process belong to a root that is not mapped, and
+	// until its execve the child is such a process. The score then stays the agent's.
+	p.Unless(func() {
+		p.Call(unix.SYS_WRITE, adj, p.Str(a.oomScore), num(len(a.oomScore)))
+		p.Close(adj)
+	}, unix.EACCES)
 }
 
 // place gives the child the descriptors that it has beside its stdio, before its limit on them, and returns where those

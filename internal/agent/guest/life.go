@@ -55,6 +55,7 @@ func (e *exec) life() {
 		cause = wire.CauseLost
 		<-e.empty // its children have found their new parent
 		dead = e.kill()
+		e.settled = e.settled || dead
 	case cause != wire.CauseExited:
 		e.term(grace)
 		dead = e.kill()
@@ -167,7 +168,7 @@ func (e *exec) tidy() {
 		o.file.Close()
 	}
 	<-e.reaped
-	unix.Close(e.keeper.PidFD)
+	e.bury()
 	if e.group != nil {
 		e.group.remove()
 	}

@@ -4,6 +4,7 @@ package guest
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -335,4 +336,33 @@ func (p *shellProcess) close() {
 			}
 		}
 	})
+}
+
+// receiveNow reads one message without waiting: who sent it, and what. EAGAIN if there is none, io.EOF if nobody is left
+// to send one.
+func receiveNow(fd uintptr, b []byte) (pid, n int, err error) {
+	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	oobn := 0
+	for {
+		n, oobn, _, _, err = unix.Recvmsg(int(fd), b, oob, unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case n == 0:
+		return 0, 0, io.EOF
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range messages {
+		if cred, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
+			pid = int(cred.Pid)
+		}
+	}
+	return pid, n, nil
 }

@@ -4,7 +4,6 @@ package guest
 
 import (
 	"io"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,80 +11,66 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// receive reads one message from a status socket: who sent it, and what. io.EOF says that no keeper is left.
-func receive(status *os.File, b []byte) (pid, n int, err error) {
-	raw, err := status.SyscallConn()
+// record reads the next record of the keeper's. io.EOF says that no keeper is left.
+func (e *exec) record() (forkexec.Record, error) {
+	buf := make([]byte, forkexec.RecordSize)
+	n, err := e.status.Read(buf)
 	if err != nil {
-		return 0, 0, err
+		return forkexec.Record{}, err
 	}
-	wait := raw.Read(func(fd uintptr) bool {
-		pid, n, err = receiveNow(fd, b)
-		return err != unix.EAGAIN
-	})
-	if wait != nil {
-		return 0, 0, wait
+	rec, ok := forkexec.ParseRecord(buf[:n])
+	if !ok {
+		return rec, io.ErrUnexpectedEOF
 	}
-	return pid, n, err
+	return rec, nil
 }
 
-// receiveNow is receive without waiting: EAGAIN if there is no message.
-func receiveNow(fd uintptr, b []byte) (pid, n int, err error) {
-	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
-	oobn := 0
-	for {
-		n, oobn, _, _, err = unix.Recvmsg(int(fd), b, oob, unix.MSG_CMSG_CLOEXEC)
-		if err != unix.EINTR {
-			break
-		}
-	}
+// begin waits for the keeper's first record: the number of the first process, which has become the program, or why it
+// has not. A keeper that was killed before has left a command that will be found to be lost.
+func (e *exec) begin() error {
+	rec, err := e.record()
 	switch {
 	case err != nil:
-		return 0, 0, err
-	case n == 0:
-		return 0, 0, io.EOF
+		e.pid = e.keeper.Pid // leads no group: signals find nobody
+		return nil
+	case rec.Kind&forkexec.RecordFailed == 0:
+		e.pid, e.settled = int(rec.Pid), true
+		return nil
 	}
-	messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil {
-		return 0, 0, err
+	failure := e.program.Failure(rec)
+	for err == nil && rec.Kind&forkexec.RecordEmpty == 0 {
+		rec, err = e.record()
 	}
-	for i := range messages {
-		if cred, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
-			pid = int(cred.Pid)
-		}
-	}
-	return pid, n, nil
+	e.settled = err == nil
+	e.a.reap(e.keeper)
+	e.bury()
+	return failure
 }
 
-// receivePid reads the first message: the first process's own, before it became the program.
-func receivePid(status *os.File) (int, error) {
-	var b [1]byte
-	pid, _, err := receive(status, b[:])
-	return pid, err
+// bury gives back what a keeper was made of that is dead.
+func (e *exec) bury() {
+	unix.Close(e.keeper.PidFD)
+	if e.settled {
+		e.program.Free() // else its memory is lost: somebody may have it who was not seen to die
+	}
 }
 
 // watch takes the keeper's records and tells the command's life of them. It ends with the keeper, and reaps it.
 func (e *exec) watch() {
-	buf := make([]byte, forkexec.RecordSize)
 	for {
-		_, n, err := receive(e.status, buf)
+		rec, err := e.record()
 		if err != nil {
 			break
 		}
-		rec, ok := forkexec.ParseRecord(buf[:n])
-		if !ok {
-			continue
+		if rec.Kind&forkexec.RecordEmpty != 0 {
+			e.last = &rec
 		}
-		switch rec.Kind {
-		case forkexec.RecordExited:
-			if e.first == nil {
-				e.first, e.ended = &rec, time.Now()
-				close(e.exited)
-			}
-		case forkexec.RecordEmpty:
-			if e.last == nil && e.first != nil {
-				e.last = &rec
-				close(e.empty) // before the keeper's own end, which nobody has to wait for
-			}
+		if rec.Kind&forkexec.RecordExited != 0 {
+			e.first, e.ended = &rec, time.Now()
+			close(e.exited)
+		}
+		if rec.Kind&forkexec.RecordEmpty != 0 {
+			close(e.empty) // before the keeper's own end, which nobody has to wait for
 		}
 	}
 	e.status.Close()

@@ -24,6 +24,12 @@ import (
 const asParent = "BELLJAR_TEST_PARENT"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(withoutClone3) != "" {
+		if err := forbidClone3(); err != nil {
+			fmt.Fprintln(os.Stderr, "forbid clone3:", err)
+			os.Exit(1)
+		}
+	}
 	if os.Getenv(asParent) != "" {
 		p := forkexec.New()
 		p.Sync()

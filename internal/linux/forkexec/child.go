@@ -34,7 +34,7 @@ type machine struct {
 	count   int
 	close   *[2]uintptr // ranges of descriptors to close first
 	closes  int
-	control uintptr // socket to the parent
+	control uintptr // socket to the parent, or where a keeper's records go
 	report  report
 	slots   [maxSlots]uintptr
 	answer  [4]byte
@@ -44,10 +44,15 @@ type machine struct {
 	mask    uint64
 	pipe    [2]int32
 	clone   cloneArgs
-	pidfd   int32 // of the child, in the parent
-	signals uint64
+	pidfd   int32  // of the child, in the parent
+	signals uint64 // the mask that the executed program gets
+	caught  uint64 // signals with a handler of the parent's, to be reset
+	none    [4]uint64
 	next    int     // operation to begin with
 	end     int     // index behind the part of a further child, if this is one; else -1
+	keeps   bool    // there is to be a keeper: control takes its records
+	kept    bool    // this is the child of one
+	clone3  bool    // there is such a call
 	beside  uintptr // where cloneBeside lies, which is how Go writes a func; 0 where a further child is a fork
 	entry   uintptr // of run, where one that shares our memory begins
 
@@ -68,9 +73,10 @@ type further struct {
 //go:noinline
 //go:norace
 //go:nocheckptr
-func forkWhole(m *machine, clone3 bool) (pid uintptr, errno syscall.Errno) {
+func forkWhole(m *machine) (pid uintptr, errno syscall.Errno) {
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, 0, uintptr(unsafe.Pointer(&m.signals)), 8, 0, 0)
 	beforeFork()
-	if clone3 {
+	if m.clone3 {
 		pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&m.clone)), unsafe.Sizeof(m.clone), 0, 0, 0, 0)
 	} else {
 		pid, errno = legacyClone(uintptr(m.clone.flags)|uintptr(m.clone.exitSignal), uintptr(m.clone.pidfd))
@@ -177,8 +183,9 @@ func run(m *machine) {
 				fail(m, o.step, e)
 			}
 			if pid != 0 {
-				keep(m, pid, o.args[0])
+				keep(m, pid)
 			}
+			m.kept = true
 		}
 	}
 	if m.end >= 0 {
@@ -198,22 +205,30 @@ func spawn(m *machine, o *op, next, end int) (uintptr, syscall.Errno) {
 	f := o.child
 	if m.beside == 0 {
 		if f.clone.cgroup == 0 {
-			return legacyClone(uintptr(unix.SIGCHLD), 0)
+			return legacyClone(uintptr(f.clone.flags|f.clone.exitSignal), 0)
 		}
 		f.clone.stack, f.clone.stackSize = 0, 0
 		pid, _, e := syscall.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.clone)), unsafe.Sizeof(f.clone), 0, 0, 0, 0)
 		return pid, e
 	}
+	if f.clone.cgroup != 0 && !m.clone3 {
+		return 0, unix.ENOSYS
+	}
 	f.clone.flags |= unix.CLONE_VM
 	// As words: a write barrier would look for a goroutine.
 	const words = unsafe.Sizeof(machine{}) / unsafe.Sizeof(uintptr(0))
 	*(*[words]uintptr)(unsafe.Pointer(&f.m)) = *(*[words]uintptr)(unsafe.Pointer(m))
-	f.m.next, f.m.end = next, end
+	f.m.next, f.m.end, f.m.kept = next, end, m.keeps
 	// By its address: an ordinary call of an assembly function loads the goroutine afterwards, from a thread's memory
 	// that we do not have.
-	var clone func(args *cloneArgs, size, entry uintptr, m *machine) int
+	var clone func(call, arg0, arg1, arg2, entry uintptr, m *machine) int
 	*(*uintptr)(unsafe.Pointer(&clone)) = m.beside
-	r := clone(&f.clone, unsafe.Sizeof(f.clone), m.entry, &f.m)
+	var r int
+	if m.clone3 {
+		r = clone(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&f.clone)), unsafe.Sizeof(f.clone), 0, m.entry, &f.m)
+	} else {
+		r = clone(unix.SYS_CLONE, uintptr(f.clone.flags|f.clone.exitSignal), uintptr(f.clone.stack+f.clone.stackSize), 0, m.entry, &f.m)
+	}
 	if r < 0 {
 		return 0, syscall.Errno(-r)
 	}
@@ -248,6 +263,14 @@ func call(m *machine, o *op) syscall.Errno {
 //go:nocheckptr
 //go:nosplit
 func fail(m *machine, step uint16, e syscall.Errno) {
+	if m.keeps {
+		m.record.Kind, m.record.Status, m.record.Step = RecordFailed, uint32(e), uint32(step)
+		if !m.kept {
+			m.record.Kind |= RecordEmpty
+		}
+		tell(m)
+		exit(127)
+	}
 	m.report = report{step: uint32(step), errno: uint32(e)}
 	syscall.RawSyscall(unix.SYS_WRITE, m.control, uintptr(unsafe.Pointer(&m.report)), reportSize)
 	exit(127)

@@ -4,6 +4,7 @@ package forkexec
 
 import (
 	"runtime"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -18,31 +19,42 @@ const (
 	userEnd   = 1<<47 - 1<<12
 )
 
-// fork clones this process without most of its memory and carries out the program in the child, on a stack in the arena,
-// and in the child's own children, which share what it has. Where
-// there is no clone3, which alone resets the signal handlers for us, it clones the whole. See [forkWhole] for the
-// preconditions.
+// fork clones this process and carries out the program in the child, on a stack in the arena, and in the child's own
+// children, which share what it has. A keeper shares our memory; any other child has the arena and little else. Where
+// there is no clone3, which alone resets the signal handlers for us, that one is a clone of the whole, and a keeper resets
+// them itself. See [forkWhole] for the preconditions.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
-func fork(m *machine, a *arena, clone3 bool) (pid uintptr, errno syscall.Errno) {
-	if !clone3 {
-		return forkWhole(m, false)
+func fork(m *machine, a *arena) (pid uintptr, errno syscall.Errno) {
+	if !m.clone3 && !m.keeps {
+		return forkWhole(m)
 	}
-	m.clone.flags |= unix.CLONE_CLEAR_SIGHAND
 	m.clone.stack, m.clone.stackSize = uint64(uintptr(unsafe.Pointer(a.stack()))), stackSize
 	f := enter
 	entry := **(**uintptr)(unsafe.Pointer(&f))
-	alone(a, entry)
+	if m.keeps {
+		m.clone.flags |= unix.CLONE_VM
+	} else {
+		alone(a, entry)
+	}
 	further := run
 	m.entry, m.beside = **(**uintptr)(unsafe.Pointer(&further)), uintptr(unsafe.Pointer(&m.cloneBeside))
 	m.cloneBeside = besideEntry()
+	call, args := uintptr(unix.SYS_CLONE3), [3]uintptr{uintptr(unsafe.Pointer(&m.clone)), unsafe.Sizeof(m.clone)}
+	if m.clone3 {
+		m.clone.flags |= unix.CLONE_CLEAR_SIGHAND
+	} else {
+		m.caught = caught()
+		call = unix.SYS_CLONE
+		args = [3]uintptr{uintptr(m.clone.flags | m.clone.exitSignal), uintptr(m.clone.stack + m.clone.stackSize), uintptr(m.clone.pidfd)}
+	}
 
 	runtime.LockOSThread() // whose signals these are
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, 0, uintptr(unsafe.Pointer(&m.signals)), 8, 0, 0)
 	beforeFork()
-	r := cloneOnto(&m.clone, unsafe.Sizeof(m.clone), entry, m)
+	r := cloneOnto(call, args[0], args[1], args[2], entry, m)
 	afterFork()
 	runtime.UnlockOSThread()
 	if r > -4096 && r < 0 {
@@ -82,22 +94,43 @@ func kernelWrites() bool {
 	return e != unix.EFAULT && e != unix.ENOSYS
 }
 
-// enter is where the child begins: with a stack and the machine, without a g, a heap or any signal.
+// caught are the signals for which this process has a handler. Go installs its own before anything of ours runs.
+var caught = sync.OnceValue(func() (set uint64) {
+	for s := uintptr(1); s <= 64; s++ {
+		var action [4]uintptr // the handler is the first
+		_, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGACTION, s, 0, uintptr(unsafe.Pointer(&action)), 8, 0, 0)
+		const dfl, ign = 0, 1
+		if e == 0 && action[0] != dfl && action[0] != ign {
+			set |= 1 << (s - 1)
+		}
+	}
+	return set
+})
+
+// enter is where the child begins: with a stack and the machine, without a g, a heap or any signal. A keeper lets none in:
+// until its child executes something, they have the parent's memory, which a handler would act upon.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
 //go:nosplit
 func enter(m *machine) {
-	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&m.signals)), 0, 8, 0, 0)
+	if !m.keeps {
+		syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&m.signals)), 0, 8, 0, 0)
+	}
+	for s := uintptr(1); m.caught>>(s-1) != 0; s++ {
+		if m.caught>>(s-1)&1 != 0 {
+			syscall.RawSyscall6(unix.SYS_RT_SIGACTION, s, uintptr(unsafe.Pointer(&m.none)), 0, 8, 0, 0)
+		}
+	}
 	begin(m)
 }
 
-// cloneOnto is clone3 with a stack, on which the child calls the function at entry with m. It returns in the parent
-// only: the child's number or, negative, an error.
+// cloneOnto is clone3 or clone, with up to three arguments and a stack among them, on which the child calls the function at
+// entry with m. It returns in the parent only: the child's number or, negative, an error.
 //
 //go:noescape
-func cloneOnto(args *cloneArgs, size, entry uintptr, m *machine) int
+func cloneOnto(call, arg0, arg1, arg2, entry uintptr, m *machine) int
 
 // besideEntry is the address of the other way to call that, from a child: with the arguments of cloneOnto in registers.
 func besideEntry() uintptr

@@ -5,6 +5,4 @@ package forkexec
 import "syscall"
 
 // fork clones this process and carries out the program in the child; see [forkWhole].
-func fork(m *machine, _ *arena, clone3 bool) (pid uintptr, errno syscall.Errno) {
-	return forkWhole(m, clone3)
-}
+func fork(m *machine, _ *arena) (pid uintptr, errno syscall.Errno) { return forkWhole(m) }

@@ -139,66 +139,6 @@ func TestForkedPart(t *testing.T) {
 	})
 }
 
-// The keeper reports the first process's end at once, waits for a double-forked grandchild, and exits only then.
-func TestKeeper(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hold, release, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := forkexec.New()
-	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_CHILD_SUBREAPER), forkexec.Int(1))
-	p.Keep(int(w.Fd()), 0)
-	p.Call(unix.SYS_DUP3, forkexec.Int(int(hold.Fd())), forkexec.Int(0), forkexec.Int(0))
-	p.Exec("/bin/sh", []string{"sh", "-c", "(setsid cat >/dev/null <&3 &) 3<&0; exit 5"}, []string{"PATH=/usr/bin:/bin"})
-	c, err := p.Start(forkexec.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	hold.Close()
-	next := func() forkexec.Record {
-		t.Helper()
-		buf := make([]byte, forkexec.RecordSize)
-		if _, err := r.Read(buf); err != nil {
-			t.Fatal(err)
-		}
-		rec, ok := forkexec.ParseRecord(buf)
-		if !ok {
-			t.Fatal("short record")
-		}
-		return rec
-	}
-	if rec := next(); rec.Kind != forkexec.RecordExited || unix.WaitStatus(rec.Status).ExitStatus() != 5 {
-		t.Errorf("first record %+v, want exit 5", rec)
-	}
-	release.Close()
-	if rec := next(); rec.Kind != forkexec.RecordEmpty || rec.MaxRSS == 0 {
-		t.Errorf("second record %+v, want empty with a peak", rec)
-	}
-	if s := wait(t, c); s.ExitStatus() != 0 {
-		t.Errorf("keeper ended with %v", s)
-	}
-}
-
-func TestKeeperExecFailureIsReported(t *testing.T) {
-	_, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := forkexec.New()
-	p.Keep(int(w.Fd()), 0)
-	p.Step("exec")
-	p.Exec("/no/such/program", []string{"x"}, nil)
-	_, err = p.Start(forkexec.Options{})
-	if !errors.Is(err, unix.ENOENT) {
-		t.Errorf("got %v, want ENOENT", err)
-	}
-}
-
 func BenchmarkForkExecTrue(b *testing.B) {
 	for b.Loop() {
 		p := forkexec.New()

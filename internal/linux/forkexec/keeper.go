@@ -10,17 +10,19 @@ import (
 )
 
 // A keeper is the parent of one command and, as a subreaper, the foster parent of everything that the command leaves
-// behind: a double fork or setsid cannot get away from it. It is a fork without an exec, so it costs a page table and
-// no start-up. It reports when the command's first process has ended, and when nothing is left, and then exits. It
-// holds no descriptor but the one it reports to.
+// behind: a double fork or setsid cannot get away from it. It executes nothing and, where it can, shares the memory of who
+// started it, of which it uses the program's: so it costs a stack. It reports when the command has begun, when its first
+// process has ended, and when nothing is left, and then exits. It holds no descriptor but the one it reports to.
 
-// RecordKind says what a keeper reports.
+// RecordKind says what a keeper reports: any of these together.
 type RecordKind uint32
 
 // The kinds of record.
 const (
-	RecordExited RecordKind = 1 // the command's first process was reaped
-	RecordEmpty  RecordKind = 2 // no process of the command is left; the last record
+	RecordExited  RecordKind = 1 << iota // the command's first process was reaped
+	RecordEmpty                          // no process of the command is left; only in the last record
+	RecordStarted                        // the command has become its program, or died before
+	RecordFailed                         // a step has failed; in the first record, and others mean nothing but that all is over
 )
 
 // RecordSize is the size of a record on the status descriptor.
@@ -29,7 +31,9 @@ const RecordSize = int(unsafe.Sizeof(Record{}))
 // Record is what a keeper writes to its status descriptor, as raw memory in the machine's own byte order.
 type Record struct {
 	Kind   RecordKind
-	Status uint32 // wait status, RecordExited only
+	Status uint32 // wait status with RecordExited, error number with RecordFailed
+	Pid    uint32 // of the first process; RecordStarted only
+	Step   uint32 // see [Program.Failure]; RecordFailed only
 	// What all processes reaped so far have used together; MaxRSS is that of the largest, in bytes.
 	UserMicros   uint64
 	SystemMicros uint64
@@ -44,38 +48,76 @@ func ParseRecord(b []byte) (Record, bool) {
 	return *(*Record)(unsafe.Pointer(unsafe.SliceData(b))), true
 }
 
+// StartKeeper starts a program with [Program.Keep] and returns the keeper, whose records say what comes of it. The program
+// must not be freed, changed or started again before the keeper is gone and, unless it has said that none is left, the
+// command's processes, since they may have no copy.
+func (p *Program) StartKeeper() (Child, error) {
+	m := p.machine(p.ops, 0)
+	m.control = uintptr(p.books)
+	syscall.ForkLock.Lock()
+	pid, errno := fork(m, p.arena)
+	syscall.ForkLock.Unlock()
+	if errno != 0 {
+		return Child{}, &Error{Step: "clone", Errno: errno}
+	}
+	return Child{Pid: int(pid), PidFD: int(m.pidfd)}, nil
+}
+
+// Failure is what a record of that kind tells.
+func (p *Program) Failure(r Record) *Error {
+	return &Error{Step: p.steps[min(int(r.Step), len(p.steps)-1)], Errno: unix.Errno(r.Status)}
+}
+
 // keep is the keeper's life. It never returns.
 //
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func keep(m *machine, main, status uintptr) {
+func keep(m *machine, main uintptr) {
 	// Every signal that can be blocked is: the command's own process group and terminal must not reach the keeper.
 	m.mask = ^uint64(0)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&m.mask)), 0, 8, 0, 0)
+	m.record.Kind, m.record.Pid = RecordStarted, uint32(main)
+	tell(m)
+	status := m.control
 	if status > 0 {
 		syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, status-1, 0)
 	}
 	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, status+1, ^uintptr(0)>>32, 0)
+	m.record = Record{}
+	options := uintptr(0)
 	for {
-		pid, _, e := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&m.status)), 0, uintptr(unsafe.Pointer(&m.rusage)), 0, 0)
-		if e == unix.EINTR {
+		pid, _, e := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&m.status)), options, uintptr(unsafe.Pointer(&m.rusage)), 0, 0)
+		r := &m.record
+		switch {
+		case e == unix.EINTR:
+			continue
+		case e != 0:
+			r.Kind |= RecordEmpty
+			tell(m)
+			exit(0)
+		case pid == 0: // those that are left live
+			tell(m)
+			r.Kind, r.Status, options = 0, 0, 0
 			continue
 		}
-		if e != 0 {
-			m.record.Kind, m.record.Status = RecordEmpty, 0
-			syscall.RawSyscall(unix.SYS_WRITE, status, uintptr(unsafe.Pointer(&m.record)), uintptr(RecordSize))
-			exit(0)
-		}
-		r := &m.record
 		r.UserMicros += uint64(m.rusage.Utime.Sec)*1e6 + uint64(m.rusage.Utime.Usec)
 		r.SystemMicros += uint64(m.rusage.Stime.Sec)*1e6 + uint64(m.rusage.Stime.Usec)
 		if rss := uint64(m.rusage.Maxrss) << 10; rss > r.MaxRSS {
 			r.MaxRSS = rss
 		}
 		if pid == main {
-			r.Kind, r.Status = RecordExited, m.status
-			syscall.RawSyscall(unix.SYS_WRITE, status, uintptr(unsafe.Pointer(&m.record)), uintptr(RecordSize))
+			// Mostly it was the only one: then one record says it all.
+			r.Kind, r.Status, options = RecordExited, m.status, unix.WNOHANG
 		}
 	}
+}
+
+// tell writes the record.
+//
+//go:norace
+//go:nocheckptr
+//go:nosplit
+func tell(m *machine) {
+	syscall.RawSyscall(unix.SYS_WRITE, m.control, uintptr(unsafe.Pointer(&m.record)), uintptr(RecordSize))
 }

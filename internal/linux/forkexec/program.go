@@ -56,6 +56,7 @@ type Program struct {
 	slots int
 	sync  bool // the child waits for us somewhere
 	keeps bool // the child becomes a keeper, and executes nothing itself
+	books int  // the descriptor of its records
 }
 
 // New returns an empty program with memory of its own, which is the process's until [Program.Free]. It panics when the
@@ -67,8 +68,8 @@ func newProgram(a *arena) *Program {
 }
 
 // Free gives the program's memory back, to its pool or to the kernel. Nothing may use the program afterwards, nor what
-// [Alloc] and [Slice] returned. A child that was started needs it no more: it has a copy of its own. To free twice does
-// nothing.
+// [Alloc] and [Slice] returned. A child that was started needs it no more: it has a copy of its own; but a keeper has not,
+// and must be gone. To free twice does nothing.
 func (p *Program) Free() {
 	a, pool := p.arena, p.pool
 	*p = Program{} // whoever uses it now panics
@@ -247,11 +248,12 @@ func (p *Program) Fork(body func()) {
 
 // Keep splits the child: it stays behind as the keeper (see keeper.go) and its own child goes on with the operations
 // that follow, born into the cgroup2 folder behind the descriptor cgroup unless that is 0. Records are written to the
-// descriptor status. A cgroup needs clone3; without it the step fails with ENOSYS.
+// descriptor status. A cgroup needs clone3; without it the step fails with ENOSYS. Such a program is started by
+// [Program.StartKeeper].
 func (p *Program) Keep(status, cgroup int) {
-	p.keeps = true
+	p.keeps, p.books = true, status
 	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1), child: p.further(cgroup)}
-	o.args[0] = uintptr(status)
+	o.child.clone.flags |= unix.CLONE_VFORK
 	p.add(o)
 }
 
@@ -293,12 +295,22 @@ func (p *Program) Insert(at int, body func()) {
 
 // Exec ends the program: the child becomes the file at path.
 func (p *Program) Exec(path string, argv, env []string) {
+	p.unblock()
 	p.Call(unix.SYS_EXECVE, p.Str(path), p.Strs(argv), p.Strs(env))
 }
 
 // ExecFD ends the program: the child becomes the file behind fd, which may be close-on-exec unless it is a script.
 func (p *Program) ExecFD(fd int, argv, env []string) {
+	p.unblock()
 	p.Call(unix.SYS_EXECVEAT, Int(fd), p.Str(""), p.Strs(argv), p.Strs(env), Int(unix.AT_EMPTY_PATH))
+}
+
+// unblock lets signals in again where a keeper's child has none.
+func (p *Program) unblock() {
+	if p.keeps {
+		mask := Arg{v: uintptr(unsafe.Pointer(&p.m.signals))}
+		p.Call(unix.SYS_RT_SIGPROCMASK, Int(unix.SIG_SETMASK), mask, Int(0), Int(8))
+	}
 }
 
 // Error is a failure of the child before it became another program.

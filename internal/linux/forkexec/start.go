@@ -36,7 +36,7 @@ type Child struct {
 	Pid   int
 	PidFD int
 	// StartTime is when it was started, in clock ticks after boot: with Pid it names the process for good. 0 for a
-	// keeper.
+	// keeper, which is looked at by its descriptor.
 	StartTime uint64
 }
 
@@ -60,7 +60,7 @@ func (p *Program) StartContext(ctx context.Context, o Options) (Child, error) {
 	defer control.Close()
 	defer context.AfterFunc(ctx, func() { control.SetDeadline(time.Unix(1, 0)) })()
 	err = p.converse(control, child.Pid, o.Sync)
-	if err == nil && !p.keeps {
+	if err == nil {
 		child.StartTime, err = executed(child.Pid)
 	}
 	if err == nil {
@@ -95,13 +95,7 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 		defer unix.Close(procs)
 		ops, own = p.joined(procs), append(own, procs)
 	}
-	m := p.m
-	*m = machine{ops: unsafe.SliceData(ops), count: len(ops), end: -1}
-	m.clone = cloneArgs{
-		flags:      uint64(o.Flags | unix.CLONE_PIDFD),
-		exitSignal: uint64(unix.SIGCHLD),
-		pidfd:      uint64(uintptr(unsafe.Pointer(&m.pidfd))),
-	}
+	m := p.machine(ops, o.Flags)
 	if o.Cgroup > 0 && clone3 {
 		m.clone.flags |= unix.CLONE_INTO_CGROUP
 		m.clone.cgroup = uint64(o.Cgroup)
@@ -121,7 +115,7 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 		gaps = between(append(own, pair[1]), o.Only)
 	}
 	m.control, m.close, m.closes = uintptr(pair[1]), Slice(p, gaps), len(gaps)
-	pid, errno := fork(m, p.arena, clone3)
+	pid, errno := fork(m, p.arena)
 	unix.Close(pair[1])
 	syscall.ForkLock.Unlock()
 	if errno != 0 {
@@ -133,6 +127,18 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 	// not be told to give up. A socket can always be made so.
 	unix.SetNonblock(pair[0], true)
 	return child, os.NewFile(uintptr(pair[0]), "control"), nil
+}
+
+// machine is the program's, set to begin.
+func (p *Program) machine(ops []op, flags uintptr) *machine {
+	m := p.m
+	*m = machine{ops: unsafe.SliceData(ops), count: len(ops), end: -1, keeps: p.keeps, clone3: haveClone3()}
+	m.clone = cloneArgs{
+		flags:      uint64(flags | unix.CLONE_PIDFD),
+		exitSignal: uint64(unix.SIGCHLD),
+		pidfd:      uint64(uintptr(unsafe.Pointer(&m.pidfd))),
+	}
+	return m
 }
 
 // joined are the operations behind another one, which moves the child into the cgroup whose cgroup.procs is open.
