@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"testing"
 )
@@ -19,8 +20,8 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-func TestMendOpen(t *testing.T) {
-	if err := mendOpen(); err != nil {
+func TestTables(t *testing.T) {
+	if err := errors.Join(mendOpen(), fenceClone(), enforce()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@
 //   - An x32 call, a number without a name, and a call newer than the newest one that the profile knows: ENOSYS, so
 //     that a C library falls back to what it used before.
 //   - clone3, from a command: ENOSYS, since its flags lie in memory where no filter can look; libraries fall back to clone.
+//     [Options].Clone3 is for a kernel that looks itself.
 //   - A socket of another family than unix, inet, inet6 and NETLINK_ROUTE (which getifaddrs needs): EAFNOSUPPORT.
 //     An internet protocol that is not TCP, UDP, ICMP or MPTCP: EPROTONOSUPPORT; the rest are rarely used kernel modules
 //     that the first socket would load.

@@ -13,6 +13,8 @@ import (
 type Options struct {
 	Arch   string // a GOARCH: amd64 or arm64; "" for this program's own
 	Kernel Kernel // that the filters will run on
+	// Clone3 says that clone3 makes no namespaces on that kernel, as with our gVisor, so that commands may have it.
+	Clone3 bool
 	// SharedUID says that agent and commands run as the same user, so that only Exec can keep them apart.
 	SharedUID bool
 }
@@ -80,7 +82,7 @@ func policies(o Options) (agent, exec policy, err error) {
 	agent = policy{audit: a.audit, foreign: kill, rules: rules, otherwise: fails(unix.ENOSYS)}
 
 	exec = policy{audit: a.audit, foreign: kill, rules: make(map[uint32][]rule), otherwise: allow}
-	for name, list := range execRules(o.SharedUID) {
+	for name, list := range execRules(o) {
 		if number, ok := a.number(name); ok {
 			exec.rules[number] = list
 		}

@@ -269,7 +269,7 @@ func TestNamesAreKnown(t *testing.T) {
 	for _, name := range denied {
 		names[name] = true
 	}
-	for _, rules := range []map[string][]rule{conditional(), execRules(true)} {
+	for _, rules := range []map[string][]rule{conditional(), execRules(Options{SharedUID: true})} {
 		for name := range rules {
 			names[name] = true
 		}

@@ -68,9 +68,12 @@ func conditional() map[string][]rule {
 }
 
 // execRules are what a command may not do although the agent may.
-func execRules(sharedUID bool) map[string][]rule {
+func execRules(o Options) map[string][]rule {
 	rules := map[string][]rule{"clone3": {{action: fails(unix.ENOSYS)}}}
-	if !sharedUID {
+	if o.Clone3 {
+		rules = map[string][]rule{}
+	}
+	if !o.SharedUID {
 		return rules
 	}
 	own := func(name string, values ...uint64) {

@@ -28,7 +28,6 @@ const (
 const (
 	stepProgram  = "runsc" // belljar-runsc is missing, or has failed
 	stepUser     = "user"
-	stepSeccomp  = "seccomp"
 	stepSnapshot = "snapshot"
 )
 
@@ -45,7 +44,6 @@ type plan struct {
 	runsc     string
 	agentFile string
 	platform  string
-	filter    []byte
 	config    []byte // of the bundle
 	snapshot  *folder
 	argument  string // the keep's configuration, JSON

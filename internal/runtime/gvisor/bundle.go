@@ -35,11 +35,12 @@ const ociVersion = "1.1.0"
 
 // agentConfig is what the agent is told; it is guest.Config, which this package must not import.
 type agentConfig struct {
-	Stdio      bool   `json:"stdio"`
-	LeaseMS    int64  `json:"lease_ms,omitempty"`
-	Workspace  string `json:"workspace"`
-	ExecFilter []byte `json:"exec_filter"`
-	Init       bool   `json:"init"`
+	Stdio     bool   `json:"stdio"`
+	LeaseMS   int64  `json:"lease_ms,omitempty"`
+	Workspace string `json:"workspace"`
+	Fenced    bool   `json:"fenced"`
+	Unscored  bool   `json:"unscored"` // gVisor's kernel kills nobody for memory, the host's all of it
+	Init      bool   `json:"init"`
 }
 
 // agentEnv is all of the agent's environment: it mostly waits, and has little memory.
@@ -56,7 +57,7 @@ func agentCaps() []string {
 // bundle is the text of config.json.
 func (pl *plan) bundle() ([]byte, error) {
 	config, err := json.Marshal(agentConfig{
-		Stdio: true, LeaseMS: pl.lease.Milliseconds(), Workspace: belljar.WorkspaceDir, ExecFilter: pl.filter, Init: true,
+		Stdio: true, LeaseMS: pl.lease.Milliseconds(), Workspace: belljar.WorkspaceDir, Fenced: true, Unscored: true, Init: true,
 	})
 	if err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func (pl *plan) runscArgs(command string, args ...string) []string {
 		"--watchdog-action=panic", // a sentry that hangs ends
 		"--app-huge-pages=false",  // hundreds of small programs would have megabytes each
 		"--net-raw=false",
-		"--oci-seccomp=false", // the agent installs it, for commands only
+		"--oci-seccomp=false", // the kernel itself refuses; see gvisor/policy.go
 		"--gvisor-marker-file=false",
 	}
 	argv = append(argv, command)

@@ -131,7 +131,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 	}
 	pl := &plan{
 		birth: b, workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: userOf(spec.Root), root: tree,
-		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.platform, filter: r.filter, snapshot: snapshot,
+		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.platform, snapshot: snapshot,
 	}
 	if pl.config, err = pl.bundle(); err != nil {
 		return nil, err

@@ -1,0 +1,30 @@
+//go:build linux
+
+package gvisor_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/belljar/belljar/internal/linux/seccomp"
+	"github.com/belljar/belljar/internal/runtime/gvisor"
+)
+
+// The policies that belljar-runsc is built with are those that the filters of the other runtimes are made of.
+func TestPolicyIsFresh(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		want, err := seccomp.Whole(gvisor.PolicyOptions(arch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join("..", "..", "..", "gvisor", "policy_"+arch+".bpf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("gvisor/policy_%s.bpf is not what it would be made now: go generate ./internal/runtime/gvisor", arch)
+		}
+	}
+}
