@@ -91,23 +91,20 @@ func (h *Host) folder(hi *hierarchy, s Spec) (string, error) {
 	above := filepath.Join(hi.parent, folderName, s.Installation)
 	dir := filepath.Join(above, s.ID)
 	for {
-		if err := h.prepare(hi, above, s.Limits); err != nil {
-			return "", err
-		}
-		err := h.kernel.mkdir(dir)
+		err := h.prepare(hi, above, s.Limits)
 		if err == nil {
-			return dir, nil
+			if err = h.kernel.mkdir(dir); err == nil {
+				return dir, nil
+			}
+			err = &os.PathError{Op: "mkdir", Path: dir, Err: err}
 		}
-		// Another process may have swept the empty folder of an installation that it shares with us.
-		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
-			return "", &os.PathError{Op: "mkdir", Path: dir, Err: err}
+		// Another process may have swept the empty folders of an installation that it shares with us, at any moment.
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) || !exists(hi.parent) {
+			return "", err
 		}
 		h.mu.Lock()
 		delete(h.made, above)
 		h.mu.Unlock()
-		if !exists(hi.parent) {
-			return "", &os.PathError{Op: "mkdir", Path: dir, Err: err}
-		}
 	}
 }
 

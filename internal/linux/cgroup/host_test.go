@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -306,6 +307,31 @@ func TestALimitThatTheKernelIgnoresIsRefused(t *testing.T) {
 	var refused *LimitError
 	if _, err := h.Create(Spec{Installation: "i", ID: "s", Limits: Limits{Pids: 7}}); !errors.As(err, &refused) || !strings.Contains(err.Error(), `reads "max"`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Another process that shares the installation sweeps its folders between any two steps of ours.
+func TestSweptMeanwhile(t *testing.T) {
+	for name, f := range map[string]*fake{"v1": wholeV1(t), "v2": wholeV2(t)} {
+		t.Run(name, func(t *testing.T) {
+			k := f.kernel()
+			swept := map[string]bool{}
+			k.mkdir = func(dir string) error {
+				if above := filepath.Dir(dir); filepath.Base(dir) != folderName && !swept[dir] {
+					swept[dir] = true
+					f.rmdir(above)
+				}
+				return f.mkdir(dir)
+			}
+			h, err := discover(Options{Root: f.root}, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fakeCreate(t, h, Spec{Installation: "i", ID: "s"})
+			if len(swept) < 2 {
+				t.Errorf("swept above %v only", swept)
+			}
+		})
 	}
 }
 
