@@ -158,6 +158,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 		return nil, fmt.Errorf("take up what an earlier server left: %w", err)
 	}
 	d.warm(ctx, counter)
+	d.prepull(cfg)
 
 	return d, d.openDoors(cfg, data, events, counter)
 }

@@ -26,12 +26,19 @@ func (d *daemon) openPool(cfg *config.Config, rt runtime.Runtime) (runtime.Runti
 
 // warm has the pools make what callers are likely to ask for, behind the server's start.
 func (d *daemon) warm(ctx context.Context, counter *metric.Counter) {
+	for _, p := range d.pools {
+		counter.WatchPool(p.Name(), func() metric.Pool { return metric.Pool(p.Stats()) })
+	}
+	d.fill(ctx)
+}
+
+// fill has the pools make it, as far as its image is here.
+func (d *daemon) fill(ctx context.Context) {
 	likely, specs, err := d.service.Likely(ctx)
 	if err != nil {
 		d.log.Warn("nothing is made ready before it is asked for", "err", err)
 	}
 	for _, p := range d.pools {
-		counter.WatchPool(p.Name(), func() metric.Pool { return metric.Pool(p.Stats()) })
 		if p.Name() == likely {
 			p.Warm(specs...)
 		}

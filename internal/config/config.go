@@ -56,9 +56,10 @@ type Config struct {
 	ImagePull       string   // missing | never
 	ImageRegistries []string // host or host:port
 	ImageAliases    []string // name=image
-	ImageMaxMB      int      // MiB of one
-	ImageGCDays     int      // 0 is never
-	ImageKeepMB     int      // MiB; 0 is no limit
+	ImagePrepull    []string
+	ImageMaxMB      int // MiB of one
+	ImageGCDays     int // 0 is never
+	ImageKeepMB     int // MiB; 0 is no limit
 
 	// Limits of one run.
 	DefaultCPU          float64 // cores

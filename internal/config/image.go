@@ -16,6 +16,8 @@ func images(c *Config) []row {
 			doc: "Images that requests may name; none is every image. Names are compared as registries have them (python:3.11 is docker.io/library/python:3.11), * stands for anything but a slash and ** for slashes too: python:*, registry.example/team/*. A digest beside a name is allowed where every tag of it is, or the image of that digest has an allowed name here, or as name@sha256:…; an alias is judged by itself, not by what it stands for; host is only ever itself. Enters the policy hash when not empty."},
 		{name: "IMAGE_PULL", value: oneOf(&c.ImagePull, "missing", "never"), def: "missing",
 			doc: "What happens to a request for an image that is not here: missing fetches it from its registry while the run or session starts; never refuses the request, and only operators fetch images. Enters the policy hash when it is not the default."},
+		{name: "IMAGE_PREPULL", value: list(&c.ImagePrepull, checkImage), def: "[]",
+			doc: "Images that are fetched when the server starts, if they are not here, behind its start: the first who asks for one need not wait. One that cannot be had is logged, and tried again when somebody asks for it."},
 		{name: "IMAGE_REGISTRIES", value: list(&c.ImageRegistries, checkRegistry), def: "[]",
 			doc: "Registries, host or host:port, that may be at addresses which are not public, and be spoken to over plain HTTP. All others must be at public addresses, over HTTPS."},
 		{name: "IMAGE_ALIASES", value: list(&c.ImageAliases, checkAlias), def: "[]",

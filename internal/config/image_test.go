@@ -27,6 +27,7 @@ func TestImages(t *testing.T) {
 		"IMAGE_REGISTRIES": {"https://registry.example", "registry.example/team", "a:b", "a:0", "-a", "a b"},
 		"IMAGE_ALIASES":    {"python", "=x", "x=", "host=python", "a b=c"},
 		"ALLOWED_IMAGES":   {"[a", "a b"},
+		"IMAGE_PREPULL":    {"a b", "a,\tb c"},
 		"IMAGE_MAX_MB":     {"0", "-1"},
 		"IMAGE_GC_DAYS":    {"-1", "x"},
 		"IMAGE_KEEP_MB":    {"-1"},
