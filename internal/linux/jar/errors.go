@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -67,8 +68,12 @@ func (e Errors) explain(ctx context.Context, err error) error {
 // hint says what usually stands behind a failing step.
 func hint(e *forkexec.Error) string {
 	switch {
-	case e.Step == "clone" && e.Errno == unix.ENOSPC:
-		return "raise user.max_user_namespaces and user.max_net_namespaces with sysctl"
+	case e.Errno == unix.ENOSPC && (e.Step == "clone" || e.Step == "network" || strings.HasPrefix(e.Step, "inner")):
+		return "there are as many namespaces as may be: raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces with sysctl"
+	case e.Errno == unix.EMFILE || e.Errno == unix.ENFILE:
+		return "too few files may be open: raise the limit, as with ulimit -n"
+	case e.Step == "clone" && e.Errno == unix.EPERM && chrooted():
+		return "belljar runs in a chroot, in which the kernel makes no user namespaces: enter that folder as container engines do, with pivot_root"
 	case e.Step == "clone" || strings.HasSuffix(e.Step, StepUserNS):
 		return NamespaceHint
 	case e.Step == StepProc && e.Errno == unix.EPERM:
@@ -79,4 +84,20 @@ func hint(e *forkexec.Error) string {
 		return "an outer container's seccomp or AppArmor profile forbids this: belljar doctor prints the flags that help"
 	}
 	return ""
+}
+
+// chrooted reports whether this process is in a chroot, as far as it can tell.
+func chrooted() bool {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	return err == nil && noRoot(string(mounts))
+}
+
+// noRoot reports whether none of these mounts is the root: that is how those look that a chroot leaves visible.
+func noRoot(mountinfo string) bool {
+	for line := range strings.Lines(mountinfo) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == "/" {
+			return false
+		}
+	}
+	return true
 }
