@@ -177,7 +177,7 @@ func TestLocalProgram(t *testing.T) {
 func realBelljar(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "belljar")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", name, "../cmd/belljar")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", name, "../cmd/belljar")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building belljar: %v\n%s", err, out)

@@ -33,7 +33,7 @@ func testAgent() (fs.File, error) { return os.Open(os.Getenv(agentVariable)) }
 func buildAgent(t testing.TB) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "belljar-agent")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", name, "../belljar-agent")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", name, "../belljar-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the agent: %v\n%s", err, out)

@@ -17,7 +17,9 @@ import (
 // compiled builds the workflow's program into a copy of its folder.
 func compiled(t *testing.T, dir string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "workflow"), "../../examples/workflow").CombinedOutput()
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", filepath.Join(dir, "workflow"), "../../examples/workflow")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

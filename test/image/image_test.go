@@ -124,7 +124,7 @@ func TestImages(t *testing.T) {
 func open(t *testing.T) runtime.Runtime {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "agent"), "github.com/belljar/belljar/cmd/belljar-agent")
+	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "agent"), "github.com/belljar/belljar/cmd/belljar-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the agent: %v\n%s", err, out)

@@ -29,7 +29,7 @@ var agentProgram = sync.OnceValues(func() ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "belljar-agent")
-	build := exec.Command("go", "build", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the agent: %w\n%s", err, out)

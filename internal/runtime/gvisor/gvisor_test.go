@@ -62,7 +62,7 @@ func testMain(m *testing.M) int {
 			return 1
 		}
 		path := filepath.Join(dir, "belljar-agent")
-		build := exec.Command("go", "build", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
+		build := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {
