@@ -15,6 +15,9 @@ func (c *config) kept() (belljar.ImageConfig, error) {
 	out := belljar.ImageConfig{User: from.User, Entrypoint: from.Entrypoint, Cmd: from.Cmd}
 	for _, pair := range from.Env {
 		if name, _, ok := strings.Cut(pair, "="); ok && name != "" {
+			if len(pair) >= mostVariable {
+				return out, fault("config", "the variable %s in its config has %d bytes, more than a program can be given", printable(name), len(pair))
+			}
 			out.Env = append(out.Env, pair)
 		}
 	}

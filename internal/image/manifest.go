@@ -26,6 +26,7 @@ const (
 	mostConfig    = 4 << 20   // bytes of the config as it comes
 	mostKept      = 256 << 10 // bytes of what is kept of it
 	mostLabel     = 4 << 10   // bytes of a label; longer ones are left out
+	mostVariable  = 128 << 10 // bytes of a variable with its name and end, as Linux has it
 	mostPlatforms = 512       // images in a list
 	mostLists     = 3         // lists in lists
 )

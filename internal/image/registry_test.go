@@ -295,6 +295,10 @@ func TestBadRegistries(t *testing.T) {
 			image: spec{layers: [][]byte{layer}, config: map[string]any{"User": "nobody-knows"}},
 			code:  belljar.CodeImageInvalid, words: []string{"nobody-knows"},
 		},
+		"a variable that no program can be given": {
+			image: spec{layers: [][]byte{layer}, config: map[string]any{"Env": []string{"LONG=" + strings.Repeat("x", 128<<10)}}},
+			code:  belljar.CodeImageInvalid, words: []string{"variable LONG", "131077 bytes"},
+		},
 		"another architecture": {
 			image: spec{layers: [][]byte{layer}, arch: "s390x"},
 			code:  belljar.CodeImageUnavailable, words: []string{"linux/s390x"},
