@@ -120,7 +120,7 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 	}
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
-		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges:true", "seccomp=" + r.seccomp},
+		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + r.seccomp},
 		// Engines write the name servers of their host into every container.
 		DNS: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, DNSSearch: []string{"."}, DNSOptions: []string{"ndots:0"},
 		LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: "no"},

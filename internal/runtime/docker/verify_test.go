@@ -57,7 +57,6 @@ func TestHonestEngine(t *testing.T) {
 		t.Errorf("%v", missing)
 	}
 	// Some write out what others say in a word.
-	got.HostConfig.SecurityOpt[0] = "no-new-privileges"
 	got.HostConfig.CapDrop = strings.Fields("CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID CAP_KILL CAP_NET_BIND_SERVICE CAP_SETFCAP CAP_SETGID CAP_SETPCAP CAP_SETUID CAP_SYS_CHROOT")
 	if missing := differences(p, got, able()); len(missing) > 0 {
 		t.Errorf("%v", missing)
@@ -91,6 +90,7 @@ func TestDifferences(t *testing.T) {
 		"privileged":       func(c *container.InspectResponse) { c.HostConfig.Privileged = true },
 		"groups":           func(c *container.InspectResponse) { c.HostConfig.GroupAdd = []string{"0"} },
 		"new privileges":   func(c *container.InspectResponse) { c.HostConfig.SecurityOpt = c.HostConfig.SecurityOpt[1:] },
+		"old privileges":   func(c *container.InspectResponse) { c.HostConfig.SecurityOpt[0] = "no-new-privileges=false" },
 		"no seccomp":       func(c *container.InspectResponse) { c.HostConfig.SecurityOpt = c.HostConfig.SecurityOpt[:1] },
 		"unconfined": func(c *container.InspectResponse) {
 			c.HostConfig.SecurityOpt = append(c.HostConfig.SecurityOpt, "seccomp=unconfined")
