@@ -13,7 +13,7 @@ type State string
 // The implementation states.
 const (
 	StateSupported   State = "supported"
-	StateHostGated   State = "host_gated"
+	StateHostGated   State = "host_gated" // built, and this host cannot do it
 	StateScaffold    State = "scaffold"
 	StateUnsupported State = "unsupported"
 )
@@ -90,6 +90,12 @@ type Capabilities struct {
 	OCIRuntime string `json:"oci_runtime,omitempty"`
 	// Start is about how long a cold start takes. Among runtimes that will do, the fastest is chosen.
 	Start time.Duration `json:"-"`
+}
+
+// Refuse makes of a runtime one that this host cannot do, for one reason more.
+func (c *Capabilities) Refuse(why Reason) {
+	c.Available, c.State = false, StateHostGated
+	c.Reasons = append(c.Reasons, why)
 }
 
 // Protection returns the named protection; one that is not enforced if the runtime does not know the name.

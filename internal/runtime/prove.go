@@ -28,7 +28,6 @@ func Prove(ctx context.Context, r Runtime, caps Capabilities) (Capabilities, err
 	if errors.Is(step.Err, fs.ErrPermission) {
 		code = "host_permission_denied"
 	}
-	caps.Available = false
-	caps.Reasons = append(caps.Reasons, Reason{Code: code, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
+	caps.Refuse(Reason{Code: code, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
 	return caps, nil
 }

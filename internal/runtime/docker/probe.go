@@ -73,8 +73,7 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 		case errors.Is(err, runtime.ErrNoImage), errors.As(err, &step) && step.Step == stepImage:
 			continue // for another platform, or gone
 		case errors.As(err, &step):
-			caps.Available = false
-			caps.Reasons = append(caps.Reasons, runtime.Reason{Code: prerequisite, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
+			caps.Refuse(runtime.Reason{Code: prerequisite, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
 			return caps, nil
 		}
 		return caps, err
@@ -169,8 +168,7 @@ func (r *Runtime) capabilities(f *facts) runtime.Capabilities {
 		c.OOMScope = "sandbox"
 	}
 	refuse := func(code, detail, hint string) {
-		c.Available = false
-		c.Reasons = append(c.Reasons, runtime.Reason{Code: code, Step: stepEngine, Detail: detail, Hint: hint})
+		c.Refuse(runtime.Reason{Code: code, Step: stepEngine, Detail: detail, Hint: hint})
 	}
 	if f.podman {
 		refuse(notBuilt, strings.TrimSpace("Podman "+f.ServerVersion)+", asked as Docker, leaves out what a sandbox needs: masked paths and the end of stdin, and older ones bounds of inodes and ulimits",

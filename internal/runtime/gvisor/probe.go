@@ -38,8 +38,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	}
 	for _, why := range []*runtime.Reason{runsc.reason, kvmReason(r.platform, "/dev/kvm")} {
 		if why != nil {
-			c.Available = false
-			c.Reasons = append(c.Reasons, *why)
+			c.Refuse(*why)
 		}
 	}
 	identity := runtime.Protection{
@@ -47,8 +46,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		By: "user namespaces, a host uid range of its own for each sandbox", Hint: r.rack.IDs.Hint,
 	}
 	if r.rack.IDs.Mode == idmap.ModeSingle {
-		c.Available = false
-		c.Reasons = append(c.Reasons, runtime.Reason{
+		c.Refuse(runtime.Reason{
 			Code: "host_prerequisite_missing", Step: jar.StepUserNS, Detail: errFewIDs.Error(), Hint: r.rack.IDs.Hint,
 		})
 		identity.Enforced, identity.By = false, ""

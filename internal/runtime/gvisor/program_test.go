@@ -53,12 +53,12 @@ func TestProgramComesAndGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if step.why == "" {
-			if !caps.Available || caps.Version == "" {
+			if !caps.Available || caps.Version == "" || caps.State != runtime.StateSupported {
 				t.Errorf("with %q: %+v", step.target, caps)
 			}
 			continue
 		}
-		if caps.Available || len(caps.Reasons) == 0 || !strings.Contains(caps.Reasons[0].Detail, step.why) || caps.Version != "" {
+		if caps.Available || len(caps.Reasons) == 0 || !strings.Contains(caps.Reasons[0].Detail, step.why) || caps.Version != "" || caps.State != runtime.StateHostGated {
 			t.Errorf("with %q: %+v", step.target, caps)
 		}
 		sandbox, err := r.Create(t.Context(), runtime.Spec{
