@@ -285,6 +285,7 @@ func (c *cold) Close() error {
 
 // A command whose end nobody tells is given up, and its sandbox goes.
 func TestSilentAgent(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		cancel bool
 		phase  belljar.Phase
@@ -294,6 +295,7 @@ func TestSilentAgent(t *testing.T) {
 		"cancel":  {true, belljar.PhaseKilled, belljar.ReasonCanceledByUser},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := &freezer{frozen: make(chan struct{})}
 			b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { f.Runtime = rt; return f }), func(o *service.Options) {
 				o.Slack = 100 * time.Millisecond

@@ -417,6 +417,7 @@ func TestCutLogStaysCut(t *testing.T) {
 
 // How long a command may run is counted from its start, also over a restart.
 func TestTimeoutOverARestart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.boot()
 	s := p.open()

@@ -103,6 +103,7 @@ func TestOutcomesOfCommands(t *testing.T) {
 }
 
 func TestExecutionTimeout(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	req := shell("echo begun; exec sleep 1000")
 	req.TimeoutSec = 3
@@ -114,6 +115,7 @@ func TestExecutionTimeout(t *testing.T) {
 }
 
 func TestTimeoutOfOneThatIgnoresTERM(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	req := shell("trap '' TERM; while :; do sleep 1000; done")
 	req.TimeoutSec = 3

@@ -71,6 +71,7 @@ func TestSessionTTL(t *testing.T) {
 
 // Runs in a session are apart: one that is cancelled, or times out, takes all of its processes with it and nobody else's.
 func TestRunsInSession(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	s := b.open()
 	background := b.run(in(s, "(while [ ! -e stop ]; do sleep 0.01; done; echo late; touch survived) & echo $!"))

@@ -129,6 +129,7 @@ func TestCancelQueued(t *testing.T) {
 
 // Waiting for a turn takes nothing from the time to start.
 func TestStartupTimeoutBeginsWithTheTurn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, one, func(o *service.Options) { o.Slack = 0 })
 	first := b.start(shell("echo begun; exec sleep 3.2"))
 	b.waitFor(first.ID, "begun")

@@ -103,6 +103,7 @@ func TestImpatientClient(t *testing.T) {
 
 // One-shot runs that were given up are told of until they have ended, with what they printed.
 func TestImpatientOneShot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.peer("ann", mcp.Terms{})
 	id := p.ask("tools/call", map[string]any{"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; sleep 8; echo went"}})
@@ -149,6 +150,7 @@ func TestProgress(t *testing.T) {
 
 // When the input ends, what runs ends with it, and nothing is left; but not what a workflow's others may wait for.
 func TestEndOfInput(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	own := w.peer("ann", code())
 	own.ask("tools/call", map[string]any{"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": own.open(), "cmd": waiting()}})
