@@ -372,7 +372,7 @@ func TestOrders(t *testing.T) {
 	if r := k.order("fail", nil); !strings.Contains(r.Error, "it cannot be done") || !strings.Contains(r.Error, "status 1") {
 		t.Errorf("%+v", r)
 	}
-	// Whoever gives up ends the program, and the next one has his turn.
+	// For whoever gives up the program ends sooner or later, and the next one has his turn.
 	conn := k.dialTo("orders")
 	if _, err := conn.Write([]byte(`{"order":"slow"}`)); err != nil {
 		t.Fatal(err)

@@ -19,10 +19,14 @@ import (
 const maxOrder = 8 << 10
 
 // order is a request on the second socket, with at most one descriptor beside it, which the program has as number 3. The
-// answer, a [Report], comes when the program has ended. Whoever closes the connection before ends the program.
+// answer, a [Report], comes when the program has ended. If the connection is closed before, the program has
+// [patience] to end: what is half done must not stay so for a daemon that dies.
 type order struct {
 	Name string `json:"order"`
 }
+
+// patience is how long a program may go on for which nobody waits any more.
+const patience = 5 * time.Second
 
 // obey takes orders, one at a time.
 func (k *keep) obey(l *net.UnixListener) {
@@ -91,7 +95,12 @@ func (k *keep) carryOut(conn *net.UnixConn) error {
 		said.stop()
 		return err
 	}
-	status, ok := k.children.wait(pid, gone)
+	late := make(chan struct{})
+	go func() {
+		<-gone // the answer closes the connection, too
+		time.AfterFunc(patience, func() { close(late) })
+	}()
+	status, ok := k.children.wait(pid, late)
 	if !ok {
 		_ = unix.Kill(pid, unix.SIGKILL)
 		k.children.wait(pid, nil)

@@ -4,6 +4,7 @@ package gvisor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -260,5 +261,68 @@ func TestRestoreOfDamaged(t *testing.T) {
 				nothingLeft(t, dir)
 			})
 		}
+	}
+}
+
+// A pause that is given up, at whatever point, has happened or not; either way the sandbox can be set going again.
+func TestPauseGivenUp(t *testing.T) {
+	box, err := open(t, t.TempDir()).Create(context.Background(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pauser := box.(runtime.Pauser)
+	for after := range 30 {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(after)*time.Millisecond)
+		_ = pauser.Pause(ctx) // whether it was quicker does not matter
+		cancel()
+		if err := pauser.Resume(context.Background()); err != nil {
+			t.Fatalf("after %d ms: %v", after, err)
+		}
+		ctx, cancel = context.WithTimeout(context.Background(), patience)
+		_, err := agent.New(box.Dial).Ping(ctx)
+		cancel()
+		if err != nil {
+			t.Fatalf("after %d ms: %v", after, err)
+		}
+	}
+}
+
+// A snapshot is restored by what saved it, and by nothing else.
+func TestRestoreByOthers(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	s := spec()
+	box, err := r.Create(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := snapshot(t, box)
+	if err := box.Destroy(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(saved, "belljar.json")
+	was, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]string{"gvisor": "gVisor v0", "platform": "the platform v0", "agent": "another belljar", "image": "the image v0"} {
+		var told map[string]any
+		if err := json.Unmarshal(was, &told); err != nil {
+			t.Fatal(err)
+		}
+		told[field] = "v0"
+		text, err := json.Marshal(told)
+		if err == nil {
+			err = os.WriteFile(name, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := s
+		again.ID = belljar.NewID()
+		if _, err := r.Restore(context.Background(), again, saved); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", field, err)
+		}
+		nothingLeft(t, dir)
 	}
 }

@@ -23,7 +23,7 @@ type keepOrder struct {
 }
 
 // giveOrder gives an order over a connection to a keep's second socket, and returns when it is carried out. file, unless
-// nil, is descriptor 3 of the program that does. The end of ctx ends that program.
+// nil, is descriptor 3 of the program that does. The end of ctx ends the wait, and soon after the program.
 func giveOrder(ctx context.Context, conn *net.UnixConn, name string, file *os.File) error {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	because := func(err error) error {

@@ -36,8 +36,13 @@ func (s *sandbox) Pause(ctx context.Context) error { return s.order(ctx, orderPa
 // Resume implements [runtime.Pauser].
 func (s *sandbox) Resume(ctx context.Context) error { return s.order(ctx, orderResume, nil, "running") }
 
-// order has the keep do something. already is the state in which it need not be done.
+// order has the keep do something. already is the state in which it need not be done. What is begun is not given up midway:
+// the kernel inside would have done it, and runsc not know.
 func (s *sandbox) order(ctx context.Context, name string, file *os.File, already string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx = context.WithoutCancel(ctx)
 	conn, err := s.DialSocket(ctx, orderSocket)
 	if err != nil {
 		return err
@@ -47,7 +52,7 @@ func (s *sandbox) order(ctx context.Context, name string, file *os.File, already
 	if err != nil && already != "" && strings.Contains(err.Error(), "in state "+already) {
 		return nil
 	}
-	if err != nil && ctx.Err() == nil && s.ending() {
+	if err != nil && s.ending() {
 		return runtime.ErrGone
 	}
 	return err
@@ -90,11 +95,7 @@ func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	if err := f.file.Chmod(0o777); err != nil {
 		return &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	// Not given up midway: the kernel inside would go on with it, and stand still until it is done.
-	err = s.order(context.WithoutCancel(ctx), orderSave, f.file, "")
+	err = s.order(ctx, orderSave, f.file, "")
 	s.wake()
 	if err != nil {
 		return &runtime.StepError{Step: stepSnapshot, Err: err}
