@@ -238,7 +238,8 @@ func TestCreateUnanswered(t *testing.T) {
 		if path != "/containers/create" {
 			return false
 		}
-		proxy.forward.ServeHTTP(httptest.NewRecorder(), q)
+		// Whatever becomes of who asked: an engine finishes what it has begun, and it has to be known when.
+		proxy.forward.ServeHTTP(httptest.NewRecorder(), q.WithContext(context.WithoutCancel(q.Context())))
 		close(made)
 		<-q.Context().Done()
 		return true
