@@ -50,7 +50,7 @@ func TestCgroups(t *testing.T) {
 func TestNativeRuntime(t *testing.T) {
 	vm.Need(t)
 	passes(t, vm.Spec{
-		Timeout: 12 * time.Minute,
+		Timeout: 30 * time.Minute,
 		Files:   map[string]string{"/belljar-agent": vm.Program(t, "cmd/belljar-agent")},
 		Commands: []vm.Command{{
 			Program: vm.Test(t, "internal/runtime/native"),
