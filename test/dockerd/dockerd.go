@@ -36,7 +36,7 @@ import (
 )
 
 // startTime is how long an engine may take to answer, on a slow and busy machine.
-const startTime = 60 * time.Second
+const startTime = 3 * time.Minute
 
 // Engine is a Docker engine that belongs to the tests.
 type Engine struct {

@@ -207,13 +207,13 @@ func TestOddAnswers(t *testing.T) {
 				odd[name](w, q)
 				return true
 			})
-			_, err := r.Create(within(t, time.Minute), detached(spec(image)))
+			_, err := r.Create(within(t, 3*time.Minute), detached(spec(image)))
 			proxy.set(nil, nil)
 			var step *runtime.StepError
 			if !errors.As(err, &step) || (name == "refused" || name == "lost") && step.Hint == "" {
 				t.Errorf("%s, %s: %v", call, name, err)
 			}
-			if ids, err := r.List(within(t, time.Minute)); err != nil || len(ids) > 0 {
+			if ids, err := r.List(within(t, 3*time.Minute)); err != nil || len(ids) > 0 {
 				t.Fatalf("%s, %s leaves %v, %v", call, name, ids, err)
 			}
 		}
@@ -246,14 +246,14 @@ func TestCreateUnanswered(t *testing.T) {
 	})
 	hasty := open(t, docker.Options{Host: address, Installation: installation, Patience: time.Second})
 	var step *runtime.StepError
-	if _, err := hasty.Create(within(t, time.Minute), s); !errors.As(err, &step) || step.Step != "engine" || step.Hint == "" {
+	if _, err := hasty.Create(within(t, 3*time.Minute), s); !errors.As(err, &step) || step.Step != "engine" || step.Hint == "" {
 		t.Errorf("%v", err)
 	}
 	<-made
-	if err := patient.Remove(within(t, time.Minute), s.ID); err != nil {
+	if err := patient.Remove(within(t, 3*time.Minute), s.ID); err != nil {
 		t.Error(err)
 	}
-	if ids, err := patient.List(within(t, time.Minute)); err != nil || len(ids) > 0 {
+	if ids, err := patient.List(within(t, 3*time.Minute)); err != nil || len(ids) > 0 {
 		t.Errorf("left: %v, %v", ids, err)
 	}
 }
@@ -299,10 +299,10 @@ func TestConnectionCut(t *testing.T) {
 	box := create(t, r, detached(spec(engine.Busybox(t))))
 	p := start(t, box, "seq 1 400000; exit 5")
 	var got strings.Builder
-	exit, err := p.Output(within(t, time.Minute), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
+	exit, err := p.Output(within(t, 3*time.Minute), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
 	for errors.Is(err, host.ErrDisconnected) {
 		var next *host.Process
-		if next, err = host.New(box.Dial).Attach(within(t, time.Minute), p.Started().ID, p.Position()); err != nil {
+		if next, err = host.New(box.Dial).Attach(within(t, 3*time.Minute), p.Started().ID, p.Position()); err != nil {
 			if errors.Is(err, host.ErrDisconnected) { // cut again, in the midst of it
 				continue
 			}
@@ -310,7 +310,7 @@ func TestConnectionCut(t *testing.T) {
 		}
 		t.Cleanup(func() { next.Close() })
 		p = next
-		exit, err = p.Output(within(t, time.Minute), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
+		exit, err = p.Output(within(t, 3*time.Minute), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
 	}
 	var want strings.Builder
 	for i := range 400_000 {

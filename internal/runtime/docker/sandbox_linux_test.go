@@ -87,7 +87,7 @@ func TestAgentSurvivesItsUser(t *testing.T) {
 	engine := dockerd.Start(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	box := create(t, r, spec(engine.Busybox(t)))
-	before, err := host.New(box.Dial).Ping(within(t, time.Minute))
+	before, err := host.New(box.Dial).Ping(within(t, 3*time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestAgentSurvivesItsUser(t *testing.T) {
 	if !strings.HasSuffix(out, "end\n") || strings.Contains(out, "overwritten") || strings.Contains(out, "removed") || strings.Contains(out, "new") {
 		t.Errorf("%q", out)
 	}
-	after, err := host.New(box.Dial).Ping(within(t, time.Minute))
+	after, err := host.New(box.Dial).Ping(within(t, 3*time.Minute))
 	if err != nil || after.BootID != before.BootID {
 		t.Errorf("%+v, %v", after, err)
 	}
@@ -318,11 +318,11 @@ func TestEngineElsewhere(t *testing.T) {
 	if out, exit := run(t, box, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done"); out != "done\n" || exit.Code != 0 {
 		t.Errorf("%q, %+v", out, exit)
 	}
-	u, err := box.Usage(within(t, time.Minute))
+	u, err := box.Usage(within(t, 3*time.Minute))
 	if err != nil || u.CPU == nil || u.Memory == nil || u.Pids == nil || !strings.HasPrefix(u.Sources["cpu"], "docker stats") {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if caps, err := r.Test(within(t, time.Minute)); err != nil || !caps.Available {
+	if caps, err := r.Test(within(t, 3*time.Minute)); err != nil || !caps.Available {
 		t.Errorf("%+v, %v", caps, err)
 	}
 }
@@ -364,7 +364,7 @@ func TestAttachAtOnce(t *testing.T) {
 	boxes := make(chan runtime.Sandbox, 4)
 	for range cap(boxes) {
 		go func() {
-			box, err := r.Attach(within(t, time.Minute), s.ID)
+			box, err := r.Attach(within(t, 3*time.Minute), s.ID)
 			if err != nil {
 				t.Error(err)
 			}
@@ -429,7 +429,7 @@ func TestRootlessEngine(t *testing.T) {
 		s := spec(engine.Busybox(t))
 		s.Require = []string{name}
 		var step *runtime.StepError
-		if _, err := r.Create(within(t, time.Minute), s); !errors.As(err, &step) || step.Step != name || step.Hint == "" {
+		if _, err := r.Create(within(t, 3*time.Minute), s); !errors.As(err, &step) || step.Step != name || step.Hint == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -438,7 +438,7 @@ func TestRootlessEngine(t *testing.T) {
 	e := command(t, box, `id -G | wc -w; [ "$(id -u)" -lt 65536 ] && echo mapped; tr -s ' ' </proc/self/uid_map | head -1; grep CapBnd /proc/self/status; ulimit -u
 		touch /bin/x 2>/dev/null && echo writable; echo x >/workspace/file && cat /workspace/file`)
 	e.Rlimits = map[string]uint64{"nproc": uint64(s.Limits.NProc)}
-	p, err := host.New(box.Dial).Exec(within(t, time.Minute), e)
+	p, err := host.New(box.Dial).Exec(within(t, 3*time.Minute), e)
 	if err != nil {
 		t.Fatal(err)
 	}
