@@ -135,7 +135,7 @@ func (s *Service) fit(ctx context.Context, h *host, b bound, w wish) (choice, []
 	case err != nil:
 		s.log.Error("runtime could not be probed", "runtime", h.Name(), "err", err)
 		return choice{}, []runtime.Reason{{Code: "probe_failed", Detail: "it could not be probed"}}
-	case !b.met(caps.Isolation):
+	case !b.met(caps.Isolation) && (caps.Available || caps.Isolation != ""): // of what does not work that may not be known
 		return choice{}, []runtime.Reason{{Code: "isolation_too_weak", Detail: fmt.Sprintf("it isolates by %s", caps.Isolation)}}
 	case !caps.Available && len(caps.Reasons) == 0:
 		return choice{}, []runtime.Reason{{Code: "host_prerequisite_missing", Detail: "it does not work on this host"}}

@@ -41,6 +41,9 @@ func drawRuntimes(t *rapid.T) (list []claimed) {
 		for _, name := range []string{runtime.ProtectMemory, runtime.ProtectPids} {
 			c.caps.Protections = append(c.caps.Protections, runtime.Protection{Name: name, Enforced: rapid.Bool().Draw(t, name)})
 		}
+		if !c.caps.Available && rapid.Bool().Draw(t, "class unknown") {
+			c.caps.Isolation = ""
+		}
 		if !c.caps.Available && rapid.Bool().Draw(t, "reason") {
 			c.caps.Reasons = []runtime.Reason{{Code: "host_prerequisite_missing", Detail: "this is missing", Hint: "get it"}}
 		}
@@ -145,8 +148,12 @@ func TestChoiceHolds(t *testing.T) {
 			}
 			reasons := e.Details["reasons"].(map[string]any)
 			for _, c := range there {
-				if list, ok := reasons[c.name].([]runtime.Reason); !ok || len(list) == 0 || list[0].Detail == "" || list[0].Code == "" {
+				list, ok := reasons[c.name].([]runtime.Reason)
+				if !ok || len(list) == 0 || list[0].Detail == "" || list[0].Code == "" {
 					t.Fatalf("no reason for %s: %+v", c.name, e.Details)
+				}
+				if weak := list[0].Code == "isolation_too_weak"; weak && (strong(c) || c.caps.Isolation == "") {
+					t.Fatalf("%+v is called too weak", c)
 				}
 			}
 		}
