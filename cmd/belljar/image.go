@@ -203,6 +203,8 @@ func (l *imageList) Run(ctx context.Context, c *console) error {
 			switch {
 			case i.InUse:
 				used = "now"
+			case now.Sub(i.LastUsedAt) < 2*time.Minute: // it is known to the minute
+				used = "just now"
 			case !i.LastUsedAt.IsZero():
 				used = rough(now.Sub(i.LastUsedAt)) + " ago"
 			}
