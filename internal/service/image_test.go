@@ -553,7 +553,7 @@ func TestImageOfARunThatIsOver(t *testing.T) {
 	g := newGallery(t)
 	ref, _ := g.hub.Put(t, "app:1", simple())
 	going, gone := make(chan struct{}), make(chan struct{})
-	g.rt.going = func() { close(going); <-gone }
+	g.rt.going = sync.OnceFunc(func() { close(going); <-gone })
 	g.run(of(ref, "true"))
 	<-going
 	removed := make(chan error, 1)
