@@ -108,10 +108,13 @@ func (s *Service) choose(ctx context.Context, caller belljar.Caller, w wish) (ch
 }
 
 // fastest is the fastest runtime that will do, the first of those that are as fast. Those that worked when they were last
-// asked come first: one that did not is asked again only if it would be faster, for an engine that hangs takes its time.
+// asked come first, the faster before the slower: others are asked only if they would be faster, for an engine that hangs takes
+// its time.
 func (s *Service) fastest(ctx context.Context, b bound, w wish) (best choice, ok bool) {
 	hosts := slices.Clone(s.runtimes)
-	slices.SortStableFunc(hosts, func(g, h *host) int { return cmp.Compare(g.trouble(), h.trouble()) })
+	slices.SortStableFunc(hosts, func(g, h *host) int {
+		return cmp.Or(cmp.Compare(g.trouble(), h.trouble()), cmp.Compare(g.usualStart(), h.usualStart()))
+	})
 	at := func(h *host) int { return slices.Index(s.runtimes, h) }
 	for _, h := range hosts {
 		if usual := h.usualStart(); ok && usual > 0 && usual >= best.caps.Start {

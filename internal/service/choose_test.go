@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,5 +181,59 @@ func TestTrustInPolicyHash(t *testing.T) {
 	}
 	if hash(plain) != hash(same) || hash(plain) == hash(other) {
 		t.Error("the hash does not tell what is not as usual, and that only")
+	}
+}
+
+// hanging is a runtime whose probe, once it hangs, takes until it is let go.
+type hanging struct {
+	posing
+	hangs *atomic.Bool
+	asked chan struct{}
+	letGo chan struct{}
+}
+
+func (h hanging) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	if h.hangs.Load() {
+		select {
+		case h.asked <- struct{}{}:
+		case <-ctx.Done():
+			return runtime.Capabilities{}, ctx.Err()
+		}
+		select {
+		case <-h.letGo:
+		case <-ctx.Done():
+			return runtime.Capabilities{}, ctx.Err()
+		}
+	}
+	return h.posing.Probe(ctx)
+}
+
+// Nobody waits for a runtime that takes its time to say how it is, and would be the slower one anyway.
+func TestChoicePastOneThatHangs(t *testing.T) {
+	h := hanging{hangs: &atomic.Bool{}, asked: make(chan struct{}), letGo: make(chan struct{})}
+	b := newBench(t, several, func(o *service.Options) {
+		h.posing = o.Runtimes[1].(posing) // the slow one
+		o.Runtimes[1] = h
+	})
+	node := b.service.As(service.Local()).Node()
+	if _, err := node.Runtimes(b.context()); err != nil {
+		t.Fatal(err)
+	}
+	h.hangs.Store(true)
+	ctx, told := b.context(), make(chan error, 1)
+	go func() {
+		_, err := node.Runtimes(ctx)
+		told <- err
+	}()
+	<-h.asked
+	req := shell("true")
+	req.TrustLevel = belljar.TrustUntrusted
+	if run, err := b.Start(b.context(), req); err != nil || run.Runtime != "quick" {
+		t.Errorf("%+v, %v", run, err)
+	}
+	h.hangs.Store(false)
+	close(h.letGo)
+	if err := <-told; err != nil {
+		t.Error(err)
 	}
 }

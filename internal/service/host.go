@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -19,6 +20,10 @@ type host struct {
 	caps   *runtime.Capabilities
 	denied runtime.Capabilities // what the last probe found that found it not available
 	at     time.Time            // when that ended
+
+	// What the last probe found, for who must not wait for the next.
+	worked atomic.Bool
+	start  atomic.Int64 // [runtime.Capabilities.Start]; 0 is not known
 
 	orphans orphans
 }
@@ -39,6 +44,8 @@ func (h *host) capabilities(ctx context.Context) (runtime.Capabilities, error) {
 	if err != nil {
 		return caps, fmt.Errorf("probe runtime %s: %w", h.Name(), err)
 	}
+	h.worked.Store(caps.Available)
+	h.start.Store(int64(caps.Start))
 	if caps.Available {
 		h.caps = &caps
 	} else {
@@ -49,23 +56,14 @@ func (h *host) capabilities(ctx context.Context) (runtime.Capabilities, error) {
 
 // trouble is 0 for a runtime that worked when it was last probed, 1 for others.
 func (h *host) trouble() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.caps != nil {
+	if h.worked.Load() {
 		return 0
 	}
 	return 1
 }
 
 // usualStart is about how long a cold start takes, by the last probe; 0 if that is not known.
-func (h *host) usualStart() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.caps != nil {
-		return h.caps.Start
-	}
-	return h.denied.Start
-}
+func (h *host) usualStart() time.Duration { return time.Duration(h.start.Load()) }
 
 // explain is why no sandbox could be made: the fault itself or, where it turns out that the runtime does not work any more,
 // what is missing. Requests to come are told that at once.
