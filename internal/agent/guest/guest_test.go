@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if config := os.Getenv("GUEST_TEST_INIT"); config != "" {
 		os.Exit(beInit(config))
 	}
+	if os.Getenv("GUEST_TEST_HEADLESS") != "" {
+		beHeadless()
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -14,6 +14,8 @@ const (
 	killTime    = 5 * time.Second
 	maxSweeps   = 64
 	freezeTries = 32
+	// headTime is how long a cgroup that was killed is given before its processes are looked at one by one.
+	headTime = 100 * time.Millisecond
 	// settleTime is how long a keeper is given to say that its command has left nobody behind, which it does at once.
 	settleTime = 2 * time.Millisecond
 )
@@ -52,7 +54,14 @@ func (e *exec) term(grace time.Duration) {
 // kill ends every process of the command and waits until none is left; false if that cannot be reached.
 func (e *exec) kill() bool {
 	if e.group != nil {
-		return e.group.kill() == nil && e.group.waitEmpty(killTime) == nil && e.await(killTime)
+		if e.group.kill() != nil {
+			return false
+		}
+		// The kernel kills by way of a process's first thread, and not a process that has lost it.
+		if e.group.waitEmpty(headTime) != nil && !e.sweep() {
+			return false
+		}
+		return e.group.waitEmpty(killTime) == nil && e.await(killTime)
 	}
 	if e.killAlone() {
 		return e.await(killTime)

@@ -26,7 +26,7 @@ func (p *process) close() { unix.Close(p.fd) }
 // entry is what /proc says of a process.
 type entry struct {
 	pid, parent, session int
-	zombie               bool
+	zombie               bool // it is dead, and not only its first thread
 	start                uint64
 }
 
@@ -158,11 +158,16 @@ func parseStat(pid int, raw []byte) (entry, bool) {
 		return entry{}, false
 	}
 	fields := bytes.Fields(raw[at+1:])
-	const state, parent, session, start = 0, 1, 3, 19
+	const state, parent, session, threads, start = 0, 1, 3, 17, 19
 	if len(fields) <= start {
 		return entry{}, false
 	}
-	x := entry{pid: pid, zombie: fields[state][0] == 'Z' || fields[state][0] == 'X'}
+	x := entry{pid: pid}
+	switch fields[state][0] {
+	case 'Z', 'X':
+		n, err := strconv.Atoi(string(fields[threads]))
+		x.zombie = err == nil && n <= 1 // a thread that outlives the first one runs on
+	}
 	var err1, err2, err3 error
 	x.parent, err1 = strconv.Atoi(string(fields[parent]))
 	x.session, err2 = strconv.Atoi(string(fields[session]))
