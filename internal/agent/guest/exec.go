@@ -29,6 +29,7 @@ type exec struct {
 	program  *forkexec.Program // the keeper's
 	settled  bool              // only the keeper has the program's memory: its child has become another or is dead
 	status   *os.File          // what the keeper reports to
+	cut      wire.Cause        // why it was killed before it had become its program; else ""
 	group    *group            // nil without a cgroup
 	outlets  []*outlet
 	terminal *os.File // the PTY's master, nil with pipes

@@ -39,14 +39,18 @@ func (e *exec) life() {
 		timeout = t.C
 	}
 	var grace time.Duration
-	select {
-	case <-e.exited:
-	case <-timeout:
-		cause, grace = wire.CauseTimeout, milliseconds(e.spec.GraceMS)
-	case want := <-e.ends:
-		cause, grace = want.cause, want.grace
-	case <-e.a.stop:
-		cause = wire.CauseEnded
+	if e.cut != "" {
+		cause = e.cut
+	} else {
+		select {
+		case <-e.exited:
+		case <-timeout:
+			cause, grace = wire.CauseTimeout, milliseconds(e.spec.GraceMS)
+		case want := <-e.ends:
+			cause, grace = want.cause, want.grace
+		case <-e.a.stop:
+			cause = wire.CauseEnded
+		}
 	}
 	dead := true
 	lost := cause == wire.CauseExited && e.first == nil

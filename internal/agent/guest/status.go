@@ -3,11 +3,14 @@
 package guest
 
 import (
+	"errors"
 	"io"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
@@ -25,19 +28,66 @@ func (e *exec) record() (forkexec.Record, error) {
 	return rec, nil
 }
 
+// birthTime is how long a command may take to become its program. Files can keep one waiting: those of a dead server,
+// or of a program that has a lease on them; and so can a program that stops it.
+const birthTime = time.Minute
+
+// errUnborn is a command that has not become its program within birthTime.
+var errUnborn = errors.New("it has not begun within " + birthTime.String())
+
+// firstRecord waits for the keeper's first record, but not for longer than the command may run, and not when the agent is
+// closed: what the keeper has begun is then killed, of which it tells, and cut says why.
+func (e *exec) firstRecord() (rec forkexec.Record, cut wire.Cause, err error) {
+	const look = time.Second // whether the agent is closed; most births take a thousandth
+	limit, cause := birthTime, wire.CauseLost
+	if t := milliseconds(e.spec.TimeoutMS); t > 0 && t < limit {
+		limit, cause = t, wire.CauseTimeout
+	}
+	for kills := 0; ; {
+		left := time.Until(e.began.Add(limit))
+		_ = e.status.SetReadDeadline(time.Now().Add(max(time.Millisecond, min(look, left))))
+		rec, err = e.record()
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			_ = e.status.SetReadDeadline(time.Time{})
+			return rec, cut, err
+		}
+		switch {
+		case cut == "" && isClosed(e.a.stop):
+			cut = wire.CauseEnded
+		case time.Since(e.began) < limit:
+			continue
+		case cut == "":
+			cut = cause
+		}
+		limit = time.Since(e.began) + look
+		for _, p := range e.processes() {
+			p.signal(unix.SIGKILL)
+			p.close()
+		}
+		if kills++; kills > 2 { // it is the keeper that was stopped
+			_ = unix.PidfdSendSignal(e.keeper.PidFD, unix.SIGKILL, nil, 0)
+		}
+	}
+}
+
 // begin waits for the keeper's first record: the number of the first process, which has become the program, or why it
 // has not. A keeper that was killed before has left a command that will be found to be lost.
 func (e *exec) begin() error {
-	rec, err := e.record()
+	rec, cut, err := e.firstRecord()
+	e.cut = cut
+	var failure error
 	switch {
+	case cut == wire.CauseLost:
+		failure = errUnborn
 	case err != nil:
 		e.pid = e.keeper.Pid // leads no group: signals find nobody
 		return nil
 	case rec.Kind&forkexec.RecordFailed == 0:
 		e.pid, e.settled = int(rec.Pid), true
 		return nil
+	default:
+		failure = e.program.Failure(rec)
 	}
-	failure := e.program.Failure(rec)
 	for err == nil && rec.Kind&forkexec.RecordEmpty == 0 {
 		rec, err = e.record()
 	}

@@ -1,0 +1,63 @@
+//go:build linux
+
+package guest_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// leased makes a program that nobody can execute for the time being: whoever tries waits for the one who has a lease on
+// it, which a file's owner may have.
+func leased(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "true")
+	if err := os.WriteFile(name, []byte("#!/bin/true\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("this file system has no leases (%v): births that hang are not tested", err)
+	}
+	return name
+}
+
+// What keeps a command from becoming its program does not keep it from its end.
+func TestTimeoutOfABirth(t *testing.T) {
+	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
+		h := begin(t, config(t))
+		l := h.exec(wire.Exec{ID: "a", Argv: []string{leased(t)}, UID: os.Getuid(), GID: os.Getgid(), TimeoutMS: 100})
+		l.started()
+		if exit := l.exit(); exit.Cause != wire.CauseTimeout || exit.Signal != int(unix.SIGKILL) {
+			t.Errorf("exit %+v", exit)
+		}
+		after := h.exec(h.sh("b", "exit 3")) // the next one is born as ever
+		after.started()
+		if exit := after.exit(); exit.Code != 3 {
+			t.Errorf("the next: %+v", exit)
+		}
+	})
+}
+
+// An agent that is closed does not wait for a birth.
+func TestCloseEndsABirth(t *testing.T) {
+	h := begin(t, guest.Config{})
+	name := leased(t)
+	l := h.exec(wire.Exec{ID: "a", Argv: []string{name}, UID: os.Getuid(), GID: os.Getgid()})
+	for born := false; !born; { // the agent knows it, and does not answer for it yet
+		info := h.ask(wire.Request{Op: wire.OpPing}).reply().Info
+		born = info != nil && info.Execs == 1
+	}
+	h.agent.Close()
+	l.conn.Close()
+}
