@@ -5,6 +5,7 @@ package guest
 import (
 	"fmt"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,6 +103,7 @@ type traits struct {
 	gains    bool  // programs may gain privileges
 	groups   bool  // supplementary groups
 	bounding []int // capabilities that a program executed here could still gain
+	exposed  bool  // what has changed its user may be looked into, or takes along those it shares memory with when it dies
 }
 
 func ownTraits() (t traits) {
@@ -112,7 +114,39 @@ func ownTraits() (t traits) {
 	n, err := unix.Getgroups()
 	t.groups = err != nil || len(n) > 0
 	t.bounding = boundingSet()
+	t.exposed = exposed()
 	return t
+}
+
+// exposed reports whether a process that has changed its user, which sets how its memory may be dumped to fs.suid_dumpable,
+// endangers those whose memory it shares. With 1, whoever has the new user may trace it. With 2, it may dump its memory
+// when it dies of a signal, and before Linux 5.16 that kills all who share it.
+func exposed() bool {
+	raw, err := readSmall("/proc/sys/fs/suid_dumpable")
+	if err == unix.ENOENT {
+		return false // not Linux, but gVisor: there is no such thing
+	}
+	how := strings.TrimSpace(string(raw))
+	var name unix.Utsname
+	if err != nil || unix.Uname(&name) != nil {
+		return true
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); err != nil {
+		return true
+	}
+	return dumps(how, major, minor)
+}
+
+// dumps is exposed for a value of fs.suid_dumpable and a version of Linux.
+func dumps(how string, major, minor int) bool {
+	switch how {
+	case "0":
+		return false
+	case "2":
+		return major < 5 || major == 5 && minor < 16
+	}
+	return true
 }
 
 // boundingSet lists the capabilities that a program executed here could still gain.

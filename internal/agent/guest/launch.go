@@ -272,6 +272,9 @@ func (l *launcher) closeOurEnds() {
 func (l *launcher) program(status int) *forkexec.Program {
 	e, num := l.e, forkexec.Int[int]
 	p := e.a.programs.New()
+	if e.a.traits.exposed && l.user != e.a.self {
+		p.Apart()
+	}
 	p.Step(stepKeeper)
 	p.Call(unix.SYS_PRCTL, num(unix.PR_SET_CHILD_SUBREAPER), num(1), num(0), num(0), num(0))
 	p.Step(stepCgroup)

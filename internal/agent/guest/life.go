@@ -59,7 +59,7 @@ func (e *exec) life() {
 		cause = wire.CauseLost
 		<-e.empty // its children have found their new parent
 		dead = e.kill()
-		e.settled = e.settled || dead
+		e.settled = e.settled || dead && e.certain()
 	case cause != wire.CauseExited:
 		e.term(grace)
 		dead = e.kill()

@@ -97,6 +97,15 @@ func (e *exec) begin() error {
 	return failure
 }
 
+// certain reports whether a lost command's processes have all been found where they were looked for: among the agent's
+// children, where they are then; or in the cgroup, if they were born there. A session is something that they leave.
+func (e *exec) certain() bool {
+	if e.group != nil {
+		return e.a.group.clone3()
+	}
+	return e.a.reaper != nil
+}
+
 // bury gives back what a keeper was made of that is dead.
 func (e *exec) bury() {
 	unix.Close(e.keeper.PidFD)

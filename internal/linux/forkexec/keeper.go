@@ -54,8 +54,12 @@ func ParseRecord(b []byte) (Record, bool) {
 func (p *Program) StartKeeper() (Child, error) {
 	m := p.machine(p.ops, 0)
 	m.control = uintptr(p.books)
+	birth := fork
+	if p.apart {
+		birth = func(m *machine, _ *arena) (uintptr, syscall.Errno) { return forkWhole(m) }
+	}
 	syscall.ForkLock.Lock()
-	pid, errno := fork(m, p.arena)
+	pid, errno := birth(m, p.arena)
 	syscall.ForkLock.Unlock()
 	if errno != 0 {
 		return Child{}, &Error{Step: "clone", Errno: errno}

@@ -230,6 +230,44 @@ func TestKeptMemory(t *testing.T) {
 	runtime.KeepAlive(heap)
 }
 
+// One that is kept apart tells the same, and what it writes is not written for its parent.
+func TestKeeperApart(t *testing.T) {
+	for name, c := range map[string]struct {
+		path   string
+		status int
+	}{"a program": {"/bin/true", 0}, "none": {"/no/such/program", 127}} {
+		t.Run(name, func(t *testing.T) {
+			var shared *int32
+			k := keep(t, nil, func(p *forkexec.Program) {
+				p.Apart()
+				shared = forkexec.Alloc[int32](p)
+				p.Call(unix.SYS_GETPID)
+				p.Store(shared)
+				p.Step("exec")
+				p.Exec(c.path, []string{"x"}, nil)
+			})
+			rec := k.next()
+			if failed := rec != nil && rec.Kind&forkexec.RecordFailed != 0; rec == nil || failed != (c.status != 0) {
+				t.Fatalf("first record %+v", rec)
+			} else if failed && k.program.Failure(*rec).Errno != unix.ENOENT {
+				t.Errorf("got %v", k.program.Failure(*rec))
+			}
+			for rec.Kind&forkexec.RecordEmpty == 0 {
+				if rec = k.next(); rec == nil {
+					t.Fatal("the last record does not say that nothing is left")
+				}
+			}
+			if status := unix.WaitStatus(rec.Status); rec.Kind&forkexec.RecordExited == 0 || status.ExitStatus() != c.status {
+				t.Errorf("last record %+v", rec)
+			}
+			if *shared != 0 {
+				t.Errorf("the child wrote %d to its parent's memory", *shared)
+			}
+			k.end(0)
+		})
+	}
+}
+
 func BenchmarkKeeperTrue(b *testing.B) {
 	var pool forkexec.Pool
 	for b.Loop() {

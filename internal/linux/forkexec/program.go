@@ -56,6 +56,7 @@ type Program struct {
 	slots int
 	sync  bool // the child waits for us somewhere
 	keeps bool // the child becomes a keeper, and executes nothing itself
+	apart bool // the keeper shares no memory with us
 	books int  // the descriptor of its records
 }
 
@@ -256,6 +257,10 @@ func (p *Program) Keep(status, cgroup int) {
 	o.child.clone.flags |= unix.CLONE_VFORK
 	p.add(o)
 }
+
+// Apart makes the keeper and its child have copies of this process's memory, and not share it: for a child that others may
+// look into before it has become its program, or whose death would be that of all who share its memory.
+func (p *Program) Apart() { p.apart = true }
 
 // further is what a child of the child takes, which is born into the cgroup unless that is 0.
 func (p *Program) further(cgroup int) *further {

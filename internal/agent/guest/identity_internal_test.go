@@ -1,0 +1,21 @@
+//go:build linux
+
+package guest
+
+import "testing"
+
+// Who changes his user is safe to share memory with unless the kernel lets others have a look, or dumps all of them.
+func TestDumps(t *testing.T) {
+	for _, c := range []struct {
+		how          string
+		major, minor int
+		want         bool
+	}{
+		{"0", 5, 10, false}, {"0", 6, 18, false}, {"1", 6, 18, true}, {"2", 6, 18, false}, {"2", 5, 16, false},
+		{"2", 5, 15, true}, {"2", 4, 19, true}, {"3", 6, 18, true}, {"", 6, 18, true},
+	} {
+		if got := dumps(c.how, c.major, c.minor); got != c.want {
+			t.Errorf("dumps(%q, %d, %d) = %v", c.how, c.major, c.minor, got)
+		}
+	}
+}
