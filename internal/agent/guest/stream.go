@@ -73,6 +73,12 @@ func (s *stream) reply(r wire.Reply) error { return s.w.JSON(wire.KindReply, r) 
 func (a *Agent) converse(s *stream) {
 	a.lease.contact()
 	req, err := s.open()
+	// Every time: whoever was saved by one kernel may have been restored by another.
+	if fence := a.cfg.fence(); fence != nil {
+		s.refuse(fence)
+		go a.Close() // and with it all that was restored
+		return
+	}
 	if err == nil {
 		err = s.serve(req)
 	}

@@ -1,0 +1,30 @@
+//go:build linux
+
+package guest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// An agent that comes to be in a kernel that does not refuse what it should, by a snapshot that another one restores, does
+// nothing there, says why, and is over.
+func TestFenceIsGone(t *testing.T) {
+	h := begin(t, guest.Config{Fenced: true})
+	said := h.ask(wire.Request{Op: wire.OpPing}).failure(wire.CodeInternal)
+	if !strings.Contains(said.Message, "belljar-runsc is older than belljar") {
+		t.Errorf("it says %q", said.Message)
+	}
+	select {
+	case <-h.agent.Done():
+	case <-time.After(patience):
+		t.Error("it goes on")
+	}
+	if err := (guest.Config{Fenced: true}).Confine(); err == nil {
+		t.Error("it begins")
+	}
+}
