@@ -16,8 +16,11 @@ import (
 const (
 	// settleShell is how long a shell takes to start a job that it has begun to start.
 	settleShell = 20 * time.Millisecond
-	// comeBack is how long a shell is given to come back once nothing is left that it could wait for.
-	comeBack = time.Second
+	// atLeast is how long a command has to end after an interrupt, however small its grace.
+	atLeast = 250 * time.Millisecond
+	// comeBack is how long a shell is given to come back once nothing is left that it could wait for: at once, unless the
+	// machine is very busy, and one that is given up has lost its variables.
+	comeBack = 3 * time.Second
 	// commandSweeps is after how many rounds of killing the shell itself is taken for who starts new processes.
 	commandSweeps = 8
 	// timedOutCode is the exit code of a command that was interrupted for its time, as of timeout(1).
@@ -34,7 +37,7 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 		c.interrupt() // it came while the shell was about to start the job
 	}
 	if exit == nil {
-		exit = c.wait(max(grace/2, comeBack/4))
+		exit = c.wait(max(grace/2, atLeast))
 	}
 	c.term(time.Until(until))
 	if exit == nil && !isClosed(c.proc.exec.exited) {
@@ -168,7 +171,7 @@ func (c *command) awaitDeath(p *process, until time.Time) bool {
 		if left <= 0 {
 			return false
 		}
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(min(left, comeBack/4).Milliseconds())+1)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(min(left, atLeast).Milliseconds())+1)
 		if n > 0 || err != nil && err != unix.EINTR {
 			return err == nil
 		}
