@@ -52,6 +52,7 @@ type machine struct {
 	end     int     // index behind the part of a further child, if this is one; else -1
 	keeps   bool    // there is to be a keeper: control takes its records
 	kept    bool    // this is the child of one
+	apart   bool    // the keeper shares no memory with the parent
 	clone3  bool    // there is such a call
 	beside  uintptr // where cloneBeside lies, which is how Go writes a func; 0 where a further child is a fork
 	entry   uintptr // of run, where one that shares our memory begins

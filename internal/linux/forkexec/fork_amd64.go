@@ -20,7 +20,7 @@ const (
 )
 
 // fork clones this process and carries out the program in the child, on a stack in the arena, and in the child's own
-// children, which share what it has. A keeper shares our memory; any other child has the arena and little else. Where
+// children, which share what it has. A keeper shares our memory unless it is apart; any other child has the arena and little else. Where
 // there is no clone3, which alone resets the signal handlers for us, that one is a clone of the whole, and a keeper resets
 // them itself. See [forkWhole] for the preconditions.
 //
@@ -34,9 +34,9 @@ func fork(m *machine, a *arena) (pid uintptr, errno syscall.Errno) {
 	m.clone.stack, m.clone.stackSize = uint64(uintptr(unsafe.Pointer(a.stack()))), stackSize
 	f := enter
 	entry := **(**uintptr)(unsafe.Pointer(&f))
-	if m.keeps {
+	if m.keeps && !m.apart {
 		m.clone.flags |= unix.CLONE_VM
-	} else {
+	} else if m.clone3 { // else others are clones of the whole
 		alone(a, entry)
 	}
 	further := run

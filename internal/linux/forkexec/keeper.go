@@ -53,13 +53,9 @@ func ParseRecord(b []byte) (Record, bool) {
 // command's processes, since they may have no copy.
 func (p *Program) StartKeeper() (Child, error) {
 	m := p.machine(p.ops, 0)
-	m.control = uintptr(p.books)
-	birth := fork
-	if p.apart {
-		birth = func(m *machine, _ *arena) (uintptr, syscall.Errno) { return forkWhole(m) }
-	}
+	m.control, m.apart = uintptr(p.books), p.apart
 	syscall.ForkLock.Lock()
-	pid, errno := birth(m, p.arena)
+	pid, errno := fork(m, p.arena)
 	syscall.ForkLock.Unlock()
 	if errno != 0 {
 		return Child{}, &Error{Step: "clone", Errno: errno}

@@ -258,8 +258,8 @@ func (p *Program) Keep(status, cgroup int) {
 	p.add(o)
 }
 
-// Apart makes the keeper and its child have copies of this process's memory, and not share it: for a child that others may
-// look into before it has become its program, or whose death would be that of all who share its memory.
+// Apart makes the keeper share no memory with this process, but only with its child, as other children do: for a child
+// that others may look into before it has become its program, or whose death would be that of all who share its memory.
 func (p *Program) Apart() { p.apart = true }
 
 // further is what a child of the child takes, which is born into the cgroup unless that is 0.
