@@ -12,8 +12,8 @@
 // else (MADV_DONTFORK). The children of the child, of Spawn and Keep, share its memory and have a stack of their own
 // there.
 //
-// A keeper, which executes nothing, goes further: on amd64 it shares the parent's memory for as long as it lives, and its
-// own child shares it as vfork's does, until the execve. Hence:
+// A keeper, which executes nothing, goes further: on amd64 it shares the parent's memory for as long as it lives, unless
+// [Program.Apart] says otherwise, and its own child shares it as vfork's does, until the execve. Hence:
 //
 //   - Whatever the child is to read or write goes through Str, Strs, Ptr, Slice or Alloc, which copy it into the arena.
 //   - What runs in the child is nosplit and touches only the arena and registers: there is no g, no heap, no memory of the

@@ -20,9 +20,9 @@ const (
 )
 
 // fork clones this process and carries out the program in the child, on a stack in the arena, and in the child's own
-// children, which share what it has. A keeper shares our memory unless it is apart; any other child has the arena and little else. Where
-// there is no clone3, which alone resets the signal handlers for us, that one is a clone of the whole, and a keeper resets
-// them itself. See [forkWhole] for the preconditions.
+// children, which share what it has. A keeper shares our memory unless it is apart; any other child has the arena and
+// little else. Where there is no clone3, which alone resets the signal handlers for us, that one is a clone of the whole,
+// and a keeper resets them itself. See [forkWhole] for the preconditions.
 //
 //go:noinline
 //go:norace
