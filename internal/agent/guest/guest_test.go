@@ -12,14 +12,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/leak"
 )
 
 // patience is how long a test waits for something that must happen.
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GUEST_TEST_HEADLESS") != "" {
 		beHeadless()
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Main(m))
 }
 
 // host is the other side of an agent, speaking the protocol by hand.
@@ -439,12 +440,14 @@ func TestManyStreamsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var handled sync.WaitGroup
+	defer handled.Wait()
 	defer a.Close()
 	closed := make(chan error, 1100)
 	for range cap(closed) {
 		client, server := net.Pipe()
 		defer client.Close()
-		go a.Handle(server)
+		handled.Go(func() { a.Handle(server) })
 		go func() {
 			_, err := client.Read(make([]byte, 1))
 			closed <- err

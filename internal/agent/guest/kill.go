@@ -11,7 +11,7 @@ import (
 
 // Bounds of killing a command. A sweep that finds somebody new after all these rounds does not converge.
 const (
-	killTime    = 5 * time.Second
+	killTime    = 10 * time.Second
 	maxSweeps   = 64
 	freezeTries = 32
 	// headTime is how long a cgroup that was killed is given before its processes are looked at one by one.
@@ -121,6 +121,7 @@ func (e *exec) sweep() bool { return sweep(maxSweeps, e.processes, e.await) }
 // rest instead of growing back.
 func sweep(rounds int, list func() []*process, gone func(pause time.Duration) bool) bool {
 	pause := time.Millisecond
+	until := time.Now().Add(killTime)
 	for range rounds {
 		held := make(map[int]*process)
 		for range freezeTries {
@@ -143,6 +144,9 @@ func sweep(rounds int, list func() []*process, gone func(pause time.Duration) bo
 		}
 		for _, p := range held {
 			p.signal(unix.SIGKILL)
+		}
+		for _, p := range held { // where others have the processor, dying takes its time: that is no round of its own
+			p.ended(until)
 			p.close()
 		}
 		if gone(pause) && len(held) == 0 {

@@ -258,7 +258,7 @@ func TestAsInit(t *testing.T) {
 		}
 		bystander.await("fine")
 		bystander.exit()
-		l = h.exec(h.sh("b", "grep -l sleep /proc/[0-9]*/comm || echo none"))
+		l = h.exec(h.sh("b", "grep -l '^[s]leep' /proc/[0-9]*/cmdline || echo none")) // the dead have no arguments
 		l.started()
 		if out, _, _ := l.follow(nil); out != "none\n" {
 			t.Errorf("processes: %q", out)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +23,20 @@ func (p *process) signal(s unix.Signal) {
 }
 
 func (p *process) close() { unix.Close(p.fd) }
+
+// ended waits for the process's end, and reports whether that came before until.
+func (p *process) ended(until time.Time) bool {
+	for {
+		left := max(0, time.Until(until))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		switch {
+		case n > 0:
+			return true
+		case err != nil && err != unix.EINTR, left < time.Millisecond:
+			return false
+		}
+	}
+}
 
 // entry is what /proc says of a process.
 type entry struct {

@@ -20,7 +20,7 @@ const (
 	atLeast = 250 * time.Millisecond
 	// comeBack is how long a shell is given to come back once nothing is left that it could wait for: at once, unless the
 	// machine is very busy, and one that is given up has lost its variables.
-	comeBack = 3 * time.Second
+	comeBack = 5 * time.Second
 	// commandSweeps is after how many rounds of killing the shell itself is taken for who starts new processes.
 	commandSweeps = 8
 	// timedOutCode is the exit code of a command that was interrupted for its time, as of timeout(1).
@@ -171,9 +171,8 @@ func (c *command) awaitDeath(p *process, until time.Time) bool {
 		if left <= 0 {
 			return false
 		}
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(min(left, atLeast).Milliseconds())+1)
-		if n > 0 || err != nil && err != unix.EINTR {
-			return err == nil
+		if p.ended(time.Now().Add(min(left, atLeast))) {
+			return true
 		}
 	}
 	return false

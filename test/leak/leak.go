@@ -1,0 +1,40 @@
+// Package leak looks for goroutines that the tests of a package leave behind.
+//
+//	func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
+package leak
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience is how long what the tests have ended may take to be over, on a slow and busy machine. goleak by itself gives it
+// less than half a second.
+const patience = time.Minute
+
+// Main runs the tests and then waits until no goroutine is left. It returns the status to exit with.
+func Main(m *testing.M, options ...goleak.Option) int {
+	code := m.Run()
+	if code != 0 {
+		return code // who failed may have left anything
+	}
+	if err := find(patience, options...); err != nil {
+		fmt.Fprintln(os.Stderr, "leak: after tests that have passed:", err)
+		return 1
+	}
+	return 0
+}
+
+// find returns what is left after so long; nil as soon as nothing is.
+func find(patience time.Duration, options ...goleak.Option) error {
+	for until := time.Now().Add(patience); ; {
+		err := goleak.Find(options...)
+		if err == nil || time.Now().After(until) {
+			return err
+		}
+	}
+}

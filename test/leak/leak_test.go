@@ -1,0 +1,29 @@
+package leak
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
+
+// What takes longer than goleak waits is no leak, and what does not end is one.
+func TestFind(t *testing.T) {
+	release, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		<-release
+	}()
+	mine := goleak.IgnoreTopFunction("testing.(*T).Run") // whoever runs this test
+	if find(0, mine) == nil {
+		t.Error("a goroutine that waits for ever goes unnoticed")
+	}
+	time.AfterFunc(time.Second, func() { close(release) })
+	if err := find(patience, mine); err != nil {
+		t.Error(err)
+	}
+	<-over
+}
