@@ -32,7 +32,7 @@ func (p *Pool) watch(ctx context.Context, e *entry) {
 			p.drop(e, dropDied)
 			return
 		}
-		ask, cancel := context.WithTimeout(ctx, patience)
+		ask, cancel := context.WithTimeout(ctx, p.opts.Patience)
 		err = ping(ask, e.box)
 		cancel()
 		if ctx.Err() != nil {

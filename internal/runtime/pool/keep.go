@@ -11,8 +11,8 @@ import (
 
 // Bounds of making sandboxes ahead.
 const (
-	birthTime  = 20 * time.Second // of one
-	pauseFirst = time.Second      // after one that failed; twice as long after each further one
+	birthTime  = time.Minute // of one, on a busy machine
+	pauseFirst = time.Second // after one that failed; twice as long after each further one
 	pauseMost  = time.Minute
 )
 

@@ -37,6 +37,9 @@ type Options struct {
 	Lease time.Duration
 	// Quiet is for how long nobody must have asked for a sandbox before one is made; 0 means 20 ms.
 	Quiet time.Duration
+	// Patience is how long a ready sandbox may take to become its caller's, and to answer when it is looked after; 0 means
+	// 5 s. One that does not is broken. What is only slow must not be: in its place one would be made that takes longer.
+	Patience time.Duration
 	// Logger hears what cannot be returned; nil discards.
 	Logger *slog.Logger
 }
@@ -54,7 +57,7 @@ func (o Options) fill() Options {
 	for _, f := range []struct {
 		field *time.Duration
 		def   time.Duration
-	}{{&o.Idle, 10 * time.Minute}, {&o.Age, time.Hour}, {&o.Lease, time.Minute}, {&o.Quiet, 20 * time.Millisecond}} {
+	}{{&o.Idle, 10 * time.Minute}, {&o.Age, time.Hour}, {&o.Lease, time.Minute}, {&o.Quiet, 20 * time.Millisecond}, {&o.Patience, 5 * time.Second}} {
 		if *f.field <= 0 {
 			*f.field = f.def
 		}
@@ -64,9 +67,6 @@ func (o Options) fill() Options {
 	}
 	return o
 }
-
-// patience is how long a ready sandbox may take to become its caller's. One that does not is broken.
-const patience = time.Second
 
 // Pool is a runtime with ready sandboxes. It implements [runtime.Runtime] and [runtime.Tester]; what it does not do
 // itself, the runtime below does.
@@ -208,7 +208,7 @@ func (p *Pool) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, 
 // claim makes a ready sandbox the caller's. The agent takes its lease, and proves that it is there, while the rest is
 // done. If that fails, nothing is left of it under the caller's name.
 func (p *Pool) claim(ctx context.Context, e *entry, spec runtime.Spec) (runtime.Sandbox, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Patience)
 	defer cancel()
 	lease, err := askLease(ctx, e.box, spec.Lease)
 	if err != nil {

@@ -239,11 +239,11 @@ func TestDeafAgent(t *testing.T) {
 		s.set(func() { s.deaf = true })
 		begin := time.Now()
 		b := create(t, p, spec(1))
-		if took := time.Since(begin); took != time.Second+s.birth || b.boot < 3 {
+		if took := time.Since(begin); took != 5*time.Second+s.birth || b.boot < 3 {
 			t.Errorf("sandbox %d after %v", b.boot, took)
 		}
 		figures(t, p, "size 2 ready 1 hits 0 misses 1 unusable 1")
-		later(22 * time.Second) // a third of the lease, and its patience
+		later(26 * time.Second) // a third of the lease, and its patience
 		s.set(func() { s.deaf = false })
 		later(time.Hour - time.Minute)
 		figures(t, p, "size 2 ready 2 hits 0 misses 1 broken 1 unusable 1")
