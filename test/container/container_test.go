@@ -179,7 +179,7 @@ type output struct {
 // run runs args in a new container, after a line of shell.
 func run(t *testing.T, host string, flags []flag, first string, args ...string) output {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	line := []string{"--host", host, "run", "--rm", "--network", "none"}
 	for _, f := range flags {

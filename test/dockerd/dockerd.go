@@ -146,9 +146,17 @@ func require(t testing.TB) {
 	}
 }
 
+// short is the folder for temporary ones, or the usual one where its name is long.
+func short() string {
+	if dir := os.TempDir(); len(dir) < 40 {
+		return dir
+	}
+	return "/tmp"
+}
+
 // start makes an engine. Its folder has a short name: the path of a socket has at most 107 bytes.
 func start(as who, flags ...string) (*Engine, error) {
-	dir, err := os.MkdirTemp("", "dockerd")
+	dir, err := os.MkdirTemp(short(), "dockerd")
 	if err != nil {
 		return nil, err
 	}
@@ -344,13 +352,27 @@ func (e *Engine) stop() error {
 	}
 	errs = append(errs, e.signal(syscall.SIGTERM))
 	e.client.CloseIdleConnections()
-	for _, pid := range e.children() {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // what a daemon that was killed has left
-	}
+	errs = append(errs, e.endChildren())
 	for _, point := range e.mounts() {
 		_ = unix.Unmount(point, unix.MNT_DETACH)
 	}
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
+}
+
+// endChildren ends what a daemon that was killed has left, and returns when it has: until then it may write to the folder.
+func (e *Engine) endChildren() error {
+	for deadline := time.Now().Add(startTime); ; time.Sleep(5 * time.Millisecond) {
+		left := e.children()
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes %v of the engine do not end", left)
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // empty removes every container.
@@ -381,7 +403,8 @@ func (e *Engine) children() (pids []int) {
 		}
 		text, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
 		program, rest, _ := bytes.Cut(text, []byte{0})
-		if strings.Contains(string(program), "containerd") && bytes.Contains(rest, []byte(e.dir+"/")) {
+		ours := strings.Contains(string(program), "containerd") || strings.HasSuffix(string(program), "runc")
+		if ours && bytes.Contains(rest, []byte(e.dir+"/")) {
 			pids = append(pids, pid)
 		}
 	}

@@ -57,6 +57,9 @@ func rootless(dir string, args []string) (*exec.Cmd, error) {
 		os.MkdirAll(bin, 0o755),
 		os.WriteFile(filepath.Join(bin, "rootlesskit-docker-proxy"), []byte("#!/bin/sh\nexit 1\n"), 0o755),
 	)
+	for name, mode := range map[string]os.FileMode{"passwd": 0o644, "subid": 0o644, "bin": 0o755, "bin/rootlesskit-docker-proxy": 0o755} {
+		err = errors.Join(err, os.Chmod(filepath.Join(dir, name), mode)) // whatever the umask
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func rootless(dir string, args []string) (*exec.Cmd, error) {
 
 // unprivileged tries whether that works here.
 func unprivileged() (string, error) {
-	dir, err := os.MkdirTemp("", "dockerd")
+	dir, err := os.MkdirTemp(short(), "dockerd")
 	if err != nil {
 		return "", err
 	}

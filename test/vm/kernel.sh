@@ -14,10 +14,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 cd "$work"
-package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-apt-get download -q "$package" >&2
+
+# fetch fetches the package that the lists of today name.
+fetch() {
+	package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
+	[ -n "$package" ] && apt-get download -q -o Acquire::Retries=5 "$package" >&2
+}
+
+# Lists may be missing, or so old that their packages are gone; and somebody else may be fetching them just now.
+tries=0
+until fetch; do
+	tries=$((tries + 1))
+	[ "$tries" -lt 10 ] || exit 1
+	apt-get update -qq -o Acquire::Retries=5 >&2 || sleep 5
+done
 dpkg -x "$package"_*.deb tree
-# Under its final name only when it is whole.
-cp tree/boot/vmlinuz-* "$dir/new"
-mv "$dir/new" "$dir/$(basename tree/boot/vmlinuz-*)"
+# Under its final name only when it is whole, whoever else fetches it at the same time.
+new=$(mktemp "$dir/.new-XXXXXX")
+cp tree/boot/vmlinuz-* "$new"
+mv "$new" "$dir/$(basename tree/boot/vmlinuz-*)"
 ls "$dir"/vmlinuz-*

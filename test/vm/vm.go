@@ -37,7 +37,7 @@ type Spec struct {
 	Files    map[string]string // in the guest → on the host; programs may be among them, with the libraries they need
 	MemoryMB int               // default 512
 	CPUs     int               // default 1
-	Timeout  time.Duration     // until the machine is switched off; default 15 minutes
+	Timeout  time.Duration     // until the machine is switched off; default 30 minutes
 }
 
 // Result is how one command ended.
@@ -69,7 +69,7 @@ func Run(t testing.TB, s Spec) []Result {
 	}
 	timeout := s.Timeout
 	if timeout == 0 {
-		timeout = 15 * time.Minute
+		timeout = 30 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()

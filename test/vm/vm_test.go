@@ -5,7 +5,6 @@ package vm_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/belljar/belljar/test/vm"
 )
@@ -50,8 +49,7 @@ func TestCgroups(t *testing.T) {
 func TestNativeRuntime(t *testing.T) {
 	vm.Need(t)
 	passes(t, vm.Spec{
-		Timeout: 30 * time.Minute,
-		Files:   map[string]string{"/belljar-agent": vm.Program(t, "cmd/belljar-agent")},
+		Files: map[string]string{"/belljar-agent": vm.Program(t, "cmd/belljar-agent")},
 		Commands: []vm.Command{{
 			Program: vm.Test(t, "internal/runtime/native"),
 			// Tens of megabytes through an emulated processor take minutes, busybox has words of its own for a full disk,
