@@ -44,11 +44,8 @@ With --private it listens on a Unix socket that only its user can reach, never o
 ({"socket", "base_url", "api_key", "pid", "version"}), and ends with all that runs when its standard input does, which must
 be a pipe. Without --data it forgets everything then.
 
-The first SIGTERM or Ctrl-C lets runs under way end within 30 seconds and cancels the rest; a second one does not wait.`
+The first SIGTERM or Ctrl-C lets runs under way end within 30 seconds (drain_sec) and cancels the rest; a second one does not wait.`
 }
-
-// drainTime is how long runs under way may take to end when the server is asked to.
-const drainTime = 30 * time.Second
 
 // Run serves until it is told to stop.
 func (s *serveCommand) Run(ctx context.Context, c *console) (err error) {
@@ -109,12 +106,12 @@ func (s *serveCommand) Run(ctx context.Context, c *console) (err error) {
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)
 	case received := <-signals:
-		c.say("%s: no new runs; those under way have %s to end", received, drainTime)
+		c.say("%s: no new runs; those under way have %s to end", received, cfg.Drain)
 		if !cfg.EndSessions && cfg.Store != "memory" {
 			c.say("sessions, and what runs in them, live on for the next server, for %s", cfg.Lease)
 		}
 	}
-	return n.drain(drainTime, server, signals)
+	return n.drain(cfg.Drain, server, signals)
 }
 
 // load gathers the configuration: file, environment, flags.

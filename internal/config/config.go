@@ -95,6 +95,7 @@ type Config struct {
 	ReapEvery             time.Duration
 	Lease                 time.Duration
 	EndSessions           bool
+	Drain                 time.Duration
 	MaxSessions           int // on this node
 	QuotaSessions         int // of one user; 0 is no limit
 	MaxConcurrentRuns     int
