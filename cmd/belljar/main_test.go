@@ -14,12 +14,20 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/belljar/belljar/test/build"
 )
 
 // agentVariable tells the belljar of a test where its agent is. Only this test program knows it.
 const agentVariable = "BELLJAR_TEST_AGENT"
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "belljar" {
+		if err := build.Alone(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	testscript.Main(m, map[string]func(){"belljar": func() {
 		c := &console{env: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, agent: testAgent}
 		os.Exit(c.run(context.Background(), os.Args[1:]))
@@ -74,6 +82,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv(agentVariable, agent)
 			env.Setenv("XDG_RUNTIME_DIR", os.Getenv("XDG_RUNTIME_DIR"))
+			env.Vars = append(env.Vars, build.Patient()...)
 			return nil
 		},
 		Condition: func(condition string) (bool, error) {

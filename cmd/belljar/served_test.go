@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/belljar/belljar/test/build"
 )
 
 // serveScript is a command of the scripts, serve [FLAGS…]: it starts a belljar serve of the script's own, waits until it
@@ -27,6 +29,7 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR"), "SANDBOX_END_SESSIONS=true") // nobody comes after it
+	cmd.Env = append(cmd.Env, build.Patient()...)
 	said, err := os.Create(filepath.Join(ts.MkAbs("."), ".serve-log"))
 	ts.Check(err)
 	cmd.Stderr = said
@@ -68,14 +71,14 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // until is a command of the scripts, until REGEXP PROGRAM ARGS…: it runs the program again and again until its standard
-// output matches, for a minute at most.
+// output matches, for some minutes at most.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until REGEXP PROGRAM ARGS")
 	}
 	wanted, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(5 * time.Minute); ; {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && wanted.MatchString(ts.ReadFile("stdout")) {
 			return

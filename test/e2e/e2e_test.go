@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 		dir, err := os.MkdirTemp("", "belljar-e2e-")
 		if err == nil {
 			defer os.RemoveAll(dir)
+			err = build.Alone()
+		}
+		if err == nil {
 			built, err = build.Into(dir)
 		}
 		if err != nil {

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 		dir, err := os.MkdirTemp("", "belljar-examples-")
 		if err == nil {
 			defer os.RemoveAll(dir)
+			err = build.Alone()
+		}
+		if err == nil {
 			built, err = build.Into(dir)
 		}
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/test/build"
 )
 
 // lane is one way to run belljar on this machine: a runtime, and how it comes to its rights and its image.
@@ -66,9 +67,6 @@ const (
 	testIDBlocks = 65536 * 64
 )
 
-// patient is what a run is given that says nothing of it: it may be slow here.
-var patient = []string{"SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC=100", "SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC=100"}
-
 // open prepares the lane and finds out what it can enforce.
 func (l *lane) open(t *testing.T) {
 	t.Helper()
@@ -100,7 +98,7 @@ func (l *lane) open(t *testing.T) {
 		l.ref = l.engine.Busybox(t)
 	}
 	l.env = append(l.env, "SANDBOX_DATA="+filepath.Join(l.home, "data"))
-	l.env = append(l.env, patient...)
+	l.env = append(l.env, build.Patient()...)
 	l.examine(t)
 	if l.image != "" && l.ref == "" {
 		ref, err := l.bring(t, l.image)
@@ -128,13 +126,31 @@ func (l *lane) examine(t *testing.T) {
 		if r.Name != l.runtime {
 			continue
 		}
-		if !r.Available {
+		if !r.Available && l.optional(r.Reasons) {
 			t.Skipf("lane %s cannot run: %+v", l.name, r.Reasons)
+		}
+		if !r.Available {
+			t.Fatalf("lane %s does not work: %+v", l.name, r.Reasons)
 		}
 		l.caps = r.Capabilities
 		return
 	}
 	t.Fatalf("doctor says nothing about %s:\n%s", l.runtime, raw)
+}
+
+// optional reports whether a host may well be without a lane that does not work for these reasons: one that nobody has built, one
+// whose tests an ordinary user runs, and one of users who are allowed no user namespaces. As root on a machine where all is
+// installed, a lane that has gone is a failure.
+func (l *lane) optional(reasons []runtime.Reason) bool {
+	if os.Geteuid() != 0 {
+		return true
+	}
+	if l.runtime == "gvisor" {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(built.Belljar), "belljar-runsc")); err != nil {
+			return true // make gvisor builds it
+		}
+	}
+	return l.way != "root" && slices.ContainsFunc(reasons, func(r runtime.Reason) bool { return r.Step == "userns" })
 }
 
 // root is the image that the lane's scripts see, in a word.

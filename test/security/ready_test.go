@@ -11,11 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/test/build"
 )
 
 const readyKey = "only-for-the-tests-of-this-lane"
@@ -51,17 +54,17 @@ func serveReady(t *testing.T, l *lane) string {
 		"SANDBOX_API_KEY=" + readyKey, "SANDBOX_POOL_SIZE=8", "SANDBOX_POOL_MAX=32", "SANDBOX_LOG_LEVEL=warn",
 		"SANDBOX_END_SESSIONS=true",
 	}
-	cmd.Env = append(cmd.Env, patient...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Env = append(cmd.Env, build.Patient()...)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stderr = w
-	if err := cmd.Start(); err != nil {
+	ended, err := run(cmd)
+	w.Close()
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.Close()
 	lines := bufio.NewReader(r)
 	said := make(chan struct{})
 	t.Cleanup(func() {
@@ -69,7 +72,7 @@ func serveReady(t *testing.T, l *lane) string {
 			t.Error(err)
 		}
 		<-said
-		if err := cmd.Wait(); err != nil {
+		if err := <-ended; err != nil {
 			t.Errorf("the server ended with %v", err)
 		}
 		left, err := filepath.Glob(filepath.Join(l.home, "belljar", "native", "*", "*"))
@@ -93,6 +96,23 @@ func serveReady(t *testing.T, l *lane) string {
 			t.Fatalf("the server does not serve: %v", err)
 		}
 	}
+}
+
+// run starts a command that ends with the tests, even if they are killed. That is bound to the thread which starts it, so that has
+// to stay.
+func run(cmd *exec.Cmd) (ended <-chan error, err error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started, done := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			done <- cmd.Wait()
+		}
+	}()
+	return done, <-started
 }
 
 // claims reads one of the pool's figures.
