@@ -49,7 +49,7 @@ func TestCrash(t *testing.T) {
 		}
 		var runs []string
 		for _, body := range []map[string]any{
-			{"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", "echo up; sleep 300"}, "timeout_sec": longTime}, oneShot("echo up; sleep 300"),
+			{"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", "echo up; sleep 1000"}, "timeout_sec": longTime}, oneShot("echo up; sleep 1000"),
 		} {
 			run, ok := s.start("", body)
 			if !ok {

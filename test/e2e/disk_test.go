@@ -182,7 +182,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	data := filepath.Join(disk, "data")
 	s := serve(t, data, "--set", "min_free_mb=0")
 	_, kept := s.ask(http.MethodPost, api+"/runs?wait=100s", oneShot("echo kept"))
-	_, under := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 300"))
+	_, under := s.ask(http.MethodPost, api+"/runs", oneShot("echo up; sleep 1000"))
 	id, _ := under["id"].(string)
 	until(t, "the run under way", func() bool { return s.text(api+"/runs/"+id+"/logs") == "up\n" })
 	free := fill(t, disk, 0)

@@ -35,7 +35,7 @@ func TestManySessionsOutliveTheServer(t *testing.T) {
 				marker := fmt.Sprintf("session %d run %d", i, n)
 				path, line, ended := "?wait=100s", "echo "+marker, true
 				if n > 0 { // under way at the end, with children that hide
-					path, line, ended = "", "echo "+marker+"; setsid sleep 300 & sleep 300", false
+					path, line, ended = "", "echo "+marker+"; setsid sleep 1000 & sleep 1000", false
 				}
 				run, ok := s.start(path, map[string]any{
 					"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", line}, "timeout_sec": longTime,

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // promise is what a server has said of one run. What follows from it holds of every later server:
@@ -180,9 +181,11 @@ func (s *server) get(path string) (string, error) {
 	return string(raw), err
 }
 
-// open asks for something and returns the body of the successful answer. It ends with the test's patience.
+// open asks for something and returns the body of the successful answer. It ends when nothing comes for longer than the test
+// has patience.
 func (s *server) open(path string) (io.ReadCloser, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithCancel(context.Background())
+	late := time.AfterFunc(patience, cancel)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 	if err != nil {
 		cancel()
@@ -200,16 +203,24 @@ func (s *server) open(path string) (io.ReadCloser, error) {
 		raw, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
 		return nil, fmt.Errorf("GET %s: %d %s", path, resp.StatusCode, raw)
 	}
-	return &body{resp.Body, cancel}, nil
+	return &body{resp.Body, cancel, late}, nil
 }
 
 // body is an answer's, with the end of its time.
 type body struct {
 	io.ReadCloser
 	cancel context.CancelFunc
+	late   *time.Timer
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.late.Reset(patience)
+	return n, err
 }
 
 func (b *body) Close() error {
 	defer b.cancel()
+	b.late.Stop()
 	return b.ReadCloser.Close()
 }

@@ -18,7 +18,7 @@ import (
 // one, and nothing new begins.
 func TestStop(t *testing.T) {
 	data := t.TempDir()
-	s := serve(t, data, "--set", "max_concurrent_runs=2")
+	s := serve(t, data, "--set", "max_concurrent_runs=2", "--set", longDrain)
 	_, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
 	sessionID, _ := session["session_id"].(string)
 	gated := oneShot("echo up; while [ ! -e go ]; do sleep 0.01; done; echo over")
@@ -138,10 +138,13 @@ func TestStop(t *testing.T) {
 	nothingLeft(t, data)
 }
 
+// longDrain is a time to end that no test waits for.
+const longDrain = "drain_sec=3600"
+
 // TestStopAtOnce asks twice: what is under way is cancelled, and says so.
 func TestStopAtOnce(t *testing.T) {
 	data := t.TempDir()
-	s := serve(t, data, "--set", "cancel_grace_seconds=0.5")
+	s := serve(t, data, "--set", "cancel_grace_seconds=0.5", "--set", longDrain)
 	_, run := s.ask(http.MethodPost, api+"/runs", oneShot("trap '' TERM; echo up; while true; do sleep 0.1; done"))
 	id, _ := run["id"].(string)
 	begun, ended := make(chan struct{}), make(chan map[string]any, 1)
@@ -160,7 +163,6 @@ func TestStopAtOnce(t *testing.T) {
 		ended <- frames[len(frames)-1]
 	}()
 	<-begun
-	began := time.Now()
 	for range 2 {
 		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -170,13 +172,18 @@ func TestStopAtOnce(t *testing.T) {
 			return err != nil || status == http.StatusServiceUnavailable
 		})
 	}
-	last := <-ended
+	var last map[string]any
+	select {
+	case last = <-ended:
+	case <-time.After(patience):
+		t.Fatalf("the run goes on\n%s", s.dump())
+	}
 	if outcome, _ := last["data"].(map[string]any); last["event"] != "end" || outcome["phase"] != "killed" {
 		t.Errorf("the follower saw at last %v", last)
 	}
 	<-s.done
-	if code, took := s.cmd.ProcessState.ExitCode(), time.Since(began); code != 0 || took > 20*time.Second {
-		t.Errorf("ended with %d after %v\n%s", code, took, s.said)
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("ended with %d\n%s", code, s.said)
 	}
 	nothingLeft(t, data)
 	next := serve(t, data)

@@ -84,9 +84,14 @@ func soak(ctx context.Context, agent []byte, consecutive, parallel int) (err err
 	return errors.Join(err, e.left())
 }
 
+// ample is time for what takes none, on a machine that has other things to do as well; in seconds.
+const ample = 600
+
 // run runs one command to its end.
 func (e *engine) run(ctx context.Context, i int) error {
-	run, err := e.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/true"}}})
+	run, err := e.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/true"}, TimeoutSec: ample, StartupTimeoutSec: ample,
+	}})
 	if err != nil {
 		return fmt.Errorf("run %d: %w", i, err)
 	}
@@ -126,7 +131,7 @@ func (e *engine) together(ctx context.Context, n int) error {
 			run, err := e.Start(ctx, belljar.RunRequest{
 				RunSpec: belljar.RunSpec{
 					SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/sh", "-c", "echo ready; cat"},
-					TimeoutSec: 120, StartupTimeoutSec: 120,
+					TimeoutSec: ample, StartupTimeoutSec: ample,
 				},
 				Stdin: stdin,
 			})

@@ -29,7 +29,12 @@ import (
 )
 
 // patience bounds every wait of a test.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
+
+// ample are limits that nothing here comes near.
+func ample() belljar.Limits {
+	return belljar.Limits{NProc: 4096, StartupTimeoutSec: 600, TimeoutSec: 600, GraceSec: 0.2}
+}
 
 // key is what the server here takes.
 type key string
@@ -58,7 +63,7 @@ func newServer(t testing.TB) *server {
 	}
 	s, err := service.New(service.Options{
 		Runtimes: []runtime.Runtime{rt}, Store: store.New(), Logs: logs.New(), Blobs: kept,
-		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{},
+		Limits: ample(), Stdin: belljar.StdinLimits{IdleTimeoutSec: 600}, Require: []string{},
 	})
 	if err != nil {
 		t.Fatal(err)

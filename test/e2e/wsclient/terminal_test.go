@@ -33,7 +33,7 @@ func terminals(t testing.TB) (url, session string) {
 	rt := fake.New(fake.Options{Dir: t.TempDir()})
 	s, err := service.New(service.Options{
 		Runtimes: []runtime.Runtime{rt}, Store: store.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: t.TempDir()},
-		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{},
+		Limits: ample(), Require: []string{},
 	})
 	if err != nil {
 		t.Fatal(err)
