@@ -35,13 +35,13 @@ func strangers() map[string]stranger {
 	return map[string]stranger{
 		"absolute-links": func(r *rootTar) {
 			for _, place := range places() {
-				r.link(place, "/tmp/belljar-elsewhere")
+				r.link(place, elsewherePath())
 			}
 			r.link("etc", "/var/tmp")
 		},
 		"relative-links": func(r *rootTar) {
 			for _, place := range places() {
-				r.link(place, "../../../../../../../../tmp/belljar-elsewhere")
+				r.link(place, "../../../../../../../.."+elsewherePath())
 			}
 			r.link("etc", "../../../../../../../../var/tmp")
 		},

@@ -10,25 +10,25 @@ import (
 	"testing"
 )
 
-// elsewherePath is where the links of hostile images lead.
-const elsewherePath = "/tmp/belljar-elsewhere"
+// elsewherePath is where the links of hostile images lead: a folder of this process's tests, which may not be the only ones here.
+func elsewherePath() string { return fmt.Sprintf("/tmp/belljar-elsewhere-%d", os.Getpid()) }
 
 // elsewhere checks that nothing was written where the image's links lead.
 func elsewhere(t *testing.T, _ *trial) func(outcome) {
 	// In the image's eyes; several lanes may look at the same time, so nobody takes it away.
-	if err := os.MkdirAll(elsewherePath, 0o777); err != nil {
+	if err := os.MkdirAll(elsewherePath(), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(elsewherePath, 0o777); err != nil {
+	if err := os.Chmod(elsewherePath(), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	return func(outcome) {
-		entries, err := os.ReadDir(elsewherePath)
+		entries, err := os.ReadDir(elsewherePath())
 		if err != nil {
 			t.Error(err)
 		}
 		for _, e := range entries {
-			t.Errorf("%s was made on the host", filepath.Join(elsewherePath, e.Name()))
+			t.Errorf("%s was made on the host", filepath.Join(elsewherePath(), e.Name()))
 		}
 		for _, path := range []string{"/var/tmp/belljar-was-here", "/etc/belljar-was-here", "/var/tmp/hosts", "/var/tmp/passwd"} {
 			if _, err := os.Lstat(path); err == nil {
