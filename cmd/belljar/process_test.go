@@ -105,7 +105,7 @@ func TestInterrupt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			word := fmt.Sprintf("4%s.%d", strings.Map(func(r rune) rune { return '0' + r%10 }, name), os.Getpid()) // a sleep nobody else has
+			word := fmt.Sprintf("4%s.%ds", strings.Map(func(r rune) rune { return '0' + r%10 }, name), os.Getpid()) // a sleep nobody else has
 			var env []string
 			if test.grace != "" {
 				env = []string{"SANDBOX_CANCEL_GRACE_SECONDS=" + test.grace}
@@ -141,7 +141,7 @@ func TestInterrupt(t *testing.T) {
 // TestClosedOutput: belljar run … | head -1 ends when head does, without a word, and so does the program.
 func TestClosedOutput(t *testing.T) {
 	needNative(t)
-	word := fmt.Sprintf("endless-output-of-the-test-%d", os.Getpid())
+	word := fmt.Sprintf("endless-output-of-the-test-%d.", os.Getpid())
 	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; while :; do echo "+word+"; done")
 	c.until(t, "ready")
 	if err := c.pipe.Close(); err != nil {
@@ -178,7 +178,7 @@ func TestIgnoredSignals(t *testing.T) {
 // TestStreamed: output arrives while the program goes on, and so does input.
 func TestStreamed(t *testing.T) {
 	needNative(t)
-	c := &child{Cmd: exec.CommandContext(t.Context(), "belljar", "run", "--timeout", "1m", "--", "sh", "-c", "echo name?; read name; echo hello $name; cat")}
+	c := &child{Cmd: exec.CommandContext(t.Context(), "belljar", "run", "--timeout", "5m", "--", "sh", "-c", "echo name?; read name; echo hello $name; cat")}
 	c.Cmd.Stderr = &c.stderr
 	stdin, err := c.StdinPipe()
 	if err != nil {

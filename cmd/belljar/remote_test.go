@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // serveHere starts a belljar serve for one test, points this process's environment at it, and returns its process.
@@ -53,8 +52,8 @@ func TestInterruptRemote(t *testing.T) {
 		script string
 		status int
 	}{
-		"sleeps":   {"echo ready; exec sleep 81.25", 130},
-		"says bye": {"trap 'echo bye; exit 3' TERM; echo ready; sleep 81.25 & wait", 130},
+		"sleeps":   {"echo ready; exec sleep 1000", 130},
+		"says bye": {"trap 'echo bye; exit 3' TERM; echo ready; sleep 1000 & wait", 130},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", test.script)
@@ -77,12 +76,11 @@ func TestInterruptRemote(t *testing.T) {
 func TestLeaveRemote(t *testing.T) {
 	needNative(t)
 	server := serveHere(t)
-	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; exec sleep 82.25")
+	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; exec sleep 1000")
 	c.until(t, "ready")
 	if err := server.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} { // the same signal twice at once would be one; two come in any order
 		if err := c.Process.Signal(s); err != nil {
 			t.Fatal(err)
@@ -90,9 +88,6 @@ func TestLeaveRemote(t *testing.T) {
 	}
 	if got := c.ended(t); got != 130 && got != 143 || !strings.Contains(c.stderr.String(), "was left to the server") {
 		t.Errorf("status %d\n%s", got, c.stderr.String())
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 )
 
 // farOff is far more than anything here takes.
-const farOff = 2 * time.Minute
+const farOff = 5 * time.Minute
 
 // owned is a private server and the program that has it.
 type owned struct {
@@ -131,7 +131,7 @@ func TestPrivate(t *testing.T) {
 	}
 
 	c := o.client(t)
-	word := fmt.Sprintf("49%d.%d", os.Getpid(), o.PID) // a sleep nobody else has
+	word := fmt.Sprintf("49%d.%ds", os.Getpid(), o.PID) // a sleep nobody else has
 	session, _, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: "host", Scope: belljar.Scope{Namespace: "workflow", ID: "w"},
 	}})
@@ -251,7 +251,7 @@ func TestPrivateParent(t *testing.T) {
 		t.Fatalf("%q %v", line, err)
 	}
 	c := o.client(t)
-	word := fmt.Sprintf("48%d.%d", os.Getpid(), o.PID)
+	word := fmt.Sprintf("48%d.%ds", os.Getpid(), o.PID)
 	run, err := c.Runs().Start(ctx, shellRun("setsid sleep "+word+" & echo up; wait"))
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func TestPrivateKilled(t *testing.T) {
 	defer cancel()
 	tmp := "TMPDIR=" + shortDir(t)
 	o := startPrivate(t, []string{tmp})
-	word := fmt.Sprintf("47%d.%d", os.Getpid(), o.PID)
+	word := fmt.Sprintf("47%d.%ds", os.Getpid(), o.PID)
 	run, err := o.client(t).Runs().Start(ctx, shellRun("echo up; sleep "+word))
 	if err != nil {
 		t.Fatal(err)
