@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/linetest"
 )
 
 // reader is a door that reads the whole body and says how long it was.
@@ -40,13 +41,22 @@ func serve(t *testing.T, h http.Handler) *httptest.Server {
 	return s
 }
 
+// On a line: over TCP, who is refused in the midst of a long body has half a second to read why before what it still
+// sends resets the connection.
 func TestBodiesAreBounded(t *testing.T) {
-	edge, _ := newEdge(t, api.EdgeOptions{MaxBody: 10})
-	mux := http.NewServeMux()
-	mux.Handle("/plain", reader(0))
-	mux.Handle("/more", reader(100))
-	mux.Handle("/less", reader(5))
-	s := serve(t, edge.Wrap(mux))
+	linetest.Serve(t, func(t *testing.T) http.Handler {
+		edge, _ := newEdge(t, api.EdgeOptions{MaxBody: 10})
+		mux := http.NewServeMux()
+		mux.Handle("/plain", reader(0))
+		mux.Handle("/more", reader(100))
+		mux.Handle("/less", reader(5))
+		return edge.Wrap(mux)
+	}, boundedBodies)
+}
+
+func boundedBodies(t *testing.T, l *linetest.Line) {
+	client := l.Client()
+	defer client.CloseIdleConnections()
 	for _, c := range []struct {
 		path   string
 		size   int
@@ -60,7 +70,7 @@ func TestBodiesAreBounded(t *testing.T) {
 			if chunked {
 				body = io.MultiReader(body)
 			}
-			answer, err := http.Post(s.URL+c.path, "text/plain", body)
+			answer, err := client.Post("http://line"+c.path, "text/plain", body)
 			if err != nil {
 				t.Fatal(err)
 			}

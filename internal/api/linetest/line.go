@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/belljar/belljar/internal/api"
 )
@@ -66,6 +67,7 @@ func Serve(t *testing.T, handler func(*testing.T) http.Handler, test func(*testi
 		t.Cleanup(func() {
 			_ = server.Close()
 			<-served
+			time.Sleep(time.Second) // net/http lets half a second pass before it cuts off who still sends
 		})
 		test(t, l)
 	})

@@ -88,7 +88,7 @@ func TestClient(t *testing.T) {
 	if len(keys) != 2 {
 		t.Errorf("%+v", keys)
 	}
-	token, err := root.Tokens().Create(ctx, belljar.TokenSpec{UserID: "carol", TTLSec: 60})
+	token, err := root.Tokens().Create(ctx, belljar.TokenSpec{UserID: "carol", TTLSec: 3600})
 	must("make a token", err)
 	me, err := as(token.Secret).Node().Me(ctx)
 	must("me", err)

@@ -46,7 +46,7 @@ func newEngine(t *testing.T, change ...func(*service.Options)) *bench {
 	}
 	opts := service.Options{
 		Runtimes: []runtime.Runtime{rt}, Store: memory.New(), Logs: logbook.New(), Blobs: blobs,
-		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{}, TempDir: t.TempDir(),
+		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300}, Require: []string{}, TempDir: t.TempDir(),
 	}
 	for _, f := range change {
 		f(&opts)
@@ -107,7 +107,7 @@ type refusal struct {
 func TestEndToEnd(t *testing.T) {
 	b := newEngine(t)
 	var session belljar.Session
-	b.ask(200, "POST", "/sessions", "alice", `{"spec_version": "1.0", "base_image": "host", "timeout_sec": 60, "network_policy": "deny_all", "workspace_exec": true}`, &session)
+	b.ask(200, "POST", "/sessions", "alice", `{"spec_version": "1.0", "base_image": "host", "timeout_sec": 300, "network_policy": "deny_all", "workspace_exec": true}`, &session)
 	if session.ID == "" || session.PolicyHash == "" || session.ExpiresAt.IsZero() || session.State != belljar.SessionActive {
 		t.Fatalf("%+v", session)
 	}
@@ -131,7 +131,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 
 	var run answer
-	b.ask(200, "POST", "/runs?wait=60s", "alice", fmt.Sprintf(`{"spec_version": "1.0", "session_id": %q, "command": ["/bin/sh", "-c", "cat in/data.txt; . src/main.sh"], "capture_patterns": ["**/*.json", "link"]}`, session.ID), &run)
+	b.ask(200, "POST", "/runs?wait=200s", "alice", fmt.Sprintf(`{"spec_version": "1.0", "session_id": %q, "command": ["/bin/sh", "-c", "cat in/data.txt; . src/main.sh"], "capture_patterns": ["**/*.json", "link"]}`, session.ID), &run)
 	if run.RunID != run.ID || run.SessionID != session.ID || run.Phase != belljar.PhaseCompleted || *run.ExitCode != 0 || run.Output == nil {
 		t.Fatalf("%+v", run)
 	}
@@ -211,7 +211,7 @@ func TestIdempotency(t *testing.T) {
 	answers := make([]answer, 8)
 	var crowd sync.WaitGroup
 	for i := range answers {
-		crowd.Go(func() { b.ask(200, "POST", "/runs?wait=60", "alice", body, &answers[i], "Idempotency-Key", "k1") })
+		crowd.Go(func() { b.ask(200, "POST", "/runs?wait=200", "alice", body, &answers[i], "Idempotency-Key", "k1") })
 	}
 	crowd.Wait()
 	created := 0
@@ -232,7 +232,7 @@ func TestIdempotency(t *testing.T) {
 		t.Errorf("%+v", conflict.Error)
 	}
 	var other answer
-	b.ask(200, "POST", "/runs?wait=60", "bob", body, &other, "Idempotency-Key", "k1")
+	b.ask(200, "POST", "/runs?wait=200", "bob", body, &other, "Idempotency-Key", "k1")
 	if other.ID == answers[0].ID {
 		t.Error("bob got alice's run")
 	}
@@ -247,7 +247,7 @@ func TestIdempotency(t *testing.T) {
 func TestCancelARun(t *testing.T) {
 	b := newEngine(t)
 	var run answer
-	b.ask(200, "POST", "/runs", "alice", `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/sleep", "60"], "timeout_sec": 60}`, &run)
+	b.ask(200, "POST", "/runs", "alice", `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/sleep", "1000"], "timeout_sec": 1000}`, &run)
 	b.ask(404, "POST", "/runs/"+run.ID+"/cancel", "bob", "", nil)
 	b.ask(200, "POST", "/runs/"+run.ID+"/cancel", "alice", "", nil)
 	b.ask(200, "POST", "/runs/"+run.ID+"/cancel", "alice", "", nil)
@@ -281,7 +281,7 @@ func (b *bench) ended(id string) (run belljar.Run) {
 
 func TestQueueFull(t *testing.T) {
 	b := newEngine(t, func(o *service.Options) { o.Concurrency, o.QueueLength = 1, 1 })
-	const sleep = `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/sleep", "60"]}`
+	const sleep = `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/sleep", "1000"], "timeout_sec": 1000}`
 	var first, second answer
 	b.ask(200, "POST", "/runs", "alice", sleep, &first)
 	b.ask(202, "POST", "/runs", "alice", sleep, &second)
@@ -307,7 +307,7 @@ func TestOperators(t *testing.T) {
 		t.Fatalf("%+v", token)
 	}
 	var run answer
-	b.ask(200, "POST", "/runs?wait=60", token.Secret, `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/true"], "labels": {"a": "b"}}`, &run)
+	b.ask(200, "POST", "/runs?wait=200", token.Secret, `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/true"], "labels": {"a": "b"}}`, &run)
 	var page belljar.RunPage
 	b.ask(200, "GET", "/admin/runs?user_id=carol&phase=completed&base_image=host&sort=finished_at:desc&started_at_from=2020-01-01&finished_at_to=2999-01-01T00:00:00Z", "root", "", &page)
 	if page.Total != 1 || page.Items[0].ID != run.ID || page.Items[0].UserID != "carol" {
@@ -338,7 +338,7 @@ func TestStreamsBesideTheDoor(t *testing.T) {
 		answer
 		URL string `json:"log_stream_url"`
 	}
-	b.ask(200, "POST", "/runs?wait=60", "alice", `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/echo", "hello"]}`, &run)
+	b.ask(200, "POST", "/runs?wait=200", "alice", `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/echo", "hello"]}`, &run)
 	if !strings.HasPrefix(run.URL, "ws://") || !strings.Contains(run.URL, "/runs/"+run.ID+"/stream?") || !strings.Contains(run.URL, "token=") {
 		t.Errorf("stream at %q", run.URL)
 	}

@@ -49,7 +49,7 @@ type coding struct {
 func newCoding(t *testing.T) *coding {
 	b := newEngine(t)
 	var session belljar.Session
-	b.ask(200, "POST", "/sessions", "alice", `{"spec_version": "1.0", "base_image": "host", "workspace_exec": true, "timeout_sec": 60}`, &session)
+	b.ask(200, "POST", "/sessions", "alice", `{"spec_version": "1.0", "base_image": "host", "workspace_exec": true}`, &session)
 	return &coding{b, session.ID}
 }
 
@@ -98,7 +98,7 @@ func (c *coding) text(id string) (stdout, stderr string, last execAnswer) {
 	c.t.Helper()
 	since := uint64(0)
 	for {
-		a := c.read(id, fmt.Sprintf("since_seq=%d&max_chunks=3&wait_seconds=20", since))
+		a := c.read(id, fmt.Sprintf("since_seq=%d&max_chunks=3&wait_seconds=200", since))
 		for _, k := range a.Chunks {
 			if k.Seq <= since {
 				c.t.Fatalf("chunk %d behind %d", k.Seq, since)
@@ -139,7 +139,7 @@ func TestCodeMode(t *testing.T) {
 		contentType, body := form(t, [3]string{"files", "analyze.py", text})
 		c.ask(200, "POST", "/sessions/"+c.id+"/files", "alice", body, nil, "Content-Type", contentType)
 	}
-	run := map[string]any{"cmd": []string{"python3", "analyze.py"}, "env": map[string]string{"ROWS": "3"}, "timeout_seconds": 30}
+	run := map[string]any{"cmd": []string{"python3", "analyze.py"}, "env": map[string]string{"ROWS": "3"}, "timeout_seconds": 300}
 	write("import os\nrows = int(os.environ['ROWZ'])\nprint(rows * 14)\n")
 	a := c.exec(run)
 	if a.Status != "completed" || a.ExitCode == nil || *a.ExitCode != 1 || a.ReasonCode != "nonzero_exit" || a.SandboxID != c.id {
@@ -254,10 +254,10 @@ func TestExecRefuses(t *testing.T) {
 
 func TestExecReading(t *testing.T) {
 	c := newCoding(t)
-	x := c.begin("echo one; echo two >&2; mkfifo go; read x < go; echo three; printf 'bin\\377'; exit 7")
-	first := c.read(x.ExecID, "wait_seconds=20")
+	x := c.begin("mkfifo go; echo one; echo two >&2; read x < go; echo three; printf 'bin\\377'; exit 7")
+	first := c.read(x.ExecID, "wait_seconds=200")
 	for len(first.Chunks) < 2 {
-		more := c.read(x.ExecID, fmt.Sprintf("wait_seconds=20&since_seq=%d", first.NextSeq))
+		more := c.read(x.ExecID, fmt.Sprintf("wait_seconds=200&since_seq=%d", first.NextSeq))
 		first.Chunks, first.NextSeq = append(first.Chunks, more.Chunks...), more.NextSeq
 	}
 	if first.Done || first.ExitCode != nil || first.Chunks[0].Text+first.Chunks[1].Text != "one\ntwo\n" && first.Chunks[0].Text+first.Chunks[1].Text != "two\none\n" {
@@ -325,7 +325,7 @@ func TestExecFlood(t *testing.T) {
 func TestExecCancel(t *testing.T) {
 	c := newCoding(t)
 	x := c.begin("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")
-	if a := c.read(x.ExecID, "wait_seconds=20"); len(a.Chunks) == 0 {
+	if a := c.read(x.ExecID, "wait_seconds=200"); len(a.Chunks) == 0 {
 		t.Fatalf("%+v", a)
 	}
 	var canceled execAnswer
@@ -349,7 +349,7 @@ func TestExecBelongs(t *testing.T) {
 	var other belljar.Session
 	c.ask(200, "POST", "/sessions", "alice", `{"spec_version": "1.0", "base_image": "host"}`, &other)
 	var alone belljar.Run
-	c.ask(200, "POST", "/runs?wait=20", "alice", `{"spec_version": "1.0", "base_image": "host", "command": ["true"]}`, &alone)
+	c.ask(200, "POST", "/runs?wait=200", "alice", `{"spec_version": "1.0", "base_image": "host", "command": ["true"]}`, &alone)
 	unknown := belljar.NewID()
 	for _, at := range []struct{ as, session, exec string }{
 		{"alice", other.ID, x.ExecID}, {"bob", c.id, x.ExecID}, {"alice", c.id, unknown}, {"alice", unknown, x.ExecID},
@@ -420,7 +420,12 @@ func TestExecOutlivesItsClient(t *testing.T) {
 		t.Fatal("the answer came before the end")
 	}
 	var list belljar.RunPage
-	c.ask(200, "GET", "/runs?session_id="+c.id+"&phase=running", "alice", "", &list)
+	for wait := c.context(); len(list.Items) == 0; { // the command may have begun before the service hears of it
+		if wait.Err() != nil {
+			t.Fatal("the exec does not run")
+		}
+		c.ask(200, "GET", "/runs?session_id="+c.id+"&phase=running", "alice", "", &list)
+	}
 	if len(list.Items) != 1 {
 		t.Fatalf("%+v", list)
 	}

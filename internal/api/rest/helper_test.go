@@ -6,19 +6,19 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 // prefix is short for the tests.
 const prefix = api.Prefix
@@ -152,7 +152,7 @@ func (b *bench) get(path, as string) []byte {
 }
 
 func (b *bench) context() context.Context {
-	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
 	b.t.Cleanup(cancel)
 	return ctx
 }

@@ -25,7 +25,7 @@ func TestWorkflow(t *testing.T) {
 			t.Errorf("step %d: %+v", i, steps[i])
 		}
 		var run answer
-		b.ask(200, "POST", "/runs?wait=60", "alice", fmt.Sprintf(
+		b.ask(200, "POST", "/runs?wait=200", "alice", fmt.Sprintf(
 			`{"spec_version": "1.0", "session_id": %q, "command": ["/bin/sh", "-c", "echo step >> log; cat log"]}`, steps[i].SandboxID), &run)
 		if run.Stdout != strings.Repeat("step\n", i+1) {
 			t.Errorf("step %d prints %q", i, run.Stdout)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -218,36 +219,35 @@ func TestLogFails(t *testing.T) {
 
 // At shutdown open streams get 1001 and new ones 503, also when a reader does not read.
 func TestShutdown(t *testing.T) {
-	b := newBench(t)
-	r := b.add("r")
-	r.print("hello")
-	stuck := rawSocket(t, b, "r")
-	conn := b.open("r", "")
-	b.want(conn, hello)
-	flood(r, 64)
-	b.diary.await(t, event.StreamOpened, 2)
-	done := make(chan error, 1)
-	go func() { done <- b.door.Close() }()
-	_, closed := b.drain(conn)
-	if closed.Code != websocket.StatusGoingAway || !strings.Contains(closed.Reason, "resume with from_seq=") {
-		t.Errorf("close %v", closed)
-	}
-	select {
-	case err := <-done:
-		if err != nil {
+	onLine(t, func(*Options) {}, func(t *testing.T, b *bench, l *linetest.Line) {
+		r := b.add("r")
+		r.print("hello")
+		stuck := l.Dial()
+		defer stuck.Close()
+		askStream(stuck, b, "r")
+		answered(t, stuck)
+		conn := b.open("r", "")
+		b.want(conn, hello)
+		flood(r, 20)
+		b.diary.await(t, event.StreamOpened, 2)
+		done := make(chan error, 1)
+		begun := time.Now()
+		go func() { done <- b.door.Close() }()
+		_, closed := b.drain(conn)
+		if closed.Code != websocket.StatusGoingAway || !strings.Contains(closed.Reason, "resume with from_seq=") {
+			t.Errorf("close %v", closed)
+		}
+		if err := <-done; err != nil || time.Since(begun) > 2*parting {
+			t.Errorf("a reader who does not read holds up the end for %v, %v", time.Since(begun), err)
+		}
+		if err := b.door.Close(); err != nil {
 			t.Error(err)
 		}
-	case <-time.After(patience):
-		t.Fatal("a reader who does not read holds up the end")
-	}
-	stuck.Close()
-	if err := b.door.Close(); err != nil {
-		t.Error(err)
-	}
-	_, answer, err := b.dial("r", "", as("ann"))
-	if err == nil || answer.StatusCode != 503 {
-		t.Errorf("after the end: %v, %+v", err, answer)
-	}
+		_, answer, err := b.dial("r", "", as("ann"))
+		if err == nil || answer.StatusCode != 503 {
+			t.Errorf("after the end: %v, %+v", err, answer)
+		}
+	})
 }
 
 // flood makes a run say n frames of the largest size.
@@ -286,9 +286,17 @@ func answered(t *testing.T, conn net.Conn) *bufio.Reader {
 // A reader who takes nothing is dropped with a word on where to go on. The run and other readers do not notice, and
 // what he has been given plus what he then gets is the whole log.
 func TestSlowReader(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.WriteTimeout = 3 * time.Second })
+	onLine(t, func(o *Options) { o.WriteTimeout = 3 * time.Second }, func(t *testing.T, b *bench, l *linetest.Line) {
+		slow := l.Dial()
+		defer slow.Close()
+		slowReader(t, b, slow)
+	})
+}
+
+func slowReader(t *testing.T, b *bench, slow net.Conn) {
 	r := b.add("r")
-	slow := rawSocket(t, b, "r")
+	askStream(slow, b, "r")
+	in := answered(t, slow)
 	b.diary.await(t, event.StreamOpened, 1)
 	fast := b.open("r", "")
 	got := make(chan int, 1)
@@ -296,12 +304,11 @@ func TestSlowReader(t *testing.T) {
 		frames, _ := b.drain(fast)
 		got <- len(frames)
 	}()
-	const frames = 100
+	const frames = 20
 	flood(r, frames)
 	b.diary.await(t, event.StreamDropped, 1)
 
 	// Now he reads after all, while he may: whole frames in order, then the close.
-	in := answered(t, slow)
 	var next uint64 = 1
 	for {
 		op, payload := readFrame(t, in)
@@ -536,25 +543,58 @@ func TestPingFlood(t *testing.T) {
 
 // Over TLS a slow reader hears why he is dropped, too: the deadline must not break the record layer.
 func TestTLS(t *testing.T) {
-	b := newBench(t, func(o *Options) { o.WriteTimeout = time.Second })
-	mux := http.NewServeMux()
-	b.door.Register(mux)
-	server := httptest.NewTLSServer(mux)
-	defer server.Close()
-	r := b.add("r")
-	conn, _, err := websocket.Dial(b.context(), "wss"+strings.TrimPrefix(server.URL, "https")+b.path("r", "stream"),
-		&websocket.DialOptions{HTTPHeader: as("ann"), HTTPClient: server.Client()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.CloseNow()
-	conn.SetReadLimit(1 << 20)
-	r.print("hello")
-	b.want(conn, hello)
-	flood(r, 400)
-	b.diary.await(t, event.StreamDropped, 1)
-	frames, closed := b.drain(conn)
-	if want := fmt.Sprintf("slow reader, resume with from_seq=%d", len(frames)+2); closed.Code != 1013 || closed.Reason != want {
-		t.Errorf("close %v after %d frames, want %s", closed, len(frames), want)
-	}
+	known := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
+	defer known.Close()
+	onLine(t, func(o *Options) { o.WriteTimeout = time.Second }, func(t *testing.T, b *bench, l *linetest.Line) {
+		mux := http.NewServeMux()
+		b.door.Register(mux)
+		ours, theirs := net.Pipe()
+		server, served := &http.Server{Handler: mux}, make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = server.Serve(&once{conn: tls.Server(theirs, known.TLS), closed: make(chan struct{})}) // until it is closed
+		}()
+		t.Cleanup(func() {
+			_ = server.Close()
+			<-served
+		})
+		carrier := &http.Transport{
+			DialContext:     func(context.Context, string, string) (net.Conn, error) { return ours, nil },
+			TLSClientConfig: known.Client().Transport.(*http.Transport).TLSClientConfig,
+		}
+		r := b.add("r")
+		conn, _, err := websocket.Dial(b.context(), "wss://example.com"+b.path("r", "stream"),
+			&websocket.DialOptions{HTTPHeader: as("ann"), HTTPClient: &http.Client{Transport: carrier}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.CloseNow()
+		conn.SetReadLimit(1 << 20)
+		r.print("hello")
+		b.want(conn, hello)
+		flood(r, 20)
+		b.diary.await(t, event.StreamDropped, 1)
+		frames, closed := b.drain(conn)
+		if want := fmt.Sprintf("slow reader, resume with from_seq=%d", len(frames)+2); closed.Code != 1013 || closed.Reason != want {
+			t.Errorf("close %v after %d frames, want %s", closed, len(frames), want)
+		}
+	})
 }
+
+// once is a listener with one connection.
+type once struct {
+	conn   net.Conn
+	closed chan struct{}
+}
+
+func (o *once) Accept() (net.Conn, error) {
+	if conn := o.conn; conn != nil {
+		o.conn = nil
+		return conn, nil
+	}
+	<-o.closed
+	return nil, net.ErrClosed
+}
+
+func (o *once) Close() error   { close(o.closed); return nil }
+func (o *once) Addr() net.Addr { return &net.UnixAddr{Name: "once"} }

@@ -208,21 +208,23 @@ func TestFailedAttachesAreCounted(t *testing.T) {
 
 // Close says goodbye to everybody, also to who does not listen.
 func TestClose(t *testing.T) {
-	b := newBench(t)
-	conn := b.open("/sessions/s1/terminals", "ann")
-	b.next(conn)
-	deaf := b.open("/sessions/s1/terminals", "ann")
-	b.next(deaf)
-	for range 90 { // more than the kernel takes
+	onLine(t, func(*Options) {}, func(t *testing.T, b *bench, _ *linetest.Line) {
+		conn := b.open("/sessions/s1/terminals", "ann")
+		b.next(conn)
+		deaf := b.open("/sessions/s1/terminals", "ann")
+		b.next(deaf)
 		b.pty("t2").say(belljar.TerminalEvent{Kind: belljar.TerminalOutput, Data: bytes.Repeat([]byte("x"), 256<<10)})
-	}
-	if err := b.door.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err := conn.Read(b.context())
-	if websocket.CloseStatus(err) != websocket.StatusGoingAway {
-		t.Error(err)
-	}
+		closed := make(chan error, 1)
+		begun := time.Now()
+		go func() { closed <- b.door.Close() }()
+		_, _, err := conn.Read(b.context())
+		if websocket.CloseStatus(err) != websocket.StatusGoingAway {
+			t.Error(err)
+		}
+		if err := <-closed; err != nil || time.Since(begun) > 2*parting {
+			t.Errorf("%v after %v", err, time.Since(begun))
+		}
+	})
 }
 
 // While a program does not read, whoever types waits, is not taken for dead, and is missed when he goes.

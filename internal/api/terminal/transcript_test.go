@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/linetest"
 )
 
 // TestTranscripts plays the conversations in testdata. What happens is one section each:
@@ -35,11 +36,14 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &play{bench: newBench(t)}
-			for i, section := range talk.Files {
-				p.at = fmt.Sprintf("%s, section %d, %s", file, i+1, section.Name)
-				p.act(section.Name, strings.TrimSuffix(string(section.Data), "\n"))
-			}
+			// On a line: half a character is held for a moment, and what follows it must come in time.
+			onLine(t, func(*Options) {}, func(_ *testing.T, b *bench, _ *linetest.Line) {
+				p := &play{bench: b}
+				for i, section := range talk.Files {
+					p.at = fmt.Sprintf("%s, section %d, %s", file, i+1, section.Name)
+					p.act(section.Name, strings.TrimSuffix(string(section.Data), "\n"))
+				}
+			})
 		})
 	}
 }
