@@ -302,7 +302,7 @@ func TestSilentAgent(t *testing.T) {
 			})
 			req := shell("echo begun; sleep 1000")
 			if !test.cancel {
-				req.TimeoutSec = 3
+				req.TimeoutSec = late
 			}
 			run := b.start(req)
 			b.waitFor(run.ID, "begun")

@@ -422,7 +422,7 @@ func TestTimeoutOverARestart(t *testing.T) {
 	p := w.boot()
 	s := p.open()
 	req := in(s, "echo up; sleep 1000")
-	req.TimeoutSec = 3
+	req.TimeoutSec = late
 	run := p.start(req)
 	p.waitFor(run.ID, "up\n")
 	p.kill()

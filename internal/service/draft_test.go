@@ -197,8 +197,9 @@ func TestDraftTakesLong(t *testing.T) {
 	}
 	all.Wait()
 	d.follow(page.Items[0].ID).want(t, belljar.PhaseCompleted, 0, "")
-	if f := d.finishes.Load(); f != 1 {
-		t.Errorf("%d finishes", f)
+	// On a slow machine the second run takes long, too.
+	if i, f := d.inserts.Load(), d.finishes.Load(); i < 1 || f != i {
+		t.Errorf("%d inserts, %d finishes", i, f)
 	}
 }
 

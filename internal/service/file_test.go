@@ -107,7 +107,7 @@ func TestFileWriteAndRead(t *testing.T) {
 
 // Whatever is wrong with contents, the file that was there stays.
 func TestFileWriteFails(t *testing.T) {
-	d := newBench(t).cabinet()
+	d := newBench(t, limited(func(l *belljar.Limits) { l.WorkspaceMB = 2 })).cabinet()
 	d.write("kept", "before")
 	d.write("dir/x", "")
 	mishap := errors.New("the line is cut")
@@ -127,7 +127,7 @@ func TestFileWriteFails(t *testing.T) {
 		"the workspace":  {belljar.FileWrite{Path: "."}, belljar.CodeInvalidRequest},
 		"no path":        {belljar.FileWrite{}, belljar.CodeInvalidRequest},
 		"elsewhere":      {belljar.FileWrite{Path: "../kept"}, belljar.CodePathEscapes},
-		"larger than it": {belljar.FileWrite{Path: "kept", Content: io.LimitReader(torrent{}, 257<<20)}, belljar.CodeTooLarge},
+		"larger than it": {belljar.FileWrite{Path: "kept", Content: io.LimitReader(torrent{}, 3<<20)}, belljar.CodeTooLarge},
 	} {
 		c.write.Overwrite = true
 		if _, err := d.Write(d.context(), d.ID, c.write); belljar.CodeOf(err) != c.code {

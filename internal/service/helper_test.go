@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"flag"
 	"io"
 	"slices"
 	"strings"
@@ -23,10 +24,20 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has all parallel tests run at once: they wait for a clock, and take no processor for that.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "32"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait of a test. Nothing here takes so long unless it hangs.
-const patience = time.Minute
+const patience = 3 * time.Minute
+
+// late is a timeout, in seconds, of a command that is to do something before it: a busy machine may take long for that.
+const late = 20
 
 // bench is a service over a runtime, with what tests ask of it.
 type bench struct {
@@ -46,7 +57,8 @@ func newBench(t *testing.T, change ...func(*service.Options)) *bench {
 		Store:    memory.New(),
 		Logs:     logbook.New(),
 		Blobs:    newBlobs(),
-		Limits:   belljar.Limits{NProc: 4096, GraceSec: 0.2},
+		Limits:   unhurried(),
+		Slack:    patience,
 		Require:  []string{},
 	}
 	for _, f := range change {
@@ -68,6 +80,11 @@ func newBench(t *testing.T, change ...func(*service.Options)) *bench {
 		}
 	})
 	return &bench{Runs: s.As(service.Local()).Runs(), Artifacts: s.As(service.Local()).Artifacts(), t: t, service: s, fake: rt}
+}
+
+// unhurried are limits that nothing meets which does not mean to, however busy the machine.
+func unhurried() belljar.Limits {
+	return belljar.Limits{NProc: 4096, GraceSec: 0.2, TimeoutSec: patience.Seconds(), StartupTimeoutSec: patience.Seconds()}
 }
 
 // result is a finished run with what it printed.

@@ -319,23 +319,26 @@ func TestImageCannotBeFetched(t *testing.T) {
 func TestImageTakesTooLong(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "slow:1", simple())
+	mute, _ := g.hub.Put(t, "mute:1", simple())
 	release, asked := make(chan struct{}), make(chan struct{}, 16)
 	g.hub.Meddle(func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.Contains(r.URL.Path, "/blobs/") {
+		if !strings.Contains(r.URL.Path, "/blobs/") && !strings.Contains(r.URL.Path, "/mute/") {
+			return false
+		}
+		if strings.Contains(r.URL.Path, "/slow/") {
 			select {
 			case asked <- struct{}{}:
 			default:
 			}
-			select {
-			case <-release:
-			case <-r.Context().Done():
-			}
+		}
+		select {
+		case <-release:
+		case <-r.Context().Done():
 		}
 		return false
 	})
-	r := g.run(with(of(ref, "true"), func(r *belljar.RunSpec) { r.StartupTimeoutSec = 0.3 }))
+	r := g.run(with(of(mute, "true"), func(r *belljar.RunSpec) { r.StartupTimeoutSec = 0.3 }))
 	r.want(t, belljar.PhaseTimedOut, -1, belljar.ReasonStartupTimeout)
-	<-asked
 	run := g.start(of(ref, "true"))
 	if run.ImageDigest != "" || run.BaseImage != ref {
 		t.Errorf("accepted as %s at %q", run.BaseImage, run.ImageDigest)

@@ -96,7 +96,8 @@ func (w *world) boot(change ...func(*service.Options)) *process {
 		Store:    mortalStore{w.store, d},
 		Logs:     mortalBook{w.logs, d},
 		Blobs:    w.blobs,
-		Limits:   belljar.Limits{NProc: 4096, GraceSec: 0.2},
+		Limits:   unhurried(),
+		Slack:    patience,
 		Require:  []string{},
 		Lifetime: runtime.LifetimeDetached,
 	}

@@ -71,7 +71,7 @@ func TestStreamsBreak(t *testing.T) {
 
 // A run that is cancelled while its agent cannot be reached hears of it when it can.
 func TestCancelOverABrokenStream(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, limited(func(l *belljar.Limits) { l.GraceSec = patience.Seconds() }))
 	p := w.boot()
 	s := p.open()
 	run := p.start(in(s, "trap 'echo ending; exit 0' TERM; echo ready; while :; do sleep 0.01; done"))

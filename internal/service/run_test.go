@@ -106,7 +106,7 @@ func TestExecutionTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	req := shell("echo begun; exec sleep 1000")
-	req.TimeoutSec = 3
+	req.TimeoutSec = late
 	r := b.run(req)
 	r.want(t, belljar.PhaseTimedOut, 143, belljar.ReasonExecutionTimeout)
 	if r.stdout != "begun\n" || r.Signal != "SIGTERM" {
@@ -118,7 +118,7 @@ func TestTimeoutOfOneThatIgnoresTERM(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	req := shell("trap '' TERM; while :; do sleep 1000; done")
-	req.TimeoutSec = 3
+	req.TimeoutSec = late
 	b.run(req).want(t, belljar.PhaseTimedOut, 137, belljar.ReasonExecutionTimeout)
 }
 

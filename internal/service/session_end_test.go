@@ -79,9 +79,9 @@ func TestRunsInSession(t *testing.T) {
 	forever := "(trap '' TERM; while :; do sleep 0.01; done) & echo $! > %s; echo up; wait"
 	canceled := b.start(in(s, fmt.Sprintf(forever, "canceled")))
 	other := b.start(in(s, "echo up; while [ ! -e stop ]; do sleep 0.01; done; echo fine"))
-	late := in(s, fmt.Sprintf(forever, "late"))
-	late.TimeoutSec = 3
-	timedOut := b.start(late)
+	slow := in(s, fmt.Sprintf(forever, "late"))
+	slow.TimeoutSec = late
+	timedOut := b.start(slow)
 	for _, id := range []string{canceled.ID, other.ID, timedOut.ID} {
 		b.waitFor(id, "up")
 	}

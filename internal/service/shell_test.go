@@ -19,6 +19,7 @@ func inShell(session, cmd string) belljar.RunRequest {
 
 // Every shell command is a run, with a log and a record, and says how its shell stood.
 func TestShellCommandIsARun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	id := b.open().ID
 	r := b.run(inShell(id, "cd /tmp; x=1; echo out; echo err >&2"))
@@ -38,9 +39,9 @@ func TestShellCommandIsARun(t *testing.T) {
 	if r.want(t, belljar.PhaseFailed, 3, belljar.ReasonNonZeroExit); r.Shell == nil || r.Shell.State != belljar.ShellReplaced || r.Shell.Cwd != "/tmp" {
 		t.Errorf("%+v", r.Shell)
 	}
-	late := inShell(id, "sleep 1000")
-	late.TimeoutSec = 1
-	if r := b.run(late); r.Phase != belljar.PhaseTimedOut || *r.ExitCode != 124 || r.Shell.State != belljar.ShellKept {
+	slow := inShell(id, "sleep 1000")
+	slow.TimeoutSec = late
+	if r := b.run(slow); r.Phase != belljar.PhaseTimedOut || *r.ExitCode != 124 || r.Shell.State != belljar.ShellKept {
 		t.Errorf("%+v %+v", r.Run, r.Shell)
 	}
 	s, err := b.service.As(service.Local()).Sessions().Get(b.context(), id)

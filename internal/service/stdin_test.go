@@ -100,7 +100,7 @@ func TestInteractiveLimits(t *testing.T) {
 	}{
 		"stdin_max_frame_bytes": {func(l *belljar.StdinLimits) { l.MaxFrameBytes = 4 }, "12345", belljar.CodeTooLarge, "ok\n"},
 		"stdin_max_bytes":       {func(l *belljar.StdinLimits) { l.MaxBytes = 6 }, "1234", belljar.CodeQuotaExceeded, "ok\n"},
-		"stdin_bps":             {func(l *belljar.StdinLimits) { l.BytesPerSec = 4 }, "12345678", belljar.CodeQuotaExceeded, "ok\n"},
+		"stdin_bps":             {func(l *belljar.StdinLimits) { l.BytesPerSec = 4 }, "123456789", belljar.CodeQuotaExceeded, "ok\n"}, // however much later
 	} {
 		t.Run(reason, func(t *testing.T) {
 			run := b.start(talk("cat; exit 7", test.set))
@@ -116,8 +116,11 @@ func TestInteractiveLimits(t *testing.T) {
 		})
 	}
 	t.Run("stdin_idle_timeout_sec", func(t *testing.T) {
+		b := newBench(t, one)
+		_, end := b.busy()
 		run := b.start(talk("cat; exit 7", func(l *belljar.StdinLimits) { l.IdleTimeoutSec = 1 }))
-		in := b.stdin(run.ID)
+		in := b.stdin(run.ID) // before its time begins
+		end()
 		wantReason(t, in, "stdin_idle_timeout_sec")
 		if r := b.follow(run.ID); exitOf(r) != 7 {
 			t.Errorf("%d", exitOf(r))

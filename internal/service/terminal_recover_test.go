@@ -36,7 +36,7 @@ func TestTerminalRecovered(t *testing.T) {
 		}
 		_ = rt.Close()
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	ann := s.As(belljar.Caller{ID: "ann", Role: belljar.RoleUser})
 	made, err := ann.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", BaseImage: "host"}})

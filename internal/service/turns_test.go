@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -130,11 +131,11 @@ func TestCancelQueued(t *testing.T) {
 // Waiting for a turn takes nothing from the time to start.
 func TestStartupTimeoutBeginsWithTheTurn(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, one, func(o *service.Options) { o.Slack = 0 })
-	first := b.start(shell("echo begun; exec sleep 3.2"))
+	b := newBench(t, one)
+	first := b.start(shell(fmt.Sprintf("echo begun; exec sleep %d.2", late)))
 	b.waitFor(first.ID, "begun")
 	req := shell("true")
-	req.StartupTimeoutSec = 3
+	req.StartupTimeoutSec = late
 	b.run(req).want(t, belljar.PhaseCompleted, 0, "")
 }
 
