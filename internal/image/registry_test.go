@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image"
@@ -453,7 +454,10 @@ func TestStall(t *testing.T) {
 					}
 				}
 			})
-			s := open(t, image.Options{Stall: 2 * time.Second}, h)
+			// A transport without a bound of its own: on a busy machine any answer may stall, and each is told in the same way.
+			plain := &http.Transport{}
+			defer plain.CloseIdleConnections()
+			s := open(t, image.Options{Stall: 2 * time.Second, Transport: plain}, h)
 			_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
 			wantError(t, err, belljar.CodeImageUnavailable, "sends nothing, or next to nothing")
 		})
@@ -476,8 +480,7 @@ func TestAddresses(t *testing.T) {
 
 // TestDown: a registry that is not there, that speaks no HTTP, or TLS with a certificate of nobody's.
 func TestDown(t *testing.T) {
-	down := newHub(t)
-	down.Close()
+	down := refusing(t)
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -498,7 +501,7 @@ func TestDown(t *testing.T) {
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	defer secure.Close()
 	for host, words := range map[string][]string{
-		down.host():                     {"connection refused", "can be reached"},
+		down:                            {"connection refused", "can be reached"},
 		mute.Addr().String():            {"can be reached"},
 		secure.Listener.Addr().String(): {"certificate"},
 	} {
@@ -506,6 +509,24 @@ func TestDown(t *testing.T) {
 		_, err := s.Pull(t.Context(), host+"/app", false, nil)
 		wantError(t, err, belljar.CodeImageUnavailable, words...)
 	}
+}
+
+// refusing is an address at which nobody listens, and nobody else can begin to while the test runs.
+func refusing(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint("127.0.0.1:", at.(*unix.SockaddrInet4).Port)
 }
 
 // TestTokens: who signs on does so at the token server only, over a plain connection only on this machine, and what he signs
@@ -630,13 +651,13 @@ func TestHangingKeychain(t *testing.T) {
 	wantError(t, err, belljar.CodeImageUnavailable, "credentials for "+h.host(), "does not answer", "credHelpers")
 	_, err = s.Pull(t.Context(), h.ref("app"), false, nil)
 	wantError(t, err, belljar.CodeImageUnavailable, "does not answer")
-	if n := len(keys.asked); n != 1 {
-		t.Errorf("it was asked %d times", n)
+	<-keys.asked // on a busy machine only now
+	if n := len(keys.asked); n != 0 {
+		t.Errorf("it was asked %d times more", n)
 	}
 	patient := open(t, image.Options{Keychain: keys, Asking: time.Hour}, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	<-keys.asked
 	go func() {
 		_, err := patient.Pull(ctx, h.ref("app"), false, nil)
 		done <- err

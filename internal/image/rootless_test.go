@@ -86,6 +86,9 @@ func install(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := to.Chmod(0o755); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
 	if _, err := io.Copy(to, from); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestRootless(t *testing.T) {
 	}
 	program := filepath.Join(dir, "layer.test")
 	install(t, program)
-	cmd := exec.CommandContext(t.Context(), program, "-test.short", "-test.timeout=3m",
+	cmd := exec.CommandContext(t.Context(), program, "-test.short", "-test.timeout=30m",
 		"-test.run=^(TestLayers|TestTimes|TestStats|TestHostile|TestOddButFine|TestRemove|TestRemoveDeep|TestModel|TestCopies|TestAttributes|TestUmask)$")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
@@ -48,6 +48,9 @@ func install(t *testing.T, name string) {
 	defer from.Close()
 	to, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Chmod(0o755); err != nil { // whatever the umask
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(to, from); err != nil {

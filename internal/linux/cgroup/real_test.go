@@ -72,6 +72,7 @@ func command(t *testing.T, g *Group, what string, args ...any) *exec.Cmd {
 		argv = append(argv, fmt.Sprint(a))
 	}
 	c := exec.Command("/bin/sh", argv...)
+	c.Env = append(os.Environ(), "GOMAXPROCS=2") // threads are processes, too: no more of them on a larger machine
 	c.Stderr = os.Stderr
 	for _, fd := range g.TaskFDs() {
 		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)

@@ -239,6 +239,9 @@ func TestRootless(t *testing.T) {
 			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
+			if err := os.Chmod(name, 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 		home := filepath.Dir(self)
 		c := exec.Command(self, "-other", "private", passwdFile, subFile, "rootless", filepath.Join(home, "run", "ids"))
@@ -284,10 +287,14 @@ func copyTo(t *testing.T, program string) string {
 	if err := os.Chown(dir, 4242, 4242); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "program"), text, 0o755); err != nil {
+	file := filepath.Join(dir, "program")
+	if err := os.WriteFile(file, text, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "program")
+	if err := os.Chmod(file, 0o755); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
+	return file
 }
 
 func BenchmarkClaim(b *testing.B) {

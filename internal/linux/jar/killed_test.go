@@ -102,7 +102,7 @@ func nobodyHas(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, fd := range open {
-		if file, err := os.Readlink(fd); err == nil && strings.HasPrefix(file, dir) {
+		if file, err := os.Readlink(fd); err == nil && (file == dir || strings.HasPrefix(file, dir+"/")) {
 			args, _ := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(fd)), "cmdline"))
 			t.Errorf("%s is open: %.80q", file, args)
 		}
