@@ -95,15 +95,26 @@ func (o *outlet) readNow(use func([]byte)) bool {
 func (o *outlet) readFD(fd uintptr, use func([]byte)) (int, error) {
 	buf := o.e.a.buffers.Get().(*[]byte)
 	defer o.e.a.buffers.Put(buf)
-	for {
-		n, err := unix.Read(int(fd), *buf)
-		if err == unix.EINTR {
-			continue
+	n, err := readOutput(unix.Read, int(fd), *buf)
+	if n > 0 {
+		use((*buf)[:n])
+	}
+	return n, err
+}
+
+// readOutput reads once, without waiting. EIO says that nobody has the terminal open any more, but not that all has been read:
+// the kernel looks for output first and for its writer then, and he may have written his last words and gone between the
+// two. Behind EIO nothing new comes, so the second one is to be believed.
+func readOutput(read func(fd int, b []byte) (int, error), fd int, b []byte) (int, error) {
+	for left := false; ; {
+		n, err := read(fd, b)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EIO && !left:
+			left = true
+		default:
+			return n, err
 		}
-		if n > 0 {
-			use((*buf)[:n])
-		}
-		return n, err
 	}
 }
 

@@ -271,16 +271,11 @@ func (p *shellProcess) readTerminal(fd uintptr) (int, error) {
 	defer p.exec.a.buffers.Put(buf)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for {
-		n, err := unix.Read(int(fd), *buf)
-		if err == unix.EINTR {
-			continue
-		}
-		if n > 0 && p.now != nil {
-			p.now.e.keep(wire.Stdout, (*buf)[:n])
-		}
-		return n, err
+	n, err := readOutput(unix.Read, int(fd), *buf)
+	if n > 0 && p.now != nil {
+		p.now.e.keep(wire.Stdout, (*buf)[:n])
 	}
+	return n, err
 }
 
 // reset makes the controlling terminal what it was before a command changed its modes.

@@ -1,0 +1,75 @@
+//go:build linux
+
+package guest
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// A terminal's last words may come behind the word that nobody has it open.
+func TestReadOutputBehindTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		reads []error // nil is a read of one byte
+		want  error
+	}{
+		"output":        {[]error{nil}, nil},
+		"none yet":      {[]error{unix.EAGAIN}, unix.EAGAIN},
+		"interrupted":   {[]error{unix.EINTR, unix.EINTR, nil}, nil},
+		"last words":    {[]error{unix.EIO, nil}, nil},
+		"no more words": {[]error{unix.EIO, unix.EINTR, unix.EIO}, unix.EIO},
+	} {
+		read := func(int, []byte) (int, error) {
+			err := c.reads[0]
+			if c.reads = c.reads[1:]; err != nil {
+				return -1, err
+			}
+			return 1, nil
+		}
+		if n, err := readOutput(read, 0, nil); err != c.want || (n == 1) != (err == nil) || len(c.reads) > 0 {
+			t.Errorf("%s: %d, %v; %v is not read", name, n, err, c.reads)
+		}
+	}
+}
+
+// Whatever a program writes to its terminal before it goes is read, on the kernel as it is.
+func TestTerminalsLastWords(t *testing.T) {
+	for i := range 3000 {
+		master, slave, err := openPTY(wire.Size{Cols: 80, Rows: 25})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SetNonblock(master, true); err != nil {
+			t.Fatal(err)
+		}
+		file := os.NewFile(uintptr(slave), "slave")
+		word := strconv.Itoa(i)
+		gone := make(chan error, 1)
+		go func() {
+			_, err := file.WriteString(word)
+			file.Close()
+			gone <- err
+		}()
+		var got []byte
+		for buf := make([]byte, 64); ; {
+			n, err := readOutput(unix.Read, master, buf)
+			if n > 0 {
+				got = append(got, buf[:n]...)
+			} else if err != unix.EAGAIN {
+				break
+			}
+		}
+		if err := <-gone; err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(master)
+		if string(got) != word {
+			t.Fatalf("%q of %q", got, word)
+		}
+	}
+}
