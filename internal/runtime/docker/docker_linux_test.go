@@ -42,16 +42,22 @@ func agent(string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(text)), err
 }
 
+// patience is how long an engine may take for anything, on a slow and busy machine.
+const patience = 3 * time.Minute
+
 // open makes a runtime, which ends with the test and leaves nothing.
 func open(t testing.TB, o docker.Options) *docker.Runtime {
 	t.Helper()
 	o.Agent = agent
+	if o.Patience == 0 {
+		o.Patience = patience
+	}
 	r, err := docker.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		ids, err := r.List(ctx)
 		for _, id := range ids {

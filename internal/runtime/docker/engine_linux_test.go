@@ -25,7 +25,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 // command is one for a shell, as the agent's user.
 func command(t testing.TB, box runtime.Sandbox, script string) wire.Exec {
 	t.Helper()
-	info, err := host.New(box.Dial).Ping(within(t, 3*time.Minute))
+	info, err := host.New(box.Dial).Ping(within(t, patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func command(t testing.TB, box runtime.Sandbox, script string) wire.Exec {
 
 func start(t testing.TB, box runtime.Sandbox, script string) *host.Process {
 	t.Helper()
-	p, err := host.New(box.Dial).Exec(within(t, 3*time.Minute), command(t, box, script))
+	p, err := host.New(box.Dial).Exec(within(t, patience), command(t, box, script))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func run(t testing.TB, box runtime.Sandbox, script string) (string, wire.Exit) {
 func follow(t testing.TB, p *host.Process) (string, wire.Exit) {
 	t.Helper()
 	var b strings.Builder
-	exit, err := p.Output(within(t, 3*time.Minute), func(_ int64, _ wire.Stream, text []byte) error {
+	exit, err := p.Output(within(t, patience), func(_ int64, _ wire.Stream, text []byte) error {
 		b.Write(text)
 		return nil
 	})
@@ -68,7 +68,7 @@ func nothing(int64, wire.Stream, []byte) error { return nil }
 
 func create(t testing.TB, r *docker.Runtime, s runtime.Spec) runtime.Sandbox {
 	t.Helper()
-	box, err := r.Create(within(t, 3*time.Minute), s)
+	box, err := r.Create(within(t, patience), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,39 +85,39 @@ func detached(s runtime.Spec) runtime.Spec {
 func TestEngineKilled(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.New(t)
-	r := open(t, docker.Options{Host: engine.Host(), Installation: name(), Patience: 10 * time.Second})
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name(), Patience: 30 * time.Second})
 	mine, other := spec(engine.Busybox(t)), detached(spec(engine.Busybox(t)))
 	boxes := []runtime.Sandbox{create(t, r, mine), create(t, r, other)}
 	p := start(t, boxes[1], "echo up; sleep 1000")
 	engine.Kill(t)
-	if _, err := p.Output(within(t, 3*time.Minute), nothing); !errors.Is(err, host.ErrDisconnected) {
+	if _, err := p.Output(within(t, patience), nothing); !errors.Is(err, host.ErrDisconnected) {
 		t.Errorf("the command: %v", err)
 	}
 	for _, box := range boxes {
-		if exit, err := box.Wait(within(t, 3*time.Minute)); err != nil || exit.Reason != runtime.ExitEngineGone || exit.Detail == "" {
+		if exit, err := box.Wait(within(t, patience)); err != nil || exit.Reason != runtime.ExitEngineGone || exit.Detail == "" {
 			t.Errorf("%+v, %v", exit, err)
 		}
-		if _, err := box.Dial(within(t, 3*time.Minute)); !errors.Is(err, runtime.ErrGone) {
+		if _, err := box.Dial(within(t, patience)); !errors.Is(err, runtime.ErrGone) {
 			t.Errorf("dial: %v", err)
 		}
 	}
-	if caps, err := r.Probe(within(t, 3*time.Minute)); err != nil || caps.Available || len(caps.Reasons) == 0 || caps.Reasons[0].Hint == "" {
+	if caps, err := r.Probe(within(t, patience)); err != nil || caps.Available || len(caps.Reasons) == 0 || caps.Reasons[0].Hint == "" {
 		t.Errorf("%+v, %v", caps, err)
 	}
 	var step *runtime.StepError
-	if _, err := r.Create(within(t, 3*time.Minute), spec("x")); !errors.As(err, &step) || step.Step != "engine" || step.Hint == "" {
+	if _, err := r.Create(within(t, patience), spec("x")); !errors.As(err, &step) || step.Step != "engine" || step.Hint == "" {
 		t.Errorf("create: %v", err)
 	}
-	if err := boxes[0].Destroy(within(t, 3*time.Minute)); err == nil {
+	if err := boxes[0].Destroy(within(t, patience)); err == nil {
 		t.Error("a sandbox was destroyed on an engine that is away")
 	}
 	engine.Again(t)
-	ids, err := r.List(within(t, 3*time.Minute))
+	ids, err := r.List(within(t, patience))
 	if err != nil || !slices.Contains(ids, mine.ID) || !slices.Contains(ids, other.ID) {
 		t.Errorf("list: %v, %v", ids, err)
 	}
 	for _, id := range ids {
-		if err := r.Remove(within(t, 3*time.Minute), id); err != nil {
+		if err := r.Remove(within(t, patience), id); err != nil {
 			t.Error(err)
 		}
 	}
@@ -133,13 +133,13 @@ func TestEngineRestartedUnderASandbox(t *testing.T) {
 	engine := dockerd.New(t, "--live-restore")
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	box := create(t, r, detached(spec(engine.Busybox(t))))
-	before, err := host.New(box.Dial).Ping(within(t, 3*time.Minute))
+	before, err := host.New(box.Dial).Ping(within(t, patience))
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := command(t, box, "echo one; read x; echo two $x")
 	e.Stdin = true
-	p, err := host.New(box.Dial).Exec(within(t, 3*time.Minute), e)
+	p, err := host.New(box.Dial).Exec(within(t, patience), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,12 +147,12 @@ func TestEngineRestartedUnderASandbox(t *testing.T) {
 	for name, end := range map[string]func(testing.TB){"stopped": engine.Stop, "killed": engine.Kill} {
 		end(t)
 		engine.Again(t)
-		after, err := host.New(box.Dial).Ping(within(t, 3*time.Minute))
+		after, err := host.New(box.Dial).Ping(within(t, patience))
 		if err != nil || after.BootID != before.BootID {
 			t.Fatalf("%s: %+v, %v; before %+v", name, after, err, before)
 		}
 	}
-	again, err := host.New(box.Dial).Attach(within(t, 3*time.Minute), e.ID, 0)
+	again, err := host.New(box.Dial).Attach(within(t, patience), e.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,16 +174,16 @@ func TestEngineRestarted(t *testing.T) {
 	box := create(t, r, s)
 	engine.Stop(t)
 	engine.Again(t)
-	exit, err := box.Wait(within(t, 3*time.Minute))
+	exit, err := box.Wait(within(t, patience))
 	if err != nil || exit.Reason != runtime.ExitEngineGone && exit.Reason != runtime.ExitKilled {
 		t.Errorf("%+v, %v", exit, err)
 	}
-	if _, err := r.Attach(within(t, 3*time.Minute), s.ID); err == nil {
-		if _, err := box.Dial(within(t, 3*time.Minute)); !errors.Is(err, runtime.ErrGone) {
+	if _, err := r.Attach(within(t, patience), s.ID); err == nil {
+		if _, err := box.Dial(within(t, patience)); !errors.Is(err, runtime.ErrGone) {
 			t.Errorf("dial: %v", err)
 		}
 	}
-	if err := box.Destroy(within(t, 3*time.Minute)); err != nil {
+	if err := box.Destroy(within(t, patience)); err != nil {
 		t.Error(err)
 	}
 	if left := engine.Names(t); len(left) > 0 {
@@ -195,7 +195,7 @@ func TestEngineRestarted(t *testing.T) {
 func TestEngineSlow(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.New(t)
-	r := open(t, docker.Options{Host: engine.Host(), Installation: name(), Patience: 20 * time.Second})
+	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	image := engine.Busybox(t)
 	box := create(t, r, spec(image))
 	thaw := engine.Freeze(t)
@@ -213,7 +213,7 @@ func TestEngineSlow(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	// An engine may come to what it was asked for behind the first removal: then it takes another.
-	for ctx := within(t, 2*time.Minute); ; {
+	for ctx := within(t, patience); ; {
 		if err := r.Remove(ctx, s.ID); err != nil {
 			t.Fatal(err)
 		}

@@ -152,7 +152,7 @@ func offline(t *testing.T, o docker.Options) *docker.Runtime {
 	t.Helper()
 	o.Agent = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil }
 	if o.Patience == 0 {
-		o.Patience = 20 * time.Second
+		o.Patience = 3 * time.Minute
 	}
 	r, err := docker.New(o)
 	if err != nil {

@@ -21,9 +21,6 @@ const coldStart = 300 * time.Millisecond
 // errForeign says that an engine's containers are not Linux ones.
 var errForeign = errors.New("the engine does not run Linux containers")
 
-// answering is how long an engine may take to say what it is. One that takes longer is of no use to those who wait.
-const answering = 5 * time.Second
-
 // errMute says that an engine listens, and does not answer.
 var errMute = errors.New("the engine does not answer")
 
@@ -32,9 +29,13 @@ const (
 	hintRefused = "what stands before the engine, a proxy or an authorization plugin, refuses this: have it let Belljar's calls through"
 )
 
+// answering is how long an engine may take to say what it is, or how a sandbox is: five seconds, unless it is given more
+// patience. One that takes longer is of no use to those who wait.
+func (r *Runtime) answering() time.Duration { return r.opts.Patience / 6 }
+
 // Probe implements [runtime.Runtime].
 func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
-	asking, cancel := context.WithTimeoutCause(ctx, min(answering, r.opts.Patience), errMute)
+	asking, cancel := context.WithTimeoutCause(ctx, r.answering(), errMute)
 	defer cancel()
 	f, err := r.ask(asking)
 	if err != nil && asking.Err() != nil {

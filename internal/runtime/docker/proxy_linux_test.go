@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belljar/belljar"
 	host "github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
@@ -207,13 +208,13 @@ func TestOddAnswers(t *testing.T) {
 				odd[name](w, q)
 				return true
 			})
-			_, err := r.Create(within(t, 3*time.Minute), detached(spec(image)))
+			_, err := r.Create(within(t, patience), detached(spec(image)))
 			proxy.set(nil, nil)
 			var step *runtime.StepError
 			if !errors.As(err, &step) || (name == "refused" || name == "lost") && step.Hint == "" {
 				t.Errorf("%s, %s: %v", call, name, err)
 			}
-			if ids, err := r.List(within(t, 3*time.Minute)); err != nil || len(ids) > 0 {
+			if ids, err := r.List(within(t, patience)); err != nil || len(ids) > 0 {
 				t.Fatalf("%s, %s leaves %v, %v", call, name, ids, err)
 			}
 		}
@@ -233,27 +234,37 @@ func TestCreateUnanswered(t *testing.T) {
 	if err := create(t, patient, spec(s.Root.Name)).Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	made := make(chan struct{})
+	reached, made := make(chan struct{}, 10), make(chan struct{}, 10)
 	proxy.set(nil, func(_ http.ResponseWriter, path string, q *http.Request) bool {
 		if path != "/containers/create" {
 			return false
 		}
+		reached <- struct{}{}
 		// Whatever becomes of who asked: an engine finishes what it has begun, and it has to be known when.
 		proxy.forward.ServeHTTP(httptest.NewRecorder(), q.WithContext(context.WithoutCancel(q.Context())))
-		close(made)
+		made <- struct{}{}
 		<-q.Context().Done()
 		return true
 	})
-	hasty := open(t, docker.Options{Host: address, Installation: installation, Patience: time.Second})
-	var step *runtime.StepError
-	if _, err := hasty.Create(within(t, 3*time.Minute), s); !errors.As(err, &step) || step.Step != "engine" || step.Hint == "" {
-		t.Errorf("%v", err)
+	// The hasty one must not be so hasty that he gives up before he comes to it.
+	for hurry, asked := time.Second, false; !asked && hurry < patience; hurry *= 2 {
+		s.ID = belljar.NewID()
+		hasty := open(t, docker.Options{Host: address, Installation: installation, Patience: hurry})
+		var step *runtime.StepError
+		if _, err := hasty.Create(within(t, patience), s); !errors.As(err, &step) || step.Step != "engine" || step.Hint == "" {
+			t.Errorf("%v", err)
+		}
+		select {
+		case <-reached:
+			<-made
+			asked = true
+		default:
+		}
 	}
-	<-made
-	if err := patient.Remove(within(t, 3*time.Minute), s.ID); err != nil {
+	if err := patient.Remove(within(t, patience), s.ID); err != nil {
 		t.Error(err)
 	}
-	if ids, err := patient.List(within(t, 3*time.Minute)); err != nil || len(ids) > 0 {
+	if ids, err := patient.List(within(t, patience)); err != nil || len(ids) > 0 {
 		t.Errorf("left: %v, %v", ids, err)
 	}
 }
@@ -299,10 +310,10 @@ func TestConnectionCut(t *testing.T) {
 	box := create(t, r, detached(spec(engine.Busybox(t))))
 	p := start(t, box, "seq 1 400000; exit 5")
 	var got strings.Builder
-	exit, err := p.Output(within(t, 3*time.Minute), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
+	exit, err := p.Output(within(t, patience), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
 	for errors.Is(err, host.ErrDisconnected) {
 		var next *host.Process
-		if next, err = host.New(box.Dial).Attach(within(t, 3*time.Minute), p.Started().ID, p.Position()); err != nil {
+		if next, err = host.New(box.Dial).Attach(within(t, patience), p.Started().ID, p.Position()); err != nil {
 			if errors.Is(err, host.ErrDisconnected) { // cut again, in the midst of it
 				continue
 			}
@@ -310,7 +321,7 @@ func TestConnectionCut(t *testing.T) {
 		}
 		t.Cleanup(func() { next.Close() })
 		p = next
-		exit, err = p.Output(within(t, 3*time.Minute), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
+		exit, err = p.Output(within(t, patience), func(_ int64, _ wire.Stream, text []byte) error { got.Write(text); return nil })
 	}
 	var want strings.Builder
 	for i := range 400_000 {

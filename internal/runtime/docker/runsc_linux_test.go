@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
@@ -33,7 +32,7 @@ func TestRunsc(t *testing.T) {
 	engine := dockerd.New(t, "--add-runtime", "gvisor="+runsc(t))
 	installation := name()
 	r := open(t, docker.Options{Host: engine.Host(), OCIRuntime: "gvisor", Installation: installation})
-	caps, err := r.Test(within(t, 3*time.Minute))
+	caps, err := r.Test(within(t, patience))
 	if err != nil || !caps.Available || caps.Isolation != runtime.IsolationUserKernel || caps.OCIRuntime != "gvisor" || caps.OOMScope != "sandbox" {
 		t.Fatalf("%+v, %v", caps, err)
 	}
@@ -45,7 +44,7 @@ func TestRunsc(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = open(t, docker.Options{Host: engine.Host(), OCIRuntime: "gvisor", Installation: installation})
-	box, err := r.Attach(within(t, 3*time.Minute), s.ID)
+	box, err := r.Attach(within(t, patience), s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,16 +60,16 @@ func TestRunsc(t *testing.T) {
 	if out, _ := run(t, box, "echo still here"); out != "still here\n" {
 		t.Errorf("%q", out)
 	}
-	u, err := box.Usage(within(t, 3*time.Minute))
+	u, err := box.Usage(within(t, patience))
 	if err != nil || u.Memory == nil || u.Pids != nil || u.PeakPids != nil || !strings.HasSuffix(u.Sources["memory"], "included") {
 		t.Errorf("%+v, %v", u, err)
 	}
 	hog := start(t, box, "tail /dev/zero")
-	if _, err := hog.Output(within(t, 3*time.Minute), func(int64, wire.Stream, []byte) error { return nil }); err == nil {
+	if _, err := hog.Output(within(t, patience), func(int64, wire.Stream, []byte) error { return nil }); err == nil {
 		t.Error("a hog without an end")
 	}
 	// Engines hear of the end and of its reason on different ways, and may tell the one without the other.
-	if end, err := box.Wait(within(t, 3*time.Minute)); err != nil || end.Reason != runtime.ExitOOM && end.Reason != runtime.ExitKilled {
+	if end, err := box.Wait(within(t, patience)); err != nil || end.Reason != runtime.ExitOOM && end.Reason != runtime.ExitKilled {
 		t.Errorf("%+v, %v", end, err)
 	}
 }

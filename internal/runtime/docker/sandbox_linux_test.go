@@ -50,9 +50,10 @@ func TestImageHasNoSay(t *testing.T) {
 	if out != "x\n" || exit.Code != 0 {
 		t.Errorf("%q, %+v", out, exit)
 	}
+	type mount struct{ Type, Name string }
 	var list []struct {
 		Config struct{ Env []string }
-		Mounts []struct{ Type string }
+		Mounts []mount
 	}
 	if err := json.Unmarshal([]byte(cli(t, engine, "inspect", "belljar-"+installation+"-"+box.ID())), &list); err != nil {
 		t.Fatal(err)
@@ -60,8 +61,8 @@ func TestImageHasNoSay(t *testing.T) {
 	if env := list[0].Config.Env; !slices.Contains(env, "GODEBUG=") || !slices.Contains(env, "GOMAXPROCS=1") {
 		t.Errorf("%v", env)
 	}
-	if volumes := strings.Fields(cli(t, engine, "volume", "ls", "-q")); len(volumes) != 1 {
-		t.Errorf("volumes: %v", volumes)
+	if mounted := list[0].Mounts; slices.ContainsFunc(mounted, func(m mount) bool { return m.Type == "volume" && !strings.HasPrefix(m.Name, "belljar-agent") }) {
+		t.Errorf("volumes: %+v", mounted)
 	}
 }
 
@@ -87,7 +88,7 @@ func TestAgentSurvivesItsUser(t *testing.T) {
 	engine := dockerd.Start(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
 	box := create(t, r, spec(engine.Busybox(t)))
-	before, err := host.New(box.Dial).Ping(within(t, 3*time.Minute))
+	before, err := host.New(box.Dial).Ping(within(t, patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func TestAgentSurvivesItsUser(t *testing.T) {
 	if !strings.HasSuffix(out, "end\n") || strings.Contains(out, "overwritten") || strings.Contains(out, "removed") || strings.Contains(out, "new") {
 		t.Errorf("%q", out)
 	}
-	after, err := host.New(box.Dial).Ping(within(t, 3*time.Minute))
+	after, err := host.New(box.Dial).Ping(within(t, patience))
 	if err != nil || after.BootID != before.BootID {
 		t.Errorf("%+v, %v", after, err)
 	}
@@ -204,7 +205,7 @@ func TestPermission(t *testing.T) {
 	defer os.RemoveAll(dir)
 	self, err := os.ReadFile(os.Args[0])
 	binary := filepath.Join(dir, "docker.test")
-	if err := errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(binary, self, 0o755), os.Chmod(filepath.Dir(engine.Socket()), 0o755)); err != nil {
+	if err := errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(binary, self, 0o755), os.Chmod(binary, 0o755), os.Chmod(filepath.Dir(engine.Socket()), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, "-test.run=^TestPermission$", "-test.v")
@@ -318,11 +319,11 @@ func TestEngineElsewhere(t *testing.T) {
 	if out, exit := run(t, box, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done"); out != "done\n" || exit.Code != 0 {
 		t.Errorf("%q, %+v", out, exit)
 	}
-	u, err := box.Usage(within(t, 3*time.Minute))
+	u, err := box.Usage(within(t, patience))
 	if err != nil || u.CPU == nil || u.Memory == nil || u.Pids == nil || !strings.HasPrefix(u.Sources["cpu"], "docker stats") {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if caps, err := r.Test(within(t, 3*time.Minute)); err != nil || !caps.Available {
+	if caps, err := r.Test(within(t, patience)); err != nil || !caps.Available {
 		t.Errorf("%+v, %v", caps, err)
 	}
 }
@@ -364,7 +365,7 @@ func TestAttachAtOnce(t *testing.T) {
 	boxes := make(chan runtime.Sandbox, 4)
 	for range cap(boxes) {
 		go func() {
-			box, err := r.Attach(within(t, 3*time.Minute), s.ID)
+			box, err := r.Attach(within(t, patience), s.ID)
 			if err != nil {
 				t.Error(err)
 			}
@@ -429,7 +430,7 @@ func TestRootlessEngine(t *testing.T) {
 		s := spec(engine.Busybox(t))
 		s.Require = []string{name}
 		var step *runtime.StepError
-		if _, err := r.Create(within(t, 3*time.Minute), s); !errors.As(err, &step) || step.Step != name || step.Hint == "" {
+		if _, err := r.Create(within(t, patience), s); !errors.As(err, &step) || step.Step != name || step.Hint == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -438,7 +439,7 @@ func TestRootlessEngine(t *testing.T) {
 	e := command(t, box, `id -G | wc -w; [ "$(id -u)" -lt 65536 ] && echo mapped; tr -s ' ' </proc/self/uid_map | head -1; grep CapBnd /proc/self/status; ulimit -u
 		touch /bin/x 2>/dev/null && echo writable; echo x >/workspace/file && cat /workspace/file`)
 	e.Rlimits = map[string]uint64{"nproc": uint64(s.Limits.NProc)}
-	p, err := host.New(box.Dial).Exec(within(t, 3*time.Minute), e)
+	p, err := host.New(box.Dial).Exec(within(t, patience), e)
 	if err != nil {
 		t.Fatal(err)
 	}

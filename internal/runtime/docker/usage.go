@@ -66,7 +66,7 @@ func (m *meter) ready(s *sandbox) {
 	s.rt.watches.Add(1)
 	go func() {
 		defer s.rt.watches.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), statsTime)
+		ctx, cancel := context.WithTimeout(context.Background(), s.rt.answering())
 		defer cancel()
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -143,12 +143,9 @@ func (m *meter) settle(u *runtime.Usage, limit int) {
 	}
 }
 
-// statsTime is how long an engine may take to tell figures: some look for a second before they do.
-const statsTime = 2 * time.Second
-
-// stats asks the engine. Of processes it tells all, the agent's among them.
+// stats asks the engine, which may look for a second before it answers. Of processes it tells all, the agent's among them.
 func (r *Runtime) stats(ctx context.Context, id string) (runtime.Usage, error) {
-	ctx, cancel := context.WithTimeout(ctx, statsTime)
+	ctx, cancel := context.WithTimeout(ctx, r.answering())
 	defer cancel()
 	got, err := r.api.ContainerStats(ctx, id, client.ContainerStatsOptions{})
 	if err != nil {

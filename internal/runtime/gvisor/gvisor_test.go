@@ -69,6 +69,10 @@ func testMain(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "build the agent:", err)
 			return 1
 		}
+		if err := os.Chmod(path, 0o755); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		os.Setenv(agentPath, path)
 	}
 	return m.Run()

@@ -139,7 +139,7 @@ func TestKilledFromOutside(t *testing.T) {
 					}
 				}()
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			exit, err := box.Wait(ctx)
 			if strings.HasSuffix(exit.Detail, ":") {
@@ -232,7 +232,7 @@ func TestSweepUntraced(t *testing.T) {
 	if n, err := r.SweepUntraced(context.Background()); n != 1 || err != nil {
 		t.Fatalf("swept %d, %v; want 1", n, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if _, err := box.Wait(ctx); err != nil {
 		t.Error(err)
@@ -294,10 +294,14 @@ func TestRemoveDuringCreate(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
 	s := spec()
-	made := make(chan error, 1)
+	type birth struct {
+		box runtime.Sandbox
+		err error
+	}
+	made := make(chan birth, 1)
 	go func() {
-		_, err := r.Create(context.Background(), s)
-		made <- err
+		box, err := r.Create(context.Background(), s)
+		made <- birth{box, err}
 	}()
 	for ids, err := r.List(context.Background()); len(ids) == 0; ids, err = r.List(context.Background()) {
 		if err != nil {
@@ -307,8 +311,11 @@ func TestRemoveDuringCreate(t *testing.T) {
 	if err := r.Remove(context.Background(), s.ID); err != nil {
 		t.Error(err)
 	}
-	if err := <-made; err == nil {
-		t.Error("it was made")
+	if one := <-made; one.err == nil {
+		// It came too late to forestall it, and has removed what was made.
+		if exit, err := one.box.Wait(context.Background()); err != nil || exit.Reason != runtime.ExitDestroyed {
+			t.Errorf("it ended with %+v, %v", exit, err)
+		}
 	}
 	nothingLeft(t, dir)
 }
@@ -430,12 +437,13 @@ func TestRootless(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	for from, to := range map[string]string{os.Args[0]: "gvisor.test", os.Getenv(runscPath): "belljar-runsc", os.Getenv(agentPath): "belljar-agent"} {
 		text, err := os.ReadFile(from)
-		if err = errors.Join(err, os.WriteFile(filepath.Join(dir, to), text, 0o755)); err != nil {
+		to = filepath.Join(dir, to)
+		if err = errors.Join(err, os.WriteFile(to, text, 0o755), os.Chmod(to, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	home := filepath.Join(dir, "home")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(home, 0o755), os.Chown(home, id, id)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(home, 0o755), os.Chmod(home, 0o755), os.Chown(home, id, id)); err != nil {
 		t.Fatal(err)
 	}
 	for file, line := range map[string]string{
@@ -446,13 +454,14 @@ func TestRootless(t *testing.T) {
 		if err != nil {
 			t.Skip("no subordinate ids here: ", err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, file), append(text, line...), 0o644); err != nil {
+		file = filepath.Join(dir, file)
+		if err := errors.Join(os.WriteFile(file, append(text, line...), 0o644), os.Chmod(file, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	script := fmt.Sprintf(`for f in passwd group subuid subgid; do mount --bind %s/$f /etc/$f || exit; done
 		exec setpriv --reuid %d --regid %d --clear-groups %s/gvisor.test "$@"`, dir, id, id, dir)
-	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", "-test.v", "-test.timeout=5m",
+	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", "-test.v", "-test.timeout=35m",
 		"-test.run=TestConformance/^(contract|exec|files|walls)$|TestSnapshot|TestPause|TestFailure|TestSweep$")
 	cmd.Dir = home
 	cmd.Env = []string{

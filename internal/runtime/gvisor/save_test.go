@@ -52,7 +52,7 @@ func counting(t *testing.T, box runtime.Sandbox) {
 // beyond waits until the counter has gone on.
 func beyond(t *testing.T, box runtime.Sandbox, n int) {
 	t.Helper()
-	for until := time.Now().Add(2 * time.Minute); count(t, box) <= n; {
+	for until := time.Now().Add(patience); count(t, box) <= n; {
 		if time.Now().After(until) {
 			t.Fatalf("the counter stays at %d", n)
 		}
@@ -75,22 +75,12 @@ func TestPause(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before, err := box.Usage(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	if _, err := agent.New(box.Dial).Ping(ctx); err == nil {
 		t.Error("a paused agent answers")
 	}
 	cancel()
-	after, err := box.Usage(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if before.CPU != nil && *after.CPU-*before.CPU > 150*time.Millisecond {
-		t.Errorf("paused, it took %v of processor time", *after.CPU-*before.CPU)
-	}
+	idle(t, box)
 	for range 2 {
 		if err := pauser.Resume(context.Background()); err != nil {
 			t.Fatal(err)
@@ -117,6 +107,33 @@ func TestPause(t *testing.T) {
 	}
 	if err := pauser.Pause(context.Background()); !errors.Is(err, runtime.ErrGone) {
 		t.Errorf("pause one that is gone: %v", err)
+	}
+}
+
+// idle waits until a sandbox takes next to no processor time for a while: what it was in the midst of, and what the kernel
+// inside does for itself, may take some on a busy machine.
+func idle(t *testing.T, box runtime.Sandbox) {
+	t.Helper()
+	cpu := func() time.Duration {
+		u, err := box.Usage(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.CPU == nil {
+			t.Log("nothing measures the sandbox's processor time")
+			return 0
+		}
+		return *u.CPU
+	}
+	for until, was := time.Now().Add(patience), cpu(); ; {
+		time.Sleep(300 * time.Millisecond)
+		now := cpu()
+		if now-was < 20*time.Millisecond {
+			return
+		}
+		if was = now; time.Now().After(until) {
+			t.Fatal("paused, it takes processor time")
+		}
 	}
 }
 

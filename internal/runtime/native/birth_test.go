@@ -25,7 +25,7 @@ import (
 )
 
 // prompt is how long a broken birth may take to fail, on a machine that does other things as well.
-const prompt = time.Minute
+const prompt = 3 * time.Minute
 
 // maternity is a runtime whose births can be broken, with folders of its own.
 type maternity struct {

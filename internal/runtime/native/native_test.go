@@ -63,6 +63,10 @@ func testMain(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, "build the agent:", err)
 			return 1
 		}
+		if err := os.Chmod(path, 0o755); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		os.Setenv(agentPath, path)
 	}
 	var err error
@@ -163,10 +167,10 @@ func TestRootless(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "native.test")
-	if err := errors.Join(os.WriteFile(binary, self, 0o755), os.Chown(dir, uid, uid)); err != nil {
+	if err := errors.Join(os.WriteFile(binary, self, 0o755), os.Chmod(binary, 0o755), os.Chown(dir, uid, uid)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "-test.v", "-test.timeout=10m")
+	cmd := exec.Command(binary, "-test.v", "-test.timeout=35m")
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}

@@ -37,7 +37,7 @@ func testEnding(t *testing.T, o Options) {
 			j.must(`rm -f "$@"`, args...)
 		}
 	}
-	const long = 10_000 // a grace that is enough, in milliseconds
+	const long = 60_000 // a grace that is enough, in milliseconds
 	j.sub("timeout obeyed", func(j *jar) {
 		got, _ := timed(j, "trap 'echo bye; exit 4' TERM; echo ready; sleep 1000 & wait", long)
 		if got.out != "ready\nbye\n" || got.exit.Cause != wire.CauseTimeout || got.exit.Code != 4 {

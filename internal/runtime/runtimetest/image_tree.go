@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,11 +60,14 @@ func (r *rootTree) check(err error) {
 	}
 }
 
-// text makes a file.
+// text makes a file. Nobody is born meanwhile, who would have it open for writing when another one executes it.
 func (r *rootTree) text(name, text string) {
 	r.Helper()
 	r.folder(filepath.Dir(name))
-	r.check(os.WriteFile(r.at(name), []byte(text), 0o644))
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(r.at(name), []byte(text), 0o644)
+	syscall.ForkLock.RUnlock()
+	r.check(err)
 }
 
 // folder makes a folder and those above it.
@@ -88,9 +92,32 @@ func (r *rootTree) fifo(name string) {
 
 // root is the image as a runtime gets it. Its digest is as good as any: no other image has it.
 func (r *rootTree) root() runtime.Root {
+	r.readable()
 	return runtime.Root{
 		Ref: "test/" + filepath.Base(filepath.Dir(r.dir)), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(r.dir))), Dir: r.dir, Lock: r.lock,
 	}
+}
+
+// readable lets everybody read the image, whatever the umask of the tests is: who unpacks one sets its modes, too.
+func (r *rootTree) readable() {
+	r.Helper()
+	r.check(filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() && !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		least := os.FileMode(0o644)
+		if d.IsDir() {
+			least = 0o755
+		}
+		if mode := info.Mode().Perm(); mode&least != least {
+			return os.Chmod(path, mode|least)
+		}
+		return nil
+	}))
 }
 
 // inUse reports whether somebody holds the image.
@@ -102,6 +129,9 @@ func (r *rootTree) inUse() bool {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
 		r.Fatal(err)
+	}
+	if err == nil { // closing is not enough: who is born at this moment has it, too
+		r.check(syscall.Flock(int(f.Fd()), syscall.LOCK_UN))
 	}
 	return err != nil
 }

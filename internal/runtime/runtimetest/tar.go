@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -108,26 +109,27 @@ func testTar(t *testing.T, o Options) {
 	})
 	j.sub("hostile entries", func(j *jar) {
 		j.must("ln -s /tmp trap; mkdir pit")
+		evil := "evil-" + belljar.NewID() // where nothing is isolated, /tmp is everybody's
 		for name, entries := range map[string][]tar.Header{
-			"up":                 {{Name: "../evil", Typeflag: tar.TypeReg}},
-			"up in the midst":    {{Name: "a/../../evil", Typeflag: tar.TypeReg}},
-			"absolute":           {{Name: "/evil", Typeflag: tar.TypeReg}},
-			"hard link":          {{Name: "evil", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}},
-			"device":             {{Name: "evil", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}},
-			"block device":       {{Name: "evil", Typeflag: tar.TypeBlock, Devmajor: 8}},
-			"FIFO":               {{Name: "evil", Typeflag: tar.TypeFifo}},
-			"link up":            {{Name: "evil", Typeflag: tar.TypeSymlink, Linkname: "../../etc"}},
-			"absolute link":      {{Name: "evil", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
-			"through a link out": {{Name: "trap/evil", Typeflag: tar.TypeReg}},
+			"up":                 {{Name: "../" + evil, Typeflag: tar.TypeReg}},
+			"up in the midst":    {{Name: "a/../../" + evil, Typeflag: tar.TypeReg}},
+			"absolute":           {{Name: "/" + evil, Typeflag: tar.TypeReg}},
+			"hard link":          {{Name: evil, Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}},
+			"device":             {{Name: evil, Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}},
+			"block device":       {{Name: evil, Typeflag: tar.TypeBlock, Devmajor: 8}},
+			"FIFO":               {{Name: evil, Typeflag: tar.TypeFifo}},
+			"link up":            {{Name: evil, Typeflag: tar.TypeSymlink, Linkname: "../../etc"}},
+			"absolute link":      {{Name: evil, Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
+			"through a link out": {{Name: "trap/" + evil, Typeflag: tar.TypeReg}},
 			"through its own link": {
 				{Name: "pit/gate", Typeflag: tar.TypeSymlink, Linkname: "../.."},
-				{Name: "pit/gate/evil", Typeflag: tar.TypeReg},
+				{Name: "pit/gate/" + evil, Typeflag: tar.TypeReg},
 			},
 		} {
 			_, err := j.agent.TarIn(j.ctx, j.file("."), archive(entries...))
 			j.refused(name, err, wire.CodeInvalid, wire.CodePathEscapes, wire.CodeDenied)
 		}
-		if got := j.must("ls -d evil pit/* ../evil /tmp/evil /evil 2>/dev/null || true"); got != "" {
+		if got := j.must(`ls -d "$1" pit/* "../$1" "/tmp/$1" "/$1" 2>/dev/null || true`, evil); got != "" {
 			j.Errorf("they left %q", got)
 		}
 	})
