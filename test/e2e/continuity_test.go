@@ -117,6 +117,7 @@ func (e *episode) inSession(line string) map[string]any {
 	return map[string]any{"spec_version": "1.1", "session_id": e.session, "command": []string{"sh", "-c", line}, "timeout_sec": longTime}
 }
 
+// start starts a run and returns its id when it has begun.
 func (e *episode) start(s *server, body map[string]any) string {
 	e.t.Helper()
 	run, ok := s.start("", body)
@@ -124,6 +125,7 @@ func (e *episode) start(s *server, body map[string]any) string {
 		e.t.Fatalf("not started: %v", body)
 	}
 	id, _ := run["id"].(string)
+	e.begun(s, id)
 	return id
 }
 
@@ -137,12 +139,22 @@ func (e *episode) stir(s *server) {
 	body["labels"] = map[string]string{"name": label}
 	e.waiters.Go(func() { s.start("?wait=100s", body) }) // the server may die, and this with it
 	until(e.t, label+" is on record", func() bool { return e.find(s, label) != "" })
+	e.begun(s, e.find(s, label))
 	e.speak(s, fmt.Sprint("word", e.stirred))
 	e.types(s, "T=$((T+1)); echo te''rm$T", fmt.Sprint("term", e.stirred))
 	e.shell = e.start(s, map[string]any{"spec_version": "1.1", "session_id": e.session, "shell": map[string]any{
 		"cmd": "sleep 0.3; N=$((N+1)); echo shell $N $(twice $N) ${PWD##*/}; kill -0 $JOB",
 	}})
 	e.put(s, fmt.Sprint("burst-", e.stirred))
+}
+
+// begun waits until a run has started: one that has not is not promised to.
+func (e *episode) begun(s *server, id string) {
+	e.t.Helper()
+	until(e.t, id+" has begun", func() bool {
+		run, wrong := s.run(id)
+		return wrong == "" && run["started_at"] != nil
+	})
 }
 
 // find is the id of a run in the session, by its label.
