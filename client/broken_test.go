@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -227,27 +228,52 @@ func taken(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
 }
 
-// listenAt listens at an address again. For a moment somebody's connection may have got its port.
-func listenAt(t *testing.T, address string) net.Listener {
+// shared listens at a port of the loopback, 0 for any, that others of ours may have as well.
+func shared(t *testing.T, port int) net.Listener {
 	t.Helper()
-	for ctx := within(t); ; {
-		l, err := net.Listen("tcp", address)
-		if err == nil {
-			return l
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatal(err)
-		case <-time.After(10 * time.Millisecond):
-		}
+	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
+		failed := conn.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+		return errors.Join(failed, err)
+	}}
+	l, err := config.Listen(within(t), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return l
+}
+
+// kept keeps a port for us while nobody listens there.
+func kept(t *testing.T, port int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	if err := errors.Join(err, unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serveOn serves at a listener.
+func serveOn(t *testing.T, l net.Listener, answer http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(answer)
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
 }
 
 // TestRestart: a server that was there is waited for.
 func TestRestart(t *testing.T) {
 	answer := says(200, "application/json", `{"user_id":"alice"}`)
-	first := httptest.NewServer(answer)
-	address := first.Listener.Addr().String()
+	l := shared(t, 0)
+	port := l.Addr().(*net.TCPAddr).Port
+	kept(t, port)
+	first := serveOn(t, l, answer)
 	c := open(t, first.URL, patience(limit))
 	if _, err := c.Node().Me(within(t)); err != nil {
 		t.Fatal(err)
@@ -258,12 +284,7 @@ func TestRestart(t *testing.T) {
 		_, err := c.Node().Me(within(t))
 		done <- err
 	}()
-	l := listenAt(t, address)
-	second := httptest.NewUnstartedServer(answer)
-	second.Listener.Close()
-	second.Listener = l
-	second.Start()
-	t.Cleanup(second.Close)
+	serveOn(t, shared(t, port), answer)
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -361,6 +382,25 @@ func TestContext(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// late is a context that is over and has not heard of it.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
+
+// refusing is a network on which nobody is reached in time.
+type refusing struct{}
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+}
+
+// TestConnectionIsAheadOfContext: a connection that ends with its context's time may do so before the context.
+func TestConnectionIsAheadOfContext(t *testing.T) {
+	c := open(t, "http://nowhere", func(o *client.Options) { o.HTTP = &http.Client{Transport: refusing{}} })
+	_, err := c.Node().Me(late{t.Context()})
+	want(t, err, belljar.CodeTimeout)
 }
 
 // TestGivenUpInTheMidst: who gives up does so also while what he sends is read from a source that brings nothing more, and
@@ -546,12 +586,7 @@ func serveUnix(t *testing.T, path string, answer http.HandlerFunc) *httptest.Ser
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewUnstartedServer(answer)
-	s.Listener.Close()
-	s.Listener = l
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
+	return serveOn(t, l, answer)
 }
 
 // TestRestartOnce: what must not be done twice waits for a server that is away, too: nobody has heard of it yet.

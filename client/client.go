@@ -152,7 +152,10 @@ func transport(socket string) *http.Transport {
 	t := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
 		MaxIdleConns: 64, MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
-		TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
+		TLSHandshakeTimeout: 10 * time.Second,
+		// A busy server takes a while to look at what a body is for; who does not wait is cut off in the midst of it, and may
+		// not hear why.
+		ExpectContinueTimeout: 10 * time.Second,
 	}
 	if socket != "" {
 		t.Proxy = nil

@@ -86,6 +86,9 @@ func (c *Client) foreign(ctx context.Context, message string, err error) error {
 // given is the error of a context that its owner has ended; nil if it has not.
 func given(ctx context.Context) error {
 	cause := context.Cause(ctx)
+	if at, bounded := ctx.Deadline(); cause == nil && bounded && !time.Now().Before(at) {
+		cause = context.DeadlineExceeded // a connection has a clock of its own, which may be a moment ahead
+	}
 	switch {
 	case cause == nil, errors.Is(cause, errSilent):
 		return nil

@@ -209,7 +209,7 @@ func TestLocalBelljar(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	t.Setenv("SANDBOX_IMAGE_PULL", "never")
 	data := filepath.Join(temp, "data")
-	opts := client.LocalOptions{Program: program, Data: data, Set: map[string]string{"max_concurrent_runs": "2"}}
+	opts := client.LocalOptions{Program: program, Data: data, Set: map[string]string{"max_concurrent_runs": "2", "queue_ttl_sec": "900"}}
 	c := local(t, opts)
 	run, out := finish(t, c, shell("echo sealed; id -u; test -e /etc/shadow || echo none"))
 	if out.Stdout != "sealed\n1000\nnone\n" || run.Runtime != "native" {

@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	c := newWorld(t, nil).client()
-	run, err := c.Runs().Start(within(t), shell("echo ready; exec sleep 100"))
+	run, err := c.Runs().Start(within(t), shell("echo ready; exec sleep 1000"))
 	if err != nil {
 		t.Fatal(err)
 	}

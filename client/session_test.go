@@ -129,7 +129,7 @@ func TestUploadFails(t *testing.T) {
 		"no session":  {belljar.NewID(), parts(plain("a", strings.Repeat("x", 4<<20))), belljar.CodeNotFound},
 		"a bad path":  {s.ID, parts(plain("ok", "x"), plain("../a", "x")), belljar.CodeInvalidRequest},
 		"a bad zip":   {s.ID, parts(plain("ok", "x"), plain("../a.zip", "x")), ""},
-		"too much":    {s.ID, parts(plain("a", strings.Repeat("x", 9<<20))), belljar.CodeTooLarge},
+		"too much":    {s.ID, parts(plain("a", strings.Repeat("x", 8<<20+1))), belljar.CodeTooLarge},
 		"unreadable":  {s.ID, parts(plain("ok", "x"), belljar.UploadPart{Name: "a", Body: io.MultiReader(strings.NewReader("x"), failing{broken})}), belljar.CodeInvalidRequest},
 		"no more":     {s.ID, func(yield func(belljar.UploadPart, error) bool) { yield(belljar.UploadPart{}, broken) }, belljar.CodeInvalidRequest},
 		"no tar file": {s.ID, parts(plain("ok", "x"), belljar.UploadPart{Format: belljar.UploadTar, Body: strings.NewReader(strings.Repeat("no", 600))}), ""},

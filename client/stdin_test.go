@@ -48,9 +48,9 @@ func TestLargeStdin(t *testing.T) {
 // TestStdinTooLarge: a program never goes on with half of its input as if that were all.
 func TestStdinTooLarge(t *testing.T) {
 	c := newWorld(t, nil, func(o *service.Options) {
-		o.MaxStdin = belljar.StdinLimits{MaxBytes: 2 << 20, BytesPerSec: 8 << 20, MaxFrameBytes: 16 << 10, IdleTimeoutSec: 10}
+		o.MaxStdin = belljar.StdinLimits{MaxBytes: 2 << 20, BytesPerSec: 8 << 20, MaxFrameBytes: 16 << 10, IdleTimeoutSec: 1000}
 	}).client()
-	req := shell("cat >/dev/null; sleep 100")
+	req := shell("cat >/dev/null; sleep 1000")
 	req.Stdin = bytes.NewReader(make([]byte, 2<<20+1))
 	run, _, err := tryFinish(t, c, req)
 	if e := want(t, err, belljar.CodeQuotaExceeded); e.Details["reason"] != "stdin_max_bytes" {
@@ -122,7 +122,7 @@ func TestStdinUnread(t *testing.T) {
 // TestStdinQueued: input may be opened and written while the run still waits for its turn.
 func TestStdinQueued(t *testing.T) {
 	c := newWorld(t, nil, func(o *service.Options) { o.Concurrency = 1 }).client()
-	first, err := c.Runs().Start(within(t), shell("exec sleep 100"))
+	first, err := c.Runs().Start(within(t), shell("exec sleep 1000"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,11 +182,19 @@ func TestStdinQueued(t *testing.T) {
 // TestHold: a hold that is given up leaves the program's input open for the next.
 func TestHold(t *testing.T) {
 	c := newWorld(t, nil).client()
-	req := shell("cat")
+	req := shell("echo zero; cat")
 	req.Interactive = true
 	run, err := c.Runs().Start(within(t), req)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for f, err := range c.Runs().Frames(within(t), run.ID, 1) { // who leaves does not wait for long until the program reads
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == belljar.FrameStdout {
+			break
+		}
 	}
 	for i, word := range []string{"one ", "two ", "three"} {
 		in, err := c.Runs().Stdin(within(t), run.ID)
@@ -205,7 +213,7 @@ func TestHold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, out, err := belljar.Collect(within(t), c.Runs(), run.ID); err != nil || out.Stdout != "one two three" {
+	if _, out, err := belljar.Collect(within(t), c.Runs(), run.ID); err != nil || out.Stdout != "zero\none two three" {
 		t.Errorf("%+v, %v", out, err)
 	}
 }

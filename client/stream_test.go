@@ -105,7 +105,7 @@ func TestFramesGivesUp(t *testing.T) {
 func TestInputBreaks(t *testing.T) {
 	cutter := &cutter{conns: make(chan net.Conn, 1)}
 	c := newWorld(t, cutter.wrap).client()
-	req := shell("read x; echo $x; cat >/dev/null; sleep 100")
+	req := shell("read x; echo $x; cat >/dev/null; sleep 1000")
 	req.Stdin = io.MultiReader(strings.NewReader("first\n"), newBlocking(t))
 	run, err := c.Runs().Start(within(t), req)
 	if err != nil {

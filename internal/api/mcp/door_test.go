@@ -65,6 +65,9 @@ func TestHTTPRefused(t *testing.T) {
 	call := `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"sandbox_exec","arguments":{"sandbox_id":"` + sandbox + `","cmd":["true"]}}}`
 	new := func(query string) *web { return h.client(t, "ann", query) }
 	bg := context.Background()
+	// It is read like the others, so that nobody who still sends is cut off before he hears why.
+	oneByteTooMany := `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"`
+	oneByteTooMany += strings.Repeat("x", 16<<20+1-len(oneByteTooMany)-len(`"}}`)) + `"}}`
 	for name, x := range map[string]struct {
 		resp *http.Response
 		want []string
@@ -92,7 +95,7 @@ func TestHTTPRefused(t *testing.T) {
 		"a bad number":     {new("?timeout=soon").post(bg, hello), []string{"400", "timeout"}},
 		"a bad mode":       {new("?mode=root").post(bg, hello), []string{"400", "compute or code"}},
 		"tools of no mode": {new("?tools=sandbox_exec").post(bg, hello), []string{"400", "has no tool"}},
-		"a body too large": {c.post(bg, `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"`+strings.Repeat("x", 17<<20)+`"}}`), []string{"413", "payload_too_large"}},
+		"a body too large": {c.post(bg, oneByteTooMany), []string{"413", "payload_too_large"}},
 		"the same id twice": {func() *http.Response {
 			c.post(bg, `{"jsonrpc":"2.0","method":"notifications/nope"}`).Body.Close()
 			return c.post(bg, `{"jsonrpc":"2.0","id":8,"method":"nope"}`)

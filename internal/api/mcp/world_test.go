@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, runtime: fake.New(fake.Options{Dir: dir})}
 	s, err := service.New(service.Options{
 		Runtimes: []runtime.Runtime{w.runtime}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
-		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{}, TempDir: dir, Concurrency: -1,
+		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 0.2}, Require: []string{}, TempDir: dir, Concurrency: -1,
 	})
 	if err != nil {
 		t.Fatal(err)

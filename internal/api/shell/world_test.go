@@ -52,7 +52,7 @@ func newWorld(t *testing.T, change ...func(*service.Options)) *world {
 	rt := fake.New(fake.Options{Dir: dir})
 	o := service.Options{
 		Runtimes: []runtime.Runtime{rt}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
-		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{}, TempDir: dir, MaxSessions: -1,
+		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 0.2}, Require: []string{}, TempDir: dir, MaxSessions: -1,
 	}
 	for _, c := range change {
 		c(&o)

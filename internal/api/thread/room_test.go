@@ -24,7 +24,7 @@ func TestUploadNeedsRoom(t *testing.T) {
 			return nil
 		}
 	})
-	id, data := w.open("t"), strings.Repeat("x", 300<<10)
+	id, data := w.open("t"), strings.Repeat("x", 200<<10)
 	w.upload(field{"file", "a", data}, field{"session_id", "", id}).want(t, http.StatusOK, nil)
 	if asked.Load() < 2 {
 		t.Errorf("asked %d times", asked.Load())

@@ -29,6 +29,9 @@ import (
 	records "github.com/belljar/belljar/internal/store/memory"
 )
 
+// patience bounds every wait of a test.
+const patience = 5 * time.Minute
+
 // world is the door over the real service and the fake runtime.
 type world struct {
 	t       *testing.T
@@ -136,6 +139,19 @@ func (h *hourglass) pass(d time.Duration) {
 	}
 }
 
+// await returns the lines of an event when there are some: what no request brings about is told when it is over.
+func (j *journal) await(t *testing.T, name string) []string {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // a look at the condition
+		if found := j.has(name); len(found) > 0 {
+			return found
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody tells of %s", name)
+		}
+	}
+}
+
 func newWorld(t *testing.T, change func(*thread.Options)) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -143,7 +159,7 @@ func newWorld(t *testing.T, change func(*thread.Options)) *world {
 	log := slog.New(w.log)
 	s, err := service.New(service.Options{
 		Runtimes: []runtime.Runtime{w.runtime}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
-		Limits: belljar.Limits{NProc: 4096, GraceSec: 0.2}, Require: []string{}, TempDir: dir, Clock: w.clock, MaxSessions: -1,
+		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 0.2}, Require: []string{}, TempDir: dir, Clock: w.clock, MaxSessions: -1,
 		Events: thread.Watch{Logger: log, Events: event.Sinks(nil)},
 	})
 	if err != nil {
@@ -241,7 +257,7 @@ func (w *world) open(name string) string {
 // run executes a command.
 func (w *world) run(session, command string) answer {
 	w.t.Helper()
-	body, err := json.Marshal(map[string]any{"session_id": session, "command": command, "timeout": 30})
+	body, err := json.Marshal(map[string]any{"session_id": session, "command": command, "timeout": 300})
 	if err != nil {
 		w.t.Fatal(err)
 	}
