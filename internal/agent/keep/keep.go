@@ -24,7 +24,7 @@ import (
 const Command = "keep"
 
 // partingTime is how long the sandbox's process is given to end behind its byte stream.
-const partingTime = 2 * time.Second
+const partingTime = 10 * time.Second
 
 // keep is the process. Nothing of it has to be given back: the kernel takes everything at its end.
 type keep struct {
@@ -180,7 +180,7 @@ func (k *keep) greet(host *wire.MuxHost) error {
 		}
 	case <-after(partingTime):
 	}
-	return fmt.Errorf("the agent does not answer: %w: %s", err, strings.TrimSpace(k.said.soFar()))
+	return fmt.Errorf("the agent does not answer: %w: %s", err, strings.TrimSpace(k.said.stop()))
 }
 
 // report says whether the agent can be dialled.
@@ -209,7 +209,7 @@ func (k *keep) last() error {
 	default:
 		l.Code = status.ExitStatus()
 	}
-	if said := strings.TrimSpace(k.said.soFar()); said != "" {
+	if said := strings.TrimSpace(k.said.stop()); said != "" {
 		l.Detail = strings.TrimSpace(l.Detail + " " + said)
 	}
 	return k.tell(l)
@@ -253,6 +253,9 @@ type words struct {
 // maxWords is how many bytes of each are kept.
 const maxWords = 2 << 10
 
+// maxPipe is what a pipe holds at most: more than that was not said before.
+const maxPipe = 1 << 20
+
 // listen makes a pipe for a program's standard error; the caller closes end when the program has it.
 func (k *keep) listen() (w *words, end int, err error) {
 	file, end, err := pipe(true)
@@ -266,17 +269,40 @@ func (k *keep) listen() (w *words, end int, err error) {
 		var b [512]byte
 		for {
 			n, err := file.Read(b[:])
-			w.mu.Lock()
-			w.first = append(w.first, b[:min(n, maxWords-len(w.first))]...)
-			w.text = append(w.text, b[:n]...)
-			w.text = w.text[max(0, len(w.text)-maxWords):]
-			w.mu.Unlock()
+			w.keep(b[:max(n, 0)])
 			if err != nil {
-				return
+				break
 			}
 		}
+		// The time is over, or all is read. What was said before counts, even if we are late.
+		raw, err := file.SyscallConn()
+		if err != nil {
+			return
+		}
+		_ = raw.Control(func(fd uintptr) { // fails when it is closed, which is as good
+			for room := maxPipe; room > 0; {
+				n, err := unix.Read(int(fd), b[:])
+				switch {
+				case err == unix.EINTR:
+				case n <= 0:
+					return
+				default:
+					w.keep(b[:n])
+					room -= n
+				}
+			}
+		})
 	}()
 	return w, end, nil
+}
+
+// keep adds what is said.
+func (w *words) keep(b []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.first = append(w.first, b[:min(len(b), maxWords-len(w.first))]...)
+	w.text = append(w.text, b...)
+	w.text = w.text[max(0, len(w.text)-maxWords):]
 }
 
 // soFar is what was said until now.

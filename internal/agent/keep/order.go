@@ -26,7 +26,7 @@ type order struct {
 }
 
 // patience is how long a program may go on for which nobody waits any more.
-const patience = 5 * time.Second
+const patience = 15 * time.Second
 
 // obey takes orders, one at a time.
 func (k *keep) obey(l *net.UnixListener) {

@@ -5,6 +5,7 @@ package keep
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +32,27 @@ func TestWords(t *testing.T) {
 		<-w.done
 		if got := w.why(); got != want {
 			t.Errorf("%.60q: %.60q", said, got)
+		}
+	}
+}
+
+// What was said before somebody stopped listening is heard, however little time there was to do so.
+func TestWordsInAHurry(t *testing.T) {
+	for range 20 {
+		k := &keep{}
+		w, end, err := k.listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Repeat("x", 60<<10) + "end" // what a pipe holds, and many reads
+		if n, err := unix.Write(end, []byte(said)); err != nil || n != len(said) {
+			t.Fatal(n, err)
+		}
+		_ = w.file.SetReadDeadline(time.Now().Add(-time.Second))
+		<-w.done
+		unix.Close(end) // which somebody else has open for long, as a rule
+		if got := w.soFar(); got != said[len(said)-maxWords:] {
+			t.Fatalf("%.20q… of %d bytes", got[max(0, len(got)-10):], len(got))
 		}
 	}
 }
