@@ -134,7 +134,7 @@ const checks = {
   async "a request that times out"() {
     const { client, call } = await connect(code);
     const { sandbox_id } = (await call("sandbox_open", {})).data;
-    await assert.rejects(call("sandbox_exec", { sandbox_id, cmd: ["sh", "-c", "until [ -e go ]; do sleep .1; done; echo went"] }, { timeout: 4000 }), /timed out/i);
+    await assert.rejects(call("sandbox_exec", { sandbox_id, cmd: ["sh", "-c", "until [ -e go ]; do sleep .1; done; echo went"] }, { timeout: 20_000 }), /timed out/i);
     let exec_id; // of the next result behind the word that nobody waits, which over HTTP travels beside what follows
     await until("a result tells", async () => {
       const next = await call("sandbox_fs_write", { sandbox_id, path: "word", contents: "" });

@@ -34,6 +34,10 @@ type programs struct {
 var prepared = sync.OnceValues(prepare)
 
 func TestMain(m *testing.M) {
+	if err := build.Alone(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	if p, err := prepared(); err == nil && p.belljar != "" {
 		_ = os.RemoveAll(strings.TrimSuffix(p.belljar, "/belljar")) // it was ours

@@ -73,6 +73,9 @@ func newAuth(t *testing.T, opts Options) (*Authenticator, *reasons) {
 	if opts.Now == nil {
 		opts.Now = newClock().now
 	}
+	if opts.Client == nil {
+		opts.Client = &http.Client{Timeout: time.Minute} // a provider of the tests is there
+	}
 	a, err := New(opts)
 	if err != nil {
 		t.Fatal(err)

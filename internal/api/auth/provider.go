@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,7 +111,7 @@ func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	}
 	p.tried = p.now()
 	// What one caller found out serves all: that he goes away must not count as the provider's failure.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryProvider)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(p.client.Timeout, retryProvider))
 	defer cancel()
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.issuer)
 	var claims struct {

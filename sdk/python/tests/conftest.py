@@ -27,10 +27,23 @@ BINARY = os.path.abspath(os.environ.get("BELLJAR_BIN") or REPOSITORY / "bin" / "
 LONG = 120.0  # seconds that anything may take on a busy machine
 KEY = "a-key-for-the-tests-of-python"
 
-os.environ["BELLJAR_BIN"] = BINARY
-os.environ["SANDBOX_IMAGE_PULL"] = "never"
-for name in ("BELLJAR_SERVER", "BELLJAR_API_KEY"):
-    os.environ.pop(name, None)
+
+def alone() -> None:
+    """Takes away what whoever started the tests has set for other belljars, and has theirs be patient."""
+    for name in list(os.environ):
+        if name.startswith(("SANDBOX_", "DOCKER_")) or name.lower().endswith("_proxy") or name in ("BELLJAR_SERVER", "BELLJAR_API_KEY"):
+            del os.environ[name]
+    os.environ["BELLJAR_BIN"] = BINARY
+    os.environ["SANDBOX_IMAGE_PULL"] = "never"
+    for name in ("SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC", "SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC"):
+        os.environ[name] = "300"
+    os.umask(0o022)
+    for ignored in (signal.SIGINT, signal.SIGTERM):  # as by a shell's & and by nohup; programs that tests start would ignore them, too
+        if signal.getsignal(ignored) == signal.SIG_IGN:
+            signal.signal(ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL)
+
+
+alone()
 
 
 def until(what: Callable[[], Any], seconds: float = LONG) -> Any:

@@ -182,10 +182,10 @@ async def test_what_is_not_http(connect: Any, stage: Any) -> None:
 
 
 async def test_nobody_there(connect: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    with pytest.raises(b.UnreachableError, match="cannot be reached"):
-        await got(connect(f"http://127.0.0.1:{port}", patience=600).me())  # it is not waited for
+    with socket.socket() as taken:  # it does not listen, and nobody else can
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(b.UnreachableError, match="cannot be reached"):
+            await got(connect(f"http://127.0.0.1:{taken.getsockname()[1]}", patience=600).me())  # it is not waited for
     with pytest.raises(b.UnreachableError):
         await got(connect("unix:/nowhere/at/all.sock", patience=600).me())
     with pytest.raises(b.UnreachableError):

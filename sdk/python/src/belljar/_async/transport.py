@@ -19,7 +19,7 @@ from .incoming import AsyncIncoming, decode
 MAX_FAILURE = 1 << 20  # bytes of an answer that tells a failure
 IDLE = 16  # connections that are kept
 DIAL = 10.0  # seconds
-CONTINUE = 1.0  # seconds to wait for the server's word before a large body is sent
+CONTINUE = 10.0  # seconds to wait for the server's word before a large body is sent: a busy one takes a while
 
 T = TypeVar("T")
 
