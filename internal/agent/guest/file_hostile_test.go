@@ -293,7 +293,7 @@ func TestCrowdedAgentLivesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	l, err := net.Listen("unix", socket(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func begin(t *testing.T, cfg guest.Config) *host {
 // serve makes an agent listen on a socket, until the test ends.
 func serve(t testing.TB, a *guest.Agent) string {
 	t.Helper()
-	socket := filepath.Join(t.TempDir(), "s")
+	socket := socket(t)
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +74,17 @@ func serve(t testing.TB, a *guest.Agent) string {
 		}
 	})
 	return socket
+}
+
+// socket is where a test may listen: a path of one has at most 107 bytes, and the tests' own folder may have a longer one.
+func socket(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "belljar-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return filepath.Join(dir, "s")
 }
 
 // line is one stream.

@@ -269,7 +269,7 @@ func TestAsInit(t *testing.T) {
 // beginInit starts an agent as PID 1 of namespaces of its own, in which this program is run once more.
 func beginInit(t *testing.T) *host {
 	t.Helper()
-	socket := filepath.Join(t.TempDir(), "s")
+	socket := socket(t)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket})
 	if err != nil {
 		t.Fatal(err)

@@ -135,7 +135,12 @@ type kept struct {
 // start begins a keep, and returns when it has reported.
 func start(t *testing.T, program ...string) *kept {
 	t.Helper()
-	k := &kept{t: t, dir: t.TempDir(), ended: make(chan error, 1)}
+	dir, err := os.MkdirTemp("/tmp", "belljar-keep-") // short enough for the paths of sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	k := &kept{t: t, dir: dir, ended: make(chan error, 1)}
 	listen := func(name string) *os.File {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(k.dir, name)})
 		if err != nil {
