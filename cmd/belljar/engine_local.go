@@ -53,6 +53,7 @@ func openEngine(c *console, want asked, installation string) (*engine, error) {
 	}
 	opts := service.Options{
 		Images:      images,
+		Limits:      ownLimits(&cfg),
 		Store:       records,
 		Logs:        logbook.New(),
 		Blobs:       blobs,
@@ -83,8 +84,7 @@ func openEngine(c *console, want asked, installation string) (*engine, error) {
 		defer cancel()
 		for _, u := range units {
 			if u.works(ctx) && u.sweep != nil {
-				_, swept := u.sweep(ctx)
-				err = errors.Join(err, swept)
+				_, _ = u.sweep(ctx) // what others have left is no trouble of this command's: there is a next one, and doctor tells
 			}
 		}
 		return errors.Join(err, blobs.Close(), records.Close(), closeUnits())
@@ -99,6 +99,14 @@ func localPolicy(cfg *config.Config) service.Policy {
 	applyTrust(&p, cfg)
 	applyImages(&p, cfg)
 	return p
+}
+
+// ownLimits are those of commands without a server: the usual ones, in the times that the environment gives.
+func ownLimits(cfg *config.Config) belljar.Limits {
+	l, told, most := belljar.DefaultLimits(), cfg.Limits(), belljar.MaxLimits()
+	l.StartupTimeoutSec = min(told.StartupTimeoutSec, most.StartupTimeoutSec)
+	l.TimeoutSec, l.GraceSec = min(told.TimeoutSec, most.TimeoutSec), told.GraceSec
+	return l
 }
 
 // tested is a runtime whose probe proves what it says, if it can.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -50,7 +51,8 @@ func buildAgent(t testing.TB) string {
 	return name
 }
 
-// nativeWorks reports whether the native runtime works here, and if not, why.
+// nativeWorks reports whether the native runtime works here, and if not, why. For root on Linux it has to: tests that silently go
+// away hide failures.
 func nativeWorks(t *testing.T) (works bool, why string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -58,6 +60,9 @@ func nativeWorks(t *testing.T) (works bool, why string) {
 	doctor.Stdout, doctor.Stderr = &out, &out
 	if doctor.Run() == nil {
 		return true, ""
+	}
+	if runtime.GOOS == "linux" && os.Geteuid() == 0 {
+		t.Fatalf("the native runtime does not work here:\n%s", out.String())
 	}
 	return false, out.String()
 }
