@@ -31,7 +31,7 @@ func testEnding(t *testing.T, o Options) {
 		for timeout = 1000; ; timeout *= 3 {
 			e := j.sh(script, args...)
 			e.TimeoutMS, e.GraceMS = timeout, grace
-			if got = j.run(e); strings.HasPrefix(got.out, "ready\n") || timeout > patience.Milliseconds()/10 {
+			if got = j.run(e); strings.HasPrefix(got.out, "ready\n") || timeout > patience.Milliseconds()/20 {
 				return got, timeout
 			}
 			j.must(`rm -f "$@"`, args...)

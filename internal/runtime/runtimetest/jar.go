@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long anything in a sandbox may take, on a slow and busy machine.
-const patience = 3 * time.Minute
+const patience = 8 * time.Minute
 
 // jar is a sandbox under test and a client of its agent.
 type jar struct {

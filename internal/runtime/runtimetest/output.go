@@ -63,7 +63,7 @@ func testOutput(t *testing.T, o Options) {
 			if still++; position != was {
 				still = 0
 			}
-			return position > wire.SpoolSize/2 && still > 50
+			return position > wire.SpoolSize/2 && still > 10
 		})
 		if j.exists("finished") {
 			j.Error("the program did not wait")
