@@ -167,7 +167,7 @@ func zombies(r *report, args []string) {
 	r.works("parse", err)
 	for range n {
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-		for patience := 2000; errno == unix.EAGAIN && patience > 0; patience-- { // PID 1 may be behind on a busy machine
+		for patience := 12000; errno == unix.EAGAIN && patience > 0; patience-- { // PID 1 may be behind on a busy machine
 			time.Sleep(10 * time.Millisecond)
 			pid, _, errno = unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 		}

@@ -1,7 +1,7 @@
 # Attack: Run a program from the workspace, when that was not asked for.
 # Why it matters: Where nothing written can be executed, a dropped binary is only a file.
 # What must hold: No writable place allows execution.
-# Run: --timeout 30
+# Run: --timeout 300
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0
