@@ -46,7 +46,7 @@ func newEngine(t *testing.T, change ...func(*service.Options)) *bench {
 	}
 	opts := service.Options{
 		Runtimes: []runtime.Runtime{rt}, Store: memory.New(), Logs: logbook.New(), Blobs: blobs,
-		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300}, Require: []string{}, TempDir: t.TempDir(),
+		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 60}, Require: []string{}, TempDir: t.TempDir(),
 	}
 	for _, f := range change {
 		f(&opts)

@@ -6,7 +6,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { Belljar, RuntimeUnavailableError } from "belljar";
-import { atEnd, binary, limitMs, local, tempDir, until, within } from "./world.js";
+import { atEnd, binary, limitMs, local, patient, tempDir, until, within } from "./world.js";
 
 function lives(pid: number): boolean {
   try {
@@ -22,7 +22,7 @@ async function program(t: TestContext, code: string): Promise<{ out: string; sta
   const file = join(tempDir(t), "program.mjs");
   const sdk = new URL("../../dist/index.js", import.meta.url).href;
   writeFileSync(file, `import { Belljar } from ${JSON.stringify(sdk)};\nconst binary = ${JSON.stringify(binary)};\n` +
-    `const belljar = await Belljar.local({ binary, set: { image_pull: "never" }, startTimeoutMs: ${limitMs} });\nconsole.log(belljar.pid);\n${code}`);
+    `const belljar = await Belljar.local({ binary, set: ${JSON.stringify(patient)}, startTimeoutMs: ${limitMs} });\nconsole.log(belljar.pid);\n${code}`);
   const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"], detached: true }); // a group of its own
   atEnd(t, () => child.kill("SIGKILL"));
   let out = "";
@@ -48,10 +48,10 @@ test("a belljar of one's own runs things, and is gone behind close()", async (t)
 
 test("what is kept in a folder is there the next time", async (t) => {
   const data = tempDir(t);
-  const first = await Belljar.local({ binary, data, set: { image_pull: "never" }, startTimeoutMs: limitMs });
+  const first = await Belljar.local({ binary, data, set: patient, startTimeoutMs: limitMs });
   const run = await first.run(["echo", "kept"]);
   await first.close();
-  const second = await Belljar.local({ binary, data, set: { image_pull: "never" }, startTimeoutMs: limitMs });
+  const second = await Belljar.local({ binary, data, set: patient, startTimeoutMs: limitMs });
   atEnd(t, () => second.close());
   assert.equal((await second.runs.wait(run.id)).stdout, "kept\n");
 });

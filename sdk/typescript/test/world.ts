@@ -76,10 +76,18 @@ export interface Server {
 
 const apiKey = "a-key-for-tests-0123456789";
 
+/** patient is how a belljar is set that has a busy machine. */
+export const patient = { image_pull: "never", default_startup_timeout_sec: 300, default_exec_timeout_sec: 300, queue_ttl_sec: 900 };
+
+// What whoever started the tests has set is for other belljars.
+for (const name of Object.keys(process.env)) {
+  if (/^(SANDBOX_|DOCKER_|BELLJAR_SERVER$|BELLJAR_API_KEY$)|_proxy$/i.test(name)) delete process.env[name];
+}
+
 /** serve starts a real belljar on a port. */
 export async function serve(t: Owner, options: { data?: string; listen?: string; set?: string[] } = {}): Promise<Server> {
   const data = options.data ?? tempDir(t);
-  const set = ["image_pull=never", ...(options.set ?? [])].flatMap((s) => ["--set", s]);
+  const set = [...Object.entries(patient).map(([name, value]) => `${name}=${value}`), ...(options.set ?? [])].flatMap((s) => ["--set", s]);
   const child = spawn(binary, ["serve", "--json", "--listen", options.listen ?? "127.0.0.1:0", "--data", data, ...set], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, SANDBOX_API_KEY: apiKey },
@@ -108,7 +116,7 @@ export async function serve(t: Owner, options: { data?: string; listen?: string;
 
 /** local starts a private belljar, which ends with the test. */
 export async function local(t: Owner, options: Omit<BelljarOptions, "baseUrl" | "socketPath"> = {}): Promise<Belljar> {
-  const belljar = await Belljar.local({ binary, set: { image_pull: "never" }, startTimeoutMs: limitMs, ...options });
+  const belljar = await Belljar.local({ binary, set: patient, startTimeoutMs: limitMs, ...options });
   atEnd(t, () => belljar.close());
   return belljar;
 }
