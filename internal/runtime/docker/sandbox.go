@@ -122,12 +122,16 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	s.mu.Lock()
 	s.destroyed = true
 	s.mu.Unlock()
+	remove := s.rt.destroy
 	select {
 	case <-s.gone:
+		if s.exit.Reason == runtime.ExitEngineGone {
+			remove = s.rt.remove // its engine has been waited for: what is left there is found by its name when it is back
+		}
 	default:
 		s.meter.remember(ctx, s)
 	}
-	if err := s.rt.destroy(ctx, s.container); err != nil {
+	if err := remove(ctx, s.container); err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", s.ID(), err)
 	}
 	select {
@@ -143,9 +147,9 @@ func (r *Runtime) destroy(ctx context.Context, container string) error {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Patience)
 	defer cancel()
 	for pause := shortest; ; pause = min(2*pause, longest) {
-		_, err := r.api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		err := r.remove(ctx, container)
 		switch {
-		case err == nil, cerrdefs.IsNotFound(err):
+		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return fault(stepEngine, err)
@@ -157,6 +161,17 @@ func (r *Runtime) destroy(ctx context.Context, container string) error {
 			return fault(stepEngine, err)
 		}
 	}
+}
+
+// remove asks the engine once to remove a container, which may be gone.
+func (r *Runtime) remove(ctx context.Context, container string) error {
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Patience)
+	defer cancel()
+	_, err := r.api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if cerrdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // How long it takes until an engine that does not answer is asked again.
