@@ -88,9 +88,8 @@ func (l Language) Command(program, file string, args []string) []string {
 
 // search is shell text that looks for the language's programs and leaves the first that is there in $tool.
 func (l Language) search() string {
-	last := len(l.Programs) - 1
-	lines := []string{"tool=" + shellQuote(l.Programs[last])} // if none is there, its absence is what fails
-	for _, name := range slices.Backward(l.Programs[:last]) {
+	lines := []string{"tool=" + shellQuote(l.Programs[0])} // if none is there, its absence is what fails
+	for _, name := range slices.Backward(l.Programs) {
 		lines = append(lines, "command -v "+shellQuote(name)+" >/dev/null && tool="+shellQuote(name))
 	}
 	return strings.Join(lines, "\n")

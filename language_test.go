@@ -108,7 +108,7 @@ func TestProgramIsFoundInside(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		return string(out)
 	}
-	if got := run(); !strings.Contains(got, "third") {
+	if got := run(); !strings.Contains(got, "first") {
 		t.Errorf("without any: %q", got)
 	}
 	for _, name := range []string{"second", "first"} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -172,7 +173,7 @@ func (r *runCommand) interpreted(c *console, line []string, src source, args []s
 	if err != nil {
 		return program{}, err
 	}
-	argv := append([]string{found}, line[1:]...)
+	argv := append([]string{cmp.Or(found, line[0])}, line[1:]...)
 	return program{argv: append(append(argv, operand(src.dst)), args...), files: []source{src}}, nil
 }
 
@@ -181,11 +182,11 @@ func (r *runCommand) hostImage() bool {
 	return !r.remote && (r.Image == "" || r.Image == runtime.HostRef)
 }
 
-// lookup returns what the first of programs that the image has is called inside. What other images hold is found out
-// by the run itself.
+// lookup returns what the first of programs that the image has is called inside; "" where only the run finds out what
+// its image holds.
 func (r *runCommand) lookup(c *console, what string, programs []string) (string, error) {
 	if !r.hostImage() {
-		return programs[0], nil
+		return "", nil
 	}
 	for _, name := range programs {
 		if found := newHostImage().find(name); found != "" {
