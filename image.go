@@ -89,7 +89,8 @@ type Images interface {
 	// it cannot be had, [CodeImageInvalid] if what came is no image, or a hostile one.
 	Pull(ctx context.Context, p ImagePull, progress func(ImageProgress)) (Image, error)
 	// Import reads an image from r: an OCI layout or a docker save archive, as tar, or a tar of a root file system; each of
-	// them may be compressed with gzip or zstd. name is its name; "" takes the one in the archive.
+	// them may be compressed with gzip or zstd. name is its name; "" takes the one in the archive. The image's ref is that name,
+	// even if it was here by another one.
 	Import(ctx context.Context, name string, r io.Reader, progress func(ImageProgress)) (Image, error)
 	// Tag gives an image one more name, which may be anything that a request may say: python:3.11-slim. A name that another
 	// image has moves.

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
@@ -21,12 +23,16 @@ func openImages(data string, cfg *config.Config, minFree uint64, log *slog.Logge
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, unusable(data, err)
 	}
-	return image.Open(image.Options{
+	store, err := image.Open(image.Options{
 		Path: filepath.Join(data, "images"), Aliases: cfg.Aliases(), Registries: cfg.ImageRegistries,
 		MaxBytes: int64(cfg.ImageMaxMB) << 20, Logger: log,
 		Free: func() (uint64, error) { return freeBytes(data) }, MinFree: minFree + minFree/2,
 		FreeFiles: func() (uint64, uint64, error) { return freeFiles(data) },
 	})
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		err = unusable(data, err)
+	}
+	return store, err
 }
 
 // openOwnImages opens the images of commands that need no server: where a server's are, unless it was given another place.
@@ -72,8 +78,11 @@ type ownImages struct{ *image.Store }
 
 var _ belljar.Images = ownImages{}
 
-// Pull fetches an image.
+// Pull fetches an image. An empty name, which is host in a run, is here a variable of the caller's that was not set.
 func (o ownImages) Pull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
+	if p.Ref == "" {
+		return belljar.Image{}, mistake("such as python:3.11-slim", "an empty name names no image")
+	}
 	if p.Runtime != "" {
 		return belljar.Image{}, mistake("ask a server that has it, with --server", "runtime %s is asked by a server only", p.Runtime)
 	}

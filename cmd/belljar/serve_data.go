@@ -30,7 +30,7 @@ func defaultData(c *console) (string, error) {
 	if home, _ := c.getenv("HOME"); filepath.IsAbs(home) {
 		return filepath.Join(home, ".local", "share", "belljar"), nil
 	}
-	return "", mistake("name one with --data", "there is no folder for data: neither XDG_DATA_HOME nor HOME is set")
+	return "", mistake("name one with SANDBOX_DATA, or with serve's --data", "there is no folder for data: neither XDG_DATA_HOME nor HOME is set")
 }
 
 // openData makes the folder if need be, for its owner's eyes only, and locks it.
@@ -63,7 +63,7 @@ func openData(path string) (*dataDir, error) {
 func unusable(path string, err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeInternal, Message: "data folder " + path + " cannot be used", Err: err,
-		Hint: "name a folder that you can write with --data",
+		Hint: "name a folder that you can write with SANDBOX_DATA, or with serve's --data",
 	}
 }
 

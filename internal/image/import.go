@@ -78,7 +78,11 @@ func (s *Store) importTar(ctx context.Context, name string, r io.Reader, tell fu
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	return s.assemble(ctx, m, sources, tell)
+	img, err := s.assemble(ctx, m, sources, tell)
+	if err == nil {
+		img.Ref = m.names[0] // also of an image that was here by another name
+	}
+	return img, err
 }
 
 // spool writes an archive down, uncompressed.
@@ -237,7 +241,7 @@ func section(r *io.SectionReader) func(context.Context) (io.ReadCloser, error) {
 func unnamed() error {
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "the image in the archive has no name", Details: map[string]any{"field": "name"},
-		Hint: "give it one",
+		Hint: "give it one: --name, or name in the query of a request",
 	}
 }
 
@@ -246,9 +250,13 @@ func several(names []string) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	shown := names[:min(len(names), someNames)]
+	hint := "save one image to an archive"
+	if chosen := slices.DeleteFunc(slices.Clone(shown), wholeDigest); len(chosen) > 0 {
+		hint += ", or say which of them by its name: " + strings.Join(chosen, ", ")
+	}
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "the archive has several images", Details: map[string]any{"field": "name", "available": shown},
-		Hint: "save one image to an archive, or give the name of one: " + strings.Join(shown, ", "),
+		Hint: hint,
 	}
 }
 

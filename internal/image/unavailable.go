@@ -47,20 +47,22 @@ func (e *refusal) Error() string { return e.what }
 
 // unavailable is the error of a pull that comes to nothing for a reason that is the registry's.
 func (r *registry) unavailable(reason string, err error) *belljar.Error {
-	if err != nil && strings.Contains(reason, err.Error()) {
-		err = nil // it has been said
-	}
 	return &belljar.Error{
 		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q cannot be pulled: %s", r.ref, reason),
-		Details: map[string]any{"image": r.ref, "registry": r.repo.RegistryStr(), "reason": reason}, Err: quoted(err),
+		Details: map[string]any{"image": r.ref, "registry": r.repo.RegistryStr(), "reason": reason}, Err: quoted(err, reason),
 	}
 }
 
 // quote is a cause that has words of a registry in it, fit for a log.
 type quote struct{ err error }
 
-func quoted(err error) error {
-	if err == nil {
+// quoted is the cause of what reason says already, without the request that it ended: nil if there is no more to say.
+func quoted(err error, reason string) error {
+	var inURL *url.Error
+	for errors.As(err, &inURL) {
+		err = inURL.Err
+	}
+	if err == nil || strings.HasSuffix(printable(err.Error()), reason) {
 		return nil
 	}
 	return &quote{err}
