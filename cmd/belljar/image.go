@@ -241,6 +241,10 @@ func (i *imageInspect) Run(ctx context.Context, c *console) error {
 			}
 			return t.Local().Format(time.DateTime)
 		}
+		used := got.LastUsedAt
+		if used.Before(got.AddedAt) {
+			used = got.AddedAt // it is known to the minute
+		}
 		pairs := [][2]string{
 			{"ref", got.Ref}, {"names", strings.Join(got.Names, " ")}, {"digest", got.Digest}, {"from", got.Source}, {"engine", got.Runtime},
 			{"platform", got.Platform},
@@ -249,7 +253,7 @@ func (i *imageInspect) Run(ctx context.Context, c *console) error {
 			pairs = append(pairs, [2]string{"size", bytesOf(got.Bytes)}, [2]string{"layers", strconv.Itoa(got.Layers)})
 		}
 		pairs = append(pairs, [][2]string{
-			{"made", when(got.CreatedAt)}, {"added", when(got.AddedAt)}, {"used", when(got.LastUsedAt)},
+			{"made", when(got.CreatedAt)}, {"added", when(got.AddedAt)}, {"used", when(used)},
 			{"user", got.Config.User}, {"folder", got.Config.WorkingDir}, {"entrypoint", strings.Join(got.Config.Entrypoint, " ")}, {"command", strings.Join(got.Config.Cmd, " ")},
 		}...)
 		for _, variable := range got.Config.Env {

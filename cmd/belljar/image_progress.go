@@ -44,6 +44,10 @@ func (l *layers) tell(p belljar.ImageProgress) {
 		p.Total = l.total
 	}
 	if i, known := l.at[p.Layer]; known {
+		old := l.list[i]
+		if p.Phase == belljar.ImageUnpacking && old.Phase == belljar.ImagePulling && old.Done < old.Total {
+			return // it is unpacked while it comes, and what is still to come tells more
+		}
 		l.list[i] = p
 		return
 	}

@@ -33,6 +33,11 @@ func TestLayerLines(t *testing.T) {
 	if diff := cmp.Diff(want, l.lines(100, 20)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	// What is unpacked while it comes shows how far it has come, and only then how far it is unpacked.
+	l.tell(belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: layerOf("a"), Done: 5})
+	if got := l.lines(100, 20)[1]; got != want[1] {
+		t.Errorf("unpacked while it comes: %q", got)
+	}
 	// Where there is little room, those that are at rest give way, and nothing is broken into two lines.
 	few := l.lines(20, 3)
 	if len(few) != 3 || !strings.Contains(few[1], "aaaa") || !strings.Contains(few[2], "cccc") {
