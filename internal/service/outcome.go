@@ -124,7 +124,10 @@ func (e ending) died(o *outcome) {
 	}
 	o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the sandbox died under the run")
 	if e.sandbox != nil {
-		o.message += strings.TrimRight(fmt.Sprintf(": %s %s", e.sandbox.Reason, e.sandbox.Detail), " ")
+		o.message += ": " + string(e.sandbox.Reason)
+		if e.sandbox.Detail != "" {
+			o.message += ": " + e.sandbox.Detail
+		}
 	} else if e.err != nil {
 		o.message += ": " + e.err.Error()
 	}
