@@ -193,7 +193,8 @@ func (e *Engine) run() error {
 		"--host", e.Host(), "--config-file", filepath.Join(e.dir, "none.json"), "--containerd-namespace", name, "--containerd-plugins-namespace", name + "-plugins",
 		"--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
 	}, e.flags...)
-	if err := os.WriteFile(filepath.Join(e.dir, "none.json"), []byte("{}"), 0o644); err != nil {
+	none := filepath.Join(e.dir, "none.json")
+	if err := errors.Join(os.WriteFile(none, []byte("{}"), 0o644), os.Chmod(none, 0o644)); err != nil {
 		return err
 	}
 	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -1,6 +1,7 @@
 package layer_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,7 +23,7 @@ func gone(t *testing.T, name string) {
 func TestRemove(t *testing.T) {
 	top := folder(t)
 	outside := filepath.Join(top, "outside")
-	if err := os.WriteFile(outside, []byte("x"), 0o640); err != nil {
+	if err := errors.Join(os.WriteFile(outside, []byte("x"), 0o640), os.Chmod(outside, 0o640)); err != nil {
 		t.Fatal(err)
 	}
 	tree := below(t, top, "tree")
