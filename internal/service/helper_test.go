@@ -8,13 +8,12 @@ import (
 	"context"
 	"flag"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/belljar/belljar"
 	logbook "github.com/belljar/belljar/internal/logbook/memory"
@@ -22,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store/memory"
+	"github.com/belljar/belljar/test/leak"
 )
 
 // TestMain has all parallel tests run at once: they wait for a clock, and take no processor for that.
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "32"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Main(m))
 }
 
 // patience bounds every wait of a test. Nothing here takes so long unless it hangs.

@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/blob/blobtest"
+	"github.com/belljar/belljar/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 func open(t testing.TB) (*Store, string) {
 	t.Helper()

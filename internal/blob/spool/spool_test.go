@@ -5,13 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/blob/blobtest"
+	"github.com/belljar/belljar/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 func TestConformance(t *testing.T) {
 	blobtest.Run(t, func(t *testing.T) blob.Store {

@@ -1,16 +1,16 @@
 package dir_test
 
 import (
+	"os"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/logbook/dir"
 	"github.com/belljar/belljar/internal/logbook/logbooktest"
+	"github.com/belljar/belljar/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 func TestConformance(t *testing.T) {
 	logbooktest.Run(t, func(t *testing.T) logbook.Book { return open(t, t.TempDir()) })

@@ -1,18 +1,18 @@
 package memory_test
 
 import (
+	"os"
 	"runtime"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/logbook/logbooktest"
 	"github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 func TestConformance(t *testing.T) {
 	logbooktest.Run(t, func(*testing.T) logbook.Book { return memory.New() })

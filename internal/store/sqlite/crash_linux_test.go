@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/sqlite"
+	"github.com/belljar/belljar/test/leak"
 )
 
 // crashPath tells this test program to be the process that is killed.
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(leak.Main(m))
 }
 
 // writeUntilKilled writes as fast as it can from eight goroutines, and says each thing that the store has said is done.
