@@ -62,7 +62,7 @@ func playBelljar(mode string) int {
 }
 
 func playServer(mode string) (err error) {
-	dir, err := os.MkdirTemp("", "blj") // short: a socket's path has 108 bytes
+	dir, err := os.MkdirTemp("/tmp", "blj") // short: a socket's path has 107 bytes
 	if err != nil {
 		return err
 	}

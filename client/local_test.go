@@ -201,11 +201,7 @@ func realBelljar(t *testing.T) string {
 // TestLocalBelljar is the real thing, from the start to nothing left.
 func TestLocalBelljar(t *testing.T) {
 	program := realBelljar(t)
-	temp, err := os.MkdirTemp("", "blj")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(temp) })
+	temp := short(t)
 	t.Setenv("TMPDIR", temp)
 	t.Setenv("SANDBOX_IMAGE_PULL", "never")
 	data := filepath.Join(temp, "data")
@@ -215,7 +211,7 @@ func TestLocalBelljar(t *testing.T) {
 	if out.Stdout != "sealed\n1000\nnone\n" || run.Runtime != "native" {
 		t.Errorf("%+v\n%+v", run, out)
 	}
-	_, err = client.Local(within(t), opts)
+	_, err := client.Local(within(t), opts)
 	if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.Contains(e.Message, "in use") {
 		t.Errorf("its data, twice: %+v", e)
 	}

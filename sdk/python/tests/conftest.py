@@ -77,7 +77,7 @@ class Server:
     """A real server on a socket file, which can be killed and started again."""
 
     def __init__(self) -> None:
-        self.dir = tempfile.mkdtemp(prefix="bjpy-")  # short: a socket's path has 108 bytes
+        self.dir = tempfile.mkdtemp(prefix="bjpy-", dir="/tmp")  # short: a socket's path has 107 bytes
         self.socket = os.path.join(self.dir, "api.sock")
         self.url = "unix:" + self.socket
         self.process: Optional[subprocess.Popen[bytes]] = None

@@ -165,7 +165,7 @@ test("nobody at the address is told at once, and a key never goes elsewhere", as
 });
 
 test("a server that was there and is away is waited for", async (t) => {
-  const socketPath = join(tempDir(t), "s");
+  const socketPath = join(tempDir(t, "/tmp"), "s");
   const listen = async (): Promise<() => void> => {
     const server = createServer((_, response) => json(response, 200, me)).listen(socketPath);
     await once(server, "listening");

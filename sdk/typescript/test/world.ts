@@ -41,8 +41,8 @@ export function atEnd(owner: Owner, end: () => unknown): void {
 }
 
 /** tempDir is a folder that is gone behind the test. */
-export function tempDir(t: Owner): string {
-  const dir = mkdtempSync(join(tmpdir(), "bj-ts-"));
+export function tempDir(t: Owner, below = tmpdir()): string {
+  const dir = mkdtempSync(join(below, "bj-ts-"));
   atEnd(t, () => rmSync(dir, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }));
   return dir;
 }
