@@ -159,3 +159,11 @@ type Exit struct {
 	Reason ExitReason
 	Detail string // for the log: signal or status of the agent
 }
+
+// String is both, for people.
+func (e Exit) String() string {
+	if e.Detail == "" {
+		return string(e.Reason)
+	}
+	return string(e.Reason) + ": " + e.Detail
+}

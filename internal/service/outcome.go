@@ -124,10 +124,7 @@ func (e ending) died(o *outcome) {
 	}
 	o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the sandbox died under the run")
 	if e.sandbox != nil {
-		o.message += ": " + string(e.sandbox.Reason)
-		if e.sandbox.Detail != "" {
-			o.message += ": " + e.sandbox.Detail
-		}
+		o.message += ": " + e.sandbox.String()
 	} else if e.err != nil {
 		o.message += ": " + e.err.Error()
 	}

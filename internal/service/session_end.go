@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -110,7 +109,7 @@ func (x *session) watch(j *jar) {
 		x.service.log.Error("sandbox of a session cannot be watched", "session_id", x.id, "err", err)
 		return
 	}
-	message := "its sandbox died: " + strings.TrimRight(string(exit.Reason)+" "+exit.Detail, " ")
+	message := "its sandbox died: " + exit.String()
 	if exit.Reason == runtime.ExitOOM {
 		message = "its sandbox ran out of memory"
 	}
