@@ -1,6 +1,10 @@
 package belljar
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // TrustLevel is how far the code of a request is trusted. The policy says for each the weakest isolation it may run in.
 type TrustLevel string
@@ -24,11 +28,13 @@ func checkIsolation(isolation string, trust TrustLevel) error {
 	if isolation != "" && !slices.Contains(Isolations(), isolation) {
 		e := invalid("isolation", "isolation %.40q does not exist", isolation)
 		e.Details["supported"] = Isolations()
+		e.Hint = "one of: " + strings.Join(Isolations(), ", ")
 		return e
 	}
 	if trust != "" && !slices.Contains(TrustLevels(), trust) {
 		e := invalid("trust_level", "trust_level %.40q does not exist", trust)
 		e.Details["supported"] = TrustLevels()
+		e.Hint = fmt.Sprintf("one of: %s, %s, %s", TrustTrusted, TrustStandard, TrustUntrusted)
 		return e
 	}
 	return nil

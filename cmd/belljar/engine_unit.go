@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -87,11 +88,20 @@ func openUnits(c *console, names []string, o opening) (units []unit, err error) 
 		}
 		u, err := known[i].open(c, o)
 		if err != nil {
-			return units, fmt.Errorf("runtime %s: %w", name, err)
+			return units, unopened(name, err)
 		}
 		units = append(units, u)
 	}
 	return units, nil
+}
+
+// unopened says why a runtime cannot be opened, with what to do about it.
+func unopened(name string, err error) error {
+	err = fmt.Errorf("runtime %s: %w", name, err)
+	if step := (*runtime.StepError)(nil); errors.As(err, &step) && step.Hint != "" {
+		return &belljar.Error{Code: belljar.CodeInternal, Message: err.Error(), Hint: step.Hint}
+	}
+	return err
 }
 
 // noRuntime refuses a runtime that this binary does not have.
