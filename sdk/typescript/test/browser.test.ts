@@ -103,11 +103,11 @@ test("all of it works in a browser", { skip: chromium ? false : "no chromium her
 
 /** show opens a page and returns what it says when it has something to say. */
 async function show(t: Owner, origin: string): Promise<Record<string, unknown>> {
-  const dir = tempDir(t);
+  const dir = tempDir(t, "/tmp");
   const child = spawn(chromium!, [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--disable-background-networking",
     "--remote-debugging-port=0", `--user-data-dir=${join(dir, "profile")}`, origin,
-  ], { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, HOME: dir }, detached: true });
+  ], { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, HOME: dir, TMPDIR: dir }, detached: true });
   const gone = once(child, "close");
   atEnd(t, async () => {
     if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, "SIGKILL"); // it is many processes
