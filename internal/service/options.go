@@ -103,7 +103,7 @@ type Options struct {
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
 	// Slack is how much longer than its agent should take a command may last before the service gives it up and
-	// destroys the sandbox; 0 is 15 s. An agent gives itself 5 s for each of two steps of killing, and says then what
+	// destroys the sandbox; 0 is 30 s. An agent gives itself 10 s for each of two steps of killing, and says then what
 	// it could not do: whoever gives up before that loses a session that was only on a slow machine.
 	Slack time.Duration
 
@@ -167,7 +167,7 @@ func (o Options) complete() (Options, error) {
 	fill(&o.Heartbeat, 10*time.Second)
 	fill(&o.SweepEvery, 15*time.Minute)
 	fill(&o.RowDays, 30)
-	fill(&o.Slack, 15*time.Second)
+	fill(&o.Slack, 30*time.Second)
 	o.Concurrency, o.QueueLength = max(o.Concurrency, 0), max(o.QueueLength, 0)
 	o.Limits = orElse(o.Limits, belljar.DefaultLimits())
 	o.MaxLimits = orElse(o.MaxLimits, belljar.MaxLimits())
