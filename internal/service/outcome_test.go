@@ -92,8 +92,8 @@ func TestJudge(t *testing.T) {
 		{"workspace full", ending{err: fmt.Errorf("upload: %w", &wire.Error{Code: wire.CodeNoSpace, Message: "no space"})}, "failed", none, "", "provision_failed", "upload: no space", "--workspace", 0},
 		{"anything else", ending{err: errors.New("odd")}, "failed", none, "", "provision_failed", "odd", "", 0},
 
-		{"sandbox died", ending{started: true, sandbox: lost}, "failed", 137, "SIGKILL", "sandbox_died", "killed signal 9", "", 0},
-		{"sandbox died before the command", ending{sandbox: lost, err: errors.New("disconnected")}, "failed", none, "", "sandbox_died", "killed signal 9", "", 0},
+		{"sandbox died", ending{started: true, sandbox: lost}, "failed", 137, "SIGKILL", "sandbox_died", "killed: signal 9", "", 0},
+		{"sandbox died before the command", ending{sandbox: lost, err: errors.New("disconnected")}, "failed", none, "", "sandbox_died", "killed: signal 9", "", 0},
 		{"agent lost", ending{started: true, err: errors.New("disconnected")}, "failed", 137, "SIGKILL", "sandbox_died", "disconnected", "", 0},
 		{"status lost", ending{exit: caused(wire.CauseLost, exited(0))}, "failed", none, "", "sandbox_died", "lost", "", 0},
 		{"status lost for memory", ending{exit: caused(wire.CauseLost, exited(0)), usage: oom}, "failed", none, "", "oom_killed", "", "", 0},
