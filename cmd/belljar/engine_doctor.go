@@ -46,7 +46,9 @@ func examine(ctx context.Context, c *console, name string, cfg *config.Config) (
 	defer u.close()
 	caps, err := tested{u.Runtime}.Probe(ctx)
 	if err == nil && caps.Available && u.sweep != nil {
-		_, err = u.sweep(ctx)
+		if _, left := u.sweep(ctx); left != nil {
+			c.say("what killed processes have left is still there: %v", left)
+		}
 	}
 	return caps, err
 }

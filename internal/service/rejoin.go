@@ -16,7 +16,7 @@ import (
 
 // rejoinTime bounds finding a sandbox of a former process, or a command in it, again: long enough for a machine that has
 // much to do, since whoever does not answer by then is given up.
-const rejoinTime = 20 * time.Second
+const rejoinTime = time.Minute
 
 // Why a run of a former process is lost, in words for its caller.
 var (
