@@ -1,6 +1,8 @@
 package service
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -140,9 +142,9 @@ func (e ending) byStart() outcome {
 	case e.stopped != nil:
 		o.stopped(e.stopped)
 	case errors.Is(e.err, errStartupTimeout):
-		o.set(belljar.PhaseTimedOut, belljar.ReasonStartupTimeout,
-			fmt.Sprintf("the sandbox was not ready after %v seconds", e.limits.StartupTimeoutSec))
-		o.hint = "allow more with startup_timeout_sec (--startup-timeout)"
+		message, hint := notReady(e.limits, e.err)
+		o.set(belljar.PhaseTimedOut, belljar.ReasonStartupTimeout, message)
+		o.hint = cmp.Or(hint, "allow more with startup_timeout_sec (--startup-timeout)")
 	case errors.As(e.err, &fetching):
 		o.set(belljar.PhaseFailed, belljar.ReasonImagePullFailed, fetching.told().Message)
 		o.hint = fetching.told().Hint
@@ -164,6 +166,17 @@ func (e ending) byStart() outcome {
 		}
 	}
 	return o
+}
+
+// notReady says that a sandbox took too long to be there, and for what it was waited, with what to do about that, if the
+// runtime tells.
+func notReady(l belljar.Limits, err error) (message, hint string) {
+	message = fmt.Sprintf("the sandbox was not ready after %v seconds", l.StartupTimeoutSec)
+	var step *runtime.StepError
+	if errors.As(err, &step) && !errors.Is(step, errStartupTimeout) && !errors.Is(step, context.DeadlineExceeded) && !errors.Is(step, context.Canceled) {
+		return message + ": " + step.Err.Error(), step.Hint
+	}
+	return message, ""
 }
 
 const noexecHint = "files in /workspace cannot be executed unless the run allows it: workspace_exec (--workspace-exec)"

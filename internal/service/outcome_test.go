@@ -88,6 +88,8 @@ func TestJudge(t *testing.T) {
 		{"arguments too long", ending{err: refused(7), command: "x"}, "failed", 126, "", "exec_failed", "x: no", "", 0},
 
 		{"startup timeout", ending{err: errStartupTimeout}, "timed_out", none, "", "startup_timeout", "3 seconds", "--startup-timeout", 0},
+		{"startup timeout with a reason", ending{err: fmt.Errorf("dial: %w: %w", &runtime.StepError{Step: "engine", Err: errors.New("it is away"), Hint: "start it"}, errStartupTimeout)}, "timed_out", none, "", "startup_timeout", "3 seconds: it is away", "start it", 0},
+		{"startup timeout in a step", ending{err: &runtime.StepError{Step: "create", Err: errStartupTimeout}}, "timed_out", none, "", "startup_timeout", "3 seconds", "--startup-timeout", 0},
 		{"step failed", ending{err: &runtime.StepError{Step: "cgroup", Err: errors.New("read-only"), Hint: "mount it"}}, "failed", none, "", "provision_failed", "cgroup: read-only", "mount it", 0},
 		{"workspace full", ending{err: fmt.Errorf("upload: %w", &wire.Error{Code: wire.CodeNoSpace, Message: "no space"})}, "failed", none, "", "provision_failed", "upload: no space", "--workspace", 0},
 		{"anything else", ending{err: errors.New("odd")}, "failed", none, "", "provision_failed", "odd", "", 0},

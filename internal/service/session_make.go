@@ -1,10 +1,10 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 
 	"github.com/belljar/belljar"
@@ -215,8 +215,8 @@ func makeError(x *session, err error) error {
 	switch {
 	case errors.Is(err, errStartupTimeout):
 		e.Code, e.Err = belljar.CodeTimeout, nil
-		e.Message = fmt.Sprintf("the sandbox was not ready after %v seconds", x.plan.limits.StartupTimeoutSec)
-		e.Hint = "allow more with startup_timeout_sec"
+		e.Message, e.Hint = notReady(x.plan.limits, err)
+		e.Hint = cmp.Or(e.Hint, "allow more with startup_timeout_sec")
 	case errors.Is(err, errShutdown):
 		return shuttingDown()
 	case errors.Is(err, errCanceled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -2,11 +2,14 @@ package docker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/belljar/belljar/internal/runtime"
 )
 
 func frame(kind byte, text string) string {
@@ -71,4 +74,17 @@ func FuzzDemux(f *testing.F) {
 			t.Errorf("%d bytes from %d, %d kept", total, len(in), len(d.stderr.text))
 		}
 	})
+}
+
+// Who waits for a sandbox whose engine is away learns that, beside why the wait is over.
+func TestDialWithoutEngine(t *testing.T) {
+	over := errors.New("the time is over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(over)
+	s := (&Runtime{}).sandbox("a", "b", true, 1)
+	_, err := s.Dial(ctx)
+	var step *runtime.StepError
+	if !errors.Is(err, over) || !errors.As(err, &step) || step.Step != stepEngine || step.Hint == "" || errors.Is(step, over) {
+		t.Errorf("%v", err)
+	}
 }

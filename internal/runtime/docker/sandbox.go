@@ -85,9 +85,14 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 		case <-s.left:
 			return nil, errClosed
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, fmt.Errorf("%w: %w", errAway, context.Cause(ctx))
 		}
 	}
+}
+
+// errAway says what was waited for in vain.
+var errAway = &runtime.StepError{
+	Step: stepEngine, Err: errors.New("the connection to the engine is lost, and there is no other one yet"), Hint: "start the engine again, or wait until it answers",
 }
 
 // connected says over what the sandbox can be dialled; nil for nothing.
