@@ -49,8 +49,8 @@ func conclude(c *console, run belljar.Run, hint string, signal syscall.Signal) i
 		c.hint("--timeout gives it longer")
 		return exitTimeout
 	case belljar.ReasonStartupTimeout:
-		c.say("the sandbox did not start within %v", span(limits.StartupTimeoutSec))
-		c.hint("--startup-timeout gives it longer")
+		c.say("%s", words(run)) // what it was waited for, among them
+		c.hint("%s", cmp.Or(hint, "--startup-timeout gives it longer"))
 		return exitTimeout
 	case belljar.ReasonOOMKilled:
 		c.say("out of memory: the limit is %d MiB", limits.MemoryMB)
