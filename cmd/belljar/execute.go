@@ -36,7 +36,6 @@ func (p *plan) execute(ctx context.Context, c *console, e *engine, stop *stopper
 	if p.json {
 		out = &keeper{}
 	}
-	hint := ""
 	for frame, err := range runs.Frames(ctx, run.ID, 1) {
 		if err != nil {
 			if n := stop.signalled(); n != 0 { // abandoned: nobody is left to say more
@@ -51,9 +50,6 @@ func (p *plan) execute(ctx context.Context, c *console, e *engine, stop *stopper
 		if err := out.write(ctx, frame); err != nil {
 			return 0, err
 		}
-		if advice, ok := frame.Data["hint"].(string); ok && frame.Event == belljar.EventError {
-			hint = advice
-		}
 	}
 	if run, err = runs.Get(ctx, run.ID); err != nil {
 		return 0, err
@@ -65,7 +61,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *engine, stop *stopper
 	if s, ok := out.(*streams); ok && s.broken {
 		return 128 + int(syscall.SIGPIPE), nil
 	}
-	status := conclude(c, run, hint, stop.signalled())
+	status := conclude(c, run, stop.signalled())
 	if p.json {
 		return status, out.(*keeper).print(c.stdout, run, artifacts)
 	}

@@ -23,8 +23,7 @@ const (
 )
 
 // conclude says what there is to say about how a run ended, and returns the exit status.
-// hint is what the run's log advises, "" for nothing.
-func conclude(c *console, run belljar.Run, hint string, signal syscall.Signal) int {
+func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 	more := "gives it more"
 	if run.SessionID != "" {
 		more = "of the session gives all its runs more"
@@ -50,7 +49,7 @@ func conclude(c *console, run belljar.Run, hint string, signal syscall.Signal) i
 		return exitTimeout
 	case belljar.ReasonStartupTimeout:
 		c.say("%s", words(run)) // what it was waited for, among them
-		c.hint("%s", cmp.Or(hint, "--startup-timeout gives it longer"))
+		c.hint("%s", cmp.Or(run.Hint, "--startup-timeout gives it longer"))
 		return exitTimeout
 	case belljar.ReasonOOMKilled:
 		c.say("out of memory: the limit is %d MiB", limits.MemoryMB)
@@ -64,8 +63,8 @@ func conclude(c *console, run belljar.Run, hint string, signal syscall.Signal) i
 	case belljar.ReasonNonZeroExit, "":
 	default:
 		c.say("%s", words(run))
-		if hint != "" {
-			c.hint("%s", hint)
+		if run.Hint != "" {
+			c.hint("%s", run.Hint)
 		}
 	}
 	return status

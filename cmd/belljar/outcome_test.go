@@ -36,10 +36,11 @@ func TestConclude(t *testing.T) {
 		{"warning", belljar.Run{Phase: "completed", ExitCode: code(0), Warnings: []string{"careful"}}, 0, 0, "belljar: careful\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			test.run.Hint = "advice"
 			test.run.ResourceUsage = &belljar.ResourceUsage{Limits: &limits}
 			var words bytes.Buffer
 			c := &console{stderr: &words}
-			if got := conclude(c, test.run, "advice", test.signal); got != test.status {
+			if got := conclude(c, test.run, test.signal); got != test.status {
 				t.Errorf("status %d, want %d", got, test.status)
 			}
 			if words.String() != test.words {
