@@ -22,6 +22,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 // double is a server that answers as it is told.
@@ -563,20 +564,9 @@ func (f *flaky) carry(in *net.TCPConn, to string, budget int64) {
 	}
 }
 
-// short is a folder for a socket, whose path has 107 bytes, wherever other temporary folders are.
-func short(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "blj")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 // TestUnix: a server may listen on a socket file.
 func TestUnix(t *testing.T) {
-	dir := short(t)
+	dir := sockdir.New(t)
 	serveUnix(t, dir+"/s", says(200, "application/json", `{"user_id":"alice"}`))
 	if me, err := open(t, "unix:"+dir+"/s").Node().Me(within(t)); err != nil || me.UserID != "alice" {
 		t.Errorf("%+v, %v", me, err)
@@ -598,7 +588,7 @@ func serveUnix(t *testing.T, path string, answer http.HandlerFunc) *httptest.Ser
 
 // TestRestartOnce: what must not be done twice waits for a server that is away, too: nobody has heard of it yet.
 func TestRestartOnce(t *testing.T) {
-	dir := short(t)
+	dir := sockdir.New(t)
 	answer := says(200, "application/json", `{}`, "Connection", "close") // so that no connection is there to be used again
 	first := serveUnix(t, dir+"/s", answer)
 	c := open(t, "unix:"+dir+"/s", patience(limit))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 func local(t *testing.T, opts client.LocalOptions) *client.Client {
@@ -201,7 +202,7 @@ func realBelljar(t *testing.T) string {
 // TestLocalBelljar is the real thing, from the start to nothing left.
 func TestLocalBelljar(t *testing.T) {
 	program := realBelljar(t)
-	temp := short(t)
+	temp := sockdir.New(t)
 	t.Setenv("TMPDIR", temp)
 	t.Setenv("SANDBOX_IMAGE_PULL", "never")
 	data := filepath.Join(temp, "data")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 // farOff is far more than anything here takes.
@@ -38,7 +39,7 @@ type owned struct {
 func startPrivate(t *testing.T, env []string, args ...string) *owned {
 	t.Helper()
 	o := &owned{cmd: exec.CommandContext(t.Context(), "belljar", append([]string{"serve", "--private"}, args...)...)}
-	o.cmd.Env = append(append(os.Environ(), "SANDBOX_IMAGE_PULL=never", "XDG_DATA_HOME="+shortDir(t), "TMPDIR="+shortDir(t)), env...)
+	o.cmd.Env = append(append(os.Environ(), "SANDBOX_IMAGE_PULL=never", "XDG_DATA_HOME="+sockdir.New(t), "TMPDIR="+sockdir.New(t)), env...)
 	o.cmd.Stderr = &o.stderr
 	var err error
 	if o.stdin, err = o.cmd.StdinPipe(); err != nil {
@@ -67,17 +68,6 @@ func startPrivate(t *testing.T, env []string, args ...string) *owned {
 		t.Fatalf("%q: %v\n%s", line, err, o.stderr.String())
 	}
 	return o
-}
-
-// shortDir is a folder whose path leaves room for a socket.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "blj")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }
 
 func (o *owned) client(t *testing.T) *client.Client {
@@ -113,7 +103,7 @@ func TestPrivate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), farOff)
 	defer cancel()
 	// What is said of another server does not reach this one.
-	other := []string{"SANDBOX_LISTEN=0.0.0.0:1", "SANDBOX_API_KEY=the-key-of-the-other", "SANDBOX_DATA=" + filepath.Join(shortDir(t), "other")}
+	other := []string{"SANDBOX_LISTEN=0.0.0.0:1", "SANDBOX_API_KEY=the-key-of-the-other", "SANDBOX_DATA=" + filepath.Join(sockdir.New(t), "other")}
 	o, second := startPrivate(t, other), startPrivate(t, nil)
 	if o.PID != o.cmd.Process.Pid || o.Version != version || o.BaseURL != "http://belljar.local" || o.APIKey == "the-key-of-the-other" {
 		t.Errorf("%+v", o.private)
@@ -235,7 +225,7 @@ func TestPrivateParent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), farOff)
 	defer cancel()
 	parent := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPrivateParent$")
-	parent.Env = append(os.Environ(), "BELLJAR_TEST_PARENT=1", "SANDBOX_IMAGE_PULL=never", "XDG_DATA_HOME="+shortDir(t), "TMPDIR="+shortDir(t))
+	parent.Env = append(os.Environ(), "BELLJAR_TEST_PARENT=1", "SANDBOX_IMAGE_PULL=never", "XDG_DATA_HOME="+sockdir.New(t), "TMPDIR="+sockdir.New(t))
 	out, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +273,7 @@ func TestPrivateKilled(t *testing.T) {
 	needNative(t)
 	ctx, cancel := context.WithTimeout(t.Context(), farOff)
 	defer cancel()
-	tmp := "TMPDIR=" + shortDir(t)
+	tmp := "TMPDIR=" + sockdir.New(t)
 	o := startPrivate(t, []string{tmp})
 	word := fmt.Sprintf("47%d.%ds", os.Getpid(), o.PID)
 	run, err := o.client(t).Runs().Start(ctx, shellRun("echo up; sleep "+word))
@@ -340,7 +330,7 @@ func TestPrivateData(t *testing.T) {
 	needNative(t)
 	ctx, cancel := context.WithTimeout(t.Context(), farOff)
 	defer cancel()
-	data := filepath.Join(shortDir(t), "kept")
+	data := filepath.Join(sockdir.New(t), "kept")
 	o := startPrivate(t, nil, "--data", data)
 	if strings.HasPrefix(o.Socket, data) {
 		t.Errorf("the socket is among the data: %s", o.Socket)
@@ -382,7 +372,7 @@ func TestPrivateLongTemp(t *testing.T) {
 	if err := os.MkdirAll(long, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	short := shortDir(t)
+	short := sockdir.New(t)
 	o := startPrivate(t, []string{"TMPDIR=" + long, "XDG_RUNTIME_DIR=" + short})
 	if !strings.HasPrefix(o.Socket, short) {
 		t.Errorf("socket %s", o.Socket)
@@ -435,7 +425,7 @@ func TestPrivateRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "belljar", append([]string{"serve", "--private"}, test.args...)...)
-			tmp := shortDir(t)
+			tmp := sockdir.New(t)
 			cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 			cmd.Stdin = test.stdin
 			said, err := cmd.CombinedOutput()
@@ -452,9 +442,9 @@ func TestPrivateRefuses(t *testing.T) {
 // TestPrivateNobodyListens: a program that goes away before the server is ready is no reason to leave anything.
 func TestPrivateNobodyListens(t *testing.T) {
 	needNative(t)
-	tmp := shortDir(t)
+	tmp := sockdir.New(t)
 	cmd := exec.CommandContext(t.Context(), "belljar", "serve", "--private")
-	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_DATA_HOME="+shortDir(t))
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_DATA_HOME="+sockdir.New(t))
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/test/leak"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
@@ -26,7 +27,7 @@ type script func(t *testing.T, req wire.Request, r *wire.Reader, w *wire.Writer)
 // scripted returns a client whose agent follows the script on every stream. The agent has ended when the test does.
 func scripted(t *testing.T, s script) *agent.Client {
 	t.Helper()
-	l, err := net.Listen("unix", socket(t))
+	l, err := net.Listen("unix", filepath.Join(sockdir.New(t), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,17 +53,6 @@ func scripted(t *testing.T, s script) *agent.Client {
 		})
 		return host, nil
 	})
-}
-
-// socket is where a test may listen: a path of one has at most 107 bytes, and the tests' own folder may have a longer one.
-func socket(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "belljar-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return filepath.Join(dir, "s")
 }
 
 func serve(t *testing.T, conn net.Conn, s script) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 // chain makes directories one in the other below dir, which are deeper than any path can say.
@@ -293,7 +294,7 @@ func TestCrowdedAgentLivesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	l, err := net.Listen("unix", socket(t))
+	l, err := net.Listen("unix", filepath.Join(sockdir.New(t), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}

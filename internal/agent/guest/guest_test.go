@@ -21,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/test/leak"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 // patience is how long a test waits for something that must happen.
@@ -60,7 +61,7 @@ func begin(t *testing.T, cfg guest.Config) *host {
 // serve makes an agent listen on a socket, until the test ends.
 func serve(t testing.TB, a *guest.Agent) string {
 	t.Helper()
-	socket := socket(t)
+	socket := filepath.Join(sockdir.New(t), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -74,17 +75,6 @@ func serve(t testing.TB, a *guest.Agent) string {
 		}
 	})
 	return socket
-}
-
-// socket is where a test may listen: a path of one has at most 107 bytes, and the tests' own folder may have a longer one.
-func socket(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "belljar-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return filepath.Join(dir, "s")
 }
 
 // line is one stream.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 // stubborn are commands that do not want to end. Each prints the numbers of its processes, and then "up".
@@ -269,7 +270,7 @@ func TestAsInit(t *testing.T) {
 // beginInit starts an agent as PID 1 of namespaces of its own, in which this program is run once more.
 func beginInit(t *testing.T) *host {
 	t.Helper()
-	socket := socket(t)
+	socket := filepath.Join(sockdir.New(t), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket})
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/keep"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 // patience bounds what a test waits for, on a slow and busy machine.
@@ -135,12 +136,7 @@ type kept struct {
 // start begins a keep, and returns when it has reported.
 func start(t *testing.T, program ...string) *kept {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "belljar-keep-") // short enough for the paths of sockets
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	k := &kept{t: t, dir: dir, ended: make(chan error, 1)}
+	k := &kept{t: t, dir: sockdir.New(t), ended: make(chan error, 1)}
 	listen := func(name string) *os.File {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(k.dir, name)})
 		if err != nil {

@@ -5,11 +5,11 @@ package keep
 import (
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 // An agent that closes a stream behind its answer, while the host still writes, is heard: refusals come so.
@@ -33,7 +33,7 @@ func TestAnswerBehindWrites(t *testing.T) {
 			}()
 		}
 	}()
-	l, err := net.Listen("unix", socket(t))
+	l, err := net.Listen("unix", filepath.Join(sockdir.New(t), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,17 +57,6 @@ func TestAnswerBehindWrites(t *testing.T) {
 		}
 		conn.Close()
 	}
-}
-
-// socket is where a test may listen: a path of one has at most 107 bytes, and the tests' own folder may have a longer one.
-func socket(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "belljar-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return filepath.Join(dir, "s")
 }
 
 func answer() []byte { return make([]byte, 100<<10) }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
+	"github.com/belljar/belljar/test/sockdir"
 )
 
 // engine is an engine that only talks. What it says can be made worse than what it was asked for.
@@ -264,12 +264,7 @@ func TestProbeSaysWhyNot(t *testing.T) {
 
 // An engine that takes a connection and hangs is told from one that works, in a time that callers have.
 func TestProbeOfAMuteEngine(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "belljar-test-") // short enough for the path of a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	l, err := net.Listen("unix", filepath.Join(sockdir.New(t), "s"))
 	if err != nil {
 		t.Fatal(err)
 	}
