@@ -205,6 +205,9 @@ func compile(t testing.TB, pkg, suffix string, args ...string) string {
 	pkg = "github.com/belljar/belljar/" + pkg
 	out := filepath.Join(t.TempDir(), filepath.Base(pkg)+suffix)
 	gotool(t, append(args, "-trimpath", "-o", out, pkg)...)
+	if err := os.Chmod(out, 0o755); err != nil { // other users of the machine start it, too
+		t.Fatal(err)
+	}
 	// What the compiler reads, go test does not know of, and would answer from its cache: so look at it ourselves.
 	for dir := range strings.FieldsSeq(gotool(t, "list", "-deps", "-test", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}", pkg)) {
 		if _, err := os.ReadDir(dir); err != nil {

@@ -95,6 +95,13 @@ func findProgram(path string) program {
 	if err := unix.Access(real, unix.X_OK); err != nil {
 		return missing(fmt.Sprintf("%s cannot be executed: %v", path, err))
 	}
+	if file, err := os.Stat(real); err == nil && file.Mode()&0o001 == 0 && os.Geteuid() == 0 {
+		return program{reason: &runtime.Reason{
+			Code: "host_permission_denied", Step: stepProgram,
+			Detail: fmt.Sprintf("%s cannot be executed by the users that sandboxes have (mode %04o)", path, file.Mode().Perm()),
+			Hint:   "chmod a+rx " + real,
+		}}
+	}
 	return p
 }
 

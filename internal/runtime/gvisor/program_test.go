@@ -74,6 +74,40 @@ func TestProgramComesAndGoes(t *testing.T) {
 	}
 }
 
+// Who builds with a umask of 077 has a program that no user of a sandbox can execute; that is said, with what to do.
+func TestProgramForItsOwnerOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("without root, sandboxes have the user of the program")
+	}
+	o, err := options(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(o.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Path = filepath.Join(t.TempDir(), "belljar-runsc")
+	if err := os.WriteFile(o.Path, program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r, err := gvisor.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	caps, err := r.Probe(t.Context())
+	if err != nil || caps.Available || len(caps.Reasons) != 1 || caps.Reasons[0].Step != "runsc" || caps.Reasons[0].Hint != "chmod a+rx "+o.Path {
+		t.Errorf("%+v, %v", caps, err)
+	}
+	if err := os.Chmod(o.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if caps, err := r.Probe(t.Context()); err != nil || !caps.Available {
+		t.Errorf("%+v, %v", caps, err)
+	}
+}
+
 // The platform kvm is not there where its device is not, or is not the sentry's to open; whoever wants it hears so before
 // anything runs.
 func TestPlatformKVM(t *testing.T) {
