@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
 	"github.com/belljar/belljar/internal/api"
@@ -33,6 +31,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 	records "github.com/belljar/belljar/internal/store/memory"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/leak"
 )
 
 // forExamples is the server that the examples talk to, started when the first asks for it.
@@ -66,20 +65,11 @@ func TestMain(m *testing.M) {
 		os.Setenv(doubleVariable, playServe)
 	}
 	code := m.Run()
-	if err := errors.Join(forExamples().end(), left()); err != nil && code == 0 {
+	if err := errors.Join(forExamples().end(), leak.Find(limit)); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
-}
-
-// left tells of goroutines that are left. What is closed may take a moment to be gone.
-func left() (err error) {
-	for until := time.Now().Add(limit); ; {
-		if err = goleak.Find(); err == nil || time.Now().After(until) {
-			return err
-		}
-	}
 }
 
 // limit bounds every wait of a test. Nothing here takes so long unless it hangs.

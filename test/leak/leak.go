@@ -22,15 +22,15 @@ func Main(m *testing.M, options ...goleak.Option) int {
 	if code != 0 {
 		return code // who failed may have left anything
 	}
-	if err := find(patience, options...); err != nil {
+	if err := Find(patience, options...); err != nil {
 		fmt.Fprintln(os.Stderr, "leak: after tests that have passed:", err)
 		return 1
 	}
 	return 0
 }
 
-// find returns what is left after so long; nil as soon as nothing is.
-func find(patience time.Duration, options ...goleak.Option) error {
+// Find returns what is left after so long; nil as soon as nothing is.
+func Find(patience time.Duration, options ...goleak.Option) error {
 	for until := time.Now().Add(patience); ; {
 		err := goleak.Find(options...)
 		if err == nil || time.Now().After(until) {

@@ -18,11 +18,11 @@ func TestFind(t *testing.T) {
 		<-release
 	}()
 	mine := goleak.IgnoreTopFunction("testing.(*T).Run") // whoever runs this test
-	if find(0, mine) == nil {
+	if Find(0, mine) == nil {
 		t.Error("a goroutine that waits for ever goes unnoticed")
 	}
 	time.AfterFunc(time.Second, func() { close(release) })
-	if err := find(patience, mine); err != nil {
+	if err := Find(patience, mine); err != nil {
 		t.Error(err)
 	}
 	<-over
