@@ -57,6 +57,10 @@ test: packages lint-quick build gvisor sdk ## everything that can be tested here
 	cd sdk/typescript && npm test
 	/usr/bin/python3 -m pytest -q sdk/python
 
+.PHONY: soak
+soak: packages build gvisor ## the long tests: many rounds of what make test does once
+	$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 90m -run '^TestSoak' ./...
+
 .PHONY: lint
 lint: lint-quick ## gofmt, vet, go.mod, and the other systems that belljar is built for
 	$(GO) mod tidy -diff
