@@ -49,8 +49,12 @@ func (c *Client) List(ctx context.Context) ([]wire.ExecInfo, error) {
 	}
 	defer s.close()
 	var list []wire.ExecInfo
+	room := room{entries: mostExecs, bytes: mostListed}
 	for {
-		reply, err := s.reply()
+		reply, err := s.part(&room)
+		if err == nil {
+			err = room.take(len(reply.Execs), 0)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list: %w", err)
 		}
@@ -176,6 +180,18 @@ func (s *stream) read() (wire.Frame, error) {
 // reply reads a frame that must be a Reply; one with an Error is returned as that.
 func (s *stream) reply() (wire.Reply, error) {
 	f, err := s.read()
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return asReply(f)
+}
+
+// part is reply for one of the parts of a list, whose bytes it takes from room.
+func (s *stream) part(room *room) (wire.Reply, error) {
+	f, err := s.read()
+	if err == nil {
+		err = room.take(0, len(f.Payload))
+	}
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -38,9 +38,6 @@ func (c *Client) Delete(ctx context.Context, req wire.FileRequest) error {
 // ReadDir lists a directory. cut tells that there are more entries than Limit, or than the agent lists.
 func (c *Client) ReadDir(ctx context.Context, req wire.FileRequest) (list []wire.FileInfo, cut bool, err error) {
 	cut, err = c.list(ctx, wire.OpReadDir, req, func(f wire.FileInfo) error {
-		if len(list) == mostEntries {
-			return fmt.Errorf("%w: a directory of more than %d entries", ErrProtocol, mostEntries)
-		}
 		list = append(list, f)
 		return nil
 	})
@@ -195,8 +192,12 @@ func (c *Client) list(ctx context.Context, op wire.Op, req wire.FileRequest, vis
 		return false, err
 	}
 	defer s.close()
+	room := room{entries: mostEntries, bytes: mostListed}
 	for {
-		reply, err := s.reply()
+		reply, err := s.part(&room)
+		if err == nil {
+			err = room.take(len(reply.Files), 0)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -214,11 +215,29 @@ func (c *Client) list(ctx context.Context, op wire.Op, req wire.FileRequest, vis
 	}
 }
 
-// Bounds of what an agent may say, which whoever broke out of his program into it may have made up.
+// Bounds of what an agent may say. A program that has taken it over can make it say anything, for as long as this host
+// listens.
 const (
-	mostEntries = 200_000
+	mostExecs   = 10_000    // commands in a list
+	mostEntries = 200_000   // files in a listing; the agent itself ends one at half of that
+	mostListed  = 128 << 20 // bytes of a list, as they come
 	mostPath    = 128 << 10
 )
+
+// room is how much more of a list this host takes.
+type room struct{ entries, bytes int }
+
+// take makes room for entries and bytes, or says that there is none.
+func (r *room) take(entries, bytes int) error {
+	r.entries, r.bytes = r.entries-entries, r.bytes-bytes
+	switch {
+	case r.entries < 0:
+		return fmt.Errorf("%w: a list with more entries than any agent has", ErrProtocol)
+	case r.bytes < 0:
+		return fmt.Errorf("%w: a list of more than %d MiB", ErrProtocol, mostListed>>20)
+	}
+	return nil
+}
 
 // checkFile checks what an agent says of a file.
 func checkFile(f *wire.FileInfo) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -49,21 +50,37 @@ func TestFilesOfAHostileAgent(t *testing.T) {
 			t.Errorf("%s: %v, %v", dir, list, err)
 		}
 	}
-	endless := func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
-		greet(w)
-		batch := make([]wire.FileInfo, 1000)
-		for i := range batch {
-			batch[i] = ok
-		}
-		for w.JSON(wire.KindReply, wire.Reply{Files: batch, More: true}) == nil {
-		}
-	}
-	if _, _, err := scripted(t, endless).ReadDir(t.Context(), wire.FileRequest{Path: "d"}); !errors.Is(err, agent.ErrProtocol) { // of whatever length
-		t.Errorf("a listing without end: %v", err)
-	}
 	for name, s := range map[string]wire.Space{"negative": {Bytes: -1}, "negative, too": {MaxFiles: -1}} {
 		if _, err := scripted(t, answer(wire.Reply{Space: &s})).Space(within(t), wire.FileRequest{Path: "."}); !errors.Is(err, agent.ErrProtocol) {
 			t.Errorf("space, %s: %v", name, err)
+		}
+	}
+}
+
+// A list ends at a bound, however an agent draws it out: with entries, with long ones, or with parts that hold nothing.
+func TestListWithoutEnd(t *testing.T) {
+	for name, part := range map[string]wire.Reply{
+		"many":  {Files: slices.Repeat([]wire.FileInfo{{Path: "d/x", Type: "file"}}, 10_000), Execs: make([]wire.ExecInfo, 1000)},
+		"long":  {Files: slices.Repeat([]wire.FileInfo{{Path: "d/" + strings.Repeat("x", 120_000), Type: "file"}}, 8), Execs: []wire.ExecInfo{{ID: strings.Repeat("x", 3<<20)}}},
+		"empty": {Info: &wire.Info{Build: strings.Repeat("x", 3<<20)}},
+	} {
+		endless := func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
+			greet(w)
+			part.More = true
+			for w.JSON(wire.KindReply, part) == nil {
+			}
+		}
+		none := func(wire.FileInfo) error { return nil }
+		for verb, ask := range map[string]func(*agent.Client) error{
+			"commands": func(c *agent.Client) error { _, err := c.List(t.Context()); return err },
+			"files": func(c *agent.Client) error {
+				_, err := c.Walk(t.Context(), wire.FileRequest{Path: "d"}, none)
+				return err
+			},
+		} {
+			if err := ask(scripted(t, endless)); !errors.Is(err, agent.ErrProtocol) || !strings.Contains(err.Error(), "a list ") {
+				t.Errorf("%s, %s: %v", verb, name, err)
+			}
 		}
 	}
 }
