@@ -111,7 +111,10 @@ func TestSessionsOfThreads(t *testing.T) {
 	if got := w.send("", "GET", "/thread/get_session?thread_id=a", "", nil); got.status != 401 || got.body["error"] != "no key of this server" {
 		t.Errorf("a stranger: %d %s", got.status, got.raw)
 	}
-	w.send("", "GET", "/thread/health", "", nil).want(t, 200, map[string]any{"status": "healthy", "redis_connected": false, "worker_id": "worker1"})
+	if got := w.send("", "GET", "/thread/health", "", nil); got.status != 200 || strings.TrimSpace(string(got.raw)) != `{"status":"healthy"}` {
+		t.Errorf("health without a key: %d %s", got.status, got.raw)
+	}
+	w.send("alice", "GET", "/thread/health", "", nil).want(t, 200, map[string]any{"status": "healthy", "redis_connected": false, "worker_id": "worker1"})
 }
 
 func TestSessionsExpire(t *testing.T) {

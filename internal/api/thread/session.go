@@ -169,10 +169,20 @@ func (c *call) cleanup() {
 	write(c.w, http.StatusOK, map[string]any{"status": "cleaned_up", "session_id": in.SessionID})
 }
 
-// health answers everybody.
+// health tells a request without a key that the node answers, and nothing else.
 func (d *Door) health(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") == "" && r.Header.Get("X-Api-Key") == "" {
+		write(w, http.StatusOK, map[string]any{"status": "healthy"})
+		return
+	}
+	d.guarded((*call).health)(w, r)
+}
+
+// health tells the figures of the node.
+func (c *call) health() {
+	d := c.door
 	n := d.opts.Health()
-	write(w, http.StatusOK, map[string]any{
+	write(c.w, http.StatusOK, map[string]any{
 		"status": "healthy", "worker_id": d.opts.WorkerID, "pool_size": n.PoolSize, "pool_available": n.PoolAvailable,
 		"active_sessions": n.ActiveSessions, "uptime_seconds": int64(d.opts.Now().Sub(d.begun).Seconds()), "redis_connected": false,
 	})

@@ -1087,7 +1087,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How is the node */
+        /** How is the node; without a key only status */
         get: operations["thread-health"];
         put?: never;
         post?: never;
@@ -5559,17 +5559,17 @@ export interface operations {
                 content: {
                     "application/json": {
                         /** Format: int64 */
-                        active_sessions: number;
+                        active_sessions?: number;
                         /** Format: int64 */
-                        pool_available: number;
+                        pool_available?: number;
                         /** Format: int64 */
-                        pool_size: number;
-                        redis_connected: boolean;
+                        pool_size?: number;
+                        redis_connected?: boolean;
                         /** @description healthy */
                         status: string;
                         /** Format: int64 */
-                        uptime_seconds: number;
-                        worker_id: string;
+                        uptime_seconds?: number;
+                        worker_id?: string;
                     };
                 };
             };
