@@ -13,7 +13,7 @@ type Resources struct {
 	MemoryMB    int     `json:"memory_mb,omitempty"`    // MiB for the programs, without the workspace
 	Pids        int     `json:"pids,omitempty"`         // processes and threads at once
 	NoFile      int     `json:"nofile,omitempty"`       // open descriptors a process
-	NProc       int     `json:"nproc,omitempty"`        // RLIMIT_NPROC
+	NProc       int     `json:"nproc,omitempty"`        // RLIMIT_NPROC; as Pids unless asked for
 	WorkspaceMB int     `json:"workspace_mb,omitempty"` // MiB of /workspace
 	LogBytes    int64   `json:"log_bytes,omitempty"`    // output kept; the rest is counted and dropped
 	ArtifactMB  int     `json:"artifact_mb,omitempty"`  // MiB of captured artifacts, together
@@ -40,7 +40,7 @@ type Limits struct {
 // DefaultLimits are those of a request that asks for nothing.
 func DefaultLimits() Limits {
 	return Limits{
-		CPU: 1, MemoryMB: 512, Pids: 256, NoFile: 1024, NProc: 512,
+		CPU: 1, MemoryMB: 512, Pids: 256, NoFile: 1024, NProc: 256,
 		WorkspaceMB: 256, TmpMB: 64, Inodes: 65536,
 		LogBytes: 10 << 20, ArtifactMB: 32,
 		StartupTimeoutSec: 20, TimeoutSec: 60, GraceSec: 5,
@@ -102,6 +102,9 @@ func (d Limits) Resolve(r Resources, startup, timeout float64, most Limits) (Lim
 		default:
 			row.set(row.ask)
 		}
+	}
+	if r.Pids != 0 && r.NProc == 0 { // or it would be the lower of the two
+		out.NProc = min(out.Pids, most.NProc)
 	}
 	return out, nil
 }

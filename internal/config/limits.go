@@ -7,6 +7,9 @@ func (c *Config) Limits() belljar.Limits {
 	l := belljar.DefaultLimits()
 	l.CPU, l.MemoryMB = c.DefaultCPU, c.DefaultMemMB
 	l.Pids, l.NoFile, l.NProc = c.PidsLimit, c.UlimitNoFile, c.UlimitNProc
+	if _, set := c.origins[Prefix+"ULIMIT_NPROC"]; !set {
+		l.NProc = l.Pids
+	}
 	l.WorkspaceMB, l.TmpMB = c.WorkspaceCapMB, c.TmpMB
 	l.LogBytes, l.ArtifactMB = c.MaxLogBytes, c.MaxArtifactRunMB
 	l.StartupTimeoutSec, l.TimeoutSec = c.StartupTimeout.Seconds(), c.ExecTimeout.Seconds()

@@ -81,6 +81,10 @@ func (p Policy) least(level belljar.TrustLevel) runtime.Isolation {
 	return DefaultTrustLevels()[level]
 }
 
+// hashedNProc is S0's default of SANDBOX_ULIMIT_NPROC. The limit on processes has always held it at half of that, so the hash
+// of the default policy, which clients compare, keeps it.
+const hashedNProc = 512
+
 // effective is the policy in force, from what the options say of it. They are complete.
 func (p Policy) effective(opts Options) Policy {
 	p.DefaultRuntime = opts.Runtimes[0].Name()
@@ -92,6 +96,9 @@ func (p Policy) effective(opts Options) Policy {
 	p.CancelGraceSec = opts.Limits.GraceSec
 	if p.ImagePull == PullMissing {
 		p.ImagePull = ""
+	}
+	if usual := belljar.DefaultLimits(); p.PidsLimit == usual.Pids && p.NProc == usual.NProc {
+		p.NProc = hashedNProc
 	}
 	p.UnenforcedProtections = without(AllProtections(), opts.Require)
 	levels := maps.Clone(p.TrustLevels)
