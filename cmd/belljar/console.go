@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"unicode"
 
 	"golang.org/x/term"
 
@@ -25,6 +26,7 @@ type console struct {
 	quiet  bool                    // no notes, only failures
 	server server                  // that the command line asks, if any
 	wants  string                  // the image that a command without a server is about; "" for none besides host
+	flags  []string                // of the command, as they are written: --timeout, -m
 	agent  func() (fs.File, error) // the program that runs inside every sandbox
 }
 
@@ -91,17 +93,31 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// oneLine keeps a message on one line and free of terminal control, whatever names it quotes.
+// oneLine keeps a message on one line and free of terminal control, whatever names it quotes. It escapes characters that
+// show nothing or reorder others, as \u202e, so that two names that differ look different. Emoji that join several show
+// the escape too.
 func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
+	var b strings.Builder
+	for _, r := range strings.TrimRight(s, "\n") {
 		switch {
 		case r == '\n' || r == '\t':
-			return ' '
+			b.WriteByte(' ')
 		case r < 0x20 || r >= 0x7f && r < 0xa0:
-			return '?'
+			b.WriteByte('?')
+		case unseen(r) && r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		case unseen(r):
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			b.WriteRune(r)
 		}
-		return r
-	}, strings.TrimRight(s, "\n"))
+	}
+	return b.String()
+}
+
+// unseen reports whether a character shows nothing: a control of direction or format, a line separator, or a filler.
+func unseen(r rune) bool {
+	return r >= 0x80 && unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // mistake is a failure that is the caller's: a message and what to do about it.

@@ -77,6 +77,7 @@ func (c *console) run(ctx context.Context, args []string) int {
 		}
 		return c.fail(err)
 	}
+	c.flags = ownFlags(parsed.Selected())
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err = c.choose(parsed, &grammar); err == nil {
 		err = parsed.Run(c)
@@ -125,6 +126,20 @@ func usageError(err error, args []string) error {
 		hint = "belljar " + name + " --help lists the " + lists
 	}
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint}
+}
+
+// ownFlags lists the flags of a command as they are written, the short ones of limits among them. Programs too have --help,
+// and short flags of their own.
+func ownFlags(node *kong.Node) (all []string) {
+	for _, flag := range flagsOf(node) {
+		if flag.Name != "help" {
+			all = append(all, "--"+flag.Name)
+		}
+		if flag.Short != 0 && flag.Group != nil && flag.Group.Key == "limits" {
+			all = append(all, "-"+string(flag.Short))
+		}
+	}
+	return all
 }
 
 // commandOf is a command as it is typed, with the commands above it.

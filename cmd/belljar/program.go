@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,23 @@ func (r *runCommand) program(ctx context.Context, c *console) (program, error) {
 	return r.file(ctx, c, args[0], args[1:])
 }
 
-// file is a program in a file.
+// strayFlag warns of a flag of ours among the arguments of a program: it reaches the program, and what it was meant to limit
+// is not limited.
+func (r *runCommand) strayFlag(c *console) {
+	if len(r.Args) == 0 || r.Args[0] == "--" {
+		return
+	}
+	for _, arg := range r.Args[1:] {
+		if arg == "--" {
+			return
+		}
+		if name, _, _ := strings.Cut(arg, "="); slices.Contains(c.flags, name) {
+			c.note("%s after the file goes to the program; put it before %s", name, r.Args[0])
+			return
+		}
+	}
+}
+
 // usage is how to say that to run, or to session run.
 func (r *runCommand) usage(what string) string {
 	if r.session != "" {
@@ -55,6 +72,7 @@ func (r *runCommand) usage(what string) string {
 	return "belljar run " + what
 }
 
+// file is a program in a file.
 func (r *runCommand) file(ctx context.Context, c *console, name string, args []string) (program, error) {
 	info, err := os.Stat(name)
 	switch {

@@ -37,7 +37,7 @@ type runCommand struct {
 	Pids           *count     `group:"limits" placeholder:"N" help:"Processes and threads at once (default 256)."`
 	Workspace      *mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace (default 256m)."`
 	Nofile         *count     `group:"limits" placeholder:"N" help:"Open files per process (default 1024)."`
-	Nproc          *count     `group:"limits" placeholder:"N" help:"RLIMIT_NPROC (default 512)."`
+	Nproc          *count     `group:"limits" placeholder:"N" help:"RLIMIT_NPROC (default: as --pids)."`
 	WorkspaceExec  bool       `group:"limits" help:"Let programs in /workspace be executed; on by itself for compiled languages."`
 	AllowWeak      []string   `group:"limits" placeholder:"LIST" help:"Protections that may be missing here, by the names that doctor prints."`
 
@@ -165,6 +165,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if err != nil {
 		return nil, err
 	}
+	r.strayFlag(c)
 	p.notes, p.key = prog.notes, r.IdempotencyKey
 	env, err := r.environment(c)
 	if err != nil {

@@ -238,7 +238,7 @@ func (v *visit) leaving() string {
 // say prints a line of ours between those of the terminal.
 func (v *visit) say(text string) {
 	if v.raw {
-		fmt.Fprintf(v.c.stderr, "\r\nbelljar: %s\r\n", text)
+		fmt.Fprintf(v.c.stderr, "\r\nbelljar: %s\r\n", oneLine(text))
 		return
 	}
 	v.c.note("%s", text)
