@@ -6,17 +6,18 @@ import (
 	"strconv"
 )
 
-// Resources is what a request may ask for; a zero field means the default. Names follow S0 `resources`; those
+// Resources is what a request may ask for; a zero field means the default. In JSON the default
+// is to leave a field out: an explicit 0 is below the least value, which the tag repeats, and is refused. Names follow S0 `resources`; those
 // after MemoryMB are Belljar's own.
 type Resources struct {
-	CPU         float64 `json:"cpu,omitempty"`          // cores; 0.5 is half a core
-	MemoryMB    int     `json:"memory_mb,omitempty"`    // MiB for the programs, without the workspace
-	Pids        int     `json:"pids,omitempty"`         // processes and threads at once
-	NoFile      int     `json:"nofile,omitempty"`       // open descriptors a process
-	NProc       int     `json:"nproc,omitempty"`        // RLIMIT_NPROC; as Pids unless asked for
-	WorkspaceMB int     `json:"workspace_mb,omitempty"` // MiB of /workspace
-	LogBytes    int64   `json:"log_bytes,omitempty"`    // output kept; the rest is counted and dropped
-	ArtifactMB  int     `json:"artifact_mb,omitempty"`  // MiB of captured artifacts, together
+	CPU         float64 `json:"cpu,omitempty" minimum:"0.01"`       // cores; 0.5 is half a core
+	MemoryMB    int     `json:"memory_mb,omitempty" minimum:"8"`    // MiB for the programs, without the workspace
+	Pids        int     `json:"pids,omitempty" minimum:"1"`         // processes and threads at once
+	NoFile      int     `json:"nofile,omitempty" minimum:"16"`      // open descriptors a process
+	NProc       int     `json:"nproc,omitempty" minimum:"1"`        // RLIMIT_NPROC; as Pids unless asked for
+	WorkspaceMB int     `json:"workspace_mb,omitempty" minimum:"1"` // MiB of /workspace
+	LogBytes    int64   `json:"log_bytes,omitempty" minimum:"1"`    // output kept; the rest is counted and dropped
+	ArtifactMB  int     `json:"artifact_mb,omitempty" minimum:"1"`  // MiB of captured artifacts, together
 }
 
 // Limits is what is in force for one run: every field set. S0 §12 and §17 give the defaults, DESIGN §12 those that

@@ -25,8 +25,8 @@ type RunSpec struct {
 	Cwd               string            `json:"cwd,omitempty"`      // in the workspace; "" is its root. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`
 	Files             []InlineFile      `json:"files,omitempty"`
-	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty"`
-	TimeoutSec        float64           `json:"timeout_sec,omitempty"`
+	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty" minimum:"0.001"`
+	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"`
 	Resources         Resources         `json:"resources,omitzero"`
 	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
@@ -73,10 +73,10 @@ type ShellState struct {
 
 // StdinLimits bound the input of an interactive run (spec 1.1). A zero field is the server's default.
 type StdinLimits struct {
-	MaxBytes       int64   `json:"stdin_max_bytes,omitempty"`
-	MaxFrameBytes  int64   `json:"stdin_max_frame_bytes,omitempty"`
-	BytesPerSec    int64   `json:"stdin_bps,omitempty"`
-	IdleTimeoutSec float64 `json:"stdin_idle_timeout_sec,omitempty"`
+	MaxBytes       int64   `json:"stdin_max_bytes,omitempty" minimum:"1"`
+	MaxFrameBytes  int64   `json:"stdin_max_frame_bytes,omitempty" minimum:"1"`
+	BytesPerSec    int64   `json:"stdin_bps,omitempty" minimum:"1"`
+	IdleTimeoutSec float64 `json:"stdin_idle_timeout_sec,omitempty" minimum:"0.001"`
 }
 
 // RunRequest is a RunSpec with the byte streams that do not fit in JSON.

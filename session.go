@@ -12,8 +12,8 @@ type SessionSpec struct {
 	Runtime           string            `json:"runtime,omitempty"`
 	BaseImage         string            `json:"base_image"`
 	Resources         Resources         `json:"resources,omitzero"` // of the sandbox: all its runs together
-	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty"`
-	TimeoutSec        float64           `json:"timeout_sec,omitempty"` // of a run that does not say
+	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty" minimum:"0.001"`
+	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"` // of a run that does not say
 	NetworkPolicy     string            `json:"network_policy,omitempty"`
 	Env               map[string]string `json:"env,omitempty"` // of every run; a run's own wins
 	Labels            map[string]string `json:"labels,omitempty"`

@@ -67,7 +67,7 @@ func computeTools() []*tool {
 			"args":            aList(aText("")),
 			"env":             aTable("Environment variables"),
 			"files":           aTable("Files for the program: text by path, relative to /workspace"),
-			"timeout_seconds": aWhole("How long it may take").atLeast(0),
+			"timeout_seconds": aWhole("How long it may take").atLeast(1),
 		}, "code"),
 		output: gives(outputFields(map[string]schema{
 			"ok": aFlag("Whether it ended with exit code 0"), "runtime": aText("The language"),
@@ -202,7 +202,7 @@ func s0Tool(runtimes []string) *tool {
 			"command is the program and its arguments; no shell is involved. files are put into /workspace before. There is no network.",
 		hints:  adds(false),
 		input:  input(schema{"type": "object"}, schema{"type": "integer"}),
-		checks: input(schema{"type": "object", "additionalProperties": schema{"type": "string"}}, schema{"type": "integer", "minimum": 0}),
+		checks: input(schema{"type": "object", "additionalProperties": schema{"type": "string"}}, schema{"type": "integer", "minimum": 1}),
 		output: gives(endFields(outputFields(map[string]schema{
 			"run_id": aText("The run's id"), "session_id": aText("Its session's"), "phase": aText("completed, failed, killed or timed_out; running if it goes on"),
 			"log_stream_url": aText("A WebSocket that its log can be followed on"), "policy_hash": aText("Of the policy in force"),

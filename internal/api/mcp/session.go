@@ -112,7 +112,7 @@ func sessionTools() []*tool {
 			input: takes(map[string]schema{
 				"sandbox_id": sandboxID(), "cmd": schema{"type": "array", "items": schema{"type": "string"}, "minItems": 1, "description": `The program and its arguments: ["python3", "main.py"]`},
 				"cwd": aText("Directory to start in; /workspace if it is not given"), "env": aTable("Environment variables"),
-				"timeout_seconds": aWhole("How long it may take").atLeast(0), "stream": aFlag("Answer at once; read its output with sandbox_exec_read"),
+				"timeout_seconds": aWhole("How long it may take").atLeast(1), "stream": aFlag("Answer at once; read its output with sandbox_exec_read"),
 			}, "sandbox_id", "cmd"),
 			output: gives(endFields(outputFields(map[string]schema{
 				"exec_id": execID(), "status": {"type": "string", "enum": []string{completed, running}, "description": "completed once it has ended, however it did"},
@@ -126,7 +126,7 @@ func sessionTools() []*tool {
 			hints: reads(),
 			input: takes(map[string]schema{
 				"sandbox_id": sandboxID(), "exec_id": execID(), "since_seq": aWhole("The next_seq of the answer before").atLeast(0),
-				"max_chunks": aWhole("Most chunks to answer with; 100 if it is not given").atLeast(0),
+				"max_chunks": aWhole("Most chunks to answer with; 100 if it is not given").atLeast(1),
 			}, "sandbox_id", "exec_id"),
 			output: gives(endFields(map[string]schema{
 				"chunks": aList(gives(map[string]schema{

@@ -2,7 +2,10 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +96,82 @@ func TestDecode(t *testing.T) {
 		}
 		if want != "" && (err == nil || !strings.Contains(err.Error(), want) || belljar.CodeOf(err) != belljar.CodeInvalidRequest) {
 			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+// A limit of 0 is below the least value, and not the default: leaving it out is. Of other numbers 0 has its own meaning.
+func TestExplicitZero(t *testing.T) {
+	run, session := shapeOf(reflect.TypeFor[belljar.RunSpec]()), shapeOf(reflect.TypeFor[belljar.SessionSpec]())
+	for field, s := range map[string]*shape{
+		"resources.cpu": run, "resources.memory_mb": run, "resources.pids": run, "resources.nofile": run, "resources.nproc": run,
+		"resources.workspace_mb": run, "resources.log_bytes": run, "resources.artifact_mb": session, "startup_timeout_sec": run,
+		"timeout_sec": session, "stdin_max_bytes": run, "stdin_max_frame_bytes": run, "stdin_bps": run, "stdin_idle_timeout_sec": run,
+	} {
+		for _, zero := range []string{"0", "0.0", "-0", "0e5", "null"} {
+			if s.at(field).kind == whole && strings.ContainsAny(zero, ".e") {
+				continue
+			}
+			body := fmt.Sprintf(`{"spec_version": "1.0", "base_image": "host", %q: %s}`, field, zero)
+			if inner, ok := strings.CutPrefix(field, "resources."); ok {
+				body = fmt.Sprintf(`{"spec_version": "1.0", "base_image": "host", "resources": {%q: %s}}`, inner, zero)
+			}
+			err := decode([]byte(body), s, new(map[string]any))
+			var e *belljar.Error
+			switch {
+			case zero == "null" && err != nil:
+				t.Errorf("%s: %v", body, err)
+			case zero == "null":
+			case !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != field || !strings.Contains(e.Message, field+" must be at least "):
+				t.Errorf("%s: %v", body, err)
+			}
+		}
+	}
+	for body, s := range map[string]*shape{
+		`{"resume_from_seq": 0, "files": [{"path": "x", "content_b64": "", "mode": 0}]}`:                                          run,
+		`{"base_image": "host", "ttl_sec": 0, "lifetime_sec": 0, "idle_timeout_sec": 0, "max_runs": 0, "max_concurrent_runs": 0}`: session,
+	} {
+		if err := decode([]byte(body), s, new(map[string]any)); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+// at is the shape of a field, one in resources too.
+func (s *shape) at(field string) *shape {
+	for _, name := range strings.Split(field, ".") {
+		s = s.fields[name]
+	}
+	return s
+}
+
+// The least values that the document tells are those that the service holds requests to.
+func TestLeastValues(t *testing.T) {
+	resources := shapeOf(reflect.TypeFor[belljar.RunSpec]())
+	for field, ask := range map[string]func(belljar.Resources, float64) (belljar.Resources, float64, float64){
+		"resources.cpu": func(r belljar.Resources, v float64) (belljar.Resources, float64, float64) { r.CPU = v; return r, 0, 0 },
+		"resources.memory_mb": func(r belljar.Resources, v float64) (belljar.Resources, float64, float64) {
+			r.MemoryMB = int(v)
+			return r, 0, 0
+		},
+		"resources.nofile": func(r belljar.Resources, v float64) (belljar.Resources, float64, float64) {
+			r.NoFile = int(v)
+			return r, 0, 0
+		},
+		"startup_timeout_sec": func(r belljar.Resources, v float64) (belljar.Resources, float64, float64) { return r, v, 0 },
+		"timeout_sec":         func(r belljar.Resources, v float64) (belljar.Resources, float64, float64) { return r, 0, v },
+	} {
+		least, err := strconv.ParseFloat(resources.at(field).least, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", field, err)
+		}
+		for v, fine := range map[float64]bool{least: true, -1: false} {
+			r, startup, timeout := ask(belljar.Resources{}, v)
+			if _, err := belljar.DefaultLimits().Resolve(r, startup, timeout, belljar.MaxLimits()); (err == nil) != fine {
+				t.Errorf("%s of %v: %v", field, v, err)
+			} else if !fine && !strings.Contains(err.Error(), "at least "+resources.at(field).least+" ") {
+				t.Errorf("%s of %v: %v, but the document says %v", field, v, err, least)
+			}
 		}
 	}
 }

@@ -24,7 +24,7 @@ type Exec struct {
 	Cmd            []string          `json:"cmd" doc:"The program and its arguments; no shell is involved"`
 	Cwd            string            `json:"cwd,omitempty" doc:"Directory of the workspace to start in; /workspace if it is not given"`
 	Env            map[string]string `json:"env,omitempty" doc:"Environment variables, over the session's"`
-	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" doc:"How long the command may take; the session's timeout if it is not given"`
+	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" minimum:"0.001" doc:"How long the command may take; the session's timeout if it is not given"`
 	Stdin          string            `json:"stdin,omitempty" doc:"The command's whole standard input"`
 	Stream         bool              `json:"stream,omitempty" doc:"Answer as soon as the command is accepted; its output is read by exec_id"`
 	WaitSeconds    *float64          `json:"wait_seconds,omitempty" doc:"How long to wait for the end before answering; as long as the server allows (10 minutes) if it is not given. If the wait ends first the status is running"`

@@ -42,6 +42,7 @@ type shape struct {
 	needed []string          // those of them that must be given, as in the document: without omitempty
 	elem   *shape            // of an array, or of an object with any names
 	bits   int               // of a whole number
+	least  string            // of a number, from the tag minimum; with one, 0 does not stand for the default
 	signed bool
 }
 
@@ -101,6 +102,7 @@ func (s *shape) add(t reflect.Type) {
 			continue // a field of what embeds this hides it
 		}
 		s.fields[name] = shapeOf(f.Type)
+		s.fields[name].least = f.Tag.Get("minimum")
 		if !strings.Contains(options, "omit") && name != versionField {
 			s.needed = append(s.needed, name)
 		}

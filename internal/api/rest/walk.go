@@ -167,6 +167,12 @@ func checkNumber(v json.Number, s *shape, path string) error {
 	default:
 		return wrong(path, s, number)
 	}
+	if f, bad := v.Float64(); err == nil && bad == nil && f == 0 && s.least != "" {
+		e := refuse(path, "%s must be at least %s, got %.40s", path, s.least, v)
+		e.Details["provided"], e.Details["minimum"] = v.String(), json.Number(s.least)
+		e.Hint = "leave it out for the default"
+		return e
+	}
 	switch {
 	case err == nil:
 		return nil

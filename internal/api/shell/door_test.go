@@ -71,6 +71,8 @@ func TestRefused(t *testing.T) {
 		{"NUL", "POST " + session + "/exec", `{"cmd":"a\u0000b"}`, 400, "invalid_request", "cmd"},
 		{"cmd too large", "POST " + session + "/exec", `{"cmd":"` + long + `"}`, 400, "invalid_request", "cmd"},
 		{"negative timeout", "POST " + session + "/exec", `{"cmd":"ls","timeout_ms":-1}`, 400, "invalid_request", "timeout_ms"},
+		{"no time at all", "POST " + session + "/exec", `{"cmd":"ls","timeout_ms":0}`, 400, "invalid_request", "timeout_ms"},
+		{"negative time", "POST " + session + "/exec", `{"cmd":"ls","timeout_ms":-1}`, 400, "invalid_request", "timeout_ms"},
 		{"fractional timeout", "POST " + session + "/exec", `{"cmd":"ls","timeout_ms":0.5}`, 400, "invalid_request", "timeout_ms"},
 		{"endless timeout", "POST " + session + "/exec", `{"cmd":"ls","timeout_ms":1e15}`, 403, "policy_denied", "timeout_ms"},
 		{"streamed", "POST " + session + "/exec/stream", `{"cmd":""}`, 400, "invalid_request", "cmd"},

@@ -18,8 +18,8 @@ const noExitCode = 125
 
 // command is what S4 calls exec's request.
 type command struct {
-	Cmd       string  `json:"cmd"`
-	TimeoutMS float64 `json:"timeout_ms"` // 0 is the session's timeout
+	Cmd       string   `json:"cmd"`
+	TimeoutMS *float64 `json:"timeout_ms"` // without it, the session's timeout
 }
 
 // shellCommand is a command for the canonical route.
@@ -75,14 +75,18 @@ func resultOf(run belljar.Run) Result {
 
 // start begins a command.
 func (c *call) start(in shellCommand) (belljar.Run, error) {
-	if in.TimeoutMS < 0 || math.IsNaN(in.TimeoutMS) || in.TimeoutMS != math.Trunc(in.TimeoutMS) {
-		e := refuse("timeout_ms", "timeout_ms must be a whole number of milliseconds, got %v", in.TimeoutMS)
-		e.Details["provided"] = in.TimeoutMS
-		return belljar.Run{}, e
+	timeout := 0.0
+	if ms := in.TimeoutMS; ms != nil {
+		if timeout = *ms / 1000; *ms < 1 || *ms != math.Trunc(*ms) {
+			e := refuse("timeout_ms", "timeout_ms must be a whole number of milliseconds, at least 1, got %v", *ms)
+			e.Details["provided"] = *ms
+			e.Hint = "leave it out for the session's timeout"
+			return belljar.Run{}, e
+		}
 	}
 	run, err := c.Runs().Start(c.r.Context(), belljar.RunRequest{
 		RunSpec: belljar.RunSpec{
-			SpecVersion: belljar.SpecVersion, SessionID: c.id, TimeoutSec: in.TimeoutMS / 1000, Stdin: in.Stdin,
+			SpecVersion: belljar.SpecVersion, SessionID: c.id, TimeoutSec: timeout, Stdin: in.Stdin,
 			Shell: &belljar.ShellCommand{Cmd: in.Cmd, Separate: in.Separate},
 		},
 		IdempotencyKey: c.r.Header.Get("Idempotency-Key"),
