@@ -48,7 +48,7 @@ func serve(args []string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	if err := cfg.Confine(); err != nil { // early, while there are few threads
+	if err := cfg.Confine(); err != nil {
 		return err
 	}
 	if err := harden(); err != nil {

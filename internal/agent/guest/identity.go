@@ -103,6 +103,7 @@ type traits struct {
 	gains    bool  // programs may gain privileges
 	groups   bool  // supplementary groups
 	bounding []int // capabilities that a program executed here could still gain
+	inherits bool  // capabilities that are inherited
 	exposed  bool  // what has changed its user may be looked into, or takes along those it shares memory with when it dies
 }
 
@@ -114,8 +115,17 @@ func ownTraits() (t traits) {
 	n, err := unix.Getgroups()
 	t.groups = err != nil || len(n) > 0
 	t.bounding = boundingSet()
+	t.inherits = inherits()
 	t.exposed = exposed()
 	return t
+}
+
+// inherits reports whether a program executed here inherits capabilities.
+func inherits() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	err := unix.Capget(&header, &caps[0])
+	return err != nil || caps[0].Inheritable|caps[1].Inheritable != 0
 }
 
 // exposed reports whether a process that has changed its user, which sets how its memory may be dumped to fs.suid_dumpable,

@@ -324,6 +324,10 @@ func (l *launcher) program(status int) *forkexec.Program {
 		}
 		p.Call(unix.SYS_SETRESGID, num(l.user.gid), num(l.user.gid), num(l.user.gid))
 		p.Call(unix.SYS_SETRESUID, num(l.user.uid), num(l.user.uid), num(l.user.uid))
+		if e.a.traits.inherits {
+			header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+			p.Call(unix.SYS_CAPSET, forkexec.Ptr(p, header), forkexec.Ptr(p, new([2]unix.CapUserData)))
+		}
 	}
 	p.Step(stepChdir)
 	p.Call(unix.SYS_CHDIR, p.Str(l.cwd))

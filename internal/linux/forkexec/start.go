@@ -27,6 +27,8 @@ type Options struct {
 	// else, so that it holds nothing of whatever its parent does at the same time. nil leaves all of them open until
 	// the child executes its new program.
 	Only []int
+	// Owner is whose the new user namespace is, as [As] has it; 0 for the parent's own user.
+	Owner int
 	// Sync is called in the parent as soon as there is a child; see [Program.Sync]. Its error ends the child.
 	Sync func(pid int) error
 }
@@ -115,12 +117,19 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 		gaps = between(append(own, pair[1]), o.Only)
 	}
 	m.control, m.close, m.closes = uintptr(pair[1]), Slice(p, gaps), len(gaps)
-	pid, errno := fork(m, p.arena)
+	var pid uintptr
+	err = As(o.Owner, func() error {
+		var errno syscall.Errno
+		if pid, errno = fork(m, p.arena); errno != 0 {
+			return &Error{Step: "clone", Errno: errno}
+		}
+		return nil
+	})
 	unix.Close(pair[1])
 	syscall.ForkLock.Unlock()
-	if errno != 0 {
+	if err != nil {
 		unix.Close(pair[0])
-		return Child{}, nil, &Error{Step: "clone", Errno: errno}
+		return Child{}, nil, err
 	}
 	child := Child{Pid: int(pid), PidFD: int(m.pidfd)}
 	// Our end waits in the poller: a thread that blocks in a read would keep other goroutines from running, and could

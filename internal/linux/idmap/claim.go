@@ -20,7 +20,10 @@ var ErrExhausted = errors.New("all user id ranges are taken")
 // Range is the ids of one sandbox.
 type Range struct {
 	UIDs, GIDs []Extent
-	Shared     bool // the ids are the user's own, and those of all of the user's sandboxes
+	// Owner is the host id that the sandbox's user namespace belongs to, and that the kernel charges for what is used in
+	// it. It is the range's own and mapped to nothing. 0 is whoever claims: without privileges nobody else can be.
+	Owner  int
+	Shared bool // the ids are the user's own, and those of all of the user's sandboxes
 	// Lock holds the claim for as long as any process has it open; nil when Shared. It is close-on-exec.
 	Lock *os.File
 	Mode Mode
@@ -48,7 +51,11 @@ func (p *Pool) Claim() (*Range, error) {
 		}
 		if lock != nil {
 			extents := p.layout.extents(slot)
-			return &Range{Mode: p.Mode, UIDs: extents, GIDs: extents, Lock: lock}, nil
+			r := &Range{Mode: p.Mode, UIDs: extents, GIDs: extents, Lock: lock}
+			if p.owned {
+				r.Owner = int(p.layout.owner(slot))
+			}
+			return r, nil
 		}
 	}
 	return nil, ErrExhausted

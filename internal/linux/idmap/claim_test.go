@@ -259,7 +259,7 @@ func TestRootless(t *testing.T) {
 	}
 	t.Run("subordinate ids", func(t *testing.T) {
 		r := run(t, "ada:240000:2400\n")
-		want := fmt.Sprintf("0%d8;1000%d8;65534%d8;", r.Base, r.Base+8, r.Base+16)
+		want := fmt.Sprintf("0%d8;1000%d8;65534%d7;", r.Base, r.Base+8, r.Base+16)
 		if r.Mode != ModeSub || r.Slots != 100 || squeeze(r.View.UIDMap) != want || squeeze(r.View.GIDMap) != want || r.View.Setgroups != "allow;" {
 			t.Errorf("%+v, want a map like %s", r, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,7 @@ type Pool struct {
 	Slots int    // how many sandboxes can have ids at once; 0 in ModeSingle, which has no bound
 	Hint  string // how to get a better mode or more slots, "" if there is nothing to gain
 
+	owned    bool // a namespace can belong to an id of its range
 	dir      string
 	uid, gid int
 	layout   layout
@@ -81,13 +83,14 @@ func Discover(o Options) (*Pool, error) {
 		}
 		taken = append(taken, all...)
 	}
-	if p.uid == 0 && !maySetIDs(o) {
+	if p.uid == 0 && !may(o, unix.CAP_SETUID, unix.CAP_SETGID) {
 		p.Mode, p.Hint = ModeSingle, "root without CAP_SETUID and CAP_SETGID; in a container, add these two"
 		return p, nil
 	}
 	own := []span{{int64(p.uid), int64(p.uid) + 1}, {int64(p.gid), int64(p.gid) + 1}}
 	switch {
 	case p.uid == 0:
+		p.owned = may(o, unix.CAP_KILL) // without it only the owner may end what is inside
 		p.root(ids, append(taken, accounts(o)...))
 	default:
 		p.rootless(without(mine, append(own, accounts(o)...)), name)
@@ -107,6 +110,8 @@ func (p *Pool) use(mode Mode, l layout, ids []span) bool {
 func (p *Pool) root(mapped, taken []span) {
 	free := without(mapped, taken)
 	if p.use(ModeRoot, wide(), both(free, []span{{rootFirst, rootEnd}})) {
+		owners := []span{{rootOwners, rootOwners + (rootEnd-rootFirst)/p.layout.size}}
+		p.owned = p.owned && len(without(owners, free)) == 0
 		return
 	}
 	p.Hint = "this user namespace maps few ids; give it more, or run belljar in the host's"
@@ -132,8 +137,8 @@ func (p *Pool) rootless(ids []span, name string) {
 	}
 }
 
-// maySetIDs says whether we have the capabilities to map ids that are not our own.
-func maySetIDs(o Options) bool {
+// may says whether we have all these capabilities.
+func may(o Options, capabilities ...int) bool {
 	text, err := os.ReadFile(filepath.Join(o.Root, "/proc/self/status"))
 	if err != nil {
 		return true
@@ -141,8 +146,7 @@ func maySetIDs(o Options) bool {
 	for line := range strings.Lines(string(text)) {
 		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
 			caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
-			const both = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID
-			return err != nil || caps&both == both
+			return err != nil || !slices.ContainsFunc(capabilities, func(c int) bool { return caps>>uint(c)&1 == 0 })
 		}
 	}
 	return true

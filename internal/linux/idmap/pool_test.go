@@ -41,11 +41,11 @@ func TestDiscover(t *testing.T) {
 		slots int
 		hint  string
 	}{
-		{"root of the machine", 0, map[string]string{"/proc/self/status": allCaps}, ModeRoot, 4096, ""},
+		{"root of the machine", 0, map[string]string{"/proc/self/status": allCaps}, ModeRoot, 4095, ""},
 		{"root beside subordinate ids up there", 0, map[string]string{
 			"/etc/subuid": fmt.Sprintf("x:%d:65536\n", 0x70000000+65536*7+5), // overlaps two slots
 			"/etc/subgid": fmt.Sprintf("x:%d:10\n", 0x70000000),
-		}, ModeRoot, 4093, ""},
+		}, ModeRoot, 4092, ""},
 		{"root in a container with 65,536 ids", 0, map[string]string{
 			"/proc/self/uid_map": "0 100000 65536\n", "/proc/self/gid_map": "0 100000 65536\n",
 		}, ModeRoot, (65534 - 10000) / 24, "maps few ids"},

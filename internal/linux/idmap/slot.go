@@ -12,13 +12,17 @@ type Extent struct {
 type layout struct {
 	size   int64
 	inside []Extent // Outside counts from the slot's first id
+	// owners is the first of the ids that own the user namespaces, one for each slot in turn; 0 if the last id of each
+	// slot, which is mapped to nothing, is its owner.
+	owners int64
 }
 
 const (
 	// Root's slots lie above the ids that systemd-nspawn hands out (they end at 1879048191), and below 2³¹, where some
-	// programs see a negative number.
-	rootFirst = 0x70000000
-	rootEnd   = 0x80000000
+	// programs see a negative number. Their owners lie above them.
+	rootFirst  = 0x70000000
+	rootEnd    = 0x7fff0000
+	rootOwners = rootEnd
 	// Where only part of the ids exist for us (root in a container), those below are taken for people's and services'.
 	smallFirst = 10000
 	nobody     = 65534
@@ -26,7 +30,7 @@ const (
 
 // wide is for root: all the ids an image can know.
 func wide() layout {
-	return layout{size: 65536, inside: []Extent{{Inside: 0, Outside: 0, Count: 65536}}}
+	return layout{size: 65536, inside: []Extent{{Inside: 0, Outside: 0, Count: 65536}}, owners: rootOwners}
 }
 
 // narrow is for a small supply, so that a usual 65,536 subordinate ids are enough for 2,730 sandboxes: root, the user
@@ -35,7 +39,7 @@ func narrow() layout {
 	return layout{size: 24, inside: []Extent{
 		{Inside: 0, Outside: 0, Count: 8},
 		{Inside: 1000, Outside: 8, Count: 8},
-		{Inside: nobody, Outside: 16, Count: 8},
+		{Inside: nobody, Outside: 16, Count: 7},
 	}}
 }
 
@@ -49,6 +53,14 @@ func (l layout) slots(ids []span) []span {
 		}
 	}
 	return out
+}
+
+// owner is the id that owns the user namespace of the n-th slot of the id line.
+func (l layout) owner(n int64) int64 {
+	if l.owners != 0 {
+		return l.owners + n - rootFirst/l.size
+	}
+	return (n+1)*l.size - 1
 }
 
 // extents is what the n-th slot of the id line maps.

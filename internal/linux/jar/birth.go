@@ -142,8 +142,9 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 	only := slices.Concat([]int{int(b.Jar.rack.null.Fd()), int(b.Jar.rack.Agent.Fd())}, b.tasks(), b.heir, uses)
 	errs := b.Jar.rack.o.Errors
 	var unmapped error
-	options := forkexec.Options{Flags: Namespaces, Only: only, Sync: func(pid int) error {
-		unmapped = b.IDs.Write(pid)
+	options := forkexec.Options{Flags: Namespaces, Only: only, Owner: b.IDs.Owner, Sync: func(pid int) error {
+		// As its owner, which has all rights in the new namespace, whatever rights we have in ours.
+		unmapped = forkexec.As(b.IDs.Owner, func() error { return b.IDs.Write(pid) })
 		return unmapped
 	}}
 	if b.Jar.Group != nil {

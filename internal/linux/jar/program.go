@@ -11,9 +11,11 @@ import (
 // Namespaces are those that the first process is born into. The cgroup namespace follows when it is in its cgroup.
 const Namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// Enter begins the program of a birth, before its Sync: the process moves into those cgroups that it is not born into, sees
-// none above them, and nobody else hears of its mounts.
+// Enter begins the program of a birth, before its Sync: the process gets its budgets, moves into those cgroups that it is not
+// born into, sees none above them, and nobody else hears of its mounts.
 func (b *Birth) Enter(p *forkexec.Program) {
+	p.Step(StepUserNS)
+	bound(p)
 	p.Step(StepCgroup)
 	for _, fd := range b.tasks() {
 		p.Call(unix.SYS_WRITE, forkexec.Int(fd), p.Str("0"), forkexec.Int(1))

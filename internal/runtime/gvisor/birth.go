@@ -63,6 +63,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	p.Sync()
 	jar.Become(p, jarRoot)
 	jar.BeDumpable(p)
+	pl.birth.BoundWatches(p)
 	jar.Pivot(p, pl.build(p, m, from))
 	pl.birth.Leave(p)
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_NO_NEW_PRIVS), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))

@@ -48,10 +48,10 @@ func agentEnv() []string {
 	return []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
 }
 
-// agentCaps is all that the agent has, in gVisor's kernel only: to become the sandbox's user, to signal it, to see in which
-// folder it works, and to take even the bounding set from it.
+// agentCaps is all that the agent has, in gVisor's kernel only: to become the sandbox's user, to signal it, and to see in which
+// folder it works. Nothing that is executed can gain one.
 func agentCaps() []string {
-	return []string{"CAP_KILL", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_PTRACE"}
+	return []string{"CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_PTRACE"}
 }
 
 // bundle is the text of config.json.
@@ -71,7 +71,7 @@ func (pl *plan) bundle() ([]byte, error) {
 		Root:     &specs.Root{Path: "/" + placeRoot, Readonly: true},
 		Process: &specs.Process{
 			Args: []string{"/" + placeAgent, string(config)}, Env: agentEnv(), Cwd: "/", NoNewPrivileges: true,
-			Capabilities: &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps},
+			Capabilities: &specs.LinuxCapabilities{Inheritable: caps, Effective: caps, Permitted: caps},
 			Rlimits:      []specs.POSIXRlimit{nproc},
 			OOMScoreAdj:  &score,
 		},

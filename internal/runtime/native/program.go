@@ -30,9 +30,8 @@ const (
 	stepSeccomp  = "seccomp"
 )
 
-// agentCaps is all that the agent keeps, inside its inner user namespace only: to become the sandbox user, to signal it,
-// and to take even the bounding set from it.
-var agentCaps = [...]int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL, unix.CAP_SETPCAP}
+// agentCaps is all that the agent keeps, inside its inner user namespace only: to become the sandbox user and to signal it.
+var agentCaps = [...]int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL}
 
 // plan is what one sandbox is built from.
 type plan struct {
@@ -80,6 +79,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	pl.spawnSecond(p, g)
 	p.Step(jar.StepUserNS)
 	pl.becomeOuterRoot(p)
+	pl.birth.BoundWatches(p)
 	root := pl.buildRoot(p, m, image)
 
 	jar.Pivot(p, root)
@@ -256,8 +256,9 @@ func writeFile(p *forkexec.Program, path, text string) {
 	p.Close(fd)
 }
 
-// dropPrivileges leaves the agent its few capabilities and closes the way to any other: the bounding set holds no more,
-// so that even the execution of a root-owned file gains nothing.
+// dropPrivileges leaves the agent its few capabilities and closes the way to any other: the bounding set is empty, so
+// that even the execution of a root-owned file gains nothing. The agent's own execution keeps what can be inherited, which it
+// takes from every command.
 func (pl *plan) dropPrivileges(p *forkexec.Program) {
 	p.Step(stepCaps)
 	var keep uint64
@@ -266,15 +267,19 @@ func (pl *plan) dropPrivileges(p *forkexec.Program) {
 			keep |= 1 << uint(c)
 		}
 	}
+	// What is inherited must be in the bounding set as it becomes so, and only CAP_SETPCAP empties that.
+	setCaps(p, keep|1<<unix.CAP_SETPCAP, keep)
 	for c := range pl.lastCap + 1 {
-		if keep&(1<<uint(c)) == 0 {
-			p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_CAPBSET_DROP), forkexec.Int(c), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
-		}
+		p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_CAPBSET_DROP), forkexec.Int(c), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
 	}
+	setCaps(p, keep, keep)
+}
+
+func setCaps(p *forkexec.Program, have, inherit uint64) {
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := &[2]unix.CapUserData{
-		{Effective: uint32(keep), Permitted: uint32(keep)},
-		{Effective: uint32(keep >> 32), Permitted: uint32(keep >> 32)},
+		{Effective: uint32(have), Permitted: uint32(have), Inheritable: uint32(inherit)},
+		{Effective: uint32(have >> 32), Permitted: uint32(have >> 32), Inheritable: uint32(inherit >> 32)},
 	}
 	p.Call(unix.SYS_CAPSET, forkexec.Ptr(p, header), forkexec.Ptr(p, data))
 }

@@ -1,0 +1,57 @@
+//go:build linux
+
+package forkexec
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// As runs do with another effective user on this thread, and with the capabilities and the file system user that the thread
+// has. A user namespace that do makes belongs to that user, and the kernel charges that user for what is used inside.
+// 0 changes nothing. do must not rely on goroutines that it starts.
+//
+// It takes capabilities over the change by hand: the real and the saved user stay what they are, so the kernel clears
+// the effective ones only.
+func As(user int, do func() error) error {
+	if user == 0 {
+		return do()
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&header, &caps[0]); err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
+	}
+	own := unix.Geteuid()
+	// A change of user takes the signal away that this thread gets when its parent dies.
+	var signal int32
+	unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0)
+	change := func(to int) error {
+		// Raw: the calls of package syscall change all threads.
+		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(to), ^uintptr(0)); e != 0 {
+			return fmt.Errorf("become user %d: %w", to, e)
+		}
+		unix.RawSyscall(unix.SYS_SETFSUID, uintptr(own), 0, 0)
+		if err := unix.Capset(&header, &caps[0]); err != nil {
+			return fmt.Errorf("take capabilities back as user %d: %w", to, err)
+		}
+		return nil
+	}
+	defer func() {
+		if err := change(own); err != nil {
+			panic(fmt.Sprintf("forkexec: a thread stays another user: %v", err)) // nothing may go on with it
+		}
+		if signal != 0 {
+			unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(signal), 0)
+		}
+	}()
+	if err := change(user); err != nil {
+		return err
+	}
+	return do()
+}

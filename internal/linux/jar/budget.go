@@ -1,0 +1,51 @@
+//go:build linux
+
+package jar
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/forkexec"
+)
+
+// budgets are the limits that a user namespace takes over as its own when it is made, and that hold for all its users
+// together. A process that is limited before it makes one limits everything inside.
+var budgets = map[int]uint64{
+	unix.RLIMIT_SIGPENDING: 1024,      // queued signals and POSIX timers
+	unix.RLIMIT_MSGQUEUE:   800 << 10, // bytes of POSIX message queues; the kernel's default
+	unix.RLIMIT_MEMLOCK:    8 << 20,   // locked bytes; the kernel's default
+}
+
+// bound sets the budgets, none above our own.
+func bound(p *forkexec.Program) {
+	for resource, most := range budgets {
+		var own unix.Rlimit
+		if unix.Getrlimit(resource, &own) == nil {
+			most = min(most, own.Max)
+		}
+		limit := &unix.Rlimit{Cur: most, Max: most}
+		p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(resource), forkexec.Ptr(p, limit), forkexec.Int(0))
+	}
+}
+
+// watches are how many inotify instances and watches a sandbox may have where it shares a user with others: the kernel's
+// own limits are that user's.
+var watches = map[string]int{"max_inotify_instances": 32, "max_inotify_watches": 16384}
+
+// BoundWatches bounds them in the user namespace of the program, in which it must be privileged. Where the sandbox has an owner
+// of its own, the limits of the host are its own.
+func (b *Birth) BoundWatches(p *forkexec.Program) {
+	if b.IDs.Owner != 0 {
+		return
+	}
+	for name, most := range watches {
+		text := strconv.Itoa(most)
+		fd := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str("/proc/sys/user/"+name), forkexec.Int(unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0))
+		p.Unless(func() {
+			p.Call(unix.SYS_WRITE, fd, p.Str(text), forkexec.Int(len(text)))
+			p.Close(fd)
+		}, unix.EROFS, unix.ENOENT) // an outer container may forbid it; a kernel may have no inotify
+	}
+}
