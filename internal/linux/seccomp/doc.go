@@ -15,6 +15,9 @@
 //   - A socket of another family than unix, inet, inet6 and NETLINK_ROUTE (which getifaddrs needs): EAFNOSUPPORT.
 //     An internet protocol that is not TCP, UDP, ICMP or MPTCP: EPROTONOSUPPORT; the rest are rarely used kernel modules
 //     that the first socket would load.
+//   - A program for the kernel: as a socket's filter EPERM, as a seccomp filter of a command's own EINVAL, as where there are
+//     none. What is available can be asked.
+//   - The calls of asynchronous I/O (io_setup and kin): ENOSYS; libraries fall back to threads.
 //   - modify_ldt: ENOSYS, as on a kernel built without it; only 16-bit and 32-bit code wants it.
 //   - Everything else that is not allowed: EPERM, as under Docker.
 //

@@ -78,6 +78,16 @@ var sandboxDecisions = []decision{
 	{"socket", a(unix.AF_BLUETOOTH), noFamily}, {"socket", a(unix.AF_KEY), noFamily}, {"socket", a(0), noFamily}, {"socket", a(minus1), noFamily},
 	{"socketpair", a(unix.AF_UNIX), 0}, {"socketpair", a(unix.AF_TIPC), noFamily}, {"socketpair", a(unix.AF_INET), noFamily},
 
+	{"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_RCVBUF), 0}, {"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER), eperm},
+	{"setsockopt", a(3, high|unix.SOL_SOCKET, high|unix.SO_ATTACH_BPF), eperm}, {"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF), eperm},
+	{"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_EBPF), eperm}, {"setsockopt", a(3, unix.IPPROTO_TCP, unix.SO_ATTACH_FILTER), 0},
+	{"io_setup", a(128), enosys}, {"io_submit", a(), enosys}, {"io_getevents", a(), enosys}, {"io_pgetevents", a(), enosys},
+	{"io_cancel", a(), enosys}, {"io_destroy", a(), enosys},
+	{"seccomp", a(unix.SECCOMP_SET_MODE_FILTER), unix.EINVAL}, {"seccomp", a(high | unix.SECCOMP_SET_MODE_FILTER), unix.EINVAL},
+	{"seccomp", a(unix.SECCOMP_GET_ACTION_AVAIL), 0}, {"seccomp", a(unix.SECCOMP_GET_NOTIF_SIZES), 0},
+	{"prctl", a(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER), unix.EINVAL}, {"prctl", a(high|unix.PR_SET_SECCOMP, 1), unix.EINVAL},
+	{"prctl", a(unix.PR_GET_SECCOMP), 0}, {"prctl", a(unix.PR_SET_NAME), 0},
+
 	{"personality", a(0), 0}, {"personality", a(0x20000), 0}, {"personality", a(0xffffffff), 0}, {"personality", a(minus1), 0},
 	{"personality", a(0x0040000), eperm}, {"personality", a(high | 0x0400000), eperm}, // ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC
 }

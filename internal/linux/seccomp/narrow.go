@@ -4,11 +4,13 @@ package seccomp
 // 32 bits as clone's flags are. It has to know every argument that a rule looks at.
 func narrow(name string, arg int) bool {
 	switch name {
+	case "setsockopt":
+		return arg == 1 || arg == 2
 	case "socket", "socketpair":
 		return arg <= 2
 	case "ioctl", "setpriority", "ioprio_set", "sched_setscheduler":
 		return arg <= 1
-	case "clone", "personality", "prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam":
+	case "clone", "personality", "prctl", "seccomp", "prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam":
 		return arg == 0
 	}
 	return false

@@ -51,7 +51,7 @@ func conditional() map[string][]rule {
 	for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6, unix.IPPROTO_MPTCP} {
 		socket = append(socket, rule{[]condition{plain, is("socket", 2, protocol)}, allow})
 	}
-	return map[string][]rule{
+	rules := map[string][]rule{
 		"clone": {
 			{[]condition{{narrow: true, op: masked, mask: namespaces}}, allow},
 			{action: fails(unix.EPERM)},
@@ -64,14 +64,36 @@ func conditional() map[string][]rule {
 			{[]condition{is("socketpair", 0, unix.AF_UNIX)}, allow},
 			{action: fails(unix.EAFNOSUPPORT)},
 		},
+		"setsockopt": socketFilters(is),
 	}
+	// The kernel has few of these contexts for all of the host. Who finds none uses threads.
+	for _, name := range []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy"} {
+		rules[name] = []rule{{action: fails(unix.ENOSYS)}}
+	}
+	return rules
+}
+
+// socketFilters refuse programs in the kernel: their machine code is charged to nobody, and the host has a bound on all.
+func socketFilters(is func(name string, arg int, value uint64) condition) (list []rule) {
+	for _, option := range []uint64{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF} {
+		list = append(list, rule{[]condition{is("setsockopt", 1, unix.SOL_SOCKET), is("setsockopt", 2, option)}, fails(unix.EPERM)})
+	}
+	return append(list, rule{action: allow})
 }
 
 // execRules are what a command may not do although the agent may.
 func execRules(o Options) map[string][]rule {
-	rules := map[string][]rule{"clone3": {{action: fails(unix.ENOSYS)}}}
+	when := func(name string, arg int, value uint64) condition {
+		return condition{arg: arg, narrow: narrow(name, arg), op: equal, value: value}
+	}
+	rules := map[string][]rule{
+		"clone3": {{action: fails(unix.ENOSYS)}},
+		// A filter is a program in the kernel, too. As where the kernel has none; what is available can be asked.
+		"seccomp": {{[]condition{when("seccomp", 0, unix.SECCOMP_SET_MODE_FILTER)}, fails(unix.EINVAL)}, {action: allow}},
+		"prctl":   {{[]condition{when("prctl", 0, unix.PR_SET_SECCOMP)}, fails(unix.EINVAL)}, {action: allow}},
+	}
 	if o.Clone3 {
-		rules = map[string][]rule{}
+		delete(rules, "clone3")
 	}
 	if !o.SharedUID {
 		return rules
