@@ -37,6 +37,12 @@ type opening struct {
 	log          *slog.Logger   // nil is silent
 }
 
+// nodeMemory is the bound on the memory of all sandboxes, in bytes; 0 is the usual one.
+func (o opening) nodeMemory() int64 { return int64(o.cfg.NodeMemoryMB) << 20 }
+
+// weak reports whether the operator does without a protection where it cannot be had.
+func (o opening) weak(protection string) bool { return slices.Contains(o.cfg.AllowWeak, protection) }
+
 // defaultRuntime is the one of requests that name none.
 func defaultRuntime(cfg *config.Config) string {
 	if _, set := cfg.Set("SANDBOX_DEFAULT_RUNTIME"); set {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/internal/runtime/gvisor"
 	"github.com/belljar/belljar/internal/runtime/native"
@@ -19,7 +20,7 @@ func openNative(c *console, o opening) (unit, error) {
 		return unit{}, err
 	}
 	defer agent.Close()
-	rt, err := native.New(native.Options{Agent: agent, Installation: o.installation, Logger: o.log})
+	rt, err := native.New(native.Options{Agent: agent, Installation: o.installation, NodeMemory: o.nodeMemory(), NodeMemoryWeak: o.weak(runtime.ProtectMemory), Logger: o.log})
 	if err != nil {
 		return unit{}, err
 	}
@@ -33,7 +34,7 @@ func openGVisor(c *console, o opening) (unit, error) {
 	}
 	defer agent.Close()
 	rt, err := gvisor.New(gvisor.Options{
-		Path: o.cfg.GVisorPath, Platform: o.cfg.GVisorPlatform, Agent: agent, Installation: o.installation, Logger: o.log,
+		Path: o.cfg.GVisorPath, Platform: o.cfg.GVisorPlatform, Agent: agent, Installation: o.installation, NodeMemory: o.nodeMemory(), NodeMemoryWeak: o.weak(runtime.ProtectMemory), Logger: o.log,
 	})
 	if err != nil {
 		return unit{}, err

@@ -88,6 +88,7 @@ func (d *daemon) behind(do func(ctx context.Context)) {
 // openDaemon builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
 func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataDir, m manner) (d *daemon, err error) {
 	d = &daemon{log: logger(c, cfg)}
+	spare(d.log)
 	defer func(begun *daemon) { // d is nil by then
 		if err != nil {
 			err = errors.Join(err, begun.Close())

@@ -86,6 +86,9 @@ type Config struct {
 	InteractiveBPS      int64 // bytes a second
 	InteractiveIdleTime time.Duration
 
+	// The memory of all sandboxes together.
+	NodeMemoryMB int // MiB; 0 is the usual share of what there is
+
 	// Sessions, the queue and quotas.
 	SessionTTL            time.Duration
 	MaxSessionTTL         time.Duration

@@ -30,7 +30,7 @@ func table(c *Config) []row {
 		rows []row
 	}{
 		{"Server", server(c)}, {"Who may come in", identity(c)}, {"What runs", execution(c)}, {"The docker runtime", docker(c)}, {"The gvisor runtime", gvisor(c)}, {"Images", images(c)}, {"Limits of a run", limits(c)},
-		{"Interactive input", interactive(c)}, {"Sessions, queue and quotas", capacity(c)}, {"Threads", threads(c)}, {"Models", models(c)}, {"Streams", streams(c)},
+		{"Interactive input", interactive(c)}, {"Memory of the node", node(c)}, {"Sessions, queue and quotas", capacity(c)}, {"Threads", threads(c)}, {"Models", models(c)}, {"Streams", streams(c)},
 		{"What is remembered", memory(c)},
 	} {
 		for _, r := range g.rows {

@@ -48,7 +48,7 @@ func readyGroups(t *testing.T, data string) map[string]bool {
 	}
 	found := map[string]bool{}
 	for _, dir := range named("/sys/fs/cgroup", strings.TrimSpace(string(raw))) {
-		list, _ := filepath.Glob(filepath.Join(dir, "pool-*")) // the pattern is good
+		list, _ := filepath.Glob(filepath.Join(dir, "*", "pool-*")) // the pattern is good
 		for _, path := range list {
 			found[filepath.Base(path)] = true
 		}

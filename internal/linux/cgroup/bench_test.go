@@ -57,7 +57,7 @@ func BenchmarkEnterV1(b *testing.B) {
 			defer unix.Close(fd)
 			fds = append(fds, fd)
 		}
-		home, err := open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(two[0]))), "tasks"), unix.O_WRONLY)
+		home, err := open(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(two[0])))), "tasks"), unix.O_WRONLY)
 		if err != nil {
 			b.Fatal(err)
 		}

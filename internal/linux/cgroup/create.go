@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 
 // Spec is a group to be made.
 type Spec struct {
-	Installation string // whose it is; a folder of that name holds all groups of an installation
+	Installation string // whose it is; a folder of that name, as serve-1/native, holds all groups of an installation
 	ID           string // its name, unique in the installation
 	Limits       Limits
 	// Owner may make child groups in the cgroup2 folder, through [Group.ExecDir]. nil for nobody.
@@ -35,10 +36,8 @@ const (
 // Create makes a group in every hierarchy that is used here, with its limits set. It fails, and leaves nothing behind,
 // with a [LimitError] when a limit asked for cannot be enforced, and with fs.ErrExist when there is such a group.
 func (h *Host) Create(s Spec) (*Group, error) {
-	for _, name := range []string{s.Installation, s.ID} {
-		if err := checkName(name); err != nil {
-			return nil, err
-		}
+	if err := checkNames(s.Installation, s.ID); err != nil {
+		return nil, err
 	}
 	for _, c := range h.caps {
 		if s.Limits.asks(c.Name) && !c.Enforced {
@@ -115,8 +114,12 @@ func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
 	if h.made[above] {
 		return nil
 	}
-	for _, dir := range []string{hi.parent, filepath.Dir(above), above} {
-		if dir != hi.parent {
+	dirs := []string{above}
+	for dirs[0] != hi.parent {
+		dirs = slices.Insert(dirs, 0, filepath.Dir(dirs[0]))
+	}
+	for i, dir := range dirs {
+		if i > 0 {
 			if err := h.kernel.mkdir(dir); err != nil && !errors.Is(err, unix.EEXIST) {
 				return &os.PathError{Op: "mkdir", Path: dir, Err: err}
 			}
@@ -130,15 +133,29 @@ func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
 					}
 				}
 			}
-			continue
-		}
-		for _, controller := range hi.controllers {
-			if err := h.enable(dir, controller); err != nil && l.asks(controller) {
-				return err
+		} else {
+			for _, controller := range hi.controllers {
+				if err := h.enable(dir, controller); err != nil && l.asks(controller) {
+					return err
+				}
 			}
+		}
+		if err := h.share(hi, dir, i); err != nil {
+			return err
 		}
 	}
 	h.made[above] = true
+	return nil
+}
+
+// share settles what the folders above groups may use, by how far each is below the parent.
+func (h *Host) share(hi *hierarchy, dir string, depth int) error {
+	switch depth {
+	case 1:
+		return h.yield(hi, dir)
+	case 2:
+		return h.bind(hi, dir)
+	}
 	return nil
 }
 
@@ -288,6 +305,16 @@ func outerQuota(dir string, cores float64) bool {
 			return true
 		}
 	}
+}
+
+// checkNames refuses what names no group of an installation, whose name may have several parts.
+func checkNames(installation string, ids ...string) error {
+	for _, name := range append(strings.Split(installation, "/"), ids...) {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkName refuses what is no single folder name or could be one of the kernel's files.

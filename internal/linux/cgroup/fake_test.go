@@ -104,13 +104,13 @@ func (f *fake) files(parent string) map[string]string {
 	v1 := map[string]map[string]string{
 		"memory":  {"memory.limit_in_bytes": "9223372036854771712", "memory.memsw.limit_in_bytes": "9223372036854771712", "memory.swappiness": "60"},
 		"pids":    {"pids.max": "max", "pids.events": "max 3", "pids.current": "2"},
-		"cpu":     {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"},
+		"cpu":     {"cpu.shares": "1024", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"},
 		"cpuacct": {"cpuacct.usage": "1500"},
 	}
 	v2 := map[string]map[string]string{
 		"memory": {"memory.max": "max", "memory.swap.max": "max", "memory.current": "4096", "memory.peak": "8192", "memory.events": "low 0\noom 2\noom_kill 1"},
 		"pids":   {"pids.max": "max", "pids.current": "2", "pids.events": "max 3"},
-		"cpu":    {"cpu.max": "max 100000"},
+		"cpu":    {"cpu.max": "max 100000", "cpu.weight": "100"},
 	}
 	files := map[string]string{"cgroup.procs": ""}
 	if !exists(f.path(parent + "/cgroup.controllers")) {

@@ -27,8 +27,9 @@ type Host struct {
 	hierarchies []*hierarchy
 	caps        []Capability
 
-	mu   sync.Mutex // guards ready and the making of the folders above a group
-	made map[string]bool
+	mu    sync.Mutex // guards what follows and the making of the folders above a group
+	made  map[string]bool
+	bound Bound
 }
 
 // hierarchy is one tree of groups that we use.

@@ -36,7 +36,7 @@ func realHost(t testing.TB) *Host {
 	return h
 }
 
-func installation(t testing.TB) string { return "test-" + strconv.Itoa(os.Getpid()) }
+func installation(t testing.TB) string { return "test-" + strconv.Itoa(os.Getpid()) + "/kind" }
 
 func create(t testing.TB, h *Host, s Spec) *Group {
 	t.Helper()

@@ -29,17 +29,15 @@ func (g *Group) Remove(ctx context.Context) error {
 
 // Remove removes whatever is left of a group, like [Group.Remove].
 func (h *Host) Remove(ctx context.Context, installation, id string) error {
-	for _, name := range []string{installation, id} {
-		if err := checkName(name); err != nil {
-			return err
-		}
+	if err := checkNames(installation, id); err != nil {
+		return err
 	}
 	return h.group(installation, id).Remove(ctx)
 }
 
 // List names the groups of an installation, half-made ones too, sorted.
 func (h *Host) List(installation string) ([]string, error) {
-	if err := checkName(installation); err != nil {
+	if err := checkNames(installation); err != nil {
 		return nil, err
 	}
 	var ids []string
@@ -61,9 +59,10 @@ func (h *Host) Sweep(installation string) {
 	for _, hi := range h.hierarchies {
 		above := filepath.Join(hi.parent, folderName, installation)
 		delete(h.made, above)
-		// Neither can be removed while somebody has a group below.
-		h.kernel.rmdir(above)
-		h.kernel.rmdir(filepath.Dir(above))
+		// None can be removed while somebody has a group below.
+		for dir := above; dir != hi.parent; dir = filepath.Dir(dir) {
+			h.kernel.rmdir(dir)
+		}
 	}
 }
 

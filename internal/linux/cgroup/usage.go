@@ -3,20 +3,24 @@
 package cgroup
 
 import (
+	"path/filepath"
 	"slices"
 	"time"
 )
 
 // Usage is what a group has used. A nil figure has no honest source here.
 type Usage struct {
-	CPU         *time.Duration
-	Memory      *int64 // bytes now, page cache included
-	PeakMemory  *int64 // bytes, the kernel's own high-water mark
-	Pids        *int64 // processes and threads now
-	PeakPids    *int64
-	OOMKills    *int64 // processes that the kernel killed for want of memory
+	CPU        *time.Duration
+	Memory     *int64 // bytes now, page cache included
+	PeakMemory *int64 // bytes, the kernel's own high-water mark
+	Pids       *int64 // processes and threads now
+	PeakPids   *int64
+	OOMKills   *int64 // processes that the kernel killed for want of memory
+	// LimitHits is how often the group's own memory limit was in the way. Without any, what was killed was killed for want of
+	// memory of a group above, or of the machine.
+	LimitHits   *int64
 	PidsRefused *int64 // forks that the limit refused
-	// Sources says where a figure was read: cpu, memory, peak_memory, pids, peak_pids, oom_kills, pids_refused → e.g.
+	// Sources says where a figure was read: cpu, memory, peak_memory, pids, peak_pids, oom_kills, limit_hits, pids_refused → e.g.
 	// "cgroup2 memory.peak".
 	Sources map[string]string
 }
@@ -44,6 +48,7 @@ var sources = []source{
 	{"peak_pids", 1, Pids, "pids.peak", ""},
 	{"oom_kills", 2, Memory, "memory.events", "oom_kill"},
 	{"oom_kills", 1, Memory, "memory.oom_control", "oom_kill"},
+	{"limit_hits", 2, Memory, "memory.events", "oom"},
 	{"pids_refused", 2, Pids, "pids.events", "max"},
 	{"pids_refused", 1, Pids, "pids.events", "max"},
 }
@@ -67,7 +72,33 @@ func (g *Group) Usage() Usage {
 		}
 		u.set(s, n)
 	}
+	g.hitsV1(&u)
 	return u
+}
+
+// nearly is how far below its limit a group may be that had no room for some pages more.
+const nearly = 1 << 20
+
+// hitsV1 says how often a v1 group's own limit was in the way, which the kernel does not count: whenever it killed, unless
+// the installation has been at its bound and the group below its own limit.
+func (g *Group) hitsV1(u *Usage) {
+	i := slices.IndexFunc(g.folders, func(f Folder) bool { return f.Version == 1 && slices.Contains(f.Controllers, Memory) })
+	if i < 0 || u.OOMKills == nil {
+		return
+	}
+	hits := *u.OOMKills
+	if dir := g.folders[i].Path; hits > 0 && !full(dir) && full(filepath.Dir(filepath.Dir(dir))) {
+		hits = 0
+	}
+	u.LimitHits = &hits
+	u.Sources["limit_hits"] = "cgroup1 memory.max_usage_in_bytes"
+}
+
+// full reports whether a v1 folder has been at its limit.
+func full(dir string) bool {
+	limit, has := memoryLimit(1, dir)
+	peak, err := readInt(dir, "memory.max_usage_in_bytes")
+	return has && err == nil && peak > limit-nearly
 }
 
 func (s source) read(dir string) (int64, error) {
@@ -97,6 +128,8 @@ func (u *Usage) set(s source, n int64) {
 		u.PeakPids = &n
 	case "oom_kills":
 		u.OOMKills = &n
+	case "limit_hits":
+		u.LimitHits = &n
 	case "pids_refused":
 		u.PidsRefused = &n
 	}

@@ -99,6 +99,9 @@ func (b *Birth) Inherit(files ...*os.File) {
 // as [cgroup.Spec] has it.
 func (b *Birth) Limit(l cgroup.Limits, owner *cgroup.Owner) (err error) {
 	j, host := b.Jar, b.Jar.rack.Cgroups
+	if err := j.rack.bounded(); err != nil {
+		return err
+	}
 	if host == nil {
 		return nil
 	}
@@ -144,8 +147,10 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 	var unmapped error
 	options := forkexec.Options{Flags: Namespaces, Only: only, Owner: b.IDs.Owner, Sync: func(pid int) error {
 		// As its owner, which has all rights in the new namespace, whatever rights we have in ours.
-		unmapped = forkexec.As(b.IDs.Owner, func() error { return b.IDs.Write(pid) })
-		return unmapped
+		if unmapped = forkexec.As(b.IDs.Owner, func() error { return b.IDs.Write(pid) }); unmapped != nil {
+			return unmapped
+		}
+		return b.Jar.rack.rescore(pid)
 	}}
 	if b.Jar.Group != nil {
 		options.Cgroup = b.Jar.Group.FD()

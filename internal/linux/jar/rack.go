@@ -29,9 +29,12 @@ type Options struct {
 	Agent  io.Reader // the program that the first process of every jar becomes; read to its end
 	RunDir string    // holds sockets, locks and records; default as [rundir.Default]
 	IDDir  string    // where claims of host ids are kept, for all installations; default as [idmap.Options]
-	// Installation keeps jars of different daemons apart. Default cli. Suffix is what makes its name another than that of
-	// other kinds among cgroups, where all lie side by side; "" for one kind only.
-	Installation, Suffix string
+	// Installation keeps jars of different daemons apart. Default cli, which commands share.
+	Installation string
+	// Memory is what all jars of the installation may use together, of all kinds, in bytes; 0 is [UsualShare] of what
+	// there is. Where one that is given cannot be enforced, no jar can be made, unless MemoryWeak.
+	Memory     int64
+	MemoryWeak bool
 	// ValidID says what a jar, or an installation, can be called.
 	ValidID func(name string) bool
 	// Adopt makes a box of a jar that was found again, by its whole record.
@@ -70,6 +73,7 @@ type Rack struct {
 	null   *os.File
 	images rootfs.Shelf
 	boot   string
+	score  string // that the first processes of jars get; "" to leave them ours
 
 	mu     sync.Mutex
 	living map[string]*Jar
@@ -79,7 +83,7 @@ type Rack struct {
 // Open prepares a rack. It touches nothing outside RunDir. The caller closes it.
 func Open(o Options) (*Rack, error) {
 	if o.Installation == "" {
-		o.Installation = "cli"
+		o.Installation = sharedInstallation
 	}
 	if !o.ValidID(o.Installation) {
 		return nil, fmt.Errorf("installation %q is not a valid name", o.Installation)
@@ -90,13 +94,19 @@ func Open(o Options) (*Rack, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Rack{o: o, boot: roster.BootID(), living: map[string]*Jar{}, births: map[string]*making{}}
+	r := &Rack{o: o, boot: roster.BootID(), score: usualScore(), living: map[string]*Jar{}, births: map[string]*making{}}
 	if err := r.open(); err != nil {
 		r.release()
 		return nil, err
 	}
 	return r, nil
 }
+
+// sharedInstallation is that of commands, of which many may run at once.
+const sharedInstallation = "cli"
+
+// UsualShare is how much of the memory that there is all jars may use together, in per cent.
+const UsualShare = 85
 
 // open takes what a rack has as long as it is open.
 func (r *Rack) open() (err error) {
@@ -114,7 +124,13 @@ func (r *Rack) open() (err error) {
 	}
 	if r.Cgroups, err = cgroup.Discover(cgroup.Options{}); err != nil {
 		r.o.Logger.Warn("cgroups cannot be used", "error", err)
+		return nil
 	}
+	memory := r.o.Memory
+	if memory == 0 {
+		memory = r.Cgroups.Ceiling() / 100 * UsualShare
+	}
+	r.Cgroups.Bind(cgroup.Bound{Memory: memory, Shared: r.o.Installation == sharedInstallation})
 	return nil
 }
 
@@ -133,7 +149,7 @@ func (r *Rack) beside(installation string) *Rack {
 	o := r.o
 	o.Installation = installation
 	return &Rack{
-		IDs: r.IDs, Cgroups: r.Cgroups, o: o, roster: r.roster.Beside(installation), boot: r.boot,
+		IDs: r.IDs, Cgroups: r.Cgroups, o: o, roster: r.roster.Beside(installation), boot: r.boot, score: r.score,
 		living: map[string]*Jar{}, births: map[string]*making{},
 	}
 }
@@ -159,7 +175,7 @@ func (r *Rack) tidy() {
 }
 
 // group is the installation's name among cgroups.
-func (r *Rack) group() string { return r.o.Installation + r.o.Suffix }
+func (r *Rack) group() string { return r.o.Installation + "/" + r.o.Kind }
 
 // Dir is the installation's folder.
 func (r *Rack) Dir() string { return r.roster.Dir() }

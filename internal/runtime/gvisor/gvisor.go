@@ -38,6 +38,9 @@ type Options struct {
 	IDDir string
 	// Installation keeps sandboxes of different daemons apart; [belljar.ValidID]. Default cli.
 	Installation string
+	// NodeMemory and NodeMemoryWeak are as Memory and MemoryWeak of [jar.Options].
+	NodeMemory     int64
+	NodeMemoryWeak bool
 	// Logger hears what cannot be returned; nil discards.
 	Logger *slog.Logger
 }
@@ -77,7 +80,7 @@ func New(o Options) (*Runtime, error) {
 	r := &Runtime{platform: o.Platform, runsc: finder{given: o.Path}}
 	var err error
 	r.rack, err = jar.Open(jar.Options{
-		Kind: Name, Agent: o.Agent, RunDir: o.RunDir, IDDir: o.IDDir, Installation: o.Installation, Suffix: "-" + Name,
+		Kind: Name, Agent: o.Agent, RunDir: o.RunDir, IDDir: o.IDDir, Installation: o.Installation, Memory: o.NodeMemory, MemoryWeak: o.NodeMemoryWeak,
 		ValidID: belljar.ValidID, Adopt: r.adopt, Tidy: removeAgentFiles, Logger: o.Logger,
 		Errors: jar.Errors{
 			Step: func(step string, err error, hint string) error {

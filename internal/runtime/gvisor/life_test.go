@@ -164,7 +164,7 @@ func processes(t *testing.T, id, name string) (pids []int) {
 	t.Helper()
 	seen := map[int]bool{}
 	files, err := filepath.Glob("/sys/fs/cgroup/*/*/*/" + id + "/cgroup.procs")
-	for _, pattern := range []string{"/sys/fs/cgroup/*/*/" + id + "/cgroup.procs", "/sys/fs/cgroup/*/*/*/*/" + id + "/cgroup.procs"} {
+	for _, pattern := range []string{"/sys/fs/cgroup/*/*/" + id + "/cgroup.procs", "/sys/fs/cgroup/*/*/*/*/" + id + "/cgroup.procs", "/sys/fs/cgroup/*/*/*/*/*/" + id + "/cgroup.procs", "/sys/fs/cgroup/*/*/*/*/*/*/" + id + "/cgroup.procs"} {
 		more, globErr := filepath.Glob(pattern)
 		files, err = append(files, more...), errors.Join(err, globErr)
 	}

@@ -37,6 +37,9 @@ type Options struct {
 	IDDir string
 	// Installation keeps sandboxes of different daemons apart; [belljar.ValidID]. Default cli.
 	Installation string
+	// NodeMemory and NodeMemoryWeak are as Memory and MemoryWeak of [jar.Options].
+	NodeMemory     int64
+	NodeMemoryWeak bool
 	// Logger hears what cannot be returned; nil discards.
 	Logger *slog.Logger
 }
@@ -70,7 +73,7 @@ func New(o Options) (*Runtime, error) {
 	r := &Runtime{abi: landlock.ABI(), lastCap: lastCap(), filters: map[bool]seccomp.Filter{}}
 	var err error
 	r.rack, err = jar.Open(jar.Options{
-		Kind: Name, Agent: o.Agent, RunDir: o.RunDir, IDDir: o.IDDir, Installation: o.Installation, ValidID: belljar.ValidID,
+		Kind: Name, Agent: o.Agent, RunDir: o.RunDir, IDDir: o.IDDir, Installation: o.Installation, Memory: o.NodeMemory, MemoryWeak: o.NodeMemoryWeak, ValidID: belljar.ValidID,
 		Adopt: r.adopt, Logger: o.Logger,
 		Errors: jar.Errors{
 			Step: func(step string, err error, hint string) error {

@@ -1,0 +1,189 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bound is what all groups of an installation may use together. The zero value is no bound.
+type Bound struct {
+	Memory int64 // bytes
+	// Shared says that other processes may bound the same installation: while it has groups, its bound is only raised.
+	Shared bool
+}
+
+// Bind sets the bound of the installations in which groups are made from now on. It covers every group below the first
+// folder of an installation's name: serve-1/native and serve-1/gvisor have one bound.
+func (h *Host) Bind(b Bound) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bound = b
+}
+
+// Ceiling is how much memory there is for groups: that of the machine, or the least limit of the cgroups above them. 0
+// where that is not known.
+func (h *Host) Ceiling() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	least := int64(uint64(info.Totalram) * uint64(info.Unit))
+	if hi := h.memory(); hi != nil {
+		for dir := hi.parent; strings.HasPrefix(dir, hi.mount); dir = filepath.Dir(dir) {
+			if is, ok := memoryLimit(hi.version, dir); ok {
+				least = min(least, is)
+			}
+		}
+	}
+	return least
+}
+
+// memory is the hierarchy that limits memory; nil without one.
+func (h *Host) memory() *hierarchy {
+	i := slices.IndexFunc(h.hierarchies, func(hi *hierarchy) bool { return slices.Contains(hi.controllers, Memory) })
+	if i < 0 {
+		return nil
+	}
+	return h.hierarchies[i]
+}
+
+// top is the folder of an installation that its bound is on.
+func (hi *hierarchy) top(installation string) string {
+	first, _, _ := strings.Cut(installation, "/")
+	return filepath.Join(hi.parent, folderName, first)
+}
+
+// memoryLimit is a folder's own limit, if it has one.
+func memoryLimit(version int, dir string) (int64, bool) {
+	const none = 1 << 62 // what v1 has in place of no limit is less than a page below 1 << 63
+	n, err := readInt(dir, map[int]string{1: "memory.limit_in_bytes", 2: "memory.max"}[version])
+	return n, err == nil && n < none
+}
+
+// bind sets the bound of the installation whose top folder dir is. The caller holds the lock.
+func (h *Host) bind(hi *hierarchy, dir string) error {
+	want := pages(h.bound.Memory)
+	if want == 0 || !slices.Contains(hi.controllers, Memory) {
+		return nil
+	}
+	is, has := memoryLimit(hi.version, dir)
+	switch {
+	case has && is == want:
+		return nil
+	case has && is < want:
+		if hi.version == 1 {
+			return h.kernel.raise(dir, want)
+		}
+	case h.keeps(hi, dir, want):
+		return nil
+	}
+	err := h.kernel.limit(hi.version, dir, Memory, Limits{Memory: want})
+	if errors.Is(err, unix.EBUSY) {
+		return nil // more than that is in use already, and in v1 the kernel refuses
+	}
+	return err
+}
+
+// keeps reports whether an installation that is in use must not get a lower bound: it is that of others too, or the kernel
+// would kill at once.
+func (h *Host) keeps(hi *hierarchy, dir string, want int64) bool {
+	if !h.inhabited(dir) {
+		return false
+	}
+	used, err := readInt(dir, map[int]string{1: "memory.usage_in_bytes", 2: "memory.current"}[hi.version])
+	return h.bound.Shared || err != nil || used > want/10*9
+}
+
+// inhabited reports whether there are groups below an installation's top folder, in the folders of its kinds.
+func (h *Host) inhabited(dir string) bool {
+	kinds, err := children(dir)
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(kinds, func(kind string) bool {
+		groups, err := children(filepath.Join(dir, kind))
+		return err != nil || len(groups) > 0
+	})
+}
+
+// Below the default of 1024 and 100: where processors are short, the host's own programs come first.
+const (
+	sharesV1 = "512"
+	weightV2 = "50"
+)
+
+// yield gives everything of ours less processor time than the host's own groups, where the kernel knows weights.
+func (h *Host) yield(hi *hierarchy, dir string) error {
+	if !slices.Contains(hi.controllers, CPU) {
+		return nil
+	}
+	name, value := "cpu.shares", sharesV1
+	if hi.version == 2 {
+		name, value = "cpu.weight", weightV2
+	}
+	if err := h.kernel.write(filepath.Join(dir, name), value); err != nil && !errors.Is(err, unix.ENOENT) {
+		return &os.PathError{Op: "write", Path: filepath.Join(dir, name), Err: err}
+	}
+	return nil
+}
+
+// Whole is an installation as a whole: what its groups use together, and their bound.
+type Whole struct {
+	version int
+	dir     string
+}
+
+// Whole is an installation as a whole, groups or none. False where no memory can be limited.
+func (h *Host) Whole(installation string) (*Whole, bool) {
+	hi := h.memory()
+	if hi == nil {
+		return nil, false
+	}
+	return &Whole{version: hi.version, dir: hi.top(installation)}, true
+}
+
+// Prepare makes an installation's folders, with its bound on them.
+func (h *Host) Prepare(installation string) error {
+	for _, hi := range h.hierarchies {
+		if err := h.prepare(hi, filepath.Join(hi.parent, folderName, installation), Limits{}); err != nil {
+			return fmt.Errorf("prepare cgroup %s: %w", installation, err)
+		}
+	}
+	return nil
+}
+
+// Bound is the bound in force, in bytes; 0 for none.
+func (w *Whole) Bound() int64 {
+	n, _ := memoryLimit(w.version, w.dir)
+	return n
+}
+
+// Used is the memory in use, in bytes, files in memory included. What the kernel has merely cached of files on a disk is
+// not: it goes before anything is killed.
+func (w *Whole) Used() (int64, error) {
+	usage, prefix := "memory.usage_in_bytes", "total_"
+	if w.version == 2 {
+		usage, prefix = "memory.current", ""
+	}
+	used, err := readInt(w.dir, usage)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil // no group yet
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, list := range []string{"inactive_file", "active_file"} {
+		if n, err := readKey(w.dir, "memory.stat", prefix+list); err == nil {
+			used -= n
+		}
+	}
+	return max(used, 0), nil
+}
