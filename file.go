@@ -56,12 +56,12 @@ type FileList struct {
 // FileSearch looks for files by name, by content, or both: it needs one of them. Without Content it finds whatever has
 // the name; with it, regular files. Links are not followed.
 type FileSearch struct {
-	Path       string `json:"path,omitempty"`                    // directory to look in; "" is the workspace
-	Name       string `json:"name,omitempty"`                    // glob: without a slash of the name at any depth (*.go), with one of the path below Path (src/**/*.ts)
-	Content    string `json:"content,omitempty"`                 // text to find, or a regular expression (RE2) with Regexp
-	Regexp     bool   `json:"regexp,omitempty"`                  // Content is a regular expression
-	IgnoreCase bool   `json:"ignore_case,omitempty"`             // of Content
-	MaxResults int    `json:"max_results,omitempty" minimum:"1"` // matches; 0 is 100, at most 1000
+	Path       string `json:"path,omitempty"`        // directory to look in; "" is the workspace
+	Name       string `json:"name,omitempty"`        // glob: without a slash of the name at any depth (*.go), with one of the path below Path (src/**/*.ts)
+	Content    string `json:"content,omitempty"`     // text to find, or a regular expression (RE2) with Regexp
+	Regexp     bool   `json:"regexp,omitempty"`      // Content is a regular expression
+	IgnoreCase bool   `json:"ignore_case,omitempty"` // of Content
+	MaxResults int    `json:"max_results,omitempty"` // matches; 0 is 100, at most 1000
 }
 
 // FileMatch is one find: a file, or with Content a line in one. Files that are not text (they have a NUL near their

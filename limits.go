@@ -20,7 +20,8 @@ type Resources struct {
 	ArtifactMB  int     `json:"artifact_mb,omitempty" minimum:"1"`  // MiB of captured artifacts, together
 }
 
-// Limits is what is in force for one run: every field set. S0 §12 and §17 give the defaults, DESIGN §12 those that
+// Limits is what is in force for one run. A report has every field set, except that CPU, MemoryMB and Pids are 0 where
+// nothing on the host holds the sandbox to them; what stands in is in the limits_enforced of the report. S0 §12 and §17 give the defaults, DESIGN §12 those that
 // S0 leaves open.
 type Limits struct {
 	CPU               float64 `json:"cpu"`

@@ -119,7 +119,7 @@ func serve(dir string, wrap around, change ...func(*service.Options)) (*world, e
 
 // assemble makes everything but the server's address.
 func assemble(dir string, wrap around, change ...func(*service.Options)) (w *world, handler http.Handler, err error) {
-	w = &world{runtime: fake.New(fake.Options{Dir: dir})}
+	w = &world{runtime: fake.New(fake.Options{Dir: dir, Enforces: []string{"memory"}})}
 	opts := service.Options{
 		Runtimes: []runtime.Runtime{w.runtime}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
 		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 0.2}, Require: []string{}, TempDir: dir,

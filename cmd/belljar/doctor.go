@@ -113,12 +113,9 @@ func (r runtimeReport) print(b *strings.Builder, p palette) {
 	for _, prot := range r.Protections {
 		mark, how := p.good("✓"), prot.By
 		switch {
-		case !prot.Enforced:
-			mark = p.bad("✗")
-			if how == "" {
-				how = "not enforced"
-			}
-		case prot.Weaker != "":
+		case !prot.Enforced && how == "":
+			mark, how = p.bad("✗"), "not enforced"
+		case !prot.Enforced, prot.Weaker != "":
 			mark = p.fair("~")
 		}
 		fmt.Fprintf(b, "  %s %-*s  %s\n", mark, width, prot.Name, how)

@@ -44,7 +44,7 @@ func table(c *Config) []row {
 func server(c *Config) []row {
 	return []row{
 		{name: "LISTEN", value: text(&c.Listen, checkListen), def: "127.0.0.1:8080",
-			doc: "Address to listen on: host:port, or unix:/path. Anything but this machine's own addresses needs authentication."},
+			doc: "Address to listen on: host:port, or unix:/path. Requests need a key or a token at every address, loopback too."},
 		{name: "DATA", value: text(&c.Data),
 			doc: "Folder of this installation: records, logs, artifacts, secrets. Unset, it is /var/lib/belljar for root, else belljar below $XDG_DATA_HOME or ~/.local/share."},
 		{name: "TLS_CERT", value: text(&c.TLSCert), doc: "PEM file with the certificate chain to serve HTTPS with. Needs SANDBOX_TLS_KEY."},
@@ -90,7 +90,7 @@ func execution(c *Config) []row {
 		{name: "NETWORK_DEFAULT", value: text(&c.NetworkDefault, checkNetwork), def: "deny_all", hash: true,
 			doc: "Network of sandboxes. Only deny_all can be had: allowlist is not built yet, and is refused."},
 		{name: "ALLOW_WEAK", value: list(&c.AllowWeak, checkWord), def: "[]",
-			doc: "Protections that may be missing on this host (`belljar doctor` names them). Without this the server does not start where one is missing. Enters the policy hash when not empty."},
+			doc: "Protections that may be missing on this host (`belljar doctor` names them). Without this the server does not start where one is missing. With it, requests run on the defaults; one that asks for a limit which is missing here is refused, unless an operator sends it with allow_weak. Enters the policy hash when not empty."},
 		{name: "SUPPORTED_SPEC_VERSIONS", value: list(&c.SupportedSpecVersions, checkSpec), def: "1.0,1.1", hash: true,
 			doc: "Values of spec_version that requests may have: 1.0, 1.1."},
 	}

@@ -57,10 +57,14 @@ const (
 type Protection struct {
 	Name     string `json:"name"`
 	Enforced bool   `json:"enforced"`
-	By       string `json:"by,omitempty"`     // what enforces it here, e.g. "cgroup2 memory.max"
+	By       string `json:"by,omitempty"`     // what enforces it here, e.g. "cgroup2 memory.max"; if not Enforced, what stands in for it
 	Weaker   string `json:"weaker,omitempty"` // what is weaker than the best this runtime knows
 	Hint     string `json:"hint,omitempty"`   // how to mend it
 }
+
+// ByRlimitData says that what each process maps is limited, in place of what all of them hold. The agent sets it before a
+// program begins. It does not bound a sandbox, so the protection is not Enforced.
+const ByRlimitData = "RLIMIT_DATA of each process"
 
 // Reason is why something is not available, in words for people and a normalised code for programs.
 type Reason struct {

@@ -101,7 +101,7 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan, dig
 	if err != nil {
 		return err
 	}
-	if p.require, err = waive(caller, s.opts.Require, req.AllowWeak); err != nil {
+	if p.require, err = waive(caller, append(slices.Clone(s.opts.Require), asked(req.Resources)...), req.AllowWeak); err != nil {
 		return err
 	}
 	if err = s.mayUse(ctx, req.BaseImage); err != nil {
@@ -182,10 +182,57 @@ func (p *plan) program() error {
 	return nil
 }
 
+// limitFields are the fields of a request that ask for a limit, by the protection that keeps it. The
+// workspace is not among them: it is a file system of its size on every runtime.
+var limitFields = []struct {
+	protection, field string
+	asked             func(belljar.Resources) bool
+}{
+	{runtime.ProtectMemory, "resources.memory_mb", func(r belljar.Resources) bool { return r.MemoryMB != 0 }},
+	{runtime.ProtectCPU, "resources.cpu", func(r belljar.Resources) bool { return r.CPU != 0 }},
+	{runtime.ProtectPids, "resources.pids", func(r belljar.Resources) bool { return r.Pids != 0 }},
+}
+
+// asked lists the protections that keep the limits a request asks for. It gets them or is refused, also where the server does
+// without: only its own allow_weak lets it go on.
+func asked(r belljar.Resources) (names []string) {
+	for _, l := range limitFields {
+		if l.asked(r) {
+			names = append(names, l.protection)
+		}
+	}
+	return names
+}
+
+// notLimited refuses a limit that was asked for and cannot be enforced by the runtime here; nil for other protections.
+func (p *plan) notLimited(got runtime.Protection) error {
+	for _, l := range limitFields {
+		if l.protection != got.Name || !l.asked(p.request.Resources) {
+			continue
+		}
+		message := fmt.Sprintf("%s cannot be enforced here: runtime %s has no way to limit %s on this host", l.field, p.host.Name(), got.Name)
+		if got.By != "" {
+			message = fmt.Sprintf("%s cannot be enforced here: runtime %s limits %s only by %s", l.field, p.host.Name(), got.Name, got.By)
+		}
+		hint := "allow_weak " + got.Name + " (--allow-weak " + got.Name + ", operators only) goes on without the limit"
+		if got.Hint != "" {
+			hint = got.Hint + "; or " + hint
+		}
+		return &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: message, Hint: hint,
+			Details: map[string]any{"field": l.field, "runtime": p.host.Name(), "available": true, "protection": got.Name, "suggested": []string{}},
+		}
+	}
+	return nil
+}
+
 // enforceable refuses a plan with a protection that the runtime cannot give here, before anything is built.
 func (p *plan) enforceable() error {
 	for _, name := range p.require {
 		if got := p.caps.Protection(name); !got.Enforced {
+			if err := p.notLimited(got); err != nil {
+				return err
+			}
 			hint := got.Hint
 			if hint == "" {
 				hint = "an operator can do without it: allow_weak (--allow-weak " + name + ")"

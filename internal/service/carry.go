@@ -37,7 +37,7 @@ func (s *Service) passage(r *run) *passage {
 	c := &passage{
 		Service: s, run: r, plan: p,
 		out: &transcript{log: r.log, room: p.limits.LogBytes},
-		end: ending{command: p.called(), cwd: p.request.Cwd, limits: p.limits, workspaceExec: p.exec},
+		end: ending{command: p.called(), cwd: p.request.Cwd, limits: p.inForce(), workspaceExec: p.exec},
 	}
 	if p.session != nil {
 		c.out.heard = p.session.stir

@@ -87,17 +87,25 @@ func (p *plan) environment() []string {
 	return list
 }
 
+// dataFactor is RLIMIT_DATA as a multiple of the memory limit. It counts what a process maps, not what it touches: a thread's
+// stack is 8 MiB, and Java maps its heap ahead. With the limit itself, a Java program of a dozen threads fails at 512 MiB.
+const dataFactor = 2
+
 // rlimits are S0 §12's. A process with several threads uses CPU time faster than the clock runs, so the cap on that
 // grows with the cores; it only has to catch what outlives the clock's.
 func (p *plan) rlimits() map[string]uint64 {
 	l := p.limits
-	return map[string]uint64{
+	limits := map[string]uint64{
 		"nofile": uint64(l.NoFile),
 		"nproc":  uint64(l.NProc),
 		"core":   0,
 		"cpu":    uint64(math.Ceil(l.TimeoutSec*max(1, l.CPU))) + 2,
 		"fsize":  uint64(max(l.WorkspaceMB, l.TmpMB)) << 20,
 	}
+	if p.caps.Protection(runtime.ProtectMemory).By == runtime.ByRlimitData {
+		limits["data"] = dataFactor * uint64(l.MemoryMB) << 20
+	}
+	return limits
 }
 
 // bind makes the limits those in force. Where a sandbox has ids of its own, nproc is also what holds its programs to the
@@ -106,4 +114,17 @@ func (p *plan) bind() {
 	if p.caps.Protection(runtime.ProtectPids).Enforced {
 		p.limits.NProc = min(p.limits.NProc, p.limits.Pids)
 	}
+}
+
+// inForce is the limits as they are reported: one that nothing holds the sandbox to is 0.
+func (p *plan) inForce() belljar.Limits {
+	l := p.limits
+	for name, clear := range map[string]func(){
+		runtime.ProtectCPU: func() { l.CPU = 0 }, runtime.ProtectMemory: func() { l.MemoryMB = 0 }, runtime.ProtectPids: func() { l.Pids = 0 },
+	} {
+		if !p.caps.Protection(name).Enforced {
+			clear()
+		}
+	}
+	return l
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/archive"
@@ -175,6 +176,7 @@ func waive(caller belljar.Caller, require, weak []string) ([]string, error) {
 			return nil, &belljar.Error{
 				Code: belljar.CodeInvalidRequest, Message: "allow_weak names no protection: " + name,
 				Details: map[string]any{"field": "allow_weak", "provided": name, "supported": known},
+				Hint:    "one of: " + strings.Join(known, ", "),
 			}
 		}
 	}

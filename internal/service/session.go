@@ -59,7 +59,7 @@ func (s *Service) newSession(caller belljar.Caller, spec belljar.SessionSpec, p 
 		Runtime: p.host.Name(), RuntimeVersion: p.caps.Version,
 		Isolation: string(p.caps.Isolation), RuntimeReason: p.why, BaseImage: p.image.Ref, ImageDigest: p.image.Digest,
 		PolicyHash: s.policy, Labels: p.request.Labels, CreatedAt: now, ScopeKey: x.scope,
-		Limits: p.limits, LimitsEnforced: enforced(p.caps),
+		Limits: p.inForce(), LimitsEnforced: enforced(p.caps),
 	}
 	x.state.ExpiresAt = x.expiry(now)
 	return x

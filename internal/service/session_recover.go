@@ -119,7 +119,11 @@ func (s *Service) jarAgain(ctx context.Context, row store.Session) (*jar, *plan,
 		return nil, nil, err
 	}
 	p.image = imageAgain(row.BaseImage, row.ImageDigest, row.Image)
-	p.limits = row.Limits
+	asked, err := s.opts.Limits.Resolve(row.Spec.Resources, row.Spec.StartupTimeoutSec, row.Spec.TimeoutSec, boundless())
+	if err != nil {
+		return nil, nil, err
+	}
+	p.limits = orElse(row.Limits, asked) // the record has 0 for those that nothing enforced
 	j, err := meet(ctx, box, p.caps, p.image)
 	return j, p, err
 }

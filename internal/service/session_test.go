@@ -162,11 +162,11 @@ func TestSession(t *testing.T) {
 	s := b.open(func(r *belljar.SessionRequest) {
 		r.Env = map[string]string{"A": "session", "B": "session"}
 		r.Labels = map[string]string{"team": "x"}
-		r.Resources.MemoryMB = 300
+		r.Resources.NoFile = 300
 		r.TimeoutSec = 33
 	})
 	if s.State != belljar.SessionActive || s.Runtime != "fake" || s.BaseImage != "host" || s.PolicyHash == "" || s.SpecVersion != "1.1" ||
-		s.Limits.MemoryMB != 300 || s.Limits.TimeoutSec != 33 || s.Labels["team"] != "x" || s.Details != nil ||
+		s.Limits.NoFile != 300 || s.Limits.TimeoutSec != 33 || s.Labels["team"] != "x" || s.Details != nil ||
 		s.ExpiresAt.Sub(s.CreatedAt) < 59*time.Minute || !slices.Equal(b.sandboxes(), []string{s.ID}) {
 		t.Errorf("%+v, sandboxes %v", s, b.sandboxes())
 	}

@@ -53,11 +53,11 @@ func setFigure(u *belljar.ResourceUsage, field **float64, name string, v float64
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// enforced tells for each limit by what this host enforces it.
+// enforced tells for each limit by what this host enforces it, or what stands in for that.
 func enforced(caps runtime.Capabilities) map[string]string {
 	by := map[string]string{}
 	for _, p := range caps.Protections {
-		if p.Enforced && slices.Contains(limitProtections(), p.Name) {
+		if p.By != "" && slices.Contains(limitProtections(), p.Name) {
 			by[p.Name] = p.By
 		}
 	}
@@ -66,16 +66,20 @@ func enforced(caps runtime.Capabilities) map[string]string {
 
 // unenforced is a warning about the limits that this host cannot enforce, or "".
 func unenforced(caps runtime.Capabilities) string {
-	var names []string
+	var names, weak []string
 	for _, name := range limitProtections() {
-		if !caps.Protection(name).Enforced {
+		switch p := caps.Protection(name); {
+		case p.Enforced:
+		case p.By != "":
+			weak = append(weak, name+" only by "+p.By)
+		default:
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return ""
+	if len(names) > 0 {
+		weak = append([]string{"limits not enforced on this host: " + strings.Join(names, ", ")}, weak...)
 	}
-	return "limits not enforced on this host: " + strings.Join(names, ", ")
+	return strings.Join(weak, "; ")
 }
 
 // limitProtections are the protections that are limits on what a run may use.

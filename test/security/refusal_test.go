@@ -4,15 +4,17 @@ package security
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // refusal checks that a server on l, which demands every protection, refuses to start without those that are missing, and
-// names them.
-func refusal(t *testing.T, l *lane, missing []string) {
+// names them; and that the command line refuses a run that asks for the limit.
+func refusal(t *testing.T, l *lane, s script, missing []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), runTime)
 	defer cancel()
@@ -32,5 +34,15 @@ func refusal(t *testing.T, l *lane, missing []string) {
 		if !strings.Contains(said, name) {
 			t.Errorf("the refusal does not name %s:\n%s", name, said)
 		}
+	}
+
+	var printed bytes.Buffer
+	stderr.Reset()
+	asked := slices.Concat([]string{"run", "--runtime", l.runtime}, s.flags, []string{"--image", cmp.Or(tr.ref, "host"), "--", "true"})
+	if err := tr.start(ctx, asked, nil, &printed, &stderr).wait(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	if said := stderr.String(); tr.account.Status != 125 || !strings.Contains(said, "cannot be enforced here") {
+		t.Errorf("lane %s runs what asks for %v: status %d\n%s", l.name, missing, tr.account.Status, said)
 	}
 }

@@ -95,7 +95,7 @@ func runAll(t *testing.T, l *lane, scripts []script, results *board) {
 				return
 			}
 			if missing := s.missing(l); len(missing) > 0 {
-				refusal(t, l, missing)
+				refusal(t, l, s, missing)
 				results.put(s.name, l.name, refused)
 				return
 			}

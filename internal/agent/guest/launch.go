@@ -86,6 +86,8 @@ func rlimit(name string) (int, bool) {
 		return unix.RLIMIT_CPU, true
 	case "stack":
 		return unix.RLIMIT_STACK, true
+	case "data":
+		return unix.RLIMIT_DATA, true
 	}
 	return 0, false
 }

@@ -69,7 +69,7 @@ type Exec struct {
 	Cwd   string    `json:"cwd,omitempty"`   // "" is the workspace, and what a relative one starts from
 	UID   int       `json:"uid"`
 	GID   int       `json:"gid"`
-	// Rlimits by name: nofile, nproc, core, fsize, cpu (seconds), stack; hard and soft alike.
+	// Rlimits by name: nofile, nproc, core, fsize, cpu (seconds), stack, data; hard and soft alike.
 	Rlimits map[string]uint64 `json:"rlimits,omitempty"`
 	Stdin   bool              `json:"stdin,omitempty"` // false is /dev/null
 	PTY     *Size             `json:"pty,omitempty"`   // a terminal instead of pipes; output is then all stdout

@@ -80,7 +80,7 @@ func fileTools() []*tool {
 			hints: reads(),
 			input: takes(map[string]schema{
 				"sandbox_id": sandboxID(), "path": place("The file"),
-				"max_bytes": aWhole("How much of it; 262144 if it is not given, at most 8388608").atLeast(1),
+				"max_bytes": aWhole("How much of it; 262144 if it is not given, at most 8388608").atLeast(0),
 				"offset":    aWhole("Bytes of it to skip; the next_offset of the answer before").atLeast(0),
 			}, "sandbox_id", "path"),
 			output: gives(map[string]schema{

@@ -126,7 +126,7 @@ func sessionTools() []*tool {
 			hints: reads(),
 			input: takes(map[string]schema{
 				"sandbox_id": sandboxID(), "exec_id": execID(), "since_seq": aWhole("The next_seq of the answer before").atLeast(0),
-				"max_chunks": aWhole("Most chunks to answer with; 100 if it is not given").atLeast(1),
+				"max_chunks": aWhole("Most chunks to answer with; 100 if it is not given").atLeast(0),
 			}, "sandbox_id", "exec_id"),
 			output: gives(endFields(map[string]schema{
 				"chunks": aList(gives(map[string]schema{

@@ -44,7 +44,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{t: t, runtime: fake.New(fake.Options{Dir: dir})}
+	w := &world{t: t, runtime: fake.New(fake.Options{Dir: dir, Enforces: []string{"memory"}})}
 	s, err := service.New(service.Options{
 		Runtimes: []runtime.Runtime{w.runtime}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
 		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 0.2}, Require: []string{}, TempDir: dir, Concurrency: -1,

@@ -53,7 +53,7 @@ type filesStored struct {
 // readFile is S2's sandbox_fs_read.
 type readFile struct {
 	Path     string `json:"path" doc:"The file"`
-	MaxBytes int64  `json:"max_bytes,omitempty" minimum:"1" doc:"How much of it to answer with; 262144 if it is not given, at most 8388608"`
+	MaxBytes int64  `json:"max_bytes,omitempty" doc:"How much of it to answer with; 262144 if it is not given, at most 8388608"`
 	Offset   int64  `json:"offset,omitempty" doc:"Bytes of it to skip"`
 }
 
@@ -68,7 +68,7 @@ type fileText struct {
 type listFiles struct {
 	Path      string `json:"path,omitempty" doc:"The folder; the workspace if it is not given"`
 	Recursive bool   `json:"recursive,omitempty" doc:"Whether to list everything below"`
-	Limit     int    `json:"limit,omitempty" minimum:"1" doc:"Most entries; 1000 if it is not given, at most 10000"`
+	Limit     int    `json:"limit,omitempty" doc:"Most entries; 1000 if it is not given, at most 10000"`
 }
 
 func (*listFiles) spare() {}

@@ -101,7 +101,7 @@ func words() map[string]string {
 		"hint": "What to do next", "warnings": "What went wrong without being fatal", "policy_hash": "SHA-256 of the policy in force",
 		"created_at": "When it was accepted", "estimated_start_time": "When it will probably start, while it is queued", "started_at": "When its command began",
 		"finished_at": "When it ended", "resource_usage": "What it used; a figure without an honest source is left out",
-		"limits": "The limits in force", "max_limits": "The most that can be asked for", "limits_enforced": "By what each limit is enforced; one that is not is absent", "truncated": "Whether the log was cut at its cap", "command_truncated": "Whether command is only the beginning of what runs: 16 KiB go on record", "last_seq": "Seq of the log's end event, once it has ended",
+		"limits": "The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them", "max_limits": "The most that can be asked for", "limits_enforced": "By what each limit is enforced, or what stands in for that; one that is not is absent", "truncated": "Whether the log was cut at its cap", "command_truncated": "Whether command is only the beginning of what runs: 16 KiB go on record", "last_seq": "Seq of the log's end event, once it has ended",
 		"details": "More about it", "Error.details": "More about it, by code: field, offset, supported …", "log_stream_url": "Where to follow it over a WebSocket",
 		"stdout": "What it printed, if it was waited for", "stderr": "What it printed as errors, if it was waited for",
 		"stdout_encoding": "Of stdout", "stderr_encoding": "Of stderr", "stdout_truncated": "Whether some of stdout is missing", "stderr_truncated": "Whether some of stderr is missing",

@@ -28,7 +28,7 @@ func (r *Runtime) Claim(ctx context.Context, from string, spec runtime.Spec) (ru
 	if b == nil || !b.adopt(r) {
 		return nil, fmt.Errorf("claim %s: %w", from, runtime.ErrNotFound)
 	}
-	err := check(spec)
+	err := r.check(spec)
 	switch {
 	case err != nil:
 	case ctx.Err() != nil:

@@ -28,6 +28,10 @@ type Options struct {
 	Mux bool
 	// Dir holds the workspaces; "" is the system's temporary folder.
 	Dir string
+	// Enforces are protections that it says it enforces, for tests of what depends on that.
+	Enforces []string
+	// StandIns are protections that it says something stands in for.
+	StandIns map[string]string
 }
 
 // Host is what outlives a daemon: the detached sandboxes. Make it with [NewHost]. Safe for concurrent use.
@@ -44,11 +48,14 @@ type Runtime struct {
 	host *Host
 	mux  bool
 	dir  string
+
+	enforces []string
+	standIns map[string]string
 }
 
 // New returns a runtime.
 func New(o Options) *Runtime {
-	r := &Runtime{host: o.Host, mux: o.Mux, dir: o.Dir}
+	r := &Runtime{host: o.Host, mux: o.Mux, dir: o.Dir, enforces: o.Enforces, standIns: o.StandIns}
 	if r.host == nil {
 		r.host = NewHost()
 	}
@@ -79,9 +86,9 @@ func (r *Runtime) Close() error {
 func (r *Runtime) Name() string { return "fake" }
 
 // Probe implements [runtime.Runtime]. Everything is available and next to nothing enforced.
-func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return capabilities(), nil }
+func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return r.capabilities(), nil }
 
-func capabilities() runtime.Capabilities {
+func (r *Runtime) capabilities() runtime.Capabilities {
 	c := runtime.Capabilities{
 		Available: true,
 		HostImage: true,
@@ -97,7 +104,11 @@ func capabilities() runtime.Capabilities {
 		runtime.ProtectFilesystem, runtime.ProtectNetwork, runtime.ProtectSeccomp, runtime.ProtectIdentity,
 		runtime.ProtectPids, runtime.ProtectMemory, runtime.ProtectCPU, runtime.ProtectDisk, runtime.ProtectLandlock,
 	} {
-		c.Protections = append(c.Protections, runtime.Protection{Name: name, Hint: "use a runtime that isolates"})
+		p := runtime.Protection{Name: name, By: r.standIns[name], Hint: "use a runtime that isolates"}
+		if slices.Contains(r.enforces, name) {
+			p = runtime.Protection{Name: name, Enforced: true, By: "its word"}
+		}
+		c.Protections = append(c.Protections, p)
 	}
 	return c
 }
@@ -107,7 +118,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := check(spec); err != nil {
+	if err := r.check(spec); err != nil {
 		return nil, err
 	}
 	b := &box{id: spec.ID, owner: r, host: r.host, detached: spec.Lifetime == runtime.LifetimeDetached, gone: make(chan struct{})}
@@ -133,7 +144,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 }
 
 // check refuses what this runtime cannot do.
-func check(spec runtime.Spec) error {
+func (r *Runtime) check(spec runtime.Spec) error {
 	if !belljar.ValidID(spec.ID) {
 		return &runtime.StepError{Step: "spec", Err: fmt.Errorf("invalid id %q", spec.ID)}
 	}
@@ -141,7 +152,7 @@ func check(spec runtime.Spec) error {
 		return &runtime.StepError{Step: "workspace", Err: errors.New("a workspace that outlives its sandbox is not available")}
 	}
 	for _, name := range spec.Require {
-		if !capabilities().Protection(name).Enforced {
+		if !r.capabilities().Protection(name).Enforced {
 			return &runtime.StepError{Step: name, Err: errors.New("not enforced by the fake runtime")}
 		}
 	}

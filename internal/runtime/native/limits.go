@@ -76,6 +76,10 @@ func (r *Runtime) limited() []runtime.Protection {
 			p.Enforced, p.By = true, "RLIMIT_NPROC in the sandbox's own user namespace"
 			p.Weaker = "no figures, and the limit is that of each user inside"
 		}
+		if name == runtime.ProtectMemory && !p.Enforced {
+			p.By = runtime.ByRlimitData
+			p.Weaker = "each process may map twice the limit, and shared memory and files in memory do not count"
+		}
 		list = append(list, p)
 	}
 	return list

@@ -1351,7 +1351,7 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced; one that is not is absent */
+            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
@@ -1556,7 +1556,7 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced; one that is not is absent */
+            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
@@ -2205,7 +2205,7 @@ export interface components {
             path: string;
         };
         Me: {
-            /** @description The limits in force */
+            /** @description The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them */
             limits: components["schemas"]["Limits"];
             /** @description The most that can be asked for */
             max_limits: components["schemas"]["Limits"];
@@ -2261,9 +2261,9 @@ export interface components {
              * @description When something happened in it last
              */
             last_activity_at?: string;
-            /** @description The limits in force */
+            /** @description The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them */
             limits: components["schemas"]["Limits"];
-            /** @description By what each limit is enforced; one that is not is absent */
+            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
@@ -2387,7 +2387,7 @@ export interface components {
              * @description CPU seconds of all processes
              */
             cpu_time_sec?: number;
-            /** @description The limits in force */
+            /** @description The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them */
             limits?: components["schemas"]["Limits"];
             /**
              * Format: int64
@@ -2509,7 +2509,7 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced; one that is not is absent */
+            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
@@ -2686,7 +2686,7 @@ export interface components {
             interactive_supported: boolean;
             /** @description namespace, user_space_kernel, microvm or remote */
             isolation: string;
-            /** @description By what each limit is enforced; one that is not is absent */
+            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
@@ -2822,9 +2822,9 @@ export interface components {
              * @description When something happened in it last
              */
             last_activity_at?: string;
-            /** @description The limits in force */
+            /** @description The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them */
             limits: components["schemas"]["Limits"];
-            /** @description By what each limit is enforced; one that is not is absent */
+            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
@@ -3070,7 +3070,7 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced; one that is not is absent */
+            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
             limits_enforced?: {
                 [key: string]: string;
             };
@@ -3189,7 +3189,7 @@ export interface components {
              * @description Seq of the log's end event, once it has ended
              */
             last_seq?: number;
-            /** @description By what each limit is enforced; one that is not is absent */
+            /** @description By what each limit is enforced, or what stands in for that; one that is not is absent */
             limits_enforced?: {
                 [key: string]: string;
             };

@@ -64,7 +64,7 @@ class AdminRun(_AdminRun, total=False):
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced; one that is not is absent."""
+    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -242,7 +242,7 @@ class DetailedRun(_DetailedRun, total=False):
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced; one that is not is absent."""
+    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     reason_code: str
@@ -768,7 +768,7 @@ class MakeFolder(_MakeFolder, total=False):
 
 class Me(TypedDict):
     limits: Limits
-    """The limits in force."""
+    """The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them."""
     max_limits: Limits
     """The most that can be asked for."""
     policy: Dict[str, Any]
@@ -797,7 +797,7 @@ class _OpenedSession(TypedDict):
     image: str
     """The same as base_image."""
     limits: Limits
-    """The limits in force."""
+    """The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     runtime: str
@@ -828,7 +828,7 @@ class OpenedSession(_OpenedSession, total=False):
     last_activity_at: str
     """When something happened in it last."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced; one that is not is absent."""
+    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
     message: str
     """What happened, for people."""
     runs: int
@@ -907,7 +907,7 @@ class ResourceUsage(_ResourceUsage, total=False):
     cpu_time_sec: float
     """CPU seconds of all processes."""
     limits: Limits
-    """The limits in force."""
+    """The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them."""
     max_open_files: int
     """Most open files at once."""
     peak_rss_mb: float
@@ -980,7 +980,7 @@ class Run(_Run, total=False):
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced; one that is not is absent."""
+    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
     message: str
     """What happened, for people."""
     policy_hash: str
@@ -1139,7 +1139,7 @@ class RuntimeInfo(_RuntimeInfo, total=False):
     agent_uid: str
     """separate: programs have another user than Belljar's agent; shared."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced; one that is not is absent."""
+    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
     oci_runtime: str
     """What an engine isolates with."""
     oom_scope: str
@@ -1204,7 +1204,7 @@ class _Session(TypedDict):
     expires_at: str
     """When it ends if nothing happens."""
     limits: Limits
-    """The limits in force."""
+    """The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them."""
     policy_hash: str
     """SHA-256 of the policy in force."""
     runtime: str
@@ -1231,7 +1231,7 @@ class Session(_Session, total=False):
     last_activity_at: str
     """When something happened in it last."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced; one that is not is absent."""
+    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
     message: str
     """What happened, for people."""
     runs: int
@@ -1406,7 +1406,7 @@ class ShownRun(_ShownRun, total=False):
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced; one that is not is absent."""
+    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
     log_stream_url: str
     """Where to follow it over a WebSocket."""
     message: str
@@ -1492,7 +1492,7 @@ class StartedRun(_StartedRun, total=False):
     last_seq: int
     """Seq of the log's end event, once it has ended."""
     limits_enforced: Dict[str, str]
-    """By what each limit is enforced; one that is not is absent."""
+    """By what each limit is enforced, or what stands in for that; one that is not is absent."""
     log_stream_url: str
     """Where to follow it over a WebSocket."""
     message: str
