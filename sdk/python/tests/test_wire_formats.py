@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from belljar import _frame, _websocket
+from belljar import _frame, _spec, _websocket
 from belljar._events import Events
 from belljar._frame import Excerpt, Frame, Printed
 from belljar._http import Answer, Garbled
+from belljar._run import RunState
 
 
 def body_of(raw: bytes, method: str, cuts: list[int], ends: bool = True) -> tuple[int, bytes, Answer]:
@@ -206,3 +207,16 @@ def test_output_of_a_log() -> None:
     assert printed.answer() == {"stdout": b"a\xff", "stdout_truncated": False, "stderr": b"b", "stderr_truncated": False}
     printed.add(Frame({"type": "truncated", "reason": "log_cap", "seq": 5}))
     assert printed.answer()["stdout_truncated"] is True
+
+
+def test_what_a_run_says_of_its_limits() -> None:
+    weak = RunState({"id": "1", "warnings": ["limits not enforced"], "limits_enforced": {"memory": "RLIMIT_DATA of each process"}})
+    assert weak.warnings == ["limits not enforced"]
+    assert weak.limits_enforced == {"memory": "RLIMIT_DATA of each process"}
+    assert (RunState({"id": "1"}).warnings, RunState({"id": "1"}).limits_enforced) == ([], {})
+
+
+def test_an_explicit_zero_is_sent() -> None:
+    spec = _spec.run(command="true", timeout=0, resources={"memory_mb": 0})
+    assert (spec["timeout_sec"], spec["resources"]) == (0, {"memory_mb": 0})
+    assert "timeout_sec" not in _spec.run(command="true")

@@ -112,6 +112,14 @@ export class RunResult {
   get hint(): string {
     return this.run.hint ?? "";
   }
+  /** What went wrong without being fatal, such as limits that are not enforced. */
+  get warnings(): string[] {
+    return this.run.warnings ?? [];
+  }
+  /** By what each limit (cpu, memory, pids, disk, wall_time) is enforced, or what stands in; one that is not is absent. */
+  get limitsEnforced(): Record<string, string> {
+    return this.run.limits_enforced ?? {};
+  }
   /** What it printed, as text. */
   get stdout(): string {
     return this.#stdout.text;

@@ -4,7 +4,8 @@ import { test } from "node:test";
 import { eventsOf, type ServerEvent } from "../src/events.js";
 import { Decoder, Texts } from "../src/frame.js";
 import { retryAfter } from "../src/failure.js";
-import { Excerpt } from "../src/result.js";
+import { Excerpt, Output, RunResult } from "../src/result.js";
+import type { Run } from "../src/types.js";
 import { base64, newKey, unbase64 } from "../src/bytes.js";
 
 async function* pieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
@@ -122,4 +123,12 @@ test("keys differ, also where there is no crypto, or less of it", (t) => {
     for (const key of keys) assert.match(key, /^[0-9a-f-]{32,36}$/);
     if (value !== some) assert.notEqual(keys[0], keys[1]);
   }
+});
+
+test("a result says what enforces its limits, and what it warns of", () => {
+  const none = new Output("", false);
+  const result = (more: object) => new RunResult({ id: "1", phase: "completed", exit_code: 0, ...more } as Run, none, none);
+  const weak = result({ warnings: ["limits not enforced"], limits_enforced: { memory: "RLIMIT_DATA of each process" } });
+  assert.deepEqual([weak.warnings, weak.limitsEnforced], [["limits not enforced"], { memory: "RLIMIT_DATA of each process" }]);
+  assert.deepEqual([result({}).warnings, result({}).limitsEnforced], [[], {}]);
 });

@@ -63,6 +63,16 @@ class RunState:
         return self.raw.get("hint") or ""
 
     @property
+    def warnings(self) -> list[str]:
+        """What went wrong without being fatal, such as limits that are not enforced."""
+        return list(self.raw.get("warnings") or [])
+
+    @property
+    def limits_enforced(self) -> dict[str, str]:
+        """By what each limit (cpu, memory, pids, disk, wall_time) is enforced, or what stands in; one that is not is absent."""
+        return dict(self.raw.get("limits_enforced") or {})
+
+    @property
     def session_id(self) -> str:
         """The session it is in; "" for one by itself."""
         return self.raw.get("session_id") or ""
