@@ -6,7 +6,8 @@
 // It exits with 0 when it is over (lease, lifeline), and with 125 when it cannot begin.
 //
 // With "keep" before its argument it is none: it looks after a sandbox from outside, as package keep. The two are one
-// program because a host has thousands of either, and this is the smallest that there is.
+// program because a host has thousands of either, and this is the smallest that there is. With "warden" it holds the
+// programs of an installation's sandboxes at their memory, as package warden.
 package main
 
 import (
@@ -24,6 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/keep"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/linux/warden"
 )
 
 func main() { os.Exit(run(os.Args, os.Stderr)) }
@@ -40,6 +42,10 @@ func serve(args []string) error {
 	if len(args) == 3 && args[1] == keep.Command {
 		trim()
 		return keep.Run([]byte(args[2]))
+	}
+	if len(args) == 3 && args[1] == warden.Command {
+		trim()
+		return warden.Serve([]byte(args[2]))
 	}
 	if len(args) != 2 {
 		return errors.New("want one argument, the configuration")

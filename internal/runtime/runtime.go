@@ -133,13 +133,15 @@ const (
 // Usage is what a sandbox has used since it was made. A nil figure has no honest source here.
 type Usage struct {
 	CPU         *time.Duration
-	Memory      *int64 // bytes now
-	PeakMemory  *int64 // bytes, the kernel's high-water mark
+	Memory      *int64 // bytes that programs hold now
+	PeakMemory  *int64 // bytes that they held at most
+	Files       *int64 // bytes that files in memory hold now; nil where they are part of Memory
+	PeakFiles   *int64
 	Pids        *int64
 	PeakPids    *int64
 	OOMKills    *int64            // processes that the kernel killed for want of memory
 	PidsRefused *int64            // forks that the pids limit refused
-	Sources     map[string]string // cpu, memory, peak_memory, pids, peak_pids → where it was read
+	Sources     map[string]string // cpu, memory, peak_memory, files, peak_files, pids, peak_pids → where it was read
 }
 
 // ExitReason says why a sandbox is gone.

@@ -37,6 +37,12 @@ func resourceUsage(e ending, wall float64, logBytes, artifactBytes int64) bellja
 	} else if own.MaxRSS > 0 {
 		setFigure(&out, &out.PeakRSSMB, "peak_rss_mb", mib(int64(own.MaxRSS)), "largest process")
 	}
+	if e.usage.Files != nil {
+		setFigure(&out, &out.FileMB, "file_mb", mib(*e.usage.Files), e.usage.Sources["files"])
+	}
+	if e.usage.PeakFiles != nil {
+		setFigure(&out, &out.PeakFileMB, "peak_file_mb", mib(*e.usage.PeakFiles), e.usage.Sources["peak_files"])
+	}
 	if e.usage.PeakPids != nil {
 		n := int(*e.usage.PeakPids)
 		if e.started {

@@ -59,6 +59,15 @@ func (h *Host) group(installation, id string) *Group {
 // Folders is where the group is.
 func (g *Group) Folders() []Folder { return slices.Clone(g.folders) }
 
+// Folder is where a controller's files are; false if no folder of the group has it.
+func (g *Group) Folder(controller string) (Folder, bool) {
+	i := slices.IndexFunc(g.folders, func(f Folder) bool { return slices.Contains(f.Controllers, controller) })
+	if i < 0 {
+		return Folder{}, false
+	}
+	return g.folders[i], true
+}
+
 // FD is the cgroup2 folder, for CLONE_INTO_CGROUP; -1 on a host without one.
 func (g *Group) FD() int { return g.fd }
 

@@ -78,6 +78,14 @@ func (j *Jar) claim(ctx context.Context, from, to string, settle func(Box) error
 	return true, nil
 }
 
+// Rewrite replaces the record of a jar that is being claimed.
+func (j *Jar) Rewrite(record any) error {
+	if err := j.rack.roster.Write(j.id, record); err != nil {
+		return j.rack.o.Errors.Step(StepState, err, "")
+	}
+	return nil
+}
+
 // at tells a test how far a claim is.
 func (r *Rack) at(point string) {
 	if r.Reached != nil {

@@ -180,6 +180,11 @@ func (r *Rack) group() string { return r.o.Installation + "/" + r.o.Kind }
 // Dir is the installation's folder.
 func (r *Rack) Dir() string { return r.roster.Dir() }
 
+// WardenSocket is where the warden of this installation's memory limits listens, which is one for all kinds of jars.
+func (r *Rack) WardenSocket() string {
+	return filepath.Join(filepath.Dir(filepath.Dir(r.Dir())), "warden", r.o.Installation)
+}
+
 // List names every jar that has left a trace.
 func (r *Rack) List() ([]string, error) { return r.roster.List() }
 

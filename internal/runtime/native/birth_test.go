@@ -195,7 +195,7 @@ func childrenOf(pid int) (pids []int) {
 	for _, e := range entries {
 		text, _ := os.ReadFile(filepath.Join(tasks, e.Name(), "children"))
 		for _, field := range strings.Fields(string(text)) {
-			if child, err := strconv.Atoi(field); err == nil {
+			if child, err := strconv.Atoi(field); err == nil && wardenPath(child) == "" {
 				pids = append(pids, child)
 			}
 		}

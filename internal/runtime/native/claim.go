@@ -31,5 +31,19 @@ func (r *Runtime) become(s *sandbox, spec runtime.Spec) error {
 		return errors.New("it was made for something else")
 	}
 	s.born = runtime.Spec{}
-	return s.Change(kernelLimits(born.Limits, born.Workspace).cgroup(), kernelLimits(spec.Limits, spec.Workspace).cgroup())
+	k := kernelLimits(spec.Limits)
+	if err := s.Change(kernelLimits(born.Limits).cgroup(), k.cgroup()); err != nil {
+		return err
+	}
+	if k.memory == s.rec.Memory {
+		return nil
+	}
+	s.rec.Memory = k.memory
+	if err := s.Rewrite(s.rec); err != nil {
+		return err
+	}
+	if err := s.watch(); err != nil {
+		return &runtime.StepError{Step: jar.StepCgroup, Err: err}
+	}
+	return nil
 }

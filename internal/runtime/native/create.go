@@ -60,10 +60,12 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, err
 	}
 	defer listen.Close()
-	k := kernelLimits(spec.Limits, spec.Workspace)
+	k := kernelLimits(spec.Limits)
 	if err := b.Limit(k.cgroup(), agentOwner(b.IDs)); err != nil {
 		return nil, err
 	}
+	watched := make(chan error, 1) // beside the birth: a warden in another process takes a while to answer
+	go func() { watched <- r.wardens.watch(b.Jar.Group, k.memory, spec.Lifetime) }()
 	b.Inherit(listen, image.Lock)
 	pl, err := r.plan(spec, k, b, listen, image.Tree)
 	if err != nil {
@@ -79,10 +81,16 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := b.Start(ctx, program, uses...); err != nil {
 		return nil, explain(err)
 	}
-	s := &sandbox{Jar: b.Jar, pids: programs(spec.Limits), born: spec}
+	s := &sandbox{
+		Jar: b.Jar, wardens: &r.wardens, born: spec,
+		rec: record{Record: b.Record(), Lifetime: spec.Lifetime, Pids: programs(spec.Limits), Memory: k.memory},
+	}
 	// Only now: while the root is built, its two processes need all the processors that there are.
-	if err := b.Write(record{Record: b.Record(), Lifetime: spec.Lifetime, Pids: s.pids}); err != nil {
+	if err := b.Write(s.rec); err != nil {
 		return nil, err
+	}
+	if err := <-watched; err != nil {
+		return nil, &runtime.StepError{Step: jar.StepCgroup, Err: err}
 	}
 	if err := b.Keep(s); err != nil {
 		return nil, err
@@ -105,7 +113,8 @@ func (r *Runtime) check(spec runtime.Spec) error {
 type record struct {
 	jar.Record
 	Lifetime runtime.Lifetime `json:"lifetime"`
-	Pids     int              `json:"pids"` // how many processes its programs may have
+	Pids     int              `json:"pids"`   // how many processes its programs may have
+	Memory   int64            `json:"memory"` // bytes that they may have
 }
 
 // plan gathers what the child needs.

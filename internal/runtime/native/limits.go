@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // limits are a sandbox's caps in the kernel's own units.
 type limits struct {
-	memory int64 // of everything: programs and file systems
+	memory int64 // of programs
 	tmp    int64
 	run    int64
 	shm    int64
@@ -33,20 +34,18 @@ type limits struct {
 	cpu    float64
 }
 
-// kernelLimits turns the limits of a request into those of the kernel. Files in memory are charged to the sandbox, so
-// their caps come on top: a full workspace is ENOSPC and not an out-of-memory kill (DESIGN §8).
-func kernelLimits(l belljar.Limits, w runtime.Workspace) limits {
-	k := limits{
-		tmp: int64(l.TmpMB) << 20, run: runBytes, shm: shmBytes, inodes: int64(l.Inodes),
+// kernelLimits turns the limits of a request into those of the kernel.
+func kernelLimits(l belljar.Limits) limits {
+	return limits{
+		memory: int64(l.MemoryMB) << 20, tmp: int64(l.TmpMB) << 20, run: runBytes, shm: shmBytes, inodes: int64(l.Inodes),
 		pids: int64(l.Pids) + agentTasks, cpu: l.CPU,
 	}
-	k.memory = int64(l.MemoryMB)<<20 + w.Bytes + k.tmp + k.run + k.shm
-	return k
 }
 
-// cgroup is what of it is a cgroup's to enforce.
+// cgroup is what of it is a cgroup's to enforce. Files in memory are charged to it as well: the warden makes room for them,
+// so that a full workspace is ENOSPC and not an out-of-memory kill.
 func (k limits) cgroup() cgroup.Limits {
-	return cgroup.Limits{Memory: k.memory, Pids: k.pids, CPU: k.cpu}
+	return cgroup.Limits{Memory: warden.Limit(k.memory), Pids: k.pids, CPU: k.cpu}
 }
 
 // programs is how many processes the programs of a sandbox may have.
@@ -70,6 +69,9 @@ func (r *Runtime) limited() []runtime.Protection {
 		if r.rack.Cgroups != nil {
 			c := r.rack.Cgroups.Capability(name)
 			p.Enforced, p.By, p.Weaker, p.Hint = c.Enforced, c.By, c.Weaker, c.Hint
+			if name == runtime.ProtectMemory && p.Enforced {
+				p.By += " of programs alone, which follows the files in memory"
+			}
 		}
 		if name == runtime.ProtectPids && !p.Enforced {
 			// A user namespace counts its own processes, so the classic limit holds for one sandbox.

@@ -4,6 +4,7 @@ package native
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/landlock"
 	"github.com/belljar/belljar/internal/linux/seccomp"
+	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -47,6 +49,7 @@ type Options struct {
 // Runtime builds sandboxes. It implements [runtime.Runtime].
 type Runtime struct {
 	rack    *jar.Rack
+	wardens wardens
 	abi     int // of Landlock, 0 for none
 	lastCap int
 
@@ -85,11 +88,12 @@ func New(o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.wardens.client = warden.NewClient(r.rack.WardenSocket(), r.rack.Agent)
 	return r, nil
 }
 
 // Close releases what New took, and the folders that are empty now. Living sandboxes are not touched.
-func (r *Runtime) Close() error { return r.rack.Close() }
+func (r *Runtime) Close() error { return errors.Join(r.wardens.close(), r.rack.Close()) }
 
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return Name }

@@ -288,6 +288,9 @@ func makeAbandoned(id string) error {
 		standStill(r, dir, id, point)
 	}
 	s := spec()
+	if os.Getenv("BELLJAR_TEST_SMALL") != "" {
+		s = small()
+	}
 	s.ID, s.Lifetime = id, runtime.Lifetime(os.Getenv("BELLJAR_TEST_LIFE"))
 	if _, err := r.Create(context.Background(), s); err != nil {
 		return err

@@ -12,20 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/jar"
+	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
 // sandbox is one living sandbox. It implements [runtime.Sandbox].
 type sandbox struct {
 	*jar.Jar
-	pids int          // how many processes its programs may have
-	born runtime.Spec // what it was made for, until it is claimed; zero if attached
+	rec     record
+	wardens *wardens
+	born    runtime.Spec // what it was made for, until it is claimed; zero if attached
 
 	exit runtime.Exit  // valid once it has ended
 	last runtime.Usage // valid once it has ended
 
 	mu   sync.Mutex
-	peak int64 // of processes, as told so far
+	peak int64          // of processes, as told so far
+	most warden.Figures // of memory
 }
 
 var _ runtime.Sandbox = (*sandbox)(nil)
@@ -44,7 +47,12 @@ func (r *Runtime) adopt(j *jar.Jar, text []byte) (jar.Box, error) {
 	if err := json.Unmarshal(text, &rec); err != nil {
 		return nil, err
 	}
-	return &sandbox{Jar: j, pids: rec.Pids}, nil
+	s := &sandbox{Jar: j, rec: rec, wardens: &r.wardens}
+	if rec.Memory == 0 {
+		return s, nil // made before there were wardens: its limit is that of everything
+	}
+	// Its warden outlives daemons, but not everything.
+	return s, s.watch()
 }
 
 // Dial implements [runtime.Sandbox].
@@ -62,7 +70,8 @@ func (s *sandbox) usage() runtime.Usage {
 	if s.Group == nil {
 		return runtime.Usage{}
 	}
-	u := usageOf(s.Group.Usage(), tasks(s.Pid), int64(s.pids))
+	u := usageOf(s.Group.Usage(), tasks(s.Pid), int64(s.rec.Pids))
+	s.apart(&u)
 	if u.PeakPids != nil {
 		// The agent may have more threads by now than it had at the peak; a peak never shrinks.
 		s.mu.Lock()

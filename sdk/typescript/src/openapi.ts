@@ -2387,6 +2387,11 @@ export interface components {
              * @description CPU seconds of all processes
              */
             cpu_time_sec?: number;
+            /**
+             * Format: double
+             * @description MiB that files in memory held at the end
+             */
+            file_mb?: number;
             /** @description The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them */
             limits?: components["schemas"]["Limits"];
             /**
@@ -2401,7 +2406,12 @@ export interface components {
             max_open_files?: number;
             /**
              * Format: double
-             * @description Most MiB of memory at once
+             * @description Most MiB that files in memory held at once
+             */
+            peak_file_mb?: number;
+            /**
+             * Format: double
+             * @description Most MiB of memory that programs held at once
              */
             peak_rss_mb?: number;
             /**

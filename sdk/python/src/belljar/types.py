@@ -906,12 +906,16 @@ class _ResourceUsage(TypedDict):
 class ResourceUsage(_ResourceUsage, total=False):
     cpu_time_sec: float
     """CPU seconds of all processes."""
+    file_mb: float
+    """MiB that files in memory held at the end."""
     limits: Limits
     """The limits in force; cpu, memory_mb and pids are 0 where nothing holds the sandbox to them."""
     max_open_files: int
     """Most open files at once."""
+    peak_file_mb: float
+    """Most MiB that files in memory held at once."""
     peak_rss_mb: float
-    """Most MiB of memory at once."""
+    """Most MiB of memory that programs held at once."""
     pids: int
     """Most processes and threads at once."""
     sources: Dict[str, str]

@@ -1,0 +1,47 @@
+//go:build linux
+
+package warden
+
+import (
+	"os"
+	"time"
+)
+
+// The figures of a group whose programs may have bytes of memory.
+const (
+	leastSlack = 8 << 20 // no limit is more exact than that
+	slackPart  = 20      // nor than one part in so many
+
+	// pace is more than the programs of a sandbox can take or write in a second: several processors that clear huge pages.
+	pace = 16 << 30
+	// shortest and longest are the bounds of the time between two looks.
+	shortest = time.Millisecond
+	longest  = 100 * time.Millisecond
+	// share is the least time between two looks at any of the groups, so that the warden takes a small part of one
+	// processor however many groups there are.
+	share = 100 * time.Microsecond
+)
+
+// slack is how far above its bytes a group's programs may ever be.
+func slack(bytes int64) int64 { return max(leastSlack, bytes/slackPart) }
+
+// Limit is the kernel's limit of a group whose programs may have bytes, while files hold nothing. Half the slack is the
+// kernel's margin; the other half is for what happens between two looks.
+func Limit(bytes int64) int64 { return bytes + slack(bytes)/2 }
+
+// Trip is the charge from which on the warden looks at a group. What the group may be charged above it, before its limit,
+// is the time that the warden has to wake up.
+func Trip(bytes int64) int64 { return bytes - slack(bytes)/2 }
+
+// next is the time to the next look at one of n groups whose programs hold that much.
+func next(bytes, held int64, n int) time.Duration {
+	left := float64(Limit(bytes) - held)
+	d := time.Duration(left / pace * float64(time.Second))
+	return max(min(d, longest), shortest, time.Duration(n)*share)
+}
+
+// pages rounds up to whole pages, as the kernel rounds down.
+func pages(bytes int64) int64 {
+	page := int64(os.Getpagesize())
+	return (bytes + page - 1) / page * page
+}

@@ -1,0 +1,44 @@
+//go:build linux
+
+package warden
+
+import (
+	"testing"
+	"time"
+)
+
+const mib = 1 << 20
+
+// Programs that stay at their limit are within the promise: 5 %, or 8 MiB where that is more. Half of that is the kernel's
+// margin, and the warden begins to look before the limit is near.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct{ bytes, trip, limit int64 }{
+		{8 * mib, 4 * mib, 12 * mib},
+		{64 * mib, 60 * mib, 68 * mib},
+		{160 * mib, 156 * mib, 164 * mib},
+		{1000 * mib, 975 * mib, 1025 * mib},
+	} {
+		if trip, limit := Trip(c.bytes), Limit(c.bytes); trip != c.trip || limit != c.limit {
+			t.Errorf("of %d MiB: trip %d, limit %d", c.bytes/mib, trip, limit)
+		}
+	}
+}
+
+// The next look comes before programs at full pace are at the limit, and neither at once nor never.
+func TestNextLook(t *testing.T) {
+	for _, c := range []struct {
+		bytes, held int64
+		n           int
+		want        time.Duration
+	}{
+		{512 * mib, 512*mib + 512*mib/40 - 64*mib, 1, 64 * mib * time.Second / pace},
+		{512 * mib, 512 * mib, 1, shortest},
+		{512 * mib, 600 * mib, 1, shortest},
+		{512 * mib, 600 * mib, 50, 50 * share},
+		{8192 * mib, 0, 1, longest},
+	} {
+		if got := next(c.bytes, c.held, c.n); got != c.want {
+			t.Errorf("%d MiB of %d, %d groups: %v, want %v", c.held/mib, c.bytes/mib, c.n, got, c.want)
+		}
+	}
+}

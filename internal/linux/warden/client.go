@@ -1,0 +1,225 @@
+//go:build linux
+
+package warden
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Client makes sure that there is one warden process for whoever has the same path, and talks to it. Its methods are safe
+// for concurrent use.
+type Client struct {
+	path    string
+	program *os.File
+
+	mu      sync.Mutex
+	closed  bool
+	conn    net.Conn
+	answers chan reply // of conn; closed when that ends
+	watched map[string]Group
+	pruned  int // groups there were when those that are gone were last forgotten
+}
+
+// patience bounds the wait for a warden's answer.
+const patience = 10 * time.Second
+
+// NewClient prepares a client. The socket is at path, whose folder is made if need be; program is what knows [Command]. It
+// touches nothing before the first call. The caller closes it.
+func NewClient(path string, program *os.File) *Client {
+	return &Client{path: path, program: program, watched: map[string]Group{}}
+}
+
+// Close leaves the warden alone. It goes on with what it watches.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+	return nil
+}
+
+// Watch is [Warden.Watch]. When it returns without an error, the group is watched.
+func (c *Client) Watch(g Group) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, err := c.ask(request{Watch: &g}); err != nil {
+		return fmt.Errorf("watch memory: %w", err)
+	}
+	c.watched[g.Dir] = g
+	if len(c.watched) > 2*c.pruned+64 {
+		c.prune()
+	}
+	return nil
+}
+
+// Figures is [Warden.Figures].
+func (c *Client) Figures(dir string) (Figures, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, err := c.ask(request{Figures: dir})
+	return a.Figures, err
+}
+
+// prune forgets groups that are gone.
+func (c *Client) prune() {
+	for dir := range c.watched {
+		if !there(dir) {
+			delete(c.watched, dir)
+		}
+	}
+	c.pruned = len(c.watched)
+}
+
+// ask sends a request. A warden that ends meanwhile has another in its place.
+func (c *Client) ask(q request) (a reply, err error) {
+	for range 3 {
+		if err = c.connect(); err != nil {
+			return reply{}, err
+		}
+		if a, err = c.exchange(q); err == nil {
+			if a.Error != "" {
+				return a, errors.New(a.Error)
+			}
+			return a, nil
+		}
+	}
+	return reply{}, err
+}
+
+// exchange sends a request and waits for the answer.
+func (c *Client) exchange(q request) (reply, error) {
+	text, err := json.Marshal(q)
+	if err == nil {
+		_, err = c.conn.Write(append(text, '\n'))
+	}
+	if err == nil {
+		late := time.NewTimer(patience)
+		defer late.Stop()
+		select {
+		case a, ok := <-c.answers:
+			if ok {
+				return a, nil
+			}
+			err = errors.New("the warden of memory limits has ended")
+		case <-late.C:
+			err = errors.New("the warden of memory limits does not answer")
+		}
+	}
+	c.hangUp()
+	return reply{}, err
+}
+
+func (c *Client) hangUp() {
+	c.conn.Close()
+	c.conn = nil
+}
+
+// connect finds the warden, or starts it, and tells it what is to be watched.
+func (c *Client) connect() error {
+	if c.closed {
+		return os.ErrClosed
+	}
+	if c.conn != nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
+		return err
+	}
+	lock, err := take(c.path, unix.LOCK_EX)
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", c.path, err)
+	}
+	defer lock.Close()
+	dir, err := os.Open(filepath.Dir(c.path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	// By the folder's descriptor: a long path does not fit into an address.
+	name := "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(c.path)
+	conn, err := net.Dial("unix", name)
+	if err != nil {
+		if err = c.start(name); err == nil {
+			conn, err = net.Dial("unix", name)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("start the warden of memory limits: %w", err)
+	}
+	c.conn, c.answers = conn, make(chan reply, 1)
+	go c.listen(conn, c.answers)
+	c.prune()
+	for _, g := range c.watched {
+		if _, err := c.exchange(request{Watch: &g}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts a warden that listens at name.
+func (c *Client) start(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false)
+	defer l.Close()
+	socket, err := l.File()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	config, err := json.Marshal(Config{ListenFD: 3, Path: c.path})
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("/proc/self/fd/4", Command, string(config))
+	cmd.Args[0] = "belljar-agent"
+	cmd.Env = []string{"TZ=", "GOMAXPROCS=2", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
+	cmd.Dir = "/"
+	cmd.ExtraFiles = []*os.File{socket, c.program}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go cmd.Wait() // it may end before us
+	return nil
+}
+
+// listen takes the answers of a connection. Its end while nobody asks is that of the warden, which then has a successor.
+func (c *Client) listen(conn net.Conn, answers chan<- reply) {
+	in := json.NewDecoder(conn)
+	for {
+		var a reply
+		if in.Decode(&a) != nil {
+			break
+		}
+		answers <- a
+	}
+	close(answers)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == conn {
+		c.hangUp()
+		_ = c.connect() // or at the next call
+	}
+}

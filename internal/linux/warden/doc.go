@@ -1,0 +1,20 @@
+// Package warden holds the programs of a sandbox at their own memory, where the kernel knows only one sum: a memory cgroup
+// is charged for what programs hold and for the files that they keep in memory file systems alike.
+//
+// The kernel's limit follows the files. It is the memory that the programs may have, plus what our file systems hold now,
+// plus a small margin; the kernel reclaims cache and kills as always, also when the warden is late or dead. The warden moves
+// the limit as files grow and shrink. It sleeps while a group is charged less than its programs alone may have, for whatever
+// that is, the programs hold no more: the kernel wakes it. From there on it looks at the group, and the next look comes
+// before the programs could have used up what they still may have, at the pace of the memory itself.
+//
+// A [Warden] works in this process. [Serve] is one as a process of its own, which outlives its daemon; [Client] talks to it.
+//
+//	bound.go    the arithmetic
+//	group.go    one group: what it holds, and its limit
+//	kernel.go   files of the kernel
+//	warden.go   the loop
+//	serve.go    a process of its own
+//	client.go   whoever needs one
+//
+// Linux only.
+package warden

@@ -1,0 +1,249 @@
+//go:build linux
+
+package warden
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is a memory cgroup to be watched.
+type Group struct {
+	Dir     string `json:"dir"`     // of the group
+	Version int    `json:"version"` // 1 or 2
+	Bytes   int64  `json:"bytes"`   // what its programs may have
+}
+
+// Figures are what a warden has seen of a group.
+type Figures struct {
+	PeakMemory int64 `json:"peak_memory"` // of the programs, at a look
+	PeakFiles  int64 `json:"peak_files"`
+}
+
+// Mounts are where a sandbox has file systems of ours in memory.
+func Mounts() []string { return []string{"", "workspace", "tmp", "run", "dev", "dev/shm"} }
+
+// watch is one group under watch. Only the loop uses it, but for arming.
+type watch struct {
+	Group
+	files
+	max  int64 // the kernel's limit, as last set
+	seen Figures
+
+	event  int // tells of a charge above the trip; -1 while there is none
+	arming bool
+	quiet  bool      // the event is awaited, and nothing is looked at
+	calm   int       // looks in a row that have found the charge below the trip
+	due    time.Time // of the next look, unless quiet
+
+	// Open while it is looked at, else -1.
+	fdUsage, fdLimit, fdBoth, fdStat int
+	proc                             int // the /proc folder of one of its processes
+}
+
+func newWatch(g Group) *watch {
+	return &watch{Group: g, files: filesOf(g.Version), event: -1, fdUsage: -1, fdLimit: -1, fdBoth: -1, fdStat: -1, proc: -1}
+}
+
+// open takes what a look needs.
+func (w *watch) open() (err error) {
+	if w.fdUsage >= 0 {
+		return nil
+	}
+	if w.fdUsage, err = open(w.Dir, w.usage, unix.O_RDONLY); err != nil {
+		return err
+	}
+	if w.fdLimit, err = open(w.Dir, w.limit, unix.O_RDWR); err != nil {
+		return err
+	}
+	if w.max == 0 {
+		if w.max, err = number(w.fdLimit); errors.Is(err, strconv.ErrSyntax) { // "max"
+			w.max, err = math.MaxInt64, nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if w.fdStat, err = open(w.Dir, "memory.stat", unix.O_RDONLY); err != nil {
+		return err
+	}
+	if w.both != "" {
+		if w.fdBoth, err = open(w.Dir, w.both, unix.O_WRONLY); err != nil && !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	return nil
+}
+
+// release gives back what looks have taken.
+func (w *watch) release() {
+	for _, fd := range []*int{&w.fdUsage, &w.fdLimit, &w.fdBoth, &w.fdStat, &w.proc} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// end gives back everything.
+func (w *watch) end() {
+	w.release()
+	if w.event >= 0 {
+		unix.Close(w.event)
+		w.event = -1
+	}
+}
+
+// look sets the limit that the files ask for, and returns what the group is charged, and how much of that its programs
+// hold at most. An error means that the group is gone.
+func (w *watch) look() (charged, held int64, err error) {
+	if err := w.open(); err != nil {
+		return 0, 0, err
+	}
+	files := w.inFiles()
+	if charged, err = number(w.fdUsage); err != nil {
+		return 0, 0, err
+	}
+	held = max(charged-files, 0)
+	if held > w.Bytes/2 { // it may be cache, and that costs more to find out
+		cache, err := sum(w.fdStat, w.cache[:])
+		if err != nil {
+			return 0, 0, err
+		}
+		held = max(held-cache, 0)
+	}
+	w.seen.PeakMemory, w.seen.PeakFiles = max(w.seen.PeakMemory, held), max(w.seen.PeakFiles, files)
+	want := pages(Limit(w.Bytes) + files)
+	switch {
+	case want > w.max:
+		err = w.set(want)
+	case want < w.max && held > Limit(w.Bytes):
+		// The programs have taken what files gave up. What they hold is their limit from here on: they get no more, and
+		// whoever asks for it is killed.
+		if want = max(want, pages(charged)); want < w.max {
+			err = w.set(want)
+		}
+	case want < w.max:
+		err = w.set(want)
+	}
+	return charged, held, err
+}
+
+// set sets the kernel's limit. A lower one that the kernel refuses is left to the next look.
+func (w *watch) set(limit int64) error {
+	value := strconv.FormatInt(limit, 10)
+	order := []int{w.fdLimit, w.fdBoth}
+	if limit > w.max {
+		order = []int{w.fdBoth, w.fdLimit}
+	}
+	for _, fd := range order {
+		if fd < 0 {
+			continue
+		}
+		if err := write(fd, value); errors.Is(err, unix.EBUSY) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	w.max = limit
+	return nil
+}
+
+// inFiles is what our file systems hold. A process of the group leads to them; there is none, and nothing to hold, when
+// all have ended.
+func (w *watch) inFiles() int64 {
+	for range 2 {
+		if w.proc < 0 && !w.find() {
+			return 0
+		}
+		if total, err := holdings("/proc/self/fd/" + strconv.Itoa(w.proc) + "/root/"); err == nil {
+			return total
+		}
+		unix.Close(w.proc) // it has ended
+		w.proc = -1
+	}
+	return 0
+}
+
+// Files is what our file systems hold in the sandbox whose first process that is; 0 if it has ended.
+func Files(pid int) int64 {
+	total, err := holdings("/proc/" + strconv.Itoa(pid) + "/root/")
+	if err != nil {
+		return 0
+	}
+	return total
+}
+
+// holdings adds up what the mounts below a sandbox's root hold.
+func holdings(root string) (total int64, err error) {
+	for _, name := range Mounts() {
+		var st unix.Statfs_t
+		if err := unix.Statfs(root+name, &st); err != nil {
+			return 0, err
+		}
+		if st.Type == unix.TMPFS_MAGIC {
+			total += int64(st.Blocks-st.Bfree) * st.Bsize
+		}
+	}
+	return total, nil
+}
+
+// find looks for a process of the group. Their root is the sandbox's, which they can neither change nor mount upon.
+func (w *watch) find() bool {
+	list, err := os.ReadFile(w.Dir + "/cgroup.procs")
+	if err != nil {
+		return false
+	}
+	for _, pid := range strings.Fields(string(list)) {
+		fd, err := open("/proc", pid, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			continue
+		}
+		// Again, now that the descriptor cannot become another's.
+		if list, err := os.ReadFile(w.Dir + "/cgroup.procs"); err == nil && strings.Contains("\n"+string(list), "\n"+pid+"\n") {
+			w.proc = fd
+			return true
+		}
+		unix.Close(fd)
+	}
+	return false
+}
+
+// hush lets the kernel tell of the next charge above the trip.
+func (w *watch) hush() error {
+	if w.Version == 2 {
+		return writeFile(w.Dir, "memory.high", strconv.FormatInt(Trip(w.Bytes), 10))
+	}
+	var count [8]byte
+	unix.Read(w.event, count[:]) // of crossings that are over
+	return nil
+}
+
+// stir takes back what hush has set in the way of the programs.
+func (w *watch) stir() error {
+	if w.Version == 2 {
+		var buf [1 << 10]byte
+		_, err := text(w.event, buf[:]) // which arms the next
+		return errors.Join(err, writeFile(w.Dir, "memory.high", "max"))
+	}
+	return nil
+}
+
+// arm makes the event. It may take long, and is not for the loop.
+func arm(g Group) (event int, err error) {
+	switch g.Version {
+	case 1:
+		return threshold(g.Dir, Trip(g.Bytes))
+	case 2:
+		return open(g.Dir, "memory.events", unix.O_RDONLY)
+	}
+	return -1, fmt.Errorf("cgroup version %d", g.Version)
+}

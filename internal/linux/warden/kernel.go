@@ -1,0 +1,129 @@
+//go:build linux
+
+package warden
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// files are the names of a memory cgroup's files.
+type files struct {
+	usage, limit string
+	both         string // limits memory and swap together, never less than limit; "" for none
+	cache        [2]string
+}
+
+func filesOf(version int) files {
+	if version == 1 {
+		// total_: with what is in child groups, as the other figures.
+		return files{usage: "memory.usage_in_bytes", limit: "memory.limit_in_bytes", both: "memory.memsw.limit_in_bytes",
+			cache: [2]string{"total_inactive_file ", "total_active_file "}}
+	}
+	return files{usage: "memory.current", limit: "memory.max", cache: [2]string{"inactive_file ", "active_file "}}
+}
+
+func open(dir, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Open(filepath.Join(dir, name), flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		switch err {
+		case nil:
+			return fd, nil
+		case unix.EINTR:
+		default:
+			return -1, &os.PathError{Op: "open", Path: filepath.Join(dir, name), Err: err}
+		}
+	}
+}
+
+// text reads a file from its beginning.
+func text(fd int, buf []byte) ([]byte, error) {
+	for {
+		n, err := unix.Pread(fd, buf, 0)
+		if err != unix.EINTR {
+			return buf[:max(n, 0)], err
+		}
+	}
+}
+
+func number(fd int) (int64, error) {
+	var buf [32]byte
+	b, err := text(fd, buf[:])
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+}
+
+// sum adds up the numbers behind some keys in a file of "key number" lines.
+func sum(fd int, keys []string) (total int64, err error) {
+	var buf [8 << 10]byte
+	b, err := text(fd, buf[:])
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(b) {
+		for _, key := range keys {
+			if rest, ok := bytes.CutPrefix(line, []byte(key)); ok {
+				n, err := strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
+				if err != nil {
+					return 0, err
+				}
+				total += n
+			}
+		}
+	}
+	return total, nil
+}
+
+func write(fd int, value string) error {
+	for {
+		_, err := unix.Pwrite(fd, []byte(value), 0)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// writeFile writes to a control file by its name.
+func writeFile(dir, name, value string) error {
+	fd, err := open(dir, name, unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := write(fd, value); err != nil {
+		return &os.PathError{Op: "write " + value, Path: filepath.Join(dir, name), Err: err}
+	}
+	return nil
+}
+
+// gone says that an error means that a group, or a process, is there no longer.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH)
+}
+
+// threshold makes an event that comes when a v1 group is charged more or less than at. It takes as long as the kernel
+// needs to see all of its processors, which is many milliseconds.
+func threshold(dir string, at int64) (event int, err error) {
+	event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return -1, fmt.Errorf("eventfd: %w", err)
+	}
+	usage, err := open(dir, "memory.usage_in_bytes", unix.O_RDONLY)
+	if err == nil {
+		err = writeFile(dir, "cgroup.event_control", fmt.Sprintf("%d %d %d", event, usage, at))
+		unix.Close(usage)
+	}
+	if err != nil {
+		unix.Close(event)
+		return -1, err
+	}
+	return event, nil
+}

@@ -1,0 +1,187 @@
+//go:build linux
+
+package warden
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Command is the argument by which a program is a warden.
+const Command = "warden"
+
+// Config says what a warden's process works with. As JSON it is its argument.
+type Config struct {
+	ListenFD int    `json:"listen_fd"` // a listening Unix socket
+	Path     string `json:"path"`      // of the socket
+}
+
+// request is what a client asks: to watch a group, or for what was seen of one.
+type request struct {
+	Watch   *Group `json:"watch,omitempty"`
+	Figures string `json:"figures,omitempty"`
+}
+
+// reply answers a request.
+type reply struct {
+	Error   string  `json:"error,omitempty"`
+	Figures Figures `json:"figures"`
+}
+
+// process is a warden as a process of its own.
+type process struct {
+	*Warden
+	listener *net.UnixListener
+	path     string
+	clients  int        // guarded by the warden's mu
+	done     chan error // how the process ends
+}
+
+// Serve is the life of such a process. It returns when there is nothing to watch and no client.
+func Serve(config []byte) error {
+	var cfg Config
+	if err := json.Unmarshal(config, &cfg); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE)
+	var most unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &most) == nil {
+		most.Cur = most.Max
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &most) // as many as there are will do
+	}
+	file := os.NewFile(uintptr(cfg.ListenFD), "listener")
+	listener, err := net.FileListener(file)
+	file.Close()
+	if err != nil {
+		return fmt.Errorf("listener: %w", err)
+	}
+	sock, ok := listener.(*net.UnixListener)
+	if !ok {
+		return errors.New("the listener is no Unix socket")
+	}
+	sock.SetUnlinkOnClose(false)
+	w, err := New(nil)
+	if err != nil {
+		return err
+	}
+	p := &process{Warden: w, listener: sock, path: cfg.Path, done: make(chan error, 1)}
+	go p.accept()
+	tick := time.NewTicker(tidyEvery)
+	for {
+		select {
+		case err := <-p.done:
+			return err
+		case <-tick.C:
+			p.leave()
+		}
+	}
+}
+
+// accept serves clients.
+func (p *process) accept() {
+	for {
+		conn, err := p.listener.AcceptUnix()
+		if err != nil {
+			p.done <- err
+			return
+		}
+		p.mu.Lock()
+		p.clients++
+		p.mu.Unlock()
+		go func() {
+			p.serve(conn)
+			conn.Close()
+			p.mu.Lock()
+			p.clients--
+			p.mu.Unlock()
+			p.leave()
+		}()
+	}
+}
+
+// serve answers one client.
+func (p *process) serve(conn *net.UnixConn) {
+	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
+	for {
+		var q request
+		if in.Decode(&q) != nil {
+			return
+		}
+		var a reply
+		switch {
+		case q.Watch != nil:
+			if err := p.Watch(*q.Watch); err != nil {
+				a.Error = err.Error()
+			}
+		case q.Figures != "":
+			a.Figures = p.Figures(q.Figures)
+		default:
+			a.Error = "unknown request"
+		}
+		if out.Encode(a) != nil {
+			return
+		}
+	}
+}
+
+// leave ends the process if nobody needs it. With the lock of the socket no client comes in between.
+func (p *process) leave() {
+	p.mu.Lock()
+	clients := p.clients
+	p.mu.Unlock()
+	if clients > 0 {
+		return
+	}
+	p.abandon()
+	if p.Watched() > 0 {
+		return
+	}
+	lock, err := take(p.path, unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		return // a client is coming
+	}
+	defer lock.Close()
+	p.mu.Lock()
+	clients = p.clients
+	p.mu.Unlock()
+	if clients > 0 {
+		return
+	}
+	os.Remove(p.path)
+	os.Remove(lock.Name())
+	select {
+	case p.done <- nil:
+	default:
+	}
+}
+
+// take locks a socket's name.
+func take(path string, how int) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		for {
+			if err = unix.Flock(int(f.Fd()), how); err != unix.EINTR {
+				break
+			}
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		var held, named unix.Stat_t
+		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Stat(f.Name(), &named) == nil && held.Ino == named.Ino && held.Dev == named.Dev {
+			return f, nil
+		}
+		f.Close() // whoever had it has removed it
+	}
+}

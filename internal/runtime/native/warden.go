@@ -1,0 +1,111 @@
+//go:build linux
+
+package native
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/warden"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// wardens hold programs at their own memory: one in this process for sandboxes that end with it, and one of its own for
+// those that outlive it.
+type wardens struct {
+	client *warden.Client
+
+	mu    sync.Mutex
+	local *warden.Warden // nil until it is needed
+}
+
+// watch has a group watched whose programs may have bytes of memory. It does nothing where memory has no limit.
+func (w *wardens) watch(group *cgroup.Group, bytes int64, life runtime.Lifetime) error {
+	g, ok := watchedGroup(group)
+	if !ok {
+		return nil
+	}
+	g.Bytes = bytes
+	if life == runtime.LifetimeDetached {
+		return w.client.Watch(g)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.local == nil {
+		var err error
+		if w.local, err = warden.New(nil); err != nil {
+			return err
+		}
+	}
+	return w.local.Watch(g)
+}
+
+// watchedGroup is where a group's memory is limited.
+func watchedGroup(group *cgroup.Group) (warden.Group, bool) {
+	if group == nil {
+		return warden.Group{}, false
+	}
+	f, ok := group.Folder(cgroup.Memory)
+	return warden.Group{Dir: f.Path, Version: f.Version}, ok
+}
+
+// figures are what was seen of a group.
+func (w *wardens) figures(dir string, life runtime.Lifetime) warden.Figures {
+	if life == runtime.LifetimeDetached {
+		seen, _ := w.client.Figures(dir) // without them there are those of now
+		return seen
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.local == nil {
+		return warden.Figures{}
+	}
+	return w.local.Figures(dir)
+}
+
+func (w *wardens) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.client.Close()
+	if w.local != nil {
+		err = errors.Join(err, w.local.Close())
+		w.local = nil
+	}
+	return err
+}
+
+// watch has the sandbox watched.
+func (s *sandbox) watch() error { return s.wardens.watch(s.Group, s.rec.Memory, s.rec.Lifetime) }
+
+// apart tells in a sandbox's usage what programs hold from what files do.
+func (s *sandbox) apart(u *runtime.Usage) {
+	g, ok := watchedGroup(s.Group)
+	if !ok || u.Memory == nil || s.rec.Memory == 0 {
+		return
+	}
+	var files int64
+	if !s.Ended() {
+		files = warden.Files(s.Pid)
+	}
+	held := max(*u.Memory-files, 0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.most.PeakFiles = max(s.most.PeakFiles, files)
+	if u.PeakMemory != nil {
+		if *u.PeakMemory >= warden.Trip(s.rec.Memory) {
+			seen := s.wardens.figures(g.Dir, s.rec.Lifetime)
+			s.most.PeakFiles, s.most.PeakMemory = max(s.most.PeakFiles, seen.PeakFiles), max(s.most.PeakMemory, seen.PeakMemory)
+		}
+		peak := min(*u.PeakMemory-s.most.PeakFiles, warden.Limit(s.rec.Memory))
+		s.most.PeakMemory = max(s.most.PeakMemory, peak, held)
+		peak = s.most.PeakMemory
+		u.PeakMemory = &peak
+		u.Sources["peak_memory"] += ", less the most that files held; page cache included"
+	}
+	most := s.most.PeakFiles
+	u.Memory, u.Files, u.PeakFiles = &held, &files, &most
+	u.Sources["memory"] += ", less what files hold; page cache included"
+	u.Sources["files"] = "statfs of the memory file systems"
+	u.Sources["peak_files"] = "statfs of the memory file systems, now and at looks of the warden"
+}

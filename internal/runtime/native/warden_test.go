@@ -1,0 +1,258 @@
+//go:build linux
+
+package native_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/linux/warden"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/native"
+)
+
+// smallMB and smallSpace are the limits of the sandboxes here: a machine without a real processor fills them as well.
+const (
+	smallMB    = 32
+	smallSpace = 32
+)
+
+func small() runtime.Spec {
+	s := spec()
+	s.Limits.MemoryMB, s.Workspace.Bytes = smallMB, smallSpace<<20
+	return s
+}
+
+// hold is a script with a program beside it that holds n MiB of its own memory: a buffer that it cannot get rid of.
+func hold(n int, script string) string {
+	return fmt.Sprintf("dd if=/dev/zero bs=%dM count=1 2>/dev/null | { head -c 1 >/dev/null; %s; }", n, script)
+}
+
+// fillTwice fills the workspace to the last byte, frees it and does so again.
+const fillTwice = `for i in 1 2; do dd if=/dev/zero of=/workspace/f bs=64k 2>/dev/null && echo no end; wc -c </workspace/f; rm /workspace/f; done`
+
+// filledTwice is what it says.
+var filledTwice = strings.Repeat(strconv.Itoa(smallSpace<<20)+"\n", 2)
+
+// script runs a shell script through an agent.
+func script(t *testing.T, dial func(context.Context) (net.Conn, error), text string) (string, wire.Exit) {
+	t.Helper()
+	p, err := agent.New(dial).Exec(t.Context(), wire.Exec{
+		ID: belljar.NewID(), Argv: []string{"/bin/sh", "-c", text}, UID: 1000, GID: 1000, KillAll: true,
+		Env: []string{"PATH=/usr/bin:/bin"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var out strings.Builder
+	exit, err := p.Output(t.Context(), func(_ int64, _ wire.Stream, b []byte) error {
+		out.Write(b)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), exit
+}
+
+// held checks what a limit on memory means, in a sandbox that is reached by dial.
+func held(t *testing.T, dial func(context.Context) (net.Conn, error)) {
+	t.Helper()
+	if out, exit := script(t, dial, hold(smallMB*8/10, fillTwice)); out != filledTwice {
+		t.Errorf("a full workspace beside a program within its limit: %q, %+v", out, exit)
+	}
+	if out, exit := script(t, dial, "dd if=/dev/zero bs=44M count=1 of=/dev/null 2>/dev/null && echo taken"); out != "" {
+		t.Errorf("a program above its limit: %q, %+v", out, exit)
+	}
+	freed := "dd if=/dev/zero of=/workspace/f bs=64k 2>/dev/null; rm /workspace/f; dd if=/dev/zero bs=28M count=1 of=/dev/null 2>/dev/null && echo taken; :"
+	if out, exit := script(t, dial, hold(smallMB/2, freed)); out != "" {
+		t.Errorf("a program that takes what files gave up: %q, %+v", out, exit)
+	}
+}
+
+// needGroups skips a test where memory has no limit.
+func needGroups(t *testing.T, r *native.Runtime) {
+	t.Helper()
+	caps, err := r.Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !caps.Protection(runtime.ProtectMemory).Enforced {
+		t.Skip("no limit on memory here")
+	}
+}
+
+// Programs have their own memory, whatever files hold, and files have their own caps, whatever programs hold.
+func TestMemoryIsThePrograms(t *testing.T) {
+	r := open(t, t.TempDir())
+	needGroups(t, r)
+	for _, life := range []runtime.Lifetime{runtime.LifetimeCreator, runtime.LifetimeDetached} {
+		t.Run(string(life), func(t *testing.T) {
+			s := small()
+			s.Lifetime = life
+			box, err := r.Create(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held(t, box.Dial)
+			if out, _ := script(t, box.Dial, "dd if=/dev/zero of=/workspace/f bs=1M count=10 2>/dev/null; echo written"); out != "written\n" {
+				t.Errorf("said %q", out)
+			}
+			u, err := box.Usage(t.Context())
+			if err != nil || u.Files == nil || *u.Files < 10<<20 || *u.Files > 12<<20 || *u.PeakFiles < smallSpace<<20 {
+				t.Errorf("files hold %+v, %v", u, err)
+			}
+			if u.PeakMemory == nil || *u.PeakMemory < smallMB<<20 || *u.PeakMemory > (smallMB+8)<<20 || *u.Memory > smallMB<<20 {
+				t.Errorf("programs held %+v", u)
+			}
+		})
+	}
+	t.Run("claimed", func(t *testing.T) {
+		s := small()
+		box, err := r.Claim(t.Context(), blank(t, r, s).ID(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held(t, box.Dial)
+	})
+}
+
+// A daemon that is killed leaves the limits in force, exactly as they were.
+func TestMemoryIsHeldWithoutADaemon(t *testing.T) {
+	dir := t.TempDir()
+	needGroups(t, open(t, t.TempDir()))
+	t.Setenv("BELLJAR_TEST_SMALL", "1")
+	id := killedDaemon(t, dir, runtime.LifetimeDetached)
+	folder, err := os.Open(filepath.Join(dir, native.Name, "test", id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	held(t, func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd()))
+	})
+	// The next daemon finds the same warden, which ends with the last that needs it.
+	pids := wardensOf(t, dir)
+	if len(pids) != 1 {
+		t.Fatalf("wardens %v, want one", pids)
+	}
+	pidfd, err := unix.PidfdOpen(pids[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	r, err := native.New(native.Options{Agent: bytes.NewReader(agentProgram), RunDir: dir, Installation: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := r.Attach(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := wardensOf(t, dir); fmt.Sprint(again) != fmt.Sprint(pids) {
+		t.Errorf("wardens %v, had %v", again, pids)
+	}
+	if err := box.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, pidfd)
+	if left, err := os.ReadDir(filepath.Join(dir, "warden")); err != nil || len(left) > 0 {
+		t.Errorf("the warden has left %v, %v", left, err)
+	}
+}
+
+// A warden that is killed has a successor that watches the same sandboxes.
+func TestMemoryIsHeldByTheNextWarden(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	needGroups(t, r)
+	s := small()
+	s.Lifetime = runtime.LifetimeDetached
+	box, err := r.Create(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := wardensOf(t, dir)
+	if len(pids) != 1 {
+		t.Fatalf("wardens %v, want one", pids)
+	}
+	pidfd, err := unix.PidfdOpen(pids[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, pidfd)
+	other := small()
+	other.Lifetime = runtime.LifetimeDetached
+	if _, err := r.Create(t.Context(), other); err != nil { // returns when the next one watches both
+		t.Fatal(err)
+	}
+	held(t, box.Dial)
+}
+
+// wardensOf are the warden processes of a run folder.
+func wardensOf(t *testing.T, dir string) (pids []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if path := wardenPath(pid); path != "" && strings.HasPrefix(path, dir+"/") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// wardenPath is the socket of a process that is a warden, "" for any other.
+func wardenPath(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	args := strings.Split(string(text), "\x00")
+	var config warden.Config
+	if len(args) < 3 || args[1] != warden.Command || json.Unmarshal([]byte(args[2]), &config) != nil {
+		return ""
+	}
+	return config.Path
+}
+
+// awaitEnd returns when a process has ended.
+func awaitEnd(t *testing.T, pidfd int) {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, int(prompt.Milliseconds()))
+		if err == unix.EINTR {
+			continue
+		}
+		if n != 1 {
+			t.Fatalf("the process lives on: %v", err)
+		}
+		return
+	}
+}
