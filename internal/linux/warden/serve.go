@@ -144,6 +144,10 @@ func (p *process) leave() {
 		return
 	}
 	lock, err := take(p.path, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, os.ErrNotExist) {
+		p.end() // the folder is gone: no client can find us
+		return
+	}
 	if err != nil {
 		return // a client is coming
 	}
@@ -156,6 +160,10 @@ func (p *process) leave() {
 	}
 	os.Remove(p.path)
 	os.Remove(lock.Name())
+	p.end()
+}
+
+func (p *process) end() {
 	select {
 	case p.done <- nil:
 	default:
