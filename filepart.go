@@ -86,12 +86,16 @@ func InWorkspace(given string) string {
 }
 
 // ExitStatus is what a client that looks at a number alone takes a run's end for: its exit code, or 125 if it has none
-// because it never began or was lost, as the command line says. It is meant for runs that have ended.
+// because it never began or was lost, as the command line says; the compiler's exit code if that is why. It is meant for
+// runs that have ended.
 func (r Run) ExitStatus() int {
-	if r.ExitCode == nil {
-		return noExitStatus
+	switch {
+	case r.ExitCode != nil:
+		return *r.ExitCode
+	case r.ReasonCode == ReasonCompileFailed && r.Build != nil && r.Build.ExitCode != nil && *r.Build.ExitCode != 0:
+		return *r.Build.ExitCode
 	}
-	return *r.ExitCode
+	return noExitStatus
 }
 
 const noExitStatus = 125

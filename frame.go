@@ -45,6 +45,7 @@ type Frame struct {
 	Seq    uint64
 	Type   FrameType
 	Output []byte         // stdout, stderr
+	Step   string         // of stderr: [StepBuild], or "" for the program's own. That of an event is in its Data
 	Event  string         // event
 	Data   map[string]any // event
 	Reason string         // truncated
@@ -56,6 +57,7 @@ type frameJSON struct {
 	Encoding string          `json:"encoding,omitempty"`
 	Event    string          `json:"event,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
+	Step     string          `json:"step,omitempty"`
 	Reason   string          `json:"reason,omitempty"`
 	TS       *time.Time      `json:"ts,omitempty"`
 	Seq      uint64          `json:"seq"`
@@ -73,6 +75,10 @@ func (f *Frame) AppendJSON(dst []byte) ([]byte, error) {
 		dst = append(dst, f.Type...)
 		dst = append(dst, `",`...)
 		dst = appendOutput(dst, f.Output)
+		if f.Step != "" {
+			dst = append(dst, `,"step":`...)
+			dst = strconv.AppendQuote(dst, f.Step)
+		}
 		dst = append(dst, `,"seq":`...)
 		dst = strconv.AppendUint(dst, f.Seq, 10)
 		return append(dst, '}'), nil
@@ -111,6 +117,7 @@ func (f *Frame) UnmarshalJSON(raw []byte) error {
 	}
 	switch in.Type {
 	case FrameStdout, FrameStderr:
+		f.Step = in.Step
 		var text string
 		if err := json.Unmarshal(in.Data, &text); err != nil {
 			return fmt.Errorf("frame %d data: %w", in.Seq, err)

@@ -24,6 +24,8 @@ func TestFrameJSON(t *testing.T) {
 			`{"type":"stdout","encoding":"utf8","data":"hé\n","seq":1}`},
 		{"no output", belljar.Frame{Seq: 2, Type: belljar.FrameStderr},
 			`{"type":"stderr","encoding":"utf8","data":"","seq":2}`},
+		{"of a build", belljar.Frame{Seq: 2, Type: belljar.FrameStderr, Step: belljar.StepBuild, Output: []byte("x")},
+			`{"type":"stderr","encoding":"utf8","data":"x","step":"build","seq":2}`},
 		{"binary", belljar.Frame{Seq: 3, Type: belljar.FrameStderr, Output: []byte{0xff, 0xfe}},
 			`{"type":"stderr","encoding":"base64","data":"//4=","seq":3}`},
 		{"event", belljar.Frame{Seq: 4, Type: belljar.FrameEvent, Event: "end", Data: map[string]any{"exit_code": 0}},

@@ -13,10 +13,9 @@ type Language struct {
 	Programs   []string // interpreters or compilers, best first: the first that the image has is used
 
 	flags []string // between the program and the file
-	// build is what a compiler is given after its name and before "$source", to leave "$program". "" for languages
-	// that are interpreted.
+	// build is what a compiler is given after its name, with PROGRAM for what it makes of SOURCE. "" for languages that are
+	// interpreted.
 	build string
-	after string // what it is given after "$source"
 }
 
 // Languages is every language that Belljar knows how to run, in the order of the documentation.
@@ -30,14 +29,14 @@ func Languages() []Language {
 		{Name: "shell", Aliases: []string{"shell", "bash", "sh"}, Extensions: []string{"sh", "bash"}, Programs: []string{"bash", "sh"}},
 		{Name: "Ruby", Aliases: []string{"ruby", "rb"}, Extensions: []string{"rb"}, Programs: []string{"ruby"}},
 		{Name: "Perl", Aliases: []string{"perl", "pl"}, Extensions: []string{"pl"}, Programs: []string{"perl"}},
-		{Name: "Go", Aliases: []string{"go", "golang"}, Extensions: []string{"go"}, Programs: []string{"go"}, build: `build -o "$program"`},
+		{Name: "Go", Aliases: []string{"go", "golang"}, Extensions: []string{"go"}, Programs: []string{"go"}, build: "build -o PROGRAM SOURCE"},
 		{Name: "C", Aliases: []string{"c"}, Extensions: []string{"c"}, Programs: []string{"cc", "gcc", "clang"},
-			build: `-o "$program"`, after: "-lm"},
+			build: "-o PROGRAM SOURCE -lm"},
 		{Name: "C++", Aliases: []string{"c++", "cpp"}, Extensions: []string{"cpp", "cc", "cxx"}, Programs: []string{"c++", "g++", "clang++"},
-			build: `-o "$program"`},
+			build: "-o PROGRAM SOURCE"},
 		{Name: "Rust", Aliases: []string{"rust", "rs"}, Extensions: []string{"rs"}, Programs: []string{"rustc"},
-			build: `--edition 2021 -o "$program"`},
-		{Name: "Java", Aliases: []string{"java"}, Extensions: []string{"java"}, Programs: []string{"java"}},
+			build: "--edition 2021 -o PROGRAM SOURCE"},
+		{Name: "Java", Aliases: []string{"java"}, Extensions: []string{"java"}, Programs: []string{"java"}, build: "-d PROGRAM SOURCE"},
 	}
 }
 
@@ -52,38 +51,74 @@ func LanguageOf(name string) (Language, bool) {
 	return Language{}, false
 }
 
-// Compiled reports whether programs have to be built first, in a workspace whose programs may be executed.
+// Compiled reports whether programs are built before they run.
 func (l Language) Compiled() bool { return l.build != "" }
+
+// Executed reports whether what is built is executed by itself, in a workspace whose programs may be executed.
+func (l Language) Executed() bool { return l.Compiled() && l.Name != java }
 
 // File is what a program is called that has no name of its own.
 func (l Language) File() string { return "main." + l.Extensions[0] }
 
-// Command is the argv that runs file with args, program being the interpreter or compiler that was found; "" for the
-// first of Programs that the sandbox turns out to have.
+// FileOf is File for a program with that text: the compiler of Java wants a file to be called as the public class in it.
+func (l Language) FileOf(source string) string {
+	if l.Name == java {
+		if name := scanJava(source).public; name != "" {
+			return name + ".java"
+		}
+	}
+	return l.File()
+}
+
+// Command is the argv that runs file with args in a language that is interpreted, program being the interpreter that was
+// found; "" for the first of Programs that the sandbox turns out to have.
 //
-// A compiled program is built and then takes the shell's place, so that its status and signals are the run's own. File
-// and arguments reach the shell as parameters and are never read as shell text.
+// File and arguments reach a shell as parameters and are never read as shell text.
 func (l Language) Command(program, file string, args []string) []string {
 	if program == "" && len(l.Programs) == 1 {
 		program = l.Programs[0]
-	}
-	if l.Compiled() {
-		script := []string{
-			`source=$0`,
-			`program=$(mktemp -d "${TMPDIR:-.}/build.XXXXXX")/program || exit`,
-		}
-		compiler := shellQuote(program)
-		if program == "" {
-			script, compiler = append(script, l.search()), `"$tool"`
-		}
-		script = append(script, strings.TrimSpace(compiler+` `+l.build+` "$source" `+l.after)+` || exit`, `exec "$program" "$@"`)
-		return append([]string{"sh", "-c", strings.Join(script, "\n"), file}, args...)
 	}
 	argv := append([]string{program}, l.flags...)
 	if program == "" {
 		argv = append([]string{"sh", "-c", l.search() + "\n" + `exec "$tool" "$0" "$@"`}, l.flags...)
 	}
-	return append(append(argv, file), args...)
+	return append(append(argv, operand(file)), args...)
+}
+
+// Build is how file becomes a program at a place, an absolute path, in a language that is compiled: the argv of each
+// compiler that may be there, best first, and the argv of the program with args. Source is the text of file, or "" where
+// that is not known yet, which the program of a language that goes by its text then does without.
+func (l Language) Build(file, source, place string, args []string) (compilers [][]string, program []string) {
+	given := strings.Fields(l.build)
+	for i, word := range given {
+		switch word {
+		case "PROGRAM":
+			given[i] = place
+		case "SOURCE":
+			given[i] = operand(file)
+		}
+	}
+	program = []string{place}
+	if l.Name == java {
+		compilers = [][]string{append([]string{"javac"}, given...), append([]string{"java", "-m", "jdk.compiler/com.sun.tools.javac.Main"}, given...)}
+		program = []string{"java", "-cp", place + ":.", scanJava(source).runs(file)}
+	} else {
+		for _, name := range l.Programs {
+			compilers = append(compilers, append([]string{name}, given...))
+		}
+	}
+	return compilers, append(program, args...)
+}
+
+// GoesByText reports whether [Language.Build] needs the source's text.
+func (l Language) GoesByText() bool { return l.Name == java }
+
+// operand is a file's name in a form that no program takes for an option.
+func operand(file string) string {
+	if strings.HasPrefix(file, "-") {
+		return "./" + file
+	}
+	return file
 }
 
 // search is shell text that looks for the language's programs and leaves the first that is there in $tool.

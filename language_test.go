@@ -20,50 +20,74 @@ func TestLanguageCommands(t *testing.T) {
 		"sh":   `bash|x.sh|a|b c`,
 		"rb":   `ruby|x.rb|a|b c`,
 		"pl":   `perl|x.pl|a|b c`,
-		"java": `java|x.java|a|b c`,
-		"go":   `'go' build -o "$program" "$source" || exit`,
-		"c":    `'cc' -o "$program" "$source" -lm || exit`,
-		"cpp":  `'c++' -o "$program" "$source" || exit`,
-		"rs":   `'rustc' --edition 2021 -o "$program" "$source" || exit`,
+		"java": `javac|-d|out/p|x.java or java|-m|jdk.compiler/com.sun.tools.javac.Main|-d|out/p|x.java then java|-cp|out/p:.|x|a|b c`,
+		"go":   `go|build|-o|out/p|x.go then out/p|a|b c`,
+		"c":    `cc|-o|out/p|x.c|-lm or gcc|-o|out/p|x.c|-lm or clang|-o|out/p|x.c|-lm then out/p|a|b c`,
+		"cpp":  `c++|-o|out/p|x.cpp or g++|-o|out/p|x.cpp or clang++|-o|out/p|x.cpp then out/p|a|b c`,
+		"rs":   `rustc|--edition|2021|-o|out/p|x.rs then out/p|a|b c`,
 	}
 	for _, l := range belljar.Languages() {
-		extension := l.Extensions[0]
-		argv := l.Command(l.Programs[0], "x."+extension, []string{"a", "b c"})
-		if !l.Compiled() {
-			if got := strings.Join(argv, "|"); got != want[extension] {
-				t.Errorf("%s: %s, want %s", l.Name, got, want[extension])
+		file, args := "x."+l.Extensions[0], []string{"a", "b c"}
+		var got string
+		if l.Compiled() {
+			compilers, program := l.Build(file, "", "out/p", args)
+			var all []string
+			for _, argv := range compilers {
+				all = append(all, strings.Join(argv, "|"))
 			}
-			continue
+			got = strings.Join(all, " or ") + " then " + strings.Join(program, "|")
+		} else {
+			got = strings.Join(l.Command(l.Programs[0], file, args), "|")
 		}
-		if !slices.Contains(strings.Split(argv[2], "\n"), want[extension]) {
-			t.Errorf("%s: script has no line\n%s\nbut\n%s", l.Name, want[extension], argv[2])
-		}
-		if tail := argv[3:]; !slices.Equal(tail, []string{"x." + extension, "a", "b c"}) {
-			t.Errorf("%s: operands %q", l.Name, tail)
+		if got != want[l.Extensions[0]] {
+			t.Errorf("%s: %s, want %s", l.Name, got, want[l.Extensions[0]])
 		}
 	}
 }
 
-// TestCompiledQuoting runs the script of a compiled language with a compiler that is a shell script: names and
-// arguments must arrive as they were, whatever is in them.
-func TestCompiledQuoting(t *testing.T) {
-	dir := t.TempDir()
-	compiler := filepath.Join(dir, "it's $(a) compiler")
-	text := "#!/bin/sh\n# called as: -o PROGRAM SOURCE -lm\nprintf '#!/bin/sh\\nprintf \"%%s|\" \"$@\"; exit 9\\n' >\"$2\"; chmod +x \"$2\"; printf '%s|' \"$3\"\n"
-	if err := os.WriteFile(compiler, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
+// A file that begins with a dash is no option.
+func TestLanguageOperand(t *testing.T) {
+	for _, l := range belljar.Languages() {
+		var argv []string
+		if l.Compiled() {
+			compilers, _ := l.Build("-x", "", "p", nil)
+			argv = compilers[0]
+		} else {
+			argv = l.Command(l.Programs[0], "-x", nil)
+		}
+		if slices.Contains(argv, "-x") || !slices.Contains(argv, "./-x") {
+			t.Errorf("%s: %q", l.Name, argv)
+		}
 	}
-	l, _ := belljar.LanguageOf("c")
-	argv := l.Command(compiler, "a b;$(x)'.c", []string{"", "two words", "$HOME", "`id`", "-o"})
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
-	out, err := cmd.Output()
-	if got, want := string(out), "a b;$(x)'.c||two words|$HOME|`id`|-o|"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 9 {
-		t.Errorf("status %v, want the program's own 9", err)
+}
+
+// The compiler of Java wants a file to be called as its public class, and the program to be called by the class with main.
+func TestJavaNames(t *testing.T) {
+	l, _ := belljar.LanguageOf("java")
+	for _, test := range []struct{ text, file, runs string }{
+		{"public class Main { public static void main(String[] a) { } }", "Main.java", "Main"},
+		{"class Anything { static public void main(String... a) { } }", "main.java", "Anything"},
+		{"class A { } class B { public static void main(String[] a) { } } class C { static void main(String[] a) { } }", "main.java", "B"},
+		{"package a.b; public final class P { }", "P.java", "a.b.P"},
+		{"import java.util.*;\n@Deprecated public sealed interface I permits J { static void main(String[] a) {} } record J(int x) implements I {}", "I.java", "I"},
+		{"enum E { X { void f() {} }; public static void main(String[] a) {} }", "main.java", "E"},
+		{"record R(int main) { public static void main(String[] a) {} }", "main.java", "R"},
+		{"/* public class No { */ // public class No2 {\nclass Yes { String s = \"} public class No3 {\"; char c = '\\'', d = '{'; static void main(String[] a) {} }", "main.java", "Yes"},
+		{"class T { String s = \"\"\"\n } class No { \\\"\"\" \"\"\"; public static void main(String[] a) {} }", "main.java", "T"},
+		{"class A { class Inner { public static void main(String[] a) {} } } class B { public static void main(String[] a) {} }", "main.java", "B"},
+		{"class A { Object o = String.class; } public class Z { public static void main(String[] a) {} }", "Z.java", "Z"},
+		{"@interface An { } public class Y { public static void main(String[] a) {} }", "Y.java", "Y"},
+		{"void main() { }", "main.java", "x"},
+		{"class Empty { }", "main.java", "Empty"},
+		{"", "main.java", "x"},
+		{"}}} public class", "main.java", "x"},
+		{"class \"", "main.java", "x"},
+		{"public class Gr\u00fc\u00dfe<T extends Comparable<T>> { public static void main(String[] a) {} }", "Gr\u00fc\u00dfe.java", "Gr\u00fc\u00dfe"},
+	} {
+		_, program := l.Build("dir/x.java", test.text, "p", nil)
+		if file, runs := l.FileOf(test.text), program[len(program)-1]; file != test.file || runs != test.runs {
+			t.Errorf("%s\nis in %s and runs as %s, want %s and %s", test.text, file, runs, test.file, test.runs)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type Limits struct {
 	ArtifactMB        int     `json:"artifact_mb"`
 	StartupTimeoutSec float64 `json:"startup_timeout_sec"`
 	TimeoutSec        float64 `json:"timeout_sec"`
+	BuildTimeoutSec   float64 `json:"build_timeout_sec"`
 	GraceSec          float64 `json:"grace_sec"` // between TERM and KILL
 }
 
@@ -45,7 +46,7 @@ func DefaultLimits() Limits {
 		CPU: 1, MemoryMB: 512, Pids: 256, NoFile: 1024, NProc: 256,
 		WorkspaceMB: 256, TmpMB: 64, Inodes: 65536,
 		LogBytes: 10 << 20, ArtifactMB: 32,
-		StartupTimeoutSec: 20, TimeoutSec: 60, GraceSec: 5,
+		StartupTimeoutSec: 20, TimeoutSec: 60, BuildTimeoutSec: 60, GraceSec: 5,
 	}
 }
 
@@ -55,7 +56,7 @@ func MaxLimits() Limits {
 		CPU: 4, MemoryMB: 8192, Pids: 4096, NoFile: 65536, NProc: 4096,
 		WorkspaceMB: 4096, TmpMB: 64, Inodes: 65536,
 		LogBytes: 100 << 20, ArtifactMB: 1024,
-		StartupTimeoutSec: 600, TimeoutSec: 86400, GraceSec: 60,
+		StartupTimeoutSec: 600, TimeoutSec: 86400, BuildTimeoutSec: 86400, GraceSec: 60,
 	}
 }
 
@@ -87,28 +88,49 @@ func (d Limits) Resolve(r Resources, startup, timeout float64, most Limits) (Lim
 		{"timeout_sec", timeout, 0.001, most.TimeoutSec, "seconds", func(v float64) { out.TimeoutSec = v }},
 	}
 	for _, row := range rows {
-		switch {
-		case row.ask == 0:
-		case math.IsNaN(row.ask) || math.IsInf(row.ask, 0) || row.ask < row.least:
-			return Limits{}, &Error{
-				Code:    CodeInvalidRequest,
-				Message: fmt.Sprintf("%s must be at least %s %s, got %s", row.field, plain(row.least), row.unit, plain(row.ask)),
-				Details: map[string]any{"field": row.field, "provided": fmt.Sprint(row.ask), "minimum": row.least},
-			}
-		case row.ask > row.most:
-			return Limits{}, &Error{
-				Code:    CodePolicyDenied,
-				Message: fmt.Sprintf("%s is limited to %s %s here, got %s", row.field, plain(row.most), row.unit, plain(row.ask)),
-				Details: map[string]any{"field": row.field, "provided": row.ask, "maximum": row.most},
-			}
-		default:
-			row.set(row.ask)
+		if err := row.settle(); err != nil {
+			return Limits{}, err
 		}
 	}
 	if r.Pids != 0 && r.NProc == 0 { // or it would be the lower of the two
 		out.NProc = min(out.Pids, most.NProc)
 	}
 	return out, nil
+}
+
+// ResolveRun is [Limits.Resolve] for a run, whose program may be built first.
+func (d Limits) ResolveRun(s *RunSpec, most Limits) (Limits, error) {
+	out, err := d.Resolve(s.Resources, s.StartupTimeoutSec, s.TimeoutSec, most)
+	if err != nil {
+		return out, err
+	}
+	build := resource{"build_timeout_sec", s.BuildTimeoutSec, 0.001, most.BuildTimeoutSec, "seconds", func(v float64) { out.BuildTimeoutSec = v }}
+	if err := build.settle(); err != nil {
+		return Limits{}, err
+	}
+	return out, nil
+}
+
+// settle sets the field to what is asked for, if it can be had.
+func (row resource) settle() error {
+	switch {
+	case row.ask == 0:
+	case math.IsNaN(row.ask) || math.IsInf(row.ask, 0) || row.ask < row.least:
+		return &Error{
+			Code:    CodeInvalidRequest,
+			Message: fmt.Sprintf("%s must be at least %s %s, got %s", row.field, plain(row.least), row.unit, plain(row.ask)),
+			Details: map[string]any{"field": row.field, "provided": fmt.Sprint(row.ask), "minimum": row.least},
+		}
+	case row.ask > row.most:
+		return &Error{
+			Code:    CodePolicyDenied,
+			Message: fmt.Sprintf("%s is limited to %s %s here, got %s", row.field, plain(row.most), row.unit, plain(row.ask)),
+			Details: map[string]any{"field": row.field, "provided": row.ask, "maximum": row.most},
+		}
+	default:
+		row.set(row.ask)
+	}
+	return nil
 }
 
 // plain is a number without an exponent.

@@ -15,7 +15,7 @@ import (
 func TestDefaultLimits(t *testing.T) {
 	want := belljar.Limits{
 		CPU: 1, MemoryMB: 512, Pids: 256, NoFile: 1024, NProc: 256, WorkspaceMB: 256, TmpMB: 64, Inodes: 65536,
-		LogBytes: 10 << 20, ArtifactMB: 32, StartupTimeoutSec: 20, TimeoutSec: 60, GraceSec: 5,
+		LogBytes: 10 << 20, ArtifactMB: 32, StartupTimeoutSec: 20, TimeoutSec: 60, BuildTimeoutSec: 60, GraceSec: 5,
 	}
 	got, err := belljar.DefaultLimits().Resolve(belljar.Resources{}, 0, 0, belljar.MaxLimits())
 	if err != nil || got != want {

@@ -51,6 +51,7 @@ const (
 	ReasonOOMKilled        Reason = "oom_killed"
 	ReasonPidsLimit        Reason = "pids_limit_exceeded"
 	ReasonExecFailed       Reason = "exec_failed"
+	ReasonCompileFailed    Reason = "compile_failed" // * the program was not built, for a fault of its own or at a limit of the build
 	ReasonProvisionFailed  Reason = "provision_failed"
 	ReasonImagePullFailed  Reason = "image_pull_failed"
 	ReasonPolicyDenied     Reason = "policy_denied"

@@ -20,13 +20,14 @@ type RunSpec struct {
 	BaseImage         string            `json:"base_image,omitempty"`
 	Command           []string          `json:"command,omitempty"`
 	Code              string            `json:"code,omitempty"`     // a program's text, in place of command. Belljar's own
-	Language          string            `json:"language,omitempty"` // of Code: python, node, bash … ([Languages])
+	Language          string            `json:"language,omitempty"` // of Code, or of the file that Command begins with: python, c … ([Languages])
 	Shell             *ShellCommand     `json:"shell,omitempty"`    // in place of command, in a session. Belljar's own
 	Cwd               string            `json:"cwd,omitempty"`      // in the workspace; "" is its root. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`
 	Files             []InlineFile      `json:"files,omitempty"`
 	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty" minimum:"0.001"`
 	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"`
+	BuildTimeoutSec   float64           `json:"build_timeout_sec,omitempty" minimum:"0.001"` // of a program that is compiled first. Belljar's own
 	Resources         Resources         `json:"resources,omitzero"`
 	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
@@ -129,8 +130,10 @@ type Run struct {
 	// CommandTruncated tells that Command is only the beginning of what runs: 16 KiB go on record. Belljar's own.
 	CommandTruncated bool `json:"command_truncated,omitempty"`
 	// Shell is how the session's shell stood after its command; nil for other runs and until it has ended.
-	Shell   *ShellState `json:"shell,omitempty"`
-	Details *Replay     `json:"details,omitempty"`
+	Shell *ShellState `json:"shell,omitempty"`
+	// Build is how its program was compiled; nil where none is, and until that begins. Belljar's own.
+	Build   *Build  `json:"build,omitempty"`
+	Details *Replay `json:"details,omitempty"`
 }
 
 // Artifact is a file captured from a run's workspace (S0 `GET /runs/{id}/artifacts`). A symbolic link that matches a

@@ -93,15 +93,26 @@ func (s *RunSpec) checkProgram() error {
 	switch {
 	case s.Shell != nil:
 		return s.checkShell()
-	case s.Code != "" || s.Language != "":
+	case s.Code != "" || s.Language != "" && len(s.Command) == 0:
 		return s.checkCode()
+	case s.Language != "":
+		if _, err := s.language(); err != nil {
+			return err
+		}
+		if clean, err := CleanPath(s.Command[0]); err != nil || clean == "." {
+			return invalid("command[0]", "command[0] is not a file of the workspace, which language wants there")
+		}
 	case len(s.Command) == 0:
 		return invalid("command", "command must not be empty, unless code and language stand in for it")
 	case s.Command[0] == "":
 		return invalid("command", "command must not be empty")
 	}
+	return checkCommand(s.Command)
+}
+
+func checkCommand(command []string) error {
 	total := 0
-	for i, arg := range s.Command {
+	for i, arg := range command {
 		if strings.ContainsRune(arg, 0) {
 			return invalid(fmt.Sprintf("command[%d]", i), "command[%d] contains a NUL byte", i)
 		}
@@ -110,7 +121,7 @@ func (s *RunSpec) checkProgram() error {
 		}
 		total += len(arg) + 1
 	}
-	if len(s.Command) > MaxArgs || total > MaxArgBytes {
+	if len(command) > MaxArgs || total > MaxArgBytes {
 		return invalid("command", "command is limited to %d arguments and %d bytes", MaxArgs, MaxArgBytes)
 	}
 	return nil
@@ -155,26 +166,36 @@ func (s *RunSpec) checkCode() error {
 	case len(s.Command) > 0:
 		return invalid("code", "command and code exclude each other")
 	case s.Code == "":
-		return invalid("code", "language needs code")
+		return invalid("code", "language needs code, or a command that begins with a file")
 	case s.Language == "":
 		return invalid("language", "code needs language")
 	}
-	l, known := LanguageOf(s.Language)
-	if !known {
-		e := invalid("language", "language %q is not known", s.Language)
-		var names []string
-		for _, l := range Languages() {
-			names = append(names, l.Aliases[0])
-		}
-		e.Details["provided"], e.Details["supported"] = s.Language, names
-		return e
+	l, err := s.language()
+	if err != nil {
+		return err
 	}
+	file := l.FileOf(s.Code)
 	for i, f := range s.Files {
-		if clean, err := CleanPath(f.Path); err == nil && clean == l.File() {
+		if clean, err := CleanPath(f.Path); err == nil && clean == file {
 			return invalid(fmt.Sprintf("files[%d].path", i), "files[%d].path %q is where code goes", i, f.Path)
 		}
 	}
 	return nil
+}
+
+// language is that of the program.
+func (s *RunSpec) language() (Language, error) {
+	l, known := LanguageOf(s.Language)
+	if known {
+		return l, nil
+	}
+	e := invalid("language", "language %q is not known", s.Language)
+	var names []string
+	for _, l := range Languages() {
+		names = append(names, l.Aliases[0])
+	}
+	e.Details["provided"], e.Details["supported"] = s.Language, names
+	return Language{}, e
 }
 
 // checkCwd checks where the command starts: a directory of the workspace. Whether it is there, its start tells.

@@ -84,7 +84,9 @@ func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 		case FrameStdout:
 			stdout.add(f.Output)
 		case FrameStderr:
-			stderr.add(f.Output)
+			if f.Step == "" { // what a compiler printed is the build's
+				stderr.add(f.Output)
+			}
 		case FrameTruncated:
 			capped = true
 		}

@@ -105,6 +105,7 @@ func localPolicy(cfg *config.Config) service.Policy {
 func ownLimits(cfg *config.Config) belljar.Limits {
 	l, told, most := belljar.DefaultLimits(), cfg.Limits(), belljar.MaxLimits()
 	l.StartupTimeoutSec = min(told.StartupTimeoutSec, most.StartupTimeoutSec)
+	l.BuildTimeoutSec = min(told.BuildTimeoutSec, most.BuildTimeoutSec)
 	l.TimeoutSec, l.GraceSec = min(told.TimeoutSec, most.TimeoutSec), told.GraceSec
 	return l
 }

@@ -32,8 +32,8 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 		c.note("%s", warning)
 	}
 	status := exitFailure
-	if run.ExitCode != nil {
-		status = *run.ExitCode
+	if run.ExitCode != nil || run.ReasonCode == belljar.ReasonCompileFailed {
+		status = run.ExitStatus()
 	}
 	if signal != 0 && run.Phase == belljar.PhaseKilled {
 		return 128 + int(signal)
@@ -100,7 +100,9 @@ func (k *keeper) write(_ context.Context, f belljar.Frame) error {
 	case belljar.FrameStdout:
 		k.stdout.Write(f.Output)
 	case belljar.FrameStderr:
-		k.stderr.Write(f.Output)
+		if f.Step == "" { // a compiler's are in the run's build
+			k.stderr.Write(f.Output)
+		}
 	}
 	return nil
 }

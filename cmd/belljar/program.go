@@ -20,6 +20,7 @@ import (
 // program is what the command line asks to run: a command of the image, or a source file and how to run it.
 type program struct {
 	argv  []string
+	lang  string   // of the source file that argv begins with, which is compiled; "" for what runs as it is
 	files []source // the source file, if there is one
 	exec  bool     // the workspace must allow execution
 	notes []string
@@ -177,12 +178,39 @@ func (r *runCommand) source(ctx context.Context, c *console, l belljar.Language,
 			return program{}, err
 		}
 	}
-	p := program{argv: l.Command(found, operand(src.dst), args), files: []source{src}}
-	if l.Compiled() && !r.WorkspaceExec {
+	if !l.Compiled() {
+		return program{argv: l.Command(found, src.dst, args), files: []source{src}}, nil
+	}
+	if l.GoesByText() {
+		if src.dst, err = r.nameByText(l, src); err != nil {
+			return program{}, err
+		}
+	}
+	p := program{argv: append([]string{src.dst}, args...), lang: l.Aliases[0], files: []source{src}}
+	if l.Executed() && !r.WorkspaceExec {
 		p.exec = true
 		p.notes = append(p.notes, fmt.Sprintf("%s is compiled, so programs in the workspace may be executed (workspace_exec)", l.Name))
 	}
 	return p, nil
+}
+
+// nameByText is what a source is called in the workspace so that its compiler takes it.
+func (r *runCommand) nameByText(l belljar.Language, src source) (string, error) {
+	text := src.content
+	if src.path != "" {
+		f, err := os.Open(src.path)
+		if err == nil {
+			defer f.Close()
+			text, err = io.ReadAll(io.LimitReader(f, maxStdinProgram))
+		}
+		if err != nil {
+			return "", mistake("", "%s: %s", src.path, reason(err))
+		}
+	}
+	if name := l.FileOf(string(text)); name != l.File() {
+		return name, nil
+	}
+	return src.dst, nil
 }
 
 // interpreted is a program that names its interpreter in its first line.

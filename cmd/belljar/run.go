@@ -31,6 +31,7 @@ type runCommand struct {
 	Interactive bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
 
 	Timeout        *seconds   `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m (default 60s)."`
+	BuildTimeout   *seconds   `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
 	StartupTimeout *seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
 	CPUs           *cores     `group:"limits" name:"cpus" placeholder:"N" help:"Processors: 2, 0.5 (default 1)."`
 	Memory         *mebibytes `group:"limits" short:"m" placeholder:"SIZE" help:"Memory: 512, 512m, 1g (default 512m)."`
@@ -172,8 +173,8 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		return nil, err
 	}
 	p.spec = belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, runtime.HostRef), Command: prog.argv, Env: env,
-		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout),
+		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, runtime.HostRef), Command: prog.argv, Language: prog.lang, Env: env,
+		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout),
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.exec, AllowWeak: r.AllowWeak,
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
@@ -305,7 +306,7 @@ func flagOf(field string) string {
 	return map[string]string{
 		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",
 		"resources.nofile": "--nofile", "resources.nproc": "--nproc", "resources.workspace_mb": "--workspace",
-		"startup_timeout_sec": "--startup-timeout", "timeout_sec": "--timeout",
+		"startup_timeout_sec": "--startup-timeout", "timeout_sec": "--timeout", "build_timeout_sec": "--build-timeout",
 	}[field]
 }
 
@@ -315,7 +316,10 @@ func (r *runCommand) checkLimits() (belljar.Limits, error) {
 	if r.remote { // what is too much there is for the server to say
 		return belljar.Limits{WorkspaceMB: max(int(whole(r.Workspace)), most.WorkspaceMB)}, nil
 	}
-	limits, err := belljar.DefaultLimits().Resolve(r.resources(), value(r.StartupTimeout), value(r.Timeout), most)
+	asked := belljar.RunSpec{
+		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout),
+	}
+	limits, err := belljar.DefaultLimits().ResolveRun(&asked, most)
 	return limits, inFlags(err)
 }
 

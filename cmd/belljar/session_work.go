@@ -90,17 +90,18 @@ type sessionRun struct {
 		Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
 	} `embed:""`
 
-	Lang        string   `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
-	Env         []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
-	File        []string `group:"input" short:"f" sep:"none" placeholder:"SRC[:DST]" help:"Put a file into the workspace. Repeatable."`
-	Dir         string   `group:"input" placeholder:"DIR" help:"Put the contents of a folder into the workspace."`
-	Stdin       string   `group:"input" placeholder:"FILE" help:"Feed the program from a file."`
-	Interactive bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
-	Timeout     *seconds `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m."`
-	Capture     []string `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
-	Out         string   `group:"output" short:"o" placeholder:"DIR" help:"Where captured files go."`
-	JSON        bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
-	Quiet       bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
+	Lang         string   `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
+	Env          []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
+	File         []string `group:"input" short:"f" sep:"none" placeholder:"SRC[:DST]" help:"Put a file into the workspace. Repeatable."`
+	Dir          string   `group:"input" placeholder:"DIR" help:"Put the contents of a folder into the workspace."`
+	Stdin        string   `group:"input" placeholder:"FILE" help:"Feed the program from a file."`
+	Interactive  bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
+	Timeout      *seconds `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m."`
+	BuildTimeout *seconds `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
+	Capture      []string `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
+	Out          string   `group:"output" short:"o" placeholder:"DIR" help:"Where captured files go."`
+	JSON         bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
+	Quiet        bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
 }
 
 // Help is the long help.
@@ -113,7 +114,7 @@ so are processes that it leaves behind. A compiled language needs a session with
 func (r *sessionRun) Run(ctx context.Context, c *console) error {
 	run := &runCommand{
 		Args: r.Program.Args, Lang: r.Lang, Env: r.Env, File: r.File, Dir: r.Dir, Stdin: r.Stdin, Interactive: r.Interactive,
-		Timeout: r.Timeout, Capture: r.Capture, Out: r.Out, JSON: r.JSON, Quiet: r.Quiet,
+		Timeout: r.Timeout, BuildTimeout: r.BuildTimeout, Capture: r.Capture, Out: r.Out, JSON: r.JSON, Quiet: r.Quiet,
 	}
 	err := c.remote(false, func(s belljar.Service) (err error) {
 		run.session, err = findSession(ctx, s, r.ID)

@@ -79,6 +79,7 @@ type Config struct {
 	StartupTimeout      time.Duration
 	MaxStartupTimeout   time.Duration
 	ExecTimeout         time.Duration
+	BuildTimeout        time.Duration
 	MaxExecTimeout      time.Duration
 	CancelGrace         time.Duration
 	InteractiveFrame    int64 // bytes

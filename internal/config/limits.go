@@ -13,6 +13,7 @@ func (c *Config) Limits() belljar.Limits {
 	l.WorkspaceMB, l.TmpMB = c.WorkspaceCapMB, c.TmpMB
 	l.LogBytes, l.ArtifactMB = c.MaxLogBytes, c.MaxArtifactRunMB
 	l.StartupTimeoutSec, l.TimeoutSec = c.StartupTimeout.Seconds(), c.ExecTimeout.Seconds()
+	l.BuildTimeoutSec = c.BuildTimeout.Seconds()
 	l.GraceSec = c.CancelGrace.Seconds()
 	return l
 }
@@ -23,6 +24,7 @@ func (c *Config) MaxLimits() belljar.Limits {
 	most := belljar.MaxLimits()
 	most.CPU, most.MemoryMB, most.TmpMB = c.MaxCPU, c.MaxMemMB, c.TmpMB
 	most.StartupTimeoutSec, most.TimeoutSec = c.MaxStartupTimeout.Seconds(), c.MaxExecTimeout.Seconds()
+	most.BuildTimeoutSec = most.TimeoutSec
 	most.GraceSec = max(most.GraceSec, c.CancelGrace.Seconds())
 	for _, key := range []struct {
 		name  string

@@ -128,6 +128,8 @@ func limits(c *Config) []row {
 			doc: "Time for a command, if a request does not say."},
 		{name: "MAX_EXEC_TIMEOUT_SEC", value: span(&c.MaxExecTimeout, time.Second, 0.001, 31536000), unit: "seconds", def: "86400",
 			doc: "The most that a request can say there."},
+		{name: "DEFAULT_BUILD_TIMEOUT_SEC", value: span(&c.BuildTimeout, time.Second, 0.001, 31536000), unit: "seconds", def: "60",
+			doc: "Time for a compiler before a command, if a request does not say; the most that it can say is as there."},
 		{name: "CANCEL_GRACE_SECONDS", value: span(&c.CancelGrace, time.Second, 0.001, 600), unit: "seconds", def: "5", hash: true,
 			doc: "Time between TERM and KILL when a run is cancelled or too slow."},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ type plan struct {
 	request  belljar.RunRequest
 	argv     []string
 	files    []belljar.InlineFile // for the workspace: the request's, and its code
+	build    *build               // how argv is built before it runs; nil for a program that is there
 	limits   belljar.Limits
 	host     *host
 	caps     runtime.Capabilities
@@ -97,7 +99,7 @@ func (s *Service) enabled() error {
 // place decides about the sandbox of a run that gets one of its own. digest is that of its image, if that is settled.
 func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan, digest string) (err error) {
 	req := p.request
-	p.limits, err = s.opts.Limits.Resolve(req.Resources, req.StartupTimeoutSec, req.TimeoutSec, s.opts.MaxLimits)
+	p.limits, err = s.opts.Limits.ResolveRun(&req.RunSpec, s.opts.MaxLimits)
 	if err != nil {
 		return err
 	}
@@ -153,7 +155,7 @@ func (s *Service) join(caller belljar.Caller, p *plan) error {
 	}
 	p.why = "it is the session's"
 	p.session, p.host, p.caps, p.image, p.require, p.exec = x, of.host, of.caps, x.image(), of.require, of.exec
-	p.limits, err = of.limits.Resolve(req.Resources, req.StartupTimeoutSec, req.TimeoutSec, s.opts.MaxLimits)
+	p.limits, err = of.limits.ResolveRun(&req.RunSpec, s.opts.MaxLimits)
 	return err
 }
 
@@ -165,11 +167,11 @@ func (p *plan) program() error {
 		p.argv = []string{req.Shell.Cmd} // as it goes on record
 		return nil
 	}
-	if req.Code == "" {
+	if req.Language == "" {
 		return nil
 	}
 	l, _ := belljar.LanguageOf(req.Language) // known, or the request would not be valid
-	if l.Compiled() && !p.exec {
+	if l.Executed() && !p.exec {
 		e := &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: l.Name + " is compiled, which needs workspace_exec",
 			Details: map[string]any{"field": "workspace_exec", "language": req.Language},
@@ -177,8 +179,20 @@ func (p *plan) program() error {
 		}
 		return e
 	}
-	p.argv = l.Command("", l.File(), nil)
-	p.files = append(slices.Clone(req.Files), belljar.InlineFile{Path: l.File(), Content: []byte(req.Code)})
+	file, args := l.FileOf(req.Code), []string(nil)
+	if req.Code != "" {
+		p.files = append(slices.Clone(req.Files), belljar.InlineFile{Path: file, Content: []byte(req.Code)})
+		if req.Cwd != "" {
+			file = path.Join(belljar.WorkspaceDir, file)
+		}
+	} else {
+		file, args = req.Command[0], req.Command[1:]
+	}
+	if l.Compiled() {
+		p.build = &build{language: l, file: file, source: req.Code, args: args}
+		return nil
+	}
+	p.argv = l.Command("", file, args)
 	return nil
 }
 

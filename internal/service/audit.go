@@ -41,6 +41,7 @@ func (a *telling) add(f belljar.Frame) {
 	switch {
 	case f.Type == belljar.FrameHeartbeat:
 		return
+	case f.Step != "":
 	case f.Type == belljar.FrameStdout, f.Type == belljar.FrameStderr:
 		a.kept += int64(len(f.Output))
 		a.begun = true

@@ -22,6 +22,7 @@ const captureTime = time.Minute
 type passage struct {
 	*Service
 	run  *run
+	id   string // of the command at its agent
 	plan *plan
 	jar  *jar // nil until there is a sandbox
 	out  *transcript
@@ -35,7 +36,7 @@ type passage struct {
 func (s *Service) passage(r *run) *passage {
 	p := r.plan
 	c := &passage{
-		Service: s, run: r, plan: p,
+		Service: s, run: r, id: r.id, plan: p,
 		out: &transcript{log: r.log, room: p.limits.LogBytes},
 		end: ending{command: p.called(), cwd: p.request.Cwd, limits: p.inForce(), workspaceExec: p.exec},
 	}
@@ -86,10 +87,16 @@ func (c *passage) start() bool {
 		return false
 	}
 	e.base(c.run.ctx, c.plan, c.jar)
+	if c.plan.build != nil {
+		if !c.compile(begin) {
+			return false
+		}
+		begin = time.Now()
+	}
 	ctx, cancel := startup(c.run, c.plan, begin)
 	defer cancel()
 	told := c.now()
-	if c.proc, e.err = c.jar.exec(ctx, c.plan, c.plan.execution(c.run.id, c.jar)); e.err != nil {
+	if c.proc, e.err = c.jar.exec(ctx, c.plan, c.plan.execution(c.id, c.jar)); e.err != nil {
 		return false
 	}
 	e.started = true
@@ -135,6 +142,9 @@ func (c *passage) settle() {
 		o.warn("%s", w)
 	}
 	o.warnings = append(o.warnings, troubles...)
+	if e.building {
+		e.usage = runtime.Usage{} // the build's alone
+	}
 	usage := resourceUsage(*e, r.ran(c.now()), c.out.kept, files.bytes())
 	if c.out.cut {
 		c.count(event.LogTruncated, p.host.Name(), c.out.reason, 1)
@@ -154,13 +164,17 @@ func (c *passage) vacate() {
 		c.destroy(c.run.id, c.jar)
 	default:
 		defer c.plan.session.release()
-		if c.end.overdue || c.end.exit != nil && c.end.exit.Cause == wire.CauseKillFailed {
+		if c.end.overdue || outlived(c.end.exit) || outlived(c.end.build) {
 			c.destroy(c.run.id, c.jar)
 			return
 		}
 		c.forget()
+		c.unbuild()
 	}
 }
+
+// outlived reports whether a command ended without its processes.
+func outlived(exit *wire.Exit) bool { return exit != nil && exit.Cause == wire.CauseKillFailed }
 
 // forget has the agent of a session forget the run's command. One that may have been started all the same, although
 // nobody followed it, is ended first.
@@ -173,10 +187,10 @@ func (c *passage) forget() {
 		if errors.Is(err, errors.ErrUnsupported) {
 			ctx, cancel := context.WithTimeout(context.Background(), reckoning)
 			defer cancel()
-			err = c.jar.agent.Forget(ctx, c.run.id)
+			err = c.jar.agent.Forget(ctx, c.id)
 		}
 	case c.end.sandbox == nil && !errors.As(c.end.err, &refused):
-		err = c.jar.putDown(c.run.id, seconds(c.plan.limits.GraceSec)+c.opts.Slack)
+		err = c.jar.putDown(c.id, seconds(c.plan.limits.GraceSec)+c.opts.Slack)
 	}
 	if err != nil && !errors.Is(err, agent.ErrDisconnected) && !errors.Is(err, runtime.ErrGone) {
 		c.log.Warn("command could not be forgotten", "run_id", c.run.id, "err", err)

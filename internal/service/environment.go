@@ -48,7 +48,7 @@ func (p *plan) cwd() string {
 	if clean, err := belljar.CleanPath(p.request.Cwd); err == nil {
 		return path.Join(belljar.WorkspaceDir, clean)
 	}
-	if len(p.files) > 0 || p.request.Upload != nil {
+	if len(p.files) > 0 || p.request.Upload != nil || p.build != nil {
 		return ""
 	}
 	return p.image.WorkingDir

@@ -84,7 +84,7 @@ func newBench(t *testing.T, change ...func(*service.Options)) *bench {
 
 // unhurried are limits that nothing meets which does not mean to, however busy the machine.
 func unhurried() belljar.Limits {
-	return belljar.Limits{NProc: 4096, GraceSec: 0.2, TimeoutSec: patience.Seconds(), StartupTimeoutSec: patience.Seconds()}
+	return belljar.Limits{NProc: 4096, GraceSec: 0.2, TimeoutSec: patience.Seconds(), BuildTimeoutSec: patience.Seconds(), StartupTimeoutSec: patience.Seconds()}
 }
 
 // result is a finished run with what it printed.

@@ -33,6 +33,11 @@ func (s *Service) list(ctx context.Context, q belljar.RunQuery) (belljar.RunPage
 		if r := s.under(row.ID); r != nil {
 			run = r.snapshot()
 		}
+		if run.Build != nil {
+			short := *run.Build
+			short.Output = ""
+			run.Build = &short
+		}
 		page.Items = append(page.Items, run)
 	}
 	page.Total, page.Limit, page.Offset = total, q.Limit, q.Offset

@@ -195,6 +195,7 @@ func orElse(l, defaults belljar.Limits) belljar.Limits {
 	fill(&l.ArtifactMB, defaults.ArtifactMB)
 	fill(&l.StartupTimeoutSec, defaults.StartupTimeoutSec)
 	fill(&l.TimeoutSec, defaults.TimeoutSec)
+	fill(&l.BuildTimeoutSec, defaults.BuildTimeoutSec)
 	fill(&l.GraceSec, defaults.GraceSec)
 	return l
 }

@@ -14,14 +14,16 @@ import (
 
 // ending is everything that is known about how a run ended.
 type ending struct {
-	exit    *wire.Exit    // what the agent says of the command; nil if it never started or its agent is gone
-	err     error         // why there is no exit; nil with one
-	started bool          // the command ran
-	sandbox *runtime.Exit // how the sandbox died under the run; nil if it lived
-	stopped error         // why the run was to be stopped; nil if nobody asked
-	overdue bool          // it did not end when its agent should have ended it
-	before  runtime.Usage // of a session's sandbox, when the command began
-	usage   runtime.Usage
+	build    *wire.Exit    // as exit, of the program's build; nil without one
+	exit     *wire.Exit    // what the agent says of the command; nil if it never started or its agent is gone
+	err      error         // why there is no exit; nil with one
+	started  bool          // the command ran
+	building bool          // the program was not built
+	sandbox  *runtime.Exit // how the sandbox died under the run; nil if it lived
+	stopped  error         // why the run was to be stopped; nil if nobody asked
+	overdue  bool          // it did not end when its agent should have ended it
+	before   runtime.Usage // of a sandbox in which something ran before, when the command began
+	usage    runtime.Usage
 
 	command       string
 	cwd           string // that was asked for
@@ -46,6 +48,8 @@ type outcome struct {
 func judge(e ending) outcome {
 	var o outcome
 	switch {
+	case e.building && (e.build != nil || e.overdue || e.sandbox != nil):
+		o = e.byBuild()
 	case e.exit != nil:
 		o = e.byExit()
 		o.shell = shellState(e.exit)
@@ -214,7 +218,10 @@ func (e ending) execFailed(o *outcome, refused *wire.Error) {
 		o.exitCode = number(127)
 		o.message = fmt.Sprintf("%s: not found in the sandbox", e.command)
 		o.hint = "the image has no such program, or not the interpreter that its first line names"
-		if strings.ContainsAny(e.command, " \t") {
+		switch {
+		case e.building:
+			o.hint = "the image has no such compiler; take one that has"
+		case strings.ContainsAny(e.command, " \t"):
 			o.hint = "the command and its arguments are separate words; sh -c takes a line as one"
 		}
 	case errnoAccess:

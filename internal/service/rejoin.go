@@ -90,7 +90,7 @@ func (s *Service) planAgain(ctx context.Context, row store.Run) (*plan, error) {
 	if p.patterns, err = patterns(row.Spec.CapturePatterns); err != nil {
 		return nil, err
 	}
-	p.limits, err = base.Resolve(row.Spec.Resources, row.Spec.StartupTimeoutSec, row.Spec.TimeoutSec, boundless())
+	p.limits, err = base.ResolveRun(row.Spec, boundless())
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func boundless() belljar.Limits {
 	return belljar.Limits{
 		CPU: math.MaxFloat64, MemoryMB: math.MaxInt, Pids: math.MaxInt, NoFile: math.MaxInt, NProc: math.MaxInt,
 		WorkspaceMB: math.MaxInt, TmpMB: math.MaxInt, Inodes: math.MaxInt, LogBytes: math.MaxInt64, ArtifactMB: math.MaxInt,
-		StartupTimeoutSec: math.MaxFloat64, TimeoutSec: math.MaxFloat64, GraceSec: math.MaxFloat64,
+		StartupTimeoutSec: math.MaxFloat64, TimeoutSec: math.MaxFloat64, BuildTimeoutSec: math.MaxFloat64, GraceSec: math.MaxFloat64,
 	}
 }
 

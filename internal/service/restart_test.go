@@ -23,6 +23,8 @@ func TestRecoverRunsNothingTwice(t *testing.T) {
 	for name, frames := range map[string][]belljar.Frame{
 		"starting": phases(belljar.PhaseQueued, belljar.PhaseStarting),
 		"running":  phases(belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning),
+		"building": append(phases(belljar.PhaseQueued, belljar.PhaseStarting),
+			belljar.Frame{Type: belljar.FrameStderr, Step: belljar.StepBuild, Output: []byte("warning")}),
 		"silent": append(append(phases(belljar.PhaseQueued), belljar.Frame{Type: belljar.FrameHeartbeat, Time: time.Unix(1, 0)}),
 			phases(belljar.PhaseStarting)...),
 	} {

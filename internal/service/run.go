@@ -77,6 +77,9 @@ func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time
 	if p.session == nil {
 		r.image = noteImage(p.image)
 	}
+	if p.build != nil {
+		p.aim(id)
+	}
 	r.state.Command, r.state.CommandTruncated = briefCommand(p.argv)
 	return r
 }

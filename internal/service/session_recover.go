@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/belljar/belljar"
@@ -174,7 +175,7 @@ func (s *Service) giveUpKey(ctx context.Context, row store.Session) {
 func (s *Service) endStrays(living commands) {
 	for x, known := range living {
 		for _, e := range known {
-			if belljar.ValidID(e.ID) && s.under(e.ID) == nil {
+			if id := strings.TrimPrefix(e.ID, buildPrefix); belljar.ValidID(id) && (id != e.ID || s.under(id) == nil) {
 				s.endStray(x, e.ID)
 			}
 		}

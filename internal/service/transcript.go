@@ -30,6 +30,8 @@ type transcript struct {
 	cut    bool   // nothing more is kept
 	reason string // of that
 	marked bool   // the mark is there
+	step   string // of what is printed: [belljar.StepBuild], or "" for the program
+	said   []byte // in a step, what is kept
 	heard  func() // is told that there is output, kept or not; nil for nobody
 
 	// The beginning of a character whose rest has not come: always the last bytes of the output so far.
@@ -105,6 +107,9 @@ func (t *transcript) put(frames []belljar.Frame) {
 	}
 	for _, f := range frames {
 		t.kept += int64(len(f.Output))
+		if t.step != "" {
+			t.said = append(t.said, f.Output...)
+		}
 	}
 }
 
@@ -116,7 +121,7 @@ func (t *transcript) lose(reason string) {
 
 // mark says in the log that output is missing behind it. Where there is no room even for that, the end tries again.
 func (t *transcript) mark() {
-	if !t.marked {
+	if !t.marked && t.step == "" { // of a step, its end tells
 		t.marked = t.log.Append(belljar.Frame{Type: belljar.FrameTruncated, Reason: t.reason}) == nil
 	}
 }
@@ -140,7 +145,7 @@ func (t *transcript) warnings(e ending, l belljar.Limits) []string {
 // frames adds b to frames, in pieces of at most [belljar.MaxFrameBytes] that part no character.
 func (t *transcript) frames(frames []belljar.Frame, s wire.Stream, b []byte) []belljar.Frame {
 	kind := belljar.FrameStdout
-	if s == wire.Stderr {
+	if s == wire.Stderr || t.step != "" {
 		kind = belljar.FrameStderr
 	}
 	for len(b) > 0 {
@@ -148,7 +153,7 @@ func (t *transcript) frames(frames []belljar.Frame, s wire.Stream, b []byte) []b
 		if n < len(b) {
 			n -= incomplete(b[:n])
 		}
-		frames = append(frames, belljar.Frame{Type: kind, Output: b[:n]})
+		frames = append(frames, belljar.Frame{Type: kind, Step: t.step, Output: b[:n]})
 		b = b[n:]
 	}
 	return frames

@@ -168,6 +168,9 @@ func (e *ending) reckon(ctx context.Context, p *plan, box runtime.Sandbox) {
 		if usage, err := box.Usage(ctx); err == nil {
 			e.usage = usage
 		}
+		if p.build != nil && !e.building {
+			e.usage = withoutBuild(e.before, e.usage)
+		}
 		return
 	}
 	if e.exit != nil && e.exit.Cause == wire.CauseExited && e.exit.Signal == 0 && e.exit.Code == 0 &&

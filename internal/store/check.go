@@ -42,12 +42,20 @@ func (r *Run) KeptBytes() int64 {
 	return max(0, r.ResourceUsage.ArtifactBytes)
 }
 
-// CPUSeconds is what a run adds to its owner's day.
+// CPUSeconds is what a run adds to its owner's day, its build among it.
 func (r *Run) CPUSeconds() float64 {
-	if r.ResourceUsage == nil || r.ResourceUsage.CPUTimeSec == nil {
+	sum := cpuSeconds(r.ResourceUsage)
+	if r.Build != nil {
+		sum += cpuSeconds(r.Build.Usage)
+	}
+	return sum
+}
+
+func cpuSeconds(u *belljar.ResourceUsage) float64 {
+	if u == nil || u.CPUTimeSec == nil {
 		return 0
 	}
-	if sec := *r.ResourceUsage.CPUTimeSec; sec > 0 && !math.IsInf(sec, 0) {
+	if sec := *u.CPUTimeSec; sec > 0 && !math.IsInf(sec, 0) {
 		return sec
 	}
 	return 0

@@ -93,11 +93,12 @@ func runCode(c *call, in runInput) (*reply, error) {
 		return nil, err
 	}
 	spec := c.oneShot(cmp.Or(c.terms.Image, c.kit.opts.Image))
-	spec.Env, spec.TimeoutSec, spec.Command = in.Env, timeout, l.Command("", l.File(), in.Args)
+	file := l.FileOf(in.Code)
+	spec.Env, spec.TimeoutSec, spec.Language, spec.Command = in.Env, timeout, l.Aliases[0], append([]string{file}, in.Args...)
 	spec.WorkspaceExec = true
-	spec.Files = append(spec.Files, belljar.InlineFile{Path: l.File(), Content: []byte(in.Code)})
+	spec.Files = append(spec.Files, belljar.InlineFile{Path: file, Content: []byte(in.Code)})
 	for _, path := range slices.Sorted(maps.Keys(in.Files)) {
-		if clean, err := belljar.CleanPath(path); err == nil && clean == l.File() {
+		if clean, err := belljar.CleanPath(path); err == nil && clean == file {
 			return nil, refuse("files", "files: %.80q is where code goes", path)
 		}
 		spec.Files = append(spec.Files, belljar.InlineFile{Path: path, Content: []byte(in.Files[path])})

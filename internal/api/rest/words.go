@@ -18,7 +18,7 @@ func annotate(schemas map[string]*huma.Schema) {
 		"phase": {"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}, "role": {"user", "admin"},
 		"Session.state": sessionStates(), "OpenedSession.state": sessionStates(), "idempotency_status": {"created", "replayed"},
 		"implementation_state": {"supported", "host_gated", "scaffold", "unsupported"},
-		"stdout_encoding":      {"utf8", "base64"}, "stderr_encoding": {"utf8", "base64"},
+		"output_encoding":      {"utf8", "base64"}, "stdout_encoding": {"utf8", "base64"}, "stderr_encoding": {"utf8", "base64"},
 		"store_mode": {"memory", "sqlite", "postgres", "redis"},
 	}
 	for _, row := range belljar.Table() {
@@ -66,7 +66,11 @@ func words() map[string]string {
 		"TokenSpec.user_id": "Who calls with it", "Me.user_id": "The caller", "UserUsage.user_id": "The user",
 		"spec_version": "Version of the request's grammar: 1.0 or 1.1", "runtime": "The isolation technology; the server's default if it is not given",
 		"runtime_version": "Its version", "base_image": "The image, such as host or python:3.11-slim", "image_digest": "What the image's name stood for",
-		"RunSpec.cwd": "Directory of the workspace to start in; its root if it is not given", "command": "The program and its arguments; no shell is involved", "code": "A program's text, in place of command", "language": "Of code: python, node, bash …",
+		"RunSpec.cwd": "Directory of the workspace to start in; its root if it is not given", "command": "The program and its arguments; no shell is involved", "code": "A program's text, in place of command", "language": "Of code, or of the file that command begins with: python, node, c …",
+		"build": "How its program was compiled before it ran", "build_timeout_sec": "How long a compiler may take before the command runs",
+		"argv": "The compiler and what it was given", "Build.exit_code": "The compiler's exit status: 128+n if a signal ended it, null while it runs",
+		"duration_sec": "Seconds from its start to its end", "Build.usage": "What the compiler used, which is no part of the run's",
+		"output": "What the compiler printed, at most 64 KiB; left out of lists", "output_encoding": "utf8 or base64", "output_truncated": "Whether the compiler printed more",
 		"Error.code": "What went wrong, for programs", "RuntimeReason.code": "The reason, for programs", "Cancellation.message": "Why it ended, for people",
 		"env": "Environment variables", "files": "Small files for the workspace, together at most 1 MB", "path": "Path in the workspace",
 		"content_b64": "The file's bytes, base64", "mode": "Permission bits; 420 (0644) if it is not given",

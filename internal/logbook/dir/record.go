@@ -35,6 +35,7 @@ const (
 	kindTruncated
 	kindHeartbeat
 	kindSeal
+	kindBuild // what a compiler printed
 )
 
 // errShort says that a record goes on behind the bytes there are, errDamaged that it cannot be what was written.
@@ -94,6 +95,9 @@ func (c codec) append(b []byte, seq uint64, f belljar.Frame) ([]byte, error) {
 		k, b = kindStdout, append(b, f.Output...)
 	case belljar.FrameStderr:
 		k, b = kindStderr, append(b, f.Output...)
+		if f.Step == belljar.StepBuild {
+			k = kindBuild
+		}
 	case belljar.FrameEvent:
 		k = kindEvent
 		b = binary.AppendUvarint(b, uint64(len(f.Event)))
@@ -179,10 +183,13 @@ func (r record) frame(seq uint64) (belljar.Frame, error) {
 	f := belljar.Frame{Seq: seq}
 	p := r.payload
 	switch r.kind {
-	case kindStdout, kindStderr:
+	case kindStdout, kindStderr, kindBuild:
 		f.Type = belljar.FrameStdout
-		if r.kind == kindStderr {
+		if r.kind != kindStdout {
 			f.Type = belljar.FrameStderr
+		}
+		if r.kind == kindBuild {
+			f.Step = belljar.StepBuild
 		}
 		if len(p) > 0 {
 			f.Output = p

@@ -87,6 +87,7 @@ func testFidelity(t *testing.T, log logbook.Log) {
 		{Type: belljar.FrameEvent, Event: belljar.EventPhase, Data: map[string]any{"phase": "starting"}},
 		{Type: belljar.FrameStdout, Output: []byte("hello\n")},
 		{Type: belljar.FrameStderr, Output: []byte{0xff, 0x00}},
+		{Type: belljar.FrameStderr, Step: belljar.StepBuild, Output: []byte("error")},
 		{Type: belljar.FrameStdout, Output: big},
 		{Type: belljar.FrameTruncated, Reason: "log_cap"},
 		{Type: belljar.FrameStderr, Output: []byte("é")},

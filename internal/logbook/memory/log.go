@@ -37,12 +37,12 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 		return logbook.ErrSealed
 	}
 	for _, f := range frames {
-		at := l.tape.put(kindOf(f.Type), f.Output)
+		at := l.tape.put(kindOf(&f), f.Output)
 		if l.count%markEvery == 0 {
 			l.marks = append(l.marks, place{at, len(l.notes)})
 		}
 		l.count++
-		if kindOf(f.Type) == kindNote {
+		if kindOf(&f) == kindNote {
 			f.Seq = l.count
 			l.notes = append(l.notes, f)
 		}
@@ -155,7 +155,7 @@ func (c *cursor) skip() {
 // read returns frame next, which exists, and moves behind it.
 func (c *cursor) read() belljar.Frame {
 	kind, output, at := c.log.tape.get(c.at)
-	f := belljar.Frame{Seq: c.next, Type: kind.frameType(), Output: output}
+	f := kind.frame(c.next, output)
 	if kind == kindNote {
 		f = c.log.notes[c.note]
 		c.note++

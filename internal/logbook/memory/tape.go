@@ -19,24 +19,30 @@ const (
 	kindNote kind = iota // kept apart
 	kindStdout
 	kindStderr
+	kindBuild // what a compiler printed
 )
 
-func kindOf(t belljar.FrameType) kind {
-	switch t {
-	case belljar.FrameStdout:
+func kindOf(f *belljar.Frame) kind {
+	switch {
+	case f.Type == belljar.FrameStdout:
 		return kindStdout
-	case belljar.FrameStderr:
+	case f.Type == belljar.FrameStderr && f.Step == belljar.StepBuild:
+		return kindBuild
+	case f.Type == belljar.FrameStderr:
 		return kindStderr
 	}
 	return kindNote
 }
 
-// frameType is the type of output on the tape; a note brings its own.
-func (k kind) frameType() belljar.FrameType {
-	if k == kindStderr {
-		return belljar.FrameStderr
+// frame is output on the tape as a frame; a note brings its own.
+func (k kind) frame(seq uint64, output []byte) belljar.Frame {
+	switch k {
+	case kindBuild:
+		return belljar.Frame{Seq: seq, Type: belljar.FrameStderr, Step: belljar.StepBuild, Output: output}
+	case kindStderr:
+		return belljar.Frame{Seq: seq, Type: belljar.FrameStderr, Output: output}
 	}
-	return belljar.FrameStdout
+	return belljar.Frame{Seq: seq, Type: belljar.FrameStdout, Output: output}
 }
 
 // tape holds records, each a kind, the length of its bytes and the bytes, in one piece. What was put on it never

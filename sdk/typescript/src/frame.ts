@@ -6,6 +6,8 @@ export interface OutputFrame {
   /** The frame's number in the run's log, from 1 without a gap. */
   seq: number;
   type: "stdout" | "stderr";
+  /** `build` for what a compiler prints before the program runs; the program's own has none. */
+  readonly step?: string | undefined;
   /** The bytes. */
   readonly data: Uint8Array;
   /** The same as text; a character that two frames share is in the second. What is no UTF-8 is U+FFFD. */
@@ -45,6 +47,7 @@ export interface RawFrame {
   type: string;
   seq: number;
   encoding?: string;
+  step?: string;
   event?: string;
   data?: unknown;
   reason?: string;
@@ -70,7 +73,7 @@ export class Texts {
     switch (raw.type) {
       case "stdout":
       case "stderr":
-        return this.output(raw.seq, raw.type, raw.encoding ?? "utf8", raw.data);
+        return this.output(raw.seq, raw.type, raw.encoding ?? "utf8", raw.data, raw.step);
       case "event":
         return { seq: raw.seq, type: "event", event: raw.event ?? "", data: (raw.data ?? {}) as Record<string, unknown> };
       case "heartbeat":
@@ -81,14 +84,14 @@ export class Texts {
     return raw as unknown as Frame; // of a newer server
   }
 
-  output(seq: number, type: "stdout" | "stderr", encoding: string, data: unknown): OutputFrame {
+  output(seq: number, type: "stdout" | "stderr", encoding: string, data: unknown, step?: string): OutputFrame {
     if (typeof data !== "string" || (encoding !== "utf8" && encoding !== "base64")) {
       throw foreign(`frame ${seq} cannot be read`);
     }
     const decoder = this.#decoders[type];
-    if (encoding === "utf8" && !decoder.pending) return new TextFrame(seq, type, data);
+    if (encoding === "utf8" && !decoder.pending) return new TextFrame(seq, type, data, step);
     const bytes = encoding === "utf8" ? utf8(data) : unbase64(data);
-    return { seq, type, data: bytes, text: decoder.decode(bytes) };
+    return { seq, type, data: bytes, text: decoder.decode(bytes), step };
   }
 }
 
@@ -100,6 +103,7 @@ class TextFrame implements OutputFrame {
     readonly seq: number,
     readonly type: "stdout" | "stderr",
     readonly text: string,
+    readonly step: string | undefined,
   ) {}
 
   get data(): Uint8Array {

@@ -1306,6 +1306,8 @@ export interface components {
         AdminRun: {
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
+            /** @description How its program was compiled before it ran */
+            build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
             /** @description Whether command is only the beginning of what runs: 16 KiB go on record */
@@ -1439,6 +1441,31 @@ export interface components {
             /** @description Where it goes */
             path: string;
         };
+        Build: {
+            /** @description The compiler and what it was given */
+            argv: string[];
+            /**
+             * Format: double
+             * @description Seconds from its start to its end
+             */
+            duration_sec: number;
+            /**
+             * Format: int64
+             * @description The compiler's exit status: 128+n if a signal ended it, null while it runs
+             */
+            exit_code: number | null;
+            /** @description What the compiler printed, at most 64 KiB; left out of lists */
+            output: string;
+            /**
+             * @description utf8 or base64
+             * @enum {string}
+             */
+            output_encoding: "utf8" | "base64";
+            /** @description Whether the compiler printed more */
+            output_truncated?: boolean;
+            /** @description What the compiler used, which is no part of the run's */
+            usage?: components["schemas"]["ResourceUsage"];
+        };
         Cancellation: {
             /**
              * Format: int64
@@ -1511,6 +1538,8 @@ export interface components {
             artifacts: components["schemas"]["Artifact"][];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
+            /** @description How its program was compiled before it ran */
+            build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
             /** @description Whether command is only the beginning of what runs: 16 KiB go on record */
@@ -2128,6 +2157,11 @@ export interface components {
             artifact_mb: number;
             /**
              * Format: double
+             * @description How long a compiler may take before the command runs
+             */
+            build_timeout_sec: number;
+            /**
+             * Format: double
              * @description Cores; 0.5 is half a core
              */
             cpu: number;
@@ -2474,6 +2508,8 @@ export interface components {
         Run: {
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
+            /** @description How its program was compiled before it ran */
+            build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
             /** @description Whether command is only the beginning of what runs: 16 KiB go on record */
@@ -2592,6 +2628,11 @@ export interface components {
             allow_weak?: string[];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
+            /**
+             * Format: double
+             * @description How long a compiler may take before the command runs
+             */
+            build_timeout_sec?: number;
             /** @description Globs of the files to keep as artifacts, such as out/**\/*.csv */
             capture_patterns?: string[];
             /** @description A program's text, in place of command */
@@ -2614,7 +2655,7 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
-            /** @description Of code: python, node, bash … */
+            /** @description Of code, or of the file that command begins with: python, node, c … */
             language?: string;
             /** @description deny_all */
             network_policy?: string;
@@ -3035,6 +3076,8 @@ export interface components {
         ShownRun: {
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
+            /** @description How its program was compiled before it ran */
+            build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
             /** @description Whether command is only the beginning of what runs: 16 KiB go on record */
@@ -3154,6 +3197,8 @@ export interface components {
         StartedRun: {
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
+            /** @description How its program was compiled before it ran */
+            build?: components["schemas"]["Build"];
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
             /** @description Whether command is only the beginning of what runs: 16 KiB go on record */

@@ -104,6 +104,10 @@ export class RunResult {
   get reason(): string {
     return this.run.reason_code ?? "";
   }
+  /** How its program was compiled: argv, exit_code, output …; undefined where none is. */
+  get build(): Run["build"] {
+    return this.run.build;
+  }
   /** What happened, for people; "" if there is nothing to say. */
   get message(): string {
     return this.run.message ?? "";

@@ -166,7 +166,7 @@ export class Runs {
     let capped = false;
     for await (const frame of follow(this.#connection, id, { signal: call.signal })) {
       if (frame.type === "stdout" || frame.type === "stderr") {
-        printed[frame.type].add(frame.data);
+        if (!frame.step) printed[frame.type].add(frame.data);
         await this.#tell(call, frame, onOutput);
       }
       capped ||= frame.type === "truncated";

@@ -14,10 +14,11 @@ class Frame:
 
     ``seq`` counts from 1 within the run, without a gap. ``type`` is ``stdout`` or ``stderr`` (``data`` are the bytes,
     ``text`` the same as text), ``event`` (``event`` is its name: phase, start, end, error; ``info`` what it tells),
-    ``heartbeat``, or ``truncated`` (the log was cut at its cap; ``reason`` says why).
+    ``heartbeat``, or ``truncated`` (the log was cut at its cap; ``reason`` says why). ``step`` is ``build`` for what a
+    compiler prints before the program runs, "" for the program's own.
     """
 
-    __slots__ = ("seq", "type", "data", "event", "info", "reason", "time")
+    __slots__ = ("seq", "type", "data", "event", "info", "reason", "time", "step")
 
     def __init__(self, raw: dict[str, Any]) -> None:
         self.seq: int = raw["seq"]
@@ -27,6 +28,7 @@ class Frame:
         self.info: dict[str, Any] = {}
         self.reason: str = raw.get("reason", "")
         self.time: str = raw.get("ts", "")
+        self.step: str = raw.get("step", "")
         if self.type in ("stdout", "stderr"):
             self.data = decoded(raw["data"], raw.get("encoding", "utf8"))
         elif self.type == "event":
@@ -122,6 +124,8 @@ class Printed:
         self.capped = False
 
     def add(self, frame: Frame) -> None:
+        if frame.step:
+            return
         if frame.type in self.streams:
             self.streams[frame.type].add(frame.data)
         elif frame.type == "truncated":

@@ -73,6 +73,11 @@ class RunState:
         return dict(self.raw.get("limits_enforced") or {})
 
     @property
+    def build(self) -> Optional[dict[str, Any]]:
+        """How its program was compiled (:class:`belljar.types.Build`): argv, exit_code, output …; None where none is."""
+        return self.raw.get("build")
+
+    @property
     def session_id(self) -> str:
         """The session it is in; "" for one by itself."""
         return self.raw.get("session_id") or ""

@@ -45,6 +45,8 @@ class _AdminRun(TypedDict):
 class AdminRun(_AdminRun, total=False):
     base_image: str
     """The image, such as host or python:3.11-slim."""
+    build: Build
+    """How its program was compiled before it ran."""
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
@@ -129,6 +131,26 @@ class BatchFile(_BatchFile, total=False):
     """The file as base64, in place of contents."""
     mode: str
     """Permission bits in octal; 0644 if it is not given."""
+
+
+class _Build(TypedDict):
+    argv: List[str]
+    """The compiler and what it was given."""
+    duration_sec: float
+    """Seconds from its start to its end."""
+    exit_code: Optional[int]
+    """The compiler's exit status: 128+n if a signal ended it, null while it runs."""
+    output: str
+    """What the compiler printed, at most 64 KiB; left out of lists."""
+    output_encoding: Literal["utf8", "base64"]
+    """utf8 or base64."""
+
+
+class Build(_Build, total=False):
+    output_truncated: bool
+    """Whether the compiler printed more."""
+    usage: ResourceUsage
+    """What the compiler used, which is no part of the run's."""
 
 
 class _Cancellation(TypedDict):
@@ -223,6 +245,8 @@ class _DetailedRun(TypedDict):
 class DetailedRun(_DetailedRun, total=False):
     base_image: str
     """The image, such as host or python:3.11-slim."""
+    build: Build
+    """How its program was compiled before it ran."""
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
@@ -721,6 +745,8 @@ class KeyList(TypedDict):
 class Limits(TypedDict):
     artifact_mb: int
     """MiB of artifacts together."""
+    build_timeout_sec: float
+    """How long a compiler may take before the command runs."""
     cpu: float
     """Cores; 0.5 is half a core."""
     grace_sec: float
@@ -963,6 +989,8 @@ class _Run(TypedDict):
 class Run(_Run, total=False):
     base_image: str
     """The image, such as host or python:3.11-slim."""
+    build: Build
+    """How its program was compiled before it ran."""
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
@@ -1035,6 +1063,8 @@ class RunSpec(_RunSpec, total=False):
     """Protections that may be missing on this host; operators only."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
+    build_timeout_sec: float
+    """How long a compiler may take before the command runs."""
     capture_patterns: List[str]
     """Globs of the files to keep as artifacts, such as out/**/*.csv."""
     code: str
@@ -1054,7 +1084,7 @@ class RunSpec(_RunSpec, total=False):
     labels: Dict[str, str]
     """Names and values of the caller's own."""
     language: str
-    """Of code: python, node, bash …."""
+    """Of code, or of the file that command begins with: python, node, c …."""
     network_policy: str
     """deny_all."""
     resources: Resources
@@ -1389,6 +1419,8 @@ class _ShownRun(TypedDict):
 class ShownRun(_ShownRun, total=False):
     base_image: str
     """The image, such as host or python:3.11-slim."""
+    build: Build
+    """How its program was compiled before it ran."""
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool
@@ -1475,6 +1507,8 @@ class _StartedRun(TypedDict):
 class StartedRun(_StartedRun, total=False):
     base_image: str
     """The image, such as host or python:3.11-slim."""
+    build: Build
+    """How its program was compiled before it ran."""
     command: List[str]
     """The program and its arguments; no shell is involved."""
     command_truncated: bool

@@ -86,6 +86,7 @@ class AsyncRuns:
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
         startup_timeout: Optional[float] = None,
+        build_timeout: Optional[float] = None,
         resources: Optional[types.Resources] = None,
         labels: Optional[Mapping[str, str]] = None,
         runtime: Optional[str] = None,
@@ -101,9 +102,10 @@ class AsyncRuns:
         """Runs a command, or a program's text, and returns the run when it has ended, with what it printed.
 
         ``command`` is a program and its arguments, or a line for ``sh -c``; ``code`` and ``language`` are a program's
-        text. ``image`` is the root file system (``host``: the server's own programs), ``session`` a session's id in
+        text, and ``language`` with a list in ``command`` says that it begins with a source file. ``image`` is the root file system (``host``: the server's own programs), ``session`` a session's id in
         place of it. ``files`` go into the workspace first; what matches ``capture`` is kept when the run has ended.
-        ``timeout`` is how many seconds the program may take, and what it prints until then is there all the same.
+        ``timeout`` is how many seconds the program may take, and what it prints until then is there all the same. A
+        compiler may take ``build_timeout`` before; what it says is in ``build``.
 
         ``on_output`` is called with each frame of stdout and stderr as it comes. ``wait`` is how many seconds this call
         may take; then it raises TimeoutError. A call that is given up, by that,
@@ -111,7 +113,7 @@ class AsyncRuns:
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
-            capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, resources=resources, labels=labels, runtime=runtime,
+            capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, resources=resources, labels=labels, runtime=runtime,
             isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
         )  # fmt: skip
         return await self._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
@@ -132,6 +134,7 @@ class AsyncRuns:
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
         startup_timeout: Optional[float] = None,
+        build_timeout: Optional[float] = None,
         resources: Optional[types.Resources] = None,
         labels: Optional[Mapping[str, str]] = None,
         runtime: Optional[str] = None,
@@ -145,7 +148,7 @@ class AsyncRuns:
         """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open."""
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
-            interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, resources=resources,
+            interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, resources=resources,
             labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy,
             workspace_exec=workspace_exec, shell=shell,
         )  # fmt: skip

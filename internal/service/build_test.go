@@ -1,0 +1,186 @@
+//go:build linux
+
+package service_test
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// compiled is a program in C for compilers that are shell scripts, by name. They are called as: -o PROGRAM SOURCE -lm.
+func compiled(t *testing.T, text string, compilers map[string]string) belljar.RunRequest {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range compilers {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := code("c", text)
+	req.WorkspaceExec, req.Env = true, map[string]string{"PATH": dir}
+	return req
+}
+
+// takes makes the source the program.
+const takes = `cp "$3" "$2" && chmod +x "$2"` + "\n"
+
+func TestBuild(t *testing.T) {
+	b := newBench(t)
+	req := compiled(t, "#!/bin/sh\necho program; echo err >&2; /bin/cat; exit 5\n", map[string]string{"cc": "echo a note; echo a warning >&2\n" + takes})
+	req.RunSpec.Stdin = "input\n"
+	r := b.run(req)
+	r.want(t, belljar.PhaseFailed, 5, belljar.ReasonNonZeroExit)
+	if r.stdout != "program\ninput\n" {
+		t.Errorf("printed %q", r.stdout)
+	}
+	_, out, err := belljar.Collect(t.Context(), b, r.ID)
+	if err != nil || out.Stdout != "program\ninput\n" || out.Stderr != "err\n" {
+		t.Errorf("collected %+v, %v", out, err)
+	}
+	built := r.Build
+	if built == nil || built.ExitCode == nil || *built.ExitCode != 0 || built.Usage == nil || built.DurationSec <= 0 ||
+		!strings.Contains(built.Output, "a note\n") || !strings.Contains(built.Output, "a warning\n") || len(built.Output) != len("a note\na warning\n") {
+		t.Fatalf("build %+v", built)
+	}
+	if want := []string{"cc", "-o", r.Command[0], "main.c", "-lm"}; !slices.Equal(built.Argv, want) {
+		t.Errorf("argv %q, want %q", built.Argv, want)
+	}
+	var seen []string
+	for _, f := range r.frames {
+		switch {
+		case f.Event == belljar.EventBuildStart || f.Event == belljar.EventBuildEnd:
+			if f.Data["step"] != belljar.StepBuild {
+				t.Errorf("event %s of %v", f.Event, f.Data)
+			}
+			seen = append(seen, f.Event)
+		case f.Step == belljar.StepBuild && f.Type == belljar.FrameStderr:
+			if seen[len(seen)-1] != "output" {
+				seen = append(seen, "output")
+			}
+		case f.Event == belljar.EventStart:
+			seen = append(seen, f.Event)
+		}
+	}
+	if want := []string{"build_start", "output", "build_end", "start"}; !slices.Equal(seen, want) {
+		t.Errorf("log %q, want %q", seen, want)
+	}
+	page, err := b.List(t.Context(), belljar.RunQuery{})
+	if err != nil || len(page.Items) != 1 || page.Items[0].Build == nil || page.Items[0].Build.Output != "" {
+		t.Errorf("listed %+v, %v", page.Items, err)
+	}
+}
+
+// A program that cannot be built is no program that failed.
+func TestBuildFails(t *testing.T) {
+	b := newBench(t)
+	for name, test := range map[string]struct {
+		compilers map[string]string
+		status    int
+		message   string
+	}{
+		"status": {map[string]string{"cc": "echo error >&2; exit 3\n"}, 3, "the compiler exited with status 3"},
+		"signal": {map[string]string{"cc": "kill -SEGV $$\n"}, 139, "the compiler was killed by SIGSEGV"},
+		"time":   {map[string]string{"cc": "echo late; exec sleep 1000\n"}, 143, "the compiler ran longer than 0.2 seconds"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := compiled(t, "x", test.compilers)
+			if name == "time" {
+				req.BuildTimeoutSec = 0.2
+			}
+			r := b.run(req)
+			if r.Phase != belljar.PhaseFailed || r.ReasonCode != belljar.ReasonCompileFailed || r.ExitCode != nil || r.StartedAt != nil ||
+				r.Message != test.message || r.ExitStatus() != test.status || r.Build == nil || r.stdout != "" {
+				t.Errorf("%+v\nbuild %+v", r.Run, r.Build)
+			}
+			if u := r.ResourceUsage; u.WallTimeSec != 0 || u.CPUTimeSec != nil || u.PeakRSSMB != nil || u.LogBytes != 0 {
+				t.Errorf("a program that never ran has used %+v", u)
+			}
+		})
+	}
+}
+
+func TestBuildWithoutCompiler(t *testing.T) {
+	b := newBench(t)
+	r := b.run(compiled(t, "x", nil))
+	r.want(t, belljar.PhaseFailed, 127, belljar.ReasonExecFailed)
+	if r.Message != "cc or gcc or clang: not found in the sandbox" || r.Hint == "" || r.Build != nil {
+		t.Errorf("%+v", r.Run)
+	}
+	r = b.run(compiled(t, "#!/bin/sh\necho second", map[string]string{"gcc": takes}))
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.stdout != "second\n" || r.Build.Argv[0] != "gcc" {
+		t.Errorf("printed %q, built by %q", r.stdout, r.Build.Argv)
+	}
+}
+
+func TestBuildCanceled(t *testing.T) {
+	b := newBench(t)
+	run := b.start(compiled(t, "x", map[string]string{"cc": "echo begun; exec sleep 1000\n"}))
+	for f, err := range b.Frames(b.context(), run.ID, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Step == belljar.StepBuild {
+			break
+		}
+	}
+	if err := b.Cancel(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	r := b.follow(run.ID)
+	if r.Phase != belljar.PhaseKilled || r.ReasonCode != belljar.ReasonCanceledByUser || r.ExitCode != nil || r.Build.ExitCode == nil {
+		t.Errorf("%+v, %+v", r.Run, r.Build)
+	}
+}
+
+// What a compiler prints is kept up to a bound, takes nothing of the program's, and cuts nothing.
+func TestBuildOutput(t *testing.T) {
+	b := newBench(t, limited(func(l *belljar.Limits) { l.LogBytes = 10 }))
+	r := b.run(compiled(t, "#!/bin/sh\nprintf 0123456789", map[string]string{"cc": "head -c 200000 /dev/zero | tr '\\0' w\n" + takes}))
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if r.Truncated || r.stdout != "0123456789" || len(r.Build.Output) != belljar.MaxBuildOutput || !r.Build.OutputTruncated {
+		t.Errorf("truncated %t, printed %q, %d bytes of the build, truncated %t", r.Truncated, r.stdout, len(r.Build.Output), r.Build.OutputTruncated)
+	}
+	r = b.run(compiled(t, "x", map[string]string{"cc": "printf '\\377'; exit 1\n"}))
+	if r.Build.Output != base64.StdEncoding.EncodeToString([]byte{0xff}) || r.Build.OutputEncoding != "base64" {
+		t.Errorf("output %q in %s", r.Build.Output, r.Build.OutputEncoding)
+	}
+}
+
+// In a session a file that is there is compiled, from where the run starts, and nothing is left of it but what it made.
+func TestBuildInSession(t *testing.T) {
+	b := newBench(t)
+	x, err := b.service.As(service.Local()).Sessions().Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: "host", WorkspaceExec: true,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := compiled(t, "", map[string]string{"cc": takes})
+	req.SessionID, req.BaseImage, req.WorkspaceExec, req.Code = x.ID, "", false, ""
+	req.Command = []string{"-own.c", "an arg", "$x"}
+	req.Files = []belljar.InlineFile{{Path: "-own.c", Content: []byte("#!/bin/sh\nprintf '%s|' \"$@\"\n")}}
+	for range 2 {
+		r := b.run(req)
+		r.want(t, belljar.PhaseCompleted, 0, "")
+		if r.stdout != "an arg|$x|" {
+			t.Errorf("printed %q", r.stdout)
+		}
+	}
+	look := shell("ls -A .tmp")
+	look.SessionID, look.BaseImage = x.ID, ""
+	b.service.Settle()
+	if r := b.run(look); r.stdout != "" {
+		t.Errorf("left behind: %q, %s", r.stdout, r.stderr)
+	}
+}
