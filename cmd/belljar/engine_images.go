@@ -37,14 +37,19 @@ func openImages(data string, cfg *config.Config, minFree uint64, log *slog.Logge
 
 // openOwnImages opens the images of commands that need no server: where a server's are, unless it was given another place.
 func openOwnImages(c *console, cfg *config.Config) (*image.Store, error) {
-	data := cfg.Data
-	if data == "" {
-		var err error
-		if data, err = defaultData(c); err != nil {
-			return nil, err
-		}
+	data, err := ownData(c, cfg)
+	if err != nil {
+		return nil, err
 	}
 	return openImages(data, cfg, 0, nil)
+}
+
+// ownData is the data folder of commands that need no server.
+func ownData(c *console, cfg *config.Config) (string, error) {
+	if cfg.Data != "" {
+		return cfg.Data, nil
+	}
+	return defaultData(c)
 }
 
 // images does something with the images of the server that the command line names, or else with those here. With json a

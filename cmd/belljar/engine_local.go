@@ -62,6 +62,10 @@ func openEngine(c *console, want asked, installation string) (*engine, error) {
 		Lifetime:    runtime.LifetimeCreator,
 		Concurrency: -1, // whoever sits here may do with his machine what he likes
 	}
+	if data, err := ownData(c, &cfg); err == nil && cfg.GoCache {
+		caches := goCaches(data)
+		opts.GoCache = func(image runtime.Root, _ bool) string { return caches.Folder(image.Ref, image.Digest) }
+	}
 	e := &engine{Weigh: scale{units[0]}.weigh, Gather: scale{units[0]}.gather}
 	for _, u := range units {
 		opts.Runtimes = append(opts.Runtimes, u.Runtime)

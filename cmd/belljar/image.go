@@ -26,6 +26,7 @@ type imageCommands struct {
 	Remove  imageRemove  `cmd:"" name:"rm" aliases:"remove" help:"Take names away, and with the last one the image."`
 	Prune   imagePrune   `cmd:"" help:"Remove images that are not used."`
 	Build   imageBuild   `cmd:"" help:"Make an image of Debian packages."`
+	GoCache imageGoCache `cmd:"" help:"Make Go programs start fast in an image."`
 }
 
 // Help is the long help.

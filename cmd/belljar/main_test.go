@@ -76,14 +76,17 @@ func needNative(t *testing.T) {
 	}
 }
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+// runScripts runs the scripts of a folder.
+func runScripts(t *testing.T, dir string) {
 	agent := buildAgent(t)
 	works, why := nativeWorks(t)
 	if !works {
 		t.Logf("the native runtime does not work here, scripts that run something are skipped:\n%s", why)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv(agentVariable, agent)
 			env.Setenv("XDG_RUNTIME_DIR", os.Getenv("XDG_RUNTIME_DIR"))

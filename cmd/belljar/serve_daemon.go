@@ -50,6 +50,8 @@ type daemon struct {
 	madeKey  string   // the API key, if belljar made it
 	keyFile  string
 
+	goImages chan runtime.Root // that want a Go build cache; nil if there are none
+
 	closers []func() error // in the order of opening
 }
 
@@ -149,6 +151,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 	opts.TempDir = data.path // its disk is the one that is watched, and no memory
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
 	opts.Images = images
+	opts.GoCache = d.goCache(cfg, m.images)
 	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
 	opts.Logger = d.log
 	if d.service, err = service.New(opts); err != nil {
@@ -160,6 +163,7 @@ func openDaemon(ctx context.Context, c *console, cfg *config.Config, data *dataD
 	}
 	d.warm(ctx, counter)
 	d.prepull(cfg)
+	d.fillGoCaches(m.images)
 
 	return d, d.openDoors(cfg, data, events, counter)
 }

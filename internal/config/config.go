@@ -60,6 +60,7 @@ type Config struct {
 	ImageMaxMB      int // MiB of one
 	ImageGCDays     int // 0 is never
 	ImageKeepMB     int // MiB; 0 is no limit
+	GoCache         bool
 
 	// Limits of one run.
 	DefaultCPU          float64 // cores

@@ -89,7 +89,14 @@ type Root struct {
 	// UID and GID are the user of programs and the owner of the workspace; 0 is 1000. A runtime may choose another one, if
 	// it says that the agent's user is shared.
 	UID, GID int
+	// GoCache is a folder of the host with what Go's compiler needs for every program of this image, for the sandbox to
+	// read; "" for none. A runtime with [Capabilities.GoCache] shows it at [GoCacheDir] where the workspace may execute,
+	// below what the sandbox itself writes there.
+	GoCache string
 }
+
+// GoCacheDir is where a sandbox has its Go build cache if it is given one.
+const GoCacheDir = "/run/go-build"
 
 // HostRef is the reference of the image that is the host's own /usr, read-only.
 const HostRef = "host"

@@ -118,6 +118,9 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan, dig
 	if err = s.settleImage(ctx, p, digest); err != nil {
 		return err
 	}
+	if s.opts.GoCache != nil && p.caps.GoCache && p.exec && p.fetch == "" {
+		p.image.GoCache = s.opts.GoCache(p.image, buildsGo(req))
+	}
 	return p.enforceable()
 }
 

@@ -62,12 +62,15 @@ func (p *plan) environment() []string {
 		"USER":    sandboxUser,
 		"LOGNAME": sandboxUser,
 		"LANG":    "C.UTF-8",
-		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin",
 		"TMPDIR":  "/tmp",
 		"TERM":    "dumb",
 	}
 	if p.exec {
 		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, tmpDir)
+	}
+	if p.image.GoCache != "" {
+		env["GOCACHE"] = runtime.GoCacheDir
 	}
 	if dir := p.cwd(); dir != "" {
 		env["PWD"] = dir
@@ -127,4 +130,10 @@ func (p *plan) inForce() belljar.Limits {
 		}
 	}
 	return l
+}
+
+// buildsGo reports whether a request is likely to build Go programs.
+func buildsGo(r belljar.RunRequest) bool {
+	l, _ := belljar.LanguageOf(r.Language)
+	return l.Name == "Go" || len(r.Command) > 0 && path.Base(r.Command[0]) == "go"
 }

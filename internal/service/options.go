@@ -30,6 +30,9 @@ type Options struct {
 	Events event.Sink
 	// Images keeps images; nil knows the host's own programs only.
 	Images *image.Store
+	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted says that a sandbox
+	// is made to build Go programs.
+	GoCache func(image runtime.Root, wanted bool) string
 	// ImageUnused is for how long nobody must have used an image to be swept, ImageKeep the bytes of images above which those
 	// are that were used longest ago; 0 is no such bound.
 	ImageUnused time.Duration

@@ -130,7 +130,7 @@ func TestEnvironment(t *testing.T) {
 	r.want(t, belljar.PhaseCompleted, 0, "")
 	for _, line := range []string{
 		"HOME=/workspace", "LANG=de", "LOGNAME=sandbox", "MINE=a=b c", "TERM=dumb", "TMPDIR=/tmp", "USER=sandbox",
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "1024", "0",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin", "1024", "0",
 	} {
 		if !strings.Contains("\n"+r.stdout, "\n"+line+"\n") {
 			t.Errorf("no line %q in\n%s", line, r.stdout)

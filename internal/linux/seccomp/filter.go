@@ -52,7 +52,7 @@ func policies(o Options) (agent, exec policy, err error) {
 		return policy{}, policy{}, err
 	}
 	if o.Kernel == (Kernel{}) {
-		if o.Kernel, err = runningKernel(); err != nil {
+		if o.Kernel, err = Running(); err != nil {
 			return policy{}, policy{}, err
 		}
 	}

@@ -12,14 +12,17 @@ import (
 // Kernel is a version of Linux, such as 6.1. The zero value means the running one.
 type Kernel struct{ Major, Minor uint64 }
 
-func (k Kernel) atLeast(min *profile.KernelVersion) bool {
-	if k.Major != min.Kernel {
-		return k.Major > min.Kernel
-	}
-	return k.Minor >= min.Major
+// Since reports whether it is version major.minor or a later one.
+func (k Kernel) Since(major, minor uint64) bool {
+	return k.Major > major || k.Major == major && k.Minor >= minor
 }
 
-func runningKernel() (Kernel, error) {
+func (k Kernel) atLeast(min *profile.KernelVersion) bool {
+	return k.Since(min.Kernel, min.Major)
+}
+
+// Running is the version of the kernel that this process runs on.
+func Running() (Kernel, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return Kernel{}, fmt.Errorf("seccomp: uname: %w", err)

@@ -131,6 +131,9 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen *os.Fil
 		birth: b, workspace: spec.Workspace, limits: k, ids: b.IDs, execDir: b.ExecDir(), filter: filter.Agent,
 		landlock: r.abi, lastCap: r.lastCap, root: tree, image: spec.Root.Dir != "", user: userOf(spec.Root),
 	}
+	if spec.Workspace.Exec {
+		pl.goCache = spec.Root.GoCache
+	}
 	config := agentConfig{
 		ListenFD: int(listen.Fd()), CgroupFD: pl.execDir, LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir,
 		ExecFilter: filter.Exec.Bytes(), Init: true, Lock: lock,

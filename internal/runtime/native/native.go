@@ -52,6 +52,8 @@ type Runtime struct {
 	wardens wardens
 	abi     int // of Landlock, 0 for none
 	lastCap int
+	// overlays says that this kernel mounts overlays for a user namespace.
+	overlays bool
 
 	mu      sync.Mutex
 	filters map[bool]seccomp.Filter // by whether agent and user share an id
@@ -73,7 +75,7 @@ func New(o Options) (*Runtime, error) {
 			Code: belljar.CodeRuntimeUnavailable, Message: "this belljar was built without its agent", Hint: "build it with: make build",
 		}
 	}
-	r := &Runtime{abi: landlock.ABI(), lastCap: lastCap(), filters: map[bool]seccomp.Filter{}}
+	r := &Runtime{abi: landlock.ABI(), lastCap: lastCap(), overlays: overlays(), filters: map[bool]seccomp.Filter{}}
 	var err error
 	r.rack, err = jar.Open(jar.Options{
 		Kind: Name, Agent: o.Agent, RunDir: o.RunDir, IDDir: o.IDDir, Installation: o.Installation, Memory: o.NodeMemory, MemoryWeak: o.NodeMemoryWeak, ValidID: belljar.ValidID,

@@ -345,8 +345,14 @@ var ownerOption = regexp.MustCompile(`\buid=[0-9]+`)
 // read returns a file of a sandbox as a program inside sees it.
 func read(t *testing.T, box runtime.Sandbox, path string) string {
 	t.Helper()
+	return output(t, box, "/bin/cat", path)
+}
+
+// output returns what a command prints that succeeds.
+func output(t *testing.T, box runtime.Sandbox, argv ...string) string {
+	t.Helper()
 	p, err := agent.New(box.Dial).Exec(context.Background(), wire.Exec{
-		ID: belljar.NewID(), Argv: []string{"/bin/cat", path}, UID: 1000, GID: 1000, KillAll: true,
+		ID: belljar.NewID(), Argv: argv, UID: 1000, GID: 1000, KillAll: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -358,7 +364,7 @@ func read(t *testing.T, box runtime.Sandbox, path string) string {
 		return nil
 	})
 	if err != nil || exit.Code != 0 {
-		t.Fatalf("cat %s: %+v, %v", path, exit, err)
+		t.Fatalf("%q: %+v, %v", argv, exit, err)
 	}
 	return out.String()
 }

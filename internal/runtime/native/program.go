@@ -47,6 +47,7 @@ type plan struct {
 	root      *rootfs.Tree
 	image     bool        // root is an unpacked image's
 	user      rootfs.User // of programs
+	goCache   string      // folder of the host, "" for none
 }
 
 // gates are the conversation of the first process with the second: two pipes, which exist in these two only. Each
@@ -69,7 +70,8 @@ func (pl *plan) program(p *forkexec.Program) {
 	pl.birth.Enter(p)
 	p.Step(stepName)
 	p.Call(unix.SYS_SETHOSTNAME, p.Str(rootfs.Hostname), forkexec.Int(len(rootfs.Hostname)))
-	image := pl.openImage(p)
+	image := pl.openFolder(p, pl.image, pl.root.Dir)
+	goCache := pl.openFolder(p, pl.goCache != "", pl.goCache)
 	p.Step(stepInner)
 	g := openGates(p)
 	p.Step(jar.StepUserNS)
@@ -80,7 +82,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	p.Step(jar.StepUserNS)
 	pl.becomeOuterRoot(p)
 	pl.birth.BoundWatches(p)
-	root := pl.buildRoot(p, m, image)
+	root := pl.buildRoot(p, m, image, goCache)
 
 	jar.Pivot(p, root)
 	pl.enterNetwork(p, g)
@@ -127,15 +129,15 @@ func easeStart(p *forkexec.Program) {
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_TIMERSLACK), forkexec.Int(int(time.Millisecond)))
 }
 
-// openImage opens the folder of an unpacked image. Our ids are still those of whoever unpacked it: the way there may be his
-// alone, and only what is in it everybody's to read. The descriptor must be of our own mount namespace, or nothing below
-// it could be mounted.
-func (pl *plan) openImage(p *forkexec.Program) *forkexec.Arg {
-	if !pl.image {
+// openFolder opens a folder of the host, such as an unpacked image, if there is one. Our ids are still those of its owner:
+// the way there may be the owner's alone, and only what is in it for everybody to read. The descriptor must be of our own
+// mount namespace, or nothing below it could be mounted.
+func (pl *plan) openFolder(p *forkexec.Program, is bool, path string) *forkexec.Arg {
+	if !is {
 		return nil
 	}
 	p.Step(jar.StepImage)
-	fd := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str(pl.root.Dir),
+	fd := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str(path),
 		forkexec.Int(unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC), forkexec.Int(0))
 	return &fd
 }

@@ -20,8 +20,8 @@ const (
 )
 
 // buildRoot makes the whole root file system and returns it open. image is the open folder of an unpacked image, nil for the
-// host's own programs.
-func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image *forkexec.Arg) forkexec.Arg {
+// host's own programs; goCache that of a Go build cache, nil for none.
+func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache *forkexec.Arg) forkexec.Arg {
 	p.Step(jar.StepMount)
 	b := &rootBuilder{rootfs.Stage(p, m, pl.root, image, rootBytes, rootInodes), p, m}
 	for _, name := range []string{"proc", "dev", "tmp", "run", "workspace"} {
@@ -33,6 +33,9 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image *forkexec
 	b.tmpfs("workspace", pl.workspace.Bytes, pl.workspace.Inodes, "0755", !pl.workspace.Exec, pl.user)
 	b.tmpfs("tmp", pl.limits.tmp, pl.limits.inodes, "1777", true, pl.user)
 	b.tmpfs("run", pl.limits.run, pl.limits.inodes, "0755", true, pl.user)
+	if goCache != nil {
+		b.goCache(pl, *goCache)
+	}
 	for _, part := range pl.root.Parts {
 		if part.Kind == rootfs.Again {
 			b.Cover(part.Target, part.Name, 0)

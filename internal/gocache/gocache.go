@@ -1,0 +1,166 @@
+// Package gocache keeps a Go build cache for each image: the compiled standard library, without which the first build in a
+// fresh sandbox takes many seconds. [Store.Fill] has the image's own toolchain build it, in a sandbox of its own; no other
+// run ever writes to it. Sandboxes read it below an overlay (runtime.Root.GoCache).
+//
+// Entries are named by what they were made from, so a cache of another version of Go is only of no use.
+package gocache
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// Store is a folder of caches. Its methods are safe for concurrent use, by several processes, too.
+type Store struct {
+	dir string // of caches, by image
+}
+
+// New keeps caches in dir, which need not exist.
+func New(dir string) *Store { return &Store{dir} }
+
+// Folder is the cache of an image, by the image's digest or else its name; "" if there is none.
+func (s *Store) Folder(ref, digest string) string {
+	dir := s.path(ref, digest)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
+func (s *Store) path(ref, digest string) string {
+	if digest == "" {
+		digest = ref
+	}
+	return filepath.Join(s.dir, strings.Map(func(r rune) rune {
+		if r == '/' || r == ':' || r == '.' {
+			return '-'
+		}
+		return r
+	}, digest))
+}
+
+// The program that fills a cache, and what it leaves.
+const (
+	archiveName = "go-cache.tar"
+	script      = `command -v go >/dev/null || exit ` + noGo + `
+export GOCACHE=$PWD/cache
+go build std && cd cache && tar -cf ../` + archiveName + ` [0-9a-f][0-9a-f]`
+	noGo = "42"
+)
+
+// Bounds of what a fill may use and leave.
+const (
+	fillSeconds  = 900
+	fillMB       = 1024 // memory, workspace and archive each
+	mostEntries  = 100_000
+	mostBytes    = fillMB << 20
+	memoryMB     = 2048
+	entryPattern = `^[0-9a-f]{2}/[0-9a-f]{64}-[ad]$`
+)
+
+// ErrNoGo says that an image has no Go.
+var ErrNoGo = errors.New("the image has no go command")
+
+// Fill builds the cache of an image by a run of svc, which takes about a minute of CPU time, and puts it in place of an
+// older one.
+func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) error {
+	run, err := svc.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: "1.0", BaseImage: ref, Command: []string{"sh", "-c", script}, TimeoutSec: fillSeconds, WorkspaceExec: true,
+		Resources:       belljar.Resources{WorkspaceMB: fillMB, ArtifactMB: fillMB, MemoryMB: memoryMB},
+		CapturePatterns: []string{archiveName}, Labels: map[string]string{"belljar": "go-cache"},
+	}})
+	if err != nil {
+		return err
+	}
+	run, _, err = belljar.Collect(ctx, svc.Runs(), run.ID)
+	if err != nil {
+		return errors.Join(err, svc.Runs().Cancel(context.WithoutCancel(ctx), run.ID))
+	}
+	switch {
+	case run.ExitCode != nil && fmt.Sprint(*run.ExitCode) == noGo:
+		return ErrNoGo
+	case run.Phase != belljar.PhaseCompleted:
+		return fmt.Errorf("build Go's standard library in image %s: %s: %s", ref, run.ReasonCode, run.Message)
+	}
+	_, archive, err := svc.Artifacts().Open(ctx, run.ID, archiveName, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.replace(s.path(ref, run.ImageDigest), archive), archive.Close())
+}
+
+// replace puts the entries of an archive in place of a folder.
+func (s *Store) replace(dir string, archive io.Reader) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	fresh, err := os.MkdirTemp(s.dir, ".new-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(fresh)
+	if err := unpack(archive, fresh); err != nil {
+		return fmt.Errorf("unpack the Go build cache: %w", err)
+	}
+	if err := os.Chmod(fresh, 0o755); err != nil { // for the users of sandboxes
+		return err
+	}
+	if err := os.Rename(dir, fresh+".old"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	defer os.RemoveAll(fresh + ".old")
+	return os.Rename(fresh, dir)
+}
+
+var entryName = regexp.MustCompile(entryPattern)
+
+// unpack takes cache entries, and nothing else, out of an archive that a sandbox has made.
+func unpack(archive io.Reader, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	r := tar.NewReader(archive)
+	left := int64(mostBytes)
+	for range mostEntries {
+		h, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if h.Typeflag != tar.TypeReg || !entryName.MatchString(h.Name) {
+			continue // folders, and files of the cache that are no entries
+		}
+		if left -= h.Size; left < 0 {
+			return errors.New("it is too large")
+		}
+		if err := write(root, h.Name, r); err != nil {
+			return err
+		}
+	}
+	return errors.New("it has too many entries")
+}
+
+func write(root *os.Root, name string, from io.Reader) error {
+	if err := root.Mkdir(filepath.Dir(name), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Close())
+}

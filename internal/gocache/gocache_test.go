@@ -1,0 +1,106 @@
+package gocache
+
+import (
+	"archive/tar"
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// entry is the name of a cache entry.
+func entry(c string) string { return "a7/" + strings.Repeat(c, 64) + "-d" }
+
+func archiveOf(t *testing.T, headers ...tar.Header) *bytes.Buffer {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range headers {
+		h.Mode = 0o777
+		if h.Typeflag == tar.TypeReg {
+			h.Size = 1
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := w.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &b
+}
+
+// What a sandbox has made is taken for entries only, whatever else it calls itself.
+func TestReplace(t *testing.T) {
+	s := New(filepath.Join(t.TempDir(), "caches"))
+	if dir := s.Folder("host", ""); dir != "" {
+		t.Errorf("there is %s already", dir)
+	}
+	hostile := archiveOf(t,
+		tar.Header{Name: "a7", Typeflag: tar.TypeDir},
+		tar.Header{Name: entry("0"), Typeflag: tar.TypeReg},
+		tar.Header{Name: "../" + entry("1"), Typeflag: tar.TypeReg},
+		tar.Header{Name: "/etc/passwd", Typeflag: tar.TypeReg},
+		tar.Header{Name: entry("2"), Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
+		tar.Header{Name: entry("3"), Typeflag: tar.TypeLink, Linkname: "/etc/passwd"},
+		tar.Header{Name: "README", Typeflag: tar.TypeReg},
+	)
+	if err := s.replace(s.path("host", ""), hostile); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, s.dir); !slices.Equal(got, []string{"host", "host/a7", "host/" + entry("0")}) {
+		t.Errorf("it has %q", got)
+	}
+	if err := s.replace(s.path("host", ""), archiveOf(t, tar.Header{Name: entry("4"), Typeflag: tar.TypeReg})); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, s.dir); !slices.Equal(got, []string{"host", "host/a7", "host/" + entry("4")}) {
+		t.Errorf("after another one it has %q", got)
+	}
+	if s.Folder("host", "") == "" || s.Folder("host", "sha256:0") != "" {
+		t.Error("an image has another's cache")
+	}
+}
+
+// A cache that is not whole takes nobody's place.
+func TestReplaceDamaged(t *testing.T) {
+	s := New(t.TempDir())
+	whole := archiveOf(t, tar.Header{Name: entry("5"), Typeflag: tar.TypeReg})
+	cut := bytes.NewReader(slices.Clone(whole.Bytes()[:512]))
+	if err := s.replace(s.path("host", ""), whole); err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string]*bytes.Reader{
+		"cut":          cut,
+		"twice a name": bytes.NewReader(archiveOf(t, tar.Header{Name: entry("6"), Typeflag: tar.TypeReg}, tar.Header{Name: entry("6"), Typeflag: tar.TypeReg}).Bytes()),
+	} {
+		if err := s.replace(s.path("host", ""), bad); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if got := names(t, s.dir); !slices.Equal(got, []string{"host", "host/a7", "host/" + entry("5")}) {
+		t.Errorf("it has %q", got)
+	}
+}
+
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, _ fs.DirEntry, err error) error {
+		if path != "." {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
