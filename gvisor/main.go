@@ -1,10 +1,11 @@
 // Command belljar-runsc is gVisor's runsc, built from a pinned version of its source, for the gVisor runtime. It is a
 // program and a module of its own, so that neither its 80 MB nor what it depends on are part of belljar.
 //
-// It differs from upstream in four things. The number of files in a memory file system can be capped from outside the sandbox
+// It differs from upstream in five things. The number of files in a memory file system can be capped from outside the sandbox
 // (the mount option nr_inodes, as Linux has it): the sentry can do that, and runsc does not let it through. A folder is
 // not opened through a symbolic link by who says so; see openat.go. clone3 makes no
-// namespaces; see clone.go. And Belljar's policy of system calls is part of the kernel; see policy.go.
+// namespaces; see clone.go. Belljar's policy of system calls is part of the kernel; see policy.go. And the memory of programs is
+// limited; see memory.go.
 package main
 
 import (
@@ -24,7 +25,7 @@ import (
 var tmpfsAllowedData []string
 
 func main() {
-	if err := errors.Join(allow(&tmpfsAllowedData, "nr_inodes"), mendOpen(), fenceClone(), enforce()); err != nil {
+	if err := errors.Join(allow(&tmpfsAllowedData, "nr_inodes"), mendOpen(), fenceClone(), enforce(), limitMemory(os.Args)); err != nil {
 		fmt.Fprintln(os.Stderr, "belljar-runsc:", err)
 		os.Exit(128)
 	}

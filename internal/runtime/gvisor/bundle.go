@@ -33,6 +33,9 @@ const placeAgent = ".belljar-agent"
 // ociVersion is the version of the bundle's format.
 const ociVersion = "1.1.0"
 
+// memoryAnnotation is how much memory programs may have, in bytes; see gvisor/memory.go.
+const memoryAnnotation = "belljar.memory"
+
 // agentConfig is what the agent is told; it is guest.Config, which this package must not import.
 type agentConfig struct {
 	Stdio     bool   `json:"stdio"`
@@ -75,8 +78,9 @@ func (pl *plan) bundle() ([]byte, error) {
 			Rlimits:      []specs.POSIXRlimit{nproc},
 			OOMScoreAdj:  &score,
 		},
-		Mounts: pl.mounts(),
-		Linux:  &specs.Linux{},
+		Mounts:      pl.mounts(),
+		Linux:       &specs.Linux{},
+		Annotations: map[string]string{memoryAnnotation: strconv.FormatInt(pl.limits.programs, 10)},
 	}
 	for _, kind := range []specs.LinuxNamespaceType{specs.PIDNamespace, specs.NetworkNamespace, specs.IPCNamespace, specs.UTSNamespace, specs.MountNamespace} {
 		spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: kind})

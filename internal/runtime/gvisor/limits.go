@@ -24,24 +24,30 @@ const (
 
 // limits are a sandbox's caps in the kernel's own units.
 type limits struct {
-	memory int64 // of everything: programs, file systems and gVisor
-	tmp    int64
-	run    int64
-	shm    int64
-	inodes int64
-	pids   int64 // of programs, in the sentry
-	tasks  int64 // of gVisor, on the host
-	cpu    float64
+	programs int64 // memory of programs, in the sentry
+	memory   int64 // of everything on the host: programs, file systems and gVisor
+	tmp      int64
+	run      int64
+	shm      int64
+	inodes   int64
+	pids     int64 // of programs, in the sentry
+	tasks    int64 // of gVisor, on the host
+	cpu      float64
 }
 
-// kernelLimits turns the limits of a request into those of the kernels. Files in memory are charged to the sandbox, so
-// their caps come on top, and so does what gVisor needs itself: a full workspace is ENOSPC and not an out-of-memory kill.
+// outOfMemory is the status of gVisor's kernel when programs have more memory than they may; see gvisor/memory.go.
+const outOfMemory = 86
+
+// kernelLimits turns the limits of a request into those of the kernels. The sentry holds programs at their memory. The cgroup,
+// which bounds all of it, has the caps of the memory file systems on top and what gVisor needs itself: a full workspace is
+// ENOSPC and not an out-of-memory kill.
 func kernelLimits(l belljar.Limits, w runtime.Workspace, again int64) limits {
 	k := limits{
 		tmp: int64(l.TmpMB) << 20, run: runBytes, shm: shmBytes, inodes: int64(l.Inodes),
 		pids: int64(min(l.Pids, l.NProc)), tasks: hostTasks + hostTasksEach*int64(l.Pids), cpu: l.CPU,
 	}
-	k.memory = int64(l.MemoryMB)<<20 + w.Bytes + k.tmp + k.run + k.shm + again + overhead
+	k.programs = int64(l.MemoryMB) << 20
+	k.memory = k.programs + w.Bytes + k.tmp + k.run + k.shm + again + overhead
 	return k
 }
 
@@ -83,7 +89,7 @@ func (r *Runtime) limited() []runtime.Protection {
 			p.Hint = "run belljar where it may make cgroups"
 		}
 		if name == runtime.ProtectMemory && p.Enforced {
-			p.By += ", with 128 MiB for gVisor itself"
+			p.By = "gVisor's own kernel, which counts the memory of programs; around it " + p.By + ", with the caps of files and 128 MiB for gVisor on top"
 		}
 		list = append(list, p)
 	}

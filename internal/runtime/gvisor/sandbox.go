@@ -97,6 +97,9 @@ func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 	// An agent that ends says so by a status; whatever else it is, and the host has killed something, is that.
 	orderly := told && last.Signal == 0 && last.Code == 0
 	switch {
+	case told && last.Signal == 0 && last.Code == outOfMemory:
+		s.last.OOMKills = oneMore(s.last.OOMKills)
+		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "programs had more memory than the limit"}
 	case !orderly && oomKilled(s.last):
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "gVisor was killed for want of memory"}
 	case told && last.Signal != 0:
@@ -128,3 +131,12 @@ func said(what, words string) string {
 }
 
 func oomKilled(u runtime.Usage) bool { return u.OOMKills != nil && *u.OOMKills > 0 }
+
+// oneMore is a count with that of gVisor's kernel, which ends once.
+func oneMore(count *int64) *int64 {
+	n := int64(1)
+	if count != nil {
+		n += *count
+	}
+	return &n
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"gvisor.dev/gvisor/pkg/abi/linux"
+	"gvisor.dev/gvisor/pkg/context"
+	"gvisor.dev/gvisor/pkg/hostarch"
+	"gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/pkg/sentry/arch"
+	"gvisor.dev/gvisor/pkg/sentry/kernel"
+	"gvisor.dev/gvisor/pkg/sentry/ktime"
+	"gvisor.dev/gvisor/pkg/sentry/platform"
+	"gvisor.dev/gvisor/pkg/sentry/usage"
+	"gvisor.dev/gvisor/pkg/sentry/vfs"
+)
+
+const (
+	// memoryLimit is the annotation of a bundle that says how much memory its programs may have, in bytes.
+	memoryLimit = "belljar.memory"
+	// outOfMemory is the status of a kernel whose programs had more. No agent ends with it.
+	outOfMemory = 86
+	// fastest is how many bytes a second programs can fill at most.
+	fastest = 8 << 30
+	// A look at the memory comes at the latest after slowLook, and never sooner than quickLook after the last.
+	slowLook  = 50 * time.Millisecond
+	quickLook = 500 * time.Microsecond
+)
+
+// watch ends the kernel when its programs have more memory than limit. The pages of programs are filled by the host, which
+// does not say so: the watch looks, and the less is left the sooner it looks again. While nothing runs it is parked.
+type watch struct {
+	limit  uint64
+	kernel atomic.Pointer[kernel.Kernel]
+	parked atomic.Bool
+	wake   chan struct{}
+	total  uint64     // bytes of the memory file at the last look
+	clock  ktime.Time // of the tasks that run, at the last look
+}
+
+// limitMemory has every kernel that this process becomes watched. Other commands than boot, which is the kernel, have none.
+func limitMemory(args []string) error {
+	if !slices.Contains(args, "boot") {
+		return nil
+	}
+	limit, err := limitOf(args)
+	if err != nil {
+		return fmt.Errorf("memory limit: %w", err)
+	}
+	w := &watch{limit: limit, wake: make(chan struct{}, 1)}
+	w.parked.Store(true)
+	for _, name := range platform.List() {
+		constructor, err := platform.Lookup(name)
+		if err != nil {
+			return err
+		}
+		platform.Register(name, watchedPlatforms{constructor, w})
+	}
+	go w.run()
+	return nil
+}
+
+// limitOf reads the limit from the bundle's configuration, which is open as the descriptor that args name.
+func limitOf(args []string) (uint64, error) {
+	for i, arg := range args {
+		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if name != "spec-fd" {
+			continue
+		}
+		if !given && i+1 < len(args) {
+			value = args[i+1]
+		}
+		fd, err := strconv.Atoi(value)
+		if err != nil {
+			return 0, err
+		}
+		// The file is not closed: the kernel reads it too, from where its offset is.
+		file := os.NewFile(uintptr(fd), "configuration")
+		if file == nil {
+			return 0, fmt.Errorf("descriptor %d is not open", fd)
+		}
+		configuration = file
+		return parseLimit(io.NewSectionReader(file, 0, math.MaxInt64))
+	}
+	return 0, errors.New("no descriptor has the configuration")
+}
+
+// configuration keeps the descriptor from being closed by a finalizer.
+var configuration *os.File
+
+func parseLimit(r io.Reader) (uint64, error) {
+	var spec struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := json.NewDecoder(r).Decode(&spec); err != nil {
+		return 0, err
+	}
+	limit, err := strconv.ParseUint(spec.Annotations[memoryLimit], 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("annotation %s: %w", memoryLimit, err)
+	}
+	return limit, nil
+}
+
+// adopt watches the memory of k. A kernel that is restored replaces the first.
+func (w *watch) adopt(k *kernel.Kernel) {
+	if k == nil || w.kernel.Load() == k {
+		return
+	}
+	if err := countAsPrograms(k.ShmMount().Filesystem().Impl()); err != nil {
+		panic(err)
+	}
+	w.kernel.Store(k)
+}
+
+// countAsPrograms has the files of the kernel's own memory file system, which are those of memfd_create, counted as memory of
+// programs, as shared anonymous memory is, and not as files.
+func countAsPrograms(fs vfs.FilesystemImpl) error {
+	var kind reflect.Value
+	if v := reflect.ValueOf(fs); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
+		kind = v.Elem().FieldByName("usage")
+	}
+	if !kind.IsValid() || kind.Type() != reflect.TypeFor[usage.MemoryKind]() {
+		return fmt.Errorf("gVisor's memory file system has its kind of memory elsewhere: %T", fs)
+	}
+	*(*usage.MemoryKind)(unsafe.Pointer(kind.UnsafeAddr())) = usage.Anonymous
+	return nil
+}
+
+// run looks for as long as something runs. A task that found the watch awake and is not on the clock yet is seen by the looks
+// between its parking and its waiting.
+func (w *watch) run() {
+	<-w.wake
+	since := time.Now() // when something moved last
+	for {
+		left, moved := w.look()
+		now := time.Now()
+		if moved {
+			since = now
+		}
+		w.parked.Store(now.Sub(since) >= slowLook)
+		if now.Sub(since) < 2*slowLook {
+			time.Sleep(pause(left))
+			continue
+		}
+		<-w.wake
+		since = time.Now()
+	}
+}
+
+// pause is how long programs need at least for what is left, within bounds.
+func pause(left uint64) time.Duration {
+	if left > fastest {
+		return slowLook
+	}
+	return min(slowLook, max(quickLook, time.Duration(left)*time.Second/fastest))
+}
+
+// runs notes that a task is about to run its program.
+func (w *watch) runs() {
+	if !w.parked.Load() || !w.parked.CompareAndSwap(true, false) {
+		return
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default: // is called already
+	}
+}
+
+// look ends the kernel if its programs have too much, and says how much they may still have and whether anything has moved.
+func (w *watch) look() (left uint64, moved bool) {
+	k := w.kernel.Load()
+	file := k.MemoryFile()
+	total, err := file.TotalUsage()
+	if err != nil {
+		end(fmt.Sprintf("memory cannot be measured: %v", err))
+	}
+	clock := k.CPUClockNow()
+	moved = total != w.total || clock != w.clock
+	w.total, w.clock = total, clock
+	// Whatever is not known to be something else may be the programs'. Only if that were too much is it counted, page by page.
+	known, _ := usage.MemoryAccounting.Copy()
+	if others := known.Tmpfs + known.PageCache + known.Ramdiskfs + known.System; total <= w.limit+others {
+		return w.limit - (total - min(total, others)), moved
+	}
+	// With a group named, that of all programs, a count is made however short ago the last was.
+	if err := file.UpdateUsage(map[uint32]struct{}{0: {}}); err != nil {
+		end(fmt.Sprintf("memory cannot be counted: %v", err))
+	}
+	known, _ = usage.MemoryAccounting.Copy()
+	if known.Anonymous > w.limit {
+		end(fmt.Sprintf("programs have %d bytes of memory, the limit is %d", known.Anonymous, w.limit))
+	}
+	return w.limit - known.Anonymous, moved
+}
+
+// end ends the kernel and all that it runs.
+func end(why string) {
+	log.Warningf("Belljar: %s", why)
+	os.Exit(outOfMemory)
+}
+
+// watchedPlatforms makes platforms whose contexts tell a watch when they run.
+type watchedPlatforms struct {
+	platform.Constructor
+	watch *watch
+}
+
+func (c watchedPlatforms) New(opts platform.Options) (platform.Platform, error) {
+	p, err := c.Constructor.New(opts)
+	return watchedPlatform{p, c.watch}, err
+}
+
+type watchedPlatform struct {
+	platform.Platform
+	watch *watch
+}
+
+func (p watchedPlatform) NewContext(ctx context.Context) platform.Context {
+	p.watch.adopt(kernel.KernelFromContext(ctx))
+	return watchedContext{p.Platform.NewContext(ctx), p.watch}
+}
+
+type watchedContext struct {
+	platform.Context
+	watch *watch
+}
+
+func (c watchedContext) Switch(ctx context.Context, mm platform.MemoryManager, ac *arch.Context64, cpu int32) (*linux.SignalInfo, hostarch.AccessType, error) {
+	c.watch.runs()
+	return c.Context.Switch(ctx, mm, ac, cpu)
+}
