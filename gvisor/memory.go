@@ -22,6 +22,7 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/arch"
 	"gvisor.dev/gvisor/pkg/sentry/kernel"
 	"gvisor.dev/gvisor/pkg/sentry/ktime"
+	"gvisor.dev/gvisor/pkg/sentry/pgalloc"
 	"gvisor.dev/gvisor/pkg/sentry/platform"
 	"gvisor.dev/gvisor/pkg/sentry/usage"
 	"gvisor.dev/gvisor/pkg/sentry/vfs"
@@ -45,7 +46,8 @@ type watch struct {
 	limit  uint64
 	kernel atomic.Pointer[kernel.Kernel]
 	parked atomic.Bool
-	wake   chan struct{}
+	wake   chan uint32 // the group that tasks are counted in
+	groups map[uint32]struct{}
 	total  uint64     // bytes of the memory file at the last look
 	clock  ktime.Time // of the tasks that run, at the last look
 }
@@ -59,7 +61,7 @@ func limitMemory(args []string) error {
 	if err != nil {
 		return fmt.Errorf("memory limit: %w", err)
 	}
-	w := &watch{limit: limit, wake: make(chan struct{}, 1)}
+	w := &watch{limit: limit, wake: make(chan uint32, 1)}
 	w.parked.Store(true)
 	for _, name := range platform.List() {
 		constructor, err := platform.Lookup(name)
@@ -142,7 +144,7 @@ func countAsPrograms(fs vfs.FilesystemImpl) error {
 // run looks for as long as something runs. A task that found the watch awake and is not on the clock yet is seen by the looks
 // between its parking and its waiting.
 func (w *watch) run() {
-	<-w.wake
+	w.await()
 	since := time.Now() // when something moved last
 	for {
 		left, moved := w.look()
@@ -155,10 +157,13 @@ func (w *watch) run() {
 			time.Sleep(pause(left))
 			continue
 		}
-		<-w.wake
+		w.await()
 		since = time.Now()
 	}
 }
+
+// await waits until something runs. All that runs is in one group; what no task has asked for is in none.
+func (w *watch) await() { w.groups = map[uint32]struct{}{0: {}, <-w.wake: {}} }
 
 // pause is how long programs need at least for what is left, within bounds.
 func pause(left uint64) time.Duration {
@@ -169,12 +174,12 @@ func pause(left uint64) time.Duration {
 }
 
 // runs notes that a task is about to run its program.
-func (w *watch) runs() {
+func (w *watch) runs(ctx context.Context) {
 	if !w.parked.Load() || !w.parked.CompareAndSwap(true, false) {
 		return
 	}
 	select {
-	case w.wake <- struct{}{}:
+	case w.wake <- pgalloc.MemoryCgroupIDFromContext(ctx):
 	default: // is called already
 	}
 }
@@ -195,8 +200,8 @@ func (w *watch) look() (left uint64, moved bool) {
 	if others := known.Tmpfs + known.PageCache + known.Ramdiskfs + known.System; total <= w.limit+others {
 		return w.limit - (total - min(total, others)), moved
 	}
-	// With a group named, that of all programs, a count is made however short ago the last was.
-	if err := file.UpdateUsage(map[uint32]struct{}{0: {}}); err != nil {
+	// With groups named a count is made however short ago the last was.
+	if err := file.UpdateUsage(w.groups); err != nil {
 		end(fmt.Sprintf("memory cannot be counted: %v", err))
 	}
 	known, _ = usage.MemoryAccounting.Copy()
@@ -239,6 +244,6 @@ type watchedContext struct {
 }
 
 func (c watchedContext) Switch(ctx context.Context, mm platform.MemoryManager, ac *arch.Context64, cpu int32) (*linux.SignalInfo, hostarch.AccessType, error) {
-	c.watch.runs()
+	c.watch.runs(ctx)
 	return c.Context.Switch(ctx, mm, ac, cpu)
 }

@@ -43,7 +43,7 @@ func larder(t *testing.T, r runtime.Runtime, program string, workspace int64) ru
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if _, err := agent.New(box.Dial).WriteFile(context.Background(), wire.File{Path: "hog", UID: 1000, GID: 1000, Mode: 0o755}, file); err != nil {
+	if _, err := agent.New(box.Dial).WriteFile(context.Background(), wire.FileRequest{Path: "hog", UID: 1000, GID: 1000, Mode: 0o755}, file); err != nil {
 		t.Fatal(err)
 	}
 	return box
@@ -99,18 +99,19 @@ dd if=/dev/zero of=/workspace/big bs=64k 2>said && { echo there is no end; exit 
 grep -qi 'no space' said || { cat said; exit 1; }
 `
 	const take = `
-mkfifo wait$$ && ./hog %kind% 50 <wait$$ >took & exec 9>wait$$
+mkfifo wait
+/workspace/hog %kind% 50 <wait >took & exec 9>wait
 while ! grep -q has took; do kill -0 $! || exit 1; sleep 0.01; done
 `
 	for name, script := range map[string]string{
 		"memory, then files":  take + fill + `kill -0 $!`,
 		"files, then memory":  fill + take,
 		"files, then a memfd": fill + strings.ReplaceAll(take, "%kind%", "memfd"),
-		"files that are gone": fill + `rm big` + strings.ReplaceAll(take, "%kind%", "shared") + fill,
+		"files that are gone": fill + `rm /workspace/big` + strings.ReplaceAll(take, "%kind%", "shared") + fill,
 	} {
 		t.Run(name, func(t *testing.T) {
 			box := larder(t, r, program, 160)
-			script = "set -e; cd /tmp; cp /workspace/hog .; sh -c 'exec true'\n" + strings.ReplaceAll(script, "%kind%", "mmap") + "\necho well"
+			script = "set -e; cd /tmp\n" + strings.ReplaceAll(script, "%kind%", "mmap") + "\necho well"
 			if got := run(t, box, script); !strings.HasSuffix(got, "well\n") {
 				t.Errorf("%q", got)
 			}
