@@ -15,6 +15,7 @@ import (
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/abi/linux"
 	"gvisor.dev/gvisor/pkg/context"
 	"gvisor.dev/gvisor/pkg/hostarch"
@@ -29,7 +30,8 @@ import (
 )
 
 const (
-	// memoryLimit is the annotation of a bundle that says how much memory its programs may have, in bytes.
+	// memoryLimit is the annotation of a bundle that says how much memory its programs may have, in bytes. Without it, as where
+	// an engine uses this program, there is no limit but that of the cgroup.
 	memoryLimit = "belljar.memory"
 	// outOfMemory is the status of a kernel whose programs had more. No agent ends with it.
 	outOfMemory = 86
@@ -61,6 +63,9 @@ func limitMemory(args []string) error {
 	if err != nil {
 		return fmt.Errorf("memory limit: %w", err)
 	}
+	if limit == 0 {
+		return nil
+	}
 	w := &watch{limit: limit, wake: make(chan uint32, 1)}
 	w.parked.Store(true)
 	for _, name := range platform.List() {
@@ -74,7 +79,7 @@ func limitMemory(args []string) error {
 	return nil
 }
 
-// limitOf reads the limit from the bundle's configuration, which is open as the descriptor that args name.
+// limitOf reads the limit, 0 for none, from the bundle's configuration, which is open as the descriptor that args name.
 func limitOf(args []string) (uint64, error) {
 	for i, arg := range args {
 		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -88,19 +93,21 @@ func limitOf(args []string) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		// The file is not closed: the kernel reads it too, from where its offset is.
-		file := os.NewFile(uintptr(fd), "configuration")
-		if file == nil {
-			return 0, fmt.Errorf("descriptor %d is not open", fd)
-		}
-		configuration = file
-		return parseLimit(io.NewSectionReader(file, 0, math.MaxInt64))
+		return parseLimit(io.NewSectionReader(descriptor(fd), 0, math.MaxInt64))
 	}
 	return 0, errors.New("no descriptor has the configuration")
 }
 
-// configuration keeps the descriptor from being closed by a finalizer.
-var configuration *os.File
+// descriptor is a file that stays open and keeps its offset: the kernel reads it too.
+type descriptor int
+
+func (d descriptor) ReadAt(b []byte, offset int64) (int, error) {
+	n, err := unix.Pread(int(d), b, offset)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
+}
 
 func parseLimit(r io.Reader) (uint64, error) {
 	var spec struct {
@@ -109,9 +116,13 @@ func parseLimit(r io.Reader) (uint64, error) {
 	if err := json.NewDecoder(r).Decode(&spec); err != nil {
 		return 0, err
 	}
-	limit, err := strconv.ParseUint(spec.Annotations[memoryLimit], 10, 63)
-	if err != nil {
-		return 0, fmt.Errorf("annotation %s: %w", memoryLimit, err)
+	text, given := spec.Annotations[memoryLimit]
+	if !given {
+		return 0, nil
+	}
+	limit, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || limit == 0 {
+		return 0, fmt.Errorf("annotation %s is %q and no number of bytes", memoryLimit, text)
 	}
 	return limit, nil
 }

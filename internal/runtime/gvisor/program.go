@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +25,9 @@ const (
 	programPath = "github.com/belljar/belljar/gvisor"
 	gvisorPath  = "gvisor.dev/gvisor"
 )
+
+// programTag is what make gvisor builds belljar-runsc with. One without it does not limit the memory of programs.
+const programTag = "belljar_memory"
 
 // program is belljar-runsc on this host.
 type program struct {
@@ -85,6 +90,9 @@ func findProgram(path string) program {
 	}
 	if info.Path != programPath {
 		return missing(fmt.Sprintf("%s is another program, of %s", path, info.Path))
+	}
+	if !slices.Contains(info.Settings, debug.BuildSetting{Key: "-tags", Value: programTag}) {
+		return missing(path + " is of an older Belljar and does not limit the memory of programs")
 	}
 	p := program{path: real}
 	for _, m := range info.Deps {

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/context"
+	"gvisor.dev/gvisor/pkg/sentry/usage"
+	"gvisor.dev/gvisor/pkg/sentry/vfs"
+)
+
+func TestLimitOf(t *testing.T) {
+	for text, want := range map[string]struct {
+		limit uint64
+		fails bool
+	}{
+		`{"annotations": {"belljar.memory": "67108864"}}`: {limit: 64 << 20},
+		`{"annotations": {"other": "1"}}`:                 {},
+		`{}`:                                              {},
+		`{"annotations": {"belljar.memory": "0"}}`:        {fails: true},
+		`{"annotations": {"belljar.memory": ""}}`:         {fails: true},
+		`{"annotations": {"belljar.memory": "64m"}}`:      {fails: true},
+		`{"annotations": {"belljar.memory": "-1"}}`:       {fails: true},
+		`no configuration`:                                {fails: true},
+	} {
+		path := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{
+			{"runsc-sandbox", "boot", fmt.Sprintf("--spec-fd=%d", file.Fd()), "box"},
+			{"runsc-sandbox", "boot", "-spec-fd", fmt.Sprint(file.Fd()), "box"},
+		} {
+			limit, err := limitOf(args)
+			if limit != want.limit || (err != nil) != want.fails {
+				t.Errorf("%q, %s: %d, %v", args, text, limit, err)
+			}
+			at, err := file.Seek(0, io.SeekCurrent)
+			if at != 0 || err != nil {
+				t.Errorf("the kernel would read %s from %d on, %v", text, at, err)
+			}
+		}
+	}
+	for _, args := range [][]string{{"runsc-sandbox", "boot"}, {"runsc-sandbox", "boot", "--spec-fd=x"}, {"runsc-sandbox", "boot", "--spec-fd"}} {
+		if err := limitMemory(args); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+	if err := limitMemory([]string{"belljar-runsc", "run"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPause(t *testing.T) {
+	for left, want := range map[uint64]time.Duration{0: quickLook, 1: quickLook, 64 << 20: time.Second / 128, 1 << 62: slowLook, fastest: slowLook} {
+		if got := pause(left); got != want {
+			t.Errorf("with %d bytes left: %v, want %v", left, got, want)
+		}
+	}
+}
+
+// A memory file system is known by its form; another is refused.
+func TestCountAsPrograms(t *testing.T) {
+	type fs struct {
+		vfs.FilesystemImpl
+		usage usage.MemoryKind
+	}
+	ours := &fs{usage: usage.Tmpfs}
+	if err := countAsPrograms(ours); err != nil || ours.usage != usage.Anonymous {
+		t.Errorf("%v, %v", ours.usage, err)
+	}
+	type without struct{ vfs.FilesystemImpl }
+	type another struct {
+		vfs.FilesystemImpl
+		usage int
+	}
+	for _, other := range []vfs.FilesystemImpl{&without{}, without{}, &another{}, nil} {
+		if err := countAsPrograms(other); err == nil {
+			t.Errorf("%T is taken for one", other)
+		}
+	}
+}
+
+// A watch that is parked is called once, and one that is awake is not.
+func TestWatchIsCalled(t *testing.T) {
+	w := &watch{wake: make(chan uint32, 1)}
+	w.runs(context.Background())
+	if len(w.wake) != 0 {
+		t.Error("called while awake")
+	}
+	w.parked.Store(true)
+	w.runs(context.Background())
+	w.runs(context.Background())
+	if len(w.wake) != 1 || w.parked.Load() {
+		t.Errorf("%d calls, parked: %v", len(w.wake), w.parked.Load())
+	}
+	w.await()
+	if _, ok := w.groups[0]; !ok || len(w.wake) != 0 {
+		t.Errorf("%v", w.groups)
+	}
+}
