@@ -10,8 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Confine fails where the kernel is not as the configuration says.
-func (c Config) Confine() error { return c.fence() }
+// Confine bounds what programs can have of the kernel that it charges nobody for. It fails where the kernel is not as the
+// configuration says.
+func (c Config) Confine() error {
+	if err := c.fence(); err != nil || c.Fenced {
+		return err
+	}
+	if err := boundNetlink(); err != nil {
+		return fmt.Errorf("bound netlink sockets: %w", err)
+	}
+	return nil
+}
 
 // fence fails where the kernel is to be one that refuses, and is not.
 func (c Config) fence() error {

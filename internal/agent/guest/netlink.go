@@ -1,0 +1,206 @@
+//go:build linux
+
+package guest
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"os"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxNetlink is how many netlink sockets a sandbox may have: the kernel charges nobody for what waits in them, about 200 KiB
+// each. Programs need one at a time, to list network interfaces.
+const maxNetlink = 64
+
+// clerk makes the netlink sockets that programs ask for, as long as there are few. The kernel hands it every such call,
+// by a seccomp filter that all processes of the sandbox inherit. It counts the sockets of the network namespace, and not of
+// processes, which can pass them on; and it makes each itself, one at a time, so that none is made between two counts.
+type clerk struct {
+	calls  *os.File // the filter's listener
+	secret secret
+}
+
+// secret is what the clerk's own calls carry, in arguments that socket(2) does not have: the filter lets them through.
+type secret [3]uint32
+
+// notice is struct seccomp_notif: a call that waits for its answer.
+type notice struct {
+	id   uint64
+	pid  uint32
+	_    uint32
+	nr   int32
+	_    uint32 // architecture
+	_    uint64 // instruction pointer
+	args [6]uint64
+}
+
+// answer is struct seccomp_notif_resp.
+type answer struct {
+	id    uint64
+	val   int64
+	error int32
+	flags uint32
+}
+
+// addition is struct seccomp_notif_addfd.
+type addition struct {
+	id         uint64
+	flags      uint32
+	from, to   uint32
+	descriptor uint32 // its flags
+}
+
+// netlinkFilter answers the calls for netlink sockets with what, unless they carry the secret, and allows all others.
+func netlinkFilter(own secret, what uint32) []unix.SockFilter {
+	const number, arguments = 0, 16 // in struct seccomp_data; of an argument the lower half comes first
+	load := func(at uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
+	}
+	unless := func(value uint32, skip uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: skip, K: value}
+	}
+	return []unix.SockFilter{
+		load(number), unless(unix.SYS_SOCKET, 8),
+		load(arguments), unless(unix.AF_NETLINK, 6), // the kernel reads no more of the family
+		load(arguments + 3*8), unless(own[0], 5),
+		load(arguments + 4*8), unless(own[1], 3),
+		load(arguments + 5*8), unless(own[2], 1),
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		{Code: unix.BPF_RET | unix.BPF_K, K: what},
+	}
+}
+
+// boundNetlink puts the filter in force for all threads of this process. Where the kernel hands calls to nobody, or to
+// a supervisor of an outer container already, there are no netlink sockets.
+func boundNetlink() error {
+	if noFileIDs() {
+		return nil // gVisor's kernel, whose sockets are memory of its own
+	}
+	var own secret
+	rand.Read((*[unsafe.Sizeof(own)]byte)(unsafe.Pointer(&own))[:]) // never fails
+	fd, err := install(netlinkFilter(own, unix.SECCOMP_RET_USER_NOTIF), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH)
+	if err == unix.EBUSY || err == unix.EINVAL {
+		_, err = install(netlinkFilter(own, unix.SECCOMP_RET_ERRNO|uint32(unix.EAFNOSUPPORT)), 0)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // waits in the poller
+		return err
+	}
+	c := &clerk{calls: os.NewFile(uintptr(fd), "netlink"), secret: own}
+	go c.serve()
+	return nil
+}
+
+// install puts a filter in force for all threads of this process.
+func install(code []unix.SockFilter, flags uintptr) (fd int, err error) {
+	prog := &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	r, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags|unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(prog)))
+	if e != 0 {
+		return 0, e
+	}
+	return int(r), nil
+}
+
+// serve takes calls until the process ends.
+func (c *clerk) serve() {
+	conn, err := c.calls.SyscallConn()
+	for err == nil {
+		var n notice
+		var e unix.Errno
+		err = conn.Read(func(fd uintptr) bool {
+			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			if ready, err := unix.Poll(poll, 0); ready == 0 && err == nil {
+				return false // the kernel would wait for the next call
+			}
+			n = notice{} // as the kernel demands
+			_, _, e = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n)))
+			return true
+		})
+		if err != nil || e != 0 { // interrupted, or the caller was killed
+			continue
+		}
+		if refused := c.make(n); refused != nil && refused != unix.ENOENT { // that is a caller who is gone
+			c.refuse(n, refused)
+		}
+	}
+}
+
+// make makes the socket that n asks for, and gives it to the caller.
+func (c *clerk) make(n notice) error {
+	living, err := netlinkSockets()
+	if err != nil {
+		return unix.ENOBUFS
+	}
+	if living >= maxNetlink {
+		return unix.EMFILE
+	}
+	kind := int(int32(n.args[1]))
+	r, _, e := unix.RawSyscall6(unix.SYS_SOCKET, unix.AF_NETLINK, uintptr(kind|unix.SOCK_CLOEXEC), uintptr(n.args[2]),
+		uintptr(c.secret[0]), uintptr(c.secret[1]), uintptr(c.secret[2]))
+	if e != 0 {
+		return e
+	}
+	fd := int(r)
+	defer unix.Close(fd)
+	const send = 2 // SECCOMP_ADDFD_FLAG_SEND: it is the answer, too
+	add := addition{id: n.id, flags: send, from: uint32(fd)}
+	if kind&unix.SOCK_CLOEXEC != 0 {
+		add.descriptor = unix.O_CLOEXEC
+	}
+	_, err = c.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&add))
+	if err == unix.EINVAL { // before Linux 5.14
+		add.flags = 0
+		var got int
+		if got, err = c.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&add)); err == nil {
+			_, err = c.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer{id: n.id, val: int64(got)}))
+		}
+	}
+	return err
+}
+
+// refuse answers with an error.
+func (c *clerk) refuse(n notice, err error) {
+	e, ok := err.(unix.Errno)
+	if !ok {
+		e = unix.EIO
+	}
+	c.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer{id: n.id, error: -int32(e)}))
+}
+
+func (c *clerk) ioctl(request uintptr, at unsafe.Pointer) (result int, err error) {
+	conn, err := c.calls.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	fail := conn.Control(func(fd uintptr) {
+		r, _, e := unix.Syscall(unix.SYS_IOCTL, fd, request, uintptr(at))
+		result = int(r)
+		if e != 0 {
+			err = e
+		}
+	})
+	return result, cmp.Or(fail, err)
+}
+
+// netlinkSockets is how many there are in our network namespace, wherever their descriptors are.
+func netlinkSockets() (int, error) {
+	table, err := os.ReadFile("/proc/self/net/protocols")
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(table) {
+		if fields := bytes.Fields(line); len(fields) > 2 && string(fields[0]) == "NETLINK" {
+			return strconv.Atoi(string(fields[2]))
+		}
+	}
+	return 0, errors.New("the kernel does not count netlink sockets")
+}
