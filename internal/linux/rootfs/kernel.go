@@ -20,13 +20,20 @@ func DeviceLinks() [][2]string {
 func HiddenFiles() []string {
 	return []string{
 		"kcore", "keys", "key-users", "kmsg", "kallsyms", "latency_stats", "timer_list", "timer_stats", "sched_debug",
-		"sysrq-trigger", "modules", "iomem", "ioports", "interrupts", "softirqs", "diskstats", "partitions", "config.gz", "cmdline",
+		"sysrq-trigger", "modules", "iomem", "ioports", "interrupts", "softirqs", "diskstats", "partitions", "config.gz",
+		"locks", "buddyinfo", "zoneinfo", "crypto", "cmdline",
 	}
 }
 
+// HiddenSettings are the files below /proc/sys that count what all of the host uses. Every kernel has the last.
+func HiddenSettings() []string { return []string{"sys/fs/aio-nr", "sys/fs/inode-nr", "sys/fs/file-nr"} }
+
+// BootID is the file of /proc that names the boot of the host: two sandboxes that read the same would know that they share one.
+const BootID = "sys/kernel/random/boot_id"
+
 // HiddenFolders are the folders of /proc that do. Every kernel has the last.
 func HiddenFolders() []string {
-	return []string{"acpi", "asound", "scsi", "driver", "bus", "irq", "tty", "fs"}
+	return []string{"acpi", "asound", "scsi", "driver", "bus", "irq", "tty", "pressure", "fs"}
 }
 
 // ReadOnly are the folders of /proc that can be read and not written.

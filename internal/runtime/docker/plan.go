@@ -140,6 +140,9 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 				{Name: "nofile", Soft: max(int64(l.NoFile), agentFiles), Hard: max(int64(l.NoFile), agentFiles)},
 				{Name: "nproc", Soft: each, Hard: each},
 				{Name: "core", Soft: 0, Hard: 0},
+				{Name: "sigpending", Soft: 1024, Hard: 1024},
+				{Name: "msgqueue", Soft: 800 << 10, Hard: 800 << 10},
+				{Name: "memlock", Soft: 8 << 20, Hard: 8 << 20},
 			},
 		},
 	}
@@ -174,6 +177,10 @@ func masked() []string {
 		"/proc/sysrq-trigger", "/proc/key-users", "/proc/vmallocinfo", "/proc/slabinfo", "/proc/modules", "/proc/iomem", "/proc/ioports",
 		"/proc/softirqs", "/proc/diskstats", "/proc/partitions", "/proc/config.gz", "/proc/cmdline", "/proc/bus", "/proc/driver",
 		"/proc/fs", "/proc/irq", "/proc/tty", "/sys", "/dev/mqueue",
+		// What all of the host uses, and its boot. An empty boot_id is a little less than one of the sandbox's own, which an
+		// engine cannot mount there.
+		"/proc/locks", "/proc/buddyinfo", "/proc/zoneinfo", "/proc/pagetypeinfo", "/proc/pressure", "/proc/crypto",
+		"/proc/sys/fs/aio-nr", "/proc/sys/fs/file-nr", "/proc/sys/fs/inode-nr", "/proc/sys/kernel/random/boot_id",
 	}
 }
 

@@ -3,6 +3,8 @@
 package native
 
 import (
+	"crypto/rand"
+	"fmt"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -75,6 +77,19 @@ func (b *rootBuilder) proc() {
 	for _, name := range rootfs.ReadOnly() {
 		b.m.Protect(proc, name, mount.ReadOnly|mount.NoSUID|mount.NoDev|mount.NoExec)
 	}
+	b.m.HideFiles(proc, rootfs.HiddenSettings())
+	// The sandbox's own /run will lie over this file.
+	const own = "run/boot_id"
+	b.File(own, randomUUID()+"\n")
+	b.m.BindAt(b.Root, own, proc, rootfs.BootID, rootfs.Sealed)
+}
+
+// randomUUID is one of version 4, as the kernel's are.
+func randomUUID() string {
+	var u [16]byte
+	rand.Read(u[:])
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
 func (b *rootBuilder) dev(pl *plan) {
