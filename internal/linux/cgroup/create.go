@@ -235,6 +235,9 @@ func (g *Group) delegate(dir string, o Owner) error {
 	return nil
 }
 
+// socketBytes bounds what waits in the sockets of a group on v1, beside its memory.
+const socketBytes = 64 << 20
+
 // limit sets one controller's limit.
 func (k kernel) limit(version int, dir, controller string, l Limits) error {
 	if !l.asks(controller) {
@@ -284,6 +287,13 @@ func (k kernel) limit(version int, dir, controller string, l Limits) error {
 		}
 		if err != nil {
 			return fail(names[1], "", err)
+		}
+		if version == 1 {
+			// What waits in sockets is charged apart there, and to nobody until it has a limit. A kernel without the file has none.
+			most := strconv.FormatInt(min(pages(l.Memory), socketBytes), 10)
+			if err := k.set(dir, "memory.kmem.tcp.limit_in_bytes", most); err != nil && !errors.Is(err, unix.ENOENT) {
+				return fail("memory.kmem.tcp.limit_in_bytes", "", err)
+			}
 		}
 		// memory.oom.group is 0 in a new group: the kernel kills one process and not the sandbox.
 	}
