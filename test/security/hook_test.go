@@ -32,6 +32,7 @@ func hooks() map[string]hook {
 		"agentenv":   agentEnv,
 		"artifacts":  artifacts,
 		"bait":       bait,
+		"boot":       bootID,
 		"disk":       disk,
 		"elsewhere":  elsewhere,
 		"engine":     engineSocket,
@@ -39,6 +40,11 @@ func hooks() map[string]hook {
 		"listener":   listener,
 		"neighbour":  neighbour,
 		"responsive": responsive,
+
+		"takes-aio":     takes("aio"),
+		"takes-inotify": takes("inotify"),
+		"takes-queues":  takes("queues"),
+		"takes-signals": takes("signals"),
 	}
 }
 
@@ -286,7 +292,7 @@ func (tr *trial) held(prepare string) (p *process, end func()) {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
-	p = tr.start(t.Context(), slices.Concat([]string{"run", "--quiet"}, tr.where(), []string{"--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}), stdin, stdout, &stderr)
+	p = tr.start(t.Context(), slices.Concat([]string{"run", "--quiet"}, tr.where(), tr.flags, []string{"--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}), stdin, stdout, &stderr)
 	stdin.Close()
 	stdout.Close()
 	said := bufio.NewReader(lines)
