@@ -52,7 +52,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 		c.hint("%s", cmp.Or(run.Hint, "--startup-timeout gives it longer"))
 		return exitTimeout
 	case belljar.ReasonOOMKilled:
-		c.say("out of memory: the limit is %d MiB", limits.MemoryMB)
+		c.say("%s", words(run)) // which limit it was, among them
 		c.hint("--memory %dm %s", 2*limits.MemoryMB, more)
 		return exitOOM
 	case belljar.ReasonPidsLimit:

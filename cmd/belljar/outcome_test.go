@@ -25,7 +25,7 @@ func TestConclude(t *testing.T) {
 		{"signal", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonSignaled, Signal: "SIGSEGV", ExitCode: code(139)}, 0, 139, "belljar: ended by SIGSEGV\n"},
 		{"timeout", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonExecutionTimeout, ExitCode: code(143)}, 0, 124, "belljar: timed out after 1m0s\nhint: --timeout gives it longer\n"},
 		{"startup timeout", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonStartupTimeout, Message: "not ready: the engine is away"}, 0, 124, "belljar: not ready: the engine is away\nhint: advice\n"},
-		{"memory", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonOOMKilled, ExitCode: code(1)}, 0, 137, "belljar: out of memory: the limit is 100 MiB\nhint: --memory 200m gives it more\n"},
+		{"memory", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonOOMKilled, ExitCode: code(1), Message: "ran out of memory (limit 100 MiB)"}, 0, 137, "belljar: ran out of memory (limit 100 MiB)\nhint: --memory 200m gives it more\n"},
 		{"pids", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonPidsLimit, ExitCode: code(2)}, 0, 2, "belljar: hit the limit of 256 processes and threads\nhint: --pids 512 gives it more\n"},
 		{"not found", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonExecFailed, ExitCode: code(127), Message: "x: not found"}, 0, 127, "belljar: x: not found\nhint: advice\n"},
 		{"our fault", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonProvisionFailed, Message: "mount: no\n\x1b[2J"}, 0, 125, "belljar: mount: no ?[2J\nhint: advice\n"},

@@ -139,11 +139,14 @@ const (
 
 // Usage is what a sandbox has used since it was made. A nil figure has no honest source here.
 type Usage struct {
-	CPU         *time.Duration
-	Memory      *int64 // bytes that programs hold now
-	PeakMemory  *int64 // bytes that they held at most
-	Files       *int64 // bytes that files in memory hold now; nil where they are part of Memory
-	PeakFiles   *int64
+	CPU        *time.Duration
+	Memory     *int64 // bytes that programs hold now
+	PeakMemory *int64 // bytes that they held at most
+	Files      *int64 // bytes that files in memory hold now; nil where they are part of Memory
+	PeakFiles  *int64
+	// MemoryTotal is the limit in bytes where it is one for programs, files in memory and what the runtime needs itself; nil
+	// where programs have their own.
+	MemoryTotal *int64
 	Pids        *int64
 	PeakPids    *int64
 	OOMKills    *int64            // processes that the kernel killed for want of memory

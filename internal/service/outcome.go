@@ -77,7 +77,7 @@ func (e ending) byExit() outcome {
 	case e.exit.Cause == wire.CauseTimeout:
 		o.timedOut(e.limits)
 	case failed && ooms > 0:
-		o.outOfMemory(e.limits)
+		o.outOfMemory(e)
 		ooms = 0
 	case failed && refused > 0:
 		o.set(belljar.PhaseFailed, belljar.ReasonPidsLimit,
@@ -97,7 +97,7 @@ func (e ending) byExit() outcome {
 		o.phase = belljar.PhaseCompleted
 	}
 	if ooms > 0 {
-		o.warn("%d processes were killed for want of memory (limit %d MiB)", ooms, e.limits.MemoryMB)
+		o.warn("%d processes were killed for want of memory (%s)", ooms, e.memoryLimit())
 	}
 	if refused > 0 {
 		o.warn("%d new processes were refused (limit %d)", refused, e.limits.Pids)
@@ -125,7 +125,7 @@ func (e ending) byLoss() outcome {
 // died says how the sandbox went away.
 func (e ending) died(o *outcome) {
 	if e.sandbox != nil && e.sandbox.Reason == runtime.ExitOOM {
-		o.outOfMemory(e.limits)
+		o.outOfMemory(e)
 		return
 	}
 	o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the sandbox died under the run")
@@ -300,8 +300,17 @@ func (o *outcome) timedOut(l belljar.Limits) {
 	o.hint = "allow it more time in the request (--timeout)"
 }
 
-func (o *outcome) outOfMemory(l belljar.Limits) {
-	o.set(belljar.PhaseFailed, belljar.ReasonOOMKilled, fmt.Sprintf("ran out of memory (limit %d MiB)", l.MemoryMB))
+// memoryLimit is the limit that was met, by its real value.
+func (e ending) memoryLimit() string {
+	limit := fmt.Sprintf("limit %d MiB", e.limits.MemoryMB)
+	if total := e.usage.MemoryTotal; total != nil {
+		limit += fmt.Sprintf(", %d MiB with files in memory", *total>>20)
+	}
+	return limit
+}
+
+func (o *outcome) outOfMemory(e ending) {
+	o.set(belljar.PhaseFailed, belljar.ReasonOOMKilled, "ran out of memory ("+e.memoryLimit()+")")
 	o.hint = "allow more with memory_mb (--memory)"
 }
 

@@ -27,6 +27,8 @@ func refusedAt(step string, errno int) error {
 
 func TestJudge(t *testing.T) {
 	one := int64(1)
+	sum := int64(400 << 20)
+	total := runtime.Usage{OOMKills: &one, MemoryTotal: &sum}
 	oom, pids := runtime.Usage{OOMKills: &one}, runtime.Usage{PidsRefused: &one}
 	both := runtime.Usage{OOMKills: &one, PidsRefused: &one}
 	lost := &runtime.Exit{Reason: runtime.ExitKilled, Detail: "signal 9"}
@@ -65,6 +67,7 @@ func TestJudge(t *testing.T) {
 		{"shut down", ending{exit: caused(wire.CauseEnded, signalled(15)), stopped: errShutdown}, "killed", 143, "SIGTERM", "canceled_by_user", "shutting down", "", 0},
 
 		{"out of memory", ending{exit: signalled(9), usage: oom}, "failed", 137, "SIGKILL", "oom_killed", "limit 64 MiB", "--memory", 0},
+		{"out of memory, with files", ending{exit: signalled(9), usage: total}, "failed", 137, "SIGKILL", "oom_killed", "limit 64 MiB, 400 MiB with files in memory", "--memory", 0},
 		{"out of memory below a shell", ending{exit: exited(1), usage: oom}, "failed", 1, "", "oom_killed", "", "", 0},
 		{"a child out of memory, all well", ending{exit: exited(0), usage: oom}, "completed", 0, "", "", "", "", 1},
 		{"agent out of memory", ending{started: true, sandbox: &runtime.Exit{Reason: runtime.ExitOOM}}, "failed", 137, "SIGKILL", "oom_killed", "", "", 0},

@@ -196,7 +196,7 @@ func whyDead(ctx context.Context, box runtime.Sandbox) *runtime.Exit {
 func since(before, after runtime.Usage) runtime.Usage {
 	return runtime.Usage{
 		OOMKills: difference(before.OOMKills, after.OOMKills), PidsRefused: difference(before.PidsRefused, after.PidsRefused),
-		Sources: after.Sources,
+		MemoryTotal: after.MemoryTotal, Sources: after.Sources,
 	}
 }
 

@@ -101,6 +101,17 @@ func full(dir string) bool {
 	return has && err == nil && peak > limit-nearly
 }
 
+// MemoryLimit is the limit on memory that is in force; false if there is none, or it cannot be read.
+func (g *Group) MemoryLimit() (int64, bool) {
+	f, ok := g.Folder(Memory)
+	if !ok {
+		return 0, false
+	}
+	n, err := readInt(f.Path, map[int]string{1: "memory.limit_in_bytes", 2: "memory.max"}[f.Version])
+	const none = 1 << 60 // what v1 says is more than any machine has, and v2 says "max"
+	return n, err == nil && n < none
+}
+
 func (s source) read(dir string) (int64, error) {
 	if s.key != "" {
 		return readKey(dir, s.file, s.key)

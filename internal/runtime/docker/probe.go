@@ -209,7 +209,7 @@ func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protec
 		seccomp.By = "the agent's allow-list on every command, behind a kernel of the sandbox's own"
 	}
 	group := "cgroup" + f.CgroupVersion
-	memory := limitBy(runtime.ProtectMemory, f.MemoryLimit, group+" memory")
+	memory := limitBy(runtime.ProtectMemory, f.MemoryLimit, group+" memory of programs and files in memory together (memory: total)")
 	if f.MemoryLimit && !f.SwapLimit {
 		memory.Weaker = "the engine cannot limit swap"
 		memory.Hint = "boot the engine's kernel with swapaccount=1"

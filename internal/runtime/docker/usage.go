@@ -168,6 +168,9 @@ func (r *Runtime) stats(ctx context.Context, id string) (runtime.Usage, error) {
 	if n := int64(st.MemoryStats.Usage); n > 0 {
 		u.Memory, u.Sources["memory"] = &n, source
 	}
+	if n := int64(st.MemoryStats.Limit); n > 0 {
+		u.MemoryTotal = &n
+	}
 	if n := int64(st.MemoryStats.MaxUsage); n > 0 { // cgroup v1's own high-water mark
 		u.PeakMemory, u.Sources["peak_memory"] = &n, source+" max_usage"
 	}

@@ -38,10 +38,14 @@ func (g group) usage() (runtime.Usage, bool) {
 	if len(u.Sources) == 0 {
 		return runtime.Usage{}, false
 	}
-	return runtime.Usage{
+	out := runtime.Usage{
 		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
 		OOMKills: u.OOMKills, PidsRefused: u.PidsRefused, Sources: u.Sources,
-	}, true
+	}
+	if total, ok := g.cgroup.MemoryLimit(); ok {
+		out.MemoryTotal = &total
+	}
+	return out, true
 }
 
 // tasks is how many threads the agent has; 0 if that cannot be seen.
