@@ -41,6 +41,9 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 	if run.Shell != nil && run.Shell.State == belljar.ShellReplaced {
 		c.note("the shell has ended; the next command gets a new one, in %s", cmp.Or(run.Shell.Cwd, belljar.WorkspaceDir))
 	}
+	if run.Build != nil && run.Build.OutputTruncated {
+		c.note("what the compiler printed was cut at %d KiB", belljar.MaxBuildOutput>>10)
+	}
 	limits := inForce(run)
 	switch run.ReasonCode {
 	case belljar.ReasonExecutionTimeout:

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -126,14 +127,7 @@ func TestBuildWithoutCompiler(t *testing.T) {
 func TestBuildCanceled(t *testing.T) {
 	b := newBench(t)
 	run := b.start(compiled(t, "x", map[string]string{"cc": "echo begun; exec sleep 1000\n"}))
-	for f, err := range b.Frames(b.context(), run.ID, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f.Step == belljar.StepBuild {
-			break
-		}
-	}
+	b.building(run.ID)
 	if err := b.Cancel(t.Context(), run.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -182,5 +176,80 @@ func TestBuildInSession(t *testing.T) {
 	b.service.Settle()
 	if r := b.run(look); r.stdout != "" {
 		t.Errorf("left behind: %q, %s", r.stdout, r.stderr)
+	}
+}
+
+// building waits until the compiler of a run has printed something.
+func (b *bench) building(id string) {
+	b.t.Helper()
+	for f, err := range b.Frames(b.context(), id, 1) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if f.Step == belljar.StepBuild {
+			return
+		}
+	}
+	b.t.Fatal("the run ended without a build")
+}
+
+// A build whose process dies is lost with its run: neither is begun again, and the compiler does not go on. A program that
+// runs goes on, and its build stays on record.
+func TestBuildAndItsProcess(t *testing.T) {
+	for _, where := range []string{"one-shot", "session"} {
+		t.Run(where, func(t *testing.T) {
+			w := newWorld(t)
+			p := w.boot()
+			dir := t.TempDir()
+			count, gate := filepath.Join(dir, "count"), filepath.Join(dir, "gate")
+			if err := syscall.Mkfifo(gate, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ask := func(text, compiler string) belljar.RunRequest {
+				return compiled(t, text, map[string]string{"cc": compiler})
+			}
+			var s belljar.Session
+			if where == "session" {
+				s = p.open(func(r *belljar.SessionRequest) { r.WorkspaceExec = true })
+				oneShot := ask
+				ask = func(text, compiler string) belljar.RunRequest {
+					req := oneShot(text, compiler)
+					req.SessionID, req.BaseImage, req.WorkspaceExec = s.ID, "", false
+					return req
+				}
+			}
+			lost := p.start(ask("#!/bin/sh\necho program\n", "echo x >>"+count+"; echo compiling; exec sleep 1000\n"))
+			p.building(lost.ID)
+			p.kill()
+			p = w.boot()
+			got, out, err := belljar.Collect(p.context(), p, lost.ID)
+			if err != nil || got.Phase != belljar.PhaseFailed || got.ReasonCode != belljar.ReasonNodeLost || got.ExitCode != nil || out.Stdout != "" {
+				t.Errorf("%+v, printed %q, %v", got, out.Stdout, err)
+			}
+			runs := p.start(ask("#!/bin/sh\necho program\nread x <"+gate+"\nexit 4\n", "echo x >>"+count+"; echo compiled\n"+takes))
+			p.waitFor(runs.ID, "program\n")
+			p.kill()
+			p = w.boot()
+			open, err := os.OpenFile(gate, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer open.Close()
+			if _, err := open.WriteString("go\n"); err != nil {
+				t.Fatal(err)
+			}
+			r := p.follow(runs.ID)
+			r.want(t, belljar.PhaseFailed, 4, belljar.ReasonNonZeroExit)
+			if r.stdout != "program\n" || r.Build == nil || r.Build.Output != "compiled\n" {
+				t.Errorf("printed %q, build %+v", r.stdout, r.Build)
+			}
+			if text, err := os.ReadFile(count); err != nil || string(text) != "x\nx\n" {
+				t.Errorf("compilers began %q, %v", text, err)
+			}
+			if where == "session" {
+				p.end(s)
+			}
+			p.gone("")
+		})
 	}
 }

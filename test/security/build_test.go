@@ -1,0 +1,95 @@
+//go:build linux
+
+package security
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// bombs are sources that attack whoever compiles them.
+func bombs() []bomb {
+	const recursion = `template<int A, int B> struct G { static const int v = G<A-1, B>::v + G<A-1, B+1>::v; };
+template<int B> struct G<0, B> { static const int v = 1; };
+int main() { return G<800, 0>::v; }
+`
+	warnings := "#define A { char *x = 1; (void)x; }\n"
+	for i, name := range []string{"B", "C", "D", "E", "F"} {
+		warnings += "#define " + name + strings.Repeat(" "+string("ABCDE"[i]), 10) + "\n"
+	}
+	warnings += "int main(void) {\n" + strings.Repeat("F\n", 20) + "return 0; }\n"
+	return []bomb{
+		{name: "endless.c", text: "#include \"/dev/zero\"\n", flags: []string{"--memory", "96m"}, limit: runtime.ProtectMemory, message: "ran out of memory"},
+		{name: "templates.cc", text: recursion, flags: []string{"--build-timeout", "1s"}, message: "ran longer than 1 seconds"},
+		{name: "warnings.c", text: warnings, flags: []string{"--build-timeout", "2s"}, message: "ran longer than 2 seconds"},
+		{name: "object.c", text: "char a[1500000000] = {1};\nint main(void) { return a[5]; }\n", message: "exited with status"},
+		{name: "plugin.c", text: "#pragma GCC plugin \"/workspace/evil.so\"\n#pragma GCC optimize (\"-fplugin=/workspace/evil.so\")\n#error end\n",
+			message: "exited with status"},
+	}
+}
+
+type bomb struct {
+	name, text string
+	flags      []string
+	limit      string // that ends it; "" for one that is always there
+	message    string
+}
+
+// TestBuildBombs compiles hostile sources. Attack: take time, memory, disk or log of the host, or code into the compiler, at
+// the time of compiling, when no limit on the program counts yet. Why it matters: a grader compiles whatever it is sent. What
+// must hold: the build ends at its limit, the run says which one that was, and the program never runs.
+func TestBuildBombs(t *testing.T) {
+	for _, compiler := range []string{"cc", "c++"} {
+		if found, err := exec.LookPath(compiler); err != nil || !strings.HasPrefix(found, "/usr/") {
+			t.Skipf("this machine has no %s under /usr", compiler)
+		}
+	}
+	for _, l := range lanes() {
+		if l.ready || l.image != "" {
+			continue // the image has no compiler
+		}
+		t.Run(l.name, func(t *testing.T) {
+			l.open(t)
+			if l.ref != "" {
+				t.Skipf("lane %s runs in an image without a compiler", l.name)
+			}
+			for _, b := range bombs() {
+				t.Run(b.name, func(t *testing.T) {
+					t.Parallel()
+					if b.limit != "" && !l.enforces(b.limit) {
+						t.Skipf("lane %s cannot enforce %s; a run that asks for it is refused", l.name, b.limit)
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), runTime)
+					defer cancel()
+					tr := l.trial(t)
+					source := filepath.Join(tr.dir, b.name)
+					if err := os.WriteFile(source, []byte(b.text), 0o644); err != nil {
+						t.Fatal(err)
+					}
+					args := append(append([]string{"run", "--json", "--quiet"}, tr.where()...), b.flags...)
+					got := tr.run(ctx, append(args, source))
+					if got.ReasonCode != belljar.ReasonCompileFailed || got.ExitCode != nil || !strings.Contains(got.Message, b.message) {
+						t.Errorf("%s %s, exit %s: %s, want compile_failed: %s", got.Phase, got.ReasonCode, got.exit(), got.Message, b.message)
+					}
+					if got.Build == nil {
+						t.Fatal("the run has no build")
+					}
+					if n := len(got.Build.Output); n > belljar.MaxBuildOutput {
+						t.Errorf("%d bytes of output", n)
+					}
+					if strings.Contains(got.Build.Output, "evil.so: cannot open") {
+						t.Errorf("the compiler looked for a plug-in:\n%s", tail(got.Build.Output))
+					}
+					tr.nothingLeft(got)
+				})
+			}
+		})
+	}
+}
