@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -43,15 +44,19 @@ const (
 )
 
 // watch ends the kernel when its programs have more memory than limit. The pages of programs are filled by the host, which
-// does not say so: the watch looks, and the less is left the sooner it looks again. While nothing runs it is parked.
+// does not say so. So a task looks when it goes on after a fault, which lets it fill 2 MiB at most, and after anything else when
+// a look is due. Pages that it could fill before without a further fault are the watch's own to look at: the less is left the
+// sooner. While nothing runs it is parked.
 type watch struct {
 	limit  uint64
 	kernel atomic.Pointer[kernel.Kernel]
+	group  atomic.Uint32 // that tasks are counted in, all of them in one
+	due    atomic.Int64  // when the next look is, in nanoseconds since start
+	start  time.Time
 	parked atomic.Bool
-	wake   chan uint32 // the group that tasks are counted in
-	groups map[uint32]struct{}
-	total  uint64     // bytes of the memory file at the last look
-	clock  ktime.Time // of the tasks that run, at the last look
+	wake   chan struct{}
+
+	counting sync.Mutex
 }
 
 // limitMemory has every kernel that this process becomes watched. Other commands than boot, which is the kernel, have none.
@@ -66,7 +71,7 @@ func limitMemory(args []string) error {
 	if limit == 0 {
 		return nil
 	}
-	w := &watch{limit: limit, wake: make(chan uint32, 1)}
+	w := &watch{limit: limit, start: time.Now(), wake: make(chan struct{}, 1)}
 	w.parked.Store(true)
 	for _, name := range platform.List() {
 		constructor, err := platform.Lookup(name)
@@ -155,26 +160,25 @@ func countAsPrograms(fs vfs.FilesystemImpl) error {
 // run looks for as long as something runs. A task that found the watch awake and is not on the clock yet is seen by the looks
 // between its parking and its waiting.
 func (w *watch) run() {
-	w.await()
-	since := time.Now() // when something moved last
+	<-w.wake
+	var total uint64
+	var clock ktime.Time // of the tasks that run
+	since := time.Now()  // when something moved last
 	for {
-		left, moved := w.look()
-		now := time.Now()
-		if moved {
-			since = now
+		left, sum := w.look()
+		now, running := time.Now(), w.kernel.Load().CPUClockNow()
+		if sum != total || running != clock {
+			total, clock, since = sum, running, now
 		}
 		w.parked.Store(now.Sub(since) >= slowLook)
 		if now.Sub(since) < 2*slowLook {
 			time.Sleep(pause(left))
 			continue
 		}
-		w.await()
+		<-w.wake
 		since = time.Now()
 	}
 }
-
-// await waits until something runs. All that runs is in one group; what no task has asked for is in none.
-func (w *watch) await() { w.groups = map[uint32]struct{}{0: {}, <-w.wake: {}} }
 
 // pause is how long programs need at least for what is left, within bounds.
 func pause(left uint64) time.Duration {
@@ -184,42 +188,58 @@ func pause(left uint64) time.Duration {
 	return min(slowLook, max(quickLook, time.Duration(left)*time.Second/fastest))
 }
 
-// runs notes that a task is about to run its program.
-func (w *watch) runs(ctx context.Context) {
-	if !w.parked.Load() || !w.parked.CompareAndSwap(true, false) {
-		return
+// runs notes that a task is about to run its program, after a fault or not.
+func (w *watch) runs(ctx context.Context, faulted bool) {
+	if w.parked.Load() && w.parked.CompareAndSwap(true, false) {
+		w.group.Store(pgalloc.MemoryCgroupIDFromContext(ctx))
+		select {
+		case w.wake <- struct{}{}:
+		default: // is called already
+		}
 	}
-	select {
-	case w.wake <- pgalloc.MemoryCgroupIDFromContext(ctx):
-	default: // is called already
+	if faulted || time.Since(w.start) > time.Duration(w.due.Load()) {
+		w.look()
 	}
 }
 
-// look ends the kernel if its programs have too much, and says how much they may still have and whether anything has moved.
-func (w *watch) look() (left uint64, moved bool) {
-	k := w.kernel.Load()
-	file := k.MemoryFile()
+// look ends the kernel if its programs have too much, and says how much they may still have and how much there is of all kinds.
+func (w *watch) look() (left, total uint64) {
+	file := w.kernel.Load().MemoryFile()
+	free, total := w.bound(file)
+	if free < 0 {
+		free = w.count(file)
+	}
+	if free < 0 {
+		end(fmt.Sprintf("programs have %d bytes of memory above the limit of %d", -free, w.limit))
+	}
+	w.due.Store(int64(time.Since(w.start) + pause(uint64(free))))
+	return uint64(free), total
+}
+
+// bound says how much programs may still have at least, where all that is not known to be something else is theirs.
+func (w *watch) bound(file *pgalloc.MemoryFile) (left int64, total uint64) {
 	total, err := file.TotalUsage()
 	if err != nil {
 		end(fmt.Sprintf("memory cannot be measured: %v", err))
 	}
-	clock := k.CPUClockNow()
-	moved = total != w.total || clock != w.clock
-	w.total, w.clock = total, clock
-	// Whatever is not known to be something else may be the programs'. Only if that were too much is it counted, page by page.
 	known, _ := usage.MemoryAccounting.Copy()
-	if others := known.Tmpfs + known.PageCache + known.Ramdiskfs + known.System; total <= w.limit+others {
-		return w.limit - (total - min(total, others)), moved
+	others := known.Tmpfs + known.PageCache + known.Ramdiskfs + known.System
+	return int64(w.limit) - int64(total-min(total, others)), total
+}
+
+// count counts page by page what programs have, unless that is settled while another counts, and says how much is left.
+func (w *watch) count(file *pgalloc.MemoryFile) (left int64) {
+	w.counting.Lock()
+	defer w.counting.Unlock()
+	if left, _ := w.bound(file); left >= 0 {
+		return left
 	}
-	// With groups named a count is made however short ago the last was.
-	if err := file.UpdateUsage(w.groups); err != nil {
+	// With groups named it is done however short ago the last was. What no task has asked for is in group 0.
+	if err := file.UpdateUsage(map[uint32]struct{}{0: {}, w.group.Load(): {}}); err != nil {
 		end(fmt.Sprintf("memory cannot be counted: %v", err))
 	}
-	known, _ = usage.MemoryAccounting.Copy()
-	if known.Anonymous > w.limit {
-		end(fmt.Sprintf("programs have %d bytes of memory, the limit is %d", known.Anonymous, w.limit))
-	}
-	return w.limit - known.Anonymous, moved
+	known, _ := usage.MemoryAccounting.Copy()
+	return int64(w.limit) - int64(known.Anonymous)
 }
 
 // end ends the kernel and all that it runs.
@@ -246,15 +266,18 @@ type watchedPlatform struct {
 
 func (p watchedPlatform) NewContext(ctx context.Context) platform.Context {
 	p.watch.adopt(kernel.KernelFromContext(ctx))
-	return watchedContext{p.Platform.NewContext(ctx), p.watch}
+	return &watchedContext{Context: p.Platform.NewContext(ctx), watch: p.watch}
 }
 
 type watchedContext struct {
 	platform.Context
-	watch *watch
+	watch   *watch
+	faulted bool // the last time; only its task's goroutine asks
 }
 
-func (c watchedContext) Switch(ctx context.Context, mm platform.MemoryManager, ac *arch.Context64, cpu int32) (*linux.SignalInfo, hostarch.AccessType, error) {
-	c.watch.runs(ctx)
-	return c.Context.Switch(ctx, mm, ac, cpu)
+func (c *watchedContext) Switch(ctx context.Context, mm platform.MemoryManager, ac *arch.Context64, cpu int32) (*linux.SignalInfo, hostarch.AccessType, error) {
+	c.watch.runs(ctx, c.faulted)
+	info, access, err := c.Context.Switch(ctx, mm, ac, cpu)
+	c.faulted = access.Any()
+	return info, access, err
 }
