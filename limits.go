@@ -37,7 +37,8 @@ type Limits struct {
 	StartupTimeoutSec float64 `json:"startup_timeout_sec"`
 	TimeoutSec        float64 `json:"timeout_sec"`
 	BuildTimeoutSec   float64 `json:"build_timeout_sec"`
-	GraceSec          float64 `json:"grace_sec"` // between TERM and KILL
+	CPUTimeSec        float64 `json:"cpu_time_sec,omitempty"` // of all processes of a run together; 0 is no limit
+	GraceSec          float64 `json:"grace_sec"`              // between TERM and KILL
 }
 
 // DefaultLimits are those of a request that asks for nothing.
@@ -56,7 +57,7 @@ func MaxLimits() Limits {
 		CPU: 4, MemoryMB: 8192, Pids: 4096, NoFile: 65536, NProc: 4096,
 		WorkspaceMB: 4096, TmpMB: 64, Inodes: 65536,
 		LogBytes: 100 << 20, ArtifactMB: 1024,
-		StartupTimeoutSec: 600, TimeoutSec: 86400, BuildTimeoutSec: 86400, GraceSec: 60,
+		StartupTimeoutSec: 600, TimeoutSec: 86400, BuildTimeoutSec: 86400, CPUTimeSec: 86400, GraceSec: 60,
 	}
 }
 
@@ -98,15 +99,19 @@ func (d Limits) Resolve(r Resources, startup, timeout float64, most Limits) (Lim
 	return out, nil
 }
 
-// ResolveRun is [Limits.Resolve] for a run, whose program may be built first.
+// ResolveRun is [Limits.Resolve] for a run, whose program may be built first and has a limit of CPU time.
 func (d Limits) ResolveRun(s *RunSpec, most Limits) (Limits, error) {
 	out, err := d.Resolve(s.Resources, s.StartupTimeoutSec, s.TimeoutSec, most)
 	if err != nil {
 		return out, err
 	}
-	build := resource{"build_timeout_sec", s.BuildTimeoutSec, 0.001, most.BuildTimeoutSec, "seconds", func(v float64) { out.BuildTimeoutSec = v }}
-	if err := build.settle(); err != nil {
-		return Limits{}, err
+	for _, row := range []resource{
+		{"build_timeout_sec", s.BuildTimeoutSec, 0.001, most.BuildTimeoutSec, "seconds", func(v float64) { out.BuildTimeoutSec = v }},
+		{"cpu_time_sec", s.CPUTimeSec, 0.01, most.CPUTimeSec, "seconds", func(v float64) { out.CPUTimeSec = v }},
+	} {
+		if err := row.settle(); err != nil {
+			return Limits{}, err
+		}
 	}
 	return out, nil
 }

@@ -58,6 +58,16 @@ func TestResolveRefuses(t *testing.T) {
 	}
 }
 
+// Nothing asked is no limit of CPU time.
+func TestResolveCPUTime(t *testing.T) {
+	for ask, want := range map[float64]belljar.Code{0: "", 0.01: "", 86400: "", 0.009: belljar.CodeInvalidRequest, -1: belljar.CodeInvalidRequest, 86401: belljar.CodePolicyDenied} {
+		got, err := belljar.DefaultLimits().ResolveRun(&belljar.RunSpec{CPUTimeSec: ask}, belljar.MaxLimits())
+		if belljar.CodeOf(err) != want || err == nil && got.CPUTimeSec != ask {
+			t.Errorf("%v: %+v, %v", ask, got, err)
+		}
+	}
+}
+
 // Whatever is asked, the answer is a refusal or limits that keep every asked value and stay between the bounds.
 func TestResolveProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

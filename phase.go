@@ -48,6 +48,7 @@ type Reason string
 const (
 	ReasonStartupTimeout   Reason = "startup_timeout"
 	ReasonExecutionTimeout Reason = "execution_timeout"
+	ReasonCPUTimeExceeded  Reason = "cpu_time_exceeded" // * its processes used more CPU time than cpu_time_sec
 	ReasonOOMKilled        Reason = "oom_killed"
 	ReasonPidsLimit        Reason = "pids_limit_exceeded"
 	ReasonExecFailed       Reason = "exec_failed"

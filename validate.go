@@ -142,6 +142,11 @@ func (s *RunSpec) checkShell() error {
 			return e
 		}
 	}
+	if s.CPUTimeSec != 0 {
+		e := invalid("cpu_time_sec", "cpu_time_sec does not go with shell: background jobs of earlier commands use the same clock")
+		e.Hint = "run the command without the shell, or bound its time with timeout_sec"
+		return e
+	}
 	switch {
 	case s.SessionID == "":
 		return invalid("shell", "shell needs session_id: it is a session's")

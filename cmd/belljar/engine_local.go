@@ -111,6 +111,7 @@ func ownLimits(cfg *config.Config) belljar.Limits {
 	l.StartupTimeoutSec = min(told.StartupTimeoutSec, most.StartupTimeoutSec)
 	l.BuildTimeoutSec = min(told.BuildTimeoutSec, most.BuildTimeoutSec)
 	l.TimeoutSec, l.GraceSec = min(told.TimeoutSec, most.TimeoutSec), told.GraceSec
+	l.CPUTimeSec = min(told.CPUTimeSec, most.CPUTimeSec)
 	return l
 }
 

@@ -50,6 +50,10 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 		c.say("timed out after %v", span(limits.TimeoutSec))
 		c.hint("--timeout gives it longer")
 		return exitTimeout
+	case belljar.ReasonCPUTimeExceeded:
+		c.say("used more than %v of CPU time", span(limits.CPUTimeSec))
+		c.hint("--cpu-time gives it more")
+		return exitTimeout
 	case belljar.ReasonStartupTimeout:
 		c.say("%s", words(run)) // what it was waited for, among them
 		c.hint("%s", cmp.Or(run.Hint, "--startup-timeout gives it longer"))

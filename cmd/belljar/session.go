@@ -38,6 +38,7 @@ type jarFlags struct {
 	IdleTimeout    *seconds   `placeholder:"TIME" help:"End it when nothing happens in it for so long, even under a running command."`
 	MaxRuns        *count     `placeholder:"N" help:"Runs in its whole life."`
 	Timeout        *seconds   `placeholder:"TIME" help:"How long a run may take that does not say."`
+	CPUTime        *seconds   `name:"cpu-time" placeholder:"TIME" help:"How much CPU time a run may use that does not say."`
 	StartupTimeout *seconds   `placeholder:"TIME" help:"How long the sandbox may take to start."`
 	CPUs           *cores     `name:"cpus" placeholder:"N" help:"Processors, for all runs together."`
 	Memory         *mebibytes `short:"m" placeholder:"SIZE" help:"Memory, for all runs together: 512m, 1g."`
@@ -56,7 +57,7 @@ func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 		Resources: belljar.Resources{
 			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),
 		},
-		StartupTimeoutSec: value(j.StartupTimeout), TimeoutSec: value(j.Timeout), TTLSec: value(j.TTL),
+		StartupTimeoutSec: value(j.StartupTimeout), TimeoutSec: value(j.Timeout), CPUTimeSec: value(j.CPUTime), TTLSec: value(j.TTL),
 		LifetimeSec: value(j.Lifetime), IdleTimeoutSec: value(j.IdleTimeout), MaxRuns: int(whole(j.MaxRuns)),
 		WorkspaceExec: j.WorkspaceExec, AllowWeak: j.AllowWeak, Isolation: j.Class, TrustLevel: belljar.TrustLevel(j.Trust),
 	}, err

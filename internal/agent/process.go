@@ -44,6 +44,11 @@ func (c *Client) Exec(ctx context.Context, exec wire.Exec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("exec: %w", err)
 	}
+	if exec.CPUTimeMS > 0 && !slices.Contains(p.s.hello.Features, wire.FeatureCPUTime) {
+		_ = p.End(0) // an agent of old has started it without the limit
+		p.Close()
+		return nil, fmt.Errorf("exec: %w", &wire.Error{Code: wire.CodeUnsupported, Message: "this sandbox's agent is of a version that cannot limit CPU time"})
+	}
 	return p, nil
 }
 

@@ -140,6 +140,7 @@ func (c *Config) together() (problems []string) {
 	atMost(c, bad, "DEFAULT_STARTUP_TIMEOUT_SEC", &c.StartupTimeout, "MAX_STARTUP_TIMEOUT_SEC", c.MaxStartupTimeout)
 	atMost(c, bad, "DEFAULT_EXEC_TIMEOUT_SEC", &c.ExecTimeout, "MAX_EXEC_TIMEOUT_SEC", c.MaxExecTimeout)
 	atMost(c, bad, "DEFAULT_BUILD_TIMEOUT_SEC", &c.BuildTimeout, "MAX_EXEC_TIMEOUT_SEC", c.MaxExecTimeout)
+	atMost(c, bad, "DEFAULT_CPU_TIME_SEC", &c.CPUTime, "MAX_CPU_TIME_SEC", c.MaxCPUTime)
 	atMost(c, bad, "SESSION_TTL_SEC", &c.SessionTTL, "MAX_SESSION_TTL_SEC", c.MaxSessionTTL)
 	atMost(c, bad, "SESSION_LIFETIME_SEC", &c.SessionLifetime, "MAX_SESSION_LIFETIME_SEC", c.MaxSessionLifetime)
 	atMost(c, bad, "REAP_EVERY_SEC", &c.ReapEvery, "LEASE_SEC divided by 4", c.Lease/4)

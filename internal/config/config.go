@@ -82,6 +82,8 @@ type Config struct {
 	ExecTimeout         time.Duration
 	BuildTimeout        time.Duration
 	MaxExecTimeout      time.Duration
+	CPUTime             time.Duration // 0 is no limit
+	MaxCPUTime          time.Duration
 	CancelGrace         time.Duration
 	InteractiveFrame    int64 // bytes
 	InteractiveBytes    int64 // bytes

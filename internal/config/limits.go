@@ -14,6 +14,7 @@ func (c *Config) Limits() belljar.Limits {
 	l.LogBytes, l.ArtifactMB = c.MaxLogBytes, c.MaxArtifactRunMB
 	l.StartupTimeoutSec, l.TimeoutSec = c.StartupTimeout.Seconds(), c.ExecTimeout.Seconds()
 	l.BuildTimeoutSec = c.BuildTimeout.Seconds()
+	l.CPUTimeSec = c.CPUTime.Seconds()
 	l.GraceSec = c.CancelGrace.Seconds()
 	return l
 }
@@ -25,6 +26,7 @@ func (c *Config) MaxLimits() belljar.Limits {
 	most.CPU, most.MemoryMB, most.TmpMB = c.MaxCPU, c.MaxMemMB, c.TmpMB
 	most.StartupTimeoutSec, most.TimeoutSec = c.MaxStartupTimeout.Seconds(), c.MaxExecTimeout.Seconds()
 	most.BuildTimeoutSec = most.TimeoutSec
+	most.CPUTimeSec = c.MaxCPUTime.Seconds()
 	most.GraceSec = max(most.GraceSec, c.CancelGrace.Seconds())
 	for _, key := range []struct {
 		name  string

@@ -130,6 +130,10 @@ func limits(c *Config) []row {
 			doc: "The most that a request can say there."},
 		{name: "DEFAULT_BUILD_TIMEOUT_SEC", value: span(&c.BuildTimeout, time.Second, 0.001, 31536000), unit: "seconds", def: "60",
 			doc: "Time for a compiler before a command, if a request does not say; the most that it can say is as there."},
+		{name: "DEFAULT_CPU_TIME_SEC", value: span(&c.CPUTime, time.Second, 0, 31536000), unit: "seconds", def: "0",
+			doc: "Processor time of a command and all its processes, if a request does not say; 0 is no limit. It is not for commands of a shell, nor for terminals." + ifChanged},
+		{name: "MAX_CPU_TIME_SEC", value: span(&c.MaxCPUTime, time.Second, 0.01, 31536000), unit: "seconds", def: "86400",
+			doc: "The most that a request can say there."},
 		{name: "CANCEL_GRACE_SECONDS", value: span(&c.CancelGrace, time.Second, 0.001, 600), unit: "seconds", def: "5", hash: true,
 			doc: "Time between TERM and KILL when a run is cancelled or too slow."},
 	}

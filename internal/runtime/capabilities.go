@@ -46,6 +46,7 @@ const (
 	ProtectSeccomp    = "seccomp"
 	ProtectIdentity   = "identity" // a host uid range of its own
 	ProtectWallTime   = "wall_time"
+	ProtectCPUTime    = "cpu_time" // of one command, in contrast to cpu, which is how fast it runs
 	ProtectPids       = "pids"
 	ProtectMemory     = "memory"
 	ProtectCPU        = "cpu"

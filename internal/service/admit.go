@@ -159,6 +159,9 @@ func (s *Service) join(caller belljar.Caller, p *plan) error {
 	p.why = "it is the session's"
 	p.session, p.host, p.caps, p.image, p.require, p.exec = x, of.host, of.caps, x.image(), of.require, of.exec
 	p.limits, err = of.limits.ResolveRun(&req.RunSpec, s.opts.MaxLimits)
+	if req.Shell != nil {
+		p.limits.CPUTimeSec = 0 // what others say of runs does not go for commands of a shell
+	}
 	return err
 }
 
@@ -245,7 +248,11 @@ func (p *plan) notLimited(got runtime.Protection) error {
 
 // enforceable refuses a plan with a protection that the runtime cannot give here, before anything is built.
 func (p *plan) enforceable() error {
-	for _, name := range p.require {
+	names := p.require
+	if p.limits.CPUTimeSec > 0 {
+		names = append(slices.Clone(names), runtime.ProtectCPUTime)
+	}
+	for _, name := range names {
 		if got := p.caps.Protection(name); !got.Enforced {
 			if err := p.notLimited(got); err != nil {
 				return err

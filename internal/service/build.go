@@ -51,6 +51,7 @@ func (p *plan) forBuild() *plan {
 	own := *p
 	own.build, own.request.Stdin, own.request.RunSpec.Stdin, own.request.Interactive = nil, nil, "", false
 	own.limits.TimeoutSec, own.limits.LogBytes = p.limits.BuildTimeoutSec, belljar.MaxBuildOutput
+	own.limits.CPUTimeSec = 0 // that is the program's
 	return &own
 }
 

@@ -35,6 +35,7 @@ func (p *plan) execution(id string, j *jar) wire.Exec {
 		Rlimits:   p.rlimits(),
 		Stdin:     p.request.Stdin != nil || p.request.RunSpec.Stdin != "" || p.request.Interactive,
 		TimeoutMS: int64(math.Ceil(p.limits.TimeoutSec * 1000)),
+		CPUTimeMS: int64(math.Ceil(p.limits.CPUTimeSec * 1000)),
 		GraceMS:   int64(math.Ceil(p.limits.GraceSec * 1000)),
 		// One byte more than is kept tells, when it comes, that the log is cut there.
 		OutputLimit: p.limits.LogBytes + 1,

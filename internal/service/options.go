@@ -199,6 +199,7 @@ func orElse(l, defaults belljar.Limits) belljar.Limits {
 	fill(&l.StartupTimeoutSec, defaults.StartupTimeoutSec)
 	fill(&l.TimeoutSec, defaults.TimeoutSec)
 	fill(&l.BuildTimeoutSec, defaults.BuildTimeoutSec)
+	fill(&l.CPUTimeSec, defaults.CPUTimeSec)
 	fill(&l.GraceSec, defaults.GraceSec)
 	return l
 }

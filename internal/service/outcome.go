@@ -76,6 +76,8 @@ func (e ending) byExit() outcome {
 		o.stopped(e.stopped)
 	case e.exit.Cause == wire.CauseTimeout:
 		o.timedOut(e.limits)
+	case e.exit.Cause == wire.CauseCPUTime:
+		o.usedUp(e.limits)
 	case failed && ooms > 0:
 		o.outOfMemory(e)
 		ooms = 0
@@ -298,6 +300,11 @@ func (o *outcome) stopped(why error) {
 func (o *outcome) timedOut(l belljar.Limits) {
 	o.set(belljar.PhaseTimedOut, belljar.ReasonExecutionTimeout, fmt.Sprintf("command ran longer than %v seconds", l.TimeoutSec))
 	o.hint = "allow it more time in the request (--timeout)"
+}
+
+func (o *outcome) usedUp(l belljar.Limits) {
+	o.set(belljar.PhaseTimedOut, belljar.ReasonCPUTimeExceeded, fmt.Sprintf("command used more than %v seconds of CPU time", l.CPUTimeSec))
+	o.hint = "allow it more in the request: cpu_time_sec (--cpu-time)"
 }
 
 // memoryLimit is the limit that was met, by its real value.

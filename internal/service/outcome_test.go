@@ -56,6 +56,8 @@ func TestJudge(t *testing.T) {
 		{"timeout by KILL", ending{exit: caused(wire.CauseTimeout, signalled(9))}, "timed_out", 137, "SIGKILL", "execution_timeout", "", "", 0},
 		{"timeout, exit 0 in the grace", ending{exit: caused(wire.CauseTimeout, exited(0))}, "timed_out", 0, "", "execution_timeout", "", "", 0},
 		{"timeout after a kill for memory", ending{exit: caused(wire.CauseTimeout, signalled(9)), usage: oom}, "timed_out", 137, "SIGKILL", "execution_timeout", "", "", 1},
+		{"CPU time", ending{exit: caused(wire.CauseCPUTime, signalled(15))}, "timed_out", 143, "SIGTERM", "cpu_time_exceeded", "4 seconds of CPU time", "--cpu-time", 0},
+		{"CPU time, and it ended by itself", ending{exit: caused(wire.CauseCPUTime, exited(0))}, "timed_out", 0, "", "cpu_time_exceeded", "", "", 0},
 		{"overdue", ending{started: true, overdue: true, err: errOverdue}, "timed_out", 137, "SIGKILL", "execution_timeout", "", "", 0},
 
 		{"cancelled", ending{exit: caused(wire.CauseEnded, signalled(15)), stopped: errCanceled}, "killed", 143, "SIGTERM", "canceled_by_user", "canceled_by_user", "", 0},
@@ -106,7 +108,7 @@ func TestJudge(t *testing.T) {
 		{"output dropped", ending{exit: &wire.Exit{Cause: wire.CauseExited, Position: 101, Dropped: 50}}, "completed", 0, "", "", "", "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.ending.limits = belljar.Limits{MemoryMB: 64, Pids: 9, TimeoutSec: 2, StartupTimeoutSec: 3, LogBytes: 100}
+			test.ending.limits = belljar.Limits{MemoryMB: 64, Pids: 9, TimeoutSec: 2, CPUTimeSec: 4, StartupTimeoutSec: 3, LogBytes: 100}
 			got := judge(test.ending)
 			code := none
 			if got.exitCode != nil {

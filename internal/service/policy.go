@@ -51,11 +51,12 @@ type Policy struct {
 	DefaultTrust belljar.TrustLevel                       `json:"SANDBOX_DEFAULT_TRUST_LEVEL,omitempty"`
 	// DockerOCIRuntime is what the engine was told to isolate with; "" is its own choice.
 	DockerOCIRuntime string  `json:"SANDBOX_DOCKER_OCI_RUNTIME,omitempty"`
-	DefaultCPU       float64 `json:"SANDBOX_DEFAULT_CPU,omitempty"`      // L
-	DefaultMemoryMB  int     `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`   // L
-	TmpMB            int     `json:"SANDBOX_TMP_MB,omitempty"`           // L
-	MaxUploadFiles   int     `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"` // that of Options.Uploads
-	MaxUploadDepth   int     `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"` // that of Options.Uploads
+	DefaultCPU       float64 `json:"SANDBOX_DEFAULT_CPU,omitempty"`          // L
+	DefaultMemoryMB  int     `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`       // L
+	DefaultCPUTime   float64 `json:"SANDBOX_DEFAULT_CPU_TIME_SEC,omitempty"` // L
+	TmpMB            int     `json:"SANDBOX_TMP_MB,omitempty"`               // L
+	MaxUploadFiles   int     `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"`     // that of Options.Uploads
+	MaxUploadDepth   int     `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"`     // that of Options.Uploads
 }
 
 // DefaultPolicy is the policy of S0 §9 and §17, with execution on (it is what Belljar is for).
@@ -109,6 +110,7 @@ func (p Policy) effective(opts Options) Policy {
 	p.TrustLevels = levels
 	usual, uploads := belljar.DefaultLimits(), archive.DefaultLimits()
 	p.DefaultCPU = unusual(opts.Limits.CPU, usual.CPU)
+	p.DefaultCPUTime = unusual(opts.Limits.CPUTimeSec, usual.CPUTimeSec)
 	p.DefaultMemoryMB, p.TmpMB = unusual(opts.Limits.MemoryMB, usual.MemoryMB), unusual(opts.Limits.TmpMB, usual.TmpMB)
 	p.MaxUploadFiles, p.MaxUploadDepth = unusual(opts.Uploads.Files, uploads.Files), unusual(opts.Uploads.Depth, uploads.Depth)
 	return p

@@ -74,6 +74,7 @@ func TestPolicyHashChanges(t *testing.T) {
 		"upload":            func(o *Options) { o.Policy = DefaultPolicy(); o.Policy.MaxUploadMB = 1 },
 		"user's artifacts":  func(o *Options) { o.Quota.ArtifactMB = 1 },
 		"default cpu":       func(o *Options) { o.Limits.CPU = 0.5 },
+		"default CPU time":  func(o *Options) { o.Limits.CPUTimeSec = 17 },
 		"default memory":    func(o *Options) { o.Limits.MemoryMB = 100 },
 		"tmp":               func(o *Options) { o.Limits.TmpMB = 1 },
 		"upload's files":    func(o *Options) { o.Uploads.Files = 17 },

@@ -103,7 +103,7 @@ func boundless() belljar.Limits {
 	return belljar.Limits{
 		CPU: math.MaxFloat64, MemoryMB: math.MaxInt, Pids: math.MaxInt, NoFile: math.MaxInt, NProc: math.MaxInt,
 		WorkspaceMB: math.MaxInt, TmpMB: math.MaxInt, Inodes: math.MaxInt, LogBytes: math.MaxInt64, ArtifactMB: math.MaxInt,
-		StartupTimeoutSec: math.MaxFloat64, TimeoutSec: math.MaxFloat64, BuildTimeoutSec: math.MaxFloat64, GraceSec: math.MaxFloat64,
+		StartupTimeoutSec: math.MaxFloat64, TimeoutSec: math.MaxFloat64, BuildTimeoutSec: math.MaxFloat64, CPUTimeSec: math.MaxFloat64, GraceSec: math.MaxFloat64,
 	}
 }
 

@@ -25,7 +25,7 @@ func TestRunCompletes(t *testing.T) {
 	if r.Runtime != "fake" || r.BaseImage != "host" || r.SpecVersion != "1.1" || len(r.PolicyHash) != 64 || r.StartedAt == nil {
 		t.Errorf("run %+v", r.Run)
 	}
-	if by := r.LimitsEnforced; len(by) != 1 || by["wall_time"] != "agent" {
+	if by := r.LimitsEnforced; len(by) != 2 || by["wall_time"] != "agent" || by["cpu_time"] != "agent" {
 		t.Errorf("limits enforced: %v", by)
 	}
 	u := r.ResourceUsage
@@ -111,6 +111,37 @@ func TestExecutionTimeout(t *testing.T) {
 	r.want(t, belljar.PhaseTimedOut, 143, belljar.ReasonExecutionTimeout)
 	if r.stdout != "begun\n" || r.Signal != "SIGTERM" {
 		t.Errorf("stdout %q, signal %s", r.stdout, r.Signal)
+	}
+}
+
+func TestCPUTime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	req := shell("echo begun; while :; do :; done")
+	req.CPUTimeSec = 0.2
+	r := b.run(req)
+	r.want(t, belljar.PhaseTimedOut, 143, belljar.ReasonCPUTimeExceeded)
+	u := r.ResourceUsage
+	if r.stdout != "begun\n" || u.CPUTimeSec == nil || *u.CPUTimeSec < 0.2 || u.Limits.CPUTimeSec != 0.2 {
+		t.Errorf("stdout %q, usage %+v", r.stdout, u)
+	}
+}
+
+// What a session says of its runs holds for those that do not say, and for no command of its shell.
+func TestCPUTimeInSession(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := b.open(func(r *belljar.SessionRequest) { r.CPUTimeSec = 0.2 })
+	req := shell("while :; do :; done")
+	req.SessionID, req.BaseImage = s.ID, ""
+	b.run(req).want(t, belljar.PhaseTimedOut, 143, belljar.ReasonCPUTimeExceeded)
+	req.Command, req.Shell = nil, &belljar.ShellCommand{Cmd: "true"}
+	if r := b.run(req); r.Phase != belljar.PhaseCompleted || r.ResourceUsage.Limits.CPUTimeSec != 0 {
+		t.Errorf("shell command: %+v", r.Run)
+	}
+	req.CPUTimeSec = 1
+	if _, err := b.Start(b.context(), req); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("shell command with a limit of CPU time: %v", err)
 	}
 }
 

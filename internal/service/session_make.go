@@ -91,7 +91,7 @@ func sessionPlan(spec belljar.SessionSpec) *plan {
 	return &plan{exec: spec.WorkspaceExec, request: belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Command: []string{"true"},
 		Env: spec.Env, Labels: spec.Labels, Resources: spec.Resources, NetworkPolicy: spec.NetworkPolicy,
-		StartupTimeoutSec: spec.StartupTimeoutSec, TimeoutSec: spec.TimeoutSec,
+		StartupTimeoutSec: spec.StartupTimeoutSec, TimeoutSec: spec.TimeoutSec, CPUTimeSec: spec.CPUTimeSec,
 		WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak, Isolation: spec.Isolation, TrustLevel: spec.TrustLevel,
 	}}}
 }

@@ -92,6 +92,7 @@ func unenforced(caps runtime.Capabilities) string {
 func limitProtections() []string {
 	return []string{
 		runtime.ProtectCPU, runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectDisk, runtime.ProtectWallTime,
+		runtime.ProtectCPUTime,
 	}
 }
 

@@ -32,6 +32,7 @@ type exec struct {
 	cut      wire.Cause        // why it was killed before it had become its program; else ""
 	group    *group            // nil without a cgroup
 	outlets  []*outlet
+	meter    *meter   // of its processor time; set by its life
 	terminal *os.File // the PTY's master, nil with pipes
 
 	command *command      // not nil for a command of a shell, which has no process of its own

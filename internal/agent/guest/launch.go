@@ -50,7 +50,7 @@ func checkExec(spec wire.Exec) error {
 		return invalid("exec without a program")
 	case len(spec.Note) > wire.MaxNote:
 		return invalid("note of %d bytes", len(spec.Note))
-	case spec.TimeoutMS < 0, spec.GraceMS < 0, spec.OutputLimit < 0:
+	case spec.TimeoutMS < 0, spec.GraceMS < 0, spec.CPUTimeMS < 0, spec.OutputLimit < 0:
 		return invalid("negative limit of exec %q", spec.ID)
 	case !identity{spec.UID, spec.GID}.valid():
 		return invalid("no such user: %d:%d", spec.UID, spec.GID)

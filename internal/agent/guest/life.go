@@ -38,19 +38,13 @@ func (e *exec) life() {
 		defer t.Stop()
 		timeout = t.C
 	}
+	e.meter = newMeter(e)
+	defer e.meter.stop()
 	var grace time.Duration
 	if e.cut != "" {
 		cause = e.cut
 	} else {
-		select {
-		case <-e.exited:
-		case <-timeout:
-			cause, grace = wire.CauseTimeout, milliseconds(e.spec.GraceMS)
-		case want := <-e.ends:
-			cause, grace = want.cause, want.grace
-		case <-e.a.stop:
-			cause = wire.CauseEnded
-		}
+		cause, grace = e.outlast(timeout)
 	}
 	dead := true
 	lost := cause == wire.CauseExited && e.first == nil
@@ -82,6 +76,26 @@ func (e *exec) life() {
 	close(e.over)
 }
 
+// outlast waits for the command's end, or for what brings it about.
+func (e *exec) outlast(timeout <-chan time.Time) (cause wire.Cause, grace time.Duration) {
+	for {
+		select {
+		case <-e.exited:
+			return wire.CauseExited, 0
+		case <-timeout:
+			return wire.CauseTimeout, milliseconds(e.spec.GraceMS)
+		case <-e.meter.look():
+			if e.meter.over() {
+				return wire.CauseCPUTime, milliseconds(e.spec.GraceMS)
+			}
+		case want := <-e.ends:
+			return want.cause, want.grace
+		case <-e.a.stop:
+			return wire.CauseEnded, 0
+		}
+	}
+}
+
 // drainOutlets waits for the rest of the output: until the pipes are closed, or for drainTime.
 func (e *exec) drainOutlets() {
 	e.mu.Lock()
@@ -100,6 +114,9 @@ func (e *exec) drainOutlets() {
 // publish makes the outcome known.
 func (e *exec) publish(cause wire.Cause) {
 	exit := &wire.Exit{Code: -1, Cause: cause, Usage: e.usage()}
+	if cause == wire.CauseExited && e.meter.exceeded(exit.Usage) {
+		exit.Cause = wire.CauseCPUTime // it ended between two looks
+	}
 	ended := time.Now()
 	if isClosed(e.exited) { // else kill_failed: it runs on
 		ended = e.ended
@@ -158,6 +175,8 @@ func (e *exec) usage() wire.Usage {
 		if user, system, err := e.group.cpu(); err == nil {
 			u.UserMicros, u.SystemMicros, u.Source = user, system, "cgroup2"
 		}
+	} else if more := e.meter.missed(u); more > 0 {
+		u.UserMicros, u.Source = u.UserMicros+more, "process clocks"
 	}
 	return u
 }

@@ -43,6 +43,7 @@ type entry struct {
 	pid, parent, session int
 	zombie               bool // it is dead, and not only its first thread
 	start                uint64
+	own, children        time.Duration // processor time of its own, and of its dead descendants that were waited for
 }
 
 // processes returns the living processes of the command: below its keeper, or in its cgroup. The caller closes them.
@@ -173,7 +174,7 @@ func parseStat(pid int, raw []byte) (entry, bool) {
 		return entry{}, false
 	}
 	fields := bytes.Fields(raw[at+1:])
-	const state, parent, session, threads, start = 0, 1, 3, 17, 19
+	const state, parent, session, own, children, threads, start = 0, 1, 3, 11, 13, 17, 19
 	if len(fields) <= start {
 		return entry{}, false
 	}
@@ -187,7 +188,17 @@ func parseStat(pid int, raw []byte) (entry, bool) {
 	x.parent, err1 = strconv.Atoi(string(fields[parent]))
 	x.session, err2 = strconv.Atoi(string(fields[session]))
 	x.start, err3 = strconv.ParseUint(string(fields[start]), 10, 64)
+	x.own, x.children = inTicks(fields[own:own+2]), inTicks(fields[children:children+2])
 	return x, err1 == nil && err2 == nil && err3 == nil
+}
+
+// inTicks adds up times of user and system in ticks of 10 ms, which is what programs are told whatever the kernel's are.
+func inTicks(fields [][]byte) (sum time.Duration) {
+	for _, field := range fields {
+		n, _ := strconv.ParseInt(string(field), 10, 64) // gVisor writes fewer figures for some: then it is none
+		sum += time.Duration(n) * 10 * time.Millisecond
+	}
+	return sum
 }
 
 // readSmall reads a small file of /proc or a cgroup in one go, past the poller.

@@ -82,6 +82,8 @@ func checkShell(spec wire.Exec) error {
 		return invalid("shell without a command")
 	case len(spec.Shell.Name) > maxName:
 		return invalid("shell's name of %d bytes", len(spec.Shell.Name))
+	case spec.CPUTimeMS > 0: // jobs of earlier commands would use it up
+		return invalid("exec %q is for a shell, whose commands have no processor time of their own", spec.ID)
 	case len(spec.Argv) > 0, spec.PTY != nil, spec.KillAll:
 		return invalid("exec %q is for a shell, which has a program, a terminal and survivors of its own", spec.ID)
 	case limited && files < leastFiles:

@@ -22,7 +22,7 @@ type stream struct {
 
 // features are what this agent can do beyond the protocol's first version.
 func features() []string {
-	return []string{string(wire.OpMerge), wire.FeatureForget, wire.FeatureShell}
+	return []string{string(wire.OpMerge), wire.FeatureForget, wire.FeatureShell, wire.FeatureCPUTime}
 }
 
 func newStream(a *Agent, conn net.Conn) *stream {

@@ -76,6 +76,9 @@ type Exec struct {
 	// TimeoutMS ends the exec: TERM, GraceMS, KILL, enforced by the agent itself. 0 is no timeout.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 	GraceMS   int64 `json:"grace_ms,omitempty"`
+	// CPUTimeMS ends the exec in the same way when its processes together have used so much processor time; 0 is no limit. It
+	// is invalid with Shell, and for agents that list [FeatureCPUTime].
+	CPUTimeMS int64 `json:"cpu_time_ms,omitempty"`
 	// OutputLimit is how many bytes of output are kept; what comes after is read, counted and dropped. 0 is no limit.
 	OutputLimit int64 `json:"output_limit,omitempty"`
 	// KillAll kills everything the command left behind when its first process has ended (a one-shot run). Otherwise
@@ -127,6 +130,9 @@ const FeatureForget = "forget"
 // FeatureShell is an agent's that takes Exec.Shell.
 const FeatureShell = "shell"
 
+// FeatureCPUTime is an agent's that takes Exec.CPUTimeMS.
+const FeatureCPUTime = "cpu_time"
+
 // Stream is where output came from.
 type Stream uint8
 
@@ -143,6 +149,7 @@ type Cause string
 const (
 	CauseExited     Cause = "exited"      // the program ended by itself, also by a signal that nobody here sent
 	CauseTimeout    Cause = "timeout"     // TimeoutMS was over
+	CauseCPUTime    Cause = "cpu_time"    // CPUTimeMS was used up; the program may have ended by itself just then
 	CauseEnded      Cause = "ended"       // a Kill with End
 	CauseKillFailed Cause = "kill_failed" // processes outlived every kill: the host must destroy the sandbox
 	CauseLost       Cause = "lost"        // the exec's keeper died: its status is unknown
@@ -192,7 +199,7 @@ type Usage struct {
 	UserMicros   uint64 `json:"user_us"`
 	SystemMicros uint64 `json:"system_us"`
 	MaxRSS       uint64 `json:"max_rss"` // bytes, of the largest process
-	Source       string `json:"source"`  // cgroup2 | rusage | proc (of a shell, in ticks of 10 ms)
+	Source       string `json:"source"`  // cgroup2 | rusage | process clocks (where rusage misses some) | proc (of a shell, in ticks of 10 ms)
 }
 
 // ExecInfo is a line of OpList.

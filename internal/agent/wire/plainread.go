@@ -107,6 +107,8 @@ func (p *Plain) exec() (e Exec) {
 			e.TimeoutMS = p.Int()
 		case "grace_ms":
 			e.GraceMS = p.Int()
+		case "cpu_time_ms":
+			e.CPUTimeMS = p.Int()
 		case "output_limit":
 			e.OutputLimit = p.Int()
 		case "kill_all":

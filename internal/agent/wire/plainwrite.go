@@ -123,13 +123,14 @@ func (b *plainText) exec(e Exec) {
 	}
 	b.count(`,"timeout_ms":`, e.TimeoutMS)
 	b.count(`,"grace_ms":`, e.GraceMS)
+	b.count(`,"cpu_time_ms":`, e.CPUTimeMS)
 	b.count(`,"output_limit":`, e.OutputLimit)
 	b.flag(`,"kill_all":true`, e.KillAll)
 	b.optional(`,"note":`, e.Note)
 	b.put(`}`)
 	// What has been written leaves nothing.
 	e.ID, e.Argv, e.Env, e.Cwd, e.UID, e.GID, e.Rlimits, e.Stdin, e.PTY = "", nil, nil, "", 0, 0, nil, false, nil
-	e.TimeoutMS, e.GraceMS, e.OutputLimit, e.KillAll, e.Note = 0, 0, 0, false, ""
+	e.TimeoutMS, e.GraceMS, e.CPUTimeMS, e.OutputLimit, e.KillAll, e.Note = 0, 0, 0, 0, false, ""
 	b.all(reflect.ValueOf(e).IsZero())
 }
 

@@ -48,6 +48,8 @@ func advice(run belljar.Run) string {
 	switch run.ReasonCode {
 	case belljar.ReasonExecutionTimeout:
 		return "give it more time with timeout_seconds (timeout_sec of sandbox.run), or make the work shorter"
+	case belljar.ReasonCPUTimeExceeded:
+		return "make it compute less; only the operator can give it more CPU time"
 	case belljar.ReasonOOMKilled:
 		return "make it use less memory; only the operator can give it more"
 	case belljar.ReasonPidsLimit:

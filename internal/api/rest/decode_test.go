@@ -106,7 +106,7 @@ func TestExplicitZero(t *testing.T) {
 	for field, s := range map[string]*shape{
 		"resources.cpu": run, "resources.memory_mb": run, "resources.pids": run, "resources.nofile": run, "resources.nproc": run,
 		"resources.workspace_mb": run, "resources.log_bytes": run, "resources.artifact_mb": session, "startup_timeout_sec": run,
-		"timeout_sec": session, "stdin_max_bytes": run, "stdin_max_frame_bytes": run, "stdin_bps": run, "stdin_idle_timeout_sec": run,
+		"timeout_sec": session, "cpu_time_sec": run, "stdin_max_bytes": run, "stdin_max_frame_bytes": run, "stdin_bps": run, "stdin_idle_timeout_sec": run,
 	} {
 		for _, zero := range []string{"0", "0.0", "-0", "0e5", "null"} {
 			if s.at(field).kind == whole && strings.ContainsAny(zero, ".e") {

@@ -25,6 +25,7 @@ type Exec struct {
 	Cwd            string            `json:"cwd,omitempty" doc:"Directory of the workspace to start in; /workspace if it is not given"`
 	Env            map[string]string `json:"env,omitempty" doc:"Environment variables, over the session's"`
 	TimeoutSeconds float64           `json:"timeout_seconds,omitempty" minimum:"0.001" doc:"How long the command may take; the session's timeout if it is not given"`
+	CPUTimeSec     float64           `json:"cpu_time_sec,omitempty" minimum:"0.01" doc:"Seconds of CPU time that all its processes may use together; the session's limit if it is not given"`
 	Stdin          string            `json:"stdin,omitempty" doc:"The command's whole standard input"`
 	Stream         bool              `json:"stream,omitempty" doc:"Answer as soon as the command is accepted; its output is read by exec_id"`
 	WaitSeconds    *float64          `json:"wait_seconds,omitempty" doc:"How long to wait for the end before answering; as long as the server allows (10 minutes) if it is not given. If the wait ends first the status is running"`
@@ -159,7 +160,7 @@ func (d *Door) exec(c *call, p *execParams, body *Exec) (Executed, error) {
 func (x *Exec) run(session string) belljar.RunSpec {
 	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: session, Command: x.Cmd, Cwd: x.Cwd, Env: x.Env,
-		TimeoutSec: x.TimeoutSeconds, Stdin: x.Stdin,
+		TimeoutSec: x.TimeoutSeconds, CPUTimeSec: x.CPUTimeSec, Stdin: x.Stdin,
 	}
 }
 

@@ -58,7 +58,7 @@ func methods() vocabulary {
 
 func reasons() vocabulary {
 	return vocabulary{
-		string(belljar.ReasonStartupTimeout), string(belljar.ReasonExecutionTimeout), string(belljar.ReasonOOMKilled),
+		string(belljar.ReasonStartupTimeout), string(belljar.ReasonExecutionTimeout), string(belljar.ReasonCPUTimeExceeded), string(belljar.ReasonOOMKilled),
 		string(belljar.ReasonPidsLimit), string(belljar.ReasonExecFailed), string(belljar.ReasonProvisionFailed),
 		string(belljar.ReasonImagePullFailed), string(belljar.ReasonPolicyDenied), string(belljar.ReasonCanceledByUser),
 		string(belljar.ReasonNonZeroExit), string(belljar.ReasonSignaled), string(belljar.ReasonQueueTTLExpired),

@@ -90,6 +90,11 @@ func discover(o Options, k kernel) (*Host, error) {
 // Capabilities says of each limit whether and how it holds here, as far as can be told without making a group.
 func (h *Host) Capabilities() []Capability { return slices.Clone(h.caps) }
 
+// Execs reports whether there is a cgroup2 in which each exec can have a group, if the owner may be given it.
+func (h *Host) Execs() bool {
+	return slices.ContainsFunc(h.hierarchies, func(own *hierarchy) bool { return own.version == 2 })
+}
+
 // Capability is the one of that name.
 func (h *Host) Capability(name string) Capability {
 	for _, c := range h.caps {

@@ -230,12 +230,28 @@ func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protec
 		seccomp,
 		identity,
 		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
+		cpuTime(wall),
 		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},
 		memory,
 		pids,
 		limitBy(runtime.ProtectCPU, f.CPUCfsQuota, group+" cpu"),
 		{Name: runtime.ProtectLandlock, Hint: "the native runtime has it"},
 	}
+}
+
+// cpuTime says how the agent knows what a command has used: it has no cgroups in a container.
+func cpuTime(wall runtime.Isolation) runtime.Protection {
+	p := runtime.Protection{
+		Name: runtime.ProtectCPUTime, Enforced: true, By: "the clocks of the command's processes, read by the agent",
+		Weaker: "children that end within milliseconds are not counted where their parent ignores SIGCHLD",
+		Hint:   "the native runtime counts them, where it may make cgroups of version 2",
+	}
+	if wall == runtime.IsolationUserKernel {
+		p.By = "the clocks of the command's processes in a kernel of the sandbox's own, read by the agent"
+		p.Weaker = "that kernel looks every 10 ms at what runs: a program that sleeps just then is not charged"
+		p.Hint = "the native runtime counts exactly"
+	}
+	return p
 }
 
 func limitBy(name string, enforced bool, by string) runtime.Protection {

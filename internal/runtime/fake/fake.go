@@ -98,6 +98,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		OOMScope:  "process",
 		Protections: []runtime.Protection{
 			{Name: runtime.ProtectWallTime, Enforced: true, By: "agent"},
+			{Name: runtime.ProtectCPUTime, Enforced: true, By: "agent"},
 		},
 	}
 	for _, name := range []string{

@@ -59,6 +59,11 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
 		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},
 		{
+			Name: runtime.ProtectCPUTime, Enforced: true, By: "the clocks of the command's processes in gVisor's own kernel, read by the agent",
+			Weaker: "gVisor looks every 10 ms at what runs: a program that sleeps just then is not charged",
+			Hint:   "the native runtime counts exactly",
+		},
+		{
 			Name: runtime.ProtectLandlock, Weaker: "the host's file rules have no use here",
 			Hint: "nothing is missing: gVisor's kernel has no file of the host",
 		},

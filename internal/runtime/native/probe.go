@@ -49,9 +49,21 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
 		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},
 		r.landlock(),
+		r.cpuTime(root || shared),
 	}
 	c.Protections = append(c.Protections, r.limited()...)
 	return c
+}
+
+// cpuTime says how the agent knows what a command has used. delegable says that the agent can be given a cgroup.
+func (r *Runtime) cpuTime(delegable bool) runtime.Protection {
+	p := runtime.Protection{Name: runtime.ProtectCPUTime, Enforced: true, By: "cgroup2 cpu.stat of each command, read by the agent"}
+	if r.rack.Cgroups == nil || !r.rack.Cgroups.Execs() || !delegable {
+		p.By = "the clocks of the command's processes, read by the agent"
+		p.Weaker = "children that end within milliseconds are not counted where their parent ignores SIGCHLD"
+		p.Hint = "run belljar where it may make cgroups of version 2"
+	}
+	return p
 }
 
 func (r *Runtime) landlock() runtime.Protection {

@@ -32,7 +32,7 @@ func testContract(t *testing.T, o Options) {
 				t.Errorf("protection without an explanation: %+v", p)
 			}
 		}
-		if !c.Protection(runtime.ProtectWallTime).Enforced || c.Protection("nonsense").Enforced {
+		if !c.Protection(runtime.ProtectWallTime).Enforced || !c.Protection(runtime.ProtectCPUTime).Enforced || c.Protection("nonsense").Enforced {
 			t.Errorf("protections: %+v", c.Protections)
 		}
 	})

@@ -62,6 +62,30 @@ func testEnding(t *testing.T, o Options) {
 			j.Errorf("%+v", got)
 		}
 	})
+	for name, script := range map[string]string{
+		"one process":                        "while :; do :; done",
+		"children that outlive their parent": "for n in 1 2; do (setsid sh -c 'trap \"\" TERM; while :; do :; done' &); done; exec sleep 1000",
+		"children that end at once":          "while :; do /bin/true; sh -c 'i=0; while [ $i -lt 100 ]; do i=$((i+1)); done'; done",
+	} {
+		j.sub("CPU time of "+name, func(j *jar) {
+			e := j.sh(script)
+			e.CPUTimeMS, e.GraceMS, e.TimeoutMS = 300, 100, patience.Milliseconds()
+			got := j.run(e)
+			if got.exit.Cause != wire.CauseCPUTime || got.exit.Signal == 0 {
+				j.Errorf("%+v", got)
+			}
+			if used := got.exit.Usage.UserMicros + got.exit.Usage.SystemMicros; used < 300_000 {
+				j.Errorf("ended after %d microseconds of 300,000", used)
+			}
+		})
+	}
+	j.sub("CPU time of a sleeper", func(j *jar) {
+		e := j.sh("sleep 1; exit 3")
+		e.CPUTimeMS = 900
+		if got := j.run(e); got.exit.Cause != wire.CauseExited || got.exit.Code != 3 {
+			j.Errorf("%+v", got)
+		}
+	})
 	for name, end := range map[string]func(*jar, string, func(time.Duration) error) error{
 		"end on the stream": func(_ *jar, _ string, end func(time.Duration) error) error { return end(100 * time.Millisecond) },
 		"end from elsewhere": func(j *jar, id string, _ func(time.Duration) error) error {

@@ -1673,6 +1673,11 @@ export interface components {
         Exec: {
             /** @description The program and its arguments; no shell is involved */
             cmd: string[];
+            /**
+             * Format: double
+             * @description Seconds of CPU time that all its processes may use together; the session's limit if it is not given
+             */
+            cpu_time_sec?: number;
             /** @description Directory of the workspace to start in; /workspace if it is not given */
             cwd?: string;
             /** @description Environment variables, over the session's */
@@ -2167,6 +2172,11 @@ export interface components {
             cpu: number;
             /**
              * Format: double
+             * @description Seconds of CPU time that all its processes may use together; not for shell commands
+             */
+            cpu_time_sec?: number;
+            /**
+             * Format: double
              * @description Between TERM and KILL
              */
             grace_sec: number;
@@ -2639,6 +2649,11 @@ export interface components {
             code?: string;
             /** @description The program and its arguments; no shell is involved */
             command?: string[];
+            /**
+             * Format: double
+             * @description Seconds of CPU time that all its processes may use together; not for shell commands
+             */
+            cpu_time_sec?: number;
             /** @description Directory of the workspace to start in; its root if it is not given */
             cwd?: string;
             /** @description Environment variables */
@@ -2913,6 +2928,11 @@ export interface components {
             allow_weak?: string[];
             /** @description The server's own choice, if it is not given */
             base_image?: string;
+            /**
+             * Format: double
+             * @description Seconds of CPU time that all its processes may use together; not for shell commands
+             */
+            cpu_time_sec?: number;
             /** @description Environment variables */
             env?: {
                 [key: string]: string;
@@ -2999,6 +3019,11 @@ export interface components {
             allow_weak?: string[];
             /** @description The image, such as host or python:3.11-slim */
             base_image: string;
+            /**
+             * Format: double
+             * @description Seconds of CPU time that all its processes may use together; not for shell commands
+             */
+            cpu_time_sec?: number;
             /** @description Environment variables */
             env?: {
                 [key: string]: string;

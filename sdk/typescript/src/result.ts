@@ -100,7 +100,7 @@ export class RunResult {
   get ok(): boolean {
     return this.phase === "completed" && this.exitCode === 0;
   }
-  /** Why it did not simply complete, such as nonzero_exit, execution_timeout, oom_killed; "" if it did. */
+  /** Why it did not simply complete, such as nonzero_exit, execution_timeout, cpu_time_exceeded, oom_killed; "" if it did. */
   get reason(): string {
     return this.run.reason_code ?? "";
   }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -76,6 +77,19 @@ func spin(r *report, args []string) {
 		}()
 	}
 	select {}
+}
+
+// dodge computes without end, but sleeps at each moment at which a clock of ticks would look.
+func dodge(r *report, args []string) {
+	tick, err := time.ParseDuration(args[0])
+	r.works("parse", err)
+	runtime.LockOSThread()
+	begin := time.Now()
+	for {
+		if left := tick - time.Since(begin)%tick; left < tick/4 {
+			time.Sleep(left + tick/20)
+		}
+	}
 }
 
 // terminals opens as many terminals as there are, or as many as may be, of which the one after must be refused if the second

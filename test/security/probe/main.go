@@ -50,6 +50,7 @@ func attacks() map[string]func(*report, []string) {
 		"remount":     remount,
 		"resolve":     resolve,
 		"sockets":     sockets,
+		"dodge":       dodge,
 		"spin":        spin,
 		"survive":     survive,
 		"swap":        swap,

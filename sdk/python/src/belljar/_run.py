@@ -49,7 +49,7 @@ class RunState:
 
     @property
     def reason_code(self) -> str:
-        """Why it did not complete, for programs: nonzero_exit, execution_timeout, oom_killed …; "" if it did."""
+        """Why it did not complete, for programs: nonzero_exit, execution_timeout, cpu_time_exceeded, oom_killed …; "" if it did."""
         return self.raw.get("reason_code") or ""
 
     @property

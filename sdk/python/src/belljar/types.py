@@ -335,6 +335,8 @@ class _Exec(TypedDict):
 
 
 class Exec(_Exec, total=False):
+    cpu_time_sec: float
+    """Seconds of CPU time that all its processes may use together; the session's limit if it is not given."""
     cwd: str
     """Directory of the workspace to start in; /workspace if it is not given."""
     env: Dict[str, str]
@@ -742,7 +744,7 @@ class KeyList(TypedDict):
     """The entries."""
 
 
-class Limits(TypedDict):
+class _Limits(TypedDict):
     artifact_mb: int
     """MiB of artifacts together."""
     build_timeout_sec: float
@@ -771,6 +773,11 @@ class Limits(TypedDict):
     """MiB of /tmp."""
     workspace_mb: int
     """MiB of /workspace."""
+
+
+class Limits(_Limits, total=False):
+    cpu_time_sec: float
+    """Seconds of CPU time that all its processes may use together; not for shell commands."""
 
 
 class ListFiles(TypedDict, total=False):
@@ -1071,6 +1078,8 @@ class RunSpec(_RunSpec, total=False):
     """A program's text, in place of command."""
     command: List[str]
     """The program and its arguments; no shell is involved."""
+    cpu_time_sec: float
+    """Seconds of CPU time that all its processes may use together; not for shell commands."""
     cwd: str
     """Directory of the workspace to start in; its root if it is not given."""
     env: Dict[str, str]
@@ -1285,6 +1294,8 @@ class SessionOpening(TypedDict, total=False):
     """Protections that may be missing on this host; operators only."""
     base_image: str
     """The server's own choice, if it is not given."""
+    cpu_time_sec: float
+    """Seconds of CPU time that all its processes may use together; not for shell commands."""
     env: Dict[str, str]
     """Environment variables."""
     idle_timeout_sec: float
@@ -1344,6 +1355,8 @@ class _SessionSpec(TypedDict):
 class SessionSpec(_SessionSpec, total=False):
     allow_weak: List[str]
     """Protections that may be missing on this host; operators only."""
+    cpu_time_sec: float
+    """Seconds of CPU time that all its processes may use together; not for shell commands."""
     env: Dict[str, str]
     """Environment variables."""
     idle_timeout_sec: float

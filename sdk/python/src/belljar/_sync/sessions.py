@@ -85,6 +85,7 @@ class Session:
         stdin: Optional[Union[str, bytes]] = None,
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
+        cpu_time: Optional[float] = None,
         resources: Optional[types.Resources] = None,
         labels: Optional[Mapping[str, str]] = None,
         idempotency_key: Optional[str] = None,
@@ -95,7 +96,8 @@ class Session:
         """Runs a command in it and returns when that has ended: see :meth:`Runs.run`."""
         return self._runs.run(
             command, code=code, language=language, session=self.id, cwd=cwd, env=env, files=files, stdin=stdin, capture=capture,
-            timeout=timeout, resources=resources, labels=labels, idempotency_key=idempotency_key, on_output=on_output, wait=wait, cancel=cancel,
+            timeout=timeout, cpu_time=cpu_time, resources=resources, labels=labels, idempotency_key=idempotency_key, on_output=on_output, wait=wait,
+            cancel=cancel,
         )  # fmt: skip
 
     def start(
@@ -111,6 +113,7 @@ class Session:
         interactive: bool = False,
         capture: Optional[Iterable[str]] = None,
         timeout: Optional[float] = None,
+        cpu_time: Optional[float] = None,
         resources: Optional[types.Resources] = None,
         labels: Optional[Mapping[str, str]] = None,
         idempotency_key: Optional[str] = None,
@@ -118,7 +121,7 @@ class Session:
         """Starts a command in it and returns the run at once."""
         return self._runs.start(
             command, code=code, language=language, session=self.id, cwd=cwd, env=env, files=files, stdin=stdin, interactive=interactive,
-            capture=capture, timeout=timeout, resources=resources, labels=labels, idempotency_key=idempotency_key,
+            capture=capture, timeout=timeout, cpu_time=cpu_time, resources=resources, labels=labels, idempotency_key=idempotency_key,
         )  # fmt: skip
 
     @property
@@ -185,6 +188,7 @@ class Sessions:
         idle_timeout: Optional[float] = None,
         lifetime: Optional[float] = None,
         timeout: Optional[float] = None,
+        cpu_time: Optional[float] = None,
         startup_timeout: Optional[float] = None,
         max_runs: Optional[int] = None,
         max_concurrent_runs: Optional[int] = None,
@@ -198,12 +202,12 @@ class Sessions:
         """Makes a session that is known by its id only, and returns when it can be used.
 
         Times are in seconds: ``ttl`` of life after its last use, ``idle_timeout`` in which nothing happens in it,
-        ``lifetime`` in all, ``timeout`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
+        ``lifetime`` in all, ``timeout`` and ``cpu_time`` of a run that does not say. ``env`` is every run's. ``workspace_exec`` lets
         programs in its workspace be executed.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
-            startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
+            cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
             isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
         )  # fmt: skip
         return self._make(path("sessions"), spec, idempotency_key)
@@ -222,6 +226,7 @@ class Sessions:
         idle_timeout: Optional[float] = None,
         lifetime: Optional[float] = None,
         timeout: Optional[float] = None,
+        cpu_time: Optional[float] = None,
         startup_timeout: Optional[float] = None,
         max_runs: Optional[int] = None,
         max_concurrent_runs: Optional[int] = None,
@@ -239,7 +244,7 @@ class Sessions:
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
-            startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
+            cpu_time_sec=cpu_time, startup_timeout=startup_timeout, max_runs=max_runs, max_concurrent_runs=max_concurrent_runs, runtime=runtime,
             isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
             scope=_spec.scope(namespace, id, key),
         )  # fmt: skip

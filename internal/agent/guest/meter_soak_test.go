@@ -1,0 +1,68 @@
+//go:build linux && soak
+
+package guest_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// The promise of docs/specification.md: a command comes at most 20 ms or 2 % above its limit, on a machine that has nothing
+// else to do, and never below it.
+func TestSoakCPUTimeError(t *testing.T) {
+	const rounds = 15
+	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
+		h := begin(t, config(t))
+		for name, script := range busy() {
+			if name == "takes no hints" || name == "no remains" {
+				continue // the one goes on in its grace, the time of the other is only seen in part without a cgroup
+			}
+			for _, limit := range []int64{100, 500, 2000} {
+				var errors []int64
+				for range rounds {
+					e := h.sh("a", script)
+					e.CPUTimeMS, e.GraceMS, e.TimeoutMS = limit, 1000, 4*patience.Milliseconds()
+					l := h.exec(e)
+					l.started()
+					exit := l.exit()
+					if exit.Cause != wire.CauseCPUTime {
+						t.Fatalf("%s: %+v", name, exit)
+					}
+					errors = append(errors, int64(exit.Usage.UserMicros+exit.Usage.SystemMicros)-limit*1000)
+					h.ask(wire.Request{Op: wire.OpForget, ID: "a"}).reply()
+				}
+				slices.Sort(errors)
+				t.Logf("%-14s limit %4d ms: error in microseconds %d to %d, median %d", name, limit, errors[0], errors[rounds-1], errors[rounds/2])
+				if most := max(20_000, limit*20); errors[0] < 0 || errors[rounds-1] > most {
+					t.Errorf("%s: errors beyond %d of %d microseconds: %v", name, most, limit*1000, errors)
+				}
+			}
+		}
+	})
+}
+
+// Sixteen commands at once, each of which uses less than half of its limit: that they wait for each other's processors is
+// no time of theirs.
+func TestSoakCPUTimeOfMany(t *testing.T) {
+	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
+		h := begin(t, config(t))
+		var all []*line
+		for n := range 16 {
+			e := h.sh(string(rune('a'+n)), `until [ "$(cut -d' ' -f14 /proc/$$/stat)" -ge 35 ]; do i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done; done`)
+			e.CPUTimeMS, e.TimeoutMS = 1000, 4*patience.Milliseconds()
+			l := h.exec(e)
+			l.started()
+			all = append(all, l)
+		}
+		for _, l := range all {
+			exit := l.exit()
+			if exit.Cause != wire.CauseExited || exit.Code != 0 {
+				t.Errorf("%+v", exit)
+			}
+			t.Logf("%d microseconds in %.0f ms", exit.Usage.UserMicros+exit.Usage.SystemMicros, exit.WallMS)
+		}
+	})
+}
