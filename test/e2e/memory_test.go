@@ -1,0 +1,103 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// memoryRun is what belljar run --json prints.
+type memoryRun struct {
+	belljar.Run
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+}
+
+// within runs the probe in a sandbox whose programs may have mb MiB. With a server it takes place there.
+func within(t *testing.T, s *server, mb int, args ...string) memoryRun {
+	t.Helper()
+	flags := []string{"run", "--json", "--quiet", "--memory", fmt.Sprint(mb), "--workspace-exec", "--timeout", "5m", "--file", built.Probe + ":probe", "--", "./probe"}
+	cmd := exec.CommandContext(t.Context(), built.Belljar, append(flags, args...)...)
+	if s != nil {
+		cmd.Env = s.env()
+	}
+	out, err := cmd.Output()
+	var got memoryRun
+	if json.Unmarshal(out, &got) != nil || got.Phase == "" {
+		t.Fatalf("belljar run: %v\n%s", err, out)
+	}
+	return got
+}
+
+// memoryIsHeld skips a test where nothing holds the memory of native sandboxes.
+func memoryIsHeld(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for cgroups")
+	}
+	if got := within(t, nil, 64, "keep", "8", "true"); !strings.HasPrefix(got.LimitsEnforced["memory"], "cgroup") {
+		t.Skipf("no cgroup limits memory here: %v", got.LimitsEnforced)
+	}
+}
+
+// The legal programs hold most of their memory all the while.
+const (
+	legalMB = 256
+	// fillAll writes as fast as it can until each place is full, into all at once, and deletes it all.
+	fillAll = `for place in /workspace /tmp /dev/shm; do
+	dd if=/dev/zero of=$place/ballast bs=256k 2>/dev/null &
+done
+wait
+for place in /workspace /tmp /dev/shm; do
+	dd if=/dev/zero of=$place/more bs=256k count=4 2>&1 | grep -q 'No space left' || { echo "$place is not full"; exit 1; }
+done
+rm /workspace/ballast /tmp/ballast /dev/shm/ballast /workspace/more /tmp/more /dev/shm/more`
+	smallFiles = `for n in 1 2 3; do
+	mkdir /workspace/$n && cd /workspace/$n || exit
+	i=0; while [ $i -lt 2000 ]; do echo $i >$i || exit; i=$((i+1)); done
+	[ $n = 1 ] || rm -r /workspace/$((n-1)) || exit
+done`
+	readImage = `find /usr -xdev -type f -size +2000k -exec cat {} + 2>/dev/null | head -c %d | wc -c`
+)
+
+// legal runs a shell script next to a program that holds a part of its memory, and says what is wrong with its end.
+func legal(t *testing.T, s *server, mb, percent int, script string) (stdout string) {
+	t.Helper()
+	got := within(t, s, mb, "keep", fmt.Sprint(mb*percent/100), "sh", "-c", script)
+	if got.Phase != belljar.PhaseCompleted || got.ExitCode == nil || *got.ExitCode != 0 {
+		t.Errorf("%d %% of %d MiB held: %s %s, exit %v: %s\n%s%s", percent, mb, got.Phase, got.ReasonCode, got.ExitCode, got.Message, got.Stdout, got.Stderr)
+	}
+	return got.Stdout
+}
+
+// TestMemoryLegal runs programs that stay within their limit while they do with files what they may.
+func TestMemoryLegal(t *testing.T) {
+	memoryIsHeld(t)
+	for _, c := range []struct {
+		name        string
+		mb, percent int
+		script      string
+	}{
+		{"full file systems", legalMB, 90, fillAll},
+		{"full speed", legalMB, 95, fillAll},
+		{"many small files", 64, 75, smallFiles},
+		{"reads more than its limit", 64, 75, fmt.Sprintf(readImage, 100<<20)},
+	} {
+		t.Run(c.name, func(t *testing.T) { legal(t, nil, c.mb, c.percent, c.script) })
+	}
+	t.Run("two at once", func(t *testing.T) {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { legal(t, nil, legalMB, 95, fillAll) })
+		}
+		both.Wait()
+	})
+}
