@@ -25,9 +25,10 @@ const (
 // slack is how far above its bytes a group's programs may ever be.
 func slack(bytes int64) int64 { return max(leastSlack, bytes/slackPart) }
 
-// Limit is the kernel's limit of a group whose programs may have bytes, while files hold nothing. Half the slack is the
-// kernel's margin; the other half is for what happens between two looks.
-func Limit(bytes int64) int64 { return bytes + slack(bytes)/2 }
+// Limit is the kernel's limit of a group whose programs may have bytes, while files hold nothing. Three quarters of the
+// slack are the kernel's margin, which writers of files fill while the warden wakes up; the rest is for what happens
+// between two looks.
+func Limit(bytes int64) int64 { return bytes + slack(bytes)/4*3 }
 
 // Trip is the charge from which on the warden looks at a group. What the group may be charged above it, before its limit,
 // is the time that the warden has to wake up.
@@ -35,7 +36,7 @@ func Trip(bytes int64) int64 { return bytes - slack(bytes)/2 }
 
 // next is the time to the next look at one of n groups whose programs hold that much.
 func next(bytes, held int64, n int) time.Duration {
-	left := float64(Limit(bytes) - held)
+	left := float64(bytes + slack(bytes)/2 - held)
 	d := time.Duration(left / pace * float64(time.Second))
 	return max(min(d, longest), shortest, time.Duration(n)*share)
 }

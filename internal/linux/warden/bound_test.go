@@ -13,10 +13,10 @@ const mib = 1 << 20
 // margin, and the warden begins to look before the limit is near.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct{ bytes, trip, limit int64 }{
-		{8 * mib, 4 * mib, 12 * mib},
-		{64 * mib, 60 * mib, 68 * mib},
-		{160 * mib, 156 * mib, 164 * mib},
-		{1000 * mib, 975 * mib, 1025 * mib},
+		{8 * mib, 4 * mib, 14 * mib},
+		{64 * mib, 60 * mib, 70 * mib},
+		{160 * mib, 156 * mib, 166 * mib},
+		{1000 * mib, 975 * mib, 1037*mib + mib/2},
 	} {
 		if trip, limit := Trip(c.bytes), Limit(c.bytes); trip != c.trip || limit != c.limit {
 			t.Errorf("of %d MiB: trip %d, limit %d", c.bytes/mib, trip, limit)

@@ -45,7 +45,8 @@ type watch struct {
 
 	// Open while it is looked at, else -1.
 	fdUsage, fdLimit, fdBoth, fdStat int
-	proc                             int // the /proc folder of one of its processes
+	proc                             int   // the /proc folder of one of its processes
+	held                             int64 // by our file systems, at the last look
 }
 
 func newWatch(g Group) *watch {
@@ -112,6 +113,12 @@ func (w *watch) look() (charged, held int64, err error) {
 		return 0, 0, err
 	}
 	held = max(charged-files, 0)
+	want := pages(Limit(w.Bytes) + files)
+	if want > w.max { // at once, since files may be growing fast
+		if err := w.set(want); err != nil {
+			return 0, 0, err
+		}
+	}
 	if held > w.Bytes/2 { // it may be cache, and that costs more to find out
 		cache, err := sum(w.fdStat, w.cache[:])
 		if err != nil {
@@ -120,10 +127,7 @@ func (w *watch) look() (charged, held int64, err error) {
 		held = max(held-cache, 0)
 	}
 	w.seen.PeakMemory, w.seen.PeakFiles = max(w.seen.PeakMemory, held), max(w.seen.PeakFiles, files)
-	want := pages(Limit(w.Bytes) + files)
 	switch {
-	case want > w.max:
-		err = w.set(want)
 	case want < w.max && held > Limit(w.Bytes):
 		// The programs have taken what files gave up. What they hold is their limit from here on: they get no more, and
 		// whoever asks for it is killed.
@@ -157,21 +161,25 @@ func (w *watch) set(limit int64) error {
 	return nil
 }
 
-// inFiles is what our file systems hold. A process of the group leads to them; there is none, and nothing to hold, when
-// all have ended.
+// inFiles is what our file systems hold. A process of the group leads to them. Where none does, as when all are about to
+// end, it is what they held last.
 func (w *watch) inFiles() int64 {
 	for range 2 {
-		if w.proc < 0 && !w.find() {
-			return 0
+		if w.proc >= 0 {
+			if total, err := holdings(rootOf(w.proc)); err == nil {
+				w.held = total
+				break
+			}
+			unix.Close(w.proc) // it has ended
+			w.proc = -1
 		}
-		if total, err := holdings("/proc/self/fd/" + strconv.Itoa(w.proc) + "/root/"); err == nil {
-			return total
-		}
-		unix.Close(w.proc) // it has ended
-		w.proc = -1
+		w.find()
 	}
-	return 0
+	return w.held
 }
+
+// rootOf is the root of the process whose /proc folder is open.
+func rootOf(proc int) string { return "/proc/self/fd/" + strconv.Itoa(proc) + "/root/" }
 
 // Files is what our file systems hold in the sandbox whose first process that is; 0 if it has ended.
 func Files(pid int) int64 {
@@ -182,6 +190,9 @@ func Files(pid int) int64 {
 	return total
 }
 
+// inodeBytes is what the kernel charges for a file that is empty: its inode and its name.
+const inodeBytes = 960
+
 // holdings adds up what the mounts below a sandbox's root hold.
 func holdings(root string) (total int64, err error) {
 	for _, name := range Mounts() {
@@ -190,31 +201,33 @@ func holdings(root string) (total int64, err error) {
 			return 0, err
 		}
 		if st.Type == unix.TMPFS_MAGIC {
-			total += int64(st.Blocks-st.Bfree) * st.Bsize
+			total += int64(st.Blocks-st.Bfree)*st.Bsize + int64(st.Files-st.Ffree)*inodeBytes
 		}
 	}
 	return total, nil
 }
 
-// find looks for a process of the group. Their root is the sandbox's, which they can neither change nor mount upon.
-func (w *watch) find() bool {
+// find looks for a process of the group that has a root; one whose first thread has ended has none. Their root is the
+// sandbox's, which they can neither change nor mount upon.
+func (w *watch) find() {
 	list, err := os.ReadFile(w.Dir + "/cgroup.procs")
 	if err != nil {
-		return false
+		return
 	}
 	for _, pid := range strings.Fields(string(list)) {
 		fd, err := open("/proc", pid, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			continue
 		}
-		// Again, now that the descriptor cannot become another's.
-		if list, err := os.ReadFile(w.Dir + "/cgroup.procs"); err == nil && strings.Contains("\n"+string(list), "\n"+pid+"\n") {
+		var st unix.Statfs_t
+		// The list again, now that the descriptor cannot become another's.
+		list, err := os.ReadFile(w.Dir + "/cgroup.procs")
+		if err == nil && strings.Contains("\n"+string(list), "\n"+pid+"\n") && unix.Statfs(rootOf(fd), &st) == nil {
 			w.proc = fd
-			return true
+			return
 		}
 		unix.Close(fd)
 	}
-	return false
 }
 
 // hush lets the kernel tell of the next charge above the trip.

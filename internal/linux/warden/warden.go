@@ -58,6 +58,9 @@ func New(logger *slog.Logger) (*Warden, error) {
 		w.close()
 		return nil, fmt.Errorf("warden: %w", err)
 	}
+	// The thread needs one of Go's processors when it wakes up. Those of goroutines whose threads wait for a processor of the
+	// machine are not free, and a busy machine may have all of them wait.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
 	go w.run()
 	return w, nil
 }
