@@ -24,4 +24,5 @@ type Build struct {
 	Output          string `json:"output"`
 	OutputEncoding  string `json:"output_encoding"` // utf8 | base64
 	OutputTruncated bool   `json:"output_truncated,omitempty"`
+	Cached          bool   `json:"cached,omitempty"` // an earlier run had it built; the rest, without usage and duration, is of that build
 }

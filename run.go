@@ -29,6 +29,7 @@ type RunSpec struct {
 	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"`
 	BuildTimeoutSec   float64           `json:"build_timeout_sec,omitempty" minimum:"0.001"` // of a program that is compiled first. Belljar's own
 	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"`       // of all its processes together; no shell command has it. Belljar's own
+	BuildCache        bool              `json:"build_cache,omitempty"`                       // the same program of the same user is built once. Belljar's own
 	Resources         Resources         `json:"resources,omitzero"`
 	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`

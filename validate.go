@@ -90,6 +90,11 @@ func (s *RunSpec) checkProgram() error {
 	if s.Stdin != "" && s.Interactive {
 		return invalid("stdin", "stdin does not go with interactive, whose input comes later")
 	}
+	if s.BuildCache && (s.Language == "" || s.SessionID != "") {
+		e := invalid("build_cache", "build_cache is for a program in a language, in a run without a session")
+		e.Hint = "leave it out where files can be there that the request does not name"
+		return e
+	}
 	switch {
 	case s.Shell != nil:
 		return s.checkShell()

@@ -194,6 +194,12 @@ func (p *plan) program() error {
 	} else {
 		file, args = req.Command[0], req.Command[1:]
 	}
+	if req.BuildCache && req.Upload != nil {
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "build_cache does not go with an upload",
+			Details: map[string]any{"field": "build_cache"}, Hint: "send the files in the request, or leave build_cache out",
+		}
+	}
 	if l.Compiled() {
 		p.build = &build{language: l, file: file, source: req.Code, args: args}
 		return nil

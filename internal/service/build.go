@@ -65,6 +65,13 @@ func (c *passage) compile(begin time.Time) bool {
 		out: &transcript{log: c.run.log, room: belljar.MaxBuildOutput, step: belljar.StepBuild, heard: c.out.heard},
 	}
 	c.readSource()
+	ctx, cancel := context.WithTimeout(c.run.ctx, captureTime)
+	defer cancel()
+	key, keep := c.buildKey()
+	if keep && c.takeBuilt(ctx, key) {
+		e.building = false
+		return true
+	}
 	if e.err = step.startCompiler(begin, c.plan.build.compilers); e.err != nil {
 		var names []string
 		for _, argv := range c.plan.build.compilers {
@@ -92,6 +99,9 @@ func (c *passage) compile(begin time.Time) bool {
 		return false
 	}
 	e.building = false
+	if keep {
+		c.keepBuilt(ctx, key)
+	}
 	if e.before, e.usage = e.usage, (runtime.Usage{}); c.plan.session != nil {
 		e.base(c.run.ctx, c.plan, c.jar)
 	}
@@ -185,7 +195,7 @@ func (c *passage) unbuild() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reckoning)
 	defer cancel()
-	req := c.jar.file(path.Join(tmpDir, path.Base(c.plan.build.place)))
+	req := c.jar.file(c.plan.builtPath())
 	req.Recursive = true
 	if err := c.jar.agent.Delete(ctx, req); err != nil && !isNotFound(err) {
 		c.log.Warn("built program could not be removed", "run_id", c.run.id, "err", err)

@@ -17,21 +17,22 @@ import (
 //
 // What has ended is on record in the store; what is under way is in memory too, and there it is more up to date.
 type Service struct {
-	opts      Options
-	policy    string // its hash
-	runtimes  []*host
-	log       *slog.Logger
-	clock     Clock
-	queue     *queue.Queue
-	burden    *burden
-	ledger    ledger
-	quotas    quotas
-	sessions  sessionTable
-	terminals terminalTable
-	sweeps    sweeps
-	reaps     sweeps
-	pulling   *queue.Queue  // whose turn it is to pull images
-	searches  chan struct{} // takes as many as may search files at once
+	opts          Options
+	policy        string // its hash
+	runtimes      []*host
+	log           *slog.Logger
+	clock         Clock
+	queue         *queue.Queue
+	burden        *burden
+	ledger        ledger
+	quotas        quotas
+	sessions      sessionTable
+	terminals     terminalTable
+	sweeps        sweeps
+	reaps         sweeps
+	builtPrograms builtPrograms
+	pulling       *queue.Queue  // whose turn it is to pull images
+	searches      chan struct{} // takes as many as may search files at once
 
 	work    sync.WaitGroup // every run and teardown under way
 	closing context.Context

@@ -1444,6 +1444,8 @@ export interface components {
         Build: {
             /** @description The compiler and what it was given */
             argv: string[];
+            /** @description Whether an earlier run had it built */
+            cached?: boolean;
             /**
              * Format: double
              * @description Seconds from its start to its end
@@ -2638,6 +2640,8 @@ export interface components {
             allow_weak?: string[];
             /** @description The image, such as host or python:3.11-slim */
             base_image?: string;
+            /** @description Whether the same program of the same user is built once: source, files, environment, compiler and image */
+            build_cache?: boolean;
             /**
              * Format: double
              * @description How long a compiler may take before the command runs

@@ -147,6 +147,8 @@ class _Build(TypedDict):
 
 
 class Build(_Build, total=False):
+    cached: bool
+    """Whether an earlier run had it built."""
     output_truncated: bool
     """Whether the compiler printed more."""
     usage: ResourceUsage
@@ -1070,6 +1072,8 @@ class RunSpec(_RunSpec, total=False):
     """Protections that may be missing on this host; operators only."""
     base_image: str
     """The image, such as host or python:3.11-slim."""
+    build_cache: bool
+    """Whether the same program of the same user is built once: source, files, environment, compiler and image."""
     build_timeout_sec: float
     """How long a compiler may take before the command runs."""
     capture_patterns: List[str]

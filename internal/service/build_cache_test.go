@@ -1,0 +1,62 @@
+//go:build linux
+
+package service_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+)
+
+// What is built is the same program for the same user only.
+func TestBuildCache(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/cc"); err != nil {
+		t.Skip("this machine has no cc under /usr")
+	}
+	b := newBench(t)
+	ask := func(change func(*belljar.RunSpec)) belljar.RunRequest {
+		req := code("c", "#include <stdio.h>\n#warning heed\nint main(void) { int c = getchar(); return c < 0 ? 1 : c; }")
+		req.WorkspaceExec, req.BuildCache, req.Env = true, true, map[string]string{"TMPDIR": "."} // here /workspace is another folder
+		return with(req, change)
+	}
+	same := func(*belljar.RunSpec) {}
+	if r := b.run(ask(same)); r.ExitStatus() != 1 || r.Build.Cached || !strings.Contains(r.Build.Output, "heed") {
+		t.Fatalf("first: %+v, build %+v", r.Run, r.Build)
+	}
+	for name, test := range map[string]struct {
+		change func(*belljar.RunSpec)
+		cached bool
+		status int
+	}{
+		"same":        {same, true, 1},
+		"other input": {func(s *belljar.RunSpec) { s.Stdin = "A" }, true, 65},
+		"other text":  {func(s *belljar.RunSpec) { s.Code += "\n" }, false, 1},
+		"other file":  {func(s *belljar.RunSpec) { s.Files = []belljar.InlineFile{{Path: "stdio.h", Content: []byte("x")}} }, false, 1},
+		"other flags": {func(s *belljar.RunSpec) { s.Env["CPATH"] = "x" }, false, 1},
+		"other place": {func(s *belljar.RunSpec) { s.Env["PATH"] = ".:/usr/bin:/bin" }, false, 1},
+		"not asked":   {func(s *belljar.RunSpec) { s.BuildCache = false }, false, 1},
+	} {
+		r := b.run(ask(test.change))
+		if r.Build == nil || r.Build.Cached != test.cached || r.ExitStatus() != test.status || !strings.Contains(r.Build.Output, "heed") {
+			t.Errorf("%s: %+v, build %+v", name, r.Run, r.Build)
+		}
+	}
+	other := b.service.As(belljar.Caller{ID: "another", Role: belljar.RoleUser}).Runs()
+	run, err := other.Start(b.context(), ask(same))
+	if err == nil {
+		run, _, err = belljar.Collect(b.context(), other, run.ID)
+	}
+	if err != nil || run.Build == nil || run.Build.Cached || run.ExitStatus() != 1 {
+		t.Errorf("another user: %+v, build %+v, %v", run, run.Build, err)
+	}
+	if _, err := b.Start(b.context(), with(shell("true"), func(s *belljar.RunSpec) { s.BuildCache = true })); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("without a language: %v", err)
+	}
+	upload := ask(same)
+	upload.Upload = archive(t, map[string]string{"x": "y"})
+	if _, err := b.Start(b.context(), upload); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("with an upload: %v", err)
+	}
+}
