@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -63,7 +64,7 @@ func stopDaemon(t *testing.T, point string) *halfMade {
 	if point == beforeRecord {
 		h.awaitAgent(t)
 	}
-	found := childrenOf(h.daemon.Process.Pid)
+	found := slices.DeleteFunc(childrenOf(h.daemon.Process.Pid), func(pid int) bool { return !inNamespace(pid) })
 	if len(found) != 1 {
 		t.Fatalf("the daemon has children %v, want the first process", found)
 	}
@@ -75,6 +76,15 @@ func stopDaemon(t *testing.T, point string) *halfMade {
 	h.first = os.NewFile(uintptr(fd), "pidfd")
 	t.Cleanup(func() { h.first.Close() })
 	return h
+}
+
+// inNamespace says whether a process is in a pid namespace of its own, as a sandbox's is from its first moment, and a warden's
+// never.
+func inNamespace(pid int) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, ids, _ := strings.Cut(string(text), "NSpid:")
+	ids, _, _ = strings.Cut(ids, "\n")
+	return len(strings.Fields(ids)) > 1
 }
 
 // awaitAgent returns when the agent answers. The daemon then stands in front of its record, which is a fifo.
