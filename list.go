@@ -69,5 +69,7 @@ type UserUsage struct {
 type Quota struct {
 	ConcurrentRuns   int     `json:"concurrent_runs"`
 	CPUSecondsPerDay float64 `json:"cpu_seconds_per_day"`
-	ArtifactMB       int     `json:"artifact_mb"` // kept at once
+	ArtifactMB       int     `json:"artifact_mb"`         // kept at once
+	MemoryMB         int     `json:"memory_mb,omitempty"` // that sandboxes may use together, files in memory included
+	CPU              float64 `json:"cpu,omitempty"`       // cores that sandboxes may use together
 }

@@ -64,6 +64,8 @@ const (
 	ReasonKillFailed       Reason = "kill_failed"       // * processes survived every kill; the sandbox was destroyed
 	ReasonNodeLost         Reason = "node_lost"         // *
 	ReasonSessionExpired   Reason = "session_expired"   // * its session's lifetime or idle timeout was over
+	// * killed because the sandboxes together, or the host, were out of memory, and not by its own limit
+	ReasonNodeOutOfMemory Reason = "node_out_of_memory"
 )
 
 // ReasonLogCap marks a log that was cut at its cap. It is a warning and a frame, never a failure (S0 §23).

@@ -27,6 +27,7 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 			{"runs", fmt.Sprintf("%d under way of %s, %d queued", me.Used.ConcurrentRuns, most(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
 			{"sessions", fmt.Sprint(me.Used.Sessions)},
 			{"cpu today", fmt.Sprintf("%.1f s of %s", me.Used.CPUSecondsToday, mostSeconds(me.Quota.CPUSecondsPerDay))},
+			{"sandboxes", fmt.Sprintf("%s of %s memory, %g of %s cpus", bytesOf(int64(me.Used.MemoryMB)<<20), mostMB(me.Quota.MemoryMB), me.Used.CPU, mostCPU(me.Quota.CPU))},
 			{"artifacts", fmt.Sprintf("%s of %s", bytesOf(me.Used.ArtifactBytes), mostMB(me.Quota.ArtifactMB))},
 			{"limits", fmt.Sprintf("%g cpus, %d MiB memory, %d MiB workspace, %d processes, %gs a run, unless asked for",
 				me.Limits.CPU, me.Limits.MemoryMB, me.Limits.WorkspaceMB, me.Limits.Pids, me.Limits.TimeoutSec)},
@@ -48,6 +49,13 @@ func mostSeconds(sec float64) string {
 		return "any time"
 	}
 	return fmt.Sprintf("%g s", sec)
+}
+
+func mostCPU(cores float64) string {
+	if cores == 0 {
+		return "any number of"
+	}
+	return fmt.Sprint(cores)
 }
 
 func mostMB(mb int) string {

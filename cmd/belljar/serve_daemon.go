@@ -300,6 +300,7 @@ func serviceOptions(cfg *config.Config) service.Options {
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
 		Uploads: archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
 		Lease:   cfg.Lease, EndSessions: cfg.EndSessions,
+		MemoryAdmission: service.Admission(cfg.MemoryAdmission), MemoryOvercommit: cfg.MemoryOvercommit,
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
 		DefaultImage: cfg.DefaultImage, ImageUnused: time.Duration(cfg.ImageGCDays) * 24 * time.Hour, ImageKeep: int64(cfg.ImageKeepMB) << 20,
 		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,

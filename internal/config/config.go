@@ -91,7 +91,9 @@ type Config struct {
 	InteractiveIdleTime time.Duration
 
 	// The memory of all sandboxes together.
-	NodeMemoryMB int // MiB; 0 is the usual share of what there is
+	NodeMemoryMB     int    // MiB; 0 is the usual share of what there is
+	MemoryAdmission  string // used | caps
+	MemoryOvercommit float64
 
 	// Sessions, the queue and quotas.
 	SessionTTL            time.Duration
@@ -112,6 +114,8 @@ type Config struct {
 	PoolMax               int // in all; 0 is no pool
 	PoolIdle              time.Duration
 	QuotaConcurrentRuns   int     // 0 is no limit
+	QuotaMemoryMB         int     // MiB; 0 is no limit
+	QuotaCPU              float64 // cores; 0 is no limit
 	QuotaCPUSeconds       float64 // a day; 0 is no limit
 	MaxArtifactUserMB     int     // MiB; 0 is no limit
 	RateLimitPerMin       int     // 0 is no limit

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -59,4 +60,33 @@ type Restorer interface {
 	// Restore is Create, with the processes and files of a snapshot. spec has the image, workspace and limits of the
 	// sandbox that was saved, and another id. Many may be made of one snapshot.
 	Restore(ctx context.Context, spec Spec, dir string) (Sandbox, error)
+}
+
+// Bounded is a runtime that has one bound on the memory of all its sandboxes together, and of those of other runtimes of its
+// installation that have it too.
+type Bounded interface {
+	// Whole is nil where there is no bound.
+	Whole() Whole
+}
+
+// Whole is all sandboxes together.
+type Whole interface {
+	Bound() int64         // bytes; 0 for none
+	Used() (int64, error) // bytes in use, files in memory included
+	// Watch hears from the kernel that the memory in use crosses parts of the bound, in per cent. With an error it is one that
+	// hears nothing.
+	Watch(percent ...int64) (Watch, error)
+}
+
+// Watch is for one goroutine.
+type Watch interface {
+	// Wait returns when there is something to look at, and after a time in any case.
+	Wait(ctx context.Context, atMost time.Duration)
+	Close()
+}
+
+// Yielder is a runtime that may hold memory that nobody has asked for, as for sandboxes that are made ahead.
+type Yielder interface {
+	// Yield gives it back, and reports whether there was any.
+	Yield() bool
 }

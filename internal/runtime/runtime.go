@@ -149,7 +149,10 @@ type Usage struct {
 	MemoryTotal *int64
 	Pids        *int64
 	PeakPids    *int64
-	OOMKills    *int64            // processes that the kernel killed for want of memory
+	OOMKills    *int64 // processes that the kernel killed for want of memory
+	// LimitHits is how often the sandbox's own memory limit was in the way. OOMKills without any are the node's: its sandboxes
+	// together, or the host, had no memory left.
+	LimitHits   *int64
 	PidsRefused *int64            // forks that the pids limit refused
 	Sources     map[string]string // cpu, memory, peak_memory, files, peak_files, pids, peak_pids → where it was read
 }

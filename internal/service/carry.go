@@ -51,6 +51,7 @@ func (s *Service) carry(r *run) {
 	defer s.work.Done()
 	defer r.stop(nil)
 	defer r.ticket.Leave()
+	defer s.node.drop(r.id)
 	defer r.unload()
 	if !s.wait(r) {
 		if err := s.enlist(r); err != nil {
@@ -80,6 +81,9 @@ func (c *passage) attend() {
 func (c *passage) start() bool {
 	e := &c.end
 	if e.err = context.Cause(c.run.ctx); e.err != nil {
+		return false
+	}
+	if e.err = c.awaitMemory(c.run); e.err != nil {
 		return false
 	}
 	begin := time.Now()

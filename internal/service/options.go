@@ -82,6 +82,10 @@ type Options struct {
 	// SessionConcurrency is how many runs go at once in one session, at most and unless it asks for fewer; 0 is 16. They
 	// are not counted among those of Concurrency.
 	SessionConcurrency int
+	// MemoryAdmission says by what sandboxes are admitted to the memory that they have together ([runtime.Bounded]); "" is
+	// [AdmitUsed]. MemoryOvercommit is how many times the bound the caps of all may be with [AdmitCaps]; 0 is 1.
+	MemoryAdmission  Admission
+	MemoryOvercommit float64
 	// UserRequests is how many bytes the requests of one user's runs under way may have together (0 is 128 MiB), AllRequests
 	// those of everybody's (0 is 512 MiB). Short ones are not counted.
 	UserRequests, AllRequests int64
@@ -162,6 +166,8 @@ func (o Options) complete() (Options, error) {
 	}
 	o.Lease = max(o.Lease, 0)
 	fill(&o.Concurrency, 8)
+	fill(&o.MemoryAdmission, AdmitUsed)
+	fill(&o.MemoryOvercommit, 1)
 	fill(&o.UserRequests, 128<<20)
 	fill(&o.AllRequests, 512<<20)
 	fill(&o.QueueLength, 100)

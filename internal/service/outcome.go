@@ -79,7 +79,7 @@ func (e ending) byExit() outcome {
 	case e.exit.Cause == wire.CauseCPUTime:
 		o.usedUp(e.limits)
 	case failed && ooms > 0:
-		o.outOfMemory(e)
+		e.memory(&o)
 		ooms = 0
 	case failed && refused > 0:
 		o.set(belljar.PhaseFailed, belljar.ReasonPidsLimit,
@@ -98,7 +98,10 @@ func (e ending) byExit() outcome {
 	default:
 		o.phase = belljar.PhaseCompleted
 	}
-	if ooms > 0 {
+	switch {
+	case ooms > 0 && e.byNode():
+		o.warn("%d processes were killed because the node had no memory left (their own limit, %d MiB, was not reached)", ooms, e.limits.MemoryMB)
+	case ooms > 0:
 		o.warn("%d processes were killed for want of memory (%s)", ooms, e.memoryLimit())
 	}
 	if refused > 0 {
@@ -127,7 +130,7 @@ func (e ending) byLoss() outcome {
 // died says how the sandbox went away.
 func (e ending) died(o *outcome) {
 	if e.sandbox != nil && e.sandbox.Reason == runtime.ExitOOM {
-		o.outOfMemory(e)
+		e.memory(o)
 		return
 	}
 	o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the sandbox died under the run")
@@ -286,7 +289,10 @@ func (o *outcome) warn(format string, args ...any) {
 func (o *outcome) stopped(why error) {
 	o.set(belljar.PhaseKilled, belljar.ReasonCanceledByUser, string(belljar.ReasonCanceledByUser))
 	var expired *expiredError
+	var node *nodeMemoryError
 	switch {
+	case errors.As(why, &node):
+		o.nodeOutOfMemory(node.Error())
 	case errors.As(why, &expired):
 		o.set(belljar.PhaseKilled, belljar.ReasonSessionExpired, expired.Error())
 	case errors.Is(why, errShutdown):
@@ -314,6 +320,26 @@ func (e ending) memoryLimit() string {
 		limit += fmt.Sprintf(", %d MiB with files in memory", *total>>20)
 	}
 	return limit
+}
+
+// byNode reports whether what the kernel killed was killed for want of the node's memory: no limit of the sandbox's own was in
+// the way.
+func (e ending) byNode() bool {
+	return e.usage.LimitHits != nil && *e.usage.LimitHits == 0 && value(e.usage.OOMKills) > 0
+}
+
+// memory says by whose limit a command ran out of memory.
+func (e ending) memory(o *outcome) {
+	if e.byNode() {
+		o.nodeOutOfMemory(fmt.Sprintf("the node had no memory left, and a process was killed; its own limit, %d MiB, was not reached", e.limits.MemoryMB))
+		return
+	}
+	o.outOfMemory(e)
+}
+
+func (o *outcome) nodeOutOfMemory(message string) {
+	o.set(belljar.PhaseFailed, belljar.ReasonNodeOutOfMemory, message)
+	o.hint = "send it again when less is going on; an operator can allow all sandboxes more with SANDBOX_NODE_MEMORY_MB"
 }
 
 func (o *outcome) outOfMemory(e ending) {

@@ -31,6 +31,8 @@ func TestJudge(t *testing.T) {
 	total := runtime.Usage{OOMKills: &one, MemoryTotal: &sum}
 	oom, pids := runtime.Usage{OOMKills: &one}, runtime.Usage{PidsRefused: &one}
 	both := runtime.Usage{OOMKills: &one, PidsRefused: &one}
+	zero := int64(0)
+	starved, own := runtime.Usage{OOMKills: &one, LimitHits: &zero}, runtime.Usage{OOMKills: &one, LimitHits: &one}
 	lost := &runtime.Exit{Reason: runtime.ExitKilled, Detail: "signal 9"}
 	const none = -1
 	for _, test := range []struct {
@@ -72,6 +74,11 @@ func TestJudge(t *testing.T) {
 		{"out of memory, with files", ending{exit: signalled(9), usage: total}, "failed", 137, "SIGKILL", "oom_killed", "limit 64 MiB, 400 MiB with files in memory", "--memory", 0},
 		{"out of memory below a shell", ending{exit: exited(1), usage: oom}, "failed", 1, "", "oom_killed", "", "", 0},
 		{"a child out of memory, all well", ending{exit: exited(0), usage: oom}, "completed", 0, "", "", "", "", 1},
+		{"out of the node's memory", ending{exit: signalled(9), usage: starved}, "failed", 137, "SIGKILL", "node_out_of_memory", "its own limit, 64 MiB, was not reached", "SANDBOX_NODE_MEMORY_MB", 0},
+		{"a child out of the node's memory, all well", ending{exit: exited(0), usage: starved}, "completed", 0, "", "", "", "", 1},
+		{"by its own limit and not the node's", ending{exit: signalled(9), usage: own}, "failed", 137, "SIGKILL", "oom_killed", "limit 64 MiB", "", 0},
+		{"agent out of the node's memory", ending{started: true, sandbox: &runtime.Exit{Reason: runtime.ExitOOM}, usage: starved}, "failed", 137, "SIGKILL", "node_out_of_memory", "", "", 0},
+		{"ended for the others' memory", ending{started: true, sandbox: lost, stopped: &nodeMemoryError{used: 90 << 20, share: 30 << 20}}, "failed", 137, "SIGKILL", "node_out_of_memory", "it used 90 MiB, files in memory included, and its share was 30 MiB", "", 0},
 		{"agent out of memory", ending{started: true, sandbox: &runtime.Exit{Reason: runtime.ExitOOM}}, "failed", 137, "SIGKILL", "oom_killed", "", "", 0},
 		{"too many processes", ending{exit: exited(2), usage: pids}, "failed", 2, "", "pids_limit_exceeded", "limit of 9", "--pids", 0},
 		{"too many processes, all well", ending{exit: exited(0), usage: pids}, "completed", 0, "", "", "", "", 1},

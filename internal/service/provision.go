@@ -25,6 +25,7 @@ func (s *Service) provision(r *run, p *plan, begin time.Time) (*jar, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.node.hold(r.id, box, func(why error) { r.stop(why) })
 	j, err := meet(ctx, box, p.caps, p.image)
 	if err != nil {
 		return j, err

@@ -115,3 +115,50 @@ func TestQuotaOfAUser(t *testing.T) {
 		t.Errorf("nobody's: %v", err)
 	}
 }
+
+// What the sandboxes of a user may use together is bounded by their caps, runs and sessions together, and given back when they
+// are gone.
+func TestSandboxQuota(t *testing.T) {
+	for _, c := range []struct {
+		quota              string
+		used, asked, limit float64
+		of                 belljar.Quota
+	}{
+		{"memory_mb", 300, 300, 500, belljar.Quota{MemoryMB: 500}},
+		{"cpu", 1, 1, 1.5, belljar.Quota{CPU: 1.5}},
+	} {
+		t.Run(c.quota, func(t *testing.T) {
+			b := newBench(t, limited(func(l *belljar.Limits) { l.MemoryMB, l.WorkspaceMB, l.TmpMB, l.CPU = 100, 56, 64, 1 }),
+				func(o *service.Options) { o.Quota.MemoryMB, o.Quota.CPU = c.of.MemoryMB, c.of.CPU })
+			refused := func(err error) {
+				t.Helper()
+				var e *belljar.Error
+				if !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["quota"] != c.quota || e.Details["used"] != c.used ||
+					e.Details["asked"] != c.asked || e.Details["limit"] != c.limit {
+					t.Errorf("%+v", err)
+				}
+			}
+			first, err := b.sessions("ann").Create(t.Context(), spec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = b.sessions("ann").Create(t.Context(), spec())
+			refused(err)
+			_, err = b.as("ann").Start(t.Context(), shell("true"))
+			refused(err)
+			b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // somebody else's
+			me, err := b.service.As(belljar.Caller{ID: "ann"}).Node().Me(t.Context())
+			if err != nil || me.Used.MemoryMB != 300 || me.Used.CPU != 1 || me.Quota.MemoryMB != c.of.MemoryMB || me.Quota.CPU != c.of.CPU {
+				t.Errorf("me: %+v of %+v, %v", me.Used, me.Quota, err)
+			}
+			if err := b.sessions("ann").Delete(t.Context(), first.ID); err != nil {
+				t.Fatal(err)
+			}
+			if again, err := b.sessions("ann").Create(t.Context(), spec()); err != nil {
+				t.Errorf("when it is gone: %v", err)
+			} else if err := b.sessions("ann").Delete(t.Context(), again.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -20,6 +20,7 @@ var errRemoveTime = fmt.Errorf("it is not gone after %v", removeTime)
 // wait again; what cannot go on is put on record as lost, or as what its log says it became. Sandboxes that are nobody's
 // are removed. Killed in the middle, it does the rest when it is called by the next process.
 func (s *Service) Recover(ctx context.Context) error {
+	s.watchNode()
 	rows, err := s.opts.Store.Runs().Unfinished(ctx)
 	if err != nil {
 		return fmt.Errorf("read what is on record: %w", err)

@@ -148,6 +148,9 @@ func (s *Service) carryOn(row store.Run, p *plan, j *jar, proc *agent.Process, l
 	if !a.begun {
 		r.say(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
 	}
+	if p.session == nil {
+		s.claimAgain(r.id, r.owner, p, j, func(why error) { r.stop(why) })
+	}
 	c := s.passage(r)
 	c.jar, c.proc, c.end.started = j, proc, true
 	c.out = a.transcript(log, p.limits.LogBytes, c.out.heard)
@@ -168,5 +171,6 @@ func (s *Service) goOn(c *passage) {
 	defer s.work.Done()
 	defer c.run.stop(nil)
 	defer c.run.ticket.Leave()
+	defer s.node.drop(c.run.id)
 	c.attend()
 }

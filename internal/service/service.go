@@ -24,6 +24,7 @@ type Service struct {
 	clock         Clock
 	queue         *queue.Queue
 	burden        *burden
+	node          nodeMemory
 	ledger        ledger
 	quotas        quotas
 	sessions      sessionTable
@@ -53,6 +54,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock, runs: map[string]*run{},
+		node:     nodeMemory{mode: opts.MemoryAdmission},
 		burden:   &burden{mostOfOne: opts.UserRequests, mostOfAll: opts.AllRequests},
 		searches: make(chan struct{}, searches),
 		pulling:  queue.New(queue.Options{Slots: pullsAtOnce, Length: pullsWaiting, Now: opts.Clock.Now}),

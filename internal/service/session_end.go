@@ -112,6 +112,9 @@ func (x *session) watch(j *jar) {
 	message := "its sandbox died: " + exit.String()
 	if exit.Reason == runtime.ExitOOM {
 		message = "its sandbox ran out of memory"
+		if usage, err := j.Usage(context.Background()); err == nil && (ending{usage: usage}).byNode() {
+			message = "its sandbox was killed because the node had no memory left"
+		}
 	}
 	x.end(belljar.SessionCrashed, message, errSandboxLost)
 }

@@ -129,6 +129,7 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 	if err != nil {
 		return makeError(x, err)
 	}
+	s.node.hold(x.id, box, x.starved)
 	j, err := meet(ctx, box, x.plan.caps, x.plan.image)
 	if err == nil {
 		err = j.furnish(ctx, x.plan)

@@ -98,6 +98,11 @@ func (x *session) wait(ctx context.Context) error {
 func (s *Service) enterSession(ctx context.Context, x *session) error {
 	for {
 		other, err := s.sessions.enter(x, s.opts.MaxSessions, s.opts.MaxNodeSessions)
+		if other == nil && err == nil {
+			if err = s.placeSession(ctx, x); err != nil {
+				s.forget(x, err)
+			}
+		}
 		if other == nil {
 			return err
 		}

@@ -19,22 +19,27 @@ func (s *Service) queueOf(p *plan) *queue.Queue {
 	return s.queue
 }
 
-// enter takes a run's place in its queue. Of its owner's runs, in all sessions and none, at most most go at once.
-func (s *Service) enter(r *run, most int) (err error) {
+// enter takes a run's place in its queue. Its owner's quota bounds how many of his runs go at once, in all sessions
+// and none, and what their sandboxes may use together.
+func (s *Service) enter(r *run, quota belljar.Quota) (err error) {
 	if err := s.shoulder(r); err != nil {
 		return err
 	}
 	x := r.plan.session
 	if x != nil {
-		if err := x.book(); err != nil {
-			r.unload()
-			return err
-		}
+		err = x.book()
+	} else {
+		err = s.claimFor(r.id, r.owner, r.plan, quota)
+	}
+	if err != nil {
+		r.unload()
+		return err
 	}
 	q := s.queueOf(r.plan)
-	if r.ticket, err = q.Enter(r.owner, most); err == nil {
+	if r.ticket, err = q.Enter(r.owner, quota.ConcurrentRuns); err == nil {
 		return nil
 	}
+	s.node.drop(r.id)
 	r.unload()
 	if x != nil {
 		x.unbook()
@@ -46,6 +51,7 @@ func (s *Service) enter(r *run, most int) (err error) {
 func (s *Service) withdraw(r *run) {
 	r.ticket.Leave()
 	r.unload()
+	s.node.drop(r.id)
 	if x := r.plan.session; x != nil {
 		x.unbook()
 	}

@@ -89,6 +89,7 @@ func (s *Service) takeUpSession(ctx context.Context, row store.Session) (x *sess
 		s.log.Error("session of a former process cannot be gone on with", "session_id", row.ID, "err", err)
 		return nil, nil, &sessionEnd{belljar.SessionLost, "belljar was restarted, and could not find its way back to it"}
 	}
+	s.claimAgain(x.id, x.caller.ID, p, j, x.starved)
 	x.begin(j)
 	go x.watch(j)
 	s.recoverTerminals(ctx, x, j, known)

@@ -97,6 +97,7 @@ func (t *sessionTable) leave(x *session) {
 	defer t.mu.Unlock()
 	delete(t.living, x.id)
 	t.unscope(x)
+	x.service.node.drop(x.id)
 }
 
 // release lets others have a session's scope.

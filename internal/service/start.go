@@ -56,7 +56,7 @@ func (s *Service) accept(ctx context.Context, caller belljar.Caller, req belljar
 
 // enrol gives a run its place in the queue, puts it on record with its key, and sets it going.
 func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *store.Key) (first belljar.Run, err error) {
-	if err := s.enter(r, quota.ConcurrentRuns); err != nil {
+	if err := s.enter(r, quota); err != nil {
 		return first, err
 	}
 	if !r.ticket.Waited() {

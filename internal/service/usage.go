@@ -196,7 +196,8 @@ func whyDead(ctx context.Context, box runtime.Sandbox) *runtime.Exit {
 // only known for what went wrong.
 func since(before, after runtime.Usage) runtime.Usage {
 	return runtime.Usage{
-		OOMKills: difference(before.OOMKills, after.OOMKills), PidsRefused: difference(before.PidsRefused, after.PidsRefused),
+		OOMKills: difference(before.OOMKills, after.OOMKills), LimitHits: difference(before.LimitHits, after.LimitHits),
+		PidsRefused: difference(before.PidsRefused, after.PidsRefused),
 		MemoryTotal: after.MemoryTotal, Sources: after.Sources,
 	}
 }

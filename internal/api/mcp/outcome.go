@@ -52,6 +52,8 @@ func advice(run belljar.Run) string {
 		return "make it compute less; only the operator can give it more CPU time"
 	case belljar.ReasonOOMKilled:
 		return "make it use less memory; only the operator can give it more"
+	case belljar.ReasonNodeOutOfMemory:
+		return "try it again later: the machine had no memory left, and this was not the program's own limit"
 	case belljar.ReasonPidsLimit:
 		return "make it start fewer processes; only the operator can allow more"
 	}

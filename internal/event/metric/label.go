@@ -63,7 +63,7 @@ func reasons() vocabulary {
 		string(belljar.ReasonImagePullFailed), string(belljar.ReasonPolicyDenied), string(belljar.ReasonCanceledByUser),
 		string(belljar.ReasonNonZeroExit), string(belljar.ReasonSignaled), string(belljar.ReasonQueueTTLExpired),
 		string(belljar.ReasonSandboxDied), string(belljar.ReasonKillFailed), string(belljar.ReasonNodeLost),
-		string(belljar.ReasonSessionExpired),
+		string(belljar.ReasonSessionExpired), string(belljar.ReasonNodeOutOfMemory),
 	}
 }
 

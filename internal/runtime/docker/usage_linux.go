@@ -40,7 +40,7 @@ func (g group) usage() (runtime.Usage, bool) {
 	}
 	out := runtime.Usage{
 		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
-		OOMKills: u.OOMKills, PidsRefused: u.PidsRefused, Sources: u.Sources,
+		OOMKills: u.OOMKills, LimitHits: u.LimitHits, PidsRefused: u.PidsRefused, Sources: u.Sources,
 	}
 	if total, ok := g.cgroup.MemoryLimit(); ok {
 		out.MemoryTotal = &total

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -104,6 +105,21 @@ func (r *Runtime) Close() error { return r.rack.Close() }
 
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return Name }
+
+// Whole implements [runtime.Bounded].
+func (r *Runtime) Whole() runtime.Whole {
+	whole := r.rack.Whole()
+	if whole == nil {
+		return nil
+	}
+	return bound{whole}
+}
+
+// bound is an installation's cgroup as the contract has it.
+type bound struct{ *cgroup.Whole }
+
+// Watch implements [runtime.Whole].
+func (b bound) Watch(percent ...int64) (runtime.Watch, error) { return b.Whole.Watch(percent...) }
 
 // List implements [runtime.Runtime].
 func (r *Runtime) List(context.Context) ([]string, error) { return r.rack.List() }

@@ -98,7 +98,7 @@ func (r *Runtime) limited() []runtime.Protection {
 
 // usageOf turns a cgroup's figures into a sandbox's. What the host counts as processes are gVisor's.
 func usageOf(u cgroup.Usage) runtime.Usage {
-	out := runtime.Usage{CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, OOMKills: u.OOMKills, Sources: map[string]string{}}
+	out := runtime.Usage{CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, OOMKills: u.OOMKills, LimitHits: u.LimitHits, Sources: map[string]string{}}
 	for _, name := range []string{"cpu", "memory", "peak_memory"} {
 		if source := u.Sources[name]; source != "" {
 			out.Sources[name] = source + ", gVisor's own included"

@@ -98,7 +98,7 @@ func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 	orderly := told && last.Signal == 0 && last.Code == 0
 	switch {
 	case told && last.Signal == 0 && last.Code == outOfMemory:
-		s.last.OOMKills = oneMore(s.last.OOMKills)
+		s.last.OOMKills, s.last.LimitHits = oneMore(s.last.OOMKills), oneMore(s.last.LimitHits)
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "programs had more memory than the limit"}
 	case !orderly && oomKilled(s.last):
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "gVisor was killed for want of memory"}

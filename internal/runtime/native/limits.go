@@ -93,7 +93,7 @@ func (r *Runtime) limited() []runtime.Protection {
 func usageOf(u cgroup.Usage, own, limit int64) runtime.Usage {
 	out := runtime.Usage{
 		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
-		OOMKills: u.OOMKills, PidsRefused: u.PidsRefused, Sources: u.Sources,
+		OOMKills: u.OOMKills, LimitHits: u.LimitHits, PidsRefused: u.PidsRefused, Sources: u.Sources,
 	}
 	if own == 0 {
 		return out

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/landlock"
@@ -99,6 +100,21 @@ func (r *Runtime) Close() error { return errors.Join(r.wardens.close(), r.rack.C
 
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return Name }
+
+// Whole implements [runtime.Bounded].
+func (r *Runtime) Whole() runtime.Whole {
+	whole := r.rack.Whole()
+	if whole == nil {
+		return nil
+	}
+	return bound{whole}
+}
+
+// bound is an installation's cgroup as the contract has it.
+type bound struct{ *cgroup.Whole }
+
+// Watch implements [runtime.Whole].
+func (b bound) Watch(percent ...int64) (runtime.Watch, error) { return b.Whole.Watch(percent...) }
 
 // List implements [runtime.Runtime].
 func (r *Runtime) List(context.Context) ([]string, error) { return r.rack.List() }

@@ -163,6 +163,9 @@ func (p *Pool) Release(_ context.Context, digest string) bool {
 	return len(left) > 0
 }
 
+// Yield implements [runtime.Yielder]. More is made when some time has passed.
+func (p *Pool) Yield() bool { return p.makeRoom() }
+
 // Test implements [runtime.Tester], as far as the runtime below does.
 func (p *Pool) Test(ctx context.Context) (runtime.Capabilities, error) {
 	if t, ok := p.Runtime.(runtime.Tester); ok {

@@ -41,8 +41,8 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserU
 // Quota is what was stored for a user.
 func (q users) Quota(ctx context.Context, userID string) (belljar.Quota, error) {
 	var quota belljar.Quota
-	row := q.s.readDB.QueryRowContext(ctx, "SELECT concurrent_runs, cpu_seconds_per_day, artifact_mb FROM sandbox_quotas WHERE user_id = ?", userID)
-	err := row.Scan(&quota.ConcurrentRuns, &quota.CPUSecondsPerDay, &quota.ArtifactMB)
+	row := q.s.readDB.QueryRowContext(ctx, "SELECT concurrent_runs, cpu_seconds_per_day, artifact_mb, memory_mb, cpu FROM sandbox_quotas WHERE user_id = ?", userID)
+	err := row.Scan(&quota.ConcurrentRuns, &quota.CPUSecondsPerDay, &quota.ArtifactMB, &quota.MemoryMB, &quota.CPU)
 	if err == nil {
 		return quota, nil
 	}
@@ -52,8 +52,8 @@ func (q users) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 // SetQuota stores a user's quota.
 func (q users) SetQuota(ctx context.Context, userID string, quota belljar.Quota) error {
 	return q.s.writer.do(ctx, write{do: func(t *tx) error {
-		_, err := t.exec("INSERT OR REPLACE INTO sandbox_quotas (user_id, concurrent_runs, cpu_seconds_per_day, artifact_mb) VALUES (?,?,?,?)",
-			userID, quota.ConcurrentRuns, quota.CPUSecondsPerDay, quota.ArtifactMB)
+		_, err := t.exec("INSERT OR REPLACE INTO sandbox_quotas (user_id, concurrent_runs, cpu_seconds_per_day, artifact_mb, memory_mb, cpu) VALUES (?,?,?,?,?,?)",
+			userID, quota.ConcurrentRuns, quota.CPUSecondsPerDay, quota.ArtifactMB, quota.MemoryMB, quota.CPU)
 		return err
 	}})
 }

@@ -132,7 +132,7 @@ func usageTop(t *testing.T, s store.Store) {
 
 	_, err = s.Users().Quota(ctx, "ann")
 	wantErr(t, "quota", err, store.ErrNotFound)
-	for _, quota := range []belljar.Quota{{ConcurrentRuns: 3, CPUSecondsPerDay: 1.5, ArtifactMB: 7}, {}, {ArtifactMB: 1}} {
+	for _, quota := range []belljar.Quota{{ConcurrentRuns: 3, CPUSecondsPerDay: 1.5, ArtifactMB: 7, MemoryMB: 9, CPU: 2.5}, {}, {ArtifactMB: 1}} {
 		ok(t, s.Users().SetQuota(ctx, "ann", quota))
 		got, err := s.Users().Quota(ctx, "ann")
 		ok(t, err)

@@ -2376,9 +2376,19 @@ export interface components {
             concurrent_runs: number;
             /**
              * Format: double
+             * @description Cores that sandboxes may use together; 0 is no limit
+             */
+            cpu?: number;
+            /**
+             * Format: double
              * @description CPU seconds a day; 0 is no limit
              */
             cpu_seconds_per_day: number;
+            /**
+             * Format: int64
+             * @description MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit
+             */
+            memory_mb?: number;
         };
         ReadFile: {
             /**
@@ -3525,9 +3535,19 @@ export interface components {
             concurrent_runs: number;
             /**
              * Format: double
+             * @description Cores that sandboxes may use together
+             */
+            cpu: number;
+            /**
+             * Format: double
              * @description CPU seconds since midnight UTC
              */
             cpu_seconds_today: number;
+            /**
+             * Format: int64
+             * @description MiB that sandboxes may use together, files in memory and runs in the queue included
+             */
+            memory_mb: number;
             /**
              * Format: int64
              * @description Runs that wait

@@ -1,0 +1,276 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Admission says by what sandboxes are admitted to the node's memory.
+type Admission string
+
+// The ways of admission.
+const (
+	AdmitUsed Admission = "used" // by what is in use: many idle sandboxes fit, and the greediest dies for the others
+	AdmitCaps Admission = "caps" // by what all may use: no sandbox dies for another
+)
+
+// Parts of the bound on the memory of all sandboxes, in per cent.
+const (
+	watermark = 90 // from here on nothing new is admitted, and what is made ahead goes
+	brink     = 95 // from here on the sandbox furthest above its share goes, before the kernel kills any
+	relief    = 85 // below this, new sandboxes are admitted again
+)
+
+// memoryRetry is when a caller may try again whom the node's memory had no room for.
+const memoryRetry = 5 * time.Second
+
+// besideFiles is what a sandbox may have in file systems in memory that no request names.
+const besideFiles = 80 << 20
+
+// claim is what one sandbox may use, whether it is there or still waits.
+type claim struct {
+	user   string
+	memory int64 // bytes of programs and files
+	cpu    float64
+	placed bool // it counts against the node's bound
+	box    runtime.Sandbox
+	end    func(why error) // ends whoever has the sandbox
+}
+
+// nodeMemory is what all sandboxes may use together and each user's part in it. The zero value admits everything.
+type nodeMemory struct {
+	mode  Admission
+	bound float64 // bytes that the caps may be together; 0 is no bound
+
+	mu      sync.Mutex
+	claims  map[string]*claim
+	placed  int64         // the sum of the caps that count
+	pressed bool          // the memory in use is above the watermark
+	changed chan struct{} // closed when there may be more room; nil while nobody waits
+}
+
+// claimOf is what a plan's sandbox may use.
+func claimOf(user string, p *plan) *claim {
+	l := p.limits
+	return &claim{user: user, cpu: l.CPU, memory: int64(l.MemoryMB+l.WorkspaceMB+l.TmpMB)<<20 + besideFiles}
+}
+
+// claim counts a sandbox, unless its user may have no more. A claim that is there already stays.
+func (n *nodeMemory) claim(id string, c *claim, q belljar.Quota) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.claims[id] != nil {
+		return nil
+	}
+	used := n.usedBy(c.user)
+	if most := int64(q.MemoryMB) << 20; most > 0 && used.memory+c.memory > most {
+		return overQuota("memory_mb", "MiB of memory and files in memory", float64(used.memory>>20), float64(c.memory>>20), float64(q.MemoryMB))
+	}
+	if q.CPU > 0 && used.cpu+c.cpu > q.CPU {
+		return overQuota("cpu", "cores", used.cpu, c.cpu, q.CPU)
+	}
+	if n.claims == nil {
+		n.claims = map[string]*claim{}
+	}
+	n.claims[id] = c
+	return nil
+}
+
+func overQuota(quota, unit string, used, asked, limit float64) error {
+	return &belljar.Error{
+		Code:    belljar.CodeQuotaExceeded,
+		Message: fmt.Sprintf("%v more %s would be above the quota: %v of %v are taken", hundredths(asked), unit, hundredths(used), hundredths(limit)),
+		Details: map[string]any{"quota": quota, "used": hundredths(used), "asked": hundredths(asked), "limit": limit},
+		Hint:    "end a session or wait for a run's end, or ask for less with resources",
+	}
+}
+
+// used is what a user's sandboxes may use, those that wait included.
+func (n *nodeMemory) used(user string) claim {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.usedBy(user)
+}
+
+func (n *nodeMemory) usedBy(user string) (sum claim) {
+	for _, c := range n.claims {
+		if c.user == user {
+			sum.memory += c.memory
+			sum.cpu += c.cpu
+		}
+	}
+	return sum
+}
+
+// drop forgets a sandbox that is gone, or was not made.
+func (n *nodeMemory) drop(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.claims[id]
+	delete(n.claims, id)
+	if c != nil && c.placed {
+		n.placed -= c.memory
+		n.rouse()
+	}
+}
+
+// rouse has those who wait for room look again. The caller holds the lock.
+func (n *nodeMemory) rouse() {
+	if n.changed != nil {
+		close(n.changed)
+		n.changed = nil
+	}
+}
+
+// place counts a claimed sandbox against the bound, if there is room. With force there is.
+func (n *nodeMemory) place(id string, force bool) (ok bool, later <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.claims[id]
+	if c == nil || c.placed {
+		return true, nil
+	}
+	if !force && (n.pressed || n.mode == AdmitCaps && n.bound > 0 && float64(n.placed+c.memory) > n.bound) {
+		if n.changed == nil {
+			n.changed = make(chan struct{})
+		}
+		return false, n.changed
+	}
+	c.placed = true
+	n.placed += c.memory
+	return true, nil
+}
+
+// fits reports whether a sandbox could ever be placed.
+func (n *nodeMemory) fits(c *claim) bool {
+	return n.mode != AdmitCaps || n.bound <= 0 || float64(c.memory) <= n.bound
+}
+
+// press notes whether the memory in use is above the watermark.
+func (n *nodeMemory) press(on bool) (changed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	changed = n.pressed != on
+	if n.pressed = on; changed && !on {
+		n.rouse()
+	}
+	return changed
+}
+
+// hold tells what sandbox a claim has come to, and how it is ended.
+func (n *nodeMemory) hold(id string, box runtime.Sandbox, end func(why error)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c := n.claims[id]; c != nil {
+		c.box, c.end = box, end
+	}
+}
+
+// greediest is the sandbox that uses most above its share, which is its cap's part of the bound; nil if none is there, or none
+// says what it uses.
+func (n *nodeMemory) greediest(ctx context.Context, bound int64) (id string, worst *claim, used, share int64) {
+	n.mu.Lock()
+	living := map[string]*claim{}
+	var caps float64
+	for id, c := range n.claims {
+		if c.box != nil {
+			living[id] = c
+			caps += float64(c.memory)
+		}
+	}
+	n.mu.Unlock()
+	most := int64(math.MinInt64)
+	for name, c := range living {
+		usage, err := c.box.Usage(ctx)
+		if err != nil || usage.Memory == nil {
+			continue
+		}
+		part, has := int64(float64(bound)*float64(c.memory)/caps), *usage.Memory+value(usage.Files)
+		if over := has - part; over > most {
+			most, id, worst, used, share = over, name, c, has, part
+		}
+	}
+	return id, worst, used, share
+}
+
+// nodeMemoryError is why a sandbox was destroyed to leave the others their memory.
+type nodeMemoryError struct{ used, share int64 }
+
+func (e *nodeMemoryError) Error() string {
+	return fmt.Sprintf("the sandbox was ended because all sandboxes together had no memory left: it used %d MiB, files in memory included, and its share was %d MiB",
+		e.used>>20, e.share>>20)
+}
+
+// noMemory is what a caller hears for whose sandbox the node has no memory now.
+func (s *Service) noMemory(runtime string) error {
+	s.count(event.QueueFull, runtime, "node_memory", 1)
+	return &belljar.Error{
+		Code: belljar.CodeRuntimeUnavailable, Message: "the memory of this node has no room for another sandbox now",
+		Details: map[string]any{"reason": "node_memory", "retry_after_sec": int(memoryRetry.Seconds())},
+		Hint:    "send the same request again later; SANDBOX_NODE_MEMORY_MB bounds all sandboxes together",
+	}
+}
+
+// claimFor counts a plan's sandbox among its user's.
+func (s *Service) claimFor(id, user string, p *plan, q belljar.Quota) error {
+	c := claimOf(user, p)
+	if !s.node.fits(c) {
+		return &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("a sandbox that may use %d MiB with its files is larger than this node allows all together", c.memory>>20),
+			Details: map[string]any{"rule": "SANDBOX_NODE_MEMORY_MB", "asked": c.memory >> 20, "limit": int64(s.node.bound) >> 20},
+			Hint:    "ask for less with memory_mb and workspace_mb",
+		}
+	}
+	return s.node.claim(id, c, q)
+}
+
+// claimAgain counts the sandbox of a former process, which was allowed then.
+func (s *Service) claimAgain(id, user string, p *plan, box runtime.Sandbox, end func(why error)) {
+	_ = s.node.claim(id, claimOf(user, p), belljar.Quota{}) // nothing is refused without a quota
+	s.node.place(id, true)
+	s.node.hold(id, box, end)
+}
+
+// placeSession finds room for a session's sandbox.
+func (s *Service) placeSession(ctx context.Context, x *session) error {
+	quota, err := s.quota(ctx, x.caller.ID)
+	if err == nil {
+		err = s.claimFor(x.id, x.caller.ID, x.plan, quota)
+	}
+	if err != nil {
+		return err
+	}
+	if ok, _ := s.node.place(x.id, false); !ok {
+		return s.noMemory(x.plan.host.Name())
+	}
+	return nil
+}
+
+// starved ends a session whose sandbox is destroyed to leave the others their memory.
+func (x *session) starved(why error) { x.end(belljar.SessionCrashed, why.Error(), why) }
+
+// awaitMemory waits until the node's memory has room for the run's sandbox, as long as a run may wait in the queue.
+func (s *Service) awaitMemory(r *run) error {
+	ok, later := s.node.place(r.id, false)
+	if ok {
+		return nil
+	}
+	s.count(event.QueueFull, r.state.Runtime, "node_memory", 1)
+	defer s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(errQueueTTL) })()
+	for !ok {
+		select {
+		case <-later:
+			ok, later = s.node.place(r.id, false)
+		case <-r.ctx.Done():
+			return context.Cause(r.ctx)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+const mega = 1 << 20
+
+// hungry is a sandbox that uses so much memory, until it is destroyed.
+type hungry struct {
+	runtime.Sandbox
+	whole *trough
+	id    string
+}
+
+func (h *hungry) Usage(context.Context) (runtime.Usage, error) {
+	n := h.whole.used[h.id]
+	return runtime.Usage{Memory: &n}, nil
+}
+
+func (h *hungry) Destroy(context.Context) error {
+	delete(h.whole.used, h.id)
+	return nil
+}
+
+// trough is the memory of all sandboxes.
+type trough struct {
+	bound int64
+	used  map[string]int64
+}
+
+func (w *trough) Bound() int64 { return w.bound }
+func (w *trough) Used() (sum int64, _ error) {
+	for _, n := range w.used {
+		sum += n
+	}
+	return sum, nil
+}
+func (w *trough) Watch(...int64) (runtime.Watch, error) { return nil, errors.ErrUnsupported }
+
+// reserve is a runtime that has sandboxes made ahead.
+type reserve struct {
+	runtime.Runtime
+	whole *trough
+}
+
+func (r reserve) Yield() bool {
+	_, had := r.whole.used["ahead"]
+	delete(r.whole.used, "ahead")
+	return had
+}
+
+// Above the watermark nothing new is admitted and what is made ahead goes; at the brink the sandbox that is furthest above its
+// share goes, and only that; and when there is room again, those who wait are admitted.
+func TestMemoryRunsShort(t *testing.T) {
+	whole := &trough{bound: 1000 * mega, used: map[string]int64{"ahead": 100 * mega}}
+	s := &Service{node: nodeMemory{mode: AdmitUsed}, log: slog.New(slog.DiscardHandler), runtimes: []*host{{Runtime: reserve{whole: whole}}}}
+	s.opts.Events = event.Sinks(nil)
+	var ended []string
+	begin := func(id string, cap, used int64) {
+		t.Helper()
+		if err := s.node.claim(id, &claim{user: "ann", memory: cap}, belljar.Quota{}); err != nil {
+			t.Fatal(err)
+		}
+		if ok, _ := s.node.place(id, false); !ok {
+			t.Fatalf("%s was not admitted", id)
+		}
+		whole.used[id] = used
+		s.node.hold(id, &hungry{whole: whole, id: id}, func(why error) {
+			var node *nodeMemoryError
+			if !errors.As(why, &node) {
+				t.Errorf("%s ends for %v", id, why)
+			}
+			ended = append(ended, id)
+		})
+	}
+	begin("large, within its share", 2000*mega, 500*mega)
+	begin("small, above its share", 200*mega, 190*mega)
+	begin("innocent", 200*mega, 10*mega)
+	look := func() bool { return s.relieve(t.Context(), whole) }
+	if look() || s.node.pressed {
+		t.Error("at 80 % somebody was disturbed")
+	}
+	whole.used["large, within its share"] = 660 * mega
+	if !look() || !s.node.pressed || whole.used["ahead"] != 0 || len(ended) > 0 {
+		t.Errorf("at 96 %% with what was made ahead: pressed %v, used %v, ended %v", s.node.pressed, whole.used, ended)
+	}
+	if err := s.node.claim("new", &claim{user: "bob", memory: mega}, belljar.Quota{}); err != nil {
+		t.Fatal(err)
+	}
+	ok, later := s.node.place("new", false)
+	if ok {
+		t.Error("admitted above the watermark")
+	}
+	if look() || !s.node.pressed {
+		t.Error("at 86 % the pressure stays, and nobody is to go")
+	}
+	whole.used["large, within its share"] = 760 * mega
+	if !look() || len(ended) != 1 || ended[0] != "small, above its share" {
+		t.Errorf("at 96 %% ended %v", ended)
+	}
+	if look() || s.node.pressed {
+		t.Error("at 77 % the pressure is still on")
+	}
+	<-later
+	if ok, _ := s.node.place("new", false); !ok {
+		t.Error("not admitted when there is room again")
+	}
+}
+
+// By caps, no more is admitted than could be used, whatever is used; who waits goes on when another has gone.
+func TestAdmissionByCaps(t *testing.T) {
+	n := &nodeMemory{mode: AdmitCaps, bound: 1000 * mega}
+	for id, cap := range map[string]int64{"a": 600, "b": 400, "c": 400} {
+		if err := n.claim(id, &claim{user: id, memory: cap * mega}, belljar.Quota{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"a", "b", "a"} {
+		if ok, _ := n.place(id, false); !ok {
+			t.Errorf("%s has no room", id)
+		}
+	}
+	ok, later := n.place("c", false)
+	if ok {
+		t.Error("more was admitted than may be used")
+	}
+	n.drop("b")
+	n.drop("b")
+	<-later
+	if ok, _ := n.place("c", false); !ok || n.placed != 1000*mega {
+		t.Errorf("room that is free again: %v, %d MiB are placed", ok, n.placed/mega)
+	}
+	if n.fits(&claim{memory: 1001 * mega}) || !n.fits(&claim{memory: 1000 * mega}) {
+		t.Error("what can never be placed, or just so")
+	}
+	n.drop("a")
+	n.drop("c")
+	if n.placed != 0 || len(n.claims) != 0 {
+		t.Errorf("left: %d, %v", n.placed, n.claims)
+	}
+}
+
+// A session that there is no memory for is refused with the time to try again.
+func TestNoMemoryIsTold(t *testing.T) {
+	s := &Service{}
+	s.opts.Events = event.Sinks(nil)
+	s.opts.Clock, s.clock = wallClock{}, wallClock{}
+	var e *belljar.Error
+	if err := s.noMemory("native"); !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["retry_after_sec"] != 5 || e.Hint == "" {
+		t.Errorf("%+v", err)
+	}
+}

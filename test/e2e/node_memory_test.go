@@ -1,0 +1,109 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestNodeMemory has three sessions fill their workspaces with more than all sandboxes may have together: the server, a process of
+// the host and an innocent sandbox live on, and whoever was ended is told that the node had no memory and not a limit of its own.
+func TestNodeMemory(t *testing.T) {
+	neighbour := exec.Command("/bin/sleep", "600")
+	neighbour.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := neighbour.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer neighbour.Wait()
+	defer neighbour.Process.Kill()
+	s := serve(t, t.TempDir(), "--set", "node_memory_mb=200", "--set", "pool_size=0")
+	session := func(workspace int) string {
+		t.Helper()
+		code, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{
+			"spec_version": "1.0", "base_image": "host", "resources": map[string]any{"memory_mb": 64, "workspace_mb": workspace},
+		})
+		if code != http.StatusOK && code != http.StatusCreated {
+			t.Fatalf("%d %v", code, made)
+		}
+		return made["session_id"].(string)
+	}
+	run := func(id, script string) map[string]any {
+		t.Helper()
+		_, run := s.ask(http.MethodPost, api+"/runs?wait=true", map[string]any{
+			"spec_version": "1.0", "session_id": id, "command": []string{"/bin/sh", "-c", script},
+		})
+		return run
+	}
+	innocent := session(16)
+	if r := run(innocent, "head -c 8388608 /dev/zero >kept"); r["phase"] != "completed" {
+		t.Fatalf("%v", r)
+	}
+	greedy := []string{session(150), session(150), session(150)}
+	for _, id := range greedy {
+		r := run(id, "head -c 146800640 /dev/zero >x")
+		if reason := r["reason_code"]; r["phase"] != "completed" && reason != "node_out_of_memory" {
+			t.Errorf("filling a workspace: %v", r)
+		}
+	}
+	// Above the brink one of them is ended, if not at once then when the memory is next looked at.
+	until(t, "a session is ended, and says why", func() bool {
+		return slices.ContainsFunc(greedy, func(id string) bool {
+			_, now := s.ask(http.MethodGet, api+"/sessions/"+id, nil)
+			return now["state"] == "crashed" && holds(now, "all sandboxes together had no memory left")
+		})
+	})
+	until(t, "its memory is free, and another is admitted", func() bool {
+		code, _ := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
+		return code < 300
+	})
+	if r := run(innocent, "test $(stat -c %s kept) = 8388608"); r["phase"] != "completed" {
+		t.Errorf("the innocent sandbox: %v", r)
+	}
+	if err := neighbour.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("a process of the host: %v", err)
+	}
+}
+
+// TestMemoryAdmissionByCaps refuses a session, and has a run wait, that might use more than is left.
+func TestMemoryAdmissionByCaps(t *testing.T) {
+	s := serve(t, t.TempDir(), "--set", "node_memory_mb=400", "--set", "memory_admission=caps", "--set", "pool_size=0", "--set", "quota_memory_mb=1000")
+	small := map[string]any{"memory_mb": 64, "workspace_mb": 32} // 240 MiB with /tmp and the rest
+	request := map[string]any{"spec_version": "1.0", "base_image": "host", "resources": small}
+	_, first := s.ask(http.MethodPost, api+"/sessions", request)
+	code, second := s.ask(http.MethodPost, api+"/sessions", request)
+	if code != http.StatusServiceUnavailable || !holds(second, "node_memory") {
+		t.Errorf("a second session: %d %v", code, second)
+	}
+	request["resources"] = map[string]any{"memory_mb": 300, "workspace_mb": 32}
+	if code, r := s.ask(http.MethodPost, api+"/sessions", request); code != http.StatusForbidden || !holds(r, "SANDBOX_NODE_MEMORY_MB") {
+		t.Errorf("more than there is in all: %d %v", code, r)
+	}
+	waits := oneShot("echo ran")
+	waits["resources"] = small
+	_, run := s.ask(http.MethodPost, api+"/runs", waits)
+	id := run["id"].(string)
+	if _, now := s.ask(http.MethodGet, api+"/runs/"+id, nil); now["phase"] != "starting" {
+		t.Errorf("it did not wait: %v", now)
+	}
+	if code, _ := s.ask(http.MethodDelete, api+"/sessions/"+first["session_id"].(string), nil); code >= 300 {
+		t.Errorf("delete: %d", code)
+	}
+	if log := s.text(api + "/runs/" + id + "/logs?follow=true"); !strings.Contains(log, "ran") {
+		t.Errorf("when there was room: %s", log)
+	}
+	_, me := s.ask(http.MethodGet, api+"/me", nil)
+	if quota := me["quota"].(map[string]any); quota["memory_mb"] != 1000.0 {
+		t.Errorf("me: %v", me)
+	}
+}
+
+// holds reports whether an answer says something.
+func holds(answer map[string]any, text string) bool {
+	return strings.Contains(fmt.Sprint(answer), text)
+}
