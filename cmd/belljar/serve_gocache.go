@@ -62,32 +62,3 @@ func (d *daemon) fillGoCaches(data string) {
 		}
 	})
 }
-
-// imageGoCache is belljar image go-cache.
-type imageGoCache struct {
-	Ref string `arg:"" optional:"" default:"host" name:"image" help:"Such as golang:1.26 (default host: this machine's own Go)."`
-}
-
-// Run fills the cache of one image, or fills it again for another version of Go.
-func (i *imageGoCache) Run(ctx context.Context, c *console) (err error) {
-	if c.server.given() {
-		return mistake("a server makes them itself when a first Go program runs", "image go-cache is for commands without a server")
-	}
-	cfg, err := config.Load(config.Sources{Env: c.env})
-	if err != nil {
-		return err
-	}
-	data, err := ownData(c, &cfg)
-	if err != nil {
-		return err
-	}
-	c.wants = i.Ref
-	e, err := c.open("", false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, e.Close()) }()
-	ctx, stopped := interruptible(ctx)
-	c.note("building Go's standard library in image %s, for about a minute", i.Ref)
-	return stopped(goCaches(data).Fill(ctx, e.Service, i.Ref))
-}
