@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Judges programs in sandboxes: each against the tests of its problem, and writes a CSV.
+
+    grade.py [--workers N] [--without-memory] PROBLEMS FILE|FOLDER...
+
+A file SUM-anything.py answers the problem "sum". Exit status: 0 when every file has a verdict, 1 when one has not,
+2 when this host cannot judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from belljar import Belljar, BelljarError
+
+LANGUAGES = {".py": "python", ".c": "c", ".java": "java"}
+WALL = 10  # seconds of wall time for each of CPU time: for programs that wait
+NO_VERDICT = "not_judged"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a program is given, and may use."""
+
+    cpu_time_sec: float
+    memory_mb: int
+    output_bytes: int
+    tests: list[tuple[str, str]]
+
+    @classmethod
+    def read(cls, folder: Path) -> Problem:
+        tests = [(path.read_text(), path.with_suffix(".out").read_text()) for path in sorted(folder.glob("tests/*.in"))]
+        if not tests:
+            raise SystemExit(f"grade: {folder} has no tests")
+        return cls(tests=tests, **json.loads((folder / "problem.json").read_text()))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one program. Test is the first that it failed."""
+
+    verdict: str
+    test: int = 0
+    cpu_time_sec: float = 0.0
+    memory_mb: float = 0.0
+    detail: str = ""
+
+
+def judge(run, expected: str, problem: Problem, memory: bool) -> tuple[str, str]:
+    """The verdict on one run, by what the server observed and never by what the program says of itself."""
+    if run.reason_code == "compile_failed":
+        return "compile_error", run.message
+    if run.reason_code == "oom_killed":
+        return "memory_limit", run.message
+    if run.raw.get("truncated"):
+        return "output_limit", f"more than {problem.output_bytes} bytes"
+    if run.phase == "timed_out":
+        return "time_limit", run.message
+    if run.reason_code in ("nonzero_exit", "signaled"):
+        # Without a memory limit, a program that fails may have failed for want of memory.
+        return ("runtime_error" if memory else NO_VERDICT), run.message
+    if run.phase != "completed":
+        return NO_VERDICT, f"{run.reason_code}: {run.message}"
+    if run.stdout.split() != expected.split():
+        return "wrong_answer", ""
+    return "accepted", ""
+
+
+class Grader:
+    """Judges by one server, or by one belljar of its own."""
+
+    def __init__(self, belljar: Belljar, problems: Path, memory: bool) -> None:
+        self.belljar = belljar
+        self.memory = memory
+        self.problems = {folder.name: Problem.read(folder) for folder in problems.iterdir() if folder.is_dir()}
+
+    def run(self, code: str, language: str, stdin: str, problem: Problem):
+        resources = {"log_bytes": problem.output_bytes}
+        if self.memory:
+            resources["memory_mb"] = problem.memory_mb
+        return self.belljar.run(
+            code=code,
+            language=language,
+            stdin=stdin,
+            timeout=problem.cpu_time_sec * WALL,
+            cpu_time_sec=problem.cpu_time_sec,
+            resources=resources,
+            **({} if language == "python" else {"build_cache": True}),  # built for the first test, used for all
+        )
+
+    def check(self) -> None:
+        """Refuses to judge where a limit would not hold."""
+        for problem in self.problems.values():
+            try:
+                run = self.run("print()", "python", "", problem)
+            except BelljarError as error:
+                raise SystemExit(refusal(f"{error.message}" + (f"\n  {error.hint}" if error.hint else ""))) from None
+            if not run.ok:
+                raise SystemExit(refusal(f"{run.reason_code}: {run.message}"))
+            for limit in ["memory"] * self.memory + ["cpu_time"]:
+                if limit not in (run.raw.get("limits_enforced") or {}):
+                    raise SystemExit(refusal(f"{limit} is not enforced here"))
+
+    def grade(self, path: Path) -> Verdict:
+        problem = self.problems[path.name.split("-")[0].removesuffix(path.suffix)]
+        code = path.read_text(errors="replace")
+        cpu = memory = 0.0
+        for number, (given, expected) in enumerate(problem.tests, 1):
+            try:
+                run = self.run(code, LANGUAGES[path.suffix], given, problem)
+            except BelljarError as error:
+                return Verdict(NO_VERDICT, number, cpu, memory, str(error))
+            usage = run.raw.get("resource_usage") or {}
+            cpu, memory = max(cpu, usage.get("cpu_time_sec") or 0), max(memory, usage.get("peak_rss_mb") or 0)
+            verdict, detail = judge(run, expected, problem, self.memory)
+            if verdict != "accepted":
+                return Verdict(verdict, number, cpu, memory, detail)
+        return Verdict("accepted", 0, cpu, memory)
+
+
+def refusal(why: str) -> str:
+    print(f"grade: this host cannot judge: {why}", file=sys.stderr)
+    print("grade: --without-memory gives no memory_limit and no runtime_error verdicts", file=sys.stderr)
+    return ""
+
+
+def files(paths: list[Path]) -> list[Path]:
+    """The programs, in a fixed order."""
+    found = [p for path in paths for p in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    return [p for p in found if p.suffix in LANGUAGES]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="judge programs in sandboxes")
+    parser.add_argument("problems", type=Path, help="a folder with a folder for each problem")
+    parser.add_argument("programs", type=Path, nargs="+", help="programs, or folders of them")
+    parser.add_argument("--workers", type=int, default=4, help="programs at once (default 4)")
+    parser.add_argument("--without-memory", action="store_true", help="judge on a host that cannot limit memory")
+    args = parser.parse_args()
+    server = os.environ.get("BELLJAR_SERVER")
+    with Belljar() if server else Belljar.local() as belljar, ThreadPoolExecutor(args.workers) as workers:
+        grader = Grader(belljar, args.problems, not args.without_memory)
+        try:
+            grader.check()
+        except SystemExit:
+            return 2
+        programs = files(args.programs)
+        table = csv.writer(sys.stdout)
+        table.writerow(["program", "verdict", "test", "cpu_time_sec", "memory_mb", "detail"])
+        complete = True
+        for path, v in zip(programs, workers.map(grader.grade, programs)):
+            complete &= v.verdict != NO_VERDICT
+            row = [str(path), v.verdict, v.test or "", f"{v.cpu_time_sec:.3f}", f"{v.memory_mb:.1f}", v.detail]
+            table.writerow([cell if not cell.startswith(("=", "+", "-", "@")) else "'" + cell for cell in map(str, row)])
+    return 0 if complete else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,5 @@
+#include "primes.h"
+
+int main(void) {
+	return 0;
+}

@@ -1,0 +1,4 @@
+int main(void) {
+	int total = 0
+	return total;
+}

@@ -1,0 +1,3 @@
+kept = []
+while True:
+    kept.append(bytes(1 << 20))

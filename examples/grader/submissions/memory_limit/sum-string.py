@@ -1,0 +1,3 @@
+text = 'x' * (1 << 20)
+while True:
+    text += text

@@ -1,0 +1,4 @@
+import sys
+
+sys.stdout.write('\n' * (1 << 20))
+print(4)

@@ -1,0 +1,7 @@
+class SumForever {
+    public static void main(String[] args) {
+        while (true) {
+            System.out.println("0");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+print(count_of_primes)

@@ -1,0 +1,2 @@
+numbers = [int(input()) for _ in range(int(input()))]
+print(numbers[len(numbers)])

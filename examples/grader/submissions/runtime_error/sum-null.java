@@ -1,0 +1,6 @@
+class SumNull {
+    public static void main(String[] args) {
+        String none = null;
+        System.out.println(none.length());
+    }
+}
