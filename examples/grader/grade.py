@@ -90,9 +90,10 @@ class Grader:
             language=language,
             stdin=stdin,
             timeout=problem.cpu_time_sec * WALL,
-            cpu_time_sec=problem.cpu_time_sec,
+            cpu_time=problem.cpu_time_sec,
             resources=resources,
-            **({} if language == "python" else {"build_cache": True}),  # built for the first test, used for all
+            build_cache=True if language != "python" else None,  # built for the first test, used for all
+            workspace_exec=True if language != "python" else None,
         )
 
     def check(self) -> None:
