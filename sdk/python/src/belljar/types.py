@@ -891,13 +891,20 @@ class Problem(TypedDict):
     """urn:belljar:error: and the code."""
 
 
-class Quota(TypedDict):
+class _Quota(TypedDict):
     artifact_mb: int
     """MiB of artifacts kept at once; 0 is no limit."""
     concurrent_runs: int
     """Runs at once; as a quota 0 is no limit."""
     cpu_seconds_per_day: float
     """CPU seconds a day; 0 is no limit."""
+
+
+class Quota(_Quota, total=False):
+    cpu: float
+    """Cores that sandboxes may use together; 0 is no limit."""
+    memory_mb: int
+    """MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit."""
 
 
 class _ReadFile(TypedDict):
@@ -1716,8 +1723,12 @@ class Used(TypedDict):
     """Bytes of artifacts."""
     concurrent_runs: int
     """Runs at once; as a quota 0 is no limit."""
+    cpu: float
+    """Cores that sandboxes may use together."""
     cpu_seconds_today: float
     """CPU seconds since midnight UTC."""
+    memory_mb: int
+    """MiB that sandboxes may use together, files in memory and runs in the queue included."""
     queued_runs: int
     """Runs that wait."""
     sessions: int
