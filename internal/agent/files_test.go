@@ -64,9 +64,9 @@ func TestListWithoutEnd(t *testing.T) {
 		"long":  {Files: slices.Repeat([]wire.FileInfo{{Path: "d/" + strings.Repeat("x", 120_000), Type: "file"}}, 8), Execs: []wire.ExecInfo{{ID: strings.Repeat("x", 3<<20)}}},
 		"empty": {Info: &wire.Info{Build: strings.Repeat("x", 3<<20)}},
 	} {
+		part.More = true
 		endless := func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
 			greet(w)
-			part.More = true
 			for w.JSON(wire.KindReply, part) == nil {
 			}
 		}

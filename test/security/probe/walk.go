@@ -32,7 +32,7 @@ func writable(r *report, args []string) {
 				return nil
 			}
 			seen++
-			if mayWrite(path, d) {
+			if mayWrite(path) {
 				fmt.Println(path)
 			}
 			return nil
@@ -45,8 +45,9 @@ func writable(r *report, args []string) {
 
 // mayWrite asks whether a path may be written to. A device, such as the null device that covers a masked file, is opened:
 // its mode says yes also where the mount lets no device be opened.
-func mayWrite(path string, d fs.DirEntry) bool {
-	if d.Type()&fs.ModeDevice != 0 {
+func mayWrite(path string) bool {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR {
 		fd, err := unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err == nil {
 			unix.Close(fd)
