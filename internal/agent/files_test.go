@@ -78,6 +78,9 @@ func TestListWithoutEnd(t *testing.T) {
 				return err
 			},
 		} {
+			if name == "long" && verb == "commands" || name == "empty" && verb == "files" {
+				continue // the same bound, and 128 MiB of JSON take their time
+			}
 			if err := ask(scripted(t, endless)); !errors.Is(err, agent.ErrProtocol) || !strings.Contains(err.Error(), "a list ") {
 				t.Errorf("%s, %s: %v", verb, name, err)
 			}
