@@ -32,18 +32,19 @@ func (r *Runtime) become(s *sandbox, spec runtime.Spec) error {
 	}
 	s.born = runtime.Spec{}
 	k := kernelLimits(spec.Limits)
+	changed := k.memory != s.rec.Memory
+	if changed {
+		// The warden first: it would set the blank's limit again after ours.
+		s.rec.Memory = k.memory
+		if err := s.watch(); err != nil {
+			return &runtime.StepError{Step: jar.StepCgroup, Err: err}
+		}
+	}
 	if err := s.Change(kernelLimits(born.Limits).cgroup(), k.cgroup()); err != nil {
 		return err
 	}
-	if k.memory == s.rec.Memory {
+	if !changed {
 		return nil
 	}
-	s.rec.Memory = k.memory
-	if err := s.Rewrite(s.rec); err != nil {
-		return err
-	}
-	if err := s.watch(); err != nil {
-		return &runtime.StepError{Step: jar.StepCgroup, Err: err}
-	}
-	return nil
+	return s.Rewrite(s.rec)
 }
