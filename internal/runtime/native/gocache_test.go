@@ -11,8 +11,12 @@ import (
 // A sandbox reads its image's Go build cache and writes to it, and nothing of that comes back.
 func TestGoCache(t *testing.T) {
 	r := open(t, t.TempDir())
-	if caps, err := r.Probe(t.Context()); err != nil || !caps.GoCache {
-		t.Fatalf("no overlays on this kernel: %v", err)
+	caps, err := r.Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !caps.GoCache {
+		t.Skip("this kernel has no overlay file system, so sandboxes get no Go build cache")
 	}
 	cache := filepath.Join(t.TempDir(), "cache")
 	if err := os.MkdirAll(filepath.Join(cache, "a7"), 0o755); err != nil {
