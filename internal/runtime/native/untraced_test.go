@@ -112,7 +112,7 @@ func TestRemoveAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	group, err := host.Open("test", id)
+	group, err := host.Open("test/"+native.Name, id)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip("it has no cgroup")
 	}
@@ -149,7 +149,7 @@ func TestRemoveAgain(t *testing.T) {
 	if err := r.Remove(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	if _, err := host.Open("test", id); err == nil {
+	if _, err := host.Open("test/"+native.Name, id); err == nil {
 		t.Error("its cgroup is left")
 	}
 	nothingLeft(t, dir)
