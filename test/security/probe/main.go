@@ -51,6 +51,7 @@ func attacks() map[string]func(*report, []string) {
 		"netlink":     netlink,
 		"netlinks":    netlinks,
 		"priority":    priority,
+		"processes":   processes,
 		"remount":     remount,
 		"resolve":     resolve,
 		"reuse":       reuse,

@@ -161,6 +161,36 @@ func forkbomb(*report, []string) {
 	}
 }
 
+// processes has as many processes as it can, and wants at most n: no more, and not much fewer.
+func processes(r *report, args []string) {
+	n, err := strconv.Atoi(args[0])
+	r.works("parse", err)
+	var children []int
+	for len(children) <= 2*n {
+		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno != 0 {
+			fmt.Println("refused:", errno)
+			break
+		}
+		if pid == 0 {
+			for {
+				unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+			}
+		}
+		children = append(children, int(pid))
+	}
+	for _, pid := range children {
+		unix.Kill(pid, unix.SIGKILL)
+	}
+	fmt.Println(len(children), "children")
+	if len(children) >= n { // the shell and this process count, too
+		r.breach("%d children, %d processes allowed", len(children), n)
+	}
+	if len(children) < n/3 { // each thread of this process counts, too
+		r.breach("only %d children, %d processes allowed", len(children), n)
+	}
+}
+
 // zombies makes n processes whose parent is gone when they end: PID 1 must reap them all.
 func zombies(r *report, args []string) {
 	n, err := strconv.Atoi(args[0])

@@ -1,0 +1,7 @@
+# Attack: Have more processes than --nproc allows, where --pids allows more.
+# Why it matters: The lower of the two limits is in force; one that gives way to the other is none.
+# What must hold: Forks are refused at the lower limit, and not long before it.
+# Needs: probe
+# Run: --pids 64 --nproc 32
+
+./probe processes 32
