@@ -63,8 +63,12 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 		c.hint("--memory %dm %s", 2*limits.MemoryMB, more)
 		return exitOOM
 	case belljar.ReasonPidsLimit:
-		c.say("hit the limit of %d processes and threads", limits.Pids)
-		c.hint("--pids %d %s", 2*limits.Pids, more)
+		most, flag := limits.Pids, "--pids"
+		if limits.NProc != 0 && limits.NProc < limits.Pids {
+			most, flag = limits.NProc, "--nproc"
+		}
+		c.say("hit the limit of %d processes and threads", most)
+		c.hint("%s %d %s", flag, 2*most, more)
 	case belljar.ReasonSignaled:
 		c.note("ended by %s", run.Signal)
 	case belljar.ReasonNonZeroExit, "":

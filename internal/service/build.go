@@ -244,7 +244,7 @@ func (e ending) byBuild() outcome {
 	case ooms > 0, e.build == nil && e.sandbox.Reason == runtime.ExitOOM:
 		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, l.MemoryMB), "allow more with memory_mb (--memory)")
 	case refused > 0:
-		failed(fmt.Sprintf("%s reached the limit of %d processes and threads", name, l.Pids), "allow more with pids (--pids)")
+		failed(fmt.Sprintf("%s reached the limit of %d processes and threads", name, mostProcesses(l)), "allow more with "+processLimit(l))
 	case e.build == nil:
 		e.died(&o)
 	case e.build.Cause == wire.CauseLost:

@@ -222,7 +222,7 @@ func (x *session) terminalError(err error) error {
 	case failed.Code == wire.CodeExecFailed && failed.Errno == linuxEAGAIN:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: noProcess(x.plan.limits), Err: err,
-			Details: map[string]any{"quota": "pids", "session_id": x.id}, Hint: noProcessHint,
+			Details: map[string]any{"quota": "pids", "session_id": x.id}, Hint: noProcessHint(x.plan.limits),
 		}
 	case failed.Code == wire.CodeExecFailed:
 		e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: failed.Message, Err: err, Details: map[string]any{"field": "command"}}
