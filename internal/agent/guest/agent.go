@@ -48,7 +48,7 @@ type Agent struct {
 	execs     map[string]*exec
 	alive     map[*exec]struct{} // those with processes, also when forgotten
 	shells    map[string]*shell  // by name
-	starting  int                // execs between their entry in the table and their first process
+	unborn    map[*exec]struct{} // those without their first process yet
 	conns     map[io.Closer]struct{}
 	closing   bool
 	handlers  sync.WaitGroup
@@ -92,7 +92,7 @@ func New(cfg Config) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, bootID: hex.EncodeToString(boot[:]), root: root, null: null, execFilter: filter,
 		self: identity{uid: os.Geteuid(), gid: os.Getegid()}, traits: ownTraits(), effective: noFileIDs(),
-		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
+		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), unborn: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if !cfg.Unscored {

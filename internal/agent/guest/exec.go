@@ -3,7 +3,9 @@
 package guest
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -21,6 +23,7 @@ type exec struct {
 
 	ready    chan struct{} // closed when started or startErr is known
 	startErr error
+	born     chan struct{} // closed when no child of the agent has its descriptors on the way to a program
 
 	// Set by launch, before ready.
 	began    time.Time
@@ -67,7 +70,7 @@ type ending struct {
 
 func newExec(a *Agent, spec wire.Exec) *exec {
 	e := &exec{
-		a: a, spec: spec, ready: make(chan struct{}),
+		a: a, spec: spec, ready: make(chan struct{}), born: make(chan struct{}),
 		exited: make(chan struct{}), empty: make(chan struct{}), reaped: make(chan struct{}), over: make(chan struct{}),
 		ends: make(chan ending, 1), spool: spool{limit: spec.OutputLimit},
 	}
@@ -101,7 +104,7 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 			return nil, false, err
 		}
 	} else {
-		a.starting++
+		a.unborn[e] = struct{}{}
 	}
 	a.execs[spec.ID] = e
 	a.lives.Add(1)
@@ -132,11 +135,23 @@ func (e *exec) bear() error {
 	err := e.launch()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.starting--
+	delete(a.unborn, e)
+	close(e.born)
 	if err == nil {
 		a.alive[e] = struct{}{}
 	}
 	return err
+}
+
+// awaitBirths waits for the commands that are being started. Until a child is its program it has a copy of every
+// descriptor, and the kernel executes no file that one of them can write to.
+func (a *Agent) awaitBirths() {
+	a.mu.Lock()
+	unborn := slices.Collect(maps.Keys(a.unborn))
+	a.mu.Unlock()
+	for _, e := range unborn {
+		<-e.born
+	}
 }
 
 // find returns a command that has been started.

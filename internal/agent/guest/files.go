@@ -222,7 +222,6 @@ func (f *fileOp) write() error {
 	}
 	defer t.close()
 	err = f.receive(t.file)
-	var answer wire.FileInfo
 	if err == nil {
 		err = f.as(func() error { return t.commit(f.req.NoReplace) })
 	}
@@ -234,7 +233,11 @@ func (f *fileOp) write() error {
 	if err != nil {
 		return err
 	}
-	answer = fileInfo(info, f.name)
+	t.file.Close() // before the answer: who has it may execute the file
+	if info.Mode()&0o111 != 0 {
+		f.a.awaitBirths()
+	}
+	answer := fileInfo(info, f.name)
 	return f.s.reply(wire.Reply{File: &answer})
 }
 

@@ -7,8 +7,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -219,3 +221,73 @@ func TestWalkIsBoundedAndSorted(t *testing.T) {
 		}
 	}
 }
+
+// A file can be executed once its writer has the answer, also while another command is being born, whose first process
+// has the descriptors of all files that are being written.
+func TestWrittenFileCanBeExecuted(t *testing.T) {
+	program := []byte("#!/bin/true\n")
+	archive := func(name string) []byte {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		head := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(program))}
+		if err := errors.Join(w.WriteHeader(head), second(w.Write(program)), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	for name, c := range map[string]struct {
+		op   wire.Op
+		req  wire.FileRequest
+		sent []byte
+	}{
+		"write": {wire.OpWrite, wire.FileRequest{Path: "p", Mode: 0o755}, program},
+		"tar":   {wire.OpTarIn, wire.FileRequest{Path: "."}, archive("p")},
+		"merge": {wire.OpMerge, wire.FileRequest{Path: "."}, archive("p")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := begin(t, guest.Config{})
+			l := h.file(c.op, c.req)
+			half := bytes.Index(c.sent, program) + 1
+			if err := l.w.Data(c.sent[:half]); err != nil {
+				t.Fatal(err)
+			}
+			for len(filesBelow(t, h.dir)) == 0 { // until the agent has the file open
+				runtime.Gosched()
+			}
+			hung := h.exec(wire.Exec{ID: "hung", Argv: []string{leased(t)}, UID: os.Getuid(), GID: os.Getgid(), TimeoutMS: 300})
+			for h.ask(wire.Request{Op: wire.OpPing}).reply().Info.Execs == 0 {
+				runtime.Gosched()
+			}
+			if err := errors.Join(l.w.Data(c.sent[half:]), l.w.EOF()); err != nil {
+				t.Fatal(err)
+			}
+			if r := l.reply(); r.Error != nil {
+				t.Fatalf("%+v", r.Error)
+			}
+			p := h.exec(wire.Exec{ID: "p", Argv: []string{filepath.Join(h.dir, "p")}, UID: os.Getuid(), GID: os.Getgid()})
+			p.started()
+			if exit := p.exit(); exit.Code != 0 {
+				t.Errorf("%+v", exit)
+			}
+			hung.started()
+			hung.exit()
+		})
+	}
+}
+
+// filesBelow are the names of all files in a folder and below.
+func filesBelow(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func second(_ int, err error) error { return err }

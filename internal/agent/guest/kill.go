@@ -89,7 +89,7 @@ func (e *exec) killAlone() bool {
 		return false
 	}
 	a.mu.Lock()
-	if a.starting > 0 || len(a.alive) != 1 {
+	if len(a.unborn) > 0 || len(a.alive) != 1 {
 		a.mu.Unlock()
 		return false
 	}

@@ -51,7 +51,7 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 		p.close()
 		return nil, errDisconnected
 	}
-	a.starting++
+	a.unborn[e] = struct{}{}
 	a.lives.Add(1)
 	a.mu.Unlock()
 	if err := e.bear(); err != nil {

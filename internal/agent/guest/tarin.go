@@ -54,6 +54,9 @@ func (f *fileOp) unpack(u *unpacker) (int64, error) {
 	if _, err := io.Copy(io.Discard, body); err != nil {
 		return 0, err
 	}
+	if u.programs {
+		f.a.awaitBirths()
+	}
 	return u.bytes, u.setModes()
 }
 
@@ -65,6 +68,8 @@ type unpacker struct {
 	modes map[string]fs.FileMode // of directories, set at last: one may forbid what goes into it
 	dir   *os.File               // the directory used last
 	at    string                 // its path
+
+	programs bool // there are executable files among those unpacked
 }
 
 func (u *unpacker) malformed(body *contents, err error) error {
@@ -179,6 +184,7 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 		return fmt.Errorf("archive entry %s: %w", head.Name, err)
 	}
 	defer file.Close()
+	u.programs = u.programs || head.Mode&0o111 != 0
 	buf := u.f.a.buffers.Get().(*[]byte)
 	defer u.f.a.buffers.Put(buf)
 	n, err := io.CopyBuffer(onlyWriter{file}, onlyReader{r}, *buf)

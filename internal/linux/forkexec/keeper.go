@@ -77,13 +77,13 @@ func keep(m *machine, main uintptr) {
 	// Every signal that can be blocked is: the command's own process group and terminal must not reach the keeper.
 	m.mask = ^uint64(0)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&m.mask)), 0, 8, 0, 0)
-	m.record.Kind, m.record.Pid = RecordStarted, uint32(main)
-	tell(m)
 	status := m.control
 	if status > 0 {
 		syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, status-1, 0)
 	}
 	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, status+1, ^uintptr(0)>>32, 0)
+	m.record.Kind, m.record.Pid = RecordStarted, uint32(main) // now that it has no descriptor of the parent's
+	tell(m)
 	m.record = Record{}
 	options := uintptr(0)
 	for {
