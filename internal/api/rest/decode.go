@@ -156,9 +156,9 @@ func broken(offset int, format string, args ...any) *belljar.Error {
 
 // refuse is an invalid request, with the field that is to blame if there is one.
 func refuse(field, format string, args ...any) *belljar.Error {
-	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{}}
 	if field != "" {
-		e.Details = map[string]any{"field": field}
+		e.Details["field"] = field
 	}
 	return e
 }

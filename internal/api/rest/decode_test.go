@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
@@ -231,6 +233,19 @@ func FuzzDecode(f *testing.F) {
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("%q is %+v, want %+v", data, got, want)
+		}
+	})
+}
+
+// FuzzQuery: what checkQuery refuses is the sender's fault, whatever the names are; a name may be empty.
+func FuzzQuery(f *testing.F) {
+	for _, seed := range []string{"base_image=&=null", "=", "q=a&q=b", "%00=1", "limit=1;x", "a%zz"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		r := &http.Request{URL: &url.URL{RawQuery: raw}}
+		if err := checkQuery(r, []string{"q", "limit", "base_image"}); err != nil && belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+			t.Fatalf("%q: code %s: %v", raw, belljar.CodeOf(err), err)
 		}
 	})
 }

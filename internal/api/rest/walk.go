@@ -197,9 +197,6 @@ func wrong(path string, s *shape, got kind) *belljar.Error {
 		given = "null"
 	}
 	e := refuse(path, "%s must be %s, got %s", name, s.kind.article(), given)
-	if e.Details == nil {
-		e.Details = map[string]any{}
-	}
 	e.Details["expected"], e.Details["got"] = string(s.kind), string(got)
 	return e
 }
