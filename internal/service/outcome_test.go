@@ -115,7 +115,7 @@ func TestJudge(t *testing.T) {
 		{"output dropped", ending{exit: &wire.Exit{Cause: wire.CauseExited, Position: 101, Dropped: 50}}, "completed", 0, "", "", "", "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.ending.limits = belljar.Limits{MemoryMB: 64, Pids: 9, TimeoutSec: 2, CPUTimeSec: 4, StartupTimeoutSec: 3, LogBytes: 100}
+			test.ending.limits = belljar.Limits{MemoryMB: 64, Pids: 9, NProc: 9, TimeoutSec: 2, CPUTimeSec: 4, StartupTimeoutSec: 3, LogBytes: 100}
 			got := judge(test.ending)
 			code := none
 			if got.exitCode != nil {
