@@ -62,6 +62,7 @@ type KeyEntry struct {
 type UserUsage struct {
 	UserID          string  `json:"user_id"`
 	ArtifactBytes   int64   `json:"artifact_bytes"`
+	LogBytes        int64   `json:"log_bytes"`         // of logs that are kept, with what stands between the output
 	CPUSecondsToday float64 `json:"cpu_seconds_today"` // since midnight UTC
 }
 
@@ -70,6 +71,7 @@ type Quota struct {
 	ConcurrentRuns   int     `json:"concurrent_runs"`
 	CPUSecondsPerDay float64 `json:"cpu_seconds_per_day"`
 	ArtifactMB       int     `json:"artifact_mb"`         // kept at once
+	LogMB            int     `json:"log_mb,omitempty"`    // of logs kept at once
 	MemoryMB         int     `json:"memory_mb,omitempty"` // that sandboxes may use together, files in memory included
 	CPU              float64 `json:"cpu,omitempty"`       // cores that sandboxes may use together
 }

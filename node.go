@@ -90,6 +90,7 @@ type Used struct {
 	Sessions        int     `json:"sessions"`
 	CPUSecondsToday float64 `json:"cpu_seconds_today"`
 	ArtifactBytes   int64   `json:"artifact_bytes"`
+	LogBytes        int64   `json:"log_bytes"` // of logs that are kept, those of runs under way included
 	MemoryMB        int     `json:"memory_mb"` // that sandboxes may use, those that wait included
 	CPU             float64 `json:"cpu"`       // cores that they may use
 }

@@ -29,6 +29,7 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 			{"cpu today", fmt.Sprintf("%.1f s of %s", me.Used.CPUSecondsToday, mostSeconds(me.Quota.CPUSecondsPerDay))},
 			{"sandboxes", fmt.Sprintf("%s of %s memory, %g of %s cpus", bytesOf(int64(me.Used.MemoryMB)<<20), mostMB(me.Quota.MemoryMB), me.Used.CPU, mostCPU(me.Quota.CPU))},
 			{"artifacts", fmt.Sprintf("%s of %s", bytesOf(me.Used.ArtifactBytes), mostMB(me.Quota.ArtifactMB))},
+			{"logs", fmt.Sprintf("%s of %s", bytesOf(me.Used.LogBytes), mostMB(me.Quota.LogMB))},
 			{"limits", fmt.Sprintf("%g cpus, %d MiB memory, %d MiB workspace, %d processes, %gs a run, unless asked for",
 				me.Limits.CPU, me.Limits.MemoryMB, me.Limits.WorkspaceMB, me.Limits.Pids, me.Limits.TimeoutSec)},
 			{"policy", me.PolicyHash},

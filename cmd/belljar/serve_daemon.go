@@ -345,8 +345,8 @@ func (d *daemon) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 		switch free, err := freeBytes(data.path); {
 		case err != nil:
 			fail("disk", err)
-		case free < uint64(cfg.MinFreeMB)<<20:
-			checks["disk"] = rest.Check{Detail: fmt.Sprintf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB)}
+		case free < uint64(cfg.MinFreeMB)<<20/2:
+			checks["disk"] = rest.Check{Detail: fmt.Sprintf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB/2)}
 		}
 		if _, err := os.Stat(data.path); err != nil {
 			fail("data", err)

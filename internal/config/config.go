@@ -115,6 +115,7 @@ type Config struct {
 	PoolIdle              time.Duration
 	QuotaConcurrentRuns   int     // 0 is no limit
 	QuotaMemoryMB         int     // MiB; 0 is no limit
+	QuotaLogMB            int     // MiB; 0 is no limit
 	QuotaCPU              float64 // cores; 0 is no limit
 	QuotaCPUSeconds       float64 // a day; 0 is no limit
 	MaxArtifactUserMB     int     // MiB; 0 is no limit

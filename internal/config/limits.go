@@ -58,6 +58,6 @@ func (c *Config) Stdin() belljar.StdinLimits {
 func (c *Config) Quota() belljar.Quota {
 	return belljar.Quota{
 		ConcurrentRuns: c.QuotaConcurrentRuns, CPUSecondsPerDay: c.QuotaCPUSeconds, ArtifactMB: c.MaxArtifactUserMB,
-		MemoryMB: c.QuotaMemoryMB, CPU: c.QuotaCPU,
+		LogMB: c.QuotaLogMB, MemoryMB: c.QuotaMemoryMB, CPU: c.QuotaCPU,
 	}
 }

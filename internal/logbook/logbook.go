@@ -42,6 +42,8 @@ type Log interface {
 	Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error]
 	// Last is the seq of the last frame; 0 while there is none.
 	Last() uint64
+	// Size is how many bytes the log takes up, or will when it is sealed as it is.
+	Size() int64
 	// Seal says that nothing more comes. Where logs outlive the process, this one also survives the loss of power when
 	// Seal returns. It may be called twice.
 	Seal() error

@@ -62,7 +62,7 @@ func (c *passage) compile(begin time.Time) bool {
 	e.building = true
 	step := &passage{
 		Service: c.Service, run: c.run, id: buildPrefix + c.run.id, plan: c.plan.forBuild(), jar: c.jar,
-		out: &transcript{log: c.run.log, room: belljar.MaxBuildOutput, step: belljar.StepBuild, heard: c.out.heard},
+		out: &transcript{log: c.run.log, room: belljar.MaxBuildOutput, allowed: c.run.kept, step: belljar.StepBuild, heard: c.out.heard},
 	}
 	c.readSource()
 	ctx, cancel := context.WithTimeout(c.run.ctx, captureTime)

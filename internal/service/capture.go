@@ -40,7 +40,7 @@ func (s *Service) capture(r *run, p *plan, j *jar) (*captured, []string) {
 	found, warnings, err := find(ctx, j, p.patterns)
 	var w *allowance
 	if err == nil {
-		w, err = s.allow(ctx, r.owner)
+		w, err = s.allowArtifacts(ctx, r.owner)
 	}
 	if err != nil {
 		s.log.Warn("artifacts could not be captured", "run_id", r.id, "err", err)

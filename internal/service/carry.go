@@ -37,7 +37,7 @@ func (s *Service) passage(r *run) *passage {
 	p := r.plan
 	c := &passage{
 		Service: s, run: r, id: r.id, plan: p,
-		out: &transcript{log: r.log, room: p.limits.LogBytes},
+		out: &transcript{log: r.log, room: p.limits.LogBytes, allowed: r.kept},
 		end: ending{command: p.called(), cwd: p.request.Cwd, limits: p.inForce(), workspaceExec: p.exec},
 	}
 	if p.session != nil {

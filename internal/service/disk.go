@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -10,12 +11,13 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Room refuses, with [belljar.CodeDiskFull], what would take space on the disk while it is nearly full. It is for doors that
-// keep something there.
-func (s *Service) Room() error { return s.room() }
+// Room refuses, with [belljar.CodeDiskFull], what would take space on the disk for a user while it is nearly full. It is for
+// doors that keep something there.
+func (s *Service) Room(ctx context.Context, user string) error { return s.room(ctx, user) }
 
-// room refuses to begin anything new while the disk is nearly full.
-func (s *Service) room() error {
+// room refuses to begin anything new while the disk is nearly full: below the watermark for users who keep as much there as
+// the average user or more, and for what is of no user (""), below half of it for everyone.
+func (s *Service) room(ctx context.Context, user string) error {
 	if s.opts.FreeBytes == nil {
 		return nil
 	}
@@ -23,15 +25,53 @@ func (s *Service) room() error {
 	if err != nil {
 		return &belljar.Error{Code: belljar.CodeInternal, Message: "free disk space could not be found out", Err: err}
 	}
-	if free < s.opts.MinFreeBytes {
-		return &belljar.Error{
-			Code:    belljar.CodeDiskFull,
-			Message: fmt.Sprintf("the disk has %d MiB left, and below %d MiB nothing new begins", free>>20, s.opts.MinFreeBytes>>20),
-			Details: map[string]any{"free_bytes": free, "minimum_bytes": s.opts.MinFreeBytes},
-			Hint:    "free space on the server's disk",
-		}
+	least := s.opts.MinFreeBytes
+	if free >= least {
+		return nil
 	}
-	return nil
+	full := &belljar.Error{
+		Code:    belljar.CodeDiskFull,
+		Message: fmt.Sprintf("the disk has %d MiB left, and below %d MiB nothing new begins", free>>20, least>>20),
+		Details: map[string]any{"free_bytes": free, "minimum_bytes": least},
+		Hint:    "free space on the server's disk",
+	}
+	if user == "" || free < least/2 {
+		return full
+	}
+	own, share, err := s.share(ctx, user)
+	if err != nil {
+		return err
+	}
+	if own < share {
+		return nil
+	}
+	full.Message = fmt.Sprintf("the disk has %d MiB left, and below %d MiB nothing new begins for users who keep as much on it as others or more",
+		free>>20, least>>20)
+	full.Details["kept_bytes"], full.Details["share_bytes"] = own, share
+	full.Hint = s.logsGo() + ", and artifacts with them; or free space on the server's disk"
+	return full
+}
+
+// share is how many bytes of artifacts and logs a user keeps, and how many the average user who keeps any does.
+func (s *Service) share(ctx context.Context, user string) (own, share int64, err error) {
+	used, err := s.opts.Store.Users().Usage(ctx, user, s.clock.Now())
+	if err != nil {
+		return 0, 0, recordError("read the usage of "+user, err)
+	}
+	all, users, err := s.opts.Store.Users().Kept(ctx)
+	if err != nil {
+		return 0, 0, recordError("read what is kept", err)
+	}
+	own = used.ArtifactBytes + used.LogBytes
+	recorded := own > 0
+	for _, l := range []*ledger{&s.artifacts, &s.logs} {
+		mine, everyones := l.flying(user)
+		own, all = own+mine, all+everyones
+	}
+	if own > 0 && !recorded {
+		users++
+	}
+	return own, all / int64(max(users, 1)), nil
 }
 
 // full reports whether an error says that a disk is.

@@ -41,6 +41,7 @@ func (s *Service) shelve(r *run, row *store.Run) {
 			if err := row.SetLog(frames); err != nil {
 				s.log.Error("log could not be put on record", "run_id", r.id, "err", err)
 			}
+			row.LogBytes = int64(len(row.Log))
 			return
 		}
 	}

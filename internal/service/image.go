@@ -134,7 +134,7 @@ func (v images) Import(ctx context.Context, name string, r io.Reader, progress f
 	s := v.service
 	err := v.allowed("import images")
 	if err == nil {
-		err = s.room()
+		err = s.room(ctx, "")
 	}
 	if err != nil {
 		return belljar.Image{}, err

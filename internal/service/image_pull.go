@@ -50,7 +50,7 @@ func (e *fetchError) of(x *session) error {
 // pull fetches an image when it is its turn, and says so. What somebody else is fetching is waited for; a pull that nobody
 // waits for any more ends.
 func (s *Service) pull(ctx context.Context, caller belljar.Caller, p belljar.ImagePull, progress func(belljar.ImageProgress)) (got belljar.Image, err error) {
-	if err := s.room(); err != nil {
+	if err := s.room(ctx, ""); err != nil {
 		return got, err
 	}
 	if !s.employ(func() { s.work.Add(1) }) {

@@ -2,97 +2,193 @@ package service
 
 import (
 	"context"
+	"maps"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/belljar/belljar"
 )
 
-// ledger counts the artifact bytes of users while they are captured, so that runs that end at the same time do not take
+// ledger counts the bytes of one kind that users keep, artifacts or logs, so that runs under way at the same time do not take
 // the same room twice. The zero value is ready.
 type ledger struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 }
 
-// account is one user's, open while something of his is captured.
+// account is one user's. It is read from the record when nothing of theirs is under way, and kept up to date from then on.
 type account struct {
-	uses int
-	used int64 // on record when it was opened, and captured since
-	most int64
+	uses int // of it; guarded by the ledger's mu
+
+	mu     sync.Mutex
+	open   int   // claims
+	used   int64 // on record, and taken by claims
+	most   int64
+	flight int64 // of used, what is not on record yet
+	until  time.Time
 }
 
-// allowance is one run's claim on its owner's account.
+// allowance is one run's claim on its owner's account. A nil one has room for everything and counts nothing.
 type allowance struct {
-	ledger *ledger
-	user   string
-	taken  int64
+	ledger  *ledger
+	account *account
+	taken   int64
 }
 
-// allow opens a claim on what a user's quota leaves for artifacts.
-func (s *Service) allow(ctx context.Context, user string) (*allowance, error) {
-	q, err := s.quota(ctx, user)
-	if err != nil {
-		return nil, err
+// allow opens a claim on what a user's quota leaves, most MiB in all; 0 is no limit. of picks the kind from what is on record.
+func (s *Service) allow(ctx context.Context, l *ledger, user string, most int, of func(belljar.UserUsage) int64) (*allowance, error) {
+	a := l.account(user)
+	a.mu.Lock()
+	now := s.clock.Now()
+	if a.open == 0 && !now.Before(a.until) {
+		// Nothing of this user is on its way to the record now, so that the record is the whole truth.
+		used, err := s.opts.Store.Users().Usage(ctx, user, now)
+		if err != nil {
+			a.mu.Unlock()
+			l.leave(a)
+			return nil, recordError("read the usage of "+user, err)
+		}
+		a.used, a.until = of(used), now.Add(quotaFor)
 	}
-	most := int64(math.MaxInt64)
-	if q.ArtifactMB > 0 {
-		most = int64(q.ArtifactMB) << 20
+	defer a.mu.Unlock()
+	if a.most = math.MaxInt64; most > 0 {
+		a.most = int64(most) << 20
 	}
-	l := &s.ledger
+	a.open++
+	return &allowance{ledger: l, account: a}, nil
+}
+
+// account is a user's, to be left with leave.
+func (l *ledger) account(user string) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[user]
 	if a == nil {
-		// Nothing of this user is between capture and record now, so that the record is the whole truth.
-		var used belljar.UserUsage
-		if q.ArtifactMB > 0 {
-			if used, err = s.opts.Store.Users().Usage(ctx, user, s.clock.Now()); err != nil {
-				return nil, recordError("read the usage of "+user, err)
-			}
-		}
-		a = &account{used: used.ArtifactBytes}
 		if l.accounts == nil {
 			l.accounts = map[string]*account{}
 		}
+		for other, idle := range l.accounts {
+			if len(l.accounts) >= maxQuotas && idle.uses == 0 {
+				delete(l.accounts, other)
+			}
+		}
+		a = &account{}
 		l.accounts[user] = a
 	}
 	a.uses++
-	a.most = most
-	return &allowance{ledger: l, user: user}, nil
+	return a
+}
+
+func (l *ledger) leave(a *account) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.uses--
+}
+
+// adjust notes that a user's bytes on record have changed without a claim.
+func (l *ledger) adjust(user string, by int64) {
+	a := l.account(user)
+	defer l.leave(a)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used = max(0, a.used+by)
+}
+
+// flying is what is not on record yet: a user's, and everyone's.
+func (l *ledger) flying(user string) (own, all int64) {
+	l.mu.Lock()
+	active := maps.Clone(l.accounts)
+	maps.DeleteFunc(active, func(_ string, a *account) bool { return a.uses == 0 })
+	l.mu.Unlock()
+	for name, a := range active {
+		a.mu.Lock()
+		all += a.flight
+		if name == user {
+			own = a.flight
+		}
+		a.mu.Unlock()
+	}
+	return own, all
 }
 
 // take takes room for n bytes, or reports that there is none.
 func (w *allowance) take(n int64) bool {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	a := w.ledger.accounts[w.user]
-	if n > a.most-a.used {
+	if w == nil {
+		return true
+	}
+	w.account.mu.Lock()
+	defer w.account.mu.Unlock()
+	if n > w.account.most-w.account.used {
 		return false
 	}
-	a.used += n
-	w.taken += n
+	w.add(n)
 	return true
+}
+
+// some takes room for up to n bytes, and tells for how many.
+func (w *allowance) some(n int64) int64 {
+	if w == nil {
+		return n
+	}
+	w.account.mu.Lock()
+	defer w.account.mu.Unlock()
+	n = max(0, min(n, w.account.most-w.account.used))
+	w.add(n)
+	return n
 }
 
 // back gives room for n bytes back.
 func (w *allowance) back(n int64) {
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	w.ledger.accounts[w.user].used -= n
-	w.taken -= n
+	w.account.mu.Lock()
+	defer w.account.mu.Unlock()
+	w.add(-n)
 }
 
-// close ends the claim, when what was captured is on record. A nil one is none.
+// hold makes the claim n bytes, whether there is room for them or not: they are there.
+func (w *allowance) hold(n int64) {
+	if w == nil {
+		return
+	}
+	w.account.mu.Lock()
+	defer w.account.mu.Unlock()
+	w.add(n - w.taken)
+}
+
+// add changes what the claim has taken. The caller holds the account's mu.
+func (w *allowance) add(n int64) {
+	w.taken += n
+	w.account.used += n
+	w.account.flight += n
+}
+
+// left is how much the owner has used of their quota.
+func (w *allowance) left() (used, most int64) {
+	w.account.mu.Lock()
+	defer w.account.mu.Unlock()
+	return w.account.used, w.account.most
+}
+
+// close ends the claim, when what it has taken is on record.
 func (w *allowance) close() {
 	if w == nil {
 		return
 	}
-	w.ledger.mu.Lock()
-	defer w.ledger.mu.Unlock()
-	a := w.ledger.accounts[w.user]
-	a.uses--
-	if a.uses == 0 {
-		delete(w.ledger.accounts, w.user)
+	w.account.mu.Lock()
+	w.account.flight -= w.taken
+	w.account.open--
+	w.account.mu.Unlock()
+	w.ledger.leave(w.account)
+}
+
+// now is how much a user keeps: what is on record, and while something is under way, that too.
+func (l *ledger) now(user string, recorded int64) int64 {
+	a := l.account(user)
+	defer l.leave(a)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open > 0 {
+		return a.used
 	}
+	return recorded
 }

@@ -108,7 +108,7 @@ func (v node) Me(ctx context.Context) (belljar.Me, error) {
 	}
 	me.Used.ConcurrentRuns, me.Used.QueuedRuns = s.queue.Count(v.caller.ID)
 	me.Used.Sessions = s.sessions.count(v.caller.ID)
-	me.Used.CPUSecondsToday, me.Used.ArtifactBytes = usage.CPUSecondsToday, usage.ArtifactBytes
+	me.Used.CPUSecondsToday, me.Used.ArtifactBytes, me.Used.LogBytes = usage.CPUSecondsToday, usage.ArtifactBytes, s.logs.now(v.caller.ID, usage.LogBytes)
 	sandboxes := s.node.used(v.caller.ID)
 	me.Used.MemoryMB, me.Used.CPU = int(sandboxes.memory>>20), hundredths(sandboxes.cpu)
 	return me, nil

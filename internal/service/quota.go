@@ -87,4 +87,45 @@ func (s *Service) afford(ctx context.Context, user string, q belljar.Quota) erro
 	}
 }
 
+// allowArtifacts opens a claim on what a user's quota leaves for artifacts.
+func (s *Service) allowArtifacts(ctx context.Context, user string) (*allowance, error) {
+	q, err := s.quota(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	return s.allow(ctx, &s.artifacts, user, q.ArtifactMB, func(u belljar.UserUsage) int64 { return u.ArtifactBytes })
+}
+
+// allowLog opens a run's claim on what its owner's quota leaves for logs.
+func (s *Service) allowLog(ctx context.Context, user string, q belljar.Quota) (*allowance, error) {
+	return s.allow(ctx, &s.logs, user, q.LogMB, func(u belljar.UserUsage) int64 { return u.LogBytes })
+}
+
+// affordLog is allowLog for a new run: it is refused if nothing is left.
+func (s *Service) affordLog(ctx context.Context, user string, q belljar.Quota) (*allowance, error) {
+	w, err := s.allowLog(ctx, user, q)
+	if err != nil {
+		return nil, err
+	}
+	used, most := w.left()
+	if used < most {
+		return w, nil
+	}
+	w.close()
+	return nil, &belljar.Error{
+		Code:    belljar.CodeQuotaExceeded,
+		Message: fmt.Sprintf("the logs of your runs take up %v of %d MiB", hundredths(float64(used)/(1<<20)), q.LogMB),
+		Details: map[string]any{"quota": "log_mb", "limit": q.LogMB, "used": hundredths(float64(used) / (1 << 20))},
+		Hint:    s.logsGo() + "; an operator can allow more with log_mb in your quota",
+	}
+}
+
+// logsGo says when logs are deleted.
+func (s *Service) logsGo() string {
+	if hours := s.opts.Policy.ArtifactTTLHours; hours > 0 {
+		return fmt.Sprintf("wait: logs are deleted %d hours after their runs end (SANDBOX_ARTIFACT_TTL_HOURS)", hours)
+	}
+	return fmt.Sprintf("wait: logs are deleted %d days after their runs end (SANDBOX_RUN_RETENTION_DAYS)", s.opts.RowDays)
+}
+
 func hundredths(f float64) float64 { return math.Round(f*100) / 100 }

@@ -121,13 +121,16 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 	}
 	row := store.Run{Run: last, NodeID: s.opts.Node.ID, Artifacts: files.list()}
 	row.LastSeq = s.endLog(r.id, r.log, o.frames())
+	row.LogBytes = r.log.Size()
 	r.mu.Lock()
 	r.lastSeq = row.LastSeq
 	r.mu.Unlock()
 	if r.draft {
 		s.shelve(r, &row)
+		r.kept.hold(row.LogBytes)
 		err = s.end(r, row)
 	} else {
+		r.kept.hold(row.LogBytes)
 		sealed := make(chan struct{})
 		go func() {
 			defer close(sealed)
@@ -139,6 +142,7 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 	if err == nil {
 		s.publish(r, last)
 		files.recorded()
+		r.kept.close()
 		return
 	}
 	s.log.Error("end of a run could not be put on record, trying on", "run_id", r.id, "err", err)
@@ -151,6 +155,7 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 			s.publish(r, last)
 		}
 		files.recorded()
+		r.kept.close()
 	})
 }
 

@@ -89,10 +89,15 @@ func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) er
 	}
 	r := s.newRun(caller, p, row.ID, row.CreatedAt)
 	r.log = log
+	if r.kept, err = s.allowLog(ctx, r.owner, quota); err != nil {
+		return err
+	}
 	if r.ticket, err = s.queue.Enter(r.owner, quota.ConcurrentRuns); err != nil {
+		r.kept.close()
 		return err
 	}
 	if err := s.register(r); err != nil {
+		r.kept.close()
 		r.ticket.Leave()
 		return err
 	}
@@ -127,12 +132,14 @@ func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a te
 	}
 	row.LastSeq = end.Seq
 	if log != nil {
+		row.LogBytes = log.Size()
 		s.seal(row.ID, log)
 	}
 	// What it left is not on record: nobody could find it.
 	if err := s.opts.Blobs.Delete(ctx, row.UserID, row.ID); err != nil {
 		s.log.Error("artifacts of a lost run could not be removed", "run_id", row.ID, "err", err)
 	}
+	s.logs.adjust(row.UserID, row.LogBytes)
 	if err := s.opts.Store.Runs().Finish(ctx, row); err != nil {
 		s.log.Error("end of a lost run could not be put on record, trying on", "run_id", row.ID, "err", err)
 		s.work.Go(func() { s.insist(row) })

@@ -130,6 +130,10 @@ func (s *Service) carryOn(row store.Run, p *plan, j *jar, proc *agent.Process, l
 		return err
 	}
 	r := s.newRun(belljar.Caller{ID: row.UserID, Role: belljar.RoleUser, Source: "recovery"}, p, row.ID, row.CreatedAt)
+	if r.kept, err = s.allowLog(context.Background(), r.owner, quota); err != nil {
+		return err
+	}
+	r.kept.hold(log.Size())
 	r.log, r.ticket = log, s.queueOf(p).Take(r.owner, quota.ConcurrentRuns)
 	r.unexpire = func() bool { return false }
 	since := s.now().Add(-time.Duration(told.AgeMS) * time.Millisecond)
@@ -139,6 +143,7 @@ func (s *Service) carryOn(row store.Run, p *plan, j *jar, proc *agent.Process, l
 	r.state = row.Run
 	r.state.EstimatedStartTime, r.state.Phase, r.state.StartedAt = nil, belljar.PhaseRunning, &since
 	if err := s.register(r); err != nil {
+		r.kept.close()
 		r.ticket.Leave()
 		return err
 	}
@@ -154,6 +159,7 @@ func (s *Service) carryOn(row store.Run, p *plan, j *jar, proc *agent.Process, l
 	c := s.passage(r)
 	c.jar, c.proc, c.end.started = j, proc, true
 	c.out = a.transcript(log, p.limits.LogBytes, c.out.heard)
+	c.out.allowed = r.kept
 	if told.From > a.kept && !c.out.cut {
 		c.out.lose(cutDamaged)
 	}

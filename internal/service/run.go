@@ -29,6 +29,7 @@ type run struct {
 	caller belljar.Caller // who asked
 	plan   *plan          // nil once the run has ended
 	log    logbook.Log
+	kept   *allowance    // of its owner's quota, for the log; nil if that is not counted
 	ticket *queue.Ticket // its place in the queue, then its slot
 
 	borne    func()      // its request counts no more; nil for one that does not count, may be called twice

@@ -25,7 +25,8 @@ type Service struct {
 	queue         *queue.Queue
 	burden        *burden
 	node          nodeMemory
-	ledger        ledger
+	artifacts     ledger
+	logs          ledger
 	quotas        quotas
 	sessions      sessionTable
 	terminals     terminalTable

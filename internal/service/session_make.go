@@ -24,7 +24,7 @@ func (s *Service) createSession(ctx context.Context, caller belljar.Caller, req 
 	}
 	x, err := s.admitSession(ctx, caller, req.SessionSpec)
 	if err == nil {
-		err = s.room()
+		err = s.room(ctx, caller.ID)
 	}
 	if err == nil {
 		err = s.enterSession(ctx, x)

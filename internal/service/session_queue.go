@@ -51,6 +51,7 @@ func (s *Service) enter(r *run, quota belljar.Quota) (err error) {
 func (s *Service) withdraw(r *run) {
 	r.ticket.Leave()
 	r.unload()
+	r.kept.close()
 	s.node.drop(r.id)
 	if x := r.plan.session; x != nil {
 		x.unbook()

@@ -41,7 +41,8 @@ func (s *Service) uploadTo(ctx context.Context, caller belljar.Caller, id string
 			}
 		}
 	}
-	if err := s.room(); err != nil {
+	room := func() error { return s.room(ctx, caller.ID) }
+	if err := room(); err != nil {
 		return none, err
 	}
 	j, err := x.acquire(ctx)
@@ -54,7 +55,7 @@ func (s *Service) uploadTo(ctx context.Context, caller belljar.Caller, id string
 	defer stop(nil)
 	defer context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })()
 	kinds := &formats{}
-	bundle, err := s.takeIn(reading, kinds.note(u.Parts))
+	bundle, err := s.takeIn(reading, kinds.note(u.Parts), room)
 	if err != nil {
 		if x.ctx.Err() != nil {
 			err = sessionEnded(x.snapshot())
@@ -74,7 +75,7 @@ func (s *Service) uploadTo(ctx context.Context, caller belljar.Caller, id string
 }
 
 // takeIn reads an upload and checks it. It does not wait for a body that blocks when ctx ends.
-func (s *Service) takeIn(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error]) (*archive.Bundle, error) {
+func (s *Service) takeIn(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error], room func() error) (*archive.Bundle, error) {
 	type taken struct {
 		bundle *archive.Bundle
 		err    error
@@ -84,7 +85,7 @@ func (s *Service) takeIn(ctx context.Context, parts iter.Seq2[belljar.UploadPart
 	}
 	done := make(chan taken, 1)
 	go func() {
-		b, err := archive.Read(ctx, parts, archive.Options{Limits: s.opts.Uploads, TempDir: s.opts.TempDir, Room: s.room})
+		b, err := archive.Read(ctx, parts, archive.Options{Limits: s.opts.Uploads, TempDir: s.opts.TempDir, Room: room})
 		done <- taken{b, err}
 	}()
 	select {

@@ -35,7 +35,7 @@ func (s *Service) accept(ctx context.Context, caller belljar.Caller, req belljar
 	if err != nil {
 		return nil, first, err
 	}
-	if err := s.room(); err != nil {
+	if err := s.room(ctx, caller.ID); err != nil {
 		return nil, first, err
 	}
 	quota, err := s.quota(ctx, caller.ID)
@@ -45,7 +45,12 @@ func (s *Service) accept(ctx context.Context, caller belljar.Caller, req belljar
 	if err != nil {
 		return nil, first, err
 	}
+	kept, err := s.affordLog(ctx, caller.ID, quota)
+	if err != nil {
+		return nil, first, err
+	}
 	r = s.newRun(caller, p, belljar.NewID(), s.now())
+	r.kept = kept
 	r.draft = waited && key == nil && p.session != nil
 	first, err = s.enrol(ctx, r, quota, key)
 	if first.ID != r.id { // another request with the key was sooner, and ours goes nowhere
@@ -57,6 +62,7 @@ func (s *Service) accept(ctx context.Context, caller belljar.Caller, req belljar
 // enrol gives a run its place in the queue, puts it on record with its key, and sets it going.
 func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *store.Key) (first belljar.Run, err error) {
 	if err := s.enter(r, quota); err != nil {
+		r.kept.close()
 		return first, err
 	}
 	if !r.ticket.Waited() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,7 +105,9 @@ func (s *Service) sweepRuns(ctx context.Context, t time.Time, bytes bool) error 
 			ids = append(ids, row.ID)
 		}
 		if len(ids) > 0 {
-			err = s.opts.Store.Runs().Swept(ctx, ids...)
+			if err = s.opts.Store.Runs().Swept(ctx, ids...); err == nil {
+				s.giveBack(rows, ids)
+			}
 			if err == nil && !bytes {
 				err = s.opts.Store.Runs().Delete(ctx, ids...)
 			}
@@ -112,6 +115,16 @@ func (s *Service) sweepRuns(ctx context.Context, t time.Time, bytes bool) error 
 		// Those that failed come again: with the next sweep, not now.
 		if err = errors.Join(append(errs, err)...); err != nil || len(rows) < sweepAtOnce {
 			return err
+		}
+	}
+}
+
+// giveBack has the quotas of their owners count what was swept no longer.
+func (s *Service) giveBack(rows []store.Run, swept []string) {
+	for _, row := range rows {
+		if slices.Contains(swept, row.ID) {
+			s.artifacts.adjust(row.UserID, -row.KeptBytes())
+			s.logs.adjust(row.UserID, -row.KeptLog())
 		}
 	}
 }

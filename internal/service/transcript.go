@@ -12,6 +12,7 @@ import (
 // Why output is missing from a log, as its mark says.
 const (
 	cutCap    = "log_cap"
+	cutQuota  = "log_quota"
 	cutFull   = "disk_full"
 	cutFailed = "log_failed"
 
@@ -24,15 +25,16 @@ const (
 // Unless the log was cut, the output in it is at all times the beginning of the command's, in the order in which the agent
 // counts it, so that its length is the position where another process goes on.
 type transcript struct {
-	log    logbook.Log
-	room   int64  // bytes that the log still takes
-	kept   int64  // bytes in the log
-	cut    bool   // nothing more is kept
-	reason string // of that
-	marked bool   // the mark is there
-	step   string // of what is printed: [belljar.StepBuild], or "" for the program
-	said   []byte // in a step, what is kept
-	heard  func() // is told that there is output, kept or not; nil for nobody
+	log     logbook.Log
+	room    int64      // bytes that the log still takes
+	allowed *allowance // of the owner's quota
+	kept    int64      // bytes in the log
+	cut     bool       // nothing more is kept
+	reason  string     // of that
+	marked  bool       // the mark is there
+	step    string     // of what is printed: [belljar.StepBuild], or "" for the program
+	said    []byte     // in a step, what is kept
+	heard   func()     // is told that there is output, kept or not; nil for nobody
 
 	// The beginning of a character whose rest has not come: always the last bytes of the output so far.
 	tail   []byte
@@ -49,9 +51,12 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	if t.cut {
 		return end, nil
 	}
-	over := int64(len(b)) > t.room
+	over, why := int64(len(b)) > t.room, cutCap
 	if over {
 		b = b[:t.room]
+	}
+	if n := t.allowed.some(int64(len(b))); n < int64(len(b)) {
+		b, over, why = b[:n], true, cutQuota
 	}
 	t.room -= int64(len(b))
 	var frames []belljar.Frame
@@ -64,7 +69,7 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	if over {
 		t.put(t.frames(frames, s, b))
 		if !t.cut {
-			t.lose(cutCap)
+			t.lose(why)
 		}
 		return end, nil
 	}
@@ -105,6 +110,7 @@ func (t *transcript) put(frames []belljar.Frame) {
 		t.lose(reason)
 		return
 	}
+	t.allowed.hold(t.log.Size())
 	for _, f := range frames {
 		t.kept += int64(len(f.Output))
 		if t.step != "" {
@@ -132,6 +138,8 @@ func (t *transcript) warnings(e ending, l belljar.Limits) []string {
 	case !t.cut:
 	case t.reason == cutFull:
 		return []string{"output was dropped because the server's disk is full"}
+	case t.reason == cutQuota:
+		return []string{"output was dropped because its owner's quota of log bytes is used up"}
 	case t.reason == cutDamaged:
 		return []string{"output was lost with a part of the log"}
 	case t.reason == cutFailed:

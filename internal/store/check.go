@@ -42,6 +42,14 @@ func (r *Run) KeptBytes() int64 {
 	return max(0, r.ResourceUsage.ArtifactBytes)
 }
 
+// KeptLog is what a run's log takes up of its owner's quota.
+func (r *Run) KeptLog() int64 {
+	if r.LogGone {
+		return 0
+	}
+	return max(0, r.LogBytes)
+}
+
 // CPUSeconds is what a run adds to its owner's day, its build among it.
 func (r *Run) CPUSeconds() float64 {
 	sum := cpuSeconds(r.ResourceUsage)

@@ -68,6 +68,8 @@ type Run struct {
 	// Log is the whole log of a run that was added with it, as [Run.Frames] reads it: the logbook has none. List and
 	// Sweepable leave it out, and it goes when the bytes are swept.
 	Log []byte
+	// LogBytes is what its log takes up, wherever that is; 0 until the run has ended.
+	LogBytes int64
 	// LogGone and ArtifactsGone say that the bytes were swept.
 	LogGone, ArtifactsGone bool
 	// Image is that of its own sandbox; nil for host, and for a run in a session.
@@ -97,8 +99,8 @@ type Runs interface {
 	// ErrEnded; ErrInvalid if r itself has ended, which is for Finish.
 	Update(ctx context.Context, r Run) error
 	// Finish replaces a run by its last state, adds what it used to its owner's usage on the day it finished, and is
-	// durable: all of it or nothing. Finishing a run again changes nothing. Used are ResourceUsage.CPUTimeSec, and
-	// ResourceUsage.ArtifactBytes unless ArtifactsGone. ErrNotFound; ErrInvalid if r has not ended.
+	// durable: all of it or nothing. Finishing a run again changes nothing. Used are ResourceUsage.CPUTimeSec,
+	// ResourceUsage.ArtifactBytes unless ArtifactsGone, and LogBytes unless LogGone. ErrNotFound; ErrInvalid if r has not ended.
 	Finish(ctx context.Context, r Run) error
 	// Add puts a run on record that has ended, as Insert and Finish together, but survives the death of the process only.
 	// Adding a run again changes nothing. ErrInvalid if r has not ended.
@@ -115,10 +117,10 @@ type Runs interface {
 	// Sweepable returns up to limit runs that finished before t and still have bytes (bytes true) or a row at all
 	// (bytes false), oldest first. A corrupt row is left out.
 	Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]Run, error)
-	// Swept marks runs that have ended as having no bytes left and takes their artifacts off their owners' usage, once.
+	// Swept marks runs that have ended as having no bytes left and takes those off their owners' usage, once.
 	// Unknown ids are passed over.
 	Swept(ctx context.Context, ids ...string) error
-	// Delete takes runs off the record, and off their owners' usage the artifacts of those that were not swept. Unknown
+	// Delete takes runs off the record, and off their owners' usage the bytes of those that were not swept. Unknown
 	// ids are passed over.
 	Delete(ctx context.Context, ids ...string) error
 }
@@ -187,6 +189,8 @@ type Users interface {
 	// Top lists users by artifact bytes, most first, with what they used on the day (UTC) of t. Limit 0 is the default
 	// page.
 	Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error)
+	// Kept is how many bytes of artifacts and logs are kept in all, and how many users keep any.
+	Kept(ctx context.Context) (bytes int64, users int, err error)
 	// Quota is what was stored for a user; ErrNotFound if nothing was.
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)
 	// SetQuota stores a user's quota in place of an earlier one.

@@ -120,7 +120,7 @@ func TestFullDisk(t *testing.T) {
 	id, _ := under["id"].(string)
 	until(t, "the run under way", func() bool { return strings.Contains(s.text(api+"/runs/"+id+"/logs"), "begun") })
 
-	free := fill(t, disk, 512<<10)
+	free := fill(t, disk, 256<<10)
 	status, answer := start()
 	refused("a run below the watermark", status, answer)
 	status, answer = s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})

@@ -10,6 +10,7 @@
 package thread
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -41,8 +42,8 @@ type Options struct {
 	Image string
 	// TempDir is where an upload lies until it is known to be small enough; "" is the system's.
 	TempDir string
-	// Room is asked before more of an upload is kept there, and may refuse it; nil does not.
-	Room func() error
+	// Room is asked before more of a user's upload is kept there, and may refuse it; nil does not.
+	Room func(ctx context.Context, user string) error
 	// Health tells what [health] says of the node; nil has no pool and no sessions.
 	Health func() Node
 	// WorkerID is the node's name; "" is worker1, as in S3.

@@ -3,6 +3,7 @@
 package thread_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -17,7 +18,10 @@ func TestUploadNeedsRoom(t *testing.T) {
 	var full atomic.Bool
 	var asked atomic.Int64
 	w := newWorld(t, func(o *thread.Options) {
-		o.Room = func() error {
+		o.Room = func(_ context.Context, user string) error {
+			if user == "" {
+				t.Error("of no user")
+			}
 			if asked.Add(1); full.Load() {
 				return &belljar.Error{Code: belljar.CodeDiskFull, Message: "the disk has 1 MiB left"}
 			}

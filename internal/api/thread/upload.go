@@ -208,10 +208,18 @@ func (c *call) take(f *form, part *multipart.Part, most int64) error {
 				return err
 			}
 		}
-		return f.keep(bounded{part, c.door.opts.Room}, c.door.opts.TempDir, most)
+		return f.keep(bounded{part, c.room}, c.door.opts.TempDir, most)
 	default:
 		return fmt.Errorf("unknown field %.40q", name)
 	}
+}
+
+// room refuses an upload that there is no room for.
+func (c *call) room() error {
+	if c.door.opts.Room == nil {
+		return nil
+	}
+	return c.door.opts.Room(c.r.Context(), c.caller.ID)
 }
 
 // bounded reads as long as there is room for what it reads.
@@ -221,10 +229,8 @@ type bounded struct {
 }
 
 func (b bounded) Read(p []byte) (int, error) {
-	if b.room != nil {
-		if err := b.room(); err != nil {
-			return 0, err
-		}
+	if err := b.room(); err != nil {
+		return 0, err
 	}
 	return b.in.Read(p)
 }

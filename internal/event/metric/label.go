@@ -31,7 +31,7 @@ func components() vocabulary {
 func queueReasons() vocabulary { return vocabulary{"queue_full", "queue_ttl_expired", "user_limit"} }
 
 func cutReasons() vocabulary {
-	return vocabulary{"log_cap", string(belljar.ReasonLogCap), "disk_full"}
+	return vocabulary{"log_cap", string(belljar.ReasonLogCap), "log_quota", "disk_full"}
 }
 
 func dropReasons() vocabulary {

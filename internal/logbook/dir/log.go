@@ -214,6 +214,13 @@ func (l *Log) look(next uint64) (view, <-chan struct{}) {
 	return l.now, l.changed
 }
 
+// Size is the length of the log's file, its seal included.
+func (l *Log) Size() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.now.end, headSize) + sealSize
+}
+
 // Last is the seq of the last frame.
 func (l *Log) Last() uint64 {
 	l.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
@@ -27,6 +28,7 @@ func Run(t *testing.T, open func(t *testing.T) logbook.Book) {
 	t.Run("follow", func(t *testing.T) { testFollow(t, create(t, open(t))) })
 	t.Run("sealed", func(t *testing.T) { testSealed(t, create(t, open(t))) })
 	t.Run("cancelled reader", func(t *testing.T) { testCancel(t, create(t, open(t))) })
+	t.Run("size", func(t *testing.T) { testSize(t, create(t, open(t))) })
 	t.Run("reader that stops", func(t *testing.T) { testStop(t, create(t, open(t))) })
 	t.Run("slow reader", func(t *testing.T) { testSlowReader(t, create(t, open(t))) })
 	t.Run("removed while read", func(t *testing.T) { testRemove(t, open(t)) })
@@ -159,6 +161,22 @@ func testLast(t *testing.T, log logbook.Log) {
 		t.Error("Append after Seal succeeds")
 	}
 	want(3)
+}
+
+// testSize wants every frame to count by its output and something for itself, and the seal to change nothing.
+func testSize(t *testing.T, log logbook.Log) {
+	size := log.Size()
+	for _, output := range []string{"a", strings.Repeat("b", 5000), ""} {
+		appendAll(t, log, belljar.Frame{Type: belljar.FrameStdout, Output: []byte(output)})
+		grown := log.Size() - size
+		if n := int64(len(output)); grown <= n || grown > n+32 {
+			t.Errorf("%d bytes made the log grow by %d", n, grown)
+		}
+		size += grown
+	}
+	if seal(t, log); log.Size() != size {
+		t.Errorf("%d bytes when it is sealed, %d before", log.Size(), size)
+	}
 }
 
 // testFollow reads each frame before the next is written; a second reader waits for one that is not there yet.

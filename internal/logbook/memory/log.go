@@ -12,6 +12,9 @@ import (
 // markEvery is how many frames lie between two entries of the index by which a reader finds its first frame.
 const markEvery = 256
 
+// frameSize is about what a frame takes besides its output.
+const frameSize = 16
+
 // Log is a [logbook.Log] in memory. The zero value is empty and open.
 type Log struct {
 	mu      sync.Mutex
@@ -19,6 +22,7 @@ type Log struct {
 	notes   []belljar.Frame // the frames that are not output, in order
 	marks   []place         // of frames 1, 1+markEvery, 1+2*markEvery …
 	count   uint64          // frames appended
+	size    int64           // of output and notes
 	sealed  bool
 	changed chan struct{} // closed at the next change; nil while nobody waits
 }
@@ -42,6 +46,7 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 			l.marks = append(l.marks, place{at, len(l.notes)})
 		}
 		l.count++
+		l.size += frameSize + int64(len(f.Output))
 		if kindOf(&f) == kindNote {
 			f.Seq = l.count
 			l.notes = append(l.notes, f)
@@ -56,6 +61,13 @@ func (l *Log) Last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.count
+}
+
+// Size is about how many bytes the log takes up.
+func (l *Log) Size() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.size
 }
 
 // Seal says that nothing more comes.

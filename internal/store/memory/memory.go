@@ -24,6 +24,7 @@ type Store struct {
 	keys     map[keyName]*entry[store.Key]
 	tokens   map[string]*entry[store.Token]
 	bytes    map[string]int64 // artifacts kept, by user
+	logs     map[string]int64 // log bytes kept, by user
 	cpu      map[userDay]float64
 	quotas   map[string]belljar.Quota
 }
@@ -46,6 +47,7 @@ func New() *Store {
 		keys:     map[keyName]*entry[store.Key]{},
 		tokens:   map[string]*entry[store.Token]{},
 		bytes:    map[string]int64{},
+		logs:     map[string]int64{},
 		cpu:      map[userDay]float64{},
 		quotas:   map[string]belljar.Quota{},
 	}
@@ -77,7 +79,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.cpu, s.quotas = nil, nil, nil, nil, nil, nil, nil
+	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.quotas = nil, nil, nil, nil, nil, nil, nil, nil
 	return nil
 }
 

@@ -111,6 +111,7 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 // use adds what a run used to its owner's account.
 func (s *Store) use(r store.Run) {
 	s.bytes[r.UserID] += r.KeptBytes()
+	s.logs[r.UserID] += r.KeptLog()
 	s.cpu[userDay{r.UserID, day(*r.FinishedAt)}] += r.CPUSeconds()
 }
 
@@ -261,4 +262,5 @@ func (q runs) Delete(ctx context.Context, ids ...string) error {
 // release takes what a run keeps off its owner's usage.
 func (s *Store) release(e *entry[store.Run]) {
 	s.bytes[e.value.UserID] = max(0, s.bytes[e.value.UserID]-e.value.KeptBytes())
+	s.logs[e.value.UserID] = max(0, s.logs[e.value.UserID]-e.value.KeptLog())
 }

@@ -13,7 +13,9 @@ import (
 type users struct{ s *Store }
 
 func (q users) usage(userID string, t time.Time) belljar.UserUsage {
-	return belljar.UserUsage{UserID: userID, ArtifactBytes: q.s.bytes[userID], CPUSecondsToday: q.s.cpu[userDay{userID, day(t)}]}
+	return belljar.UserUsage{
+		UserID: userID, ArtifactBytes: q.s.bytes[userID], LogBytes: q.s.logs[userID], CPUSecondsToday: q.s.cpu[userDay{userID, day(t)}],
+	}
 }
 
 // Usage is what a user has used on the day of t.
@@ -38,6 +40,20 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) (out []belljar.U
 		return nil
 	})
 	return out, err
+}
+
+// Kept is how many bytes are kept in all, and by how many users.
+func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
+	err = q.s.read(ctx, func() error {
+		for id, artifacts := range q.s.bytes { // whoever has logs is there too
+			if n := artifacts + q.s.logs[id]; n > 0 {
+				bytes += n
+				users++
+			}
+		}
+		return nil
+	})
+	return bytes, users, err
 }
 
 // Quota is what was stored for a user.

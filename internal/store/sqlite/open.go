@@ -22,10 +22,10 @@ import (
 //go:embed migration/*.sql
 var migrations embed.FS
 
-// What a file of ours says about itself. The migrations set both.
+// What a file of ours says about itself. The first migration sets the application, the last one the version.
 const (
 	applicationID = 0x424c4a52 // BLJR
-	schemaVersion = 1
+	schemaVersion = 4
 )
 
 // readers is how many reads run at once.

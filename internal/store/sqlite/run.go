@@ -18,6 +18,7 @@ type runs struct{ s *Store }
 type runRow struct {
 	id, owner, created string
 	artifactBytes      int64
+	logBytes           int64
 	cpuSeconds         float64
 	day                string // of its end
 
@@ -30,11 +31,11 @@ type runRow struct {
 }
 
 const setState = "phase = ?, exit_code = ?, started_at = ?, message = ?, spec_version = ?, runtime_version = ?, policy_hash = ?, last_seq = ?, " +
-	"log_gone = ?, artifacts_gone = ?, tenant = ?, node_id = ?, worker_id = ?, lease_epoch = ?, detail = ?"
+	"log_bytes = ?, log_gone = ?, artifacts_gone = ?, tenant = ?, node_id = ?, worker_id = ?, lease_epoch = ?, detail = ?"
 
 // insertState names the columns of a row's fixed and state.
 const insertState = "runtime, base_image, image_digest, session_id, phase, exit_code, started_at, message, spec_version, runtime_version, " +
-	"policy_hash, last_seq, log_gone, artifacts_gone, tenant, node_id, worker_id, lease_epoch, detail"
+	"policy_hash, last_seq, log_bytes, log_gone, artifacts_gone, tenant, node_id, worker_id, lease_epoch, detail"
 
 // runDetail is the column detail.
 type runDetail struct {
@@ -53,10 +54,10 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 	}
 	row = runRow{
 		id: r.ID, owner: r.UserID, created: timeText(r.CreatedAt),
-		artifactBytes: r.KeptBytes(), cpuSeconds: r.CPUSeconds(),
+		artifactBytes: r.KeptBytes(), logBytes: r.KeptLog(), cpuSeconds: r.CPUSeconds(),
 		fixed: []any{r.Runtime, r.BaseImage, r.ImageDigest, textOrNull(r.SessionID)},
 		state: []any{string(r.Phase), numberOrNull(r.ExitCode), timeOrNull(r.StartedAt), r.Message, r.SpecVersion, r.RuntimeVersion, r.PolicyHash, int64(r.LastSeq),
-			r.LogGone, r.ArtifactsGone, r.Tenant, r.NodeID, r.WorkerID, r.LeaseEpoch, detail},
+			r.LogBytes, r.LogGone, r.ArtifactsGone, r.Tenant, r.NodeID, r.WorkerID, r.LeaseEpoch, detail},
 		finished: timeOrNull(r.FinishedAt), log: bytes.Clone(r.Log),
 	}
 	if r.FinishedAt != nil {
@@ -87,7 +88,7 @@ func (q runs) Insert(ctx context.Context, r store.Run, key *store.Key) (prior *s
 	args := append(append([]any{row.id, row.owner, row.created, row.spec, keyName(key)}, row.fixed...), row.state...)
 	return q.s.insert(ctx, key, func(t *tx) error {
 		_, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, spec, idempotency_key, "+insertState+
-			") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", args...)
+			") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", args...)
 		return err
 	})
 }
@@ -120,7 +121,7 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 func addRun(t *tx, row runRow) error {
 	args := append(append([]any{row.id, row.owner, row.created, row.finished, row.artifactBytes, row.left, row.log}, row.fixed...), row.state...)
 	n, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, finished_at, artifact_bytes, artifacts, log, "+insertState+
-		") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING", args...)
+		") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING", args...)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -201,8 +202,9 @@ func closedOrMissing(t *tx, id string) error {
 
 // addUsage adds what a run used to its owner's account: the owner on record, whatever the caller says.
 func addUsage(t *tx, row runRow) error {
-	_, err := t.exec("INSERT INTO sandbox_usage (user_id, artifact_bytes) SELECT user_id, ? FROM sandbox_runs WHERE id = ? "+
-		"ON CONFLICT (user_id) DO UPDATE SET artifact_bytes = artifact_bytes + excluded.artifact_bytes", row.artifactBytes, row.id)
+	_, err := t.exec("INSERT INTO sandbox_usage (user_id, artifact_bytes, log_bytes) SELECT user_id, ?, ? FROM sandbox_runs WHERE id = ? "+
+		"ON CONFLICT (user_id) DO UPDATE SET artifact_bytes = artifact_bytes + excluded.artifact_bytes, log_bytes = log_bytes + excluded.log_bytes",
+		row.artifactBytes, row.logBytes, row.id)
 	if err != nil || row.cpuSeconds == 0 {
 		return err
 	}
@@ -229,8 +231,10 @@ func (q runs) eachDone(ctx context.Context, ids []string, statement string) erro
 	ids = append([]string{}, ids...)
 	return q.s.writer.do(ctx, write{do: func(t *tx) error {
 		for _, id := range ids {
-			_, err := t.exec("UPDATE sandbox_usage SET artifact_bytes = max(0, sandbox_usage.artifact_bytes - r.artifact_bytes) FROM sandbox_runs r "+
-				"WHERE r.id = ? AND r.artifacts_gone = 0 AND r.artifact_bytes > 0 AND sandbox_usage.user_id = r.user_id", id)
+			_, err := t.exec("UPDATE sandbox_usage SET "+
+				"artifact_bytes = max(0, sandbox_usage.artifact_bytes - iif(r.artifacts_gone, 0, r.artifact_bytes)), "+
+				"log_bytes = max(0, sandbox_usage.log_bytes - iif(r.log_gone, 0, r.log_bytes)) FROM sandbox_runs r "+
+				"WHERE r.id = ? AND r.finished_at IS NOT NULL AND r.artifacts_gone + r.log_gone < 2 AND sandbox_usage.user_id = r.user_id", id)
 			if err != nil {
 				return err
 			}

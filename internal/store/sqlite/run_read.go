@@ -12,7 +12,7 @@ import (
 )
 
 const runColumns = "r.id, r.user_id, r.spec_version, r.runtime, r.runtime_version, r.base_image, r.image_digest, r.phase, r.exit_code, " +
-	"r.started_at, r.finished_at, r.message, r.policy_hash, r.created_at, r.session_id, r.last_seq, r.log_gone, r.artifacts_gone, " +
+	"r.started_at, r.finished_at, r.message, r.policy_hash, r.created_at, r.session_id, r.last_seq, r.log_bytes, r.log_gone, r.artifacts_gone, " +
 	"r.tenant, r.node_id, r.worker_id, r.lease_epoch, r.detail"
 
 // scanRun reads runColumns, and what stands behind them into more. An error that is ErrCorrupt is about this row only.
@@ -24,7 +24,7 @@ func scanRun(row scanner, more ...any) (r store.Run, err error) {
 		seq                                                                                                     int64
 	)
 	err = row.Scan(append([]any{&id, &owner, &specVersion, &runtime, &runtimeVersion, &image, &digest, &phase, &exit,
-		&started, &finished, &message, &policy, &created, &session, &seq, &r.LogGone, &r.ArtifactsGone,
+		&started, &finished, &message, &policy, &created, &session, &seq, &r.LogBytes, &r.LogGone, &r.ArtifactsGone,
 		&r.Tenant, &r.NodeID, &r.WorkerID, &r.LeaseEpoch, &detail}, more...)...)
 	if err != nil {
 		return store.Run{}, scanFailed("run", id, err)

@@ -17,8 +17,9 @@ func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.U
 	}
 	u := belljar.UserUsage{UserID: userID}
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce((SELECT artifact_bytes FROM sandbox_usage WHERE user_id = ?1), 0), "+
+		"coalesce((SELECT log_bytes FROM sandbox_usage WHERE user_id = ?1), 0), "+
 		"coalesce((SELECT cpu_seconds FROM sandbox_usage_daily WHERE user_id = ?1 AND day = ?2), 0.0)", userID, t.UTC().Format(dayLayout))
-	if err := row.Scan(&u.ArtifactBytes, &u.CPUSecondsToday); err != nil {
+	if err := row.Scan(&u.ArtifactBytes, &u.LogBytes, &u.CPUSecondsToday); err != nil {
 		return belljar.UserUsage{}, q.s.failed(ctx, err)
 	}
 	return u, nil
@@ -30,19 +31,31 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserU
 		return nil, err
 	}
 	limit, _ = store.Page(limit, 0)
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT u.user_id, u.artifact_bytes, coalesce(d.cpu_seconds, 0.0) FROM sandbox_usage u "+
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT u.user_id, u.artifact_bytes, u.log_bytes, coalesce(d.cpu_seconds, 0.0) FROM sandbox_usage u "+
 		"LEFT JOIN sandbox_usage_daily d ON d.user_id = u.user_id AND d.day = ? ORDER BY u.artifact_bytes DESC, u.user_id LIMIT ?", t.UTC().Format(dayLayout), limit)
 	return collect(ctx, q.s, rows, err, func(row scanner) (u belljar.UserUsage, err error) {
-		err = row.Scan(&u.UserID, &u.ArtifactBytes, &u.CPUSecondsToday)
+		err = row.Scan(&u.UserID, &u.ArtifactBytes, &u.LogBytes, &u.CPUSecondsToday)
 		return u, scanFailed("usage", u.UserID, err)
 	})
+}
+
+// Kept is how many bytes are kept in all, and by how many users.
+func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
+	if err := q.s.settle(ctx); err != nil {
+		return 0, 0, err
+	}
+	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(artifact_bytes + log_bytes), 0), count(*) FROM sandbox_usage WHERE artifact_bytes + log_bytes > 0")
+	if err := row.Scan(&bytes, &users); err != nil {
+		return 0, 0, q.s.failed(ctx, err)
+	}
+	return bytes, users, nil
 }
 
 // Quota is what was stored for a user.
 func (q users) Quota(ctx context.Context, userID string) (belljar.Quota, error) {
 	var quota belljar.Quota
-	row := q.s.readDB.QueryRowContext(ctx, "SELECT concurrent_runs, cpu_seconds_per_day, artifact_mb, memory_mb, cpu FROM sandbox_quotas WHERE user_id = ?", userID)
-	err := row.Scan(&quota.ConcurrentRuns, &quota.CPUSecondsPerDay, &quota.ArtifactMB, &quota.MemoryMB, &quota.CPU)
+	row := q.s.readDB.QueryRowContext(ctx, "SELECT concurrent_runs, cpu_seconds_per_day, artifact_mb, log_mb, memory_mb, cpu FROM sandbox_quotas WHERE user_id = ?", userID)
+	err := row.Scan(&quota.ConcurrentRuns, &quota.CPUSecondsPerDay, &quota.ArtifactMB, &quota.LogMB, &quota.MemoryMB, &quota.CPU)
 	if err == nil {
 		return quota, nil
 	}
@@ -52,8 +65,8 @@ func (q users) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 // SetQuota stores a user's quota.
 func (q users) SetQuota(ctx context.Context, userID string, quota belljar.Quota) error {
 	return q.s.writer.do(ctx, write{do: func(t *tx) error {
-		_, err := t.exec("INSERT OR REPLACE INTO sandbox_quotas (user_id, concurrent_runs, cpu_seconds_per_day, artifact_mb, memory_mb, cpu) VALUES (?,?,?,?,?,?)",
-			userID, quota.ConcurrentRuns, quota.CPUSecondsPerDay, quota.ArtifactMB, quota.MemoryMB, quota.CPU)
+		_, err := t.exec("INSERT OR REPLACE INTO sandbox_quotas (user_id, concurrent_runs, cpu_seconds_per_day, artifact_mb, log_mb, memory_mb, cpu) VALUES (?,?,?,?,?,?,?)",
+			userID, quota.ConcurrentRuns, quota.CPUSecondsPerDay, quota.ArtifactMB, quota.LogMB, quota.MemoryMB, quota.CPU)
 		return err
 	}})
 }

@@ -67,7 +67,7 @@ func runIsAdded(t *testing.T, s store.Store) {
 		return u
 	}
 	first := used()
-	if first.CPUSecondsToday != r.CPUSeconds() || first.ArtifactBytes != r.KeptBytes() {
+	if first.CPUSecondsToday != r.CPUSeconds() || first.ArtifactBytes != r.KeptBytes() || first.LogBytes != r.KeptLog() {
 		t.Errorf("used %+v", first)
 	}
 	again := r

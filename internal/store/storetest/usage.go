@@ -21,8 +21,9 @@ func usageOf(t *testing.T, s store.Store, user string, at time.Time) belljar.Use
 func usageOnce(t *testing.T, s store.Store) {
 	same(t, "of a stranger", usageOf(t, s, "ann", start()), belljar.UserUsage{UserID: "ann"})
 	r := ended(openRun("ann", 0), start().Add(time.Minute), 1.5, 100)
+	r.LogBytes = 70
 	addEnded(t, s, r)
-	want := belljar.UserUsage{UserID: "ann", ArtifactBytes: 100, CPUSecondsToday: 1.5}
+	want := belljar.UserUsage{UserID: "ann", ArtifactBytes: 100, LogBytes: 70, CPUSecondsToday: 1.5}
 	same(t, "after one", usageOf(t, s, "ann", start()), want)
 	for range 3 {
 		ok(t, s.Runs().Finish(t.Context(), r))
@@ -30,18 +31,21 @@ func usageOnce(t *testing.T, s store.Store) {
 	same(t, "after finishing it again", usageOf(t, s, "ann", start()), want)
 
 	nothing := ended(openRun("ann", 1), start(), 0, 0)
-	nothing.ResourceUsage = nil
+	nothing.ResourceUsage, nothing.LogBytes = nil, 7
 	addEnded(t, s, nothing)
 	noFigure := ended(openRun("ann", 2), start(), 0, 50)
 	noFigure.ResourceUsage.CPUTimeSec = nil
 	addEnded(t, s, noFigure)
 	gone := ended(openRun("ann", 3), start(), 0.5, 1000)
-	gone.ArtifactsGone = true
+	gone.ArtifactsGone, gone.LogBytes = true, 30
 	addEnded(t, s, gone)
-	want.ArtifactBytes, want.CPUSecondsToday = 150, 2
+	noLog := ended(openRun("ann", 4), start(), 0, 11)
+	noLog.LogGone, noLog.LogBytes = true, 5000
+	addEnded(t, s, noLog)
+	want.ArtifactBytes, want.LogBytes, want.CPUSecondsToday = 161, 107, 2
 	same(t, "after runs without figures", usageOf(t, s, "ann", start()), want)
-	ok(t, s.Runs().Swept(t.Context(), gone.ID, nothing.ID, noFigure.ID))
-	want.ArtifactBytes = 100
+	ok(t, s.Runs().Swept(t.Context(), gone.ID, nothing.ID, noFigure.ID, noLog.ID))
+	want.ArtifactBytes, want.LogBytes = 100, 70
 	same(t, "after a sweep", usageOf(t, s, "ann", start()), want)
 }
 
@@ -69,8 +73,8 @@ func usageModel(t *testing.T, s store.Store) {
 	chance := rand.New(rand.NewPCG(1, 618))
 	users := []string{"ann", "bob"}
 	type state struct {
-		run   store.Run
-		bytes int64
+		run         store.Run
+		bytes, logs int64
 	}
 	var all []*state
 	cpu := map[string]float64{}
@@ -86,30 +90,40 @@ func usageModel(t *testing.T, s store.Store) {
 		switch chance.IntN(4) {
 		case 0, 1:
 			last := ended(it.run, start(), 0.25*float64(chance.IntN(8)), int64(chance.IntN(1000)))
+			last.LogBytes = int64(chance.IntN(1000))
 			ok(t, s.Runs().Finish(ctx, last))
 			if it.run.FinishedAt == nil {
 				cpu[it.run.UserID] += *last.ResourceUsage.CPUTimeSec
-				it.run, it.bytes = last, last.ResourceUsage.ArtifactBytes
+				it.run, it.bytes, it.logs = last, last.ResourceUsage.ArtifactBytes, last.LogBytes
 			}
 		case 2:
 			ok(t, s.Runs().Swept(ctx, it.run.ID))
-			it.bytes = 0
+			it.bytes, it.logs = 0, 0
 		default:
 			ok(t, s.Runs().Delete(ctx, it.run.ID))
 			all = append(all[:i], all[i+1:]...)
 		}
 	}
+	var bytes int64
+	keep := 0
 	for _, user := range users {
 		want := belljar.UserUsage{UserID: user, CPUSecondsToday: cpu[user]}
 		for _, it := range all {
 			if it.run.UserID == user {
 				want.ArtifactBytes += it.bytes
+				want.LogBytes += it.logs
 			}
 		}
 		got := usageOf(t, s, user, start())
-		if got.ArtifactBytes != want.ArtifactBytes || math.Abs(got.CPUSecondsToday-want.CPUSecondsToday) > 1e-9 {
+		if bytes += want.ArtifactBytes + want.LogBytes; want.ArtifactBytes+want.LogBytes > 0 {
+			keep++
+		}
+		if got.ArtifactBytes != want.ArtifactBytes || got.LogBytes != want.LogBytes || math.Abs(got.CPUSecondsToday-want.CPUSecondsToday) > 1e-9 {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
+	}
+	if all, by, err := s.Users().Kept(ctx); all != bytes || by != keep || err != nil {
+		t.Errorf("%d bytes kept by %d users, %v; want %d by %d", all, by, err, bytes, keep)
 	}
 }
 
@@ -119,6 +133,9 @@ func usageTop(t *testing.T, s store.Store) {
 		addEnded(t, s, ended(openRun(user, i), start(), float64(i), []int64{100, 300, 100, 0}[i]))
 	}
 	addEnded(t, s, ended(openRun("bob", 9), start().Add(48*time.Hour), 50, 0))
+	if all, by, err := s.Users().Kept(ctx); all != 500 || by != 3 || err != nil {
+		t.Errorf("%d bytes kept by %d users, %v", all, by, err)
+	}
 	want := []belljar.UserUsage{
 		{UserID: "bob", ArtifactBytes: 300, CPUSecondsToday: 1}, {UserID: "ann", ArtifactBytes: 100}, {UserID: "cy", ArtifactBytes: 100, CPUSecondsToday: 2},
 		{UserID: "dee", CPUSecondsToday: 3},
@@ -132,7 +149,7 @@ func usageTop(t *testing.T, s store.Store) {
 
 	_, err = s.Users().Quota(ctx, "ann")
 	wantErr(t, "quota", err, store.ErrNotFound)
-	for _, quota := range []belljar.Quota{{ConcurrentRuns: 3, CPUSecondsPerDay: 1.5, ArtifactMB: 7, MemoryMB: 9, CPU: 2.5}, {}, {ArtifactMB: 1}} {
+	for _, quota := range []belljar.Quota{{ConcurrentRuns: 3, CPUSecondsPerDay: 1.5, ArtifactMB: 7, LogMB: 8, MemoryMB: 9, CPU: 2.5}, {}, {ArtifactMB: 1}} {
 		ok(t, s.Users().SetQuota(ctx, "ann", quota))
 		got, err := s.Users().Quota(ctx, "ann")
 		ok(t, err)

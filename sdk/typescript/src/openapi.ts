@@ -2386,6 +2386,11 @@ export interface components {
             cpu_seconds_per_day: number;
             /**
              * Format: int64
+             * @description MiB of logs kept at once; 0 is no limit
+             */
+            log_mb?: number;
+            /**
+             * Format: int64
              * @description MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit
              */
             memory_mb?: number;
@@ -3545,6 +3550,11 @@ export interface components {
             cpu_seconds_today: number;
             /**
              * Format: int64
+             * @description Bytes of logs kept, those of runs under way included
+             */
+            log_bytes: number;
+            /**
+             * Format: int64
              * @description MiB that sandboxes may use together, files in memory and runs in the queue included
              */
             memory_mb: number;
@@ -3570,6 +3580,11 @@ export interface components {
              * @description CPU seconds since midnight UTC
              */
             cpu_seconds_today: number;
+            /**
+             * Format: int64
+             * @description Bytes of logs kept
+             */
+            log_bytes: number;
             /** @description The user */
             user_id: string;
         };

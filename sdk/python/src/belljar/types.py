@@ -903,6 +903,8 @@ class _Quota(TypedDict):
 class Quota(_Quota, total=False):
     cpu: float
     """Cores that sandboxes may use together; 0 is no limit."""
+    log_mb: int
+    """MiB of logs kept at once; 0 is no limit."""
     memory_mb: int
     """MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit."""
 
@@ -1727,6 +1729,8 @@ class Used(TypedDict):
     """Cores that sandboxes may use together."""
     cpu_seconds_today: float
     """CPU seconds since midnight UTC."""
+    log_bytes: int
+    """Bytes of logs kept, those of runs under way included."""
     memory_mb: int
     """MiB that sandboxes may use together, files in memory and runs in the queue included."""
     queued_runs: int
@@ -1740,6 +1744,8 @@ class UserUsage(TypedDict):
     """Bytes of artifacts."""
     cpu_seconds_today: float
     """CPU seconds since midnight UTC."""
+    log_bytes: int
+    """Bytes of logs kept."""
     user_id: str
     """The user."""
 

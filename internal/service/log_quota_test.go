@@ -1,0 +1,289 @@
+//go:build linux
+
+package service_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// logs is what a user's logs take up, as they see it.
+func (b *bench) logs(user string) int64 {
+	b.t.Helper()
+	me, err := b.service.As(belljar.Caller{ID: user}).Node().Me(b.context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return me.Used.LogBytes
+}
+
+// onRecord is what the store counts of a user's logs, and what the logs of their runs take up.
+func onRecord(t *testing.T, o service.Options, user string) (counted, there int64) {
+	t.Helper()
+	usage, err := o.Store.Users().Usage(t.Context(), user, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := o.Store.Runs().List(t.Context(), belljar.RunQuery{UserID: user, Limit: belljar.MaxPage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		row, err := o.Store.Runs().Get(t.Context(), row.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Log != nil {
+			there += int64(len(row.Log))
+		} else if log, err := o.Logs.Open(row.ID); err == nil {
+			there += log.Size()
+		}
+	}
+	return usage.LogBytes, there
+}
+
+// fullLogs checks that a run is refused for want of room for its log.
+func fullLogs(t *testing.T, err error) {
+	t.Helper()
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["quota"] != "log_mb" || e.Details["limit"] != 1 ||
+		e.Details["used"].(float64) < 1 || !strings.Contains(e.Message, "of 1 MiB") || !strings.Contains(e.Hint, "24 hours") {
+		t.Errorf("%+v", err)
+	}
+}
+
+// Whoever has filled their logs prints on without being kept, and begins nothing more until something is swept. Others go on.
+func TestLogQuota(t *testing.T) {
+	clock := newHourglass()
+	var o service.Options
+	b := newBench(t, func(o *service.Options) { o.Quota.LogMB, o.Clock = 1, clock }, parts(&o))
+	first := b.run(shell("head -c 700000 /dev/zero"))
+	if len(first.stdout) != 700_000 || first.Truncated {
+		t.Errorf("the first printed %d bytes, truncated %t", len(first.stdout), first.Truncated)
+	}
+	clock.pass(time.Hour)
+	second := b.run(shell("head -c 700000 /dev/zero; exit 3"))
+	second.want(t, belljar.PhaseFailed, 3, belljar.ReasonNonZeroExit)
+	if n := len(second.stdout); n < 340_000 || n > 350_000 || !second.Truncated || !strings.Contains(strings.Join(second.Warnings, "\n"), "quota of log bytes") {
+		t.Errorf("the second printed %d bytes, truncated %t, warnings %q", n, second.Truncated, second.Warnings)
+	}
+	if mark := second.frames[len(second.frames)-2]; mark.Type != belljar.FrameTruncated || mark.Reason != "log_quota" {
+		t.Errorf("%+v", mark)
+	}
+	_, err := b.Start(t.Context(), shell("true"))
+	fullLogs(t, err)
+	if _, err = b.Start(t.Context(), in(b.open(), "true")); err == nil {
+		t.Error("a run in a session is not refused")
+	}
+	counted, there := onRecord(t, o, "local")
+	if counted != there || b.logs("local") != counted || counted < 1<<20 || counted > 1<<20+1000 {
+		t.Errorf("%d bytes counted, %d in /me, %d are there", counted, b.logs("local"), there)
+	}
+	run, err := b.as("ann").Start(t.Context(), shell("true"))
+	if err != nil {
+		t.Fatalf("another user: %v", err)
+	}
+	b.follow(run.ID)
+
+	clock.pass(23*time.Hour + time.Minute) // the first is a day old
+	b.sweep()
+	if left := b.logs("local"); left < 340_000 || left > 360_000 {
+		t.Errorf("%d bytes when the first is swept", left)
+	}
+	b.run(shell("echo x")).want(t, belljar.PhaseCompleted, 0, "")
+}
+
+// Runs at the same time do not take the same room twice, whether their logs are files or lie with their rows.
+func TestLogQuotaAtOnce(t *testing.T) {
+	var o service.Options
+	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 }, parts(&o))
+	s := b.open()
+	var wg sync.WaitGroup
+	var printed atomic.Int64
+	for i := range 8 {
+		wg.Go(func() {
+			req := shell("head -c 300000 /dev/zero")
+			if i%2 == 0 {
+				req = in(s, "head -c 300000 /dev/zero")
+			}
+			run, err := b.Start(t.Context(), req)
+			if belljar.CodeOf(err) == belljar.CodeQuotaExceeded {
+				return
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			printed.Add(int64(len(b.follow(run.ID).stdout)))
+		})
+	}
+	wg.Wait()
+	counted, there := onRecord(t, o, "local")
+	if counted != there || counted < 1<<20 || counted > 1<<20+8000 || printed.Load() > counted {
+		t.Errorf("%d bytes counted, %d are there, %d printed", counted, there, printed.Load())
+	}
+}
+
+// What is short counts too: a log that lies with its row takes up its row.
+func TestLogQuotaOfShortRuns(t *testing.T) {
+	var o service.Options
+	b := newBench(t, parts(&o))
+	s, runs := b.open(), b.service.As(service.Local()).Runs()
+	for range 5 {
+		if _, _, err := belljar.Finish(b.context(), runs, in(s, "echo some words"), patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if counted, there := onRecord(t, o, "local"); counted != there || counted < 5*16 || b.logs("local") != counted {
+		t.Errorf("%d bytes counted, %d are there", counted, there)
+	}
+}
+
+// A frame takes more than its byte: who prints by the byte fills the quota with fewer.
+func TestLogQuotaCountsFrames(t *testing.T) {
+	var o service.Options
+	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 }, parts(&o))
+	silent := newSilence()
+	req := shell("i=0; while [ $i -lt 300 ]; do echo $i; i=$((i+1)); done; read x")
+	req.Stdin = silent
+	run := b.start(req)
+	b.waitFor(run.ID, "299\n")
+	log, err := o.Logs.Open(run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("what is under way counts", func() bool { return b.logs("local") == log.Size() })
+	silent.Close()
+	r := b.follow(run.ID)
+	if counted, there := onRecord(t, o, "local"); counted != there || counted <= int64(len(r.stdout)) {
+		t.Errorf("%d bytes counted, %d are there, %d printed", counted, there, len(r.stdout))
+	}
+}
+
+// What a process that was killed has left counts, once.
+func TestLogQuotaAfterAKill(t *testing.T) {
+	var o service.Options
+	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 }, parts(&o))
+	row := leftRow(belljar.PhaseRunning, nil)
+	leave(t, o, row, append(phases(belljar.PhaseStarting, belljar.PhaseRunning),
+		belljar.Frame{Type: belljar.FrameStdout, Output: make([]byte, 600_000)}, belljar.Frame{Type: belljar.FrameStdout, Output: make([]byte, 600_000)}))
+	b.run(shell("echo x")) // the account is known before the record is mended
+	b.recover()
+	if counted, there := onRecord(t, o, "local"); counted != there || counted < 1_200_000 || b.logs("local") != counted {
+		t.Errorf("%d bytes counted, %d in /me, %d are there", counted, b.logs("local"), there)
+	}
+	_, err := b.Start(t.Context(), shell("true"))
+	fullLogs(t, err)
+}
+
+// The stored quota goes over the default, and no quota is none.
+func TestLogQuotaOfAUser(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 })
+	admin := b.service.As(service.Local()).Admin()
+	if err := admin.SetQuota(t.Context(), "local", belljar.Quota{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.run(shell("head -c 1500000 /dev/zero")); len(r.stdout) != 1_500_000 {
+		t.Errorf("%d bytes", len(r.stdout))
+	}
+	b.run(shell("true"))
+	if err := admin.SetQuota(t.Context(), "local", belljar.Quota{LogMB: 1}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Start(t.Context(), shell("true"))
+	fullLogs(t, err)
+	var e *belljar.Error
+	if err := admin.SetQuota(t.Context(), "local", belljar.Quota{LogMB: -1}); !errors.As(err, &e) || e.Details["field"] != "log_mb" {
+		t.Errorf("%v", err)
+	}
+}
+
+// Below the watermark those who keep most are refused first, below half of it everyone is, and what is for no user is from
+// the watermark on.
+func TestWatermarkIsFair(t *testing.T) {
+	var free atomic.Uint64
+	var o service.Options
+	b := newBench(t, func(o *service.Options) {
+		o.MinFreeBytes = 64 << 20
+		o.FreeBytes = func() (uint64, error) { return free.Load(), nil }
+	}, parts(&o))
+	keep := func(user string, logs, artifacts int64) {
+		t.Helper()
+		row := leftRow(belljar.PhaseRunning, nil)
+		row.UserID = user
+		leave(t, o, row, nil)
+		now := time.Now()
+		row.Phase, row.FinishedAt, row.LogBytes, row.ResourceUsage = belljar.PhaseCompleted, &now, logs, &belljar.ResourceUsage{ArtifactBytes: artifacts}
+		if err := o.Store.Runs().Finish(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(when string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, user := range []string{"none", "little", "logs", "files"} {
+			err := b.service.Room(t.Context(), user)
+			var e *belljar.Error
+			if errors.As(err, &e) && e.Code == belljar.CodeDiskFull && e.Hint != "" && e.Details["free_bytes"] == free.Load() {
+				got = append(got, user)
+			} else if err != nil {
+				t.Errorf("%s: %s: %v", when, user, err)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %v are refused, want %v", when, got, want)
+		}
+		if _, err := b.service.As(service.Local()).Images().Import(t.Context(), "x", strings.NewReader(""), nil); (belljar.CodeOf(err) == belljar.CodeDiskFull) != (len(want) > 0) {
+			t.Errorf("%s: an image: %v", when, err)
+		}
+	}
+	free.Store(64 << 20)
+	refused("at the watermark")
+	free.Store(63 << 20)
+	refused("when nothing is kept", "none", "little", "logs", "files")
+	keep("little", 10, 10)
+	refused("when one keeps all", "little")
+	keep("logs", 300, 0)
+	keep("files", 100, 200)
+	refused("below the watermark", "logs", "files")
+	free.Store(32 << 20)
+	refused("at half of it", "logs", "files")
+	_, err := b.as("logs").Start(t.Context(), shell("true"))
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeDiskFull || e.Details["kept_bytes"] != int64(300) || e.Details["share_bytes"] != int64(206) {
+		t.Errorf("%+v", err)
+	}
+	run, err := b.as("little").Start(t.Context(), shell("true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.follow(run.ID)
+	if _, err := b.sessions("files").Create(t.Context(), spec()); belljar.CodeOf(err) != belljar.CodeDiskFull {
+		t.Errorf("a session: %v", err)
+	}
+	free.Store(32<<20 - 1)
+	refused("below half of it", "none", "little", "logs", "files")
+
+	// What a run under way has printed counts already.
+	free.Store(64 << 20)
+	silent := newSilence()
+	req := shell("head -c 100000 /dev/zero; echo over; read x")
+	req.Stdin = silent
+	busy, err := b.as("none").Start(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.waitFor(busy.ID, "over\n")
+	free.Store(63 << 20)
+	refused("while one prints", "none")
+	silent.Close()
+	b.follow(busy.ID)
+}

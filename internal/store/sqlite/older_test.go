@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/belljar/belljar"
+)
+
+// A store of an older version gets all that came since, and what its logs take up is counted.
+func TestOlderVersion(t *testing.T) {
+	for version := int64(1); version < schemaVersion; version++ {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s.db")
+			db, err := sql.Open("sqlite", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir, err := fs.Sub(migrations, "migration")
+			if err != nil {
+				t.Fatal(err)
+			}
+			provider, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := provider.UpTo(t.Context(), version); err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range []struct {
+				finished any
+				gone     int
+				detail   string
+			}{
+				{"2026-03-01T00:00:00.000000Z", 0, `{"resource_usage": {"log_bytes": 40}}`},
+				{"2026-03-01T00:00:00.000000Z", 0, `{"resource_usage": {"log_bytes": 2}}`},
+				{"2026-03-01T00:00:00.000000Z", 0, `{}`},
+				{"2026-03-01T00:00:00.000000Z", 0, `damaged`},
+				{"2026-03-01T00:00:00.000000Z", 1, `{"resource_usage": {"log_bytes": 700}}`},
+				{nil, 0, `{}`},
+			} {
+				if _, err := db.Exec("INSERT INTO sandbox_runs (id, user_id, phase, created_at, finished_at, log_gone, detail) VALUES (?, 'ann', 'completed', '2026-03-01T00:00:00.000000Z', ?, ?, ?)",
+					belljar.NewID(), row.finished, row.gone, row.detail); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Open(t.Context(), Options{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			used, err := s.Users().Usage(t.Context(), "ann", time.Now())
+			if err != nil || used.LogBytes != 42 {
+				t.Errorf("%+v, %v", used, err)
+			}
+			want := belljar.Quota{LogMB: 3, MemoryMB: 4}
+			if err := s.Users().SetQuota(t.Context(), "ann", want); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.Users().Quota(t.Context(), "ann"); err != nil || got != want {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
