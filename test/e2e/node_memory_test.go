@@ -3,13 +3,19 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/belljar/belljar"
 )
 
 // TestNodeMemory has three sessions fill their workspaces with more than all sandboxes may have together: the server, a process of
@@ -100,6 +106,40 @@ func TestMemoryAdmissionByCaps(t *testing.T) {
 	_, me := s.ask(http.MethodGet, api+"/me", nil)
 	if quota := me["quota"].(map[string]any); quota["memory_mb"] != 1000.0 {
 		t.Errorf("me: %v", me)
+	}
+}
+
+// TestHostOutOfMemory has the machine run out of memory, which a cgroup around belljar plays, while the bound of all sandboxes and
+// the sandbox's own limit are far away: the run is not told that it was its own limit.
+func TestHostOutOfMemory(t *testing.T) {
+	memoryIsHeld(t)
+	machine, err := os.MkdirTemp("/sys/fs/cgroup/memory", "belljar-test-machine-")
+	if err != nil {
+		t.Skip("needs cgroup v1, where the kernel does not count whose limit a kill was for")
+	}
+	t.Cleanup(func() { // the sandbox's own groups go with it
+		err := filepath.WalkDir(machine, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				t.Cleanup(func() { os.Remove(path) })
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.WriteFile(filepath.Join(machine, "memory.limit_in_bytes"), []byte("250M"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for mb, want := range map[string]belljar.Reason{"512": belljar.ReasonNodeOutOfMemory, "64": belljar.ReasonOOMKilled} {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, machine,
+			built.Belljar, "run", "--json", "--quiet", "--memory", mb, "--workspace-exec", "--file", built.Probe+":probe", "--", "./probe", "keep", "400", "true")
+		cmd.Env = append(os.Environ(), "SANDBOX_NODE_MEMORY_MB=2000")
+		out, err := cmd.Output()
+		var got memoryRun
+		if json.Unmarshal(out, &got) != nil || got.ReasonCode != want {
+			t.Errorf("with %s MiB of its own: %v\n%s", mb, err, out)
+		}
 	}
 }
 

@@ -96,6 +96,11 @@ func (s *sandbox) apart(u *runtime.Usage) {
 		if *u.PeakMemory >= warden.Trip(s.rec.Memory) {
 			seen := s.wardens.figures(g.Dir, s.rec.Lifetime)
 			s.most.PeakFiles, s.most.PeakMemory = max(s.most.PeakFiles, seen.PeakFiles), max(s.most.PeakMemory, seen.PeakMemory)
+		} else {
+			// Its limit, which is always more than that, was never in the way. In cgroup v1 only this tells apart what was killed
+			// for want of the host's memory.
+			none := int64(0)
+			u.LimitHits = &none
 		}
 		peak := min(*u.PeakMemory-s.most.PeakFiles, warden.Limit(s.rec.Memory))
 		s.most.PeakMemory = max(s.most.PeakMemory, peak, held)
