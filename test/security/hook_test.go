@@ -42,9 +42,15 @@ func hooks() map[string]hook {
 		"responsive": responsive,
 
 		"takes-aio":     takes("aio"),
+		"takes-flight":  takes("flight"),
 		"takes-inotify": takes("inotify"),
+		"takes-keys":    takes("keys"),
+		"takes-labels":  takes("labels"),
+		"takes-locked":  takes("locked"),
+		"takes-pipes":   takes("pipes"),
 		"takes-queues":  takes("queues"),
 		"takes-signals": takes("signals"),
+		"takes-watches": takes("watches"),
 	}
 }
 

@@ -64,7 +64,7 @@ func conditional() map[string][]rule {
 			{[]condition{is("socketpair", 0, unix.AF_UNIX)}, allow},
 			{action: fails(unix.EAFNOSUPPORT)},
 		},
-		"setsockopt": socketFilters(is),
+		"setsockopt": socketOptions(is),
 	}
 	// The kernel has few of these contexts for all of the host. Who finds none uses threads.
 	for _, name := range []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy"} {
@@ -73,11 +73,19 @@ func conditional() map[string][]rule {
 	return rules
 }
 
-// socketFilters refuse programs in the kernel: their machine code is charged to nobody, and the host has a bound on all.
-func socketFilters(is func(name string, arg int, value uint64) condition) (list []rule) {
-	for _, option := range []uint64{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF} {
-		list = append(list, rule{[]condition{is("setsockopt", 1, unix.SOL_SOCKET), is("setsockopt", 2, option)}, fails(unix.EPERM)})
+// socketOptions refuse what has the kernel hold things that it charges to nobody.
+func socketOptions(is func(name string, arg int, value uint64) condition) (list []rule) {
+	refuse := func(level uint64, options ...uint64) {
+		for _, option := range options {
+			list = append(list, rule{[]condition{is("setsockopt", 1, level), is("setsockopt", 2, option)}, fails(unix.EPERM)})
+		}
 	}
+	// Programs in the kernel: the host has a bound on the machine code of all.
+	refuse(unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF)
+	// Flow labels (IPV6_FLOWLABEL_MGR): there are 4096 for all of the host.
+	refuse(unix.IPPROTO_IPV6, 32)
+	// Keys of signed connections, as routers have (TCP_MD5SIG, TCP_AO_ADD_KEY and theirs): more than 100 KiB a socket.
+	refuse(unix.IPPROTO_TCP, unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, 38, 39, 40)
 	return append(list, rule{action: allow})
 }
 
@@ -90,7 +98,15 @@ func execRules(o Options) map[string][]rule {
 		"clone3": {{action: fails(unix.ENOSYS)}},
 		// A filter is a program in the kernel, too. As where the kernel has none; what is available can be asked.
 		"seccomp": {{[]condition{when("seccomp", 0, unix.SECCOMP_SET_MODE_FILTER)}, fails(unix.EINVAL)}, {action: allow}},
-		"prctl":   {{[]condition{when("prctl", 0, unix.PR_SET_SECCOMP)}, fails(unix.EINVAL)}, {action: allow}},
+		"prctl": {
+			{[]condition{when("prctl", 0, unix.PR_SET_SECCOMP)}, fails(unix.EINVAL)},
+			// Who is alone on a core keeps its other threads idle, above the quota.
+			{[]condition{when("prctl", 0, unix.PR_SCHED_CORE)}, fails(unix.EINVAL)},
+			{action: allow},
+		},
+		// Done: no file that can be written is on a disk, and those of the host's are not the sandbox's to flush.
+		"sync":   {{action: fails(0)}},
+		"syncfs": {{action: fails(0)}},
 	}
 	if o.Clone3 { // a kernel in user space, whose filters are memory of its own
 		rules = map[string][]rule{}

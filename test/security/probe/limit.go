@@ -62,6 +62,7 @@ func priority(r *report, _ []string) {
 	deadline[0], deadline[3], deadline[4], deadline[5] = 48|6<<32, 1e6, 1e7, 1e7
 	r.refused("SCHED_DEADLINE", call(unix.SYS_SCHED_SETATTR, 0, uintptr(unsafe.Pointer(&deadline[0])), 0), unix.EPERM, unix.EINVAL, unix.ENOSYS)
 	r.refused("real-time disk class", call(unix.SYS_IOPRIO_SET, 1, 0, 1<<13), unix.EPERM, unix.ENOSYS)
+	r.refused("cores that run nothing of others", unix.Prctl(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE, 0, 1, 0), unix.EINVAL)
 	r.works("nicer", unix.Setpriority(unix.PRIO_PROCESS, 0, 19))
 }
 

@@ -1,0 +1,124 @@
+//go:build linux
+
+package main
+
+import "golang.org/x/sys/unix"
+
+// watches takes watches of epoll: each of many instances watches each of many descriptors.
+func watches() func() error {
+	const each = 400
+	var watched []int
+	instance, next := -1, each
+	return func() error {
+		for len(watched) < each {
+			fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+			if err != nil {
+				return err
+			}
+			watched = append(watched, fd)
+		}
+		if next == each {
+			fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+			if err != nil {
+				return err
+			}
+			instance, next = fd, 0
+		}
+		next++
+		return unix.EpollCtl(instance, unix.EPOLL_CTL_ADD, watched[next-1], &unix.EpollEvent{Events: unix.EPOLLIN})
+	}
+}
+
+// takePipe makes a pipe as large as it may be. The kernel counts the pages that all of a user's could hold; a user who has too
+// many gets small ones.
+func takePipe() error {
+	const whole = 64 << 10 // what a new one holds
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	if size, err := unix.FcntlInt(uintptr(ends[0]), unix.F_GETPIPE_SZ, 0); err != nil || size < whole {
+		return unix.ENOBUFS
+	}
+	_, err := unix.FcntlInt(uintptr(ends[0]), unix.F_SETPIPE_SZ, mib)
+	return err
+}
+
+// inFlight sends descriptors that are never received.
+func inFlight() func() error {
+	to := -1
+	return func() error {
+		for {
+			if to >= 0 {
+				if err := unix.Sendmsg(to, []byte{0}, unix.UnixRights(0), nil, 0); err != unix.EAGAIN {
+					return err
+				}
+				unix.Close(to) // full; the other end keeps what waits in it
+			}
+			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+			if err != nil {
+				return err
+			}
+			to = pair[0]
+		}
+	}
+}
+
+// takeLocked locks half a MiB of shared memory, which the kernel counts by user.
+func takeLocked() error {
+	const lock = 11 // SHM_LOCK
+	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, mib/2, 0o600|unix.IPC_CREAT)
+	if err != nil {
+		return err
+	}
+	_, err = unix.SysvShmCtl(id, lock, nil)
+	if err != nil {
+		unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	}
+	return err
+}
+
+var keys int
+
+// takeKey adds one to the ring of the process.
+func takeKey() error {
+	const ring = ^uintptr(1) // KEY_SPEC_PROCESS_KEYRING
+	keys++
+	return call(unix.SYS_ADD_KEY, cstr("user"), cstr("probe"+itoa(keys)), cstr("data"), 4, ring)
+}
+
+// takeLabel takes a flow label of IPv6, which stays for a minute after its socket.
+func takeLabel() error {
+	const manager, get, create, exclusive, linger = 32, 0, 1, 1, 60 // IPV6_FLOWLABEL_MGR
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var request [32]byte // struct in6_flowlabel_req: an address, a label, action, sharing, flags, times
+	request[15] = 1
+	request[20], request[21], request[22], request[26] = get, exclusive, create, linger
+	return unix.SetsockoptString(fd, unix.IPPROTO_IPV6, manager, string(request[:]))
+}
+
+// options asks sockets to hold what the kernel charges to nobody.
+func options(r *report, _ []string) {
+	r.refused("a flow label", takeLabel(), unix.EPERM)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	r.works("socket", err)
+	for _, option := range []int{unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, 38, 39, 40} { // and TCP_AO_*
+		r.refused("TCP option "+itoa(option), unix.SetsockoptString(fd, unix.IPPROTO_TCP, option, "key"), unix.EPERM)
+	}
+	r.works("TCP_NODELAY", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
+}
+
+// flush asks for all that waits to be written to disks. What is done for no file at all is done for no disk.
+func flush(r *report, _ []string) {
+	r.works("sync", call(unix.SYS_SYNC))
+	if err := call(unix.SYS_SYNCFS, ^uintptr(0)); err != nil && !ownKernel() {
+		r.breach("syncfs has looked for a file system: %v", err)
+	}
+	fd, err := unix.Open("flushed", unix.O_CREAT|unix.O_WRONLY, 0o600)
+	r.works("open", err)
+	r.works("fsync", unix.Fsync(fd))
+}
