@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -48,19 +49,18 @@ func (s *Store) path(ref, digest string) string {
 	}, digest))
 }
 
-// The program that fills a cache, and what it leaves.
+// The program that fills a cache, and where.
 const (
-	archiveName = "go-cache.tar"
-	script      = `command -v go >/dev/null || exit ` + noGo + `
-export GOCACHE=$PWD/cache
-go build std && cd cache && tar -cf ../` + archiveName + ` [0-9a-f][0-9a-f]`
+	folder = "cache"
+	script = `command -v go >/dev/null || exit ` + noGo + `
+GOCACHE=$PWD/` + folder + ` exec go build std`
 	noGo = "42"
 )
 
 // Bounds of what a fill may use and leave.
 const (
 	fillSeconds  = 900
-	fillMB       = 1024 // memory, workspace and archive each
+	fillMB       = 1024 // workspace
 	mostEntries  = 100_000
 	mostBytes    = fillMB << 20
 	memoryMB     = 2048
@@ -70,32 +70,38 @@ const (
 // ErrNoGo says that an image has no Go.
 var ErrNoGo = errors.New("the image has no go command")
 
-// Fill builds the cache of an image by a run of svc, which takes about a minute of CPU time, and puts it in place of an
+// Fill builds the cache of an image in a session of svc, which takes about a minute of CPU time, and puts it in place of an
 // older one.
-func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) error {
+func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err error) {
+	x, err := svc.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+		SpecVersion: "1.0", BaseImage: ref, TimeoutSec: fillSeconds, LifetimeSec: 2 * fillSeconds, WorkspaceExec: true,
+		Resources: belljar.Resources{WorkspaceMB: fillMB, MemoryMB: memoryMB},
+		AllowWeak: []string{"memory"}, // the bound is for the host's sake, which may have no way to keep it
+		Labels:    map[string]string{"belljar": "go-cache"},
+	}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, svc.Sessions().Delete(context.WithoutCancel(ctx), x.ID)) }()
 	run, err := svc.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: "1.0", BaseImage: ref, Command: []string{"sh", "-c", script}, TimeoutSec: fillSeconds, WorkspaceExec: true,
-		Resources:       belljar.Resources{WorkspaceMB: fillMB, ArtifactMB: fillMB, MemoryMB: memoryMB},
-		CapturePatterns: []string{archiveName}, Labels: map[string]string{"belljar": "go-cache"},
+		SpecVersion: "1.0", SessionID: x.ID, Command: []string{"sh", "-c", script}, TimeoutSec: fillSeconds,
 	}})
 	if err != nil {
 		return err
 	}
 	run, _, err = belljar.Collect(ctx, svc.Runs(), run.ID)
-	if err != nil {
-		return errors.Join(err, svc.Runs().Cancel(context.WithoutCancel(ctx), run.ID))
-	}
 	switch {
+	case err != nil:
+		return err
 	case run.ExitCode != nil && fmt.Sprint(*run.ExitCode) == noGo:
 		return ErrNoGo
 	case run.Phase != belljar.PhaseCompleted:
 		return fmt.Errorf("build Go's standard library in image %s: %s: %s", ref, run.ReasonCode, run.Message)
 	}
-	_, archive, err := svc.Artifacts().Open(ctx, run.ID, archiveName, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.replace(s.path(ref, run.ImageDigest), archive), archive.Close())
+	archive, into := io.Pipe()
+	go func() { into.CloseWithError(svc.Files().Archive(ctx, x.ID, folder, belljar.UploadTar, into)) }()
+	defer archive.Close()
+	return s.replace(s.path(ref, run.ImageDigest), archive)
 }
 
 // replace puts the entries of an archive in place of a folder.
@@ -103,6 +109,7 @@ func (s *Store) replace(dir string, archive io.Reader) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
+	s.tidy()
 	fresh, err := os.MkdirTemp(s.dir, ".new-")
 	if err != nil {
 		return err
@@ -119,6 +126,17 @@ func (s *Store) replace(dir string, archive io.Reader) error {
 	}
 	defer os.RemoveAll(fresh + ".old")
 	return os.Rename(fresh, dir)
+}
+
+// tidy removes what processes that were killed have left unfinished.
+func (s *Store) tidy() {
+	entries, _ := os.ReadDir(s.dir)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && strings.HasPrefix(e.Name(), ".new-") && time.Since(info.ModTime()) > fillSeconds*time.Second {
+			os.RemoveAll(filepath.Join(s.dir, e.Name()))
+		}
+	}
 }
 
 var entryName = regexp.MustCompile(entryPattern)
