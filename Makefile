@@ -38,7 +38,7 @@ agents:
 .PHONY: gvisor
 gvisor: ## build bin/belljar-runsc, gVisor as the gvisor runtime uses it; the first time takes minutes
 	@cd gvisor && version=$$($(GO) list -m -f '{{.Version}}' gvisor.dev/gvisor) && \
-		$(BUILD) -tags belljar_memory -ldflags "-s -w -X gvisor.dev/gvisor/runsc/version.version=$$version" -o ../bin/belljar-runsc . && \
+		$(BUILD) -tags belljar_memory_limit -ldflags "-s -w -X gvisor.dev/gvisor/runsc/version.version=$$version" -o ../bin/belljar-runsc . && \
 		chmod a+rx ../bin/belljar-runsc # sandboxes have users of their own
 
 .PHONY: sdk

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"os"
 	"reflect"
 	"slices"
@@ -31,9 +30,11 @@ import (
 )
 
 const (
-	// memoryLimit is the annotation of a bundle that says how much memory its programs may have, in bytes. Without it, as where
-	// an engine uses this program, there is no limit but that of the cgroup.
+	// memoryLimit is the annotation of a bundle that says how much memory its programs may have, in bytes, with all digits and
+	// twice: "0000000000067108864 0000000000067108864". Without it, as where an engine uses this program, there is no limit but
+	// that of the cgroup.
 	memoryLimit = "belljar.memory"
+	limitDigits = 19
 	// outOfMemory is the status of a kernel whose programs had more. No agent ends with it.
 	outOfMemory = 86
 	// fastest is how many bytes a second programs can fill at most.
@@ -48,7 +49,7 @@ const (
 // a look is due. Pages that it could fill before without a further fault are the watch's own to look at: the less is left the
 // sooner. While nothing runs it is parked.
 type watch struct {
-	limit  uint64
+	limit  *limit
 	kernel atomic.Pointer[kernel.Kernel]
 	group  atomic.Uint32 // that tasks are counted in, all of them in one
 	due    atomic.Int64  // when the next look is, in nanoseconds since start
@@ -68,7 +69,7 @@ func limitMemory(args []string) error {
 	if err != nil {
 		return fmt.Errorf("memory limit: %w", err)
 	}
-	if limit == 0 {
+	if limit == nil {
 		return nil
 	}
 	w := &watch{limit: limit, start: time.Now(), wake: make(chan struct{}, 1)}
@@ -84,8 +85,15 @@ func limitMemory(args []string) error {
 	return nil
 }
 
-// limitOf reads the limit, 0 for none, from the bundle's configuration, which is open as the descriptor that args name.
-func limitOf(args []string) (uint64, error) {
+// limit is how many bytes of memory programs may have. The host can change it while they run: it is read where the host
+// writes it, in the bundle's configuration.
+type limit struct {
+	text []byte // in the configuration, which is mapped
+	last atomic.Uint64
+}
+
+// limitOf finds the limit, nil for none, in the bundle's configuration, which is open as the descriptor that args name.
+func limitOf(args []string) (*limit, error) {
 	for i, arg := range args {
 		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		if name != "spec-fd" {
@@ -96,40 +104,62 @@ func limitOf(args []string) (uint64, error) {
 		}
 		fd, err := strconv.Atoi(value)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		return parseLimit(io.NewSectionReader(descriptor(fd), 0, math.MaxInt64))
+		return mapLimit(fd)
 	}
-	return 0, errors.New("no descriptor has the configuration")
+	return nil, errors.New("no descriptor has the configuration")
 }
 
-// descriptor is a file that stays open and keeps its offset: the kernel reads it too.
-type descriptor int
-
-func (d descriptor) ReadAt(b []byte, offset int64) (int, error) {
-	n, err := unix.Pread(int(d), b, offset)
-	if n == 0 && err == nil {
-		err = io.EOF
+func mapLimit(fd int) (*limit, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
 	}
-	return max(n, 0), err
+	config, err := unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	l, err := findLimit(config)
+	if l == nil {
+		err = errors.Join(err, unix.Munmap(config))
+	}
+	return l, err
 }
 
-func parseLimit(r io.Reader) (uint64, error) {
+func findLimit(config []byte) (*limit, error) {
 	var spec struct {
 		Annotations map[string]string `json:"annotations"`
 	}
-	if err := json.NewDecoder(r).Decode(&spec); err != nil {
-		return 0, err
+	if err := json.Unmarshal(config, &spec); err != nil {
+		return nil, err
 	}
-	text, given := spec.Annotations[memoryLimit]
+	value, given := spec.Annotations[memoryLimit]
 	if !given {
-		return 0, nil
+		return nil, nil
 	}
-	limit, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || limit == 0 {
-		return 0, fmt.Errorf("annotation %s is %q and no number of bytes", memoryLimit, text)
+	pair := []byte(`"` + memoryLimit + `":"` + value + `"`)
+	at := bytes.Index(config, pair)
+	if at < 0 {
+		return nil, fmt.Errorf("annotation %s is not written as Belljar does", memoryLimit)
 	}
-	return limit, nil
+	at += len(pair) - len(value) - 1
+	l := &limit{text: config[at : at+len(value)]}
+	if l.bytes() == 0 {
+		return nil, fmt.Errorf("annotation %s is %q and no number of bytes", memoryLimit, value)
+	}
+	return l, nil
+}
+
+// bytes is the limit. While the host writes it the two copies differ, and the one before counts.
+func (l *limit) bytes() uint64 {
+	var now [2*limitDigits + 1]byte
+	if copy(now[:], l.text) == len(now) && len(l.text) == len(now) && bytes.Equal(now[:limitDigits], now[limitDigits+1:]) {
+		if n, err := strconv.ParseUint(string(now[:limitDigits]), 10, 63); err == nil && n > 0 {
+			l.last.Store(n)
+		}
+	}
+	return l.last.Load()
 }
 
 // adopt watches the memory of k. A kernel that is restored replaces the first.
@@ -210,7 +240,7 @@ func (w *watch) look() (left, total uint64) {
 		free = w.count(file)
 	}
 	if free < 0 {
-		end(fmt.Sprintf("programs have %d bytes of memory above the limit of %d", -free, w.limit))
+		end(fmt.Sprintf("programs have %d bytes of memory above the limit of %d", -free, w.limit.bytes()))
 	}
 	w.due.Store(int64(time.Since(w.start) + pause(uint64(free))))
 	return uint64(free), total
@@ -224,7 +254,7 @@ func (w *watch) bound(file *pgalloc.MemoryFile) (left int64, total uint64) {
 	}
 	known, _ := usage.MemoryAccounting.Copy()
 	others := known.Tmpfs + known.PageCache + known.Ramdiskfs + known.System
-	return int64(w.limit) - int64(total-min(total, others)), total
+	return int64(w.limit.bytes()) - int64(total-min(total, others)), total
 }
 
 // count counts page by page what programs have, unless that is settled while another counts, and says how much is left.
@@ -239,7 +269,7 @@ func (w *watch) count(file *pgalloc.MemoryFile) (left int64) {
 		end(fmt.Sprintf("memory cannot be counted: %v", err))
 	}
 	known, _ := usage.MemoryAccounting.Copy()
-	return int64(w.limit) - int64(known.Anonymous)
+	return int64(w.limit.bytes()) - int64(known.Anonymous)
 }
 
 // end ends the kernel and all that it runs.

@@ -18,14 +18,19 @@ func TestLimitOf(t *testing.T) {
 		limit uint64
 		fails bool
 	}{
-		`{"annotations": {"belljar.memory": "67108864"}}`: {limit: 64 << 20},
-		`{"annotations": {"other": "1"}}`:                 {},
-		`{}`:                                              {},
-		`{"annotations": {"belljar.memory": "0"}}`:        {fails: true},
-		`{"annotations": {"belljar.memory": ""}}`:         {fails: true},
-		`{"annotations": {"belljar.memory": "64m"}}`:      {fails: true},
-		`{"annotations": {"belljar.memory": "-1"}}`:       {fails: true},
-		`no configuration`:                                {fails: true},
+		`{"annotations": {"belljar.memory":"0000000000067108864 0000000000067108864"}}`: {limit: 64 << 20},
+		`{"annotations": {"other": "1"}}`:                                               {},
+		`{}`:                                                                            {},
+		`{"annotations": {"belljar.memory":"0000000000000000000 0000000000000000000"}}`:  {fails: true},
+		`{"annotations": {"belljar.memory":"0000000000067108864 0000000000067108865"}}`:  {fails: true},
+		`{"annotations": {"belljar.memory":"0000000000067108864 0000000000067108864 "}}`: {fails: true},
+		`{"annotations": {"belljar.memory" :"0000000000067108864 0000000000067108864"}}`: {fails: true},
+		`{"annotations": {"belljar.memory":""}}`:                                         {fails: true},
+		`{"annotations": {"belljar.memory":"67108864"}}`:                                 {fails: true},
+		`{"annotations": {"belljar.memory":"000000000000000064m 000000000000000064m"}}`:  {fails: true},
+		`{"annotations": {"belljar.memory":"-000000000000000001 -000000000000000001"}}`:  {fails: true},
+		`no configuration`: {fails: true},
+		``:                 {fails: true},
 	} {
 		path := filepath.Join(t.TempDir(), "config.json")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -39,7 +44,11 @@ func TestLimitOf(t *testing.T) {
 			{"runsc-sandbox", "boot", fmt.Sprintf("--spec-fd=%d", file.Fd()), "box"},
 			{"runsc-sandbox", "boot", "-spec-fd", fmt.Sprint(file.Fd()), "box"},
 		} {
-			limit, err := limitOf(args)
+			var limit uint64
+			l, err := limitOf(args)
+			if l != nil {
+				limit = l.bytes()
+			}
 			if limit != want.limit || (err != nil) != want.fails {
 				t.Errorf("%q, %s: %d, %v", args, text, limit, err)
 			}
@@ -56,6 +65,40 @@ func TestLimitOf(t *testing.T) {
 	}
 	if err := limitMemory([]string{"belljar-runsc", "run"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// The host can write another limit, and half of one is none.
+func TestLimitChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.json")
+	const head = `{"annotations":{"belljar.memory":"`
+	if err := os.WriteFile(path, []byte(head+`0000000000067108864 0000000000067108864"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	l, err := mapLimit(int(file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text string
+		want uint64
+	}{
+		{"0000000000134217728 0000000000067108864", 64 << 20},
+		{"0000000000134217728 0000000000134217728", 128 << 20},
+		{"0000000000134217728 0000000000034217728", 128 << 20},
+		{"0000000000008388608 0000000000008388608", 8 << 20},
+	} {
+		if _, err := file.WriteAt([]byte(c.text), int64(len(head))); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.bytes(); got != c.want {
+			t.Errorf("%s: %d, want %d", c.text, got, c.want)
+		}
 	}
 }
 

@@ -93,6 +93,8 @@ type Capabilities struct {
 	Unpacked  bool `json:"unpacked_images,omitempty"`
 	// GoCache says that sandboxes are given the Go build cache of their image ([Root].GoCache).
 	GoCache bool `json:"-"`
+	// LimitMemory says that sandboxes are a [MemoryLimiter].
+	LimitMemory bool `json:"-"`
 	// OCIRuntime is the program that an engine isolates with: runc, runsc, kata …
 	OCIRuntime string `json:"oci_runtime,omitempty"`
 	// Start is about how long a cold start takes. Among runtimes that will do, the fastest is chosen.

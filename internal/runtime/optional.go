@@ -49,6 +49,13 @@ type Pauser interface {
 	Resume(ctx context.Context) error
 }
 
+// MemoryLimiter is a [Sandbox] in which programs can have less memory than it was made with, for a time.
+type MemoryLimiter interface {
+	// LimitMemory has programs held at that many MiB, at most those of the sandbox's [Spec], from its return on. It fails
+	// where they hold more.
+	LimitMemory(ctx context.Context, mb int) error
+}
+
 // Snapshotter is a [Sandbox] whose state can be saved: memory, files and processes.
 type Snapshotter interface {
 	// Snapshot writes the state into an empty folder, which only this runtime can read. The sandbox goes on.

@@ -50,6 +50,21 @@ func (k kernel) change(f Folder, controller string, from, to Limits) error {
 	return k.limit(f.Version, f.Path, controller, to)
 }
 
+// LimitMemory replaces the limit of memory, whatever it is at the moment; a group without one gets none.
+func (g *Group) LimitMemory(bytes int64) error {
+	f, ok := g.Folder(Memory)
+	if !ok {
+		return nil
+	}
+	if f.Version == 1 {
+		// The limit of memory and swap together is never the lower one: which comes first depends on which way it goes.
+		if err := g.kernel.raise(f.Path, bytes); !errors.Is(err, unix.EINVAL) {
+			return err
+		}
+	}
+	return g.kernel.limit(f.Version, f.Path, Memory, Limits{Memory: bytes})
+}
+
 // raise sets a higher memory limit in v1, where that of memory and swap together must never be the lower one.
 func (k kernel) raise(dir string, memory int64) error {
 	value := strconv.FormatInt(pages(memory), 10)

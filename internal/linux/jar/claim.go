@@ -78,12 +78,22 @@ func (j *Jar) claim(ctx context.Context, from, to string, settle func(Box) error
 	return true, nil
 }
 
+// Folder is where the files of the jar of that name are.
+func (r *Rack) Folder(id string) string { return r.roster.Folder(id) }
+
 // Rewrite replaces the record of a jar that is being claimed.
 func (j *Jar) Rewrite(record any) error {
 	if err := j.rack.roster.Write(j.id, record); err != nil {
 		return j.rack.o.Errors.Step(StepState, err, "")
 	}
 	return nil
+}
+
+// Record replaces the record of a jar that lives.
+func (j *Jar) Record(record any) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.Rewrite(record)
 }
 
 // at tells a test how far a claim is.

@@ -106,6 +106,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 		}
 	}
 	s := r.sandbox(spec.ID, id, spec.Lifetime == runtime.LifetimeDetached, min(spec.Limits.Pids, spec.Limits.NProc))
+	s.memory, s.memoryMB = p.host.Memory, spec.Limits.MemoryMB
 	s.born, s.kernel = spec, f.isolation(p.host.Runtime) == runtime.IsolationUserKernel
 	// Before it is started: what an agent has written to nobody is gone.
 	host, err := r.attach(ctx, id, &s.stderr)

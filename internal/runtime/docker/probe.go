@@ -165,6 +165,8 @@ func (r *Runtime) capabilities(f *facts) runtime.Capabilities {
 		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true,
 		OCIRuntime: name, Start: coldStart,
 	}
+	// Other programs than runc and its like cannot change the limits of what they have begun.
+	c.LimitMemory = c.Isolation == runtime.IsolationNamespace
 	if c.Isolation == runtime.IsolationUserKernel {
 		c.OOMScope = "sandbox"
 	}

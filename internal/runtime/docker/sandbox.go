@@ -24,6 +24,8 @@ type sandbox struct {
 	container string // the engine's id of it
 	detached  bool
 	pids      int          // how many processes its programs may have
+	memory    int64        // of everything in it, as it was made; 0 if attached
+	memoryMB  int          // of its programs, then
 	kernel    bool         // it has a kernel of its own: what the engine's host counts as its processes are that one's threads
 	born      runtime.Spec // what it was made for; zero if attached, or claimed
 	stderr    tail
@@ -41,8 +43,9 @@ type sandbox struct {
 }
 
 var (
-	_ runtime.Sandbox = (*sandbox)(nil)
-	_ runtime.Pauser  = (*sandbox)(nil)
+	_ runtime.Sandbox       = (*sandbox)(nil)
+	_ runtime.Pauser        = (*sandbox)(nil)
+	_ runtime.MemoryLimiter = (*sandbox)(nil)
 )
 
 func (r *Runtime) sandbox(id, container string, detached bool, pids int) *sandbox {
@@ -194,6 +197,21 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// LimitMemory implements [runtime.MemoryLimiter]. The engine's limit is that of everything.
+func (s *sandbox) LimitMemory(ctx context.Context, mb int) error {
+	if s.memory == 0 {
+		return errors.New("the memory that it was made with is not known any more")
+	}
+	total := s.memory - int64(s.memoryMB-mb)<<20
+	_, err := s.rt.api.ContainerUpdate(ctx, s.container, client.ContainerUpdateOptions{
+		Resources: &container.Resources{Memory: total, MemorySwap: total},
+	})
+	if err != nil {
+		return fault(stepState, err)
+	}
+	return nil
 }
 
 // Pause implements [runtime.Pauser].

@@ -43,10 +43,11 @@ type plan struct {
 	image     string // the unpacked image's folder; "" for the host's own programs
 	runsc     string
 	agentFile string
-	platform  string
-	config    []byte // of the bundle
-	snapshot  *folder
-	argument  string // the keep's configuration, JSON
+	// configFile is that of the bundle. It lies in the sandbox's folder, where we can change it.
+	configFile string
+	platform   string
+	snapshot   *folder
+	argument   string // the keep's configuration, JSON
 }
 
 // program writes the birth of a jar down in p. The order is the security argument: namespaces first, in which the root

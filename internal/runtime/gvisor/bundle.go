@@ -3,8 +3,14 @@
 package gvisor
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -36,6 +42,29 @@ const ociVersion = "1.1.0"
 // memoryAnnotation is how much memory programs may have, in bytes; see gvisor/memory.go.
 const memoryAnnotation = "belljar.memory"
 
+// memoryText is the annotation's value: always as long, and twice, so that it can be replaced while gVisor reads it.
+func memoryText(bytes int64) string { return fmt.Sprintf("%019d %019d", bytes, bytes) }
+
+// setMemory has programs held at another limit, in the configuration of a sandbox that lives.
+func setMemory(folder string, most int64) error {
+	file, err := os.OpenFile(filepath.Join(folder, configName), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	config, err := io.ReadAll(file)
+	if err != nil {
+		return err
+	}
+	key := []byte(`"` + memoryAnnotation + `":"`)
+	at := bytes.Index(config, key)
+	if at < 0 {
+		return fmt.Errorf("%s has no limit of memory", configName)
+	}
+	_, err = file.WriteAt([]byte(memoryText(most)), int64(at+len(key)))
+	return err
+}
+
 // agentConfig is what the agent is told; it is guest.Config, which this package must not import.
 type agentConfig struct {
 	Stdio     bool   `json:"stdio"`
@@ -55,6 +84,21 @@ func agentEnv() []string {
 // folder it works. Nothing that is executed can gain one.
 func agentCaps() []string {
 	return []string{"CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_PTRACE"}
+}
+
+// writeBundle writes the configuration into a file that the jar's users can read.
+func (pl *plan) writeBundle(path string) error {
+	config, err := pl.bundle()
+	if err != nil {
+		return err
+	}
+	pl.configFile = path
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(config)
+	return errors.Join(err, file.Chmod(0o644), file.Close())
 }
 
 // bundle is the text of config.json.
@@ -80,7 +124,7 @@ func (pl *plan) bundle() ([]byte, error) {
 		},
 		Mounts:      pl.mounts(),
 		Linux:       &specs.Linux{},
-		Annotations: map[string]string{memoryAnnotation: strconv.FormatInt(pl.limits.programs, 10)},
+		Annotations: map[string]string{memoryAnnotation: memoryText(pl.limits.programs)},
 	}
 	for _, kind := range []specs.LinuxNamespaceType{specs.PIDNamespace, specs.NetworkNamespace, specs.IPCNamespace, specs.UTSNamespace, specs.MountNamespace} {
 		spec.Linux.Namespaces = append(spec.Linux.Namespaces, specs.LinuxNamespace{Type: kind})

@@ -17,11 +17,11 @@ func (r *Runtime) Blank(spec runtime.Spec) runtime.Spec { return spec.Blank() }
 
 // Claim implements [runtime.Claimer].
 func (r *Runtime) Claim(ctx context.Context, from string, spec runtime.Spec) (runtime.Sandbox, error) {
-	return made(r.rack.Claim(ctx, from, spec.ID, func(box jar.Box) error { return r.become(box.(*sandbox), spec) }))
+	return made(r.rack.Claim(ctx, from, spec.ID, func(box jar.Box) error { return r.become(box.(*sandbox), from, spec) }))
 }
 
 // become puts a caller's limits in place of the blank's.
-func (r *Runtime) become(s *sandbox, spec runtime.Spec) error {
+func (r *Runtime) become(s *sandbox, from string, spec runtime.Spec) error {
 	if err := r.check(spec); err != nil {
 		return err
 	}
@@ -31,8 +31,18 @@ func (r *Runtime) become(s *sandbox, spec runtime.Spec) error {
 		return errors.New("it was made for something else")
 	}
 	s.born = runtime.Spec{}
-	return s.Change(
-		kernelLimits(born.Limits, born.Workspace, s.again).cgroup(),
-		kernelLimits(spec.Limits, spec.Workspace, s.again).cgroup(),
-	)
+	was, k := s.limits, kernelLimits(spec.Limits, spec.Workspace, s.again)
+	if err := setMemory(r.rack.Folder(from), k.programs); err != nil {
+		return &runtime.StepError{Step: jar.StepState, Err: err}
+	}
+	s.limits = k
+	return s.Change(was.cgroup(), k.cgroup())
+}
+
+// LimitMemory implements [runtime.MemoryLimiter]. The cgroup, which bounds gVisor as well, stays as it is.
+func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
+	if err := setMemory(s.Folder(), int64(mb)<<20); err != nil {
+		return &runtime.StepError{Step: jar.StepState, Err: err}
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -99,7 +100,7 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 		return nil, explain(err)
 	}
 	f.passed()
-	s := &sandbox{Jar: b.Jar, born: spec, again: again, mould: r.mouldOf(spec)}
+	s := &sandbox{Jar: b.Jar, born: spec, again: again, limits: k, mould: r.mouldOf(spec)}
 	if err := b.Write(record{Record: b.Record(), Lifetime: spec.Lifetime, Born: s.mould}); err != nil {
 		return nil, err
 	}
@@ -133,8 +134,8 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 		birth: b, workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: userOf(spec.Root), root: tree,
 		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.platform, snapshot: snapshot,
 	}
-	if pl.config, err = pl.bundle(); err != nil {
-		return nil, err
+	if err := pl.writeBundle(filepath.Join(b.Jar.Folder(), configName)); err != nil {
+		return nil, &runtime.StepError{Step: jar.StepState, Err: err}
 	}
 	lock, err := b.Lock()
 	if err != nil {

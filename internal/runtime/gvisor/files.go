@@ -83,4 +83,5 @@ const (
 	streamSocket = "agent.sock"
 	orderSocket  = "order.sock"
 	lastName     = "last.json"
+	configName   = "config.json" // the bundle's
 )

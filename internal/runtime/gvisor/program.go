@@ -27,7 +27,7 @@ const (
 )
 
 // programTag is what make gvisor builds belljar-runsc with. One without it does not limit the memory of programs.
-const programTag = "belljar_memory"
+const programTag = "belljar_memory_limit"
 
 // program is belljar-runsc on this host.
 type program struct {

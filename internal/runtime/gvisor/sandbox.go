@@ -18,18 +18,20 @@ import (
 // sandbox is one living sandbox; the first process of its jar is the keep. It implements [runtime.Sandbox].
 type sandbox struct {
 	*jar.Jar
-	born  runtime.Spec // what it was made for, until it is claimed; zero if attached
-	again int64        // see [againBytes]
-	mould mould
+	born   runtime.Spec // what it was made for, until it is claimed; zero if attached
+	again  int64        // see [againBytes]
+	limits limits       // in force; zero if attached
+	mould  mould
 
 	exit runtime.Exit  // valid once it has ended
 	last runtime.Usage // valid once it has ended
 }
 
 var (
-	_ runtime.Sandbox     = (*sandbox)(nil)
-	_ runtime.Pauser      = (*sandbox)(nil)
-	_ runtime.Snapshotter = (*sandbox)(nil)
+	_ runtime.Sandbox       = (*sandbox)(nil)
+	_ runtime.Pauser        = (*sandbox)(nil)
+	_ runtime.Snapshotter   = (*sandbox)(nil)
+	_ runtime.MemoryLimiter = (*sandbox)(nil)
 )
 
 // made is a box of ours as the contract has it.

@@ -32,8 +32,8 @@ func (pl *plan) devices() []string {
 // sources are files and folders of the host, opened in the child before it gives up its user, who may pass where the
 // sandbox's may not: by path, since a mount can be copied in its own namespace only.
 type sources struct {
-	runsc, agent forkexec.Arg
-	image        *forkexec.Arg // nil for none
+	runsc, agent, config forkexec.Arg
+	image                *forkexec.Arg // nil for none
 }
 
 func (pl *plan) openSources(p *forkexec.Program) (s sources) {
@@ -43,6 +43,7 @@ func (pl *plan) openSources(p *forkexec.Program) (s sources) {
 	}
 	s.runsc = open(stepProgram, pl.runsc)
 	s.agent = open(jar.StepAgent, pl.agentFile)
+	s.config = open(stepProgram, pl.configFile)
 	if pl.image != "" {
 		image := open(jar.StepImage, pl.image)
 		s.image = &image
@@ -53,11 +54,12 @@ func (pl *plan) openSources(p *forkexec.Program) (s sources) {
 // build makes the jar's root, and in it the sandbox's, and returns it open.
 func (pl *plan) build(p *forkexec.Program, m *mount.Builder, from sources) forkexec.Arg {
 	p.Step(jar.StepMount)
-	b := rootfs.Stage(p, m, pl.root, from.image, stageBytes+int64(len(pl.config)), stageInodes)
+	b := rootfs.Stage(p, m, pl.root, from.image, stageBytes, stageInodes)
 	for _, name := range []string{placeState, placeSpare, "tmp", "proc", "dev"} {
 		b.Dir(name)
 	}
-	b.File(placeBundle+"/config.json", string(pl.config))
+	b.File(placeBundle+"/config.json", "")
+	m.BindOpen(from.config, b.Root, placeBundle+"/config.json", rootfs.Sealed)
 	b.File(placeRunsc, "")
 	m.BindOpen(from.runsc, b.Root, placeRunsc, rootfs.Sealed)
 	for _, name := range rootfs.Reserved() {

@@ -19,7 +19,7 @@ import (
 // sandbox is one living sandbox. It implements [runtime.Sandbox].
 type sandbox struct {
 	*jar.Jar
-	rec     record
+	rec     record // its memory is guarded by mu
 	wardens *wardens
 	born    runtime.Spec // what it was made for, until it is claimed; zero if attached
 

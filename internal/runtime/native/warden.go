@@ -3,10 +3,12 @@
 package native
 
 import (
+	"context"
 	"errors"
 	"sync"
 
 	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -78,9 +80,30 @@ func (w *wardens) close() error {
 // watch has the sandbox watched.
 func (s *sandbox) watch() error { return s.wardens.watch(s.Group, s.rec.Memory, s.rec.Lifetime) }
 
+// LimitMemory implements [runtime.MemoryLimiter].
+func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
+	if _, ok := watchedGroup(s.Group); !ok {
+		return nil // each program has a limit of its own
+	}
+	s.mu.Lock()
+	s.rec.Memory = int64(mb) << 20
+	rec := s.rec
+	s.mu.Unlock()
+	err := s.watch() // the warden first: it would set the limit before again
+	if err == nil {
+		err = s.Group.LimitMemory(warden.Limit(rec.Memory) + warden.Files(s.Pid))
+	}
+	if err != nil {
+		return &runtime.StepError{Step: jar.StepCgroup, Err: err}
+	}
+	return s.Record(rec)
+}
+
 // apart tells in a sandbox's usage what programs hold from what files do.
 func (s *sandbox) apart(u *runtime.Usage) {
 	g, ok := watchedGroup(s.Group)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !ok || u.Memory == nil || s.rec.Memory == 0 {
 		return
 	}
@@ -89,8 +112,6 @@ func (s *sandbox) apart(u *runtime.Usage) {
 		files = warden.Files(s.Pid)
 	}
 	held := max(*u.Memory-files, 0)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.most.PeakFiles = max(s.most.PeakFiles, files)
 	if u.PeakMemory != nil {
 		if *u.PeakMemory >= warden.Trip(s.rec.Memory) {

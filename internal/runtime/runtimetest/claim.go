@@ -93,6 +93,8 @@ func testClaim(t *testing.T, o Options) {
 		j.none()
 	})
 
+	t.Run("has its memory", func(t *testing.T) { testClaimedMemory(t, o) })
+
 	t.Run("lives on after a restart", func(t *testing.T) {
 		if o.Restart == nil {
 			t.Skip("this runtime's test cannot restart it")

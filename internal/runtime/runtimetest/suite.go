@@ -71,6 +71,7 @@ func Run(t *testing.T, o Options) {
 		{"usage", testUsage},
 		{"walls", testWalls},
 		{"claim", testClaim},
+		{"memory", testMemory},
 		{"image", testImage},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -1,0 +1,72 @@
+package runtimetest
+
+import (
+	"testing"
+
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// take has a program that takes that many MiB of memory at once.
+func take(mb string) string { return "dd if=/dev/zero of=/dev/null bs=" + mb + "M count=1 2>&1" }
+
+// limited skips the test where memory has no limit.
+func limited(t *testing.T, r runtime.Runtime) {
+	t.Helper()
+	caps, err := r.Probe(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !caps.Protection(runtime.ProtectMemory).Enforced {
+		t.Skip("memory has no limit here")
+	}
+}
+
+// A sandbox has the memory that its caller asked for, although it was made before anybody did.
+func testClaimedMemory(t *testing.T, o Options) {
+	j := blank(t, o, func(s *runtime.Spec) { s.Limits.MemoryMB = 160 })
+	limited(t, j.runtime)
+	spec := o.spec()
+	spec.Limits.MemoryMB = 160
+	j.claim(spec)
+	j.must(take("96"))
+	j.tooMuch("704")
+}
+
+func testMemory(t *testing.T, o Options) {
+	j := open(t, o, func(s *runtime.Spec) { s.Limits.MemoryMB = 320 })
+	limiter, ok := j.Sandbox.(runtime.MemoryLimiter)
+	if !ok {
+		t.Skip("the memory of this runtime's sandboxes stays what it is")
+	}
+	limited(t, j.runtime)
+	caps, err := j.runtime.Probe(j.ctx)
+	if err != nil || !caps.LimitMemory {
+		t.Errorf("probe: %+v, %v", caps, err)
+	}
+	j.must(take("224"))
+	// The limit follows files, so that they do not count.
+	j.must("dd if=/dev/zero of=/workspace/file bs=1M count=100 2>&1")
+	if err := limiter.LimitMemory(j.ctx, 96); err != nil {
+		t.Fatal(err)
+	}
+	j.must(take("64"))
+	if err := limiter.LimitMemory(j.ctx, 320); err != nil {
+		t.Fatal(err)
+	}
+	j.must(take("224"))
+	if err := limiter.LimitMemory(j.ctx, 96); err != nil {
+		t.Fatal(err)
+	}
+	j.tooMuch("704") // more than files and all could have
+}
+
+// tooMuch runs a program that takes more memory than there is for it: it ends by that, or the sandbox does.
+func (j *jar) tooMuch(mb string) {
+	j.Helper()
+	p := j.start(j.sh(take(mb)))
+	exit, err := p.Output(j.ctx, func(int64, wire.Stream, []byte) error { return nil })
+	if err == nil && exit.Code == 0 && exit.Signal == 0 {
+		j.Errorf("it had %s MiB: %+v", mb, exit)
+	}
+}
