@@ -37,8 +37,9 @@ type Limits struct {
 	StartupTimeoutSec float64 `json:"startup_timeout_sec"`
 	TimeoutSec        float64 `json:"timeout_sec"`
 	BuildTimeoutSec   float64 `json:"build_timeout_sec"`
-	CPUTimeSec        float64 `json:"cpu_time_sec,omitempty"` // of all processes of a run together; 0 is no limit
-	GraceSec          float64 `json:"grace_sec"`              // between TERM and KILL
+	BuildMemoryMB     int     `json:"build_memory_mb,omitempty"` // of a run's compiler; 0 is as MemoryMB
+	CPUTimeSec        float64 `json:"cpu_time_sec,omitempty"`    // of all processes of a run together; 0 is no limit
+	GraceSec          float64 `json:"grace_sec"`                 // between TERM and KILL
 }
 
 // DefaultLimits are those of a request that asks for nothing.
@@ -107,6 +108,7 @@ func (d Limits) ResolveRun(s *RunSpec, most Limits) (Limits, error) {
 	}
 	for _, row := range []resource{
 		{"build_timeout_sec", s.BuildTimeoutSec, 0.001, most.BuildTimeoutSec, "seconds", func(v float64) { out.BuildTimeoutSec = v }},
+		{"build_memory_mb", float64(s.BuildMemoryMB), 8, float64(most.MemoryMB), "MiB", func(v float64) { out.BuildMemoryMB = int(v) }},
 		{"cpu_time_sec", s.CPUTimeSec, 0.01, most.CPUTimeSec, "seconds", func(v float64) { out.CPUTimeSec = v }},
 	} {
 		if err := row.settle(); err != nil {

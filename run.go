@@ -28,6 +28,7 @@ type RunSpec struct {
 	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty" minimum:"0.001"`
 	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"`
 	BuildTimeoutSec   float64           `json:"build_timeout_sec,omitempty" minimum:"0.001"` // of a program that is compiled first. Belljar's own
+	BuildMemoryMB     int               `json:"build_memory_mb,omitempty" minimum:"8"`       // of its compiler; 0 is as resources.memory_mb. Belljar's own
 	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"`       // of all its processes together; no shell command has it. Belljar's own
 	BuildCache        bool              `json:"build_cache,omitempty"`                       // the same program of the same user is built once. Belljar's own
 	Resources         Resources         `json:"resources,omitzero"`

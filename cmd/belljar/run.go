@@ -32,6 +32,7 @@ type runCommand struct {
 
 	Timeout        *seconds   `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m (default 60s)."`
 	BuildTimeout   *seconds   `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
+	BuildMemory    *mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
 	CPUTime        *seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
 	StartupTimeout *seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
 	CPUs           *cores     `group:"limits" name:"cpus" placeholder:"N" help:"Processors: 2, 0.5 (default 1)."`
@@ -175,7 +176,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	}
 	p.spec = belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, runtime.HostRef), Command: prog.argv, Language: prog.lang, Env: env,
-		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), CPUTimeSec: value(r.CPUTime),
+		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), BuildMemoryMB: int(whole(r.BuildMemory)), CPUTimeSec: value(r.CPUTime),
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.exec, AllowWeak: r.AllowWeak,
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
@@ -319,7 +320,7 @@ func (r *runCommand) checkLimits() (belljar.Limits, error) {
 		return belljar.Limits{WorkspaceMB: max(int(whole(r.Workspace)), most.WorkspaceMB)}, nil
 	}
 	asked := belljar.RunSpec{
-		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), CPUTimeSec: value(r.CPUTime),
+		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), BuildMemoryMB: int(whole(r.BuildMemory)), CPUTimeSec: value(r.CPUTime),
 	}
 	limits, err := belljar.DefaultLimits().ResolveRun(&asked, most)
 	return limits, inFlags(err)

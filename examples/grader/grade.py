@@ -22,6 +22,7 @@ from belljar import Belljar, BelljarError
 
 LANGUAGES = {".py": "python", ".c": "c", ".java": "java"}
 WALL = 10  # seconds of wall time for each of CPU time: for programs that wait
+COMPILER_MB = 512  # of memory, whatever the program may have
 NO_VERDICT = "not_judged"
 
 
@@ -91,6 +92,7 @@ class Grader:
             stdin=stdin,
             timeout=problem.cpu_time_sec * WALL,
             cpu_time=problem.cpu_time_sec,
+            build_memory_mb=COMPILER_MB if self.memory and language != "python" else None,
             resources=resources,
             build_cache=True if language != "python" else None,  # built for the first test, used for all
             workspace_exec=True if language != "python" else None,

@@ -103,7 +103,7 @@ func (s *Service) place(ctx context.Context, caller belljar.Caller, p *plan, dig
 	if err != nil {
 		return err
 	}
-	if p.require, err = waive(caller, append(slices.Clone(s.opts.Require), asked(req.Resources)...), req.AllowWeak); err != nil {
+	if p.require, err = waive(caller, append(slices.Clone(s.opts.Require), asked(req.RunSpec)...), req.AllowWeak); err != nil {
 		return err
 	}
 	if err = s.mayUse(ctx, req.BaseImage); err != nil {
@@ -142,6 +142,7 @@ func (s *Service) join(caller belljar.Caller, p *plan) error {
 		{"runtime", req.Runtime != "" && req.Runtime != of.host.Name()},
 		{"isolation", req.Isolation != "" && !of.caps.Isolation.AtLeast(runtime.Isolation(req.Isolation))},
 		{"trust_level", req.TrustLevel != "" && !of.caps.Isolation.AtLeast(s.opts.Policy.least(req.TrustLevel))},
+		{"build_memory_mb", req.BuildMemoryMB != 0},
 		{"workspace_exec", req.WorkspaceExec && !of.exec},
 		{"allow_weak", len(req.AllowWeak) > 0},
 	} {
@@ -202,26 +203,40 @@ func (p *plan) program() error {
 	}
 	if l.Compiled() {
 		p.build = &build{language: l, file: file, source: req.Code, args: args}
-		return nil
+		return p.buildMemoryAvailable()
 	}
 	p.argv = l.Command("", file, args)
 	return nil
+}
+
+// buildMemoryAvailable refuses a build with other memory than its program where a sandbox's limit stays what it is.
+func (p *plan) buildMemoryAvailable() error {
+	if p.buildMemory() == p.limits.MemoryMB || p.caps.LimitMemory {
+		return nil
+	}
+	return &belljar.Error{
+		Code:    belljar.CodeRuntimeUnavailable,
+		Message: fmt.Sprintf("build_memory_mb cannot be enforced here: runtime %s cannot change the memory of a sandbox", p.host.Name()),
+		Details: map[string]any{"field": "build_memory_mb", "runtime": p.host.Name(), "available": true, "suggested": []string{}},
+		Hint:    "leave it out: the compiler has the memory_mb of the program; or ask for another runtime",
+	}
 }
 
 // limitFields are the fields of a request that ask for a limit, by the protection that keeps it. The
 // workspace is not among them: it is a file system of its size on every runtime.
 var limitFields = []struct {
 	protection, field string
-	asked             func(belljar.Resources) bool
+	asked             func(belljar.RunSpec) bool
 }{
-	{runtime.ProtectMemory, "resources.memory_mb", func(r belljar.Resources) bool { return r.MemoryMB != 0 }},
-	{runtime.ProtectCPU, "resources.cpu", func(r belljar.Resources) bool { return r.CPU != 0 }},
-	{runtime.ProtectPids, "resources.pids", func(r belljar.Resources) bool { return r.Pids != 0 }},
+	{runtime.ProtectMemory, "resources.memory_mb", func(r belljar.RunSpec) bool { return r.Resources.MemoryMB != 0 }},
+	{runtime.ProtectMemory, "build_memory_mb", func(r belljar.RunSpec) bool { return r.BuildMemoryMB != 0 }},
+	{runtime.ProtectCPU, "resources.cpu", func(r belljar.RunSpec) bool { return r.Resources.CPU != 0 }},
+	{runtime.ProtectPids, "resources.pids", func(r belljar.RunSpec) bool { return r.Resources.Pids != 0 }},
 }
 
 // asked lists the protections that keep the limits a request asks for. It gets them or is refused, also where the server does
 // without: only its own allow_weak lets it go on.
-func asked(r belljar.Resources) (names []string) {
+func asked(r belljar.RunSpec) (names []string) {
 	for _, l := range limitFields {
 		if l.asked(r) {
 			names = append(names, l.protection)
@@ -233,7 +248,7 @@ func asked(r belljar.Resources) (names []string) {
 // notLimited refuses a limit that was asked for and cannot be enforced by the runtime here; nil for other protections.
 func (p *plan) notLimited(got runtime.Protection) error {
 	for _, l := range limitFields {
-		if l.protection != got.Name || !l.asked(p.request.Resources) {
+		if l.protection != got.Name || !l.asked(p.request.RunSpec) {
 			continue
 		}
 		message := fmt.Sprintf("%s cannot be enforced here: runtime %s has no way to limit %s on this host", l.field, p.host.Name(), got.Name)
@@ -328,10 +343,12 @@ func alternatives(p string) int {
 
 // spec is the sandbox that the plan wants.
 func (p *plan) spec(id string, life runtime.Lifetime) runtime.Spec {
+	limits := p.limits
+	limits.MemoryMB = p.mostMemory()
 	return runtime.Spec{
 		ID:     id,
 		Root:   p.image,
-		Limits: p.limits,
+		Limits: limits,
 		Workspace: runtime.Workspace{
 			Bytes:  int64(p.limits.WorkspaceMB) << 20,
 			Inodes: int64(p.limits.Inodes),

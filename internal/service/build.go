@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -52,7 +53,33 @@ func (p *plan) forBuild() *plan {
 	own.build, own.request.Stdin, own.request.RunSpec.Stdin, own.request.Interactive = nil, nil, "", false
 	own.limits.TimeoutSec, own.limits.LogBytes = p.limits.BuildTimeoutSec, belljar.MaxBuildOutput
 	own.limits.CPUTimeSec = 0 // that is the program's
+	own.limits.MemoryMB = p.buildMemory()
 	return &own
+}
+
+// buildMemory is what the compiler may have, in MiB.
+func (p *plan) buildMemory() int { return cmp.Or(p.limits.BuildMemoryMB, p.limits.MemoryMB) }
+
+// mostMemory is what the plan's sandbox needs for its programs, in MiB: the compiler is one, at another time.
+func (p *plan) mostMemory() int {
+	if p.build == nil {
+		return p.limits.MemoryMB
+	}
+	return max(p.limits.MemoryMB, p.buildMemory())
+}
+
+// holdAt has what runs in the sandbox from now on held at its own limit of memory.
+func (c *passage) holdAt(mb int) error {
+	if c.plan.buildMemory() == c.plan.limits.MemoryMB {
+		return nil // as the sandbox was made
+	}
+	ctx, cancel := context.WithTimeout(c.run.ctx, reckoning)
+	defer cancel()
+	limiter, ok := c.jar.Sandbox.(runtime.MemoryLimiter)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return limiter.LimitMemory(ctx, mb)
 }
 
 // compile builds the run's program. It reports whether there is one now; the ending says why not. A build is no part of
@@ -70,7 +97,11 @@ func (c *passage) compile(begin time.Time) bool {
 	key, keep := c.buildKey()
 	if keep && c.takeBuilt(ctx, key) {
 		e.building = false
-		return true
+		e.err = c.holdAt(c.plan.limits.MemoryMB)
+		return e.err == nil
+	}
+	if e.err = c.holdAt(c.plan.buildMemory()); e.err != nil {
+		return false
 	}
 	if e.err = step.startCompiler(begin, c.plan.build.compilers); e.err != nil {
 		var names []string
@@ -96,6 +127,11 @@ func (c *passage) compile(begin time.Time) bool {
 		return false
 	}
 	if e.err = context.Cause(c.run.ctx); e.err != nil {
+		return false
+	}
+	if e.err = c.holdAt(c.plan.limits.MemoryMB); e.err != nil {
+		c.log.Info("the memory of a program could not be limited after its build", "run_id", c.run.id, "err", e.err)
+		e.leftBehind = true
 		return false
 	}
 	e.building = false
@@ -242,9 +278,11 @@ func (e ending) byBuild() outcome {
 	case e.overdue, e.build != nil && e.build.Cause == wire.CauseTimeout:
 		failed(fmt.Sprintf("%s ran longer than %v seconds", name, l.BuildTimeoutSec), "allow it more time with build_timeout_sec (--build-timeout)")
 	case ooms > 0, e.build == nil && e.sandbox.Reason == runtime.ExitOOM:
-		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, l.MemoryMB), "allow more with memory_mb (--memory)")
+		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, cmp.Or(l.BuildMemoryMB, l.MemoryMB)), "allow it more with build_memory_mb (--build-memory)")
 	case refused > 0:
 		failed(fmt.Sprintf("%s reached the limit of %d processes and threads", name, mostProcesses(l)), "allow more with "+processLimit(l))
+	case e.leftBehind:
+		failed(fmt.Sprintf("%s left more memory in use than the program may have (%d MiB)", name, l.MemoryMB), "allow the program more with memory_mb (--memory)")
 	case e.build == nil:
 		e.died(&o)
 	case e.build.Cause == wire.CauseLost:

@@ -124,7 +124,7 @@ func (p *plan) bind() {
 func (p *plan) inForce() belljar.Limits {
 	l := p.limits
 	for name, clear := range map[string]func(){
-		runtime.ProtectCPU: func() { l.CPU = 0 }, runtime.ProtectMemory: func() { l.MemoryMB = 0 }, runtime.ProtectPids: func() { l.Pids = 0 },
+		runtime.ProtectCPU: func() { l.CPU = 0 }, runtime.ProtectMemory: func() { l.MemoryMB, l.BuildMemoryMB = 0, 0 }, runtime.ProtectPids: func() { l.Pids = 0 },
 	} {
 		if !p.caps.Protection(name).Enforced {
 			clear()

@@ -59,7 +59,7 @@ type nodeMemory struct {
 // claimOf is what a plan's sandbox may use.
 func claimOf(user string, p *plan) *claim {
 	l := p.limits
-	return &claim{user: user, cpu: l.CPU, memory: int64(l.MemoryMB+l.WorkspaceMB+l.TmpMB)<<20 + besideFiles}
+	return &claim{user: user, cpu: l.CPU, memory: int64(p.mostMemory()+l.WorkspaceMB+l.TmpMB)<<20 + besideFiles}
 }
 
 // claim counts a sandbox, unless its user may have no more. A claim that is there already stays.

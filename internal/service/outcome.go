@@ -14,16 +14,17 @@ import (
 
 // ending is everything that is known about how a run ended.
 type ending struct {
-	build    *wire.Exit    // as exit, of the program's build; nil without one
-	exit     *wire.Exit    // what the agent says of the command; nil if it never started or its agent is gone
-	err      error         // why there is no exit; nil with one
-	started  bool          // the command ran
-	building bool          // the program was not built
-	sandbox  *runtime.Exit // how the sandbox died under the run; nil if it lived
-	stopped  error         // why the run was to be stopped; nil if nobody asked
-	overdue  bool          // it did not end when its agent should have ended it
-	before   runtime.Usage // of a sandbox in which something ran before, when the command began
-	usage    runtime.Usage
+	build      *wire.Exit    // as exit, of the program's build; nil without one
+	exit       *wire.Exit    // what the agent says of the command; nil if it never started or its agent is gone
+	err        error         // why there is no exit; nil with one
+	started    bool          // the command ran
+	building   bool          // the program was not built
+	leftBehind bool          // the compiler left more memory in use than the program may have
+	sandbox    *runtime.Exit // how the sandbox died under the run; nil if it lived
+	stopped    error         // why the run was to be stopped; nil if nobody asked
+	overdue    bool          // it did not end when its agent should have ended it
+	before     runtime.Usage // of a sandbox in which something ran before, when the command began
+	usage      runtime.Usage
 
 	command       string
 	cwd           string // that was asked for

@@ -3,6 +3,7 @@
 package security
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -90,6 +91,76 @@ func TestBuildBombs(t *testing.T) {
 					tr.nothingLeft(got)
 				})
 			}
+		})
+	}
+}
+
+// TestBuildMemory gives a compiler more memory than its program. Attack: take the compiler's memory once it has ended. Why it
+// matters: compilers need more than the programs that a grader holds to a little. What must hold: each has its own limit, and
+// where memory has none the run is refused.
+func TestBuildMemory(t *testing.T) {
+	if found, err := exec.LookPath("cc"); err != nil || !strings.HasPrefix(found, "/usr/") {
+		t.Skip("this machine has no cc under /usr")
+	}
+	source := `#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static const int table[] = {` + strings.Repeat(strings.Repeat("1,", 100)+"\n", 4000) + `};
+int main(int argc, char **argv) {
+	size_t size = (size_t)atoi(argv[1]) << 20;
+	char *p = malloc(size);
+	memset(p, table[argc], size);
+	printf("%d\n", p[size / 2]);
+	return 0;
+}
+`
+	for _, l := range lanes() {
+		if l.ready || l.image != "" {
+			continue // the image has no compiler
+		}
+		t.Run(l.name, func(t *testing.T) {
+			l.open(t)
+			if l.ref != "" {
+				t.Skipf("lane %s runs in an image without a compiler", l.name)
+			}
+			tr := l.trial(t)
+			file := filepath.Join(tr.dir, "table.c")
+			if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			run := func(holds string, flags ...string) outcome {
+				t.Helper()
+				ctx, cancel := context.WithTimeout(t.Context(), runTime)
+				defer cancel()
+				args := append([]string{"run", "--json", "--quiet", "--memory", "40m"}, flags...)
+				return tr.run(ctx, append(append(args, tr.where()...), file, holds))
+			}
+			if !l.enforces(runtime.ProtectMemory) {
+				var printed, said bytes.Buffer
+				args := []string{"run", "--runtime", l.runtime, "--build-memory", "512m", file, "1"}
+				_ = tr.start(t.Context(), args, nil, &printed, &said).wait()
+				if printed.Len() > 0 || !strings.Contains(said.String(), "build_memory_mb cannot be enforced here") {
+					t.Errorf("printed %q, said %q", printed.String(), said.String())
+				}
+				return
+			}
+			small := run("1")
+			if small.ReasonCode != belljar.ReasonCompileFailed || !strings.Contains(small.Message, "ran out of memory (limit 40 MiB)") {
+				t.Fatalf("the compiler needs no more than its program: %s %s: %s", small.Phase, small.ReasonCode, small.Message)
+			}
+			fits := run("20", "--build-memory", "512m")
+			if fits.Phase != belljar.PhaseCompleted || fits.ResourceUsage == nil || fits.ResourceUsage.Limits.MemoryMB != 40 || fits.ResourceUsage.Limits.BuildMemoryMB != 512 {
+				t.Errorf("%s %s: %s, %+v", fits.Phase, fits.ReasonCode, fits.Message, fits.ResourceUsage)
+			}
+			large := run("80", "--build-memory", "512m")
+			if large.ReasonCode != belljar.ReasonOOMKilled || large.Build == nil || large.Build.ExitCode == nil || *large.Build.ExitCode != 0 {
+				t.Errorf("80 MiB of 40: %s %s: %s", large.Phase, large.ReasonCode, large.Message)
+			}
+			short := run("1", "--memory", "512m", "--build-memory", "40m")
+			if short.ReasonCode != belljar.ReasonCompileFailed || !strings.Contains(short.Message, "ran out of memory (limit 40 MiB)") {
+				t.Errorf("a compiler with less than its program: %s %s: %s", short.Phase, short.ReasonCode, short.Message)
+			}
+			tr.nothingLeft(large)
 		})
 	}
 }

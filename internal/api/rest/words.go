@@ -67,7 +67,7 @@ func words() map[string]string {
 		"spec_version": "Version of the request's grammar: 1.0 or 1.1", "runtime": "The isolation technology; the server's default if it is not given",
 		"runtime_version": "Its version", "base_image": "The image, such as host or python:3.11-slim", "image_digest": "What the image's name stood for",
 		"RunSpec.cwd": "Directory of the workspace to start in; its root if it is not given", "command": "The program and its arguments; no shell is involved", "code": "A program's text, in place of command", "language": "Of code, or of the file that command begins with: python, node, c …",
-		"build": "How its program was compiled before it ran", "build_timeout_sec": "How long a compiler may take before the command runs",
+		"build": "How its program was compiled before it ran", "build_timeout_sec": "How long a compiler may take before the command runs", "build_memory_mb": "MiB of the compiler; as memory_mb if it is not given",
 		"build_cache": "Whether the same program of the same user is built once: source, files, environment, compiler and image", "cached": "Whether an earlier run had it built",
 		"argv": "The compiler and what it was given", "Build.exit_code": "The compiler's exit status: 128+n if a signal ended it, null while it runs",
 		"duration_sec": "Seconds from its start to its end", "Build.usage": "What the compiler used, which is no part of the run's",

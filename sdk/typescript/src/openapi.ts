@@ -2163,6 +2163,11 @@ export interface components {
              */
             artifact_mb: number;
             /**
+             * Format: int64
+             * @description MiB of the compiler; as memory_mb if it is not given
+             */
+            build_memory_mb?: number;
+            /**
              * Format: double
              * @description How long a compiler may take before the command runs
              */
@@ -2657,6 +2662,11 @@ export interface components {
             base_image?: string;
             /** @description Whether the same program of the same user is built once: source, files, environment, compiler and image */
             build_cache?: boolean;
+            /**
+             * Format: int64
+             * @description MiB of the compiler; as memory_mb if it is not given
+             */
+            build_memory_mb?: number;
             /**
              * Format: double
              * @description How long a compiler may take before the command runs

@@ -778,6 +778,8 @@ class _Limits(TypedDict):
 
 
 class Limits(_Limits, total=False):
+    build_memory_mb: int
+    """MiB of the compiler; as memory_mb if it is not given."""
     cpu_time_sec: float
     """Seconds of CPU time that all its processes may use together; not for shell commands."""
 
@@ -1083,6 +1085,8 @@ class RunSpec(_RunSpec, total=False):
     """The image, such as host or python:3.11-slim."""
     build_cache: bool
     """Whether the same program of the same user is built once: source, files, environment, compiler and image."""
+    build_memory_mb: int
+    """MiB of the compiler; as memory_mb if it is not given."""
     build_timeout_sec: float
     """How long a compiler may take before the command runs."""
     capture_patterns: List[str]

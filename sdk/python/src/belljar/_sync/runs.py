@@ -89,6 +89,7 @@ class Runs:
         cpu_time: Optional[float] = None,
         startup_timeout: Optional[float] = None,
         build_timeout: Optional[float] = None,
+        build_memory_mb: Optional[int] = None,
         build_cache: Optional[bool] = None,
         resources: Optional[types.Resources] = None,
         labels: Optional[Mapping[str, str]] = None,
@@ -108,8 +109,8 @@ class Runs:
         text, and ``language`` with a list in ``command`` says that it begins with a source file. ``image`` is the root file system (``host``: the server's own programs), ``session`` a session's id in
         place of it. ``files`` go into the workspace first; what matches ``capture`` is kept when the run has ended.
         ``timeout`` is how many seconds the program may take, and what it prints until then is there all the same. A
-        compiler may take ``build_timeout`` before; what it says is in ``build``. ``cpu_time`` is how many seconds of CPU time
-        the program and its children may use together. With ``build_cache`` the same program is built once.
+        compiler may take ``build_timeout`` and have ``build_memory_mb`` before; what it says is in ``build``. ``cpu_time`` is how
+        many seconds of CPU time the program and its children may use together. With ``build_cache`` the same program is built once.
 
         ``on_output`` is called with each frame of stdout and stderr as it comes. ``wait`` is how many seconds this call
         may take; then it raises TimeoutError. A call that is given up, by that,
@@ -117,7 +118,7 @@ class Runs:
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
-            capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources, labels=labels, runtime=runtime,
+            capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources, labels=labels, runtime=runtime,
             isolation=isolation, trust_level=trust_level, network_policy=network_policy, workspace_exec=workspace_exec,
         )  # fmt: skip
         return self._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
@@ -140,6 +141,7 @@ class Runs:
         cpu_time: Optional[float] = None,
         startup_timeout: Optional[float] = None,
         build_timeout: Optional[float] = None,
+        build_memory_mb: Optional[int] = None,
         build_cache: Optional[bool] = None,
         resources: Optional[types.Resources] = None,
         labels: Optional[Mapping[str, str]] = None,
@@ -154,7 +156,7 @@ class Runs:
         """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open."""
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
-            interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources,
+            interactive=interactive, capture=capture, timeout=timeout, startup_timeout_sec=startup_timeout, build_timeout_sec=build_timeout, build_memory_mb=build_memory_mb, build_cache=build_cache, cpu_time_sec=cpu_time, resources=resources,
             labels=labels, runtime=runtime, isolation=isolation, trust_level=trust_level, network_policy=network_policy,
             workspace_exec=workspace_exec, shell=shell,
         )  # fmt: skip

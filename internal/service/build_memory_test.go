@@ -1,0 +1,52 @@
+//go:build linux
+
+package service_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// A compiler has the program's memory or, where a sandbox's limit can change, its own; else the run is refused.
+func TestBuildMemoryIsRefused(t *testing.T) {
+	rt := fake.New(fake.Options{Dir: t.TempDir(), Enforces: []string{runtime.ProtectMemory}}) // whose sandboxes keep what they have
+	t.Cleanup(func() { rt.Close() })
+	b := newBench(t, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} })
+	ask := func(build, program int) belljar.RunRequest {
+		req := compiled(t, "#!/bin/sh\n", map[string]string{"cc": takes})
+		req.BuildMemoryMB, req.Resources.MemoryMB = build, program
+		return req
+	}
+	_, err := b.Start(t.Context(), ask(128, 64))
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["field"] != "build_memory_mb" || e.Hint == "" {
+		t.Errorf("more than the program: %v", err)
+	}
+	b.run(ask(64, 64)).want(t, belljar.PhaseCompleted, 0, "")
+	if _, err := b.Start(t.Context(), ask(7, 64)); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		t.Errorf("less than anything needs: %v", err)
+	}
+	if _, err := b.Start(t.Context(), ask(1<<20, 64)); belljar.CodeOf(err) != belljar.CodePolicyDenied {
+		t.Errorf("more than there is: %v", err)
+	}
+	script := shell("true")
+	script.BuildMemoryMB = 1024 // nothing is built
+	b.run(script).want(t, belljar.PhaseCompleted, 0, "")
+}
+
+// Where memory has no limit, a limit on the compiler's is refused as one on the program's is.
+func TestBuildMemoryWithoutLimits(t *testing.T) {
+	b := weakBench(t)
+	req := compiled(t, "#!/bin/sh\n", map[string]string{"cc": takes})
+	req.BuildMemoryMB = 128
+	_, err := b.Start(t.Context(), req)
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["field"] != "build_memory_mb" {
+		t.Errorf("%v", err)
+	}
+}
