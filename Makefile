@@ -50,16 +50,31 @@ sdk: ## build the TypeScript SDK
 demo: build ## run the examples, friendly and hostile, and show what happened to each
 	@$(GO) run ./examples/demo -belljar bin/belljar
 
+# Packages whose goroutines meet. The others test programs from outside, which are built without the race detector anyway, or have
+# nothing to race; make soak runs them with it.
+RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/event/... ./internal/image ./internal/linux/warden \
+        ./internal/logbook/... ./internal/runtime/pool ./internal/service/... ./internal/store/...
+
+# with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
+define with-programs
+@set -e; umask 022; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; chmod 755 "$$dir"; \
+$(GO) run -trimpath ./test/build/programs "$$dir"; export BELLJAR_TEST_PROGRAMS="$$dir"; set -x; $(1)
+endef
+
 .PHONY: test
 test: packages lint-quick build gvisor sdk ## everything that can be tested here; as root on Debian it installs what it needs
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 60m ./...
+	$(call with-programs, \
+		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 60m $(RACE); \
+		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))"))
 	cd gvisor && $(GO) test -trimpath ./...
 	cd sdk/typescript && npm test
 	/usr/bin/python3 -m pytest -q sdk/python
 
 .PHONY: soak
-soak: packages build gvisor ## the long tests: many rounds of what make test does once
-	$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 90m -run '^TestSoak' ./...
+soak: packages build gvisor ## the long tests: many rounds of what make test does once, and the race detector everywhere
+	$(call with-programs, \
+		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 90m -run '^TestSoak' ./...; \
+		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 90m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))"))
 
 .PHONY: lint
 lint: lint-quick ## gofmt, vet, go.mod, and the other systems that belljar is built for

@@ -5,7 +5,6 @@ package client_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/sockdir"
 )
 
@@ -174,25 +174,14 @@ func TestLocalProgram(t *testing.T) {
 	})
 }
 
-// realBelljar builds belljar. It skips the test where that has no agent, or this machine no sandboxes.
+// realBelljar is a belljar with its agent. It skips the test where this machine has no sandboxes.
 func realBelljar(t *testing.T) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "belljar")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", name, "../cmd/belljar")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building belljar: %v\n%s", err, out)
-	}
-	out, err := exec.CommandContext(t.Context(), name, "version", "--json").Output()
-	var info struct {
-		Agent bool `json:"agent_embedded"`
-	}
-	if err := errors.Join(err, json.Unmarshal(out, &info)); err != nil {
+	programs, err := build.Into(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !info.Agent {
-		t.Skip("belljar has no agent to embed: make agents")
-	}
+	name := programs.Belljar
 	if out, err := exec.CommandContext(t.Context(), name, "doctor").CombinedOutput(); err != nil {
 		t.Skipf("this machine has no sandboxes:\n%s", out)
 	}

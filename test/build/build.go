@@ -3,6 +3,7 @@ package build
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,9 @@ import (
 	"runtime"
 	"strings"
 )
+
+// programsVariable names a folder that has all programs already. make test builds them once for every package.
+const programsVariable = "BELLJAR_TEST_PROGRAMS"
 
 // Programs are paths of what was made.
 type Programs struct {
@@ -19,44 +23,81 @@ type Programs struct {
 	Soak    string // the many runs of test/e2e
 }
 
-// Into builds into dir and leaves the source tree alone: the agent is put into its place by an overlay.
+// Into returns the programs: those of BELLJAR_TEST_PROGRAMS, or else built into dir.
 func Into(dir string) (Programs, error) {
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	p := programs(dir)
+	if made := os.Getenv(programsVariable); made != "" {
+		p = programs(made)
+		return p, p.check()
+	}
+	source, err := root()
 	if err != nil {
-		return Programs{}, fmt.Errorf("find the module: %w", err)
+		return p, err
 	}
-	source := strings.TrimSpace(string(root))
-	var p Programs
-	if p.Agent, err = compile(source, dir, "belljar-agent", "./cmd/belljar-agent"); err != nil {
-		return Programs{}, err
+	if err := compile(source, p.Agent, "./cmd/belljar-agent"); err != nil {
+		return p, err
 	}
+	// An overlay puts the agent into its place and leaves the source tree alone.
 	place := filepath.Join(source, "cmd/belljar/agent/belljar-agent-linux-"+runtime.GOARCH)
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{place: p.Agent}})
 	if err != nil {
-		return Programs{}, err
+		return p, err
 	}
 	file := filepath.Join(dir, "overlay.json")
 	if err := os.WriteFile(file, overlay, 0o644); err != nil {
-		return Programs{}, err
+		return p, err
 	}
-	if p.Belljar, err = compile(source, dir, "belljar", "./cmd/belljar", "-overlay", file); err != nil {
-		return Programs{}, err
-	}
-	if p.Probe, err = compile(source, dir, "probe", "./test/security/probe"); err != nil {
-		return Programs{}, err
-	}
-	p.Soak, err = compile(source, dir, "soak", "./test/e2e/soak")
-	return p, err
+	return p, errors.Join(
+		compile(source, p.Belljar, "./cmd/belljar", "-overlay", file),
+		compile(source, p.Probe, "./test/security/probe"),
+		compile(source, p.Soak, "./test/e2e/soak"))
 }
 
-func compile(source, dir, name, pkg string, flags ...string) (string, error) {
-	out := filepath.Join(dir, name)
+// Agent returns the agent alone: that of BELLJAR_TEST_PROGRAMS, or else built into dir, where every user may run it.
+func Agent(dir string) (string, error) {
+	if made := os.Getenv(programsVariable); made != "" {
+		p := programs(made)
+		return p.Agent, p.check()
+	}
+	source, err := root()
+	if err != nil {
+		return "", err
+	}
+	agent := programs(dir).Agent
+	return agent, errors.Join(compile(source, agent, "./cmd/belljar-agent"), os.Chmod(dir, 0o755), os.Chmod(agent, 0o755))
+}
+
+func programs(dir string) Programs {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	return Programs{Agent: at("belljar-agent"), Belljar: at("belljar"), Probe: at("probe"), Soak: at("soak")}
+}
+
+// check reports which program is missing.
+func (p Programs) check() error {
+	var missing []error
+	for _, path := range []string{p.Agent, p.Belljar, p.Probe, p.Soak} {
+		if _, err := os.Stat(path); err != nil {
+			missing = append(missing, fmt.Errorf("%s: %w", programsVariable, err))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+func root() (string, error) {
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module: %w", err)
+	}
+	return strings.TrimSpace(string(dir)), nil
+}
+
+func compile(source, out, pkg string, flags ...string) error {
 	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", out}, flags...)
 	cmd := exec.Command("go", append(args, pkg)...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if report, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", name, err, report)
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, report)
 	}
-	return out, nil
+	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	images "github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/image"
 )
 
@@ -124,12 +124,11 @@ func TestImages(t *testing.T) {
 func open(t *testing.T) runtime.Runtime {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "agent"), "github.com/belljar/belljar/cmd/belljar-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the agent: %v\n%s", err, out)
+	agent, err := build.Agent(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	program, err := os.ReadFile(filepath.Join(dir, "agent"))
+	program, err := os.ReadFile(agent)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -16,23 +13,22 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
+	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/dockerd"
 )
 
 func TestMain(m *testing.M) { os.Exit(dockerd.Main(m)) }
 
-// agentProgram builds the agent once.
+// agentProgram is the agent, built once.
 var agentProgram = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "belljar-agent-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "belljar-agent")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the agent: %w\n%s", err, out)
+	path, err := build.Agent(dir)
+	if err != nil {
+		return nil, err
 	}
 	return os.ReadFile(path)
 })

@@ -23,6 +23,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
+	"github.com/belljar/belljar/test/build"
 )
 
 // agentPath names the built agent, for the tests that run this binary again as somebody else.
@@ -50,20 +51,7 @@ func testMain(m *testing.M) int {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		// Others run it too: those that these tests run this binary as.
-		if err := os.Chmod(dir, 0o755); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		path = filepath.Join(dir, "belljar-agent")
-		build := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			fmt.Fprintln(os.Stderr, "build the agent:", err)
-			return 1
-		}
-		if err := os.Chmod(path, 0o755); err != nil {
+		if path, err = build.Agent(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

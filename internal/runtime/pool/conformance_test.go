@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -23,26 +21,19 @@ import (
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/internal/runtime/pool"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
+	"github.com/belljar/belljar/test/build"
 )
 
-// agentPath names the built agent, for who has one.
-const agentPath = "BELLJAR_TEST_AGENT"
-
-// agentProgram is built once, when it is needed.
+// agentProgram is the agent, built once.
 var agentProgram = sync.OnceValues(func() ([]byte, error) {
-	path := os.Getenv(agentPath)
-	if path == "" {
-		dir, err := os.MkdirTemp("", "belljar-agent-")
-		if err != nil {
-			return nil, err
-		}
-		defer os.RemoveAll(dir)
-		path = filepath.Join(dir, "belljar-agent")
-		build := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/belljar/belljar/cmd/belljar-agent")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build the agent: %w\n%s", err, out)
-		}
+	dir, err := os.MkdirTemp("", "belljar-agent-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path, err := build.Agent(dir)
+	if err != nil {
+		return nil, err
 	}
 	return os.ReadFile(path)
 })
