@@ -6,23 +6,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"reflect"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/tier"
 )
 
-// How often TestContinuity kills a server, unless BELLJAR_CONTINUITY_ROUNDS says otherwise, and of what one set of runs
-// lives through.
-const (
-	continuityRounds = 4
-	episodeRounds    = 5
-)
+// episodeRounds is how many kills one set of runs lives through.
+const episodeRounds = 5
 
 // burst is how many lines are printed at once: more than an agent holds while no server is there.
 const burst = 1_000_000
@@ -31,13 +26,7 @@ const burst = 1_000_000
 // in bursts, and as they are spoken to. They go on as if nothing had happened, and so do those who read along.
 func TestContinuity(t *testing.T) {
 	t.Parallel()
-	rounds := continuityRounds
-	if text := os.Getenv("BELLJAR_CONTINUITY_ROUNDS"); text != "" {
-		var err error
-		if rounds, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	rounds := tier.Rounds(t, 2, 20)
 	for _, l := range lanes() {
 		t.Run(l.runtime, func(t *testing.T) {
 			t.Parallel()

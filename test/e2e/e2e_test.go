@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // built are the programs under test.
@@ -38,11 +40,13 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// TestConsecutiveRuns makes a thousand sandboxes in one process, one after the other.
-func TestConsecutiveRuns(t *testing.T) { soak(t, "-consecutive", "1000") }
+// TestConsecutiveRuns makes many sandboxes in one process, one after the other.
+func TestConsecutiveRuns(t *testing.T) {
+	soak(t, "-consecutive", strconv.Itoa(tier.Rounds(t, 100, 1000)))
+}
 
-// TestParallelRuns makes two hundred sandboxes in one process that all live at the same time.
-func TestParallelRuns(t *testing.T) { soak(t, "-parallel", "200") }
+// TestParallelRuns makes many sandboxes in one process that all live at the same time.
+func TestParallelRuns(t *testing.T) { soak(t, "-parallel", strconv.Itoa(tier.Rounds(t, 50, 200))) }
 
 func soak(t *testing.T, args ...string) {
 	t.Helper()
@@ -55,7 +59,7 @@ func soak(t *testing.T, args ...string) {
 
 // TestCommandLineRuns runs the binary again and again.
 func TestCommandLineRuns(t *testing.T) {
-	for i := range 50 {
+	for i := range tier.Rounds(t, 10, 50) {
 		tmp := t.TempDir()
 		cmd := exec.CommandContext(t.Context(), built.Belljar, "run", "--json", "--quiet", "--", "/bin/true")
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp)

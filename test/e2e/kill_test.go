@@ -5,31 +5,21 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
-)
 
-// rounds of killing; the issue of a lost record shows in few of many. BELLJAR_KILL_ROUNDS asks for more.
-const rounds = 100
+	"github.com/belljar/belljar/test/tier"
+)
 
 // TestKill kills a busy server again and again, at any moment, also while it starts or ends, and checks each time that what
 // it had said is true: see [promise]. At the end nothing of all that is left on this machine.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	n := rounds
-	if text := os.Getenv("BELLJAR_KILL_ROUNDS"); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
 	data := t.TempDir()
 	args := []string{"--set", "max_concurrent_runs=3", "--set", "cancel_grace_seconds=0.5", "--set", "quota_sessions=0"}
 	w := &witness{}
-	for round := range n {
+	for round := range tier.Rounds(t, 10, 100) {
 		if round%4 == 3 { // in the middle of taking up what the one before has left
 			s, _ := launch(t, data, args...)
 			time.Sleep(rand.N(120 * time.Millisecond))

@@ -8,23 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/belljar/belljar/test/tier"
 )
 
 // TestServerLeaksNothing has a server do a lot and looks at what it holds: descriptors, threads, goroutines and memory are
-// no more after many runs than after some. BELLJAR_LEAK_RUNS asks for more of them.
+// no more after many runs than after some.
 func TestServerLeaksNothing(t *testing.T) {
-	runs := 400
-	if text := os.Getenv("BELLJAR_LEAK_RUNS"); text != "" {
-		var err error
-		if runs, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	runs := tier.Rounds(t, 100, 1000)
 	data := t.TempDir()
 	s := serve(t, data)
 	work := func(n int) {

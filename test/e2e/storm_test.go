@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,22 +15,14 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/tier"
 )
-
-// stormRounds is how often TestStorm kills a server, unless BELLJAR_STORM_ROUNDS says otherwise.
-const stormRounds = 5
 
 // TestStorm kills servers in the middle of everything that sessions can be asked for: opens and closes by scope, files
 // written one by one, in batches and as streams, the shell, terminals, and what the pool makes meanwhile. The next ones
 // are killed too, before they are ready. What was answered is so, and what was not is there whole or not at all.
 func TestStorm(t *testing.T) {
-	rounds := stormRounds
-	if text := os.Getenv("BELLJAR_STORM_ROUNDS"); text != "" {
-		var err error
-		if rounds, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	rounds := tier.Rounds(t, 2, 20)
 	data := t.TempDir()
 	args := []string{"--set", "quota_sessions=0", "--set", "pool_size=3", "--set", "cancel_grace_seconds=0.5"}
 	s := serve(t, data, args...)

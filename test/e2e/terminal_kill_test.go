@@ -5,25 +5,18 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // TestTerminalKill kills the server while terminals are in use, also while one floods and one ends. After the next start
 // they are there again: the shell with its variables, its jobs and its history, the flood without a gap in what is left of
-// it, and the end of the one that ended meanwhile. BELLJAR_TERMINAL_ROUNDS asks for more rounds than 3.
+// it, and the end of the one that ended meanwhile.
 func TestTerminalKill(t *testing.T) {
-	rounds := 3
-	if text := os.Getenv("BELLJAR_TERMINAL_ROUNDS"); text != "" {
-		var err error
-		if rounds, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	rounds := tier.Rounds(t, 1, 10)
 	data := t.TempDir()
 	s := serve(t, data)
 	c := s.client()

@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/sqlite"
 	"github.com/belljar/belljar/test/leak"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // crashPath tells this test program to be the process that is killed.
@@ -93,10 +94,7 @@ func say(id string, p belljar.Phase) { os.Stdout.WriteString(id + " " + string(p
 
 // TestKilled kills a process that writes, again and again. Whatever it was told is stored is there afterwards.
 func TestKilled(t *testing.T) {
-	rounds := 20
-	if testing.Short() {
-		rounds = 3
-	}
+	rounds := tier.Rounds(t, 4, 20)
 	path := filepath.Join(t.TempDir(), "store.db")
 	said := map[string]belljar.Phase{}
 	for round := range rounds {

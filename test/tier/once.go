@@ -1,0 +1,5 @@
+//go:build !soak
+
+package tier
+
+const soak = false

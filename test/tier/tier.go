@@ -1,0 +1,24 @@
+// Package tier says how much a test does: make test does each thing a few times, make soak, which sets the build tag soak, many times.
+package tier
+
+import (
+	"os"
+	"strconv"
+	"testing"
+)
+
+// Rounds returns few, or with the build tag soak many. BELLJAR_TEST_ROUNDS, a number, replaces either.
+func Rounds(t testing.TB, few, many int) int {
+	t.Helper()
+	if text := os.Getenv("BELLJAR_TEST_ROUNDS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("BELLJAR_TEST_ROUNDS is %q, want a number of 1 and more", text)
+		}
+		return n
+	}
+	if soak {
+		return many
+	}
+	return few
+}
