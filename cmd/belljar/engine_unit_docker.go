@@ -8,7 +8,8 @@ import (
 func openDocker(c *console, o opening) (unit, error) {
 	rt, err := docker.New(docker.Options{
 		Host: o.cfg.DockerHost, OCIRuntime: o.cfg.DockerOCIRuntime, Seccomp: o.cfg.DockerSeccomp, AppArmor: o.cfg.DockerAppArmorProfile,
-		Keychain: image.Keychain(), Agent: c.agentFor, Installation: o.installation, Logger: o.log,
+		CgroupParent: o.cfg.DockerCgroupParent,
+		Keychain:     image.Keychain(), Agent: c.agentFor, Installation: o.installation, Logger: o.log,
 	})
 	if err != nil {
 		return unit{}, err

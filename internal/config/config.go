@@ -46,6 +46,7 @@ type Config struct {
 	DockerOCIRuntime      string // "" is the engine's default
 	DockerSeccomp         string // a file; "" is Belljar's own profile
 	DockerAppArmorProfile string // by name; "" is the engine's default
+	DockerCgroupParent    string // "" is the engine's default
 
 	// The gvisor runtime.
 	GVisorPath     string // of belljar-runsc; "" is looked for

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"path"
 	"regexp"
 	"strings"
 )
@@ -16,6 +17,8 @@ func docker(c *Config) []row {
 			doc: "File with a seccomp profile in Docker's form. Unset, it is Belljar's own (deploy/docker/seccomp.json). An engine that cannot use it makes no sandbox."},
 		{name: "DOCKER_APPARMOR_PROFILE", value: text(&c.DockerAppArmorProfile), hash: true,
 			doc: "AppArmor profile by its name, loaded where the engine is (deploy/docker/apparmor is one). Unset, it is the engine's default. An engine without AppArmor or the profile makes no sandbox."},
+		{name: "DOCKER_CGROUP_PARENT", value: text(&c.DockerCgroupParent, checkCgroupParent),
+			doc: "Cgroup that the engine makes sandboxes below: a path for its driver cgroupfs, a slice for systemd. What limits that cgroup bounds all of them together. Unset, it is the engine's default."},
 	}
 }
 
@@ -28,6 +31,13 @@ func checkDockerHost(s string) error {
 		return errors.New("cannot be ssh: forward the engine's socket (ssh -L) and give its path as unix://")
 	}
 	return errors.New("is not unix:///path, tcp://host:port or npipe://")
+}
+
+func checkCgroupParent(s string) error {
+	if s == "" || path.IsAbs(s) && path.Clean(s) == s && s != "/" || regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\.slice$`).MatchString(s) {
+		return nil
+	}
+	return errors.New("is not an absolute path below / nor the name of a slice (belljar.slice)")
 }
 
 func checkOCIRuntime(s string) error {

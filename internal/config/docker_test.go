@@ -20,3 +20,14 @@ func TestOCIRuntime(t *testing.T) {
 		}
 	}
 }
+
+func TestCgroupParent(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"": true, "/belljar-docker": true, "/a/b": true, "belljar.slice": true,
+		"/": false, "belljar": false, "a/b.slice": false, "../x": false, "/a/../b": false, "/a/": false, ".slice": false, "-x.slice": false,
+	} {
+		if err := checkCgroupParent(text); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -94,6 +94,14 @@ func (g *Group) hitsV1(u *Usage) {
 	u.Sources["limit_hits"] = "cgroup1 memory.max_usage_in_bytes"
 }
 
+// Within notes that a limit which the group has had all its life never was in the way, if its high-water mark says so.
+func (u *Usage) Within(limit int64) {
+	if u.PeakMemory != nil && *u.PeakMemory < limit-nearly {
+		none := int64(0)
+		u.LimitHits = &none
+	}
+}
+
 // full reports whether a v1 folder has been at its limit.
 func full(dir string) bool {
 	limit, has := memoryLimit(1, dir)

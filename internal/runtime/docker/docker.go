@@ -32,6 +32,8 @@ type Options struct {
 	Seccomp string
 	// AppArmor is the name of an AppArmor profile that is loaded where the engine is; "" is the engine's default.
 	AppArmor string
+	// CgroupParent is the cgroup that containers are made below; "" is the engine's default.
+	CgroupParent string
 	// Agent opens the program that becomes PID 1 of every sandbox, for an architecture by Go's name (amd64, arm64).
 	Agent func(arch string) (io.ReadCloser, error)
 	// Installation keeps sandboxes of different daemons apart; [belljar.ValidID]. Default cli.

@@ -135,7 +135,7 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 			Type: mount.TypeVolume, Source: volume, Target: agentDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
 		}},
 		Resources: container.Resources{
-			Memory: memory, MemorySwap: memory, NanoCPUs: int64(l.CPU * 1e9), PidsLimit: &tasks,
+			CgroupParent: r.opts.CgroupParent, Memory: memory, MemorySwap: memory, NanoCPUs: int64(l.CPU * 1e9), PidsLimit: &tasks,
 			Ulimits: []*container.Ulimit{
 				{Name: "nofile", Soft: max(int64(l.NoFile), agentFiles), Hard: max(int64(l.NoFile), agentFiles)},
 				{Name: "nproc", Soft: each, Hard: each},

@@ -38,11 +38,15 @@ func (g group) usage() (runtime.Usage, bool) {
 	if len(u.Sources) == 0 {
 		return runtime.Usage{}, false
 	}
+	total, limited := g.cgroup.MemoryLimit()
+	if limited {
+		u.Within(total)
+	}
 	out := runtime.Usage{
 		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
 		OOMKills: u.OOMKills, LimitHits: u.LimitHits, PidsRefused: u.PidsRefused, Sources: u.Sources,
 	}
-	if total, ok := g.cgroup.MemoryLimit(); ok {
+	if limited {
 		out.MemoryTotal = &total
 	}
 	return out, true

@@ -87,6 +87,7 @@ func (v *verdict) namespaces(want, got *container.HostConfig) {
 }
 
 func (v *verdict) limits(want, got *container.HostConfig, f *facts) {
+	v.hold(want.CgroupParent == "" || got.CgroupParent == want.CgroupParent, "cgroup parent %q", got.CgroupParent)
 	if f.MemoryLimit {
 		v.hold(got.Memory == want.Memory, "memory %d", got.Memory)
 		v.hold(!f.SwapLimit || got.MemorySwap == want.MemorySwap, "memory and swap %d", got.MemorySwap)

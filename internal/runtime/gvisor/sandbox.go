@@ -73,7 +73,11 @@ func (s *sandbox) usage() runtime.Usage {
 	if s.Group == nil {
 		return runtime.Usage{}
 	}
-	return usageOf(s.Group.Usage())
+	u := s.Group.Usage()
+	if limit, ok := s.Group.MemoryLimit(); ok {
+		u.Within(limit)
+	}
+	return usageOf(u)
 }
 
 // Wait implements [runtime.Sandbox].
