@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/auth"
 	"github.com/belljar/belljar/internal/api/mcp"
@@ -243,11 +242,7 @@ func (d *daemon) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		return err
 	}
 	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		api.Fail(w, r, &belljar.Error{
-			Code: belljar.CodeNotFound, Message: "there is nothing at " + r.URL.Path, Hint: "the API is below " + api.Prefix + "; /docs shows it",
-		})
-	})
+	mux.Handle("/", api.Lost(mux, "the API is below "+api.Prefix+"; /docs shows it"))
 	d.handler = edge.Wrap(rest.Straight(mux))
 	return nil
 }

@@ -25,10 +25,18 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	for name, values := range header {
 		w.Header()[name] = values
 	}
+	reply(w, r, e, e.Code.Info().HTTP)
+}
+
+// reply sends e with status.
+func reply(w http.ResponseWriter, r *http.Request, e *belljar.Error, status int) {
 	contentType, body := Body(r.Header.Get("Accept"), e)
+	if p, ok := body.(map[string]any); ok {
+		p["status"] = status
+	}
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Del("Content-Length")
-	w.WriteHeader(e.Code.Info().HTTP)
+	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false) // hints are for people, and nosniff keeps this from being a page

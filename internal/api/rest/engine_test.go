@@ -352,5 +352,5 @@ func TestStreamsBesideTheDoor(t *testing.T) {
 	if got := b.get(prefix+"/runs/"+run.ID+"/logs?format=json", "alice"); !bytes.Contains(got, []byte(`"type":"stdout"`)) {
 		t.Errorf("log %q", got)
 	}
-	b.ask(404, "PUT", "/runs/"+run.ID+"/logs", "alice", "", nil)
+	b.ask(405, "PUT", "/runs/"+run.ID+"/logs", "alice", "", nil)
 }

@@ -85,27 +85,6 @@ func checkQuery(r *http.Request, known []string) error {
 	return nil
 }
 
-// lost answers what no route does: with the methods that the path has, if any.
-func lost(mux *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var allowed []string
-		for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
-			probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
-			if _, pattern := mux.Handler(probe); strings.HasPrefix(pattern, method+" ") {
-				allowed = append(allowed, method)
-			}
-		}
-		e := &belljar.Error{Code: belljar.CodeNotFound, Message: "there is nothing here", Hint: "GET /openapi.json lists what there is"}
-		if len(allowed) > 0 {
-			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			e.Message = r.Method + " is not possible here"
-			e.Hint = "use " + strings.Join(allowed, " or ")
-			e.Details = map[string]any{"allowed": allowed}
-		}
-		api.Fail(w, r, e)
-	})
-}
-
 // Straight refuses paths that do not go straight to where they lead: with dot segments or empty ones, which a mux
 // would answer with a redirection to somewhere else.
 func Straight(next http.Handler) http.Handler {

@@ -127,7 +127,7 @@ func (d *Door) Register(mux *http.ServeMux) {
 	for _, r := range d.routes {
 		mux.Handle(r.pattern, r.handler)
 	}
-	mux.Handle(api.Prefix+"/", api.Guard(d.opts.Auth, lost(mux)))
+	mux.Handle(api.Prefix+"/", api.Guard(d.opts.Auth, api.Lost(mux, "GET /openapi.json lists what there is")))
 }
 
 // Handler returns the door by itself, on a mux of its own.

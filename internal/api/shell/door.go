@@ -75,7 +75,7 @@ func (d *Door) Register(mux *http.ServeMux) {
 	} {
 		mux.Handle(r.pattern, api.Guard(d.opts.Auth, d.handle(r.answer)))
 	}
-	mux.Handle(Prefix+"/", api.Guard(d.opts.Auth, lost(mux)))
+	mux.Handle(Prefix+"/", api.Guard(d.opts.Auth, api.Lost(mux, "")))
 }
 
 // call is one request of somebody known.
@@ -99,29 +99,5 @@ func (d *Door) handle(answer func(*call) error) http.Handler {
 		if err := answer(c); err != nil {
 			api.Fail(w, r, err)
 		}
-	})
-}
-
-// lost answers below [Prefix] where nothing is: with the methods that there are, if it is only the wrong one.
-func lost(mux *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var allowed []string
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-			try := *r
-			try.Method = method
-			if _, pattern := mux.Handler(&try); pattern != "" && pattern != Prefix+"/" {
-				allowed = append(allowed, method)
-			}
-		}
-		if len(allowed) == 0 {
-			api.Fail(w, r, &belljar.Error{Code: belljar.CodeNotFound, Message: "there is nothing at " + r.URL.Path})
-			return
-		}
-		for _, method := range allowed {
-			w.Header().Add("Allow", method)
-		}
-		write(w, http.StatusMethodNotAllowed, map[string]any{"error": &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: r.Method + " is not possible here", Details: map[string]any{"allowed": allowed},
-		}})
 	})
 }
