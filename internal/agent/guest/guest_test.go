@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GUEST_TEST_HEADLESS") != "" {
 		beHeadless()
 	}
+	if how := os.Getenv("GUEST_TEST_NETLINK"); how != "" {
+		beConfined(how)
+	}
 	os.Exit(leak.Main(m))
 }
 
