@@ -73,7 +73,7 @@ test: packages lint-quick build gvisor sdk ## everything that can be tested here
 .PHONY: soak
 soak: packages build gvisor ## the long tests: many rounds of what make test does once, and the race detector everywhere
 	$(call with-programs, \
-		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 90m -run '^TestSoak' ./...; \
+		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./...; \
 		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 90m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))"))
 
 .PHONY: lint

@@ -22,6 +22,7 @@ from belljar import Belljar, BelljarError
 
 LANGUAGES = {".py": "python", ".c": "c", ".java": "java"}
 WALL = 10  # seconds of wall time for each of CPU time: for programs that wait
+START = COMPILE = 120  # seconds of wall time: a busy machine is no fault of the program's
 COMPILER_MB = 512  # of memory, whatever the program may have
 NO_VERDICT = "not_judged"
 
@@ -92,6 +93,8 @@ class Grader:
             stdin=stdin,
             timeout=problem.cpu_time_sec * WALL,
             cpu_time=problem.cpu_time_sec,
+            startup_timeout=START,
+            build_timeout=COMPILE,
             build_memory_mb=COMPILER_MB if self.memory and language != "python" else None,
             resources=resources,
             build_cache=True if language != "python" else None,  # built for the first test, used for all

@@ -1,0 +1,63 @@
+//go:build linux && soak
+
+package examples
+
+import (
+	"encoding/csv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestSoakGrader judges a class of 200 students 20 times on a machine that has other things to do, by root, by a server and
+// as an ordinary user with cgroups of his own. Each verdict must be the one that the program was written for.
+func TestSoakGrader(t *testing.T) {
+	const rounds = 20
+	ways := []struct {
+		name string
+		open func(t *testing.T) *grader
+	}{
+		{"root", func(t *testing.T) *grader { return asRoot(t) }},
+		{"server", byServer},
+		{"rootless", func(t *testing.T) *grader { return rootless(t, true) }},
+	}
+	for range 2 {
+		busy := exec.Command("sh", "-c", "while :; do :; done")
+		if err := busy.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer busy.Wait()
+		defer busy.Process.Kill()
+	}
+	for round := range rounds {
+		way := ways[round%len(ways)]
+		t.Run(way.name, func(t *testing.T) {
+			g := way.open(t)
+			if out, err := bash(t, g.dir, "python3 course.py class"); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			file, err := os.Open(filepath.Join(g.dir, "class/expected.csv"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			expected, err := csv.NewReader(file).ReadAll()
+			if err != nil || len(expected) != 201 {
+				t.Fatalf("%d programs, %v", len(expected)-1, err)
+			}
+			begin := time.Now()
+			status, verdicts, said := g.grade(t, "class")
+			t.Logf("round %d: %v", round, time.Since(begin).Round(time.Second))
+			if status != 0 || said != "" {
+				t.Errorf("it ends with %d: %s", status, said)
+			}
+			for _, row := range expected[1:] {
+				if got := verdicts["class/"+row[0]]; got != row[1] {
+					t.Errorf("%s: %q, want %s", row[0], got, row[1])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,226 @@
+//go:build linux
+
+package examples
+
+import (
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/belljar/belljar/test/sdk"
+	"github.com/belljar/belljar/test/served"
+)
+
+// graderUser is who grades as an ordinary user. Nothing else on the machine has that number.
+const graderUser = 61503
+
+// grader is a way to run examples/grader: by root, by a server, or by an ordinary user.
+type grader struct {
+	dir  string
+	env  []string
+	user string // what runs a command as that user; "" for root
+}
+
+// asRoot is the grader with a belljar of its own.
+func asRoot(t *testing.T, env ...string) *grader {
+	return &grader{dir: filepath.Join(copied(t), "grader"), env: env}
+}
+
+// byServer is the grader with a server.
+func byServer(t *testing.T) *grader {
+	s := served.Start(t, built.Belljar)
+	return asRoot(t, "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.User(t, "teacher"))
+}
+
+// rootless is the grader of an ordinary user, who has cgroups of his own or none.
+func rootless(t *testing.T, delegated bool) *grader {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	dir, err := os.MkdirTemp("", "belljar-grader-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	python, err := sdk.Python()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]string{"grader": "../../examples/grader", "sdk": python} {
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program, err := os.ReadFile(built.Belljar)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "belljar"), program, 0o755)
+	}
+	if err == nil {
+		err = filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, graderUser, graderUser)
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	enter := ""
+	if delegated {
+		for _, group := range delegate(t) {
+			enter += "echo $BASHPID >" + filepath.Join(group, "cgroup.procs") + "; "
+		}
+	}
+	return &grader{
+		dir:  filepath.Join(dir, "grader"),
+		env:  []string{"HOME=" + dir, "TMPDIR=" + dir, "PYTHONPATH=" + filepath.Join(dir, "sdk"), "BELLJAR_BIN=" + filepath.Join(dir, "belljar")},
+		user: enter + fmt.Sprintf("exec setpriv --reuid=%d --regid=%[1]d --clear-groups ", graderUser),
+	}
+}
+
+// delegate makes a cgroup in each hierarchy that the user may do with as he likes.
+func delegate(t *testing.T) (groups []string) {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := false
+	for line := range strings.Lines(string(mounts)) {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[2] != "cgroup" && f[2] != "cgroup2" {
+			continue
+		}
+		controllers := strings.Split(f[3], ",")
+		if f[2] == "cgroup2" {
+			own, _ := os.ReadFile(filepath.Join(f[1], "cgroup.controllers"))
+			controllers = strings.Fields(string(own))
+			for _, c := range controllers { // those that the kernel can hand on; without memory the test is skipped
+				_ = os.WriteFile(filepath.Join(f[1], "cgroup.subtree_control"), []byte("+"+c), 0o644)
+			}
+		}
+		limits := func(c string) bool { return slices.Contains([]string{"memory", "pids", "cpu", "cpuacct"}, c) }
+		if f[2] == "cgroup" && !slices.ContainsFunc(controllers, limits) {
+			continue
+		}
+		group := filepath.Join(f[1], fmt.Sprintf("belljar-grader-%d-%s", os.Getpid(), filepath.Base(t.TempDir())))
+		if err := os.Mkdir(group, 0o755); err != nil {
+			continue // not for us
+		}
+		t.Cleanup(func() { removeGroups(t, group) })
+		if f[2] == "cgroup2" {
+			given, _ := os.ReadFile(filepath.Join(group, "cgroup.controllers"))
+			controllers = strings.Fields(string(given))
+			// The user lives below what he has been given, as under systemd.
+			if err := os.Mkdir(filepath.Join(group, "self"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := filepath.WalkDir(group, func(path string, e os.DirEntry, err error) error {
+			if err != nil || !e.IsDir() && !strings.HasPrefix(e.Name(), "cgroup.") && e.Name() != "tasks" {
+				return err
+			}
+			return os.Chown(path, graderUser, graderUser)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory = memory || slices.Contains(controllers, "memory")
+		if f[2] == "cgroup2" {
+			group = filepath.Join(group, "self")
+		}
+		groups = append(groups, group)
+	}
+	if !memory {
+		t.Skip("this machine lets nobody hand on a cgroup that limits memory")
+	}
+	return groups
+}
+
+// removeGroups removes a cgroup and those below it, in which nothing runs.
+func removeGroups(t *testing.T, group string) {
+	entries, err := os.ReadDir(group)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeGroups(t, filepath.Join(group, e.Name()))
+		}
+	}
+	if err == nil {
+		err = syscall.Rmdir(group)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", group, err)
+	}
+}
+
+// grade runs the grader and returns its exit status, the verdicts by program, and what else it says.
+func (g *grader) grade(t *testing.T, args ...string) (status int, verdicts map[string]string, said string) {
+	t.Helper()
+	out, err := bash(t, g.dir, "("+g.user+"python3 grade.py --workers 4 problems "+strings.Join(args, " ")+") >rows 2>said; status=$?; cat rows; echo ---; cat said; exit $status", g.env...)
+	status, verdicts = 0, map[string]string{}
+	if err != nil {
+		if _, err := fmt.Sscanf(err.Error(), "exit status %d", &status); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	rows, said, _ := strings.Cut(out, "---\n")
+	list, err := csv.NewReader(strings.NewReader(rows)).ReadAll()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, row := range list {
+		verdicts[row[0]] = row[1]
+		t.Logf("%s", strings.Join(row, " "))
+	}
+	delete(verdicts, "program")
+	return status, verdicts, said
+}
+
+// few are submissions of each language that have each verdict between them.
+var few = []string{
+	"accepted/sum-loop.py", "accepted/sum-long.c", "accepted/sum-scanner.java", "wrong_answer/sum-last.c", "compile_error/sum-type.java",
+	"time_limit/sum-spin.c", "memory_limit/sum-malloc.c", "memory_limit/sum-list.py", "output_limit/sum-yes.c", "runtime_error/sum-null.java",
+}
+
+// exact checks that each submission has the verdict of its folder.
+func (g *grader) exact(t *testing.T, submissions []string, flags ...string) {
+	t.Helper()
+	for _, s := range submissions {
+		flags = append(flags, "submissions/"+s)
+	}
+	status, verdicts, said := g.grade(t, flags...)
+	if status != 0 || said != "" || len(verdicts) != len(submissions) {
+		t.Errorf("it ends with %d and %d verdicts: %s", status, len(verdicts), said)
+	}
+	for path, got := range verdicts {
+		if want := filepath.Base(filepath.Dir(path)); got != want {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
+// TestGrader judges submissions in each of the ways that docs/grading.md tells of.
+func TestGrader(t *testing.T) {
+	t.Run("root", func(t *testing.T) { asRoot(t).exact(t, few) })
+	t.Run("server", func(t *testing.T) { byServer(t).exact(t, few) })
+	t.Run("rootless, delegated", func(t *testing.T) { rootless(t, true).exact(t, few) })
+	t.Run("rootless", func(t *testing.T) {
+		g := rootless(t, false)
+		status, verdicts, said := g.grade(t, "submissions/memory_limit")
+		if status != 2 || len(verdicts) != 0 || !strings.Contains(said, "memory_mb cannot be enforced") || !strings.Contains(said, "--without-memory") {
+			t.Errorf("it ends with %d, %v: %s", status, verdicts, said)
+		}
+		g.exact(t, []string{few[0], few[1], few[3], few[4], few[5], few[8]}, "--without-memory")
+		status, verdicts, _ = g.grade(t, "--without-memory", "submissions/runtime_error/sum-exit.py")
+		if status != 1 || len(verdicts) != 1 || verdicts["submissions/runtime_error/sum-exit.py"] != "not_judged" {
+			t.Errorf("a program that fails, perhaps for want of memory: %d, %v", status, verdicts)
+		}
+	})
+}
