@@ -146,10 +146,10 @@ func pinned(ref, digest string) string {
 
 // noteImage is what is put on record of a sandbox's image, for the next process.
 func noteImage(root runtime.Root) *store.Image {
-	if root.Ref == runtime.HostRef {
+	if root.Ref == runtime.HostRef && root.GoCache == "" {
 		return nil
 	}
-	return &store.Image{Env: slices.Clone(root.Env), WorkingDir: root.WorkingDir, UID: root.UID, GID: root.GID}
+	return &store.Image{GoCache: root.GoCache != "", Env: slices.Clone(root.Env), WorkingDir: root.WorkingDir, UID: root.UID, GID: root.GID}
 }
 
 // imageAgain is the image of a sandbox that a former process made: what was on record then, whatever the name stands for
@@ -158,6 +158,9 @@ func imageAgain(ref, digest string, noted *store.Image) runtime.Root {
 	root := runtime.Root{Ref: ref, Digest: digest}
 	if noted != nil {
 		root.Env, root.WorkingDir, root.UID, root.GID = noted.Env, noted.WorkingDir, noted.UID, noted.GID
+		if noted.GoCache {
+			root.GoCache = runtime.GoCacheDir // it is there, and programs are told so; from where it came no longer matters
+		}
 	}
 	return root
 }

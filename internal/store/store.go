@@ -87,6 +87,7 @@ type Image struct {
 	Env        []string `json:",omitempty"` // NAME=value
 	WorkingDir string   `json:",omitempty"`
 	UID, GID   int      `json:",omitempty"` // 0 is Belljar's own user
+	GoCache    bool     `json:",omitempty"` // its sandbox has a Go build cache
 }
 
 // Runs are the runs on record.
