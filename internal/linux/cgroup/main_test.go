@@ -42,12 +42,15 @@ func tiny(what string, args []string) int {
 		n, _ = strconv.Atoi(args[0])
 	}
 	switch what {
-	case "allocate": // touch n MiB
+	case "allocate", "hold": // touch n MiB, and keep them until standard input ends
 		b := make([]byte, n<<20)
 		for i := 0; i < len(b); i += 4096 {
 			b[i] = 1
 		}
 		fmt.Println("allocated")
+		if what == "hold" {
+			os.Stdin.Read(b[:1])
+		}
 	case "spin": // burn CPU for n ms of wall time
 		for end := time.Now().Add(time.Duration(n) * time.Millisecond); time.Now().Before(end); {
 		}

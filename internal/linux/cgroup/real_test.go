@@ -36,7 +36,11 @@ func realHost(t testing.TB) *Host {
 	return h
 }
 
-func installation(t testing.TB) string { return "test-" + strconv.Itoa(os.Getpid()) + "/kind" }
+// installation is a test's own: its bound, and what a watch sets, are no other's.
+func installation(t testing.TB) string {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return "test-" + strconv.Itoa(os.Getpid()) + "-" + name + "/kind"
+}
 
 func create(t testing.TB, h *Host, s Spec) *Group {
 	t.Helper()
