@@ -56,7 +56,7 @@ func TestCgroups(t *testing.T) {
 		{Program: vm.Test(t, "internal/linux/cgroup"), Args: []string{"-test.v", "-test.shuffle=on"}},
 		{
 			Program: vm.Test(t, "test/e2e"), Args: []string{"-test.v", "-test.run=^(TestNodeMemory|TestMemoryAdmissionByCaps)$"},
-			Env: []string{"BELLJAR_TEST_PROGRAMS=/programs", "SANDBOX_MIN_FREE_MB=0"}, // all of the machine's memory is its disk
+			Env: []string{"BELLJAR_TEST_PROGRAMS=/programs", "BELLJAR_TEST_ALONE=1", "SANDBOX_MIN_FREE_MB=0"}, // all of the machine's memory is its disk
 		},
 	}})
 }
