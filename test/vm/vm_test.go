@@ -3,11 +3,9 @@
 package vm_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/vm"
 )
 
@@ -40,24 +38,11 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// The packages whose behaviour depends on the kind of cgroups pass their tests on cgroup v2 alone, and a server there holds
-// all sandboxes to the node's bound, by use and by caps.
+// The packages whose behaviour depends on the kind of cgroups pass their tests on cgroup v2 alone.
 func TestCgroups(t *testing.T) {
 	vm.Need(t)
-	made, err := build.Into(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for _, program := range []string{made.Agent, made.Belljar, made.Probe, made.Soak} {
-		files["/programs/"+filepath.Base(program)] = program
-	}
-	passes(t, vm.Spec{MemoryMB: 1024, Files: files, Commands: []vm.Command{
+	passes(t, vm.Spec{Commands: []vm.Command{
 		{Program: vm.Test(t, "internal/linux/cgroup"), Args: []string{"-test.v", "-test.shuffle=on"}},
-		{
-			Program: vm.Test(t, "test/e2e"), Args: []string{"-test.v", "-test.run=^(TestNodeMemory|TestMemoryAdmissionByCaps)$"},
-			Env: []string{"BELLJAR_TEST_PROGRAMS=/programs", "BELLJAR_TEST_ALONE=1", "SANDBOX_MIN_FREE_MB=0"}, // all of the machine's memory is its disk
-		},
 	}})
 }
 
