@@ -76,6 +76,16 @@ soak: packages build gvisor ## the long tests: many rounds of what make test doe
 		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./...; \
 		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 90m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))"))
 
+# Packages that need no sandbox, no engine and no server.
+UNITS := . ./client/agentfile ./docs ./internal/agent/wire ./internal/api ./internal/api/auth ./internal/archtest ./internal/blob/... ./internal/config \
+         ./internal/event/... ./internal/linux/cgroup ./internal/linux/seccomp ./internal/linux/warden ./internal/logbook/... \
+         ./internal/runtime ./internal/service/... ./internal/store/memory
+
+.PHONY: check
+check: lint-quick agents ## what to run at each save: format, vet, staticcheck, generated files, unit tests
+	$(GO) tool staticcheck ./...
+	$(GO) test -trimpath -vet=off $(UNITS)
+
 .PHONY: lint
 lint: lint-quick ## gofmt, vet, go.mod, and the other systems that belljar is built for
 	$(GO) mod tidy -diff

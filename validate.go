@@ -342,7 +342,7 @@ func CleanPath(p string) (string, error) {
 	}
 	for _, part := range strings.Split(p, "/") {
 		if part == ".." {
-			return "", fmt.Errorf("path must not contain ..")
+			return "", errors.New("path must not contain .. segments")
 		}
 	}
 	clean := path.Clean(p)

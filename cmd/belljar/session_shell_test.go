@@ -83,17 +83,17 @@ func exit(code int) belljar.TerminalEvent {
 	return belljar.TerminalEvent{Kind: belljar.TerminalExit, ExitCode: code}
 }
 
-func visitDesk(t *testing.T, d *desk, stdin io.Reader) (status int, err error, stdout, stderr string) {
+func visitDesk(t *testing.T, d *desk, stdin io.Reader) (status int, stdout, stderr string, err error) {
 	t.Helper()
 	var out, notes bytes.Buffer
 	v := &visit{c: &console{stdin: stdin, stdout: &out, stderr: &notes}, s: front{desk: d}, terminal: "t", keys: &detacher{keys: []byte("\x10\x11")}}
 	status, err = v.follow(t.Context())
-	return status, err, out.String(), notes.String()
+	return status, out.String(), notes.String(), err
 }
 
 func TestVisitShowsTheTerminal(t *testing.T) {
 	d := &desk{visits: [][]any{{say(belljar.TerminalHistory, "before "), say(belljar.TerminalOutput, "now"), exit(3)}}}
-	status, err, out, _ := visitDesk(t, d, strings.NewReader(""))
+	status, out, _, err := visitDesk(t, d, strings.NewReader(""))
 	if status != 3 || err != nil || out != "before now" {
 		t.Errorf("%d, %v, %q", status, err, out)
 	}
@@ -106,7 +106,7 @@ func TestVisitComesBack(t *testing.T) {
 	}}
 	r, w := io.Pipe() // nobody types
 	defer w.Close()
-	status, err, out, notes := visitDesk(t, d, r)
+	status, out, notes, err := visitDesk(t, d, r)
 	if status != 0 || err != nil || !strings.HasPrefix(out, "one\x1b[H\x1b[2Jone two") {
 		t.Errorf("%d, %v, %q", status, err, out)
 	}
@@ -126,7 +126,7 @@ func TestVisitEnds(t *testing.T) {
 	} {
 		d := &desk{visits: [][]any{{say(belljar.TerminalOutput, "x"), test.last}}}
 		r, w := io.Pipe()
-		_, err, _, _ := visitDesk(t, d, r)
+		_, _, _, err := visitDesk(t, d, r)
 		w.Close()
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v, want %q", err, test.want)
@@ -182,7 +182,7 @@ func TestVisitOutlivesAStop(t *testing.T) {
 	}}
 	r, w := io.Pipe()
 	defer w.Close()
-	status, err, out, _ := visitDesk(t, d, r)
+	status, out, _, err := visitDesk(t, d, r)
 	if status != 7 || err != nil || !strings.HasSuffix(out, "one two") {
 		t.Errorf("%d, %v, %q", status, err, out)
 	}

@@ -31,7 +31,7 @@ func TestBuckets(t *testing.T) {
 		t.Errorf("half a token: wait %v", wait)
 	}
 	at.pass(500 * time.Millisecond)
-	if b.Peek("a") != 0 || b.Peek("a") != 0 || b.Take("a") != 0 || b.Take("a") == 0 {
+	if first, second := b.Peek("a"), b.Peek("a"); first != 0 || second != 0 || b.Take("a") != 0 || b.Take("a") == 0 {
 		t.Error("one token is not one")
 	}
 	// Two keys are remembered: b and c push a out, who starts anew.
@@ -149,7 +149,7 @@ func TestLimitOfWebSockets(t *testing.T) {
 	}
 	r := httptest.NewRequest("GET", "/", nil)
 	r = r.WithContext(api.WithCaller(r.Context(), belljar.Caller{Address: "192.0.2.5"}))
-	if limits.Connect(r) != nil || limits.Connect(r) != nil || limits.Connect(r) == nil {
+	if first, second := limits.Connect(r), limits.Connect(r); first != nil || second != nil || limits.Connect(r) == nil {
 		t.Error("strangers are not counted by address")
 	}
 	var none *api.Limits

@@ -15,7 +15,7 @@ import (
 func checkListen(s string) error {
 	if path, ok := strings.CutPrefix(s, "unix:"); ok {
 		if !strings.HasPrefix(path, "/") {
-			return errors.New("needs an absolute path after unix:")
+			return errors.New("after unix: an absolute path is needed")
 		}
 		return nil
 	}

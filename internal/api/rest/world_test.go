@@ -205,7 +205,7 @@ func (v runs) Cancel(_ context.Context, id string) error {
 }
 
 func (v artifacts) List(ctx context.Context, id string) ([]belljar.Artifact, error) {
-	if _, err := (runs{v.view}).Get(ctx, id); err != nil {
+	if _, err := runs(v).Get(ctx, id); err != nil {
 		return nil, err
 	}
 	var found []belljar.Artifact
@@ -222,7 +222,7 @@ func (v artifacts) List(ctx context.Context, id string) ([]belljar.Artifact, err
 func digest(content string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(content))) }
 
 func (v artifacts) Open(ctx context.Context, id, path string, offset int64) (belljar.Artifact, io.ReadCloser, error) {
-	if _, err := (runs{v.view}).Get(ctx, id); err != nil {
+	if _, err := runs(v).Get(ctx, id); err != nil {
 		return belljar.Artifact{}, nil, err
 	}
 	content, ok := v.world.artifacts[path]

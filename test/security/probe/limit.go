@@ -73,7 +73,7 @@ func spin(r *report, args []string) {
 	runtime.GOMAXPROCS(n)
 	for range n {
 		go func() {
-			for {
+			for n := 0; ; n++ { // without a function call
 			}
 		}()
 	}
