@@ -66,7 +66,7 @@ var sandboxDecisions = []decision{
 
 	{"socket", a(unix.AF_UNIX, unix.SOCK_STREAM), 0}, {"socket", a(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC), 0},
 	{"socket", a(unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_UDP), 0}, {"socket", a(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP), 0},
-	{"socket", a(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, unix.IPPROTO_ICMP), 0},
+	{"socket", a(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, unix.IPPROTO_ICMP), noProto}, {"socket", a(unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_ICMPV6), noProto},
 	{"socket", a(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP), noProto}, {"socket", a(unix.AF_INET6, unix.SOCK_SEQPACKET), noProto},
 	{"socket", a(unix.AF_INET, unix.SOCK_DCCP), noProto}, {"socket", a(unix.AF_INET, unix.SOCK_DGRAM, high|unix.IPPROTO_UDPLITE), noProto},
 	{"socket", a(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE), 0}, {"socket", a(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER), noFamily},

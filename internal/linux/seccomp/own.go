@@ -48,7 +48,8 @@ func conditional() map[string][]rule {
 	}
 	// Stream, datagram and raw are types 1 to 3, below flags; what they must not be is packet-like types of odd modules.
 	plain := condition{arg: 1, narrow: true, op: masked, mask: 0xc}
-	for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6, unix.IPPROTO_MPTCP} {
+	// Not those of ping, which an engine opens to everybody: what waits in such sockets is charged to nobody.
+	for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP} {
 		socket = append(socket, rule{[]condition{plain, is("socket", 2, protocol)}, allow})
 	}
 	rules := map[string][]rule{

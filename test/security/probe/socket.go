@@ -36,6 +36,8 @@ func sockets(r *report, _ []string) {
 		r.refused(fmt.Sprintf("netlink protocol %d, high bits set", protocol), openSocket(unix.AF_NETLINK, unix.SOCK_RAW, highBi|protocol), refusal...)
 	}
 	r.refused("raw ip", openSocket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP))
+	r.refused("ping", openSocket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP), unix.EPROTONOSUPPORT)
+	r.refused("ping of IPv6", openSocket(unix.AF_INET6, unix.SOCK_DGRAM, unix.IPPROTO_ICMPV6), unix.EPROTONOSUPPORT)
 }
 
 func openSocket(family, kind, protocol uintptr) error {
