@@ -14,8 +14,10 @@ const (
 
 	// pace is more than the programs of a sandbox can take or write in a second: several processors that clear huge pages.
 	pace = 16 << 30
-	// shortest and longest are the bounds of the time between two looks.
-	shortest = time.Millisecond
+	// shortest and longest are the bounds of the time between two looks, of which restful is the shortest while a group is
+	// charged no more than at the last.
+	shortest = 500 * time.Microsecond
+	restful  = time.Millisecond
 	longest  = 100 * time.Millisecond
 	// share is the least time between two looks at any of the groups, so that the warden takes a small part of one
 	// processor however many groups there are.
@@ -35,10 +37,14 @@ func Limit(bytes int64) int64 { return bytes + slack(bytes)/4*3 }
 func Trip(bytes int64) int64 { return bytes - slack(bytes)/2 }
 
 // next is the time to the next look at one of n groups whose programs hold that much.
-func next(bytes, held int64, n int) time.Duration {
+func next(bytes, held int64, grows bool, n int) time.Duration {
 	left := float64(bytes + slack(bytes)/2 - held)
 	d := time.Duration(left / pace * float64(time.Second))
-	return max(min(d, longest), shortest, time.Duration(n)*share)
+	least := restful
+	if grows {
+		least = shortest
+	}
+	return max(min(d, longest), least, time.Duration(n)*share)
 }
 
 // pages rounds up to whole pages, as the kernel rounds down.

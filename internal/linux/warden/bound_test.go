@@ -9,8 +9,8 @@ import (
 
 const mib = 1 << 20
 
-// Programs that stay at their limit are within the promise: 5 %, or 8 MiB where that is more. Half of that is the kernel's
-// margin, and the warden begins to look before the limit is near.
+// Programs that stay at their limit are within the promise: 5 %, or 8 MiB where that is more. Three quarters of that are the
+// kernel's margin, and the warden begins to look before the limit is near.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct{ bytes, trip, limit int64 }{
 		{8 * mib, 4 * mib, 14 * mib},
@@ -28,16 +28,19 @@ func TestBounds(t *testing.T) {
 func TestNextLook(t *testing.T) {
 	for _, c := range []struct {
 		bytes, held int64
+		grows       bool
 		n           int
 		want        time.Duration
 	}{
-		{512 * mib, 512*mib + 512*mib/40 - 64*mib, 1, 64 * mib * time.Second / pace},
-		{512 * mib, 512 * mib, 1, shortest},
-		{512 * mib, 600 * mib, 1, shortest},
-		{512 * mib, 600 * mib, 50, 50 * share},
-		{8192 * mib, 0, 1, longest},
+		{512 * mib, 512*mib + 512*mib/40 - 64*mib, false, 1, 64 * mib * time.Second / pace},
+		{512 * mib, 512 * mib, false, 1, restful},
+		{512 * mib, 512*mib + 512*mib/40 - 12*mib, true, 1, 12 * mib * time.Second / pace},
+		{64 * mib, 64 * mib, true, 1, shortest},
+		{512 * mib, 600 * mib, true, 1, shortest},
+		{512 * mib, 600 * mib, true, 50, 50 * share},
+		{8192 * mib, 0, false, 1, longest},
 	} {
-		if got := next(c.bytes, c.held, c.n); got != c.want {
+		if got := next(c.bytes, c.held, c.grows, c.n); got != c.want {
 			t.Errorf("%d MiB of %d, %d groups: %v, want %v", c.held/mib, c.bytes/mib, c.n, got, c.want)
 		}
 	}

@@ -7,7 +7,8 @@
 // that is, the programs hold no more: the kernel wakes it. From there on it looks at the group, and the next look comes
 // before the programs could have used up what they still may have, at the pace of the memory itself.
 //
-// A [Warden] works in this process. [Serve] is one as a process of its own, which outlives its daemon; [Client] talks to it.
+// A [Warden] is the loop. [Serve] is the process around it, one for each installation: it outlives a daemon, and all of its
+// threads have precedence over programs, as no part of a process could. [Client] starts it and talks to it.
 //
 //	bound.go    the arithmetic
 //	group.go    one group: what it holds, and its limit

@@ -37,16 +37,18 @@ type watch struct {
 	max  int64 // the kernel's limit, as last set
 	seen Figures
 
-	event  int // tells of a charge above the trip; -1 while there is none
-	arming bool
-	quiet  bool      // the event is awaited, and nothing is looked at
-	calm   int       // looks in a row that have found the charge below the trip
-	due    time.Time // of the next look, unless quiet
+	event   int // tells of a charge above the trip; -1 while there is none
+	arming  bool
+	quiet   bool      // the event is awaited, and nothing is looked at
+	charged int64     // at the last look
+	calm    int       // looks in a row that have found the charge below the trip
+	due     time.Time // of the next look, unless quiet
 
 	// Open while it is looked at, else -1.
 	fdUsage, fdLimit, fdBoth, fdStat int
-	proc                             int   // the /proc folder of one of its processes
-	held                             int64 // by our file systems, at the last look
+	proc                             int      // the /proc folder of one of its processes
+	mounts                           [][]byte // below its root
+	held                             int64    // by our file systems, at the last look
 }
 
 func newWatch(g Group) *watch {
@@ -103,8 +105,9 @@ func (w *watch) end() {
 }
 
 // look sets the limit that the files ask for, and returns what the group is charged, and how much of that its programs
-// hold at most. An error means that the group is gone.
-func (w *watch) look() (charged, held int64, err error) {
+// hold at most. An error means that the group is gone. A look leaves no garbage, whose
+// collection would delay the next.
+func (w *watch) look(buf []byte) (charged, held int64, err error) {
 	if err := w.open(); err != nil {
 		return 0, 0, err
 	}
@@ -120,7 +123,7 @@ func (w *watch) look() (charged, held int64, err error) {
 		}
 	}
 	if held > w.Bytes/2 { // it may be cache, and that costs more to find out
-		cache, err := sum(w.fdStat, w.cache[:])
+		cache, err := sum(w.fdStat, w.cache[:], buf)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -142,10 +145,11 @@ func (w *watch) look() (charged, held int64, err error) {
 
 // set sets the kernel's limit. A lower one that the kernel refuses is left to the next look.
 func (w *watch) set(limit int64) error {
-	value := strconv.FormatInt(limit, 10)
-	order := []int{w.fdLimit, w.fdBoth}
+	var buf [32]byte
+	value := strconv.AppendInt(buf[:0], limit, 10)
+	order := [2]int{w.fdLimit, w.fdBoth}
 	if limit > w.max {
-		order = []int{w.fdBoth, w.fdLimit}
+		order = [2]int{w.fdBoth, w.fdLimit}
 	}
 	for _, fd := range order {
 		if fd < 0 {
@@ -166,7 +170,7 @@ func (w *watch) set(limit int64) error {
 func (w *watch) inFiles() int64 {
 	for range 2 {
 		if w.proc >= 0 {
-			if total, err := holdings(rootOf(w.proc)); err == nil {
+			if total, err := holdings(w.mounts); err == nil {
 				w.held = total
 				break
 			}
@@ -183,7 +187,7 @@ func rootOf(proc int) string { return "/proc/self/fd/" + strconv.Itoa(proc) + "/
 
 // Files is what our file systems hold in the sandbox whose first process that is; 0 if it has ended.
 func Files(pid int) int64 {
-	total, err := holdings("/proc/" + strconv.Itoa(pid) + "/root/")
+	total, err := holdings(mountsOf("/proc/" + strconv.Itoa(pid) + "/root/"))
 	if err != nil {
 		return 0
 	}
@@ -193,11 +197,19 @@ func Files(pid int) int64 {
 // inodeBytes is what the kernel charges for a file that is empty: its inode and its name.
 const inodeBytes = 960
 
-// holdings adds up what the mounts below a sandbox's root hold.
-func holdings(root string) (total int64, err error) {
+// mountsOf are the paths of the mounts below a sandbox's root, as [statfs] takes them.
+func mountsOf(root string) (paths [][]byte) {
 	for _, name := range Mounts() {
+		paths = append(paths, append([]byte(root+name), 0))
+	}
+	return paths
+}
+
+// holdings adds up what mounts hold.
+func holdings(mounts [][]byte) (total int64, err error) {
+	for _, path := range mounts {
 		var st unix.Statfs_t
-		if err := unix.Statfs(root+name, &st); err != nil {
+		if err := statfs(path, &st); err != nil {
 			return 0, err
 		}
 		if st.Type == unix.TMPFS_MAGIC {
@@ -223,7 +235,7 @@ func (w *watch) find() {
 		// The list again, now that the descriptor cannot become another's.
 		list, err := os.ReadFile(w.Dir + "/cgroup.procs")
 		if err == nil && strings.Contains("\n"+string(list), "\n"+pid+"\n") && unix.Statfs(rootOf(fd), &st) == nil {
-			w.proc = fd
+			w.proc, w.mounts = fd, mountsOf(rootOf(fd))
 			return
 		}
 		unix.Close(fd)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,14 +62,15 @@ func number(fd int) (int64, error) {
 	return strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
 }
 
-// sum adds up the numbers behind some keys in a file of "key number" lines.
-func sum(fd int, keys []string) (total int64, err error) {
-	var buf [8 << 10]byte
-	b, err := text(fd, buf[:])
+// sum adds up the numbers behind some keys in a file of "key number" lines, which fits into buf.
+func sum(fd int, keys []string, buf []byte) (total int64, err error) {
+	b, err := text(fd, buf)
 	if err != nil {
 		return 0, err
 	}
-	for line := range bytes.Lines(b) {
+	for len(b) > 0 {
+		var line []byte
+		line, b, _ = bytes.Cut(b, []byte("\n"))
 		for _, key := range keys {
 			if rest, ok := bytes.CutPrefix(line, []byte(key)); ok {
 				n, err := strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
@@ -82,9 +84,17 @@ func sum(fd int, keys []string) (total int64, err error) {
 	return total, nil
 }
 
-func write(fd int, value string) error {
+// statfs is [unix.Statfs] of a path that ends with a zero. It leaves no garbage.
+func statfs(path []byte, st *unix.Statfs_t) error {
+	if _, _, errno := unix.Syscall(unix.SYS_STATFS, uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(st)), 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func write(fd int, value []byte) error {
 	for {
-		_, err := unix.Pwrite(fd, []byte(value), 0)
+		_, err := unix.Pwrite(fd, value, 0)
 		if err != unix.EINTR {
 			return err
 		}
@@ -98,7 +108,7 @@ func writeFile(dir, name, value string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := write(fd, value); err != nil {
+	if err := write(fd, []byte(value)); err != nil {
 		return &os.PathError{Op: "write " + value, Path: filepath.Join(dir, name), Err: err}
 	}
 	return nil

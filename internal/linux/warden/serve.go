@@ -67,6 +67,7 @@ func Serve(config []byte) error {
 		return errors.New("the listener is no Unix socket")
 	}
 	sock.SetUnlinkOnClose(false)
+	hurry()
 	w, err := New(nil)
 	if err != nil {
 		return err

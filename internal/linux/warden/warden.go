@@ -6,20 +6,20 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Warden watches groups from a thread of this process. Its methods are safe for concurrent use.
+// Warden watches groups from this process. Its methods are safe for concurrent use.
 type Warden struct {
 	logger     *slog.Logger
 	poll       int
 	timer      int
 	wake       int
-	stopped    chan struct{} // closed when the thread has ended
+	stopped    chan struct{} // closed when run has returned
 	background sync.WaitGroup
 
 	mu      sync.Mutex
@@ -28,6 +28,7 @@ type Warden struct {
 	events  map[int32]*watch  // by their event
 	tidied  time.Time
 	active  int // groups that are looked at
+	buf     []byte
 }
 
 // tidyEvery is how often groups that are gone are forgotten.
@@ -40,7 +41,7 @@ func New(logger *slog.Logger) (*Warden, error) {
 	}
 	w := &Warden{
 		logger: logger, poll: -1, timer: -1, wake: -1, stopped: make(chan struct{}), tidied: time.Now(),
-		watched: map[string]*watch{}, events: map[int32]*watch{},
+		watched: map[string]*watch{}, events: map[int32]*watch{}, buf: make([]byte, 8<<10),
 	}
 	var err error
 	if w.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
@@ -58,9 +59,6 @@ func New(logger *slog.Logger) (*Warden, error) {
 		w.close()
 		return nil, fmt.Errorf("warden: %w", err)
 	}
-	// The thread needs one of Go's processors when it wakes up. Those of goroutines whose threads wait for a processor of the
-	// machine are not free, and a busy machine may have all of them wait.
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
 	go w.run()
 	return w, nil
 }
@@ -83,7 +81,7 @@ func (w *Warden) close() {
 	}
 }
 
-// rouse makes the thread look at what has changed.
+// rouse makes the loop look at what has changed.
 func (w *Warden) rouse() { unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
 // Watch begins to watch a group, whose limit is [Limit] of its bytes, or takes note of a new figure for one. It ends by
@@ -110,7 +108,7 @@ func (w *Warden) Watch(g Group) error {
 		}
 		w.drop(old)
 	}
-	one.due = time.Now().Add(next(g.Bytes, 0, w.active))
+	one.due = time.Now().Add(next(g.Bytes, 0, false, w.active))
 	w.watched[g.Dir] = one
 	w.rouse()
 	return nil
@@ -133,11 +131,9 @@ func (w *Warden) Watched() int {
 	return len(w.watched)
 }
 
-// run is the thread.
+// run is the loop.
 func (w *Warden) run() {
-	runtime.LockOSThread() // and never unlocked: the thread ends with its priority
 	defer close(w.stopped)
-	hurry()
 	events := make([]unix.EpollEvent, 64)
 	for {
 		n, err := unix.EpollWait(w.poll, events, -1)
@@ -156,12 +152,25 @@ func (w *Warden) run() {
 	w.close()
 }
 
-// hurry gives this thread precedence over programs, as far as it may, so that it comes before they fill what room is left.
-// What is forked from it has none.
+// hurry gives all threads of this process precedence over programs, as far as it may, so that the loop comes before
+// programs fill what room is left. Threads that are made later inherit it. One thread is not enough: the loop also depends on
+// those of Go's monitor, garbage collector and scheduler, and a thread with precedence that spins until one of them goes on
+// keeps the processor from it.
 func hurry() {
-	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
-	if unix.SchedSetAttr(0, &attr, 0) != nil {
-		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -20)
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	for done, more := map[string]bool{}, true; more; {
+		more = false
+		tasks, _ := os.ReadDir("/proc/self/task")
+		for _, task := range tasks {
+			tid, err := strconv.Atoi(task.Name())
+			if err != nil || done[task.Name()] {
+				continue
+			}
+			done[task.Name()], more = true, true // it may have made another meanwhile
+			if unix.SchedSetAttr(tid, &attr, 0) != nil {
+				unix.Setpriority(unix.PRIO_PROCESS, tid, -20)
+			}
+		}
 	}
 }
 
@@ -223,7 +232,7 @@ func (w *Warden) stirred(one *watch, now time.Time) {
 
 // step looks at one group and says when to look again, or leaves it to the kernel to tell.
 func (w *Warden) step(one *watch) {
-	charged, held, err := one.look()
+	charged, held, err := one.look(w.buf)
 	if gone(err) {
 		w.forget(one)
 		return
@@ -233,7 +242,8 @@ func (w *Warden) step(one *watch) {
 		one.due = time.Now().Add(longest)
 		return
 	}
-	one.due = time.Now().Add(next(one.Bytes, held, w.active))
+	one.due = time.Now().Add(next(one.Bytes, held, charged > one.charged, w.active))
+	one.charged = charged
 	if charged >= Trip(one.Bytes)-slack(one.Bytes)/8 {
 		one.calm = 0
 		return

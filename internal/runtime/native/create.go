@@ -64,8 +64,8 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := b.Limit(k.cgroup(), agentOwner(b.IDs)); err != nil {
 		return nil, err
 	}
-	watched := make(chan error, 1) // beside the birth: a warden in another process takes a while to answer
-	go func() { watched <- r.wardens.watch(b.Jar.Group, k.memory, spec.Lifetime) }()
+	watched := make(chan error, 1) // during the birth, since a warden that has to start takes a while
+	go func() { watched <- r.watch(b.Jar.Group, k.memory) }()
 	b.Inherit(listen, image.Lock)
 	pl, err := r.plan(spec, k, b, listen, image.Tree)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, explain(err)
 	}
 	s := &sandbox{
-		Jar: b.Jar, wardens: &r.wardens, born: spec,
+		Jar: b.Jar, runtime: r, born: spec,
 		rec: record{Record: b.Record(), Lifetime: spec.Lifetime, Pids: programs(spec.Limits), Memory: k.memory},
 	}
 	// Only now: while the root is built, its two processes need all the processors that there are.

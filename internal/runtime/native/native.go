@@ -50,7 +50,7 @@ type Options struct {
 // Runtime builds sandboxes. It implements [runtime.Runtime].
 type Runtime struct {
 	rack    *jar.Rack
-	wardens wardens
+	warden  *warden.Client
 	abi     int // of Landlock, 0 for none
 	lastCap int
 	// overlays says that this kernel mounts overlays for a user namespace.
@@ -91,12 +91,12 @@ func New(o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.wardens.client = warden.NewClient(r.rack.WardenSocket(), r.rack.Agent)
+	r.warden = warden.NewClient(r.rack.WardenSocket(), r.rack.Agent)
 	return r, nil
 }
 
 // Close releases what New took, and the folders that are empty now. Living sandboxes are not touched.
-func (r *Runtime) Close() error { return errors.Join(r.wardens.close(), r.rack.Close()) }
+func (r *Runtime) Close() error { return errors.Join(r.warden.Close(), r.rack.Close()) }
 
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return Name }

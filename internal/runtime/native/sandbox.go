@@ -20,7 +20,7 @@ import (
 type sandbox struct {
 	*jar.Jar
 	rec     record // its memory is guarded by mu
-	wardens *wardens
+	runtime *Runtime
 	born    runtime.Spec // what it was made for, until it is claimed; zero if attached
 
 	exit runtime.Exit  // valid once it has ended
@@ -47,7 +47,7 @@ func (r *Runtime) adopt(j *jar.Jar, text []byte) (jar.Box, error) {
 	if err := json.Unmarshal(text, &rec); err != nil {
 		return nil, err
 	}
-	s := &sandbox{Jar: j, rec: rec, wardens: &r.wardens}
+	s := &sandbox{Jar: j, rec: rec, runtime: r}
 	if rec.Memory == 0 {
 		return s, nil // made before there were wardens: its limit is that of everything
 	}

@@ -4,8 +4,6 @@ package native
 
 import (
 	"context"
-	"errors"
-	"sync"
 
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/jar"
@@ -13,34 +11,14 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// wardens hold programs at their own memory: one in this process for sandboxes that end with it, and one of its own for
-// those that outlive it.
-type wardens struct {
-	client *warden.Client
-
-	mu    sync.Mutex
-	local *warden.Warden // nil until it is needed
-}
-
 // watch has a group watched whose programs may have bytes of memory. It does nothing where memory has no limit.
-func (w *wardens) watch(group *cgroup.Group, bytes int64, life runtime.Lifetime) error {
+func (r *Runtime) watch(group *cgroup.Group, bytes int64) error {
 	g, ok := watchedGroup(group)
 	if !ok {
 		return nil
 	}
 	g.Bytes = bytes
-	if life == runtime.LifetimeDetached {
-		return w.client.Watch(g)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.local == nil {
-		var err error
-		if w.local, err = warden.New(nil); err != nil {
-			return err
-		}
-	}
-	return w.local.Watch(g)
+	return r.warden.Watch(g)
 }
 
 // watchedGroup is where a group's memory is limited.
@@ -52,33 +30,8 @@ func watchedGroup(group *cgroup.Group) (warden.Group, bool) {
 	return warden.Group{Dir: f.Path, Version: f.Version}, ok
 }
 
-// figures are what was seen of a group.
-func (w *wardens) figures(dir string, life runtime.Lifetime) warden.Figures {
-	if life == runtime.LifetimeDetached {
-		seen, _ := w.client.Figures(dir) // without them there are those of now
-		return seen
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.local == nil {
-		return warden.Figures{}
-	}
-	return w.local.Figures(dir)
-}
-
-func (w *wardens) close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	err := w.client.Close()
-	if w.local != nil {
-		err = errors.Join(err, w.local.Close())
-		w.local = nil
-	}
-	return err
-}
-
 // watch has the sandbox watched.
-func (s *sandbox) watch() error { return s.wardens.watch(s.Group, s.rec.Memory, s.rec.Lifetime) }
+func (s *sandbox) watch() error { return s.runtime.watch(s.Group, s.rec.Memory) }
 
 // LimitMemory implements [runtime.MemoryLimiter].
 func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
@@ -115,7 +68,7 @@ func (s *sandbox) apart(u *runtime.Usage) {
 	s.most.PeakFiles = max(s.most.PeakFiles, files)
 	if u.PeakMemory != nil {
 		if *u.PeakMemory >= warden.Trip(s.rec.Memory) {
-			seen := s.wardens.figures(g.Dir, s.rec.Lifetime)
+			seen, _ := s.runtime.warden.Figures(g.Dir) // without them there are those of now
 			s.most.PeakFiles, s.most.PeakMemory = max(s.most.PeakFiles, seen.PeakFiles), max(s.most.PeakMemory, seen.PeakMemory)
 		} else {
 			// Its limit, which is always more than that, was never in the way. In cgroup v1 only this tells apart what was killed

@@ -179,6 +179,40 @@ func TestMemoryIsHeldWithoutADaemon(t *testing.T) {
 	}
 }
 
+// Every thread of the warden has precedence: the loop waits for the others now and then.
+func TestWardenHasPrecedence(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for priorities")
+	}
+	dir := t.TempDir()
+	r := open(t, dir)
+	needGroups(t, r)
+	if _, err := r.Create(t.Context(), small()); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range wardensOf(t, dir) {
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil || len(tasks) == 0 {
+			t.Fatalf("threads %v, %v", tasks, err)
+		}
+		for _, task := range tasks {
+			tid, err := strconv.Atoi(task.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			attr, err := unix.SchedGetAttr(tid, 0)
+			if err == unix.ESRCH {
+				continue // it has ended
+			}
+			if err != nil || attr.Policy != unix.SCHED_FIFO && attr.Nice != -20 {
+				t.Errorf("thread %d: %+v, %v", tid, attr, err)
+			}
+		}
+		return
+	}
+	t.Error("no warden")
+}
+
 // A warden that is killed has a successor that watches the same sandboxes.
 func TestMemoryIsHeldByTheNextWarden(t *testing.T) {
 	dir := t.TempDir()
