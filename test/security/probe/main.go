@@ -54,6 +54,7 @@ func attacks() map[string]func(*report, []string) {
 		"options":     options,
 		"priority":    priority,
 		"processes":   processes,
+		"random":      random,
 		"remount":     remount,
 		"resolve":     resolve,
 		"reuse":       reuse,

@@ -216,22 +216,22 @@ func offspring(what func(unsafe.Pointer, uintptr) uintptr) taker {
 			return err
 		}
 		defer unix.Munmap(room)
-		_, err = spawn(unsafe.Pointer(&room[0]), mib, what)
+		_, _, err = spawn(unsafe.Pointer(&room[0]), mib, what)
 		return err
 	}
 }
 
 // spawn has a process of its own do something with room. It answers on fd when it has, and again when it is asked whether it lives.
-func spawn(room unsafe.Pointer, size uintptr, what func(unsafe.Pointer, uintptr) uintptr) (fd int, err error) {
+func spawn(room unsafe.Pointer, size uintptr, what func(unsafe.Pointer, uintptr) uintptr) (pid, fd int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	child, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 {
 		unix.Close(pair[0])
 		unix.Close(pair[1])
-		return 0, errno
+		return 0, 0, errno
 	}
 	if child == 0 { // where Go's runtime is not at work
 		unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0)
@@ -247,9 +247,22 @@ func spawn(room unsafe.Pointer, size uintptr, what func(unsafe.Pointer, uintptr)
 	unix.Close(pair[1])
 	children = append(children, pair[0])
 	if errno := answerOf(pair[0]); errno != 0 {
-		return 0, errno
+		return 0, 0, errno
 	}
-	return pair[0], nil
+	return int(child), pair[0], nil
+}
+
+// reap ends a process of ours and waits for its end.
+func reap(pid, fd int) {
+	syscall.Kill(pid, syscall.SIGKILL)
+	var status unix.WaitStatus
+	for {
+		if _, err := unix.Wait4(pid, &status, 0, nil); err != unix.EINTR {
+			break
+		}
+	}
+	unix.Close(fd)
+	children = slices.DeleteFunc(children, func(other int) bool { return other == fd })
 }
 
 // answerOf waits for what a process says. One that has been killed says nothing, and we end as if we had been.

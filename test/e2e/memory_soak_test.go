@@ -1,0 +1,20 @@
+//go:build linux && soak
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestSoakMemoryRandom is TestMemoryRandom with a thousand programs.
+func TestSoakMemoryRandom(t *testing.T) { randomPrograms(t, 1000, 2, 95) }
+
+// TestSoakMemoryLegal fills all file systems at full speed many times, and reads a whole image.
+func TestSoakMemoryLegal(t *testing.T) {
+	memoryIsHeld(t)
+	for range 20 {
+		legal(t, nil, legalMB, 95, fillAll)
+	}
+	legal(t, nil, 64, 75, fmt.Sprintf(readImage, 1<<30))
+}
