@@ -150,6 +150,10 @@ func (m *model) mapped(how int) func(int64) (held, error) {
 
 func (m *model) memfd() func(int64) (held, error) {
 	return func(size int64) (held, error) {
+		var most unix.Rlimit
+		if unix.Getrlimit(unix.RLIMIT_FSIZE, &most) == nil && uint64(size) > most.Cur {
+			size = int64(most.Cur) / mib * mib
+		}
 		fd, err := unix.MemfdCreate("model", unix.MFD_CLOEXEC)
 		if err != nil {
 			return held{}, err
