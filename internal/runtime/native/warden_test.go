@@ -41,6 +41,9 @@ func hold(n int, script string) string {
 	return fmt.Sprintf("dd if=/dev/zero bs=%dM count=1 2>/dev/null | { head -c 1 >/dev/null; %s; }", n, script)
 }
 
+// tooMuch takes more than the limit and what it tolerates.
+const tooMuch = "dd if=/dev/zero bs=44M count=1 of=/dev/null 2>/dev/null && echo taken"
+
 // fillTwice fills the workspace to the last byte, frees it and does so again.
 const fillTwice = `for i in 1 2; do dd if=/dev/zero of=/workspace/f bs=64k 2>/dev/null && echo no end; wc -c </workspace/f; rm /workspace/f; done`
 
@@ -75,7 +78,7 @@ func held(t *testing.T, dial func(context.Context) (net.Conn, error)) {
 	if out, exit := script(t, dial, hold(smallMB*8/10, fillTwice)); out != filledTwice {
 		t.Errorf("a full workspace beside a program within its limit: %q, %+v", out, exit)
 	}
-	if out, exit := script(t, dial, "dd if=/dev/zero bs=44M count=1 of=/dev/null 2>/dev/null && echo taken"); out != "" {
+	if out, exit := script(t, dial, tooMuch); out != "" {
 		t.Errorf("a program above its limit: %q, %+v", out, exit)
 	}
 	freed := "dd if=/dev/zero of=/workspace/f bs=64k 2>/dev/null; rm /workspace/f; dd if=/dev/zero bs=28M count=1 of=/dev/null 2>/dev/null && echo taken; :"
@@ -224,6 +227,48 @@ func TestMemoryIsHeldByTheNextWarden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	killWarden(t, dir)
+	other := small()
+	other.Lifetime = runtime.LifetimeDetached
+	if _, err := r.Create(t.Context(), other); err != nil { // returns when the next one watches both
+		t.Fatal(err)
+	}
+	held(t, box.Dial)
+}
+
+// Without a daemon and without a warden a limit stays what it was, and the next daemon has another warden.
+func TestMemoryIsHeldWithoutAWarden(t *testing.T) {
+	dir := t.TempDir()
+	needGroups(t, open(t, t.TempDir()))
+	t.Setenv("BELLJAR_TEST_SMALL", "1")
+	id := killedDaemon(t, dir, runtime.LifetimeDetached)
+	killWarden(t, dir)
+	folder, err := os.Open(filepath.Join(dir, native.Name, "test", id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	dial := func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/agent.sock", folder.Fd()))
+	}
+	if out, exit := script(t, dial, tooMuch); out != "" {
+		t.Errorf("a program above its limit: %q, %+v", out, exit)
+	}
+	r := open(t, dir)
+	box, err := r.Attach(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held(t, dial)
+	if err := box.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// killWarden kills the warden of a run folder.
+func killWarden(t *testing.T, dir string) {
+	t.Helper()
 	pids := wardensOf(t, dir)
 	if len(pids) != 1 {
 		t.Fatalf("wardens %v, want one", pids)
@@ -237,12 +282,6 @@ func TestMemoryIsHeldByTheNextWarden(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitEnd(t, pidfd)
-	other := small()
-	other.Lifetime = runtime.LifetimeDetached
-	if _, err := r.Create(t.Context(), other); err != nil { // returns when the next one watches both
-		t.Fatal(err)
-	}
-	held(t, box.Dial)
 }
 
 // wardensOf are the warden processes of a run folder.
