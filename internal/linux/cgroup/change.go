@@ -32,9 +32,7 @@ func (g *Group) Change(from, to Limits) error {
 func (k kernel) change(f Folder, controller string, from, to Limits) error {
 	switch {
 	case controller == Memory && from.Memory != to.Memory:
-		if f.Version == 1 && to.Memory > from.Memory {
-			return k.raise(f.Path, to.Memory)
-		}
+		return k.relimit(f, to.Memory)
 	case controller == CPU && from.CPU != to.CPU:
 		if f.Version == 1 && outerQuota(f.Path, to.CPU) {
 			// Its own quota would be refused, see limit, and the old one may be less than the outer.
@@ -56,13 +54,23 @@ func (g *Group) LimitMemory(bytes int64) error {
 	if !ok {
 		return nil
 	}
-	if f.Version == 1 {
-		// The limit of memory and swap together is never the lower one: which comes first depends on which way it goes.
-		if err := g.kernel.raise(f.Path, bytes); !errors.Is(err, unix.EINVAL) {
+	return g.kernel.relimit(f, bytes)
+}
+
+// relimit sets another memory limit, whatever it is at the moment. In v1 the limit of memory and swap together is never the
+// lower one: which comes first depends on which way it goes. A warden may move both in between, which is soon over.
+func (k kernel) relimit(f Folder, bytes int64) (err error) {
+	for range 10 {
+		if f.Version == 1 {
+			if err = k.raise(f.Path, bytes); !errors.Is(err, unix.EINVAL) {
+				return err
+			}
+		}
+		if err = k.limit(f.Version, f.Path, Memory, Limits{Memory: bytes}); f.Version != 1 || !errors.Is(err, unix.EINVAL) {
 			return err
 		}
 	}
-	return g.kernel.limit(f.Version, f.Path, Memory, Limits{Memory: bytes})
+	return err
 }
 
 // raise sets a higher memory limit in v1, where that of memory and swap together must never be the lower one.
