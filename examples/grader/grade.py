@@ -21,7 +21,7 @@ from pathlib import Path
 from belljar import Belljar, BelljarError
 
 LANGUAGES = {".py": "python", ".c": "c", ".java": "java"}
-WALL = 10  # seconds of wall time for each of CPU time: for programs that wait
+WALL = 30  # seconds of wall time for each of CPU time: for programs that wait
 START = COMPILE = 120  # seconds of wall time: a busy machine is no fault of the program's
 COMPILER_MB = 512  # of memory, whatever the program may have
 NO_VERDICT = "not_judged"
