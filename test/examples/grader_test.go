@@ -134,9 +134,10 @@ func delegate(t *testing.T) (groups []string) {
 		}
 		memory = memory || slices.Contains(controllers, "memory")
 		if f[2] == "cgroup2" {
-			group = filepath.Join(group, "self")
+			groups = append(groups, filepath.Join(group, "self"))
+		} else {
+			groups = append(groups, group)
 		}
-		groups = append(groups, group)
 	}
 	if !memory {
 		t.Skip("this machine lets nobody hand on a cgroup that limits memory")
