@@ -23,11 +23,13 @@ import (
 type Client struct {
 	path    string
 	program *os.File
+	own     bool
 
 	mu      sync.Mutex
 	closed  bool
 	conn    net.Conn
-	answers chan reply // of conn; closed when that ends
+	answers chan reply    // of conn; closed when that ends
+	ended   chan struct{} // closed when the process has ended that this one started last; nil if it started none
 	watched map[string]Group
 	pruned  int // groups there were when those that are gone were last forgotten
 }
@@ -41,7 +43,14 @@ func NewClient(path string, program *os.File) *Client {
 	return &Client{path: path, program: program, watched: map[string]Group{}}
 }
 
-// Close leaves the warden alone. It goes on with what it watches.
+// NewOwnClient prepares a client whose warden is its own, at a path that no other has, and ends with it.
+func NewOwnClient(path string, program *os.File) *Client {
+	c := NewClient(path, program)
+	c.own = true
+	return c
+}
+
+// Close leaves the warden alone, which goes on with what it watches, or ends one of its own.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,6 +58,13 @@ func (c *Client) Close() error {
 	if c.conn != nil {
 		c.conn.Close()
 		c.conn = nil
+	}
+	if c.own && c.ended != nil {
+		select {
+		case <-c.ended:
+		case <-time.After(patience):
+			return errors.New("the warden of memory limits does not end")
+		}
 	}
 	return nil
 }
@@ -188,7 +204,7 @@ func (c *Client) start(name string) error {
 		return err
 	}
 	defer socket.Close()
-	config, err := json.Marshal(Config{ListenFD: 3, Path: c.path})
+	config, err := json.Marshal(Config{ListenFD: 3, Path: c.path, Own: c.own})
 	if err != nil {
 		return err
 	}
@@ -202,7 +218,12 @@ func (c *Client) start(name string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go cmd.Wait() // it may end before us
+	ended := make(chan struct{})
+	c.ended = ended
+	go func() {
+		cmd.Wait() // it may end before us
+		close(ended)
+	}()
 	return nil
 }
 

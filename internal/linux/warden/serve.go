@@ -21,6 +21,7 @@ const Command = "warden"
 type Config struct {
 	ListenFD int    `json:"listen_fd"` // a listening Unix socket
 	Path     string `json:"path"`      // of the socket
+	Own      bool   `json:"own"`       // ends with its client
 }
 
 // request is what a client asks: to watch a group, or for what was seen of one.
@@ -40,6 +41,7 @@ type process struct {
 	*Warden
 	listener *net.UnixListener
 	path     string
+	own      bool
 	clients  int        // guarded by the warden's mu
 	done     chan error // how the process ends
 }
@@ -72,7 +74,7 @@ func Serve(config []byte) error {
 	if err != nil {
 		return err
 	}
-	p := &process{Warden: w, listener: sock, path: cfg.Path, done: make(chan error, 1)}
+	p := &process{Warden: w, listener: sock, path: cfg.Path, own: cfg.Own, done: make(chan error, 1)}
 	go p.accept()
 	tick := time.NewTicker(tidyEvery)
 	for {
@@ -140,9 +142,11 @@ func (p *process) leave() {
 	if clients > 0 {
 		return
 	}
-	p.abandon()
-	if p.Watched() > 0 {
-		return
+	if !p.own {
+		p.abandon()
+		if p.Watched() > 0 {
+			return
+		}
 	}
 	lock, err := take(p.path, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, os.ErrNotExist) {

@@ -65,7 +65,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, err
 	}
 	watched := make(chan error, 1) // during the birth, since a warden that has to start takes a while
-	go func() { watched <- r.watch(b.Jar.Group, k.memory) }()
+	go func() { watched <- r.watch(b.Jar.Group, k.memory, spec.Lifetime) }()
 	b.Inherit(listen, image.Lock)
 	pl, err := r.plan(spec, k, b, listen, image.Tree)
 	if err != nil {

@@ -4,6 +4,7 @@ package native
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"log/slog"
@@ -50,8 +51,9 @@ type Options struct {
 // Runtime builds sandboxes. It implements [runtime.Runtime].
 type Runtime struct {
 	rack    *jar.Rack
-	warden  *warden.Client
-	abi     int // of Landlock, 0 for none
+	warden  *warden.Client // of sandboxes that outlive this process
+	own     *warden.Client // of those that end with it
+	abi     int            // of Landlock, 0 for none
 	lastCap int
 	// overlays says that this kernel mounts overlays for a user namespace.
 	overlays bool
@@ -92,11 +94,12 @@ func New(o Options) (*Runtime, error) {
 		return nil, err
 	}
 	r.warden = warden.NewClient(r.rack.WardenSocket(), r.rack.Agent)
+	r.own = warden.NewOwnClient(r.rack.WardenSocket()+"-"+rand.Text(), r.rack.Agent)
 	return r, nil
 }
 
 // Close releases what New took, and the folders that are empty now. Living sandboxes are not touched.
-func (r *Runtime) Close() error { return errors.Join(r.warden.Close(), r.rack.Close()) }
+func (r *Runtime) Close() error { return errors.Join(r.warden.Close(), r.own.Close(), r.rack.Close()) }
 
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return Name }

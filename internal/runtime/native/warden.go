@@ -12,13 +12,21 @@ import (
 )
 
 // watch has a group watched whose programs may have bytes of memory. It does nothing where memory has no limit.
-func (r *Runtime) watch(group *cgroup.Group, bytes int64) error {
+func (r *Runtime) watch(group *cgroup.Group, bytes int64, life runtime.Lifetime) error {
 	g, ok := watchedGroup(group)
 	if !ok {
 		return nil
 	}
 	g.Bytes = bytes
-	return r.warden.Watch(g)
+	return r.client(life).Watch(g)
+}
+
+// client is who watches a sandbox.
+func (r *Runtime) client(life runtime.Lifetime) *warden.Client {
+	if life == runtime.LifetimeDetached {
+		return r.warden
+	}
+	return r.own
 }
 
 // watchedGroup is where a group's memory is limited.
@@ -31,7 +39,7 @@ func watchedGroup(group *cgroup.Group) (warden.Group, bool) {
 }
 
 // watch has the sandbox watched.
-func (s *sandbox) watch() error { return s.runtime.watch(s.Group, s.rec.Memory) }
+func (s *sandbox) watch() error { return s.runtime.watch(s.Group, s.rec.Memory, s.rec.Lifetime) }
 
 // LimitMemory implements [runtime.MemoryLimiter].
 func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
@@ -68,7 +76,7 @@ func (s *sandbox) apart(u *runtime.Usage) {
 	s.most.PeakFiles = max(s.most.PeakFiles, files)
 	if u.PeakMemory != nil {
 		if *u.PeakMemory >= warden.Trip(s.rec.Memory) {
-			seen, _ := s.runtime.warden.Figures(g.Dir) // without them there are those of now
+			seen, _ := s.runtime.client(s.rec.Lifetime).Figures(g.Dir) // without them there are those of now
 			s.most.PeakFiles, s.most.PeakMemory = max(s.most.PeakFiles, seen.PeakFiles), max(s.most.PeakMemory, seen.PeakMemory)
 		} else {
 			// Its limit, which is always more than that, was never in the way. In cgroup v1 only this tells apart what was killed
