@@ -7,7 +7,8 @@
 // that is, the programs hold no more: the kernel wakes it. From there on it looks at the group, and the next look comes
 // before the programs could have used up what they still may have, at the pace of the memory itself.
 //
-// A [Warden] is the loop. [Serve] is the process around it, one for each installation: it outlives a daemon, and all of its
+// A [Warden] is the loop. [Serve] is the process around it, one for each installation, which outlives a
+// daemon, or one for each creator of sandboxes that end with it: all of its
 // threads have precedence over programs, as no part of a process could. [Client] starts it and talks to it.
 //
 //	bound.go    the arithmetic
