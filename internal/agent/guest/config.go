@@ -19,6 +19,8 @@ type Config struct {
 	LifelineFD int `json:"lifeline_fd,omitempty"`
 	// CgroupFD is a delegated cgroup2 folder in which every exec gets a folder of its own. 0 is none.
 	CgroupFD int `json:"cgroup_fd,omitempty"`
+	// LocksFD is the kernel's list of file locks, /proc/locks, which programs cannot read. 0 is none: locks then have no bound.
+	LocksFD int `json:"locks_fd,omitempty"`
 	// LeaseMS is for how many milliseconds the agent lives without a frame from a host. 0 is for ever.
 	LeaseMS int64 `json:"lease_ms,omitempty"`
 	// Workspace is the folder that files are served from and commands start in; "" is /workspace. Requests may always
@@ -61,6 +63,8 @@ func plainConfig(text []byte) (cfg Config, ok bool) {
 			cfg.LifelineFD = int(p.Int())
 		case "cgroup_fd":
 			cfg.CgroupFD = int(p.Int())
+		case "locks_fd":
+			cfg.LocksFD = int(p.Int())
 		case "lease_ms":
 			cfg.LeaseMS = p.Int()
 		case "workspace":

@@ -16,8 +16,8 @@ func (c Config) Confine() error {
 	if err := c.fence(); err != nil || c.Fenced {
 		return err
 	}
-	if err := boundNetlink(); err != nil {
-		return fmt.Errorf("bound netlink sockets: %w", err)
+	if err := bound(newLedger(c.LocksFD)); err != nil {
+		return fmt.Errorf("bound netlink sockets and locks: %w", err)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@
 //   - A program for the kernel: as a socket's filter EPERM, as a seccomp filter of a command's own EINVAL, as where there are
 //     none. What is available can be asked.
 //   - The calls of asynchronous I/O (io_setup and kin): ENOSYS; libraries fall back to threads.
+//   - A lock of an open file description (F_OFD_SETLK): EINVAL, as on a kernel before 3.15. It has no owner by whom to count it.
 //   - modify_ldt: ENOSYS, as on a kernel built without it; only 16-bit and 32-bit code wants it.
 //   - Everything else that is not allowed: EPERM, as under Docker.
 //

@@ -86,6 +86,8 @@ var sandboxDecisions = []decision{
 	{"setsockopt", a(3, unix.IPPROTO_TCP, 38), eperm}, {"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_NODELAY), 0},
 	{"prctl", a(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE), unix.EINVAL}, {"prctl", a(high | unix.PR_SCHED_CORE), unix.EINVAL},
 	{"sync", a(), nothing}, {"syncfs", a(3), nothing}, {"syncfs", a(minus1), nothing}, {"fsync", a(3), 0},
+	{"fcntl", a(3, unix.F_SETLK), 0}, {"fcntl", a(3, unix.F_SETLKW), 0}, {"fcntl", a(3, unix.F_OFD_GETLK), 0}, {"fcntl", a(3, unix.F_GETFD), 0},
+	{"fcntl", a(3, unix.F_OFD_SETLK), unix.EINVAL}, {"fcntl", a(3, high|unix.F_OFD_SETLKW), unix.EINVAL},
 	{"io_setup", a(128), enosys}, {"io_submit", a(), enosys}, {"io_getevents", a(), enosys}, {"io_pgetevents", a(), enosys},
 	{"io_cancel", a(), enosys}, {"io_destroy", a(), enosys},
 	{"seccomp", a(unix.SECCOMP_SET_MODE_FILTER), unix.EINVAL}, {"seccomp", a(high | unix.SECCOMP_SET_MODE_FILTER), unix.EINVAL},

@@ -4,6 +4,8 @@ package seccomp
 // 32 bits as clone's flags are. It has to know every argument that a rule looks at.
 func narrow(name string, arg int) bool {
 	switch name {
+	case "fcntl":
+		return arg == 1
 	case "setsockopt":
 		return arg == 1 || arg == 2
 	case "socket", "socketpair":

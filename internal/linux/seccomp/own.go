@@ -97,6 +97,12 @@ func execRules(o Options) map[string][]rule {
 	}
 	rules := map[string][]rule{
 		"clone3": {{action: fails(unix.ENOSYS)}},
+		// Locks of open file descriptions have no owner by whom they could be counted. As where the kernel has none.
+		"fcntl": {
+			{[]condition{when("fcntl", 1, unix.F_OFD_SETLK)}, fails(unix.EINVAL)},
+			{[]condition{when("fcntl", 1, unix.F_OFD_SETLKW)}, fails(unix.EINVAL)},
+			{action: allow},
+		},
 		// A filter is a program in the kernel, too. As where the kernel has none; what is available can be asked.
 		"seccomp": {{[]condition{when("seccomp", 0, unix.SECCOMP_SET_MODE_FILTER)}, fails(unix.EINVAL)}, {action: allow}},
 		"prctl": {

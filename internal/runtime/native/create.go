@@ -22,6 +22,7 @@ type agentConfig struct {
 	ListenFD   int    `json:"listen_fd"`
 	LifelineFD int    `json:"lifeline_fd,omitempty"`
 	CgroupFD   int    `json:"cgroup_fd,omitempty"`
+	LocksFD    int    `json:"locks_fd"`
 	LeaseMS    int64  `json:"lease_ms,omitempty"`
 	Workspace  string `json:"workspace"`
 	ExecFilter []byte `json:"exec_filter"`
@@ -60,14 +61,19 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, err
 	}
 	defer listen.Close()
+	locks, err := os.Open(os.DevNull) // it keeps a descriptor's number for the list of locks, which is opened inside
+	if err != nil {
+		return nil, &runtime.StepError{Step: jar.StepProc, Err: err}
+	}
+	defer locks.Close()
 	k := kernelLimits(spec.Limits)
 	if err := b.Limit(k.cgroup(), agentOwner(b.IDs)); err != nil {
 		return nil, err
 	}
 	watched := make(chan error, 1) // during the birth, since a warden that has to start takes a while
 	go func() { watched <- r.watch(b.Jar.Group, k.memory, spec.Lifetime) }()
-	b.Inherit(listen, image.Lock)
-	pl, err := r.plan(spec, k, b, listen, image.Tree)
+	b.Inherit(listen, image.Lock, locks)
+	pl, err := r.plan(spec, k, b, listen, locks, image.Tree)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +124,7 @@ type record struct {
 }
 
 // plan gathers what the child needs.
-func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen *os.File, tree *rootfs.Tree) (*plan, error) {
+func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks *os.File, tree *rootfs.Tree) (*plan, error) {
 	filter, err := r.filter(b.IDs.Shared)
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepSeccomp, Err: err}
@@ -130,12 +136,13 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen *os.Fil
 	pl := &plan{
 		birth: b, workspace: spec.Workspace, limits: k, ids: b.IDs, execDir: b.ExecDir(), filter: filter.Agent,
 		landlock: r.abi, lastCap: r.lastCap, root: tree, image: spec.Root.Dir != "", user: userOf(spec.Root),
+		locks: int(locks.Fd()),
 	}
 	if spec.Workspace.Exec {
 		pl.goCache = spec.Root.GoCache
 	}
 	config := agentConfig{
-		ListenFD: int(listen.Fd()), CgroupFD: pl.execDir, LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir,
+		ListenFD: int(listen.Fd()), CgroupFD: pl.execDir, LocksFD: pl.locks, LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir,
 		ExecFilter: filter.Exec.Bytes(), Init: true, Lock: lock,
 	}
 	if spec.Lifetime != runtime.LifetimeDetached {

@@ -40,6 +40,7 @@ type plan struct {
 	limits    limits
 	ids       *idmap.Range
 	execDir   int    // the delegated cgroup2 folder, 0 for none
+	locks     int    // a descriptor in whose place the agent has the list of file locks
 	config    string // the agent's, JSON
 	filter    seccomp.Program
 	landlock  int // ABI, 0 for none

@@ -30,7 +30,7 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache 
 		b.Dir(name)
 	}
 	b.Parts(pl.root.Parts, "", "run") // the sandbox's own /run will be mounted over that
-	b.proc()
+	b.proc(pl.locks)
 	p.Step(jar.StepMount)
 	b.tmpfs("workspace", pl.workspace.Bytes, pl.workspace.Inodes, "0755", !pl.workspace.Exec, pl.user)
 	b.tmpfs("tmp", pl.limits.tmp, pl.limits.inodes, "1777", true, pl.user)
@@ -68,10 +68,14 @@ func (b *rootBuilder) tmpfs(name string, bytes, inodes int64, mode string, noexe
 // emptyDir is a folder of the root that is empty for ever: a file system of its own is mounted over it.
 const emptyDir = "tmp"
 
-func (b *rootBuilder) proc() {
+// proc mounts the processes' file system. locks is the descriptor that its list of locks gets.
+func (b *rootBuilder) proc(locks int) {
 	b.p.Step(jar.StepProc)
 	proc := b.m.FS("proc", mount.NoSUID|mount.NoDev|mount.NoExec)
 	b.m.Attach(proc, b.Root, "proc")
+	list := b.p.Open(unix.SYS_OPENAT, proc, b.p.Str("locks"), forkexec.Int(unix.O_RDONLY|unix.O_CLOEXEC), forkexec.Int(0))
+	b.p.Call(unix.SYS_DUP3, list, forkexec.Int(locks), forkexec.Int(0))
+	b.p.Close(list)
 	b.m.HideFiles(proc, rootfs.HiddenFiles())
 	b.m.HideFolders(proc, rootfs.HiddenFolders(), b.Root, emptyDir)
 	for _, name := range rootfs.ReadOnly() {

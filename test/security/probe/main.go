@@ -46,6 +46,8 @@ func attacks() map[string]func(*report, []string) {
 		"keep":        keep,
 		"killall":     killall,
 		"limits":      limits,
+		"lock":        lock,
+		"locks":       locks,
 		"memory":      memory,
 		"mounts":      mounts,
 		"namespaces":  namespaces,
