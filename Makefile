@@ -52,20 +52,21 @@ demo: build ## run the examples, friendly and hostile, and show what happened to
 
 # Packages whose goroutines meet. The others test programs from outside, which are built without the race detector anyway, or have
 # nothing to race; make soak runs them with it.
-RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/event/... ./internal/image ./internal/linux/warden \
-        ./internal/logbook/... ./internal/runtime/pool ./internal/service/... ./internal/store/...
+RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/event/... ./internal/image ./internal/logbook/... \
+        ./internal/runtime/pool ./internal/service/... ./internal/store/...
 
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
 define with-programs
 @set -e; umask 022; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; chmod 755 "$$dir"; \
-$(GO) run -trimpath ./test/build/programs "$$dir"; export BELLJAR_TEST_PROGRAMS="$$dir"; set -x; $(1)
+$(GO) run -trimpath ./test/build/programs "$$dir"; export BELLJAR_TEST_PROGRAMS="$$dir"; set -x; failed=0; $(1) \
+[ $$failed = 0 ]
 endef
 
 .PHONY: test
 test: packages lint-quick build gvisor sdk ## everything that can be tested here; as root on Debian it installs what it needs
 	$(call with-programs, \
-		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 60m $(RACE); \
-		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))"))
+		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 60m $(RACE) || failed=1; \
+		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))") || failed=1;)
 	cd gvisor && $(GO) test -trimpath ./...
 	cd sdk/typescript && npm test
 	/usr/bin/python3 -m pytest -q sdk/python
@@ -73,8 +74,8 @@ test: packages lint-quick build gvisor sdk ## everything that can be tested here
 .PHONY: soak
 soak: packages build gvisor ## the long tests: many rounds of what make test does once, and the race detector everywhere
 	$(call with-programs, \
-		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./...; \
-		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 90m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))"))
+		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./... || failed=1; \
+		CGO_ENABLED=1 $(GO) test -race -tags soak -shuffle=on -vet=off -timeout 240m -skip '^TestSoak' ./... || failed=1;)
 
 # Packages that need no sandbox, no engine and no server.
 UNITS := . ./client/agentfile ./docs ./internal/agent/wire ./internal/api ./internal/api/auth ./internal/archtest ./internal/blob/... ./internal/config \
