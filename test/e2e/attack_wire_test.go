@@ -76,7 +76,7 @@ func TestAttackWire(t *testing.T) {
 		"up, encoded":        {"GET " + api + "/runs/x/artifacts/..%2f..%2fbelljar.db HTTP/1.1\r\n" + known + "\r\n", "HTTP/1.1 400"},
 		"two keys":           {"GET " + api + "/me HTTP/1.1\r\n" + known + "X-API-KEY: x\r\n\r\n", "HTTP/1.1 401"},
 		"key and token":      {"GET " + api + "/me HTTP/1.1\r\n" + known + "Authorization: Bearer x\r\n\r\n", "HTTP/1.1 401"},
-		"method":             {"BREW " + api + "/runs HTTP/1.1\r\n" + known + "\r\n", "HTTP/1.1 404"},
+		"method":             {"BREW " + api + "/runs HTTP/1.1\r\n" + known + "\r\n", "HTTP/1.1 405"},
 		"stranger's body":    {"POST " + api + "/runs HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n", "HTTP/1.1 401"},
 		"stranger continues": {"POST " + api + "/runs HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 401"},
 		"many ranges":        {"GET " + api + "/runs/x/artifacts/y HTTP/1.1\r\n" + known + "Range: bytes=" + strings.Repeat("0-0,", 9000) + "1-1\r\n\r\n", "HTTP/1.1 404"},

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -28,6 +27,7 @@ const patience = 10 * time.Minute
 type programs struct {
 	belljar, node string
 	missing       string // why nothing can be checked here; "" if it can
+	dir           string // that the tests remove; "" for none
 }
 
 // prepared is what all tests of the package use.
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	if p, err := prepared(); err == nil && p.belljar != "" {
-		_ = os.RemoveAll(strings.TrimSuffix(p.belljar, "/belljar")) // it was ours
+	if p, err := prepared(); err == nil && p.dir != "" {
+		_ = os.RemoveAll(p.dir)
 	}
 	os.Exit(code)
 }
@@ -64,7 +64,7 @@ func prepare() (programs, error) {
 		return programs{}, err
 	}
 	built, err := build.Into(dir)
-	return programs{belljar: built.Belljar, node: node}, err
+	return programs{belljar: built.Belljar, node: node, dir: dir}, err
 }
 
 func ready(t testing.TB) programs {
