@@ -44,9 +44,8 @@ func hold(n int, script string) string {
 // tooMuch takes more than the limit and what it tolerates.
 const tooMuch = "dd if=/dev/zero bs=44M count=1 of=/dev/null 2>/dev/null && echo taken"
 
-// fillTwice fills the workspace to the last byte, frees it and does so again, at the pace of small writes: how fast a writer may be
-// close to the limit depends on the load of the host, and test/e2e TestMemoryLegal shows it.
-const fillTwice = `for i in 1 2; do dd if=/dev/zero of=/workspace/f bs=4k 2>/dev/null && echo no end; wc -c </workspace/f; rm /workspace/f; done`
+// fillTwice fills the workspace to the last byte, frees it and does so again.
+const fillTwice = `for i in 1 2; do dd if=/dev/zero of=/workspace/f bs=64k 2>/dev/null && echo no end; wc -c </workspace/f; rm /workspace/f; done`
 
 // filledTwice is what it says.
 var filledTwice = strings.Repeat(strconv.Itoa(smallSpace<<20)+"\n", 2)
@@ -82,7 +81,7 @@ func held(t *testing.T, dial func(context.Context) (net.Conn, error)) {
 	if out, exit := script(t, dial, tooMuch); out != "" {
 		t.Errorf("a program above its limit: %q, %+v", out, exit)
 	}
-	freed := "dd if=/dev/zero of=/workspace/f bs=4k 2>/dev/null; rm /workspace/f; dd if=/dev/zero bs=28M count=1 of=/dev/null 2>/dev/null && echo taken; :"
+	freed := "dd if=/dev/zero of=/workspace/f bs=64k 2>/dev/null; rm /workspace/f; dd if=/dev/zero bs=28M count=1 of=/dev/null 2>/dev/null && echo taken; :"
 	if out, exit := script(t, dial, hold(smallMB/2, freed)); out != "" {
 		t.Errorf("a program that takes what files gave up: %q, %+v", out, exit)
 	}
