@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel charges nobody for file locks, and a process may have any number. Programs need a few.
+// The kernel charges no cgroup for file locks, and a process may have any number. Programs need a few.
 const (
 	maxLocks = 4096 // programs that have as many get no more, but at a look only
 	lookEach = 8192 // calls for locks, of which each makes at most two more

@@ -48,7 +48,7 @@ func conditional() map[string][]rule {
 	}
 	// Stream, datagram and raw are types 1 to 3, below flags; what they must not be is packet-like types of odd modules.
 	plain := condition{arg: 1, narrow: true, op: masked, mask: 0xc}
-	// Not those of ping, which an engine opens to everybody: what waits in such sockets is charged to nobody.
+	// Not those of ping, which an engine opens to all users: no cgroup is charged for what waits in such sockets.
 	for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP} {
 		socket = append(socket, rule{[]condition{plain, is("socket", 2, protocol)}, allow})
 	}
@@ -74,7 +74,7 @@ func conditional() map[string][]rule {
 	return rules
 }
 
-// socketOptions refuse what has the kernel hold things that it charges to nobody.
+// socketOptions refuse what has the kernel hold things that it charges to no cgroup.
 func socketOptions(is func(name string, arg int, value uint64) condition) (list []rule) {
 	refuse := func(level uint64, options ...uint64) {
 		for _, option := range options {

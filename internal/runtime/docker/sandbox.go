@@ -202,7 +202,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // LimitMemory implements [runtime.MemoryLimiter]. The engine's limit is that of everything.
 func (s *sandbox) LimitMemory(ctx context.Context, mb int) error {
 	if s.memory == 0 {
-		return errors.New("the memory that it was made with is not known any more")
+		return errors.New("the memory that it was made with is unknown")
 	}
 	total := s.memory - int64(s.memoryMB-mb)<<20
 	_, err := s.rt.api.ContainerUpdate(ctx, s.container, client.ContainerUpdateOptions{
