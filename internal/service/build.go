@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // build is how a plan's program is compiled in its sandbox, before it runs there.
@@ -38,7 +39,7 @@ const maxBuildSource = 1 << 20
 // aim decides where the program of a run is built, and so what is executed.
 func (p *plan) aim(id string) {
 	b := p.build
-	b.place = path.Join(tmpDir, "program-"+id)
+	b.place = path.Join(box.TmpDir, "program-"+id)
 	if dir := p.cwd(); dir == "" {
 		b.place = "./" + b.place
 	} else {
@@ -152,9 +153,9 @@ func (c *passage) startCompiler(begin time.Time, compilers [][]string) (err erro
 	defer cancel()
 	for _, argv := range compilers {
 		c.plan.argv = argv
-		c.proc, err = c.jar.exec(ctx, c.plan, c.plan.execution(c.id, c.jar))
+		c.proc, err = c.jar.Exec(ctx, c.plan.execution(c.id, c.jar), c.plan.image.WorkingDir)
 		var refused *wire.Error
-		if !errors.As(err, &refused) || refused.Code != wire.CodeExecFailed || refused.Errno != errnoNoEntry || refused.Step == stepChdir {
+		if !errors.As(err, &refused) || refused.Code != wire.CodeExecFailed || refused.Errno != wire.ENOENT || refused.Step == wire.StepChdir {
 			return err
 		}
 	}
@@ -175,9 +176,9 @@ func (c *passage) readSource() {
 	}
 	ctx, cancel := context.WithTimeout(c.run.ctx, reckoning)
 	defer cancel()
-	req := c.jar.file(name)
+	req := c.jar.File(name)
 	req.Limit = maxBuildSource
-	r, _, err := c.jar.agent.ReadFile(ctx, req)
+	r, _, err := c.jar.Agent.ReadFile(ctx, req)
 	if err != nil {
 		return // the compiler says what is wrong with it
 	}
@@ -231,9 +232,9 @@ func (c *passage) unbuild() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reckoning)
 	defer cancel()
-	req := c.jar.file(c.plan.builtPath())
+	req := c.jar.File(c.plan.builtPath())
 	req.Recursive = true
-	if err := c.jar.agent.Delete(ctx, req); err != nil && !isNotFound(err) {
+	if err := c.jar.Agent.Delete(ctx, req); err != nil && !box.IsNotFound(err) {
 		c.log.Warn("built program could not be removed", "run_id", c.run.id, "err", err)
 	}
 }

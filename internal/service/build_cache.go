@@ -15,6 +15,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // Bounds of what is kept of built programs, in bytes, in memory.
@@ -122,15 +123,15 @@ func (c *passage) takeBuilt(ctx context.Context, key buildKey) bool {
 	if kept == nil {
 		return false
 	}
-	req := c.jar.file(c.plan.builtPath())
+	req := c.jar.File(c.plan.builtPath())
 	var err error
 	if c.plan.build.language.Executed() {
 		req.Mode = 0o700
-		_, err = c.jar.agent.WriteFile(ctx, req, bytes.NewReader(kept.program))
+		_, err = c.jar.Agent.WriteFile(ctx, req, bytes.NewReader(kept.program))
 	} else {
 		req.Mode, req.Parents = 0o700, true
-		if err = c.jar.agent.Mkdir(ctx, req); err == nil {
-			_, err = c.jar.agent.TarIn(ctx, c.jar.file(req.Path), bytes.NewReader(kept.program))
+		if err = c.jar.Agent.Mkdir(ctx, req); err == nil {
+			_, err = c.jar.Agent.TarIn(ctx, c.jar.File(req.Path), bytes.NewReader(kept.program))
 		}
 	}
 	if err != nil {
@@ -145,13 +146,13 @@ func (c *passage) takeBuilt(ctx context.Context, key buildKey) bool {
 
 // keepBuilt keeps the program that was built, before it runs and could change itself.
 func (c *passage) keepBuilt(ctx context.Context, key buildKey) {
-	req := c.jar.file(c.plan.builtPath())
+	req := c.jar.File(c.plan.builtPath())
 	var r io.ReadCloser
 	var err error
 	if c.plan.build.language.Executed() {
-		r, _, err = c.jar.agent.ReadFile(ctx, req)
+		r, _, err = c.jar.Agent.ReadFile(ctx, req)
 	} else {
-		r, err = c.jar.agent.OpenTar(ctx, req)
+		r, err = c.jar.Agent.OpenTar(ctx, req)
 	}
 	if err != nil {
 		return // there is none, as the program's start will tell
@@ -168,4 +169,4 @@ func (c *passage) keepBuilt(ctx context.Context, key buildKey) {
 }
 
 // builtPath is where the program is built, in the workspace.
-func (p *plan) builtPath() string { return path.Join(tmpDir, path.Base(p.build.place)) }
+func (p *plan) builtPath() string { return path.Join(box.TmpDir, path.Base(p.build.place)) }

@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // maxArtifacts bounds how many files one run may leave.
@@ -31,7 +32,7 @@ const (
 
 // capture brings home the files that the run's patterns name, as far as the cap and its owner's quota allow. What goes
 // wrong is a warning: a run that was good stays good.
-func (s *Service) capture(r *run, p *plan, j *jar) (*captured, []string) {
+func (s *Service) capture(r *run, p *plan, j *box.Box) (*captured, []string) {
 	if len(p.patterns) == 0 {
 		return nil, nil
 	}
@@ -63,10 +64,10 @@ func (s *Service) capture(r *run, p *plan, j *jar) (*captured, []string) {
 }
 
 // find returns the files that patterns name, sorted by path, with warnings for what was found missing.
-func find(ctx context.Context, j *jar, patterns []string) (found []wire.FileInfo, warnings []string, err error) {
+func find(ctx context.Context, j *box.Box, patterns []string) (found []wire.FileInfo, warnings []string, err error) {
 	sel := selection{patterns: patterns, hits: make([]int, len(patterns)), folders: make([]bool, len(patterns))}
 	beyond := 0
-	cut, err := j.agent.Walk(ctx, j.file("."), func(f wire.FileInfo) error {
+	cut, err := j.Agent.Walk(ctx, j.File("."), func(f wire.FileInfo) error {
 		if !sel.wants(f) {
 			return nil
 		}
@@ -129,7 +130,7 @@ func (s *selection) warnings() []string {
 // matches reports whether a pattern names a path. Both are relative to the workspace. Our own folder for temporary
 // files has to be named.
 func matches(pattern, path string) bool {
-	if first, _, _ := strings.Cut(path, "/"); first == tmpDir && !strings.HasPrefix(pattern, tmpDir) {
+	if first, _, _ := strings.Cut(path, "/"); first == box.TmpDir && !strings.HasPrefix(pattern, box.TmpDir) {
 		return false
 	}
 	ok, err := doublestar.Match(pattern, path)
@@ -137,7 +138,7 @@ func matches(pattern, path string) bool {
 }
 
 // keep keeps one file.
-func (s *Service) keep(ctx context.Context, r *run, j *jar, c *captured, f wire.FileInfo) {
+func (s *Service) keep(ctx context.Context, r *run, j *box.Box, c *captured, f wire.FileInfo) {
 	art := belljar.Artifact{Path: f.Path, Size: f.Size, Mode: f.Mode}
 	switch {
 	case f.Type == "symlink":
@@ -154,7 +155,7 @@ func (s *Service) keep(ctx context.Context, r *run, j *jar, c *captured, f wire.
 }
 
 // bringHome copies a file's bytes to where they are kept. Room for the size it claims has been taken.
-func (s *Service) bringHome(ctx context.Context, r *run, j *jar, c *captured, art *belljar.Artifact) {
+func (s *Service) bringHome(ctx context.Context, r *run, j *box.Box, c *captured, art *belljar.Artifact) {
 	info, err := s.fetch(ctx, r, j, art.Path, art.Size)
 	var refused *wire.Error
 	switch {
@@ -180,10 +181,10 @@ func (s *Service) bringHome(ctx context.Context, r *run, j *jar, c *captured, ar
 var errTooLarge = errors.New("file is too large")
 
 // fetch copies at most size bytes of a file.
-func (s *Service) fetch(ctx context.Context, r *run, j *jar, path string, size int64) (blob.Info, error) {
-	req := j.file(path)
+func (s *Service) fetch(ctx context.Context, r *run, j *box.Box, path string, size int64) (blob.Info, error) {
+	req := j.File(path)
 	req.NoFollow = true
-	body, _, err := j.agent.ReadFile(ctx, req)
+	body, _, err := j.Agent.ReadFile(ctx, req)
 	if err != nil {
 		return blob.Info{}, err
 	}

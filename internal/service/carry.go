@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // captureTime bounds bringing a run's files home.
@@ -24,7 +25,7 @@ type passage struct {
 	run  *run
 	id   string // of the command at its agent
 	plan *plan
-	jar  *jar // nil until there is a sandbox
+	jar  *box.Box // nil until there is a sandbox
 	out  *transcript
 	end  ending
 
@@ -100,7 +101,7 @@ func (c *passage) start() bool {
 	ctx, cancel := startup(c.run, c.plan, begin)
 	defer cancel()
 	told := c.now()
-	if c.proc, e.err = c.jar.exec(ctx, c.plan, c.plan.execution(c.id, c.jar)); e.err != nil {
+	if c.proc, e.err = c.jar.Exec(ctx, c.plan.execution(c.id, c.jar), c.plan.image.WorkingDir); e.err != nil {
 		return false
 	}
 	e.started = true
@@ -191,10 +192,10 @@ func (c *passage) forget() {
 		if errors.Is(err, errors.ErrUnsupported) {
 			ctx, cancel := context.WithTimeout(context.Background(), reckoning)
 			defer cancel()
-			err = c.jar.agent.Forget(ctx, c.id)
+			err = c.jar.Agent.Forget(ctx, c.id)
 		}
 	case c.end.sandbox == nil && !errors.As(c.end.err, &refused):
-		err = c.jar.putDown(c.id, seconds(c.plan.limits.GraceSec)+c.opts.Slack)
+		err = c.jar.End(c.id, seconds(c.plan.limits.GraceSec)+c.opts.Slack)
 	}
 	if err != nil && !errors.Is(err, agent.ErrDisconnected) && !errors.Is(err, runtime.ErrGone) {
 		c.log.Warn("command could not be forgotten", "run_id", c.run.id, "err", err)

@@ -10,28 +10,18 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
-
-// Who runs inside every sandbox.
-const (
-	sandboxUser = "sandbox"
-	sandboxUID  = 1000
-	sandboxGID  = 1000
-)
-
-// tmpDir is where temporary files go when /workspace allows programs to be executed, as compilers want. It is not
-// captured unless a pattern names it.
-const tmpDir = ".tmp"
 
 // execution is the plan's command as the agent takes it.
-func (p *plan) execution(id string, j *jar) wire.Exec {
+func (p *plan) execution(id string, j *box.Box) wire.Exec {
 	return p.forShell(wire.Exec{
 		ID:        id,
 		Argv:      p.argv,
 		Env:       p.environment(),
 		Cwd:       p.cwd(),
-		UID:       j.uid,
-		GID:       j.gid,
+		UID:       j.UID,
+		GID:       j.GID,
 		Rlimits:   p.rlimits(),
 		Stdin:     p.request.Stdin != nil || p.request.RunSpec.Stdin != "" || p.request.Interactive,
 		TimeoutMS: int64(math.Ceil(p.limits.TimeoutSec * 1000)),
@@ -60,15 +50,15 @@ func (p *plan) environment() []string {
 	env := map[string]string{
 		"HOME":    belljar.WorkspaceDir,
 		"PWD":     belljar.WorkspaceDir,
-		"USER":    sandboxUser,
-		"LOGNAME": sandboxUser,
+		"USER":    box.User,
+		"LOGNAME": box.User,
 		"LANG":    "C.UTF-8",
 		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin",
 		"TMPDIR":  "/tmp",
 		"TERM":    "dumb",
 	}
 	if p.exec {
-		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, tmpDir)
+		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, box.TmpDir)
 	}
 	if p.image.GoCache != "" {
 		env["GOCACHE"] = runtime.GoCacheDir

@@ -34,7 +34,7 @@ func (v files) Archive(ctx context.Context, id, path string, format belljar.Uplo
 		return err
 	}
 	defer u.end()
-	body, err := u.agent.OpenTar(u.ctx, u.file(clean))
+	body, err := u.Agent.OpenTar(u.ctx, u.File(clean))
 	if err != nil {
 		return u.fault(clean, err)
 	}

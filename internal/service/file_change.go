@@ -23,9 +23,9 @@ func (v files) Mkdir(ctx context.Context, id, path string, mode uint32) error {
 		return err
 	}
 	defer u.end()
-	req := u.file(clean)
+	req := u.File(clean)
 	req.Mode, req.Parents = mode, true
-	if err := u.agent.Mkdir(u.ctx, req); err != nil {
+	if err := u.Agent.Mkdir(u.ctx, req); err != nil {
 		return u.fault(clean, err)
 	}
 	return nil
@@ -46,14 +46,14 @@ func (v files) Rename(ctx context.Context, id, from, to string, overwrite bool) 
 		return err
 	}
 	defer u.end()
-	req := u.file(old)
+	req := u.File(old)
 	req.To, req.Parents, req.NoReplace = clean, true, !overwrite
 	// Looked at first, so that no folders are made for nothing.
-	_, err = u.agent.Stat(u.ctx, u.file(old))
+	_, err = u.Agent.Stat(u.ctx, u.File(old))
 	if err != nil {
 		return u.fault(old, err)
 	}
-	if err := u.agent.Rename(u.ctx, req); err != nil {
+	if err := u.Agent.Rename(u.ctx, req); err != nil {
 		return u.fault(clean, err)
 	}
 	return nil
@@ -70,9 +70,9 @@ func (v files) Delete(ctx context.Context, id, path string, recursive bool) erro
 		return err
 	}
 	defer u.end()
-	req := u.file(clean)
+	req := u.File(clean)
 	req.Recursive = recursive
-	if err := u.agent.Delete(u.ctx, req); err != nil {
+	if err := u.Agent.Delete(u.ctx, req); err != nil {
 		return u.fault(clean, err)
 	}
 	return nil

@@ -30,9 +30,9 @@ func (v files) Read(ctx context.Context, id, path string, offset, limit int64) (
 	if err != nil {
 		return none, nil, err
 	}
-	req := u.file(clean)
+	req := u.File(clean)
 	req.Offset, req.Limit = offset, limit
-	body, info, err := u.agent.ReadFile(u.ctx, req)
+	body, info, err := u.Agent.ReadFile(u.ctx, req)
 	if err != nil {
 		defer u.end()
 		return none, nil, u.fault(clean, err)
@@ -128,7 +128,7 @@ func (v files) Stat(ctx context.Context, id, path string) (belljar.FileEntry, er
 		return belljar.FileEntry{}, err
 	}
 	defer u.end()
-	info, err := u.agent.Stat(u.ctx, u.file(clean))
+	info, err := u.Agent.Stat(u.ctx, u.File(clean))
 	if err != nil {
 		return belljar.FileEntry{}, u.fault(clean, err)
 	}
@@ -163,11 +163,11 @@ func (v files) List(ctx context.Context, id string, q belljar.FileQuery) (bellja
 		return none, err
 	}
 	defer u.end()
-	req := u.file(clean)
+	req := u.File(clean)
 	req.Limit = int64(q.Limit)
-	walk := u.agent.EachEntry
+	walk := u.Agent.EachEntry
 	if q.Recursive {
-		walk = u.agent.Walk
+		walk = u.Agent.Walk
 	}
 	list := belljar.FileList{Entries: []belljar.FileEntry{}}
 	size := 0
@@ -183,7 +183,7 @@ func (v files) List(ctx context.Context, id string, q belljar.FileQuery) (bellja
 	case errors.Is(err, errListed):
 		list.Truncated = true
 	case errors.As(err, &refused) && refused.Errno == agentENOTDIR:
-		info, err := u.agent.Stat(u.ctx, u.file(clean))
+		info, err := u.Agent.Stat(u.ctx, u.File(clean))
 		if err != nil {
 			return none, u.fault(clean, err)
 		}
@@ -203,7 +203,7 @@ func (v files) Space(ctx context.Context, id string) (belljar.Space, error) {
 		return belljar.Space{}, err
 	}
 	defer u.end()
-	s, err := u.agent.Space(u.ctx, u.file("."))
+	s, err := u.Agent.Space(u.ctx, u.File("."))
 	if err != nil {
 		return belljar.Space{}, u.fault(".", err)
 	}

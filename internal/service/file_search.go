@@ -138,7 +138,7 @@ func (s *search) wants(rel string) bool {
 func (s *search) run(ctx context.Context, u *fileUse) error {
 	var inside []string
 	size := 0
-	cut, err := u.agent.Walk(ctx, u.file(s.dir), func(f wire.FileInfo) error {
+	cut, err := u.Agent.Walk(ctx, u.File(s.dir), func(f wire.FileInfo) error {
 		rel := f.Path
 		if s.dir != "." {
 			rel = strings.TrimPrefix(rel, s.dir+"/")
@@ -164,7 +164,7 @@ func (s *search) run(ctx context.Context, u *fileUse) error {
 	var refused *wire.Error
 	switch {
 	case errors.As(err, &refused) && refused.Errno == agentENOTDIR: // a file is searched itself
-		info, err := u.agent.Stat(ctx, u.file(s.dir))
+		info, err := u.Agent.Stat(ctx, u.File(s.dir))
 		if err != nil {
 			return err
 		}
@@ -207,9 +207,9 @@ func (s *search) add(m belljar.FileMatch) error {
 
 // look searches files, which are sorted, for lines.
 func (s *search) look(ctx context.Context, u *fileUse, names []string) error {
-	req := u.file(s.dir)
+	req := u.File(s.dir)
 	req.Paths, req.Limit = names, searchFile
-	body, err := u.agent.Scan(ctx, req)
+	body, err := u.Agent.Scan(ctx, req)
 	if err != nil {
 		return err
 	}

@@ -34,11 +34,11 @@ func (v files) Write(ctx context.Context, id string, w belljar.FileWrite) (bellj
 		return belljar.FileEntry{}, body.tooLarge()
 	}
 	if !w.Overwrite && (w.Size <= 0 || w.Size > sentAnyway) { // else the agent finds out in time
-		if _, err := u.agent.Stat(u.ctx, u.file(path)); err == nil {
+		if _, err := u.Agent.Stat(u.ctx, u.File(path)); err == nil {
 			return belljar.FileEntry{}, u.fault(path, &wire.Error{Code: wire.CodeExists})
 		}
 	}
-	req := u.file(path)
+	req := u.File(path)
 	req.Mode, req.Parents, req.NoReplace = w.Mode, true, !w.Overwrite
 	info, err := u.write(req, body)
 	if err != nil {
@@ -57,7 +57,7 @@ func (u *fileUse) write(req wire.FileRequest, body io.Reader) (wire.FileInfo, er
 	}
 	done := make(chan written, 1)
 	go func() {
-		info, err := u.agent.WriteFile(u.ctx, req, body)
+		info, err := u.Agent.WriteFile(u.ctx, req, body)
 		done <- written{info, err}
 	}()
 	select {
@@ -155,11 +155,11 @@ func (v files) WriteAll(ctx context.Context, id string, list []belljar.FileWrite
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(u.ctx), mergeTime, errFileTime)
 	defer cancel()
 	defer context.AfterFunc(u.x.ctx, cancel)()
-	merge := u.agent.Merge
+	merge := u.Agent.Merge
 	if !list[0].Overwrite {
-		merge = u.agent.MergeNew
+		merge = u.Agent.MergeNew
 	}
-	if _, err := merge(ctx, u.file("."), packed); err != nil {
+	if _, err := merge(ctx, u.File("."), packed); err != nil {
 		return nil, u.fault(batchPath(entries), err)
 	}
 	u.wrote(v.view, size, int64(len(list)))

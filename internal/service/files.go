@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // fileTime bounds an operation on files that carries no contents.
@@ -29,7 +30,7 @@ var errFileTime = errors.New("the sandbox did not answer in time")
 
 // fileUse is one use of a session's workspace.
 type fileUse struct {
-	*jar
+	*box.Box
 	x   *session
 	ctx context.Context // ends with the caller's, with the session, and with its time
 	end func()
@@ -61,7 +62,7 @@ func (v files) stream(ctx context.Context, id string) (*fileUse, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &fileUse{jar: j, x: x}
+	u := &fileUse{Box: j, x: x}
 	var stop context.CancelCauseFunc
 	u.ctx, stop = context.WithCancelCause(ctx)
 	// A session that ends does not wait for one who is slow to send or to read: what he holds breaks off.

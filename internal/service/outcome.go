@@ -191,36 +191,21 @@ func notReady(l belljar.Limits, err error) (message, hint string) {
 
 const noexecHint = "files in /workspace cannot be executed unless the run allows it: workspace_exec (--workspace-exec)"
 
-// The errnos of a failed start that mean something to the caller (Linux, whatever this host is).
-const (
-	errnoNoEntry   = 2
-	errnoNoExec    = 8
-	errnoAgain     = 11
-	errnoAccess    = 13
-	errnoNotFolder = 20
-)
-
-// stepChdir is the step of starting a command in which it enters its directory, as the agent names it.
-const stepChdir = "chdir"
-
-// stepStreams is the one in which it gets its terminal, and a shell's command its pipes.
-const stepStreams = "pty"
-
 // execFailed says in a shell's terms why a program did not start: 127 not found, 126 not executable.
 func (e ending) execFailed(o *outcome, refused *wire.Error) {
 	o.set(belljar.PhaseFailed, belljar.ReasonExecFailed, "")
 	o.exitCode, o.step = number(126), refused.Step
-	if refused.Step == stepChdir {
+	if refused.Step == wire.StepChdir {
 		e.noFolder(o, refused)
 		return
 	}
-	if refused.Step == stepStreams && refused.Errno != errnoAgain { // not a word about the program
+	if refused.Step == wire.StepPTY && refused.Errno != wire.EAGAIN { // not a word about the program
 		o.message = refused.Message
 		o.hint = "it needs a terminal and, with its streams apart, room for named pipes in /tmp, /dev/shm or /run"
 		return
 	}
 	switch refused.Errno {
-	case errnoNoEntry, errnoNotFolder:
+	case wire.ENOENT, wire.ENOTDIR:
 		o.exitCode = number(127)
 		o.message = fmt.Sprintf("%s: not found in the sandbox", e.command)
 		o.hint = "the image has no such program, or not the interpreter that its first line names"
@@ -230,16 +215,16 @@ func (e ending) execFailed(o *outcome, refused *wire.Error) {
 		case strings.ContainsAny(e.command, " \t"):
 			o.hint = "the command and its arguments are separate words; sh -c takes a line as one"
 		}
-	case errnoAccess:
+	case wire.EACCES:
 		o.message = fmt.Sprintf("%s: permission denied", e.command)
 		o.hint = "the file is not executable"
 		if !e.workspaceExec && inWorkspace(e.command) {
 			o.hint = noexecHint
 		}
-	case errnoNoExec:
+	case wire.ENOEXEC:
 		o.message = fmt.Sprintf("%s: not a program that this machine can run", e.command)
 		o.hint = "a script needs a first line such as #!/bin/sh; a binary must be built for this machine"
-	case errnoAgain:
+	case wire.EAGAIN:
 		o.message = fmt.Sprintf("%s: %s", e.command, noProcess(e.limits))
 		o.hint = noProcessHint(e.limits)
 	default:
@@ -270,11 +255,11 @@ func processLimit(l belljar.Limits) string {
 // noFolder says why a program did not start where it was to.
 func (e ending) noFolder(o *outcome, refused *wire.Error) {
 	switch refused.Errno {
-	case errnoNoEntry:
+	case wire.ENOENT:
 		o.message, o.hint = "the working directory does not exist", "make it first, or leave cwd out"
-	case errnoNotFolder:
+	case wire.ENOTDIR:
 		o.message, o.hint = "the working directory is a file", "name a directory in cwd"
-	case errnoAccess:
+	case wire.EACCES:
 		o.message, o.hint = "the working directory may not be entered", "give it permission to be searched"
 	default:
 		o.message = "the working directory cannot be entered: " + refused.Message

@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 func planned(change func(*plan)) *plan {
@@ -21,7 +22,7 @@ func planned(change func(*plan)) *plan {
 }
 
 func TestExecution(t *testing.T) {
-	got := planned(nil).execution("id", &jar{uid: 1, gid: 2})
+	got := planned(nil).execution("id", &box.Box{UID: 1, GID: 2})
 	want := wire.Exec{
 		ID: "id", Argv: []string{"x", "y"}, UID: 1, GID: 2, TimeoutMS: 60_000, GraceMS: 5000, OutputLimit: 10<<20 + 1, KillAll: true,
 		Rlimits: map[string]uint64{"nofile": 1024, "nproc": 256, "core": 0, "cpu": 62, "fsize": 256 << 20},

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // provision makes the run's sandbox and fills its workspace, within the startup timeout; in a session it is the
 // session's. The sandbox is returned with an error too, if there is one.
-func (s *Service) provision(r *run, p *plan, begin time.Time) (*jar, error) {
+func (s *Service) provision(r *run, p *plan, begin time.Time) (*box.Box, error) {
 	ctx, cancel := startup(r, p, begin)
 	defer cancel()
 	if p.session != nil {
@@ -19,21 +20,23 @@ func (s *Service) provision(r *run, p *plan, begin time.Time) (*jar, error) {
 			return nil, err
 		}
 		r.know(p.session.image())
-		return j, j.upload(ctx, p)
+		return j, j.Upload(ctx, p.request.Upload, p.files)
 	}
-	box, err := s.makeBox(ctx, r, r.caller, p, r.know)
+	sandbox, err := s.makeBox(ctx, r, r.caller, p, r.know)
 	if err != nil {
 		return nil, err
 	}
-	s.node.hold(r.id, box, func(why error) { r.stop(why) })
-	j, err := meet(ctx, box, p.caps, p.image)
+	s.node.hold(r.id, sandbox, func(why error) { r.stop(why) })
+	j, err := box.Meet(ctx, sandbox, p.caps, p.image)
 	if err != nil {
 		return j, err
 	}
-	if err := j.furnish(ctx, p); err != nil {
-		return j, err
+	if p.exec {
+		if err := j.Furnish(ctx); err != nil {
+			return j, err
+		}
 	}
-	return j, j.upload(ctx, p)
+	return j, j.Upload(ctx, p.request.Upload, p.files)
 }
 
 // startup bounds everything that happens before the command runs.

@@ -66,7 +66,7 @@ func (c *passage) regain(ctx context.Context, pause *time.Duration) (*agent.Proc
 			return nil, context.Cause(ctx)
 		}
 		*pause = min(2**pause, regainLate)
-		proc, err := c.jar.agent.Attach(ctx, c.id, c.process().Position())
+		proc, err := c.jar.Agent.Attach(ctx, c.id, c.process().Position())
 		var refused *wire.Error
 		switch {
 		case err == nil, errors.As(err, &refused), errors.Is(err, agent.ErrProtocol), errors.Is(err, runtime.ErrGone):

@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -38,7 +39,7 @@ func (s *Service) rejoin(ctx context.Context, row store.Run, log logbook.Log, a 
 	if err != nil {
 		return s.lostTo(row, err)
 	}
-	proc, err := j.agent.Attach(ctx, row.ID, a.kept)
+	proc, err := j.Agent.Attach(ctx, row.ID, a.kept)
 	if err == nil {
 		if err = s.carryOn(row, p, j, proc, log, a); err == nil {
 			return nil
@@ -108,19 +109,19 @@ func boundless() belljar.Limits {
 }
 
 // boxAgain is the sandbox of a run of a former process. That of a session is given back with release.
-func (s *Service) boxAgain(ctx context.Context, row store.Run, p *plan) (*jar, error) {
+func (s *Service) boxAgain(ctx context.Context, row store.Run, p *plan) (*box.Box, error) {
 	if p.session != nil {
 		return p.session.acquire(ctx)
 	}
-	box, err := p.host.Attach(ctx, row.ID)
+	sandbox, err := p.host.Attach(ctx, row.ID)
 	if err != nil {
 		return nil, err
 	}
-	return meet(ctx, box, p.caps, p.image)
+	return box.Meet(ctx, sandbox, p.caps, p.image)
 }
 
 // carryOn sets a run going again whose command has been found.
-func (s *Service) carryOn(row store.Run, p *plan, j *jar, proc *agent.Process, log logbook.Log, a telling) error {
+func (s *Service) carryOn(row store.Run, p *plan, j *box.Box, proc *agent.Process, log logbook.Log, a telling) error {
 	told := proc.Started()
 	if told.StdinLimit > 0 && !told.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
 		return errUnfed // to end it here would pass for the end of what it was given

@@ -8,6 +8,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/queue"
 )
 
@@ -39,7 +40,7 @@ type session struct {
 	mu    sync.Mutex
 	state belljar.Session // but for its times, which life knows
 	life  lifespan
-	jar   *jar          // nil until ready, and for good if there was a fault
+	jar   *box.Box      // nil until ready, and for good if there was a fault
 	fault error         // why the sandbox was not made
 	uses  int           // runs, uploads and file operations under way
 	quiet chan struct{} // made by who waits for the last use, closed with it
@@ -114,7 +115,7 @@ func (x *session) snapshot() belljar.Session {
 
 // acquire counts a use of the session's sandbox, so that it does not expire under it, and returns it. Every use is
 // given back with release. A session that is being made is waited for; one that has ended is [belljar.CodeConflict].
-func (x *session) acquire(ctx context.Context) (*jar, error) {
+func (x *session) acquire(ctx context.Context) (*box.Box, error) {
 	select {
 	case <-x.ready:
 	case <-ctx.Done():

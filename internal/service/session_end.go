@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -100,7 +101,7 @@ func (x *session) gone() bool {
 }
 
 // watch waits for the death of the session's sandbox.
-func (x *session) watch(j *jar) {
+func (x *session) watch(j *box.Box) {
 	exit, err := j.Wait(x.ctx)
 	if x.ctx.Err() != nil {
 		return // it was ended, and its sandbox is taken away

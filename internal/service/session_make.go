@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -125,14 +126,14 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 	defer context.AfterFunc(x.ctx, func() { cancel(context.Cause(x.ctx)) })()
 	ctx, end := context.WithTimeoutCause(ctx, limit, errStartupTimeout)
 	defer end()
-	box, err := s.makeBox(ctx, &run{id: x.id}, x.caller, x.plan, x.know)
+	sandbox, err := s.makeBox(ctx, &run{id: x.id}, x.caller, x.plan, x.know)
 	if err != nil {
 		return makeError(x, err)
 	}
-	s.node.hold(x.id, box, x.starved)
-	j, err := meet(ctx, box, x.plan.caps, x.plan.image)
-	if err == nil {
-		err = j.furnish(ctx, x.plan)
+	s.node.hold(x.id, sandbox, x.starved)
+	j, err := box.Meet(ctx, sandbox, x.plan.caps, x.plan.image)
+	if err == nil && x.plan.exec {
+		err = j.Furnish(ctx)
 	}
 	if err == nil {
 		err = s.noteActive(x)
@@ -145,7 +146,7 @@ func (s *Service) makeSession(ctx context.Context, x *session) error {
 		err = context.Cause(x.ctx)
 	}
 	if err != nil {
-		s.destroy(x.id, box)
+		s.destroy(x.id, sandbox)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -171,7 +172,7 @@ func (s *Service) noteActive(x *session) error {
 }
 
 // begin makes a session active, unless it was ended while its sandbox was made.
-func (x *session) begin(j *jar) bool {
+func (x *session) begin(j *box.Box) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.state.State.Ended() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // How the reaper asks agents whether they are there.
@@ -72,11 +73,11 @@ func (x *session) reap(ctx context.Context) {
 }
 
 // ask asks a session's agent whether it is there. One that has not answered for several passes is given up.
-func (x *session) ask(ctx context.Context, j *jar) {
+func (x *session) ask(ctx context.Context, j *box.Box) {
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
 	defer context.AfterFunc(x.ctx, cancel)()
-	_, err := j.agent.Ping(ctx)
+	_, err := j.Agent.Ping(ctx)
 	if x.ctx.Err() != nil || x.service.closing.Err() != nil {
 		return
 	}

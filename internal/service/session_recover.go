@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -75,7 +76,7 @@ func (s *Service) takeUpSession(ctx context.Context, row store.Session) (x *sess
 	defer cancel()
 	j, p, err := s.jarAgain(ctx, row)
 	if err == nil {
-		known, err = j.agent.List(ctx)
+		known, err = j.Agent.List(ctx)
 	}
 	switch {
 	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
@@ -108,12 +109,12 @@ func anyRuns(known []wire.ExecInfo) bool {
 
 // jarAgain is the living sandbox of a session of a former process, and what it was made of. What was allowed then is not
 // judged again.
-func (s *Service) jarAgain(ctx context.Context, row store.Session) (*jar, *plan, error) {
+func (s *Service) jarAgain(ctx context.Context, row store.Session) (*box.Box, *plan, error) {
 	p := sessionPlan(row.Spec)
 	if p.host = s.runtime(row.Runtime); p.host == nil {
 		return nil, nil, fmt.Errorf("runtime %q is not there any more", row.Runtime)
 	}
-	box, err := p.host.Attach(ctx, row.ID)
+	sandbox, err := p.host.Attach(ctx, row.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,7 +127,7 @@ func (s *Service) jarAgain(ctx context.Context, row store.Session) (*jar, *plan,
 		return nil, nil, err
 	}
 	p.limits = orElse(row.Limits, asked) // the record has 0 for those that nothing enforced
-	j, err := meet(ctx, box, p.caps, p.image)
+	j, err := box.Meet(ctx, sandbox, p.caps, p.image)
 	return j, p, err
 }
 
@@ -191,7 +192,7 @@ func (s *Service) endStray(x *session, id string) {
 	}
 	s.work.Go(func() {
 		defer x.release()
-		if err := j.putDown(id, s.opts.Slack); err != nil {
+		if err := j.End(id, s.opts.Slack); err != nil {
 			s.log.Warn("command that is nobody's could not be ended", "run_id", id, "session_id", x.id, "err", err)
 		}
 	})

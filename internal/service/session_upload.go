@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // mergeTime bounds the bringing in of files that have been checked. It does not end with the caller: from there on an
@@ -104,7 +105,7 @@ func (s *Service) takeIn(ctx context.Context, parts iter.Seq2[belljar.UploadPart
 }
 
 // merge brings a bundle into a folder of a workspace.
-func merge(ctx context.Context, j *jar, dir string, b *archive.Bundle) error {
+func merge(ctx context.Context, j *box.Box, dir string, b *archive.Bundle) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mergeTime)
 	defer cancel()
 	r, w := io.Pipe()
@@ -113,7 +114,7 @@ func merge(ctx context.Context, j *jar, dir string, b *archive.Bundle) error {
 		defer close(packed)
 		w.CloseWithError(b.WriteTar(ctx, w))
 	}()
-	_, err := j.agent.Merge(ctx, j.file(dir), r)
+	_, err := j.Agent.Merge(ctx, j.File(dir), r)
 	r.CloseWithError(io.ErrClosedPipe) // the packing ends, if the agent has not taken all of it
 	<-packed
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // terminal is a PTY in a session: a command of its sandbox that is followed whether anybody watches or not, so that its
@@ -29,7 +30,7 @@ type terminal struct {
 	stop context.CancelFunc
 	over chan struct{} // closed when its program is gone, or left to the agent
 
-	jar    *jar          // where its program is; fixed when it runs
+	jar    *box.Box      // where its program is; fixed when it runs
 	keys   chan *keys    // what is typed, on its way to the program
 	resize chan struct{} // has a token when there is a new size
 
@@ -143,16 +144,16 @@ func (s *Service) employ(f func()) bool {
 }
 
 // start starts the terminal's program: its command, or else the first shell that the sandbox has.
-func (t *terminal) start(ctx context.Context, j *jar) (*agent.Process, error) {
+func (t *terminal) start(ctx context.Context, j *box.Box) (*agent.Process, error) {
 	choice := [][]string{{"bash"}, {"sh"}}
 	if len(t.state.Command) > 0 {
 		choice = [][]string{t.state.Command}
 	}
 	for i, argv := range choice {
 		t.state.Command = argv
-		proc, err := j.exec(ctx, t.session.plan, t.execution(j))
+		proc, err := j.Exec(ctx, t.execution(j), t.session.plan.image.WorkingDir)
 		var failed *wire.Error
-		missing := errors.As(err, &failed) && failed.Code == wire.CodeExecFailed && failed.Errno == linuxENOENT
+		missing := errors.As(err, &failed) && failed.Code == wire.CodeExecFailed && failed.Errno == wire.ENOENT
 		if err == nil || !missing || i == len(choice)-1 {
 			return proc, err
 		}
@@ -162,14 +163,14 @@ func (t *terminal) start(ctx context.Context, j *jar) (*agent.Process, error) {
 
 // execution is the terminal's program as the agent takes it. It has no time limit of the agent's, and no bound on the
 // processor time of a process: its sandbox has one.
-func (t *terminal) execution(j *jar) wire.Exec {
+func (t *terminal) execution(j *box.Box) wire.Exec {
 	p := *t.session.plan
 	p.bind()
 	limits := p.rlimits()
 	delete(limits, "cpu")
 	return wire.Exec{
 		ID: terminalExec + t.id, Argv: t.state.Command, Env: terminalEnv(p.environment()), Cwd: p.image.WorkingDir,
-		UID: j.uid, GID: j.gid, Rlimits: limits, Stdin: true,
+		UID: j.UID, GID: j.GID, Rlimits: limits, Stdin: true,
 		PTY:  &wire.Size{Cols: uint16(t.state.Cols), Rows: uint16(t.state.Rows)},
 		Note: t.note(),
 	}
@@ -214,12 +215,12 @@ func (x *session) terminalError(err error) error {
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the terminal did not start in time", Details: map[string]any{"session_id": x.id}}
 	case !errors.As(err, &failed):
 		return x.mergeError(err)
-	case failed.Code == wire.CodeExecFailed && failed.Step == "pty" && failed.Errno == linuxENOSPC:
+	case failed.Code == wire.CodeExecFailed && failed.Step == "pty" && failed.Errno == wire.ENOSPC:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: "the sandbox has no more terminals", Err: err,
 			Details: map[string]any{"quota": "sandbox_terminals", "session_id": x.id}, Hint: "close one, or end the programs that have some",
 		}
-	case failed.Code == wire.CodeExecFailed && failed.Errno == linuxEAGAIN:
+	case failed.Code == wire.CodeExecFailed && failed.Errno == wire.EAGAIN:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: noProcess(x.plan.limits), Err: err,
 			Details: map[string]any{"quota": "pids", "session_id": x.id}, Hint: noProcessHint(x.plan.limits),

@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 
 // run begins a terminal's life: its clocks, and those who work for it. It ends when the program does, or when the
 // terminal is ended.
-func (t *terminal) run(j *jar, proc *agent.Process) {
+func (t *terminal) run(j *box.Box, proc *agent.Process) {
 	s := t.service
 	t.mu.Lock()
 	t.jar, t.proc = j, proc
@@ -121,7 +122,7 @@ func (t *terminal) end(reason string) {
 	}
 	// Shells ignore TERM and heed HUP, which they pass on to their jobs. What of it cannot be told is told by the end of
 	// the stream.
-	_ = proc.Signal(linuxSIGHUP)
+	_ = proc.Signal(wire.SIGHUP)
 	_ = proc.End(terminalGrace)
 	late := time.AfterFunc(terminalGrace+t.service.opts.Slack, t.stop)
 	context.AfterFunc(t.ctx, func() { late.Stop() })
@@ -191,7 +192,7 @@ func (t *terminal) follow() {
 func (t *terminal) forget() {
 	ctx, cancel := context.WithTimeout(context.Background(), reckoning)
 	defer cancel()
-	if err := t.jar.agent.Forget(ctx, terminalExec+t.id); err != nil && !errors.Is(err, agent.ErrDisconnected) {
+	if err := t.jar.Agent.Forget(ctx, terminalExec+t.id); err != nil && !errors.Is(err, agent.ErrDisconnected) {
 		t.service.log.Warn("terminal could not be forgotten", "terminal_id", t.id, "err", err)
 	}
 }
@@ -242,7 +243,7 @@ func (t *terminal) output() (wire.Exit, error) {
 			return exit, err
 		}
 		// Until the runtime knows whether the sandbox lives: an engine that is away is waited for.
-		again, failed := t.jar.agent.Attach(t.ctx, terminalExec+t.id, next)
+		again, failed := t.jar.Agent.Attach(t.ctx, terminalExec+t.id, next)
 		if failed != nil {
 			return exit, err
 		}

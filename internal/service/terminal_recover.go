@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // isTerminal reports whether a command that an agent knows is a terminal's.
@@ -15,7 +16,7 @@ func isTerminal(execID string) bool { return strings.HasPrefix(execID, terminalE
 // recoverTerminals takes up the terminals of a session that a former process left, among the commands that its agent
 // knows. Each goes on where nobody watches: its history is what the agent still has of it, and its reattach window begins
 // now. One that cannot be taken up is ended.
-func (s *Service) recoverTerminals(ctx context.Context, x *session, j *jar, execs []wire.ExecInfo) {
+func (s *Service) recoverTerminals(ctx context.Context, x *session, j *box.Box, execs []wire.ExecInfo) {
 	for _, info := range execs {
 		id, ok := strings.CutPrefix(info.ID, terminalExec)
 		if !ok || s.terminals.get(id) != nil {
@@ -23,12 +24,12 @@ func (s *Service) recoverTerminals(ctx context.Context, x *session, j *jar, exec
 		}
 		if err := s.recoverTerminal(ctx, x, j, id, info); err != nil {
 			s.log.Warn("terminal could not be taken up", "terminal_id", id, "session_id", x.id, "err", err)
-			_ = j.agent.Kill(ctx, info.ID, wire.Kill{End: true}) // it has ended, or its session will
+			_ = j.Agent.Kill(ctx, info.ID, wire.Kill{End: true}) // it has ended, or its session will
 		}
 	}
 }
 
-func (s *Service) recoverTerminal(ctx context.Context, x *session, j *jar, id string, info wire.ExecInfo) error {
+func (s *Service) recoverTerminal(ctx context.Context, x *session, j *box.Box, id string, info wire.ExecInfo) error {
 	var note terminalNote
 	if !belljar.ValidID(id) {
 		return noTerminal(id)
@@ -42,7 +43,7 @@ func (s *Service) recoverTerminal(ctx context.Context, x *session, j *jar, id st
 	if info.PTY != nil {
 		state.Cols, state.Rows = int(info.PTY.Cols), int(info.PTY.Rows)
 	}
-	proc, err := j.agent.Attach(ctx, info.ID, info.Acked)
+	proc, err := j.Agent.Attach(ctx, info.ID, info.Acked)
 	if err != nil {
 		return err
 	}

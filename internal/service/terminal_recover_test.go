@@ -99,7 +99,7 @@ func TestTerminalRecovered(t *testing.T) {
 	}
 	defer x.release()
 	for { // the size is on its way
-		list, err := j.agent.List(ctx)
+		list, err := j.Agent.List(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestTerminalRecovered(t *testing.T) {
 	}
 	var list []wire.ExecInfo
 	for { // the program has come to its end, if it was told
-		if list, err = j.agent.List(ctx); err != nil {
+		if list, err = j.Agent.List(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if i := index(list, terminalExec+ended.ID); i < 0 || !list[i].Running {
@@ -155,7 +155,7 @@ func TestTerminalRecovered(t *testing.T) {
 		}
 	}
 	for { // what cannot be taken up is ended
-		list, err := j.agent.List(ctx)
+		list, err := j.Agent.List(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

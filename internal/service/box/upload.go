@@ -1,4 +1,4 @@
-package service
+package box
 
 import (
 	"archive/tar"
@@ -11,27 +11,28 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// furnish prepares the workspace of a new sandbox: a place for temporary files where commands can use one.
-func (j *jar) furnish(ctx context.Context, p *plan) error {
-	if !p.exec {
-		return nil
-	}
-	req := j.file(tmpDir)
+// TmpDir is where temporary files go when /workspace allows programs to be executed, as compilers want. It is not captured
+// unless a pattern names it.
+const TmpDir = ".tmp"
+
+// Furnish prepares the workspace of a new sandbox in which programs may be executed: a place for temporary files.
+func (b *Box) Furnish(ctx context.Context) error {
+	req := b.File(TmpDir)
 	req.Mode, req.Parents = 0o700, true
-	return j.agent.Mkdir(ctx, req)
+	return b.Agent.Mkdir(ctx, req)
 }
 
-// upload puts the request's files into the workspace: its tar stream, and the inline files over it.
-func (j *jar) upload(ctx context.Context, p *plan) error {
-	if p.request.Upload != nil {
-		if err := j.unpack(ctx, p.request.Upload); err != nil {
+// Upload puts a request's files into the workspace: its tar stream, if there is one, and the inline files over it.
+func (b *Box) Upload(ctx context.Context, stream io.Reader, files []belljar.InlineFile) error {
+	if stream != nil {
+		if err := b.unpack(ctx, stream); err != nil {
 			return fmt.Errorf("upload: %w", err)
 		}
 	}
-	if len(p.files) > 0 {
-		archive, err := pack(p.files)
+	if len(files) > 0 {
+		archive, err := pack(files)
 		if err == nil {
-			err = j.unpack(ctx, archive)
+			err = b.unpack(ctx, archive)
 		}
 		if err != nil {
 			return fmt.Errorf("inline files: %w", err)
@@ -41,10 +42,10 @@ func (j *jar) upload(ctx context.Context, p *plan) error {
 }
 
 // unpack sends a tar stream. It does not wait for a reader that blocks when ctx ends.
-func (j *jar) unpack(ctx context.Context, r io.Reader) error {
+func (b *Box) unpack(ctx context.Context, r io.Reader) error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := j.agent.TarIn(ctx, j.file("."), r)
+		_, err := b.Agent.TarIn(ctx, b.File("."), r)
 		done <- err
 	}()
 	select {

@@ -1,0 +1,90 @@
+// Package box is a sandbox together with its agent: what runs, sessions, files and terminals work on.
+package box
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Who runs inside every sandbox whose image names no user.
+const (
+	User = "sandbox"
+	uid  = 1000
+	gid  = 1000
+)
+
+// Box is a sandbox with its agent, and the user that everything in it is done as.
+type Box struct {
+	runtime.Sandbox
+	Agent    *agent.Client
+	UID, GID int
+}
+
+// Meet connects to a sandbox's agent. Commands run as the user of its image, or else Belljar's own; where a runtime cannot
+// keep that user apart from the agent's (shared), as the agent's. The box is returned with an error too.
+func Meet(ctx context.Context, sandbox runtime.Sandbox, caps runtime.Capabilities, root runtime.Root) (*Box, error) {
+	b := &Box{Sandbox: sandbox, Agent: agent.New(sandbox.Dial), UID: cmp.Or(root.UID, uid), GID: cmp.Or(root.GID, gid)}
+	if caps.AgentUID == "shared" {
+		info, err := b.Agent.Ping(ctx)
+		if err != nil {
+			return b, fmt.Errorf("ask the agent who it is: %w", err)
+		}
+		b.UID, b.GID = info.UID, info.GID
+	}
+	return b, nil
+}
+
+// Exec starts a command. The folder that an image names to start in (optional) need not be there: a command that was to
+// start there then starts in the workspace.
+func (b *Box) Exec(ctx context.Context, e wire.Exec, optional string) (*agent.Process, error) {
+	proc, err := b.Agent.Exec(ctx, e)
+	var refused *wire.Error
+	if e.Cwd == "" || e.Cwd != optional || !errors.As(err, &refused) || refused.Step != wire.StepChdir {
+		return proc, err
+	}
+	for i, pair := range e.Env {
+		if pair == "PWD="+e.Cwd {
+			e.Env[i] = "PWD=" + belljar.WorkspaceDir
+		}
+	}
+	e.Cwd = ""
+	return b.Agent.Exec(ctx, e)
+}
+
+// File is a request for a file with the user's rights.
+func (b *Box) File(path string) wire.FileRequest {
+	return wire.FileRequest{Path: path, UID: b.UID, GID: b.GID}
+}
+
+// End ends a command that nobody follows, within a time, and has it forgotten. One that is not known is no error.
+func (b *Box) End(id string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	proc, err := b.Agent.Attach(ctx, id, 0)
+	if IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer proc.Close()
+	_ = proc.End(0) // where that fails, there is no output either
+	if _, err := proc.Output(ctx, func(int64, wire.Stream, []byte) error { return nil }); err != nil {
+		return err
+	}
+	return b.Agent.Forget(ctx, id)
+}
+
+// IsNotFound reports whether an agent does not know what it was asked for.
+func IsNotFound(err error) bool {
+	var refused *wire.Error
+	return errors.As(err, &refused) && refused.Code == wire.CodeNotFound
+}
