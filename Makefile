@@ -27,7 +27,7 @@ help: ## list the targets
 
 .PHONY: build
 build: agents ## build bin/belljar, static, with the agent inside
-	$(BUILD) -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/belljar ./cmd/belljar
+	$(BUILD) -ldflags '-s -w -X main.linkedVersion=$(VERSION) -X main.linkedCommit=$(COMMIT)' -o bin/belljar ./cmd/belljar
 
 .PHONY: agents
 agents:

@@ -5,13 +5,38 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
-// Set by the linker (see the Makefile). A build without them still tells its commit where Go recorded one.
+// Set by the linker (see the Makefile), and empty otherwise.
 var (
-	version = "dev"
-	commit  = ""
+	linkedVersion string
+	linkedCommit  string
 )
+
+var version, commit = identify(debug.ReadBuildInfo)
+
+// identify returns the version and the commit of this binary: what the linker was given, or what Go recorded in a binary of
+// go install or of a plain go build.
+func identify(read func() (*debug.BuildInfo, bool)) (version, commit string) {
+	version, commit = linkedVersion, linkedCommit
+	build, ok := read()
+	if !ok {
+		build = &debug.BuildInfo{}
+	}
+	if recorded := build.Main.Version; version == "" && recorded != "(devel)" {
+		version = strings.TrimPrefix(recorded, "v")
+	}
+	if version == "" {
+		version = "dev"
+	}
+	for _, s := range build.Settings {
+		if commit == "" && s.Key == "vcs.revision" {
+			commit = s.Value
+		}
+	}
+	return version, commit
+}
 
 // versionCommand is belljar version.
 type versionCommand struct {
@@ -35,13 +60,6 @@ func (v *versionCommand) Run(c *console) error {
 	}
 	info := versionInfo{
 		Version: version, Commit: commit, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Agent: err == nil,
-	}
-	if build, ok := debug.ReadBuildInfo(); ok && info.Commit == "" {
-		for _, s := range build.Settings {
-			if s.Key == "vcs.revision" {
-				info.Commit = s.Value
-			}
-		}
 	}
 	if v.JSON {
 		return json.NewEncoder(c.stdout).Encode(info)
