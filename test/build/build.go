@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 )
 
 // programsVariable names a folder that has all programs already. make test builds them once for every package.
@@ -66,6 +67,20 @@ func Agent(dir string) (string, error) {
 	agent := programs(dir).Agent
 	return agent, errors.Join(compile(source, agent, "./cmd/belljar-agent"), os.Chmod(dir, 0o755), os.Chmod(agent, 0o755))
 }
+
+// AgentProgram returns the agent's bytes. The first call builds it, where BELLJAR_TEST_PROGRAMS has none.
+var AgentProgram = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "belljar-agent-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path, err := Agent(dir)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
 
 func programs(dir string) Programs {
 	at := func(name string) string { return filepath.Join(dir, name) }

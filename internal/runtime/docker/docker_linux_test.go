@@ -19,22 +19,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(dockerd.Main(m)) }
 
-// agentProgram is the agent, built once.
-var agentProgram = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "belljar-agent-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path, err := build.Agent(dir)
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 func agent(string) (io.ReadCloser, error) {
-	text, err := agentProgram()
+	text, err := build.AgentProgram()
 	return io.NopCloser(bytes.NewReader(text)), err
 }
 

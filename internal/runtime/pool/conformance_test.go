@@ -24,20 +24,6 @@ import (
 	"github.com/belljar/belljar/test/build"
 )
 
-// agentProgram is the agent, built once.
-var agentProgram = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "belljar-agent-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path, err := build.Agent(dir)
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 // primed is a pool that has a sandbox ready whenever one is asked for, so that every one of a suite's comes from it.
 type primed struct{ *pool.Pool }
 
@@ -70,7 +56,7 @@ func prime(t testing.TB, r runtime.Runtime) primed {
 
 func openNative(t testing.TB, dir string) *native.Runtime {
 	t.Helper()
-	program, err := agentProgram()
+	program, err := build.AgentProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
