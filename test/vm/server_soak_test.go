@@ -21,8 +21,9 @@ func TestSoakNodeMemory(t *testing.T) {
 	for _, unused := range []string{made.Agent, made.Probe, made.Soak} { // every byte takes its time to get in there
 		files["/programs/"+filepath.Base(unused)] = "/etc/os-release"
 	}
-	passes(t, vm.Spec{MemoryMB: 1024, Files: files, Commands: []vm.Command{{
+	spec := vm.Spec{MemoryMB: 1024, Files: files, Commands: []vm.Command{{
 		Program: vm.Test(t, "test/e2e"), Args: []string{"-test.v", "-test.run=^(TestNodeMemory|TestMemoryAdmissionByCaps)$"},
 		Env: []string{"BELLJAR_TEST_PROGRAMS=/programs", "BELLJAR_TEST_ALONE=1", "SANDBOX_MIN_FREE_MB=0"}, // all of its memory is its disk
-	}}})
+	}}}
+	passed(t, spec.Commands, vm.Run(t, spec))
 }

@@ -204,7 +204,7 @@ func compile(t testing.TB, pkg, suffix string, args ...string) string {
 	t.Helper()
 	pkg = "github.com/belljar/belljar/" + pkg
 	out := filepath.Join(t.TempDir(), filepath.Base(pkg)+suffix)
-	gotool(t, append(args, "-trimpath", "-o", out, pkg)...)
+	gotool(t, append(args, "-trimpath", "-ldflags=-s -w", "-o", out, pkg)...)
 	if err := os.Chmod(out, 0o755); err != nil { // other users of the machine start it, too
 		t.Fatal(err)
 	}

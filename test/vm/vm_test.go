@@ -9,19 +9,37 @@ import (
 	"github.com/belljar/belljar/test/vm"
 )
 
-// The machine itself: what it promises to the tests that run in it.
-func TestMachine(t *testing.T) {
+// One boot of the machine shows what it promises to the tests that run in it, and runs those that depend on the kind of cgroups:
+// package cgroup's, and of the native runtime's those about limits and about the groups that sandboxes leave.
+func TestCgroupV2(t *testing.T) {
 	vm.Need(t)
-	busybox := "/bin/busybox"
-	results := vm.Run(t, vm.Spec{
-		Files: map[string]string{"/opt/file": "/etc/os-release"},
-		Commands: []vm.Command{
-			{Program: busybox, Args: []string{"sh", "-c", `cat /sys/fs/cgroup/cgroup.controllers; stat -f -c %t /sys/fs/cgroup; printf "$GREETING"`}, Env: []string{"GREETING=it's me"}},
-			{Program: busybox, Args: []string{"sh", "-c", "test -s /opt/file && exit 7"}},
-			{Program: busybox, Args: []string{"sh", "-c", "kill -9 $$"}},
-			{Program: busybox, Args: []string{"unshare", "-m", "sh", "-c", "mkdir -p /mnt/new && mount -t tmpfs x /mnt/new && mkdir /mnt/new/old && pivot_root /mnt/new /mnt/new/old && /old/usr/bin/busybox echo pivoted"}},
-		},
-	})
+	machine := []vm.Command{
+		busybox(`cat /sys/fs/cgroup/cgroup.controllers; stat -f -c %t /sys/fs/cgroup; printf "$GREETING"`, "GREETING=it's me"),
+		busybox("test -s /opt/file && exit 7"),
+		busybox("kill -9 $$"),
+		busybox("unshare -m sh -c 'mkdir -p /mnt/new && mount -t tmpfs x /mnt/new && mkdir /mnt/new/old && pivot_root /mnt/new /mnt/new/old && /old/usr/bin/busybox echo pivoted'"),
+	}
+	spec := vm.Spec{
+		Files: map[string]string{"/opt/file": "/etc/os-release", "/belljar-agent": vm.Program(t, "cmd/belljar-agent")},
+		Commands: append(machine, cgroup(t), native(t, "-test.run="+strings.Join([]string{
+			"TestConformance/^(claim|memory)$", "TestConformance/^walls$/^(memory|pids|fork_bomb)$", "TestConformance/^usage$/^of_the_sandbox$",
+			"TestMemoryIsThePrograms/^claimed$",
+			"^Test(RootEnforcesEverything|TasksAreThreads|ClaimedLimits|ClaimWithoutALimit|KilledWhileClaiming|Sweep|SurvivesItsDaemon)$",
+			"^Test(EndsWithItsCreator|MemoryIsHeldWithoutAWarden)$",
+		}, "|"))),
+	}
+	results := vm.Run(t, spec)
+	promised(t, results[:len(machine)])
+	passed(t, spec.Commands[len(machine):], results[len(machine):])
+}
+
+func busybox(script string, env ...string) vm.Command {
+	return vm.Command{Program: "/bin/busybox", Args: []string{"sh", "-c", script}, Env: env}
+}
+
+// promised checks the machine itself.
+func promised(t *testing.T, results []vm.Result) {
+	t.Helper()
 	for _, want := range []string{"cpu", "memory", "pids", "63677270", "it's me"} {
 		if !strings.Contains(results[0].Output, want) {
 			t.Errorf("no %q in %q", want, results[0].Output)
@@ -38,40 +56,31 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// The packages whose behaviour depends on the kind of cgroups pass their tests on cgroup v2 alone.
-func TestCgroups(t *testing.T) {
-	vm.Need(t)
-	passes(t, vm.Spec{Commands: []vm.Command{
-		{Program: vm.Test(t, "internal/linux/cgroup"), Args: []string{"-test.v", "-test.shuffle=on"}},
-	}})
+func cgroup(t *testing.T) vm.Command {
+	return vm.Command{Program: vm.Test(t, "internal/linux/cgroup"), Args: []string{"-test.v", "-test.shuffle=on"}}
 }
 
-func TestNativeRuntime(t *testing.T) {
-	vm.Need(t)
-	passes(t, vm.Spec{
-		Files: map[string]string{"/belljar-agent": vm.Program(t, "cmd/belljar-agent")},
-		Commands: []vm.Command{{
-			Program: vm.Test(t, "internal/runtime/native"),
-			// Tens of megabytes through an emulated processor take minutes, busybox has words of its own for a full disk,
-			// and TestEndsWithItsCreator does what the suite leaves to it. An ordinary user without a delegated cgroup meets
-			// none of this kernel's groups, so TestRootless would only be slower here. None of this has to do with cgroups.
-			Args: []string{"-test.v", "-test.shuffle=on", "-test.skip=" +
-				"TestConformance/output/slow_reader|TestConformance/stdin/large|TestConformance/attach/after_a_lost|TestConformance/attach/after_a_restart|TestConformance/walls/disk|TestConformance/lifetime/creator|TestRootless"},
-			Env: []string{"BELLJAR_TEST_AGENT=/belljar-agent"},
-		}},
-	})
+// native is the tests of the native runtime. Its agent is /belljar-agent.
+func native(t *testing.T, args ...string) vm.Command {
+	return vm.Command{
+		Program: vm.Test(t, "internal/runtime/native"), Args: append([]string{"-test.v", "-test.shuffle=on"}, args...),
+		Env: []string{"BELLJAR_TEST_AGENT=/belljar-agent"},
+	}
 }
 
-// passes runs test programs. Here is where they need not skip anything, so they must not.
-func passes(t *testing.T, s vm.Spec) {
+// passed checks what test programs said. Here is where they need not skip anything, so they must not.
+func passed(t *testing.T, commands []vm.Command, results []vm.Result) {
 	t.Helper()
-	for i, r := range vm.Run(t, s) {
+	for i, r := range results {
 		if r.Status != 0 {
-			t.Errorf("%s: status %d", s.Commands[i].Program, r.Status)
+			t.Errorf("%s: status %d", commands[i].Program, r.Status)
+		}
+		if !strings.Contains(r.Output, "--- PASS") {
+			t.Errorf("%s: no test ran", commands[i].Program)
 		}
 		for line := range strings.Lines(r.Output) {
 			if strings.HasPrefix(strings.TrimSpace(line), "--- SKIP") {
-				t.Errorf("%s: %s", s.Commands[i].Program, line)
+				t.Errorf("%s: %s", commands[i].Program, line)
 			}
 		}
 	}
