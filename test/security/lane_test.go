@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // lane is one way to run belljar on this machine: a runtime, and how it comes to its rights and its image.
@@ -22,6 +23,7 @@ type lane struct {
 	way     string // root, rootless, shared
 	ready   bool   // a server keeps sandboxes ready: a program must not be able to tell the difference, least of all profit
 	image   string // "" for the one that scripts run in: the host's, or busybox where there is none
+	soak    bool   // make soak alone runs it: another way to a runtime that make test attacks already
 
 	home   string // a folder of the lane's user
 	uid    int    // 0 for whoever runs the tests
@@ -41,11 +43,11 @@ func lanes() []*lane {
 	return []*lane{
 		{name: "native-root", runtime: "native", way: "root"},
 		{name: "native-rootless", runtime: "native", way: "rootless"},
-		{name: "native-rootless-without-subuids", runtime: "native", way: "shared"},
-		{name: "native-root-ready", runtime: "native", way: "root", ready: true},
-		{name: "native-image", runtime: "native", way: "root", image: "busybox"},
+		{name: "native-rootless-without-subuids", runtime: "native", way: "shared", soak: true},
+		{name: "native-root-ready", runtime: "native", way: "root", ready: true, soak: true},
+		{name: "native-image", runtime: "native", way: "root", image: "busybox", soak: true},
 		{name: "gvisor-root", runtime: "gvisor", way: "root"},
-		{name: "gvisor-rootless", runtime: "gvisor", way: "rootless", image: "busybox"},
+		{name: "gvisor-rootless", runtime: "gvisor", way: "rootless", image: "busybox", soak: true},
 		{name: "docker", runtime: "docker", way: "root", image: "busybox"},
 	}
 }
@@ -70,6 +72,9 @@ const (
 // open prepares the lane and finds out what it can enforce.
 func (l *lane) open(t *testing.T) {
 	t.Helper()
+	if l.soak && !*update { // the table is of all lanes
+		tier.Soak(t)
+	}
 	root := os.Geteuid() == 0
 	home, err := os.MkdirTemp("", "belljar-lane-")
 	if err != nil {

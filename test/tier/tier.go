@@ -22,3 +22,11 @@ func Rounds(t testing.TB, few, many int) int {
 	}
 	return few
 }
+
+// Soak skips a test that make soak alone runs.
+func Soak(t testing.TB) {
+	t.Helper()
+	if !soak {
+		t.Skip("make soak runs this; so does go test -tags soak")
+	}
+}

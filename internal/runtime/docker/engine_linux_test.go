@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/tier"
 )
 
 func within(t testing.TB, d time.Duration) context.Context {
@@ -129,6 +130,7 @@ func TestEngineKilled(t *testing.T) {
 
 // An engine that is restarted with live restore keeps its containers: a detached sandbox goes on where it was.
 func TestEngineRestartedUnderASandbox(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.New(t, "--live-restore")
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
@@ -167,6 +169,7 @@ func TestEngineRestartedUnderASandbox(t *testing.T) {
 
 // Without live restore an engine's end is that of its containers, and who had one hears so.
 func TestEngineRestarted(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.New(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
@@ -193,6 +196,7 @@ func TestEngineRestarted(t *testing.T) {
 
 // An engine that has no time holds nobody up for longer than he has, and what it does later can be removed.
 func TestEngineSlow(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.New(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})

@@ -26,6 +26,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // between is somebody between a runtime and a real engine, who changes what is asked for, or answers himself.
@@ -130,6 +131,7 @@ func without(v map[string]any, at []string) {
 
 // Whatever of a request does not reach an engine, the sandbox is refused for want of it, and nothing is left.
 func TestDroppedFields(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.Start(t)
 	proxy, address := interpose(t, engine)
@@ -171,6 +173,7 @@ func TestDroppedFields(t *testing.T) {
 // An engine that does what it is asked for, and whose answer is another one or does not arrive, has nothing left of it when
 // the caller hears so.
 func TestOddAnswers(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.Start(t)
 	proxy, address := interpose(t, engine)
@@ -226,6 +229,7 @@ func TestOddAnswers(t *testing.T) {
 
 // An engine that makes a container and never says so is given up, and what it made can be removed by its name.
 func TestCreateUnanswered(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.Start(t)
 	proxy, address := interpose(t, engine)
@@ -294,6 +298,7 @@ func cutting(e *dockerd.Engine, w http.ResponseWriter, r *http.Request, after in
 
 // However often the way to an engine breaks, and wherever in what is under way, a program's output comes whole and once.
 func TestConnectionCut(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.Start(t)
 	proxy, address := interpose(t, engine)

@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // runsc is gVisor's program as make gvisor builds it; the test is skipped where nobody has.
@@ -28,6 +29,7 @@ func runsc(t *testing.T) string {
 // With gVisor as the engine's OCI runtime a sandbox has a kernel of its own: the class of isolation says so, that kernel
 // holds the limits, and its threads are nobody's processes.
 func TestRunsc(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.New(t, "--add-runtime", "gvisor="+runsc(t))
 	installation := name()

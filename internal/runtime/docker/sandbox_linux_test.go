@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/test/dockerd"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // cli runs Docker's own command against the test's engine.
@@ -306,6 +307,7 @@ func TestInstallationsAreApart(t *testing.T) {
 
 // An engine elsewhere has neither paths nor processes of ours, and works all the same.
 func TestEngineElsewhere(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.Start(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -399,6 +401,7 @@ func TestUnpackedImageGone(t *testing.T) {
 
 // In an engine's user namespace there are few ids, and a sandbox gets two of them.
 func TestMappedEngine(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.NewMapped(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
@@ -416,6 +419,7 @@ func TestMappedEngine(t *testing.T) {
 // An engine that is nobody's root has what its user has: its sandboxes are users of his, and where he may make no cgroups
 // there are no limits, which is said, and refused to who wants them.
 func TestRootlessEngine(t *testing.T) {
+	tier.Soak(t)
 	t.Parallel()
 	engine := dockerd.NewRootless(t)
 	r := open(t, docker.Options{Host: engine.Host(), Installation: name()})
