@@ -3,7 +3,6 @@ package main
 import (
 	"embed"
 	"io/fs"
-	"runtime"
 
 	"github.com/belljar/belljar"
 )
@@ -14,9 +13,7 @@ import (
 //go:embed all:agent
 var agents embed.FS
 
-// embeddedAgent opens the program that runs inside every sandbox, for this machine.
-func embeddedAgent() (fs.File, error) { return agentIn(agents, runtime.GOARCH) }
-
+// agentIn opens the program that runs inside every sandbox, for an architecture by Go's name.
 func agentIn(folder fs.FS, arch string) (fs.File, error) {
 	program, err := folder.Open("agent/belljar-agent-linux-" + arch)
 	if err != nil {

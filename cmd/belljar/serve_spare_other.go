@@ -1,8 +1,0 @@
-//go:build !linux
-
-package main
-
-import "log/slog"
-
-// spare does nothing: only Linux has an out-of-memory killer.
-func spare(*slog.Logger) {}

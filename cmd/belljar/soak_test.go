@@ -1,8 +1,0 @@
-//go:build linux && soak
-
-package main
-
-import "testing"
-
-// TestSoakScripts runs the scripts that take minutes.
-func TestSoakScripts(t *testing.T) { runScripts(t, "testdata/soak") }

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/belljar/belljar"
+)
+
+// artifactCommands are belljar artifact ….
+type artifactCommands struct {
+	LS  artifactList `cmd:"" name:"ls" help:"List what a run left."`
+	Get artifactGet  `cmd:"" help:"Fetch what a run left."`
+}
+
+// artifactList is belljar artifact ls.
+type artifactList struct {
+	ID   string `arg:"" name:"run" help:"The run; the beginning of its id will do."`
+	JSON bool   `name:"json" help:"Print one JSON array."`
+}
+
+// Run lists artifacts.
+func (l *artifactList) Run(ctx context.Context, c *console) error {
+	return c.remote(l.JSON, func(s belljar.Service) error {
+		id, err := findRun(ctx, s, l.ID)
+		if err != nil {
+			return err
+		}
+		list, err := s.Artifacts().List(ctx, id)
+		if err != nil {
+			return err
+		}
+		if l.JSON {
+			return writeJSON(c.stdout, append([]belljar.Artifact{}, list...))
+		}
+		rows := [][]string{}
+		for _, a := range list {
+			path := a.Path
+			switch {
+			case a.LinkTarget != "":
+				path += " -> " + a.LinkTarget
+			case a.Skipped != "":
+				path += " (not kept: " + a.Skipped + ")"
+			}
+			rows = append(rows, []string{bytesOf(a.Size), fs.FileMode(a.Mode & 0o777).String(), path})
+		}
+		return c.table("SIZE MODE PATH", rows)
+	})
+}
+
+// artifactGet is belljar artifact get.
+type artifactGet struct {
+	ID   string `arg:"" name:"run" help:"The run; the beginning of its id will do."`
+	Path string `arg:"" optional:"" help:"One of its files; all of them if it is not given."`
+	Out  string `short:"o" placeholder:"DIR" help:"Where the files go, under their paths."`
+	JSON bool   `name:"json" help:"Print what was fetched as one JSON array."`
+}
+
+// Help is the long help.
+func (g *artifactGet) Help() string {
+	return `One file without --out goes to standard output.
+
+Examples:
+  belljar artifact get 01a1fe25-cb55 report.csv | head
+  belljar artifact get 01a1fe25-cb55 --out results`
+}
+
+// Run fetches artifacts.
+func (g *artifactGet) Run(ctx context.Context, c *console) error {
+	return c.remote(g.JSON, func(s belljar.Service) error {
+		switch {
+		case g.Out == "" && g.Path == "":
+			return mistake("--out DIR, or the path of one file", "no place for the files")
+		case g.Out == "" && g.JSON:
+			return mistake("--out DIR", "--json needs another place for the file")
+		}
+		id, err := findRun(ctx, s, g.ID)
+		if err != nil {
+			return err
+		}
+		if g.Out == "" {
+			return g.print(ctx, c, s, id)
+		}
+		return g.fetch(ctx, c, s, id)
+	})
+}
+
+// print writes one artifact to standard output.
+func (g *artifactGet) print(ctx context.Context, c *console, s belljar.Service, id string) error {
+	_, content, err := s.Artifacts().Open(ctx, id, g.Path, 0)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	if _, err := io.Copy(c.stdout, content); err != nil {
+		return fmt.Errorf("%s: %w", g.Path, err)
+	}
+	return nil
+}
+
+// fetch puts artifacts into --out.
+func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, id string) error {
+	list, err := s.Artifacts().List(ctx, id)
+	if err != nil {
+		return err
+	}
+	if g.Path != "" {
+		if list, err = g.only(list, id); err != nil {
+			return err
+		}
+	}
+	out, err := openOutDir(g.Out)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	kept, err := (&plan{out: out}).save(ctx, c, s, id, list)
+	if err != nil {
+		return err
+	}
+	if g.JSON {
+		return writeJSON(c.stdout, append([]belljar.Artifact{}, kept...))
+	}
+	c.aside("%s in %s", plural(len(kept), "file"), g.Out)
+	return nil
+}
+
+// only picks the one artifact that was asked for.
+func (g *artifactGet) only(list []belljar.Artifact, id string) ([]belljar.Artifact, error) {
+	clean, err := belljar.CleanPath(g.Path)
+	if err != nil {
+		return nil, mistake("", "%s: %v", g.Path, err)
+	}
+	for _, a := range list {
+		if a.Path == clean {
+			return []belljar.Artifact{a}, nil
+		}
+	}
+	return nil, &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("the run left no %s", clean), Details: map[string]any{"run_id": id, "path": clean},
+		Hint: "belljar artifact ls " + id,
+	}
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/belljar/belljar"
+)
+
+// cancelCommand is belljar cancel.
+type cancelCommand struct {
+	IDs  []string `arg:"" name:"run" help:"The runs; the beginning of an id will do."`
+	JSON bool     `name:"json" help:"Print the runs as one JSON array."`
+}
+
+// Help is the long help.
+func (k *cancelCommand) Help() string {
+	return `Asks the programs to end (TERM), and makes them after a grace period. Prints the ids of the runs that were
+under way.`
+}
+
+// Run cancels every run that it can, and tells of those that it could not.
+func (k *cancelCommand) Run(ctx context.Context, c *console) error {
+	return c.remote(k.JSON, func(s belljar.Service) error {
+		runs := []belljar.Run{}
+		var failed []error
+		for _, prefix := range k.IDs {
+			run, under, err := cancel(ctx, s, prefix)
+			switch {
+			case err != nil:
+				failed = append(failed, named(prefix, err))
+				continue
+			case !k.JSON && under:
+				fmt.Fprintln(c.stdout, run.ID)
+			case !k.JSON:
+				c.Note("%s had ended: %s", run.ID, run.Phase)
+			}
+			runs = append(runs, run)
+		}
+		if k.JSON && len(failed) == 0 {
+			return writeJSON(c.stdout, runs)
+		}
+		return c.several(failed)
+	})
+}
+
+// cancel cancels one run and returns it as it is then, and whether it was under way.
+func cancel(ctx context.Context, s belljar.Service, prefix string) (run belljar.Run, under bool, err error) {
+	id, err := findRun(ctx, s, prefix)
+	if err != nil {
+		return run, false, err
+	}
+	if run, err = s.Runs().Get(ctx, id); err != nil || run.Phase.Terminal() {
+		return run, false, err
+	}
+	if err = s.Runs().Cancel(ctx, id); err != nil {
+		return run, false, err
+	}
+	run, err = s.Runs().Get(ctx, id)
+	return run, true, err
+}
+
+// named puts what was asked for before an error, where one of several failed.
+func named(what string, err error) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	own := *e
+	own.Message = what + ": " + e.Message
+	return &own
+}
+
+// several tells all failures but the last, which it returns.
+func (c *console) several(failed []error) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	for _, err := range failed[:len(failed)-1] {
+		c.fail(err)
+	}
+	return failed[len(failed)-1]
+}

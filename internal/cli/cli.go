@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/local"
+	"github.com/belljar/belljar/internal/notice"
+)
+
+// exitFailure is the status of every failure that is not the program's own.
+const exitFailure = 125
+
+// Options is what the commands need from the program that they are a part of.
+type Options struct {
+	local.World
+	Version string
+	Commit  string
+	Machine local.Machine
+}
+
+// Run parses args (without the program's name), does what they say and returns the exit status.
+func Run(ctx context.Context, args []string, o Options) int {
+	c := &console{
+		Writer: notice.Writer{Stderr: o.Stderr}, env: o.Env, stdin: o.Stdin, stdout: o.Stdout,
+		version: o.Version, commit: o.Commit, machine: o.Machine,
+	}
+	return c.run(ctx, args)
+}
+
+// commands is the grammar of the command line.
+type commands struct {
+	Help       helpFlag `short:"h" help:"Show help."`
+	Server     string   `group:"server" placeholder:"URL" help:"Ask this server instead of this machine; or BELLJAR_SERVER."`
+	APIKeyFile string   `group:"server" name:"api-key-file" placeholder:"FILE" help:"Read the API key from a file; or BELLJAR_API_KEY."`
+
+	Run        runCommand        `cmd:"" help:"Run a program in a sandbox, now: here, or on a server."`
+	PS         psCommand         `cmd:"" name:"ps" help:"List runs on a server."`
+	Logs       logsCommand       `cmd:"" help:"Show what a run on a server printed."`
+	Cancel     cancelCommand     `cmd:"" help:"End runs on a server."`
+	Session    sessionCommands   `cmd:"" help:"Keep a sandbox on a server."`
+	Image      imageCommands     `cmd:"" help:"Manage the root file systems that programs run in: here, or on a server."`
+	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`
+	Token      tokenCommands     `cmd:"" help:"Manage a server's API keys (operators only)."`
+	Me         meCommand         `cmd:"" help:"Show who you are to a server, and what you may."`
+	Runtimes   runtimesCommand   `cmd:"" help:"Show what a server can run programs in."`
+	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
+	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Give models tools to run code with, over MCP on standard input and output."`
+	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
+	Bench      benchCommand      `cmd:"" help:"Measure this host, beside the other ways to isolate that it has."`
+	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
+	Version    versionCommand    `cmd:"" help:"Print version and build."`
+	Keep       keepCommand       `cmd:"" hidden:"" help:"Look after a sandbox, for a runtime."`
+	HelpOn     helpCommand       `cmd:"" name:"help" help:"Show help on a command."`
+}
+
+// run parses and executes one command line, without the program's name.
+func (c *console) run(ctx context.Context, args []string) int {
+	var grammar commands
+	parser, err := c.parser(&grammar)
+	if err != nil {
+		return c.fail(err)
+	}
+	if len(args) == 0 {
+		fmt.Fprintln(c.Stderr, "belljar: no command given")
+		fmt.Fprintln(c.Stderr, "hint: belljar run hello.py, or belljar --help")
+		return exitFailure
+	}
+	parsed, err := parser.Parse(args)
+	if errors.Is(err, errHelpShown) {
+		return 0
+	}
+	if err != nil {
+		err = usageError(err, args)
+		if slices.Contains(args, "--json") {
+			err = c.failJSON(err)
+		}
+		return c.fail(err)
+	}
+	c.flags = ownFlags(parsed.Selected())
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err = c.choose(parsed, &grammar); err == nil {
+		err = parsed.Run(c)
+	}
+	var status exitStatus
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &status):
+		return int(status)
+	}
+	return c.fail(err)
+}
+
+func (c *console) parser(grammar *commands) (*kong.Kong, error) {
+	return kong.New(grammar,
+		kong.Name("belljar"),
+		kong.Description("Runs code nobody has vetted, inside a sealed jar."),
+		kong.Writers(c.stdout, c.Stderr),
+		kong.NoDefaultHelp(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.WithHyphenPrefixedParameters(true),
+		kong.ExplicitGroups(runGroups()),
+	)
+}
+
+// usageError turns a mistake in the command line into a failure with a hint.
+func usageError(err error, args []string) error {
+	message, suggestion, suggested := strings.Cut(err.Error(), ", did you mean ")
+	hint := "belljar --help lists the commands"
+	if name := args[0]; suggested {
+		hint = "did you mean " + strings.ReplaceAll(suggestion, `"`, "")
+		if flag, ok := strings.CutPrefix(message, "unknown flag -"); ok && len(flag) == 1 { // the others are no more alike
+			hint = "what begins with a dash and is no flag stands behind --"
+		}
+	} else if !strings.HasPrefix(name, "-") && !strings.HasPrefix(message, "unexpected argument "+name) {
+		var at *kong.ParseError
+		lists := "flags"
+		if errors.As(err, &at) && at.Context.Selected() != nil {
+			selected := at.Context.Selected()
+			name = commandOf(selected)
+			if len(selected.Children) > 0 {
+				lists = "commands"
+			}
+		}
+		hint = "belljar " + name + " --help lists the " + lists
+	}
+	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint}
+}
+
+// ownFlags lists the flags of a command as they are written, the short ones of limits among them. Programs too have --help,
+// and short flags of their own.
+func ownFlags(node *kong.Node) (all []string) {
+	for _, flag := range flagsOf(node) {
+		if flag.Name != "help" {
+			all = append(all, "--"+flag.Name)
+		}
+		if flag.Short != 0 && flag.Group != nil && flag.Group.Key == "limits" {
+			all = append(all, "-"+string(flag.Short))
+		}
+	}
+	return all
+}
+
+// commandOf is a command as it is typed, with the commands above it.
+func commandOf(node *kong.Node) string {
+	name := node.Name
+	for up := node.Parent; up != nil && up.Type == kong.CommandNode; up = up.Parent {
+		name = up.Name + " " + name
+	}
+	return name
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/local"
+)
+
+// execute runs a plan to its end and returns the exit status. ctx ends where the run is to be abandoned.
+func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *stopper) (int, error) {
+	runs := e.Runs()
+	request := belljar.RunRequest{RunSpec: p.spec, Stdin: p.stdin, IdempotencyKey: p.key}
+	if files := p.upload.reader(); files != nil {
+		defer files.Close()
+		request.Upload = files
+	}
+	err := c.readyImage(stop.accept, e.Service, p.spec.BaseImage, p.spec.Runtime)
+	var run belljar.Run
+	if err == nil {
+		run, err = runs.Start(stop.accept, request)
+	}
+	if err != nil {
+		if n := stop.signalled(); n != 0 {
+			return 128 + int(n), nil
+		}
+		return 0, inFlags(err)
+	}
+	stop.started(run.ID)
+
+	var out sink = &streams{c: c, run: run.ID, runs: runs}
+	if p.json {
+		out = &keeper{}
+	}
+	for frame, err := range runs.Frames(ctx, run.ID, 1) {
+		if err != nil {
+			if n := stop.signalled(); n != 0 { // abandoned: nobody is left to say more
+				if e.Remote {
+					c.Note("run %s was left to the server", run.ID)
+					c.Hint("belljar cancel %s makes sure that it ends", run.ID)
+				}
+				return 128 + int(n), nil
+			}
+			return 0, err
+		}
+		if err := out.write(ctx, frame); err != nil {
+			return 0, err
+		}
+	}
+	if run, err = runs.Get(ctx, run.ID); err != nil {
+		return 0, err
+	}
+	artifacts, err := p.collect(ctx, c, e, run.ID)
+	if err != nil {
+		return 0, err
+	}
+	if s, ok := out.(*streams); ok && s.broken {
+		return 128 + int(syscall.SIGPIPE), nil
+	}
+	status := conclude(c, run, stop.signalled())
+	if p.json {
+		return status, out.(*keeper).print(c.stdout, run, artifacts)
+	}
+	return status, nil
+}
+
+// collect fetches the captured files into --out.
+func (p *plan) collect(ctx context.Context, c *console, svc belljar.Service, id string) ([]belljar.Artifact, error) {
+	if len(p.spec.CapturePatterns) == 0 {
+		return nil, nil
+	}
+	artifacts, err := svc.Artifacts().List(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if len(artifacts) == 0 {
+		c.Note("no file matches --capture")
+	}
+	if _, err := p.save(ctx, c, svc, id, artifacts); err != nil {
+		return nil, err
+	}
+	return artifacts, nil
+}
+
+// save puts artifacts into --out, if there is one, and returns those that are there.
+func (p *plan) save(ctx context.Context, c *console, svc belljar.Service, id string, artifacts []belljar.Artifact) (kept []belljar.Artifact, err error) {
+	for _, a := range artifacts {
+		switch {
+		case a.Skipped != "":
+			c.Note("%s was not kept: %s", a.Path, a.Skipped)
+		case a.LinkTarget != "":
+			c.Note("%s is a symbolic link to %s and was not followed", a.Path, a.LinkTarget)
+		case p.out != nil:
+			if err := p.fetch(ctx, svc, id, a); err != nil {
+				return nil, fmt.Errorf("--out %s: %s: %w", p.out.name, a.Path, err)
+			}
+			kept = append(kept, a)
+		}
+	}
+	return kept, nil
+}
+
+func (p *plan) fetch(ctx context.Context, svc belljar.Service, id string, a belljar.Artifact) error {
+	_, content, err := svc.Artifacts().Open(ctx, id, a.Path, 0)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	return p.out.save(a, content)
+}
+
+// sink takes a run's output as it comes.
+type sink interface {
+	write(ctx context.Context, f belljar.Frame) error
+}
+
+// streams passes output on at once. When whoever reads it has gone away, the run is cancelled without a word.
+type streams struct {
+	c      *console
+	runs   belljar.Runs
+	run    string
+	broken bool
+}
+
+func (s *streams) write(ctx context.Context, f belljar.Frame) error {
+	var to io.Writer
+	switch f.Type {
+	case belljar.FrameStdout:
+		to = s.c.stdout
+	case belljar.FrameStderr:
+		to = s.c.Stderr
+	default:
+		return nil
+	}
+	if s.broken {
+		return nil
+	}
+	_, err := to.Write(f.Output)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, os.ErrClosed), errors.Is(err, io.ErrClosedPipe):
+		s.broken = true
+		return s.runs.Cancel(ctx, s.run)
+	}
+	// Where output cannot be kept, as on a full disk, going on would lose it in silence.
+	return errors.Join(fmt.Errorf("writing the program's output: %w", err), s.runs.Cancel(ctx, s.run))
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/alecthomas/kong"
+)
+
+// errHelpShown ends parsing after --help has been answered.
+var errHelpShown = errors.New("help shown")
+
+// helpFlag is --help, on every command.
+type helpFlag bool
+
+// BeforeReset prints the help of the command parsed so far, before anything is checked.
+func (helpFlag) BeforeReset(parsed *kong.Context) error {
+	if err := parsed.PrintUsage(false); err != nil {
+		return err
+	}
+	if parsed.Command() == "" {
+		fmt.Fprint(parsed.Stdout, examples)
+	}
+	return errHelpShown
+}
+
+const examples = `
+Examples:
+  belljar run hello.py                                 a file; the extension picks the interpreter
+  belljar run --memory 1g --timeout 5m train.py data   limits before the file, arguments after it
+  belljar run -- sh -c 'id; ls -la'                    any command of the image
+  belljar run --file data.csv --capture '*.png' --out plots plot.py
+  cat untrusted.js | belljar run --lang js -           a program from standard input
+  belljar doctor                                       what protects this host
+  belljar serve                                        a server; then, with BELLJAR_SERVER set to its address:
+  belljar run hello.py                                 the same, there
+  belljar ps --all                                     what has run there
+`
+
+// helpCommand is belljar help [command].
+type helpCommand struct {
+	Command []string `arg:"" optional:"" help:"The command."`
+}
+
+// Run prints the same as belljar [command] --help.
+func (h *helpCommand) Run(ctx context.Context, c *console) error {
+	if status := c.run(ctx, append(h.Command, "--help")); status != 0 {
+		return exitStatus(status)
+	}
+	return nil
+}

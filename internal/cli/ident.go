@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// idLength is how long a whole id is; shortest is how much of one lists show at least: the beginning holds the time to
+// the millisecond, so that less is rarely unique.
+const (
+	idLength = 36
+	shortest = 13
+)
+
+// short cuts ids as far as they can be told apart.
+func short(ids []string) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		n := min(shortest, len(id))
+		for j, other := range ids {
+			for j != i && other != id && n < len(id) && strings.HasPrefix(other, id[:n]) {
+				n++
+			}
+		}
+		out[i] = id[:n]
+	}
+	return out
+}
+
+// find returns the id that begins like prefix among those that list yields, page by page. An id that is whole is returned
+// as it is.
+func find(kind, prefix string, list func(offset int) (ids []string, more bool, err error)) (string, error) {
+	if len(prefix) >= idLength {
+		return prefix, nil
+	}
+	prefix = strings.ToLower(prefix)
+	found := ""
+	for offset := 0; prefix != ""; {
+		ids, more, err := list(offset)
+		if err != nil {
+			return "", err
+		}
+		for _, id := range ids {
+			if !strings.HasPrefix(id, prefix) || id == found {
+				continue
+			}
+			if found != "" {
+				return "", &belljar.Error{
+					Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("more than one %s begins with %s", kind, prefix),
+					Details: map[string]any{"prefix": prefix}, Hint: "give more of it",
+				}
+			}
+			found = id
+		}
+		if offset += len(ids); !more || len(ids) == 0 {
+			break
+		}
+	}
+	if found == "" {
+		return "", &belljar.Error{
+			Code: belljar.CodeNotFound, Message: fmt.Sprintf("no %s begins with %q", kind, prefix), Details: map[string]any{"prefix": prefix},
+			Hint: lister(kind) + " lists them",
+		}
+	}
+	return found, nil
+}
+
+// findRun returns the id of the caller's run that begins like that.
+func findRun(ctx context.Context, s belljar.Service, prefix string) (string, error) {
+	return find("run", prefix, func(offset int) (ids []string, more bool, err error) {
+		page, err := s.Runs().List(ctx, belljar.RunQuery{Limit: belljar.MaxPage, Offset: offset})
+		for _, run := range page.Items {
+			ids = append(ids, run.ID)
+		}
+		return ids, page.HasMore, err
+	})
+}
+
+// findSession returns the id of the caller's session that begins like that.
+func findSession(ctx context.Context, s belljar.Service, prefix string) (string, error) {
+	return find("session", prefix, func(offset int) (ids []string, more bool, err error) {
+		page, err := s.Sessions().List(ctx, belljar.SessionQuery{All: true, Limit: belljar.MaxPage, Offset: offset})
+		for _, session := range page.Items {
+			ids = append(ids, session.ID)
+		}
+		return ids, page.HasMore, err
+	})
+}
+
+// lister is the command that lists a kind of things.
+func lister(kind string) string {
+	switch kind {
+	case "run":
+		return "belljar ps --all"
+	case "session":
+		return "belljar session ls --all"
+	}
+	return "belljar token list"
+}

@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// imageCommands are belljar image ….
+type imageCommands struct {
+	Pull    imagePull    `cmd:"" help:"Fetch images from their registries."`
+	Import  imageImport  `cmd:"" help:"Bring an image in a file."`
+	List    imageList    `cmd:"" name:"ls" aliases:"list" help:"List the images that are here."`
+	Inspect imageInspect `cmd:"" help:"Show what is known of an image."`
+	Tag     imageTag     `cmd:"" help:"Give an image one more name."`
+	Remove  imageRemove  `cmd:"" name:"rm" aliases:"remove" help:"Take names away, and with the last one the image."`
+	Prune   imagePrune   `cmd:"" help:"Remove images that are not used."`
+	Build   imageBuild   `cmd:"" help:"Make an image of Debian packages."`
+	GoCache imageGoCache `cmd:"" help:"Make Go programs start fast in an image."`
+}
+
+// Help is the long help.
+func (imageCommands) Help() string {
+	return `Images are kept unpacked, each layer once, and used read-only by every runtime. Without a server these
+commands see those in the data folder of this machine, which a server here uses too.
+
+Examples:
+  belljar image pull python:3.11-slim
+  docker save app | belljar image import -
+  belljar image tag belljar/python python:3.11-slim
+  belljar image prune --unused 30d`
+}
+
+// interruptible is a context that ends with Ctrl-C; stopped tells by which signal it did, as an exit status.
+func interruptible(ctx context.Context) (out context.Context, stopped func(error) error) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(ctx)
+	over, done := make(chan struct{}), make(chan struct{})
+	status := exitStatus(0)
+	go func() {
+		defer close(done)
+		select {
+		case s := <-signals:
+			number, _ := s.(syscall.Signal)
+			status = exitStatus(128 + int(number))
+			cancel()
+		case <-over:
+		}
+	}()
+	return ctx, func(err error) error {
+		signal.Stop(signals)
+		close(over)
+		<-done
+		cancel()
+		if err != nil && status != 0 {
+			return status
+		}
+		return err
+	}
+}
+
+// imagePull is belljar image pull.
+type imagePull struct {
+	Refs    []string `arg:"" name:"image" help:"Such as python:3.11-slim or registry.example/team/app@sha256:…."`
+	Always  bool     `help:"Ask the registry what the name stands for now, even if it is here."`
+	Runtime string   `placeholder:"NAME" help:"Have the engine of a server's runtime fetch it, in place of Belljar."`
+	Quiet   bool     `short:"q" help:"No progress."`
+	JSON    bool     `name:"json" help:"Print one JSON array."`
+}
+
+// Run fetches every image that it can, and tells of those that it could not.
+func (p *imagePull) Run(ctx context.Context, c *console) error {
+	c.Quiet = p.Quiet
+	return c.images(p.JSON, func(images belljar.Images) error {
+		ctx, stopped := interruptible(ctx)
+		got := []belljar.Image{}
+		var failed []error
+		for _, ref := range p.Refs {
+			shown := c.layers(ref, 0)
+			image, err := images.Pull(ctx, belljar.ImagePull{Ref: ref, Runtime: p.Runtime, Always: p.Always}, shown.tell)
+			shown.stop()
+			if ctx.Err() != nil && err != nil {
+				c.Note("%s was given up; what is whole of it is kept for the next time", ref)
+				return stopped(err)
+			}
+			if err != nil {
+				failed = append(failed, err) // it names the image
+				continue
+			}
+			got = append(got, image)
+			if !p.JSON {
+				if err := c.lines([]string{imageLine(ref, image)}); err != nil {
+					return stopped(err)
+				}
+			}
+		}
+		if p.JSON && len(failed) == 0 {
+			return stopped(writeJSON(c.stdout, got))
+		}
+		return stopped(c.several(failed))
+	})
+}
+
+// imageLine is what became of an image.
+func imageLine(ref string, i belljar.Image) string {
+	return fmt.Sprintf("%s  %s  %s", ref, i.Digest, bytesOf(i.Bytes))
+}
+
+// imageImport is belljar image import.
+type imageImport struct {
+	File  string `arg:"" help:"A tar archive: an OCI layout, one of docker save, or a root file system, compressed or not; or the folder of an OCI layout; - is standard input."`
+	Name  string `placeholder:"NAME" help:"What it is called (default as the archive says)."`
+	Quiet bool   `short:"q" help:"No progress."`
+	JSON  bool   `name:"json" help:"Print the image as one JSON object."`
+}
+
+// Run reads an image.
+func (i *imageImport) Run(ctx context.Context, c *console) error {
+	c.Quiet = i.Quiet
+	return c.images(i.JSON, func(images belljar.Images) error {
+		in, size, err := i.open(c)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		ctx, stopped := interruptible(ctx)
+		shown := c.layers(i.File, size)
+		image, err := images.Import(ctx, i.Name, in, shown.tell)
+		shown.stop()
+		switch {
+		case err != nil:
+			return stopped(named(i.File, err))
+		case i.JSON:
+			return stopped(writeJSON(c.stdout, image))
+		}
+		return stopped(c.lines([]string{imageLine(image.Ref, image)}))
+	})
+}
+
+// open opens what there is to read, and tells its size in bytes, 0 if that is not known.
+func (i *imageImport) open(c *console) (io.ReadCloser, int64, error) {
+	if i.File == "-" {
+		if isTerminal(c.stdin) {
+			return nil, 0, mistake("docker save IMAGE | belljar image import -", "the archive is not read from a terminal")
+		}
+		return io.NopCloser(c.stdin), 0, nil
+	}
+	f, err := os.Open(i.File)
+	if err != nil {
+		return nil, 0, mistake("", "%s: %s", i.File, reason(err))
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		f.Close()
+		return nil, 0, mistake("", "%s: %s", i.File, reason(err))
+	case !info.IsDir():
+		return f, info.Size(), nil
+	}
+	f.Close()
+	l, size, err := openLayout(i.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, mistake("pack it: tar -cf - -C "+i.File+" . | belljar image import --name NAME -", "%s: is no file, and no OCI layout", i.File)
+	}
+	if err != nil {
+		return nil, 0, mistake("", "%s: %s", i.File, reason(err))
+	}
+	return l, size, nil
+}
+
+// imageList is belljar image ls.
+type imageList struct {
+	JSON bool `name:"json" help:"Print one JSON array."`
+}
+
+// Run lists images.
+func (l *imageList) Run(ctx context.Context, c *console) error {
+	return c.images(l.JSON, func(images belljar.Images) error {
+		list, err := images.List(ctx)
+		if err != nil {
+			return err
+		}
+		if l.JSON {
+			return writeJSON(c.stdout, append([]belljar.Image{}, list...))
+		}
+		rows, now := [][]string{}, time.Now()
+		for _, i := range list {
+			size := bytesOf(i.Bytes)
+			if i.Source == "host" {
+				size = ""
+			}
+			used := ""
+			switch {
+			case i.InUse:
+				used = "now"
+			case now.Sub(i.LastUsedAt) < 2*time.Minute: // it is known to the minute
+				used = "just now"
+			case !i.LastUsedAt.IsZero():
+				used = rough(now.Sub(i.LastUsedAt)) + " ago"
+			}
+			rows = append(rows, []string{strings.Join(i.Names, " "), shortDigest(i.Digest), size, i.Source, i.Runtime, used})
+		}
+		return c.table("NAMES DIGEST SIZE FROM ENGINE USED", rows)
+	})
+}
+
+// shortDigest is as much of a digest as tells it from others, and as commands take it.
+func shortDigest(digest string) string {
+	return digest[:min(len(digest), len("sha256:")+12)]
+}
+
+// imageInspect is belljar image inspect.
+type imageInspect struct {
+	Ref  string `arg:"" name:"image" help:"A name of the image, or its digest."`
+	JSON bool   `name:"json" help:"Print one JSON object."`
+}
+
+// Run describes an image.
+func (i *imageInspect) Run(ctx context.Context, c *console) error {
+	return c.images(i.JSON, func(images belljar.Images) error {
+		got, err := images.Get(ctx, i.Ref)
+		if err != nil {
+			return err
+		}
+		if i.JSON {
+			return writeJSON(c.stdout, got)
+		}
+		when := func(t time.Time) string {
+			if t.IsZero() {
+				return ""
+			}
+			return t.Local().Format(time.DateTime)
+		}
+		used := got.LastUsedAt
+		if used.Before(got.AddedAt) {
+			used = got.AddedAt // it is known to the minute
+		}
+		pairs := [][2]string{
+			{"ref", got.Ref}, {"names", strings.Join(got.Names, " ")}, {"digest", got.Digest}, {"from", got.Source}, {"engine", got.Runtime},
+			{"platform", got.Platform},
+		}
+		if got.Source != "host" {
+			pairs = append(pairs, [2]string{"size", bytesOf(got.Bytes)}, [2]string{"layers", strconv.Itoa(got.Layers)})
+		}
+		pairs = append(pairs, [][2]string{
+			{"made", when(got.CreatedAt)}, {"added", when(got.AddedAt)}, {"used", when(used)},
+			{"user", got.Config.User}, {"folder", got.Config.WorkingDir}, {"entrypoint", strings.Join(got.Config.Entrypoint, " ")}, {"command", strings.Join(got.Config.Cmd, " ")},
+		}...)
+		for _, variable := range got.Config.Env {
+			pairs = append(pairs, [2]string{"env", variable})
+		}
+		return c.facts(pairs)
+	})
+}
+
+// imageTag is belljar image tag.
+type imageTag struct {
+	Ref  string `arg:"" name:"image" help:"A name of the image, or its digest."`
+	Name string `arg:"" help:"The name that it gets; one that another image has moves."`
+	JSON bool   `name:"json" help:"Print the image as one JSON object."`
+}
+
+// Run gives an image one more name.
+func (t *imageTag) Run(ctx context.Context, c *console) error {
+	return c.images(t.JSON, func(images belljar.Images) error {
+		got, err := images.Tag(ctx, t.Ref, t.Name)
+		if err == nil && t.JSON {
+			return writeJSON(c.stdout, got)
+		}
+		return err
+	})
+}
+
+// imageRemove is belljar image rm.
+type imageRemove struct {
+	Refs []string `arg:"" name:"image" help:"Names; a digest takes all names of its image."`
+	JSON bool     `name:"json" help:"Print what was removed as one JSON array."`
+}
+
+// Run removes every image that it can, and tells of those that it could not.
+func (r *imageRemove) Run(ctx context.Context, c *console) error {
+	return c.images(r.JSON, func(images belljar.Images) error {
+		gone := []string{}
+		var failed []error
+		for _, ref := range r.Refs {
+			if err := images.Remove(ctx, ref); err != nil {
+				failed = append(failed, err)
+			} else {
+				gone = append(gone, ref)
+			}
+		}
+		if !r.JSON {
+			if err := c.lines(gone); err != nil {
+				return err
+			}
+		} else if len(failed) == 0 {
+			return writeJSON(c.stdout, gone)
+		}
+		return c.several(failed)
+	})
+}
+
+// imagePrune is belljar image prune.
+type imagePrune struct {
+	Unused *age       `placeholder:"TIME" help:"Those that no sandbox has used for so long: 30d, 12h."`
+	Keep   *mebibytes `placeholder:"SIZE" help:"Those used longest ago, until the others have no more than this: 10GB."`
+	All    bool       `help:"Every one that no sandbox uses now."`
+	JSON   bool       `name:"json" help:"Print one JSON object."`
+}
+
+// Run removes images.
+func (p *imagePrune) Run(ctx context.Context, c *console) error {
+	if p.Unused == nil && p.Keep == nil && !p.All {
+		return mistake("--unused 30d, --keep 10GB or --all", "it is not said which images may go")
+	}
+	return c.images(p.JSON, func(images belljar.Images) error {
+		gone, err := images.Prune(ctx, belljar.ImagePrune{UnusedSec: value(p.Unused), KeepBytes: int64(whole(p.Keep)) << 20, All: p.All})
+		if err != nil {
+			return err
+		}
+		if p.JSON {
+			gone.Images = append([]string{}, gone.Images...)
+			return writeJSON(c.stdout, gone)
+		}
+		c.Note("%s removed, %s freed", plural(len(gone.Images), "image"), bytesOf(gone.Bytes))
+		return c.lines(gone.Images)
+	})
+}

@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// age is a time span that may be given in days: "30d", "12h", "90". More than 0.
+type age float64
+
+// UnmarshalText parses a time span.
+func (a *age) UnmarshalText(text []byte) error {
+	if days, ok := strings.CutSuffix(string(text), "d"); ok {
+		if n, err := strconv.ParseFloat(days, 64); err == nil {
+			*a = age(n * 24 * 60 * 60)
+			return positive(string(text), float64(*a))
+		}
+	}
+	var s seconds
+	if err := s.UnmarshalText(text); err != nil {
+		return fmt.Errorf("%q is not a time, such as 30d, 12h or 45m", text)
+	}
+	*a = age(s)
+	return nil
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/daemon"
+	"github.com/belljar/belljar/internal/notice"
+)
+
+// album is images that only remember what they are told.
+type album struct {
+	belljar.Images
+	name    string
+	content string
+	aliases []string
+	err     error
+}
+
+func (a *album) Import(_ context.Context, name string, r io.Reader, _ func(belljar.ImageProgress)) (belljar.Image, error) {
+	text, err := io.ReadAll(r)
+	a.name, a.content = name, string(text)
+	return belljar.Image{Ref: name, Digest: "sha256:1", Bytes: int64(len(text))}, errors.Join(err, a.err)
+}
+
+func (a *album) Tag(_ context.Context, ref, name string) (belljar.Image, error) {
+	a.aliases = append(a.aliases, name)
+	return belljar.Image{Ref: ref, Names: append([]string{ref}, a.aliases...), Digest: "sha256:1"}, a.err
+}
+
+// workshop has a script in the place of mmdebstrap. It returns the folder that takes temporary files.
+func workshop(t *testing.T, script string) string {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		t.Skip("without root on Linux, it depends on the machine whether images can be built")
+	}
+	dir, scratch := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mmdebstrap"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	t.Setenv("TMPDIR", scratch)
+	return scratch
+}
+
+func TestImageBuild(t *testing.T) {
+	for name, c := range map[string]struct {
+		command imageBuild
+		want    string // on stdout
+		name    string
+		aliases string
+	}{
+		"plain":   {imageBuild{Recipe: "shell"}, "belljar/shell  sha256:1  8 B\n", "belljar/shell", ""},
+		"names":   {imageBuild{Recipe: "python", Name: "py", Alias: []string{"python:3.11-slim", "python"}}, "py python:3.11-slim python  sha256:1  0 B\n", "py", "python:3.11-slim python"},
+		"a tar":   {imageBuild{Recipe: "shell", Output: "-"}, "contents", "", ""},
+		"as json": {imageBuild{Recipe: "shell", JSON: true}, "", "belljar/shell", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scratch := workshop(t, `printf contents; echo "I: working" >&2`)
+			var out, told bytes.Buffer
+			a := &album{}
+			err := c.command.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: &out, Writer: notice.Writer{Stderr: &told}}, func(do func(belljar.Images) error) error { return do(a) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.command.JSON {
+				var image belljar.Image
+				if err := json.Unmarshal(out.Bytes(), &image); err != nil || image.Digest != "sha256:1" {
+					t.Errorf("%s: %v", out.String(), err)
+				}
+			} else if out.String() != c.want {
+				t.Errorf("%q, want %q", out.String(), c.want)
+			}
+			if a.name != c.name || c.name != "" && a.content != "contents" || strings.Join(a.aliases, " ") != c.aliases {
+				t.Errorf("%+v", a)
+			}
+			if told.Len() > 0 {
+				t.Errorf("said in a pipe: %q", told.String())
+			}
+			if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestImageBuildToFile(t *testing.T) {
+	workshop(t, "printf contents")
+	file := filepath.Join(t.TempDir(), "shell.tar")
+	b := imageBuild{Recipe: "shell", Output: file}
+	if err := b.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: io.Discard, Writer: notice.Writer{Stderr: io.Discard}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "contents" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if list, err := os.ReadDir(filepath.Dir(file)); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestImageBuildFails(t *testing.T) {
+	refused := errors.New("refused")
+	for name, c := range map[string]struct {
+		command imageBuild
+		script  string
+		album   album
+		want    string
+	}{
+		"unknown":       {imageBuild{Recipe: "cobol"}, "", album{}, "no recipe"},
+		"file and name": {imageBuild{Recipe: "shell", Output: "x", Name: "y"}, "", album{}, "do not go with it"},
+		"no folder":     {imageBuild{Recipe: "shell", Output: "/no/such/folder/x.tar"}, "", album{}, "no such file"},
+		"the tool":      {imageBuild{Recipe: "shell"}, "echo 'E: no network' >&2; exit 1", album{}, "no network"},
+		"the import":    {imageBuild{Recipe: "shell"}, "echo", album{err: refused}, "refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scratch := workshop(t, c.script)
+			var out bytes.Buffer
+			err := c.command.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: &out, Writer: notice.Writer{Stderr: io.Discard}}, func(do func(belljar.Images) error) error { return do(&c.album) })
+			if err == nil || !strings.Contains(err.Error(), c.want) || out.Len() > 0 {
+				t.Errorf("%v, %q", err, out.String())
+			}
+			if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// The first to be told of an interruption is the command, which ends with the status of a program that it ends.
+func TestImageBuildStopped(t *testing.T) {
+	scratch := workshop(t, "echo half; sleep 1000")
+	ctx, cancel := context.WithCancel(t.Context())
+	var told bytes.Buffer
+	b := imageBuild{Recipe: "shell", Output: "-"}
+	err := b.build(ctx, &console{machine: daemon.New(daemon.Options{}), stdout: writer(func(p []byte) { cancel() }), Writer: notice.Writer{Stderr: &told}}, nil)
+	if !errors.Is(err, context.Canceled) || !strings.Contains(told.String(), "nothing is left") {
+		t.Errorf("%v, %q", err, told.String())
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
+}

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"context"
+	"errors"
+)
+
+// imageGoCache is belljar image go-cache.
+type imageGoCache struct {
+	Ref string `arg:"" optional:"" default:"host" name:"image" help:"Such as golang:1.26 (default host: this machine's own Go)."`
+}
+
+// Run fills the cache of one image, or fills it again for another version of Go.
+func (i *imageGoCache) Run(ctx context.Context, c *console) (err error) {
+	if c.server.given() {
+		return mistake("a server makes them itself when a first Go program runs", "image go-cache is for commands without a server")
+	}
+	c.wants = i.Ref
+	e, err := c.open("", false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	ctx, stopped := interruptible(ctx)
+	c.Note("building Go's standard library in image %s, for about a minute", i.Ref)
+	return stopped(c.machine.FillGoCache(ctx, e.Service, i.Ref))
+}

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/belljar/belljar"
+)
+
+// images does something with the images of the server that the command line names, or else with those here. With json a
+// failure is told as JSON too.
+func (c *console) images(json bool, do func(belljar.Images) error) error {
+	if c.server.given() {
+		return c.remote(json, func(s belljar.Service) error { return do(s.Images()) })
+	}
+	err := c.ownImages(do)
+	var status exitStatus
+	if err != nil && json && !errors.As(err, &status) {
+		return c.failJSON(err)
+	}
+	return err
+}
+
+func (c *console) ownImages(do func(belljar.Images) error) error {
+	images, err := c.machine.Images()
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(images), images.Close())
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/belljar/belljar"
+)
+
+// logsCommand is belljar logs.
+type logsCommand struct {
+	ID      string `arg:"" name:"run" help:"The run; the beginning of its id will do."`
+	Follow  bool   `short:"f" help:"Go on with what comes, until the run ends."`
+	FromSeq uint64 `placeholder:"N" help:"Begin with this frame; the first is 1."`
+	Stdout  bool   `help:"Only standard output."`
+	Stderr  bool   `help:"Only standard error."`
+	JSON    bool   `name:"json" help:"Print the frames, one JSON object a line."`
+}
+
+// Help is the long help.
+func (l *logsCommand) Help() string {
+	return `What the run wrote to standard output and error goes to ours. With --follow a connection that breaks is
+opened again where it broke.`
+}
+
+// Run prints a log.
+func (l *logsCommand) Run(ctx context.Context, c *console) error {
+	return c.remote(l.JSON, func(s belljar.Service) error {
+		id, err := findRun(ctx, s, l.ID)
+		if err != nil {
+			return err
+		}
+		run, err := s.Runs().Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		until := run.LastSeq
+		if l.Follow || run.Phase.Terminal() {
+			until = 0
+		} else if until < max(l.FromSeq, 1) {
+			return nil // nothing there yet
+		}
+		for frame, err := range s.Runs().Frames(ctx, id, max(l.FromSeq, 1)) {
+			if err != nil {
+				return err
+			}
+			if until > 0 && frame.Seq > until {
+				return nil
+			}
+			if err := l.print(c, frame); err != nil {
+				return fmt.Errorf("writing the log: %w", err)
+			}
+			if frame.Seq == until {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// print prints a frame, if it is wanted.
+func (l *logsCommand) print(c *console, f belljar.Frame) error {
+	to := c.stdout
+	switch f.Type {
+	case belljar.FrameStdout:
+		if l.Stderr && !l.Stdout {
+			return nil
+		}
+	case belljar.FrameStderr:
+		if l.Stdout && !l.Stderr {
+			return nil
+		}
+		to = c.Stderr
+	case belljar.FrameTruncated:
+		if !l.JSON {
+			c.Say("the log was cut here: %s", f.Reason)
+			return nil
+		}
+	default:
+		if message, ok := f.Data["message"].(string); ok && f.Event == belljar.EventError && !l.JSON {
+			c.Say("%s", message) // the end of the log is not the program's
+		}
+		if !l.JSON {
+			return nil
+		}
+	}
+	if l.JSON {
+		return json.NewEncoder(c.stdout).Encode(f)
+	}
+	_, err := to.Write(f.Output)
+	return err
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/belljar/belljar"
+)
+
+// mcpCommand is belljar mcp.
+type mcpCommand struct {
+	AgentFile string `group:"what" placeholder:"FILE" help:"Take the terms from the sandbox: block of an agent's file; flags go over it."`
+	Mode      string `group:"what" placeholder:"MODE" help:"compute: one-shot runs (default); code: a sandbox that lasts, with commands and files."`
+	Language  string `group:"what" placeholder:"NAME" help:"Language of code that does not say: python (default), node, bash …"`
+	Image     string `group:"what" placeholder:"REF" help:"Root file system of every sandbox; the model can name no other."`
+	Runtime   string `group:"what" placeholder:"NAME" help:"Isolation: native, gvisor, docker; the model can name no other."`
+	Class     string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
+	Trust     string `group:"what" placeholder:"LEVEL" help:"How far the model's programs are trusted: trusted, standard, untrusted."`
+	Tools     string `group:"what" placeholder:"LIST" help:"Offer these tools only, of the mode's and sandbox.run."`
+
+	Timeout     *seconds   `group:"limits" placeholder:"TIME" help:"How long a command may take; the model can ask for less."`
+	IdleTimeout *seconds   `group:"limits" placeholder:"TIME" help:"End a sandbox in which nothing has happened for so long."`
+	CPU         *cores     `group:"limits" name:"cpu" aliases:"cpus" placeholder:"N" help:"Processors of a sandbox."`
+	Memory      *mebibytes `group:"limits" short:"m" placeholder:"SIZE" help:"Memory of a sandbox: 512m, 2g."`
+	Workspace   *mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace."`
+
+	Workflow string `group:"session" placeholder:"ID" help:"Share the sandboxes of this workflow with its other agents. They stay when this one ends."`
+	Session  string `group:"session" placeholder:"NAME" help:"The sandbox's name in the workflow (default); isolated is one of its own."`
+
+	Capture   []string `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep more files of one-shot runs than pictures and what is in artifacts/ and output/. Repeatable."`
+	Wait      *seconds `group:"output" placeholder:"TIME" help:"How long a call waits for its command before it says that it goes on (default 45s)."`
+	MaxOutput *count   `group:"output" placeholder:"BYTES" help:"Most of each stream that a result holds (default 24576)."`
+}
+
+// Help is the long help.
+func (m *mcpCommand) Help() string {
+	return `Speaks the Model Context Protocol on standard input and output, for the host that starts it: no server
+is needed. With --server or BELLJAR_SERVER the sandboxes are that server's. It ends, and all that was its
+own with it, when its standard input does. A server speaks the same at /mcp. Hosts: docs/mcp.md.
+
+Examples:
+  belljar mcp                                          sandbox_run, to run code
+  belljar mcp --mode code --memory 1g --timeout 5m     a sandbox that lasts, for an IDE
+  belljar mcp --agent-file coder.md --workflow run_42  as an agent's file says, in a workflow
+  claude mcp add belljar -- belljar mcp --mode code`
+}
+
+// Run serves the host.
+func (m *mcpCommand) Run(ctx context.Context, c *console) (err error) {
+	set, err := m.toolset()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	// A host that is gone reads nothing: that must not end us before our sandboxes have ended. Ignoring the signal would do,
+	// too, but our children would inherit that.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	go func() {
+		select {
+		case <-signals:
+			stop()
+		case <-broken:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return m.serve(ctx, c, set)
+}
+
+// toolset is the terms as the file and the flags say.
+func (m *mcpCommand) toolset() (belljar.Toolset, error) {
+	set, err := m.agentFile()
+	if err != nil {
+		return set, err
+	}
+	for _, f := range []struct {
+		field *string
+		value string
+	}{
+		{&set.Language, m.Language}, {&set.Image, m.Image}, {&set.Runtime, m.Runtime}, {&set.Isolation, m.Class},
+		{&set.Workflow, m.Workflow}, {&set.Session, m.Session},
+	} {
+		if f.value != "" {
+			*f.field = f.value
+		}
+	}
+	if m.Mode != "" {
+		set.Mode = belljar.ToolMode(m.Mode)
+	}
+	if m.Trust != "" {
+		set.TrustLevel = belljar.TrustLevel(m.Trust)
+	}
+	if m.Timeout != nil {
+		set.TimeoutSec = value(m.Timeout)
+	}
+	if m.IdleTimeout != nil {
+		set.IdleTimeoutSec = value(m.IdleTimeout)
+	}
+	if m.CPU != nil {
+		set.Resources.CPU = value(m.CPU)
+	}
+	if m.Memory != nil {
+		set.Resources.MemoryMB = int(whole(m.Memory))
+	}
+	if m.Workspace != nil {
+		set.Resources.WorkspaceMB = int(whole(m.Workspace))
+	}
+	return set, nil
+}

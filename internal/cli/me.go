@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/belljar/belljar"
+)
+
+// meCommand is belljar me.
+type meCommand struct {
+	JSON bool `name:"json" help:"Print one JSON object, with the policy in force."`
+}
+
+// Run shows who the caller is.
+func (m *meCommand) Run(ctx context.Context, c *console) error {
+	return c.remote(m.JSON, func(s belljar.Service) error {
+		me, err := s.Node().Me(ctx)
+		if err != nil {
+			return err
+		}
+		if m.JSON {
+			return writeJSON(c.stdout, me)
+		}
+		return c.facts([][2]string{
+			{"user", me.UserID}, {"role", string(me.Role)},
+			{"runs", fmt.Sprintf("%d under way of %s, %d queued", me.Used.ConcurrentRuns, most(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
+			{"sessions", fmt.Sprint(me.Used.Sessions)},
+			{"cpu today", fmt.Sprintf("%.1f s of %s", me.Used.CPUSecondsToday, mostSeconds(me.Quota.CPUSecondsPerDay))},
+			{"sandboxes", fmt.Sprintf("%s of %s memory, %g of %s cpus", bytesOf(int64(me.Used.MemoryMB)<<20), mostMB(me.Quota.MemoryMB), me.Used.CPU, mostCPU(me.Quota.CPU))},
+			{"artifacts", fmt.Sprintf("%s of %s", bytesOf(me.Used.ArtifactBytes), mostMB(me.Quota.ArtifactMB))},
+			{"logs", fmt.Sprintf("%s of %s", bytesOf(me.Used.LogBytes), mostMB(me.Quota.LogMB))},
+			{"limits", fmt.Sprintf("%g cpus, %d MiB memory, %d MiB workspace, %d processes, %gs a run, unless asked for",
+				me.Limits.CPU, me.Limits.MemoryMB, me.Limits.WorkspaceMB, me.Limits.Pids, me.Limits.TimeoutSec)},
+			{"policy", me.PolicyHash},
+		})
+	})
+}
+
+// most is a quota as people say it; 0 is none.
+func most(n int) string {
+	if n == 0 {
+		return "any number"
+	}
+	return fmt.Sprint(n)
+}
+
+func mostSeconds(sec float64) string {
+	if sec == 0 {
+		return "any time"
+	}
+	return fmt.Sprintf("%g s", sec)
+}
+
+func mostCPU(cores float64) string {
+	if cores == 0 {
+		return "any number of"
+	}
+	return fmt.Sprint(cores)
+}
+
+func mostMB(mb int) string {
+	if mb == 0 {
+		return "any size"
+	}
+	return bytesOf(int64(mb) << 20)
+}

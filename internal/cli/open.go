@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/internal/local"
+)
+
+// open returns what stands behind a command: the server that the command line names, or else this machine. name is the
+// runtime that will be asked for, "" for the default; choose says that a class of isolation or a trust level will be.
+func (c *console) open(name string, choose bool) (*local.Engine, error) {
+	if c.server.given() {
+		return c.connect()
+	}
+	return c.machine.Open(local.Want{Runtime: name, Choose: choose, Image: c.wants})
+}
+
+// connect returns the server that the command line names.
+func (c *console) connect() (*local.Engine, error) {
+	if !c.server.given() {
+		return nil, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "no server given",
+			Hint: "start one with belljar serve, then set BELLJAR_SERVER",
+		}
+	}
+	opts := client.Options{URL: c.server.url, Source: "cli"}
+	if strings.Count(c.server.key, ".") == 2 { // a JWT
+		opts.Bearer = c.server.key
+	} else {
+		opts.APIKey = c.server.key
+	}
+	remote, err := client.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &local.Engine{
+		Service: remote, Remote: true, Close: remote.Close,
+		Kill: func(_ context.Context, id string) error {
+			return &belljar.Error{Code: belljar.CodeForbidden, Message: "run " + id + " is the server's to kill"}
+		},
+	}, nil
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+)
+
+// Exit statuses as in timeout(1) and the shell (docs/cli.md).
+const (
+	exitTimeout = 124
+	exitOOM     = 137
+)
+
+// conclude says what there is to say about how a run ended, and returns the exit status.
+func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
+	more := "gives it more"
+	if run.SessionID != "" {
+		more = "of the session gives all its runs more"
+	}
+	for _, warning := range run.Warnings {
+		c.Note("%s", warning)
+	}
+	status := exitFailure
+	if run.ExitCode != nil || run.ReasonCode == belljar.ReasonCompileFailed {
+		status = run.ExitStatus()
+	}
+	if signal != 0 && run.Phase == belljar.PhaseKilled {
+		return 128 + int(signal)
+	}
+	if run.Shell != nil && run.Shell.State == belljar.ShellReplaced {
+		c.Note("the shell has ended; the next command gets a new one, in %s", cmp.Or(run.Shell.Cwd, belljar.WorkspaceDir))
+	}
+	if run.Build != nil && run.Build.OutputTruncated {
+		c.Note("what the compiler printed was cut at %d KiB", belljar.MaxBuildOutput>>10)
+	}
+	limits := inForce(run)
+	switch run.ReasonCode {
+	case belljar.ReasonExecutionTimeout:
+		c.Say("timed out after %v", span(limits.TimeoutSec))
+		c.Hint("--timeout gives it longer")
+		return exitTimeout
+	case belljar.ReasonCPUTimeExceeded:
+		c.Say("used more than %v of CPU time", span(limits.CPUTimeSec))
+		c.Hint("--cpu-time gives it more")
+		return exitTimeout
+	case belljar.ReasonStartupTimeout:
+		c.Say("%s", words(run)) // what it was waited for, among them
+		c.Hint("%s", cmp.Or(run.Hint, "--startup-timeout gives it longer"))
+		return exitTimeout
+	case belljar.ReasonOOMKilled:
+		c.Say("%s", words(run)) // which limit it was, among them
+		c.Hint("--memory %dm %s", 2*limits.MemoryMB, more)
+		return exitOOM
+	case belljar.ReasonPidsLimit:
+		most, flag := limits.Pids, "--pids"
+		if limits.NProc != 0 && limits.NProc < limits.Pids {
+			most, flag = limits.NProc, "--nproc"
+		}
+		c.Say("hit the limit of %d processes and threads", most)
+		c.Hint("%s %d %s", flag, 2*most, more)
+	case belljar.ReasonSignaled:
+		c.Note("ended by %s", run.Signal)
+	case belljar.ReasonNonZeroExit, "":
+	default:
+		c.Say("%s", words(run))
+		if run.Hint != "" {
+			c.Hint("%s", run.Hint)
+		}
+	}
+	return status
+}
+
+// inForce returns the limits that a run had.
+func inForce(run belljar.Run) belljar.Limits {
+	if run.ResourceUsage != nil && run.ResourceUsage.Limits != nil {
+		return *run.ResourceUsage.Limits
+	}
+	return belljar.DefaultLimits()
+}
+
+// words is a run's own account of its failure.
+func words(run belljar.Run) string {
+	if run.Message != "" && run.Message != string(run.ReasonCode) {
+		return run.Message
+	}
+	return strings.ReplaceAll(string(run.ReasonCode), "_", " ")
+}
+
+func span(sec float64) time.Duration {
+	return time.Duration(sec * float64(time.Second)).Round(time.Millisecond)
+}
+
+// keeper keeps output for --json.
+type keeper struct {
+	stdout, stderr bytes.Buffer
+}
+
+func (k *keeper) write(_ context.Context, f belljar.Frame) error {
+	switch f.Type {
+	case belljar.FrameStdout:
+		k.stdout.Write(f.Output)
+	case belljar.FrameStderr:
+		if f.Step == "" { // a compiler's are in the run's build
+			k.stderr.Write(f.Output)
+		}
+	}
+	return nil
+}
+
+// outcomeJSON is what --json prints: the run as GET /runs/{id} answers it, what it printed and what it left.
+type outcomeJSON struct {
+	belljar.Run
+	Stdout          string             `json:"stdout"`
+	StdoutEncoding  string             `json:"stdout_encoding"` // utf8 or base64
+	StdoutTruncated bool               `json:"stdout_truncated"`
+	Stderr          string             `json:"stderr"`
+	StderrEncoding  string             `json:"stderr_encoding"`
+	StderrTruncated bool               `json:"stderr_truncated"`
+	Artifacts       []belljar.Artifact `json:"artifacts"`
+}
+
+func (k *keeper) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifact) error {
+	// The log's cap is on both streams together: where it cut, either may be the one that lost something.
+	out := outcomeJSON{Run: run, Artifacts: artifacts, StdoutTruncated: run.Truncated, StderrTruncated: run.Truncated}
+	out.Stdout, out.StdoutEncoding = encode(k.stdout.Bytes())
+	out.Stderr, out.StderrEncoding = encode(k.stderr.Bytes())
+	if out.Artifacts == nil {
+		out.Artifacts = []belljar.Artifact{}
+	}
+	return writeJSON(w, out)
+}
+
+// encode returns bytes as text, base64 unless they are valid UTF-8.
+func encode(raw []byte) (text, encoding string) {
+	if utf8.Valid(raw) {
+		return string(raw), "utf8"
+	}
+	return base64.StdEncoding.EncodeToString(raw), "base64"
+}
+
+// writeJSON prints one object for programs, readable for people too.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// failJSON prints a failure as the HTTP API would answer it, and then as everywhere else.
+func (c *console) failJSON(failure error) error {
+	e := &belljar.Error{Code: belljar.CodeOf(failure), Message: failure.Error(), Hint: belljar.HintOf(failure)}
+	var own *belljar.Error
+	if errors.As(failure, &own) {
+		e.Details = own.Details
+	}
+	if err := writeJSON(c.stdout, map[string]any{"error": e}); err != nil {
+		return err
+	}
+	return failure
+}

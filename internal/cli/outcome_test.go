@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"bytes"
+	"syscall"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/notice"
+)
+
+// TestConclude states what every end of a run looks like from outside: its status and its words.
+func TestConclude(t *testing.T) {
+	code := func(n int) *int { return &n }
+	limits := belljar.DefaultLimits()
+	limits.MemoryMB = 100
+	for _, test := range []struct {
+		name   string
+		run    belljar.Run
+		signal syscall.Signal
+		status int
+		words  string
+	}{
+		{"success", belljar.Run{Phase: "completed", ExitCode: code(0)}, 0, 0, ""},
+		{"its own status", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNonZeroExit, ExitCode: code(3)}, 0, 3, ""},
+		{"signal", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonSignaled, Signal: "SIGSEGV", ExitCode: code(139)}, 0, 139, "belljar: ended by SIGSEGV\n"},
+		{"timeout", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonExecutionTimeout, ExitCode: code(143)}, 0, 124, "belljar: timed out after 1m0s\nhint: --timeout gives it longer\n"},
+		{"startup timeout", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonStartupTimeout, Message: "not ready: the engine is away"}, 0, 124, "belljar: not ready: the engine is away\nhint: advice\n"},
+		{"memory", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonOOMKilled, ExitCode: code(1), Message: "ran out of memory (limit 100 MiB)"}, 0, 137, "belljar: ran out of memory (limit 100 MiB)\nhint: --memory 200m gives it more\n"},
+		{"pids", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonPidsLimit, ExitCode: code(2)}, 0, 2, "belljar: hit the limit of 256 processes and threads\nhint: --pids 512 gives it more\n"},
+		{"not found", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonExecFailed, ExitCode: code(127), Message: "x: not found"}, 0, 127, "belljar: x: not found\nhint: advice\n"},
+		{"our fault", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonProvisionFailed, Message: "mount: no\n\x1b[2J"}, 0, 125, "belljar: mount: no ?[2J\nhint: advice\n"},
+		{"no message", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNodeLost}, 0, 125, "belljar: node lost\nhint: advice\n"},
+		{"interrupted", belljar.Run{Phase: "killed", ReasonCode: belljar.ReasonCanceledByUser, ExitCode: code(143)}, syscall.SIGINT, 130, ""},
+		{"terminated", belljar.Run{Phase: "killed", ReasonCode: belljar.ReasonCanceledByUser}, syscall.SIGTERM, 143, ""},
+		{"ended before the signal", belljar.Run{Phase: "completed", ExitCode: code(0)}, syscall.SIGINT, 0, ""},
+		{"warning", belljar.Run{Phase: "completed", ExitCode: code(0), Warnings: []string{"careful"}}, 0, 0, "belljar: careful\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.run.Hint = "advice"
+			test.run.ResourceUsage = &belljar.ResourceUsage{Limits: &limits}
+			var words bytes.Buffer
+			c := &console{Writer: notice.Writer{Stderr: &words}}
+			if got := conclude(c, test.run, test.signal); got != test.status {
+				t.Errorf("status %d, want %d", got, test.status)
+			}
+			if words.String() != test.words {
+				t.Errorf("words %q, want %q", words.String(), test.words)
+			}
+		})
+	}
+}
+
+func TestEncode(t *testing.T) {
+	for raw, want := range map[string][2]string{
+		"":         {"", "utf8"},
+		"grüß\n":   {"grüß\n", "utf8"},
+		"\xff\x00": {"/wA=", "base64"},
+	} {
+		text, encoding := encode([]byte(raw))
+		if text != want[0] || encoding != want[1] {
+			t.Errorf("%q: %q %s, want %q", raw, text, encoding, want)
+		}
+	}
+}

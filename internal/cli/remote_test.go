@@ -1,0 +1,109 @@
+package cli_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/belljar/belljar/test/program"
+)
+
+// serveHere starts a belljar serve for one test, points this process's environment at it, and returns its process.
+func serveHere(t *testing.T) *os.Process {
+	t.Helper()
+	cmd := exec.Command("belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--set", "end_sessions=true")
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, s := range []os.Signal{syscall.SIGCONT, os.Interrupt, syscall.SIGTERM} { // it may be stopped, and have work
+			_ = cmd.Process.Signal(s)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Logf("belljar serve: %v\n%s", err, said.String())
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("belljar serve: %v", err)
+	}
+	var ready serving
+	if err := json.Unmarshal(line, &ready); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BELLJAR_SERVER", ready.URL)
+	t.Setenv("BELLJAR_API_KEY", ready.APIKey)
+	return cmd.Process
+}
+
+// TestInterruptRemote: Ctrl-C ends a run on a server as it does one here.
+func TestInterruptRemote(t *testing.T) {
+	program.NeedNative(t)
+	serveHere(t)
+	for name, test := range map[string]struct {
+		script string
+		status int
+	}{
+		"sleeps":   {"echo ready; exec sleep 1000", 130},
+		"says bye": {"trap 'echo bye; exit 3' TERM; echo ready; sleep 1000 & wait", 130},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", test.script)
+			c.until(t, "ready")
+			if err := c.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			if got := c.ended(t); got != test.status || c.stderr.Len() > 0 {
+				t.Errorf("status %d, want %d\n%s", got, test.status, c.stderr.String())
+			}
+		})
+	}
+	out, err := exec.Command("belljar", "ps").Output()
+	if err != nil || strings.Contains(string(out), "running") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestLeaveRemote: a second Ctrl-C leaves a run to a server that does not answer.
+func TestLeaveRemote(t *testing.T) {
+	program.NeedNative(t)
+	server := serveHere(t)
+	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; exec sleep 1000")
+	c.until(t, "ready")
+	if err := server.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} { // the same signal twice at once would be one; two come in any order
+		if err := c.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.ended(t); got != 130 && got != 143 || !strings.Contains(c.stderr.String(), "was left to the server") {
+		t.Errorf("status %d\n%s", got, c.stderr.String())
+	}
+}
+
+// TestClosedOutputRemote: belljar run … | head -1 cancels a run on a server, too.
+func TestClosedOutputRemote(t *testing.T) {
+	program.NeedNative(t)
+	serveHere(t)
+	c := start(t, "run", "--timeout", "5m", "--", "sh", "-c", "echo ready; while :; do echo more; sleep 0.01; done")
+	c.until(t, "ready")
+	if err := c.pipe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.Wait()
+	if got, want := c.ProcessState.ExitCode(), 128+int(syscall.SIGPIPE); got != want || c.stderr.Len() > 0 {
+		t.Errorf("status %d, want %d\n%s", got, want, c.stderr.String())
+	}
+}

@@ -1,0 +1,364 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/local"
+)
+
+// runCommand is belljar run.
+type runCommand struct {
+	Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
+
+	Lang    string `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
+	Image   string `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
+	Runtime string `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
+	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. The fastest runtime is taken."`
+	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy knows what isolation each needs."`
+
+	Env         []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
+	File        []string `group:"input" short:"f" sep:"none" placeholder:"SRC[:DST]" help:"Put a file into the workspace. Repeatable."`
+	Dir         string   `group:"input" placeholder:"DIR" help:"Put the contents of a folder into the workspace."`
+	Stdin       string   `group:"input" placeholder:"FILE" help:"Feed the program from a file."`
+	Interactive bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
+
+	Timeout        *seconds   `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m (default 60s)."`
+	BuildTimeout   *seconds   `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
+	BuildMemory    *mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
+	CPUTime        *seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
+	StartupTimeout *seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
+	CPUs           *cores     `group:"limits" name:"cpus" placeholder:"N" help:"Processors: 2, 0.5 (default 1)."`
+	Memory         *mebibytes `group:"limits" short:"m" placeholder:"SIZE" help:"Memory: 512, 512m, 1g (default 512m)."`
+	Pids           *count     `group:"limits" placeholder:"N" help:"Processes and threads at once (default 256)."`
+	Workspace      *mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace (default 256m)."`
+	Nofile         *count     `group:"limits" placeholder:"N" help:"Open files per process (default 1024)."`
+	Nproc          *count     `group:"limits" placeholder:"N" help:"RLIMIT_NPROC (default: as --pids)."`
+	WorkspaceExec  bool       `group:"limits" help:"Let programs in /workspace be executed; on by itself for compiled languages."`
+	AllowWeak      []string   `group:"limits" placeholder:"LIST" help:"Protections that may be missing here, by the names that doctor prints."`
+
+	Capture []string `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
+	Out     string   `group:"output" short:"o" placeholder:"DIR" help:"Where captured files go."`
+	JSON    bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
+	Quiet   bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
+
+	IdempotencyKey string `group:"server" placeholder:"KEY" help:"What was sent to the server with this key is not done again; its outcome is shown."`
+
+	remote  bool   // it goes to a server, whose programs are not this machine's
+	session string // that it runs in, "" for none
+	cwd     string // there
+	shell   bool   // its command is one for the session's shell
+}
+
+func runGroups() []kong.Group {
+	return []kong.Group{
+		{Key: "what", Title: "What runs:"},
+		{Key: "input", Title: "What it gets:"},
+		{Key: "limits", Title: "What it may use:"},
+		{Key: "output", Title: "What comes back:"},
+		{Key: "server", Title: "Where:"},
+	}
+}
+
+// Help is the long help.
+func (r *runCommand) Help() string {
+	return `The program sees its workspace, the image, and nothing else: no network, no files of
+this machine, no environment of ours. Its standard output and error are ours, as they come.
+
+The exit status is the program's own, or 124 timed out, 125 belljar's own failure,
+126 not executable, 127 not found, 128+n ended by signal n, 137 out of memory.
+
+Examples:
+  belljar run hello.py                       the extension picks the interpreter
+  belljar run --memory 1g sort.c 3 1 2       compiled and run inside, with arguments
+  belljar run -- sh -c 'ls -la /; id'        any command of the image
+  belljar run --dir ./app --capture 'out/**' --out results main.js
+  cat program | belljar run --lang py -      a program from standard input
+  belljar run --json -- uname -a | jq .stdout`
+}
+
+// Run checks everything, then runs.
+func (r *runCommand) Run(ctx context.Context, c *console) error {
+	c.Quiet = r.Quiet
+	status, err := r.run(ctx, c)
+	if err != nil {
+		if r.JSON {
+			return c.failJSON(err)
+		}
+		return err
+	}
+	return exitStatus(status)
+}
+
+func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
+	r.remote = c.server.given()
+	if r.IdempotencyKey != "" && !r.remote {
+		return 0, mistake("--server URL, or BELLJAR_SERVER", "--idempotency-key needs a server that remembers it")
+	}
+	p, err := r.plan(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	defer p.close()
+	for _, line := range p.notes {
+		c.Note("%s", line)
+	}
+	if p.spec.BaseImage != local.HostImage {
+		c.wants = p.spec.BaseImage
+	}
+	e, err := c.open(r.Runtime, r.Class != "" || r.Trust != "")
+	if err != nil {
+		return 0, err
+	}
+	ctx, abandon := context.WithCancel(ctx)
+	defer abandon()
+	stop := watchSignals(ctx, e, abandon)
+	defer func() {
+		// Signals are held until everything is gone, so that an impatient Ctrl-C leaves nothing behind.
+		if err := e.Close(); err != nil {
+			c.Say("cleaning up: %v", err)
+		}
+		stop.close()
+	}()
+	return p.execute(ctx, c, e, stop)
+}
+
+// plan is a run of which everything has been checked that can be known before there is a sandbox.
+type plan struct {
+	spec   belljar.RunSpec
+	key    string // of idempotency, "" for none
+	upload upload
+	stdin  io.Reader // nil for none
+	out    *outDir   // nil for none
+	json   bool
+	notes  []string
+	closes []func() error
+}
+
+// close lets go of everything that planning has opened.
+func (p *plan) close() {
+	p.upload.close()
+	for _, f := range p.closes {
+		f()
+	}
+}
+
+func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) {
+	p := &plan{json: r.JSON}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	limits, err := r.checkLimits()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.checkCapture(); err != nil {
+		return nil, err
+	}
+	prog, err := r.program(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	r.strayFlag(c)
+	p.notes, p.key = prog.notes, r.IdempotencyKey
+	env, err := r.environment(c)
+	if err != nil {
+		return nil, err
+	}
+	p.spec = belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, local.HostImage), Command: prog.argv, Language: prog.lang, Env: env,
+		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), BuildMemoryMB: int(whole(r.BuildMemory)), CPUTimeSec: value(r.CPUTime),
+		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.exec, AllowWeak: r.AllowWeak,
+		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
+	}
+	if r.session != "" { // which has its image, and allows execution or not
+		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
+		p.spec.Cwd, p.notes = r.cwd, nil
+	}
+	if r.shell {
+		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.argv, " "), Separate: true}, nil
+	}
+	if err := p.spec.Validate(); err != nil {
+		return nil, err
+	}
+	if err := r.fill(&p.upload, prog.files, limits.WorkspaceMB); err != nil {
+		return nil, err
+	}
+	if err := r.openStdin(c, p, prog.stdin); err != nil {
+		return nil, err
+	}
+	if r.Out != "" {
+		if p.out, err = openOutDir(r.Out); err != nil {
+			return nil, err
+		}
+		p.closes = append(p.closes, p.out.close)
+	}
+	return p, nil
+}
+
+// fill collects the files for the workspace.
+func (r *runCommand) fill(u *upload, program []source, workspaceMB int) error {
+	for _, s := range program {
+		if err := u.add(s); err != nil {
+			return err
+		}
+	}
+	for _, flag := range r.File {
+		if err := u.addFile(flag); err != nil {
+			return err
+		}
+	}
+	if r.Dir != "" {
+		if err := u.addDir(r.Dir); err != nil {
+			return err
+		}
+	}
+	return u.fits(workspaceMB)
+}
+
+// openStdin decides what the program reads: --stdin FILE, ours unless it is a terminal or held the program, or nothing.
+func (r *runCommand) openStdin(c *console, p *plan, taken bool) error {
+	if r.Stdin != "" {
+		if r.Interactive {
+			return mistake("", "--stdin and -i exclude each other")
+		}
+		info, err := os.Stat(r.Stdin)
+		if err != nil {
+			return mistake("", "--stdin %s: %s", r.Stdin, reason(err))
+		}
+		if info.IsDir() {
+			return mistake("", "--stdin %s: is a directory", r.Stdin)
+		}
+		f, err := os.Open(r.Stdin)
+		if err != nil {
+			return mistake("", "--stdin %s: %s", r.Stdin, reason(err))
+		}
+		p.stdin = f
+		p.closes = append(p.closes, f.Close)
+		return nil
+	}
+	if taken || c.stdin == nil {
+		return nil
+	}
+	if f, ok := c.stdin.(*os.File); ok {
+		info, err := f.Stat()
+		if err != nil {
+			return nil // closed by whoever started us
+		}
+		if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(info, null) {
+			return nil // what a program without input reads anyway
+		}
+	}
+	if r.Interactive || !isTerminal(c.stdin) {
+		p.stdin = c.stdin
+		p.spec.Interactive = r.Interactive
+	}
+	return nil
+}
+
+// checkCapture checks --capture and --out against each other, and the patterns.
+func (r *runCommand) checkCapture() error {
+	switch {
+	case len(r.Capture) > 0 && r.Out == "" && !r.JSON:
+		return mistake("--out DIR, or --json to list the files", "--capture needs a place for the files")
+	case len(r.Capture) == 0 && r.Out != "":
+		return mistake("--capture '**' keeps everything", "--out needs --capture")
+	}
+	for _, pattern := range r.Capture {
+		if _, err := belljar.CleanPath(pattern); err != nil {
+			return mistake("patterns are relative to "+belljar.WorkspaceDir, "--capture %s: %v", pattern,
+				strings.TrimPrefix(err.Error(), "path "))
+		}
+		if !doublestar.ValidatePattern(pattern) {
+			return mistake("", "--capture %s: is not a pattern", pattern)
+		}
+	}
+	return nil
+}
+
+// environment reads --env: K=V, or K alone for the value it has here.
+func (r *runCommand) environment(c *console) (map[string]string, error) {
+	env := make(map[string]string, len(r.Env))
+	for _, flag := range r.Env {
+		name, value, given := strings.Cut(flag, "=")
+		if name == "" {
+			return nil, mistake("--env K=V", "--env %s: has no name", flag)
+		}
+		if !given {
+			if value, given = c.getenv(name); !given {
+				return nil, mistake("--env "+name+"=VALUE", "--env %s: is not set here", name)
+			}
+		}
+		env[name] = value
+	}
+	return env, nil
+}
+
+// flagOf names the flag for a field of a request, as the table of limits calls it.
+func flagOf(field string) string {
+	return map[string]string{
+		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",
+		"resources.nofile": "--nofile", "resources.nproc": "--nproc", "resources.workspace_mb": "--workspace",
+		"startup_timeout_sec": "--startup-timeout", "timeout_sec": "--timeout", "build_timeout_sec": "--build-timeout",
+		"cpu_time_sec": "--cpu-time",
+	}[field]
+}
+
+// checkLimits returns the limits that the flags ask for, refusing those that nobody may have.
+func (r *runCommand) checkLimits() (belljar.Limits, error) {
+	most := belljar.MaxLimits()
+	if r.remote { // what is too much there is for the server to say
+		return belljar.Limits{WorkspaceMB: max(int(whole(r.Workspace)), most.WorkspaceMB)}, nil
+	}
+	asked := belljar.RunSpec{
+		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), BuildMemoryMB: int(whole(r.BuildMemory)), CPUTimeSec: value(r.CPUTime),
+	}
+	limits, err := belljar.DefaultLimits().ResolveRun(&asked, most)
+	return limits, inFlags(err)
+}
+
+// inFlags puts the name of the flag where an error names the field of a request.
+func inFlags(err error) error {
+	bad, ok := err.(*belljar.Error)
+	if !ok {
+		return err
+	}
+	field, _ := bad.Details["field"].(string)
+	flag := flagOf(field)
+	if flag == "" {
+		return err
+	}
+	renamed := *bad
+	renamed.Message = strings.ReplaceAll(bad.Message, field, flag)
+	return &renamed
+}
+
+func (r *runCommand) resources() belljar.Resources {
+	return belljar.Resources{
+		CPU: value(r.CPUs), MemoryMB: int(whole(r.Memory)), Pids: int(whole(r.Pids)),
+		NoFile: int(whole(r.Nofile)), NProc: int(whole(r.Nproc)), WorkspaceMB: int(whole(r.Workspace)),
+	}
+}
+
+func value[T ~float64](flag *T) float64 {
+	if flag == nil {
+		return 0
+	}
+	return float64(*flag)
+}
+
+func whole[T ~int](flag *T) T {
+	if flag == nil {
+		return 0
+	}
+	return *flag
+}

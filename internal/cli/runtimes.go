@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// runtimesCommand is belljar runtimes.
+type runtimesCommand struct {
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
+
+// Run shows what the server can run programs in.
+func (r *runtimesCommand) Run(ctx context.Context, c *console) error {
+	return c.remote(r.JSON, func(s belljar.Service) error {
+		found, err := s.Node().Runtimes(ctx)
+		if err != nil {
+			return err
+		}
+		if r.JSON {
+			return writeJSON(c.stdout, found)
+		}
+		rows := [][]string{}
+		for _, rt := range found.Runtimes {
+			state := "available"
+			if !rt.Available {
+				state = "unavailable"
+			}
+			if rt.Default {
+				state += ", default"
+			}
+			why := ""
+			switch {
+			case len(rt.Reasons) > 0:
+				why = rt.Reasons[0].Detail
+			case rt.Notes != nil:
+				why = *rt.Notes
+			}
+			rows = append(rows, []string{rt.Name, rt.Version, state, rt.Isolation, strings.Join(unpinned(rt.DefaultImages), " "), why})
+		}
+		return c.table("NAME VERSION STATE ISOLATION IMAGES NOTES", rows)
+	})
+}
+
+// unpinned is the names of images as people say them.
+func unpinned(images []string) []string {
+	names := make([]string, len(images))
+	for i, image := range images {
+		names[i], _, _ = strings.Cut(image, "@")
+	}
+	return names
+}

@@ -1,0 +1,98 @@
+package cli_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/belljar/belljar/test/build"
+	"github.com/belljar/belljar/test/program"
+)
+
+// serving is what serve --json says.
+type serving struct {
+	URL     string `json:"url"`
+	APIKey  string `json:"api_key"`
+	KeyFile string `json:"api_key_file"`
+}
+
+// serveScript is a command of the scripts, serve [FLAGS…]: it starts a belljar serve of the script's own, waits until it
+// is ready, and points BELLJAR_SERVER and BELLJAR_API_KEY at it. It is stopped, and its stop checked, at the script's end.
+func serveScript(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: serve [FLAGS]")
+	}
+	belljar, err := exec.LookPath("belljar")
+	ts.Check(err)
+	words := append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", ts.MkAbs(".data")}, args...)
+	cmd := exec.Command(belljar, words...)
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", program.AgentVariable, "XDG_RUNTIME_DIR", "SANDBOX_IMAGE_REGISTRIES", "SANDBOX_IMAGE_PULL"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR"), "SANDBOX_END_SESSIONS=true") // nobody comes after it
+	cmd.Env = append(cmd.Env, build.Patient()...)
+	said, err := os.Create(filepath.Join(ts.MkAbs("."), ".serve-log"))
+	ts.Check(err)
+	cmd.Stderr = said
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself, which Wait tells
+		err := cmd.Wait()
+		said.Close()
+		if err != nil {
+			text, _ := os.ReadFile(said.Name())
+			ts.Logf("belljar serve: %v\n%s", err, text)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		text, _ := os.ReadFile(said.Name())
+		ts.Fatalf("belljar serve: %v\n%s", err, text)
+	}
+	var ready serving
+	ts.Check(json.Unmarshal(line, &ready))
+	ts.Setenv("BELLJAR_SERVER", ready.URL)
+	ts.Setenv("BELLJAR_API_KEY", ready.APIKey)
+	ts.Setenv("KEYFILE", ready.KeyFile)
+}
+
+// keep is a command of the scripts, keep NAME: it puts the last command's standard output, without the line's end, into a
+// variable.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keep NAME")
+	}
+	text := ts.ReadFile("stdout")
+	for len(text) > 0 && text[len(text)-1] == '\n' {
+		text = text[:len(text)-1]
+	}
+	ts.Setenv(args[0], text)
+}
+
+// until is a command of the scripts, until REGEXP PROGRAM ARGS…: it runs the program again and again until its standard
+// output matches, for some minutes at most.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until REGEXP PROGRAM ARGS")
+	}
+	wanted, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for deadline := time.Now().Add(5 * time.Minute); ; {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && wanted.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("it never says %s: %v", args[0], err)
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/local"
+)
+
+// sessionCommands are belljar session ….
+type sessionCommands struct {
+	Open   sessionOpen   `cmd:"" help:"Find a session by its scope, or make it, and print its id."`
+	Create sessionCreate `cmd:"" help:"Make a session and print its id."`
+	LS     sessionList   `cmd:"" name:"ls" help:"List sessions."`
+	Show   sessionShow   `cmd:"" help:"Show a session."`
+	Exec   sessionExec   `cmd:"" help:"Run a command in a session."`
+	Run    sessionRun    `cmd:"" help:"Run a program of this machine in a session."`
+	Shell  sessionShell  `cmd:"" help:"Open a terminal in a session, or come back to one."`
+	Files  sessionFiles  `cmd:"" help:"List the files of a session's workspace."`
+	CP     sessionCopy   `cmd:"" name:"cp" help:"Copy files and folders into a session, or out of it."`
+	Upload sessionUpload `cmd:"" help:"Put files into a session's workspace, all or none."`
+	Close  sessionClose  `cmd:"" aliases:"rm" help:"End sessions."`
+}
+
+// jarFlags are what a session's sandbox is made of.
+type jarFlags struct {
+	Image          string     `placeholder:"REF" help:"Root file system (default host)."`
+	Runtime        string     `placeholder:"NAME" help:"Isolation; the server's default if it is not given."`
+	Class          string     `name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm."`
+	Trust          string     `placeholder:"LEVEL" help:"How far what runs in it is trusted: trusted, standard, untrusted."`
+	Env            []string   `short:"e" sep:"none" placeholder:"K=V" help:"Set a variable for every run; K alone passes ours on. Repeatable."`
+	TTL            *seconds   `name:"ttl" placeholder:"TIME" help:"How long it lives after its last use: 30m, 2h."`
+	Lifetime       *seconds   `placeholder:"TIME" help:"How long it lives at most, used or not."`
+	IdleTimeout    *seconds   `placeholder:"TIME" help:"End it when nothing happens in it for so long, even under a running command."`
+	MaxRuns        *count     `placeholder:"N" help:"Runs in its whole life."`
+	Timeout        *seconds   `placeholder:"TIME" help:"How long a run may take that does not say."`
+	CPUTime        *seconds   `name:"cpu-time" placeholder:"TIME" help:"How much CPU time a run may use that does not say."`
+	StartupTimeout *seconds   `placeholder:"TIME" help:"How long the sandbox may take to start."`
+	CPUs           *cores     `name:"cpus" placeholder:"N" help:"Processors, for all runs together."`
+	Memory         *mebibytes `short:"m" placeholder:"SIZE" help:"Memory, for all runs together: 512m, 1g."`
+	Pids           *count     `placeholder:"N" help:"Processes and threads at once."`
+	Workspace      *mebibytes `placeholder:"SIZE" help:"Size of /workspace."`
+	WorkspaceExec  bool       `help:"Let programs in /workspace be executed."`
+	AllowWeak      []string   `placeholder:"LIST" help:"Protections that may be missing (operators only)."`
+	JSON           bool       `name:"json" help:"Print the session as one JSON object."`
+}
+
+// spec is the flags as a request.
+func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
+	env, err := (&runCommand{Env: j.Env}).environment(c)
+	return belljar.SessionSpec{
+		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: cmp.Or(j.Image, local.HostImage), Env: env,
+		Resources: belljar.Resources{
+			CPU: value(j.CPUs), MemoryMB: int(whole(j.Memory)), Pids: int(whole(j.Pids)), WorkspaceMB: int(whole(j.Workspace)),
+		},
+		StartupTimeoutSec: value(j.StartupTimeout), TimeoutSec: value(j.Timeout), CPUTimeSec: value(j.CPUTime), TTLSec: value(j.TTL),
+		LifetimeSec: value(j.Lifetime), IdleTimeoutSec: value(j.IdleTimeout), MaxRuns: int(whole(j.MaxRuns)),
+		WorkspaceExec: j.WorkspaceExec, AllowWeak: j.AllowWeak, Isolation: j.Class, TrustLevel: belljar.TrustLevel(j.Trust),
+	}, err
+}
+
+// sessionCreate is belljar session create.
+type sessionCreate struct {
+	Jar jarFlags `embed:""`
+}
+
+// Help is the long help.
+func (n *sessionCreate) Help() string {
+	return `Examples:
+  id=$(belljar session create --ttl 2h)
+  belljar session cp ./app $id:app
+  belljar session exec $id make -C app test
+  belljar session close $id`
+}
+
+// Run makes a session.
+func (n *sessionCreate) Run(ctx context.Context, c *console) error {
+	return c.remote(n.Jar.JSON, func(s belljar.Service) error {
+		spec, err := n.Jar.spec(c)
+		if err != nil {
+			return err
+		}
+		if err := c.readyImage(ctx, s, spec.BaseImage, spec.Runtime); err != nil {
+			return err
+		}
+		made, err := s.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: spec})
+		if err != nil {
+			return inFlags(err)
+		}
+		if n.Jar.JSON {
+			return writeJSON(c.stdout, made)
+		}
+		c.aside("it lives until %s, and longer when it is used", made.ExpiresAt.Local().Format(time.DateTime))
+		return c.lines([]string{made.ID})
+	})
+}
+
+// sessionOpen is belljar session open.
+type sessionOpen struct {
+	Scope string   `arg:"" name:"scope" help:"NAMESPACE:ID[:NAME]; the namespace is workflow, agent, user or thread."`
+	Jar   jarFlags `embed:""`
+}
+
+// Help is the long help.
+func (o *sessionOpen) Help() string {
+	return `Whoever opens the same scope gets the same session, for as long as it lives. The flags are for
+one that has to be made; a session that is there already stays as it is.
+
+Examples:
+  id=$(belljar session open workflow:run_123)          the session of a workflow
+  id=$(belljar session open workflow:run_123:build)    another one of it
+  belljar session close --prefix workflow:run_123:     ends them all`
+}
+
+// Run finds or makes a session.
+func (o *sessionOpen) Run(ctx context.Context, c *console) error {
+	return c.remote(o.Jar.JSON, func(s belljar.Service) error {
+		scope, err := scopeOf(o.Scope)
+		if err != nil {
+			return err
+		}
+		spec, err := o.Jar.spec(c)
+		if err != nil {
+			return err
+		}
+		spec.Scope = scope
+		session, created, err := s.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
+		if err != nil {
+			return inFlags(err)
+		}
+		if o.Jar.JSON {
+			return writeJSON(c.stdout, struct {
+				belljar.Session
+				Created bool `json:"created"`
+			}{session, created})
+		}
+		if created {
+			c.aside("made; it lives until %s, and longer when it is used", session.ExpiresAt.Local().Format(time.DateTime))
+		} else {
+			c.aside("it was there: made %s ago", rough(time.Since(session.CreatedAt)))
+		}
+		return c.lines([]string{session.ID})
+	})
+}
+
+// scopeOf reads NAMESPACE:ID[:NAME].
+func scopeOf(text string) (belljar.Scope, error) {
+	parts := strings.SplitN(text, ":", 3)
+	if len(parts) < 2 {
+		return belljar.Scope{}, mistake("name it like workflow:run_123 or agent:7:scratch", "%s is not a scope", text)
+	}
+	scope := belljar.Scope{Namespace: parts[0], ID: parts[1]}
+	if len(parts) == 3 {
+		scope.Key = parts[2]
+	}
+	return scope, scope.Validate()
+}
+
+// sessionList is belljar session ls.
+type sessionList struct {
+	All    bool   `short:"a" help:"Also those that have ended."`
+	Prefix string `placeholder:"SCOPE" help:"Only those whose scope begins so: workflow:run_123:"`
+	Limit  int    `short:"n" default:"50" placeholder:"N" help:"At most that many (default 50, at most 200)."`
+	Quiet  bool   `short:"q" help:"Only ids, whole."`
+	JSON   bool   `name:"json" help:"Print one JSON object."`
+}
+
+// Run lists sessions.
+func (l *sessionList) Run(ctx context.Context, c *console) error {
+	return c.remote(l.JSON, func(s belljar.Service) error {
+		if l.Limit < 1 || l.Limit > belljar.MaxPage {
+			return mistake("", "--limit: %d is not between 1 and %d", l.Limit, belljar.MaxPage)
+		}
+		page, err := s.Sessions().List(ctx, belljar.SessionQuery{All: l.All, KeyPrefix: l.Prefix, Limit: l.Limit})
+		if err != nil {
+			return err
+		}
+		ids := make([]string, len(page.Items))
+		for i, session := range page.Items {
+			ids[i] = session.ID
+		}
+		switch {
+		case l.JSON:
+			return writeJSON(c.stdout, page)
+		case l.Quiet:
+			return c.lines(ids)
+		}
+		rows, shown, now := [][]string{}, short(ids), time.Now()
+		for i, session := range page.Items {
+			left := ""
+			if !session.State.Ended() {
+				left = "in " + rough(session.ExpiresAt.Sub(now))
+			}
+			rows = append(rows, []string{
+				shown[i], string(session.State), session.Runtime, session.BaseImage, rough(now.Sub(session.CreatedAt)), left, session.ScopeKey,
+			})
+		}
+		if err := c.table("ID STATE RUNTIME IMAGE AGE EXPIRES SCOPE", rows); err != nil {
+			return err
+		}
+		if page.HasMore {
+			c.aside("%d of %d sessions; --limit shows more", len(page.Items), page.Total)
+		}
+		return nil
+	})
+}
+
+// sessionShow is belljar session show.
+type sessionShow struct {
+	ID   string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	JSON bool   `name:"json" help:"Print the session as one JSON object."`
+}
+
+// Run shows a session.
+func (o *sessionShow) Run(ctx context.Context, c *console) error {
+	return c.remote(o.JSON, func(s belljar.Service) error {
+		id, err := findSession(ctx, s, o.ID)
+		if err != nil {
+			return err
+		}
+		session, err := s.Sessions().Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if o.JSON {
+			return writeJSON(c.stdout, session)
+		}
+		l := session.Limits
+		return c.facts([][2]string{
+			{"session", session.ID}, {"user", session.UserID}, {"scope", session.ScopeKey}, {"state", string(session.State)}, {"message", session.Message},
+			{"runtime", strings.TrimSpace(session.Runtime + " " + session.RuntimeVersion)},
+			{"isolation", session.Isolation + ", because " + session.RuntimeReason},
+			{"image", strings.TrimSpace(session.BaseImage + " " + session.ImageDigest)},
+			{"created", session.CreatedAt.Local().Format(time.DateTime)}, {"expires", session.ExpiresAt.Local().Format(time.DateTime)},
+			{"limits", fmt.Sprintf("%g cpus, %d MiB memory, %d MiB workspace, %d processes, %gs a run",
+				l.CPU, l.MemoryMB, l.WorkspaceMB, l.Pids, l.TimeoutSec)},
+			{"policy", session.PolicyHash},
+		})
+	})
+}
+
+// sessionClose is belljar session close.
+type sessionClose struct {
+	IDs    []string `arg:"" optional:"" name:"session" help:"The sessions; the beginning of an id will do."`
+	Prefix string   `placeholder:"SCOPE" help:"End every session whose scope begins so: workflow:run_123:"`
+	Retain *seconds `placeholder:"TIME" help:"With --prefix: keep them for so long more, to be looked at."`
+	JSON   bool     `name:"json" help:"Print the ids as one JSON array."`
+}
+
+func (r *sessionClose) check() error {
+	switch {
+	case r.Prefix == "" && len(r.IDs) == 0:
+		return mistake("name sessions, or a scope with --prefix", "nothing to close")
+	case r.Prefix != "" && len(r.IDs) > 0:
+		return mistake("", "--prefix does not go with sessions by id")
+	case r.Prefix == "" && r.Retain != nil:
+		return mistake("", "--retain goes with --prefix only")
+	}
+	return nil
+}
+
+// Run ends every session that it can, and tells of those that it could not.
+func (r *sessionClose) Run(ctx context.Context, c *console) error {
+	if err := r.check(); err != nil {
+		if r.JSON {
+			return c.failJSON(err)
+		}
+		return err
+	}
+	return c.remote(r.JSON, func(s belljar.Service) error {
+		ids := []string{}
+		var failed []error
+		if r.Prefix != "" {
+			closed, err := s.Sessions().CloseAll(ctx, belljar.CloseRequest{KeyPrefix: r.Prefix, RetainSec: value(r.Retain)})
+			if err != nil {
+				return err
+			}
+			ids = append(ids, closed...)
+		}
+		for _, prefix := range r.IDs {
+			id, err := findSession(ctx, s, prefix)
+			if err == nil {
+				err = s.Sessions().Delete(ctx, id)
+			}
+			if err != nil {
+				failed = append(failed, named(prefix, err))
+				continue
+			}
+			ids = append(ids, id)
+		}
+		if !r.JSON {
+			if err := c.lines(ids); err != nil {
+				return err
+			}
+		} else if len(failed) == 0 {
+			return writeJSON(c.stdout, ids)
+		}
+		return c.several(failed)
+	})
+}
+
+// lines prints one thing a line.
+func (c *console) lines(all []string) error {
+	for _, line := range all {
+		if _, err := fmt.Fprintln(c.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

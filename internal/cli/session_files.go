@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/notice"
+)
+
+// sessionFiles is belljar session files.
+type sessionFiles struct {
+	ID        string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	Path      string `arg:"" optional:"" name:"path" help:"Folder or file of the workspace; its root if it is not given."`
+	Recursive bool   `short:"r" help:"Everything below."`
+	Limit     int    `short:"n" default:"1000" placeholder:"N" help:"At most that many (default 1000, at most 10000)."`
+	Quiet     bool   `short:"q" help:"Only paths."`
+	JSON      bool   `name:"json" help:"Print one JSON object."`
+}
+
+// Run lists files.
+func (f *sessionFiles) Run(ctx context.Context, c *console) error {
+	return c.remote(f.JSON, func(s belljar.Service) error {
+		if f.Limit < 1 || f.Limit > 10000 {
+			return mistake("", "--limit: %d is not between 1 and 10000", f.Limit)
+		}
+		id, err := findSession(ctx, s, f.ID)
+		if err != nil {
+			return err
+		}
+		list, err := s.Files().List(ctx, id, belljar.FileQuery{Path: f.Path, Recursive: f.Recursive, Limit: f.Limit})
+		if err != nil {
+			return err
+		}
+		if f.JSON {
+			return writeJSON(c.stdout, list)
+		}
+		rows, paths := [][]string{}, []string{}
+		for _, e := range list.Entries {
+			paths = append(paths, notice.OneLine(e.Path))
+			size, name := strconv.FormatInt(e.Size, 10), e.Path
+			switch e.Type {
+			case "dir":
+				size, name = "", name+"/"
+			case "symlink":
+				size, name = "", name+" -> "+e.Target
+			}
+			rows = append(rows, []string{e.Mode, size, time.Unix(e.MtimeUnix, 0).Format(time.DateTime), name})
+		}
+		if f.Quiet {
+			err = c.lines(paths)
+		} else {
+			err = c.table("MODE SIZE MODIFIED PATH", rows)
+		}
+		if err == nil && list.Truncated {
+			c.Note("these are the first %d; --limit shows more", len(list.Entries))
+		}
+		return err
+	})
+}

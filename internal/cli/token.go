@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// tokenCommands are belljar token ….
+type tokenCommands struct {
+	Create tokenCreate `cmd:"" help:"Make an API key and print it."`
+	List   tokenList   `cmd:"" help:"List the API keys."`
+	Revoke tokenRevoke `cmd:"" help:"Make API keys useless."`
+}
+
+// tokenCreate is belljar token create.
+type tokenCreate struct {
+	User  string   `required:"" placeholder:"ID" help:"Whom it stands for."`
+	Admin bool     `help:"He is an operator."`
+	Name  string   `placeholder:"TEXT" help:"What it is for."`
+	TTL   *seconds `name:"ttl" placeholder:"TIME" help:"How long it is good: 720h (default for ever)."`
+	JSON  bool     `name:"json" help:"Print one JSON object."`
+}
+
+// Run makes a key.
+func (t *tokenCreate) Run(ctx context.Context, c *console) error {
+	return c.remote(t.JSON, func(s belljar.Service) error {
+		spec := belljar.TokenSpec{UserID: t.User, Name: t.Name, TTLSec: value(t.TTL), Role: belljar.RoleUser}
+		if t.Admin {
+			spec.Role = belljar.RoleAdmin
+		}
+		made, err := s.Tokens().Create(ctx, spec)
+		if err != nil {
+			return err
+		}
+		if t.JSON {
+			return writeJSON(c.stdout, made)
+		}
+		c.aside("this key is not shown again")
+		return c.lines([]string{made.Secret})
+	})
+}
+
+// tokenList is belljar token list.
+type tokenList struct {
+	JSON bool `name:"json" help:"Print one JSON array."`
+}
+
+// Run lists keys.
+func (t *tokenList) Run(ctx context.Context, c *console) error {
+	return c.remote(t.JSON, func(s belljar.Service) error {
+		list, err := s.Tokens().List(ctx)
+		if err != nil {
+			return err
+		}
+		if t.JSON {
+			return writeJSON(c.stdout, append([]belljar.Token{}, list...))
+		}
+		rows, now := [][]string{}, time.Now()
+		for _, k := range list {
+			used := "never"
+			if k.LastUsedAt != nil {
+				used = rough(now.Sub(*k.LastUsedAt)) + " ago"
+			}
+			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, rough(now.Sub(k.CreatedAt)), used, standing(k, now)})
+		}
+		return c.table("ID KEY USER ROLE NAME AGE USED STATE", rows)
+	})
+}
+
+// standing says whether a key is good.
+func standing(k belljar.Token, now time.Time) string {
+	switch {
+	case k.RevokedAt != nil:
+		return "revoked"
+	case k.ExpiresAt == nil:
+		return "good"
+	case k.ExpiresAt.Before(now):
+		return "expired"
+	}
+	return "good for " + rough(k.ExpiresAt.Sub(now))
+}
+
+// tokenRevoke is belljar token revoke.
+type tokenRevoke struct {
+	IDs  []string `arg:"" name:"id" help:"The keys' ids, as token list shows them; the beginning of one will do."`
+	JSON bool     `name:"json" help:"Print the ids as one JSON array."`
+}
+
+// Run revokes every key that it can, and tells of those that it could not.
+func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
+	return c.remote(t.JSON, func(s belljar.Service) error {
+		ids := []string{}
+		var failed []error
+		for _, prefix := range t.IDs {
+			id, err := findToken(ctx, s, prefix)
+			if err == nil {
+				err = s.Tokens().Revoke(ctx, id)
+			}
+			if err != nil {
+				failed = append(failed, named(prefix, err))
+				continue
+			}
+			ids = append(ids, id)
+		}
+		if !t.JSON {
+			if err := c.lines(ids); err != nil {
+				return err
+			}
+		} else if len(failed) == 0 {
+			return writeJSON(c.stdout, ids)
+		}
+		return c.several(failed)
+	})
+}
+
+func findToken(ctx context.Context, s belljar.Service, prefix string) (string, error) {
+	return find("key", prefix, func(int) (ids []string, more bool, err error) {
+		list, err := s.Tokens().List(ctx)
+		for _, k := range list {
+			ids = append(ids, k.ID)
+		}
+		return ids, false, err
+	})
+}

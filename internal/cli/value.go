@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The values of flags. Each refuses what makes no sense while the command line is parsed; whether a value is within
+// the limits of the host is [belljar.Limits.Resolve]'s to say.
+
+// seconds is a time span: "90", "1.5", "30s", "5m", "1h30m". More than 0.
+type seconds float64
+
+// UnmarshalText parses a time span.
+func (s *seconds) UnmarshalText(text []byte) error {
+	value, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		span, err := time.ParseDuration(string(text))
+		if err != nil {
+			return fmt.Errorf("%q is not a time, such as 30, 30s or 5m", text)
+		}
+		value = span.Seconds()
+	}
+	*s = seconds(value)
+	return positive(string(text), value)
+}
+
+// mebibytes is a size: "512" and "512m" are 512 MiB, "1g" is 1024 MiB. A whole number of MiB, more than 0.
+type mebibytes int
+
+// UnmarshalText parses a size.
+func (m *mebibytes) UnmarshalText(text []byte) error {
+	lower := strings.ToLower(strings.TrimSpace(string(text)))
+	number := strings.TrimRight(lower, "abcdefghijklmnopqrstuvwxyz")
+	var factor float64
+	switch lower[len(number):] {
+	case "", "m", "mb", "mib":
+		factor = 1
+	case "g", "gb", "gib":
+		factor = 1 << 10
+	case "t", "tb", "tib":
+		factor = 1 << 20
+	case "k", "kb", "kib":
+		factor = 1.0 / 1024
+	default:
+		return fmt.Errorf("%q is not a size, such as 512m or 1g", text)
+	}
+	value, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a size, such as 512m or 1g", text)
+	}
+	value *= factor
+	if err := positive(string(text), value); err != nil {
+		return err
+	}
+	if value != math.Trunc(value) {
+		return fmt.Errorf("%q is not a whole number of MiB", text)
+	}
+	*m = mebibytes(math.Min(value, math.MaxInt32)) // anything larger is refused by the limits in any case
+	return nil
+}
+
+// cores is a share of processors: "2", "0.5". More than 0.
+type cores float64
+
+// UnmarshalText parses a share of processors.
+func (c *cores) UnmarshalText(text []byte) error {
+	value, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a number of cores, such as 2 or 0.5", text)
+	}
+	*c = cores(value)
+	return positive(string(text), value)
+}
+
+// count is a whole number, more than 0.
+type count int
+
+// UnmarshalText parses a whole number.
+func (n *count) UnmarshalText(text []byte) error {
+	value, err := strconv.ParseInt(string(text), 10, 32)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number within reason", text)
+	}
+	*n = count(value)
+	return positive(string(text), float64(value))
+}
+
+func positive(text string, value float64) error {
+	switch {
+	case math.IsNaN(value) || math.IsInf(value, 0):
+		return fmt.Errorf("%q is not a finite number", text)
+	case value <= 0:
+		return fmt.Errorf("%q is not more than 0", text)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/belljar/belljar"
+)
+
+// dataDir is the folder of one installation: its secrets, its records, and a lock that keeps a second daemon out.
+type dataDir struct {
+	path string
+	lock *os.File
+}
+
+// defaultData is where a daemon keeps its data when nobody says (DESIGN §10).
+func defaultData(h *Host) (string, error) {
+	if os.Geteuid() == 0 {
+		return "/var/lib/belljar", nil
+	}
+	if base, _ := h.Getenv("XDG_DATA_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "belljar"), nil
+	}
+	if home, _ := h.Getenv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "share", "belljar"), nil
+	}
+	return "", mistake("name one with SANDBOX_DATA, or with serve's --data", "there is no folder for data: neither XDG_DATA_HOME nor HOME is set")
+}
+
+// openData makes the folder if need be, for its owner's eyes only, and locks it.
+func openData(path string) (*dataDir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, unusable(path, err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, unusable(path, err)
+	}
+	switch err := lockFile(lock); {
+	case errors.Is(err, errLocked):
+		lock.Close()
+		return nil, &belljar.Error{
+			Code: belljar.CodeConflict, Message: "data folder " + path + " is in use by another belljar",
+			Hint: "stop that one, or give this one a folder of its own with --data",
+		}
+	case err != nil:
+		lock.Close()
+		return nil, unusable(path, err)
+	}
+	return &dataDir{path, lock}, nil
+}
+
+func unusable(path string, err error) error {
+	return &belljar.Error{
+		Code: belljar.CodeInternal, Message: "data folder " + path + " cannot be used", Err: err,
+		Hint: "name a folder that you can write with SANDBOX_DATA, or with serve's --data",
+	}
+}
+
+// Close lets another daemon in.
+func (d *dataDir) Close() error { return d.lock.Close() }
+
+// in is a path below the folder.
+func (d *dataDir) in(name ...string) string {
+	return filepath.Join(append([]string{d.path}, name...)...)
+}
+
+// secret returns the secret kept under name, or makes one by fresh and keeps it, mode 0600. made tells which.
+func (d *dataDir) secret(name string, fresh func() string) (value string, made bool, err error) {
+	path := d.in(name)
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		if value := string(bytes.TrimSpace(raw)); value != "" {
+			return value, false, nil
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", false, unusable(d.path, err)
+	}
+	value = fresh()
+	if err := writeSynced(path, value+"\n"); err != nil {
+		return "", false, unusable(d.path, err)
+	}
+	return value, true, nil
+}
+
+// damagedSecret says that a file with a secret holds something else.
+func damagedSecret(path string, err error) error {
+	return &belljar.Error{
+		Code: belljar.CodeInternal, Message: path + " is damaged", Err: err,
+		Hint: "restore it from a backup, or remove it: another is made, and what the old one was for is no longer valid",
+	}
+}
+
+// writeSynced replaces a file so that after a crash it has the old content or the new.
+func writeSynced(path, content string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // it has another name by then
+	_, err = f.WriteString(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// randomHex is n random bytes in hexadecimal.
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// newKey is a fresh API key.
+func newKey() string { return fmt.Sprintf("blj_%s", randomHex(24)) }

@@ -1,0 +1,17 @@
+package daemon
+
+import (
+	"context"
+	"io"
+
+	"github.com/belljar/belljar/internal/image/debian"
+	"github.com/belljar/belljar/internal/local"
+)
+
+// Recipes names the images that Build can make.
+func (*Host) Recipes() []string { return debian.Names() }
+
+// Build writes the tar of an image made of Debian packages to w.
+func (*Host) Build(ctx context.Context, b local.Build, w io.Writer) error {
+	return debian.Build(ctx, debian.Options{Name: b.Recipe, Suite: b.Suite, Mirror: b.Mirror, Log: b.Log}, w)
+}

@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// demanded names the protections that every sandbox of a server has: all of those but what its operator lets go.
+func demanded(cfg *config.Config, all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(cfg.AllowWeak, name) })
+}
+
+// notEnforced names the protections that a host cannot enforce.
+func notEnforced(caps runtime.Capabilities) []string {
+	return slices.DeleteFunc(service.AllProtections(), func(name string) bool { return caps.Protection(name).Enforced })
+}
+
+// checkHost refuses a host that cannot enforce what is demanded: a server on it would start, and then refuse every run.
+// One that executes nothing needs no protection.
+func checkHost(cfg *config.Config, required []string, caps runtime.Capabilities) error {
+	known := append(service.AllProtections(), runtime.ProtectLandlock)
+	for _, name := range cfg.AllowWeak {
+		if !slices.Contains(known, name) {
+			return mistake("they are "+strings.Join(known, ", "), "allow_weak names no protection: %.40q", name)
+		}
+	}
+	if !cfg.EnableExecution {
+		return nil
+	}
+	missing := slices.DeleteFunc(slices.Clone(required), func(name string) bool { return caps.Protection(name).Enforced })
+	if len(missing) == 0 {
+		return nil
+	}
+	names := strings.Join(missing, ", ")
+	return &belljar.Error{
+		Code: belljar.CodeRuntimeUnavailable, Message: "not enforced on this host: " + names,
+		Details: map[string]any{"protections": missing},
+		Hint: "belljar doctor says how to mend it; --set allow_weak=" +
+			strings.Join(append(slices.Clone(cfg.AllowWeak), missing...), ",") + " serves without",
+	}
+}

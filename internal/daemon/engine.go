@@ -1,0 +1,164 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob/spool"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/local"
+	logbook "github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	store "github.com/belljar/belljar/internal/store/memory"
+)
+
+// sweepTime bounds the search for what killed processes have left behind.
+const sweepTime = 5 * time.Second
+
+// Open builds everything that a command needs.
+func (h *Host) Open(want local.Want) (*local.Engine, error) {
+	e, err := openEngine(h, want, "")
+	if err != nil {
+		return nil, err
+	}
+	return e.Engine, nil
+}
+
+// OpenBench builds an engine that can be measured. It has an installation of its own, as a server has: each belljar run
+// beside it takes the folders of the shared one down at its end.
+func (h *Host) OpenBench() (*local.Bench, error) {
+	return openEngine(h, local.Want{Runtime: usualRuntime}, "bench-"+strconv.Itoa(os.Getpid()))
+}
+
+// openEngine builds it from the bottom up: runtimes, stores, service. installation is whose the sandboxes are, "" for those of
+// all commands.
+func openEngine(h *Host, want local.Want, installation string) (*local.Bench, error) {
+	cfg, err := config.Load(config.Sources{Env: h.Env})
+	if err != nil {
+		return nil, err
+	}
+	names, err := candidates(want, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	units, err := openUnits(h, names, opening{installation: installation, cfg: &cfg})
+	if err != nil {
+		return nil, err
+	}
+	closeUnits := func() (err error) {
+		for _, u := range slices.Backward(units) {
+			err = errors.Join(err, u.close())
+		}
+		return err
+	}
+	records, blobs := store.New(), &spool.Store{}
+	var images *image.Store // most commands need none
+	if want.Image != "" {
+		if images, err = openOwnImages(h, &cfg); err != nil {
+			return nil, errors.Join(err, closeUnits())
+		}
+		inner := closeUnits
+		closeUnits = func() error { return errors.Join(images.Close(), inner()) }
+	}
+	opts := service.Options{
+		Images:      images,
+		Limits:      ownLimits(&cfg),
+		Store:       records,
+		Logs:        logbook.New(),
+		Blobs:       blobs,
+		Policy:      localPolicy(&cfg),
+		Require:     service.CoreProtections(),
+		Lifetime:    runtime.LifetimeCreator,
+		Concurrency: -1, // whoever sits here may do with his machine what he likes
+	}
+	if data, err := ownData(h, &cfg); err == nil && cfg.GoCache {
+		caches := goCaches(data)
+		opts.GoCache = func(image runtime.Root, _ bool) string { return caches.Folder(image.Ref, image.Digest) }
+	}
+	e := &local.Bench{Engine: &local.Engine{}, Weigh: scale{units[0]}.weigh, Gather: scale{units[0]}.gather}
+	for _, u := range units {
+		opts.Runtimes = append(opts.Runtimes, u.Runtime)
+	}
+	svc, err := service.New(opts)
+	if err != nil {
+		return nil, errors.Join(err, closeUnits())
+	}
+	e.Service, e.Settle = svc.As(service.Local()), svc.Settle
+	e.Kill = func(ctx context.Context, id string) error { // a run's sandbox has the run's name
+		var errs []error
+		for _, u := range units {
+			errs = append(errs, u.Remove(ctx, id))
+		}
+		return errors.Join(errs...)
+	}
+	e.Close = func() error {
+		err := svc.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+		defer cancel()
+		for _, u := range units {
+			if u.works(ctx) && u.sweep != nil {
+				_, _ = u.sweep(ctx) // what others have left is no trouble of this command's: there is a next one, and doctor tells
+			}
+		}
+		return errors.Join(err, blobs.Close(), records.Close(), closeUnits())
+	}
+	return e, nil
+}
+
+// localPolicy is the policy of commands without a server: that of a server with nothing set, and what the environment
+// says of trust.
+func localPolicy(cfg *config.Config) service.Policy {
+	p := service.DefaultPolicy()
+	applyTrust(&p, cfg)
+	applyImages(&p, cfg)
+	return p
+}
+
+// ownLimits are those of commands without a server: the usual ones, in the times that the environment gives.
+func ownLimits(cfg *config.Config) belljar.Limits {
+	l, told, most := belljar.DefaultLimits(), cfg.Limits(), belljar.MaxLimits()
+	l.StartupTimeoutSec = min(told.StartupTimeoutSec, most.StartupTimeoutSec)
+	l.BuildTimeoutSec = min(told.BuildTimeoutSec, most.BuildTimeoutSec)
+	l.TimeoutSec, l.GraceSec = min(told.TimeoutSec, most.TimeoutSec), told.GraceSec
+	l.CPUTimeSec = min(told.CPUTimeSec, most.CPUTimeSec)
+	return l
+}
+
+// tested is a runtime whose probe proves what it says, if it can.
+type tested struct{ runtime.Runtime }
+
+func (t tested) Probe(ctx context.Context) (runtime.Capabilities, error) {
+	if tester, ok := runtime.As[runtime.Tester](t.Runtime); ok {
+		return tester.Test(ctx)
+	}
+	return t.Runtime.Probe(ctx)
+}
+
+// candidates are the runtimes to open, what is asked for or the default first. There are others only where one may be chosen,
+// or has to be told of: opening takes time.
+func candidates(want local.Want, cfg *config.Config) ([]string, error) {
+	first := cmp.Or(want.Runtime, defaultRuntime(cfg))
+	if !slices.Contains(runtimeNames(), first) {
+		return nil, noRuntime(first)
+	}
+	names := servedRuntimes(cfg)
+	if !slices.Contains(names, first) {
+		return nil, &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "runtime " + first + " is not among SANDBOX_RUNTIMES",
+			Hint: "one of: " + strings.Join(names, " "),
+		}
+	}
+	if !want.Choose && cfg.DefaultTrustLevel == "" {
+		return []string{first}, nil
+	}
+	return append([]string{first}, slices.DeleteFunc(names, func(name string) bool { return name == first })...), nil
+}

@@ -1,0 +1,55 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/local"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Examine tries every runtime of this binary, whichever the settings would have.
+func (h *Host) Examine(ctx context.Context) (list []local.Runtime, err error) {
+	cfg, err := config.Load(config.Sources{Env: h.Env})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range runtimeNames() {
+		caps, err := examine(ctx, h, name, &cfg)
+		if err != nil {
+			return nil, fmt.Errorf("probing %s: %w", name, err)
+		}
+		list = append(list, local.Runtime{Name: name, Capabilities: caps})
+	}
+	return list, nil
+}
+
+// examine tries a runtime. One that cannot even be opened is one that does not work here, and says why.
+func examine(ctx context.Context, h *Host, name string, cfg *config.Config) (runtime.Capabilities, error) {
+	units, err := openUnits(h, []string{name}, opening{cfg: cfg})
+	if err != nil {
+		why := runtime.Reason{Code: "host_prerequisite_missing", Detail: strings.TrimPrefix(err.Error(), "runtime "+name+": "), Hint: belljar.HintOf(err)}
+		var step *runtime.StepError
+		if errors.As(err, &step) {
+			why.Step, why.Detail, why.Hint = step.Step, step.Err.Error(), step.Hint
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			why.Code = "host_permission_denied"
+		}
+		return runtime.Capabilities{State: runtime.StateHostGated, Reasons: []runtime.Reason{why}}, nil
+	}
+	u := units[0]
+	defer u.close()
+	caps, err := tested{u.Runtime}.Probe(ctx)
+	if err == nil && caps.Available && u.sweep != nil {
+		if _, left := u.sweep(ctx); left != nil {
+			h.Say("what killed processes have left is still there: %v", left)
+		}
+	}
+	return caps, err
+}

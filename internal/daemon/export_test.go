@@ -1,0 +1,4 @@
+package daemon
+
+// PrivatePrefix begins the names of private servers' folders.
+const PrivatePrefix = privatePrefix

@@ -1,0 +1,77 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/gocache"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// goCaches are the Go build caches in a data folder.
+func goCaches(data string) *gocache.Store { return gocache.New(filepath.Join(data, "go-cache")) }
+
+// FillGoCache builds Go's standard library in an image and keeps the result in the data folder of this machine's commands.
+func (h *Host) FillGoCache(ctx context.Context, engine belljar.Service, image string) error {
+	cfg, err := config.Load(config.Sources{Env: h.Env})
+	if err != nil {
+		return err
+	}
+	data, err := ownData(h, &cfg)
+	if err != nil {
+		return err
+	}
+	return goCaches(data).Fill(ctx, engine, image)
+}
+
+// goCache is the service's way to the Go build caches in the data folder; nil if the operator wants none. The cache of an
+// image that is wanted and not there is filled in the background, once.
+func (d *server) goCache(cfg *config.Config, data string) func(runtime.Root, bool) string {
+	if !cfg.GoCache {
+		return nil
+	}
+	caches := goCaches(data)
+	wanted := make(chan runtime.Root, 16)
+	d.goImages = wanted
+	return func(image runtime.Root, want bool) string {
+		dir := caches.Folder(image.Ref, image.Digest)
+		if dir == "" && want {
+			select {
+			case wanted <- image:
+			default: // a later program wants it again
+			}
+		}
+		return dir
+	}
+}
+
+// fillGoCaches fills the caches that runs want, one at a time, until the server ends.
+func (d *server) fillGoCaches(data string) {
+	if d.goImages == nil {
+		return
+	}
+	caches := goCaches(data)
+	own := d.service.As(belljar.Caller{ID: "server", Role: belljar.RoleAdmin, Source: "server"})
+	d.behind(func(ctx context.Context) {
+		tried := map[string]bool{}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case image := <-d.goImages:
+				key := image.Ref + " " + image.Digest
+				if tried[key] {
+					continue
+				}
+				tried[key] = true
+				err := caches.Fill(ctx, own, image.Ref)
+				if err != nil && ctx.Err() == nil && !errors.Is(err, gocache.ErrNoGo) {
+					d.log.Warn("a Go build cache could not be made: Go programs start slowly", "image", image.Ref, "err", err)
+				}
+			}
+		}
+	})
+}

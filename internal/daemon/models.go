@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/mcp"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/local"
+)
+
+// ServeModels speaks the Model Context Protocol with the host at the other end of a stream until its input ends.
+func (h *Host) ServeModels(ctx context.Context, m local.Models) error {
+	kit, err := mcp.New(mcp.Options{Version: h.Version, Runtimes: m.Runtimes, Image: m.Image, Logger: m.Logger})
+	if err != nil {
+		return err
+	}
+	terms := mcp.Terms{Toolset: m.Toolset, Tools: m.Tools, Capture: m.Capture, Wait: m.Wait, MaxOutput: m.MaxOutput}
+	err = kit.Serve(ctx, mcp.Client{Service: func(string, string) belljar.Service { return m.Service }, Terms: terms}, m.In, m.Out)
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return err
+}
+
+// openModels opens the door for models. It comes after the streams, whose addresses it tells.
+func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, callers api.Authenticator, bodies *api.Shares, mux *http.ServeMux) error {
+	if !cfg.MCP {
+		return nil
+	}
+	kit, err := mcp.New(mcp.Options{
+		Version: d.version, Runtimes: d.runtimes, Image: cfg.DefaultImage, Logger: slog.New(serious{d.log.Handler()}),
+	})
+	if err != nil {
+		return err
+	}
+	d.models, err = mcp.NewDoor(mcp.DoorOptions{
+		Kit: kit, Engine: d.service, Auth: callers, Secret: secret, Bodies: bodies, OriginAllowed: edge.OriginAllowed,
+		StreamURL: d.streams.RunURL, Terms: termsOf(cfg), Idle: time.Duration(cfg.MCPSessionIdleSec) * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	d.closers = append(d.closers, d.models.Close)
+	d.models.Register(mux)
+	return nil
+}
+
+// termsOf is what the configuration allows models.
+func termsOf(cfg *config.Config) mcp.Terms {
+	return mcp.Terms{
+		Toolset: belljar.Toolset{
+			Mode: belljar.ToolMode(cfg.MCPMode), Image: cfg.MCPImage, Runtime: cfg.MCPRuntime,
+			Resources:  belljar.Resources{CPU: cfg.MCPCPU, MemoryMB: cfg.MCPMemoryMB, WorkspaceMB: cfg.MCPWorkspaceMB},
+			TimeoutSec: float64(cfg.MCPTimeoutSec), IdleTimeoutSec: float64(cfg.MCPIdleSec),
+		},
+		Tools: cfg.MCPTools, Wait: time.Duration(cfg.MCPWaitSec) * time.Second, MaxOutput: cfg.MCPMaxOutput,
+	}
+}
+
+// serious keeps what is no warning out of a log: a library tells of every session, and by its id.
+type serious struct{ slog.Handler }
+
+// Enabled is for warnings and errors only.
+func (s serious) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && s.Handler.Enabled(ctx, level)
+}

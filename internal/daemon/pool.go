@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/belljar/belljar/internal/api/thread"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/event/metric"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/pool"
+)
+
+// openPool puts a pool of ready sandboxes before a runtime that can have one, unless the operator wants none.
+func (d *server) openPool(cfg *config.Config, rt runtime.Runtime) (runtime.Runtime, error) {
+	if _, ok := rt.(runtime.Claimer); !ok || cfg.PoolSize == 0 || cfg.PoolMax == 0 || !cfg.EnableExecution {
+		return rt, nil
+	}
+	p, err := pool.New(rt, pool.Options{Size: cfg.PoolSize, Max: cfg.PoolMax, Idle: cfg.PoolIdle, Logger: d.log})
+	if err != nil {
+		return nil, err
+	}
+	d.pools = append(d.pools, p)
+	d.closers = append(d.closers, p.Close)
+	return p, nil
+}
+
+// warm has the pools make what callers are likely to ask for, behind the server's start.
+func (d *server) warm(ctx context.Context, counter *metric.Counter) {
+	for _, p := range d.pools {
+		counter.WatchPool(p.Name(), func() metric.Pool { return metric.Pool(p.Stats()) })
+	}
+	d.fill(ctx)
+}
+
+// fill has the pools make it, as far as its image is here.
+func (d *server) fill(ctx context.Context) {
+	likely, specs, err := d.service.Likely(ctx)
+	if err != nil {
+		d.log.Warn("nothing is made ready before it is asked for", "err", err)
+	}
+	for _, p := range d.pools {
+		if p.Name() == likely {
+			p.Warm(specs...)
+		}
+	}
+}
+
+// node is how much of the server is in use, for the door for threads.
+func (d *server) node() thread.Node {
+	n := thread.Node{ActiveSessions: d.service.LivingSessions()}
+	for _, p := range d.pools {
+		now := p.Stats()
+		n.PoolSize += now.Size
+		n.PoolAvailable += now.Ready
+	}
+	return n
+}

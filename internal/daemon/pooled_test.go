@@ -1,0 +1,79 @@
+//go:build linux
+
+package daemon
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/local"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/test/build"
+)
+
+// BenchmarkPooledSession makes a session out of the pool and runs its first command, on a server as it is with nothing set
+// but the size of its pool, without the way through HTTP. Sessions are made one a moment, so that the pool is never empty;
+// the time it is told of is the median.
+func BenchmarkPooledSession(b *testing.B) {
+	agent, err := build.Agent(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := New(Options{
+		World: local.World{Env: os.Environ(), Stdout: io.Discard, Stderr: os.Stderr},
+		Agent: func(string) (fs.File, error) { return os.Open(agent) },
+	})
+	cfg, err := config.Load(config.Sources{Set: map[string]string{"data": b.TempDir(), "pool_size": "16", "pool_max": "16", "log_level": "warn"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	data, err := openData(cfg.Data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer data.Close()
+	d, err := openDaemon(b.Context(), h, &cfg, data, manner{required: demanded(&cfg, service.AllProtections()), lifetime: runtime.LifetimeDetached, images: data.path})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	svc := d.service.As(service.Local())
+	var all, made []time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		for d.pools[0].Stats().Ready < 8 {
+			time.Sleep(time.Millisecond)
+		}
+		begin := time.Now()
+		s, err := svc.Sessions().Create(b.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host"}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		made = append(made, time.Since(begin))
+		run, _, err := belljar.Finish(b.Context(), svc.Runs(), belljar.RunRequest{RunSpec: belljar.RunSpec{
+			SpecVersion: belljar.SpecVersion, SessionID: s.ID, Command: []string{"/bin/true"},
+		}}, time.Minute)
+		all = append(all, time.Since(begin))
+		if err != nil || run.Phase != belljar.PhaseCompleted {
+			b.Fatalf("%+v, %v", run, err)
+		}
+		if err := svc.Sessions().Delete(b.Context(), s.ID); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	for _, m := range []struct {
+		of   []time.Duration
+		unit string
+	}{{all, "ms/session-and-exec"}, {made, "ms/session"}} {
+		slices.Sort(m.of)
+		b.ReportMetric(float64(m.of[len(m.of)/2])/float64(time.Millisecond), m.unit)
+	}
+}

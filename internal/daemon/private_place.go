@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+)
+
+const (
+	privatePrefix = "belljar-private-" // of the folders
+	socketName    = "api.sock"
+	// longestSocket is how long a socket's path may be on every system: Linux has 108 bytes for it, others 104, one of them
+	// for the end.
+	longestSocket = 103
+	// deadAge is how old a folder that nobody holds must be before nobody is expected to be about to.
+	deadAge = time.Minute
+)
+
+// privatePlace is where a private server keeps its socket, and its data.
+type privatePlace struct {
+	data    *dataDir
+	socket  string
+	folders []*dataDir // those to be removed
+	bases   []string   // where such folders may be
+}
+
+// openPrivate makes the folders, which only this user can enter. With data "" the data goes as the server does.
+func openPrivate(data string) (p *privatePlace, err error) {
+	p = &privatePlace{}
+	defer func(begun *privatePlace) {
+		if err != nil {
+			err = errors.Join(err, begun.Close())
+		}
+	}(p)
+	if data == "" {
+		if p.data, err = p.folder(os.TempDir()); err != nil {
+			return nil, err
+		}
+		if p.socket = p.data.in(socketName); len(p.socket) <= longestSocket {
+			return p, nil
+		}
+	} else if p.data, err = openData(data); err != nil {
+		return nil, err
+	}
+	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
+		if !filepath.IsAbs(base) || len(filepath.Join(base, privatePrefix+"0000000000", socketName)) > longestSocket {
+			continue
+		}
+		home, made := p.folder(base)
+		if made == nil {
+			p.socket = home.in(socketName)
+			return p, nil
+		}
+		err = errors.Join(err, made)
+	}
+	return nil, &belljar.Error{
+		Code: belljar.CodeInternal, Message: "there is no folder for a socket", Err: err,
+		Hint: "name one with TMPDIR that you can write, and whose path is short",
+	}
+}
+
+// folder makes a folder below base that goes with the server.
+func (p *privatePlace) folder(base string) (*dataDir, error) {
+	base, err := filepath.Abs(base)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(p.bases, base) {
+		p.bases = append(p.bases, base)
+	}
+	path, err := os.MkdirTemp(base, privatePrefix+"*")
+	if err != nil {
+		return nil, unusable(base, err)
+	}
+	d, err := openData(path)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(path))
+	}
+	p.folders = append(p.folders, d)
+	return d, nil
+}
+
+// images is the folder with the images. A server whose data goes with it has those of the commands that need no server, so
+// that no program fetches its own.
+func (p *privatePlace) images(h *Host, cfg *config.Config) string {
+	if !slices.Contains(p.folders, p.data) {
+		return p.data.path
+	}
+	shared := cfg.Data
+	if shared == "" {
+		shared, _ = defaultData(h) // "" if there is none
+	}
+	if shared == "" || !writable(shared) {
+		h.Say("warning: there is no folder to share images with other commands, so they are fetched anew: set HOME, or SANDBOX_DATA")
+		return p.data.path
+	}
+	return shared
+}
+
+// writable makes a folder if need be and reports whether files can be made in it.
+func writable(path string) bool {
+	if os.MkdirAll(path, 0o700) != nil {
+		return false
+	}
+	f, err := os.CreateTemp(path, ".new-")
+	if err != nil {
+		return false
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name())) == nil
+}
+
+// Close removes what goes with the server.
+func (p *privatePlace) Close() error {
+	var errs []error
+	if p.data != nil && !slices.Contains(p.folders, p.data) {
+		errs = append(errs, p.data.Close())
+	}
+	for _, d := range p.folders {
+		errs = append(errs, d.Close(), os.RemoveAll(d.path))
+	}
+	return errors.Join(errs...)
+}
+
+// sweep removes the folders of private servers that were killed. Their locks are free: they went with their processes.
+func (p *privatePlace) sweep(ctx context.Context) {
+	for _, base := range p.bases {
+		entries, _ := os.ReadDir(base) // there is a next time
+		for _, e := range entries {
+			path := filepath.Join(base, e.Name())
+			ours := slices.ContainsFunc(p.folders, func(d *dataDir) bool { return d.path == path })
+			if ctx.Err() == nil && !ours && strings.HasPrefix(e.Name(), privatePrefix) {
+				removeDead(path)
+			}
+		}
+	}
+}
+
+// removeDead removes the folder of a private server of this user that has ended.
+func removeDead(path string) {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() || !ownFile(info) || time.Since(info.ModTime()) < deadAge {
+		return
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	if lockFile(lock) == nil {
+		_ = os.RemoveAll(path) // there is a next time
+	}
+}

@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// openRuntimes opens the server's runtimes, the default first. A default that cannot be had is refused: never another one in
+// its place. Of the others, those that this host cannot do are there to say why.
+func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string, d *server) ([]runtime.Runtime, error) {
+	installation, _, err := data.secret("installation", func() string { return "serve-" + randomHex(6) })
+	if err != nil {
+		return nil, err
+	}
+	if !belljar.ValidID(installation) {
+		return nil, damagedSecret(data.in("installation"), fmt.Errorf("%.40q is not a name", installation))
+	}
+	units, err := openUnits(h, servedRuntimes(cfg), opening{installation: installation, cfg: cfg, log: d.log})
+	if err != nil {
+		return nil, err
+	}
+	var list []runtime.Runtime
+	for _, u := range units {
+		d.closers = append(d.closers, u.close)
+		list = append(list, u.Runtime)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	defer cancel()
+	if err := d.adopt(ctx, cfg, units[0], required); err != nil {
+		return nil, err
+	}
+	for _, u := range units {
+		d.tidy(ctx, u)
+	}
+	return list, nil
+}
+
+// adopt checks the default runtime.
+func (d *server) adopt(ctx context.Context, cfg *config.Config, u unit, required []string) error {
+	caps, err := u.Probe(ctx)
+	if err != nil {
+		return fmt.Errorf("runtime %s: %w", u.Name(), err)
+	}
+	if !caps.Available {
+		e := &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "runtime " + u.Name() + " does not work on this host",
+			Hint: "belljar doctor says why, and how to fix it",
+		}
+		if len(caps.Reasons) > 0 {
+			e.Message += ": " + caps.Reasons[0].Detail
+		}
+		return e
+	}
+	if err := checkHost(cfg, required, caps); err != nil {
+		return err
+	}
+	d.runtime, d.weaker = u.Name(), notEnforced(caps)
+	d.reason = "the default here"
+	if u.Name() == "native" {
+		d.reason = "Linux namespaces as root, the default; nothing else needs to be installed"
+		if caps.Rootless {
+			d.reason = "Linux namespaces without root, the default; belljar doctor says what root would add"
+		}
+	}
+	if origin, set := cfg.Set("SANDBOX_DEFAULT_RUNTIME"); set {
+		d.reason = "set by " + origin
+	}
+	return nil
+}
+
+// tidy takes down what nobody has any more.
+func (d *server) tidy(ctx context.Context, u unit) {
+	if u.untraced != nil {
+		if n, err := u.untraced(ctx); err != nil || n > 0 {
+			d.log.Warn("ended sandboxes whose files somebody has removed", "runtime", u.Name(), "sandboxes", n, "err", err)
+		}
+	}
+	if u.others != nil {
+		d.behind(func(ctx context.Context) {
+			if n, err := u.others(ctx); err != nil || n > 0 {
+				d.log.Info("removed what dead sandboxes of other installations left", "runtime", u.Name(), "sandboxes", n, "err", err)
+			}
+		})
+	}
+}
+
+// applyTrust puts what the operator says of trust into a policy.
+func applyTrust(p *service.Policy, cfg *config.Config) {
+	p.DefaultTrust, p.TrustLevels = belljar.TrustLevel(cfg.DefaultTrustLevel), map[belljar.TrustLevel]runtime.Isolation{}
+	for level, least := range cfg.Trust() {
+		p.TrustLevels[level] = runtime.Isolation(least)
+	}
+}
+
+// profileHash is what the policy hash knows a seccomp profile by: SHA-256 of its contents, without what does not matter in
+// JSON. "" for none.
+func profileHash(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	raw, err := os.ReadFile(path)
+	var profile any
+	if err == nil {
+		err = json.Unmarshal(raw, &profile)
+	}
+	if err == nil {
+		raw, err = json.Marshal(profile)
+	}
+	if err != nil {
+		return "", &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "the seccomp profile cannot be used", Err: err,
+			Hint: "SANDBOX_DOCKER_SECCOMP names a JSON file in Docker's form; unset, Belljar's own profile is in force",
+		}
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,230 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/local"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service"
+)
+
+// Serve runs a server until a signal ends it.
+func (h *Host) Serve(ctx context.Context, s local.Serving) (err error) {
+	if s.Private {
+		return h.private(ctx, s)
+	}
+	cfg, err := load(h, s)
+	if err != nil {
+		return err
+	}
+	for _, warning := range cfg.Warnings() {
+		h.Say("warning: %s", warning)
+	}
+	if err := checkPair(&cfg); err != nil {
+		return err
+	}
+	if cfg.Data == "" {
+		if cfg.Data, err = defaultData(h); err != nil {
+			return err
+		}
+	}
+	data, err := openData(cfg.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.Close()) }()
+
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	listener, err := listen(cfg.Listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	n, err := openDaemon(ctx, h, &cfg, data, manner{
+		required: demanded(&cfg, service.AllProtections()), lifetime: runtime.LifetimeDetached, images: data.path,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+
+	server := api.NewServer(n.handler, n.log)
+	served := make(chan error, 1)
+	go func() {
+		if cfg.TLSCert != "" {
+			served <- server.ServeTLS(listener, cfg.TLSCert, cfg.TLSKey)
+		} else {
+			served <- server.Serve(listener)
+		}
+	}()
+	if err := announce(h, s.JSON, &cfg, n, address(listener, cfg.TLSCert != "")); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	case received := <-signals:
+		h.Say("%s: no new runs; those under way have %s to end", received, cfg.Drain)
+		if !cfg.EndSessions && cfg.Store != "memory" {
+			h.Say("sessions, and what runs in them, live on for the next server, for %s", cfg.Lease)
+		}
+	}
+	return n.drain(cfg.Drain, server, signals)
+}
+
+// load gathers the configuration: file, environment, flags.
+func load(h *Host, s local.Serving) (config.Config, error) {
+	set := map[string]string{}
+	for name, value := range s.Set {
+		set[name] = value
+	}
+	if s.Listen != "" {
+		set["listen"] = s.Listen
+	}
+	if s.Data != "" {
+		set["data"] = s.Data
+	}
+	return config.Load(config.Sources{File: s.Config, Env: h.Env, Set: set})
+}
+
+// checkPair looks whether HTTPS can be served before anybody is told that it is.
+func checkPair(cfg *config.Config) error {
+	if cfg.TLSCert == "" {
+		return nil
+	}
+	if _, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey); err != nil {
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "the TLS certificate cannot be used", Err: err,
+			Hint: "tls_cert and tls_key name PEM files: a certificate chain, and its private key",
+		}
+	}
+	return nil
+}
+
+// listen opens the server's address. A socket file that nobody listens on any more is replaced.
+func listen(addr string) (net.Listener, error) {
+	network := "tcp"
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		network, addr = "unix", path
+		if conn, err := net.Dial(network, addr); err == nil {
+			conn.Close()
+		} else if info, err := os.Lstat(addr); err == nil && info.Mode().Type() == fs.ModeSocket {
+			if err := os.Remove(addr); err != nil {
+				return nil, err
+			}
+		}
+	}
+	l, err := net.Listen(network, addr)
+	if err == nil && network == "unix" {
+		err = os.Chmod(addr, 0o600)
+	}
+	if err != nil {
+		return nil, &belljar.Error{
+			Code: belljar.CodeInternal, Message: "cannot listen on " + addr, Err: err, Hint: "choose another address with --listen",
+		}
+	}
+	return l, nil
+}
+
+// address is the URL under which a listener is reached from this machine.
+func address(l net.Listener, secure bool) string {
+	if l.Addr().Network() == "unix" {
+		return "unix:" + l.Addr().String()
+	}
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+	}
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + net.JoinHostPort(host, port)
+}
+
+// loopback reports whether a host's name is this machine's own.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// served is what serve --json says.
+type served struct {
+	URL     string `json:"url"`
+	APIKey  string `json:"api_key,omitempty"` // only one that belljar made
+	KeyFile string `json:"api_key_file,omitempty"`
+	Data    string `json:"data"`
+	Runtime string `json:"runtime"`
+	Why     string `json:"runtime_reason"`
+	PID     int    `json:"pid"`
+}
+
+// announce says that the server is ready, and how to use it.
+func announce(h *Host, asJSON bool, cfg *config.Config, n *server, url string) error {
+	if asJSON {
+		return json.NewEncoder(h.Stdout).Encode(served{
+			URL: url, APIKey: n.madeKey, KeyFile: n.keyFile, Data: cfg.Data, Runtime: n.runtime, Why: n.reason, PID: os.Getpid(),
+		})
+	}
+	h.Say("serving on %s", url)
+	key := "$SANDBOX_API_KEY"
+	if n.madeKey != "" {
+		key = n.madeKey
+		h.Say("API key %s (kept in %s)", n.madeKey, n.keyFile)
+	}
+	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && cfg.TLSCert == "" && !loopback(host) {
+		h.Say("warning: it listens on %s without TLS: keys and code can be read on the way", cfg.Listen)
+	}
+	h.Say("runtime %s: %s", n.runtime, n.reason)
+	if strings.HasPrefix(url, "http") {
+		h.Hint("curl -H 'X-API-KEY: %s' %s%s/runtimes, or read %s/docs", key, url, api.Prefix, url)
+	}
+	return nil
+}
+
+// drain ends a server: no new runs, time for those under way, then their end. A second signal takes the time away.
+func (n *server) drain(patience time.Duration, server *http.Server, hurry <-chan os.Signal) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	go func() {
+		select {
+		case <-hurry:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := n.service.Drain(ctx)
+	// What is left has been cancelled; its streams have seen the end.
+	closing, done := context.WithTimeout(context.Background(), closeTime)
+	defer done()
+	shut := n.streams.Close()
+	if n.models != nil {
+		shut = errors.Join(shut, n.models.Close())
+	}
+	shut = errors.Join(shut, server.Shutdown(closing))
+	if errors.Is(shut, context.DeadlineExceeded) {
+		shut = server.Close() // requests that do not end are cut off
+	}
+	return errors.Join(err, shut)
+}
+
+// closeTime is how long answers under way may take once nothing runs any more.
+const closeTime = 5 * time.Second

@@ -1,0 +1,352 @@
+package daemon
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/auth"
+	"github.com/belljar/belljar/internal/api/mcp"
+	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/internal/api/shell"
+	"github.com/belljar/belljar/internal/api/stream"
+	"github.com/belljar/belljar/internal/api/thread"
+	"github.com/belljar/belljar/internal/archive"
+	blobs "github.com/belljar/belljar/internal/blob/dir"
+	"github.com/belljar/belljar/internal/config"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/event/audit"
+	"github.com/belljar/belljar/internal/event/metric"
+	logs "github.com/belljar/belljar/internal/logbook/dir"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/pool"
+	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/store/memory"
+	"github.com/belljar/belljar/internal/store/sqlite"
+)
+
+// server is everything that stands behind the server's address.
+type server struct {
+	version string
+	handler http.Handler
+	service *service.Service
+	streams *stream.Door
+	models  *mcp.Door    // nil if it is switched off
+	pools   []*pool.Pool // of the runtimes that can have one
+	log     *slog.Logger
+
+	runtimes []string // in order, the default one first
+	runtime  string   // the default one
+	reason   string   // why it is that
+	weaker   []string // the protections that it cannot enforce here
+	madeKey  string   // the API key, if belljar made it
+	keyFile  string
+
+	goImages chan runtime.Root // that want a Go build cache; nil if there are none
+
+	closers []func() error // in the order of opening
+}
+
+// manner is in what way a server serves.
+type manner struct {
+	required []string         // protections that every sandbox has
+	lifetime runtime.Lifetime // of sandboxes
+	images   string           // folder that has the images
+}
+
+// Close takes everything down again, the last first.
+func (d *server) Close() error {
+	var errs []error
+	for _, c := range slices.Backward(d.closers) {
+		errs = append(errs, c())
+	}
+	d.closers = nil
+	return errors.Join(errs...)
+}
+
+// behind does something beside the server's start, until it is done or the server ends.
+func (d *server) behind(do func(ctx context.Context)) {
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(ctx)
+	}()
+	d.closers = append(d.closers, func() error {
+		end()
+		<-done
+		return nil
+	})
+}
+
+// openDaemon builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
+func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir, m manner) (d *server, err error) {
+	d = &server{version: h.Version, log: logger(h, cfg)}
+	spare(d.log)
+	defer func(begun *server) { // d is nil by then
+		if err != nil {
+			err = errors.Join(err, begun.Close())
+		}
+	}(d)
+
+	records, err := openStore(ctx, cfg, data, d.log)
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, records.Close)
+	book, err := logs.Open(logs.Options{Path: data.in("logs"), Logger: d.log})
+	if err != nil {
+		return nil, unusable(data.path, err)
+	}
+	d.closers = append(d.closers, book.Close)
+	artifacts, err := blobs.Open(blobs.Options{Path: data.in("artifacts")})
+	if err != nil {
+		return nil, unusable(data.path, err)
+	}
+	d.closers = append(d.closers, artifacts.Close)
+
+	runtimes, err := openRuntimes(h, cfg, data, m.required, d)
+	if err != nil {
+		return nil, err
+	}
+
+	var names []string
+	for i, rt := range runtimes {
+		names = append(names, rt.Name())
+		if runtimes[i], err = d.openPool(cfg, rt); err != nil {
+			return nil, err
+		}
+	}
+	images, err := openImages(m.images, cfg, uint64(cfg.MinFreeMB)<<20, d.log)
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, images.Close)
+
+	d.runtimes = names
+
+	counter := metric.New(metric.Options{Version: h.Version, Commit: h.Commit, Runtimes: names})
+	trail, err := audit.Open(audit.Options{
+		Path: data.in("audit"), RetentionDays: cfg.AuditRetentionDays, RedactPaths: cfg.AuditRedactPaths, Logger: d.log,
+	})
+	if err != nil {
+		return nil, unusable(data.path, err)
+	}
+	d.closers = append(d.closers, trail.Close)
+	events := event.Sinks{counter, trail, thread.Watch{Logger: d.log, Events: counter}}
+
+	opts := serviceOptions(cfg)
+	opts.Require, opts.Lifetime = m.required, m.lifetime
+	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
+		return nil, err
+	}
+	opts.TempDir = data.path // its disk is the one that is watched, and no memory
+	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
+	opts.Images = images
+	opts.GoCache = d.goCache(cfg, m.images)
+	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
+	opts.Logger = d.log
+	if d.service, err = service.New(opts); err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, d.service.Close)
+	if err := d.service.Recover(ctx); err != nil {
+		return nil, fmt.Errorf("take up what an earlier server left: %w", err)
+	}
+	d.warm(ctx, counter)
+	d.prepull(cfg)
+	d.fillGoCaches(m.images)
+
+	return d, d.openDoors(cfg, data, events, counter)
+}
+
+// openDoors puts the ways in before the service.
+func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink, counter *metric.Counter) error {
+	key := cfg.APIKey
+	if key == "" {
+		made, _, err := data.secret("api-key", newKey)
+		if err != nil {
+			return err
+		}
+		key, d.madeKey, d.keyFile = made, made, data.in("api-key")
+	}
+	secret := []byte(cfg.WSSigningSecret)
+	if len(secret) == 0 {
+		made, _, err := data.secret("signing-secret", func() string { return randomHex(32) })
+		if err != nil {
+			return err
+		}
+		if secret, err = hex.DecodeString(made); err != nil {
+			return damagedSecret(data.in("signing-secret"), err)
+		}
+	}
+	limits := api.NewLimits(api.LimitsOptions{
+		PerUser: cfg.RateLimitPerMin, PerAddress: cfg.RateLimitPerAddress, Connects: cfg.WSConnectsPerMin,
+	})
+	edge, err := api.NewEdge(api.EdgeOptions{
+		PublicURL: cfg.PublicURL, TrustedProxies: cfg.TrustedProxies, AllowedOrigins: cfg.AllowedOrigins,
+		Limits: limits, Logger: d.log, Events: events,
+	})
+	if err != nil {
+		return err
+	}
+	known, err := auth.New(auth.Options{
+		Keys: d.service.Authenticate, Key: key, JWTSecret: []byte(cfg.JWTSecret),
+		Issuer: cfg.OIDCIssuer, Audience: cfg.OIDCAudience, Events: events, Logger: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	callers := limits.Guarded(known)
+	d.streams, err = stream.New(stream.Options{
+		Engine: d.service, Auth: callers, Secret: secret, SignedURLs: cfg.WSSignedURLs, SignedTTL: cfg.WSSignedURLTTL,
+		URL: edge.WebSocketURL, OriginAllowed: edge.OriginAllowed, Connect: limits.Connect, Events: events, Logger: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.closers = append(d.closers, d.streams.Close)
+	terminals, err := d.openTerminals(cfg, secret, edge, limits, events)
+	if err != nil {
+		return err
+	}
+	bodies := api.JSONShares() // of all doors together
+	door, err := rest.New(rest.Options{
+		Engine: d.service, Auth: callers, Bodies: bodies, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
+		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxImage: int64(cfg.ImageMaxMB) << 20,
+		Foreground: !cfg.BackgroundExecution, BasePath: edge.BasePath(), Terminal: terminals.New,
+	})
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	if err := d.openThreads(cfg, data, callers, bodies, events, mux); err != nil {
+		return err
+	}
+	door.Register(mux)
+	d.streams.Register(mux)
+	terminals.Register(mux)
+	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Bodies: bodies, Logger: d.log})
+	if err != nil {
+		return err
+	}
+	shells.Register(mux)
+	if err := d.openModels(cfg, secret, edge, callers, bodies, mux); err != nil {
+		return err
+	}
+	mux.Handle("GET /{$}", http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
+	mux.Handle("/", api.Lost(mux, "the API is below "+api.Prefix+"; /docs shows it"))
+	d.handler = edge.Wrap(rest.Straight(mux))
+	return nil
+}
+
+// openThreads opens the door for threads.
+func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, bodies *api.Shares, events event.Sink, mux *http.ServeMux) error {
+	o := thread.Options{
+		Engine: d.service, Auth: callers, Bodies: bodies, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
+		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Image: runtime.HostRef, TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log,
+		Health: d.node,
+	}
+	if cfg.ThreadGuard {
+		var err error
+		if o.Guard, err = thread.NewGuard(cfg.ThreadCommands, cfg.ThreadPatterns); err != nil {
+			return err
+		}
+	}
+	door, err := thread.New(o)
+	if err == nil {
+		door.Register(mux)
+	}
+	return err
+}
+
+// openStore opens what is on record.
+func openStore(ctx context.Context, cfg *config.Config, data *dataDir, log *slog.Logger) (store.Store, error) {
+	if cfg.Store == "memory" {
+		return memory.New(), nil
+	}
+	path := cfg.StoreDBPath
+	if path == "" {
+		path = data.in("belljar.db")
+	}
+	return sqlite.Open(ctx, sqlite.Options{Path: path, Logger: log})
+}
+
+// serviceOptions is what of the configuration is the service's.
+func serviceOptions(cfg *config.Config) service.Options {
+	policy := service.DefaultPolicy()
+	policy.NetworkDefault, policy.MaxUploadMB = cfg.NetworkDefault, cfg.MaxUploadMB
+	policy.ArtifactTTLHours = cfg.ArtifactTTLHours
+	policy.MaxArtifactsPerUserMB = cfg.MaxArtifactUserMB
+	policy.EnableExecution, policy.BackgroundExecution = cfg.EnableExecution, cfg.BackgroundExecution
+	policy.DockerAppArmorProfile, policy.DockerOCIRuntime = cfg.DockerAppArmorProfile, cfg.DockerOCIRuntime
+	policy.SupportedSpecVersions = cfg.SupportedSpecVersions
+	applyImages(&policy, cfg)
+
+	applyTrust(&policy, cfg)
+	return service.Options{
+		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
+		Uploads: archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
+		Lease:   cfg.Lease, EndSessions: cfg.EndSessions,
+		MemoryAdmission: service.Admission(cfg.MemoryAdmission), MemoryOvercommit: cfg.MemoryOvercommit,
+		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
+		DefaultImage: cfg.DefaultImage, ImageUnused: time.Duration(cfg.ImageGCDays) * 24 * time.Hour, ImageKeep: int64(cfg.ImageKeepMB) << 20,
+		SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,
+		SessionLifetime: cfg.SessionLifetime, MaxSessionLifetime: cfg.MaxSessionLifetime,
+		SessionConcurrency: cfg.SessionConcurrentRuns, ReapEvery: cfg.ReapEvery,
+		MaxSessions: orNone(cfg.QuotaSessions), MaxNodeSessions: cfg.MaxSessions,
+		Terminals: terminalOptions(cfg), IdempotencyTTL: cfg.IdempotencyTTL, RowDays: cfg.RunRetentionDays, MinFreeBytes: uint64(cfg.MinFreeMB) << 20,
+	}
+}
+
+// orNone is n as the service's options have it, where 0 is the default and less is what 0 means to operators.
+func orNone(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// logger writes what the server has to say to stderr.
+func logger(h *Host, cfg *config.Config) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // it has been checked
+	opts := &slog.HandlerOptions{Level: level}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(h.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(h.Stderr, opts))
+}
+
+// ready looks at the parts that requests need.
+func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) map[string]rest.Check {
+	return func(ctx context.Context) map[string]rest.Check {
+		checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: true}, "runtime": {OK: true, Detail: d.runtime}}
+		// Anybody may ask, so the cause, which may name paths, goes to the log.
+		fail := func(name string, err error) {
+			d.log.Error("not ready", "check", name, "err", err)
+			checks[name] = rest.Check{Detail: "does not work; the server's log says why"}
+		}
+		if err := d.service.Ping(ctx); err != nil {
+			fail("store", err)
+		}
+		switch free, err := freeBytes(data.path); {
+		case err != nil:
+			fail("disk", err)
+		case free < uint64(cfg.MinFreeMB)<<20/2:
+			checks["disk"] = rest.Check{Detail: fmt.Sprintf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB/2)}
+		}
+		if _, err := os.Stat(data.path); err != nil {
+			fail("data", err)
+		}
+		return checks
+	}
+}

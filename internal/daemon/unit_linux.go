@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/docker"
+	"github.com/belljar/belljar/internal/runtime/gvisor"
+	"github.com/belljar/belljar/internal/runtime/native"
+)
+
+// usualRuntime is the one of commands and servers that are told none.
+const usualRuntime = native.Name
+
+func openers() []opener {
+	return []opener{{native.Name, openNative}, {gvisor.Name, openGVisor}, {docker.Name, openDocker}}
+}
+
+func openNative(h *Host, o opening) (unit, error) {
+	agent, err := h.Agent()
+	if err != nil {
+		return unit{}, err
+	}
+	defer agent.Close()
+	rt, err := native.New(native.Options{Agent: agent, Installation: o.installation, NodeMemory: o.nodeMemory(), NodeMemoryWeak: o.weak(runtime.ProtectMemory), Logger: o.log})
+	if err != nil {
+		return unit{}, err
+	}
+	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
+}
+
+func openGVisor(h *Host, o opening) (unit, error) {
+	agent, err := h.Agent()
+	if err != nil {
+		return unit{}, err
+	}
+	defer agent.Close()
+	rt, err := gvisor.New(gvisor.Options{
+		Path: o.cfg.GVisorPath, Platform: o.cfg.GVisorPlatform, Agent: agent, Installation: o.installation, NodeMemory: o.nodeMemory(), NodeMemoryWeak: o.weak(runtime.ProtectMemory), Logger: o.log,
+	})
+	if err != nil {
+		return unit{}, err
+	}
+	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
+}

@@ -1,0 +1,77 @@
+// Package local is the contract between the commands and the machine that they run on: what a command can have here, without
+// a server. The commands (internal/cli) know this contract and the client of a server; internal/daemon implements it.
+package local
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// HostImage is the image that shows this machine's own programs, read-only.
+const HostImage = runtime.HostRef
+
+// World is what a process has of the world outside.
+type World struct {
+	Env    []string
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// Getenv returns a variable of the environment and whether it is set.
+func (w *World) Getenv(name string) (string, bool) {
+	for i := len(w.Env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(w.Env[i], name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Machine is all that commands can do without a server.
+type Machine interface {
+	Engines
+	ImageMaker
+	Doors
+	Host
+}
+
+// Engines opens what runs programs in this process.
+type Engines interface {
+	Open(Want) (*Engine, error)
+	OpenBench() (*Bench, error)
+}
+
+// ImageMaker keeps the images of this machine and makes new ones.
+type ImageMaker interface {
+	Images() (Images, error)
+	// FillGoCache builds Go's standard library in an image, through an engine, and keeps the result for runs of that image.
+	FillGoCache(ctx context.Context, engine belljar.Service, image string) error
+	// Recipes names what Build can make.
+	Recipes() []string
+	// Build writes the root file system of an image to w, as tar.
+	Build(ctx context.Context, b Build, w io.Writer) error
+}
+
+// Doors lets other programs in.
+type Doors interface {
+	// Serve runs a server until a signal ends it.
+	Serve(context.Context, Serving) error
+	// ServeModels speaks the Model Context Protocol until its input ends.
+	ServeModels(context.Context, Models) error
+}
+
+// Host is what this machine is.
+type Host interface {
+	// Examine tries every runtime of this binary.
+	Examine(context.Context) ([]Runtime, error)
+	// Agent opens the program that runs inside every sandbox, for this machine's processor.
+	Agent() (fs.File, error)
+	// Keep turns this process into one that looks after a sandbox. It returns only if that fails.
+	Keep(config string) error
+}
