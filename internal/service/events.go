@@ -12,6 +12,12 @@ import (
 // component is what the service calls itself in events.
 const component = "orchestrator"
 
+// emit records an event that happens now.
+func (s *Service) emit(e event.Event) {
+	e.Time, e.Component = s.clock.Now(), component
+	s.opts.Events.Record(e)
+}
+
 // happened records an event of a run.
 func (s *Service) happened(name string, r *run, took time.Duration) {
 	state := r.snapshot()

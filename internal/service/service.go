@@ -9,6 +9,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/file"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -33,8 +34,8 @@ type Service struct {
 	sweeps        sweeps
 	reaps         sweeps
 	builtPrograms builtPrograms
-	pulling       *queue.Queue  // whose turn it is to pull images
-	searches      chan struct{} // takes as many as may search files at once
+	pulling       *queue.Queue // whose turn it is to pull images
+	files         *file.Files
 
 	work    sync.WaitGroup // every run and teardown under way
 	closing context.Context
@@ -55,12 +56,12 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock, runs: map[string]*run{},
-		node:     nodeMemory{mode: opts.MemoryAdmission},
-		burden:   &burden{mostOfOne: opts.UserRequests, mostOfAll: opts.AllRequests},
-		searches: make(chan struct{}, searches),
-		pulling:  queue.New(queue.Options{Slots: pullsAtOnce, Length: pullsWaiting, Now: opts.Clock.Now}),
-		queue:    queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
+		node:    nodeMemory{mode: opts.MemoryAdmission},
+		burden:  &burden{mostOfOne: opts.UserRequests, mostOfAll: opts.AllRequests},
+		pulling: queue.New(queue.Options{Slots: pullsAtOnce, Length: pullsWaiting, Now: opts.Clock.Now}),
+		queue:   queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}
+	s.files = file.New(file.Options{Acquire: s.useSession, Ended: sessionEnded, Record: s.emit, Now: s.now})
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.gone, s.leave = context.WithCancel(context.Background())
 	for _, rt := range opts.Runtimes {

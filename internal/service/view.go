@@ -26,7 +26,7 @@ func (v view) Artifacts() belljar.Artifacts { return artifacts{v} }
 func (v view) Sessions() belljar.Sessions { return sessions{v} }
 
 // Files are the workspaces of the caller's sessions.
-func (v view) Files() belljar.Files { return files{v} }
+func (v view) Files() belljar.Files { return v.service.files.As(v.caller) }
 
 // Terminals are those in the caller's sessions.
 func (v view) Terminals() belljar.Terminals { return terminals{v} }

@@ -1,4 +1,4 @@
-package service
+package file
 
 import (
 	"archive/tar"
@@ -38,7 +38,7 @@ func stream(t testing.TB, heads ...tar.Header) []byte {
 
 func repacked(format belljar.UploadFormat, root string, in []byte) ([]byte, error) {
 	var out bytes.Buffer
-	p := &repacker{out: newPacking(format, &out), root: root, left: 1 << 20, seen: map[string]string{}, used: map[string]bool{}}
+	p := &repacker{out: newFormat(format, &out), root: root, left: 1 << 20, seen: map[string]string{}, used: map[string]bool{}}
 	err := p.repack(bytes.NewReader(in))
 	return out.Bytes(), err
 }

@@ -1,4 +1,4 @@
-package service
+package file
 
 import (
 	"archive/tar"
@@ -12,14 +12,18 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// defaultMode is that of a file whose writer does not say.
+// defaultMode is the mode of a file whose request has none.
 const defaultMode = 0o644
 
-// sentAnyway is how many bytes are on their way before anybody can stop them.
+// mergeTime bounds the step that merges checked files into a workspace. It does not end with the caller, so that its outcome
+// is definite.
+const mergeTime = 2 * time.Minute
+
+// sentAnyway is how many bytes a client has sent before an answer can stop it.
 const sentAnyway = 64 << 10
 
 // Write writes one file, whole or not at all.
-func (v files) Write(ctx context.Context, id string, w belljar.FileWrite) (belljar.FileEntry, error) {
+func (v view) Write(ctx context.Context, id string, w belljar.FileWrite) (belljar.FileEntry, error) {
 	path, err := checkWrite("path", &w)
 	if err != nil {
 		return belljar.FileEntry{}, err
@@ -29,11 +33,11 @@ func (v files) Write(ctx context.Context, id string, w belljar.FileWrite) (bellj
 		return belljar.FileEntry{}, err
 	}
 	defer u.end()
-	body := &measured{r: w.Content, size: w.Size, most: int64(u.x.plan.limits.WorkspaceMB) << 20, x: u.x}
+	body := &input{r: w.Content, size: w.Size, most: int64(u.Limits().WorkspaceMB) << 20, u: u}
 	if w.Size > body.most {
 		return belljar.FileEntry{}, body.tooLarge()
 	}
-	if !w.Overwrite && (w.Size <= 0 || w.Size > sentAnyway) { // else the agent finds out in time
+	if !w.Overwrite && (w.Size <= 0 || w.Size > sentAnyway) { // otherwise the agent notices in time
 		if _, err := u.Agent.Stat(u.ctx, u.File(path)); err == nil {
 			return belljar.FileEntry{}, u.fault(path, &wire.Error{Code: wire.CodeExists})
 		}
@@ -45,12 +49,12 @@ func (v files) Write(ctx context.Context, id string, w belljar.FileWrite) (bellj
 		return belljar.FileEntry{}, u.fault(path, err)
 	}
 	info.Path = path
-	u.wrote(v.view, info.Size, 1)
-	return fileEntry(info), nil
+	v.wrote(u, info.Size, 1)
+	return entryOf(info), nil
 }
 
-// write does not wait for a body that blocks when the session ends.
-func (u *fileUse) write(req wire.FileRequest, body io.Reader) (wire.FileInfo, error) {
+// write writes a file, and does not wait for a body that blocks when the session ends.
+func (u *use) write(req wire.FileRequest, body io.Reader) (wire.FileInfo, error) {
 	type written struct {
 		info wire.FileInfo
 		err  error
@@ -68,7 +72,7 @@ func (u *fileUse) write(req wire.FileRequest, body io.Reader) (wire.FileInfo, er
 	}
 }
 
-// checkWrite checks what is to be written, sets what it leaves out, and returns where it goes.
+// checkWrite checks a request, sets its defaults, and returns the path of the file.
 func checkWrite(field string, w *belljar.FileWrite) (string, error) {
 	path, err := namedPath(field, w.Path)
 	if err != nil {
@@ -91,20 +95,20 @@ func checkWrite(field string, w *belljar.FileWrite) (string, error) {
 	return path, nil
 }
 
-// measured is the contents of a file on their way, and a sign of life of the session that they go to.
-type measured struct {
+// input is the contents of a file on their way; reading them keeps the session alive.
+type input struct {
 	r    io.Reader
-	x    *session
+	u    *use
 	size int64 // as announced; less than 1 if it was not
 	most int64
 	read int64
-	stir time.Time
+	last time.Time
 }
 
-func (m *measured) Read(p []byte) (int, error) {
+func (m *input) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	m.read += int64(n)
-	m.stir = m.x.flows(m.stir)
+	m.last = m.u.flows(m.last)
 	switch {
 	case m.read > m.most:
 		return 0, m.tooLarge()
@@ -118,27 +122,17 @@ func (m *measured) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (m *measured) tooLarge() error {
+func (m *input) tooLarge() error {
 	return &belljar.Error{
 		Code: belljar.CodeTooLarge, Message: fmt.Sprintf("a file in this workspace is limited to %d bytes", m.most),
-		Details: map[string]any{"maximum": m.most, "rule": "workspace_mb", "session_id": m.x.id},
+		Details: map[string]any{"maximum": m.most, "rule": "workspace_mb", "session_id": m.u.Session().ID},
 		Hint:    "make a session with a larger workspace_mb",
 	}
 }
 
-// flows tells a session that bytes come and go, at most once a second.
-func (x *session) flows(last time.Time) time.Time {
-	now := x.service.now()
-	if now.Sub(last) < time.Second {
-		return last
-	}
-	x.stir()
-	return now
-}
-
 // WriteAll writes many small files, all of them or none.
-func (v files) WriteAll(ctx context.Context, id string, list []belljar.FileWrite) ([]belljar.FileEntry, error) {
-	now := v.service.now()
+func (v view) WriteAll(ctx context.Context, id string, list []belljar.FileWrite) ([]belljar.FileEntry, error) {
+	now := v.opts.Now()
 	packed, entries, size, err := packFiles(list, now)
 	if err != nil {
 		return nil, err
@@ -151,10 +145,10 @@ func (v files) WriteAll(ctx context.Context, id string, list []belljar.FileWrite
 		return entries, err
 	}
 	defer u.end()
-	// From here on it comes to an end that can be told, whether its caller waits for that or not.
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(u.ctx), mergeTime, errFileTime)
+	// From here on the outcome is definite, whether the caller waits for it or not.
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(u.ctx), mergeTime, errAnswerTime)
 	defer cancel()
-	defer context.AfterFunc(u.x.ctx, cancel)()
+	defer context.AfterFunc(u.Context(), cancel)()
 	merge := u.Agent.Merge
 	if !list[0].Overwrite {
 		merge = u.Agent.MergeNew
@@ -162,11 +156,11 @@ func (v files) WriteAll(ctx context.Context, id string, list []belljar.FileWrite
 	if _, err := merge(ctx, u.File("."), packed); err != nil {
 		return nil, u.fault(batchPath(entries), err)
 	}
-	u.wrote(v.view, size, int64(len(list)))
+	v.wrote(u, size, int64(len(list)))
 	return entries, nil
 }
 
-// batchPath stands for the files of a batch in what is said of a failure.
+// batchPath names the files of a batch in an error.
 func batchPath(entries []belljar.FileEntry) string {
 	if len(entries) == 1 {
 		return entries[0].Path

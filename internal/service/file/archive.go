@@ -1,4 +1,4 @@
-package service
+package file
 
 import (
 	"archive/tar"
@@ -14,9 +14,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Archive writes a directory, or a file, to w. The archive is made anew of what the agent sends, so that nothing in a
-// workspace can put into it what an archive must not have.
-func (v files) Archive(ctx context.Context, id, path string, format belljar.UploadFormat, w io.Writer) error {
+// Archive writes a directory, or a file, to w. It rebuilds the archive from what the agent sends, so that no workspace can
+// add what an archive must not contain.
+func (v view) Archive(ctx context.Context, id, path string, format belljar.UploadFormat, w io.Writer) error {
 	clean, err := folderPath("path", path)
 	if err != nil {
 		return err
@@ -39,10 +39,10 @@ func (v files) Archive(ctx context.Context, id, path string, format belljar.Uplo
 		return u.fault(clean, err)
 	}
 	defer body.Close()
-	out := &outward{w: w, x: u.x}
-	p := &repacker{root: clean, left: 2 * int64(u.x.plan.limits.WorkspaceMB) << 20, seen: map[string]string{}, used: map[string]bool{}}
+	out := &output{w: w, u: u}
+	p := &repacker{root: clean, left: 2 * int64(u.Limits().WorkspaceMB) << 20, seen: map[string]string{}, used: map[string]bool{}}
 	buffer := bufio.NewWriterSize(out, 64<<10)
-	p.out = newPacking(format, buffer)
+	p.out = newFormat(format, buffer)
 	if err = p.repack(body); err == nil {
 		err = buffer.Flush()
 	}
@@ -55,40 +55,40 @@ func (v files) Archive(ctx context.Context, id, path string, format belljar.Uplo
 	return nil
 }
 
-// outward is where an archive goes.
-type outward struct {
+// output is the destination of an archive.
+type output struct {
 	w    io.Writer
-	x    *session
+	u    *use
 	err  error
-	stir time.Time
+	last time.Time
 }
 
-func (o *outward) Write(b []byte) (int, error) {
+func (o *output) Write(b []byte) (int, error) {
 	n, err := o.w.Write(b)
 	if err != nil {
 		o.err = err
 	}
-	o.stir = o.x.flows(o.stir)
+	o.last = o.u.flows(o.last)
 	return n, err
 }
 
-// Bounds of an archive. The agent has the same, but may be somebody else by now.
+// Bounds of an archive. The agent has the same, but a hostile program may have replaced it.
 const (
-	archiveEntries = 200_000
-	archiveNames   = 64 << 20 // bytes of all names
+	maxEntries = 200_000
+	maxNames   = 64 << 20 // bytes of all names
 )
 
-// repacker makes an archive of another.
+// repacker rebuilds an archive.
 type repacker struct {
-	out   packing
+	out   archiveFormat
 	root  string            // the folder that is packed, relative to the workspace
 	left  int64             // bytes that files may still hold
-	seen  map[string]string // folders by name, with what they are called in the archive; "" for what is no folder
+	seen  map[string]string // the name in the archive of each folder; "" for other entries
 	used  map[string]bool   // names in the archive
 	names int               // bytes of them
 }
 
-// repack packs what comes.
+// repack copies the entries of a tar stream.
 func (p *repacker) repack(body io.Reader) error {
 	in := tar.NewReader(body)
 	for {
@@ -114,7 +114,7 @@ func (p *repacker) entry(head *tar.Header, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	e := packed{name: name, mode: head.Mode & 0o777, time: archiveTime(head.ModTime)}
+	e := packed{name: name, mode: head.Mode & 0o777, time: clampTime(head.ModTime)}
 	switch head.Typeflag {
 	case tar.TypeDir:
 		return p.out.dir(e)
@@ -133,7 +133,7 @@ func (p *repacker) entry(head *tar.Header, r io.Reader) error {
 	return p.out.file(e, head.Size, r)
 }
 
-// name checks an entry's name and returns what it is called in the archive.
+// name checks the name of an entry and returns its name in the archive.
 func (p *repacker) name(head *tar.Header) (string, error) {
 	name := strings.TrimSuffix(head.Name, "/")
 	isDir := head.Typeflag == tar.TypeDir
@@ -142,7 +142,7 @@ func (p *repacker) name(head *tar.Header) (string, error) {
 	if _, again := p.seen[name]; bad || again || isDir != strings.HasSuffix(head.Name, "/") {
 		return "", fmt.Errorf("the agent packs %.100q of type %q, which no workspace has", head.Name, head.Typeflag)
 	}
-	if p.names += len(name); len(p.seen) == archiveEntries || p.names > archiveNames {
+	if p.names += len(name); len(p.seen) == maxEntries || p.names > maxNames {
 		return "", errors.New("the agent packs more than it says that it does")
 	}
 	called := ""
@@ -159,7 +159,7 @@ func (p *repacker) name(head *tar.Header) (string, error) {
 	return called, nil
 }
 
-// unused is a name that no entry has yet.
+// unused makes a name unique in the archive.
 func (p *repacker) unused(name string) string {
 	for n, base := 2, name; p.used[name]; n++ {
 		name = fmt.Sprintf("%s~%d", base, n)
@@ -167,8 +167,8 @@ func (p *repacker) unused(name string) string {
 	return name
 }
 
-// target is where a link may lead: down or up within the packed folder. Up only at its beginning: behind a name, which
-// may be a link itself, .. could lead anywhere.
+// target returns where a link leads if that is within the packed folder. It may begin with .. but not contain it later:
+// after a name, which may be a link itself, .. could lead anywhere.
 func (p *repacker) target(name, target string) (string, bool) {
 	if len(target) > 4096 || strings.ContainsRune(target, 0) {
 		return "", false
@@ -204,8 +204,8 @@ func (p *repacker) target(name, target string) (string, bool) {
 	return target, target != "" && up <= strings.Count(name, "/")
 }
 
-// archiveTime is a time that every archive can hold.
-func archiveTime(t time.Time) time.Time {
+// clampTime moves a time into the range that every archive format can hold.
+func clampTime(t time.Time) time.Time {
 	first, last := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2107, 12, 31, 0, 0, 0, 0, time.UTC)
 	switch {
 	case t.Before(first):

@@ -1,4 +1,4 @@
-package service
+package file
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Read opens a file. It is in use until it is closed.
-func (v files) Read(ctx context.Context, id, path string, offset, limit int64) (belljar.FileEntry, io.ReadCloser, error) {
+// Read opens a file. The session is in use until the caller closes it.
+func (v view) Read(ctx context.Context, id, path string, offset, limit int64) (belljar.FileEntry, io.ReadCloser, error) {
 	none := belljar.FileEntry{}
 	clean, err := filePath("path", path)
 	if err != nil {
@@ -42,41 +42,41 @@ func (v files) Read(ctx context.Context, id, path string, offset, limit int64) (
 	if limit > 0 {
 		left = min(left, limit)
 	}
-	return fileEntry(info), &fileBody{u: u, path: clean, body: body, left: left}, nil
+	return entryOf(info), &reader{u: u, path: clean, body: body, left: left}, nil
 }
 
-// fileBody is a file that is being read. What it grows by meanwhile is not.
-type fileBody struct {
-	u    *fileUse
+// reader reads a file up to the size that it had when it was opened.
+type reader struct {
+	u    *use
 	path string
 	body io.ReadCloser
 	left int64
-	stir time.Time
+	last time.Time
 	once sync.Once
 }
 
-func (b *fileBody) Read(p []byte) (int, error) {
+func (b *reader) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF
 	}
 	n, err := b.body.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
-	b.stir = b.u.x.flows(b.stir)
+	b.last = b.u.flows(b.last)
 	if err != nil && err != io.EOF {
 		err = b.u.fault(b.path, err)
 	}
 	return n, err
 }
 
-// errEnough ends a copy at its bound.
+// errEnough ends a copy at its limit.
 var errEnough = errors.New("enough")
 
-// WriteTo copies without a buffer between.
-func (b *fileBody) WriteTo(w io.Writer) (int64, error) {
+// WriteTo copies without an intermediate buffer.
+func (b *reader) WriteTo(w io.Writer) (int64, error) {
 	if b.left == 0 {
 		return 0, nil
 	}
-	out := &sluice{b: b, w: w}
+	out := &bounded{b: b, w: w}
 	_, err := io.Copy(out, b.body)
 	switch {
 	case out.err != nil:
@@ -89,27 +89,27 @@ func (b *fileBody) WriteTo(w io.Writer) (int64, error) {
 	return out.written, err
 }
 
-// sluice lets through what is left of a file.
-type sluice struct {
-	b       *fileBody
+// bounded passes on at most the rest of a file.
+type bounded struct {
+	b       *reader
 	w       io.Writer
 	written int64
 	err     error // of w
 }
 
-func (s *sluice) Write(p []byte) (int, error) {
+func (s *bounded) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p[:min(int64(len(p)), s.b.left)])
 	s.written += int64(n)
 	s.b.left -= int64(n)
-	s.b.stir = s.b.u.x.flows(s.b.stir)
+	s.b.last = s.b.u.flows(s.b.last)
 	if s.err = err; err == nil && s.b.left == 0 {
 		err = errEnough
 	}
 	return n, err
 }
 
-// Close ends the use of the file; it may be called twice.
-func (b *fileBody) Close() (err error) {
+// Close ends the use of the session; it may be called twice.
+func (b *reader) Close() (err error) {
 	b.once.Do(func() {
 		err = b.body.Close()
 		b.u.end()
@@ -118,12 +118,12 @@ func (b *fileBody) Close() (err error) {
 }
 
 // Stat describes what is at a path.
-func (v files) Stat(ctx context.Context, id, path string) (belljar.FileEntry, error) {
+func (v view) Stat(ctx context.Context, id, path string) (belljar.FileEntry, error) {
 	clean, err := filePath("path", path)
 	if err != nil {
 		return belljar.FileEntry{}, err
 	}
-	u, err := v.use(ctx, id)
+	u, err := v.begin(ctx, id)
 	if err != nil {
 		return belljar.FileEntry{}, err
 	}
@@ -133,17 +133,17 @@ func (v files) Stat(ctx context.Context, id, path string) (belljar.FileEntry, er
 		return belljar.FileEntry{}, u.fault(clean, err)
 	}
 	info.Path = clean
-	return fileEntry(info), nil
+	return entryOf(info), nil
 }
 
-// listBytes bounds the paths of a listing, together.
+// listBytes bounds the total size of the paths in a listing.
 const listBytes = 16 << 20
 
-// errListed ends a listing at its bound.
+// errListed ends a listing at its limit.
 var errListed = errors.New("the listing is long enough")
 
 // List lists a directory; a file lists itself.
-func (v files) List(ctx context.Context, id string, q belljar.FileQuery) (belljar.FileList, error) {
+func (v view) List(ctx context.Context, id string, q belljar.FileQuery) (belljar.FileList, error) {
 	none := belljar.FileList{}
 	clean, err := folderPath("path", q.Path)
 	if err != nil {
@@ -158,7 +158,7 @@ func (v files) List(ctx context.Context, id string, q belljar.FileQuery) (bellja
 			Details: map[string]any{"field": "limit", "maximum": belljar.MaxListEntries},
 		}
 	}
-	u, err := v.use(ctx, id)
+	u, err := v.begin(ctx, id)
 	if err != nil {
 		return none, err
 	}
@@ -175,20 +175,20 @@ func (v files) List(ctx context.Context, id string, q belljar.FileQuery) (bellja
 		if size += len(f.Path) + len(f.Target); len(list.Entries) == q.Limit || size > listBytes {
 			return errListed
 		}
-		list.Entries = append(list.Entries, fileEntry(f))
+		list.Entries = append(list.Entries, entryOf(f))
 		return nil
 	})
 	var refused *wire.Error
 	switch {
 	case errors.Is(err, errListed):
 		list.Truncated = true
-	case errors.As(err, &refused) && refused.Errno == agentENOTDIR:
+	case errors.As(err, &refused) && refused.Errno == enotdir:
 		info, err := u.Agent.Stat(u.ctx, u.File(clean))
 		if err != nil {
 			return none, u.fault(clean, err)
 		}
 		info.Path = clean
-		list.Entries = append(list.Entries, fileEntry(info))
+		list.Entries = append(list.Entries, entryOf(info))
 	case err != nil:
 		return none, u.fault(clean, err)
 	}
@@ -197,8 +197,8 @@ func (v files) List(ctx context.Context, id string, q belljar.FileQuery) (bellja
 }
 
 // Space is what a workspace holds.
-func (v files) Space(ctx context.Context, id string) (belljar.Space, error) {
-	u, err := v.use(ctx, id)
+func (v view) Space(ctx context.Context, id string) (belljar.Space, error) {
+	u, err := v.begin(ctx, id)
 	if err != nil {
 		return belljar.Space{}, err
 	}

@@ -1,4 +1,4 @@
-package service
+package file
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 // Mkdir makes a directory and those above it.
-func (v files) Mkdir(ctx context.Context, id, path string, mode uint32) error {
+func (v view) Mkdir(ctx context.Context, id, path string, mode uint32) error {
 	clean, err := namedPath("path", path)
 	if err != nil {
 		return err
@@ -18,7 +18,7 @@ func (v files) Mkdir(ctx context.Context, id, path string, mode uint32) error {
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("mode %04o has more than permission bits", mode), Details: map[string]any{"field": "mode"},
 		}
 	}
-	u, err := v.use(ctx, id)
+	u, err := v.begin(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (v files) Mkdir(ctx context.Context, id, path string, mode uint32) error {
 }
 
 // Rename moves a file or directory.
-func (v files) Rename(ctx context.Context, id, from, to string, overwrite bool) error {
+func (v view) Rename(ctx context.Context, id, from, to string, overwrite bool) error {
 	old, err := namedPath("from", from)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (v files) Rename(ctx context.Context, id, from, to string, overwrite bool) 
 	if err != nil {
 		return err
 	}
-	u, err := v.use(ctx, id)
+	u, err := v.begin(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -60,12 +60,12 @@ func (v files) Rename(ctx context.Context, id, from, to string, overwrite bool) 
 }
 
 // Delete removes a file or a directory.
-func (v files) Delete(ctx context.Context, id, path string, recursive bool) error {
+func (v view) Delete(ctx context.Context, id, path string, recursive bool) error {
 	clean, err := namedPath("path", path)
 	if err != nil {
 		return err
 	}
-	u, err := v.use(ctx, id)
+	u, err := v.begin(ctx, id)
 	if err != nil {
 		return err
 	}

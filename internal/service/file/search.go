@@ -1,4 +1,4 @@
-package service
+package file
 
 import (
 	"archive/tar"
@@ -28,22 +28,22 @@ const (
 	searches    = 2         // on the node at once
 )
 
-// errSearchTime ends a search. What it found until then is its answer.
+// errSearchTime ends a search, which then answers what it found so far.
 var errSearchTime = errors.New("the time for a search is over")
 
-// Search looks for files and lines. The agent reads, with the user's rights; what is looked for is matched here.
-func (v files) Search(ctx context.Context, id string, q belljar.FileSearch) (belljar.FileMatches, error) {
+// Search finds files and lines. The agent reads with the rights of the user; the host matches.
+func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (belljar.FileMatches, error) {
 	none := belljar.FileMatches{}
 	s, err := newSearch(q)
 	if err != nil {
 		return none, err
 	}
-	u, err := v.use(ctx, id)
+	u, err := v.begin(ctx, id)
 	if err != nil {
 		return none, err
 	}
 	defer u.end()
-	give, err := v.service.searching(u.ctx)
+	give, err := v.searching(u.ctx)
 	if err != nil {
 		return none, u.fault(s.dir, err)
 	}
@@ -67,13 +67,13 @@ func (v files) Search(ctx context.Context, id string, q belljar.FileSearch) (bel
 	return s.found, nil
 }
 
-// searching waits until this search may begin: a few at once are enough for a node.
-func (s *Service) searching(ctx context.Context) (give func(), err error) {
+// searching waits until this search may begin: a node runs only a few at once.
+func (f *Files) searching(ctx context.Context) (give func(), err error) {
 	late := time.NewTimer(searchTime)
 	defer late.Stop()
 	select {
-	case s.searches <- struct{}{}:
-		return func() { <-s.searches }, nil
+	case f.searches <- struct{}{}:
+		return func() { <-f.searches }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-late.C:
@@ -85,7 +85,7 @@ func (s *Service) searching(ctx context.Context) (give func(), err error) {
 type search struct {
 	dir   string
 	name  string
-	line  matcher // nil looks at names only
+	line  matcher // nil searches names only
 	most  int
 	found belljar.FileMatches
 	bytes int64
@@ -122,7 +122,7 @@ func newSearch(q belljar.FileSearch) (*search, error) {
 	return s, nil
 }
 
-// wants reports whether the name of a file below the search's directory is looked for.
+// wants reports whether the name of a file in the directory of the search matches.
 func (s *search) wants(rel string) bool {
 	if s.name == "" {
 		return true
@@ -134,8 +134,8 @@ func (s *search) wants(rel string) bool {
 	return ok && err == nil
 }
 
-// run finds files, and then lines in them.
-func (s *search) run(ctx context.Context, u *fileUse) error {
+// run finds files, then lines in them.
+func (s *search) run(ctx context.Context, u *use) error {
 	var inside []string
 	size := 0
 	cut, err := u.Agent.Walk(ctx, u.File(s.dir), func(f wire.FileInfo) error {
@@ -163,7 +163,7 @@ func (s *search) run(ctx context.Context, u *fileUse) error {
 	s.found.Truncated = s.found.Truncated || cut
 	var refused *wire.Error
 	switch {
-	case errors.As(err, &refused) && refused.Errno == agentENOTDIR: // a file is searched itself
+	case errors.As(err, &refused) && refused.Errno == enotdir: // a file is searched itself
 		info, err := u.Agent.Stat(ctx, u.File(s.dir))
 		if err != nil {
 			return err
@@ -195,7 +195,7 @@ func (s *search) run(ctx context.Context, u *fileUse) error {
 	return nil
 }
 
-// add notes a find, and ends the search with one more than it may have.
+// add adds a match, and ends the search at one more than its maximum.
 func (s *search) add(m belljar.FileMatch) error {
 	if len(s.found.Matches) == s.most {
 		s.found.Truncated = true
@@ -205,8 +205,8 @@ func (s *search) add(m belljar.FileMatch) error {
 	return nil
 }
 
-// look searches files, which are sorted, for lines.
-func (s *search) look(ctx context.Context, u *fileUse, names []string) error {
+// look searches sorted files for lines.
+func (s *search) look(ctx context.Context, u *use, names []string) error {
 	req := u.File(s.dir)
 	req.Paths, req.Limit = names, searchFile
 	body, err := u.Agent.Scan(ctx, req)
@@ -263,7 +263,7 @@ func (s *search) file(ctx context.Context, lines *lines, name string, r io.Reade
 	}
 }
 
-// drain reads a stream's end, where an agent that failed says so.
+// drain reads the end of a stream, where the agent reports its own failure.
 func drain(r io.Reader) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20))
 	if err == nil && n == 1<<20 {

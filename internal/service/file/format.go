@@ -1,4 +1,4 @@
-package service
+package file
 
 import (
 	"archive/tar"
@@ -13,16 +13,16 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// packed is what an entry of an archive says of itself.
+// packed is the header of an archive entry.
 type packed struct {
 	name string
 	mode int64 // permission bits
 	time time.Time
 }
 
-// packing is an archive in the making.
-type packing interface {
-	// name is what the last part of a path is called in it.
+// archiveFormat writes an archive.
+type archiveFormat interface {
+	// name is the last element of a path as the archive has it.
 	name(base string) string
 	dir(e packed) error
 	link(e packed, target string) error
@@ -30,21 +30,21 @@ type packing interface {
 	close() error
 }
 
-func newPacking(format belljar.UploadFormat, w io.Writer) packing {
+func newFormat(format belljar.UploadFormat, w io.Writer) archiveFormat {
 	switch format {
 	case belljar.UploadZip:
 		z := zip.NewWriter(w)
-		z.RegisterCompressor(zip.Deflate, squeezer())
-		return zipPacking{z}
+		z.RegisterCompressor(zip.Deflate, deflater())
+		return zipFormat{z}
 	case belljar.UploadTarGz:
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // which is a level that it knows
-		return tarPacking{tar.NewWriter(z), z}
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // a valid level, so no error
+		return tarFormat{tar.NewWriter(z), z}
 	}
-	return tarPacking{tar.NewWriter(w), nil}
+	return tarFormat{tar.NewWriter(w), nil}
 }
 
-// squeezer compresses one file after the other with one compressor: making one costs more than most files.
-func squeezer() zip.Compressor {
+// deflater reuses one compressor for all files: making one costs more than compressing most files.
+func deflater() zip.Compressor {
 	var one *flate.Writer
 	return func(w io.Writer) (_ io.WriteCloser, err error) {
 		if one == nil {
@@ -56,23 +56,23 @@ func squeezer() zip.Compressor {
 	}
 }
 
-// tarPacking is a tar stream, compressed if there is something below it.
-type tarPacking struct {
+// tarFormat is a tar stream; below, if set, compresses it.
+type tarFormat struct {
 	w     *tar.Writer
 	below io.Closer
 }
 
-func (tarPacking) name(base string) string { return base }
+func (tarFormat) name(base string) string { return base }
 
-func (p tarPacking) dir(e packed) error {
+func (p tarFormat) dir(e packed) error {
 	return p.w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: e.name + "/", Mode: e.mode, ModTime: e.time})
 }
 
-func (p tarPacking) link(e packed, target string) error {
+func (p tarFormat) link(e packed, target string) error {
 	return p.w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: e.name, Linkname: target, Mode: e.mode, ModTime: e.time})
 }
 
-func (p tarPacking) file(e packed, size int64, r io.Reader) error {
+func (p tarFormat) file(e packed, size int64, r io.Reader) error {
 	if err := p.w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.name, Size: size, Mode: e.mode, ModTime: e.time}); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (p tarPacking) file(e packed, size int64, r io.Reader) error {
 	return err
 }
 
-func (p tarPacking) close() error {
+func (p tarFormat) close() error {
 	err := p.w.Close()
 	if err == nil && p.below != nil {
 		err = p.below.Close()
@@ -88,27 +88,27 @@ func (p tarPacking) close() error {
 	return err
 }
 
-// zipPacking is a zip archive. It may be unpacked on Windows, where \ parts a path as / does, and C: is a disk.
-type zipPacking struct{ w *zip.Writer }
+// zipFormat is a zip archive. Windows may unpack it, where \ separates paths as / does and C: is a drive.
+type zipFormat struct{ w *zip.Writer }
 
-func (zipPacking) name(base string) string {
+func (zipFormat) name(base string) string {
 	return strings.ToValidUTF8(strings.NewReplacer(`\`, "_", ":", "_").Replace(base), "_")
 }
 
-func (p zipPacking) header(e packed, mode fs.FileMode) *zip.FileHeader {
+func (p zipFormat) header(e packed, mode fs.FileMode) *zip.FileHeader {
 	h := &zip.FileHeader{Name: e.name, Method: zip.Deflate, Modified: e.time}
 	h.SetMode(fs.FileMode(e.mode) | mode)
 	return h
 }
 
-func (p zipPacking) dir(e packed) error {
+func (p zipFormat) dir(e packed) error {
 	h := p.header(e, fs.ModeDir)
 	h.Name, h.Method = e.name+"/", zip.Store
 	_, err := p.w.CreateHeader(h)
 	return err
 }
 
-func (p zipPacking) link(e packed, target string) error {
+func (p zipFormat) link(e packed, target string) error {
 	h := p.header(e, fs.ModeSymlink)
 	h.Method = zip.Store
 	w, err := p.w.CreateHeader(h)
@@ -118,7 +118,7 @@ func (p zipPacking) link(e packed, target string) error {
 	return err
 }
 
-func (p zipPacking) file(e packed, _ int64, r io.Reader) error {
+func (p zipFormat) file(e packed, _ int64, r io.Reader) error {
 	w, err := p.w.CreateHeader(p.header(e, 0))
 	if err == nil {
 		_, err = io.Copy(w, r)
@@ -126,4 +126,4 @@ func (p zipPacking) file(e packed, _ int64, r io.Reader) error {
 	return err
 }
 
-func (p zipPacking) close() error { return p.w.Close() }
+func (p zipFormat) close() error { return p.w.Close() }

@@ -1,4 +1,4 @@
-package service
+package file
 
 import (
 	"bufio"
@@ -14,24 +14,24 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// matcher finds something in a line.
+// matcher searches a line.
 type matcher interface {
-	// find returns where the first find begins and ends.
+	// find returns where the first match begins and ends.
 	find(line []byte) (from, to int, ok bool)
-	// reach is how much of a line is looked at, in bytes.
+	// reach is how much of a line is searched, in bytes.
 	reach() int
 }
 
-// How much of a line is looked at. An expression costs more for each byte.
+// How much of a line is searched. An expression costs more per byte.
 const (
 	textReach       = 256 << 10
 	expressionReach = 64 << 10
 )
 
-// maxWeight bounds what an expression costs for each byte of text: its size with repetitions written out.
+// maxWeight bounds the cost of an expression per byte of text: its size with repetitions expanded.
 const maxWeight = 1000
 
-// newMatcher returns what finds the content of a search.
+// newMatcher returns the matcher of a search.
 func newMatcher(q belljar.FileSearch) (matcher, error) {
 	switch {
 	case len(q.Content) > belljar.MaxSearchBytes:
@@ -66,7 +66,7 @@ func newMatcher(q belljar.FileSearch) (matcher, error) {
 	return expression{compiled}, nil
 }
 
-// weigh is about how many instructions an expression compiles to.
+// weigh estimates how many instructions an expression compiles to.
 func weigh(tree *syntax.Regexp) int {
 	const enough = 1 << 20
 	sum := 1 + len(tree.Rune)
@@ -82,7 +82,7 @@ func weigh(tree *syntax.Regexp) int {
 	return min(sum, enough)
 }
 
-// text is plain text to find.
+// text matches plain text.
 type text string
 
 func (t text) find(line []byte) (from, to int, ok bool) {
@@ -118,7 +118,8 @@ func (l *lines) reset(r io.Reader) {
 	l.number = 0
 }
 
-// next returns a line without its end; of one that is too long the beginning, and cut. It is valid until the next one.
+// next returns a line without its line break, valid until the next call. Of a line that is too long it returns the beginning, and
+// cut is true.
 func (l *lines) next() (line []byte, cut bool, err error) {
 	line, err = l.r.ReadSlice('\n')
 	switch {
@@ -138,7 +139,7 @@ func (l *lines) next() (line []byte, cut bool, err error) {
 	return bytes.TrimSuffix(line, []byte("\r")), cut, nil
 }
 
-// around is a line as it is told: the find with what is near it.
+// around is the part of a line that a result shows: the match and the text near it.
 func around(line []byte, from, to int) string {
 	const before = 100
 	if len(line) > belljar.MaxMatchedBytes {
@@ -152,7 +153,7 @@ func around(line []byte, from, to int) string {
 	return strings.ToValidUTF8(string(line), "�")
 }
 
-// wholeStart drops what is left of a character at the beginning.
+// wholeStart drops an incomplete character at the beginning.
 func wholeStart(b []byte) []byte {
 	for n := 0; n < utf8.UTFMax-1 && len(b) > 0 && !utf8.RuneStart(b[0]); n++ {
 		b = b[1:]
@@ -160,7 +161,7 @@ func wholeStart(b []byte) []byte {
 	return b
 }
 
-// wholeEnd drops what has begun of a character at the end.
+// wholeEnd drops an incomplete character at the end.
 func wholeEnd(b []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		last := b[len(b)-n:]

@@ -1,0 +1,88 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// answerTime bounds an operation that carries no contents.
+const answerTime = time.Minute
+
+// errAnswerTime ends an operation that takes too long.
+var errAnswerTime = errors.New("the sandbox did not answer in time")
+
+// use is one use of a session's workspace.
+type use struct {
+	Workspace
+	*box.Box
+	files *Files
+	ctx   context.Context // ends with the caller's, with the session, and with its time
+	end   func()
+}
+
+// begin begins an operation that carries no contents.
+func (v view) begin(ctx context.Context, id string) (*use, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errAnswerTime)
+	u, err := v.stream(ctx, id)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	end := u.end
+	u.end = func() {
+		end()
+		cancel()
+	}
+	return u, nil
+}
+
+// stream begins an operation that takes as long as its caller.
+func (v view) stream(ctx context.Context, id string) (*use, error) {
+	w, err := v.opts.Acquire(ctx, v.caller, id)
+	if err != nil {
+		return nil, err
+	}
+	u := &use{Workspace: w, Box: w.Box(), files: v.Files}
+	var stop context.CancelCauseFunc
+	u.ctx, stop = context.WithCancelCause(ctx)
+	// A session that ends does not wait for a slow sender or reader: its operation is broken off.
+	release := sync.OnceFunc(w.Release)
+	unhook := context.AfterFunc(w.Context(), func() {
+		stop(context.Cause(w.Context()))
+		release()
+	})
+	u.end = func() {
+		unhook()
+		stop(nil)
+		release()
+	}
+	return u, nil
+}
+
+// flows keeps a session alive while bytes come and go, at most once a second. It returns when it last did.
+func (u *use) flows(last time.Time) time.Time {
+	now := u.files.opts.Now()
+	if now.Sub(last) < time.Second {
+		return last
+	}
+	u.KeepAlive()
+	return now
+}
+
+// ended is the error of an operation whose session has ended.
+func (u *use) ended() error { return u.files.opts.Ended(u.Session()) }
+
+// wrote records that files were written to a workspace.
+func (v view) wrote(u *use, bytes, files int64) {
+	state := u.Session()
+	v.opts.Record(event.Event{
+		Name: event.Uploaded, Caller: v.caller, Session: &state, Runtime: state.Runtime,
+		Kind: string(belljar.UploadFile), Count: bytes, Files: files,
+	})
+}
