@@ -61,7 +61,9 @@ func New(opts Options) (*Service, error) {
 		pulling: queue.New(queue.Options{Slots: pullsAtOnce, Length: pullsWaiting, Now: opts.Clock.Now}),
 		queue:   queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}
-	s.files = file.New(file.Options{Acquire: s.useSession, Ended: sessionEnded, Record: s.emit, Now: s.now})
+	s.files = file.New(file.Options{
+		Acquire: s.useSession, Ended: sessionEnded, Room: s.room, Uploads: opts.Uploads, TempDir: opts.TempDir, Record: s.emit, Now: s.now,
+	})
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.gone, s.leave = context.WithCancel(context.Background())
 	for _, rt := range opts.Runtimes {

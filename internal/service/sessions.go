@@ -64,7 +64,7 @@ func (v sessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.Ses
 
 // Upload puts files into a session's workspace.
 func (v sessions) Upload(ctx context.Context, id string, u belljar.Upload) (belljar.UploadResult, error) {
-	result, err := v.service.uploadTo(ctx, v.caller, id, u)
+	result, err := v.service.files.Upload(ctx, v.caller, id, u)
 	if err != nil {
 		return belljar.UploadResult{}, asError("upload", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 )
 
@@ -213,8 +214,14 @@ func (x *session) terminalError(err error) error {
 	switch {
 	case errors.Is(err, errStartupTimeout):
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the terminal did not start in time", Details: map[string]any{"session_id": x.id}}
+	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
+		state := x.snapshot()
+		if !state.State.Ended() { // its end is about to be noticed
+			state.State = belljar.SessionCrashed
+		}
+		return sessionEnded(state)
 	case !errors.As(err, &failed):
-		return x.mergeError(err)
+		return err
 	case failed.Code == wire.CodeExecFailed && failed.Step == "pty" && failed.Errno == wire.ENOSPC:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: "the sandbox has no more terminals", Err: err,

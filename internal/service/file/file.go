@@ -9,6 +9,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/box"
 )
@@ -33,6 +34,11 @@ type Options struct {
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (Workspace, error)
 	// Ended is the error of using a session that has ended.
 	Ended func(belljar.Session) *belljar.Error
+	// Room is an error if the disk has no room for uploads of a user.
+	Room func(ctx context.Context, userID string) error
+	// Uploads bounds one upload; it lies in TempDir while it is checked.
+	Uploads archive.Limits
+	TempDir string
 	// Record records an event and fills in its time and component.
 	Record func(event.Event)
 	// Now is the time as it goes on record.

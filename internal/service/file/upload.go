@@ -1,11 +1,10 @@
-package service
+package file
 
 import (
 	"context"
 	"errors"
 	"io"
 	"iter"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
@@ -13,81 +12,83 @@ import (
 	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/service/box"
 )
 
-// mergeTime bounds the bringing in of files that have been checked. It does not end with the caller: from there on an
-// upload is a matter between us and the sandbox, and comes to an end that can be told.
-const mergeTime = 2 * time.Minute
-
-// uploadTo puts files into a session's workspace: all of them or none. Everything is read and checked before the
-// sandbox hears of it, and then takes its place in one operation.
-func (s *Service) uploadTo(ctx context.Context, caller belljar.Caller, id string, u belljar.Upload) (belljar.UploadResult, error) {
+// Upload puts files into the workspace of a session: all of them or none. It reads and checks everything before the sandbox
+// sees any of it, and then merges it in one operation.
+func (f *Files) Upload(ctx context.Context, caller belljar.Caller, id string, up belljar.Upload) (belljar.UploadResult, error) {
 	none := belljar.UploadResult{}
-	x, err := s.session(caller, id)
+	w, err := f.opts.Acquire(ctx, caller, id)
 	if err != nil {
 		return none, err
 	}
-	dir := "."
-	if u.Dir != "" {
-		if dir, err = belljar.CleanPath(u.Dir); err != nil {
-			return none, &belljar.Error{
-				Code: belljar.CodePathEscapes, Message: "folder of the upload: " + err.Error(),
-				Details: map[string]any{"field": "path", "provided": u.Dir},
-			}
-		}
-		if err = belljar.CheckPlace(dir); err != nil {
-			return none, &belljar.Error{
-				Code: belljar.CodeInvalidRequest, Message: "folder of the upload: " + err.Error(), Details: map[string]any{"field": "dir"},
-			}
-		}
+	defer w.Release()
+	u := &use{Workspace: w, Box: w.Box(), files: f}
+	dir, err := uploadDir(up.Dir)
+	if err != nil {
+		return none, err
 	}
-	room := func() error { return s.room(ctx, caller.ID) }
+	room := func() error { return f.opts.Room(ctx, caller.ID) }
 	if err := room(); err != nil {
 		return none, err
 	}
-	j, err := x.acquire(ctx)
-	if err != nil {
-		return none, err
-	}
-	defer x.release()
 	// A session that ends does not wait for a body that is slow to come.
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })()
+	defer context.AfterFunc(w.Context(), func() { stop(context.Cause(w.Context())) })()
 	kinds := &formats{}
-	bundle, err := s.takeIn(reading, kinds.note(u.Parts), room)
+	bundle, err := f.receive(reading, kinds.note(up.Parts), room)
 	if err != nil {
-		if x.ctx.Err() != nil {
-			err = sessionEnded(x.snapshot())
+		if w.Context().Err() != nil {
+			err = u.ended()
 		}
 		return none, err
 	}
 	defer bundle.Close()
-	if err := merge(ctx, j, dir, bundle); err != nil {
-		return none, x.mergeError(err)
+	if err := u.merge(ctx, dir, bundle); err != nil {
+		return none, u.mergeError(err)
 	}
-	state := x.snapshot()
-	s.opts.Events.Record(event.Event{
-		Name: event.Uploaded, Time: s.clock.Now(), Caller: caller, Session: &state, Runtime: state.Runtime, Component: component,
+	state := w.Session()
+	f.opts.Record(event.Event{
+		Name: event.Uploaded, Caller: caller, Session: &state, Runtime: state.Runtime,
 		Kind: kinds.String(), Count: bundle.Bytes(), Files: int64(bundle.Files()),
 	})
 	return belljar.UploadResult{SessionID: id, BytesReceived: bundle.Bytes(), FileCount: bundle.Files()}, nil
 }
 
-// takeIn reads an upload and checks it. It does not wait for a body that blocks when ctx ends.
-func (s *Service) takeIn(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error], room func() error) (*archive.Bundle, error) {
-	type taken struct {
+// uploadDir returns the folder of an upload.
+func uploadDir(given string) (string, error) {
+	if given == "" {
+		return ".", nil
+	}
+	dir, err := belljar.CleanPath(given)
+	if err != nil {
+		return "", &belljar.Error{
+			Code: belljar.CodePathEscapes, Message: "folder of the upload: " + err.Error(),
+			Details: map[string]any{"field": "path", "provided": given},
+		}
+	}
+	if err = belljar.CheckPlace(dir); err != nil {
+		return "", &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "folder of the upload: " + err.Error(), Details: map[string]any{"field": "dir"},
+		}
+	}
+	return dir, nil
+}
+
+// receive reads an upload and checks it. It does not wait for a body that blocks when ctx ends.
+func (f *Files) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error], room func() error) (*archive.Bundle, error) {
+	type received struct {
 		bundle *archive.Bundle
 		err    error
 	}
 	if parts == nil {
 		parts = func(func(belljar.UploadPart, error) bool) {}
 	}
-	done := make(chan taken, 1)
+	done := make(chan received, 1)
 	go func() {
-		b, err := archive.Read(ctx, parts, archive.Options{Limits: s.opts.Uploads, TempDir: s.opts.TempDir, Room: room})
-		done <- taken{b, err}
+		b, err := archive.Read(ctx, parts, archive.Options{Limits: f.opts.Uploads, TempDir: f.opts.TempDir, Room: room})
+		done <- received{b, err}
 	}()
 	select {
 	case t := <-done:
@@ -104,8 +105,8 @@ func (s *Service) takeIn(ctx context.Context, parts iter.Seq2[belljar.UploadPart
 	return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: "the upload was given up", Err: context.Cause(ctx)}
 }
 
-// merge brings a bundle into a folder of a workspace.
-func merge(ctx context.Context, j *box.Box, dir string, b *archive.Bundle) error {
+// merge merges a bundle into a folder of a workspace.
+func (u *use) merge(ctx context.Context, dir string, b *archive.Bundle) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mergeTime)
 	defer cancel()
 	r, w := io.Pipe()
@@ -114,30 +115,30 @@ func merge(ctx context.Context, j *box.Box, dir string, b *archive.Bundle) error
 		defer close(packed)
 		w.CloseWithError(b.WriteTar(ctx, w))
 	}()
-	_, err := j.Agent.Merge(ctx, j.File(dir), r)
+	_, err := u.Agent.Merge(ctx, u.File(dir), r)
 	r.CloseWithError(io.ErrClosedPipe) // the packing ends, if the agent has not taken all of it
 	<-packed
 	return err
 }
 
-// mergeError is what a caller hears of files that did not get into the workspace.
-func (x *session) mergeError(err error) error {
+// mergeError is the error that a caller gets for files that could not be merged.
+func (u *use) mergeError(err error) error {
 	var refused *wire.Error
 	if !errors.As(err, &refused) {
 		if errors.Is(err, agent.ErrDisconnected) || errors.Is(err, runtime.ErrGone) {
-			state := x.snapshot()
+			state := u.Session()
 			if !state.State.Ended() { // its end is about to be noticed
 				state.State = belljar.SessionCrashed
 			}
-			return sessionEnded(state)
+			return u.files.opts.Ended(state)
 		}
 		return err
 	}
-	e := &belljar.Error{Code: belljar.CodeConflict, Message: refused.Message, Err: err, Details: map[string]any{"session_id": x.id}}
+	e := &belljar.Error{Code: belljar.CodeConflict, Message: refused.Message, Err: err, Details: map[string]any{"session_id": u.Session().ID}}
 	switch refused.Code {
 	case wire.CodeNoSpace:
 		e.Code, e.Message = belljar.CodeTooLarge, "the workspace has no room for the upload"
-		e.Details["rule"], e.Details["limit"] = "workspace_mb", x.plan.limits.WorkspaceMB
+		e.Details["rule"], e.Details["limit"] = "workspace_mb", u.Limits().WorkspaceMB
 		e.Hint = "make a session with a larger workspace_mb"
 	case wire.CodePathEscapes:
 		e.Code = belljar.CodePathEscapes
@@ -152,10 +153,10 @@ func (x *session) mergeError(err error) error {
 	return e
 }
 
-// formats remembers what an upload came in.
+// formats records the format of an upload.
 type formats struct{ seen string }
 
-// note passes parts on.
+// note passes parts on and notes their formats.
 func (f *formats) note(parts iter.Seq2[belljar.UploadPart, error]) iter.Seq2[belljar.UploadPart, error] {
 	if parts == nil {
 		return nil
