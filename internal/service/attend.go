@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/service/stdin"
 )
 
 // errOverdue says that a command did not end when its agent should have ended it.
@@ -19,14 +20,14 @@ var errLeft = errors.New("left to the next belljar")
 // follow takes what the command prints into the log until it ends. The command is told to end by its agent when its time
 // is over, by the run's context when the run is stopped; if it then outlives its grace, follow gives it up as overdue.
 func (c *passage) follow() {
-	fed := newIntake(c.proc)
+	fed := stdin.NewPipe(c.proc)
 	if c.plan.request.Interactive && c.plan.request.Stdin == nil {
 		c.run.attachStdin(c.proc.Started(), fed)
-		defer c.run.detachStdin(stdinRunEnded) // the stream is closed by then: a command that is left keeps its input
+		defer c.run.detachStdin(stdin.EndedWithRun) // the stream is closed by then: a command that is left keeps its input
 	} else if r := c.stdin(); r != nil {
-		go feed(fed, r)
+		go stdin.Feed(fed, r)
 	}
-	defer fed.end()
+	defer fed.End()
 	watched, giveUp := context.WithCancelCause(context.Background())
 	ended := make(chan struct{})
 	guarded := make(chan struct{})

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -200,12 +199,4 @@ func (c *passage) forget() {
 	if err != nil && !errors.Is(err, agent.ErrDisconnected) && !errors.Is(err, runtime.ErrGone) {
 		c.log.Warn("command could not be forgotten", "run_id", c.run.id, "err", err)
 	}
-}
-
-// seconds is a duration as limits have it; one too long for a duration is the longest.
-func seconds(s float64) time.Duration {
-	if s > math.MaxInt64/float64(time.Second)/4 {
-		return math.MaxInt64 / 4
-	}
-	return time.Duration(s * float64(time.Second))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/clock"
 )
 
 const mega = 1 << 20
@@ -152,7 +153,7 @@ func TestAdmissionByCaps(t *testing.T) {
 func TestNoMemoryIsTold(t *testing.T) {
 	s := &Service{}
 	s.opts.Events = event.Sinks(nil)
-	s.opts.Clock, s.clock = wallClock{}, wallClock{}
+	s.opts.Clock, s.clock = clock.Wall{}, clock.Wall{}
 	var e *belljar.Error
 	if err := s.noMemory("native"); !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["retry_after_sec"] != 5 || e.Hint == "" {
 		t.Errorf("%+v", err)

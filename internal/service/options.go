@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -102,7 +103,7 @@ type Options struct {
 	// TempDir is where an upload lies while it is checked; "" is the system's temporary folder.
 	TempDir string
 	// Stdin is what an interactive run may send unless it says otherwise, MaxStdin the most it can say. A field left
-	// zero is that of [DefaultStdinLimits] and [MaxStdinLimits].
+	// zero is that of [stdin.DefaultLimits] and [stdin.MaxLimits].
 	Stdin, MaxStdin belljar.StdinLimits
 	// Terminals bound those in sessions.
 	Terminals TerminalOptions
@@ -154,7 +155,7 @@ func (o Options) complete() (Options, error) {
 		o.Require = AllProtections()
 	}
 	if o.Clock == nil {
-		o.Clock = wallClock{}
+		o.Clock = clock.Wall{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook/memory"
+	"github.com/belljar/belljar/internal/service/clock"
 )
 
 // TestTransitions tries every step between phases: a run takes those that the root package allows and no other, and
@@ -19,7 +20,7 @@ func TestTransitions(t *testing.T) {
 	}
 	for _, from := range all {
 		for _, to := range all {
-			s := &Service{clock: wallClock{}, log: slog.New(slog.DiscardHandler), runs: map[string]*run{}, opts: Options{Events: event.Sinks(nil)}}
+			s := &Service{clock: clock.Wall{}, log: slog.New(slog.DiscardHandler), runs: map[string]*run{}, opts: Options{Events: event.Sinks(nil)}}
 			r := &run{id: "r", log: &memory.Log{}, plan: &plan{}, done: make(chan struct{})}
 			r.state.Phase = from
 			var err error

@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/stdin"
 )
 
 // How long it takes until a command whose stream breaks again and again is joined once more, and how often that is tried
@@ -21,7 +22,7 @@ const (
 // output takes what the command prints into the log until it ends. A stream to its agent that breaks says nothing of the
 // command, which may live on behind an engine that was away for a moment: it is joined again where its log stops, for as
 // long as its sandbox lives and ctx does.
-func (c *passage) output(ctx context.Context, fed *intake) (wire.Exit, error) {
+func (c *passage) output(ctx context.Context, fed *stdin.Pipe) (wire.Exit, error) {
 	pause := regainSoon
 	for {
 		begun := time.Now()
@@ -48,7 +49,7 @@ func (c *passage) output(ctx context.Context, fed *intake) (wire.Exit, error) {
 			c.out.lose(cutDamaged)
 		}
 		c.hold(proc)
-		fed.move(proc)
+		fed.Reattach(proc)
 		if why := context.Cause(c.run.ctx); why != nil && !errors.Is(why, errLeft) {
 			c.endCommand(proc) // it may not have been told
 		}

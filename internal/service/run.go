@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -46,7 +47,7 @@ type run struct {
 	mu      sync.Mutex
 	state   belljar.Run
 	image   *store.Image // of a sandbox of its own, for the record
-	input   *input       // standard input of an interactive run; nil until somebody asks for it
+	input   *stdin.Input // standard input of an interactive run; nil until somebody asks for it
 	fault   error        // what kept a frame of ours out of the log; nil if nothing did
 	unkept  error        // what kept its end from being on record at first
 	lastSeq uint64       // of the end event; 0 before that

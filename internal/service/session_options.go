@@ -5,6 +5,7 @@ import (
 
 	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/stdin"
 )
 
 // completeSessions fills in what the options of sessions, uploads and interactive input left out.
@@ -25,8 +26,8 @@ func (o *Options) completeSessions() {
 	fill(&o.Uploads.Files, usual.Files)
 	fill(&o.Uploads.Depth, usual.Depth)
 	fill(&o.Uploads.Ratio, usual.Ratio)
-	o.Stdin = stdinOrElse(o.Stdin, DefaultStdinLimits())
-	o.MaxStdin = stdinOrElse(o.MaxStdin, MaxStdinLimits())
+	o.Stdin = stdin.Complete(o.Stdin, stdin.DefaultLimits())
+	o.MaxStdin = stdin.Complete(o.MaxStdin, stdin.MaxLimits())
 	// What everybody gets, everybody can ask for.
 	o.MaxStdin.MaxBytes = max(o.MaxStdin.MaxBytes, o.Stdin.MaxBytes)
 	o.MaxStdin.MaxFrameBytes = max(o.MaxStdin.MaxFrameBytes, o.Stdin.MaxFrameBytes)

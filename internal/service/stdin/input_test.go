@@ -1,4 +1,4 @@
-package service
+package stdin
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ type tried struct {
 }
 
 // write writes in the background.
-func write(h *hold, text string) <-chan tried {
+func write(h belljar.Stdin, text string) <-chan tried {
 	c := make(chan tried, 1)
 	go func() {
 		n, err := h.Write([]byte(text))
@@ -63,7 +63,7 @@ func write(h *hold, text string) <-chan tried {
 	return c
 }
 
-func wantOpen(t *testing.T, h *hold) {
+func wantOpen(t *testing.T, h belljar.Stdin) {
 	t.Helper()
 	select {
 	case <-h.Closed():
@@ -75,7 +75,7 @@ func wantOpen(t *testing.T, h *hold) {
 	}
 }
 
-func wantClosed(t *testing.T, h *hold, reason string, code belljar.Code) {
+func wantClosed(t *testing.T, h belljar.Stdin, reason string, code belljar.Code) {
 	t.Helper()
 	synctest.Wait()
 	select {
@@ -91,15 +91,15 @@ func wantClosed(t *testing.T, h *hold, reason string, code belljar.Code) {
 
 func TestInputFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := newInput(belljar.StdinLimits{}), &program{}
-		first, second := in.open(), in.open()
+		in, p := New(belljar.StdinLimits{}), &program{}
+		first, second := in.Open(), in.Open()
 		early := write(first, "one ") // before there is a command
 		synctest.Wait()
-		in.attach(p)
+		in.Attach(p)
 		if got := <-early; got.n != 4 || got.err != nil {
 			t.Errorf("%+v", got)
 		}
-		for _, h := range []*hold{second, first} {
+		for _, h := range []belljar.Stdin{second, first} {
 			if n, err := h.Write([]byte("more ")); n != 5 || err != nil {
 				t.Errorf("%d, %v", n, err)
 			}
@@ -117,8 +117,8 @@ func TestInputFlows(t *testing.T) {
 		if err := errors.Join(second.End(), second.End(), second.Close(), second.Close()); err != nil {
 			t.Error(err)
 		}
-		third := in.open()
-		wantClosed(t, third, stdinClient, belljar.CodeConflict)
+		third := in.Open()
+		wantClosed(t, third, EndedByClient, belljar.CodeConflict)
 		if got, closed := p.state(); got != "one more more " || closed != 1 {
 			t.Errorf("the program got %q, closed %d times", got, closed)
 		}
@@ -133,17 +133,17 @@ func TestInputLimits(t *testing.T) {
 		code   belljar.Code
 		got    string
 	}{
-		"frame": {belljar.StdinLimits{MaxFrameBytes: 4}, []string{"1234", "12345"}, stdinMaxFrameBytes, belljar.CodeTooLarge, "1234"},
-		"total": {belljar.StdinLimits{MaxBytes: 6}, []string{"123", "456", "7"}, stdinMaxBytes, belljar.CodeQuotaExceeded, "123456"},
-		"rate":  {belljar.StdinLimits{BytesPerSec: 2}, []string{"12", "34", "56"}, stdinBPS, belljar.CodeQuotaExceeded, "1234"},
+		"frame": {belljar.StdinLimits{MaxFrameBytes: 4}, []string{"1234", "12345"}, limitFrameBytes, belljar.CodeTooLarge, "1234"},
+		"total": {belljar.StdinLimits{MaxBytes: 6}, []string{"123", "456", "7"}, limitBytes, belljar.CodeQuotaExceeded, "123456"},
+		"rate":  {belljar.StdinLimits{BytesPerSec: 2}, []string{"12", "34", "56"}, limitRate, belljar.CodeQuotaExceeded, "1234"},
 		"default frame": {belljar.StdinLimits{}, []string{strings.Repeat("x", 64<<10+1)},
-			stdinMaxFrameBytes, belljar.CodeTooLarge, ""},
+			limitFrameBytes, belljar.CodeTooLarge, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				in, p := newInput(test.limits), &program{}
-				in.attach(p)
-				h := in.open()
+				in, p := New(test.limits), &program{}
+				in.Attach(p)
+				h := in.Open()
 				last := len(test.frames) - 1
 				for i, f := range test.frames {
 					n, err := h.Write([]byte(f))
@@ -166,9 +166,9 @@ func TestInputLimits(t *testing.T) {
 // A burst is slowed down to the rate; a sender who comes below it may burst again.
 func TestInputIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := newInput(belljar.StdinLimits{BytesPerSec: 10, IdleTimeoutSec: 1000}), &program{}
-		in.attach(p)
-		h := in.open()
+		in, p := New(belljar.StdinLimits{BytesPerSec: 10, IdleTimeoutSec: 1000}), &program{}
+		in.Attach(p)
+		h := in.Open()
 		for round := range 3 {
 			begin := time.Now()
 			for range 4 {
@@ -182,17 +182,17 @@ func TestInputIsPaced(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		wantOpen(t, h)
-		in.end(stdinRunEnded)
+		in.End(EndedWithRun)
 	})
 }
 
 func TestInputIdles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := newInput(belljar.StdinLimits{}), &program{gate: make(chan struct{})}
-		h := in.open()
+		in, p := New(belljar.StdinLimits{}), &program{gate: make(chan struct{})}
+		h := in.Open()
 		time.Sleep(time.Minute) // in the queue
 		wantOpen(t, h)
-		in.attach(p)
+		in.Attach(p)
 		time.Sleep(29 * time.Second)
 		blocked := write(h, "x")
 		time.Sleep(time.Minute) // the program does not read: nobody is idle but it
@@ -204,7 +204,7 @@ func TestInputIdles(t *testing.T) {
 		time.Sleep(29 * time.Second)
 		wantOpen(t, h)
 		time.Sleep(2 * time.Second)
-		wantClosed(t, h, stdinIdleTimeout, belljar.CodeQuotaExceeded)
+		wantClosed(t, h, limitIdle, belljar.CodeQuotaExceeded)
 		if _, closed := p.state(); closed != 1 {
 			t.Error("the program's input is open")
 		}
@@ -214,9 +214,9 @@ func TestInputIdles(t *testing.T) {
 // A program that does not read blocks writers, and only them: a hold can be given up, and the input ended.
 func TestInputBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := newInput(belljar.StdinLimits{}), &program{gate: make(chan struct{})}
-		in.attach(p)
-		first, second, third := in.open(), in.open(), in.open()
+		in, p := New(belljar.StdinLimits{}), &program{gate: make(chan struct{})}
+		in.Attach(p)
+		first, second, third := in.Open(), in.Open(), in.Open()
 		taken := write(first, "first ")
 		synctest.Wait()
 		waiting, leaving := write(second, "second "), write(third, "third ")
@@ -239,8 +239,8 @@ func TestInputBlocks(t *testing.T) {
 		if got := <-waiting; got.err != nil {
 			t.Error(got.err)
 		}
-		in.end(stdinRunEnded)
-		wantClosed(t, first, stdinRunEnded, belljar.CodeConflict)
+		in.End(EndedWithRun)
+		wantClosed(t, first, EndedWithRun, belljar.CodeConflict)
 		if got, _ := p.state(); got != "first second " {
 			t.Errorf("the program got %q", got)
 		}
@@ -249,24 +249,24 @@ func TestInputBlocks(t *testing.T) {
 
 // Whoever waits when the run ends is told so.
 func TestInputOfARunThatEnds(t *testing.T) {
-	for name, end := range map[string]func(*input, *program){
-		"dead program": func(in *input, p *program) { p.dead = errors.New("gone"); in.attach(p) },
-		"never began":  func(in *input, _ *program) { in.abandon() },
-		"detached":     func(in *input, _ *program) { in.end(stdinRunEnded) },
+	for name, end := range map[string]func(*Input, *program){
+		"dead program": func(in *Input, p *program) { p.dead = errors.New("gone"); in.Attach(p) },
+		"never began":  func(in *Input, _ *program) { in.Abandon() },
+		"detached":     func(in *Input, _ *program) { in.End(EndedWithRun) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				in, p := newInput(belljar.StdinLimits{}), &program{}
-				h := in.open()
+				in, p := New(belljar.StdinLimits{}), &program{}
+				h := in.Open()
 				waiting := write(h, "x")
 				synctest.Wait()
 				end(in, p)
 				if got := <-waiting; belljar.CodeOf(got.err) != belljar.CodeConflict {
 					t.Errorf("%+v", got)
 				}
-				wantClosed(t, h, stdinRunEnded, belljar.CodeConflict)
-				in.attach(&program{}) // too late, and harmless
-				in.abandon()
+				wantClosed(t, h, EndedWithRun, belljar.CodeConflict)
+				in.Attach(&program{}) // too late, and harmless
+				in.Abandon()
 			})
 		})
 	}
@@ -275,29 +275,29 @@ func TestInputOfARunThatEnds(t *testing.T) {
 // A run that is stopped while its command runs still takes input until the command is gone.
 func TestInputOfAStoppedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := newInput(belljar.StdinLimits{}), &program{}
-		in.attach(p)
-		in.abandon()
-		h := in.open()
+		in, p := New(belljar.StdinLimits{}), &program{}
+		in.Attach(p)
+		in.Abandon()
+		h := in.Open()
 		if _, err := h.Write([]byte("bye")); err != nil {
 			t.Error(err)
 		}
 		if err := h.End(); err != nil {
 			t.Error(err)
 		}
-		wantClosed(t, h, stdinClient, belljar.CodeConflict)
+		wantClosed(t, h, EndedByClient, belljar.CodeConflict)
 	})
 }
 
 func TestEndBeforeTheCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := newInput(belljar.StdinLimits{}), &program{}
-		h := in.open()
+		in, p := New(belljar.StdinLimits{}), &program{}
+		h := in.Open()
 		if err := h.End(); err != nil {
 			t.Error(err)
 		}
-		in.attach(p)
-		wantClosed(t, h, stdinClient, belljar.CodeConflict)
+		in.Attach(p)
+		wantClosed(t, h, EndedByClient, belljar.CodeConflict)
 		if _, closed := p.state(); closed != 1 {
 			t.Error("the program waits for input for ever")
 		}
@@ -305,20 +305,20 @@ func TestEndBeforeTheCommand(t *testing.T) {
 }
 
 func TestResolveStdin(t *testing.T) {
-	defaults, most := DefaultStdinLimits(), MaxStdinLimits()
-	got, err := resolveStdin(belljar.StdinLimits{MaxBytes: 5, IdleTimeoutSec: 0.5}, defaults, most)
+	defaults, most := DefaultLimits(), MaxLimits()
+	got, err := Resolve(belljar.StdinLimits{MaxBytes: 5, IdleTimeoutSec: 0.5}, defaults, most)
 	want := belljar.StdinLimits{MaxBytes: 5, MaxFrameBytes: 64 << 10, BytesPerSec: 1 << 20, IdleTimeoutSec: 0.5}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for field, ask := range map[string]belljar.StdinLimits{
-		stdinMaxBytes: {MaxBytes: -1}, stdinMaxFrameBytes: {MaxFrameBytes: -1}, stdinBPS: {BytesPerSec: -1}, stdinIdleTimeout: {IdleTimeoutSec: -0.1},
+		limitBytes: {MaxBytes: -1}, limitFrameBytes: {MaxFrameBytes: -1}, limitRate: {BytesPerSec: -1}, limitIdle: {IdleTimeoutSec: -0.1},
 	} {
 		wantField(t, ask, field, belljar.CodeInvalidRequest)
 	}
 	for field, ask := range map[string]belljar.StdinLimits{
-		stdinMaxBytes: {MaxBytes: most.MaxBytes + 1}, stdinMaxFrameBytes: {MaxFrameBytes: 1 << 20}, stdinBPS: {BytesPerSec: 1 << 40},
-		stdinIdleTimeout: {IdleTimeoutSec: 1e6},
+		limitBytes: {MaxBytes: most.MaxBytes + 1}, limitFrameBytes: {MaxFrameBytes: 1 << 20}, limitRate: {BytesPerSec: 1 << 40},
+		limitIdle: {IdleTimeoutSec: 1e6},
 	} {
 		wantField(t, ask, field, belljar.CodePolicyDenied)
 	}
@@ -327,7 +327,7 @@ func TestResolveStdin(t *testing.T) {
 func wantField(t *testing.T, ask belljar.StdinLimits, field string, code belljar.Code) {
 	t.Helper()
 	var e *belljar.Error
-	if _, err := resolveStdin(ask, DefaultStdinLimits(), MaxStdinLimits()); !errors.As(err, &e) || e.Code != code || e.Details["field"] != field {
+	if _, err := Resolve(ask, DefaultLimits(), MaxLimits()); !errors.As(err, &e) || e.Code != code || e.Details["field"] != field {
 		t.Errorf("%+v: %v", ask, err)
 	}
 }

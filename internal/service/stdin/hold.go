@@ -1,4 +1,4 @@
-package service
+package stdin
 
 import (
 	"bytes"
@@ -10,18 +10,18 @@ import (
 
 // hold is one caller's hold on an input.
 type hold struct {
-	in    *input
+	in    *Input
 	gone  chan struct{}
 	leave sync.Once
 }
 
 var _ belljar.Stdin = (*hold)(nil)
 
-// open returns a new hold.
-func (in *input) open() *hold { return &hold{in: in, gone: make(chan struct{})} }
+// Open returns a new hold.
+func (in *Input) Open() belljar.Stdin { return &hold{in: in, gone: make(chan struct{})} }
 
-// Write sends one frame to the command. It returns when the command's agent has taken it, when the input is closed, or
-// when the hold is given up.
+// Write sends one frame to the command. It returns when the command's agent has taken it, or when the input or the hold is
+// closed.
 func (h *hold) Write(b []byte) (int, error) {
 	select {
 	case <-h.gone:
@@ -35,7 +35,7 @@ func (h *hold) Write(b []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer h.in.settle()
+	defer h.in.done()
 	if wait > 0 {
 		pause := time.NewTimer(wait)
 		defer pause.Stop()
@@ -47,7 +47,7 @@ func (h *hold) Write(b []byte) (int, error) {
 			return 0, h.givenUp()
 		}
 	}
-	// The pump may still be at it when Write returns early.
+	// The pump may still hold the frame when Write returns early.
 	f := &frame{bytes: bytes.Clone(b), done: make(chan error, 1)}
 	select {
 	case h.in.frames <- f:
@@ -68,24 +68,24 @@ func (h *hold) Write(b []byte) (int, error) {
 		return 0, h.givenUp()
 	}
 	if err != nil {
-		h.in.end(stdinRunEnded)
+		h.in.End(EndedWithRun)
 		return 0, h.refusal()
 	}
 	return len(b), nil
 }
 
-// End closes the command's input behind what it has been sent.
+// End closes the command's input after what it has been sent.
 func (h *hold) End() error {
 	h.in.eofs.Do(func() { close(h.in.eof) })
 	h.in.mu.Lock()
 	defer h.in.mu.Unlock()
 	if !h.in.attached {
-		h.in.finish(stdinClient)
+		h.in.finish(EndedByClient)
 	}
 	return nil
 }
 
-// Closed is closed when the input has ended, whoever ended it.
+// Closed is closed when the input has ended for any reason.
 func (h *hold) Closed() <-chan struct{} { return h.in.closed }
 
 // Reason says why the input has ended; "" while it has not.
@@ -95,7 +95,7 @@ func (h *hold) Reason() string {
 	return h.in.reason
 }
 
-// Close gives up this hold. Its writes under way return.
+// Close gives up this hold. Its pending writes return.
 func (h *hold) Close() error {
 	h.leave.Do(func() { close(h.gone) })
 	return nil

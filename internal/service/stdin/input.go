@@ -1,0 +1,228 @@
+package stdin
+
+import (
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/clock"
+)
+
+// Reasons for which the input of an interactive run is closed. A limit that is exceeded is a reason too.
+const (
+	EndedByClient = "client"    // a caller ended it
+	EndedWithRun  = "run_ended" // the command is gone
+)
+
+// The limits of an interactive run's input, as the API names them.
+const (
+	limitBytes      = "stdin_max_bytes"
+	limitFrameBytes = "stdin_max_frame_bytes"
+	limitRate       = "stdin_bps"
+	limitIdle       = "stdin_idle_timeout_sec"
+)
+
+// Sink is where input goes: a process, or a [Pipe].
+type Sink interface {
+	Write(b []byte) (int, error)
+	CloseStdin() error
+}
+
+// Input is the standard input of one interactive run. All callers who hold it write to the command through it, frame by
+// frame. It buffers nothing: a write returns when the command's agent has taken the frame. Its limits hold for all writers
+// together; exceeding one closes the input for good.
+//
+// The rate limit is a token bucket of one second. A frame that finds too few tokens waits for them, so that a burst is only
+// slowed down. The input is closed once frames have waited for a second in total while the sender stayed above the rate.
+type Input struct {
+	limits belljar.StdinLimits
+
+	frames chan *frame   // from writers to the pump
+	eof    chan struct{} // closed when a caller ends the input: the pump then closes it after the frames it has
+	closed chan struct{} // closed when the input is
+	eofs   sync.Once
+
+	mu       sync.Mutex
+	reason   string // set before closed is closed
+	attached bool
+	busy     int   // writes under way, during which the input is not idle
+	taken    int64 // bytes accepted
+	rate     meter
+	idle     *time.Timer
+	last     time.Time // when the last write ended, or the command began
+	watcher  func(reason string, taken int64)
+}
+
+// frame is one write on its way.
+type frame struct {
+	bytes []byte
+	done  chan error // holds one
+}
+
+// New returns an input with these limits whose command is yet to start. A zero limit is the default.
+func New(l belljar.StdinLimits) *Input {
+	l = Complete(l, DefaultLimits())
+	return &Input{
+		limits: l, rate: meter{perSecond: float64(l.BytesPerSec)},
+		frames: make(chan *frame), eof: make(chan struct{}), closed: make(chan struct{}),
+	}
+}
+
+// Attach starts to feed the command and the idle timer.
+func (in *Input) Attach(to Sink) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.attached {
+		return
+	}
+	in.attached, in.last = true, time.Now()
+	if in.reason == "" {
+		in.idle = time.AfterFunc(clock.Seconds(in.limits.IdleTimeoutSec), in.starve)
+		if in.busy > 0 {
+			in.idle.Stop()
+		}
+	}
+	go in.pump(to) // which closes the command's input if ours has ended already
+}
+
+// Resume continues an input of a former process: how much it sent, and whether it ended the input.
+func (in *Input) Resume(taken int64, closed bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.taken += taken
+	if closed {
+		in.finish(EndedByClient)
+	}
+}
+
+// pump passes frames to the command until the input or the command ends, and closes the command's input.
+func (in *Input) pump(to Sink) {
+	for {
+		select {
+		case f := <-in.frames:
+			_, err := to.Write(f.bytes)
+			f.done <- err
+			if err != nil {
+				in.End(EndedWithRun)
+				return
+			}
+			continue
+		case <-in.eof:
+			in.End(EndedByClient)
+		case <-in.closed:
+		}
+		_ = to.CloseStdin() // an error means that the command is gone
+		return
+	}
+}
+
+// starve closes an input without a write for its idle time.
+func (in *Input) starve() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	// The timer may have fired just before a write stopped it.
+	if in.busy == 0 && time.Since(in.last) >= clock.Seconds(in.limits.IdleTimeoutSec) {
+		in.finish(limitIdle)
+	}
+}
+
+// Abandon ends the input of a run that ended before its command started. A command that runs still reads it.
+func (in *Input) Abandon() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.attached {
+		in.finish(EndedWithRun)
+	}
+}
+
+// End closes the input for good. The first reason stays.
+func (in *Input) End(reason string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.finish(reason)
+}
+
+// finish is End with the lock held.
+func (in *Input) finish(reason string) {
+	if in.reason != "" {
+		return
+	}
+	in.reason = reason
+	close(in.closed)
+	if in.idle != nil {
+		in.idle.Stop()
+	}
+	if in.watcher != nil {
+		go in.watcher(reason, in.taken)
+	}
+}
+
+// Watch has f called once when the input is closed. Only the first watcher counts.
+func (in *Input) Watch(f func(reason string, taken int64)) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.watcher == nil && in.reason == "" {
+		in.watcher = f
+	}
+}
+
+// begin admits a frame of n bytes, or closes the input for the limit that it exceeds. wait is how long the rate limit delays
+// it.
+func (in *Input) begin(n int) (wait time.Duration, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.reason != "" {
+		return 0, in.refusal()
+	}
+	now := time.Now()
+	switch {
+	case int64(n) > in.limits.MaxFrameBytes:
+		in.finish(limitFrameBytes)
+	case in.taken+int64(n) > in.limits.MaxBytes:
+		in.finish(limitBytes)
+	default:
+		var ok bool
+		if wait, ok = in.rate.take(n, now); !ok {
+			in.finish(limitRate)
+		}
+	}
+	if in.reason != "" {
+		return 0, in.refusal()
+	}
+	in.taken += int64(n)
+	in.busy++
+	if in.idle != nil {
+		in.idle.Stop()
+	}
+	return wait, nil
+}
+
+// done ends a write that begin admitted; the idle time starts here.
+func (in *Input) done() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.busy--
+	in.last = time.Now()
+	if in.busy == 0 && in.idle != nil && in.reason == "" {
+		in.idle.Reset(clock.Seconds(in.limits.IdleTimeoutSec))
+	}
+}
+
+// refusal is the error of a write to a closed input. The caller holds the lock.
+func (in *Input) refusal() error {
+	e := &belljar.Error{
+		Code: belljar.CodeConflict, Message: "standard input is closed: " + in.reason,
+		Details: map[string]any{"reason": in.reason},
+	}
+	switch in.reason {
+	case limitFrameBytes:
+		e.Code, e.Details["maximum"] = belljar.CodeTooLarge, in.limits.MaxFrameBytes
+	case limitBytes:
+		e.Code, e.Details["maximum"] = belljar.CodeQuotaExceeded, in.limits.MaxBytes
+	case limitRate:
+		e.Code, e.Details["maximum"] = belljar.CodeQuotaExceeded, in.limits.BytesPerSec
+	case limitIdle:
+		e.Code, e.Details["maximum"] = belljar.CodeQuotaExceeded, in.limits.IdleTimeoutSec
+	}
+	return e
+}

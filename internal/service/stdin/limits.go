@@ -1,0 +1,56 @@
+package stdin
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/belljar/belljar"
+)
+
+// DefaultLimits are the limits of an interactive run that asks for none.
+func DefaultLimits() belljar.StdinLimits {
+	return belljar.StdinLimits{MaxBytes: 1 << 20, MaxFrameBytes: 64 << 10, BytesPerSec: 1 << 20, IdleTimeoutSec: 30}
+}
+
+// MaxLimits are the highest that an interactive run can ask for.
+func MaxLimits() belljar.StdinLimits {
+	return belljar.StdinLimits{MaxBytes: 64 << 20, MaxFrameBytes: 64 << 10, BytesPerSec: 16 << 20, IdleTimeoutSec: 3600}
+}
+
+// Resolve returns the limits in force for a request. A zero field takes the default; a field that is invalid or above most is
+// refused.
+func Resolve(ask, defaults, most belljar.StdinLimits) (belljar.StdinLimits, error) {
+	for _, row := range []struct {
+		field     string
+		ask, most float64
+	}{
+		{limitBytes, float64(ask.MaxBytes), float64(most.MaxBytes)},
+		{limitFrameBytes, float64(ask.MaxFrameBytes), float64(most.MaxFrameBytes)},
+		{limitRate, float64(ask.BytesPerSec), float64(most.BytesPerSec)},
+		{limitIdle, ask.IdleTimeoutSec, most.IdleTimeoutSec},
+	} {
+		switch {
+		case row.ask < 0 || math.IsNaN(row.ask) || math.IsInf(row.ask, 0):
+			return ask, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%s must not be %v", row.field, row.ask),
+				Details: map[string]any{"field": row.field, "provided": fmt.Sprint(row.ask)},
+			}
+		case row.ask > row.most:
+			return ask, &belljar.Error{
+				Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("%s is limited to %v here, got %v", row.field, row.most, row.ask),
+				Details: map[string]any{"field": row.field, "provided": row.ask, "maximum": row.most},
+			}
+		}
+	}
+	return Complete(ask, defaults), nil
+}
+
+// Complete fills the zero fields of l.
+func Complete(l, defaults belljar.StdinLimits) belljar.StdinLimits {
+	l.MaxBytes = cmp.Or(l.MaxBytes, defaults.MaxBytes)
+	l.MaxFrameBytes = cmp.Or(l.MaxFrameBytes, defaults.MaxFrameBytes)
+	l.BytesPerSec = cmp.Or(l.BytesPerSec, defaults.BytesPerSec)
+	l.IdleTimeoutSec = cmp.Or(l.IdleTimeoutSec, defaults.IdleTimeoutSec)
+	return l
+}

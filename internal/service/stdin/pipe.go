@@ -1,0 +1,121 @@
+package stdin
+
+import (
+	"sync"
+
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Pipe is the standard input of a command over successive streams to its agent. What was lost with a stream that broke is
+// sent again over the next.
+type Pipe struct {
+	writing sync.Mutex // orders writes, and guards the fields up to told
+	sent    int64      // position behind what was written
+	unsure  []byte     // the end of what was written: as much as can be in flight
+	fed     *agent.Process
+	ended   bool           // nothing more will be written
+	told    *agent.Process // knows that
+
+	mu      sync.Mutex // guards the rest
+	proc    *agent.Process
+	over    bool          // no other stream comes
+	changed chan struct{} // closed when one of them changes
+}
+
+var _ Sink = (*Pipe)(nil)
+
+// NewPipe returns the standard input of a process.
+func NewPipe(proc *agent.Process) *Pipe {
+	return &Pipe{proc: proc, fed: proc, sent: proc.Started().Stdin, changed: make(chan struct{})}
+}
+
+// Write sends b to the command, over another stream if one breaks. It fails after the last one.
+func (p *Pipe) Write(b []byte) (int, error) {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if err := p.put(b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// put is Write with the lock held.
+func (p *Pipe) put(b []byte) error {
+	for {
+		proc, changed, over := p.stream()
+		_, err := proc.Write(p.missing(proc, b))
+		if err == nil {
+			p.fed = proc
+			p.sent += int64(len(b))
+			p.unsure = append(p.unsure, b...)
+			p.unsure = append([]byte(nil), p.unsure[max(0, len(p.unsure)-wire.StdinWindow):]...)
+			return nil
+		}
+		if over {
+			return err
+		}
+		p.fed = nil // how much of b it got is unknown
+		<-changed
+	}
+}
+
+// missing returns what to send over a stream so that the command has everything to the end of b.
+func (p *Pipe) missing(proc *agent.Process, b []byte) []byte {
+	if p.fed == proc {
+		return b
+	}
+	lacks := p.sent - proc.Started().Stdin
+	if lacks <= 0 {
+		return b[min(-lacks, int64(len(b))):]
+	}
+	// An agent holds at most one window that the program has not read, so no more can have been lost.
+	return append(append([]byte(nil), p.unsure[max(0, int64(len(p.unsure))-lacks):]...), b...)
+}
+
+// CloseStdin ends the command's input after what was written. It is sent again if the stream breaks.
+func (p *Pipe) CloseStdin() error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.ended = true
+	return p.tell()
+}
+
+// tell closes the input on the current stream, once. The caller holds the lock.
+func (p *Pipe) tell() error {
+	proc, _, _ := p.stream()
+	if p.told == proc || proc.Started().StdinClosed {
+		return nil
+	}
+	p.told = proc
+	return proc.CloseStdin()
+}
+
+// Reattach continues over another stream, with what the command lacks.
+func (p *Pipe) Reattach(proc *agent.Process) {
+	p.change(func() { p.proc = proc })
+	go func() { // blocks while the program does not read
+		p.writing.Lock()
+		defer p.writing.Unlock()
+		if p.put(nil) == nil && p.ended {
+			_ = p.tell() // another stream follows a broken one, or the end
+		}
+	}()
+}
+
+// End makes writes fail from now on: the command has ended, or cannot be reached.
+func (p *Pipe) End() { p.change(func() { p.over = true }) }
+
+func (p *Pipe) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *Pipe) stream() (proc *agent.Process, changed chan struct{}, over bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.proc, p.changed, p.over
+}
