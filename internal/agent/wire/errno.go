@@ -6,9 +6,14 @@ const (
 	ENOEXEC = 8
 	EAGAIN  = 11
 	EACCES  = 13
+	EXDEV   = 18
 	ENOTDIR = 20
 	ENOSPC  = 28
-	SIGHUP  = 1
+
+	ENAMETOOLONG = 36
+	ENOTEMPTY    = 39
+
+	SIGHUP = 1
 )
 
 // Steps of starting a program, as [Error].Step names them.

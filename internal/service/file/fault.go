@@ -12,14 +12,6 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Linux error numbers that the agent reports.
-const (
-	exdev        = 18
-	enotdir      = 20
-	enametoolong = 36
-	enotempty    = 39
-)
-
 // fault is the error that a caller gets for an operation on a path that failed. It quotes nothing that the agent says: a
 // program that took over the agent could make that up.
 func (u *use) fault(path string, err error) error {
@@ -92,13 +84,13 @@ func (u *use) refusal(path string, refused *wire.Error, err error) error {
 		return say(belljar.CodeTooLarge, "entries", "%q has too many entries, or is too deep", "take a folder below it")
 	case wire.CodeInvalid, wire.CodeInternal:
 		switch refused.Errno {
-		case enotdir:
+		case wire.ENOTDIR:
 			return say(belljar.CodeConflict, "not_a_folder", "%q, or what is above it, is no folder", "")
-		case enotempty:
+		case wire.ENOTEMPTY:
 			return say(belljar.CodeConflict, "not_empty", "%q is a folder that is not empty", "set recursive to delete a folder with all that is in it; end programs that still write there")
-		case enametoolong:
+		case wire.ENAMETOOLONG:
 			return say(belljar.CodeInvalidRequest, "", "%q is too long", "")
-		case exdev:
+		case wire.EXDEV:
 			return say(belljar.CodeConflict, "other_file_system", "%q is on another file system", "")
 		}
 		if refused.Code == wire.CodeInvalid {

@@ -182,7 +182,7 @@ func (v view) List(ctx context.Context, id string, q belljar.FileQuery) (belljar
 	switch {
 	case errors.Is(err, errListed):
 		list.Truncated = true
-	case errors.As(err, &refused) && refused.Errno == enotdir:
+	case errors.As(err, &refused) && refused.Errno == wire.ENOTDIR:
 		info, err := u.Agent.Stat(u.ctx, u.File(clean))
 		if err != nil {
 			return none, u.fault(clean, err)

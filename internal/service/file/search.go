@@ -163,7 +163,7 @@ func (s *search) run(ctx context.Context, u *use) error {
 	s.found.Truncated = s.found.Truncated || cut
 	var refused *wire.Error
 	switch {
-	case errors.As(err, &refused) && refused.Errno == enotdir: // a file is searched itself
+	case errors.As(err, &refused) && refused.Errno == wire.ENOTDIR: // a file is searched itself
 		info, err := u.Agent.Stat(ctx, u.File(s.dir))
 		if err != nil {
 			return err
