@@ -27,9 +27,15 @@ type program struct {
 	stdin bool // the source was standard input
 }
 
-// program reads the positional arguments: FILE [args], - [args], or -- CMD [args].
+// program reads --code and the positional arguments: FILE [args], - [args], or -- CMD [args].
 func (r *runCommand) program(ctx context.Context, c *console) (program, error) {
 	args := r.Args
+	if r.Code != nil {
+		if len(args) > 0 && args[0] == "--" {
+			args = args[1:]
+		}
+		return r.code(ctx, c, *r.Code, args)
+	}
 	if len(args) > 0 && args[0] == "--" {
 		if len(args) == 1 || args[1] == "" {
 			return program{}, mistake(r.usage("-- CMD [ARGS]"), "no command after --")
@@ -54,12 +60,16 @@ func (r *runCommand) strayFlag(c *console) {
 	if len(r.Args) == 0 || r.Args[0] == "--" {
 		return
 	}
-	for _, arg := range r.Args[1:] {
+	args, what, before := r.Args[1:], "file", r.Args[0]
+	if r.Code != nil {
+		args, what, before = r.Args, "code", "-c"
+	}
+	for _, arg := range args {
 		if arg == "--" {
 			return
 		}
 		if name, _, _ := strings.Cut(arg, "="); slices.Contains(c.flags, name) {
-			c.Note("%s after the file goes to the program; put it before %s", name, r.Args[0])
+			c.Note("%s after the %s goes to the program; put it before %s", name, what, before)
 			return
 		}
 	}

@@ -18,11 +18,12 @@ import (
 type runCommand struct {
 	Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
 
-	Lang    string `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
-	Image   string `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
-	Runtime string `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
-	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. The fastest runtime is taken."`
-	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy knows what isolation each needs."`
+	Code    *string `group:"what" short:"c" placeholder:"TEXT" help:"Run this text, with ARGS, in place of a file: Python or a shell line, unless --lang says."`
+	Lang    string  `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
+	Image   string  `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
+	Runtime string  `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
+	Class   string  `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. The fastest runtime is taken."`
+	Trust   string  `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy knows what isolation each needs."`
 
 	Env         []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
 	File        []string `group:"input" short:"f" sep:"none" placeholder:"SRC[:DST]" help:"Put a file into the workspace. Repeatable."`
@@ -44,7 +45,7 @@ type runCommand struct {
 	WorkspaceExec  bool       `group:"limits" help:"Let programs in /workspace be executed; on by itself for compiled languages."`
 	AllowWeak      []string   `group:"limits" placeholder:"LIST" help:"Protections that may be missing here, by the names that doctor prints."`
 
-	Capture []string `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
+	Capture []string `group:"output" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
 	Out     string   `group:"output" short:"o" placeholder:"DIR" help:"Where captured files go."`
 	JSON    bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
 	Quiet   bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
@@ -76,6 +77,8 @@ The exit status is the program's own, or 124 timed out, 125 belljar's own failur
 126 not executable, 127 not found, 128+n ended by signal n, 137 out of memory.
 
 Examples:
+  belljar run -c 'print(6 * 7)'              Python
+  belljar run -c 'ls -la / | head'           a shell line
   belljar run hello.py                       the extension picks the interpreter
   belljar run --memory 1g sort.c 3 1 2       compiled and run inside, with arguments
   belljar run -- sh -c 'ls -la /; id'        any command of the image

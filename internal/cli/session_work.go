@@ -90,6 +90,7 @@ type sessionRun struct {
 		Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
 	} `embed:""`
 
+	Code         *string  `group:"what" short:"c" placeholder:"TEXT" help:"Run this text, with ARGS, in place of a file: Python or a shell line, unless --lang says."`
 	Lang         string   `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
 	Env          []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
 	File         []string `group:"input" short:"f" sep:"none" placeholder:"SRC[:DST]" help:"Put a file into the workspace. Repeatable."`
@@ -98,7 +99,7 @@ type sessionRun struct {
 	Interactive  bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
 	Timeout      *seconds `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m."`
 	BuildTimeout *seconds `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
-	Capture      []string `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
+	Capture      []string `group:"output" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
 	Out          string   `group:"output" short:"o" placeholder:"DIR" help:"Where captured files go."`
 	JSON         bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
 	Quiet        bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
@@ -113,7 +114,7 @@ so are processes that it leaves behind. A compiled language needs a session with
 // Run runs a program in a session.
 func (r *sessionRun) Run(ctx context.Context, c *console) error {
 	run := &runCommand{
-		Args: r.Program.Args, Lang: r.Lang, Env: r.Env, File: r.File, Dir: r.Dir, Stdin: r.Stdin, Interactive: r.Interactive,
+		Args: r.Program.Args, Code: r.Code, Lang: r.Lang, Env: r.Env, File: r.File, Dir: r.Dir, Stdin: r.Stdin, Interactive: r.Interactive,
 		Timeout: r.Timeout, BuildTimeout: r.BuildTimeout, Capture: r.Capture, Out: r.Out, JSON: r.JSON, Quiet: r.Quiet,
 	}
 	err := c.remote(false, func(s belljar.Service) (err error) {
