@@ -93,6 +93,8 @@ type Capabilities struct {
 	Unpacked  bool `json:"unpacked_images,omitempty"`
 	// GoCache says that sandboxes are given the Go build cache of their image ([Root].GoCache).
 	GoCache bool `json:"-"`
+	// SharedTmp says that programs may be executed in /tmp where they may in the workspace, and that both share its size.
+	SharedTmp bool `json:"-"`
 	// LimitMemory says that sandboxes are a [MemoryLimiter].
 	LimitMemory bool `json:"-"`
 	// OCIRuntime is the program that an engine isolates with: runc, runsc, kata …

@@ -57,7 +57,7 @@ func (p *plan) environment() []string {
 		"TMPDIR":  "/tmp",
 		"TERM":    "dumb",
 	}
-	if p.exec {
+	if p.exec && !p.caps.SharedTmp {
 		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, box.TmpDir)
 	}
 	if p.image.GoCache != "" {

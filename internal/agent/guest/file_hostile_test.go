@@ -180,6 +180,55 @@ func TestUnfinishedFilesAreHidden(t *testing.T) {
 	}
 }
 
+// The folder for temporary files is listed and packed for those who name it only.
+func TestScratchFolderIsHidden(t *testing.T) {
+	h := begin(t, guest.Config{})
+	for _, name := range []string{".tmp/build", "sub/.tmp"} {
+		if err := os.MkdirAll(filepath.Join(h.dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		op    wire.Op
+		path  string
+		limit int64
+		want  string
+		cut   bool
+	}{
+		{wire.OpReadDir, ".", 0, "sub", false},
+		{wire.OpReadDir, ".", 1, "sub", false},
+		{wire.OpWalk, ".", 0, "sub sub/.tmp", false},
+		{wire.OpWalk, ".", 1, "sub", true},
+		{wire.OpWalk, ".tmp", 0, ".tmp/build", false},
+		{wire.OpReadDir, "sub", 0, "sub/.tmp", false},
+	} {
+		reply := h.file(c.op, wire.FileRequest{Path: c.path, Limit: c.limit}).reply()
+		var got []string
+		for _, f := range reply.Files {
+			got = append(got, f.Path)
+		}
+		if strings.Join(got, " ") != c.want || reply.Cut != c.cut {
+			t.Errorf("%s of %s, limit %d: %q, cut %t", c.op, c.path, c.limit, got, reply.Cut)
+		}
+	}
+	for path, want := range map[string]string{".": "sub/ sub/.tmp/", ".tmp": "build/"} {
+		var got []string
+		archive := tar.NewReader(bytes.NewReader(h.file(wire.OpTarOut, wire.FileRequest{Path: path}).take()))
+		for head, err := archive.Next(); err != io.EOF; head, err = archive.Next() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, head.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("the archive of %s has %q, want %q", path, got, want)
+		}
+	}
+	if info := h.file(wire.OpStat, wire.FileRequest{Path: ".tmp"}).reply().File; info == nil || info.Type != "dir" {
+		t.Errorf("%+v", info)
+	}
+}
+
 func TestMkdirModes(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	h := begin(t, guest.Config{})

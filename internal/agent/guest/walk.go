@@ -27,6 +27,13 @@ const (
 	walkOpen   = 16        // directories that a walk keeps open
 )
 
+// scratchName is the folder of the workspace where hosts have programs put temporary files, and where they build. It is shown
+// only to those who name it.
+const scratchName = ".tmp"
+
+// hiddenNames is how many names in one folder are left out at most: scratchName, and a folder of ours in the making.
+const hiddenNames = 2
+
 // errCut ends a walk at its bound.
 var errCut = errors.New("listing cut")
 
@@ -227,7 +234,7 @@ func (w *walker) names(dir *os.Root) (names []string, more bool, err error) {
 	}
 	defer d.Close()
 	size := 0
-	for len(names) <= w.left {
+	for len(names) <= w.left+hiddenNames {
 		some, err := d.Readdirnames(walkChunk)
 		for _, name := range some {
 			size += nameCost(name)
@@ -245,9 +252,9 @@ func (w *walker) names(dir *os.Root) (names []string, more bool, err error) {
 		}
 	}
 	sort.Strings(names)
-	// Our own folder in the making takes no place of another's.
-	if len(names) > w.left+1 {
-		names, more = names[:w.left+1], true
+	// Hidden folders take no place of another's.
+	if len(names) > w.left+hiddenNames {
+		names, more = names[:w.left+hiddenNames], true
 	}
 	return names, more, nil
 }
@@ -258,7 +265,7 @@ func (w *walker) describe(dir *os.Root, shown string, names []string) (infos []w
 	err = w.f.as(func() error {
 		for _, base := range names {
 			at := path.Join(shown, base)
-			if w.f.a.staging.has(at) {
+			if at == scratchName || w.f.a.staging.has(at) {
 				continue
 			}
 			info, err := describe(dir, base, at)

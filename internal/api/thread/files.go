@@ -84,9 +84,6 @@ func (c *call) list() {
 	})
 	total, files := int64(0), []map[string]any{}
 	for _, e := range found.Entries {
-		if own(e.Path) {
-			continue
-		}
 		total += e.Size
 		files = append(files, map[string]any{
 			"name": e.Path, "size_bytes": e.Size, "modified": stamp(time.Unix(e.MtimeUnix, 0)), "permissions": permissions(e),

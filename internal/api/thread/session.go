@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -128,18 +127,12 @@ func (c *call) get() {
 // mostListed is how many entries of a workspace are looked at.
 const mostListed = 10000
 
-// own reports whether a file is no file of the thread's: TMPDIR lies in the workspace where programs may be executed.
-func own(path string) bool {
-	const tmp = ".tmp"
-	return path == tmp || strings.HasPrefix(path, tmp+"/")
-}
-
 // held is how many files lie in a workspace, and how many bytes they have. Where there are more than are looked at, it is
 // what its file system counts, with folders.
 func (c *call) held(id string) (files int, bytes int64, err error) {
 	list, err := c.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: mostListed})
 	for _, e := range list.Entries {
-		if e.Type == "file" && !own(e.Path) {
+		if e.Type == "file" {
 			files++
 			bytes += e.Size
 		}

@@ -205,18 +205,32 @@ func mountsOf(root string) (paths [][]byte) {
 	return paths
 }
 
-// holdings adds up what mounts hold.
+// holdings adds up what the file systems behind mounts hold. /workspace and /tmp, one after the other, may be the same.
 func holdings(mounts [][]byte) (total int64, err error) {
-	for _, path := range mounts {
+	var last unix.Statfs_t
+	for i, path := range mounts {
 		var st unix.Statfs_t
 		if err := statfs(path, &st); err != nil {
 			return 0, err
 		}
-		if st.Type == unix.TMPFS_MAGIC {
+		if st.Type == unix.TMPFS_MAGIC && !(i > 0 && alike(&st, &last) && same(mounts[i-1], path)) {
 			total += int64(st.Blocks-st.Bfree)*st.Bsize + int64(st.Files-st.Ffree)*inodeBytes
 		}
+		last = st
 	}
 	return total, nil
+}
+
+// alike reports whether two mounts may be of one file system: it has one size.
+func alike(a, b *unix.Statfs_t) bool {
+	return a.Type == b.Type && a.Blocks == b.Blocks && a.Files == b.Files
+}
+
+// same reports whether two paths lie in one file system.
+func same(a, b []byte) bool {
+	one, err1 := device(a)
+	other, err2 := device(b)
+	return err1 == nil && err2 == nil && one == other
 }
 
 // find looks for a process of the group that has a root; one whose first thread has ended has none. Their root is the

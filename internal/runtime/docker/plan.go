@@ -127,7 +127,7 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 		Runtime: wall, Init: &no, MaskedPaths: masked(), ReadonlyPaths: readOnly(), ShmSize: shmBytes,
 		Tmpfs: map[string]string{
 			belljar.WorkspaceDir: tmpfs(spec.Workspace.Bytes, spec.Workspace.Inodes, "0755", spec.Workspace.Exec, uid, gid),
-			"/tmp":               tmpfs(tmp, int64(l.Inodes), "1777", false, uid, gid),
+			"/tmp":               tmpfs(tmp, int64(l.Inodes), "1777", spec.Workspace.Exec, uid, gid),
 			"/run":               tmpfs(runBytes, int64(l.Inodes), "0755", false, uid, gid),
 			"/dev/shm":           tmpfs(shmBytes, int64(l.Inodes), "1777", false, uid, gid),
 		},

@@ -139,7 +139,7 @@ func (pl *plan) mounts() []specs.Mount {
 		// Nothing is in there, as in every sandbox. Without it runsc would mount one of its own making.
 		{Destination: "/sys", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "ro", "size=4096", "nr_inodes=8", "mode=0555"}},
 		pl.tmpfs(belljar.WorkspaceDir, pl.workspace.Bytes, pl.workspace.Inodes, "0755", pl.workspace.Exec),
-		pl.tmpfs("/tmp", pl.limits.tmp, pl.limits.inodes, "1777", false),
+		pl.tmpfs("/tmp", pl.limits.tmp, pl.limits.inodes, "1777", pl.workspace.Exec),
 		pl.tmpfs("/run", pl.limits.run, pl.limits.inodes, "0755", false),
 		pl.tmpfs("/dev/shm", pl.limits.shm, pl.limits.inodes, "1777", false),
 	}

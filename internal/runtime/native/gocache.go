@@ -17,14 +17,6 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// The folders of the file system behind /tmp when a sandbox has a Go build cache: programs see the first as /tmp, and the
-// others belong to the overlay.
-const (
-	tmpFiles = "files"
-	tmpUpper = "upper"
-	tmpWork  = "work"
-)
-
 // goCache shows the cache read-only below an overlay, whose upper folder lies in the file system of /tmp and counts there.
 // The upper has every folder of the cache already, as the user's: a folder of the lower belongs to an id that the sandbox
 // does not map, and the kernel would not copy it up.
@@ -32,20 +24,18 @@ func (b *rootBuilder) goCache(pl *plan, cache forkexec.Arg) {
 	name := runtime.GoCacheDir[1:]
 	p := b.p
 	p.Call(unix.SYS_FCHDIR, b.Root) // the overlay's folders are named from here
-	for _, dir := range []string{name, "tmp/" + tmpFiles, "tmp/" + tmpUpper, "tmp/" + tmpWork} {
-		p.Call(unix.SYS_MKDIRAT, forkexec.Int(unix.AT_FDCWD), p.Str(dir), forkexec.Int(0o755))
+	for _, dir := range []string{name, sharedWork} {
+		p.Call(unix.SYS_MKDIRAT, b.Root, p.Str(dir), forkexec.Int(0o755))
 	}
-	p.Call(unix.SYS_FCHMODAT, forkexec.Int(unix.AT_FDCWD), p.Str("tmp/"+tmpFiles), forkexec.Int(0o1777))
-	p.Call(unix.SYS_FCHOWNAT, forkexec.Int(unix.AT_FDCWD), p.Str("tmp/"+tmpUpper), forkexec.Int(pl.user.UID), forkexec.Int(pl.user.GID), forkexec.Int(0))
+	b.userDir(pl, sharedUpper, 0o755)
 	b.as(pl, pl.user, func() {
 		for i := range 256 {
-			p.Call(unix.SYS_MKDIRAT, forkexec.Int(unix.AT_FDCWD), p.Str(fmt.Sprintf("tmp/%s/%02x", tmpUpper, i)), forkexec.Int(0o755))
+			p.Call(unix.SYS_MKDIRAT, b.Root, p.Str(fmt.Sprintf("%s/%02x", sharedUpper, i)), forkexec.Int(0o755))
 		}
 	})
 	b.m.BindOpen(cache, b.Root, name, rootfs.Sealed)
 	b.m.MountFS("overlay", b.Root, name, mount.NoSUID|mount.NoDev,
-		[2]string{"lowerdir", name}, [2]string{"upperdir", "tmp/" + tmpUpper}, [2]string{"workdir", "tmp/" + tmpWork}, [2]string{"userxattr", ""})
-	b.m.BindAt(b.Root, "tmp/"+tmpFiles, b.Root, "tmp", 0)
+		[2]string{"lowerdir", name}, [2]string{"upperdir", sharedUpper}, [2]string{"workdir", sharedWork}, [2]string{"userxattr", ""})
 }
 
 // as appends what is done to files as a user.

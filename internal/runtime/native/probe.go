@@ -29,7 +29,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	c := runtime.Capabilities{
 		Available: true, State: runtime.StateSupported, Isolation: runtime.IsolationNamespace, Version: Version,
 		Rootless: !root, OOMScope: "process", AgentUID: "separate", HostImage: true, Unpacked: true, LimitMemory: true, Start: start,
-		GoCache: r.overlays,
+		GoCache: r.overlays, SharedTmp: true,
 	}
 	shared := r.rack.IDs.Mode == idmap.ModeSingle
 	identity := runtime.Protection{

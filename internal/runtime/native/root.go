@@ -32,11 +32,12 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache 
 	b.Parts(pl.root.Parts, "", "run") // the sandbox's own /run will be mounted over that
 	b.proc(pl.locks)
 	p.Step(jar.StepMount)
-	b.tmpfs("workspace", pl.workspace.Bytes, pl.workspace.Inodes, "0755", !pl.workspace.Exec, pl.user)
-	b.tmpfs("tmp", pl.limits.tmp, pl.limits.inodes, "1777", true, pl.user)
 	b.tmpfs("run", pl.limits.run, pl.limits.inodes, "0755", true, pl.user)
-	if goCache != nil {
-		b.goCache(pl, *goCache)
+	if pl.workspace.Exec {
+		b.executable(pl, goCache)
+	} else {
+		b.tmpfs("workspace", pl.workspace.Bytes, pl.workspace.Inodes, "0755", true, pl.user)
+		b.tmpfs("tmp", pl.limits.tmp, pl.limits.inodes, "1777", true, pl.user)
 	}
 	for _, part := range pl.root.Parts {
 		if part.Kind == rootfs.Again {
@@ -63,6 +64,40 @@ func (b *rootBuilder) tmpfs(name string, bytes, inodes int64, mode string, noexe
 		attr |= mount.NoExec
 	}
 	b.m.MountFS("tmpfs", b.Root, name, attr, mount.Tmpfs(bytes, inodes, mode, owner.UID, owner.GID)...)
+}
+
+// The folders of the file system that /workspace and /tmp share. It lies below /tmp, where programs see the second. The last
+// two belong to the overlay of a Go build cache.
+const (
+	sharedWorkspace = "tmp/workspace"
+	sharedTmp       = "tmp/files"
+	sharedUpper     = "tmp/upper"
+	sharedWork      = "tmp/work"
+	sharedInodes    = 2   // of the first two
+	overlayInodes   = 260 // of the others
+)
+
+// executable mounts /workspace and /tmp where programs in them may be executed: two folders of one file system with the cap
+// of the workspace, so that compilers and linkers have room for their temporary files.
+func (b *rootBuilder) executable(pl *plan, goCache *forkexec.Arg) {
+	inodes := pl.workspace.Inodes + sharedInodes
+	if goCache != nil {
+		inodes += overlayInodes
+	}
+	b.tmpfs("tmp", pl.workspace.Bytes, inodes, "0755", false, pl.user)
+	b.userDir(pl, sharedWorkspace, 0o755)
+	b.userDir(pl, sharedTmp, 0o1777)
+	b.m.BindAt(b.Root, sharedWorkspace, b.Root, "workspace", 0)
+	if goCache != nil {
+		b.goCache(pl, *goCache)
+	}
+	b.m.BindAt(b.Root, sharedTmp, b.Root, "tmp", 0)
+}
+
+// userDir makes a folder of the sandbox's user.
+func (b *rootBuilder) userDir(pl *plan, name string, mode int) {
+	b.p.Call(unix.SYS_MKDIRAT, b.Root, b.p.Str(name), forkexec.Int(mode))
+	b.p.Call(unix.SYS_FCHOWNAT, b.Root, b.p.Str(name), forkexec.Int(pl.user.UID), forkexec.Int(pl.user.GID), forkexec.Int(0))
 }
 
 // emptyDir is a folder of the root that is empty for ever: a file system of its own is mounted over it.

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TmpDir is where temporary files go when /workspace allows programs to be executed, as compilers want. It is not captured
-// unless a pattern names it.
+// TmpDir is the folder of a workspace that allows execution in which programs are built. Where the runtime gives no /tmp that
+// will do, it is also where temporary files go. Agents leave it out of lists, archives and what is captured.
 const TmpDir = ".tmp"
 
 // Furnish prepares the workspace of a new sandbox in which programs may be executed: a place for temporary files.

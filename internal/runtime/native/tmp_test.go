@@ -1,0 +1,71 @@
+//go:build linux
+
+package native_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Programs in /tmp are executed where those in the workspace are, and both folders share one cap.
+func TestTmpIsPartOfAnExecutableWorkspace(t *testing.T) {
+	r := open(t, t.TempDir())
+	const try = `for dir in /workspace /tmp; do cp /bin/true $dir/own && $dir/own 2>/dev/null && echo $dir; done; true`
+	for _, c := range []struct {
+		name   string
+		exec   bool
+		script string
+		want   string
+	}{
+		{"executed", true, try, "/workspace\n/tmp\n"},
+		{"not executed", false, try, ""},
+		{"folders of their own", true, `touch /tmp/a b; ls -A /tmp /workspace; stat -c '%a %U' /tmp /workspace`, "/tmp:\na\n\n/workspace:\nb\n1777 sandbox\n755 sandbox\n"},
+		{"one cap", true, `head -c 12m /dev/zero >/tmp/most && head -c 8m /dev/zero 2>/dev/null >more || rm /tmp/most && head -c 12m /dev/zero >more && echo full`, "full\n"},
+		{"one cap on inodes", true, `cd /tmp; i=0; while echo >/workspace/f$i && echo >f$i; do i=$((i+1)); done 2>/dev/null; [ $i -gt 2000 ] && [ $i -lt 2048 ] && echo $((i / 2000))`, "1\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := spec()
+			s.Workspace.Exec = c.exec
+			box, err := r.Create(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer box.Destroy(context.Background())
+			if got := output(t, box, "sh", "-c", c.script); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// The file system that both share counts once.
+func TestSharedFilesCountOnce(t *testing.T) {
+	r := open(t, t.TempDir())
+	box, err := r.Create(t.Context(), spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Destroy(context.Background())
+	output(t, box, "sh", "-c", "head -c 6m /dev/zero >/workspace/a; head -c 4m /dev/zero >/tmp/b")
+	usage, err := box.Usage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if usage.Files == nil {
+		t.Skip("nothing counts files in memory here: " + strings.Join(sources(usage), ", "))
+	}
+	const want, more = 10 << 20, 1 << 20
+	if *usage.Files < want || *usage.Files > want+more {
+		t.Errorf("%d bytes of files, want %d", *usage.Files, want)
+	}
+}
+
+func sources(u runtime.Usage) (list []string) {
+	for name, source := range u.Sources {
+		list = append(list, name+": "+source)
+	}
+	return list
+}
