@@ -1,0 +1,10 @@
+#!/bin/sh
+# Stops the server when the package goes, and not when another version takes its place: dpkg passes "remove", rpm 0.
+set -eu
+case "${1:-}" in
+remove | 0)
+	if [ -d /run/systemd/system ]; then
+		systemctl disable --now belljar.service
+	fi
+	;;
+esac
