@@ -10,6 +10,10 @@ FUZZTIME ?= 20s
 BENCHFLAGS ?=
 LOADFLAGS ?=
 
+# Linters and scanners have a module of their own, so that what they need is not in go.mod.
+TOOL       := $(GO) tool -modfile=tools/go.mod
+GORELEASER := $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
+
 # Static binaries, the same bytes from the same source wherever they are built. -buildvcs=false: a checkout that git
 # does not trust would otherwise fail the build. What vets and tests without the race detector says -trimpath, too, or all
 # of it would be compiled once more.
@@ -88,8 +92,11 @@ check: lint-quick agents ## what to run at each save: format, vet, staticcheck, 
 	$(GO) test -trimpath -vet=off $(UNITS)
 
 .PHONY: lint
-lint: lint-quick ## gofmt, vet, go.mod, and the other systems that belljar is built for
+lint: lint-quick ## gofmt, vet, golangci-lint, go.mod, workflows, and the other systems that belljar is built for
 	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
+	$(TOOL) golangci-lint run
+	$(TOOL) actionlint
 	@for os in darwin windows; do echo "building for $$os"; GOOS=$$os $(GO) build -o /dev/null ./cmd/belljar && GOOS=$$os $(GO) build ./client || exit 1; done
 
 .PHONY: lint-quick
@@ -97,6 +104,26 @@ lint-quick:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet -trimpath ./...
+
+.PHONY: vulncheck
+vulncheck: ## look for known vulnerabilities in what belljar and belljar-runsc are built from; asks vuln.go.dev
+	$(TOOL) govulncheck ./...
+	cd gvisor && $(GO) tool -modfile=../tools/go.mod govulncheck -tags belljar_memory_limit ./...
+
+# belljar-runsc names the version of gVisor.
+release release-check snapshot: export GVISOR_VERSION = $(shell cd gvisor && $(GO) list -m -f '{{.Version}}' gvisor.dev/gvisor)
+
+.PHONY: release-check
+release-check: ## check what a release is made of
+	$(GORELEASER) check
+
+.PHONY: snapshot
+snapshot: ## build a release into out/, without publishing it and without the container image
+	$(GORELEASER) release --snapshot --clean --skip=docker
+
+.PHONY: release
+release: ## build and publish the release of the tag that is checked out; the workflow does this
+	$(GORELEASER) release --clean
 
 .PHONY: bench
 bench: build gvisor ## measure the promises of docs/specification.md on this machine
