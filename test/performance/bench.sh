@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures Belljar beside bubblewrap, runc and docker in one run, and then its server (LOADFLAGS): test/performance/bench.sh
-# BELLJAR [bench flags].
+# BELLJAR [bench flags]. The comparison goes on record in docs/benchmarks.csv.
 # As root on Debian it installs the peers and starts a Docker engine of its own, on a private socket, in a private folder
 # and in a network of its own, which it stops again. Whatever cannot be had is named as not measured.
 set -eu
@@ -59,6 +59,7 @@ if [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null && command -v busybox >/d
 	fi
 fi
 
-"$belljar" bench ${image:+--docker-image "$image"} "$@"
+"$belljar" bench ${image:+--docker-image "$image"} --report "$work/report.json" "$@"
+"${GO:-go}" run ./test/performance/record -commit "${COMMIT:-unknown}" "$work/report.json" docs/benchmarks.csv docs/benchmarks.svg
 # shellcheck disable=SC2086 # flags
 "${GO:-go}" run ./test/performance/load -belljar "$belljar" ${image:+-docker-image "$image"} ${LOADFLAGS:-}
