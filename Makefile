@@ -27,7 +27,7 @@ PACKAGES := python3 nodejs perl ruby bash curl jq sqlite3 python3-websockets gcc
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: agents ## build bin/belljar, static, with the agent inside
@@ -126,8 +126,8 @@ release: ## build and publish the release of the tag that is checked out; the wo
 	$(GORELEASER) release --clean
 
 .PHONY: bench
-bench: build gvisor ## measure the promises of docs/specification.md on this machine
-	@GO="$(GO)" LOADFLAGS="$(LOADFLAGS)" test/performance/bench.sh bin/belljar $(BENCHFLAGS)
+bench: build gvisor ## measure the promises of docs/specification.md on this machine; the comparison goes into docs/benchmarks.csv
+	@GO="$(GO)" COMMIT="$(COMMIT)" LOADFLAGS="$(LOADFLAGS)" test/performance/bench.sh bin/belljar $(BENCHFLAGS)
 
 .PHONY: images
 images: ## build and try all images of Debian packages: shell, python, node, go, java

@@ -22,6 +22,7 @@ type benchCommand struct {
 	Crowd    int    `default:"200" help:"Sandboxes to hold at once."`
 	DockerOf string `name:"docker-image" placeholder:"IMAGE" help:"Also measure docker run of this image, which must have /bin/true."`
 	JSON     bool   `name:"json" help:"Print one JSON object."`
+	Report   string `placeholder:"FILE" help:"Also write that object to FILE."`
 }
 
 // timing is how long one thing took.
@@ -76,10 +77,19 @@ func (b *benchCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if b.Report != "" {
+		if err := os.WriteFile(b.Report, text, 0o644); err != nil {
+			return err
+		}
+	}
 	if b.JSON {
-		enc := json.NewEncoder(c.stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report)
+		_, err = c.stdout.Write(text)
+		return err
 	}
 	return report.print(c)
 }
