@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,7 +50,7 @@ func (p program) run(ctx context.Context, binary string) (result, error) {
 	failed := cmd.Run()
 	var got result
 	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
-		return result{}, fmt.Errorf("belljar run: %v: %s", failed, strings.TrimSpace(stderr.String()))
+		return result{}, fmt.Errorf("belljar run: %w: %s", errors.Join(failed, err), strings.TrimSpace(stderr.String()))
 	}
 	return got, nil
 }

@@ -31,7 +31,6 @@ func (e *exec) run() {
 // life waits for the command's end, or brings it about, and publishes the outcome. It lasts until no process is left.
 func (e *exec) life() {
 	defer e.a.lives.Done()
-	cause := wire.CauseExited
 	var timeout <-chan time.Time
 	if e.spec.TimeoutMS > 0 {
 		t := time.NewTimer(milliseconds(e.spec.TimeoutMS))
@@ -40,10 +39,9 @@ func (e *exec) life() {
 	}
 	e.meter = newMeter(e)
 	defer e.meter.stop()
+	cause := e.cut
 	var grace time.Duration
-	if e.cut != "" {
-		cause = e.cut
-	} else {
+	if cause == "" {
 		cause, grace = e.outlast(timeout)
 	}
 	dead := true

@@ -60,7 +60,7 @@ func (s *muxStream) wantsWindow() bool { return s.read >= MuxWindow/2 }
 
 // fill appends the stream's next frames, one data frame at most. It is blocked if credit of the byte stream is wanting.
 func (s *muxStream) fill(dst []byte) (_ []byte, blocked bool) {
-	ok := true
+	var ok bool
 	if !s.open {
 		if dst, ok = s.m.emit(dst, muxFrame{kind: muxOpen, stream: s.id}); !ok {
 			return dst, true

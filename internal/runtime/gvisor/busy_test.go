@@ -194,8 +194,8 @@ func TestSnapshotGivenUp(t *testing.T) {
 		}
 		beyond(t, box, count(t, box))
 	}
-	for _, after := range []time.Duration{0, 10, 20, 30, 40, 50} {
-		ctx, cancel := context.WithTimeout(context.Background(), after*time.Millisecond)
+	for _, after := range []int{0, 10, 20, 30, 40, 50} {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(after)*time.Millisecond)
 		err := box.(runtime.Snapshotter).Snapshot(ctx, dir)
 		cancel()
 		if err == nil { // it was quicker

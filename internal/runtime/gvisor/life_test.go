@@ -273,8 +273,8 @@ func TestFailureLeavesNothing(t *testing.T) {
 func TestCancelLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
-	for _, after := range []time.Duration{0, 2, 5, 10, 20, 30, 50, 80, 120, 200} {
-		ctx, cancel := context.WithTimeout(context.Background(), after*time.Millisecond)
+	for _, after := range []int{0, 2, 5, 10, 20, 30, 50, 80, 120, 200} {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(after)*time.Millisecond)
 		box, err := r.Create(ctx, spec())
 		cancel()
 		if err == nil {
@@ -283,7 +283,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 				t.Error(err)
 			}
 		} else if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("after %v ms: %v", int(after), err)
+			t.Errorf("after %d ms: %v", after, err)
 		}
 		nothingLeft(t, dir)
 	}

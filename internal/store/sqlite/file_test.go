@@ -170,6 +170,9 @@ func ask(t *testing.T, db *sql.DB, query string) string {
 		}
 		out.WriteString("\n")
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
 	return out.String()
 }
 
