@@ -12,7 +12,7 @@ import (
 // pages are the documents that users read.
 func pages(t *testing.T) []string {
 	t.Helper()
-	list := []string{"../README.md", "../CHANGELOG.md"}
+	list := []string{"../README.md", "../CHANGELOG.md", "../CONTRIBUTING.md", "../SECURITY.md", "../CODE_OF_CONDUCT.md"}
 	for _, pattern := range []string{"*.md", "decisions/*.md", "../examples/README.md", "../examples/*/README.md", "../sdk/*/README.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
