@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar/test/image"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // The example runs of S0 §25, to the letter.
@@ -47,6 +48,9 @@ func TestExampleRuns(t *testing.T) {
 	s := serve(t, t.TempDir(), append(args, "--set", "image_aliases=python:3.11-slim=belljar/python,node:20-alpine=belljar/node")...)
 	for name, example := range map[string]string{"python": pythonExample, "node": nodeExample} {
 		t.Run(name, func(t *testing.T) {
+			if name == "node" { // an image takes its time to build
+				tier.Soak(t)
+			}
 			s.imports("belljar/"+name, image.Debian(t, name))
 			for _, runtime := range runtimes {
 				var request map[string]any

@@ -20,12 +20,13 @@ import (
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/image"
+	"github.com/belljar/belljar/test/tier"
 )
 
 // patience is how long a program may take on a slow and busy machine.
 const patience = 3 * time.Minute
 
-var wanted = flag.String("images", "shell,python", "which images to build and run: shell, python, node, go, java")
+var wanted = flag.String("images", tier.Pick("python", "shell,python"), "which images to build and run: shell, python, node, go, java")
 
 // program is one that an image has to run.
 type program struct {

@@ -17,10 +17,15 @@ func Rounds(t testing.TB, few, many int) int {
 		}
 		return n
 	}
+	return Pick(few, many)
+}
+
+// Pick returns what make test does, or with the build tag soak what make soak does.
+func Pick[T any](test, long T) T {
 	if soak {
-		return many
+		return long
 	}
-	return few
+	return test
 }
 
 // Soak skips a test that make soak alone runs.
