@@ -43,6 +43,24 @@ func (s *RunSpec) Validate() error {
 	return checkNetwork(s.NetworkPolicy)
 }
 
+// Validate checks everything about a request that can be known without a host or a policy. The error is
+// [CodeInvalidRequest] and names the field.
+func (s *SessionSpec) Validate() error {
+	if err := s.Scope.Validate(); err != nil {
+		return err
+	}
+	if err := CheckEnv(s.Env); err != nil {
+		return err
+	}
+	if err := CheckLabels(s.Labels); err != nil {
+		return err
+	}
+	if err := checkIsolation(s.Isolation, s.TrustLevel); err != nil {
+		return err
+	}
+	return checkNetwork(s.NetworkPolicy)
+}
+
 // checkPlace checks that it is said where the command runs: in a session, or in a sandbox of an image.
 func (s *RunSpec) checkPlace() error {
 	what := "one of session_id and base_image is required"
