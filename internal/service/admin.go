@@ -6,6 +6,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // admin is what operators may do.
@@ -18,7 +19,7 @@ func (v view) allowed(what string) error {
 	if v.caller.Admin() {
 		return nil
 	}
-	err := forbidden(what)
+	err := fault.Forbidden(what)
 	v.service.denied(v.caller, err)
 	return err
 }
@@ -39,14 +40,14 @@ func (v admin) Idempotency(ctx context.Context, q belljar.KeyQuery) ([]belljar.K
 	switch q.Endpoint {
 	case "", endpointRuns, endpointSessions:
 	default:
-		return nil, refuse("endpoint", q.Endpoint, "endpoint must be runs or sessions")
+		return nil, fault.Refuse("endpoint", q.Endpoint, "endpoint must be runs or sessions")
 	}
 	if err := checkPage(&q.Limit, q.Offset); err != nil {
 		return nil, err
 	}
 	list, err := v.service.opts.Store.Keys().List(ctx, q)
 	if err != nil {
-		return nil, recordError("list idempotency keys", err)
+		return nil, fault.Record("list idempotency keys", err)
 	}
 	return list, nil
 }
@@ -61,7 +62,7 @@ func (v admin) Usage(ctx context.Context, limit int) ([]belljar.UserUsage, error
 	}
 	list, err := v.service.opts.Store.Users().Top(ctx, limit, v.service.clock.Now())
 	if err != nil {
-		return nil, recordError("list usage", err)
+		return nil, fault.Record("list usage", err)
 	}
 	return list, nil
 }
@@ -71,7 +72,7 @@ func (v admin) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 	if err := v.allowed("see quotas"); err != nil {
 		return belljar.Quota{}, err
 	}
-	return v.service.quota(ctx, userID)
+	return v.service.accounts.Quota(ctx, userID)
 }
 
 // SetQuota stores a quota of a user's own. It holds for what begins from now on.
@@ -90,13 +91,13 @@ func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) err
 		{"memory_mb", float64(q.MemoryMB)}, {"cpu", q.CPU},
 	} {
 		if f.value < 0 || math.IsNaN(f.value) || math.IsInf(f.value, 0) {
-			return refuse(f.name, f.value, f.name+" must not be negative; 0 is no limit")
+			return fault.Refuse(f.name, f.value, f.name+" must not be negative; 0 is no limit")
 		}
 	}
 	if err := v.service.opts.Store.Users().SetQuota(ctx, userID, q); err != nil {
-		return recordError("store the quota of "+userID, err)
+		return fault.Record("store the quota of "+userID, err)
 	}
-	v.service.quotas.put(userID, q, v.service.clock.Now())
+	v.service.accounts.SetQuota(userID, q)
 	v.service.opts.Events.Record(event.Event{
 		Name: event.QuotaSet, Time: v.service.clock.Now(), Caller: v.caller, Component: component, Detail: map[string]string{"user_id": userID},
 	})

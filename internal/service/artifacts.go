@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -90,7 +91,7 @@ func (s *Service) open(ctx context.Context, row store.Run, a belljar.Artifact, o
 	case errors.Is(err, blob.ErrNotFound):
 		return nil, noArtifact(a.Path, "its bytes are gone")
 	case err != nil:
-		return nil, recordError("open artifact "+a.Path, err)
+		return nil, fault.Record("open artifact "+a.Path, err)
 	}
 	return body, nil
 }

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/stdin"
 )
 
 // errOverdue says that a command did not end when its agent should have ended it.
 var errOverdue = errors.New("overdue")
-
-// errLeft says that a command in a session is left to itself, for the next process to take up.
-var errLeft = errors.New("left to the next belljar")
 
 // follow takes what the command prints into the log until it ends. The command is told to end by its agent when its time
 // is over, by the run's context when the run is stopped; if it then outlives its grace, follow gives it up as overdue.
@@ -39,7 +37,7 @@ func (c *passage) follow() {
 	close(ended)
 	<-guarded
 	giveUp(nil)
-	if c.end.err = err; errors.Is(err, errLeft) {
+	if c.end.err = err; errors.Is(err, fault.ErrDetached) {
 		return // what is held back comes again
 	}
 	c.out.end()
@@ -63,7 +61,7 @@ func (c *passage) leave() {
 
 // endCommand tells the agent to end the command, whatever becomes of this process.
 func (c *passage) endCommand(p *agent.Process) {
-	if err := p.End(seconds(c.plan.limits.GraceSec)); err == nil {
+	if err := p.End(seconds(c.plan.Limits.GraceSec)); err == nil {
 		c.run.tell.Do(func() { close(c.run.told) })
 	}
 }
@@ -83,7 +81,7 @@ func (c *passage) stdin() io.Reader {
 // guard ends a command that is to stop, gives up one that does not end when it should, and lets its agent know meanwhile
 // that its host is there.
 func (c *passage) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
-	l, stop := c.plan.limits, c.run.ctx.Done()
+	l, stop := c.plan.Limits, c.run.ctx.Done()
 	grace := seconds(l.GraceSec)
 	age := time.Duration(c.process().Started().AgeMS) * time.Millisecond
 	limit := time.NewTimer(max(seconds(l.TimeoutSec)-age, 0) + grace + c.opts.Slack)
@@ -101,7 +99,7 @@ func (c *passage) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
 		case <-contact:
 			_ = c.process().Contact() // a stream that is broken tells whoever reads it
 		case <-stop:
-			if why := context.Cause(c.run.ctx); errors.Is(why, errLeft) {
+			if why := context.Cause(c.run.ctx); errors.Is(why, fault.ErrDetached) {
 				giveUp(why)
 				return
 			}

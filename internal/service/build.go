@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // build is how a plan's program is compiled in its sandbox, before it runs there.
@@ -39,7 +40,7 @@ const maxBuildSource = 1 << 20
 // aim decides where the program of a run is built, and so what is executed.
 func (p *plan) aim(id string) {
 	b := p.build
-	b.place = path.Join(box.TmpDir, "program-"+id)
+	b.place = path.Join(placement.TmpDir, "program-"+id)
 	if dir := p.cwd(); dir == "" {
 		b.place = "./" + b.place
 	} else {
@@ -52,26 +53,26 @@ func (p *plan) aim(id string) {
 func (p *plan) forBuild() *plan {
 	own := *p
 	own.build, own.request.Stdin, own.request.RunSpec.Stdin, own.request.Interactive = nil, nil, "", false
-	own.limits.TimeoutSec, own.limits.LogBytes = p.limits.BuildTimeoutSec, belljar.MaxBuildOutput
-	own.limits.CPUTimeSec = 0 // that is the program's
-	own.limits.MemoryMB = p.buildMemory()
+	own.Limits.TimeoutSec, own.Limits.LogBytes = p.Limits.BuildTimeoutSec, belljar.MaxBuildOutput
+	own.Limits.CPUTimeSec = 0 // that is the program's
+	own.Limits.MemoryMB = p.buildMemory()
 	return &own
 }
 
 // buildMemory is what the compiler may have, in MiB.
-func (p *plan) buildMemory() int { return cmp.Or(p.limits.BuildMemoryMB, p.limits.MemoryMB) }
+func (p *plan) buildMemory() int { return cmp.Or(p.Limits.BuildMemoryMB, p.Limits.MemoryMB) }
 
 // mostMemory is what the plan's sandbox needs for its programs, in MiB: the compiler is one, at another time.
 func (p *plan) mostMemory() int {
 	if p.build == nil {
-		return p.limits.MemoryMB
+		return p.Limits.MemoryMB
 	}
-	return max(p.limits.MemoryMB, p.buildMemory())
+	return max(p.Limits.MemoryMB, p.buildMemory())
 }
 
 // holdAt has what runs in the sandbox from now on held at its own limit of memory.
 func (c *passage) holdAt(mb int) error {
-	if c.plan.buildMemory() == c.plan.limits.MemoryMB {
+	if c.plan.buildMemory() == c.plan.Limits.MemoryMB {
 		return nil // as the sandbox was made
 	}
 	ctx, cancel := context.WithTimeout(c.run.ctx, reckoning)
@@ -98,7 +99,7 @@ func (c *passage) compile(begin time.Time) bool {
 	key, keep := c.buildKey()
 	if keep && c.takeBuilt(ctx, key) {
 		e.building = false
-		e.err = c.holdAt(c.plan.limits.MemoryMB)
+		e.err = c.holdAt(c.plan.Limits.MemoryMB)
 		return e.err == nil
 	}
 	if e.err = c.holdAt(c.plan.buildMemory()); e.err != nil {
@@ -130,7 +131,7 @@ func (c *passage) compile(begin time.Time) bool {
 	if e.err = context.Cause(c.run.ctx); e.err != nil {
 		return false
 	}
-	if e.err = c.holdAt(c.plan.limits.MemoryMB); e.err != nil {
+	if e.err = c.holdAt(c.plan.Limits.MemoryMB); e.err != nil {
 		c.log.Info("the memory of a program could not be limited after its build", "run_id", c.run.id, "err", e.err)
 		e.leftBehind = true
 		return false
@@ -153,7 +154,7 @@ func (c *passage) startCompiler(begin time.Time, compilers [][]string) (err erro
 	defer cancel()
 	for _, argv := range compilers {
 		c.plan.argv = argv
-		c.proc, err = c.jar.Exec(ctx, c.plan.execution(c.id, c.jar), c.plan.image.WorkingDir)
+		c.proc, err = c.jar.Exec(ctx, c.plan.execution(c.id, c.jar), c.plan.Image.WorkingDir)
 		var refused *wire.Error
 		if !errors.As(err, &refused) || refused.Code != wire.CodeExecFailed || refused.Errno != wire.ENOENT || refused.Step == wire.StepChdir {
 			return err
@@ -197,7 +198,7 @@ func (c *passage) readSource() {
 func (c *passage) result(b belljar.Build) *belljar.Build {
 	usage := belljar.ResourceUsage{Sources: map[string]string{}}
 	if exit := c.end.exit; exit != nil {
-		usage = resourceUsage(ending{exit: exit, limits: c.plan.limits}, 0, c.out.kept, 0)
+		usage = resourceUsage(ending{exit: exit, limits: c.plan.Limits}, 0, c.out.kept, 0)
 		b.DurationSec = usage.WallTimeSec
 		b.ExitCode, _ = status(exit)
 	}

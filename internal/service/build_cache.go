@@ -15,7 +15,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // Bounds of what is kept of built programs, in bytes, in memory.
@@ -79,14 +79,14 @@ func (c *passage) buildKey() (key buildKey, ok bool) {
 	const place = "/"
 	compilers, _ := p.build.language.Build(p.build.file, p.build.source, place, nil)
 	env := p.environment()
-	identity := p.image.Digest
-	if identity == "" && p.image.Ref == runtime.HostRef {
+	identity := p.Image.Digest
+	if identity == "" && p.Image.Ref == runtime.HostRef {
 		identity = hostCompiler(compilers, env)
 	}
 	if identity == "" {
 		return key, false
 	}
-	raw, err := json.Marshal([]any{c.run.owner, p.host.Name(), p.image.Ref, identity, compilers, p.cwd(), env, p.files})
+	raw, err := json.Marshal([]any{c.run.owner, p.Host.Name(), p.Image.Ref, identity, compilers, p.cwd(), env, p.files})
 	return sha256.Sum256(raw), err == nil
 }
 
@@ -169,4 +169,4 @@ func (c *passage) keepBuilt(ctx context.Context, key buildKey) {
 }
 
 // builtPath is where the program is built, in the workspace.
-func (p *plan) builtPath() string { return path.Join(box.TmpDir, path.Base(p.build.place)) }
+func (p *plan) builtPath() string { return path.Join(placement.TmpDir, path.Base(p.build.place)) }

@@ -13,7 +13,10 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // maxArtifacts bounds how many files one run may leave.
@@ -39,9 +42,9 @@ func (s *Service) capture(r *run, p *plan, j *box.Box) (*captured, []string) {
 	ctx, cancel := context.WithTimeout(r.ctx, captureTime)
 	defer cancel()
 	found, warnings, err := find(ctx, j, p.patterns)
-	var w *allowance
+	var w *admission.Allowance
 	if err == nil {
-		w, err = s.allowArtifacts(ctx, r.owner)
+		w, err = s.accounts.AllowArtifacts(ctx, r.owner)
 	}
 	if err != nil {
 		s.log.Warn("artifacts could not be captured", "run_id", r.id, "err", err)
@@ -50,7 +53,7 @@ func (s *Service) capture(r *run, p *plan, j *box.Box) (*captured, []string) {
 		}
 		return nil, append(warnings, "artifacts could not be captured: "+err.Error())
 	}
-	c := &captured{room: int64(p.limits.ArtifactMB) << 20, allowance: w}
+	c := &captured{room: int64(p.Limits.ArtifactMB) << 20, allowance: w}
 	for _, f := range found {
 		s.keep(ctx, r, j, c, f)
 	}
@@ -60,7 +63,7 @@ func (s *Service) capture(r *run, p *plan, j *box.Box) (*captured, []string) {
 			warnings = append(warnings, "artifacts may not outlive a loss of power of the server")
 		}
 	}
-	return c, append(warnings, c.warnings(p.limits)...)
+	return c, append(warnings, c.warnings(p.Limits)...)
 }
 
 // find returns the files that patterns name, sorted by path, with warnings for what was found missing.
@@ -130,7 +133,7 @@ func (s *selection) warnings() []string {
 // matches reports whether a pattern names a path. Both are relative to the workspace. Our own folder for temporary
 // files has to be named.
 func matches(pattern, path string) bool {
-	if first, _, _ := strings.Cut(path, "/"); first == box.TmpDir && !strings.HasPrefix(pattern, box.TmpDir) {
+	if first, _, _ := strings.Cut(path, "/"); first == placement.TmpDir && !strings.HasPrefix(pattern, placement.TmpDir) {
 		return false
 	}
 	ok, err := doublestar.Match(pattern, path)
@@ -146,7 +149,7 @@ func (s *Service) keep(ctx context.Context, r *run, j *box.Box, c *captured, f w
 	case f.Size == 0:
 	case f.Size > c.room:
 		art.Skipped = skippedCap
-	case !c.allowance.take(f.Size):
+	case !c.allowance.Take(f.Size):
 		art.Skipped = skippedQuota
 	default:
 		s.bringHome(ctx, r, j, c, &art)
@@ -163,18 +166,18 @@ func (s *Service) bringHome(ctx context.Context, r *run, j *box.Box, c *captured
 		art.Skipped = skippedChanged
 	case errors.As(err, &refused):
 		art.Skipped = skippedUnreadable
-	case full(err):
+	case fault.Full(err):
 		art.Skipped = skippedFull
 	case err != nil:
 		s.log.Warn("artifact could not be kept", "run_id", r.id, "path", art.Path, "err", err)
 		art.Skipped = skippedFailed
 	default:
-		c.allowance.back(art.Size - info.Size)
+		c.allowance.Back(art.Size - info.Size)
 		c.room -= info.Size
 		art.Size, art.Digest = info.Size, info.Digest
 		return
 	}
-	c.allowance.back(art.Size)
+	c.allowance.Back(art.Size)
 }
 
 // errTooLarge says that a file holds more than it said.

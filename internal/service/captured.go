@@ -1,13 +1,16 @@
 package service
 
-import "github.com/belljar/belljar"
+import (
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/admission"
+)
 
 // captured is what a run left, in the order of paths. A nil one is empty.
 type captured struct {
 	artifacts []belljar.Artifact
 	room      int64 // bytes that the run may still leave
 	size      int64 // bytes kept
-	allowance *allowance
+	allowance *admission.Allowance
 }
 
 // put adds an artifact.
@@ -37,6 +40,6 @@ func (c *captured) bytes() int64 {
 // recorded says that what was captured is on record, or never will be.
 func (c *captured) recorded() {
 	if c != nil {
-		c.allowance.close()
+		c.allowance.Close()
 	}
 }

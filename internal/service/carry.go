@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // captureTime bounds bringing a run's files home.
@@ -37,8 +38,8 @@ func (s *Service) passage(r *run) *passage {
 	p := r.plan
 	c := &passage{
 		Service: s, run: r, id: r.id, plan: p,
-		out: &transcript{log: r.log, room: p.limits.LogBytes, allowed: r.kept},
-		end: ending{command: p.called(), cwd: p.request.Cwd, limits: p.inForce(), workspaceExec: p.exec},
+		out: &transcript{log: r.log, room: p.Limits.LogBytes, allowed: r.kept},
+		end: ending{command: p.called(), cwd: p.request.Cwd, limits: p.InForce(), workspaceExec: p.Exec},
 	}
 	if p.session != nil {
 		c.out.heard = p.session.stir
@@ -51,8 +52,8 @@ func (s *Service) carry(r *run) {
 	defer s.work.Done()
 	defer r.stop(nil)
 	defer r.ticket.Leave()
-	defer s.node.drop(r.id)
-	defer r.unload()
+	defer s.node.Drop(r.id)
+	defer r.discharge()
 	if !s.wait(r) {
 		if err := s.enlist(r); err != nil {
 			s.log.Error("run that waits could not be put on record", "run_id", r.id, "err", err)
@@ -70,7 +71,7 @@ func (s *Service) carry(r *run) {
 
 // attend follows the run's command to its end, and concludes; unless the command is left to the next process.
 func (c *passage) attend() {
-	if c.follow(); errors.Is(c.end.err, errLeft) {
+	if c.follow(); errors.Is(c.end.err, fault.ErrDetached) {
 		c.leave()
 		return
 	}
@@ -100,7 +101,7 @@ func (c *passage) start() bool {
 	ctx, cancel := startup(c.run, c.plan, begin)
 	defer cancel()
 	told := c.now()
-	if c.proc, e.err = c.jar.Exec(ctx, c.plan.execution(c.id, c.jar), c.plan.image.WorkingDir); e.err != nil {
+	if c.proc, e.err = c.jar.Exec(ctx, c.plan.execution(c.id, c.jar), c.plan.Image.WorkingDir); e.err != nil {
 		return false
 	}
 	e.started = true
@@ -118,7 +119,7 @@ func (c *passage) begun(told time.Time) error {
 		c.write(c.run) // what was asked goes on record only now
 	}
 	if c.stays() && c.run.settled() && c.drains() {
-		c.run.stop(errLeft)
+		c.run.stop(fault.ErrDetached)
 	}
 	c.happened(event.RunRunning, c.run, c.now().Sub(c.run.state.CreatedAt))
 	return nil
@@ -128,7 +129,7 @@ func (c *passage) begun(told time.Time) error {
 func (c *passage) settle() {
 	r, p, e := c.run, c.plan, &c.end
 	e.overdue = errors.Is(e.err, errOverdue)
-	if r.ctx.Err() != nil && !errors.Is(context.Cause(r.ctx), errLeft) {
+	if r.ctx.Err() != nil && !errors.Is(context.Cause(r.ctx), fault.ErrDetached) {
 		e.stopped = context.Cause(r.ctx)
 	}
 	var files *captured
@@ -141,8 +142,8 @@ func (c *passage) settle() {
 	}
 	o := judge(*e)
 	p.session.remember(o.shell)
-	o.warnings = append(o.warnings, c.out.warnings(*e, p.limits)...)
-	if w := unenforced(p.caps); w != "" && e.started {
+	o.warnings = append(o.warnings, c.out.warnings(*e, p.Limits)...)
+	if w := unenforced(p.Caps); w != "" && e.started {
 		o.warn("%s", w)
 	}
 	o.warnings = append(o.warnings, troubles...)
@@ -151,7 +152,7 @@ func (c *passage) settle() {
 	}
 	usage := resourceUsage(*e, r.ran(c.now()), c.out.kept, files.bytes())
 	if c.out.cut {
-		c.count(event.LogTruncated, p.host.Name(), c.out.reason, 1)
+		c.count(event.LogTruncated, p.Host.Name(), c.out.reason, 1)
 	}
 	c.conclude(r, o, usage, files, c.out.cut)
 	c.vacate()
@@ -165,11 +166,11 @@ func (c *passage) vacate() {
 	switch {
 	case c.jar == nil:
 	case c.plan.session == nil:
-		c.destroy(c.run.id, c.jar)
+		c.boxes.Destroy(c.run.id, c.jar)
 	default:
 		defer c.plan.session.release()
 		if c.end.overdue || outlived(c.end.exit) || outlived(c.end.build) {
-			c.destroy(c.run.id, c.jar)
+			c.boxes.Destroy(c.run.id, c.jar)
 			return
 		}
 		c.forget()
@@ -194,7 +195,7 @@ func (c *passage) forget() {
 			err = c.jar.Agent.Forget(ctx, c.id)
 		}
 	case c.end.sandbox == nil && !errors.As(c.end.err, &refused):
-		err = c.jar.End(c.id, seconds(c.plan.limits.GraceSec)+c.opts.Slack)
+		err = c.jar.End(c.id, seconds(c.plan.Limits.GraceSec)+c.opts.Slack)
 	}
 	if err != nil && !errors.Is(err, agent.ErrDisconnected) && !errors.Is(err, runtime.ErrGone) {
 		c.log.Warn("command could not be forgotten", "run_id", c.run.id, "err", err)

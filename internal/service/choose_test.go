@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/admission"
 )
 
 // posing is a runtime that says it is another one.
@@ -169,7 +170,7 @@ func TestChoiceInSession(t *testing.T) {
 // Defaults leave the policy's hash as it is.
 func TestTrustInPolicyHash(t *testing.T) {
 	plain, same, other := service.DefaultPolicy(), service.DefaultPolicy(), service.DefaultPolicy()
-	same.TrustLevels = service.DefaultTrustLevels()
+	same.TrustLevels = admission.DefaultTrustLevels()
 	other.TrustLevels = map[belljar.TrustLevel]runtime.Isolation{"standard": runtime.IsolationMicroVM}
 	hash := func(p service.Policy) string {
 		b := newBench(t, func(o *service.Options) { o.Policy = p })

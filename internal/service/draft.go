@@ -8,6 +8,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -89,7 +90,7 @@ func (s *Service) enlistNow(r *run) error {
 	}
 	if err != nil {
 		s.redraw(r, noteAfter)
-		return recordError("put the run on record", err)
+		return fault.Record("put the run on record", err)
 	}
 	r.draft = false
 	s.beatOn(r)
@@ -105,7 +106,7 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 	r, first, err := s.accept(ctx, v.caller, req, true)
 	if err != nil {
 		s.denied(v.caller, err)
-		return belljar.Run{}, nil, asError("start run", err)
+		return belljar.Run{}, nil, fault.As("start run", err)
 	}
 	if r == nil {
 		return belljar.Await(ctx, v, first, wait)
@@ -120,7 +121,7 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 	case <-ctx.Done():
 		return r.snapshot(), nil, context.Cause(ctx)
 	case <-s.gone.Done():
-		return belljar.Run{}, nil, shuttingDown()
+		return belljar.Run{}, nil, fault.ShuttingDown()
 	}
 	// From the answer on its id is known.
 	err = s.enlist(r)
@@ -135,11 +136,11 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 				err = r.unkept
 			}
 			r.mu.Unlock()
-			err = recordError("put the run on record", err)
+			err = fault.Record("put the run on record", err)
 		}
 	}
 	if err != nil {
-		r.stop(errCanceled)
+		r.stop(fault.ErrCanceled)
 		return belljar.Run{}, nil, err
 	}
 	run := r.snapshot()

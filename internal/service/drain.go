@@ -1,6 +1,10 @@
 package service
 
-import "context"
+import (
+	"context"
+
+	"github.com/belljar/belljar/internal/service/fault"
+)
 
 // Drain refuses new runs and sessions, waits until no run is under way or ctx ends, and then closes the service. Runs in
 // the queue do not begin any more: they stay on record for [Service.Recover], or are cancelled with the rest. What goes on
@@ -16,7 +20,7 @@ func (s *Service) Drain(ctx context.Context) error {
 				under = append(under, r)
 			}
 		default:
-			r.stop(errShutdown)
+			r.stop(fault.ErrShutdown)
 		}
 	}
 	s.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -46,7 +47,7 @@ func (s *Service) follow(ctx context.Context, r *run, from uint64) iter.Seq2[bel
 	return func(yield func(belljar.Frame, error) bool) {
 		reading, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
-		defer context.AfterFunc(s.gone, func() { stop(shuttingDown()) })()
+		defer context.AfterFunc(s.gone, func() { stop(fault.ShuttingDown()) })()
 		for f, err := range r.log.Read(reading, from) {
 			if err != nil {
 				yield(belljar.Frame{}, cause(reading, err))
@@ -147,7 +148,7 @@ func (s *Service) openLogOf(ctx context.Context, row store.Run, end, from uint64
 		return func(func(belljar.Frame, error) bool) {}, nil
 	}
 	if err != nil {
-		return nil, recordError("open the log of run "+row.ID, err)
+		return nil, fault.Record("open the log of run "+row.ID, err)
 	}
 	if log.Last() < end {
 		// A loss of power took its last frames. Nobody writes to it any more.

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -57,7 +58,7 @@ func (s *Service) claim(ctx context.Context, endpoint string, caller belljar.Cal
 	case errors.Is(err, store.ErrNotFound), err == nil && found.CreatedAt.Before(key.NotBefore):
 		return key, nil, nil
 	case err != nil:
-		return nil, nil, recordError("look the idempotency key up", err)
+		return nil, nil, fault.Record("look the idempotency key up", err)
 	}
 	return key, &found, sameRequest(key, &found)
 }

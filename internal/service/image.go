@@ -16,6 +16,8 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // images is the root file systems as one caller sees them.
@@ -27,10 +29,10 @@ var _ belljar.Images = images{}
 func (v images) List(ctx context.Context) ([]belljar.Image, error) {
 	list, err := v.service.opts.Images.List(ctx)
 	if err != nil {
-		return nil, imageError(err)
+		return nil, fault.Images(err)
 	}
-	for _, h := range v.service.runtimes {
-		imager := h.imager()
+	for _, h := range v.service.hosts {
+		imager := h.Imager()
 		if imager == nil {
 			continue
 		}
@@ -49,18 +51,18 @@ func (v images) List(ctx context.Context) ([]belljar.Image, error) {
 // Get describes one image: Belljar's own, or else an engine's.
 func (v images) Get(ctx context.Context, ref string) (belljar.Image, error) {
 	if ref == "" {
-		return belljar.Image{}, refuse("ref", ref, "ref names no image")
+		return belljar.Image{}, fault.Refuse("ref", ref, "ref names no image")
 	}
 	got, err := v.service.opts.Images.Get(ctx, ref)
 	if err == nil || belljar.CodeOf(err) != belljar.CodeNotFound {
-		return got, imageError(err)
+		return got, fault.Images(err)
 	}
-	for _, h := range v.service.runtimes {
-		imager := h.imager()
+	for _, h := range v.service.hosts {
+		imager := h.Imager()
 		if imager == nil {
 			continue
 		}
-		asking, cancel := context.WithTimeout(ctx, engineTime)
+		asking, cancel := context.WithTimeout(ctx, admission.EngineTime)
 		root, failed := imager.Image(asking, ref)
 		if failed == nil {
 			got, failed = v.service.engineImage(asking, h.Name(), imager, root)
@@ -82,12 +84,12 @@ func (v images) Pull(ctx context.Context, p belljar.ImagePull, progress func(bel
 		return belljar.Image{}, err
 	}
 	if p.Runtime != "" {
-		c, err := s.pick(ctx, p.Runtime)
+		c, err := s.rules.Pick(ctx, p.Runtime)
 		if err != nil {
 			return belljar.Image{}, err
 		}
-		if c.host.imager() == nil {
-			return belljar.Image{}, refuse("runtime", p.Runtime, fmt.Sprintf("runtime %s has no images of its own: leave runtime out", p.Runtime))
+		if c.Host.Imager() == nil {
+			return belljar.Image{}, fault.Refuse("runtime", p.Runtime, fmt.Sprintf("runtime %s has no images of its own: leave runtime out", p.Runtime))
 		}
 	}
 	if got, err := s.opts.Images.Get(ctx, p.Ref); err == nil && !p.Always && p.Runtime == "" {
@@ -96,35 +98,35 @@ func (v images) Pull(ctx context.Context, p belljar.ImagePull, progress func(bel
 	if r, err := image.Parse(p.Ref); err != nil {
 		return belljar.Image{}, err
 	} else if r.Repository == "" {
-		return belljar.Image{}, refuse("ref", p.Ref, "ref is in no registry")
+		return belljar.Image{}, fault.Refuse("ref", p.Ref, "ref is in no registry")
 	}
 	got, err := s.pull(ctx, v.caller, p, progress)
-	return got, imageError(err)
+	return got, fault.Images(err)
 }
 
 // mayPull says whether the caller may fetch an image.
 func (v images) mayPull(ctx context.Context, p belljar.ImagePull) error {
 	if p.Ref == "" {
-		return refuse("ref", p.Ref, "ref names no image")
+		return fault.Refuse("ref", p.Ref, "ref names no image")
 	}
 	if v.caller.Admin() {
 		return nil
 	}
 	if p.Runtime != "" {
-		return forbidden("have the engine of a runtime fetch images")
+		return fault.Forbidden("have the engine of a runtime fetch images")
 	}
-	if err := v.service.mayUse(ctx, p.Ref); err != nil {
+	if err := v.service.rules.MayUse(ctx, p.Ref); err != nil {
 		return err
 	}
 	here, err := v.service.opts.Images.Get(ctx, p.Ref)
 	if err == nil && p.Always && here.Source != "pull" {
-		return forbidden("replace an image that was not pulled")
+		return fault.Forbidden("replace an image that was not pulled")
 	}
 	if err == nil && !p.Always {
 		return nil
 	}
-	if v.service.opts.Policy.ImagePull == PullNever {
-		return v.service.fetchable(p.Ref)
+	if v.service.opts.Policy.ImagePull == admission.PullNever {
+		return v.service.rules.Fetchable(p.Ref)
 	}
 	return nil
 }
@@ -134,14 +136,14 @@ func (v images) Import(ctx context.Context, name string, r io.Reader, progress f
 	s := v.service
 	err := v.allowed("import images")
 	if err == nil {
-		err = s.room(ctx, "")
+		err = s.accounts.Room(ctx, "")
 	}
 	if err != nil {
 		return belljar.Image{}, err
 	}
 	begun := s.clock.Now()
 	got, err := s.opts.Images.Import(ctx, name, r, progress)
-	err = imageError(err)
+	err = fault.Images(err)
 	s.imageEvent(event.ImageImported, v.caller, event.Event{
 		Took: s.clock.Now().Sub(begun), Count: got.Bytes, Err: err, Detail: map[string]string{"image": cmp.Or(name, got.Ref), "digest": got.Digest},
 	})
@@ -158,11 +160,11 @@ func (v images) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 		if ref != "" {
 			field = "name"
 		}
-		return belljar.Image{}, refuse(field, "", field+" is empty")
+		return belljar.Image{}, fault.Refuse(field, "", field+" is empty")
 	}
 	got, err := v.service.opts.Images.Tag(ctx, ref, name)
 	if err != nil {
-		return belljar.Image{}, imageError(err)
+		return belljar.Image{}, fault.Images(err)
 	}
 	v.service.imageEvent(event.ImageTagged, v.caller, event.Event{Detail: map[string]string{"image": name, "digest": got.Digest}})
 	return got, nil
@@ -175,11 +177,11 @@ func (v images) Remove(ctx context.Context, ref string) error {
 		return err
 	}
 	if ref == "" {
-		return refuse("ref", ref, "ref names no image")
+		return fault.Refuse("ref", ref, "ref names no image")
 	}
 	here, err := s.opts.Images.Get(ctx, ref)
 	if err != nil {
-		return imageError(err)
+		return fault.Images(err)
 	}
 	err = s.opts.Images.Remove(ctx, ref)
 	if belljar.CodeOf(err) == belljar.CodeConflict && s.release(ctx, here.Digest) {
@@ -189,7 +191,7 @@ func (v images) Remove(ctx context.Context, ref string) error {
 		err = s.removeLater(ctx, ref, here.Digest, err)
 	}
 	if err != nil {
-		return s.inUse(imageError(err), here.Digest)
+		return s.inUse(fault.Images(err), here.Digest)
 	}
 	s.imageEvent(event.ImageRemoved, v.caller, event.Event{Detail: map[string]string{"image": ref, "digest": here.Digest}})
 	return nil
@@ -230,11 +232,11 @@ func (v images) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImageP
 	}
 	switch {
 	case p.UnusedSec < 0 || math.IsNaN(p.UnusedSec) || p.UnusedSec > math.MaxInt64/1e9:
-		return belljar.ImagePruned{}, refuse("unused_sec", p.UnusedSec, "unused_sec must not be negative")
+		return belljar.ImagePruned{}, fault.Refuse("unused_sec", p.UnusedSec, "unused_sec must not be negative")
 	case p.KeepBytes < 0:
-		return belljar.ImagePruned{}, refuse("keep_bytes", p.KeepBytes, "keep_bytes must not be negative")
+		return belljar.ImagePruned{}, fault.Refuse("keep_bytes", p.KeepBytes, "keep_bytes must not be negative")
 	case p.UnusedSec == 0 && p.KeepBytes == 0 && !p.All:
-		return belljar.ImagePruned{}, refuse("unused_sec", 0, "say what may go: unused_sec, keep_bytes or all")
+		return belljar.ImagePruned{}, fault.Refuse("unused_sec", 0, "say what may go: unused_sec, keep_bytes or all")
 	}
 	return s.pruneImages(ctx, v.caller, p)
 }
@@ -251,7 +253,7 @@ func (s *Service) pruneImages(ctx context.Context, caller belljar.Caller, p bell
 			Count: gone.Bytes, Files: int64(len(gone.Images)), Detail: map[string]string{"digests": strings.Join(gone.Images, " ")},
 		})
 	}
-	return gone, imageError(err)
+	return gone, fault.Images(err)
 }
 
 // sweepImages removes the images that nobody has used for as long as the operator keeps them, and those that are too many.
@@ -268,7 +270,7 @@ func (s *Service) sweepImages(ctx context.Context) error {
 
 // engineImages lists what a runtime's engine has. One that does not answer is said in the log, and has none.
 func (s *Service) engineImages(ctx context.Context, name string, imager runtime.Imager) ([]belljar.Image, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	ctx, cancel := context.WithTimeout(ctx, admission.EngineTime)
 	defer cancel()
 	list, err := imager.Images(ctx)
 	if err != nil {
@@ -300,7 +302,7 @@ func (s *Service) engineImage(ctx context.Context, name string, imager runtime.I
 // release has runtimes let go of an image that nobody's sandboxes have, and reports whether one did.
 func (s *Service) release(ctx context.Context, digest string) bool {
 	released := false
-	for _, h := range s.runtimes {
+	for _, h := range s.hosts {
 		if r, ok := runtime.As[runtime.Releaser](h.Runtime); ok {
 			released = r.Release(ctx, digest) || released
 		}
@@ -369,20 +371,4 @@ func (s *Service) usersOf(digest string) (sessions, runs []string) {
 func (s *Service) imageEvent(name string, caller belljar.Caller, e event.Event) {
 	e.Name, e.Time, e.Caller, e.Component = name, s.clock.Now(), caller, component
 	s.opts.Events.Record(e)
-}
-
-// imageError is what a caller hears of a failure of the store of images.
-func imageError(err error) error {
-	var own *belljar.Error
-	switch {
-	case err == nil, errors.As(err, &own):
-		return err
-	case full(err):
-		return diskFull(err)
-	case errors.Is(err, context.Canceled):
-		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was given up", Err: err}
-	case errors.Is(err, context.DeadlineExceeded):
-		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the time for the request is over", Err: err}
-	}
-	return &belljar.Error{Code: belljar.CodeInternal, Message: "the images could not be reached", Err: err}
 }

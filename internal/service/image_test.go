@@ -20,6 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/test/registry"
 )
 
@@ -364,7 +365,7 @@ func TestImageTakesTooLong(t *testing.T) {
 
 // Where requests pull nothing, what is not here is refused at once; operators can bring it.
 func TestImagesAreNotPulled(t *testing.T) {
-	g := newGallery(t, func(o *service.Options) { o.Policy = service.DefaultPolicy(); o.Policy.ImagePull = service.PullNever })
+	g := newGallery(t, func(o *service.Options) { o.Policy = service.DefaultPolicy(); o.Policy.ImagePull = admission.PullNever })
 	ref, _ := g.hub.Put(t, "app:1", simple())
 	_, err := g.Start(t.Context(), of(ref, "true"))
 	e := wantCode(t, "a run", err, belljar.CodeImageUnavailable, "operator")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
 )
 
 // Likely returns what the sandboxes of callers who ask for nothing special are made from, without an id: that of a run and,
@@ -12,15 +13,14 @@ import (
 // can be made ahead.
 func (s *Service) Likely(ctx context.Context) (host string, specs []runtime.Spec, err error) {
 	for _, exec := range []bool{false, true} {
-		p := &plan{exec: exec, request: belljar.RunRequest{RunSpec: belljar.RunSpec{BaseImage: s.opts.DefaultImage}}}
-		if err := s.place(ctx, belljar.Caller{}, p, ""); err != nil {
+		p, err := s.rules.Place(ctx, belljar.Caller{}, admission.Ask{Image: s.opts.DefaultImage, Exec: exec})
+		if err != nil {
 			return "", nil, err
 		}
-		if p.fetch != "" {
+		if p.Fetch != "" {
 			return "", nil, nil // nothing can be made of it yet
 		}
-		p.bind()
-		host, specs = p.host.Name(), append(specs, p.spec("", s.opts.Lifetime))
+		host, specs = p.Host.Name(), append(specs, p.Spec("", s.opts.Lifetime))
 	}
 	return host, specs, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // sorts are the orders that a list can have.
@@ -26,7 +27,7 @@ func (s *Service) list(ctx context.Context, q belljar.RunQuery) (belljar.RunPage
 	s.catchUp(ctx)
 	rows, total, err := s.opts.Store.Runs().List(ctx, q)
 	if err != nil {
-		return page, recordError("list runs", err)
+		return page, fault.Record("list runs", err)
 	}
 	for _, row := range rows {
 		run := row.Run
@@ -52,12 +53,12 @@ func checkQuery(q *belljar.RunQuery) error {
 	}
 	fill(&q.Sort, "created_at:desc")
 	if !slices.Contains(sorts(), q.Sort) {
-		return refuse("sort", q.Sort, "sort must be created_at, started_at or finished_at, with :asc or :desc")
+		return fault.Refuse("sort", q.Sort, "sort must be created_at, started_at or finished_at, with :asc or :desc")
 	}
 	if q.Phase != "" && !q.Phase.Terminal() && !slices.Contains([]belljar.Phase{
 		belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning,
 	}, q.Phase) {
-		return refuse("phase", string(q.Phase), fmt.Sprintf("phase %q does not exist", q.Phase))
+		return fault.Refuse("phase", string(q.Phase), fmt.Sprintf("phase %q does not exist", q.Phase))
 	}
 	return nil
 }
@@ -66,16 +67,10 @@ func checkQuery(q *belljar.RunQuery) error {
 func checkPage(limit *int, offset int) error {
 	switch {
 	case *limit < 0 || *limit > belljar.MaxPage:
-		return refuse("limit", *limit, fmt.Sprintf("limit must be 1 to %d", belljar.MaxPage))
+		return fault.Refuse("limit", *limit, fmt.Sprintf("limit must be 1 to %d", belljar.MaxPage))
 	case offset < 0:
-		return refuse("offset", offset, "offset must not be negative")
+		return fault.Refuse("offset", offset, "offset must not be negative")
 	}
 	fill(limit, belljar.DefaultPage)
 	return nil
-}
-
-func refuse(field string, provided any, message string) error {
-	return &belljar.Error{
-		Code: belljar.CodeInvalidRequest, Message: message, Details: map[string]any{"field": field, "provided": provided},
-	}
 }

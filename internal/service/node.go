@@ -7,6 +7,8 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // node is what this server can do, as one caller sees it.
@@ -22,17 +24,17 @@ func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 		TrustLevels: map[belljar.TrustLevel]string{}, DefaultTrustLevel: s.opts.Policy.DefaultTrust,
 	}
 	for _, level := range belljar.TrustLevels() {
-		d.TrustLevels[level] = string(s.opts.Policy.least(level))
+		d.TrustLevels[level] = string(s.opts.Policy.Least(level))
 	}
-	for i, h := range s.runtimes {
-		caps, err := h.look(ctx)
+	for i, h := range s.hosts {
+		caps, err := h.Look(ctx)
 		if err != nil {
 			s.log.Error("runtime could not be probed", "runtime", h.Name(), "err", err)
 			caps = runtime.Capabilities{Reasons: []runtime.Reason{{Code: "probe_failed", Detail: "it could not be probed"}}}
 		}
 		info := s.info(h.Name(), caps, i == 0)
 		_, info.OwnImages = runtime.As[runtime.Imager](h.Runtime)
-		info.DefaultImages = s.pinAll(ctx, s.imagesFor(caps))
+		info.DefaultImages = s.pinAll(ctx, s.rules.ImagesFor(caps))
 		d.Runtimes = append(d.Runtimes, info)
 	}
 	return d, nil
@@ -47,17 +49,6 @@ func (s *Service) pinAll(ctx context.Context, names []string) []string {
 		}
 		if _, err := s.opts.Images.Get(ctx, name+"@"+found.Digest); err == nil {
 			names[i] = name + "@" + found.Digest
-		}
-	}
-	return names
-}
-
-// imagesFor names the images of Belljar's that a runtime can use.
-func (s *Service) imagesFor(caps runtime.Capabilities) []string {
-	names := []string{}
-	for _, name := range s.opts.Images.Names() {
-		if name == runtime.HostRef && caps.HostImage || name != runtime.HostRef && caps.Unpacked {
-			names = append(names, name)
 		}
 	}
 	return names
@@ -95,22 +86,22 @@ func (v node) Me(ctx context.Context) (belljar.Me, error) {
 	me := belljar.Me{
 		UserID: v.caller.ID, Role: v.caller.Role, PolicyHash: s.policy, Limits: s.opts.Limits, MaxLimits: s.opts.MaxLimits,
 	}
-	if err := json.Unmarshal(s.opts.Policy.canonical(), &me.Policy); err != nil {
+	if err := json.Unmarshal(s.opts.Policy.Canonical(), &me.Policy); err != nil {
 		return me, err
 	}
 	var err error
-	if me.Quota, err = s.quota(ctx, v.caller.ID); err != nil {
+	if me.Quota, err = s.accounts.Quota(ctx, v.caller.ID); err != nil {
 		return me, err
 	}
 	usage, err := s.opts.Store.Users().Usage(ctx, v.caller.ID, s.clock.Now())
 	if err != nil {
-		return me, recordError("read the usage of "+v.caller.ID, err)
+		return me, fault.Record("read the usage of "+v.caller.ID, err)
 	}
 	me.Used.ConcurrentRuns, me.Used.QueuedRuns = s.queue.Count(v.caller.ID)
 	me.Used.Sessions = s.sessions.count(v.caller.ID)
-	me.Used.CPUSecondsToday, me.Used.ArtifactBytes, me.Used.LogBytes = usage.CPUSecondsToday, usage.ArtifactBytes, s.logs.now(v.caller.ID, usage.LogBytes)
-	sandboxes := s.node.used(v.caller.ID)
-	me.Used.MemoryMB, me.Used.CPU = int(sandboxes.memory>>20), hundredths(sandboxes.cpu)
+	me.Used.CPUSecondsToday, me.Used.ArtifactBytes, me.Used.LogBytes = usage.CPUSecondsToday, usage.ArtifactBytes, s.accounts.LogBytes(v.caller.ID, usage.LogBytes)
+	memory, cpu := s.node.Used(v.caller.ID)
+	me.Used.MemoryMB, me.Used.CPU = int(memory>>20), admission.Hundredths(cpu)
 	return me, nil
 }
 

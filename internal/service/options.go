@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -84,7 +85,7 @@ type Options struct {
 	// are not counted among those of Concurrency.
 	SessionConcurrency int
 	// MemoryAdmission says by what sandboxes are admitted to the memory that they have together ([runtime.Bounded]); "" is
-	// [AdmitUsed]. MemoryOvercommit is how many times the bound the caps of all may be with [AdmitCaps]; 0 is 1.
+	// [admission.AdmitUsed]. MemoryOvercommit is how many times the bound the caps of all may be with [admission.AdmitCaps]; 0 is 1.
 	MemoryAdmission  Admission
 	MemoryOvercommit float64
 	// UserRequests is how many bytes the requests of one user's runs under way may have together (0 is 128 MiB), AllRequests
@@ -167,7 +168,7 @@ func (o Options) complete() (Options, error) {
 	}
 	o.Lease = max(o.Lease, 0)
 	fill(&o.Concurrency, 8)
-	fill(&o.MemoryAdmission, AdmitUsed)
+	fill(&o.MemoryAdmission, admission.AdmitUsed)
 	fill(&o.MemoryOvercommit, 1)
 	fill(&o.UserRequests, 128<<20)
 	fill(&o.AllRequests, 512<<20)
@@ -181,13 +182,15 @@ func (o Options) complete() (Options, error) {
 	o.Concurrency, o.QueueLength = max(o.Concurrency, 0), max(o.QueueLength, 0)
 	o.Limits = orElse(o.Limits, belljar.DefaultLimits())
 	o.MaxLimits = orElse(o.MaxLimits, belljar.MaxLimits())
-	if o.Policy.isZero() {
+	if o.Policy.IsZero() {
 		o.Policy = DefaultPolicy()
 	}
 	fill(&o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
 	o.completeSessions()
 	o.Terminals.complete()
-	o.Policy = o.Policy.effective(o)
+	o.Policy = o.Policy.Effective(admission.Effect{
+		DefaultRuntime: o.Runtimes[0].Name(), Limits: o.Limits, MaxLimits: o.MaxLimits, ArtifactMB: o.Quota.ArtifactMB, Require: o.Require, Uploads: o.Uploads,
+	})
 	return o, nil
 }
 

@@ -3,34 +3,21 @@ package service
 import (
 	"context"
 	"slices"
-	"sync"
+
+	"github.com/belljar/belljar/internal/service/placement"
 )
-
-// orphans is what is known of sandboxes on a runtime that are nobody's. The zero value suspects none.
-type orphans struct {
-	mu        sync.Mutex
-	suspected bool     // there may be some: the runtime could not be asked, or did not remove what it was told to
-	seen      []string // by the last look
-}
-
-// suspect has the reaper look for orphans, until there are none.
-func (o *orphans) suspect() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.suspected = true
-}
 
 // removeOrphans removes the sandboxes of this installation that are nobody's, in a while: they keep nobody from starting.
 // Those of a runtime that is away are the reaper's, when it is back.
 func (s *Service) removeOrphans(ctx context.Context) {
-	for _, h := range s.runtimes {
-		if caps, err := h.capabilities(ctx); err == nil && !caps.Available {
-			h.orphans.suspect()
+	for _, h := range s.hosts {
+		if caps, err := h.Capabilities(ctx); err == nil && !caps.Available {
+			h.Orphans.Suspect()
 			continue // nor can anybody find out what it has
 		}
 		found, err := s.orphansOf(ctx, h)
 		if err != nil {
-			h.orphans.suspect()
+			h.Orphans.Suspect()
 			s.log.Error("sandboxes of a former process cannot be listed", "runtime", h.Name(), "err", err)
 			continue
 		}
@@ -39,7 +26,7 @@ func (s *Service) removeOrphans(ctx context.Context) {
 		}
 		s.work.Go(func() {
 			// Also while the service is closed: there may be no next one, and each takes only so long.
-			inTurn(recoverAtOnce, found, func(id string) { s.removeLeft(context.WithoutCancel(ctx), h.Name(), id) })
+			inTurn(recoverAtOnce, found, func(id string) { s.boxes.Remove(context.WithoutCancel(ctx), h.Name(), id) })
 		})
 	}
 }
@@ -47,15 +34,12 @@ func (s *Service) removeOrphans(ctx context.Context) {
 // removeSuspected removes orphans where there may be some. One has to be seen by two looks: what is about to be somebody's,
 // or is taken away just now, is not there for so long.
 func (s *Service) removeSuspected(ctx context.Context) {
-	for _, h := range s.runtimes {
-		o := &h.orphans
-		o.mu.Lock()
-		suspected, seen := o.suspected, o.seen
-		o.mu.Unlock()
+	for _, h := range s.hosts {
+		suspected, seen := h.Orphans.Suspected()
 		if !suspected || ctx.Err() != nil {
 			continue
 		}
-		if caps, err := h.capabilities(ctx); err != nil || !caps.Available {
+		if caps, err := h.Capabilities(ctx); err != nil || !caps.Available {
 			continue
 		}
 		found, err := s.orphansOf(ctx, h)
@@ -63,16 +47,14 @@ func (s *Service) removeSuspected(ctx context.Context) {
 			s.log.Warn("sandboxes that may be nobody's cannot be listed", "runtime", h.Name(), "err", err)
 			continue
 		}
-		o.mu.Lock()
-		o.seen, o.suspected = found, len(found) > 0
-		o.mu.Unlock()
+		h.Orphans.Found(found)
 		again := slices.DeleteFunc(slices.Clone(found), func(id string) bool { return !slices.Contains(seen, id) })
-		inTurn(recoverAtOnce, again, func(id string) { s.removeLeft(ctx, h.Name(), id) })
+		inTurn(recoverAtOnce, again, func(id string) { s.boxes.Remove(ctx, h.Name(), id) })
 	}
 }
 
 // orphansOf are the sandboxes on a runtime that are nobody's.
-func (s *Service) orphansOf(ctx context.Context, h *host) ([]string, error) {
+func (s *Service) orphansOf(ctx context.Context, h *placement.Host) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
 	defer cancel()
 	ids, err := h.List(ctx)

@@ -10,6 +10,9 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // ending is everything that is known about how a run ended.
@@ -147,17 +150,17 @@ func (e ending) byStart() outcome {
 	var o outcome
 	var refused *wire.Error
 	var step *runtime.StepError
-	var fetching *fetchError
+	var fetching *box.FetchError
 	switch {
 	case e.stopped != nil:
 		o.stopped(e.stopped)
-	case errors.Is(e.err, errStartupTimeout):
+	case errors.Is(e.err, fault.ErrStartupTimeout):
 		message, hint := notReady(e.limits, e.err)
 		o.set(belljar.PhaseTimedOut, belljar.ReasonStartupTimeout, message)
 		o.hint = cmp.Or(hint, "allow more with startup_timeout_sec (--startup-timeout)")
 	case errors.As(e.err, &fetching):
-		o.set(belljar.PhaseFailed, belljar.ReasonImagePullFailed, fetching.told().Message)
-		o.hint = fetching.told().Hint
+		o.set(belljar.PhaseFailed, belljar.ReasonImagePullFailed, fetching.Reason().Message)
+		o.hint = fetching.Reason().Hint
 	case errors.As(e.err, &refused) && refused.Code == wire.CodeExecFailed:
 		e.execFailed(&o, refused)
 	case e.sandbox != nil:
@@ -183,7 +186,7 @@ func (e ending) byStart() outcome {
 func notReady(l belljar.Limits, err error) (message, hint string) {
 	message = fmt.Sprintf("the sandbox was not ready after %v seconds", l.StartupTimeoutSec)
 	var step *runtime.StepError
-	if errors.As(err, &step) && !errors.Is(step, errStartupTimeout) && !errors.Is(step, context.DeadlineExceeded) && !errors.Is(step, context.Canceled) {
+	if errors.As(err, &step) && !errors.Is(step, fault.ErrStartupTimeout) && !errors.Is(step, context.DeadlineExceeded) && !errors.Is(step, context.Canceled) {
 		return message + ": " + step.Err.Error(), step.Hint
 	}
 	return message, ""
@@ -288,16 +291,16 @@ func (o *outcome) warn(format string, args ...any) {
 func (o *outcome) stopped(why error) {
 	o.set(belljar.PhaseKilled, belljar.ReasonCanceledByUser, string(belljar.ReasonCanceledByUser))
 	var expired *expiredError
-	var node *nodeMemoryError
+	var node *admission.MemoryError
 	switch {
 	case errors.As(why, &node):
 		o.nodeOutOfMemory(node.Error())
 	case errors.As(why, &expired):
 		o.set(belljar.PhaseKilled, belljar.ReasonSessionExpired, expired.Error())
-	case errors.Is(why, errShutdown):
-		o.message = errShutdown.Error()
-	case errors.Is(why, errQueueTTL):
-		o.set(belljar.PhaseFailed, belljar.ReasonQueueTTLExpired, errQueueTTL.Error())
+	case errors.Is(why, fault.ErrShutdown):
+		o.message = fault.ErrShutdown.Error()
+	case errors.Is(why, fault.ErrQueueTTL):
+		o.set(belljar.PhaseFailed, belljar.ReasonQueueTTLExpired, fault.ErrQueueTTL.Error())
 		o.hint = "send it again when less is going on"
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // exited, signalled and caused are what an agent tells of a command.
@@ -62,13 +64,13 @@ func TestJudge(t *testing.T) {
 		{"CPU time, and it ended by itself", ending{exit: caused(wire.CauseCPUTime, exited(0))}, "timed_out", 0, "", "cpu_time_exceeded", "", "", 0},
 		{"overdue", ending{started: true, overdue: true, err: errOverdue}, "timed_out", 137, "SIGKILL", "execution_timeout", "", "", 0},
 
-		{"cancelled", ending{exit: caused(wire.CauseEnded, signalled(15)), stopped: errCanceled}, "killed", 143, "SIGTERM", "canceled_by_user", "canceled_by_user", "", 0},
-		{"cancelled, exit 0 in the grace", ending{exit: caused(wire.CauseEnded, exited(0)), stopped: errCanceled}, "killed", 0, "", "canceled_by_user", "canceled_by_user", "", 0},
-		{"cancelled too late", ending{exit: exited(0), stopped: errCanceled}, "completed", 0, "", "", "", "", 0},
-		{"cancelled before the command", ending{err: errCanceled, stopped: errCanceled}, "killed", none, "", "canceled_by_user", "canceled_by_user", "", 0},
-		{"cancelled and overdue", ending{started: true, overdue: true, stopped: errCanceled}, "killed", 137, "SIGKILL", "canceled_by_user", "", "", 0},
-		{"cancelled and the sandbox died", ending{started: true, sandbox: lost, stopped: errCanceled}, "killed", 137, "SIGKILL", "canceled_by_user", "", "", 0},
-		{"shut down", ending{exit: caused(wire.CauseEnded, signalled(15)), stopped: errShutdown}, "killed", 143, "SIGTERM", "canceled_by_user", "shutting down", "", 0},
+		{"cancelled", ending{exit: caused(wire.CauseEnded, signalled(15)), stopped: fault.ErrCanceled}, "killed", 143, "SIGTERM", "canceled_by_user", "canceled_by_user", "", 0},
+		{"cancelled, exit 0 in the grace", ending{exit: caused(wire.CauseEnded, exited(0)), stopped: fault.ErrCanceled}, "killed", 0, "", "canceled_by_user", "canceled_by_user", "", 0},
+		{"cancelled too late", ending{exit: exited(0), stopped: fault.ErrCanceled}, "completed", 0, "", "", "", "", 0},
+		{"cancelled before the command", ending{err: fault.ErrCanceled, stopped: fault.ErrCanceled}, "killed", none, "", "canceled_by_user", "canceled_by_user", "", 0},
+		{"cancelled and overdue", ending{started: true, overdue: true, stopped: fault.ErrCanceled}, "killed", 137, "SIGKILL", "canceled_by_user", "", "", 0},
+		{"cancelled and the sandbox died", ending{started: true, sandbox: lost, stopped: fault.ErrCanceled}, "killed", 137, "SIGKILL", "canceled_by_user", "", "", 0},
+		{"shut down", ending{exit: caused(wire.CauseEnded, signalled(15)), stopped: fault.ErrShutdown}, "killed", 143, "SIGTERM", "canceled_by_user", "shutting down", "", 0},
 
 		{"out of memory", ending{exit: signalled(9), usage: oom}, "failed", 137, "SIGKILL", "oom_killed", "limit 64 MiB", "--memory", 0},
 		{"out of memory, with files", ending{exit: signalled(9), usage: total}, "failed", 137, "SIGKILL", "oom_killed", "limit 64 MiB, 400 MiB with files in memory", "--memory", 0},
@@ -78,7 +80,7 @@ func TestJudge(t *testing.T) {
 		{"a child out of the node's memory, all well", ending{exit: exited(0), usage: starved}, "completed", 0, "", "", "", "", 1},
 		{"by its own limit and not the node's", ending{exit: signalled(9), usage: own}, "failed", 137, "SIGKILL", "oom_killed", "limit 64 MiB", "", 0},
 		{"agent out of the node's memory", ending{started: true, sandbox: &runtime.Exit{Reason: runtime.ExitOOM}, usage: starved}, "failed", 137, "SIGKILL", "node_out_of_memory", "", "", 0},
-		{"ended for the others' memory", ending{started: true, sandbox: lost, stopped: &nodeMemoryError{used: 90 << 20, share: 30 << 20}}, "failed", 137, "SIGKILL", "node_out_of_memory", "it used 90 MiB, files in memory included, and its share was 30 MiB", "", 0},
+		{"ended for the others' memory", ending{started: true, sandbox: lost, stopped: &admission.MemoryError{Used: 90 << 20, Share: 30 << 20}}, "failed", 137, "SIGKILL", "node_out_of_memory", "it used 90 MiB, files in memory included, and its share was 30 MiB", "", 0},
 		{"agent out of memory", ending{started: true, sandbox: &runtime.Exit{Reason: runtime.ExitOOM}}, "failed", 137, "SIGKILL", "oom_killed", "", "", 0},
 		{"too many processes", ending{exit: exited(2), usage: pids}, "failed", 2, "", "pids_limit_exceeded", "limit of 9", "--pids", 0},
 		{"too many processes, all well", ending{exit: exited(0), usage: pids}, "completed", 0, "", "", "", "", 1},
@@ -99,9 +101,9 @@ func TestJudge(t *testing.T) {
 		{"no room for a process", ending{err: refused(11), command: "x"}, "failed", 126, "", "exec_failed", "as many processes as it may have", "--pids", 0},
 		{"arguments too long", ending{err: refused(7), command: "x"}, "failed", 126, "", "exec_failed", "x: no", "", 0},
 
-		{"startup timeout", ending{err: errStartupTimeout}, "timed_out", none, "", "startup_timeout", "3 seconds", "--startup-timeout", 0},
-		{"startup timeout with a reason", ending{err: fmt.Errorf("dial: %w: %w", &runtime.StepError{Step: "engine", Err: errors.New("it is away"), Hint: "start it"}, errStartupTimeout)}, "timed_out", none, "", "startup_timeout", "3 seconds: it is away", "start it", 0},
-		{"startup timeout in a step", ending{err: &runtime.StepError{Step: "create", Err: errStartupTimeout}}, "timed_out", none, "", "startup_timeout", "3 seconds", "--startup-timeout", 0},
+		{"startup timeout", ending{err: fault.ErrStartupTimeout}, "timed_out", none, "", "startup_timeout", "3 seconds", "--startup-timeout", 0},
+		{"startup timeout with a reason", ending{err: fmt.Errorf("dial: %w: %w", &runtime.StepError{Step: "engine", Err: errors.New("it is away"), Hint: "start it"}, fault.ErrStartupTimeout)}, "timed_out", none, "", "startup_timeout", "3 seconds: it is away", "start it", 0},
+		{"startup timeout in a step", ending{err: &runtime.StepError{Step: "create", Err: fault.ErrStartupTimeout}}, "timed_out", none, "", "startup_timeout", "3 seconds", "--startup-timeout", 0},
 		{"step failed", ending{err: &runtime.StepError{Step: "cgroup", Err: errors.New("read-only"), Hint: "mount it"}}, "failed", none, "", "provision_failed", "cgroup: read-only", "mount it", 0},
 		{"workspace full", ending{err: fmt.Errorf("upload: %w", &wire.Error{Code: wire.CodeNoSpace, Message: "no space"})}, "failed", none, "", "provision_failed", "upload: no space", "--workspace", 0},
 		{"anything else", ending{err: errors.New("odd")}, "failed", none, "", "provision_failed", "odd", "", 0},

@@ -71,7 +71,7 @@ func (s *Service) publish(r *run, last belljar.Run) {
 	r.mu.Lock()
 	r.state, r.plan = last, nil
 	r.mu.Unlock()
-	r.unload()
+	r.discharge()
 	s.unregister(r)
 	s.told(r, last)
 	close(r.done)

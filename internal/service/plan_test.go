@@ -10,10 +10,11 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 func planned(change func(*plan)) *plan {
-	p := &plan{limits: belljar.DefaultLimits(), image: runtime.Root{Ref: "host"}}
+	p := &plan{Placement: placement.Placement{Limits: belljar.DefaultLimits(), Image: runtime.Root{Ref: "host"}}}
 	p.argv = []string{"x", "y"}
 	if change != nil {
 		change(p)
@@ -39,20 +40,20 @@ func TestExecution(t *testing.T) {
 // A limit on processes that this host can keep is kept by the user's own count, so that the agent is left out of it.
 func TestProcessLimit(t *testing.T) {
 	p := planned(func(p *plan) {
-		p.caps.Protections = []runtime.Protection{{Name: runtime.ProtectPids, Enforced: true}}
+		p.Caps.Protections = []runtime.Protection{{Name: runtime.ProtectPids, Enforced: true}}
 	})
-	p.bind()
-	if got := p.rlimits()["nproc"]; got != 256 || p.limits.NProc != 256 {
-		t.Errorf("nproc is %d, told as %d, want that of pids, 256", got, p.limits.NProc)
+	p.Bind()
+	if got := p.Rlimits()["nproc"]; got != 256 || p.Limits.NProc != 256 {
+		t.Errorf("nproc is %d, told as %d, want that of pids, 256", got, p.Limits.NProc)
 	}
 }
 
 // The request's environment goes over the image's, that over ours.
 func TestEnvironmentOrder(t *testing.T) {
 	env := planned(func(p *plan) {
-		p.image.Env, p.image.WorkingDir = []string{"LANG=image", "HOME=image", "X=a=b"}, "/srv"
+		p.Image.Env, p.Image.WorkingDir = []string{"LANG=image", "HOME=image", "X=a=b"}, "/srv"
 		p.request.Env = map[string]string{"HOME": "request", "Y": ""}
-		p.exec = true
+		p.Exec = true
 	}).environment()
 	for _, want := range []string{"LANG=image", "HOME=request", "X=a=b", "Y=", "PWD=/srv", "TMPDIR=/workspace/.tmp"} {
 		if !slices.Contains(env, want) {
@@ -67,8 +68,8 @@ func TestCPURlimit(t *testing.T) {
 		cpu, timeout float64
 		want         uint64
 	}{{1, 60, 62}, {0.5, 60, 62}, {4, 60, 242}, {1.5, 0.1, 3}} {
-		p := planned(func(p *plan) { p.limits.CPU, p.limits.TimeoutSec = test.cpu, test.timeout })
-		if got := p.rlimits()["cpu"]; got != test.want {
+		p := planned(func(p *plan) { p.Limits.CPU, p.Limits.TimeoutSec = test.cpu, test.timeout })
+		if got := p.Rlimits()["cpu"]; got != test.want {
 			t.Errorf("%v cores for %v s: %d, want %d", test.cpu, test.timeout, got, test.want)
 		}
 	}

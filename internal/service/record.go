@@ -127,10 +127,10 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 	r.mu.Unlock()
 	if r.draft {
 		s.shelve(r, &row)
-		r.kept.hold(row.LogBytes)
+		r.kept.Hold(row.LogBytes)
 		err = s.end(r, row)
 	} else {
-		r.kept.hold(row.LogBytes)
+		r.kept.Hold(row.LogBytes)
 		sealed := make(chan struct{})
 		go func() {
 			defer close(sealed)
@@ -142,7 +142,7 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 	if err == nil {
 		s.publish(r, last)
 		files.recorded()
-		r.kept.close()
+		r.kept.Close()
 		return
 	}
 	s.log.Error("end of a run could not be put on record, trying on", "run_id", r.id, "err", err)
@@ -155,7 +155,7 @@ func (s *Service) conclude(r *run, o outcome, usage belljar.ResourceUsage, files
 			s.publish(r, last)
 		}
 		files.recorded()
-		r.kept.close()
+		r.kept.Close()
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -12,15 +11,12 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// errRemoveTime says that a sandbox does not go away.
-var errRemoveTime = fmt.Errorf("it is not gone after %v", removeTime)
-
 // Recover takes up what a former process left, and begins to sweep. Call it once, before the first request: sessions whose
 // sandboxes live go on, and so do the runs whose commands do, which come to their own ends; runs that waited in the queue
 // wait again; what cannot go on is put on record as lost, or as what its log says it became. Sandboxes that are nobody's
 // are removed. Killed in the middle, it does the rest when it is called by the next process.
 func (s *Service) Recover(ctx context.Context) error {
-	s.watchNode()
+	s.node.Watch(s.closing, s.work.Go)
 	rows, err := s.opts.Store.Runs().Unfinished(ctx)
 	if err != nil {
 		return fmt.Errorf("read what is on record: %w", err)
@@ -83,21 +79,21 @@ func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) er
 	if err != nil {
 		return err
 	}
-	quota, err := s.quota(ctx, row.UserID)
+	quota, err := s.accounts.Quota(ctx, row.UserID)
 	if err != nil {
 		return err
 	}
 	r := s.newRun(caller, p, row.ID, row.CreatedAt)
 	r.log = log
-	if r.kept, err = s.allowLog(ctx, r.owner, quota); err != nil {
+	if r.kept, err = s.accounts.AllowLog(ctx, r.owner, quota); err != nil {
 		return err
 	}
 	if r.ticket, err = s.queue.Enter(r.owner, quota.ConcurrentRuns); err != nil {
-		r.kept.close()
+		r.kept.Close()
 		return err
 	}
 	if err := s.register(r); err != nil {
-		r.kept.close()
+		r.kept.Close()
 		r.ticket.Leave()
 		return err
 	}
@@ -114,7 +110,7 @@ func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) er
 // nil log is one that cannot be used.
 func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a telling, why error) {
 	if row.SessionID == "" { // what it left in a session is a stray
-		s.removeLeft(ctx, row.Runtime, row.ID)
+		s.boxes.Remove(ctx, row.Runtime, row.ID)
 	}
 	end := a.end
 	now := s.now()
@@ -139,7 +135,7 @@ func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a te
 	if err := s.opts.Blobs.Delete(ctx, row.UserID, row.ID); err != nil {
 		s.log.Error("artifacts of a lost run could not be removed", "run_id", row.ID, "err", err)
 	}
-	s.logs.adjust(row.UserID, row.LogBytes)
+	s.accounts.LogAdded(row.UserID, row.LogBytes)
 	if err := s.opts.Store.Runs().Finish(ctx, row); err != nil {
 		s.log.Error("end of a lost run could not be put on record, trying on", "run_id", row.ID, "err", err)
 		s.work.Go(func() { s.insist(row) })
@@ -148,33 +144,6 @@ func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a te
 		Name: ended(row.Phase), Time: now, Caller: belljar.Caller{ID: row.UserID, Source: "recovery"}, Run: &row.Run, Runtime: row.Runtime,
 		Component: component, Reason: string(row.ReasonCode),
 	})
-}
-
-// removeTime is how long a start waits for one sandbox of a former process to be gone.
-const removeTime = 5 * time.Second
-
-// removeLeft removes the sandbox of a former process. One that does not go, as when the kernel holds a process of it, keeps
-// nobody from starting: it is said, and tried again by the reaper.
-func (s *Service) removeLeft(ctx context.Context, runtime, id string) {
-	h := s.runtime(runtime)
-	if h == nil {
-		return
-	}
-	late, tooLate := context.WithCancelCause(ctx)
-	defer tooLate(nil)
-	defer s.clock.AfterFunc(removeTime, func() { tooLate(errRemoveTime) })()
-	removed := make(chan error, 1)
-	go func() { removed <- h.Remove(late, id) }()
-	var err error
-	select {
-	case err = <-removed:
-	case <-late.Done():
-		err = context.Cause(late)
-	}
-	if err != nil {
-		h.orphans.suspect()
-		s.log.Error("sandbox of a former process could not be removed", "sandbox_id", id, "err", err)
-	}
 }
 
 // lost makes a run one that failed because of why.

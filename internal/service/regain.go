@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/stdin"
 )
 
@@ -50,7 +51,7 @@ func (c *passage) output(ctx context.Context, fed *stdin.Pipe) (wire.Exit, error
 		}
 		c.hold(proc)
 		fed.Reattach(proc)
-		if why := context.Cause(c.run.ctx); why != nil && !errors.Is(why, errLeft) {
+		if why := context.Cause(c.run.ctx); why != nil && !errors.Is(why, fault.ErrDetached) {
 			c.endCommand(proc) // it may not have been told
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -69,33 +70,34 @@ func (s *Service) planAgain(ctx context.Context, row store.Run) (*plan, error) {
 	if row.Spec == nil {
 		return nil, errors.New("its request is not on record")
 	}
-	p := &plan{request: belljar.RunRequest{RunSpec: *row.Spec}, exec: row.Spec.WorkspaceExec}
+	p := &plan{request: belljar.RunRequest{RunSpec: *row.Spec}}
+	p.Exec = row.Spec.WorkspaceExec
 	base := s.opts.Limits
 	if row.SessionID != "" {
 		x := s.sessions.get(row.SessionID)
 		if x == nil {
 			return nil, errGone
 		}
-		of := x.plan
-		p.session, p.host, p.caps, p.image, p.require, p.exec, base = x, of.host, of.caps, x.image(), of.require, of.exec, of.limits
-	} else if p.host = s.runtime(row.Runtime); p.host == nil {
+		p.session, p.Placement = x, x.placement()
+		p.Why, p.Fetch, base = "", "", p.Limits
+	} else if p.Host = s.hosts.Named(row.Runtime); p.Host == nil {
 		return nil, fmt.Errorf("runtime %q is not there any more", row.Runtime)
 	}
 	var err error
 	if p.session == nil {
-		if p.caps, err = p.host.capabilities(ctx); err != nil {
+		if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
 			return nil, err
 		}
-		p.image = imageAgain(row.BaseImage, row.ImageDigest, row.Image)
+		p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)
 	}
 	if p.patterns, err = patterns(row.Spec.CapturePatterns); err != nil {
 		return nil, err
 	}
-	p.limits, err = base.ResolveRun(row.Spec, boundless())
+	p.Limits, err = base.ResolveRun(row.Spec, boundless())
 	if err != nil {
 		return nil, err
 	}
-	p.bind()
+	p.Bind()
 	return p, p.program()
 }
 
@@ -113,11 +115,7 @@ func (s *Service) boxAgain(ctx context.Context, row store.Run, p *plan) (*box.Bo
 	if p.session != nil {
 		return p.session.acquire(ctx)
 	}
-	sandbox, err := p.host.Attach(ctx, row.ID)
-	if err != nil {
-		return nil, err
-	}
-	return box.Meet(ctx, sandbox, p.caps, p.image)
+	return box.Reattach(ctx, row.ID, &p.Placement)
 }
 
 // carryOn sets a run going again whose command has been found.
@@ -126,15 +124,15 @@ func (s *Service) carryOn(row store.Run, p *plan, j *box.Box, proc *agent.Proces
 	if told.StdinLimit > 0 && !told.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
 		return errUnfed // to end it here would pass for the end of what it was given
 	}
-	quota, err := s.quota(context.Background(), row.UserID)
+	quota, err := s.accounts.Quota(context.Background(), row.UserID)
 	if err != nil {
 		return err
 	}
 	r := s.newRun(belljar.Caller{ID: row.UserID, Role: belljar.RoleUser, Source: "recovery"}, p, row.ID, row.CreatedAt)
-	if r.kept, err = s.allowLog(context.Background(), r.owner, quota); err != nil {
+	if r.kept, err = s.accounts.AllowLog(context.Background(), r.owner, quota); err != nil {
 		return err
 	}
-	r.kept.hold(log.Size())
+	r.kept.Hold(log.Size())
 	r.log, r.ticket = log, s.queueOf(p).Take(r.owner, quota.ConcurrentRuns)
 	r.unexpire = func() bool { return false }
 	since := s.now().Add(-time.Duration(told.AgeMS) * time.Millisecond)
@@ -144,7 +142,7 @@ func (s *Service) carryOn(row store.Run, p *plan, j *box.Box, proc *agent.Proces
 	r.state = row.Run
 	r.state.EstimatedStartTime, r.state.Phase, r.state.StartedAt = nil, belljar.PhaseRunning, &since
 	if err := s.register(r); err != nil {
-		r.kept.close()
+		r.kept.Close()
 		r.ticket.Leave()
 		return err
 	}
@@ -155,11 +153,11 @@ func (s *Service) carryOn(row store.Run, p *plan, j *box.Box, proc *agent.Proces
 		r.say(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
 	}
 	if p.session == nil {
-		s.claimAgain(r.id, r.owner, p, j, func(why error) { r.stop(why) })
+		s.node.Reclaim(r.id, r.owner, &p.Placement, j, func(why error) { r.stop(why) })
 	}
 	c := s.passage(r)
 	c.jar, c.proc, c.end.started = j, proc, true
-	c.out = a.transcript(log, p.limits.LogBytes, c.out.heard)
+	c.out = a.transcript(log, p.Limits.LogBytes, c.out.heard)
 	c.out.allowed = r.kept
 	if told.From > a.kept && !c.out.cut {
 		c.out.lose(cutDamaged)
@@ -178,6 +176,6 @@ func (s *Service) goOn(c *passage) {
 	defer s.work.Done()
 	defer c.run.stop(nil)
 	defer c.run.ticket.Leave()
-	defer s.node.drop(c.run.id)
+	defer s.node.Drop(c.run.id)
 	c.attend()
 }

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -10,17 +9,11 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/store"
-)
-
-// Why a run is stopped before its command ends by itself.
-var (
-	errCanceled       = errors.New("canceled by user")
-	errShutdown       = errors.New("belljar is shutting down")
-	errStartupTimeout = errors.New("startup timeout")
-	errQueueTTL       = errors.New("waited too long for its turn")
 )
 
 // run is one run under way: what it was asked, where it stands.
@@ -30,10 +23,10 @@ type run struct {
 	caller belljar.Caller // who asked
 	plan   *plan          // nil once the run has ended
 	log    logbook.Log
-	kept   *allowance    // of its owner's quota, for the log; nil if that is not counted
-	ticket *queue.Ticket // its place in the queue, then its slot
+	kept   *admission.Allowance // of its owner's quota, for the log; nil if that is not counted
+	ticket *queue.Ticket        // its place in the queue, then its slot
 
-	borne    func()      // its request counts no more; nil for one that does not count, may be called twice
+	uncharge func()      // its request counts no more; nil for one that does not count, may be called twice
 	unexpire func() bool // lets its time in the queue not end it
 
 	ctx   context.Context // ends when the run is to stop; its cause says why
@@ -70,14 +63,14 @@ func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	r.state = belljar.Run{
 		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,
-		SpecVersion: p.request.SpecVersion, Runtime: p.host.Name(), RuntimeVersion: p.caps.Version,
-		Isolation: string(p.caps.Isolation), RuntimeReason: p.why,
-		BaseImage: p.image.Ref, ImageDigest: p.image.Digest, PolicyHash: s.policy,
+		SpecVersion: p.request.SpecVersion, Runtime: p.Host.Name(), RuntimeVersion: p.Caps.Version,
+		Isolation: string(p.Caps.Isolation), RuntimeReason: p.Why,
+		BaseImage: p.Image.Ref, ImageDigest: p.Image.Digest, PolicyHash: s.policy,
 		Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
-		CreatedAt: created, LimitsEnforced: enforced(p.caps),
+		CreatedAt: created, LimitsEnforced: enforced(p.Caps),
 	}
 	if p.session == nil {
-		r.image = noteImage(p.image)
+		r.image = placement.NoteImage(p.Image)
 	}
 	if p.build != nil {
 		p.aim(id)
@@ -88,11 +81,11 @@ func (s *Service) newRun(caller belljar.Caller, p *plan, id string, created time
 
 // know notes what the image of its sandbox is.
 func (r *run) know(root runtime.Root) {
-	r.plan.image = root // whoever carries the run is the only one to look
+	r.plan.Image = root // whoever carries the run is the only one to look
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.ImageDigest = root.Digest; r.plan.session == nil {
-		r.image = noteImage(root)
+		r.image = placement.NoteImage(root)
 	}
 }
 
@@ -101,6 +94,13 @@ func (r *run) imageNoted() *store.Image {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.image
+}
+
+// discharge says that the run's request counts no more. It may be called twice.
+func (r *run) discharge() {
+	if r.uncharge != nil {
+		r.uncharge()
+	}
 }
 
 // snapshot is the run as it stands.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // runs is the runs of the service as one caller sees them.
@@ -17,7 +18,7 @@ func (v runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 	run, err := v.service.start(ctx, v.caller, req)
 	if err != nil {
 		v.service.denied(v.caller, err)
-		return belljar.Run{}, asError("start run", err)
+		return belljar.Run{}, fault.As("start run", err)
 	}
 	return run, nil
 }
@@ -54,7 +55,7 @@ func (v runs) List(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, er
 		q.UserID = v.caller.ID
 	}
 	if !v.caller.Sees(q.UserID) {
-		return belljar.RunPage{}, forbidden("see the runs of others")
+		return belljar.RunPage{}, fault.Forbidden("see the runs of others")
 	}
 	return v.service.list(ctx, q)
 }
@@ -71,16 +72,16 @@ func (v runs) Cancel(ctx context.Context, id string) error {
 	if r == nil {
 		return err
 	}
-	r.stop(errCanceled)
-	if errors.Is(context.Cause(r.ctx), errShutdown) && r.waits() {
-		return shuttingDown() // it waits on, for the next process
+	r.stop(fault.ErrCanceled)
+	if errors.Is(context.Cause(r.ctx), fault.ErrShutdown) && r.waits() {
+		return fault.ShuttingDown() // it waits on, for the next process
 	}
 	select {
 	case <-r.told:
 	case <-r.done:
 	case <-r.stuck:
 	case <-r.left:
-		return shuttingDown()
+		return fault.ShuttingDown()
 	case <-ctx.Done():
 		return &belljar.Error{
 			Code: belljar.CodeCanceled, Message: "the cancellation may not be on record yet", Err: context.Cause(ctx),
@@ -95,16 +96,4 @@ func (r *run) waits() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ticket.Waited() && r.state.StartedAt == nil
-}
-
-// asError makes err an [belljar.Error], internal unless it is one.
-func asError(doing string, err error) error {
-	if belljar.CodeOf(err) != belljar.CodeInternal {
-		return err
-	}
-	return &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
-}
-
-func forbidden(what string) error {
-	return &belljar.Error{Code: belljar.CodeForbidden, Message: "only an operator may " + what}
 }

@@ -8,8 +8,11 @@ import (
 	"sync"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/file"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -20,15 +23,15 @@ import (
 type Service struct {
 	opts          Options
 	policy        string // its hash
-	runtimes      []*host
+	hosts         placement.Hosts
+	rules         *admission.Rules
+	accounts      *admission.Accounts
+	budget        *admission.Budget
+	node          *admission.Memory
+	boxes         *box.Maker
 	log           *slog.Logger
 	clock         Clock
 	queue         *queue.Queue
-	burden        *burden
-	node          nodeMemory
-	artifacts     ledger
-	logs          ledger
-	quotas        quotas
 	sessions      sessionTable
 	terminals     terminalTable
 	sweeps        sweeps
@@ -56,20 +59,37 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock, runs: map[string]*run{},
-		node:    nodeMemory{mode: opts.MemoryAdmission},
-		burden:  &burden{mostOfOne: opts.UserRequests, mostOfAll: opts.AllRequests},
 		pulling: queue.New(queue.Options{Slots: pullsAtOnce, Length: pullsWaiting, Now: opts.Clock.Now}),
 		queue:   queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}
-	s.files = file.New(file.Options{
-		Acquire: s.useSession, Ended: sessionEnded, Room: s.room, Uploads: opts.Uploads, TempDir: opts.TempDir, Record: s.emit, Now: s.now,
-	})
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.gone, s.leave = context.WithCancel(context.Background())
-	for _, rt := range opts.Runtimes {
-		s.runtimes = append(s.runtimes, &host{Runtime: rt})
-	}
+	s.assemble()
+	s.files = file.New(file.Options{
+		Acquire: s.useSession, Ended: sessionEnded, Room: s.accounts.Room, Uploads: opts.Uploads, TempDir: opts.TempDir, Record: s.emit, Now: s.now,
+	})
 	return s, nil
+}
+
+// assemble makes the parts that decide what a request may have, and the maker of its sandbox.
+func (s *Service) assemble() {
+	o := s.opts
+	for _, rt := range o.Runtimes {
+		s.hosts = append(s.hosts, placement.NewHost(rt))
+	}
+	s.rules = &admission.Rules{
+		Hosts: s.hosts, Policy: o.Policy, Limits: o.Limits, MaxLimits: o.MaxLimits, Require: o.Require, Images: o.Images,
+		GoCache: o.GoCache, Log: s.log,
+	}
+	s.accounts = &admission.Accounts{
+		Users: o.Store.Users(), Usual: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes,
+		Wait: o.Policy.Retention(o.RowDays),
+	}
+	s.budget = &admission.Budget{MostOfOne: o.UserRequests, MostOfAll: o.AllRequests}
+	s.node = &admission.Memory{Mode: o.MemoryAdmission, Overcommit: o.MemoryOvercommit, Hosts: s.hosts, Log: s.log}
+	s.boxes = &box.Maker{
+		Lifetime: o.Lifetime, Lease: o.Lease, Images: fetcher{s}, Hosts: s.hosts, Work: s.work.Go, AfterFunc: s.clock.AfterFunc, Log: s.log,
+	}
 }
 
 // Policy returns the policy in force, limits included.
@@ -84,9 +104,9 @@ func (s *Service) Close() error {
 	s.closed = true
 	for _, r := range s.runs {
 		if s.stays() && r.settled() {
-			r.stop(errLeft)
+			r.stop(fault.ErrDetached)
 		} else {
-			r.stop(errShutdown)
+			r.stop(fault.ErrShutdown)
 		}
 	}
 	s.mu.Unlock()
@@ -104,7 +124,7 @@ func (s *Service) register(r *run) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return shuttingDown()
+		return fault.ShuttingDown()
 	}
 	s.runs[r.id] = r
 	s.work.Add(1)
@@ -116,10 +136,6 @@ func (s *Service) unregister(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.runs, r.id)
-}
-
-func shuttingDown() error {
-	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down"}
 }
 
 // under returns the run of that id if it is under way, or nil.
@@ -142,7 +158,7 @@ func (s *Service) find(ctx context.Context, caller belljar.Caller, id string) (*
 	case errors.Is(err, store.ErrNotFound), err == nil && !caller.Sees(row.UserID):
 		return nil, row, noRun(id)
 	case err != nil:
-		return nil, row, recordError("read the record of run "+id, err)
+		return nil, row, fault.Record("read the record of run "+id, err)
 	}
 	return nil, row, nil
 }
@@ -162,33 +178,5 @@ func noRun(id string) error {
 	return &belljar.Error{
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("run %q does not exist", id),
 		Details: map[string]any{"run_id": id},
-	}
-}
-
-// recordError is what a caller hears of a failure of the store.
-func recordError(doing string, err error) error {
-	if full(err) {
-		return diskFull(err)
-	}
-	return &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
-}
-
-// runtime returns the runtime of that name, or nil.
-func (s *Service) runtime(name string) *host {
-	for _, h := range s.runtimes {
-		if h.Name() == name {
-			return h
-		}
-	}
-	return nil
-}
-
-// destroy takes a sandbox away. Nobody waits for it but Close, and who waits for the run's slot.
-func (s *Service) destroy(id string, box runtime.Sandbox) {
-	if err := box.Destroy(context.Background()); err != nil {
-		for _, h := range s.runtimes { // one of them has it, and the reaper looks for it there
-			h.orphans.suspect()
-		}
-		s.log.Error("sandbox could not be destroyed", "run_id", id, "err", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
 )
 
@@ -20,9 +21,8 @@ type session struct {
 	caller  belljar.Caller // who made it; ID is its owner
 	spec    belljar.SessionSpec
 	terms   terms
-	// plan is what its sandbox is made of. Runs in the session take from it what belongs to the sandbox (host, caps,
-	// image, limits, exec) and what they do not say themselves (env, timeout).
-	plan  *plan
+	// place is that of its sandbox. Runs in the session have it too.
+	place *placement.Placement
 	scope string       // by which the table knows it; "" for none
 	queue *queue.Queue // of its runs; their owners' bounds count everywhere
 	line  *queue.Queue // of its shell's commands, one of which runs at a time
@@ -46,30 +46,30 @@ type session struct {
 	quiet chan struct{} // made by who waits for the last use, closed with it
 	mute  int           // how often in a row its agent did not answer the reaper
 
-	hits hits // how often its sandbox was held to its limits
+	hits box.Hits // how often its sandbox was held to its limits
 }
 
 // newSession returns a session of a plan that has no sandbox yet.
-func (s *Service) newSession(caller belljar.Caller, spec belljar.SessionSpec, p *plan, t terms) *session {
+func (s *Service) newSession(caller belljar.Caller, spec belljar.SessionSpec, p *placement.Placement, t terms) *session {
 	now := s.now()
 	x := s.bareSession(belljar.NewID(), caller, spec, p, t)
 	x.life = lifespan{used: now, stirred: now, ends: now.Add(t.lifetime)}
 	x.scope = scopeKey(spec.Scope, x.id)
 	x.state = belljar.Session{
 		ID: x.id, UserID: caller.ID, State: belljar.SessionStarting, SpecVersion: spec.SpecVersion,
-		Runtime: p.host.Name(), RuntimeVersion: p.caps.Version,
-		Isolation: string(p.caps.Isolation), RuntimeReason: p.why, BaseImage: p.image.Ref, ImageDigest: p.image.Digest,
-		PolicyHash: s.policy, Labels: p.request.Labels, CreatedAt: now, ScopeKey: x.scope,
-		Limits: p.inForce(), LimitsEnforced: enforced(p.caps),
+		Runtime: p.Host.Name(), RuntimeVersion: p.Caps.Version,
+		Isolation: string(p.Caps.Isolation), RuntimeReason: p.Why, BaseImage: p.Image.Ref, ImageDigest: p.Image.Digest,
+		PolicyHash: s.policy, Labels: spec.Labels, CreatedAt: now, ScopeKey: x.scope,
+		Limits: p.InForce(), LimitsEnforced: enforced(p.Caps),
 	}
 	x.state.ExpiresAt = x.expiry(now)
 	return x
 }
 
 // bareSession returns a session without its state.
-func (s *Service) bareSession(id string, caller belljar.Caller, spec belljar.SessionSpec, p *plan, t terms) *session {
+func (s *Service) bareSession(id string, caller belljar.Caller, spec belljar.SessionSpec, p *placement.Placement, t terms) *session {
 	x := &session{
-		service: s, id: id, caller: caller, spec: spec, terms: t, plan: p,
+		service: s, id: id, caller: caller, spec: spec, terms: t, place: p,
 		queue: s.queue.Branch(t.concurrent, s.opts.QueueLength), line: s.queue.Branch(1, s.opts.QueueLength),
 		ready: make(chan struct{}), over: make(chan struct{}), left: make(chan struct{}),
 	}
@@ -90,14 +90,21 @@ func scopeKey(scope belljar.Scope, id string) string {
 func (x *session) image() runtime.Root {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.plan.image
+	return x.place.Image
+}
+
+// placement is that of its sandbox, as far as it is known.
+func (x *session) placement() placement.Placement {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return *x.place
 }
 
 // know notes what the image is that was fetched for its sandbox.
 func (x *session) know(root runtime.Root) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.plan.image, x.state.ImageDigest = root, root.Digest
+	x.place.Image, x.state.ImageDigest = root, root.Digest
 }
 
 // snapshot is the session as it stands.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // closeScope ends every session of a caller whose scope begins with a prefix, also one that is being made, and waits
@@ -37,7 +38,7 @@ func (s *Service) closeScope(ctx context.Context, caller belljar.Caller, req bel
 				continue
 			}
 		}
-		if x.end(belljar.SessionClosed, "its scope was closed by its caller", errCanceled) {
+		if x.end(belljar.SessionClosed, "its scope was closed by its caller", fault.ErrCanceled) {
 			closed = append(closed, x.id)
 		}
 		ending = append(ending, x)
@@ -71,7 +72,7 @@ func (x *session) retain(d time.Duration) (bool, error) {
 		x.state.ScopeKey, x.state.Message = x.scope, ""
 		x.life.retained, x.life.ends = before.retained, before.ends
 		x.mu.Unlock()
-		return false, recordError("put the session on record", err)
+		return false, fault.Record("put the session on record", err)
 	}
 	x.service.sessions.release(x)
 	x.mu.Lock()
@@ -79,7 +80,7 @@ func (x *session) retain(d time.Duration) (bool, error) {
 		x.wind(now)
 	}
 	x.mu.Unlock()
-	x.service.stopRuns(x, errCanceled)
+	x.service.stopRuns(x, fault.ErrCanceled)
 	x.service.recordSession(event.SessionRetained, x.caller, x.snapshot(), d)
 	return true, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -57,7 +58,7 @@ func (s *Service) enlistSession(x *session, row store.Session) error {
 	case errors.Is(err, store.ErrExists):
 		return s.taken(context.Background(), x)
 	case err != nil:
-		return recordError("put the session on record", err)
+		return fault.Record("put the session on record", err)
 	}
 	x.draft = false
 	x.mu.Lock()

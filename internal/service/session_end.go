@@ -9,6 +9,8 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -48,7 +50,7 @@ func (x *session) finish(why error) {
 	quiet := x.whenQuiet()
 	x.mu.Unlock()
 	<-quiet
-	x.service.destroy(x.id, x.jar)
+	x.service.boxes.Destroy(x.id, x.jar)
 	x.bury()
 }
 
@@ -123,7 +125,7 @@ func (x *session) watch(j *box.Box) {
 // row is the session as it goes on record.
 func (x *session) row() store.Session {
 	row := store.Session{Session: x.snapshot(), Spec: x.spec, NodeID: x.service.opts.Node.ID}
-	row.Key, row.Image = row.ScopeKey, noteImage(x.image())
+	row.Key, row.Image = row.ScopeKey, placement.NoteImage(x.image())
 	return row
 }
 
@@ -144,7 +146,7 @@ func (s *Service) stopRuns(x *session, why error) {
 func (x *session) stopRun(r *run) {
 	var expired *expiredError
 	why := context.Cause(x.ctx)
-	if errors.Is(why, errCanceled) || errors.Is(why, errShutdown) || errors.As(why, &expired) {
+	if errors.Is(why, fault.ErrCanceled) || errors.Is(why, fault.ErrShutdown) || errors.As(why, &expired) {
 		r.stop(why)
 	}
 }
@@ -175,7 +177,7 @@ func (s *Service) closeSessions() {
 	all := s.sessions.shut()
 	for _, x := range all {
 		if !s.stays() || !x.leave() {
-			x.end(belljar.SessionLost, errShutdown.Error(), errShutdown)
+			x.end(belljar.SessionLost, fault.ErrShutdown.Error(), fault.ErrShutdown)
 		}
 	}
 	for _, x := range all {

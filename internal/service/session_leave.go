@@ -1,5 +1,7 @@
 package service
 
+import "github.com/belljar/belljar/internal/service/fault"
+
 // leave leaves a session to the next process, as it is; false if there is nothing to leave. What uses it is given up, or
 // left as well, and its record is up to date when x.left is closed.
 func (x *session) leave() bool {
@@ -14,7 +16,7 @@ func (x *session) leave() bool {
 	default:
 	}
 	x.unwind()
-	x.stop(errLeft)
+	x.stop(fault.ErrDetached)
 	quiet := x.whenQuiet()
 	go func() {
 		defer close(x.left)

@@ -10,7 +10,9 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -25,7 +27,7 @@ func (s *Service) createSession(ctx context.Context, caller belljar.Caller, req 
 	}
 	x, err := s.admitSession(ctx, caller, req.SessionSpec)
 	if err == nil {
-		err = s.room(ctx, caller.ID)
+		err = s.accounts.Room(ctx, caller.ID)
 	}
 	if err == nil {
 		err = s.enterSession(ctx, x)
@@ -74,27 +76,14 @@ func (s *Service) admitSession(ctx context.Context, caller belljar.Caller, spec 
 		return nil, err
 	}
 	spec.Env, spec.Labels = maps.Clone(spec.Env), maps.Clone(spec.Labels)
-	p := sessionPlan(spec)
-	err := s.enabled()
-	if err == nil {
-		err = s.place(ctx, caller, p, "")
+	if err := s.rules.Enabled(); err != nil {
+		return nil, err
 	}
+	p, err := s.rules.Place(ctx, caller, admission.AskOfSession(spec))
 	if err != nil {
 		return nil, err
 	}
-	p.bind()
-	return s.newSession(caller, spec, p, s.termsOf(spec)), nil
-}
-
-// sessionPlan is a request for a session as the plan of its sandbox: what it has in common with a run is judged as a run
-// is.
-func sessionPlan(spec belljar.SessionSpec) *plan {
-	return &plan{exec: spec.WorkspaceExec, request: belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Command: []string{"true"},
-		Env: spec.Env, Labels: spec.Labels, Resources: spec.Resources, NetworkPolicy: spec.NetworkPolicy,
-		StartupTimeoutSec: spec.StartupTimeoutSec, TimeoutSec: spec.TimeoutSec, CPUTimeSec: spec.CPUTimeSec,
-		WorkspaceExec: spec.WorkspaceExec, AllowWeak: spec.AllowWeak, Isolation: spec.Isolation, TrustLevel: spec.TrustLevel,
-	}}}
+	return s.newSession(caller, spec, &p, s.termsOf(spec)), nil
 }
 
 // enrolSession puts a session on record, with its key, if it has one. A crash from here on leaves a name to clean up.
@@ -111,7 +100,7 @@ func (s *Service) enrolSession(ctx context.Context, x *session, key *store.Key) 
 	case errors.Is(err, store.ErrExists):
 		return nil, s.taken(ctx, x)
 	case err != nil:
-		return nil, recordError("put the session on record", err)
+		return nil, fault.Record("put the session on record", err)
 	}
 	x.life.recorded = row.ExpiresAt
 	return prior, nil
@@ -120,39 +109,37 @@ func (s *Service) enrolSession(ctx context.Context, x *session, key *store.Key) 
 // makeSession makes a session's sandbox within its startup timeout. It gives up when the caller goes away, or the
 // session is to end.
 func (s *Service) makeSession(ctx context.Context, x *session) error {
-	limit := seconds(x.plan.limits.StartupTimeoutSec)
+	limit := seconds(x.place.Limits.StartupTimeoutSec)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(x.ctx, func() { cancel(context.Cause(x.ctx)) })()
-	ctx, end := context.WithTimeoutCause(ctx, limit, errStartupTimeout)
+	ctx, end := context.WithTimeoutCause(ctx, limit, fault.ErrStartupTimeout)
 	defer end()
-	sandbox, err := s.makeBox(ctx, &run{id: x.id}, x.caller, x.plan, x.know)
-	if err != nil {
+	b, err := s.boxes.Make(ctx, box.Order{
+		ID: x.id, Caller: x.caller, Placement: x.place, Know: x.know,
+		Made: func(sandbox runtime.Sandbox) { s.node.Hold(x.id, sandbox, x.starved) },
+	})
+	if b == nil {
 		return makeError(x, err)
-	}
-	s.node.hold(x.id, sandbox, x.starved)
-	j, err := box.Meet(ctx, sandbox, x.plan.caps, x.plan.image)
-	if err == nil && x.plan.exec {
-		err = j.Furnish(ctx)
 	}
 	if err == nil {
 		err = s.noteActive(x)
 	}
 	if err == nil {
 		x.typed() // its time begins now
-		x.hits.fresh()
+		x.hits.New()
 	}
-	if err == nil && !x.begin(j) {
+	if err == nil && !x.begin(b) {
 		err = context.Cause(x.ctx)
 	}
 	if err != nil {
-		s.destroy(x.id, sandbox)
+		s.boxes.Destroy(x.id, b)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return makeError(x, err)
 	}
-	go x.watch(j)
+	go x.watch(b)
 	return nil
 }
 
@@ -166,7 +153,7 @@ func (s *Service) noteActive(x *session) error {
 		return s.enlistSession(x, row)
 	}
 	if err := s.opts.Store.Sessions().Update(context.Background(), row); err != nil {
-		return recordError("put the session on record", err)
+		return fault.Record("put the session on record", err)
 	}
 	return nil
 }
@@ -211,27 +198,38 @@ func (s *Service) unmake(x *session, key *store.Key, fault error) {
 // makeError is what a caller hears of a sandbox that could not be made.
 func makeError(x *session, err error) error {
 	var step *runtime.StepError
-	var fetching *fetchError
+	var fetching *box.FetchError
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the session's sandbox could not be made", Err: err,
 		Details: map[string]any{"session_id": x.id}}
 	switch {
-	case errors.Is(err, errStartupTimeout):
+	case errors.Is(err, fault.ErrStartupTimeout):
 		e.Code, e.Err = belljar.CodeTimeout, nil
-		e.Message, e.Hint = notReady(x.plan.limits, err)
+		e.Message, e.Hint = notReady(x.place.Limits, err)
 		e.Hint = cmp.Or(e.Hint, "allow more with startup_timeout_sec")
-	case errors.Is(err, errShutdown):
-		return shuttingDown()
-	case errors.Is(err, errCanceled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, fault.ErrShutdown):
+		return fault.ShuttingDown()
+	case errors.Is(err, fault.ErrCanceled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		e.Code, e.Message, e.Err = belljar.CodeCanceled, "the session was given up while its sandbox was made", nil
 	case errors.As(err, &fetching):
-		return fetching.of(x)
+		return aboutSession(fetching.Reason(), x.id)
 	case errors.As(err, &step):
 		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
-		e.Details["runtime"], e.Details["step"] = x.plan.host.Name(), step.Step
+		e.Details["runtime"], e.Details["step"] = x.place.Host.Name(), step.Step
 	case belljar.CodeOf(err) != belljar.CodeInternal:
 		return err
 	}
 	return e
+}
+
+// aboutSession adds to an error which session it is about.
+func aboutSession(err *belljar.Error, id string) error {
+	e := *err
+	e.Details = maps.Clone(e.Details)
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details["session_id"] = id
+	return &e
 }
 
 // replaySession answers a repeated request for a session with that session as it is now, once it can be used.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // errScopeTaken says that another session has the scope.
@@ -26,7 +27,7 @@ func (s *Service) openSession(
 		req.BaseImage = s.opts.DefaultImage
 	}
 	if req.Scope == (belljar.Scope{}) {
-		return opened, false, refuse("scope", "", "scope is required to open a session")
+		return opened, false, fault.Refuse("scope", "", "scope is required to open a session")
 	}
 	// A request that is wrong is so whether or not the session is there already.
 	if err := s.checkSession(req.SessionSpec); err != nil {
@@ -120,7 +121,7 @@ func (s *Service) enterSession(ctx context.Context, x *session) error {
 func (s *Service) taken(ctx context.Context, x *session) error {
 	rows, _, err := s.opts.Store.Sessions().List(ctx, x.caller.ID, belljar.SessionQuery{KeyPrefix: x.scope, Limit: belljar.MaxPage})
 	if err != nil {
-		return recordError("look for the session of a scope", err)
+		return fault.Record("look for the session of a scope", err)
 	}
 	id := ""
 	for _, row := range rows {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/queue"
 )
 
@@ -22,25 +23,26 @@ func (s *Service) queueOf(p *plan) *queue.Queue {
 // enter takes a run's place in its queue. Its owner's quota bounds how many of his runs go at once, in all sessions
 // and none, and what their sandboxes may use together.
 func (s *Service) enter(r *run, quota belljar.Quota) (err error) {
-	if err := s.shoulder(r); err != nil {
+	if r.uncharge, err = s.budget.Charge(r.owner, r.plan.request); err != nil {
+		s.count(event.QueueFull, r.state.Runtime, "requests_too_large", 1)
 		return err
 	}
 	x := r.plan.session
 	if x != nil {
 		err = x.book()
 	} else {
-		err = s.claimFor(r.id, r.owner, r.plan, quota)
+		err = s.node.Claim(r.id, r.owner, &r.plan.Placement, quota)
 	}
 	if err != nil {
-		r.unload()
+		r.discharge()
 		return err
 	}
 	q := s.queueOf(r.plan)
 	if r.ticket, err = q.Enter(r.owner, quota.ConcurrentRuns); err == nil {
 		return nil
 	}
-	s.node.drop(r.id)
-	r.unload()
+	s.node.Drop(r.id)
+	r.discharge()
 	if x != nil {
 		x.unbook()
 	}
@@ -50,9 +52,9 @@ func (s *Service) enter(r *run, quota belljar.Quota) (err error) {
 // withdraw gives up the place of a run that does not get on its way.
 func (s *Service) withdraw(r *run) {
 	r.ticket.Leave()
-	r.unload()
-	r.kept.close()
-	s.node.drop(r.id)
+	r.discharge()
+	r.kept.Close()
+	s.node.Drop(r.id)
 	if x := r.plan.session; x != nil {
 		x.unbook()
 	}

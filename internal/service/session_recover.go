@@ -12,6 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -27,7 +29,7 @@ type commands map[*session][]wire.ExecInfo
 func (s *Service) recoverSessions(ctx context.Context) (commands, error) {
 	rows, err := s.opts.Store.Sessions().Unfinished(ctx)
 	if err != nil {
-		return nil, recordError("look for unfinished sessions", err)
+		return nil, fault.Record("look for unfinished sessions", err)
 	}
 	var mu sync.Mutex
 	living := commands{}
@@ -90,7 +92,7 @@ func (s *Service) takeUpSession(ctx context.Context, row store.Session) (x *sess
 		s.log.Error("session of a former process cannot be gone on with", "session_id", row.ID, "err", err)
 		return nil, nil, &sessionEnd{belljar.SessionLost, "belljar was restarted, and could not find its way back to it"}
 	}
-	s.claimAgain(x.id, x.caller.ID, p, j, x.starved)
+	s.node.Reclaim(x.id, x.caller.ID, p, j, x.starved)
 	x.begin(j)
 	go x.watch(j)
 	s.recoverTerminals(ctx, x, j, known)
@@ -109,31 +111,31 @@ func anyRuns(known []wire.ExecInfo) bool {
 
 // jarAgain is the living sandbox of a session of a former process, and what it was made of. What was allowed then is not
 // judged again.
-func (s *Service) jarAgain(ctx context.Context, row store.Session) (*box.Box, *plan, error) {
-	p := sessionPlan(row.Spec)
-	if p.host = s.runtime(row.Runtime); p.host == nil {
+func (s *Service) jarAgain(ctx context.Context, row store.Session) (*box.Box, *placement.Placement, error) {
+	p := &placement.Placement{Exec: row.Spec.WorkspaceExec}
+	if p.Host = s.hosts.Named(row.Runtime); p.Host == nil {
 		return nil, nil, fmt.Errorf("runtime %q is not there any more", row.Runtime)
 	}
-	sandbox, err := p.host.Attach(ctx, row.ID)
+	sandbox, err := p.Host.Attach(ctx, row.ID)
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.caps, err = p.host.capabilities(ctx); err != nil {
+	if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
 		return nil, nil, err
 	}
-	p.image = imageAgain(row.BaseImage, row.ImageDigest, row.Image)
+	p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)
 	asked, err := s.opts.Limits.Resolve(row.Spec.Resources, row.Spec.StartupTimeoutSec, row.Spec.TimeoutSec, boundless())
 	if err != nil {
 		return nil, nil, err
 	}
-	p.limits = orElse(row.Limits, asked) // the record has 0 for those that nothing enforced
-	j, err := box.Meet(ctx, sandbox, p.caps, p.image)
+	p.Limits = orElse(row.Limits, asked) // the record has 0 for those that nothing enforced
+	j, err := box.Meet(ctx, sandbox, p.Caps, p.Image)
 	return j, p, err
 }
 
 // mendSession puts on record how a session of a former process ended, when nothing is left of it.
 func (s *Service) mendSession(ctx context.Context, row store.Session, end *sessionEnd) {
-	s.removeLeft(ctx, row.Runtime, row.ID)
+	s.boxes.Remove(ctx, row.Runtime, row.ID)
 	if row.State == belljar.SessionStarting {
 		s.giveUpKey(ctx, row)
 	}

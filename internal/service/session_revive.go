@@ -5,6 +5,8 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -21,7 +23,7 @@ func (s *Service) lapsed(row store.Session) bool {
 
 // revive returns a session of a former process whose sandbox lives, as it is on record, and takes it into the table.
 // [session.begin] then makes it usable.
-func (s *Service) revive(ctx context.Context, row store.Session, p *plan) (*session, error) {
+func (s *Service) revive(ctx context.Context, row store.Session, p *placement.Placement) (*session, error) {
 	runs, err := s.runsOf(ctx, row)
 	if err != nil {
 		return nil, err
@@ -48,7 +50,7 @@ func (s *Service) revive(ctx context.Context, row store.Session, p *plan) (*sess
 func (s *Service) runsOf(ctx context.Context, row store.Session) (int, error) {
 	_, total, err := s.opts.Store.Runs().List(ctx, belljar.RunQuery{SessionID: row.ID, Limit: 1})
 	if err != nil {
-		return 0, recordError("count the runs of session "+row.ID, err)
+		return 0, fault.Record("count the runs of session "+row.ID, err)
 	}
 	return max(total, row.Runs), nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -47,7 +48,7 @@ func (t *sessionTable) enter(x *session, perUser, perNode int) (other *session, 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return nil, shuttingDown()
+		return nil, fault.ShuttingDown()
 	}
 	scope := scopeOf{x.caller.ID, x.scope}
 	if other := t.scopes[scope]; x.scope != "" && other != nil && !other.gone() {
@@ -97,7 +98,7 @@ func (t *sessionTable) leave(x *session) {
 	defer t.mu.Unlock()
 	delete(t.living, x.id)
 	t.unscope(x)
-	x.service.node.drop(x.id)
+	x.service.node.Drop(x.id)
 }
 
 // release lets others have a session's scope.
@@ -175,7 +176,7 @@ func (s *Service) findSession(ctx context.Context, caller belljar.Caller, id str
 	case errors.Is(err, store.ErrNotFound), err == nil && !caller.Sees(row.UserID):
 		return nil, row, noSession(id)
 	case err != nil:
-		return nil, row, recordError("read the record of session "+id, err)
+		return nil, row, fault.Record("read the record of session "+id, err)
 	}
 	s.asLost(&row)
 	return nil, row, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // checkTerms refuses a session that asks for a longer life than it can have, or for more to go on in it.
@@ -23,7 +24,7 @@ func (s *Service) checkTerms(spec belljar.SessionSpec) error {
 	} {
 		switch {
 		case ask.got < 0 || math.IsNaN(ask.got) || math.IsInf(ask.got, 0):
-			return refuse(ask.name, fmt.Sprint(ask.got), ask.name+" must be 0 or more")
+			return fault.Refuse(ask.name, fmt.Sprint(ask.got), ask.name+" must be 0 or more")
 		case ask.most > 0 && ask.got > ask.most:
 			return &belljar.Error{
 				Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("%s is limited to %v here, got %v", ask.name, ask.most, ask.got),
@@ -59,16 +60,13 @@ func (s *Service) termsOf(spec belljar.SessionSpec) terms {
 
 // checkSession refuses a request for a session that can be seen to be wrong without looking for a place for it.
 func (s *Service) checkSession(spec belljar.SessionSpec) error {
-	if err := s.version(spec.SpecVersion); err != nil {
+	if err := s.rules.Version(spec.SpecVersion); err != nil {
 		return err
 	}
 	if spec.BaseImage == "" {
-		return refuse("base_image", "", "base_image is required")
+		return fault.Refuse("base_image", "", "base_image is required")
 	}
-	if err := spec.Scope.Validate(); err != nil {
-		return err
-	}
-	if err := sessionPlan(spec).request.Validate(); err != nil {
+	if err := spec.Validate(); err != nil {
 		return err
 	}
 	return s.checkTerms(spec)

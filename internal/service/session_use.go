@@ -39,7 +39,7 @@ func (u sessionUse) Context() context.Context { return u.session.ctx }
 func (u sessionUse) Session() belljar.Session { return u.session.snapshot() }
 
 // Limits are those of the session's sandbox.
-func (u sessionUse) Limits() belljar.Limits { return u.session.plan.limits }
+func (u sessionUse) Limits() belljar.Limits { return u.session.place.Limits }
 
 // KeepAlive notes a sign of life of the session.
 func (u sessionUse) KeepAlive() { u.session.stir() }

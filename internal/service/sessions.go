@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // sessions is the sessions of the service as one caller sees them.
@@ -16,7 +17,7 @@ func (v sessions) Create(ctx context.Context, req belljar.SessionRequest) (bellj
 	made, err := v.service.createSession(ctx, v.caller, req)
 	if err != nil {
 		v.service.denied(v.caller, err)
-		return belljar.Session{}, asError("make a session", err)
+		return belljar.Session{}, fault.As("make a session", err)
 	}
 	return made, nil
 }
@@ -45,7 +46,7 @@ func (v sessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.Ses
 	v.service.keepSessions()
 	rows, total, err := v.service.opts.Store.Sessions().List(ctx, v.caller.ID, q)
 	if err != nil {
-		return page, recordError("list sessions", err)
+		return page, fault.Record("list sessions", err)
 	}
 	for _, row := range rows {
 		var state belljar.Session
@@ -66,7 +67,7 @@ func (v sessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.Ses
 func (v sessions) Upload(ctx context.Context, id string, u belljar.Upload) (belljar.UploadResult, error) {
 	result, err := v.service.files.Upload(ctx, v.caller, id, u)
 	if err != nil {
-		return belljar.UploadResult{}, asError("upload", err)
+		return belljar.UploadResult{}, fault.As("upload", err)
 	}
 	return result, nil
 }
@@ -77,7 +78,7 @@ func (v sessions) Delete(ctx context.Context, id string) error {
 	if x == nil {
 		return err
 	}
-	x.end(belljar.SessionClosed, "deleted by its caller", errCanceled)
+	x.end(belljar.SessionClosed, "deleted by its caller", fault.ErrCanceled)
 	return x.wait(ctx)
 }
 
@@ -86,7 +87,7 @@ func (v sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar
 	opened, created, err := v.service.openSession(ctx, v.caller, req)
 	if err != nil {
 		v.service.denied(v.caller, err)
-		return belljar.Session{}, false, asError("open a session", err)
+		return belljar.Session{}, false, fault.As("open a session", err)
 	}
 	return opened, created, nil
 }
@@ -96,7 +97,7 @@ func (v sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]str
 	closed, err := v.service.closeScope(ctx, v.caller, req)
 	if err != nil {
 		v.service.denied(v.caller, err)
-		return nil, asError("close sessions", err)
+		return nil, fault.As("close sessions", err)
 	}
 	return closed, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -35,17 +36,17 @@ func (s *Service) accept(ctx context.Context, caller belljar.Caller, req belljar
 	if err != nil {
 		return nil, first, err
 	}
-	if err := s.room(ctx, caller.ID); err != nil {
+	if err := s.accounts.Room(ctx, caller.ID); err != nil {
 		return nil, first, err
 	}
-	quota, err := s.quota(ctx, caller.ID)
+	quota, err := s.accounts.Quota(ctx, caller.ID)
 	if err == nil {
-		err = s.afford(ctx, caller.ID, quota)
+		err = s.accounts.Afford(ctx, caller.ID, quota)
 	}
 	if err != nil {
 		return nil, first, err
 	}
-	kept, err := s.affordLog(ctx, caller.ID, quota)
+	kept, err := s.accounts.AffordLog(ctx, caller.ID, quota)
 	if err != nil {
 		return nil, first, err
 	}
@@ -62,7 +63,7 @@ func (s *Service) accept(ctx context.Context, caller belljar.Caller, req belljar
 // enrol gives a run its place in the queue, puts it on record with its key, and sets it going.
 func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *store.Key) (first belljar.Run, err error) {
 	if err := s.enter(r, quota); err != nil {
-		r.kept.close()
+		r.kept.Close()
 		return first, err
 	}
 	if !r.ticket.Waited() {
@@ -71,7 +72,7 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 	// The log comes first: what has no row is swept, what has one can be read.
 	if r.log, err = s.newLog(r); err != nil {
 		s.withdraw(r)
-		return first, recordError("make the log of a run", err)
+		return first, fault.Record("make the log of a run", err)
 	}
 	r.say(phaseFrame(r.state.Phase))
 	if err := s.register(r); err != nil {
@@ -98,7 +99,7 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 		s.abandon(r)
 		s.work.Done()
 		if err != nil {
-			return first, recordError("put the run on record", err)
+			return first, fault.Record("put the run on record", err)
 		}
 		if err := sameRequest(key, prior); err != nil {
 			return first, err
@@ -119,7 +120,7 @@ func (s *Service) launch(r *run) {
 	}
 	r.unexpire = func() bool { return false }
 	if r.ticket.Waited() {
-		r.unexpire = s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(errQueueTTL) })
+		r.unexpire = s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(fault.ErrQueueTTL) })
 	}
 	go s.carry(r)
 }
@@ -159,7 +160,7 @@ func (s *Service) wait(r *run) bool {
 	}
 	r.unexpire()
 	if why := context.Cause(r.ctx); why != nil {
-		return !errors.Is(why, errShutdown) || !r.resumable() || !s.outlives()
+		return !errors.Is(why, fault.ErrShutdown) || !r.resumable() || !s.outlives()
 	}
 	if err := s.become(r, belljar.PhaseStarting); err != nil {
 		s.log.Error("run could not be started", "run_id", r.id, "err", err)

@@ -123,8 +123,8 @@ func (s *Service) sweepRuns(ctx context.Context, t time.Time, bytes bool) error 
 func (s *Service) giveBack(rows []store.Run, swept []string) {
 	for _, row := range rows {
 		if slices.Contains(swept, row.ID) {
-			s.artifacts.adjust(row.UserID, -row.KeptBytes())
-			s.logs.adjust(row.UserID, -row.KeptLog())
+			s.accounts.ArtifactsAdded(row.UserID, -row.KeptBytes())
+			s.accounts.LogAdded(row.UserID, -row.KeptLog())
 		}
 	}
 }

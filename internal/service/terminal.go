@@ -13,7 +13,9 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // terminal is a PTY in a session: a command of its sandbox that is followed whether anybody watches or not, so that its
@@ -90,7 +92,7 @@ func (s *Service) openTerminal(ctx context.Context, caller belljar.Caller, sessi
 	}
 	x, err := s.session(caller, sessionID)
 	if err == nil {
-		err = s.strongEnough(caller, x, wish{})
+		err = s.strongEnough(caller, x, admission.Ask{})
 	}
 	if err != nil {
 		return nil, err
@@ -110,7 +112,7 @@ func (s *Service) openTerminal(ctx context.Context, caller belljar.Caller, sessi
 	if err := s.terminals.enter(t, t.opts.PerSession, t.opts.PerUser); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, seconds(x.plan.limits.StartupTimeoutSec), errStartupTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, seconds(x.place.Limits.StartupTimeoutSec), fault.ErrStartupTimeout)
 	defer cancel()
 	proc, err := t.start(ctx, j)
 	if err != nil {
@@ -125,7 +127,7 @@ func (s *Service) openTerminal(ctx context.Context, caller belljar.Caller, sessi
 		close(t.over)
 		t.stop()
 		s.terminals.leave(t)
-		return nil, shuttingDown()
+		return nil, fault.ShuttingDown()
 	}
 	return t, nil
 }
@@ -152,7 +154,7 @@ func (t *terminal) start(ctx context.Context, j *box.Box) (*agent.Process, error
 	}
 	for i, argv := range choice {
 		t.state.Command = argv
-		proc, err := j.Exec(ctx, t.execution(j), t.session.plan.image.WorkingDir)
+		proc, err := j.Exec(ctx, t.execution(j), t.session.place.Image.WorkingDir)
 		var failed *wire.Error
 		missing := errors.As(err, &failed) && failed.Code == wire.CodeExecFailed && failed.Errno == wire.ENOENT
 		if err == nil || !missing || i == len(choice)-1 {
@@ -165,12 +167,12 @@ func (t *terminal) start(ctx context.Context, j *box.Box) (*agent.Process, error
 // execution is the terminal's program as the agent takes it. It has no time limit of the agent's, and no bound on the
 // processor time of a process: its sandbox has one.
 func (t *terminal) execution(j *box.Box) wire.Exec {
-	p := *t.session.plan
-	p.bind()
-	limits := p.rlimits()
+	p := *t.session.place
+	p.Bind()
+	limits := p.Rlimits()
 	delete(limits, "cpu")
 	return wire.Exec{
-		ID: terminalExec + t.id, Argv: t.state.Command, Env: terminalEnv(p.environment()), Cwd: p.image.WorkingDir,
+		ID: terminalExec + t.id, Argv: t.state.Command, Env: terminalEnv(p.Environment(p.Image.WorkingDir, t.session.spec.Env)), Cwd: p.Image.WorkingDir,
 		UID: j.UID, GID: j.GID, Rlimits: limits, Stdin: true,
 		PTY:  &wire.Size{Cols: uint16(t.state.Cols), Rows: uint16(t.state.Rows)},
 		Note: t.note(),
@@ -212,7 +214,7 @@ func terminalEnv(env []string) []string {
 func (x *session) terminalError(err error) error {
 	var failed *wire.Error
 	switch {
-	case errors.Is(err, errStartupTimeout):
+	case errors.Is(err, fault.ErrStartupTimeout):
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the terminal did not start in time", Details: map[string]any{"session_id": x.id}}
 	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
 		state := x.snapshot()
@@ -229,8 +231,8 @@ func (x *session) terminalError(err error) error {
 		}
 	case failed.Code == wire.CodeExecFailed && failed.Errno == wire.EAGAIN:
 		return &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: noProcess(x.plan.limits), Err: err,
-			Details: map[string]any{"quota": "pids", "session_id": x.id}, Hint: noProcessHint(x.plan.limits),
+			Code: belljar.CodeQuotaExceeded, Message: noProcess(x.place.Limits), Err: err,
+			Details: map[string]any{"quota": "pids", "session_id": x.id}, Hint: noProcessHint(x.place.Limits),
 		}
 	case failed.Code == wire.CodeExecFailed:
 		e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: failed.Message, Err: err, Details: map[string]any{"field": "command"}}

@@ -174,7 +174,7 @@ func (t *terminal) follow() {
 	proc.Close()
 	close(t.over)
 	if err == nil && exit.Cause == wire.CauseKillFailed {
-		s.destroy(t.session.id, t.jar)
+		s.boxes.Destroy(t.session.id, t.jar)
 	}
 	switch {
 	case last.Kind == belljar.TerminalExit:

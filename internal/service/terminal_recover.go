@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // isTerminal reports whether a command that an agent knows is a terminal's.
@@ -53,7 +54,7 @@ func (s *Service) recoverTerminal(ctx context.Context, x *session, j *box.Box, i
 	if !s.employ(func() { t.run(j, proc) }) {
 		proc.Close()
 		s.terminals.leave(t)
-		return shuttingDown()
+		return fault.ShuttingDown()
 	}
 	return nil
 }

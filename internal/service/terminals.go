@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // terminals is the terminals in sessions as one caller sees them.
@@ -16,7 +17,7 @@ func (v terminals) Open(ctx context.Context, sessionID string, spec belljar.Term
 	t, err := v.service.openTerminal(ctx, v.caller, sessionID, spec)
 	if err != nil {
 		v.service.denied(v.caller, err)
-		return belljar.Terminal{}, asError("open a terminal", err)
+		return belljar.Terminal{}, fault.As("open a terminal", err)
 	}
 	return t.snapshot(), nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -55,7 +56,7 @@ func (s *Service) Authenticate(ctx context.Context, key string) (belljar.Caller,
 	case errors.Is(err, store.ErrNotFound):
 		return belljar.Caller{}, unauthorized
 	case err != nil:
-		return belljar.Caller{}, recordError("look the API key up", err)
+		return belljar.Caller{}, fault.Record("look the API key up", err)
 	}
 	now := s.clock.Now().UTC()
 	same := subtle.ConstantTimeCompare([]byte(t.Hash), []byte(hash)) == 1
@@ -94,7 +95,7 @@ func (v tokens) Create(ctx context.Context, spec belljar.TokenSpec) (belljar.Tok
 		t.ExpiresAt = &until
 	}
 	if err := v.service.opts.Store.Tokens().Insert(ctx, store.Token{Token: t, Hash: hashKey(key)}); err != nil {
-		return belljar.Token{}, recordError("store the API key", err)
+		return belljar.Token{}, fault.Record("store the API key", err)
 	}
 	v.tell(event.TokenCreated, t.ID, map[string]string{"user_id": t.UserID, "role": string(t.Role), "name": t.Name})
 	t.Secret = key
@@ -108,7 +109,7 @@ func (v tokens) List(ctx context.Context) ([]belljar.Token, error) {
 	}
 	rows, err := v.service.opts.Store.Tokens().List(ctx)
 	if err != nil {
-		return nil, recordError("list API keys", err)
+		return nil, fault.Record("list API keys", err)
 	}
 	list := make([]belljar.Token, 0, len(rows))
 	for _, t := range rows {
@@ -130,7 +131,7 @@ func (v tokens) Revoke(ctx context.Context, id string) error {
 			Hint: "name it by its id, as the list shows it",
 		}
 	case err != nil:
-		return recordError("revoke the API key", err)
+		return fault.Record("revoke the API key", err)
 	}
 	v.tell(event.TokenRevoked, id, nil)
 	return nil
@@ -153,11 +154,11 @@ func checkToken(spec belljar.TokenSpec) error {
 	}
 	switch {
 	case spec.Role != belljar.RoleUser && spec.Role != belljar.RoleAdmin:
-		return refuse("role", string(spec.Role), "role must be user or admin")
+		return fault.Refuse("role", string(spec.Role), "role must be user or admin")
 	case len(spec.Name) > maxName || !utf8.ValidString(spec.Name) || strings.ContainsFunc(spec.Name, unicode.IsControl):
-		return refuse("name", "", "name must be at most 256 bytes of text")
+		return fault.Refuse("name", "", "name must be at most 256 bytes of text")
 	case spec.TTLSec < 0 || math.IsNaN(spec.TTLSec) || math.IsInf(spec.TTLSec, 0):
-		return refuse("ttl_sec", "", "ttl_sec must not be negative; 0 is for ever")
+		return fault.Refuse("ttl_sec", "", "ttl_sec must not be negative; 0 is for ever")
 	}
 	return nil
 }
@@ -165,7 +166,7 @@ func checkToken(spec belljar.TokenSpec) error {
 // checkUser checks the name of a user.
 func checkUser(id string) error {
 	if id == "" || len(id) > maxName || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
-		return refuse("user_id", "", "user_id must be 1 to 256 bytes of text")
+		return fault.Refuse("user_id", "", "user_id must be 1 to 256 bytes of text")
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // Why output is missing from a log, as its mark says.
@@ -26,15 +28,15 @@ const (
 // counts it, so that its length is the position where another process goes on.
 type transcript struct {
 	log     logbook.Log
-	room    int64      // bytes that the log still takes
-	allowed *allowance // of the owner's quota
-	kept    int64      // bytes in the log
-	cut     bool       // nothing more is kept
-	reason  string     // of that
-	marked  bool       // the mark is there
-	step    string     // of what is printed: [belljar.StepBuild], or "" for the program
-	said    []byte     // in a step, what is kept
-	heard   func()     // is told that there is output, kept or not; nil for nobody
+	room    int64                // bytes that the log still takes
+	allowed *admission.Allowance // of the owner's quota
+	kept    int64                // bytes in the log
+	cut     bool                 // nothing more is kept
+	reason  string               // of that
+	marked  bool                 // the mark is there
+	step    string               // of what is printed: [belljar.StepBuild], or "" for the program
+	said    []byte               // in a step, what is kept
+	heard   func()               // is told that there is output, kept or not; nil for nobody
 
 	// The beginning of a character whose rest has not come: always the last bytes of the output so far.
 	tail   []byte
@@ -55,7 +57,7 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	if over {
 		b = b[:t.room]
 	}
-	if n := t.allowed.some(int64(len(b))); n < int64(len(b)) {
+	if n := t.allowed.Some(int64(len(b))); n < int64(len(b)) {
 		b, over, why = b[:n], true, cutQuota
 	}
 	t.room -= int64(len(b))
@@ -104,13 +106,13 @@ func (t *transcript) put(frames []belljar.Frame) {
 	}
 	if err := t.log.Append(frames...); err != nil {
 		reason := cutFailed
-		if full(err) {
+		if fault.Full(err) {
 			reason = cutFull
 		}
 		t.lose(reason)
 		return
 	}
-	t.allowed.hold(t.log.Size())
+	t.allowed.Hold(t.log.Size())
 	for _, f := range frames {
 		t.kept += int64(len(f.Output))
 		if t.step != "" {

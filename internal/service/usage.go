@@ -6,13 +6,13 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
 )
 
 // resourceUsage puts together what a run used: the command's own CPU time from the agent, high-water marks from the
@@ -96,77 +96,33 @@ func limitProtections() []string {
 	}
 }
 
-// reckoning bounds asking a sandbox what it used, and dying asking one whose agent is gone why: that comes a moment later,
-// which on a machine that has much to do is long, and makes the difference between out of memory and no reason at all.
-const (
-	reckoning = 2 * time.Second
-	dying     = 10 * time.Second
-)
+// reckoning bounds asking a sandbox what it used.
+const reckoning = 2 * time.Second
 
-// How long what a session's sandbox has counted is taken as still true when a command begins, and how short a command
-// is that cannot have met a limit unless it failed. Reading costs more than many a command.
-const (
-	hitsFresh = time.Second
-	hitsBrief = 100 * time.Millisecond
-)
-
-// hits is what a sandbox that several runs share has counted of processes killed for want of memory and forks refused, as
-// last read. The zero value is read long ago.
-type hits struct {
-	mu   sync.Mutex
-	read time.Time
-	last runtime.Usage
-}
-
-// fresh says that the sandbox is new: nothing has run in it, and it has counted nothing.
-func (h *hits) fresh() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last, h.read = runtime.Usage{}, time.Now()
-}
-
-// before is the count when a command begins: one that was read a moment ago will do.
-func (h *hits) before(ctx context.Context, box runtime.Sandbox) runtime.Usage {
-	h.mu.Lock()
-	last, fresh := h.last, time.Since(h.read) < hitsFresh
-	h.mu.Unlock()
-	if fresh {
-		return last
-	}
-	return h.now(ctx, box)
-}
-
-// now reads the count; without an answer it is the last one.
-func (h *hits) now(ctx context.Context, box runtime.Sandbox) runtime.Usage {
-	usage, err := box.Usage(ctx)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err == nil {
-		h.last, h.read = usage, time.Now()
-	}
-	return h.last
-}
+// hitsBrief is how short a command is that cannot have met a limit of a session's sandbox unless it failed: to read what the
+// sandbox counted costs more than many a command.
+const hitsBrief = 100 * time.Millisecond
 
 // base notes what a session's sandbox has counted before the command, so that the run is not blamed for others.
-func (e *ending) base(ctx context.Context, p *plan, box runtime.Sandbox) {
+func (e *ending) base(ctx context.Context, p *plan, sandbox runtime.Sandbox) {
 	if p.session == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, reckoning)
 	defer cancel()
-	e.before = p.session.hits.before(ctx, box)
+	e.before = p.session.hits.Before(ctx, sandbox)
 }
 
 // reckon asks what the sandbox used, and why it died if the command's end did not come from its agent.
-func (e *ending) reckon(ctx context.Context, p *plan, box runtime.Sandbox) {
+func (e *ending) reckon(ctx context.Context, p *plan, sandbox runtime.Sandbox) {
 	ctx = context.WithoutCancel(ctx)
 	if e.exit == nil && !e.overdue && (e.started || errors.Is(e.err, agent.ErrDisconnected) || errors.Is(e.err, runtime.ErrGone)) {
-		e.sandbox = whyDead(ctx, box)
+		e.sandbox = box.Death(ctx, sandbox)
 	}
 	ctx, cancel := context.WithTimeout(ctx, reckoning)
 	defer cancel()
 	if p.session == nil {
-		if usage, err := box.Usage(ctx); err == nil {
+		if usage, err := sandbox.Usage(ctx); err == nil {
 			e.usage = usage
 		}
 		if p.build != nil && !e.building {
@@ -178,18 +134,7 @@ func (e *ending) reckon(ctx context.Context, p *plan, box runtime.Sandbox) {
 		e.exit.WallMS < float64(hitsBrief.Milliseconds()) {
 		return
 	}
-	e.usage = since(e.before, p.session.hits.now(ctx, box))
-}
-
-// whyDead is how a sandbox ended whose agent is gone, or nil if nobody says.
-func whyDead(ctx context.Context, box runtime.Sandbox) *runtime.Exit {
-	ctx, cancel := context.WithTimeout(ctx, dying)
-	defer cancel()
-	exit, err := box.Wait(ctx)
-	if err != nil {
-		return nil
-	}
-	return &exit
+	e.usage = since(e.before, p.session.hits.Now(ctx, sandbox))
 }
 
 // since is what was counted between two readings of a sandbox that several runs share: what of it is one run's own is

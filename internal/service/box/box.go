@@ -16,9 +16,8 @@ import (
 
 // Who runs inside every sandbox whose image names no user.
 const (
-	User = "sandbox"
-	uid  = 1000
-	gid  = 1000
+	uid = 1000
+	gid = 1000
 )
 
 // Box is a sandbox with its agent, and the user that everything in it is done as.

@@ -9,15 +9,12 @@ import (
 	"path"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/placement"
 )
-
-// TmpDir is the folder of a workspace that allows execution in which programs are built. Where the runtime gives no /tmp that
-// will do, it is also where temporary files go. Agents leave it out of lists, archives and what is captured.
-const TmpDir = ".tmp"
 
 // Furnish prepares the workspace of a new sandbox in which programs may be executed: a place for temporary files.
 func (b *Box) Furnish(ctx context.Context) error {
-	req := b.File(TmpDir)
+	req := b.File(placement.TmpDir)
 	req.Mode, req.Parents = 0o700, true
 	return b.Agent.Mkdir(ctx, req)
 }

@@ -1,4 +1,4 @@
-package service
+package admission
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // ledger counts the bytes of one kind that users keep, artifacts or logs, so that runs under way at the same time do not take
@@ -29,25 +30,25 @@ type account struct {
 	until  time.Time
 }
 
-// allowance is one run's claim on its owner's account. A nil one has room for everything and counts nothing.
-type allowance struct {
+// Allowance is one run's claim on its owner's account. A nil one has room for everything and counts nothing.
+type Allowance struct {
 	ledger  *ledger
 	account *account
 	taken   int64
 }
 
 // allow opens a claim on what a user's quota leaves, most MiB in all; 0 is no limit. of picks the kind from what is on record.
-func (s *Service) allow(ctx context.Context, l *ledger, user string, most int, of func(belljar.UserUsage) int64) (*allowance, error) {
+func (s *Accounts) allow(ctx context.Context, l *ledger, user string, most int, of func(belljar.UserUsage) int64) (*Allowance, error) {
 	a := l.account(user)
 	a.mu.Lock()
-	now := s.clock.Now()
+	now := s.Now()
 	if a.open == 0 && !now.Before(a.until) {
 		// Nothing of this user is on its way to the record now, so that the record is the whole truth.
-		used, err := s.opts.Store.Users().Usage(ctx, user, now)
+		used, err := s.Users.Usage(ctx, user, now)
 		if err != nil {
 			a.mu.Unlock()
 			l.leave(a)
-			return nil, recordError("read the usage of "+user, err)
+			return nil, fault.Record("read the usage of "+user, err)
 		}
 		a.used, a.until = of(used), now.Add(quotaFor)
 	}
@@ -56,7 +57,7 @@ func (s *Service) allow(ctx context.Context, l *ledger, user string, most int, o
 		a.most = int64(most) << 20
 	}
 	a.open++
-	return &allowance{ledger: l, account: a}, nil
+	return &Allowance{ledger: l, account: a}, nil
 }
 
 // account is a user's, to be left with leave.
@@ -112,8 +113,8 @@ func (l *ledger) flying(user string) (own, all int64) {
 	return own, all
 }
 
-// take takes room for n bytes, or reports that there is none.
-func (w *allowance) take(n int64) bool {
+// Take takes room for n bytes, or reports that there is none.
+func (w *Allowance) Take(n int64) bool {
 	if w == nil {
 		return true
 	}
@@ -126,8 +127,8 @@ func (w *allowance) take(n int64) bool {
 	return true
 }
 
-// some takes room for up to n bytes, and tells for how many.
-func (w *allowance) some(n int64) int64 {
+// Some takes room for up to n bytes, and reports for how many.
+func (w *Allowance) Some(n int64) int64 {
 	if w == nil {
 		return n
 	}
@@ -138,15 +139,15 @@ func (w *allowance) some(n int64) int64 {
 	return n
 }
 
-// back gives room for n bytes back.
-func (w *allowance) back(n int64) {
+// Back gives room for n bytes back.
+func (w *Allowance) Back(n int64) {
 	w.account.mu.Lock()
 	defer w.account.mu.Unlock()
 	w.add(-n)
 }
 
-// hold makes the claim n bytes, whether there is room for them or not: they are there.
-func (w *allowance) hold(n int64) {
+// Hold makes the claim n bytes, whether there is room for them or not: they are there.
+func (w *Allowance) Hold(n int64) {
 	if w == nil {
 		return
 	}
@@ -156,21 +157,21 @@ func (w *allowance) hold(n int64) {
 }
 
 // add changes what the claim has taken. The caller holds the account's mu.
-func (w *allowance) add(n int64) {
+func (w *Allowance) add(n int64) {
 	w.taken += n
 	w.account.used += n
 	w.account.flight += n
 }
 
 // left is how much the owner has used of their quota.
-func (w *allowance) left() (used, most int64) {
+func (w *Allowance) left() (used, most int64) {
 	w.account.mu.Lock()
 	defer w.account.mu.Unlock()
 	return w.account.used, w.account.most
 }
 
-// close ends the claim, when what it has taken is on record.
-func (w *allowance) close() {
+// Close ends the claim, when what it has taken is on record.
+func (w *Allowance) Close() {
 	if w == nil {
 		return
 	}
@@ -192,3 +193,12 @@ func (l *ledger) now(user string, recorded int64) int64 {
 	}
 	return recorded
 }
+
+// LogAdded notes that a user's logs on record have changed without a claim, and ArtifactsAdded that their artifacts have.
+func (s *Accounts) LogAdded(user string, by int64) { s.logs.adjust(user, by) }
+
+// ArtifactsAdded is LogAdded for artifacts.
+func (s *Accounts) ArtifactsAdded(user string, by int64) { s.artifacts.adjust(user, by) }
+
+// LogBytes is how much a user's logs hold, of which so much is on record.
+func (s *Accounts) LogBytes(user string, recorded int64) int64 { return s.logs.now(user, recorded) }

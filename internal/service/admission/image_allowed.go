@@ -1,4 +1,4 @@
-package service
+package admission
 
 import (
 	"context"
@@ -19,11 +19,11 @@ const (
 	PullNever   = "never"   // only operators fetch images
 )
 
-// mayUse refuses an image that the policy does not allow. What counts is the name that was asked for, not what it stands
+// MayUse refuses an image that the policy does not allow. What counts is the name that was asked for, not what it stands
 // for here. A digest is allowed, alone or beside a name, if the image has a name here that is.
-func (s *Service) mayUse(ctx context.Context, ref string) error {
-	allowed := s.opts.Policy.AllowedImages
-	if len(allowed) == 0 || s.allows(ref) || s.allowsDigest(ctx, ref) {
+func (r *Rules) MayUse(ctx context.Context, ref string) error {
+	allowed := r.Policy.AllowedImages
+	if len(allowed) == 0 || r.allows(ref) || r.allowsDigest(ctx, ref) {
 		return nil
 	}
 	e := &belljar.Error{
@@ -34,7 +34,7 @@ func (s *Service) mayUse(ctx context.Context, ref string) error {
 	if len(allowed) > someAllowed {
 		e.Hint += fmt.Sprintf(" and %d more", len(allowed)-someAllowed)
 	}
-	if name, _, pinned := strings.Cut(ref, "@"); pinned && s.allows(name) {
+	if name, _, pinned := strings.Cut(ref, "@"); pinned && r.allows(name) {
 		e.Hint = name + " is allowed: leave the digest out, or pull it first, and if it has that digest then, it is allowed with it"
 	}
 	return e
@@ -45,18 +45,18 @@ const someAllowed = 8
 
 // allowsDigest reports whether the policy allows an image by its digest: because of what it is called here. The tag that a
 // reference may have besides is nobody's word but the caller's.
-func (s *Service) allowsDigest(ctx context.Context, ref string) bool {
-	r, err := image.Parse(ref)
-	if err != nil || r.Digest == "" {
+func (r *Rules) allowsDigest(ctx context.Context, ref string) bool {
+	parsed, err := image.Parse(ref)
+	if err != nil || parsed.Digest == "" {
 		return false
 	}
-	here, err := s.opts.Images.Get(ctx, ref)
-	return err == nil && slices.ContainsFunc(here.Names, s.allows)
+	here, err := r.Images.Get(ctx, ref)
+	return err == nil && slices.ContainsFunc(here.Names, r.allows)
 }
 
 // allows reports whether the policy allows a name.
-func (s *Service) allows(ref string) bool {
-	for _, pattern := range s.opts.Policy.AllowedImages {
+func (r *Rules) allows(ref string) bool {
+	for _, pattern := range r.Policy.AllowedImages {
 		if pattern == ref || standsFor(pattern, ref) {
 			return true
 		}
@@ -121,19 +121,19 @@ func splitPattern(pattern string) (repository, tag string) {
 	return repository, tag
 }
 
-// fetchable reports, by an error, why an image that is not here is not fetched for a request.
-func (s *Service) fetchable(ref string) error {
-	if s.opts.Policy.ImagePull == PullNever {
+// Fetchable reports, by an error, why an image that is not here is not fetched for a request.
+func (r *Rules) Fetchable(ref string) error {
+	if r.Policy.ImagePull == PullNever {
 		return &belljar.Error{
 			Code: belljar.CodePolicyDenied, Message: "images are fetched by operators only",
 			Details: map[string]any{"image": ref, "rule": "SANDBOX_IMAGE_PULL"}, Hint: "an operator can fetch it: belljar image pull",
 		}
 	}
-	r, err := image.Parse(ref)
+	parsed, err := image.Parse(ref)
 	if err != nil {
 		return err
 	}
-	if r.Repository == "" {
+	if parsed.Repository == "" {
 		return &belljar.Error{
 			Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is in no registry", ref), Details: map[string]any{"image": ref},
 		}

@@ -1,4 +1,4 @@
-package service
+package admission
 
 import (
 	"context"
@@ -7,9 +7,8 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 const mega = 1 << 20
@@ -62,20 +61,19 @@ func (r reserve) Yield() bool {
 // share goes, and only that; and when there is room again, those who wait are admitted.
 func TestMemoryRunsShort(t *testing.T) {
 	whole := &trough{bound: 1000 * mega, used: map[string]int64{"ahead": 100 * mega}}
-	s := &Service{node: nodeMemory{mode: AdmitUsed}, log: slog.New(slog.DiscardHandler), runtimes: []*host{{Runtime: reserve{whole: whole}}}}
-	s.opts.Events = event.Sinks(nil)
+	s := &Memory{Mode: AdmitUsed, Log: slog.New(slog.DiscardHandler), Hosts: placement.Hosts{placement.NewHost(reserve{whole: whole})}}
 	var ended []string
 	begin := func(id string, cap, used int64) {
 		t.Helper()
-		if err := s.node.claim(id, &claim{user: "ann", memory: cap}, belljar.Quota{}); err != nil {
+		if err := s.claim(id, &claim{user: "ann", memory: cap}, belljar.Quota{}); err != nil {
 			t.Fatal(err)
 		}
-		if ok, _ := s.node.place(id, false); !ok {
+		if ok, _ := s.Place(id, false); !ok {
 			t.Fatalf("%s was not admitted", id)
 		}
 		whole.used[id] = used
-		s.node.hold(id, &hungry{whole: whole, id: id}, func(why error) {
-			var node *nodeMemoryError
+		s.Hold(id, &hungry{whole: whole, id: id}, func(why error) {
+			var node *MemoryError
 			if !errors.As(why, &node) {
 				t.Errorf("%s ends for %v", id, why)
 			}
@@ -86,64 +84,64 @@ func TestMemoryRunsShort(t *testing.T) {
 	begin("small, above its share", 200*mega, 190*mega)
 	begin("innocent", 200*mega, 10*mega)
 	look := func() bool { return s.relieve(t.Context(), whole) }
-	if look() || s.node.pressed {
+	if look() || s.pressed {
 		t.Error("at 80 % somebody was disturbed")
 	}
 	whole.used["large, within its share"] = 660 * mega
-	if !look() || !s.node.pressed || whole.used["ahead"] != 0 || len(ended) > 0 {
-		t.Errorf("at 96 %% with what was made ahead: pressed %v, used %v, ended %v", s.node.pressed, whole.used, ended)
+	if !look() || !s.pressed || whole.used["ahead"] != 0 || len(ended) > 0 {
+		t.Errorf("at 96 %% with what was made ahead: pressed %v, used %v, ended %v", s.pressed, whole.used, ended)
 	}
-	if err := s.node.claim("new", &claim{user: "bob", memory: mega}, belljar.Quota{}); err != nil {
+	if err := s.claim("new", &claim{user: "bob", memory: mega}, belljar.Quota{}); err != nil {
 		t.Fatal(err)
 	}
-	ok, later := s.node.place("new", false)
+	ok, later := s.Place("new", false)
 	if ok {
 		t.Error("admitted above the watermark")
 	}
-	if look() || !s.node.pressed {
+	if look() || !s.pressed {
 		t.Error("at 86 % the pressure stays, and nobody is to go")
 	}
 	whole.used["large, within its share"] = 760 * mega
 	if !look() || len(ended) != 1 || ended[0] != "small, above its share" {
 		t.Errorf("at 96 %% ended %v", ended)
 	}
-	if look() || s.node.pressed {
+	if look() || s.pressed {
 		t.Error("at 77 % the pressure is still on")
 	}
 	<-later
-	if ok, _ := s.node.place("new", false); !ok {
+	if ok, _ := s.Place("new", false); !ok {
 		t.Error("not admitted when there is room again")
 	}
 }
 
 // By caps, no more is admitted than could be used, whatever is used; who waits goes on when another has gone.
 func TestAdmissionByCaps(t *testing.T) {
-	n := &nodeMemory{mode: AdmitCaps, bound: 1000 * mega}
+	n := &Memory{Mode: AdmitCaps, bound: 1000 * mega}
 	for id, cap := range map[string]int64{"a": 600, "b": 400, "c": 400} {
 		if err := n.claim(id, &claim{user: id, memory: cap * mega}, belljar.Quota{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, id := range []string{"a", "b", "a"} {
-		if ok, _ := n.place(id, false); !ok {
+		if ok, _ := n.Place(id, false); !ok {
 			t.Errorf("%s has no room", id)
 		}
 	}
-	ok, later := n.place("c", false)
+	ok, later := n.Place("c", false)
 	if ok {
 		t.Error("more was admitted than may be used")
 	}
-	n.drop("b")
-	n.drop("b")
+	n.Drop("b")
+	n.Drop("b")
 	<-later
-	if ok, _ := n.place("c", false); !ok || n.placed != 1000*mega {
+	if ok, _ := n.Place("c", false); !ok || n.placed != 1000*mega {
 		t.Errorf("room that is free again: %v, %d MiB are placed", ok, n.placed/mega)
 	}
 	if n.fits(&claim{memory: 1001 * mega}) || !n.fits(&claim{memory: 1000 * mega}) {
 		t.Error("what can never be placed, or just so")
 	}
-	n.drop("a")
-	n.drop("c")
+	n.Drop("a")
+	n.Drop("c")
 	if n.placed != 0 || len(n.claims) != 0 {
 		t.Errorf("left: %d, %v", n.placed, n.claims)
 	}
@@ -151,11 +149,8 @@ func TestAdmissionByCaps(t *testing.T) {
 
 // A session that there is no memory for is refused with the time to try again.
 func TestNoMemoryIsTold(t *testing.T) {
-	s := &Service{}
-	s.opts.Events = event.Sinks(nil)
-	s.opts.Clock, s.clock = clock.Wall{}, clock.Wall{}
 	var e *belljar.Error
-	if err := s.noMemory("native"); !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["retry_after_sec"] != 5 || e.Hint == "" {
+	if err := (&Memory{}).Full(); !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["retry_after_sec"] != 5 || e.Hint == "" {
 		t.Errorf("%+v", err)
 	}
 }

@@ -1,24 +1,25 @@
-package service
+package admission
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Admission says by what sandboxes are admitted to the node's memory.
-type Admission string
+// Mode says by what sandboxes are admitted to the node's memory.
+type Mode string
 
-// The ways of admission.
+// The modes.
 const (
-	AdmitUsed Admission = "used" // by what is in use: many idle sandboxes fit, and the greediest dies for the others
-	AdmitCaps Admission = "caps" // by what all may use: no sandbox dies for another
+	AdmitUsed Mode = "used" // by what is in use: many idle sandboxes fit, and the greediest dies for the others
+	AdmitCaps Mode = "caps" // by what all may use: no sandbox dies for another
 )
 
 // Parts of the bound on the memory of all sandboxes, in per cent.
@@ -44,9 +45,14 @@ type claim struct {
 	end    func(why error) // ends whoever has the sandbox
 }
 
-// nodeMemory is what all sandboxes may use together and each user's part in it. The zero value admits everything.
-type nodeMemory struct {
-	mode  Admission
+// Memory is what all sandboxes may use together and each user's part in it. The zero value admits everything. The fields are
+// set before the first use.
+type Memory struct {
+	Mode       Mode
+	Overcommit float64 // how many times the bound the caps of all may be with [AdmitCaps]
+	Hosts      placement.Hosts
+	Log        *slog.Logger
+
 	bound float64 // bytes that the caps may be together; 0 is no bound
 
 	mu      sync.Mutex
@@ -56,14 +62,14 @@ type nodeMemory struct {
 	changed chan struct{} // closed when there may be more room; nil while nobody waits
 }
 
-// claimOf is what a plan's sandbox may use.
-func claimOf(user string, p *plan) *claim {
-	l := p.limits
-	return &claim{user: user, cpu: l.CPU, memory: int64(p.mostMemory()+l.WorkspaceMB+l.TmpMB)<<20 + besideFiles}
+// claimOf is what a sandbox may use.
+func claimOf(user string, p *placement.Placement) *claim {
+	l := p.Limits
+	return &claim{user: user, cpu: l.CPU, memory: int64(p.MemoryMB()+l.WorkspaceMB+l.TmpMB)<<20 + besideFiles}
 }
 
 // claim counts a sandbox, unless its user may have no more. A claim that is there already stays.
-func (n *nodeMemory) claim(id string, c *claim, q belljar.Quota) error {
+func (n *Memory) claim(id string, c *claim, q belljar.Quota) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.claims[id] != nil {
@@ -86,20 +92,21 @@ func (n *nodeMemory) claim(id string, c *claim, q belljar.Quota) error {
 func overQuota(quota, unit string, used, asked, limit float64) error {
 	return &belljar.Error{
 		Code:    belljar.CodeQuotaExceeded,
-		Message: fmt.Sprintf("%v more %s would be above the quota: %v of %v are taken", hundredths(asked), unit, hundredths(used), hundredths(limit)),
-		Details: map[string]any{"quota": quota, "used": hundredths(used), "asked": hundredths(asked), "limit": limit},
+		Message: fmt.Sprintf("%v more %s would be above the quota: %v of %v are taken", Hundredths(asked), unit, Hundredths(used), Hundredths(limit)),
+		Details: map[string]any{"quota": quota, "used": Hundredths(used), "asked": Hundredths(asked), "limit": limit},
 		Hint:    "end a session or wait for a run's end, or ask for less with resources",
 	}
 }
 
-// used is what a user's sandboxes may use, those that wait included.
-func (n *nodeMemory) used(user string) claim {
+// Used is how many bytes and cores a user's sandboxes may use, those that wait included.
+func (n *Memory) Used(user string) (memory int64, cpu float64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.usedBy(user)
+	sum := n.usedBy(user)
+	return sum.memory, sum.cpu
 }
 
-func (n *nodeMemory) usedBy(user string) (sum claim) {
+func (n *Memory) usedBy(user string) (sum claim) {
 	for _, c := range n.claims {
 		if c.user == user {
 			sum.memory += c.memory
@@ -109,8 +116,8 @@ func (n *nodeMemory) usedBy(user string) (sum claim) {
 	return sum
 }
 
-// drop forgets a sandbox that is gone, or was not made.
-func (n *nodeMemory) drop(id string) {
+// Drop forgets a sandbox that is gone, or was not made.
+func (n *Memory) Drop(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c := n.claims[id]
@@ -122,22 +129,22 @@ func (n *nodeMemory) drop(id string) {
 }
 
 // rouse has those who wait for room look again. The caller holds the lock.
-func (n *nodeMemory) rouse() {
+func (n *Memory) rouse() {
 	if n.changed != nil {
 		close(n.changed)
 		n.changed = nil
 	}
 }
 
-// place counts a claimed sandbox against the bound, if there is room. With force there is.
-func (n *nodeMemory) place(id string, force bool) (ok bool, later <-chan struct{}) {
+// Place counts a claimed sandbox against the bound, if there is room. With force there is.
+func (n *Memory) Place(id string, force bool) (ok bool, later <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c := n.claims[id]
 	if c == nil || c.placed {
 		return true, nil
 	}
-	if !force && (n.pressed || n.mode == AdmitCaps && n.bound > 0 && float64(n.placed+c.memory) > n.bound) {
+	if !force && (n.pressed || n.Mode == AdmitCaps && n.bound > 0 && float64(n.placed+c.memory) > n.bound) {
 		if n.changed == nil {
 			n.changed = make(chan struct{})
 		}
@@ -149,12 +156,12 @@ func (n *nodeMemory) place(id string, force bool) (ok bool, later <-chan struct{
 }
 
 // fits reports whether a sandbox could ever be placed.
-func (n *nodeMemory) fits(c *claim) bool {
-	return n.mode != AdmitCaps || n.bound <= 0 || float64(c.memory) <= n.bound
+func (n *Memory) fits(c *claim) bool {
+	return n.Mode != AdmitCaps || n.bound <= 0 || float64(c.memory) <= n.bound
 }
 
 // press notes whether the memory in use is above the watermark.
-func (n *nodeMemory) press(on bool) (changed bool) {
+func (n *Memory) press(on bool) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	changed = n.pressed != on
@@ -164,8 +171,8 @@ func (n *nodeMemory) press(on bool) (changed bool) {
 	return changed
 }
 
-// hold tells what sandbox a claim has come to, and how it is ended.
-func (n *nodeMemory) hold(id string, box runtime.Sandbox, end func(why error)) {
+// Hold notes what sandbox a claim has come to, and how it is ended.
+func (n *Memory) Hold(id string, box runtime.Sandbox, end func(why error)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if c := n.claims[id]; c != nil {
@@ -175,7 +182,7 @@ func (n *nodeMemory) hold(id string, box runtime.Sandbox, end func(why error)) {
 
 // greediest is the sandbox that uses most above its share, which is its cap's part of the bound; nil if none is there, or none
 // says what it uses.
-func (n *nodeMemory) greediest(ctx context.Context, bound int64) (id string, worst *claim, used, share int64) {
+func (n *Memory) greediest(ctx context.Context, bound int64) (id string, worst *claim, used, share int64) {
 	n.mu.Lock()
 	living := map[string]*claim{}
 	var caps float64
@@ -192,7 +199,10 @@ func (n *nodeMemory) greediest(ctx context.Context, bound int64) (id string, wor
 		if err != nil || usage.Memory == nil {
 			continue
 		}
-		part, has := int64(float64(bound)*float64(c.memory)/caps), *usage.Memory+value(usage.Files)
+		part, has := int64(float64(bound)*float64(c.memory)/caps), *usage.Memory
+		if usage.Files != nil {
+			has += *usage.Files
+		}
 		if over := has - part; over > most {
 			most, id, worst, used, share = over, name, c, has, part
 		}
@@ -200,17 +210,16 @@ func (n *nodeMemory) greediest(ctx context.Context, bound int64) (id string, wor
 	return id, worst, used, share
 }
 
-// nodeMemoryError is why a sandbox was destroyed to leave the others their memory.
-type nodeMemoryError struct{ used, share int64 }
+// MemoryError is why a sandbox was destroyed to leave the others their memory.
+type MemoryError struct{ Used, Share int64 }
 
-func (e *nodeMemoryError) Error() string {
+func (e *MemoryError) Error() string {
 	return fmt.Sprintf("the sandbox was ended because all sandboxes together had no memory left: it used %d MiB, files in memory included, and its share was %d MiB",
-		e.used>>20, e.share>>20)
+		e.Used>>20, e.Share>>20)
 }
 
-// noMemory is what a caller hears for whose sandbox the node has no memory now.
-func (s *Service) noMemory(runtime string) error {
-	s.count(event.QueueFull, runtime, "node_memory", 1)
+// Full refuses a sandbox that the node has no memory for now.
+func (n *Memory) Full() error {
 	return &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "the memory of this node has no room for another sandbox now",
 		Details: map[string]any{"reason": "node_memory", "retry_after_sec": int(memoryRetry.Seconds())},
@@ -218,59 +227,22 @@ func (s *Service) noMemory(runtime string) error {
 	}
 }
 
-// claimFor counts a plan's sandbox among its user's.
-func (s *Service) claimFor(id, user string, p *plan, q belljar.Quota) error {
+// Claim counts a sandbox among its user's.
+func (n *Memory) Claim(id, user string, p *placement.Placement, q belljar.Quota) error {
 	c := claimOf(user, p)
-	if !s.node.fits(c) {
+	if !n.fits(c) {
 		return &belljar.Error{
 			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("a sandbox that may use %d MiB with its files is larger than this node allows all together", c.memory>>20),
-			Details: map[string]any{"rule": "SANDBOX_NODE_MEMORY_MB", "asked": c.memory >> 20, "limit": int64(s.node.bound) >> 20},
+			Details: map[string]any{"rule": "SANDBOX_NODE_MEMORY_MB", "asked": c.memory >> 20, "limit": int64(n.bound) >> 20},
 			Hint:    "ask for less with memory_mb and workspace_mb",
 		}
 	}
-	return s.node.claim(id, c, q)
+	return n.claim(id, c, q)
 }
 
-// claimAgain counts the sandbox of a former process, which was allowed then.
-func (s *Service) claimAgain(id, user string, p *plan, box runtime.Sandbox, end func(why error)) {
-	_ = s.node.claim(id, claimOf(user, p), belljar.Quota{}) // nothing is refused without a quota
-	s.node.place(id, true)
-	s.node.hold(id, box, end)
-}
-
-// placeSession finds room for a session's sandbox.
-func (s *Service) placeSession(ctx context.Context, x *session) error {
-	quota, err := s.quota(ctx, x.caller.ID)
-	if err == nil {
-		err = s.claimFor(x.id, x.caller.ID, x.plan, quota)
-	}
-	if err != nil {
-		return err
-	}
-	if ok, _ := s.node.place(x.id, false); !ok {
-		return s.noMemory(x.plan.host.Name())
-	}
-	return nil
-}
-
-// starved ends a session whose sandbox is destroyed to leave the others their memory.
-func (x *session) starved(why error) { x.end(belljar.SessionCrashed, why.Error(), why) }
-
-// awaitMemory waits until the node's memory has room for the run's sandbox, as long as a run may wait in the queue.
-func (s *Service) awaitMemory(r *run) error {
-	ok, later := s.node.place(r.id, false)
-	if ok {
-		return nil
-	}
-	s.count(event.QueueFull, r.state.Runtime, "node_memory", 1)
-	defer s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(errQueueTTL) })()
-	for !ok {
-		select {
-		case <-later:
-			ok, later = s.node.place(r.id, false)
-		case <-r.ctx.Done():
-			return context.Cause(r.ctx)
-		}
-	}
-	return nil
+// Reclaim counts the sandbox of a former process, which was allowed then.
+func (n *Memory) Reclaim(id, user string, p *placement.Placement, sandbox runtime.Sandbox, end func(why error)) {
+	_ = n.claim(id, claimOf(user, p), belljar.Quota{}) // nothing is refused without a quota
+	n.Place(id, true)
+	n.Hold(id, sandbox, end)
 }

@@ -1,4 +1,4 @@
-package service
+package admission
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // claimed is a runtime that says what it is told to, and can do nothing.
@@ -67,16 +68,16 @@ func TestChoiceHolds(t *testing.T) {
 	levels := rapid.SampledFrom(append(belljar.TrustLevels(), ""))
 	rapid.Check(t, func(t *rapid.T) {
 		there := drawRuntimes(t)
-		s := &Service{log: slog.New(slog.DiscardHandler)}
+		s := &Rules{Log: slog.New(slog.DiscardHandler)}
 		for _, c := range there {
-			h := &host{Runtime: c}
+			h := placement.NewHost(c)
 			if rapid.Bool().Draw(t, "probed before") {
-				h.capabilities(t.Context())
+				h.Capabilities(t.Context())
 			}
-			s.runtimes = append(s.runtimes, h)
+			s.Hosts = append(s.Hosts, h)
 		}
-		s.opts.Policy.DefaultTrust = levels.Draw(t, "default level")
-		s.opts.Policy.TrustLevels = rapid.MapOf(rapid.SampledFrom(belljar.TrustLevels()), classes).Draw(t, "levels")
+		s.Policy.DefaultTrust = levels.Draw(t, "default level")
+		s.Policy.TrustLevels = rapid.MapOf(rapid.SampledFrom(belljar.TrustLevels()), classes).Draw(t, "levels")
 		caller := belljar.Caller{ID: "u", Role: rapid.SampledFrom([]belljar.Role{belljar.RoleUser, belljar.RoleAdmin}).Draw(t, "role")}
 		w := wish{
 			trust: levels.Draw(t, "level"), image: rapid.SampledFrom([]string{runtime.HostRef, "python"}).Draw(t, "image"),
@@ -92,10 +93,10 @@ func TestChoiceHolds(t *testing.T) {
 		// What everybody who has a say wants, at least.
 		least := strength(w.isolation)
 		if w.trust != "" {
-			least = max(least, strength(s.opts.Policy.least(w.trust)))
+			least = max(least, strength(s.Policy.Least(w.trust)))
 		}
-		if usual := s.opts.Policy.DefaultTrust; usual != "" && (w.trust == "" || !caller.Admin()) {
-			least = max(least, strength(s.opts.Policy.least(usual)))
+		if usual := s.Policy.DefaultTrust; usual != "" && (w.trust == "" || !caller.Admin()) {
+			least = max(least, strength(s.Policy.Least(usual)))
 		}
 		strong := func(c claimed) bool { return least < 0 || strength(c.caps.Isolation) >= least }
 		works := func(c claimed) bool { return c.err == nil && c.caps.Available }
@@ -109,9 +110,9 @@ func TestChoiceHolds(t *testing.T) {
 
 		got, err := s.choose(t.Context(), caller, w)
 		if err == nil {
-			c := there[slices.IndexFunc(there, func(c claimed) bool { return c.name == got.host.Name() })]
-			if !works(c) || !strong(c) || got.why == "" || got.caps.Isolation != c.caps.Isolation {
-				t.Fatalf("%+v was chosen because %q", c, got.why)
+			c := there[slices.IndexFunc(there, func(c claimed) bool { return c.name == got.Host.Name() })]
+			if !works(c) || !strong(c) || got.Why == "" || got.Caps.Isolation != c.caps.Isolation {
+				t.Fatalf("%+v was chosen because %q", c, got.Why)
 			}
 			byDefault := c.name == "r0" && w.isolation == "" && w.trust == ""
 			switch {

@@ -1,0 +1,84 @@
+package admission
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/belljar/belljar"
+)
+
+// Requests are in memory until their runs end: what waits in the queues of many sessions must not take all of it. A
+// request's texts count when they are long; the queues bound the number of short ones.
+const freeRequest = 16 << 10
+
+// Budget is how many bytes the requests of unfinished runs may have.
+type Budget struct {
+	MostOfOne, MostOfAll int64 // of one user's, and of all
+
+	mu     sync.Mutex
+	all    int64
+	owners map[string]int64
+}
+
+// take adds a request of an owner's, if there is room for it. What is alone has room whatever its size.
+func (b *Budget) take(owner string, n int64) bool {
+	if n == 0 {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.owners[owner]
+	if own > 0 && own+n > b.MostOfOne || b.all > 0 && b.all+n > b.MostOfAll {
+		return false
+	}
+	if b.owners == nil {
+		b.owners = map[string]int64{}
+	}
+	b.owners[owner] = own + n
+	b.all += n
+	return true
+}
+
+// drop takes away what take has added.
+func (b *Budget) drop(owner string, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all -= n
+	if b.owners[owner] -= n; b.owners[owner] <= 0 {
+		delete(b.owners, owner)
+	}
+}
+
+// Charge counts a request until release is called, which may be called twice and is nil for a request that does not count.
+func (b *Budget) Charge(owner string, req belljar.RunRequest) (release func(), err error) {
+	n := weight(req)
+	if !b.take(owner, n) {
+		return nil, &belljar.Error{
+			Code: belljar.CodeRateLimited, Message: "the requests of runs that have yet to end are too large together",
+			Details: map[string]any{"retry_after_sec": 1, "request_bytes": n, "maximum_bytes": b.MostOfOne},
+			Hint:    fmt.Sprintf("send the same request again later; a request that needs no more than %d KiB is always taken", freeRequest>>10),
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	return sync.OnceFunc(func() { b.drop(owner, n) }), nil
+}
+
+// weight is what a request takes beyond what is free.
+func weight(req belljar.RunRequest) int64 {
+	n := len(req.Code) + len(req.RunSpec.Stdin)
+	if req.Shell != nil {
+		n += len(req.Shell.Cmd)
+	}
+	for _, arg := range req.Command {
+		n += len(arg)
+	}
+	for name, value := range req.Env {
+		n += len(name) + len(value)
+	}
+	for _, f := range req.Files {
+		n += len(f.Content)
+	}
+	return max(0, int64(n)-freeRequest)
+}

@@ -1,0 +1,277 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// wish is what a request says about the runtime it wants.
+type wish struct {
+	runtime   string
+	isolation runtime.Isolation
+	trust     belljar.TrustLevel
+	image     string
+	require   []string // protections
+}
+
+// Choice is a runtime that will do, what it can do here, and why it was this one.
+type Choice struct {
+	Host *placement.Host
+	Caps runtime.Capabilities
+	Why  string
+}
+
+// bound is the weakest isolation that a request may run in, "" for any, and what says so: a field of the request or a
+// rule of the policy.
+type bound struct {
+	least runtime.Isolation
+	by    string
+}
+
+// raise makes the bound at least so strong.
+func (b *bound) raise(least runtime.Isolation, by string) {
+	if least != "" && (b.least == "" || !b.least.AtLeast(least)) {
+		b.least, b.by = least, by
+	}
+}
+
+func (b bound) met(by runtime.Isolation) bool { return b.least == "" || by.AtLeast(b.least) }
+
+// The sources of a bound.
+const (
+	byIsolation = "isolation"
+	byTrust     = "trust_level"
+	byDefault   = "SANDBOX_DEFAULT_TRUST_LEVEL"
+)
+
+// boundOf works out the bound of a request. Only operators get below that of the default trust level.
+func (r *Rules) boundOf(caller belljar.Caller, w wish) (b bound) {
+	b.raise(w.isolation, byIsolation)
+	if w.trust != "" {
+		b.raise(r.Policy.Least(w.trust), byTrust)
+	}
+	if usual := r.Policy.DefaultTrust; usual != "" && (w.trust == "" || !caller.Admin()) {
+		b.raise(r.Policy.Least(usual), byDefault)
+	}
+	return b
+}
+
+// StrongEnough refuses what would run in a session whose sandbox was made under an older policy, and is weaker than caller may
+// have now. trust is the level that the session asked for.
+func (r *Rules) StrongEnough(caller belljar.Caller, session string, is runtime.Isolation, trust belljar.TrustLevel, ask Ask) error {
+	w := ask.wish(nil)
+	w.trust = cmp.Or(w.trust, trust)
+	b := r.boundOf(caller, w)
+	if b.met(is) {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the session's sandbox isolates by %s, but %s wants %s", is, b.by, orStronger(b.least)),
+		Details: map[string]any{"session_id": session, "isolation": is, "minimum": b.least, "rule": b.by},
+		Hint:    "close the session, and make one anew",
+	}
+}
+
+// choose returns the runtime of a request: the one it names; else the default one, or if that is too weak, or if a class or
+// a level was asked for, the fastest that will do. One that is weaker than the bound is never taken, nor one that the request
+// did not mean.
+func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w wish) (Choice, error) {
+	b := r.boundOf(caller, w)
+	if w.runtime != "" {
+		c, err := r.Pick(ctx, w.runtime)
+		if err == nil && !b.met(c.Caps.Isolation) {
+			return Choice{}, r.tooWeak(ctx, c, b, w)
+		}
+		c.Why = "it was asked for"
+		return c, err
+	}
+	if w.isolation == "" && w.trust == "" {
+		if c, err := r.Pick(ctx, ""); err != nil || b.met(c.Caps.Isolation) {
+			c.Why = "it is the default"
+			return c, err
+		}
+	}
+	best, ok := r.fastest(ctx, b, w)
+	if !ok {
+		return Choice{}, r.noneFit(ctx, b, w)
+	}
+	best.Why = fmt.Sprintf("it is the fastest here with isolation %s, as %s wants", orStronger(b.least), b.by)
+	return best, nil
+}
+
+// fastest is the fastest runtime that will do, the first of those that are as fast. Those that worked when they were last
+// asked come first, the faster before the slower: others are asked only if they would be faster, for an engine that hangs takes
+// its time.
+func (r *Rules) fastest(ctx context.Context, b bound, w wish) (best Choice, ok bool) {
+	hosts := slices.Clone(r.Hosts)
+	slices.SortStableFunc(hosts, func(g, h *placement.Host) int {
+		return cmp.Or(cmp.Compare(g.Trouble(), h.Trouble()), cmp.Compare(g.UsualStart(), h.UsualStart()))
+	})
+	at := func(h *placement.Host) int { return slices.Index(r.Hosts, h) }
+	for _, h := range hosts {
+		if usual := h.UsualStart(); ok && usual > 0 && usual >= best.Caps.Start {
+			continue
+		}
+		c, why := r.fit(ctx, h, b, w)
+		if len(why) > 0 {
+			continue
+		}
+		if faster := cmp.Compare(c.Caps.Start, best.Caps.Start); !ok || faster < 0 || faster == 0 && at(h) < at(best.Host) {
+			best, ok = c, true
+		}
+	}
+	return best, ok
+}
+
+// fit says what a runtime can do for a request here, or why it will not do.
+func (r *Rules) fit(ctx context.Context, h *placement.Host, b bound, w wish) (Choice, []runtime.Reason) {
+	caps, err := h.Capabilities(ctx)
+	switch {
+	case err != nil:
+		r.Log.Error("runtime could not be probed", "runtime", h.Name(), "err", err)
+		return Choice{}, []runtime.Reason{{Code: "probe_failed", Detail: "it could not be probed"}}
+	case !b.met(caps.Isolation) && (caps.Available || caps.Isolation != ""): // of what does not work that may not be known
+		return Choice{}, []runtime.Reason{{Code: "isolation_too_weak", Detail: fmt.Sprintf("it isolates by %s", caps.Isolation)}}
+	case !caps.Available && len(caps.Reasons) == 0:
+		return Choice{}, []runtime.Reason{{Code: "host_prerequisite_missing", Detail: "it does not work on this host"}}
+	case !caps.Available:
+		return Choice{}, caps.Reasons
+	}
+	c := Choice{Host: h, Caps: caps}
+	if !c.shows(w.image) {
+		return Choice{}, []runtime.Reason{{
+			Code: "image_unavailable", Detail: "it cannot use the image " + w.image, Hint: "name an image that " + h.Name() + " can use",
+		}}
+	}
+	var why []runtime.Reason
+	for _, name := range w.require {
+		if got := caps.Protection(name); !got.Enforced {
+			why = append(why, runtime.Reason{Code: "protection_missing", Step: name, Detail: "it cannot enforce protection " + name + " on this host", Hint: got.Hint})
+		}
+	}
+	return c, why
+}
+
+// shows reports whether a runtime has a use for an image, wherever that is.
+func (c Choice) shows(image string) bool {
+	if image == runtime.HostRef {
+		return c.Caps.HostImage
+	}
+	return c.Caps.Unpacked || c.Host.Imager() != nil
+}
+
+// tooWeak refuses a runtime that was asked for and is below the bound.
+func (r *Rules) tooWeak(ctx context.Context, c Choice, b bound, w wish) error {
+	able := []string{}
+	for _, h := range r.Hosts {
+		if _, why := r.fit(ctx, h, b, w); len(why) == 0 {
+			able = append(able, h.Name())
+		}
+	}
+	e := &belljar.Error{
+		Code:    belljar.CodePolicyDenied,
+		Message: fmt.Sprintf("runtime %s isolates by %s, but %s wants %s", c.Host.Name(), c.Caps.Isolation, b.by, orStronger(b.least)),
+		Details: map[string]any{
+			"field": "runtime", "provided": c.Host.Name(), "isolation": c.Caps.Isolation, "minimum": b.least, "rule": b.by,
+			"suggested": able,
+		},
+		Hint: "leave runtime out, and the fastest that will do is taken",
+	}
+	if len(able) == 0 {
+		e.Hint = "no runtime here will do: belljar doctor shows what this host can run"
+	}
+	if b.by == byIsolation {
+		e.Code = belljar.CodeInvalidRequest
+	}
+	return e
+}
+
+// noneFit says that this host has no runtime that will do for a request, and of each why not. What it says in words is of the
+// one that is nearest: strong enough, and the first of those.
+func (r *Rules) noneFit(ctx context.Context, b bound, w wish) error {
+	reasons := map[string]any{}
+	e := &belljar.Error{
+		Code:    belljar.CodeRuntimeUnavailable,
+		Message: fmt.Sprintf("no runtime here isolates by %s, as %s wants", orStronger(b.least), b.by),
+		Details: map[string]any{"isolation": b.least, "rule": b.by, "available": false, "suggested": []string{}, "reasons": reasons},
+		Hint:    "belljar doctor shows what this host can run",
+	}
+	said := false
+	for _, h := range r.Hosts {
+		_, why := r.fit(ctx, h, b, w)
+		reasons[h.Name()] = why
+		if said || len(why) == 0 || why[0].Code == "isolation_too_weak" {
+			continue
+		}
+		said = true
+		e.Message += ": " + h.Name() + ": " + why[0].Detail
+		if why[0].Hint != "" {
+			e.Hint = h.Name() + ": " + why[0].Hint
+		}
+	}
+	return e
+}
+
+func orStronger(least runtime.Isolation) string {
+	if least == runtime.IsolationMicroVM {
+		return string(least)
+	}
+	return string(least) + " or stronger"
+}
+
+// Pick returns the runtime that a request named, or the default for "", and what it can do here. Never another one:
+// one that is unknown or not available is refused, with those that could be named instead.
+func (r *Rules) Pick(ctx context.Context, name string) (Choice, error) {
+	h := r.Hosts[0]
+	if name != "" {
+		h = r.Hosts.Named(name)
+	}
+	if h == nil {
+		return Choice{}, r.unavailable(ctx, name, nil)
+	}
+	caps, err := h.Capabilities(ctx)
+	if err != nil {
+		return Choice{}, &belljar.Error{
+			Code: belljar.CodeInternal, Message: "runtime " + h.Name() + " could not be probed", Err: err,
+		}
+	}
+	if !caps.Available {
+		return Choice{}, r.unavailable(ctx, h.Name(), caps.Reasons)
+	}
+	return Choice{Host: h, Caps: caps}, nil
+}
+
+func (r *Rules) unavailable(ctx context.Context, name string, reasons []runtime.Reason) error {
+	suggested := []string{}
+	for _, h := range r.Hosts {
+		if h.Name() == name {
+			continue
+		}
+		if caps, err := h.Capabilities(ctx); err == nil && caps.Available {
+			suggested = append(suggested, h.Name())
+		}
+	}
+	e := &belljar.Error{
+		Code:    belljar.CodeRuntimeUnavailable,
+		Message: fmt.Sprintf("requested runtime %q is not available", name),
+		Details: map[string]any{"runtime": name, "available": false, "suggested": suggested},
+		Hint:    "belljar doctor shows what this host can run",
+	}
+	if len(reasons) > 0 {
+		e.Message += ": " + reasons[0].Detail
+		e.Details["reasons"] = reasons
+		if reasons[0].Hint != "" {
+			e.Hint = reasons[0].Hint
+		}
+	} else if len(suggested) > 0 {
+		e.Hint = "available here: " + strings.Join(suggested, ", ")
+	}
+	return e
+}

@@ -1,0 +1,68 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
+)
+
+// Room refuses, with [belljar.CodeDiskFull], to begin anything new while the disk is nearly full: below the watermark for users who keep as much there as
+// the average user or more, and for what is of no user (""), below half of it for everyone.
+func (a *Accounts) Room(ctx context.Context, user string) error {
+	if a.FreeBytes == nil {
+		return nil
+	}
+	free, err := a.FreeBytes()
+	if err != nil {
+		return &belljar.Error{Code: belljar.CodeInternal, Message: "free disk space could not be found out", Err: err}
+	}
+	least := a.MinFreeBytes
+	if free >= least {
+		return nil
+	}
+	full := &belljar.Error{
+		Code:    belljar.CodeDiskFull,
+		Message: fmt.Sprintf("the disk has %d MiB left, and below %d MiB nothing new begins", free>>20, least>>20),
+		Details: map[string]any{"free_bytes": free, "minimum_bytes": least},
+		Hint:    "free space on the server's disk",
+	}
+	if user == "" || free < least/2 {
+		return full
+	}
+	own, share, err := a.share(ctx, user)
+	if err != nil {
+		return err
+	}
+	if own < share {
+		return nil
+	}
+	full.Message = fmt.Sprintf("the disk has %d MiB left, and below %d MiB nothing new begins for users who keep as much on it as others or more",
+		free>>20, least>>20)
+	full.Details["kept_bytes"], full.Details["share_bytes"] = own, share
+	full.Hint = a.Wait + ", and artifacts with them; or free space on the server's disk"
+	return full
+}
+
+// share is how many bytes of artifacts and logs a user keeps, and how many the average user who keeps any does.
+func (a *Accounts) share(ctx context.Context, user string) (own, share int64, err error) {
+	used, err := a.Users.Usage(ctx, user, a.Now())
+	if err != nil {
+		return 0, 0, fault.Record("read the usage of "+user, err)
+	}
+	all, users, err := a.Users.Kept(ctx)
+	if err != nil {
+		return 0, 0, fault.Record("read what is kept", err)
+	}
+	own = used.ArtifactBytes + used.LogBytes
+	recorded := own > 0
+	for _, l := range []*ledger{&a.artifacts, &a.logs} {
+		mine, everyones := l.flying(user)
+		own, all = own+mine, all+everyones
+	}
+	if own > 0 && !recorded {
+		users++
+	}
+	return own, all / int64(max(users, 1)), nil
+}

@@ -1,0 +1,139 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// EngineTime bounds a question to a runtime's engine, which may be slow or gone.
+const EngineTime = 5 * time.Second
+
+// settleImage decides about the image of a plan's sandbox: it is one that is here, pinned by its digest from now on, or one
+// that is fetched while the sandbox is made. An image that is neither, or that the runtime cannot use, is refused.
+func (r *Rules) settleImage(ctx context.Context, p *placement.Placement, name, pin string) error {
+	ref := cmp.Or(name, runtime.HostRef)
+	root, err := r.FindImage(ctx, p.Host, p.Caps, cmp.Or(pin, ref))
+	if as := placement.Pinned(ref, pin); as != ref && belljar.CodeOf(err) == belljar.CodeImageUnavailable {
+		root, err = r.FindImage(ctx, p.Host, p.Caps, as) // engines know no digest alone
+	}
+	if err == nil {
+		p.Image = root
+		p.Image.Ref = ref
+		return nil
+	}
+	if belljar.CodeOf(err) != belljar.CodeImageUnavailable {
+		return err
+	}
+	if ref == runtime.HostRef || !p.Caps.Unpacked && p.Host.Imager() == nil {
+		return r.unusable(ctx, p.Host, p.Caps, ref)
+	}
+	if why := r.Fetchable(ref); why != nil {
+		return missing(err, why)
+	}
+	p.Image, p.Fetch = runtime.Root{Ref: ref, Digest: pin}, placement.Pinned(ref, pin)
+	return nil
+}
+
+// FindImage returns an image that is here, for a runtime: one of Belljar's own, else one of the runtime's engine.
+// [belljar.CodeImageUnavailable] if it is neither.
+func (r *Rules) FindImage(ctx context.Context, h *placement.Host, caps runtime.Capabilities, ref string) (runtime.Root, error) {
+	if ref == runtime.HostRef {
+		if !caps.HostImage {
+			return runtime.Root{}, r.unusable(ctx, h, caps, ref)
+		}
+		return runtime.Root{Ref: ref}, nil
+	}
+	found, err := r.Images.Find(ctx, ref)
+	if err == nil && caps.Unpacked {
+		root := found.Runtime()
+		root.WorkingDir = found.Config.WorkingDir
+		return root, nil
+	}
+	imager := h.Imager()
+	if imager == nil {
+		if err == nil {
+			err = r.unusable(ctx, h, caps, ref)
+		}
+		return runtime.Root{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, EngineTime)
+	defer cancel()
+	root, asked := imager.Image(ctx, ref)
+	switch {
+	case asked == nil:
+		return root, nil
+	case err == nil:
+		return runtime.Root{}, r.unusable(ctx, h, caps, ref)
+	case errors.Is(asked, runtime.ErrNoImage), belljar.CodeOf(err) != belljar.CodeImageUnavailable:
+		return runtime.Root{}, err
+	case belljar.CodeOf(asked) != belljar.CodeInternal:
+		return runtime.Root{}, asked
+	}
+	e := &belljar.Error{
+		Code: belljar.CodeRuntimeUnavailable, Message: "the engine of runtime " + h.Name() + " could not be asked for the image", Err: asked,
+		Details: map[string]any{"runtime": h.Name(), "image": ref}, Hint: "belljar doctor says how the engine is",
+	}
+	if step := (*runtime.StepError)(nil); errors.As(h.Explain(ctx, asked), &step) && step.Hint != "" {
+		e.Message, e.Hint = e.Message+": "+step.Err.Error(), step.Hint
+	}
+	return runtime.Root{}, e
+}
+
+// unusable refuses an image that a runtime has no use for, and names the runtimes that have.
+func (r *Rules) unusable(ctx context.Context, not *placement.Host, its runtime.Capabilities, ref string) error {
+	could := []string{}
+	for _, h := range r.Hosts {
+		if h == not {
+			continue
+		}
+		caps, err := h.Capabilities(ctx)
+		if err == nil && caps.Available && (ref == runtime.HostRef && caps.HostImage || ref != runtime.HostRef && caps.Unpacked) {
+			could = append(could, h.Name())
+		}
+	}
+	e := &belljar.Error{
+		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("runtime %s cannot use image %q", not.Name(), ref),
+		Details: map[string]any{"image": ref, "runtime": not.Name(), "suggested": could, "available": r.ImagesFor(its)},
+	}
+	if len(could) > 0 {
+		e.Hint = "runtimes that can: " + strings.Join(could, ", ")
+	}
+	return e
+}
+
+// missing says that an image is not here and why it is not fetched.
+func missing(absent, why error) error {
+	var e, reason *belljar.Error
+	if !errors.As(absent, &e) || !errors.As(why, &reason) {
+		return absent
+	}
+	said := *e
+	if belljar.CodeOf(why) == belljar.CodePolicyDenied {
+		said.Hint = strings.TrimSuffix(reason.Hint+"; "+e.Hint, "; ")
+	} else {
+		said.Details = map[string]any{"reason": reason.Message}
+		for name, value := range e.Details {
+			said.Details[name] = value
+		}
+	}
+	return &said
+}
+
+// ImagesFor names the images of Belljar's that a runtime can use.
+func (r *Rules) ImagesFor(caps runtime.Capabilities) []string {
+	names := []string{}
+	for _, name := range r.Images.Names() {
+		if name == runtime.HostRef && caps.HostImage || name != runtime.HostRef && caps.Unpacked {
+			names = append(names, name)
+		}
+	}
+	return names
+}

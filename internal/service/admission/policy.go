@@ -1,0 +1,173 @@
+package admission
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/archive"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Policy is what the operator decides for everybody, with the names that S0 "Policy Hash" gives its parts. The fields
+// that limits decide (marked L) are set by [Policy.Effective] from the limits and the most that can be asked for, whatever they held.
+type Policy struct {
+	DefaultRuntime        string   `json:"SANDBOX_DEFAULT_RUNTIME"` // the first of Options.Runtimes
+	NetworkDefault        string   `json:"SANDBOX_NETWORK_DEFAULT"`
+	MaxUploadMB           int      `json:"SANDBOX_MAX_UPLOAD_MB"`
+	MaxLogBytes           int64    `json:"SANDBOX_MAX_LOG_BYTES"`                  // L
+	WorkspaceCapMB        int      `json:"SANDBOX_WORKSPACE_CAP_MB"`               // L
+	ArtifactTTLHours      int      `json:"SANDBOX_ARTIFACT_TTL_HOURS"`             // logs and artifacts of a run that has ended are kept; 0 is as long as its row
+	MaxArtifactsPerRunMB  int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_RUN_MB"`  // L
+	MaxArtifactsPerUserMB int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_USER_MB"` // that of Options.Quota if it has one
+	MaxCPU                float64  `json:"SANDBOX_MAX_CPU"`                        // L
+	MaxMemoryMB           int      `json:"SANDBOX_MAX_MEM_MB"`                     // L
+	PidsLimit             int      `json:"SANDBOX_PIDS_LIMIT"`                     // L
+	NoFile                int      `json:"SANDBOX_ULIMIT_NOFILE"`                  // L
+	NProc                 int      `json:"SANDBOX_ULIMIT_NPROC"`                   // L
+	StartupTimeoutSec     float64  `json:"SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC"`    // L
+	ExecTimeoutSec        float64  `json:"SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC"`       // L
+	CancelGraceSec        float64  `json:"SANDBOX_CANCEL_GRACE_SECONDS"`           // L
+	EnableExecution       bool     `json:"SANDBOX_ENABLE_EXECUTION"`
+	BackgroundExecution   bool     `json:"SANDBOX_BACKGROUND_EXECUTION"`
+	DockerSeccomp         string   `json:"SANDBOX_DOCKER_SECCOMP"` // profile's name or hash of its contents; "" is built in
+	DockerAppArmorProfile string   `json:"SANDBOX_DOCKER_APPARMOR_PROFILE"`
+	SupportedSpecVersions []string `json:"SANDBOX_SUPPORTED_SPEC_VERSIONS"`
+
+	// Belljar's own, which count only where they are not as usual.
+	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"` // no interactive runs
+	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`     // what Options.Require leaves out
+	AllowedImages         []string `json:"SANDBOX_ALLOWED_IMAGES,omitempty"` // patterns of those that requests may name; empty is every image
+	ImagePull             string   `json:"SANDBOX_IMAGE_PULL,omitempty"`     // PullNever; PullMissing is as usual
+	ImageAliases          []string `json:"SANDBOX_IMAGE_ALIASES,omitempty"`  // name=image, as the store has them
+	// TrustLevels is the weakest isolation of a trust level, where it is not that of [DefaultTrustLevels]. DefaultTrust is
+	// the level of requests that say none, and the most that users who are no operators can claim; "" is none.
+	TrustLevels  map[belljar.TrustLevel]runtime.Isolation `json:"SANDBOX_TRUST_LEVELS,omitempty"`
+	DefaultTrust belljar.TrustLevel                       `json:"SANDBOX_DEFAULT_TRUST_LEVEL,omitempty"`
+	// DockerOCIRuntime is what the engine was told to isolate with; "" is its own choice.
+	DockerOCIRuntime string  `json:"SANDBOX_DOCKER_OCI_RUNTIME,omitempty"`
+	DefaultCPU       float64 `json:"SANDBOX_DEFAULT_CPU,omitempty"`          // L
+	DefaultMemoryMB  int     `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`       // L
+	DefaultCPUTime   float64 `json:"SANDBOX_DEFAULT_CPU_TIME_SEC,omitempty"` // L
+	TmpMB            int     `json:"SANDBOX_TMP_MB,omitempty"`               // L
+	MaxUploadFiles   int     `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"`     // that of Options.Uploads
+	MaxUploadDepth   int     `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"`     // that of Options.Uploads
+}
+
+// DefaultPolicy is the policy of S0 §9 and §17, with execution on (it is what Belljar is for).
+func DefaultPolicy() Policy {
+	return Policy{
+		NetworkDefault: "deny_all", MaxUploadMB: 64, ArtifactTTLHours: 24, MaxArtifactsPerUserMB: 128,
+		EnableExecution: true, BackgroundExecution: true, SupportedSpecVersions: []string{"1.0", "1.1"},
+	}
+}
+
+// DefaultTrustLevels is the weakest isolation that each trust level may have.
+func DefaultTrustLevels() map[belljar.TrustLevel]runtime.Isolation {
+	return map[belljar.TrustLevel]runtime.Isolation{
+		belljar.TrustTrusted: runtime.IsolationNamespace, belljar.TrustStandard: runtime.IsolationNamespace,
+		belljar.TrustUntrusted: runtime.IsolationUserKernel,
+	}
+}
+
+// Least is the weakest isolation of a trust level.
+func (p Policy) Least(level belljar.TrustLevel) runtime.Isolation {
+	if own, ok := p.TrustLevels[level]; ok {
+		return own
+	}
+	return DefaultTrustLevels()[level]
+}
+
+// hashedNProc is S0's default of SANDBOX_ULIMIT_NPROC. The limit on processes has always held it at half of that, so the hash
+// of the default policy, which clients compare, keeps it.
+const hashedNProc = 512
+
+// Effect is what decides about a policy besides itself.
+type Effect struct {
+	DefaultRuntime    string
+	Limits, MaxLimits belljar.Limits
+	ArtifactMB        int // of a user
+	Require           []string
+	Uploads           archive.Limits
+}
+
+// Effective is the policy in force.
+func (p Policy) Effective(opts Effect) Policy {
+	p.DefaultRuntime = opts.DefaultRuntime
+	p.MaxLogBytes, p.WorkspaceCapMB = opts.Limits.LogBytes, opts.Limits.WorkspaceMB
+	p.MaxArtifactsPerRunMB, p.MaxArtifactsPerUserMB = opts.Limits.ArtifactMB, opts.ArtifactMB
+	p.MaxCPU, p.MaxMemoryMB = opts.MaxLimits.CPU, opts.MaxLimits.MemoryMB
+	p.PidsLimit, p.NoFile, p.NProc = opts.Limits.Pids, opts.Limits.NoFile, opts.Limits.NProc
+	p.StartupTimeoutSec, p.ExecTimeoutSec = opts.Limits.StartupTimeoutSec, opts.Limits.TimeoutSec
+	p.CancelGraceSec = opts.Limits.GraceSec
+	if p.ImagePull == PullMissing {
+		p.ImagePull = ""
+	}
+	if usual := belljar.DefaultLimits(); p.PidsLimit == usual.Pids && p.NProc == usual.NProc {
+		p.NProc = hashedNProc
+	}
+	p.UnenforcedProtections = without(AllProtections(), opts.Require)
+	levels := maps.Clone(p.TrustLevels)
+	maps.DeleteFunc(levels, func(level belljar.TrustLevel, least runtime.Isolation) bool {
+		return DefaultTrustLevels()[level] == least
+	})
+	p.TrustLevels = levels
+	usual, uploads := belljar.DefaultLimits(), archive.DefaultLimits()
+	p.DefaultCPU = unusual(opts.Limits.CPU, usual.CPU)
+	p.DefaultCPUTime = unusual(opts.Limits.CPUTimeSec, usual.CPUTimeSec)
+	p.DefaultMemoryMB, p.TmpMB = unusual(opts.Limits.MemoryMB, usual.MemoryMB), unusual(opts.Limits.TmpMB, usual.TmpMB)
+	p.MaxUploadFiles, p.MaxUploadDepth = unusual(opts.Uploads.Files, uploads.Files), unusual(opts.Uploads.Depth, uploads.Depth)
+	return p
+}
+
+// unusual is n, or 0 if n is as usual.
+func unusual[T int | float64](n, usual T) T {
+	if n == usual {
+		return 0
+	}
+	return n
+}
+
+// Hash is S0's policy_hash: SHA-256 in lower-case hex over a version prefix and the policy as canonical JSON (sorted
+// keys, no white space, numbers in their shortest form).
+func (p Policy) Hash() string {
+	h := sha256.Sum256(append([]byte("tldw.sandbox.policy:v1\n"), p.Canonical()...))
+	return hex.EncodeToString(h[:])
+}
+
+// Canonical is the policy as canonical JSON.
+func (p Policy) Canonical() []byte {
+	raw, err := json.Marshal(p)
+	var keys map[string]any
+	if err == nil {
+		err = json.Unmarshal(raw, &keys)
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err == nil {
+		err = enc.Encode(keys) // sorts them
+	}
+	if err != nil {
+		panic("policy is not JSON: " + err.Error()) // strings, numbers and booleans always are
+	}
+	return bytes.TrimSpace(out.Bytes())
+}
+
+// IsZero reports whether nothing is decided.
+func (p Policy) IsZero() bool {
+	raw, zero := p.Canonical(), Policy{}.Canonical()
+	return bytes.Equal(raw, zero)
+}
+
+// Retention says when logs are deleted, for users who have no room for more. rowDays is for how long runs stay on record.
+func (p Policy) Retention(rowDays int) string {
+	if hours := p.ArtifactTTLHours; hours > 0 {
+		return fmt.Sprintf("wait: logs are deleted %d hours after their runs end (SANDBOX_ARTIFACT_TTL_HOURS)", hours)
+	}
+	return fmt.Sprintf("wait: logs are deleted %d days after their runs end (SANDBOX_RUN_RETENTION_DAYS)", rowDays)
+}

@@ -1,0 +1,129 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// AllProtections is what a server demands of every sandbox: it refuses to run where one of them cannot be enforced.
+func AllProtections() []string {
+	return []string{
+		runtime.ProtectFilesystem, runtime.ProtectNetwork, runtime.ProtectSeccomp, runtime.ProtectIdentity,
+		runtime.ProtectWallTime, runtime.ProtectPids, runtime.ProtectMemory, runtime.ProtectCPU, runtime.ProtectDisk,
+	}
+}
+
+// CoreProtections is what the command line demands. Without the others it runs, and the run carries a warning.
+func CoreProtections() []string {
+	return []string{
+		runtime.ProtectFilesystem, runtime.ProtectNetwork, runtime.ProtectSeccomp, runtime.ProtectPids,
+		runtime.ProtectWallTime,
+	}
+}
+
+// waive takes the protections in weak from those required, if caller may and they exist.
+func waive(caller belljar.Caller, require, weak []string) ([]string, error) {
+	known := append(AllProtections(), runtime.ProtectLandlock)
+	for _, name := range weak {
+		if !slices.Contains(known, name) {
+			return nil, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: "allow_weak names no protection: " + name,
+				Details: map[string]any{"field": "allow_weak", "provided": name, "supported": known},
+				Hint:    "one of: " + strings.Join(known, ", "),
+			}
+		}
+	}
+	if len(weak) > 0 && !caller.Admin() {
+		return nil, &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: "allow_weak is for operators only",
+			Details: map[string]any{"field": "allow_weak", "rule": "operator"},
+		}
+	}
+	return without(require, weak), nil
+}
+
+func without(list, drop []string) []string {
+	var rest []string
+	for _, name := range list {
+		if !slices.Contains(drop, name) {
+			rest = append(rest, name)
+		}
+	}
+	return rest
+}
+
+// limitFields are the fields of a request that ask for a limit, by the protection that keeps it. The
+// workspace is not among them: it is a file system of its size on every runtime.
+var limitFields = []struct {
+	protection, field string
+	asked             func(Ask) bool
+}{
+	{runtime.ProtectMemory, "resources.memory_mb", func(r Ask) bool { return r.Resources.MemoryMB != 0 }},
+	{runtime.ProtectMemory, "build_memory_mb", func(r Ask) bool { return r.BuildMemoryMB != 0 }},
+	{runtime.ProtectCPU, "resources.cpu", func(r Ask) bool { return r.Resources.CPU != 0 }},
+	{runtime.ProtectPids, "resources.pids", func(r Ask) bool { return r.Resources.Pids != 0 }},
+}
+
+// protections lists those that keep the limits a request asks for. It gets them or is refused, also where the server does
+// without: only its own allow_weak lets it go on.
+func (a Ask) protections() (names []string) {
+	for _, l := range limitFields {
+		if l.asked(a) {
+			names = append(names, l.protection)
+		}
+	}
+	return names
+}
+
+// notLimited refuses a limit that was asked for and cannot be enforced by the runtime here; nil for other protections.
+func notLimited(p *placement.Placement, ask Ask, got runtime.Protection) error {
+	for _, l := range limitFields {
+		if l.protection != got.Name || !l.asked(ask) {
+			continue
+		}
+		message := fmt.Sprintf("%s cannot be enforced here: runtime %s has no way to limit %s on this host", l.field, p.Host.Name(), got.Name)
+		if got.By != "" {
+			message = fmt.Sprintf("%s cannot be enforced here: runtime %s limits %s only by %s", l.field, p.Host.Name(), got.Name, got.By)
+		}
+		hint := "allow_weak " + got.Name + " (--allow-weak " + got.Name + ", operators only) goes on without the limit"
+		if got.Hint != "" {
+			hint = got.Hint + "; or " + hint
+		}
+		return &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: message, Hint: hint,
+			Details: map[string]any{"field": l.field, "runtime": p.Host.Name(), "available": true, "protection": got.Name, "suggested": []string{}},
+		}
+	}
+	return nil
+}
+
+// enforceable refuses a plan with a protection that the runtime cannot give here, before anything is built.
+func enforceable(p *placement.Placement, ask Ask) error {
+	names := p.Require
+	if p.Limits.CPUTimeSec > 0 {
+		names = append(slices.Clone(names), runtime.ProtectCPUTime)
+	}
+	for _, name := range names {
+		if got := p.Caps.Protection(name); !got.Enforced {
+			if err := notLimited(p, ask, got); err != nil {
+				return err
+			}
+			hint := got.Hint
+			if hint == "" {
+				hint = "an operator can do without it: allow_weak (--allow-weak " + name + ")"
+			}
+			return &belljar.Error{
+				Code:    belljar.CodeRuntimeUnavailable,
+				Message: fmt.Sprintf("runtime %s cannot enforce protection %s on this host", p.Host.Name(), name),
+				Details: map[string]any{"runtime": p.Host.Name(), "available": true, "protection": name, "suggested": []string{}},
+				Hint:    hint,
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// quotaFor is for how long a quota that was read is believed: one that another daemon on the same store changes holds
+// here by then.
+const quotaFor = 10 * time.Second
+
+// Users is what the store knows of users.
+type Users interface {
+	Quota(ctx context.Context, userID string) (belljar.Quota, error)
+	Usage(ctx context.Context, userID string, now time.Time) (belljar.UserUsage, error)
+	Kept(ctx context.Context) (bytes int64, users int, err error)
+}
+
+// Accounts are what users may have, and what they keep on the disk. The fields are set before the first use.
+type Accounts struct {
+	Users Users
+	Usual belljar.Quota // of a user for whom none is stored
+	Now   func() time.Time
+	// FreeBytes tells the room on the disk for data, and below MinFreeBytes no new run is taken. nil is no watermark.
+	FreeBytes    func() (uint64, error)
+	MinFreeBytes uint64
+	// Wait says when logs are deleted.
+	Wait string
+
+	artifacts, logs ledger
+	quotas          quotas
+}
+
+// quotas remembers the quotas of users who are active. The zero value is empty.
+type quotas struct {
+	mu    sync.Mutex
+	known map[string]knownQuota
+}
+
+type knownQuota struct {
+	belljar.Quota
+	until time.Time
+}
+
+// maxQuotas bounds how many are remembered.
+const maxQuotas = 4096
+
+func (c *quotas) get(user string, now time.Time) (belljar.Quota, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.known[user]
+	return k.Quota, ok && now.Before(k.until)
+}
+
+func (c *quotas) put(user string, q belljar.Quota, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= maxQuotas {
+		c.known = map[string]knownQuota{}
+	}
+	c.known[user] = knownQuota{q, now.Add(quotaFor)}
+}
+
+// Quota is how much a user may have: what is stored for the user, or the usual quota.
+func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error) {
+	now := a.Now()
+	if q, ok := a.quotas.get(user, now); ok {
+		return q, nil
+	}
+	q, err := a.Users.Quota(ctx, user)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		q = a.Usual
+	case err != nil:
+		return q, fault.Record("read the quota of "+user, err)
+	}
+	a.quotas.put(user, q, now)
+	return q, nil
+}
+
+// SetQuota notes a quota that was stored.
+func (a *Accounts) SetQuota(user string, q belljar.Quota) { a.quotas.put(user, q, a.Now()) }
+
+// Afford refuses a run to a user whose CPU time of the day is used up. The day ends at midnight UTC.
+func (a *Accounts) Afford(ctx context.Context, user string, q belljar.Quota) error {
+	if q.CPUSecondsPerDay <= 0 {
+		return nil
+	}
+	now := a.Now().UTC()
+	used, err := a.Users.Usage(ctx, user, now)
+	if err != nil {
+		return fault.Record("read the usage of "+user, err)
+	}
+	if used.CPUSecondsToday < q.CPUSecondsPerDay {
+		return nil
+	}
+	return &belljar.Error{
+		Code:    belljar.CodeQuotaExceeded,
+		Message: fmt.Sprintf("%v of %v CPU seconds of the day are used up", Hundredths(used.CPUSecondsToday), Hundredths(q.CPUSecondsPerDay)),
+		Details: map[string]any{
+			"quota": "cpu_seconds_per_day", "limit": q.CPUSecondsPerDay, "used": used.CPUSecondsToday,
+			"retry_after_sec": int(now.Truncate(24*time.Hour).Add(24*time.Hour).Sub(now).Seconds()) + 1,
+		},
+		Hint: "the count begins anew at midnight UTC",
+	}
+}
+
+// AllowArtifacts opens a claim on what a user's quota leaves for artifacts.
+func (a *Accounts) AllowArtifacts(ctx context.Context, user string) (*Allowance, error) {
+	q, err := a.Quota(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	return a.allow(ctx, &a.artifacts, user, q.ArtifactMB, func(u belljar.UserUsage) int64 { return u.ArtifactBytes })
+}
+
+// AllowLog opens a run's claim on what its owner's quota leaves for logs.
+func (a *Accounts) AllowLog(ctx context.Context, user string, q belljar.Quota) (*Allowance, error) {
+	return a.allow(ctx, &a.logs, user, q.LogMB, func(u belljar.UserUsage) int64 { return u.LogBytes })
+}
+
+// AffordLog is AllowLog for a new run: it is refused if nothing is left.
+func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) (*Allowance, error) {
+	w, err := a.AllowLog(ctx, user, q)
+	if err != nil {
+		return nil, err
+	}
+	used, most := w.left()
+	if used < most {
+		return w, nil
+	}
+	w.Close()
+	return nil, &belljar.Error{
+		Code:    belljar.CodeQuotaExceeded,
+		Message: fmt.Sprintf("the logs of your runs take up %v of %d MiB", Hundredths(float64(used)/(1<<20)), q.LogMB),
+		Details: map[string]any{"quota": "log_mb", "limit": q.LogMB, "used": Hundredths(float64(used) / (1 << 20))},
+		Hint:    a.Wait + "; an operator can allow more with log_mb in your quota",
+	}
+}
+
+// Hundredths is f to two places.
+func Hundredths(f float64) float64 { return math.Round(f*100) / 100 }

@@ -1,0 +1,152 @@
+// Package admission decides what a request may have: which host, image, limits and protections its sandbox gets (its
+// placement), and whether its user, the node's memory and the disk have room for it.
+package admission
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// Images finds images that are here.
+type Images interface {
+	Find(ctx context.Context, ref string) (image.Root, error)
+	Get(ctx context.Context, ref string) (belljar.Image, error)
+	Names() []string
+}
+
+// Rules are what the operator allows, and what the hosts can do.
+type Rules struct {
+	Hosts             placement.Hosts
+	Policy            Policy
+	Limits, MaxLimits belljar.Limits
+	Require           []string // protections of every sandbox
+	Images            Images
+	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted says that a sandbox is
+	// made to build Go programs.
+	GoCache func(image runtime.Root, wanted bool) string
+	Log     *slog.Logger
+}
+
+// Ask is what a request says about its sandbox.
+type Ask struct {
+	Runtime   string
+	Image     string // "" is the host's own programs
+	Digest    string // of the image, if that is settled
+	Isolation runtime.Isolation
+	Trust     belljar.TrustLevel
+	AllowWeak []string
+	Exec      bool // programs in the workspace may be executed
+	BuildsGo  bool
+
+	Resources         belljar.Resources
+	BuildMemoryMB     int
+	StartupTimeoutSec float64
+	TimeoutSec        float64
+	BuildTimeoutSec   float64
+	CPUTimeSec        float64
+}
+
+// AskOfRun is what a request for a run says about a sandbox of its own.
+func AskOfRun(s belljar.RunSpec) Ask {
+	return Ask{
+		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
+		AllowWeak: s.AllowWeak, Exec: s.WorkspaceExec, BuildsGo: buildsGo(s),
+		Resources: s.Resources, BuildMemoryMB: s.BuildMemoryMB, StartupTimeoutSec: s.StartupTimeoutSec,
+		TimeoutSec: s.TimeoutSec, BuildTimeoutSec: s.BuildTimeoutSec, CPUTimeSec: s.CPUTimeSec,
+	}
+}
+
+// AskOfSession is what a request for a session says about its sandbox.
+func AskOfSession(s belljar.SessionSpec) Ask {
+	return Ask{
+		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
+		AllowWeak: s.AllowWeak, Exec: s.WorkspaceExec,
+		Resources: s.Resources, StartupTimeoutSec: s.StartupTimeoutSec, TimeoutSec: s.TimeoutSec, CPUTimeSec: s.CPUTimeSec,
+	}
+}
+
+// buildsGo reports whether a request is likely to build Go programs.
+func buildsGo(s belljar.RunSpec) bool {
+	l, _ := belljar.LanguageOf(s.Language)
+	return l.Name == "Go" || len(s.Command) > 0 && path.Base(s.Command[0]) == "go"
+}
+
+func (a Ask) wish(require []string) wish {
+	return wish{a.Runtime, a.Isolation, a.Trust, cmp.Or(a.Image, runtime.HostRef), require}
+}
+
+// limits are defaults with what the request asks for, at most so much.
+func (a Ask) limits(defaults, most belljar.Limits) (belljar.Limits, error) {
+	return defaults.ResolveRun(&belljar.RunSpec{
+		Resources: a.Resources, BuildMemoryMB: a.BuildMemoryMB, StartupTimeoutSec: a.StartupTimeoutSec,
+		TimeoutSec: a.TimeoutSec, BuildTimeoutSec: a.BuildTimeoutSec, CPUTimeSec: a.CPUTimeSec,
+	}, most)
+}
+
+// Place decides about the sandbox of a request.
+func (r *Rules) Place(ctx context.Context, caller belljar.Caller, ask Ask) (p placement.Placement, err error) {
+	p.Exec = ask.Exec
+	if p.Limits, err = ask.limits(r.Limits, r.MaxLimits); err != nil {
+		return p, err
+	}
+	if p.Require, err = waive(caller, append(slices.Clone(r.Require), ask.protections()...), ask.AllowWeak); err != nil {
+		return p, err
+	}
+	if err = r.MayUse(ctx, ask.Image); err != nil {
+		return p, err
+	}
+	// The runtime comes first: without it no image helps.
+	found, err := r.choose(ctx, caller, ask.wish(p.Require))
+	if err != nil {
+		return p, err
+	}
+	p.Host, p.Caps, p.Why = found.Host, found.Caps, found.Why
+	if err = r.settleImage(ctx, &p, ask.Image, ask.Digest); err != nil {
+		return p, err
+	}
+	if r.GoCache != nil && p.Caps.GoCache && p.Exec && p.Fetch == "" {
+		p.Image.GoCache = r.GoCache(p.Image, ask.BuildsGo)
+	}
+	if err = enforceable(&p, ask); err != nil {
+		return p, err
+	}
+	p.Bind()
+	return p, nil
+}
+
+// Version refuses a request in a version of the specification that the policy does not name.
+func (r *Rules) Version(v string) error {
+	versions := r.Policy.SupportedSpecVersions
+	if slices.Contains(versions, v) {
+		return nil
+	}
+	e := &belljar.Error{
+		Code:    belljar.CodeInvalidSpecVersion,
+		Message: fmt.Sprintf("unsupported spec_version %q", v),
+		Details: map[string]any{"supported": versions, "provided": v},
+	}
+	if v == "" {
+		e.Message, e.Details["field"] = "spec_version is required", "spec_version"
+	}
+	return e
+}
+
+// Enabled refuses everything on a node that executes nothing.
+func (r *Rules) Enabled() error {
+	if r.Policy.EnableExecution {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodePolicyDenied, Message: "this node executes nothing",
+		Details: map[string]any{"rule": "SANDBOX_ENABLE_EXECUTION"},
+	}
+}

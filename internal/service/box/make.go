@@ -1,0 +1,181 @@
+package box
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// Images makes images ready that are not here when a request is admitted.
+type Images interface {
+	// Fetchable reports, by an error, why an image is not fetched for a request.
+	Fetchable(ref string) error
+	// Fetch makes the image of a placement ready.
+	Fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) (runtime.Root, error)
+}
+
+// Maker makes sandboxes, and takes them away.
+type Maker struct {
+	Lifetime  runtime.Lifetime
+	Lease     time.Duration
+	Images    Images
+	Hosts     placement.Hosts
+	Work      func(f func()) // runs f in a goroutine that the service waits for
+	AfterFunc func(d time.Duration, f func()) (stop func() bool)
+	Log       *slog.Logger
+}
+
+// Order is one sandbox to be made.
+type Order struct {
+	ID        string
+	Caller    belljar.Caller
+	Placement *placement.Placement
+	Know      func(runtime.Root)    // is told what the image is, if that was fetched
+	Made      func(runtime.Sandbox) // is told of the sandbox as soon as it is there
+}
+
+// Make makes a sandbox, connects to its agent and prepares its workspace. The box is returned with an error too, if there is a
+// sandbox.
+func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
+	sandbox, err := m.sandbox(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	o.Made(sandbox)
+	b, err := Meet(ctx, sandbox, o.Placement.Caps, o.Placement.Image)
+	if err == nil && o.Placement.Exec {
+		err = b.Furnish(ctx)
+	}
+	return b, err
+}
+
+// tries is how often the image of one sandbox is looked for: others remove images that nobody uses yet.
+const tries = 3
+
+// sandbox makes the sandbox of a placement, and its image ready before, if it is not.
+func (m *Maker) sandbox(ctx context.Context, o Order) (runtime.Sandbox, error) {
+	p := o.Placement
+	for n := 1; ; n++ {
+		if p.Fetch != "" {
+			root, err := m.fetch(ctx, o.Caller, p)
+			if err != nil {
+				return nil, err
+			}
+			o.Know(root)
+		}
+		sandbox, err := m.create(ctx, o.ID, p)
+		if !errors.Is(err, runtime.ErrNoImage) {
+			return sandbox, err
+		}
+		if n == tries || m.Images.Fetchable(p.Image.Ref) != nil {
+			return nil, &FetchError{&belljar.Error{
+				Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q was removed before the sandbox was made", p.Image.Ref),
+				Details: map[string]any{"image": p.Image.Ref, "digest": p.Image.Digest}, Hint: "make it ready again: belljar image pull or import",
+			}}
+		}
+		p.Fetch = placement.Pinned(p.Image.Ref, p.Image.Digest)
+	}
+}
+
+// fetch makes the image of a placement ready that was not here when it was admitted.
+func (m *Maker) fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) (runtime.Root, error) {
+	if err := m.Images.Fetchable(p.Fetch); err != nil {
+		return runtime.Root{}, &FetchError{err}
+	}
+	root, err := m.Images.Fetch(ctx, caller, p)
+	switch {
+	case err == nil:
+		return root, nil
+	case ctx.Err() != nil:
+		return runtime.Root{}, context.Cause(ctx)
+	}
+	return runtime.Root{}, &FetchError{err}
+}
+
+// create makes the sandbox, but does not wait for a runtime that is slow to give up: what it still returns is destroyed
+// later.
+func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (runtime.Sandbox, error) {
+	type creation struct {
+		sandbox runtime.Sandbox
+		err     error
+	}
+	made := make(chan creation, 1)
+	go func() {
+		spec := p.Spec(id, m.Lifetime)
+		spec.Lease = m.Lease
+		sandbox, err := p.Host.Create(ctx, spec)
+		made <- creation{sandbox, err}
+	}()
+	select {
+	case c := <-made:
+		if c.err != nil && ctx.Err() == nil {
+			c.err = p.Host.Explain(ctx, c.err)
+		}
+		if c.err != nil && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return c.sandbox, c.err
+	case <-ctx.Done():
+		m.Work(func() {
+			if c := <-made; c.err == nil {
+				m.Destroy(id, c.sandbox)
+			}
+		})
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Destroy destroys a sandbox.
+func (m *Maker) Destroy(id string, sandbox runtime.Sandbox) {
+	if err := sandbox.Destroy(context.Background()); err != nil {
+		for _, h := range m.Hosts { // one of them has it, and the reaper looks for it there
+			h.Orphans.Suspect()
+		}
+		m.Log.Error("sandbox could not be destroyed", "run_id", id, "err", err)
+	}
+}
+
+// Reattach connects to a sandbox that a former process made.
+func Reattach(ctx context.Context, id string, p *placement.Placement) (*Box, error) {
+	sandbox, err := p.Host.Attach(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return Meet(ctx, sandbox, p.Caps, p.Image)
+}
+
+// removeTime is how long a start waits for one sandbox of a former process to be gone.
+const removeTime = 5 * time.Second
+
+// errRemoveTime says that a sandbox does not go away.
+var errRemoveTime = fmt.Errorf("it is not gone after %v", removeTime)
+
+// Remove removes the sandbox of a former process. One that does not go, as when the kernel holds a process of it, delays no
+// start: that is logged, and the reaper tries again.
+func (m *Maker) Remove(ctx context.Context, host, id string) {
+	h := m.Hosts.Named(host)
+	if h == nil {
+		return
+	}
+	late, tooLate := context.WithCancelCause(ctx)
+	defer tooLate(nil)
+	defer m.AfterFunc(removeTime, func() { tooLate(errRemoveTime) })()
+	removed := make(chan error, 1)
+	go func() { removed <- h.Remove(late, id) }()
+	var err error
+	select {
+	case err = <-removed:
+	case <-late.Done():
+		err = context.Cause(late)
+	}
+	if err != nil {
+		h.Orphans.Suspect()
+		m.Log.Error("sandbox of a former process could not be removed", "sandbox_id", id, "err", err)
+	}
+}

@@ -1,0 +1,73 @@
+// Package fault makes the errors that callers get from more than one part of the service.
+package fault
+
+import (
+	"context"
+	"errors"
+	"syscall"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// ShuttingDown refuses what comes while the service is being closed.
+func ShuttingDown() error {
+	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down"}
+}
+
+// Refuse refuses a field of a request.
+func Refuse(field string, provided any, message string) error {
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: message, Details: map[string]any{"field": field, "provided": provided},
+	}
+}
+
+// Forbidden refuses what only an operator may do.
+func Forbidden(what string) error {
+	return &belljar.Error{Code: belljar.CodeForbidden, Message: "only an operator may " + what}
+}
+
+// Record is a failure of the store.
+func Record(doing string, err error) error {
+	if Full(err) {
+		return DiskFull(err)
+	}
+	return &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
+}
+
+// Full reports whether an error says that a disk is full.
+func Full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, store.ErrFull) || errors.Is(err, blob.ErrFull)
+}
+
+// DiskFull says that the server's disk is full.
+func DiskFull(err error) error {
+	return &belljar.Error{
+		Code: belljar.CodeDiskFull, Message: "the server's disk is full", Hint: "free space on the server's disk", Err: err,
+	}
+}
+
+// As makes err a [belljar.Error], internal unless it is one.
+func As(doing string, err error) error {
+	if belljar.CodeOf(err) != belljar.CodeInternal {
+		return err
+	}
+	return &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
+}
+
+// Images is a failure of the store of images.
+func Images(err error) error {
+	var own *belljar.Error
+	switch {
+	case err == nil, errors.As(err, &own):
+		return err
+	case Full(err):
+		return DiskFull(err)
+	case errors.Is(err, context.Canceled):
+		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was given up", Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the time for the request is over", Err: err}
+	}
+	return &belljar.Error{Code: belljar.CodeInternal, Message: "the images could not be reached", Err: err}
+}

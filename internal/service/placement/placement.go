@@ -1,0 +1,138 @@
+// Package placement says where and how a sandbox is made: on which host, from which image, under which limits and
+// protections. Admission decides it; runs and sessions keep it.
+package placement
+
+import (
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// user is who runs inside every sandbox, as its environment says.
+const user = "sandbox"
+
+// TmpDir is the folder of a workspace that allows execution in which programs are built. Where the runtime gives no /tmp that
+// will do, it is also where temporary files go. Agents leave it out of lists, archives and what is captured.
+const TmpDir = ".tmp"
+
+// Placement is the place of one sandbox.
+type Placement struct {
+	Host    *Host
+	Caps    runtime.Capabilities // what the host can do
+	Why     string               // it is this host
+	Image   runtime.Root
+	Fetch   string // what the image is pulled as, when the sandbox is made; "" if it is here
+	Limits  belljar.Limits
+	Require []string // protections
+	Exec    bool     // programs in the workspace may be executed
+
+	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
+	CompilerMB int
+}
+
+// MemoryMB is what the sandbox needs for its programs, in MiB: the compiler is one, at another time.
+func (p *Placement) MemoryMB() int { return max(p.Limits.MemoryMB, p.CompilerMB) }
+
+// Bind makes the limits those in force. Where a sandbox has ids of its own, nproc is also what holds its programs to the
+// limit on processes, and leaves its agent out of that.
+func (p *Placement) Bind() {
+	if p.Caps.Protection(runtime.ProtectPids).Enforced {
+		p.Limits.NProc = min(p.Limits.NProc, p.Limits.Pids)
+	}
+}
+
+// InForce is the limits as they are reported: one that nothing holds the sandbox to is 0.
+func (p *Placement) InForce() belljar.Limits {
+	l := p.Limits
+	for name, clear := range map[string]func(){
+		runtime.ProtectCPU: func() { l.CPU = 0 }, runtime.ProtectMemory: func() { l.MemoryMB, l.BuildMemoryMB = 0, 0 }, runtime.ProtectPids: func() { l.Pids = 0 },
+	} {
+		if !p.Caps.Protection(name).Enforced {
+			clear()
+		}
+	}
+	return l
+}
+
+// Spec is the sandbox as its runtime makes it.
+func (p *Placement) Spec(id string, life runtime.Lifetime) runtime.Spec {
+	limits := p.Limits
+	limits.MemoryMB = p.MemoryMB()
+	return runtime.Spec{
+		ID:     id,
+		Root:   p.Image,
+		Limits: limits,
+		Workspace: runtime.Workspace{
+			Bytes:  int64(p.Limits.WorkspaceMB) << 20,
+			Inodes: int64(p.Limits.Inodes),
+			Exec:   p.Exec,
+			Medium: runtime.MediumMemory,
+		},
+		Network:   runtime.Network{Mode: runtime.NetworkNone},
+		Lifetime:  life,
+		Isolation: p.Caps.Isolation,
+		Require:   p.Require,
+	}
+}
+
+// dataFactor is RLIMIT_DATA as a multiple of the memory limit. It counts what a process maps, not what it touches: a thread's
+// stack is 8 MiB, and Java maps its heap ahead. With the limit itself, a Java program of a dozen threads fails at 512 MiB.
+const dataFactor = 2
+
+// Rlimits are S0 §12's. A process with several threads uses CPU time faster than the clock runs, so the cap on that
+// grows with the cores; it only has to catch what outlives the clock's.
+func (p *Placement) Rlimits() map[string]uint64 {
+	l := p.Limits
+	limits := map[string]uint64{
+		"nofile": uint64(l.NoFile),
+		"nproc":  uint64(l.NProc),
+		"core":   0,
+		"cpu":    uint64(math.Ceil(l.TimeoutSec*max(1, l.CPU))) + 2,
+		"fsize":  uint64(max(l.WorkspaceMB, l.TmpMB)) << 20,
+	}
+	if p.Caps.Protection(runtime.ProtectMemory).By == runtime.ByRlimitData {
+		limits["data"] = dataFactor * uint64(l.MemoryMB) << 20
+	}
+	return limits
+}
+
+// Environment is the whole environment of a command that starts in dir ("" is the workspace): Belljar's, over it the image's,
+// and over that each of the others.
+func (p *Placement) Environment(dir string, over ...map[string]string) []string {
+	env := map[string]string{
+		"HOME":    belljar.WorkspaceDir,
+		"PWD":     belljar.WorkspaceDir,
+		"USER":    user,
+		"LOGNAME": user,
+		"LANG":    "C.UTF-8",
+		"PATH":    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin",
+		"TMPDIR":  "/tmp",
+		"TERM":    "dumb",
+	}
+	if p.Exec && !p.Caps.SharedTmp {
+		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, TmpDir)
+	}
+	if p.Image.GoCache != "" {
+		env["GOCACHE"] = runtime.GoCacheDir
+	}
+	if dir != "" {
+		env["PWD"] = dir
+	}
+	for _, pair := range p.Image.Env {
+		name, value, _ := strings.Cut(pair, "=")
+		env[name] = value
+	}
+	for _, more := range over {
+		maps.Copy(env, more)
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
