@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds what one document shows.
-const patience = 10 * time.Minute
+var patience = 10 * time.Minute
 
 // followed are the examples whose READMEs are followed here; those that are only programs are run by make demo.
 func followed(t *testing.T) []string {
