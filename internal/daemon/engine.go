@@ -82,7 +82,13 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 	}
 	if data, err := ownData(h, &cfg); err == nil && cfg.GoCache {
 		caches := goCaches(data)
-		opts.GoCache = func(image runtime.Root, _ bool) string { return caches.Folder(image.Ref, image.Digest) }
+		opts.GoCache = func(image runtime.Root, wanted bool) string {
+			dir := caches.Folder(image.Ref, image.Digest)
+			if dir == "" && wanted && want.Note != nil {
+				want.Note("this run compiles Go's standard library; belljar image go-cache %s compiles it once for all runs", image.Ref)
+			}
+			return dir
+		}
 	}
 	e := &local.Bench{Engine: &local.Engine{}, Weigh: scale{units[0]}.weigh, Gather: scale{units[0]}.gather}
 	for _, u := range units {

@@ -12,9 +12,10 @@ import (
 
 // Want is what a command wants of an engine. Opening what it does not need takes time.
 type Want struct {
-	Runtime string // its name, "" for the default one
-	Choose  bool   // a class of isolation or a trust level is asked for
-	Image   string // that the command is about; "" for none besides host
+	Runtime string                           // its name, "" for the default one
+	Choose  bool                             // a class of isolation or a trust level is asked for
+	Image   string                           // that the command is about; "" for none besides host
+	Note    func(format string, args ...any) // prints what makes the command slow; nil prints nothing
 }
 
 // Engine is what stands behind the commands: the service in this process, or a client of a server. Both are the same to
