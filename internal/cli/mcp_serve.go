@@ -31,18 +31,21 @@ func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset)
 	}
 	return c.machine.ServeModels(ctx, local.Models{
 		Service: e.Service, Runtimes: namesOf(found), Image: usualImage(found, set.Runtime),
-		Toolset: set, Tools: m.tools(), Capture: m.Capture, Wait: time.Duration(value(m.Wait) * float64(time.Second)), MaxOutput: int(whole(m.MaxOutput)),
+		Toolset: set, Tools: m.tools(set), Capture: m.Capture, Wait: time.Duration(value(m.Wait) * float64(time.Second)), MaxOutput: int(whole(m.MaxOutput)),
 		In: in, Out: c.stdout, Logger: slog.New(slog.NewTextHandler(c.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 }
 
-// tools are those that are to be offered; none is all.
-func (m *mcpCommand) tools() []string {
+// tools are those that are to be offered; none is all. An agent's file has its mode's, and no others.
+func (m *mcpCommand) tools(set belljar.Toolset) []string {
 	var names []string
 	for name := range strings.SplitSeq(m.Tools, ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			names = append(names, name)
 		}
+	}
+	if len(names) == 0 && m.AgentFile != "" {
+		return set.InMode().Tools()
 	}
 	return names
 }
