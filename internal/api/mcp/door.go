@@ -53,7 +53,8 @@ type Door struct {
 	sealer  *api.Sealer
 	boot    string // of this process: ids that it made are those it knows
 	handler *sdk.StreamableHTTPHandler
-	lobby   *sdk.Server // for those who ask before they initialize
+	// stateless answers requests of the protocol without sessions.
+	stateless *sdk.StreamableHTTPHandler
 
 	reviving sync.Mutex
 
@@ -102,12 +103,12 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	d := &Door{
 		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(),
 		guests: map[string]*guest{}, ended: map[string]bool{},
-		lobby: sdk.NewServer(&sdk.Implementation{Name: "belljar", Title: "Belljar", Version: o.Kit.opts.Version}, &sdk.ServerOptions{
-			Logger: o.Kit.log, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
-		}),
 	}
 	d.handler = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 		Logger: o.Kit.log, EventStore: &events{}, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, // both are the edge's, and ours
+	})
+	d.stateless = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
+		Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,
 	})
 	return d, nil
 }
@@ -185,6 +186,13 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, caller belljar.Call
 		return nil
 	}
 	defer d.enter(g)()
+	g.note(r, list)
+	g.serve(d.handler, w, r)
+	return nil
+}
+
+// note tells of a request what the SDK keeps to itself: its id, and why another one is cancelled.
+func (g *guest) note(r *http.Request, list []message) {
 	r.Header.Del(requestHeader)
 	for _, m := range list {
 		if m.Method == cancelMethod {
@@ -193,10 +201,13 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, caller belljar.Call
 			r.Header.Set(requestHeader, keyOf(m.ID))
 		}
 	}
+}
+
+// serve has the SDK answer a request of the visit.
+func (g *guest) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	w, r, done := g.streams.take(w, r)
 	defer done()
-	d.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, g.server)))
-	return nil
+	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, g.server)))
 }
 
 func noSession() error {
@@ -238,8 +249,13 @@ func (d *Door) welcome(w http.ResponseWriter, r *http.Request, caller belljar.Ca
 		if !modern(r, list) {
 			return noSession()
 		}
-		// The SDK says which versions there are. Nothing stays of it.
-		d.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, d.lobby)))
+		g, err := d.resident(r, caller)
+		if err != nil {
+			return err
+		}
+		defer d.enter(g)()
+		g.note(r, list)
+		g.serve(d.stateless, w, r)
 		return nil
 	}
 	var in initialize
@@ -253,17 +269,11 @@ func (d *Door) welcome(w http.ResponseWriter, r *http.Request, caller belljar.Ca
 		return err
 	}
 	defer d.enter(g)()
-	d.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, g.server)))
+	g.serve(d.handler, w, r)
 	if g.connected() == nil {
 		d.dismiss(g) // it was no initialize after all
 	}
 	return nil
-}
-
-// modern reports whether a request is of the protocol without initialize, which is not spoken here.
-func modern(r *http.Request, list []message) bool {
-	return r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" ||
-		len(list) == 1 && (list[0].Method == "server/discover" || strings.Contains(string(list[0].Params), "io.modelcontextprotocol/protocolVersion"))
 }
 
 func cut(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }

@@ -89,7 +89,7 @@ func TestHTTPRefused(t *testing.T) {
 		"a wrong type":     {c.do(bg, http.MethodPost, call, map[string]string{"Content-Type": "text/plain"}), []string{"415"}},
 		"an unknown event": {c.do(bg, http.MethodGet, "", map[string]string{"Last-Event-ID": "nope_3"}), []string{"400"}},
 		"an old version":   {c.do(bg, http.MethodPost, call, map[string]string{"Mcp-Protocol-Version": "1999-01-01"}), []string{"400", "Unsupported protocol version", "2025-11-25"}},
-		"a new version":    {new("").do(bg, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}), []string{"400", "-32022", "2025-11-25"}},
+		"a new version":    {new("").do(bg, http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}), []string{"200", `"sandbox_run"`}},
 		"an unknown word":  {new("?mod=code").post(bg, hello), []string{"400", "unknown parameter", "did you mean mode"}},
 		"a word twice":     {new("?mode=code&mode=compute").post(bg, hello), []string{"400", "more than once"}},
 		"a bad number":     {new("?timeout=soon").post(bg, hello), []string{"400", "timeout"}},

@@ -69,8 +69,16 @@ func (hs *holds) set(h *hold) *hold {
 	return before
 }
 
-// Write looks for the id of the stream in the first event that has one.
+// primeName is the name that the SDK gives the event that begins a stream. The protocol wants an id and no data, and clients warn
+// of names that they do not know.
+const primeName = "event: prime\n"
+
+// Write looks for the id of the stream in the first event that has one. Each call has a whole event.
 func (h *hold) Write(b []byte) (int, error) {
+	if event, named := bytes.CutPrefix(b, []byte(primeName)); named {
+		n, err := h.Write(event)
+		return n + len(primeName), err
+	}
 	h.of.mu.Lock()
 	if h.stream == "" {
 		for line := range bytes.Lines(b) {
