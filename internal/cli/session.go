@@ -108,7 +108,8 @@ type sessionOpen struct {
 // Help is the long help.
 func (o *sessionOpen) Help() string {
 	return `Whoever opens the same scope gets the same session, for as long as it lives. The flags are for
-one that has to be made; a session that is there already stays as it is.
+one that has to be made; a session that is there already stays as it is. %3A is a colon in an id or
+a name, and %25 a percent sign.
 
 Examples:
   id=$(belljar session open workflow:run_123)          the session of a workflow
@@ -147,15 +148,19 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// scopeOf reads NAMESPACE:ID[:NAME].
+// scopeOf reads NAMESPACE:ID[:NAME], as [belljar.Scope.String] writes it.
 func scopeOf(text string) (belljar.Scope, error) {
-	parts := strings.SplitN(text, ":", 3)
+	parts := strings.Split(text, ":")
 	if len(parts) < 2 {
 		return belljar.Scope{}, mistake("name it like workflow:run_123 or agent:7:scratch", "%s is not a scope", text)
 	}
-	scope := belljar.Scope{Namespace: parts[0], ID: parts[1]}
+	if len(parts) > 3 {
+		return belljar.Scope{}, mistake("write a colon in an id or a name as %3A", "%s has more than three parts", text)
+	}
+	plain := strings.NewReplacer("%3A", ":", "%3a", ":", "%25", "%")
+	scope := belljar.Scope{Namespace: parts[0], ID: plain.Replace(parts[1])}
 	if len(parts) == 3 {
-		scope.Key = parts[2]
+		scope.Key = plain.Replace(parts[2])
 	}
 	return scope, scope.Validate()
 }
