@@ -10,15 +10,15 @@ import (
 func docker(c *Config) []row {
 	return []row{
 		{name: "DOCKER_HOST", value: text(&c.DockerHost, checkDockerHost),
-			doc: "Address of the engine: unix:///path, tcp://host:port (with TLS as DOCKER_CERT_PATH and DOCKER_TLS_VERIFY say) or npipe://. Unset, it is DOCKER_HOST's, or else the socket where engines usually have it."},
+			doc: "Address of the engine: unix:///path, tcp://host:port (with TLS by DOCKER_CERT_PATH and DOCKER_TLS_VERIFY) or npipe://. Default: DOCKER_HOST, or else the engine's usual socket."},
 		{name: "DOCKER_OCI_RUNTIME", value: text(&c.DockerOCIRuntime, checkOCIRuntime),
-			doc: "Program that the engine isolates with, by the name in its daemon.json: runc, runsc, kata. Unset, it is the engine's default. With runsc or kata the runtime counts as a stronger wall."},
+			doc: "Program that the engine isolates with, by its name in daemon.json: runc, runsc, kata. Default: the engine's. With runsc or kata the runtime has a stronger class of isolation."},
 		{name: "DOCKER_SECCOMP", value: text(&c.DockerSeccomp), hash: true,
-			doc: "File with a seccomp profile in Docker's form. Unset, it is Belljar's own (deploy/docker/seccomp.json). An engine that cannot use it makes no sandbox."},
+			doc: "File with a seccomp profile in Docker's format. Default: Belljar's own (deploy/docker/seccomp.json). With an engine that cannot use it, no sandbox is made."},
 		{name: "DOCKER_APPARMOR_PROFILE", value: text(&c.DockerAppArmorProfile), hash: true,
-			doc: "AppArmor profile by its name, loaded where the engine is (deploy/docker/apparmor is one). Unset, it is the engine's default. An engine without AppArmor or the profile makes no sandbox."},
+			doc: "Name of an AppArmor profile that is loaded on the engine's machine (deploy/docker/apparmor is one). Default: the engine's. With an engine that lacks AppArmor or the profile, no sandbox is made."},
 		{name: "DOCKER_CGROUP_PARENT", value: text(&c.DockerCgroupParent, checkCgroupParent),
-			doc: "Cgroup that the engine makes sandboxes below: a path for its driver cgroupfs, a slice for systemd. What limits that cgroup bounds all of them together. Unset, it is the engine's default."},
+			doc: "Cgroup in which the engine makes sandboxes: a path for its driver cgroupfs, a slice for systemd. A limit on that cgroup bounds all of them together. Default: the engine's."},
 	}
 }
 

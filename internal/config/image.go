@@ -13,23 +13,23 @@ import (
 func images(c *Config) []row {
 	return []row{
 		{name: "ALLOWED_IMAGES", value: list(&c.AllowedImages, checkImagePattern), def: "[]",
-			doc: "Images that requests may name; none is every image. Names are compared as registries have them (python:3.11 is docker.io/library/python:3.11), * stands for anything but a slash and ** for slashes too: python:*, registry.example/team/*. A digest beside a name is allowed where every tag of it is, or the image of that digest has an allowed name here, or as name@sha256:…; an alias is judged by itself, not by what it stands for; host is only ever itself. Enters the policy hash when not empty."},
+			doc: "Images that requests may name; an empty list allows all. Names are completed as registries do (python:3.11 is docker.io/library/python:3.11); * matches anything but a slash, ** also slashes: python:*, registry.example/team/*. A digest is allowed if every tag of its name is, or if the image of that digest has an allowed name here, or as name@sha256:…. An alias is checked by its own name, not by its target; host only matches itself. Enters the policy hash when not empty."},
 		{name: "IMAGE_PULL", value: oneOf(&c.ImagePull, "missing", "never"), def: "missing",
-			doc: "What happens to a request for an image that is not here: missing fetches it from its registry while the run or session starts; never refuses the request, and only operators fetch images. Enters the policy hash when it is not the default."},
+			doc: "What happens if a request names a missing image: missing pulls it while the run or session starts; never refuses the request, so that only operators add images. Enters the policy hash when it is not the default."},
 		{name: "IMAGE_PREPULL", value: list(&c.ImagePrepull, checkImage), def: "[]",
-			doc: "Images that are fetched when the server starts, if they are not here, behind its start: the first who asks for one need not wait. One that cannot be had is logged, and tried again when somebody asks for it."},
+			doc: "Images to pull in the background when the server starts, if they are missing. A failed pull is logged and retried on first use."},
 		{name: "GO_CACHE", value: boolean(&c.GoCache), def: "true",
-			doc: "Keep a Go build cache for each image: the compiled standard library, which sandboxes of that image read. The server makes it when a first Go program was asked for, in the background and in a sandbox of its own, in about a minute of CPU time and 200 MiB on disk. Later Go programs then start in about a second."},
+			doc: "Keep a Go build cache for each image: the compiled standard library, which sandboxes of that image read. The server makes it when a first Go program runs in the image, in the background and in a separate sandbox, in about a minute of CPU time and 200 MiB of disk. Later Go programs start in about a second."},
 		{name: "IMAGE_REGISTRIES", value: list(&c.ImageRegistries, checkRegistry), def: "[]",
-			doc: "Registries, host or host:port, that may be at addresses which are not public, and be spoken to over plain HTTP. All others must be at public addresses, over HTTPS."},
+			doc: "Registries, as host or host:port, that may have private addresses and use plain HTTP. All others must have public addresses and use HTTPS."},
 		{name: "IMAGE_ALIASES", value: list(&c.ImageAliases, checkAlias), def: "[]",
-			doc: "Names that stand for other images here, as name=image: python:3.11-slim=belljar/python. Enters the policy hash when not empty."},
+			doc: "Second names of images, as name=image: python:3.11-slim=belljar/python. Enters the policy hash when not empty."},
 		{name: "IMAGE_MAX_MB", value: integer(&c.ImageMaxMB, 1, 16<<20), unit: "MiB", def: "16384",
-			doc: "Size of one image, unpacked, and of what is sent to be imported."},
+			doc: "Size of one image, unpacked, and of an imported file."},
 		{name: "IMAGE_GC_DAYS", value: integer(&c.ImageGCDays, 0, 36500), unit: "days", def: "0",
-			doc: "Images that no sandbox has used for so long are removed, imported ones too; 0 removes none."},
+			doc: "Remove images not used for this long, imported ones too; 0 removes none."},
 		{name: "IMAGE_KEEP_MB", value: integer(&c.ImageKeepMB, 0, 1<<30), unit: "MiB", def: "0",
-			doc: "While images take more than this, those that were used longest ago are removed, unless a sandbox uses them; 0 removes none."},
+			doc: "Cap on the size of all images; above it, the least recently used ones that no sandbox uses are removed; 0 is no cap."},
 	}
 }
 

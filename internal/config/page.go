@@ -13,10 +13,10 @@ func Page() []byte {
 
 <!-- Made from the table in internal/config by go test ./internal/config -update. -->
 
-` + "`belljar serve`" + ` works without any of this. What you set comes from four places, each winning over those before it:
+` + "`belljar serve`" + ` needs no configuration. Settings come from four places; each overrides those before it:
 
 1. the defaults below;
-2. a YAML file, named by ` + "`--config`" + ` or ` + "`SANDBOX_CONFIG`" + `, with the keys without their prefix and in lower case;
+2. a YAML file, named by ` + "`--config`" + ` or ` + "`SANDBOX_CONFIG`" + `, whose keys have no prefix and are in lower case;
 3. environment variables;
 4. flags.
 
@@ -29,13 +29,14 @@ trusted_proxies: [10.0.0.0/8]
 max_concurrent_runs: 16
 ` + "```" + `
 
-An unknown key is refused, in the file and in the environment, and so is a value out of its range: a server that
-started with a typing error would run with a limit that nobody meant. All mistakes are told at once. An empty value
-counts as none. Lists are written ` + "`a, b`" + ` or as JSON ` + "`[\"a\", \"b\"]`" + `; the empty list is ` + "`[]`" + `. Booleans are true and false
-(also yes and no, on and off, 1 and 0).
+| subject | rule |
+|---|---|
+| an unknown key, or a value out of range | is refused, in the file and in the environment, so that no server starts with a limit that a typing error made; all mistakes are reported at once |
+| an empty value | means unset |
+| lists | ` + "`a, b`" + ` or JSON ` + "`[\"a\", \"b\"]`" + `; the empty list is ` + "`[]`" + ` |
+| booleans | true and false; also yes and no, on and off, 1 and 0 |
 
 Keys marked *policy* are part of the ` + "`policy_hash`" + ` of runs and sessions. Keys marked *secret* are never shown or logged.
-Keys marked *not built yet* are accepted, with a warning, and have no effect.
 `)
 	group := ""
 	for _, k := range Keys() {
