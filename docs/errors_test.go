@@ -27,7 +27,7 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s does not say what belljar.Table says; run go test ./docs -update", name)
+		t.Errorf("%s differs from belljar.Table; run go test ./docs -update", name)
 	}
 }
 
@@ -37,8 +37,8 @@ func errorsPage() []byte {
 
 <!-- Made from belljar.Table by go test ./docs -update. -->
 
-An error is the caller's fault or Belljar's. A program that fails in a sandbox is no error: it is the outcome of its run,
-with a `+"`reason_code`"+` ([cli.md](cli.md)).
+An error is a fault of the caller or of Belljar. A program that fails in a sandbox is not an error: it is the outcome of its run, with a
+`+"`reason_code`"+` ([cli.md](cli.md#json)).
 
 | code | what to do | HTTP | JSON-RPC | exit status | SDK exception |
 |---|---|---:|---:|---:|---|
