@@ -15,7 +15,7 @@ type Caller struct {
 	Role Role
 
 	// For the audit trail and the log only; nothing is decided by them.
-	Source    string // IDE, MCP, Web, cli, rest … (S0 §15 `source`; header X-Belljar-Source)
+	Source    string // IDE, MCP, Web, cli, rest … (the audit trail's source; header X-Belljar-Source)
 	Model     string // header X-Belljar-Model
 	ContextID string // header X-Belljar-Context-Id
 	Address   string // of the client, without its port

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Code is what went wrong, for programs. The list is closed: S0's codes and a few of Belljar's own. [Table] maps each
+// Code is what went wrong, for programs. The list is closed. [Table] maps each
 // to every door's own way of saying it.
 type Code string
 

@@ -4,7 +4,7 @@ import "io"
 
 // Bounds of operations on files.
 const (
-	// DefaultReadBytes is how much of a file a read as text returns that does not say (S2 §4.2 `max_bytes`), MaxReadBytes
+	// DefaultReadBytes is how much of a file a read as text returns that sets no max_bytes, MaxReadBytes
 	// the most that it may ask for. [Files.Read] has no bound.
 	DefaultReadBytes = 256 << 10
 	MaxReadBytes     = 8 << 20
@@ -21,7 +21,7 @@ const (
 	MaxBatchBytes = 2 << 20 // of what they hold, together
 )
 
-// FileEntry is one file, directory or link in a workspace (S2 §4.2). Its path is relative to the workspace.
+// FileEntry is one file, directory or link in a workspace (docs/compatibility.md#tools). Its path is relative to the workspace.
 type FileEntry struct {
 	Path      string `json:"path"`
 	Type      string `json:"type"` // file | dir | symlink | other

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// FrameType says what a frame of a run's log carries (S0 "WebSocket Protocol Details").
+// FrameType says what a frame of a run's log carries (docs/compatibility.md#frames).
 type FrameType string
 
-// The frame types of S0.
+// The frame types.
 const (
 	FrameStdout    FrameType = "stdout"
 	FrameStderr    FrameType = "stderr"
@@ -29,17 +29,17 @@ const (
 )
 
 // Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops what he has seen
-// already must not count them (DESIGN §12).
+// already must not count them.
 const (
 	EventResume      = "resume"       // frames that were asked for are gone; has the seq of the frame that follows
 	EventStdinClosed = "stdin_closed" // an interactive run takes no more input; has the seq of the last frame before
 )
 
-// MaxFrameBytes is the most output one frame carries, so that its JSON stays within S0's 64 KB message even when the
+// MaxFrameBytes is the most output one frame carries, so that its JSON stays within a message of 64 KB even when the
 // bytes have to travel as base64.
 const MaxFrameBytes = 45 << 10
 
-// Frame is one entry of a run's log. Seq counts from 1 within the run, without a gap. Marshalled, it is S0's final
+// Frame is one entry of a run's log. Seq counts from 1 within the run, without a gap. Marshalled, it is the fixed
 // envelope: stdout and stderr carry encoding and data, utf8 when Output is valid UTF-8 and base64 otherwise.
 type Frame struct {
 	Seq    uint64
@@ -63,10 +63,10 @@ type frameJSON struct {
 	Seq      uint64          `json:"seq"`
 }
 
-// MarshalJSON writes S0's envelope. [Frame.AppendJSON] is the faster way to the same.
+// MarshalJSON writes the envelope. [Frame.AppendJSON] is the faster way to the same.
 func (f Frame) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil) }
 
-// AppendJSON appends S0's envelope, which has at most 64 KB if Output has at most [MaxFrameBytes]. It fails for Data that
+// AppendJSON appends the envelope, which has at most 64 KB if Output has at most [MaxFrameBytes]. It fails for Data that
 // JSON cannot hold only.
 func (f *Frame) AppendJSON(dst []byte) ([]byte, error) {
 	switch f.Type {
@@ -105,7 +105,7 @@ func (f *Frame) AppendJSON(dst []byte) ([]byte, error) {
 // maxTextBytes is the longest JSON string that output travels as: what [MaxFrameBytes] take as base64.
 const maxTextBytes = MaxFrameBytes/3*4 + 2
 
-// UnmarshalJSON reads S0's envelope.
+// UnmarshalJSON reads the envelope.
 func (f *Frame) UnmarshalJSON(raw []byte) error {
 	var in frameJSON
 	if err := json.Unmarshal(raw, &in); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestFrameJSON pins the envelope of S0 "WebSocket Protocol Details", key for key.
+// TestFrameJSON pins the envelope of docs/compatibility.md#frames, key for key.
 func TestFrameJSON(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -57,7 +57,7 @@ func TestFrameJSONRefuses(t *testing.T) {
 	}
 }
 
-// The largest frame stays below S0's 64 KB, also where JSON needs six bytes for one.
+// The largest frame stays below 64 KB, also where JSON needs six bytes for one.
 func TestFrameJSONSize(t *testing.T) {
 	for _, unit := range []string{"x", "\x00", "<", `"`, "\n", "é", "\xff", "\u2028", "😀"} {
 		f := belljar.Frame{Seq: 1 << 63, Type: belljar.FrameStdout}

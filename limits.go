@@ -7,7 +7,7 @@ import (
 )
 
 // Resources is what a request may ask for; a zero field means the default. In JSON the default
-// is to leave a field out: an explicit 0 is below the least value, which the tag repeats, and is refused. Names follow S0 `resources`; those
+// is to leave a field out: an explicit 0 is below the least value, which the tag repeats, and is refused. Names follow the sandbox API's `resources`; those
 // after MemoryMB are Belljar's own.
 type Resources struct {
 	CPU         float64 `json:"cpu,omitempty" minimum:"0.01"`       // cores; 0.5 is half a core
@@ -21,8 +21,8 @@ type Resources struct {
 }
 
 // Limits is what is in force for one run. A report has every field set, except that CPU, MemoryMB and Pids are 0 where
-// nothing on the host holds the sandbox to them; what stands in is in the limits_enforced of the report. S0 §12 and §17 give the defaults, DESIGN §12 those that
-// S0 leaves open.
+// nothing on the host holds the sandbox to them; what stands in is in the limits_enforced of the report. docs/compatibility.md#limits-and-defaults gives the defaults, and its decisions those that
+// it leaves open.
 type Limits struct {
 	CPU               float64 `json:"cpu"`
 	MemoryMB          int     `json:"memory_mb"`
@@ -52,7 +52,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// MaxLimits are the most a request may ask for unless the operator says otherwise (S0 §9 gives cpu and memory).
+// MaxLimits are the most a request may ask for unless the operator says otherwise (docs/compatibility.md#limits-and-defaults gives cpu and memory).
 func MaxLimits() Limits {
 	return Limits{
 		CPU: 4, MemoryMB: 8192, Pids: 4096, NoFile: 65536, NProc: 4096,

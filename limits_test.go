@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestDefaultLimits pins the defaults of S0 §12 and §17 and of DESIGN §12.
+// TestDefaultLimits pins the defaults of docs/compatibility.md.
 func TestDefaultLimits(t *testing.T) {
 	want := belljar.Limits{
 		CPU: 1, MemoryMB: 512, Pids: 256, NoFile: 1024, NProc: 256, WorkspaceMB: 256, TmpMB: 64, Inodes: 65536,

@@ -2,7 +2,7 @@ package belljar
 
 import "time"
 
-// RunQuery selects runs (S0 §30). The zero value is the first 50, newest first. Time bounds are inclusive.
+// RunQuery selects runs (docs/compatibility.md#administration). The zero value is the first 50, newest first. Time bounds are inclusive.
 type RunQuery struct {
 	UserID       string // admins only
 	Phase        Phase
@@ -21,7 +21,7 @@ type RunQuery struct {
 	Offset int
 }
 
-// MaxPage is the most entries that one page has (S0 §30).
+// MaxPage is the most entries that one page has (docs/compatibility.md#administration).
 const MaxPage = 200
 
 // DefaultPage is how many a page has when nobody says.
@@ -36,13 +36,13 @@ type RunPage struct {
 	HasMore bool  `json:"has_more"`
 }
 
-// Replay tells about a request's Idempotency-Key (S0 "Idempotency").
+// Replay tells about a request's Idempotency-Key (docs/compatibility.md#idempotency).
 type Replay struct {
 	Key    string `json:"idempotency_key_echo"`
 	Status string `json:"idempotency_status"` // created | replayed
 }
 
-// KeyQuery selects idempotency entries (S0 §30).
+// KeyQuery selects idempotency entries (docs/compatibility.md#administration).
 type KeyQuery struct {
 	Endpoint      string // runs | sessions; "" is any
 	UserID        string

@@ -2,7 +2,7 @@ package belljar
 
 import "time"
 
-// Discovery is what a server can do (S0 `GET /runtimes`).
+// Discovery is what a server can do (docs/compatibility.md#discovery).
 type Discovery struct {
 	StoreMode string        `json:"store_mode"` // memory | sqlite | postgres | redis
 	Runtimes  []RuntimeInfo `json:"runtimes"`
@@ -12,7 +12,7 @@ type Discovery struct {
 	DefaultTrustLevel TrustLevel            `json:"default_trust_level,omitempty"`
 }
 
-// RuntimeInfo is one runtime, with what this host lets it do (S0 "Feature Discovery Payload"; those after Notes are
+// RuntimeInfo is one runtime, with what this host lets it do (docs/compatibility.md#discovery; those after Notes are
 // Belljar's own).
 type RuntimeInfo struct {
 	Name                     string   `json:"name"`
@@ -76,7 +76,7 @@ type Me struct {
 	UserID     string         `json:"user_id"`
 	Role       Role           `json:"role"`
 	PolicyHash string         `json:"policy_hash"`
-	Policy     map[string]any `json:"policy"` // the policy in force, by the names of S0 §17
+	Policy     map[string]any `json:"policy"` // the policy in force, by the names of its settings
 	Limits     Limits         `json:"limits"` // of a run that asks for nothing
 	MaxLimits  Limits         `json:"max_limits"`
 	Quota      Quota          `json:"quota"`

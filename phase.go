@@ -2,7 +2,7 @@ package belljar
 
 import "slices"
 
-// Phase is where a run stands (S0 "State Machine (Runs)").
+// Phase is where a run stands (docs/compatibility.md#phases).
 type Phase string
 
 // The phases of a run. The last four are terminal.
@@ -25,7 +25,7 @@ func (p Phase) Terminal() bool {
 	return false
 }
 
-// next lists every phase that S0 allows after p. A queued run can also be cancelled or expire.
+// next lists every phase that may follow p. A queued run can also be cancelled or expire.
 func (p Phase) next() []Phase {
 	switch p {
 	case PhaseQueued:
@@ -44,7 +44,7 @@ func (p Phase) CanBecome(q Phase) bool { return slices.Contains(p.next(), q) }
 // Reason says why a run did not simply complete. It is set whenever the terminal phase is not completed.
 type Reason string
 
-// Reasons (S0 `reason_code`; those marked * are Belljar's own).
+// Reasons (docs/compatibility.md#phases; those marked * are Belljar's own).
 const (
 	ReasonStartupTimeout   Reason = "startup_timeout"
 	ReasonExecutionTimeout Reason = "execution_timeout"
@@ -68,5 +68,5 @@ const (
 	ReasonNodeOutOfMemory Reason = "node_out_of_memory"
 )
 
-// ReasonLogCap marks a log that was cut at its cap. It is a warning and a frame, never a failure (S0 §23).
+// ReasonLogCap marks a log that was cut at its cap. It is a warning and a frame, never a failure.
 const ReasonLogCap Reason = "log_cap_exceeded"

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// InlineFile is a small file sent inside a request (S0 `files`). Path is relative to the workspace.
+// InlineFile is a small file sent inside a request. Path is relative to the workspace.
 type InlineFile struct {
 	Path    string `json:"path"`
 	Content []byte `json:"content_b64"`
 	Mode    uint32 `json:"mode,omitempty"` // permission bits; 0 means 0644. Belljar's own
 }
 
-// RunSpec is a request to run a command once, as in S0 `POST /runs`. [RunSpec.Validate] is its whole grammar.
+// RunSpec is a request to run a command once (docs/compatibility.md#runs). [RunSpec.Validate] is its whole grammar.
 type RunSpec struct {
 	SpecVersion       string            `json:"spec_version,omitempty"`
 	Runtime           string            `json:"runtime,omitempty"`
@@ -41,7 +41,7 @@ type RunSpec struct {
 	// ResumeFromSeq is where a stream of this run's log starts that does not say (spec 1.1).
 	ResumeFromSeq uint64 `json:"resume_from_seq,omitempty"`
 
-	// WorkspaceExec mounts /workspace without noexec, for compile-and-run. Belljar's own (DESIGN §12).
+	// WorkspaceExec mounts /workspace without noexec, for compile-and-run. Belljar's own.
 	WorkspaceExec bool `json:"workspace_exec,omitempty"`
 	// Isolation is the weakest class of isolation that will do ([Isolations]), TrustLevel how far the program is trusted, from
 	// which the policy knows one too. Without a runtime the fastest that will do is taken. Belljar's own.
@@ -52,7 +52,7 @@ type RunSpec struct {
 }
 
 // ShellCommand is a line, or a script, for the session's shell: a bash that keeps its directory, variables, functions and
-// background jobs from one command to the next (S4). Commands wait for each other in the order they came.
+// background jobs from one command to the next (docs/compatibility.md#shell-api). Commands wait for each other in the order they came.
 type ShellCommand struct {
 	Cmd string `json:"cmd"` // at most [MaxArgBytes]
 	// Separate keeps stdout and stderr apart, on pipes; otherwise both are a terminal, and all output is stdout.
@@ -94,7 +94,7 @@ type RunRequest struct {
 	IdempotencyKey string
 }
 
-// Run is a run as S0 `GET /runs/{id}` shows it.
+// Run is a run as GET /runs/{id} shows it.
 type Run struct {
 	ID             string   `json:"id"`
 	UserID         string   `json:"user_id,omitempty"`
@@ -139,7 +139,7 @@ type Run struct {
 	Details *Replay `json:"details,omitempty"`
 }
 
-// Artifact is a file captured from a run's workspace (S0 `GET /runs/{id}/artifacts`). A symbolic link that matches a
+// Artifact is a file captured from a run's workspace. A symbolic link that matches a
 // pattern is listed with size 0 and its target, and never followed.
 type Artifact struct {
 	Path       string `json:"path"`

@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Scope names a session among its owner's, so that whoever works for the same purpose finds the same one (S2 §2.1,
-// S3 "Session Scoping Strategy"). The zero value names nothing: such a session is known by its id only.
+// Scope names a session among its owner's, so that whoever works for the same purpose finds the same one
+// (docs/compatibility.md#scopes). The zero value names nothing: such a session is known by its id only.
 type Scope struct {
 	Namespace string `json:"namespace"`     // workflow | agent | user | thread
 	ID        string `json:"id"`            // of the workflow run, the agent run, the thread …
 	Key       string `json:"key,omitempty"` // the session's name there; "" is [DefaultKey], [IsolatedKey] is no name at all
 }
 
-// The keys with a meaning of their own (S2 §3.2 `session`).
+// The keys with a meaning of their own (docs/compatibility.md#scopes).
 const (
 	DefaultKey  = "default"
 	IsolatedKey = "isolated" // always a new session, which nobody finds by its scope

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// SessionSpec asks for a session, as in S0 `POST /sessions`.
+// SessionSpec asks for a session (docs/compatibility.md#runs).
 type SessionSpec struct {
 	SpecVersion       string            `json:"spec_version"`
 	Runtime           string            `json:"runtime,omitempty"`
@@ -25,7 +25,7 @@ type SessionSpec struct {
 	// LifetimeSec bounds its whole life, used or not; 0 is the server's default.
 	LifetimeSec float64 `json:"lifetime_sec,omitempty"`
 	// IdleTimeoutSec ends it when nothing has happened in it for so long, also under a run or terminal that prints and
-	// reads nothing (S2 `limits.timeout_seconds`); 0 is never. The TTL, in contrast, waits for every run.
+	// reads nothing; 0 is never. The TTL, in contrast, waits for every run.
 	IdleTimeoutSec float64 `json:"idle_timeout_sec,omitempty"`
 	MaxRuns        int     `json:"max_runs,omitempty"`            // in its whole life; 0 is no limit
 	MaxConcurrent  int     `json:"max_concurrent_runs,omitempty"` // at once, others wait; 0 is as many as the server allows
@@ -135,7 +135,7 @@ type Upload struct {
 	Parts iter.Seq2[UploadPart, error] // each is read to its end before the next is asked for
 }
 
-// UploadResult is what an upload brought (S0 §10, step 2).
+// UploadResult is what an upload brought.
 type UploadResult struct {
 	SessionID     string `json:"session_id"`
 	BytesReceived int64  `json:"bytes_received"` // of the files, unpacked

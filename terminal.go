@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// TerminalSpec asks for a terminal in a session (S1 "PTY websocket").
+// TerminalSpec asks for a terminal in a session (docs/compatibility.md#terminals).
 type TerminalSpec struct {
 	Cols    int      `json:"cols,omitempty"` // 1 to 1000; 0 is 80
 	Rows    int      `json:"rows,omitempty"` // 1 to 1000; 0 is 24
 	Command []string `json:"command,omitempty"`
-	Name    string   `json:"name,omitempty"`   // for people: S1's session_name
+	Name    string   `json:"name,omitempty"`   // for people: session_name of its API
 	Shared  bool     `json:"shared,omitempty"` // several may write; else the newest attachment replaces the one before
 }
 

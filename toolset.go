@@ -1,6 +1,6 @@
 package belljar
 
-// ToolMode is what tools a model gets (S2 §1 "Two Modes").
+// ToolMode is what tools a model gets (docs/compatibility.md#two-modes).
 type ToolMode string
 
 // The modes of a toolset.
@@ -9,21 +9,21 @@ const (
 	ToolsCode    ToolMode = "code"    // a session that lasts: exec and files
 )
 
-// Toolset is what an operator lets a model do with Belljar, as in the `sandbox:` block of an agent file (S2 §3). A model
+// Toolset is what an operator lets a model do with Belljar, as in the `sandbox:` block of an agent file (docs/compatibility.md#agent-files). A model
 // cannot widen it; the policy of the server holds besides. The zero value is compute mode with the server's defaults.
 type Toolset struct {
 	Mode     ToolMode // "" is [ToolsCompute]
-	Language string   // S2's `runtime`: what code is written in that does not say; "" leaves it to the model
+	Language string   // `runtime` of the tools: what code is written in that does not say; "" leaves it to the model
 	Image    string   // "" is the server's default
 
-	// Runtime, Isolation and TrustLevel are as in [RunSpec]. S2 knows none of them.
+	// Runtime, Isolation and TrustLevel are as in [RunSpec]. Agent files have none of them.
 	Runtime    string
 	Isolation  string
 	TrustLevel TrustLevel
 
 	Resources      Resources
 	TimeoutSec     float64 // of every command; a model can ask for less. 0 is the server's default
-	IdleTimeoutSec float64 // of the session, S2 `limits.timeout_seconds`; 0 is the server's default
+	IdleTimeoutSec float64 // of the session, `limits.timeout_seconds` of an agent file; 0 is the server's default
 	Network        bool    // refused by policies without egress
 
 	// Session is the session's key among those of the same workflow: "" is [DefaultKey], [IsolatedKey] is a session of its own.
@@ -40,7 +40,7 @@ func (t Toolset) InMode() ToolMode {
 	return t.Mode
 }
 
-// Scope names the session that the toolset's tools work in (S2 §2.1): the workflow's, or the agent run's own, which is
+// Scope names the session that the toolset's tools work in (docs/compatibility.md#scopes): the workflow's, or the agent run's own, which is
 // always [DefaultKey].
 func (t Toolset) Scope() Scope {
 	switch {
@@ -54,7 +54,7 @@ func (t Toolset) Scope() Scope {
 	return Scope{Key: IsolatedKey}
 }
 
-// Tools are the names of the tools that a mode consists of (S2 §5), without S0's sandbox.run, which every mode may have.
+// Tools are the names of the tools that a mode consists of (docs/compatibility.md#two-modes), without sandbox.run, which every mode may have.
 func (m ToolMode) Tools() []string {
 	if m == ToolsCode {
 		return []string{

@@ -1,6 +1,6 @@
 package belljar
 
-// ResourceUsage is what a run consumed (S0 "Resource Usage Reporting"). A figure with no honest source is nil and left
+// ResourceUsage is what a run consumed (docs/compatibility.md#runs). A figure with no honest source is nil and left
 // out; Sources says where each of the others was read (Belljar's own field).
 type ResourceUsage struct {
 	CPUTimeSec    *float64          `json:"cpu_time_sec,omitempty"`

@@ -14,7 +14,7 @@ const (
 	MaxArgBytes     = 1 << 20
 	MaxEnv          = 1024
 	MaxEnvBytes     = 1 << 20
-	MaxInlineBytes  = 1 << 20 // S0: inline files up to 1 MB total
+	MaxInlineBytes  = 1 << 20 // docs/compatibility.md#runs
 	MaxStdinBytes   = 1 << 20 // of the stdin that comes with the request
 	MaxPathBytes    = 1024    // of a place in the workspace that a request names
 	MaxNameBytes    = 255     // of each part of it: file systems take no more

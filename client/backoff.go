@@ -12,7 +12,7 @@ type backoff int
 
 func (b *backoff) next() { *b++ }
 
-// pause is how long to wait: from 0.2 s, doubling, to 30 s, give or take a tenth (S0 §28).
+// pause is how long to wait: from 0.2 s, doubling, to 30 s, give or take a tenth (docs/compatibility.md#frames).
 func (b backoff) pause() time.Duration {
 	return jitter(min(200*time.Millisecond<<min(int(b), 10), 30*time.Second))
 }

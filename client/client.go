@@ -88,7 +88,7 @@ type Client struct {
 
 var _ belljar.Service = (*Client)(nil)
 
-// prefix is where S0's API stands.
+// prefix is where the sandbox API is.
 const prefix = "/api/v1/sandbox"
 
 // New returns a client. It does not talk to the server yet.

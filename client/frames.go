@@ -19,7 +19,7 @@ import (
 
 // Bounds of a stream.
 const (
-	maxMessage = 1 << 20          // S0 §9: 64 KB; more only so that a mistake is told and not cut
+	maxMessage = 1 << 20          // docs/compatibility.md#frames: 64 KB; more only so that a mistake is reported and not cut
 	pingEvery  = 15 * time.Second // a connection is dead when a ping is not answered within as much again
 )
 

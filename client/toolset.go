@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// OpenToolset opens the session that a toolset's tools work in, as S2's sandbox_open does: the living one of its scope, or a
+// OpenToolset opens the session that a toolset's tools work in, as sandbox_open does: the living one of its scope, or a
 // new one with the toolset's limits. created tells which. What ends it is [belljar.Sessions].Delete, or CloseAll with the
 // scope's prefix when the workflow is over:
 //

@@ -26,7 +26,7 @@ func front(lines ...string) string {
 	return "---\n" + strings.Join(lines, "\n") + "\n---\nbody\n"
 }
 
-// TestSpecification reads the agent of S2's appendix A, and what becomes of it.
+// TestSpecification reads a whole agent file, and what becomes of it.
 func TestSpecification(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("testdata", "developer.prompt"))
 	if err != nil {
@@ -220,7 +220,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errBroken }
 
-// TestScope is S2 §2.1.
+// TestScope is docs/compatibility.md#scopes.
 func TestScope(t *testing.T) {
 	for name, test := range map[string]struct {
 		session string
@@ -257,7 +257,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestTools is S2 §5.
+// TestTools is docs/compatibility.md#two-modes.
 func TestTools(t *testing.T) {
 	var none *Sandbox
 	if got := none.Tools(); got != nil {

@@ -1,5 +1,5 @@
 // Package agentfile reads agent files: a prompt in Markdown with YAML before it, between lines of three dashes, whose
-// sandbox block says what the agent may do with Belljar (S2 §3).
+// sandbox block says what the agent may do with Belljar (docs/compatibility.md#agent-files).
 //
 //	---
 //	model: openai/gpt-4o

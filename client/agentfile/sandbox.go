@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Sandbox is the sandbox block of an agent file, as S2 §3.3 has it. A zero field is one that the file does not have.
+// Sandbox is the sandbox block of an agent file. A zero field is one that the file does not have.
 type Sandbox struct {
 	Mode    belljar.ToolMode // compute (also ""): one-shot runs; code: a session that lasts
 	Runtime string           // the language: python, node, bash and the others that Belljar runs; "" leaves it to the model
@@ -51,7 +51,7 @@ func (s *Sandbox) InMode() belljar.ToolMode {
 	return s.Mode
 }
 
-// Tools names the tools that the agent's model gets besides its others (S2 §5): none if s is nil.
+// Tools names the tools that the agent's model gets besides its others (docs/compatibility.md#two-modes): none if s is nil.
 func (s *Sandbox) Tools() []string {
 	if s == nil {
 		return nil
@@ -141,7 +141,7 @@ func checkRuntime(name string) error {
 	return fmt.Errorf("%q is not known, it is one of %s", short(name), strings.Join(Runtimes(), ", "))
 }
 
-// Runtimes are the languages that a file can name; S2's come first, by S2's names.
+// Runtimes are the languages that a file can name; those of the session tools come first, by their names.
 func Runtimes() []string {
 	names := []string{"python", "node", "bash"}
 	own := len(names)
@@ -180,7 +180,7 @@ func checkSession(name string) error {
 }
 
 // Toolset is what belljar needs to know for one run of the agent. In a workflow its session is shared with the other agents
-// of that run, under the name that the file gives it; alone it has one of its own (S2 §2.1). Without either id a session is
+// of that run, under the name that the file gives it; alone it has one of its own (docs/compatibility.md#scopes). Without either id a session is
 // nobody's to find.
 //
 // The error is [belljar.CodeInvalidRequest] for a sandbox that makes no sense, and [belljar.CodePolicyDenied] for one that

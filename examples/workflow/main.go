@@ -1,4 +1,4 @@
-// Workflow runs a workflow of agents that share one sandbox (S2's appendix B): each agent is a prompt with a sandbox block
+// Workflow runs a workflow of agents that share one sandbox: each agent is a prompt with a sandbox block
 // before it, its tools are those that belljar mcp offers for that file, and the sandbox lives until the workflow is over.
 //
 //	go run ./examples/workflow -project DIR [-run ID] [-out DIR] workflow.yaml

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Prefix is where S0's API stands.
+// Prefix is where the sandbox API is.
 const Prefix = "/api/v1/sandbox"
 
 // Authenticator finds out who sent a request. The error is [belljar.CodeUnauthorized], or [belljar.CodeRateLimited] for

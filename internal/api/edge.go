@@ -126,7 +126,7 @@ func (e *Edge) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// plainSource is the source of a request that names none: every line of the audit trail has one (S0 §15). Doors that are
+// plainSource is the source of a request that names none: every line of the audit trail has one. Doors that are
 // not the plain API put their own into the caller.
 const plainSource = "rest"
 

@@ -19,7 +19,7 @@ const retryAfterSec = 1
 // challenge is what a 401 says about how to do better (RFC 6750).
 const challenge = `Bearer realm="belljar"`
 
-// Fail answers a request with an error: S0's envelope, or RFC 7807 if the client asks for application/problem+json.
+// Fail answers a request with an error: the envelope of the sandbox API, or RFC 7807 if the client asks for application/problem+json.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	e, header := Explain(r.Context(), err)
 	for name, values := range header {
@@ -103,7 +103,7 @@ type envelope struct {
 	Error *belljar.Error `json:"error"`
 }
 
-// problem is S0 §26's mapping.
+// problem is the mapping to RFC 7807.
 func problem(e *belljar.Error) map[string]any {
 	extensions := map[string]any{}
 	for name, value := range e.Details {

@@ -34,7 +34,7 @@ type Limits struct {
 // RatioFrom is how large a file must be, in bytes, for [Limits.Ratio] to matter.
 const RatioFrom = 1 << 20
 
-// DefaultLimits are those of S0 "Content Types & Limits".
+// DefaultLimits are those of docs/compatibility.md#limits-and-defaults.
 func DefaultLimits() Limits { return Limits{Bytes: 64 << 20, Files: 1000, Depth: 10, Ratio: 100} }
 
 func (l Limits) orDefault() Limits {

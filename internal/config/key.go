@@ -12,7 +12,7 @@ type Key struct {
 	Default string // as it would be written
 	Doc     string // what it does
 	Secret  bool   // never shown
-	Hash    bool   // part of S0's policy hash
+	Hash    bool   // part of the policy hash (docs/compatibility.md#policy-hash)
 }
 
 // Short is the key's name in a file: max_cpu.

@@ -19,7 +19,7 @@ type dataDir struct {
 	lock *os.File
 }
 
-// defaultData is where a daemon keeps its data when nobody says (DESIGN §10).
+// defaultData is the default data folder.
 func defaultData(h *Host) (string, error) {
 	if os.Geteuid() == 0 {
 		return "/var/lib/belljar", nil

@@ -4,7 +4,7 @@ package daemon
 
 import "github.com/belljar/belljar/internal/runtime/docker"
 
-// usualRuntime is the one of commands and servers that are told none (S0 §17).
+// usualRuntime is the default runtime of commands and servers.
 const usualRuntime = docker.Name
 
 func openers() []opener { return []opener{{docker.Name, openDocker}} }

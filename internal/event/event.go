@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// The names that S0 §15 gives the events of the audit trail.
+// The names of events of the audit trail (docs/compatibility.md#audit-trail).
 const (
 	SessionCreated = "sandbox.session.created"
 	RunCreated     = "sandbox.run.created"

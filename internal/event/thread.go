@@ -1,6 +1,6 @@
 package event
 
-// Thread is one of the nine events of S3's door, for the metrics only: Kind is S3's name for it, Took and Count what it
+// Thread is one of the nine events of the thread API, for the metrics only: Kind is its name there, Took and Count what it
 // took and how many bytes it moved.
 const Thread = "thread"
 

@@ -1,5 +1,5 @@
 // Package store is the contract for what the service remembers: runs, sessions, idempotency keys, usage and API keys.
-// The bytes of logs and artifacts are elsewhere (logbook, blob). Tables and columns are those of S0 §29.
+// The bytes of logs and artifacts are elsewhere (logbook, blob). Tables and columns are those of docs/compatibility.md#records.
 //
 // Texts are UTF-8. Times come back in UTC, those of a run, session, key or token to the microsecond. What is passed in
 // and what is returned belongs to the caller: a store keeps a copy.
@@ -42,7 +42,7 @@ var ErrFull = errors.New("store is full")
 // Store is the memory of an installation. All methods are safe for concurrent use. What a method has stored when it
 // returns survives the death of the process; what is said to be durable survives the loss of power too.
 type Store interface {
-	// Mode is what S0's store_mode calls it: memory, sqlite …
+	// Mode is its name in store_mode: memory, sqlite …
 	Mode() string
 	Runs() Runs
 	Sessions() Sessions

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// The example runs of S0 §25, to the letter.
+// The example runs of the sandbox API, to the letter.
 const (
 	pythonExample = `{
   "runtime": "docker",
@@ -34,7 +34,7 @@ const (
 }`
 )
 
-// TestExampleRuns sends S0's examples to a server whose operator lets their images stand for ones of Debian packages, as
+// TestExampleRuns sends the sandbox API's examples to a server whose operator lets their images stand for ones of Debian packages, as
 // they are and with each of the other runtimes.
 func TestExampleRuns(t *testing.T) {
 	var args []string

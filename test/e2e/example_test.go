@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// TestSpecificationExample is the end-to-end example of S0 §10 as written, but for the image, which is the host's own
+// TestSpecificationExample is the end-to-end example of the sandbox API as written, but for the image, which is the host's own
 // programs here, and the runtime, which is left out.
 func TestSpecificationExample(t *testing.T) {
 	s := serve(t, t.TempDir())
@@ -140,7 +140,7 @@ func TestSpecificationExample(t *testing.T) {
 	}
 }
 
-// frame is a message of a stream as S0 writes it.
+// frame is a message of a stream.
 type frame struct {
 	Seq      uint64 `json:"seq"`
 	Type     string `json:"type"`

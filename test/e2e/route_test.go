@@ -46,7 +46,7 @@ func TestEveryDocumentedRoute(t *testing.T) {
 			doors[op.Tags[0]]++
 		}
 	}
-	// S3 has eight routes; S4 has seven, and lists and deletes files besides, and streams.
+	// The thread API has eight routes; the shell API has seven, and lists and deletes files besides, and streams.
 	if doors["threads"] != 8 || doors["shell"] != 10 || doors["sessions"] < 12 || doors["files"] < 13 || doors["terminals"] < 4 {
 		t.Errorf("documented: %v", doors)
 	}

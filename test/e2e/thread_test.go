@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// conversation is a thread's session at a server, by S3's API.
+// conversation is a thread's session at a server, by the thread API.
 type conversation struct {
 	*server
 	t  *testing.T
@@ -57,7 +57,7 @@ func (c conversation) put(name string, content []byte) (int, map[string]any) {
 	return c.ask(http.MethodPost, "/thread/upload_file", &b, "Content-Type: "+form.FormDataContentType())
 }
 
-// TestThreads holds S3's door to what S3 promises of a sandbox, in real ones: upload, work, download; who the commands run
+// TestThreads holds the thread API to what it promises of a sandbox, in real ones: upload, work, download; who the commands run
 // as, and where; what one thread has that another has not; and that a thread finds its session behind a server that was
 // killed.
 func TestThreads(t *testing.T) {

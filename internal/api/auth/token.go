@@ -98,7 +98,7 @@ func (a *Authenticator) verifyShared(raw string) ([]byte, error) {
 }
 
 // callerOf reads verified claims. sub is the user; is_admin or sandbox_admin being true, or a role (role, roles) of
-// admin or sandbox_admin, makes an operator of him (S0 §30).
+// admin or sandbox_admin, makes the user an operator (docs/compatibility.md#administration).
 func callerOf(raw []byte) (belljar.Caller, error) {
 	var claims struct {
 		Subject               string

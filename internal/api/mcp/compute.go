@@ -16,7 +16,7 @@ import (
 // usualLanguage is that of code that does not say.
 const usualLanguage = "python"
 
-// runInput is S2's SandboxRunInput.
+// runInput is the input of sandbox_run (docs/compatibility.md#tools).
 type runInput struct {
 	Runtime        string            `json:"runtime"`
 	Code           string            `json:"code"`
@@ -26,7 +26,7 @@ type runInput struct {
 	TimeoutSeconds float64           `json:"timeout_seconds"`
 }
 
-// runOutput is S2's SandboxRunOutput, and what else there is to know.
+// runOutput is its result, and what else there is to know.
 type runOutput struct {
 	OK         bool   `json:"ok"`
 	Runtime    string `json:"runtime"`
@@ -40,7 +40,7 @@ type runOutput struct {
 	Artifacts []artifact `json:"artifacts,omitempty"`
 }
 
-// languages are the names that sandbox_run takes: S2's three, and every other.
+// languages are the names that sandbox_run takes: the API's three, and every other.
 func languages() []string {
 	names := []string{"python", "node", "bash"}
 	for _, l := range belljar.Languages() {
@@ -147,7 +147,7 @@ func inFiles(err error) error {
 	return renamed(err, map[string]string{"command": "args", "timeout_sec": "timeout_seconds"})
 }
 
-// s0Input is S0 §11's.
+// s0Input is the input of sandbox.run (docs/compatibility.md#the-tool-sandboxrun).
 type s0Input struct {
 	Runtime   string   `json:"runtime"`
 	SessionID string   `json:"session_id"`
@@ -161,7 +161,7 @@ type s0Input struct {
 	Env        map[string]string `json:"env"`
 }
 
-// s0Output is what S0 §11 says that a result has, and how the run stands.
+// s0Output is its result, and how the run stands.
 type s0Output struct {
 	RunID        string        `json:"run_id"`
 	SessionID    string        `json:"session_id,omitempty"`
@@ -175,7 +175,7 @@ type s0Output struct {
 	Artifacts []artifact `json:"artifacts,omitempty"`
 }
 
-// s0Tool is sandbox.run: S0 §11's schema to the letter, with the runtimes of this server.
+// s0Tool is sandbox.run: its fixed schema, with the runtimes of this server.
 func s0Tool(runtimes []string) *tool {
 	names := []string{"docker", "firecracker"}
 	for _, name := range runtimes {

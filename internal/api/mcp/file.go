@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// S2's inputs and outputs (§4.2), and what else there is to know.
+// Inputs and outputs of docs/compatibility.md#tools, and what else there is to know.
 type (
 	writeInput struct {
 		SandboxID   string  `json:"sandbox_id"`

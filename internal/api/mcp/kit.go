@@ -12,7 +12,7 @@ import (
 // Options is what all clients of a process share.
 type Options struct {
 	Version string
-	// Runtimes are those of this server, which sandbox.run's schema lists besides S0's two.
+	// Runtimes are those of this server, which sandbox.run's schema lists besides its fixed two.
 	Runtimes []string
 	// Image is that of one-shot runs that name none; "" is host.
 	Image  string
@@ -93,6 +93,6 @@ type Service func(requestID, traceID string) belljar.Service
 type Client struct {
 	Service Service
 	Terms   Terms
-	// StreamURL is where a run's log can be followed (S0 `log_stream_url`); nil is nowhere.
+	// StreamURL is where a run's log can be followed; nil is nowhere.
 	StreamURL func(run belljar.Run) string
 }

@@ -42,7 +42,7 @@ func Captured() []string {
 	}
 }
 
-// runTool is the name of S0's tool.
+// runTool is the name of the sandbox API's tool.
 const runTool = "sandbox.run"
 
 // complete checks the terms and fills in what they leave out.

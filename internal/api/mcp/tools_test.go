@@ -35,7 +35,7 @@ func toolNames(t *testing.T, p *peer) (names []string, all map[string]map[string
 	return names, all
 }
 
-// What a mode consists of is S2's; sandbox.run comes with both.
+// What a mode consists of is fixed; sandbox.run comes with both.
 func TestToolsOfModes(t *testing.T) {
 	w := newWorld(t)
 	for _, mode := range []belljar.ToolMode{belljar.ToolsCompute, belljar.ToolsCode} {
@@ -57,7 +57,7 @@ func TestToolsOfModes(t *testing.T) {
 	}
 }
 
-// sandbox.run's schema is S0 §11's, with this server's runtimes.
+// sandbox.run's schema is the fixed one, with this server's runtimes.
 func TestSchemaToTheLetter(t *testing.T) {
 	_, tools := toolNames(t, newWorld(t).peer("ann", code()))
 	var want any
@@ -83,7 +83,7 @@ func TestSchemaToTheLetter(t *testing.T) {
 	}
 }
 
-// S2's fields are there, with their names; every tool says what it gives and how dangerous it is.
+// The API's fields are there, with their names; every tool says what it gives and how dangerous it is.
 func TestSchemaFields(t *testing.T) {
 	w := newWorld(t)
 	_, tools := toolNames(t, w.peer("ann", code()))

@@ -36,7 +36,7 @@ type usageList struct {
 	Items []belljar.UserUsage `json:"items"`
 }
 
-// adminRun is a run as operators see it: what S0 §30 shows of one is always there, null where there is nothing.
+// adminRun is a run as operators see it: the fields of docs/compatibility.md#administration are always there, null where there is nothing.
 type adminRun struct {
 	belljar.Run
 	ImageDigest *string `json:"image_digest"`

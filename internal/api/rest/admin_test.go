@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// What S0 §30 shows of a run is there, in the list and alone, also where there is nothing to tell.
+// What docs/compatibility.md#administration shows of a run is there, in the list and alone, also where there is nothing to tell.
 func TestAdminRunHasWhatS0Shows(t *testing.T) {
 	b := newBench(t).withArtifacts(nil)
 	b.world.runs["run-2"] = belljar.Run{ID: "run-2", UserID: "alice", Phase: belljar.PhaseFailed, Message: "why", ImageDigest: "sha256:1"}

@@ -21,12 +21,12 @@ Everything is JSON unless it says otherwise, times are RFC 3339 in UTC, sizes ar
 Unknown fields and query parameters are refused by name. An error is ` + "`{\"error\": {\"code\", \"message\", \"details\", \"hint\"}}`" + `, or RFC 7807 with
 ` + "`Accept: application/problem+json`" + `. 429 and 503 carry ` + "`Retry-After`" + `.`
 
-// failure is S0's error envelope.
+// failure is the error envelope (docs/compatibility.md#errors).
 type failure struct {
 	Error belljar.Error `json:"error"`
 }
 
-// problem is an error by RFC 7807 (S0 §26).
+// problem is an error by RFC 7807.
 type problem struct {
 	Type       string         `json:"type"`
 	Title      string         `json:"title"`

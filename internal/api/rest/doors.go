@@ -35,7 +35,7 @@ func says(about string, s *huma.Schema) map[string]*huma.Response {
 	return map[string]*huma.Response{"200": answers(about, "application/json", s)}
 }
 
-// declareShellSessions adds S4's API, which is the shell's door's.
+// declareShellSessions adds the shell API, which package shell serves (docs/compatibility.md#shell-api).
 func declareShellSessions(doc *huma.OpenAPI) {
 	const sessions, session = "/v1/sessions", "/v1/sessions/{id}"
 	id := inPath("id", "The session's id")
@@ -89,7 +89,7 @@ func declareShellSessions(doc *huma.OpenAPI) {
 	}
 }
 
-// declareThreads adds S3's API, which is another door's: its errors are flat.
+// declareThreads adds the thread API, which package thread serves (docs/compatibility.md#thread-api): its errors are flat.
 func declareThreads(doc *huma.OpenAPI) {
 	id, thread := aText("The session's id"), aText("The conversation's id, by which its session is found")
 	failed := func() *huma.Response {

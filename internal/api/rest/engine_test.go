@@ -103,7 +103,7 @@ type refusal struct {
 	Error belljar.Error `json:"error"`
 }
 
-// TestEndToEnd is S0's example: a session, a file, a run, its artifact.
+// TestEndToEnd is the sandbox API's example: a session, a file, a run, its artifact.
 func TestEndToEnd(t *testing.T) {
 	b := newEngine(t)
 	var session belljar.Session
@@ -204,7 +204,7 @@ func TestRefusedByTheService(t *testing.T) {
 	}
 }
 
-// TestIdempotency is S0's: the same answer again, even to a crowd, and 409 for another request.
+// TestIdempotency: the same answer again, even to a crowd, and 409 for another request.
 func TestIdempotency(t *testing.T) {
 	b := newEngine(t)
 	const body = `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/echo", "once"]}`

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// An exec is a run in a session, under the names that S2 §4.2 gives it: exec_id is the run's id, sandbox_id the session's.
+// An exec is a run in a session, under the names of docs/compatibility.md#tools: exec_id is the run's id, sandbox_id the session's.
 
 // The states of an exec. How one that is completed ended is its exit code's to say.
 const (
@@ -19,7 +19,7 @@ const (
 	execRunning   = "running"
 )
 
-// Exec is a command for a session (S2 SandboxExecInput).
+// Exec is a command for a session (docs/compatibility.md#tools).
 type Exec struct {
 	Cmd            []string          `json:"cmd" doc:"The program and its arguments; no shell is involved"`
 	Cwd            string            `json:"cwd,omitempty" doc:"Directory of the workspace to start in; /workspace if it is not given"`
@@ -31,7 +31,7 @@ type Exec struct {
 	WaitSeconds    *float64          `json:"wait_seconds,omitempty" doc:"How long to wait for the end before answering; as long as the server allows (10 minutes) if it is not given. If the wait ends first the status is running"`
 }
 
-// Executed is how an exec stands (S2 SandboxExecOutput).
+// Executed is how an exec stands.
 type Executed struct {
 	ExecID    string `json:"exec_id" doc:"The run's id; everything that takes a run takes it too"`
 	SandboxID string `json:"sandbox_id" doc:"The session's id"`
@@ -87,14 +87,14 @@ type execParams struct {
 	Idempotent
 }
 
-// ExecWait says how long to wait for an exec (S2 SandboxExecWaitInput).
+// ExecWait says how long to wait for an exec.
 type ExecWait struct {
 	TimeoutSeconds *float64 `json:"timeout_seconds,omitempty" doc:"How long to wait; as long as the server allows (10 minutes) if it is not given"`
 }
 
 func (*ExecWait) spare() {}
 
-// ExecWaited tells whether an exec has ended (S2 SandboxExecWaitOutput).
+// ExecWaited tells whether an exec has ended.
 type ExecWaited struct {
 	Done bool `json:"done" doc:"Whether it has ended"`
 	ExecEnd

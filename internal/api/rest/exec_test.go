@@ -128,7 +128,7 @@ func (c *coding) text(id string) (stdout, stderr string, last execAnswer) {
 	}
 }
 
-// TestCodeMode is S2's cycle: write, run, read the traceback, fix, run again.
+// TestCodeMode is an agent's cycle: write, run, read the traceback, fix, run again.
 func TestCodeMode(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("no python3 here")

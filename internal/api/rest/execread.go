@@ -22,7 +22,7 @@ type readExecParams struct {
 	WaitSeconds float64 `query:"wait_seconds" minimum:"0" maximum:"600" doc:"How long to wait for output, or the end, if there is none behind since_seq; 0 if it is not given"`
 }
 
-// ExecOutput is what an exec printed behind a seq (S2 SandboxExecReadOutput).
+// ExecOutput is what an exec printed after a seq (docs/compatibility.md#tools).
 type ExecOutput struct {
 	Chunks []Chunk `json:"chunks" doc:"The output, in order"`
 	Done   bool    `json:"done" doc:"Whether it has ended and nothing follows these chunks"`
@@ -32,7 +32,7 @@ type ExecOutput struct {
 	ExecEnd
 }
 
-// Chunk is a piece of output (S2 OutputChunk).
+// Chunk is a piece of output.
 type Chunk struct {
 	Seq      uint64 `json:"seq" doc:"Its place; seqs rise, with gaps"`
 	Stream   string `json:"stream" enum:"stdout,stderr" doc:"Where it was printed"`

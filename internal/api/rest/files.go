@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// writeFile is S2's sandbox_fs_write.
+// writeFile is sandbox_fs_write.
 type writeFile struct {
 	Path        string  `json:"path" doc:"Where it goes: x, ./x and /workspace/x are the same file. Folders above it are made"`
 	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
@@ -50,7 +50,7 @@ type filesStored struct {
 	Entries []belljar.FileEntry `json:"entries" doc:"The files as they are now"`
 }
 
-// readFile is S2's sandbox_fs_read.
+// readFile is sandbox_fs_read.
 type readFile struct {
 	Path     string `json:"path" doc:"The file"`
 	MaxBytes int64  `json:"max_bytes,omitempty" doc:"How much of it to answer with; 262144 if it is not given, at most 8388608"`
@@ -88,7 +88,7 @@ type renameFile struct {
 	Overwrite bool   `json:"overwrite,omitempty" doc:"Whether a file that is there is replaced"`
 }
 
-// deleteFile is S2's sandbox_fs_delete.
+// deleteFile is sandbox_fs_delete.
 type deleteFile struct {
 	Path      string `json:"path" doc:"The file or folder"`
 	Recursive bool   `json:"recursive,omitempty" doc:"Whether a folder is deleted with all that is in it"`
@@ -99,7 +99,7 @@ type fileDeleted struct {
 	Deleted string `json:"deleted" doc:"Absolute path of what was deleted"`
 }
 
-// files declares S2's file tools, and more of their kind.
+// files declares the file tools of docs/compatibility.md#tools, and more of their kind.
 func (d *Door) files() {
 	op := func(id, method, name, summary, about string) huma.Operation {
 		return huma.Operation{

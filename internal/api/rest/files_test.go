@@ -45,7 +45,7 @@ func (f *files) is(op, body string, status int, want string) {
 	}
 }
 
-// TestCodeModeFiles is S2's tools by S2's names: write, read, fix, list, delete.
+// TestCodeModeFiles is the session tools by their names: write, read, fix, list, delete.
 func TestCodeModeFiles(t *testing.T) {
 	f := newEngine(t).files()
 	f.is("write", `{"path": "main.py", "contents": "print(1/0)\n"}`, 200, `{"ok": true, "path": "/workspace/main.py"}`)

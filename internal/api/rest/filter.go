@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// RunFilter selects runs (S0 §30).
+// RunFilter selects runs (docs/compatibility.md#administration).
 type RunFilter struct {
 	Phase       string `query:"phase" enum:"queued,starting,running,completed,failed,killed,timed_out"`
 	Runtime     string `query:"runtime" doc:"Exact name of the runtime"`

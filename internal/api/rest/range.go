@@ -60,7 +60,7 @@ func position(s string) (n int64, given, ok bool) {
 	return n, true, true
 }
 
-// unsatisfiable answers a range that cannot be served. S0 has this one status that its code alone does not say.
+// unsatisfiable answers a range that cannot be served. It is the one status that its code alone does not give.
 func unsatisfiable(w http.ResponseWriter, r *http.Request, size int64, err error) {
 	w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", size))
 	failAs(w, r, http.StatusRequestedRangeNotSatisfiable, err)

@@ -1,4 +1,4 @@
-// Package rest is S0's HTTP API: JSON over REST under [api.Prefix], file uploads, artifact downloads, the probes, and
+// Package rest is the sandbox API: JSON over REST under [api.Prefix], file uploads, artifact downloads, the probes, and
 // the document that describes all of it. Operations are declared code first with huma, which also writes the
 // document; everything that can go wrong is told by [api.Fail].
 package rest

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/api/rest"
 )
 
-// TestWorkflow is S2's example: agents take turns at one workspace, and its end is the end of the workflow.
+// TestWorkflow is the session tools' example: agents take turns at one workspace, and its end is the end of the workflow.
 func TestWorkflow(t *testing.T) {
 	b := newEngine(t)
 	const open = `{"scope": {"namespace": "workflow", "id": "run_123"}, "workspace_exec": true}`

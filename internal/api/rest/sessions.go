@@ -37,7 +37,7 @@ func (o *SessionOpening) spec() belljar.SessionSpec {
 	return spec
 }
 
-// OpenedSession is a session with what S2's sandbox_open tells of it.
+// OpenedSession is a session with what sandbox_open reports of it.
 type OpenedSession struct {
 	belljar.Session
 	SandboxID string `json:"sandbox_id" doc:"The same as session_id"`

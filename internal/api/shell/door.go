@@ -1,4 +1,4 @@
-// Package shell is S4's HTTP API, under /v1, and the shell route of the canonical one:
+// Package shell is the shell API, under /v1 (docs/compatibility.md#shell-api), and the shell route of the sandbox API:
 //
 //	POST   /v1/sessions                     GET  /v1/sessions            GET, DELETE /v1/sessions/{id}
 //	POST   /v1/sessions/{id}/exec           POST /v1/sessions/{id}/exec/stream
@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Prefix is where S4's API stands.
+// Prefix is where the shell API is.
 const Prefix = "/v1"
 
 // Options is what the door opens to. Engine and Auth are required.

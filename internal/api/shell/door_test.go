@@ -76,7 +76,7 @@ func TestRefused(t *testing.T) {
 		{"fractional timeout", "POST " + session + "/exec", `{"cmd":"ls","timeout_ms":0.5}`, 400, "invalid_request", "timeout_ms"},
 		{"endless timeout", "POST " + session + "/exec", `{"cmd":"ls","timeout_ms":1e15}`, 403, "policy_denied", "timeout_ms"},
 		{"streamed", "POST " + session + "/exec/stream", `{"cmd":""}`, 400, "invalid_request", "cmd"},
-		{"stdin at S4's route", "POST " + session + "/exec", `{"cmd":"cat","stdin":"x"}`, 400, "invalid_request", "stdin"},
+		{"stdin at the shell API's route", "POST " + session + "/exec", `{"cmd":"cat","stdin":"x"}`, 400, "invalid_request", "stdin"},
 		{"query", "POST " + canonical + id + "/shell?wait=1", `{"cmd":"ls"}`, 400, "invalid_request", "wait"},
 		{"unknown session", "POST /v1/sessions/nope/exec", `{"cmd":"ls"}`, 404, "not_found", ""},
 		{"image not allowed", "POST /v1/sessions", `{"image":"evil:latest"}`, 403, "policy_denied", "image"},

@@ -16,7 +16,7 @@ const runHeader = "Belljar-Run-Id"
 // The exit code of a command that has none, because it never began or was lost, is what the command line exits with.
 const noExitCode = 125
 
-// command is what S4 calls exec's request.
+// command is the request of exec.
 type command struct {
 	Cmd       string   `json:"cmd"`
 	TimeoutMS *float64 `json:"timeout_ms"` // without it, the session's timeout
@@ -29,7 +29,7 @@ type shellCommand struct {
 	Stdin    string `json:"stdin"`    // the command's whole standard input
 }
 
-// Result is what became of a command: S4's five fields, and Belljar's own.
+// Result is the outcome of a command: the API's five fields, and Belljar's own.
 type Result struct {
 	ExitCode   int     `json:"exit_code"`        // 124 if its time was over, 128+n if a signal ended it, 125 if it never began
 	Cwd        string  `json:"cwd"`              // of the shell, after it
@@ -98,7 +98,7 @@ func (c *call) start(in shellCommand) (belljar.Run, error) {
 	return run, nil
 }
 
-// exec runs a command to its end (S4).
+// exec runs a command to its end.
 func (c *call) exec() error {
 	var in command
 	if err := c.decode(maxCommand, &in); err != nil {
@@ -107,7 +107,7 @@ func (c *call) exec() error {
 	return c.finish(shellCommand{command: in})
 }
 
-// execStream runs a command and tells what it prints as it comes (S4).
+// execStream runs a command and sends its output as it comes.
 func (c *call) execStream() error {
 	var in command
 	if err := c.decode(maxCommand, &in); err != nil {

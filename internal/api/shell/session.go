@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// sessionInfo is a session as S4 shows it.
+// sessionInfo is a session as the shell API shows it.
 type sessionInfo struct {
 	ID           string    `json:"id"`
 	Image        string    `json:"image"`
@@ -40,7 +40,7 @@ func infoOf(s belljar.Session) sessionInfo {
 	return info
 }
 
-// create makes a session. Programs in its workspace may be executed (DESIGN §12).
+// create makes a session. Programs in its workspace may be executed (docs/compatibility.md#decisions).
 func (c *call) create() error {
 	var in struct {
 		Image      string  `json:"image"`

@@ -1,4 +1,4 @@
-// Package stream is the streaming door: a run's log over a WebSocket (S0 "WebSocket Protocol Details"), as server-sent
+// Package stream is the streaming door: a run's log over a WebSocket (docs/compatibility.md#frames), as server-sent
 // events and as a download, and the tokens by which a client connects that cannot set headers.
 //
 //	GET  /api/v1/sandbox/runs/{id}/stream   WebSocket: from_seq= (inclusive, or tail), since_seq= (exclusive)
@@ -7,7 +7,7 @@
 //
 // # The WebSocket
 //
-// Every message of the server is one [belljar.Frame] in S0's envelope, at most 64 KB of text, in the order of seq and
+// Every message of the server is one [belljar.Frame] in its envelope, at most 64 KB of text, in the order of seq and
 // without a gap. Two notes borrow a seq and must not be counted: resume before the first frame, when frames that were
 // asked for are gone, and stdin_closed. Behind the end event the server closes with 1000.
 //

@@ -110,7 +110,7 @@ func (m message) kept() message {
 	return m
 }
 
-// gap is the note that frames are gone (S0 "Resume from sequence").
+// gap is the note that frames are gone (docs/compatibility.md#frames).
 func gap(requested, delivered uint64) (message, error) {
 	return noteOf(belljar.Frame{Seq: delivered, Type: belljar.FrameEvent, Event: belljar.EventResume, Data: map[string]any{
 		"requested_from_seq": requested, "delivered_from_seq": delivered, "lost_count": delivered - requested,

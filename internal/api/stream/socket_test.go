@@ -125,7 +125,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// What is refused is refused before the upgrade, in S0's envelope.
+// What is refused is refused before the upgrade, in the API's envelope.
 func TestRefusals(t *testing.T) {
 	b := newBench(t, func(o *Options) {
 		o.MaxReaders = 1

@@ -9,11 +9,11 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// RunURL returns the address of a run's stream for whoever sent r (S0 `log_stream_url`). If URLs are signed it carries a
+// RunURL returns the address of a run's stream for the sender of r. If URLs are signed it carries a
 // token for that caller and that run, and connecting takes no headers; else it takes the usual ones.
 func (d *Door) RunURL(r *http.Request, run belljar.Run) string {
 	path := api.Prefix + "/runs/" + url.PathEscape(run.ID) + "/stream"
-	// S0's order, which url.Values would not keep.
+	// The API's order, which url.Values would not keep.
 	query := ""
 	if caller := api.CallerOf(r.Context()); d.opts.SignedURLs && caller.ID != "" {
 		p := pass{User: caller.ID, Role: caller.Role, Run: run.ID, Expires: d.opts.Now().Add(d.opts.SignedTTL).Unix()}

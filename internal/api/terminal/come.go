@@ -132,7 +132,7 @@ func sameSize(values map[string]string) error {
 	return belljar.CheckTerminalSize(cols, rows)
 }
 
-// shellOnly refuses S1's other providers: what runs here is named by command.
+// shellOnly refuses the other providers of the workspace API: what runs here is named by command.
 func shellOnly(values map[string]string) error {
 	if p := values["provider"]; p != "" && p != "shell" {
 		e := invalid("provider", "provider %.40q is not known", p)

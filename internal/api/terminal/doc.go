@@ -1,4 +1,4 @@
-// Package terminal is the door to the terminals in sessions: S1's PTY over a WebSocket.
+// Package terminal is the door to the terminals in sessions, over a WebSocket (docs/compatibility.md#terminals).
 //
 //	GET /api/v1/sandbox/sessions/{session_id}/terminals   a new terminal: cols=, rows=, session_name=, shared=, command= (repeated)
 //	GET /api/v1/sandbox/terminals                         back to one: session_id= (a token), or terminal_id=
@@ -30,7 +30,7 @@
 //
 // The session_id that clients see is a sealed token, bound to its user, terminal and session, and good for
 // [Options.TokenTTL]. A connection that is open outlives it. One that is expired, forged, another user's or of a terminal
-// that is gone is answered with session_not_found, and nothing tells them apart. S1's other parameters are taken:
+// that is gone is answered with session_not_found, and nothing tells them apart. The API's other parameters are taken:
 // session_name, provider (shell), resume (false leaves the history out), and force_new, which opens a new terminal in the
 // session of the one that session_id names.
 //

@@ -186,7 +186,7 @@ func (s *sink) Record(e event.Event) {
 	s.seen[e.Name+" "+e.Reason]++
 }
 
-// Who cannot come to a terminal is counted, by why (S1: attach failures).
+// Who cannot come to a terminal is counted, by why.
 func TestFailedAttachesAreCounted(t *testing.T) {
 	s := &sink{seen: map[string]int{}}
 	b := newBench(t, func(o *Options) { o.Events = s })

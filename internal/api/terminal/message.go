@@ -37,7 +37,7 @@ const (
 	typePing   = "ping"
 )
 
-// decode reads a client's text message. Fields that are not known are left alone, since clients of S1 may have their own.
+// decode reads a client's text message. Fields that are not known are left alone, since clients of the workspace API may have their own.
 // The error is a [verdict].
 func decode(raw []byte) (input, error) {
 	if !utf8.Valid(raw) {

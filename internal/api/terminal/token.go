@@ -18,7 +18,7 @@ const (
 // errNoToken says that a token does not lead anywhere. Why is nobody's business.
 var errNoToken = errors.New("token is not valid, or not any more")
 
-// claims are what a browser's session_id says (S1 "Session Identity").
+// claims are what a browser's session_id says (docs/compatibility.md#terminals).
 type claims struct {
 	Audience  string `json:"aud"`
 	Runtime   string `json:"provider"`

@@ -1,10 +1,10 @@
-// Package thread is S3's HTTP API: a session for each thread of a conversation, under /thread and, if the operator wants
+// Package thread is the thread API: a session for each thread of a conversation, under /thread and, if the operator wants
 // it so, at the root.
 //
 //	POST create_session   GET get_session    POST execute        POST upload_file
 //	POST download_file    GET list_files     POST cleanup        GET  health
 //
-// Bodies, statuses and texts are S3's: errors are flat objects with an error. The door has no state of its own but the
+// Bodies, statuses and texts are fixed by the API (docs/compatibility.md#thread-api): errors are flat objects with an error. The door has no state of its own but the
 // order in which uploads to one session come; sessions are Belljar's, found by the scope thread:<thread_id> of whoever
 // calls, and user_id is a label.
 package thread
@@ -46,7 +46,7 @@ type Options struct {
 	Room func(ctx context.Context, user string) error
 	// Health tells what [health] says of the node; nil has no pool and no sessions.
 	Health func() Node
-	// WorkerID is the node's name; "" is worker1, as in S3.
+	// WorkerID is the node's name; "" is worker1, as in the API.
 	WorkerID string
 
 	Events event.Sink

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/api/thread"
 )
 
-// TestConversation is S3's own examples, one after the other.
+// TestConversation is the thread API's own examples, one after the other.
 func TestConversation(t *testing.T) {
 	w := newWorld(t, nil)
 	created := w.post("create_session", `{"user_id": "user_abc123", "thread_id": "thread_xyz789", "timeout_minutes": 30}`)

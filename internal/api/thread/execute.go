@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// execution is S3's ExecuteRequest.
+// execution is the request of execute.
 type execution struct {
 	SessionID string   `json:"session_id"`
 	Command   string   `json:"command"`
@@ -93,7 +93,7 @@ func (c *call) pass(in execution) bool {
 	return false
 }
 
-// outcome is a run in S3's words, with what S3 has no words for beside them.
+// outcome is a run in the API's words, and in Belljar's where it has none.
 func (c *call) outcome(run belljar.Run, out belljar.Output) (answer map[string]any, code int) {
 	stdout, stderr := text(out.Stdout, out.StdoutEncoding), text(out.Stderr, out.StderrEncoding)
 	answer = map[string]any{}
@@ -132,7 +132,7 @@ func below(text, message string) string {
 	return text + fmt.Sprintf("sandbox: %s\n", message)
 }
 
-// text is output as S3 has it: UTF-8, with U+FFFD for what is none.
+// text is output as the API has it: UTF-8, with U+FFFD for what is none.
 func text(data, encoding string) string {
 	if encoding != "base64" {
 		return data

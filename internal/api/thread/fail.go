@@ -27,7 +27,7 @@ func write(w http.ResponseWriter, status int, body any) {
 	_ = enc.Encode(body) // a client that is gone needs no answer
 }
 
-// fail answers with an error of Belljar's in S3's form: its message, and its code beside it.
+// fail answers with an error of Belljar's in the API's form: its message, and its code beside it.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	e, header := api.Explain(r.Context(), err)
 	for name, values := range header {

@@ -16,7 +16,7 @@ const (
 	maxNesting = 200
 )
 
-// Guard refuses commands that are not on a list (S3 "Execute Command"). It keeps an agent on its path and is no wall: who
+// Guard refuses commands that are not on a list (docs/compatibility.md#thread-api). It keeps an agent on its path and is no wall: who
 // may call an interpreter may do what that can. The sandbox is the wall.
 //
 // It parses a command as bash does and looks at each word that names a program, wherever it stands: in pipes, lists,
@@ -29,7 +29,7 @@ type Guard struct {
 	denied  []*regexp.Regexp
 }
 
-// AllowedCommands are S3's.
+// AllowedCommands are those of the thread API.
 func AllowedCommands() []string {
 	return []string{
 		"jq", "awk", "grep", "sed", "sort", "uniq", "head", "tail", "wc", "cut", "tr", "cat", "echo", "date", "find", "ls",
@@ -37,12 +37,12 @@ func AllowedCommands() []string {
 	}
 }
 
-// DeniedPatterns are S3's: regular expressions, matched without regard to case.
+// DeniedPatterns are those of the thread API: regular expressions, matched without regard to case.
 func DeniedPatterns() []string {
 	return []string{`\brm\b`, `\bmv\b`, `\bdd\b`, `\bcurl\b`, `\bwget\b`, `\bssh\b`, `\bsudo\b`}
 }
 
-// NewGuard returns a guard. A nil list is S3's; an empty list of allowed commands allows all, so that only patterns
+// NewGuard returns a guard. A nil list is the API's; an empty list of allowed commands allows all, so that only patterns
 // count. A pattern is one of RE2.
 func NewGuard(allowed, denied []string) (*Guard, error) {
 	if allowed == nil {
@@ -62,7 +62,7 @@ func NewGuard(allowed, denied []string) (*Guard, error) {
 	return g, nil
 }
 
-// refusal is why a command is not run, in S3's words.
+// refusal is why a command is not run, in the API's words.
 type refusal struct {
 	message string
 	pattern string // that it matched; "" if it was something else

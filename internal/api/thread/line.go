@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// line is what one of S3's log events says.
+// line is what one log event of the thread API says.
 type line struct {
 	user, thread, session string
 	command               string
@@ -22,7 +22,7 @@ type line struct {
 	reason                string
 }
 
-// say logs one of S3's nine events and counts it.
+// say logs one of the API's nine events and counts it.
 func (c *call) say(name string, l line) {
 	if l.thread == "" && l.session != "" {
 		if session, err := c.Sessions().Get(c.r.Context(), l.session); err == nil {
@@ -38,7 +38,7 @@ func (c *call) say(name string, l line) {
 	})
 }
 
-// text is the line in S3's form.
+// text is the line in the API's form.
 func (l line) text(name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[SANDBOX] event=%s user=%s thread=%s session=%s", name, word(l.user, 8), word(l.thread, 12), word(l.session, 12))

@@ -10,10 +10,10 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// user is who S3 says that commands run as.
+// user is the name that the thread API gives to the user of commands.
 const user = "sandboxuser"
 
-// creation is S3's CreateSessionRequest.
+// creation is the request of create_session.
 type creation struct {
 	UserID         string   `json:"user_id"`
 	ThreadID       string   `json:"thread_id"`
@@ -25,7 +25,7 @@ const minutes = 30
 
 func scopeOf(thread string) belljar.Scope { return belljar.Scope{Namespace: "thread", ID: thread} }
 
-// create answers 200 with a new session, or 409 with the one that the thread has (DESIGN §12).
+// create answers 200 with a new session, or 409 with the one that the thread has (docs/compatibility.md#decisions).
 func (c *call) create() {
 	var in creation
 	if !c.decode(&in) || !c.required([2]string{"user_id", in.UserID}, [2]string{"thread_id", in.ThreadID}) {
@@ -188,5 +188,5 @@ func lastActivity(s belljar.Session) time.Time {
 	return s.LastActivityAt
 }
 
-// stamp is a time as S3 writes it.
+// stamp is a time as the thread API writes it.
 func stamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

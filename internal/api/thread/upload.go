@@ -144,7 +144,7 @@ func (c *call) full(f *form, bytes int64) {
 	})
 }
 
-// megabytes is a size as S3 tells it.
+// megabytes is a size as the API writes it.
 func megabytes(n int64) float64 { return math.Round(float64(n)/(1<<20)*100) / 100 }
 
 // receive reads the form. The file waits on the disk until the fields that may follow are known. What it returns is to be
@@ -254,7 +254,7 @@ func (f *form) keep(part io.Reader, dir string, most int64) (err error) {
 	return err
 }
 
-// cleanName is a file's name as a place in the workspace; false if it leads out of it (S3: no .. and no absolute path).
+// cleanName is a file's name as a place in the workspace; false if it leads out of it.
 func cleanName(name string) (string, bool) {
 	if strings.Contains(name, "..") || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') {
 		return "", false

@@ -1,4 +1,4 @@
-// Package dir keeps the bytes of artifacts in files below one folder, as S0 §14 lays them out:
+// Package dir keeps the bytes of artifacts in files below one folder:
 //
 //	<path>/<user>/runs/<run id>/artifacts/<artifact's path>
 //

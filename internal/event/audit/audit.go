@@ -1,4 +1,4 @@
-// Package audit writes the audit trail of S0 §15: one JSON object a line in <path>/audit-YYYYMMDD.jsonl, a file a day
+// Package audit writes the audit trail of docs/compatibility.md#audit-trail: one JSON object a line in <path>/audit-YYYYMMDD.jsonl, a file a day
 // (UTC), mode 0600. Events whose names begin with "sandbox." belong to it; the others are for the metrics.
 //
 // Commands, code, environment and output are never in it. Nobody waits for it: what it cannot take is counted, and the

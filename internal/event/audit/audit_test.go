@@ -92,7 +92,7 @@ func sampleRun() *belljar.Run {
 	}
 }
 
-// The example of S0 §15, field by field.
+// The example of the audit trail, field by field.
 func TestExample(t *testing.T) {
 	trail := open(t, Options{})
 	trail.Record(event.Event{

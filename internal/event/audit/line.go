@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// line is one line of the trail: the names of S0's example, then Belljar's own.
+// line is one line of the trail: the names of docs/compatibility.md#audit-trail, then Belljar's own.
 type line struct {
 	Event          string  `json:"event"`
 	TS             string  `json:"ts"`
@@ -50,7 +50,7 @@ type line struct {
 	ContextID  string            `json:"context_id,omitempty"`
 }
 
-// usage is S0's summary of what a run used.
+// usage is the summary of what a run used.
 type usage struct {
 	CPUTimeSec    *float64 `json:"cpu_time_sec,omitempty"`
 	WallTimeSec   float64  `json:"wall_time_sec"`
@@ -59,7 +59,7 @@ type usage struct {
 	ArtifactBytes int64    `json:"artifact_bytes"`
 }
 
-// limits are those that S0's example shows.
+// limits are those of docs/compatibility.md#audit-trail.
 type limits struct {
 	CPU               float64 `json:"cpu"`
 	MemoryMB          int     `json:"memory_mb"`

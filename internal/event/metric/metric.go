@@ -1,4 +1,4 @@
-// Package metric counts what happens, for Prometheus and for S0 §30's admin/metrics: the metrics of S0 §15 by their
+// Package metric counts what happens, for Prometheus and for admin/metrics: the metrics of docs/compatibility.md#metrics by their
 // names and labels, and a few of Belljar's own. No label has a value that a caller can make up.
 package metric
 

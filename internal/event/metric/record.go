@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// orchestrator is S0's word for the part that queues and runs, where an event does not name one.
+// orchestrator is the metrics' word for the part that queues and runs, where an event does not name one.
 const orchestrator = "orchestrator"
 
 // Record counts an event. Names that are no metric's are left to others.
@@ -119,7 +119,7 @@ func (c *Counter) ended(e event.Event, rt string) {
 	}
 }
 
-// reasonOf is the label reason of a run that ended: exit_code_0 for one that completed (S0 §30), else its reason code.
+// reasonOf is the label reason of a run that ended: exit_code_0 for one that completed, else its reason code.
 func reasonOf(e event.Event) string {
 	reason := e.Reason
 	if e.Run != nil && e.Run.ReasonCode != "" {

@@ -2,13 +2,13 @@ package metric
 
 import "strings"
 
-// Series is one series of a metric (S0 §30).
+// Series is one series of a metric.
 type Series struct {
 	Labels map[string]string `json:"labels"`
 	Value  float64           `json:"value"`
 }
 
-// Snapshot is the metrics as S0 §30 shows them: by name, a series for each set of labels. A histogram is two, its sum
+// Snapshot is the metrics as admin/metrics shows them: by name, a series for each set of labels. A histogram is two, its sum
 // and its count.
 func (c *Counter) Snapshot() (map[string][]Series, error) {
 	families, err := c.registry.Gather()

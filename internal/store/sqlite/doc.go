@@ -1,4 +1,4 @@
-// Package sqlite keeps the store in one SQLite file: the default. Tables and columns are those of S0 §29, so that S0
+// Package sqlite keeps the store in one SQLite file: the default. Tables and columns are those of docs/compatibility.md#records, so that its
 // §27's queries work on it with the sqlite3 program.
 //
 // All writes go through one goroutine, which gathers those that wait into one transaction: each in a savepoint of its

@@ -91,7 +91,7 @@ func TestAnyPath(t *testing.T) {
 	}
 }
 
-// TestAdminQueries runs S0 §27's queries as they are written.
+// TestAdminQueries runs operators' queries as they are written.
 func TestAdminQueries(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path)
@@ -118,11 +118,11 @@ func TestAdminQueries(t *testing.T) {
 	}
 	change(t, db, "DELETE FROM sandbox_idempotency WHERE created_at < strftime('%s','now') - 600;")
 	if _, err := s.Keys().Get(t.Context(), "runs", "ann", "k"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("key after S0's cleanup: %v", err)
+		t.Errorf("key after the cleanup: %v", err)
 	}
 }
 
-// TestIndexes: those of S0 §29 are there, as it gives them.
+// TestIndexes: those of docs/compatibility.md#records are there.
 func TestIndexes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	open(t, path)

@@ -1,4 +1,4 @@
-"""S3's client: on a belljar of its own, on a server, and on servers of S3's API that are not Belljar."""
+"""The thread API's client: on a belljar of its own, on a server, and on servers of the thread API that are not Belljar."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_with(kind: Any, server: Server) -> None:
 
 
 async def test_as_it_is_called(kind: Any) -> None:
-    """Names, order and defaults of arguments are S3's."""
+    """Names, order and defaults of arguments are the thread API's."""
     want = {
         "get_or_create_session": [("user_id", None), ("thread_id", None), ("timeout_minutes", 30)],
         "execute": [("command", None), ("timeout", 30), ("auto_retry", True)],
@@ -143,7 +143,7 @@ async def test_as_it_is_called(kind: Any) -> None:
 
 
 def foreign(prefix: str, detail: bool, sessions: list[str]) -> Any:
-    """A server of S3's API at a prefix, as somebody else may have written it."""
+    """A server of the thread API at a prefix, as somebody else may have written it."""
 
     def act(a: Any) -> None:
         while True:

@@ -61,7 +61,7 @@ const longest = 30_000;
 
 /**
  * pauseOf says how long to wait before trying again after the given number of earlier failures, in milliseconds: from
- * 0.2 s, doubling, to 30 s, give or take a tenth (S0 §28); never less than the server asked for.
+ * 0.2 s, doubling, to 30 s, give or take a tenth (docs/compatibility.md#frames); never less than the server asked for.
  * @internal
  */
 export function pauseOf(error: Passing, failures: number): number {

@@ -3627,20 +3627,20 @@ export interface components {
          *     - `invalid_request` (400): Correct the field named in details.field and send the request again.
          *     - `invalid_spec_version` (400): Use one of the versions in details.supported.
          *     - `unauthorized` (401): Send a valid API key or token.
-         *     - `forbidden` (403): Ask the operator for the right to do this.
-         *     - `not_found` (404): Check the id; things that expired are gone.
+         *     - `forbidden` (403): Ask the operator for permission.
+         *     - `not_found` (404): Check the id; it may have expired.
          *     - `idempotency_conflict` (409): Use a new Idempotency-Key for a different request.
          *     - `conflict` (409): Read the current state and decide again.
          *     - `rate_limited` (429): Wait for Retry-After and send the same request again.
-         *     - `quota_exceeded` (429): Wait until usage falls, or ask the operator for more.
-         *     - `policy_denied` (403): Ask for less, or ask the operator to change the policy; details say which rule.
-         *     - `timeout` (504): Ask for more time, or make the work shorter.
-         *     - `canceled` (499): Nothing: somebody cancelled it.
+         *     - `quota_exceeded` (429): Wait until your usage falls, or ask the operator for a higher quota.
+         *     - `policy_denied` (403): Ask for less, or ask the operator to change the policy; details name the rule.
+         *     - `timeout` (504): Set a longer time limit, or do less.
+         *     - `canceled` (499): Nothing; the request was cancelled.
          *     - `payload_too_large` (413): Send less; details give the limit.
          *     - `path_escapes` (400): Name a path inside the workspace, without links that leave it.
          *     - `runtime_unavailable` (503): Run belljar doctor on the host; details name the failing step.
          *     - `image_unavailable` (503): Check the image name, or pull it first.
-         *     - `image_invalid` (422): Use another image; details say what is wrong with this one.
+         *     - `image_invalid` (422): Use another image; details name the fault of this one.
          *     - `disk_full` (507): Free space on the host.
          *     - `internal` (500): This is a fault of Belljar; report it with the request id.
          */

@@ -3,7 +3,7 @@ import { Belljar, type BelljarOptions } from "./belljar.js";
 import type { CallOptions } from "./call.js";
 import type { Session } from "./session.js";
 
-/** A session as S4 shows it. */
+/** A session as the shell API shows it. */
 export interface SessionInfo {
   id: string;
   image: string;

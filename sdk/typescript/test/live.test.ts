@@ -23,7 +23,7 @@ async function keep(t: Owner): Promise<Session> {
 
 const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString();
 
-test("S4: sessions that remember", async (t) => {
+test("shell API: sessions that remember", async (t) => {
   const server = await serve(t);
   const sandboxes = new SandboxClient({ baseUrl: server.url, apiKey: server.apiKey });
   atEnd(t, () => sandboxes.close());
@@ -58,7 +58,7 @@ test("S4: sessions that remember", async (t) => {
   await assert.rejects(stranger.listSessions(), UnauthorizedError);
 });
 
-test("S4: commands that take long, read, kill and print too much", async (t) => {
+test("shell API: commands that take long, read, kill and print too much", async (t) => {
   const session = await keep(t);
   for (let timeoutMs = 500; ; timeoutMs *= 4) { // a busy machine may not have begun by then
     const late = await session.exec("echo begun; : > /workspace/begun; sleep 6000", { timeoutMs });

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import websockets
 
-# Close codes after which S0's clients come back: shutdown, restart, overload, a failure, no close frame at all.
+# Close codes after which clients come back: shutdown, restart, overload, a failure, no close frame at all.
 AGAIN = {1001, 1006, 1011, 1012, 1013}
 # Notes borrow a seq: they are no part of the log.
 NOTES = {"resume", "stdin_closed"}

@@ -113,7 +113,7 @@ func measureRuntime(ctx context.Context, binary, data string, p peer, out *sheet
 		return fmt.Sprintf(" (%s: %.0f)", name, ms(quantile(list, 0.5)))
 	}
 	out.put(p.name+": a cold run over HTTP, p50", p.budgets[0], "%.0f ms%s", ms(quantile(births, 0.5)), beside(theirs, "docker run"))
-	out.put(p.name+": the same, p95 (S0: 2 s)", "2 s", "%.0f ms", ms(quantile(births, 0.95)))
+	out.put(p.name+": the same, p95", "2 s", "%.0f ms", ms(quantile(births, 0.95)))
 	out.put(p.name+": a session from the pool and its first exec, p50", p.budgets[1], "%.1f ms", ms(quantile(opens, 0.5)))
 	out.put(p.name+": exec of /bin/true in a session, p50", p.budgets[2], "%.1f ms%s", ms(quantile(execs, 0.5)), beside(theirExecs, "docker exec"))
 	out.put(p.name+": a session deleted, p50", p.budgets[3], "%.0f ms", ms(quantile(ends, 0.5)))

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// threads measures S3's load scenarios on a server of its own: a hundred threads that open at once, commands at 1,000 a
+// threads measures the thread API's load scenarios on a server of its own: a hundred threads that open at once, commands at 1,000 a
 // minute over fifty sessions, a hundred file operations at once, and sessions that come and go. Every one has to succeed,
 // and nothing may be left.
 func threads(ctx context.Context, binary, data string, seconds int, out *sheet) (err error) {
@@ -51,7 +51,7 @@ func threads(ctx context.Context, binary, data string, seconds int, out *sheet) 
 	return err
 }
 
-// thread asks S3's door.
+// thread asks the thread API.
 func (s *daemon) thread(ctx context.Context, method, name string, body map[string]any) (map[string]any, error) {
 	var content io.Reader
 	if body != nil {
@@ -118,7 +118,7 @@ func openThreads(ctx context.Context, s *daemon, name string, n int) (ids []stri
 	return ids, times, err
 }
 
-// commands sends commands at S3's pace over sessions, for d.
+// commands sends commands at the API's pace over sessions, for d.
 func commands(ctx context.Context, s *daemon, ids []string, d time.Duration, out *sheet) error {
 	const pace = time.Minute / 1000
 	n := int(d / pace)

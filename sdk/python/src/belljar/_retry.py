@@ -74,7 +74,7 @@ def retry_after(given: str) -> Optional[float]:
 
 def judge(head: Head, body: Any) -> BaseException:
     """What an answer that is a failure tells: an error, or a :class:`Passing` one."""
-    if isinstance(body, dict) and "error" not in body and "detail" in body:  # as other servers of S3's API put it
+    if isinstance(body, dict) and "error" not in body and "detail" in body:  # as other servers of the thread API put it
         body = body["detail"] if isinstance(body["detail"], dict) else {"error": body["detail"]}
     own: Any = body.get("error") if isinstance(body, dict) else None
     told = isinstance(own, dict) and isinstance(own.get("code"), str)

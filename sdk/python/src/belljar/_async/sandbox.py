@@ -1,4 +1,4 @@
-"""S3's client: a session for each thread of a conversation."""
+"""The thread API's client: a session for each thread of a conversation."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # Made from _async/sandbox.py by scripts/generate.py. Do not edit.
-"""S3's client: a session for each thread of a conversation."""
+"""The thread API's client: a session for each thread of a conversation."""
 
 from __future__ import annotations
 

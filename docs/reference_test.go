@@ -1,0 +1,35 @@
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// private matches references to documents that the repository does not have. Write a link to docs/compatibility.md instead.
+var private = regexp.MustCompile(`\bS[0124]\b|\bS3 §|\bS3's (API|door|clients?)\b|\bDESIGN( §|\.md)`)
+
+// TestReferences refuses references that a reader cannot follow.
+func TestReferences(t *testing.T) {
+	out, err := exec.Command("git", "-C", "..", "ls-files", "*.go", "*.md", "*.py", "*.ts", "*.mjs", "*.yaml", "*.yml", "Makefile").Output()
+	if err != nil {
+		t.Skip("no git here:", err)
+	}
+	for name := range strings.Lines(string(out)) {
+		name = strings.TrimSpace(name)
+		if name == "docs/reference_test.go" || strings.HasPrefix(name, "internal/service/") {
+			continue
+		}
+		raw, err := os.ReadFile("../" + name)
+		if err != nil || !private.Match(raw) { // an error: listed, but removed here
+			continue
+		}
+		for i, line := range strings.Split(string(raw), "\n") {
+			if match := private.FindString(line); match != "" {
+				t.Errorf("%s:%d: %q is no reference that a reader can follow", name, i+1, match)
+			}
+		}
+	}
+}
