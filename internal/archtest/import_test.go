@@ -23,7 +23,7 @@ func contracts() []string {
 
 // suites are the conformance suites beside a contract: test code that happens to be importable.
 func suites() []string {
-	return []string{"internal/runtime/runtimetest", "internal/store/storetest", "internal/blob/blobtest", "internal/logbook/logbooktest"}
+	return []string{"internal/runtime/runtimetest", "internal/store/storetest", "internal/blob/blobtest", "internal/logbook/logbooktest", "internal/image/imagetest"}
 }
 
 // implements returns the contract that a package implements, or "".

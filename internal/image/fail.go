@@ -71,11 +71,13 @@ func failed(doing string, err error) error {
 const someNames = 32
 
 // absent says that ref is not here, and what is.
-func (s *Store) absent(ref string) error {
+func (s *Store) absent(ref string) error { return Absent(ref, s.Names()) }
+
+// Absent says that ref is not here, and what is.
+func Absent(ref string, there []string) error {
 	if len(ref) > mostName {
 		ref = ref[:64] + "…"
 	}
-	there := s.Names()
 	hint := "images here: " + strings.Join(there[:min(len(there), someNames)], ", ")
 	if len(there) > someNames {
 		hint += fmt.Sprintf(" and %d more", len(there)-someNames)

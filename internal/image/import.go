@@ -26,7 +26,7 @@ func (s *Store) Import(ctx context.Context, name string, r io.Reader, progress f
 	if name != "" {
 		whole, err := Parse(name)
 		if err == nil && (whole.Digest != "" || whole.Name == runtime.HostRef) {
-			err = checkName(name)
+			err = CheckName(name)
 		}
 		if err != nil {
 			return belljar.Image{}, err

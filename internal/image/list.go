@@ -56,7 +56,7 @@ func (s *Store) List(ctx context.Context) ([]belljar.Image, error) {
 func (s *Store) Get(_ context.Context, ref string) (belljar.Image, error) {
 	r, err := s.lookup(ref)
 	if err != nil {
-		return belljar.Image{}, notFound(err)
+		return belljar.Image{}, NotFound(err)
 	}
 	if r == nil {
 		return hostImage(), nil
@@ -64,8 +64,8 @@ func (s *Store) Get(_ context.Context, ref string) (belljar.Image, error) {
 	return s.image(r), nil
 }
 
-// notFound makes the error of an image that is not available one of a thing that is asked about and is not there.
-func notFound(err error) error {
+// NotFound makes the error of an image that is not available one of a thing that is asked about and is not there.
+func NotFound(err error) error {
 	var e *belljar.Error
 	if errors.As(err, &e) && e.Code == belljar.CodeImageUnavailable {
 		c := *e
@@ -77,20 +77,20 @@ func notFound(err error) error {
 
 // Tag gives the image called ref one more name. A name that another image has moves.
 func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return belljar.Image{}, err
 	}
 	r, err := s.lookup(ref)
 	if err != nil {
-		return belljar.Image{}, notFound(err)
+		return belljar.Image{}, NotFound(err)
 	}
 	if r == nil {
-		return belljar.Image{}, hostStays("be given another name")
+		return belljar.Image{}, HostStays("be given another name")
 	}
 	var tagged *record
 	err = s.edit(ctx, func(records []*record) ([]*record, func(), error) {
 		if tagged = byDigest(records, r.Digest); tagged == nil {
-			return nil, nil, notFound(s.absent(ref)) // it went meanwhile
+			return nil, nil, NotFound(s.absent(ref)) // it went meanwhile
 		}
 		give(records, tagged, name)
 		return records, nil, nil
@@ -121,7 +121,8 @@ func byDigest(records []*record, digest string) *record {
 	return records[i]
 }
 
-func hostStays(what string) error {
+// HostStays refuses to change host.
+func HostStays(what string) error {
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "the image host cannot " + what,
 		Details: map[string]any{"field": "image", "image": runtime.HostRef}, Hint: "host is the machine's own /usr",

@@ -18,7 +18,7 @@ import (
 // one bound is given, and All with no other.
 func (s *Store) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImagePruned, error) {
 	done := belljar.ImagePruned{Images: []string{}}
-	if err := checkPrune(p); err != nil || s.o.Path == "" {
+	if err := CheckPrune(p); err != nil || s.o.Path == "" {
 		return done, err
 	}
 	err := s.relieved(func() error { return s.prune(ctx, p, &done) })
@@ -61,7 +61,8 @@ func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.I
 // errGone says that an image that was to go has gone by itself.
 var errGone = errors.New("the image is gone")
 
-func checkPrune(p belljar.ImagePrune) error {
+// CheckPrune refuses a request to prune that says nothing, or too much.
+func CheckPrune(p belljar.ImagePrune) error {
 	bounds := p.UnusedSec != 0 || p.KeepBytes != 0
 	switch {
 	case p.UnusedSec < 0 || p.KeepBytes < 0 || p.UnusedSec != p.UnusedSec:

@@ -145,8 +145,8 @@ func wholeDigest(s string) bool {
 
 var givenName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/+-]*$`)
 
-// checkName refuses what must not become a name in the store.
-func checkName(s string) error {
+// CheckName refuses what must not become a name in the store.
+func CheckName(s string) error {
 	var reason string
 	switch {
 	case s == runtime.HostRef:

@@ -17,7 +17,7 @@ import (
 // one has. [belljar.CodeConflict] while a sandbox uses it, [belljar.CodeNotFound] if there is none.
 func (s *Store) Remove(ctx context.Context, ref string) error {
 	if ref == "" || ref == runtime.HostRef {
-		return hostStays("be removed")
+		return HostStays("be removed")
 	}
 	if to, ok := s.o.Aliases[ref]; ok {
 		return &belljar.Error{
@@ -26,13 +26,13 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 		}
 	}
 	if s.o.Path == "" {
-		return notFound(s.absent(ref))
+		return NotFound(s.absent(ref))
 	}
 	return s.relieved(func() error {
 		_, err := s.remove(ctx, func(v *view) (*record, string, error) {
 			r, name, err := v.find(ref)
 			if err == nil && r == nil {
-				err = notFound(s.absent(ref))
+				err = NotFound(s.absent(ref))
 			}
 			return r, name, err
 		})
