@@ -70,7 +70,6 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 		closeUnits = func() error { return errors.Join(images.Close(), inner()) }
 	}
 	opts := service.Options{
-		Images:      images,
 		Limits:      ownLimits(&cfg),
 		Store:       records,
 		Logs:        logbook.New(),
@@ -79,6 +78,9 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 		Require:     service.CoreProtections(),
 		Lifetime:    runtime.LifetimeCreator,
 		Concurrency: -1, // whoever sits here may do with his machine what he likes
+	}
+	if images != nil {
+		opts.Images = images
 	}
 	if data, err := ownData(h, &cfg); err == nil && cfg.GoCache {
 		caches := goCaches(data)

@@ -31,7 +31,7 @@ type Options struct {
 	// Events hears what happens, for the audit trail and the metrics; nil for nobody.
 	Events event.Sink
 	// Images keeps images; nil knows the host's own programs only.
-	Images *image.Store
+	Images image.Library
 	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted says that a sandbox
 	// is made to build Go programs.
 	GoCache func(image runtime.Root, wanted bool) string

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/file"
+	"github.com/belljar/belljar/internal/service/image"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
@@ -37,7 +38,7 @@ type Service struct {
 	sweeps        sweeps
 	reaps         sweeps
 	builtPrograms builtPrograms
-	pulling       *queue.Queue // whose turn it is to pull images
+	images        *image.Images
 	files         *file.Files
 
 	work    sync.WaitGroup // every run and teardown under way
@@ -59,8 +60,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock, runs: map[string]*run{},
-		pulling: queue.New(queue.Options{Slots: pullsAtOnce, Length: pullsWaiting, Now: opts.Clock.Now}),
-		queue:   queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
+		queue: queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.gone, s.leave = context.WithCancel(context.Background())
@@ -87,8 +87,12 @@ func (s *Service) assemble() {
 	}
 	s.budget = &admission.Budget{MostOfOne: o.UserRequests, MostOfAll: o.AllRequests}
 	s.node = &admission.Memory{Mode: o.MemoryAdmission, Overcommit: o.MemoryOvercommit, Hosts: s.hosts, Log: s.log}
+	s.images = image.New(image.Options{
+		Store: o.Images, Rules: s.rules, Unused: o.ImageUnused, Keep: o.ImageKeep, Room: s.accounts.Room, Users: s.usersOf,
+		Begin: s.track, Denied: s.denied, Record: s.emit, Closing: s.closing, Clock: s.clock, Log: s.log,
+	})
 	s.boxes = &box.Maker{
-		Lifetime: o.Lifetime, Lease: o.Lease, Images: fetcher{s}, Hosts: s.hosts, Work: s.work.Go, AfterFunc: s.clock.AfterFunc, Log: s.log,
+		Lifetime: o.Lifetime, Lease: o.Lease, Images: s.images, Hosts: s.hosts, Work: s.work.Go, AfterFunc: s.clock.AfterFunc, Log: s.log,
 	}
 }
 

@@ -84,7 +84,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if _, err := s.opts.Store.Keys().DeleteBefore(ctx, now.Add(-s.opts.IdempotencyTTL)); err != nil {
 		errs = append(errs, fmt.Errorf("sweep idempotency keys: %w", err))
 	}
-	errs = append(errs, s.sweepImages(ctx))
+	errs = append(errs, s.images.Sweep(ctx))
 	return errors.Join(append(errs, s.sweepOrphans(ctx, now.Add(-orphanAge)))...)
 }
 

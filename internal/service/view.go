@@ -32,7 +32,7 @@ func (v view) Files() belljar.Files { return v.service.files.As(v.caller) }
 func (v view) Terminals() belljar.Terminals { return terminals{v} }
 
 // Images are the root file systems of sandboxes.
-func (v view) Images() belljar.Images { return images{v} }
+func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }
 
 // Node is what this server can do, and what the caller may.
 func (v view) Node() belljar.Node { return node{v} }

@@ -1,4 +1,4 @@
-package service
+package image
 
 import (
 	"context"
@@ -21,18 +21,19 @@ const (
 
 // pull fetches an image when it is its turn, and says so. What somebody else is fetching is waited for; a pull that nobody
 // waits for any more ends.
-func (s *Service) pull(ctx context.Context, caller belljar.Caller, p belljar.ImagePull, progress func(belljar.ImageProgress)) (got belljar.Image, err error) {
-	if err := s.accounts.Room(ctx, ""); err != nil {
+func (l *Images) pull(ctx context.Context, caller belljar.Caller, p belljar.ImagePull, progress func(belljar.ImageProgress)) (got belljar.Image, err error) {
+	if err := l.o.Room(ctx, ""); err != nil {
 		return got, err
 	}
-	if !s.employ(func() { s.work.Add(1) }) {
+	end, ok := l.o.Begin()
+	if !ok {
 		return got, fault.ShuttingDown()
 	}
-	defer s.work.Done()
+	defer end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(s.closing, func() { cancel(fault.ShuttingDown()) })()
-	turn, err := s.pulling.Enter(caller.ID, mostPulls(caller))
+	defer context.AfterFunc(l.o.Closing, func() { cancel(fault.ShuttingDown()) })()
+	turn, err := l.pulling.Enter(caller.ID, mostPulls(caller))
 	if err != nil {
 		return got, &belljar.Error{Code: belljar.CodeRateLimited, Message: "too many images are being pulled", Hint: "try again in a moment", Err: err}
 	}
@@ -42,22 +43,22 @@ func (s *Service) pull(ctx context.Context, caller belljar.Caller, p belljar.Ima
 	case <-ctx.Done():
 		return got, context.Cause(ctx)
 	}
-	begun := s.clock.Now()
+	begun := l.o.Clock.Now()
 	if p.Runtime == "" {
-		got, err = s.opts.Images.Pull(ctx, p.Ref, p.Always, progress)
+		got, err = l.o.Store.Pull(ctx, p.Ref, p.Always, progress)
 	} else {
-		got, err = s.enginePull(ctx, p, progress)
+		got, err = l.enginePull(ctx, p, progress)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	err = fault.Images(err)
-	s.imageEvent(event.ImagePulled, caller, event.Event{
-		Runtime: p.Runtime, Took: s.clock.Now().Sub(begun), Count: got.Bytes, Err: err,
+	l.record(event.ImagePulled, caller, event.Event{
+		Runtime: p.Runtime, Took: l.o.Clock.Now().Sub(begun), Count: got.Bytes, Err: err,
 		Detail: map[string]string{"image": p.Ref, "digest": got.Digest},
 	})
 	if err != nil {
-		s.log.Warn("image could not be pulled", "image", p.Ref, "runtime", p.Runtime, "user_id", caller.ID, "err", err)
+		l.o.Log.Warn("image could not be pulled", "image", p.Ref, "runtime", p.Runtime, "user_id", caller.ID, "err", err)
 	}
 	return got, err
 }
@@ -71,8 +72,8 @@ func mostPulls(caller belljar.Caller) int {
 }
 
 // enginePull has a runtime's engine fetch an image.
-func (s *Service) enginePull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
-	imager := s.hosts.Named(p.Runtime).Imager()
+func (l *Images) enginePull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
+	imager := l.o.Rules.Hosts.Named(p.Runtime).Imager()
 	root, err := runtime.Root{}, runtime.ErrNoImage
 	if !p.Always {
 		root, err = imager.Image(ctx, p.Ref)
@@ -83,26 +84,23 @@ func (s *Service) enginePull(ctx context.Context, p belljar.ImagePull, progress 
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	return s.engineImage(ctx, p.Runtime, imager, root)
+	return l.engineImage(ctx, p.Runtime, imager, root)
 }
 
-// fetcher makes the images of sandboxes ready.
-type fetcher struct{ *Service }
-
 // Fetchable reports, by an error, why an image is not fetched for a request.
-func (f fetcher) Fetchable(ref string) error { return f.rules.Fetchable(ref) }
+func (l *Images) Fetchable(ref string) error { return l.o.Rules.Fetchable(ref) }
 
 // Fetch makes the image of a placement ready that was not here when it was admitted.
-func (f fetcher) Fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) (runtime.Root, error) {
+func (l *Images) Fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) (runtime.Root, error) {
 	ask := belljar.ImagePull{Ref: p.Fetch}
 	if !p.Caps.Unpacked {
 		ask.Runtime = p.Host.Name()
 	}
-	got, err := f.pull(ctx, caller, ask, nil)
+	got, err := l.pull(ctx, caller, ask, nil)
 	if err != nil {
 		return runtime.Root{}, err
 	}
-	root, err := f.rules.FindImage(ctx, p.Host, p.Caps, got.Digest)
+	root, err := l.o.Rules.FindImage(ctx, p.Host, p.Caps, got.Digest)
 	root.Ref = p.Image.Ref
 	return root, err
 }
