@@ -84,11 +84,11 @@ func (c *passage) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
 	l, stop := c.plan.Limits, c.run.ctx.Done()
 	grace := seconds(l.GraceSec)
 	age := time.Duration(c.process().Started().AgeMS) * time.Millisecond
-	limit := time.NewTimer(max(seconds(l.TimeoutSec)-age, 0) + grace + c.opts.Slack)
+	limit := time.NewTimer(max(seconds(l.TimeoutSec)-age, 0) + grace + c.slack)
 	defer limit.Stop()
 	var contact <-chan time.Time
-	if c.opts.Lease > 0 && c.plan.session == nil { // a session's lease is the reaper's
-		t := time.NewTicker(c.opts.Lease / 4)
+	if c.lease > 0 && c.plan.session == nil { // a session's lease is the reaper's
+		t := time.NewTicker(c.lease / 4)
 		defer t.Stop()
 		contact = t.C
 	}
@@ -104,7 +104,7 @@ func (c *passage) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
 				return
 			}
 			c.endCommand(c.process()) // if it cannot be told, the limit ends it
-			limit.Reset(grace + c.opts.Slack)
+			limit.Reset(grace + c.slack)
 			stop = nil
 		case <-limit.C:
 			giveUp(errOverdue)

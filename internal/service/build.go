@@ -90,7 +90,7 @@ func (c *passage) compile(begin time.Time) bool {
 	e := &c.end
 	e.building = true
 	step := &passage{
-		Service: c.Service, run: c.run, id: buildPrefix + c.run.id, plan: c.plan.forBuild(), jar: c.jar,
+		carrier: c.carrier, run: c.run, id: buildPrefix + c.run.id, plan: c.plan.forBuild(), jar: c.jar,
 		out: &transcript{log: c.run.log, room: belljar.MaxBuildOutput, allowed: c.run.kept, step: belljar.StepBuild, heard: c.out.heard},
 	}
 	c.readSource()

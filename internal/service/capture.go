@@ -35,7 +35,7 @@ const (
 
 // capture brings home the files that the run's patterns name, as far as the cap and its owner's quota allow. What goes
 // wrong is a warning: a run that was good stays good.
-func (s *Service) capture(r *run, p *plan, j *box.Box) (*captured, []string) {
+func (s *carrier) capture(r *run, p *plan, j *box.Box) (*captured, []string) {
 	if len(p.patterns) == 0 {
 		return nil, nil
 	}
@@ -58,7 +58,7 @@ func (s *Service) capture(r *run, p *plan, j *box.Box) (*captured, []string) {
 		s.keep(ctx, r, j, c, f)
 	}
 	if c.size > 0 {
-		if err := s.opts.Blobs.Sync(ctx, r.owner, r.id); err != nil {
+		if err := s.blobs.Sync(ctx, r.owner, r.id); err != nil {
 			s.log.Error("artifacts may not outlive a loss of power", "run_id", r.id, "err", err)
 			warnings = append(warnings, "artifacts may not outlive a loss of power of the server")
 		}
@@ -141,7 +141,7 @@ func matches(pattern, path string) bool {
 }
 
 // keep keeps one file.
-func (s *Service) keep(ctx context.Context, r *run, j *box.Box, c *captured, f wire.FileInfo) {
+func (s *carrier) keep(ctx context.Context, r *run, j *box.Box, c *captured, f wire.FileInfo) {
 	art := belljar.Artifact{Path: f.Path, Size: f.Size, Mode: f.Mode}
 	switch {
 	case f.Type == "symlink":
@@ -158,7 +158,7 @@ func (s *Service) keep(ctx context.Context, r *run, j *box.Box, c *captured, f w
 }
 
 // bringHome copies a file's bytes to where they are kept. Room for the size it claims has been taken.
-func (s *Service) bringHome(ctx context.Context, r *run, j *box.Box, c *captured, art *belljar.Artifact) {
+func (s *carrier) bringHome(ctx context.Context, r *run, j *box.Box, c *captured, art *belljar.Artifact) {
 	info, err := s.fetch(ctx, r, j, art.Path, art.Size)
 	var refused *wire.Error
 	switch {
@@ -184,7 +184,7 @@ func (s *Service) bringHome(ctx context.Context, r *run, j *box.Box, c *captured
 var errTooLarge = errors.New("file is too large")
 
 // fetch copies at most size bytes of a file.
-func (s *Service) fetch(ctx context.Context, r *run, j *box.Box, path string, size int64) (blob.Info, error) {
+func (s *carrier) fetch(ctx context.Context, r *run, j *box.Box, path string, size int64) (blob.Info, error) {
 	req := j.File(path)
 	req.NoFollow = true
 	body, _, err := j.Agent.ReadFile(ctx, req)
@@ -192,7 +192,7 @@ func (s *Service) fetch(ctx context.Context, r *run, j *box.Box, path string, si
 		return blob.Info{}, err
 	}
 	defer body.Close()
-	return s.opts.Blobs.Put(ctx, blob.Key{UserID: r.owner, RunID: r.id, Path: path}, &bounded{body, size})
+	return s.blobs.Put(ctx, blob.Key{UserID: r.owner, RunID: r.id, Path: path}, &bounded{body, size})
 }
 
 // bounded is a reader that fails where r has more than left bytes.

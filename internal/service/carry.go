@@ -8,11 +8,32 @@ import (
 
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
 )
+
+// carrier carries runs from their places in the queue to their answers.
+type carrier struct {
+	*recorder
+	boxes         *box.Maker
+	memory        *admission.Memory
+	accounts      *admission.Accounts
+	blobs         blob.Store
+	builtPrograms builtPrograms
+	done          func() // ends a run's part of the work under way
+
+	slack    time.Duration // that a command may take longer than its agent allows
+	lease    time.Duration // of a sandbox
+	queueTTL time.Duration
+
+	outlives func() bool // what is on record outlives the process
+	stays    func() bool // sessions and what runs in them outlive the process
+	drains   func() bool // nothing new begins
+}
 
 // captureTime bounds bringing a run's files home.
 const captureTime = time.Minute
@@ -21,7 +42,7 @@ const captureTime = time.Minute
 // followed until the command ends ([passage.follow]), and comes to its end on record ([passage.settle]). After a restart
 // it begins in the middle, with a command that runs.
 type passage struct {
-	*Service
+	*carrier
 	run  *run
 	id   string // of the command at its agent
 	plan *plan
@@ -34,10 +55,10 @@ type passage struct {
 }
 
 // passage returns a run's way, from its beginning.
-func (s *Service) passage(r *run) *passage {
+func (s *carrier) passage(r *run) *passage {
 	p := r.plan
 	c := &passage{
-		Service: s, run: r, id: r.id, plan: p,
+		carrier: s, run: r, id: r.id, plan: p,
 		out: &transcript{log: r.log, room: p.Limits.LogBytes, allowed: r.kept},
 		end: ending{command: p.called(), cwd: p.request.Cwd, limits: p.InForce(), workspaceExec: p.Exec},
 	}
@@ -48,11 +69,11 @@ func (s *Service) passage(r *run) *passage {
 }
 
 // carry takes a run from its place in the queue to its answer, and its sandbox away behind that.
-func (s *Service) carry(r *run) {
-	defer s.work.Done()
+func (s *carrier) carry(r *run) {
+	defer s.done()
 	defer r.stop(nil)
 	defer r.ticket.Leave()
-	defer s.node.Drop(r.id)
+	defer s.memory.Drop(r.id)
 	defer r.discharge()
 	if !s.wait(r) {
 		if err := s.enlist(r); err != nil {
@@ -195,7 +216,7 @@ func (c *passage) forget() {
 			err = c.jar.Agent.Forget(ctx, c.id)
 		}
 	case c.end.sandbox == nil && !errors.As(c.end.err, &refused):
-		err = c.jar.End(c.id, seconds(c.plan.Limits.GraceSec)+c.opts.Slack)
+		err = c.jar.End(c.id, seconds(c.plan.Limits.GraceSec)+c.slack)
 	}
 	if err != nil && !errors.Is(err, agent.ErrDisconnected) && !errors.Is(err, runtime.ErrGone) {
 		c.log.Warn("command could not be forgotten", "run_id", c.run.id, "err", err)

@@ -27,15 +27,15 @@ const shortLog = 4 << 10
 var errDraft = errors.New("run is not on record")
 
 // newLog begins the log of a run.
-func (s *Service) newLog(r *run) (logbook.Log, error) {
-	if book, ok := s.opts.Logs.(logbook.Drafter); ok && r.draft {
+func (s *recorder) newLog(r *run) (logbook.Log, error) {
+	if book, ok := s.logs.(logbook.Drafter); ok && r.draft {
 		return book.Draft(r.id)
 	}
-	return s.opts.Logs.Create(r.id)
+	return s.logs.Create(r.id)
 }
 
 // shelve ends the log of a draft that has ended: into its row if it is short, else into a file.
-func (s *Service) shelve(r *run, row *store.Run) {
+func (s *recorder) shelve(r *run, row *store.Run) {
 	if log, ok := r.log.(logbook.Draft); ok {
 		if frames, taken := log.Take(shortLog); taken {
 			r.short = frames
@@ -50,14 +50,14 @@ func (s *Service) shelve(r *run, row *store.Run) {
 }
 
 // draw lets the time of a draft begin.
-func (s *Service) draw(r *run) {
+func (s *recorder) draw(r *run) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	s.redraw(r, draftFor)
 }
 
 // redraw puts a draft on record after a time. The caller holds r.writing.
-func (s *Service) redraw(r *run, d time.Duration) {
+func (s *recorder) redraw(r *run, d time.Duration) {
 	r.undraw = s.clock.AfterFunc(d, func() {
 		if err := s.enlist(r); err != nil && !errors.Is(err, errDraft) {
 			s.log.Warn("run could not be put on record, trying on", "run_id", r.id, "err", err)
@@ -66,14 +66,14 @@ func (s *Service) redraw(r *run, d time.Duration) {
 }
 
 // enlist puts a run that is a draft on record, as it is. [errDraft] if it has ended and is about to be there.
-func (s *Service) enlist(r *run) error {
+func (s *recorder) enlist(r *run) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	return s.enlistNow(r)
 }
 
 // enlistNow is enlist for a caller who holds r.writing.
-func (s *Service) enlistNow(r *run) error {
+func (s *recorder) enlistNow(r *run) error {
 	switch {
 	case !r.draft:
 		return nil
@@ -86,7 +86,7 @@ func (s *Service) enlistNow(r *run) error {
 		err = log.Keep()
 	}
 	if err == nil {
-		_, err = s.opts.Store.Runs().Insert(context.Background(), s.row(r), nil)
+		_, err = s.store.Insert(context.Background(), s.row(r), nil)
 	}
 	if err != nil {
 		s.redraw(r, noteAfter)
@@ -124,7 +124,7 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 		return belljar.Run{}, nil, fault.ShuttingDown()
 	}
 	// From the answer on its id is known.
-	err = s.enlist(r)
+	err = s.carrier.enlist(r)
 	if errors.Is(err, errDraft) {
 		timer.Reset(recordDelay)
 		select {

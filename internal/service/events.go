@@ -19,9 +19,9 @@ func (s *Service) emit(e event.Event) {
 }
 
 // happened records an event of a run.
-func (s *Service) happened(name string, r *run, took time.Duration) {
+func (s *recorder) happened(name string, r *run, took time.Duration) {
 	state := r.snapshot()
-	s.opts.Events.Record(event.Event{
+	s.events.Record(event.Event{
 		Name: name, Time: s.clock.Now(), Caller: r.caller, Run: &state, Runtime: state.Runtime, Component: component, Took: took,
 	})
 }
@@ -40,7 +40,7 @@ func ended(p belljar.Phase) string {
 }
 
 // told records how a run ended.
-func (s *Service) told(r *run, last belljar.Run) {
+func (s *recorder) told(r *run, last belljar.Run) {
 	e := event.Event{
 		Name: ended(last.Phase), Time: *last.FinishedAt, Caller: r.caller, Run: &last, Runtime: last.Runtime, Component: component,
 		Reason: string(last.ReasonCode),
@@ -48,7 +48,7 @@ func (s *Service) told(r *run, last belljar.Run) {
 	if last.StartedAt != nil {
 		e.Took = last.FinishedAt.Sub(*last.StartedAt)
 	}
-	s.opts.Events.Record(e)
+	s.events.Record(e)
 	s.logged(r, last)
 	if u := last.ResourceUsage; u != nil && u.LogBytes > 0 {
 		s.count(event.LogBytes, last.Runtime, "", u.LogBytes)
@@ -60,7 +60,7 @@ func (s *Service) told(r *run, last belljar.Run) {
 
 // logged writes one line about a run that has ended. What it was told to run may be nobody's business, so only the
 // program's name is in it.
-func (s *Service) logged(r *run, last belljar.Run) {
+func (s *recorder) logged(r *run, last belljar.Run) {
 	ctx := context.Background()
 	if !s.log.Enabled(ctx, slog.LevelInfo) {
 		return
@@ -80,8 +80,8 @@ func (s *Service) logged(r *run, last belljar.Run) {
 }
 
 // count records what only the metrics care for.
-func (s *Service) count(name, runtime, reason string, n int64) {
-	s.opts.Events.Record(event.Event{
+func (s *recorder) count(name, runtime, reason string, n int64) {
+	s.events.Record(event.Event{
 		Name: name, Time: s.clock.Now(), Runtime: runtime, Component: component, Reason: reason, Count: n,
 	})
 }

@@ -19,7 +19,7 @@ func (s *Service) placeSession(ctx context.Context, x *session) error {
 		return err
 	}
 	if ok, _ := s.node.Place(x.id, false); !ok {
-		s.count(event.QueueFull, x.place.Host.Name(), "node_memory", 1)
+		s.carrier.count(event.QueueFull, x.place.Host.Name(), "node_memory", 1)
 		return s.node.Full()
 	}
 	return nil
@@ -34,17 +34,17 @@ func (s *Service) strongEnough(caller belljar.Caller, x *session, ask admission.
 }
 
 // awaitMemory waits until the node's memory has room for the run's sandbox, as long as a run may wait in the queue.
-func (s *Service) awaitMemory(r *run) error {
-	ok, later := s.node.Place(r.id, false)
+func (s *carrier) awaitMemory(r *run) error {
+	ok, later := s.memory.Place(r.id, false)
 	if ok {
 		return nil
 	}
 	s.count(event.QueueFull, r.state.Runtime, "node_memory", 1)
-	defer s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(fault.ErrQueueTTL) })()
+	defer s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })()
 	for !ok {
 		select {
 		case <-later:
-			ok, later = s.node.Place(r.id, false)
+			ok, later = s.memory.Place(r.id, false)
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}

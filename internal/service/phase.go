@@ -8,11 +8,11 @@ import (
 )
 
 // become moves a run on to a phase that is not its last and in which its command does not run yet.
-func (s *Service) become(r *run, next belljar.Phase) error { return r.enter(next, nil) }
+func (s *recorder) become(r *run, next belljar.Phase) error { return r.enter(next, nil) }
 
 // begin moves a run on to running. told is when its agent was told to run the command: the answer may come late, and a
 // run that has ended must not look shorter than its command was.
-func (s *Service) begin(r *run, told time.Time) error {
+func (s *recorder) begin(r *run, told time.Time) error {
 	return r.enter(belljar.PhaseRunning, &told, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
 }
 
@@ -48,7 +48,7 @@ func (r *run) say(frames ...belljar.Frame) {
 
 // finish returns the run in its last phase, with everything that is known of it. It is the run's own state from
 // [run.publish] on.
-func (s *Service) finish(r *run, o outcome, usage *belljar.ResourceUsage, truncated bool) (belljar.Run, error) {
+func (s *recorder) finish(r *run, o outcome, usage *belljar.ResourceUsage, truncated bool) (belljar.Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.state
@@ -67,7 +67,7 @@ func (s *Service) finish(r *run, o outcome, usage *belljar.ResourceUsage, trunca
 }
 
 // publish makes the last state of a run known to those who ask for it and to those who follow its log.
-func (s *Service) publish(r *run, last belljar.Run) {
+func (s *recorder) publish(r *run, last belljar.Run) {
 	r.mu.Lock()
 	r.state, r.plan = last, nil
 	r.mu.Unlock()

@@ -20,7 +20,7 @@ func TestTransitions(t *testing.T) {
 	}
 	for _, from := range all {
 		for _, to := range all {
-			s := &Service{clock: clock.Wall{}, log: slog.New(slog.DiscardHandler), runs: map[string]*run{}, opts: Options{Events: event.Sinks(nil)}}
+			s := &recorder{clock: clock.Wall{}, log: slog.New(slog.DiscardHandler), events: event.Sinks(nil), unregister: func(*run) {}}
 			r := &run{id: "r", log: &memory.Log{}, plan: &plan{}, done: make(chan struct{})}
 			r.state.Phase = from
 			var err error

@@ -11,7 +11,7 @@ import (
 
 // provision makes the run's sandbox and fills its workspace, within the startup timeout; in a session it is the
 // session's. The sandbox is returned with an error too, if there is one.
-func (s *Service) provision(r *run, p *plan, begin time.Time) (*box.Box, error) {
+func (s *carrier) provision(r *run, p *plan, begin time.Time) (*box.Box, error) {
 	ctx, cancel := startup(r, p, begin)
 	defer cancel()
 	var j *box.Box
@@ -25,7 +25,7 @@ func (s *Service) provision(r *run, p *plan, begin time.Time) (*box.Box, error) 
 	} else {
 		j, err = s.boxes.Make(ctx, box.Order{
 			ID: r.id, Caller: r.caller, Placement: &p.Placement, Know: r.know,
-			Made: func(sandbox runtime.Sandbox) { s.node.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
+			Made: func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
 		})
 		if err != nil {
 			return j, err

@@ -98,7 +98,7 @@ func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) er
 		return err
 	}
 	if !r.ticket.Waited() {
-		if err := s.become(r, belljar.PhaseStarting); err != nil { // a queued run can start: never
+		if err := s.carrier.become(r, belljar.PhaseStarting); err != nil { // a queued run can start: never
 			s.log.Error("run could not be started", "run_id", r.id, "err", err)
 		}
 	}
@@ -124,12 +124,12 @@ func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a te
 		end.Seq = 1
 	default:
 		lost(&row.Run, why)
-		end.Seq = s.endLog(row.ID, log, []belljar.Frame{errorFrame(row.Run), endFrame(row.Run, 0)})
+		end.Seq = s.carrier.endLog(row.ID, log, []belljar.Frame{errorFrame(row.Run), endFrame(row.Run, 0)})
 	}
 	row.LastSeq = end.Seq
 	if log != nil {
 		row.LogBytes = log.Size()
-		s.seal(row.ID, log)
+		s.carrier.seal(row.ID, log)
 	}
 	// What it left is not on record: nobody could find it.
 	if err := s.opts.Blobs.Delete(ctx, row.UserID, row.ID); err != nil {
@@ -138,7 +138,7 @@ func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a te
 	s.accounts.LogAdded(row.UserID, row.LogBytes)
 	if err := s.opts.Store.Runs().Finish(ctx, row); err != nil {
 		s.log.Error("end of a lost run could not be put on record, trying on", "run_id", row.ID, "err", err)
-		s.work.Go(func() { s.insist(row) })
+		s.work.Go(func() { s.carrier.insist(row) })
 	}
 	s.opts.Events.Record(event.Event{
 		Name: ended(row.Phase), Time: now, Caller: belljar.Caller{ID: row.UserID, Source: "recovery"}, Run: &row.Run, Runtime: row.Runtime,

@@ -155,7 +155,7 @@ func (s *Service) carryOn(row store.Run, p *plan, j *box.Box, proc *agent.Proces
 	if p.session == nil {
 		s.node.Reclaim(r.id, r.owner, &p.Placement, j, func(why error) { r.stop(why) })
 	}
-	c := s.passage(r)
+	c := s.carrier.passage(r)
 	c.jar, c.proc, c.end.started = j, proc, true
 	c.out = a.transcript(log, p.Limits.LogBytes, c.out.heard)
 	c.out.allowed = r.kept
@@ -165,17 +165,17 @@ func (s *Service) carryOn(row store.Run, p *plan, j *box.Box, proc *agent.Proces
 	ctx, cancel := context.WithTimeout(context.Background(), reckoning)
 	c.end.base(ctx, p, j)
 	cancel()
-	s.note(r)
-	s.beat(r)
-	go s.goOn(c)
+	s.carrier.note(r)
+	s.carrier.beat(r)
+	go s.carrier.goOn(c)
 	return nil
 }
 
 // goOn carries a run from its living command to its answer.
-func (s *Service) goOn(c *passage) {
-	defer s.work.Done()
+func (s *carrier) goOn(c *passage) {
+	defer s.done()
 	defer c.run.stop(nil)
 	defer c.run.ticket.Leave()
-	defer s.node.Drop(c.run.id)
+	defer s.memory.Drop(c.run.id)
 	c.attend()
 }

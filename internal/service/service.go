@@ -22,24 +22,24 @@ import (
 //
 // What has ended is on record in the store; what is under way is in memory too, and there it is more up to date.
 type Service struct {
-	opts          Options
-	policy        string // its hash
-	hosts         placement.Hosts
-	rules         *admission.Rules
-	accounts      *admission.Accounts
-	budget        *admission.Budget
-	node          *admission.Memory
-	boxes         *box.Maker
-	log           *slog.Logger
-	clock         Clock
-	queue         *queue.Queue
-	sessions      sessionTable
-	terminals     terminalTable
-	sweeps        sweeps
-	reaps         sweeps
-	builtPrograms builtPrograms
-	images        *image.Images
-	files         *file.Files
+	opts      Options
+	policy    string // its hash
+	hosts     placement.Hosts
+	rules     *admission.Rules
+	accounts  *admission.Accounts
+	budget    *admission.Budget
+	node      *admission.Memory
+	boxes     *box.Maker
+	log       *slog.Logger
+	clock     Clock
+	queue     *queue.Queue
+	sessions  sessionTable
+	terminals terminalTable
+	sweeps    sweeps
+	reaps     sweeps
+	carrier   *carrier
+	images    *image.Images
+	files     *file.Files
 
 	work    sync.WaitGroup // every run and teardown under way
 	closing context.Context
@@ -93,6 +93,14 @@ func (s *Service) assemble() {
 	})
 	s.boxes = &box.Maker{
 		Lifetime: o.Lifetime, Lease: o.Lease, Images: s.images, Hosts: s.hosts, Work: s.work.Go, AfterFunc: s.clock.AfterFunc, Log: s.log,
+	}
+	s.carrier = &carrier{
+		recorder: &recorder{
+			store: o.Store.Runs(), logs: o.Logs, events: o.Events, clock: s.clock, log: s.log, node: o.Node.ID, heartbeat: o.Heartbeat,
+			work: s.work.Go, closing: s.closing, unregister: s.unregister,
+		},
+		boxes: s.boxes, memory: s.node, accounts: s.accounts, blobs: o.Blobs, done: s.work.Done,
+		slack: o.Slack, lease: o.Lease, queueTTL: o.QueueTTL, outlives: s.outlives, stays: s.stays, drains: s.drains,
 	}
 }
 

@@ -82,7 +82,7 @@ func (x *session) bury() {
 	} else if err := end(); err != nil {
 		s.log.Error("end of a session could not be put on record, trying on", "session_id", x.id, "err", err)
 		s.work.Go(func() {
-			s.tryOn(end, "session_id", x.id)
+			s.carrier.tryOn(end, "session_id", x.id)
 			s.sessions.leave(x)
 		})
 	} else {

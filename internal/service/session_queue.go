@@ -24,7 +24,7 @@ func (s *Service) queueOf(p *plan) *queue.Queue {
 // and none, and what their sandboxes may use together.
 func (s *Service) enter(r *run, quota belljar.Quota) (err error) {
 	if r.uncharge, err = s.budget.Charge(r.owner, r.plan.request); err != nil {
-		s.count(event.QueueFull, r.state.Runtime, "requests_too_large", 1)
+		s.carrier.count(event.QueueFull, r.state.Runtime, "requests_too_large", 1)
 		return err
 	}
 	x := r.plan.session

@@ -145,7 +145,7 @@ func (s *Service) mendSession(ctx context.Context, row store.Session, end *sessi
 		// Whoever asks is told so all the same, but its scope is not free before.
 		s.log.Error("end of a session could not be put on record, trying on", "session_id", row.ID, "err", err)
 		s.work.Go(func() {
-			s.tryOn(func() error { return s.opts.Store.Sessions().Update(context.Background(), row) }, "session_id", row.ID)
+			s.carrier.tryOn(func() error { return s.opts.Store.Sessions().Update(context.Background(), row) }, "session_id", row.ID)
 		})
 	}
 	s.recordSession(event.SessionEnded, belljar.Caller{ID: row.UserID, Source: "recovery"}, row.Session, now.Sub(row.CreatedAt))

@@ -70,7 +70,7 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 		r.state.Phase = belljar.PhaseStarting
 	}
 	// The log comes first: what has no row is swept, what has one can be read.
-	if r.log, err = s.newLog(r); err != nil {
+	if r.log, err = s.carrier.newLog(r); err != nil {
 		s.withdraw(r)
 		return first, fault.Record("make the log of a run", err)
 	}
@@ -81,7 +81,7 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 	}
 	first = r.snapshot()
 	if r.draft {
-		s.happened(event.RunCreated, r, 0)
+		s.carrier.happened(event.RunCreated, r, 0)
 		s.launch(r)
 		return first, nil
 	}
@@ -93,7 +93,7 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 		first.Details = &belljar.Replay{Key: key.Key, Status: keyCreated}
 	}
 	// A caller who goes away now must not leave it open whether the run is on record.
-	prior, err := s.opts.Store.Runs().Insert(context.WithoutCancel(ctx), s.row(r), key)
+	prior, err := s.opts.Store.Runs().Insert(context.WithoutCancel(ctx), s.carrier.row(r), key)
 	if err != nil || prior != nil {
 		s.unregister(r)
 		s.abandon(r)
@@ -106,7 +106,7 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 		}
 		return replayRun(prior)
 	}
-	s.happened(event.RunCreated, r, 0)
+	s.carrier.happened(event.RunCreated, r, 0)
 	s.launch(r)
 	return first, nil
 }
@@ -114,15 +114,15 @@ func (s *Service) enrol(ctx context.Context, r *run, quota belljar.Quota, key *s
 // launch sets a run going that is on record, or will be, and lets its time in the queue begin.
 func (s *Service) launch(r *run) {
 	if r.draft {
-		s.draw(r)
+		s.carrier.draw(r)
 	} else {
-		s.beat(r)
+		s.carrier.beat(r)
 	}
 	r.unexpire = func() bool { return false }
 	if r.ticket.Waited() {
 		r.unexpire = s.clock.AfterFunc(s.opts.QueueTTL, func() { r.stop(fault.ErrQueueTTL) })
 	}
-	go s.carry(r)
+	go s.carrier.carry(r)
 }
 
 // abandon removes what a run that was not accepted has left.
@@ -136,7 +136,7 @@ func (s *Service) abandon(r *run) {
 
 // queueFull refuses a run that there is no place for in a queue.
 func (s *Service) queueFull(q *queue.Queue, runtime string) error {
-	s.count(event.QueueFull, runtime, "queue_full", 1)
+	s.carrier.count(event.QueueFull, runtime, "queue_full", 1)
 	after := q.Relief().Seconds()
 	return &belljar.Error{
 		Code: belljar.CodeRateLimited, Message: "the queue is full",
@@ -148,7 +148,7 @@ func (s *Service) queueFull(q *queue.Queue, runtime string) error {
 }
 
 // wait waits for the run's turn. It reports false if the run is to wait on in the store, after a restart.
-func (s *Service) wait(r *run) bool {
+func (s *carrier) wait(r *run) bool {
 	if !r.ticket.Waited() {
 		s.happened(event.RunStarting, r, 0)
 		return true
