@@ -97,6 +97,9 @@ func (l *lane) open(t *testing.T) {
 		l.flags = append(l.flags, "--runtime", l.runtime)
 		l.serve = append(l.serve, "--set", "default_runtime="+l.runtime, "--set", "runtimes="+l.runtime)
 	}
+	if l.runtime == "gvisor" {
+		l.env = append(l.env, "SANDBOX_GVISOR_PATH="+runsc)
+	}
 	if l.runtime == "docker" {
 		l.engine = newEngine(t)
 		l.env = append(l.env, "DOCKER_HOST="+l.engine.Host())
@@ -156,7 +159,7 @@ func (l *lane) optional(reasons []runtime.Reason) bool {
 		return true
 	}
 	if l.runtime == "gvisor" {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(built.Belljar), "belljar-runsc")); err != nil {
+		if _, err := os.Stat(runsc); err != nil {
 			return true // make gvisor builds it
 		}
 	}
