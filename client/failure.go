@@ -138,7 +138,7 @@ func failure(resp *http.Response) error {
 // stranger is the failure of an answer that no Belljar gives.
 func stranger(resp *http.Response) *belljar.Error {
 	e := &belljar.Error{
-		Code: belljar.CodeInternal, Message: fmt.Sprintf("the server answered %s, which is no answer of belljar", resp.Status),
+		Code: belljar.CodeInternal, Message: fmt.Sprintf("the server answered %s, so it is not belljar", resp.Status),
 		Hint: "check that this is the address of a belljar, and what stands before it",
 	}
 	switch resp.StatusCode {

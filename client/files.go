@@ -265,7 +265,7 @@ func (f files) Archive(ctx context.Context, sessionID, path string, format bellj
 	out := &taker{w: w}
 	if _, err := io.Copy(out, resp.Body); err != nil {
 		if out.err != nil {
-			return &belljar.Error{Code: belljar.CodeCanceled, Message: "nobody takes the archive any more", Err: out.err}
+			return &belljar.Error{Code: belljar.CodeCanceled, Message: "the client stopped reading the archive", Err: out.err}
 		}
 		return told(f.c.foreign(ctx, "the archive broke off", err))
 	}

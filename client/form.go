@@ -55,7 +55,7 @@ func (s sessions) Upload(ctx context.Context, id string, u belljar.Upload) (bell
 	return result, nil
 }
 
-var errEnough = errors.New("nobody reads the upload any more")
+var errEnough = errors.New("the server stopped reading the upload")
 
 // write puts the parts of an upload into a form.
 func write(form *multipart.Writer, u belljar.Upload) error {

@@ -158,7 +158,7 @@ func (l *local) greeted(line []byte, err error) (r ready, _ error) {
 		return r, l.refused()
 	}
 	if err := json.Unmarshal(line, &r); err != nil || r.Socket == "" || r.APIKey == "" {
-		e := l.failed(fmt.Sprintf("is no belljar: it says %.80q", bytes.TrimSpace(line)), nil)
+		e := l.failed(fmt.Sprintf("is not belljar: it prints %.80q", bytes.TrimSpace(line)), nil)
 		e.Hint = "LocalOptions.Program, BELLJAR_BIN or the PATH names something else"
 		return r, e
 	}
@@ -184,11 +184,11 @@ func findProgram(name string) (string, error) {
 		return path, nil
 	}
 	e := &belljar.Error{
-		Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("there is no belljar to start: %s of %s", name, from), Err: err,
+		Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("cannot find belljar: %s of %s", name, from), Err: err,
 		Hint: "install belljar, or say where it is with LocalOptions.Program or BELLJAR_BIN",
 	}
 	if from == "the PATH" {
-		e.Message = "there is no belljar on the PATH"
+		e.Message = "belljar is not on the PATH"
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		e.Message = name + " cannot be executed"

@@ -71,7 +71,7 @@ func TestLocalDoesNotStart(t *testing.T) {
 	}{
 		{playRefuse, "does not start: data folder /srv is in use", "stop that one", true},
 		{playOld, "is older than this client", "version", true},
-		{playStranger, `is no belljar: it says "hello from somewhere else"`, "BELLJAR_BIN", false},
+		{playStranger, `is not belljar: it prints "hello from somewhere else"`, "BELLJAR_BIN", false},
 	} {
 		t.Run(test.mode, func(t *testing.T) {
 			play(t, test.mode)
@@ -147,7 +147,7 @@ func TestLocalProgram(t *testing.T) {
 	for name, test := range map[string]struct {
 		option, variable, message string
 	}{
-		"nowhere":        {"", "", "no belljar on the PATH"},
+		"nowhere":        {"", "", "belljar is not on the PATH"},
 		"by option":      {"/nowhere/belljar", "", "/nowhere/belljar of LocalOptions.Program"},
 		"by variable":    {"", "/nowhere/belljar", "/nowhere/belljar of BELLJAR_BIN"},
 		"not executable": {file, "", "cannot be executed"},

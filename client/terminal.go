@@ -223,7 +223,7 @@ func (a *attachment) send(ctx context.Context, kind websocket.MessageType, raw [
 		if e := given(ctx); e != nil && a.ctx.Err() == nil {
 			return e
 		}
-		return &belljar.Error{Code: belljar.CodeConflict, Message: "the terminal takes no input any more", Err: err}
+		return &belljar.Error{Code: belljar.CodeConflict, Message: "the terminal no longer accepts input", Err: err}
 	}
 	return nil
 }

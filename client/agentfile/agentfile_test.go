@@ -130,9 +130,9 @@ func TestRefused(t *testing.T) {
 		want []string // in the message or the hint
 	}{
 		"no end":                    {"---\nsandbox: python\nbody\n", []string{"line 1: the frontmatter has no end", "---"}},
-		"no yaml":                   {front("model: x", "sandbox: [python"), []string{"no YAML", "line"}},
-		"tabs":                      {front("sandbox:", "\tmode: code"), []string{"no YAML", "line 3"}},
-		"a list":                    {front("- sandbox"), []string{"line 2: the frontmatter is no mapping"}},
+		"no yaml":                   {front("model: x", "sandbox: [python"), []string{"not YAML", "line"}},
+		"tabs":                      {front("sandbox:", "\tmode: code"), []string{"not YAML", "line 3"}},
+		"a list":                    {front("- sandbox"), []string{"line 2: the frontmatter must map"}},
 		"two documents":             {front("a: 1", "...", "b: 1"), []string{"more than one document"}},
 		"sandbox twice":             {front("sandbox: python", "model: x", "sandbox: node"), []string{"line 4: sandbox is there already, in line 2"}},
 		"model twice":               {front("model: python", "model: x"), []string{"line 3: model is there already"}},
@@ -164,7 +164,7 @@ func TestRefused(t *testing.T) {
 		"a long image":              {front("sandbox:", "  image: "+strings.Repeat("x", 600)), []string{"is longer than 512 bytes"}},
 		"a long session":            {front("sandbox:", "  mode: code", "  session: "+strings.Repeat("x", 300)), []string{"line 4: sandbox.session longer than 256 bytes"}},
 		"a session in compute":      {front("sandbox:", "  session: build"), []string{"line 3: sandbox.session needs mode code", "mode: code"}},
-		"idle time in compute":      {front("sandbox:", "  limits: {timeout_seconds: 5}"), []string{"line 3: sandbox.limits.timeout_seconds is the idle time", "beside limits"}},
+		"idle time in compute":      {front("sandbox:", "  limits: {timeout_seconds: 5}"), []string{"line 3: sandbox.limits.timeout_seconds is the idle time", "next to limits"}},
 		"packages as a text":        {front("sandbox:", "  pip_packages: numpy"), []string{"line 3: sandbox.pip_packages must be a list"}},
 		"packages that are no text": {front("sandbox:", "  npm_packages: [1]"), []string{"sandbox.npm_packages must be a text"}},
 		"a bomb":                    {front(bomb...), []string{"more than 10000 values"}},
@@ -172,7 +172,7 @@ func TestRefused(t *testing.T) {
 		"not UTF-8":                 {"---\nsandbox: \xff\n---\n", []string{"not UTF-8"}},
 		"UTF-16":                    {"\xff\xfe-\x00-\x00-\x00\n\x00", []string{"not UTF-8"}},
 		"a long frontmatter":        {front("x: " + strings.Repeat("y", MaxFrontmatterBytes)), []string{"the frontmatter is longer than 65536 bytes"}},
-		"deep":                      {front("x: " + strings.Repeat("[", 20_000)), []string{"no YAML"}},
+		"deep":                      {front("x: " + strings.Repeat("[", 20_000)), []string{"not YAML"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := Parse(strings.NewReader(test.text))

@@ -147,7 +147,7 @@ func cut(text string) (front string, line int, body string, err error) {
 		return "", 0, text, nil
 	}
 	e := refused("line %d: the frontmatter has no end", first)
-	e.Hint = "put a line of three dashes (---) behind it; a rule at the beginning of a text without frontmatter can be ***"
+	e.Hint = "put a line of three dashes (---) after it; a rule at the beginning of a text without frontmatter can be ***"
 	return "", 0, "", e
 }
 
@@ -160,7 +160,7 @@ func decode(front string, line int) (*yaml.Node, error) {
 	case errors.Is(err, io.EOF):
 		return nil, nil
 	case err != nil:
-		return nil, refused("the frontmatter is no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, refused("the frontmatter is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if err := in.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, refused("the frontmatter has more than one document")
@@ -170,7 +170,7 @@ func decode(front string, line int) (*yaml.Node, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, refused("line %d: the frontmatter is no mapping of keys to values", root.Line)
+		return nil, refused("line %d: the frontmatter must map keys to values", root.Line)
 	}
 	if _, err := weigh(root, map[*yaml.Node]int{}); err != nil {
 		return nil, err

@@ -102,10 +102,10 @@ func (s *Sandbox) issues() (found []issue) {
 	switch s.InMode() {
 	case belljar.ToolsCompute:
 		if s.Session != "" && s.Session != belljar.DefaultKey {
-			add("session", "say mode: code, or leave it out", errors.New("needs mode code: in mode compute every run has a sandbox of its own"))
+			add("session", "say mode: code, or leave it out", errors.New("needs mode code: in mode compute every run gets a fresh sandbox"))
 		}
 		if s.Limits.TimeoutSeconds != 0 {
-			add("limits.timeout_seconds", "the time of a command is timeout_seconds, beside limits", errors.New("is the idle time of a session, and needs mode code"))
+			add("limits.timeout_seconds", "the time of a command is timeout_seconds, next to limits", errors.New("is the idle time of a session, and needs mode code"))
 		}
 	case belljar.ToolsCode:
 	default:

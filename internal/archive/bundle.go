@@ -149,7 +149,7 @@ func exactly(e Entry, r io.Reader, w io.Writer) error {
 	for {
 		n, err := r.Read(more[:])
 		if n > 0 {
-			return refuse("size", e.Path, "%s holds more than the %d bytes it says", shown(e.Path), e.Size)
+			return refuse("size", e.Path, "%s holds more than the %d bytes that it declares", shown(e.Path), e.Size)
 		}
 		if err == io.EOF {
 			return nil

@@ -36,7 +36,7 @@ func cleanName(name string, dir bool, l Limits) (string, error) {
 		if dir {
 			return clean, nil
 		}
-		return "", refuse("name", name, "%q is no name of a file", shown(name))
+		return "", refuse("name", name, "%q is not a file name", shown(name))
 	}
 	folders := strings.Count(clean, "/")
 	if dir {

@@ -97,7 +97,7 @@ func (b *Bundle) gzip(body *io.SectionReader, v visit) error {
 		return err
 	}
 	if _, err := in.ReadByte(); err != io.EOF {
-		return refuseArchive("trailing", "there is more behind the end of the gzip stream")
+		return refuseArchive("trailing", "there is data after the end of the gzip stream")
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (t *tailReader) finish() error {
 	for {
 		n, err := t.Read(buf)
 		if n > 0 && t.zeros < int64(n) {
-			return refuseArchive("trailing", "there is more behind the end of the archive")
+			return refuseArchive("trailing", "there is data after the end of the archive")
 		}
 		if err == io.EOF {
 			return nil

@@ -176,7 +176,7 @@ func (b *Bundle) checkDirectory(body *io.SectionReader) (offset int64, err error
 	case disk != 0 || here != count:
 		return 0, refuseArchive("malformed", "the archive is one part of several")
 	case len(end) != endSize+int(binary.LittleEndian.Uint16(end[20:])):
-		return 0, refuseArchive("trailing", "there is more behind the end of the archive")
+		return 0, refuseArchive("trailing", "there is data after the end of the archive")
 	case int(count) > b.limits.entries() || int64(size) > int64(b.limits.entries())*maxName:
 		return 0, b.tooMany()
 	case int64(begin)+int64(size) != position:
@@ -202,7 +202,7 @@ func (b *Bundle) checkCount(body *io.SectionReader, offset, size int64, count in
 		n++
 	}
 	if n != count || len(dir) > 0 {
-		return refuseArchive("malformed", "the directory of the archive does not hold the %d entries that it says", count)
+		return refuseArchive("malformed", "the directory of the archive does not hold the %d entries that it declares", count)
 	}
 	return nil
 }

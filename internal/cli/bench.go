@@ -152,7 +152,7 @@ func (r benchReport) print(c *console) error {
 			r.Idle.Sandboxes, mib(r.Idle.Cgroup), mib(r.Idle.AgentPSS))
 	}
 	if r.Crowd != nil {
-		fmt.Fprintf(c.stdout, "%d sandboxes at once: made in %.0f ms, gone in %.0f ms, %d things left behind%s\n",
+		fmt.Fprintf(c.stdout, "%d sandboxes at once: made in %.0f ms, gone in %.0f ms, %d things left over%s\n",
 			r.Crowd.Sandboxes, r.Crowd.CreateMS, r.Crowd.DestroyMS, r.Crowd.Left, r.Crowd.LeftDetail)
 	}
 	return nil

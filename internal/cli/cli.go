@@ -48,12 +48,12 @@ type commands struct {
 	Image      imageCommands     `cmd:"" help:"Manage the root file systems that programs run in: here, or on a server."`
 	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`
 	Token      tokenCommands     `cmd:"" help:"Manage a server's API keys (operators only)."`
-	Me         meCommand         `cmd:"" help:"Show who you are to a server, and what you may."`
+	Me         meCommand         `cmd:"" help:"Show your user on a server, and your rights and quota."`
 	Runtimes   runtimesCommand   `cmd:"" help:"Show what a server can run programs in."`
 	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
 	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Give models tools to run code with, over MCP on standard input and output."`
 	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
-	Bench      benchCommand      `cmd:"" help:"Measure this host, beside the other ways to isolate that it has."`
+	Bench      benchCommand      `cmd:"" help:"Measure this host, and compare with its other ways to isolate."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" help:"Print version and build."`
 	Keep       keepCommand       `cmd:"" hidden:"" help:"Look after a sandbox, for a runtime."`
@@ -101,7 +101,7 @@ func (c *console) run(ctx context.Context, args []string) int {
 func (c *console) parser(grammar *commands) (*kong.Kong, error) {
 	return kong.New(grammar,
 		kong.Name("belljar"),
-		kong.Description("Runs code nobody has vetted, inside a sealed jar."),
+		kong.Description("Runs untrusted code in sandboxes."),
 		kong.Writers(c.stdout, c.Stderr),
 		kong.NoDefaultHelp(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -117,7 +117,7 @@ func usageError(err error, args []string) error {
 	if name := args[0]; suggested {
 		hint = "did you mean " + strings.ReplaceAll(suggestion, `"`, "")
 		if flag, ok := strings.CutPrefix(message, "unknown flag -"); ok && len(flag) == 1 { // the others are no more alike
-			hint = "what begins with a dash and is no flag stands behind --"
+			hint = "put arguments that start with a dash after --"
 		}
 	} else if !strings.HasPrefix(name, "-") && !strings.HasPrefix(message, "unexpected argument "+name) {
 		var at *kong.ParseError

@@ -120,7 +120,7 @@ func imageLine(ref string, i belljar.Image) string {
 // imageImport is belljar image import.
 type imageImport struct {
 	File  string `arg:"" help:"A tar archive: an OCI layout, one of docker save, or a root file system, compressed or not; or the folder of an OCI layout; - is standard input."`
-	Name  string `placeholder:"NAME" help:"What it is called (default as the archive says)."`
+	Name  string `placeholder:"NAME" help:"Name of the image (default: from the archive)."`
 	Quiet bool   `short:"q" help:"No progress."`
 	JSON  bool   `name:"json" help:"Print the image as one JSON object."`
 }
@@ -171,7 +171,7 @@ func (i *imageImport) open(c *console) (io.ReadCloser, int64, error) {
 	f.Close()
 	l, size, err := openLayout(i.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, mistake("pack it: tar -cf - -C "+i.File+" . | belljar image import --name NAME -", "%s: is no file, and no OCI layout", i.File)
+		return nil, 0, mistake("pack it: tar -cf - -C "+i.File+" . | belljar image import --name NAME -", "%s: is neither a file nor an OCI layout", i.File)
 	}
 	if err != nil {
 		return nil, 0, mistake("", "%s: %s", i.File, reason(err))

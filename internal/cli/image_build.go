@@ -20,7 +20,7 @@ type imageBuild struct {
 	Recipe string   `arg:"" name:"recipe" help:"What to make: shell, python, node, go or java."`
 	Name   string   `placeholder:"NAME" help:"What the image is called (default belljar/ and the recipe's name)."`
 	Alias  []string `placeholder:"NAME" sep:"none" help:"One more name, which may be any that requests have: python:3.11-slim. May be given again."`
-	Suite  string   `placeholder:"SUITE" help:"Debian's release (default this machine's, or bookworm if that is no Debian)."`
+	Suite  string   `placeholder:"SUITE" help:"Debian release (default: this machine's, or bookworm if it is not Debian)."`
 	Mirror string   `placeholder:"URL" help:"Where the packages are (default this machine's sources of that release)."`
 	Output string   `short:"o" placeholder:"FILE" help:"Write the root file system as tar, for image import elsewhere; - is stdout."`
 	Quiet  bool     `short:"q" help:"No progress."`
@@ -40,7 +40,7 @@ Examples:
 // check finds what is wrong with the flags.
 func (b *imageBuild) check(c *console) error {
 	if !slices.Contains(c.machine.Recipes(), b.Recipe) {
-		return mistake("can be made: "+strings.Join(c.machine.Recipes(), ", "), "there is no recipe for %q", b.Recipe)
+		return mistake("can be made: "+strings.Join(c.machine.Recipes(), ", "), "no recipe for %q", b.Recipe)
 	}
 	if b.Output != "" && (b.Name != "" || len(b.Alias) > 0 || b.JSON) {
 		return mistake("image import FILE names it, image tag gives it more names", "--output makes a file and no image, so --name, --alias and --json do not go with it")

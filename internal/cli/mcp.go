@@ -27,10 +27,10 @@ type mcpCommand struct {
 	Workspace   *mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace."`
 
 	Workflow string `group:"session" placeholder:"ID" help:"Share the sandboxes of this workflow with its other agents. They stay when this one ends."`
-	Session  string `group:"session" placeholder:"NAME" help:"The sandbox's name in the workflow (default); isolated is one of its own."`
+	Session  string `group:"session" placeholder:"NAME" help:"The sandbox's name in the workflow (default); isolated is a new one."`
 
 	Capture   []string `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep more files of one-shot runs than pictures and what is in artifacts/ and output/. Repeatable."`
-	Wait      *seconds `group:"output" placeholder:"TIME" help:"How long a call waits for its command before it says that it goes on (default 45s)."`
+	Wait      *seconds `group:"output" placeholder:"TIME" help:"How long a call waits for its command before it returns running (default 45s)."`
 	MaxOutput *count   `group:"output" placeholder:"BYTES" help:"Most of each stream that a result holds (default 24576)."`
 }
 

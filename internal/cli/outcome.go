@@ -48,7 +48,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 	switch run.ReasonCode {
 	case belljar.ReasonExecutionTimeout:
 		c.Say("timed out after %v", span(limits.TimeoutSec))
-		c.Hint("--timeout gives it longer")
+		c.Hint("set a longer --timeout")
 		return exitTimeout
 	case belljar.ReasonCPUTimeExceeded:
 		c.Say("used more than %v of CPU time", span(limits.CPUTimeSec))

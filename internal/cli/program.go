@@ -269,12 +269,12 @@ func stripsTypes(ctx context.Context, node string) error {
 	version := strings.TrimSpace(string(out))
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 {
-		return mistake("", "node says its version is %q", version)
+		return mistake("", "node reports version %q", version)
 	}
 	major, err1 := strconv.Atoi(parts[0])
 	minor, err2 := strconv.Atoi(parts[1])
 	if err1 != nil || err2 != nil {
-		return mistake("", "node says its version is %q", version)
+		return mistake("", "node reports version %q", version)
 	}
 	if major < 22 || major == 22 && minor < 6 {
 		return mistake("install node 22.6 or later under /usr, or compile to JavaScript first", "node %s cannot run TypeScript", version)

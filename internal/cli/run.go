@@ -42,7 +42,7 @@ type runCommand struct {
 	Workspace      *mebibytes `group:"limits" placeholder:"SIZE" help:"Size of /workspace (default 256m)."`
 	Nofile         *count     `group:"limits" placeholder:"N" help:"Open files per process (default 1024)."`
 	Nproc          *count     `group:"limits" placeholder:"N" help:"RLIMIT_NPROC (default: as --pids)."`
-	WorkspaceExec  bool       `group:"limits" help:"Let programs in /workspace be executed; on by itself for compiled languages."`
+	WorkspaceExec  bool       `group:"limits" help:"Allow programs in /workspace to be executed; on for compiled languages."`
 	AllowWeak      []string   `group:"limits" placeholder:"LIST" help:"Protections that may be missing here, by the names that doctor prints."`
 
 	Capture []string `group:"output" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`

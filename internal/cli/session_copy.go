@@ -172,7 +172,7 @@ func (u *upload) addTree(place, name string) error {
 		if s.link != "" { // a workspace takes what it leads to
 			info, err := s.root.Stat(s.path)
 			if err != nil || !info.Mode().IsRegular() {
-				return mistake("remove the link, or copy what it leads to", "%s: is a link to %s, which is no file", filepath.Join(place, s.path), s.link)
+				return mistake("remove the link, or copy what it leads to", "%s: is a link to %s, which is not a file", filepath.Join(place, s.path), s.link)
 			}
 			s.link, s.info = "", info
 		}

@@ -278,7 +278,7 @@ func (v *visit) sit(ctx context.Context, at belljar.Attachment, typed *typed, re
 		case belljar.TerminalExit:
 			return e.ExitCode, nil
 		case belljar.TerminalReplaced:
-			return 0, mistake("open it with --shared to let several people in", "somebody else has taken over the terminal")
+			return 0, mistake("open it with --shared to let several people in", "another client has taken over the terminal")
 		case belljar.TerminalOverflow:
 			return 0, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too much output at once"} // come back to the history
 		case belljar.TerminalClosed:
@@ -294,7 +294,7 @@ func over(reason string) error {
 	}
 	words := map[string]string{
 		"closed": "it, or its session, was ended", "session": "its session has ended", "lost": "its sandbox is gone",
-		"idle": "nothing was typed or shown for too long", "lifetime": "its time is over", "detached": "nobody came back to it in time",
+		"idle": "nothing was typed or shown for too long", "lifetime": "its time is over", "detached": "no client reattached in time",
 	}
 	if text, ok := words[reason]; ok {
 		reason = text

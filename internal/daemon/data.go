@@ -30,7 +30,7 @@ func defaultData(h *Host) (string, error) {
 	if home, _ := h.Getenv("HOME"); filepath.IsAbs(home) {
 		return filepath.Join(home, ".local", "share", "belljar"), nil
 	}
-	return "", mistake("name one with SANDBOX_DATA, or with serve's --data", "there is no folder for data: neither XDG_DATA_HOME nor HOME is set")
+	return "", mistake("name one with SANDBOX_DATA, or with serve's --data", "no folder for data: neither XDG_DATA_HOME nor HOME is set")
 }
 
 // openData makes the folder if need be, for its owner's eyes only, and locks it.
@@ -51,7 +51,7 @@ func openData(path string) (*dataDir, error) {
 		lock.Close()
 		return nil, &belljar.Error{
 			Code: belljar.CodeConflict, Message: "data folder " + path + " is in use by another belljar",
-			Hint: "stop that one, or give this one a folder of its own with --data",
+			Hint: "stop that one, or give this one another folder with --data",
 		}
 	case err != nil:
 		lock.Close()
@@ -98,7 +98,7 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 func damagedSecret(path string, err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeInternal, Message: path + " is damaged", Err: err,
-		Hint: "restore it from a backup, or remove it: another is made, and what the old one was for is no longer valid",
+		Hint: "restore it from a backup, or remove it: a new one is made, which invalidates what the old one signed",
 	}
 }
 

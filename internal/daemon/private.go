@@ -156,5 +156,5 @@ func privateConfig(h *Host, s local.Serving) (cfg config.Config, data string, er
 }
 
 func notPrivate(what string) error {
-	return mistake("leave it out: the server says where it is and what its key is", "%s does not go with --private", what)
+	return mistake("leave it out: the server prints its address and its key", "%s does not go with --private", what)
 }

@@ -61,7 +61,7 @@ func openPrivate(data string) (p *privatePlace, err error) {
 		err = errors.Join(err, made)
 	}
 	return nil, &belljar.Error{
-		Code: belljar.CodeInternal, Message: "there is no folder for a socket", Err: err,
+		Code: belljar.CodeInternal, Message: "no folder for a socket", Err: err,
 		Hint: "name one with TMPDIR that you can write, and whose path is short",
 	}
 }
@@ -98,7 +98,7 @@ func (p *privatePlace) images(h *Host, cfg *config.Config) string {
 		shared, _ = defaultData(h) // "" if there is none
 	}
 	if shared == "" || !writable(shared) {
-		h.Say("warning: there is no folder to share images with other commands, so they are fetched anew: set HOME, or SANDBOX_DATA")
+		h.Say("warning: no folder to share images with other commands, so each pulls its own: set HOME, or SANDBOX_DATA")
 		return p.data.path
 	}
 	return shared

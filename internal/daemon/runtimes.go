@@ -53,7 +53,7 @@ func (d *server) adopt(ctx context.Context, cfg *config.Config, u unit, required
 	if !caps.Available {
 		e := &belljar.Error{
 			Code: belljar.CodeRuntimeUnavailable, Message: "runtime " + u.Name() + " does not work on this host",
-			Hint: "belljar doctor says why, and how to fix it",
+			Hint: "run \"belljar doctor\" to see why, and how to fix it",
 		}
 		if len(caps.Reasons) > 0 {
 			e.Message += ": " + caps.Reasons[0].Detail
@@ -68,7 +68,7 @@ func (d *server) adopt(ctx context.Context, cfg *config.Config, u unit, required
 	if u.Name() == "native" {
 		d.reason = "Linux namespaces as root, the default; nothing else needs to be installed"
 		if caps.Rootless {
-			d.reason = "Linux namespaces without root, the default; belljar doctor says what root would add"
+			d.reason = "Linux namespaces without root, the default; \"belljar doctor\" shows what root would add"
 		}
 	}
 	if origin, set := cfg.Set("SANDBOX_DEFAULT_RUNTIME"); set {
@@ -81,7 +81,7 @@ func (d *server) adopt(ctx context.Context, cfg *config.Config, u unit, required
 func (d *server) tidy(ctx context.Context, u unit) {
 	if u.untraced != nil {
 		if n, err := u.untraced(ctx); err != nil || n > 0 {
-			d.log.Warn("ended sandboxes whose files somebody has removed", "runtime", u.Name(), "sandboxes", n, "err", err)
+			d.log.Warn("ended sandboxes whose files were removed", "runtime", u.Name(), "sandboxes", n, "err", err)
 		}
 	}
 	if u.others != nil {

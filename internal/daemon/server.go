@@ -333,7 +333,7 @@ func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 		// Anybody may ask, so the cause, which may name paths, goes to the log.
 		fail := func(name string, err error) {
 			d.log.Error("not ready", "check", name, "err", err)
-			checks[name] = rest.Check{Detail: "does not work; the server's log says why"}
+			checks[name] = rest.Check{Detail: "does not work; see the server's log"}
 		}
 		if err := d.service.Ping(ctx); err != nil {
 			fail("store", err)

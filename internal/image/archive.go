@@ -46,9 +46,9 @@ func (a *archive) find(ctx context.Context, wanted func(name string) bool) (map[
 		case errors.Is(err, io.EOF):
 			return found, n, nil
 		case err != nil && n == 0:
-			return nil, 0, fault("archive", "it is no tar archive")
+			return nil, 0, fault("archive", "it is not a tar archive")
 		case err != nil:
-			return nil, 0, fault("archive", "it is no whole tar archive: %s", printable(err.Error()))
+			return nil, 0, fault("archive", "it is not a complete tar archive: %s", printable(err.Error()))
 		case n >= a.most:
 			return nil, 0, tooLarge("files", int64(a.most), "the archive has more than %d entries", a.most)
 		case n%1024 == 0 && ctx.Err() != nil:

@@ -39,7 +39,7 @@ func (c *chooser) at(id string, size int64, lists []string) (chosen, error) {
 		return chosen{}, err
 	}
 	if size >= 0 && int64(len(data)) != size {
-		return chosen{}, fault("manifest", "its manifest %s has %d bytes, and its list says %d", id, len(data), size)
+		return chosen{}, fault("manifest", "its manifest %s has %d bytes, but its list declares %d", id, len(data), size)
 	}
 	m, err := parseManifest(data, kind)
 	if err != nil {
@@ -150,7 +150,7 @@ func otherPlatform(what string, want platform, there []string) error {
 	if len(there) > someNames {
 		there = there[:someNames]
 	}
-	hint := "there is none for any platform"
+	hint := "it has none for any platform"
 	if len(there) > 0 {
 		hint = "there are images for " + strings.Join(there, ", ")
 	}

@@ -116,7 +116,7 @@ func unread(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &packed):
-		return fault("compression", "it is no valid %s: %s", packed.kind, printable(packed.err.Error()))
+		return fault("compression", "it is not a valid %s: %s", packed.kind, printable(packed.err.Error()))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fault("archive", "it is cut off")
 	}
@@ -252,7 +252,7 @@ func several(names []string) error {
 	shown := names[:min(len(names), someNames)]
 	hint := "save one image to an archive"
 	if chosen := slices.DeleteFunc(slices.Clone(shown), wholeDigest); len(chosen) > 0 {
-		hint += ", or say which of them by its name: " + strings.Join(chosen, ", ")
+		hint += ", or select one by name: " + strings.Join(chosen, ", ")
 	}
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "the archive has several images", Details: map[string]any{"field": "name", "available": shown},

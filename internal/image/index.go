@@ -107,7 +107,7 @@ func readView(path string) (*view, error) {
 func damaged(path string, err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeInternal, Message: "the index of images is damaged or of another version of Belljar", Err: err,
-		Details: map[string]any{"file": path}, Hint: "remove the folder of the file to begin anew, or put the file back from a copy",
+		Details: map[string]any{"file": path}, Hint: "remove the file's folder to start over, or restore the file from a copy",
 	}
 }
 

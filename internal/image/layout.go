@@ -33,7 +33,7 @@ func (s *Store) fromLayout(ctx context.Context, a *archive, index *io.SectionRea
 		return made{}, nil, err
 	}
 	if !list.list {
-		return made{}, nil, fault("archive", "its index.json is no list of images")
+		return made{}, nil, fault("archive", "its index.json is not a list of images")
 	}
 	blobs, _, err := a.find(ctx, func(n string) bool { return strings.HasPrefix(n, "blobs/sha256/") })
 	if err != nil {
@@ -157,7 +157,7 @@ func (l *layout) config(d descriptor) ([]byte, error) {
 
 func (l *layout) blob(digest string) (*io.SectionReader, error) {
 	if !wholeDigest(digest) {
-		return nil, fault("manifest", "%q is no sha256 digest", printable(digest))
+		return nil, fault("manifest", "%q is not a sha256 digest", printable(digest))
 	}
 	name := "blobs/sha256/" + shortID(digest)
 	m, ok := l.blobs[name]

@@ -9,7 +9,7 @@ import (
 )
 
 // errBusy says that somebody else holds a lock.
-var errBusy = errors.New("locked by somebody else")
+var errBusy = errors.New("locked by another process")
 
 // lock is a flock(2) on a file that lives as long as it: between processes, and between two holders in one.
 type lock struct {

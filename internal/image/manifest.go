@@ -94,7 +94,7 @@ func parseManifest(data []byte, declared string) (*manifest, error) {
 
 func checkList(m *manifest, kind string) error {
 	if kind == kindManifest || kind == kindDocker {
-		return fault("manifest", "its manifest says that it is an image's, and is a list")
+		return fault("manifest", "its manifest claims to be an image's, but is a list")
 	}
 	if len(m.Manifests) > mostPlatforms {
 		return fault("manifest", "its list has %d images, more than %d", len(m.Manifests), mostPlatforms)
@@ -112,11 +112,11 @@ func checkManifest(m *manifest) error {
 	case kindConfig, kindDockerConfig, "":
 	case "application/octet-stream", "application/json", "text/html": // what registries of old have made of it
 	default:
-		return fault("config", "it is no image of programs but of type %q", printable(kind))
+		return fault("config", "it is not an image of programs: its type is %q", printable(kind))
 	}
 	switch {
 	case m.MediaType == kindIndex || m.MediaType == kindDockerList:
-		return fault("manifest", "its manifest says that it is a list, and is an image's")
+		return fault("manifest", "its manifest claims to be a list, but is an image's")
 	case !wholeDigest(m.Config.Digest):
 		return fault("manifest", "its manifest names no config by a sha256 digest")
 	case m.Config.Size < 0 || m.Config.Size > mostConfig:

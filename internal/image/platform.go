@@ -27,7 +27,7 @@ func localPlatform() platform { return platform{OS: "linux", Arch: runtime.GOARC
 func parsePlatform(s string) (platform, error) {
 	parts := strings.Split(s, "/")
 	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
-		return platform{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is no platform", s), Hint: "write it as linux/amd64"}
+		return platform{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is not a platform", s), Hint: "write it as linux/amd64"}
 	}
 	p := platform{OS: parts[0], Arch: parts[1]}
 	if len(parts) == 3 {

@@ -121,7 +121,7 @@ func repository(r name.Repository) string {
 func badReference(ref string, err error) error {
 	return &belljar.Error{
 		Code:    belljar.CodeInvalidRequest,
-		Message: fmt.Sprintf("%q is no name of an image", ref),
+		Message: fmt.Sprintf("%q is not an image name", ref),
 		Details: map[string]any{"field": "image", "image": ref, "reason": err.Error()},
 		Hint:    "write it as python:3.11-slim, registry.example/team/name:tag or name@sha256:…",
 		Err:     err,
@@ -154,7 +154,7 @@ func CheckName(s string) error {
 	case len(s) > mostName:
 		reason = fmt.Sprintf("a name has at most %d bytes", mostName)
 	case strings.HasPrefix(s, "sha256:"):
-		reason = "a digest is no name"
+		reason = "a digest is not a name"
 	case !givenName.MatchString(s):
 		reason = "a name has letters, digits and ._:/+- and begins with a letter or digit"
 	default:

@@ -66,7 +66,7 @@ func TestBadRegistries(t *testing.T) {
 				}
 				return isManifest(r)
 			},
-			code: belljar.CodeImageUnavailable, words: []string{"private, or there is no such image", "docker login"},
+			code: belljar.CodeImageUnavailable, words: []string{"private, or does not exist", "docker login"},
 		},
 		"too many requests": {
 			meddle: func(w http.ResponseWriter, r *http.Request) bool {
@@ -244,7 +244,7 @@ func TestBadRegistries(t *testing.T) {
 			image: spec{edit: func(m map[string]any) {
 				m["config"].(map[string]any)["mediaType"] = "application/vnd.cncf.helm.config.v1+json"
 			}},
-			code: belljar.CodeImageInvalid, words: []string{"no image of programs", "helm"},
+			code: belljar.CodeImageInvalid, words: []string{"not an image of programs", "helm"},
 		},
 		"a layer from elsewhere": {
 			image: spec{layers: [][]byte{layer}, edit: func(m map[string]any) {

@@ -86,7 +86,7 @@ func (sp *space) close() error {
 // done closes a space where a failure only costs room, until it is swept.
 func (s *Store) done(sp *space) {
 	if err := sp.close(); err != nil {
-		s.warn("what is not needed any more could not be deleted", "folder", sp.dir, "err", err)
+		s.warn("unused files could not be deleted", "folder", sp.dir, "err", err)
 	}
 }
 

@@ -113,7 +113,7 @@ func (r *registry) fail(ctx context.Context, err error) error {
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
 		e.Details["rule"] = "certificate"
-		e.Hint = "its certificate is none that this machine trusts: add who has signed it to the system's, or name a file of them in SSL_CERT_FILE"
+		e.Hint = "this machine does not trust its certificate: add its authority to the system's, or name a file of certificates in SSL_CERT_FILE"
 	}
 	return e
 }
@@ -132,7 +132,7 @@ func (r *registry) refused(answer *transport.Error) error {
 	e.Details["status"] = answer.StatusCode
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		e = r.unavailable("it is private, or there is no such image ("+reason+")", answer)
+		e = r.unavailable("it is private, or does not exist ("+reason+")", answer)
 		e.Details["status"] = answer.StatusCode
 		e.Hint = "check the name; for a private image sign on with docker login as the user that Belljar runs as"
 		if r.scheme == "http" && !loopback(r.repo.RegistryStr()) {

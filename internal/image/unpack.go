@@ -46,7 +46,7 @@ func (s *Store) unpack(ctx context.Context, src source, dir string, tell func(be
 		return stats, fault("digest", "layer %s has come as %s", src.digest, got)
 	}
 	if got := content.digest(); got != src.id {
-		return stats, fault("digest", "layer %s is unpacked %s, not %s as its config says", src.blobID(), got, src.id)
+		return stats, fault("digest", "layer %s unpacks to %s, but its config declares %s", src.blobID(), got, src.id)
 	}
 	raw.end()
 	files.end()
@@ -63,7 +63,7 @@ func (s *Store) broken(ctx context.Context, err error, src source) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &packed):
-		return fault("compression", "layer %s is no valid %s: %s", src.blobID(), packed.kind, printable(packed.err.Error()))
+		return fault("compression", "layer %s is not a valid %s: %s", src.blobID(), packed.kind, printable(packed.err.Error()))
 	case errors.As(err, &e): // without what the stages on its way have said
 		rest, found := strings.CutPrefix(e.Message, "layer")
 		if src.digest == "" || !found {

@@ -123,7 +123,7 @@ func (a *Authenticator) identify(ctx context.Context, cred credential) (belljar.
 	case err != nil:
 		return belljar.Caller{}, err
 	case c.ID == "":
-		return belljar.Caller{}, fmt.Errorf("an API key stands for nobody")
+		return belljar.Caller{}, fmt.Errorf("an API key has no user")
 	}
 	return c, nil
 }

@@ -200,7 +200,7 @@ func s0Tool(runtimes []string) *tool {
 	return &tool{
 		name: runTool, title: "Run a command",
 		about: "Runs a command once and answers with what it printed: in a fresh sandbox made of base_image (host is this server's own programs), or in a session. " +
-			"command is the program and its arguments; no shell is involved. files are put into /workspace before. There is no network.",
+			"command is the program and its arguments, without a shell. files are written to /workspace first. There is no network.",
 		hints:  adds(false),
 		input:  input(schema{"type": "object"}, schema{"type": "integer"}),
 		checks: input(schema{"type": "object", "additionalProperties": schema{"type": "string"}}, schema{"type": "integer", "minimum": 1}),

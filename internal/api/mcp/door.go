@@ -354,7 +354,7 @@ func (d *Door) admit(g *guest) error {
 
 // find returns a caller's visit. One of an earlier process of this server is begun again.
 func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*guest, error) {
-	none := &belljar.Error{Code: belljar.CodeNotFound, Message: "there is no such MCP session, or it has ended", Hint: "send initialize to begin a new one"}
+	none := &belljar.Error{Code: belljar.CodeNotFound, Message: "this MCP session does not exist, or has ended", Hint: "send initialize to begin a new one"}
 	d.mu.Lock()
 	g := d.guests[id]
 	d.mu.Unlock()

@@ -76,7 +76,7 @@ func fileTools() []*tool {
 		},
 		{
 			name: "sandbox_fs_read", title: "Read a file",
-			about: "Reads a file of the sandbox as text, or as base64 if it is none. A picture (png, jpeg, gif, svg) comes back as a picture, too.",
+			about: "Reads a file of the sandbox as text, or as base64 if it is binary. A picture (png, jpeg, gif, svg) comes back as a picture, too.",
 			hints: reads(),
 			input: takes(map[string]schema{
 				"sandbox_id": sandboxID(), "path": place("The file"),
@@ -157,7 +157,7 @@ func readFile(c *call, in fileInput) (*reply, error) {
 	case part.Text != nil:
 		text = *part.Text
 	default:
-		text = fmt.Sprintf("%d bytes that are no text; contents_b64 has them as base64", len(part.Raw))
+		text = fmt.Sprintf("%d bytes that are not text; contents_b64 has them as base64", len(part.Raw))
 	}
 	var more []sdk.Content
 	if in.Offset == 0 && pictureType(in.Path) != "" {

@@ -86,7 +86,7 @@ func wellFormed(raw []byte) error {
 	case !utf8.Valid(raw):
 		return refuse("body", "the message is not UTF-8")
 	case api.LoneSurrogate(raw):
-		return refuse("body", "the message has half a surrogate pair, which is no character")
+		return refuse("body", "the message has half a surrogate pair, which is not a character")
 	case values(raw) > mostValues:
 		e := refuse("body", "a message has %d values at most", mostValues)
 		e.Details["maximum"] = mostValues

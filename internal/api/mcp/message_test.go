@@ -69,7 +69,7 @@ func TestSameIDTwice(t *testing.T) {
 	}
 	l.line(exec("until [ -e go ]; do sleep 0.01; done; echo first"))
 	l.line(exec("echo second"))
-	if r := l.next(); r.Error == nil || r.ID != 500. || !strings.Contains(r.Error.Message, "not answered yet") {
+	if r := l.next(); r.Error == nil || r.ID != 500. || !strings.Contains(r.Error.Message, "request in progress") {
 		t.Errorf("the second: %s", r.raw)
 	}
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go"}).good(t)

@@ -91,7 +91,7 @@ func endFields(fields map[string]schema) map[string]schema {
 // output is what a run printed, for programs.
 type output struct {
 	Stdout          string `json:"stdout"`
-	StdoutEncoding  string `json:"stdout_encoding,omitempty"` // base64 if it is no text
+	StdoutEncoding  string `json:"stdout_encoding,omitempty"` // base64 if it is not text
 	StdoutTruncated bool   `json:"stdout_truncated,omitempty"`
 	Stderr          string `json:"stderr"`
 	StderrEncoding  string `json:"stderr_encoding,omitempty"`
@@ -113,7 +113,7 @@ func outputOf(stdout, stderr printed) output {
 func outputFields(fields map[string]schema) map[string]schema {
 	for _, name := range []string{"stdout", "stderr"} {
 		fields[name] = aText("What it printed there; if that was much, its beginning and its end")
-		fields[name+"_encoding"] = aText("base64 if it is no text")
+		fields[name+"_encoding"] = aText("base64 if it is not text")
 		fields[name+"_truncated"] = aFlag("Whether there was more")
 	}
 	return fields

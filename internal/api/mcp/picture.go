@@ -53,7 +53,7 @@ func (c *call) show(name string, data []byte) (sdk.Content, string) {
 	if mime == svgType {
 		head := bytes.ToLower(data[:min(len(data), 1024)])
 		if !utf8.Valid(data) || !bytes.Contains(head, []byte("<svg")) {
-			return nil, base + " is no SVG, whatever its name says"
+			return nil, base + " is not an SVG, despite its name"
 		}
 		about := fmt.Sprintf("%s: a picture (svg, %d bytes)", base, len(data))
 		if !c.image(mime) {
@@ -64,7 +64,7 @@ func (c *call) show(name string, data []byte) (sdk.Content, string) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(data))
 	switch {
 	case err != nil:
-		return nil, base + " is no picture, whatever its name says"
+		return nil, base + " is not a picture, despite its name"
 	case config.Width > maxPictureSide || config.Height > maxPictureSide || config.Width < 1 || config.Height < 1:
 		return nil, fmt.Sprintf("%s has %d × %d pixels, too many to be shown", base, config.Width, config.Height)
 	}

@@ -203,7 +203,7 @@ func (k *checker) explain(whole *jsonschema.ValidationError) error {
 	case *kind.MinItems:
 		said.Message = fmt.Sprintf("%s must not be empty", at)
 	default:
-		said.Message = fmt.Sprintf("%s is not as the tool's schema says", orArguments(at))
+		said.Message = fmt.Sprintf("%s does not match the tool's schema", orArguments(at))
 	}
 	said.Details["field"] = at
 	return said

@@ -56,7 +56,7 @@ type (
 		Seq      uint64 `json:"seq"`
 		Stream   string `json:"stream"`
 		Text     string `json:"text"`
-		Encoding string `json:"encoding,omitempty"` // base64 if it is no text
+		Encoding string `json:"encoding,omitempty"` // base64 if it is not text
 	}
 	waitInput struct {
 		SandboxID      string   `json:"sandbox_id"`
@@ -122,7 +122,7 @@ func sessionTools() []*tool {
 		},
 		{
 			name: "sandbox_exec_read", title: "Read a command's output",
-			about: "Reads what a command printed behind since_seq; 0 is its beginning. Go on with next_seq until done is true.",
+			about: "Reads what a command printed after since_seq; 0 is its beginning. Continue with next_seq until done is true.",
 			hints: reads(),
 			input: takes(map[string]schema{
 				"sandbox_id": sandboxID(), "exec_id": execID(), "since_seq": aWhole("The next_seq of the answer before").atLeast(0),
@@ -130,10 +130,10 @@ func sessionTools() []*tool {
 			}, "sandbox_id", "exec_id"),
 			output: gives(endFields(map[string]schema{
 				"chunks": aList(gives(map[string]schema{
-					"seq": aWhole("Its place"), "stream": aText("stdout or stderr"), "text": aText("What was printed"), "encoding": aText("base64 if it is no text"),
+					"seq": aWhole("Its place"), "stream": aText("stdout or stderr"), "text": aText("What was printed"), "encoding": aText("base64 if it is not text"),
 				}, "seq", "stream", "text")),
 				"done": aFlag("Whether the command has ended, and nothing follows"), "next_seq": aWhole("The since_seq to ask with next"),
-				"truncated": aFlag("Whether output is missing that is not kept any more"),
+				"truncated": aFlag("Whether output is missing because it is no longer kept"),
 			}), "chunks", "done"),
 			do: decoded(readExec),
 		},
@@ -149,7 +149,7 @@ func sessionTools() []*tool {
 		},
 		{
 			name: "sandbox_close", title: "Close the sandbox",
-			about:  "Ends the sandbox: its commands are killed and its files are gone. It ends by itself, too, when the conversation or workflow does.",
+			about:  "Ends the sandbox: kills its commands and deletes its files. It also ends when the conversation or workflow does.",
 			hints:  destroys(true),
 			input:  takes(map[string]schema{"sandbox_id": sandboxID(), "delete_workspace": aFlag("The files go with the sandbox in any case")}, "sandbox_id"),
 			output: gives(map[string]schema{"ok": aFlag("true")}, "ok"),
@@ -403,7 +403,7 @@ func readExec(c *call, in readInput) (*reply, error) {
 		}
 	}
 	if part.Truncated {
-		text.WriteString("\nnote: output is missing here: the log was cut at its cap, or is not kept any more")
+		text.WriteString("\nnote: output is missing here: the log was cut at its cap, or is no longer kept")
 	}
 	if part.Done {
 		o.ended = endOf(part.Run)

@@ -176,7 +176,7 @@ func (p *pipe) take(line []byte) bool {
 	for _, raw := range list {
 		m, err := jsonrpc.DecodeMessage(raw)
 		if err != nil {
-			p.refuse(idOf(raw), jsonrpc.CodeInvalidRequest, "the line is no JSON-RPC 2.0 message: "+err.Error())
+			p.refuse(idOf(raw), jsonrpc.CodeInvalidRequest, "the line is not a JSON-RPC 2.0 message: "+err.Error())
 			continue
 		}
 		if err := checkID(raw); err != nil {
@@ -229,7 +229,7 @@ func (p *pipe) expect(messages []jsonrpc.Message, several bool) []jsonrpc.Messag
 		if err != nil {
 			raw = nil // it is a text or a number
 		}
-		p.refuse(raw, jsonrpc.CodeInvalidRequest, fmt.Sprintf("id %.40s is that of a request which is not answered yet; each request needs one of its own", raw))
+		p.refuse(raw, jsonrpc.CodeInvalidRequest, fmt.Sprintf("id %.40s belongs to a request in progress; each request needs its own", raw))
 	}
 	return kept
 }

@@ -120,7 +120,7 @@ func (p printed) section(name string) string {
 	}
 	about := ""
 	if p.Binary {
-		about = ` (binary: bytes that are no text are written \xNN)`
+		about = ` (binary: bytes that are not text are written \xNN)`
 	}
 	text := p.Text
 	if !strings.HasSuffix(text, "\n") {

@@ -137,7 +137,7 @@ func (n *narrowing) whole(name string, field *int) {
 	value := float64(*field)
 	n.number(name, &value)
 	if value != math.Trunc(value) || value > math.MaxInt32 {
-		n.fail(refuse(name, "%s of the URL is no whole number", name))
+		n.fail(refuse(name, "%s of the URL must be a whole number", name))
 		return
 	}
 	*field = int(value)

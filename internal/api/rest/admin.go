@@ -113,7 +113,7 @@ func (d *Door) admin() {
 	})
 	handle(d, huma.Operation{
 		OperationID: "admin-list-usage", Method: http.MethodGet, Path: api.Prefix + "/admin/usage", Tags: []string{"admin"},
-		Summary: "List the users who use most",
+		Summary: "List the users with the highest usage",
 	}, func(c *call, p *usageFilter, _ *none) (usageList, error) {
 		found, err := c.Admin().Usage(c, p.Limit)
 		return usageList{filled(found)}, err
@@ -126,8 +126,8 @@ func (d *Door) admin() {
 	})
 	handle(d, huma.Operation{
 		OperationID: "admin-set-quota", Method: http.MethodPut, Path: api.Prefix + "/admin/quotas/{user_id}", Tags: []string{"admin"},
-		Summary:     "Give a user a quota of his own",
-		Description: "Every field has to be there; 0 is no limit of that kind.",
+		Summary:     "Set a user's quota",
+		Description: "Every field is required; 0 means no limit.",
 	}, func(c *call, p *userPath, body *belljar.Quota) (belljar.Quota, error) {
 		if err := c.Admin().SetQuota(c, p.ID, *body); err != nil {
 			return belljar.Quota{}, err

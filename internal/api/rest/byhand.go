@@ -57,7 +57,7 @@ func (d *Door) declareByHand() {
 		},
 		Responses: map[string]*huma.Response{
 			"200": answers("The file", "*/*", bytes),
-			"206": answers("One range of the file, as Content-Range says", "*/*", bytes),
+			"206": answers("One range of the file, see Content-Range", "*/*", bytes),
 			"304": {Description: "The client has it already"},
 			"416": {Ref: "#/components/responses/Failure"},
 		},
@@ -65,7 +65,7 @@ func (d *Door) declareByHand() {
 	doc.AddOperation(&huma.Operation{
 		OperationID: "stream-run", Method: "GET", Path: api.Prefix + "/runs/{run_id}/stream", Tags: []string{"streams"}, Security: streaming,
 		Summary: "Follow a run over a WebSocket",
-		Description: "Every message is one Frame as JSON text, at most 64 KB. It begins with seq 1 unless told otherwise and closes with 1000 after the end event. " +
+		Description: "Every message is one Frame as JSON text, at most 64 KB. It begins with seq 1 by default and closes with 1000 after the end event. " +
 			"If frames that were asked for are gone, an event `resume` stands before the first. To an interactive run the client may send " +
 			"`{\"type\":\"stdin\",\"encoding\":\"utf8|base64\",\"data\":…}` and `{\"type\":\"stdin_close\"}`. Close codes: 1000 end of log, 1001 server shutting down, " +
 			"1003, 1007, 1008 and 1009 what the client sent, 1011 server failed, 1013 slow reader; after 1001, 1011 and 1013 connect again with since_seq.",
@@ -86,7 +86,7 @@ func (d *Door) declareByHand() {
 			"200": {Description: "The log", Content: map[string]*huma.MediaType{
 				"text/plain": {Schema: bytes}, "application/x-ndjson": {Schema: frame}, "text/event-stream": {Schema: text},
 			}},
-			"204": {Description: "There are no more events, and a browser need not come back"},
+			"204": {Description: "There are no more events; do not reconnect"},
 		},
 	})
 	doc.AddOperation(&huma.Operation{

@@ -50,7 +50,7 @@ func (d *Door) document() error {
 		{Name: "shell", Description: "Sessions with a shell, in an API that needs little."},
 		{Name: "threads", Description: "A session for each conversation. Errors are flat; also served at the root with SANDBOX_THREAD_API_ROOT."},
 		{Name: "streams", Description: "What a run prints, as it prints it."},
-		{Name: "node", Description: "This server, and who calls it."},
+		{Name: "node", Description: "This server, and the caller."},
 		{Name: "admin", Description: "For operators."},
 		{Name: "probes", Description: "For what watches over the server."},
 	}

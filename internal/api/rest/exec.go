@@ -119,7 +119,7 @@ func (d *Door) execs() {
 	handle(d, huma.Operation{
 		OperationID: "read-exec", Method: http.MethodGet, Path: path + "/{exec_id}", Tags: tags,
 		Summary:     "Read what an exec printed",
-		Description: "Chunks behind since_seq, as many as there are, up to max_chunks and about 1 MiB. The next request's since_seq is this answer's next_seq.",
+		Description: "Chunks after since_seq, up to max_chunks and about 1 MiB. The next request's since_seq is this answer's next_seq.",
 	}, d.readExec)
 	handle(d, huma.Operation{
 		OperationID: "wait-exec", Method: http.MethodPost, Path: path + "/{exec_id}/wait", Tags: tags,
@@ -128,7 +128,7 @@ func (d *Door) execs() {
 	handle(d, huma.Operation{
 		OperationID: "cancel-exec", Method: http.MethodPost, Path: path + "/{exec_id}/cancel", Tags: tags,
 		Summary:     "Cancel an exec",
-		Description: "TERM, a grace period, KILL, for all of its processes. Answers at once. Cancelling one that has ended changes nothing and is no error.",
+		Description: "TERM, a grace period, KILL, for all of its processes. Answers at once. Cancelling one that has ended changes nothing and is not an error.",
 	}, cancelExec)
 }
 

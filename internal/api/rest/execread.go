@@ -19,7 +19,7 @@ type readExecParams struct {
 	ExecPath
 	SinceSeq    uint64  `query:"since_seq" doc:"The last seq that the client has: the next_seq of the answer before"`
 	MaxChunks   int     `query:"max_chunks" minimum:"1" maximum:"1000" doc:"Most chunks in the answer; 100 if it is not given"`
-	WaitSeconds float64 `query:"wait_seconds" minimum:"0" maximum:"600" doc:"How long to wait for output, or the end, if there is none behind since_seq; 0 if it is not given"`
+	WaitSeconds float64 `query:"wait_seconds" minimum:"0" maximum:"600" doc:"How long to wait for output, or the end, if there is none after since_seq; 0 by default"`
 }
 
 // ExecOutput is what an exec printed after a seq (docs/compatibility.md#tools).
@@ -28,7 +28,7 @@ type ExecOutput struct {
 	Done   bool    `json:"done" doc:"Whether it has ended and nothing follows these chunks"`
 	// NextSeq counts what is no output, too: heartbeats, the end.
 	NextSeq   uint64 `json:"next_seq" doc:"The since_seq to ask for next"`
-	Truncated bool   `json:"truncated,omitempty" doc:"Whether output is missing behind since_seq: the log was cut at its cap, or is swept"`
+	Truncated bool   `json:"truncated,omitempty" doc:"Whether output is missing after since_seq: the log was cut at its cap, or removed"`
 	ExecEnd
 }
 

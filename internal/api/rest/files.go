@@ -78,7 +78,7 @@ type statFile struct {
 }
 
 type makeFolder struct {
-	Path string `json:"path" doc:"The folder. Those above it are made; that it is there is no error"`
+	Path string `json:"path" doc:"The folder. Parent folders are created; an existing folder is not an error"`
 	Mode string `json:"mode,omitempty" doc:"Permission bits in octal; 0755 if it is not given"`
 }
 

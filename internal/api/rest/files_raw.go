@@ -251,13 +251,13 @@ func (d *Door) declareFiles(doc *huma.OpenAPI) {
 		Parameters: []*huma.Param{session, file, inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length")},
 		Responses: map[string]*huma.Response{
 			"200": answers("The file", "application/octet-stream", raw),
-			"206": answers("One range of the file, as Content-Range says", "application/octet-stream", raw),
+			"206": answers("One range of the file, see Content-Range", "application/octet-stream", raw),
 			"416": {Ref: "#/components/responses/Failure"},
 		},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "put-file", Method: "PUT", Path: at + "raw", Tags: []string{"files"}, Summary: "Upload a file",
-		Description: "Whole or not at all: nobody sees a part of it, and after an error what was there is as before. Folders above it are made.",
+		Description: "Whole or not at all: no program sees a part of it, and after an error the old file is intact. Parent folders are created.",
 		Parameters: []*huma.Param{session, file,
 			inQuery("mode", "Permission bits in octal; 0644 if it is not given", text),
 			inQuery("overwrite", "Whether a file that is there is replaced; else it is a conflict", &huma.Schema{Type: "boolean"}),

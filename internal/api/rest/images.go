@@ -36,7 +36,7 @@ func (d *Door) images() {
 	handle(d, huma.Operation{
 		OperationID: "list-images", Method: http.MethodGet, Path: imagesPath, Tags: []string{"images"},
 		Summary:     "List images",
-		Description: "Those that Belljar keeps for every runtime, and those that the engines of runtimes keep; runtime says whose.",
+		Description: "Images that Belljar keeps for every runtime, and those that the engines of runtimes keep; runtime names the owner.",
 	}, func(c *call, _ *none, _ *none) (imageList, error) {
 		found, err := c.Images().List(c)
 		return imageList{namedImages(found)}, err
@@ -222,8 +222,8 @@ func declareImages(doc *huma.OpenAPI) {
 	doc.AddOperation(&huma.Operation{
 		OperationID: "pull-image", Method: "POST", Path: imagesPath + "/pull", Tags: []string{"images"},
 		Summary: "Fetch an image from its registry",
-		Description: "Returns when it is ready; at once if it is here. Who asks for what somebody else is fetching waits for that, and a pull that nobody " +
-			"waits for any more is given up. Users may pull what the policy allows; runtime, which has a runtime's engine fetch it, is for operators. " + events,
+		Description: "Returns when it is ready; at once if it is present. Concurrent requests for an image wait for one pull, and a pull without a waiting " +
+			"request is cancelled. Users may pull what the policy allows; runtime, which makes a runtime's engine pull it, is for operators. " + events,
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: pull}}},
 		Responses:   ready(),
 	})

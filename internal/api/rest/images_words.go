@@ -7,7 +7,7 @@ func imageWords() map[string]string {
 		"Image.digest":  "sha256: and the digest of its manifest for this platform; empty for host",
 		"Image.runtime": "The runtime whose engine keeps it; empty if Belljar does, for every runtime that can use it",
 		"Image.source":  "pull, import, build, host or engine", "platform": "Such as linux/amd64", "Image.bytes": "Of its files, unpacked", "Image.layers": "How many layers it is made of",
-		"Image.config": "What it says about the programs run in it", "Image.created_at": "When it was made, as it says itself", "added_at": "When it came here",
+		"Image.config": "Its settings for programs", "Image.created_at": "When it was made, according to the image", "added_at": "When it came here",
 		"Image.last_used_at": "When a sandbox had it last, to the minute", "in_use": "Whether living sandboxes have it",
 		"ImageConfig.user": "Whom programs run as, unless it is root", "ImageConfig.env": "NAME=value; a request's env goes over it",
 		"working_dir": "Where commands start that do not say, if it is there", "entrypoint": "Only shown: a request's command is the whole of it", "ImageConfig.cmd": "Only shown",

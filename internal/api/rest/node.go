@@ -29,7 +29,7 @@ func (d *Door) node() {
 	handle(d, huma.Operation{
 		OperationID: "get-me", Method: http.MethodGet, Path: api.Prefix + "/me", Tags: []string{"node"},
 		Summary:     "Who am I",
-		Description: "The caller, the policy and limits in force for him, his quotas and what of them is used.",
+		Description: "The caller, the policy and limits in force, the quotas and their usage.",
 	}, func(c *call, _ *none, _ *none) (belljar.Me, error) {
 		me, err := c.Node().Me(c)
 		if me.Policy == nil {

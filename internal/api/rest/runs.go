@@ -48,13 +48,13 @@ func (d *Door) runs() {
 	handle(d, huma.Operation{
 		OperationID: "start-run", Method: http.MethodPost, Path: api.Prefix + "/runs", Tags: []string{"runs"},
 		Summary: "Start a run",
-		Description: "Give base_image for a run by itself, or session_id for one in a session, and command, or code and its language. " +
+		Description: "Send base_image for a one-shot run, or session_id for one in a session, and command, or code and its language. " +
 			"Answers 202 while the run is queued and 200 otherwise. With wait the answer is the finished run with stdout and stderr: at most 1 MiB of each, from its beginning and its end.",
 	}, d.start)
 	handle(d, huma.Operation{
 		OperationID: "list-runs", Method: http.MethodGet, Path: api.Prefix + "/runs", Tags: []string{"runs"},
 		Summary:     "List runs",
-		Description: "The caller's runs, newest first unless sort says otherwise.",
+		Description: "The caller's runs, newest first by default.",
 	}, func(c *call, p *RunFilter, _ *none) (belljar.RunPage, error) {
 		q, err := p.query()
 		if err != nil {
@@ -75,7 +75,7 @@ func (d *Door) runs() {
 		OperationID: "cancel-run", Method: http.MethodPost, Path: api.Prefix + "/runs/{run_id}/cancel", Tags: []string{"runs"},
 		Summary: "Cancel a run",
 		Description: "Asks for the end of a run: TERM, a grace period, KILL. Answers at once; the outcome is killed, canceled_by_user. " +
-			"Cancelling a run that has ended changes nothing and is no error.",
+			"Cancelling a run that has ended changes nothing and is not an error.",
 	}, cancel)
 }
 

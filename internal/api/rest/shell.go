@@ -14,7 +14,7 @@ func declareShell(doc *huma.OpenAPI) {
 		Summary: "Run a command in a session's shell",
 		Description: "The shell (bash; sh in an image without it) keeps its directory, variables, functions and background jobs from one command to " +
 			"the next. Commands of one session wait for each other. They read /dev/null unless stdin is given, and write to a terminal, " +
-			"or with separate to two pipes. A command whose time is over is interrupted and has exit_code 124; shell says whether the shell survived " +
+			"or with separate to two pipes. A command that times out is interrupted and has exit_code 124; shell reports whether the shell survived " +
 			"(kept) or the next command finds a new one (replaced). With `Accept: text/event-stream` the events are start {run_id}, chunk " +
 			"{seq, stream, encoding, output} as output comes, and at last done (the answer without output) or error; ids are the seq of the run's " +
 			"log, where a lost stream is taken up with since_seq. A command goes on if its client goes away; it is a run, and cancelled as one.",

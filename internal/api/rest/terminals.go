@@ -23,7 +23,7 @@ func (d *Door) terminals() {
 	handle(d, huma.Operation{
 		OperationID: "open-terminal", Method: http.MethodPost, Path: of, Tags: []string{"terminals"},
 		Summary:     "Open a terminal",
-		Description: "Starts a terminal that nobody watches yet; it ends if nobody does within the reattach window. Attach to it by WebSocket: GET " + api.Prefix + "/terminals?terminal_id=…",
+		Description: "Starts a terminal without attaching to it; it ends unless a client attaches within the reattach window. Attach by WebSocket: GET " + api.Prefix + "/terminals?terminal_id=…",
 	}, func(c *call, p *sessionPath, body *belljar.TerminalSpec) (belljar.Terminal, error) {
 		return c.Terminals().Open(c, p.ID, *body)
 	})

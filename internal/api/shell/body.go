@@ -95,7 +95,7 @@ func parse(data []byte, to any) error {
 			name = strings.Trim(name, `"`)
 			return refuse(name, "unknown field %q", name)
 		}
-		return refuse("", "the body is no JSON: %s", text)
+		return refuse("", "the body is not JSON: %s", text)
 	}
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
 		return refuse("", "the body has more than one value")

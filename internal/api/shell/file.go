@@ -36,7 +36,7 @@ func (c *call) write() error {
 	case in.Content != nil:
 		var err error
 		if content, err = base64.StdEncoding.DecodeString(*in.Content); err != nil {
-			return refuse("content_base64", "content_base64 is no base64: %v", err)
+			return refuse("content_base64", "content_base64 is not base64: %v", err)
 		}
 	default:
 		return refuse("text", "one of text and content_base64 is required")

@@ -35,7 +35,7 @@ func (d *Door) Authenticate(r *http.Request) (belljar.Caller, error) {
 			Name: event.AuthFailed, Caller: api.CallerOf(r.Context()), Component: "stream", Kind: "token", Reason: why,
 		})
 		return belljar.Caller{}, &belljar.Error{
-			Code: belljar.CodeUnauthorized, Message: "token is not valid, or not any more",
+			Code: belljar.CodeUnauthorized, Message: "token is invalid or expired",
 			Hint: "ask for a new one: POST " + api.Prefix + "/tickets",
 		}
 	}

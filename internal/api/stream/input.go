@@ -52,7 +52,7 @@ func decodeInput(raw []byte) (input, error) {
 	case kind == "stdin_close" && !hasData && !hasEncoding:
 		return input{last: true}, nil
 	case kind != "stdin":
-		return input{}, broken(websocket.StatusPolicyViolation, "message is no stdin or stdin_close")
+		return input{}, broken(websocket.StatusPolicyViolation, "message must be stdin or stdin_close")
 	case !hasData:
 		return input{}, broken(websocket.StatusPolicyViolation, "stdin message has no data")
 	}

@@ -63,7 +63,7 @@ func decode(raw []byte) (input, error) {
 	case typeResize, typePing:
 		return in, nil
 	default:
-		return input{}, broken(websocket.StatusPolicyViolation, "message is no input, resize or ping")
+		return input{}, broken(websocket.StatusPolicyViolation, "message must be input, resize or ping")
 	}
 	switch in.Encoding {
 	case "", "utf8", "utf-8":

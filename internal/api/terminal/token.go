@@ -16,7 +16,7 @@ const (
 )
 
 // errNoToken says that a token does not lead anywhere. Why is nobody's business.
-var errNoToken = errors.New("token is not valid, or not any more")
+var errNoToken = errors.New("token is invalid or expired")
 
 // claims are what a browser's session_id says (docs/compatibility.md#terminals).
 type claims struct {

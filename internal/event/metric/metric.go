@@ -77,7 +77,7 @@ func New(opts Options) *Counter {
 		terminalsEnded:   counter("terminals_ended_total", "Terminals that ended, by how.", "reason"),
 		terminalsRefused: counter("terminal_attach_failures_total", "Attempts to open a terminal, or to come back to one, that failed.", "reason"),
 		runsStarted:      counter("runs_started_total", "Runs accepted.", "runtime"),
-		runsCompleted:    counter("runs_completed_total", "Runs that ended, however they did.", "runtime", "outcome", "reason"),
+		runsCompleted:    counter("runs_completed_total", "Runs that ended.", "runtime", "outcome", "reason"),
 		duration:         histogram("run_duration_seconds", "Time from running to the end.", "runtime", "outcome", "reason"),
 		queueWait:        histogram("queue_wait_seconds", "Time from queued to starting.", "runtime"),
 		queueFull:        counter("queue_full_total", "Runs refused because the queue was full.", "component", "runtime", "reason"),
@@ -92,11 +92,11 @@ func New(opts Options) *Counter {
 		drops:            counter("ws_queue_drops_total", "Streams or frames dropped because a reader was too slow.", "component", "reason"),
 
 		startLatency:    histogram("start_latency_seconds", "Time from queued to running.", "runtime"),
-		runs:            gauge("runs", "Runs under way.", "phase"),
+		runs:            gauge("runs", "Runs in progress.", "phase"),
 		sessions:        gauge("sessions", "Sessions alive.", "runtime"),
 		requests:        counter("http_requests_total", "HTTP requests answered.", "method", "route", "status"),
 		requestDuration: histogram("http_request_duration_seconds", "Time to answer HTTP requests, WebSockets apart.", "method", "route"),
-		authFailures:    counter("auth_failures_total", "Requests of nobody known.", "reason"),
+		authFailures:    counter("auth_failures_total", "Requests that were not authenticated.", "reason"),
 		denials:         counter("denials_total", "Requests that a policy or a right forbade.", "reason"),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{

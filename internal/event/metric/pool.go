@@ -24,13 +24,13 @@ func (c *Counter) WatchPool(runtime string, read func() Pool) {
 	}
 	c.registry.MustRegister(&poolCollector{
 		read:      read,
-		size:      desc("size", "Sandboxes that the pool would like to hold ready."),
+		size:      desc("size", "Sandboxes that the pool tries to keep ready."),
 		available: desc("available", "Sandboxes that are ready."),
-		kinds:     desc("kinds", "Kinds of sandbox that have been asked for of late."),
+		kinds:     desc("kinds", "Kinds of sandbox that were requested recently."),
 		claims:    desc("claims_total", "Sandboxes asked for: hit if one was ready, else miss.", "result"),
 		refill:    desc("refill_seconds", "Time that it took to make a sandbox ready."),
 		failures:  desc("refill_failures_total", "Sandboxes that could not be made ready."),
-		drops:     desc("drops_total", "Ready sandboxes that nobody got.", "reason"),
+		drops:     desc("drops_total", "Ready sandboxes that were not used.", "reason"),
 	})
 }
 

@@ -34,7 +34,7 @@ func newThreadMetrics(r *prometheus.Registry) threadMetrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300},
 		}, []string{"event"}),
 		workspace: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "sandbox_thread_workspace_bytes", Help: "How large workspaces were behind uploads at the thread API.",
+			Name: "sandbox_thread_workspace_bytes", Help: "Size of workspaces after uploads at the thread API.",
 			Buckets: prometheus.ExponentialBuckets(4<<10, 8, 7), // to 1 GiB
 		}),
 	}

@@ -35,7 +35,7 @@ var (
 func (o *Options) check() (recipe, []source, error) {
 	r, ok := find(o.Name)
 	if !ok {
-		return recipe{}, nil, invalid("can be made: "+strings.Join(Names(), ", "), "there is no recipe for %q", o.Name)
+		return recipe{}, nil, invalid("can be made: "+strings.Join(Names(), ", "), "no recipe for %q", o.Name)
 	}
 	if o.Suite == "" {
 		o.Suite = ownSuite("/")

@@ -178,7 +178,7 @@ func (h *Host) enable(dir, controller string) error {
 		}
 		if moveErr := h.vacate(dir); moveErr != nil {
 			return &LimitError{Limit: controller, File: filepath.Join(dir, "cgroup.subtree_control"), Err: moveErr,
-				Hint: "processes in " + dir + " are in the way; start belljar in a cgroup of its own"}
+				Hint: "processes in " + dir + " are in the way; start belljar in a separate cgroup"}
 		}
 	}
 	if err != nil {

@@ -204,7 +204,7 @@ func (p *Pool) openDir() error {
 			return &fs.PathError{Op: "lstat", Path: dir, Err: err}
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-			return fmt.Errorf("%s must be a folder of ours that nobody else can write to", dir)
+			return fmt.Errorf("%s must be your own folder, and not writable for others", dir)
 		}
 	}
 	return nil

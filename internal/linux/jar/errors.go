@@ -44,8 +44,8 @@ const (
 	KilledHint = "something on this host has killed it, most likely for want of memory: look for oom in the kernel's log"
 	// NamespaceHint is for one that may not make a user namespace.
 	NamespaceHint = "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
-	doctorHint    = "belljar doctor tells what this host can limit"
-	idsHint       = "belljar doctor tells which ids this host offers"
+	doctorHint    = "run \"belljar doctor\" to see what this host can limit"
+	idsHint       = "run \"belljar doctor\" to see the ids that this host offers"
 	folderHint    = "give a folder of your own, or unset XDG_RUNTIME_DIR"
 )
 

@@ -31,7 +31,7 @@ func (r *Rack) bounded() error {
 	if r.o.Memory == 0 || r.o.MemoryWeak {
 		return nil
 	}
-	hint := "mount cgroups; belljar doctor says what is missing"
+	hint := "mount cgroups; \"belljar doctor\" shows what is missing"
 	if r.Cgroups != nil {
 		c := r.Cgroups.Capability(cgroup.Memory)
 		if c.Enforced {

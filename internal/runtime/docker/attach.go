@@ -83,7 +83,7 @@ func (d *demux) Read(b []byte) (int, error) {
 			d.stderr.add(part[:n])
 		case frameSystem:
 			if n > 0 {
-				return 0, fmt.Errorf("the engine says: %s", strings.TrimSpace(string(part[:n])))
+				return 0, fmt.Errorf("the engine reports: %s", strings.TrimSpace(string(part[:n])))
 			}
 		}
 		if err != nil {

@@ -24,7 +24,7 @@ func TestDemux(t *testing.T) {
 		"mixed":          {in: frame(1, "a") + frame(2, "oops\n") + frame(1, "b") + frame(2, ""), out: "ab", stderr: "oops"},
 		"long":           {in: frame(1, long), out: long},
 		"stderr, long":   {in: frame(2, long), stderr: long[:maxTail]},
-		"engine's error": {in: frame(1, "a") + frame(3, "disk is full\n"), out: "a", err: "the engine says: disk is full"},
+		"engine's error": {in: frame(1, "a") + frame(3, "disk is full\n"), out: "a", err: "the engine reports: disk is full"},
 		"cut header":     {in: frame(1, "a") + "\x01\x00", out: "a", err: io.ErrUnexpectedEOF.Error()},
 		"cut text":       {in: frame(1, "abcdef")[:10], out: "ab", err: io.ErrUnexpectedEOF.Error()},
 		"unknown stream": {in: frame(4, "x"), err: errFrame.Error()},

@@ -58,7 +58,7 @@ func (r *Runtime) ask(ctx context.Context) (*facts, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), r.opts.Patience)
 			defer cancel()
 			if _, err := r.learn(ctx); err != nil {
-				r.log.Warn("the docker engine says nothing about itself", "error", err)
+				r.log.Warn("the docker engine returns no information", "error", err)
 			}
 			r.mu.Lock()
 			r.asking = false

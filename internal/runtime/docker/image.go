@@ -44,7 +44,7 @@ func (r *Runtime) rootOf(ctx context.Context, root runtime.Root, f *facts) (imag
 	case root.Dir == "":
 		return image{}, &runtime.StepError{Step: stepImage, Err: errHost, Hint: "name an image (--image), or use the native runtime"}
 	case root.Digest == "":
-		return image{}, &runtime.StepError{Step: stepImage, Err: errors.New("an unpacked image without a digest cannot be told apart on an engine")}
+		return image{}, &runtime.StepError{Step: stepImage, Err: errors.New("an unpacked image without a digest cannot be identified on an engine")}
 	}
 	name := imported(root.Digest)
 	if img, ok := r.known(root.Digest); ok {

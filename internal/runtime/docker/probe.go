@@ -126,10 +126,10 @@ func (r *Runtime) whyNot(err error) runtime.Reason {
 	case cerrdefs.IsPermissionDenied(err):
 		why.Code, why.Hint = permission, hintRefused
 	case isSocket && missing(socket):
-		why.Detail = "there is no socket at " + socket
+		why.Detail = "no socket at " + socket
 		why.Hint = "install and start Docker, or say where its socket is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		why.Hint = "nobody listens there: start the engine"
+		why.Hint = "nothing listens there: start the engine"
 	default:
 		why.Hint = "start the engine, or say where it is with SANDBOX_DOCKER_HOST or DOCKER_HOST"
 	}
@@ -143,7 +143,7 @@ func tlsHint(err error) string {
 		{"HTTP request to an HTTPS server", "the engine wants TLS: name a folder with ca.pem, cert.pem and key.pem by DOCKER_CERT_PATH, and set DOCKER_TLS_VERIFY=1"},
 		{"TLS-enabled daemon without TLS", "the engine wants TLS: name a folder with ca.pem, cert.pem and key.pem by DOCKER_CERT_PATH, and set DOCKER_TLS_VERIFY=1"},
 		{"server gave HTTP response to HTTPS client", "the engine has no TLS: leave DOCKER_CERT_PATH and DOCKER_TLS_VERIFY out, or have it use TLS"},
-		{"certificate", "the engine's certificate must be signed by ca.pem of DOCKER_CERT_PATH (or ~/.docker), for the address in DOCKER_HOST, and cert.pem there by whom the engine trusts"},
+		{"certificate", "the engine's certificate must be signed by ca.pem of DOCKER_CERT_PATH (or ~/.docker), for the address in DOCKER_HOST, and cert.pem there by an authority that the engine trusts"},
 	} {
 		if strings.Contains(text, c.sign) {
 			return c.hint
@@ -200,7 +200,7 @@ func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protec
 	}
 	filesystem := runtime.Protection{Name: runtime.ProtectFilesystem, Enforced: true, By: "a read-only image and no mounts of the engine's host"}
 	if !f.has("apparmor") && !f.has("selinux") && wall == runtime.IsolationNamespace {
-		filesystem.Weaker = "no AppArmor or SELinux behind it"
+		filesystem.Weaker = "no AppArmor or SELinux in addition"
 		filesystem.Hint = "boot the engine's kernel with AppArmor"
 	}
 	seccomp := runtime.Protection{Name: runtime.ProtectSeccomp, Enforced: f.has("seccomp") || wall != runtime.IsolationNamespace, By: "a seccomp allow-list of the engine's, and the agent's on every command"}
@@ -208,7 +208,7 @@ func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protec
 		seccomp.By, seccomp.Weaker = "", "only the agent's own filter on every command"
 		seccomp.Hint = "use an engine and a kernel with seccomp"
 	} else if wall != runtime.IsolationNamespace {
-		seccomp.By = "the agent's allow-list on every command, behind a kernel of the sandbox's own"
+		seccomp.By = "the agent's allow-list on every command, and the sandbox's own kernel"
 	}
 	group := "cgroup" + f.CgroupVersion
 	memory := limitBy(runtime.ProtectMemory, f.MemoryLimit, group+" memory of programs and files in memory together (memory: total)")
@@ -259,7 +259,7 @@ func cpuTime(wall runtime.Isolation) runtime.Protection {
 func limitBy(name string, enforced bool, by string) runtime.Protection {
 	p := runtime.Protection{Name: name, Enforced: enforced, By: by}
 	if !enforced {
-		p.By, p.Hint = "", "give the engine this cgroup controller (docker info tells which are missing); a rootless engine needs systemd to delegate it"
+		p.By, p.Hint = "", "give the engine this cgroup controller (docker info shows which are missing); a rootless engine needs systemd to delegate it"
 	}
 	return p
 }

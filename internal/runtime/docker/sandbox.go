@@ -95,7 +95,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 
 // errAway says what was waited for in vain.
 var errAway = &runtime.StepError{
-	Step: stepEngine, Err: errors.New("the connection to the engine is lost, and there is no other one yet"), Hint: "start the engine again, or wait until it answers",
+	Step: stepEngine, Err: errors.New("the connection to the engine is lost, and not restored yet"), Hint: "start the engine again, or wait until it answers",
 }
 
 // connected says over what the sandbox can be dialled; nil for nothing.

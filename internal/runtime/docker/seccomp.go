@@ -55,5 +55,5 @@ func execFilter(arch string) ([]byte, error) {
 	case "arm64":
 		return execARM64, nil
 	}
-	return nil, fmt.Errorf("there is no filter of system calls for %s", arch)
+	return nil, fmt.Errorf("no system call filter for %s", arch)
 }

@@ -70,7 +70,7 @@ func (f *files) awaitReady(ctx context.Context) error {
 	}
 	var report keepReport
 	if len(text) == 0 || json.Unmarshal(text, &report) != nil {
-		return fmt.Errorf("the keep has ended without a word: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("the keep has ended without a message: %w", io.ErrUnexpectedEOF)
 	}
 	if report.Error != "" {
 		return errors.New(report.Error)

@@ -43,7 +43,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	}
 	identity := runtime.Protection{
 		Name: runtime.ProtectIdentity, Enforced: true,
-		By: "user namespaces, a host uid range of its own for each sandbox", Hint: r.rack.IDs.Hint,
+		By: "user namespaces, a separate host uid range for each sandbox", Hint: r.rack.IDs.Hint,
 	}
 	if r.rack.IDs.Mode == idmap.ModeSingle {
 		c.Refuse(runtime.Reason{
@@ -54,7 +54,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	c.Protections = append([]runtime.Protection{
 		{Name: runtime.ProtectFilesystem, Enforced: true, By: "gVisor's own kernel, which has no file of the host; a gofer in a root of its own, read-only"},
 		{Name: runtime.ProtectNetwork, Enforced: true, By: "gVisor's own kernel with a loopback only, in an empty network namespace"},
-		{Name: runtime.ProtectSeccomp, Enforced: true, By: "gVisor's own kernel behind its own seccomp allow-list, for the host's system calls"},
+		{Name: runtime.ProtectSeccomp, Enforced: true, By: "gVisor's own kernel, with a seccomp allow-list for the host's system calls"},
 		identity,
 		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
 		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},

@@ -71,11 +71,11 @@ func findProgram(path string) program {
 	missing := func(detail string) program {
 		return program{reason: &runtime.Reason{
 			Code: "host_prerequisite_missing", Step: stepProgram, Detail: detail,
-			Hint: "build it with: make gvisor, and put bin/" + programName + " beside belljar or in PATH",
+			Hint: "build it with: make gvisor, and put bin/" + programName + " next to belljar or in PATH",
 		}}
 	}
 	if path == "" {
-		return missing(programName + " is neither beside belljar nor in PATH")
+		return missing(programName + " is neither next to belljar nor in PATH")
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {

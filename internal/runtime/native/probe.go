@@ -34,7 +34,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	shared := r.rack.IDs.Mode == idmap.ModeSingle
 	identity := runtime.Protection{
 		Name: runtime.ProtectIdentity, Enforced: true,
-		By: "user namespaces, a host uid range of its own for each sandbox", Hint: r.rack.IDs.Hint,
+		By: "user namespaces, a separate host uid range for each sandbox", Hint: r.rack.IDs.Hint,
 	}
 	if shared {
 		c.AgentUID = "shared"
@@ -69,7 +69,7 @@ func (r *Runtime) cpuTime(delegable bool) runtime.Protection {
 func (r *Runtime) landlock() runtime.Protection {
 	p := runtime.Protection{Name: runtime.ProtectLandlock, Enforced: r.abi > 0, By: fmt.Sprintf("Landlock ABI %d", r.abi)}
 	if r.abi == 0 {
-		p.By, p.Weaker = "", "file rules have one wall instead of two"
+		p.By, p.Weaker = "", "file rules are enforced once instead of twice"
 		p.Hint = "boot a kernel with CONFIG_SECURITY_LANDLOCK and landlock in the lsm= list"
 	}
 	return p

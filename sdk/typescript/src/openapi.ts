@@ -31,8 +31,8 @@ export interface paths {
         /** Get the quota in force for a user */
         get: operations["admin-get-quota"];
         /**
-         * Give a user a quota of his own
-         * @description Every field has to be there; 0 is no limit of that kind.
+         * Set a user's quota
+         * @description Every field is required; 0 means no limit.
          */
         put: operations["admin-set-quota"];
         post?: never;
@@ -121,7 +121,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the users who use most */
+        /** List the users with the highest usage */
         get: operations["admin-list-usage"];
         put?: never;
         post?: never;
@@ -140,7 +140,7 @@ export interface paths {
         };
         /**
          * List images
-         * @description Those that Belljar keeps for every runtime, and those that the engines of runtimes keep; runtime says whose.
+         * @description Images that Belljar keeps for every runtime, and those that the engines of runtimes keep; runtime names the owner.
          */
         get: operations["list-images"];
         put?: never;
@@ -223,7 +223,7 @@ export interface paths {
         put?: never;
         /**
          * Fetch an image from its registry
-         * @description Returns when it is ready; at once if it is here. Who asks for what somebody else is fetching waits for that, and a pull that nobody waits for any more is given up. Users may pull what the policy allows; runtime, which has a runtime's engine fetch it, is for operators. With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase) as often as there is some, and at last done (the image) or error.
+         * @description Returns when it is ready; at once if it is present. Concurrent requests for an image wait for one pull, and a pull without a waiting request is cancelled. Users may pull what the policy allows; runtime, which makes a runtime's engine pull it, is for operators. With `Accept: text/event-stream` the events are progress (an ImageProgress, the newest of each layer and phase) as often as there is some, and at last done (the image) or error.
          */
         post: operations["pull-image"];
         delete?: never;
@@ -261,7 +261,7 @@ export interface paths {
         };
         /**
          * Who am I
-         * @description The caller, the policy and limits in force for him, his quotas and what of them is used.
+         * @description The caller, the policy and limits in force, the quotas and their usage.
          */
         get: operations["get-me"];
         put?: never;
@@ -281,13 +281,13 @@ export interface paths {
         };
         /**
          * List runs
-         * @description The caller's runs, newest first unless sort says otherwise.
+         * @description The caller's runs, newest first by default.
          */
         get: operations["list-runs"];
         put?: never;
         /**
          * Start a run
-         * @description Give base_image for a run by itself, or session_id for one in a session, and command, or code and its language. Answers 202 while the run is queued and 200 otherwise. With wait the answer is the finished run with stdout and stderr: at most 1 MiB of each, from its beginning and its end.
+         * @description Send base_image for a one-shot run, or session_id for one in a session, and command, or code and its language. Answers 202 while the run is queued and 200 otherwise. With wait the answer is the finished run with stdout and stderr: at most 1 MiB of each, from its beginning and its end.
          */
         post: operations["start-run"];
         delete?: never;
@@ -364,7 +364,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a run
-         * @description Asks for the end of a run: TERM, a grace period, KILL. Answers at once; the outcome is killed, canceled_by_user. Cancelling a run that has ended changes nothing and is no error.
+         * @description Asks for the end of a run: TERM, a grace period, KILL. Answers at once; the outcome is killed, canceled_by_user. Cancelling a run that has ended changes nothing and is not an error.
          */
         post: operations["cancel-run"];
         delete?: never;
@@ -402,7 +402,7 @@ export interface paths {
         };
         /**
          * Follow a run over a WebSocket
-         * @description Every message is one Frame as JSON text, at most 64 KB. It begins with seq 1 unless told otherwise and closes with 1000 after the end event. If frames that were asked for are gone, an event `resume` stands before the first. To an interactive run the client may send `{"type":"stdin","encoding":"utf8|base64","data":…}` and `{"type":"stdin_close"}`. Close codes: 1000 end of log, 1001 server shutting down, 1003, 1007, 1008 and 1009 what the client sent, 1011 server failed, 1013 slow reader; after 1001, 1011 and 1013 connect again with since_seq.
+         * @description Every message is one Frame as JSON text, at most 64 KB. It begins with seq 1 by default and closes with 1000 after the end event. If frames that were asked for are gone, an event `resume` stands before the first. To an interactive run the client may send `{"type":"stdin","encoding":"utf8|base64","data":…}` and `{"type":"stdin_close"}`. Close codes: 1000 end of log, 1001 server shutting down, 1003, 1007, 1008 and 1009 what the client sent, 1011 server failed, 1013 slow reader; after 1001, 1011 and 1013 connect again with since_seq.
          */
         get: operations["stream-run"];
         put?: never;
@@ -550,7 +550,7 @@ export interface paths {
         };
         /**
          * Read what an exec printed
-         * @description Chunks behind since_seq, as many as there are, up to max_chunks and about 1 MiB. The next request's since_seq is this answer's next_seq.
+         * @description Chunks after since_seq, up to max_chunks and about 1 MiB. The next request's since_seq is this answer's next_seq.
          */
         get: operations["read-exec"];
         put?: never;
@@ -572,7 +572,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel an exec
-         * @description TERM, a grace period, KILL, for all of its processes. Answers at once. Cancelling one that has ended changes nothing and is no error.
+         * @description TERM, a grace period, KILL, for all of its processes. Answers at once. Cancelling one that has ended changes nothing and is not an error.
          */
         post: operations["cancel-exec"];
         delete?: never;
@@ -729,7 +729,7 @@ export interface paths {
         get: operations["get-file"];
         /**
          * Upload a file
-         * @description Whole or not at all: nobody sees a part of it, and after an error what was there is as before. Folders above it are made.
+         * @description Whole or not at all: no program sees a part of it, and after an error the old file is intact. Parent folders are created.
          */
         put: operations["put-file"];
         post?: never;
@@ -864,7 +864,7 @@ export interface paths {
         put?: never;
         /**
          * Run a command in a session's shell
-         * @description The shell (bash; sh in an image without it) keeps its directory, variables, functions and background jobs from one command to the next. Commands of one session wait for each other. They read /dev/null unless stdin is given, and write to a terminal, or with separate to two pipes. A command whose time is over is interrupted and has exit_code 124; shell says whether the shell survived (kept) or the next command finds a new one (replaced). With `Accept: text/event-stream` the events are start {run_id}, chunk {seq, stream, encoding, output} as output comes, and at last done (the answer without output) or error; ids are the seq of the run's log, where a lost stream is taken up with since_seq. A command goes on if its client goes away; it is a run, and cancelled as one.
+         * @description The shell (bash; sh in an image without it) keeps its directory, variables, functions and background jobs from one command to the next. Commands of one session wait for each other. They read /dev/null unless stdin is given, and write to a terminal, or with separate to two pipes. A command that times out is interrupted and has exit_code 124; shell reports whether the shell survived (kept) or the next command finds a new one (replaced). With `Accept: text/event-stream` the events are start {run_id}, chunk {seq, stream, encoding, output} as output comes, and at last done (the answer without output) or error; ids are the seq of the run's log, where a lost stream is taken up with since_seq. A command goes on if its client goes away; it is a run, and cancelled as one.
          */
         post: operations["shell"];
         delete?: never;
@@ -888,7 +888,7 @@ export interface paths {
         put?: never;
         /**
          * Open a terminal
-         * @description Starts a terminal that nobody watches yet; it ends if nobody does within the reattach window. Attach to it by WebSocket: GET /api/v1/sandbox/terminals?terminal_id=…
+         * @description Starts a terminal without attaching to it; it ends unless a client attaches within the reattach window. Attach by WebSocket: GET /api/v1/sandbox/terminals?terminal_id=…
          */
         post: operations["open-terminal"];
         delete?: never;
@@ -1465,7 +1465,7 @@ export interface components {
             output_encoding: "utf8" | "base64";
             /** @description Whether the compiler printed more */
             output_truncated?: boolean;
-            /** @description What the compiler used, which is no part of the run's */
+            /** @description What the compiler used, apart from the run's own usage */
             usage?: components["schemas"]["ResourceUsage"];
         };
         Cancellation: {
@@ -1750,7 +1750,7 @@ export interface components {
             signal?: string;
             /** @description Whether its time was over */
             timed_out?: boolean;
-            /** @description Whether output is missing behind since_seq: the log was cut at its cap, or is swept */
+            /** @description Whether output is missing after since_seq: the log was cut at its cap, or removed */
             truncated?: boolean;
         };
         ExecWait: {
@@ -2013,11 +2013,11 @@ export interface components {
              * @description Of its files, unpacked
              */
             bytes: number;
-            /** @description What it says about the programs run in it */
+            /** @description Its settings for programs */
             config: components["schemas"]["ImageConfig"];
             /**
              * Format: date-time
-             * @description When it was made, as it says itself
+             * @description When it was made, according to the image
              */
             created_at?: string;
             /** @description sha256: and the digest of its manifest for this platform; empty for host */
@@ -2252,7 +2252,7 @@ export interface components {
         MakeFolder: {
             /** @description Permission bits in octal; 0755 if it is not given */
             mode?: string;
-            /** @description The folder. Those above it are made; that it is there is no error */
+            /** @description The folder. Parent folders are created; an existing folder is not an error */
             path: string;
         };
         Me: {
@@ -2266,10 +2266,10 @@ export interface components {
             };
             /** @description SHA-256 of the policy in force */
             policy_hash: string;
-            /** @description How much he may have */
+            /** @description The caller's quota */
             quota: components["schemas"]["Quota"];
             /**
-             * @description What he may do
+             * @description The caller's role
              * @enum {string}
              */
             role: "user" | "admin";
@@ -2823,11 +2823,11 @@ export interface components {
             oci_runtime?: string;
             /** @description process: a memory hog dies alone; sandbox: all of it dies */
             oom_scope?: string;
-            /** @description Whether its engine has images of its own */
+            /** @description Whether its engine has its own images */
             own_images: boolean;
             /** @description Whether sandboxes can be paused */
             pause: boolean;
-            /** @description Every wall and limit, also those that this host cannot enforce */
+            /** @description Every protection and limit, also those that this host cannot enforce */
             protections?: components["schemas"]["RuntimeProtection"][];
             /**
              * Format: int64
@@ -3411,7 +3411,7 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description Since when nobody watches it
+             * @description Since when no client is attached
              */
             detached_at?: string;
             /**
@@ -3421,7 +3421,7 @@ export interface components {
             exit_code?: number;
             /**
              * Format: date-time
-             * @description When somebody last typed
+             * @description Time of the last input
              */
             last_input_at?: string;
             /** @description Its name, for people */
@@ -3433,7 +3433,7 @@ export interface components {
             rows: number;
             /** @description The session's id */
             session_id: string;
-            /** @description Whether several may type; if not, who attaches last replaces who was there */
+            /** @description Whether several clients may type; if not, a new client replaces the one before */
             shared?: boolean;
             /** @description The terminal's id */
             terminal_id: string;
@@ -3459,7 +3459,7 @@ export interface components {
              * @description Rows, 1 to 1000; 24 if it is not given
              */
             rows?: number;
-            /** @description Whether several may type; if not, who attaches last replaces who was there */
+            /** @description Whether several clients may type; if not, a new client replaces the one before */
             shared?: boolean;
         };
         Token: {
@@ -3490,7 +3490,7 @@ export interface components {
              */
             revoked_at?: string;
             /**
-             * @description What he may do
+             * @description The caller's role
              * @enum {string}
              */
             role: "user" | "admin";
@@ -3507,7 +3507,7 @@ export interface components {
             /** @description What it is for */
             name?: string;
             /**
-             * @description What he may do
+             * @description The caller's role
              * @enum {string}
              */
             role?: "user" | "admin";
@@ -4269,7 +4269,7 @@ export interface operations {
                     "*/*": string;
                 };
             };
-            /** @description One range of the file, as Content-Range says */
+            /** @description One range of the file, see Content-Range */
             206: {
                 headers: {
                     [name: string]: unknown;
@@ -4354,7 +4354,7 @@ export interface operations {
                     "text/plain": string;
                 };
             };
-            /** @description There are no more events, and a browser need not come back */
+            /** @description There are no more events; do not reconnect */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4611,7 +4611,7 @@ export interface operations {
                 since_seq?: number;
                 /** @description Most chunks in the answer; 100 if it is not given */
                 max_chunks?: number;
-                /** @description How long to wait for output, or the end, if there is none behind since_seq; 0 if it is not given */
+                /** @description How long to wait for output, or the end, if there is none after since_seq; 0 by default */
                 wait_seconds?: number;
             };
             header?: never;
@@ -4905,7 +4905,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description One range of the file, as Content-Range says */
+            /** @description One range of the file, see Content-Range */
             206: {
                 headers: {
                     [name: string]: unknown;

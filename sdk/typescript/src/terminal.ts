@@ -230,7 +230,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     try {
       await this.#socket.send(data);
     } catch (error) {
-      throw new ConflictError({ code: "conflict", message: "the terminal takes no input any more" }, { cause: error });
+      throw new ConflictError({ code: "conflict", message: "the terminal no longer accepts input" }, { cause: error });
     }
   }
 }

@@ -101,7 +101,7 @@ class _Server:
         self._listener.join(5.0)
         said = bytes(self._words).decode("utf-8", "replace").strip()
         return RuntimeUnavailableError(
-            f"{message}: {said}" if said else message, details={"output": said}, hint="belljar doctor says what this host can isolate"
+            f"{message}: {said}" if said else message, details={"output": said}, hint="\"belljar doctor\" shows what this host can isolate"
         )
 
     @property

@@ -152,7 +152,7 @@ class Build(_Build, total=False):
     output_truncated: bool
     """Whether the compiler printed more."""
     usage: ResourceUsage
-    """What the compiler used, which is no part of the run's."""
+    """What the compiler used, apart from the run's own usage."""
 
 
 class _Cancellation(TypedDict):
@@ -398,7 +398,7 @@ class ExecOutput(_ExecOutput, total=False):
     timed_out: bool
     """Whether its time was over."""
     truncated: bool
-    """Whether output is missing behind since_seq: the log was cut at its cap, or is swept."""
+    """Whether output is missing after since_seq: the log was cut at its cap, or removed."""
 
 
 class ExecWait(TypedDict, total=False):
@@ -617,7 +617,7 @@ class _Image(TypedDict):
     bytes: int
     """Of its files, unpacked."""
     config: ImageConfig
-    """What it says about the programs run in it."""
+    """Its settings for programs."""
     digest: str
     """sha256: and the digest of its manifest for this platform; empty for host."""
     layers: int
@@ -636,7 +636,7 @@ class Image(_Image, total=False):
     added_at: str
     """When it came here."""
     created_at: str
-    """When it was made, as it says itself."""
+    """When it was made, according to the image."""
     in_use: bool
     """Whether living sandboxes have it."""
     last_used_at: str
@@ -795,7 +795,7 @@ class ListFiles(TypedDict, total=False):
 
 class _MakeFolder(TypedDict):
     path: str
-    """The folder. Those above it are made; that it is there is no error."""
+    """The folder. Parent folders are created; an existing folder is not an error."""
 
 
 class MakeFolder(_MakeFolder, total=False):
@@ -813,9 +813,9 @@ class Me(TypedDict):
     policy_hash: str
     """SHA-256 of the policy in force."""
     quota: Quota
-    """How much he may have."""
+    """The caller's quota."""
     role: Literal["user", "admin"]
-    """What he may do."""
+    """The caller's role."""
     used: Used
     """How much of it is used."""
     user_id: str
@@ -1178,7 +1178,7 @@ class _RuntimeInfo(TypedDict):
     notes: Optional[str]
     """Anything else."""
     own_images: bool
-    """Whether its engine has images of its own."""
+    """Whether its engine has its own images."""
     pause: bool
     """Whether sandboxes can be paused."""
     queue_max_length: int
@@ -1205,7 +1205,7 @@ class RuntimeInfo(_RuntimeInfo, total=False):
     oom_scope: str
     """process: a memory hog dies alone; sandbox: all of it dies."""
     protections: List[RuntimeProtection]
-    """Every wall and limit, also those that this host cannot enforce."""
+    """Every protection and limit, also those that this host cannot enforce."""
     reasons: List[RuntimeReason]
     """Why it does not work here."""
     rootless: bool
@@ -1634,15 +1634,15 @@ class _Terminal(TypedDict):
 
 class Terminal(_Terminal, total=False):
     detached_at: str
-    """Since when nobody watches it."""
+    """Since when no client is attached."""
     exit_code: int
     """Once its program has ended: how; 128+n if a signal ended it."""
     last_input_at: str
-    """When somebody last typed."""
+    """Time of the last input."""
     name: str
     """Its name, for people."""
     shared: bool
-    """Whether several may type; if not, who attaches last replaces who was there."""
+    """Whether several clients may type; if not, a new client replaces the one before."""
     user_id: str
     """Who owns it."""
 
@@ -1662,7 +1662,7 @@ class TerminalSpec(TypedDict, total=False):
     rows: int
     """Rows, 1 to 1000; 24 if it is not given."""
     shared: bool
-    """Whether several may type; if not, who attaches last replaces who was there."""
+    """Whether several clients may type; if not, a new client replaces the one before."""
 
 
 class _Token(TypedDict):
@@ -1673,7 +1673,7 @@ class _Token(TypedDict):
     prefix: str
     """The key's first characters."""
     role: Literal["user", "admin"]
-    """What he may do."""
+    """The caller's role."""
     user_id: str
     """Who owns it."""
 
@@ -1705,7 +1705,7 @@ class TokenSpec(_TokenSpec, total=False):
     name: str
     """What it is for."""
     role: Literal["user", "admin"]
-    """What he may do."""
+    """The caller's role."""
     ttl_sec: float
     """Life in seconds; 0 is for ever."""
 

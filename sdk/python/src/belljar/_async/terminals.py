@@ -66,7 +66,7 @@ class AsyncTerminal:
                     if await self._next(transport.silence) is None:
                         raise UnreachableError("the server does not say which terminal it is")
                 if not self.raw:
-                    raise self._fault or NotFoundError("there is no such terminal or session, or not any more")
+                    raise self._fault or NotFoundError("this terminal or session does not exist, or has ended")
             except BaseException:
                 socket.cut()
                 raise
@@ -103,7 +103,7 @@ class AsyncTerminal:
                 error = errors.of_code(told["code"])
                 self._fault = error(told["message"], code=told["code"], details=told.get("details"), hint=told.get("hint") or "")
             elif kind == "session_not_found":
-                self._fault = NotFoundError("there is no such terminal or session, or not any more")
+                self._fault = NotFoundError("this terminal or session does not exist, or has ended")
         except (ValueError, KeyError, TypeError) as e:
             raise InternalError(f"the terminal cannot be read: {e!r}") from None
         return b""
@@ -157,7 +157,7 @@ class AsyncTerminal:
 
     async def _send(self, kind: int, data: bytes) -> None:
         if self.reason or self._left:
-            raise ConflictError("the terminal takes no input any more", details={"reason": self.reason or "left"})
+            raise ConflictError("the terminal no longer accepts input", details={"reason": self.reason or "left"})
         try:
             await self._socket.send(kind, data)
         except Passing as failure:
