@@ -84,3 +84,20 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+// widest is how many columns a line of prose may take.
+const widest = 160
+
+// TestWidth holds lines of prose, outside of tables, code and what is generated, to a width that editors show.
+func TestWidth(t *testing.T) {
+	for _, page := range pages(t) {
+		for i, line := range prose(t, page) {
+			if strings.HasPrefix(line, "<!-- begin results") {
+				break
+			}
+			if n := len([]rune(line)); n > widest && !strings.HasPrefix(line, "|") {
+				t.Errorf("%s:%d has %d columns, want at most %d", page, i+1, n, widest)
+			}
+		}
+	}
+}
