@@ -139,7 +139,7 @@ func failure(resp *http.Response) error {
 func stranger(resp *http.Response) *belljar.Error {
 	e := &belljar.Error{
 		Code: belljar.CodeInternal, Message: fmt.Sprintf("the server answered %s, so it is not belljar", resp.Status),
-		Hint: "check that this is the address of a belljar, and what stands before it",
+		Hint: "check that this is the address of a belljar, and any proxy in front of it",
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:

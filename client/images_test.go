@@ -79,8 +79,8 @@ func TestPullEndsBadly(t *testing.T) {
 		"ended": {func(w http.ResponseWriter, _ *http.Request) { eventsTo(w)(": \n\n") }, belljar.CodeRuntimeUnavailable, "may go on"},
 		"no stream": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<html>")
-		}, belljar.CodeInternal, "no answer of belljar"},
-		"no JSON": {func(w http.ResponseWriter, _ *http.Request) { eventsTo(w)("event: done\ndata: {\n\n") }, belljar.CodeInternal, "no answer of belljar"},
+		}, belljar.CodeInternal, "so it is not belljar"},
+		"no JSON": {func(w http.ResponseWriter, _ *http.Request) { eventsTo(w)("event: done\ndata: {\n\n") }, belljar.CodeInternal, "so it is not belljar"},
 		"refused": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)

@@ -32,8 +32,8 @@ func TestTypeScript(t *testing.T) {
 		"v22.6.0": "", "v24.1.0": "",
 		"v22.5.9":  "node v22.5.9 cannot run TypeScript",
 		"v20.20.2": "node v20.20.2 cannot run TypeScript",
-		"what":     `node says its version is "what"`,
-		"vx.y.z":   `node says its version is "vx.y.z"`,
+		"what":     `node reports version "what"`,
+		"vx.y.z":   `node reports version "vx.y.z"`,
 	} {
 		node := filepath.Join(t.TempDir(), "node")
 		if err := os.WriteFile(node, []byte("#!/bin/sh\necho "+version+"\n"), 0o755); err != nil {

@@ -144,7 +144,7 @@ export class Watch {
  */
 export function foreign(message: string, cause?: unknown): InternalError {
   return new InternalError(
-    { code: "internal", message, hint: "check that this is the address of a belljar, and what stands before it" },
+    { code: "internal", message, hint: "check that this is the address of a belljar, and any proxy in front of it" },
     { cause },
   );
 }

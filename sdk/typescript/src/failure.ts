@@ -58,7 +58,7 @@ const likely: Record<number, string> = {
  */
 export function strangerOf(answer: Answer, cause?: unknown): BelljarError {
   const kind = answer.header("Content-Type");
-  const message = `the server answered ${answer.status}${kind ? ` with ${kind}` : ""}, which is no answer of belljar`;
+  const message = `the server answered ${answer.status}${kind ? ` with ${kind}` : ""}, so it is not belljar`;
   const plain = foreign(message, cause);
   const to = answer.header("Location");
   return errorOf(

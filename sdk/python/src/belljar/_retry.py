@@ -116,13 +116,13 @@ def _of(head: Head, code: str, message: str, details: Any, hint: str, after: Opt
 
 def stranger(head: Head, after: Optional[float] = None) -> BelljarError:
     """The failure of an answer that no Belljar gives."""
-    details, hint = {}, "check that this is the address of a belljar, and what stands before it"
+    details, hint = {}, "check that this is the address of a belljar, and any proxy in front of it"
     to = head.get("location")
     if to:
         details, hint = {"location": to}, f"it redirects to {to}: if that is the server, give its address"
     kind = errors.of_status(head.status)
     return kind(
-        f"the server answered {head.status} {head.reason}".rstrip() + ", which is no answer of belljar",
+        f"the server answered {head.status} {head.reason}".rstrip() + ", so it is not belljar",
         status=head.status,
         details=details,
         hint=hint,
