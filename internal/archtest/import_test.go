@@ -39,6 +39,21 @@ func implements(dir string) string {
 	return ""
 }
 
+// floor is how high a part of the service stands. One that is not listed here stands below all others, and imports none.
+func floor(dir string) int {
+	for i, parts := range [][]string{
+		{"fault", "clock", "lifecycle", "queue"}, {"placement"}, {"box", "admission"}, {"image", "file", "stdin", "terminal"}, {"session"}, {"run"},
+	} {
+		if slices.Contains(parts, strings.TrimPrefix(dir, "internal/service/")) {
+			return i + 1
+		}
+	}
+	if dir == "internal/service" {
+		return 100
+	}
+	return 0
+}
+
 func rules() []rule {
 	isContract := func(dir string) bool { return slices.Contains(contracts(), dir) }
 	return []rule{
@@ -89,6 +104,16 @@ func rules() []rule {
 			allowed: func(_, imported string) bool {
 				return imported == "." || isContract(imported) || imported == "internal/agent" || under(imported, "internal/image") ||
 					imported == "internal/archive" || under(imported, "internal/service")
+			},
+		},
+		{
+			name:   "4b: the parts of the service import lower parts only",
+			reason: "siblings meet in the thin service above them; a part that knows its sibling's insides cannot change alone",
+			applies: func(dir string) bool {
+				return strings.HasPrefix(dir, "internal/service/")
+			},
+			allowed: func(dir, imported string) bool {
+				return !under(imported, "internal/service") || floor(imported) < floor(dir)
 			},
 		},
 		{
@@ -203,6 +228,7 @@ func TestRulesCatch(t *testing.T) {
 		"3":  {"internal/runtime/native", "internal/runtime/fake"},
 		"3b": {"internal/runtime/runtimetest", "internal/runtime/native"},
 		"4":  {"internal/service", "internal/runtime/native"},
+		"4b": {"internal/service/file", "internal/service/image"},
 		"5":  {"internal/api/rest", "internal/api/ws"},
 		"6":  {"internal/agent/guest", "golang.org/x/net/http2"},
 		"7":  {"internal/service", "internal/daemon"},
