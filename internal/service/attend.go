@@ -46,8 +46,8 @@ func (c *passage) follow() {
 	}
 }
 
-// leave leaves a session's command to the next process. What is on record is up to date.
-func (c *passage) leave() {
+// detach leaves a session's command running, for the next process to reattach to. What is on record is up to date.
+func (c *passage) detach() {
 	c.proc.Close()
 	if err := c.enlist(c.run); err != nil {
 		c.log.Error("run that goes on could not be put on record", "run_id", c.run.id, "err", err)

@@ -93,7 +93,7 @@ func (s *carrier) carry(r *run) {
 // attend follows the run's command to its end, and concludes; unless the command is left to the next process.
 func (c *passage) attend() {
 	if c.follow(); errors.Is(c.end.err, fault.ErrDetached) {
-		c.leave()
+		c.detach()
 		return
 	}
 	c.settle()

@@ -55,7 +55,7 @@ func (s *Service) removeSuspected(ctx context.Context) {
 
 // orphansOf are the sandboxes on a runtime that are nobody's.
 func (s *Service) orphansOf(ctx context.Context, h *placement.Host) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
+	ctx, cancel := context.WithTimeout(ctx, reattachTime)
 	defer cancel()
 	ids, err := h.List(ctx)
 	return slices.DeleteFunc(ids, func(id string) bool { return s.sessions.get(id) != nil || s.under(id) != nil }), err

@@ -15,26 +15,26 @@ import (
 // How long it takes until a command whose stream breaks again and again is joined once more, and how often that is tried
 // where no stream can be had, for whatever reason: one that breaks just then looks the same as one that will never be.
 const (
-	regainSoon  = 10 * time.Millisecond
-	regainLate  = time.Second
-	regainTries = 6
+	reattachSoon  = 10 * time.Millisecond
+	reattachLate  = time.Second
+	reattachTries = 6
 )
 
 // output takes what the command prints into the log until it ends. A stream to its agent that breaks says nothing of the
 // command, which may live on behind an engine that was away for a moment: it is joined again where its log stops, for as
 // long as its sandbox lives and ctx does.
 func (c *passage) output(ctx context.Context, fed *stdin.Pipe) (wire.Exit, error) {
-	pause := regainSoon
+	pause := reattachSoon
 	for {
 		begun := time.Now()
 		exit, err := c.process().Follow(ctx, c.out.write)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, agent.ErrDisconnected) {
 			return exit, err
 		}
-		if time.Since(begun) > regainLate {
-			pause = regainSoon
+		if time.Since(begun) > reattachLate {
+			pause = reattachSoon
 		}
-		proc, gone := c.regain(ctx, &pause)
+		proc, gone := c.reattach(ctx, &pause)
 		if ctx.Err() != nil {
 			if proc != nil {
 				proc.Close()
@@ -57,8 +57,8 @@ func (c *passage) output(ctx context.Context, fed *stdin.Pipe) (wire.Exit, error
 	}
 }
 
-// regain joins the command over another stream. The error says why there is none.
-func (c *passage) regain(ctx context.Context, pause *time.Duration) (*agent.Process, error) {
+// reattach joins the command over another stream. The error says why there is none.
+func (c *passage) reattach(ctx context.Context, pause *time.Duration) (*agent.Process, error) {
 	for tries := 1; ; tries++ {
 		timer := time.NewTimer(*pause)
 		select {
@@ -67,13 +67,13 @@ func (c *passage) regain(ctx context.Context, pause *time.Duration) (*agent.Proc
 			timer.Stop()
 			return nil, context.Cause(ctx)
 		}
-		*pause = min(2**pause, regainLate)
+		*pause = min(2**pause, reattachLate)
 		proc, err := c.jar.Agent.Attach(ctx, c.id, c.process().Position())
 		var refused *wire.Error
 		switch {
 		case err == nil, errors.As(err, &refused), errors.Is(err, agent.ErrProtocol), errors.Is(err, runtime.ErrGone):
 			return proc, err
-		case !errors.Is(err, agent.ErrDisconnected) && tries >= regainTries:
+		case !errors.Is(err, agent.ErrDisconnected) && tries >= reattachTries:
 			return nil, err
 		}
 	}

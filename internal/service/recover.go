@@ -33,19 +33,19 @@ func (s *Service) Recover(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.takeUp(ctx, row)
+		s.recoverRun(ctx, row)
 	}
-	s.endStrays(commands)
+	s.endOrphanedCommands(commands)
 	s.removeOrphans(ctx)
 	s.sweepLater()
 	s.reapLater()
 	return nil
 }
 
-// takeUp goes on with a run of a former process, or ends it. One that makes trouble keeps no other from being taken up.
+// recoverRun goes on with a run of a former process, or ends it. One that makes trouble keeps no other from being taken up.
 // Where record and log differ the log is right: the record is behind by as much as [noteAfter], and what may have begun
 // must not begin again.
-func (s *Service) takeUp(ctx context.Context, row store.Run) {
+func (s *Service) recoverRun(ctx context.Context, row store.Run) {
 	log, err := s.openLog(row.ID)
 	var a telling
 	if err == nil {
@@ -55,17 +55,17 @@ func (s *Service) takeUp(ctx context.Context, row store.Run) {
 	case err != nil:
 		s.log.Error("log of a former process cannot be used", "run_id", row.ID, "err", err)
 		row.Warnings = append(row.Warnings, "its log cannot be read")
-		s.mend(ctx, row, nil, a, errLost)
+		s.recordLost(ctx, row, nil, a, errLost)
 		return
 	case a.over():
 		err = errLost
 	case row.Phase == belljar.PhaseQueued && row.Spec != nil && !a.moved:
 		err = s.resume(ctx, row, log)
 	default:
-		err = s.rejoin(ctx, row, log, a)
+		err = s.reattachRun(ctx, row, log, a)
 	}
 	if err != nil {
-		s.mend(ctx, row, log, a, err)
+		s.recordLost(ctx, row, log, a, err)
 	}
 }
 
@@ -106,9 +106,9 @@ func (s *Service) resume(ctx context.Context, row store.Run, log logbook.Log) er
 	return nil
 }
 
-// mend ends a run that nobody carries any more: as its log says, if it came to its end there, else for the reason why. A
+// recordLost ends a run that nobody carries any more: as its log says, if it came to its end there, else for the reason why. A
 // nil log is one that cannot be used.
-func (s *Service) mend(ctx context.Context, row store.Run, log logbook.Log, a telling, why error) {
+func (s *Service) recordLost(ctx context.Context, row store.Run, log logbook.Log, a telling, why error) {
 	if row.SessionID == "" { // what it left in a session is a stray
 		s.boxes.Remove(ctx, row.Runtime, row.ID)
 	}

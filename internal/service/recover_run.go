@@ -16,9 +16,9 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// rejoinTime bounds finding a sandbox of a former process, or a command in it, again: long enough for a machine that has
+// reattachTime bounds finding a sandbox of a former process, or a command in it, again: long enough for a machine that has
 // much to do, since whoever does not answer by then is given up.
-const rejoinTime = time.Minute
+const reattachTime = time.Minute
 
 // Why a run of a former process is lost, in words for its caller.
 var (
@@ -27,22 +27,22 @@ var (
 	errUnfed = fmt.Errorf("%w, and with it the command's input", errLost)
 )
 
-// rejoin goes on with a run of a former process whose command lives, or has ended since: its log goes on where it stops,
+// reattachRun goes on with a run of a former process whose command lives, or has ended since: its log goes on where it stops,
 // and the run comes to its own end. A run that cannot be gone on with, or whose end would be a lie, is [errLost].
-func (s *Service) rejoin(ctx context.Context, row store.Run, log logbook.Log, a telling) error {
-	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
+func (s *Service) reattachRun(ctx context.Context, row store.Run, log logbook.Log, a telling) error {
+	ctx, cancel := context.WithTimeout(ctx, reattachTime)
 	defer cancel()
-	p, err := s.planAgain(ctx, row)
+	p, err := s.recoveredPlan(ctx, row)
 	if err != nil {
-		return s.lostTo(row, err)
+		return s.lostBecause(row, err)
 	}
-	j, err := s.boxAgain(ctx, row, p)
+	j, err := s.reattachBox(ctx, row, p)
 	if err != nil {
-		return s.lostTo(row, err)
+		return s.lostBecause(row, err)
 	}
 	proc, err := j.Agent.Attach(ctx, row.ID, a.kept)
 	if err == nil {
-		if err = s.carryOn(row, p, j, proc, log, a); err == nil {
+		if err = s.carryReattached(row, p, j, proc, log, a); err == nil {
 			return nil
 		}
 		proc.Close()
@@ -50,11 +50,11 @@ func (s *Service) rejoin(ctx context.Context, row store.Run, log logbook.Log, a 
 	if p.session != nil {
 		p.session.release()
 	}
-	return s.lostTo(row, err)
+	return s.lostBecause(row, err)
 }
 
-// lostTo says in the log why a run is lost, and returns what its caller may know.
-func (s *Service) lostTo(row store.Run, err error) error {
+// lostBecause says in the log why a run is lost, and returns what its caller may know.
+func (s *Service) lostBecause(row store.Run, err error) error {
 	s.log.Warn("run of a former process cannot be gone on with", "run_id", row.ID, "session_id", row.SessionID, "err", err)
 	switch {
 	case errors.Is(err, errLost):
@@ -65,8 +65,8 @@ func (s *Service) lostTo(row store.Run, err error) error {
 	return errLost
 }
 
-// planAgain is the plan of a run that was admitted by a former process. What it was given then is not judged again.
-func (s *Service) planAgain(ctx context.Context, row store.Run) (*plan, error) {
+// recoveredPlan is the plan of a run that was admitted by a former process. What it was given then is not judged again.
+func (s *Service) recoveredPlan(ctx context.Context, row store.Run) (*plan, error) {
 	if row.Spec == nil {
 		return nil, errors.New("its request is not on record")
 	}
@@ -110,16 +110,16 @@ func boundless() belljar.Limits {
 	}
 }
 
-// boxAgain is the sandbox of a run of a former process. That of a session is given back with release.
-func (s *Service) boxAgain(ctx context.Context, row store.Run, p *plan) (*box.Box, error) {
+// reattachBox is the sandbox of a run of a former process. That of a session is given back with release.
+func (s *Service) reattachBox(ctx context.Context, row store.Run, p *plan) (*box.Box, error) {
 	if p.session != nil {
 		return p.session.acquire(ctx)
 	}
 	return box.Reattach(ctx, row.ID, &p.Placement)
 }
 
-// carryOn sets a run going again whose command has been found.
-func (s *Service) carryOn(row store.Run, p *plan, j *box.Box, proc *agent.Process, log logbook.Log, a telling) error {
+// carryReattached sets a run going again whose command has been found.
+func (s *Service) carryReattached(row store.Run, p *plan, j *box.Box, proc *agent.Process, log logbook.Log, a telling) error {
 	told := proc.Started()
 	if told.StdinLimit > 0 && !told.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
 		return errUnfed // to end it here would pass for the end of what it was given
@@ -167,12 +167,12 @@ func (s *Service) carryOn(row store.Run, p *plan, j *box.Box, proc *agent.Proces
 	cancel()
 	s.carrier.note(r)
 	s.carrier.beat(r)
-	go s.carrier.goOn(c)
+	go s.carrier.attendReattached(c)
 	return nil
 }
 
-// goOn carries a run from its living command to its answer.
-func (s *carrier) goOn(c *passage) {
+// attendReattached carries a run from its living command to its answer.
+func (s *carrier) attendReattached(c *passage) {
 	defer s.done()
 	defer c.run.stop(nil)
 	defer c.run.ticket.Leave()

@@ -37,9 +37,9 @@ func (s *Service) recoverSessions(ctx context.Context) (commands, error) {
 		if row.NodeID != s.opts.Node.ID || s.sessions.get(row.ID) != nil {
 			return
 		}
-		x, known, ended := s.takeUpSession(ctx, row)
+		x, known, ended := s.reattachSession(ctx, row)
 		if ended != nil {
-			s.mendSession(ctx, row, ended)
+			s.recordLostSession(ctx, row, ended)
 			return
 		}
 		mu.Lock()
@@ -69,14 +69,14 @@ type sessionEnd struct {
 	message string
 }
 
-// takeUpSession takes up one session, or says why not. known is what its agent knows.
-func (s *Service) takeUpSession(ctx context.Context, row store.Session) (x *session, known []wire.ExecInfo, ended *sessionEnd) {
+// reattachSession takes up one session, or says why not. known is what its agent knows.
+func (s *Service) reattachSession(ctx context.Context, row store.Session) (x *session, known []wire.ExecInfo, ended *sessionEnd) {
 	if row.State == belljar.SessionStarting {
 		return nil, nil, &sessionEnd{belljar.SessionLost, "belljar was restarted while it was made"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
+	ctx, cancel := context.WithTimeout(ctx, reattachTime)
 	defer cancel()
-	j, p, err := s.jarAgain(ctx, row)
+	j, p, err := s.reattachedBox(ctx, row)
 	if err == nil {
 		known, err = j.Agent.List(ctx)
 	}
@@ -109,9 +109,9 @@ func anyRuns(known []wire.ExecInfo) bool {
 	return false
 }
 
-// jarAgain is the living sandbox of a session of a former process, and what it was made of. What was allowed then is not
+// reattachedBox is the living sandbox of a session of a former process, and what it was made of. What was allowed then is not
 // judged again.
-func (s *Service) jarAgain(ctx context.Context, row store.Session) (*box.Box, *placement.Placement, error) {
+func (s *Service) reattachedBox(ctx context.Context, row store.Session) (*box.Box, *placement.Placement, error) {
 	p := &placement.Placement{Exec: row.Spec.WorkspaceExec}
 	if p.Host = s.hosts.Named(row.Runtime); p.Host == nil {
 		return nil, nil, fmt.Errorf("runtime %q is not there any more", row.Runtime)
@@ -133,8 +133,8 @@ func (s *Service) jarAgain(ctx context.Context, row store.Session) (*box.Box, *p
 	return j, p, err
 }
 
-// mendSession puts on record how a session of a former process ended, when nothing is left of it.
-func (s *Service) mendSession(ctx context.Context, row store.Session, end *sessionEnd) {
+// recordLostSession puts on record how a session of a former process ended, when nothing is left of it.
+func (s *Service) recordLostSession(ctx context.Context, row store.Session, end *sessionEnd) {
 	s.boxes.Remove(ctx, row.Runtime, row.ID)
 	if row.State == belljar.SessionStarting {
 		s.giveUpKey(ctx, row)
@@ -175,19 +175,19 @@ func (s *Service) giveUpKey(ctx context.Context, row store.Session) {
 	}
 }
 
-// endStrays ends the commands of sessions that nobody knows: those of runs that did not get on record, or whose end did.
-func (s *Service) endStrays(living commands) {
+// endOrphanedCommands ends the commands of sessions that nobody knows: those of runs that did not get on record, or whose end did.
+func (s *Service) endOrphanedCommands(living commands) {
 	for x, known := range living {
 		for _, e := range known {
 			if id := strings.TrimPrefix(e.ID, buildPrefix); belljar.ValidID(id) && (id != e.ID || s.under(id) == nil) {
-				s.endStray(x, e.ID)
+				s.endOrphanedCommand(x, e.ID)
 			}
 		}
 	}
 }
 
-// endStray ends a session's command that nobody follows, and has it forgotten; later.
-func (s *Service) endStray(x *session, id string) {
+// endOrphanedCommand ends a session's command that nobody follows, and has it forgotten; later.
+func (s *Service) endOrphanedCommand(x *session, id string) {
 	j, err := x.acquire(context.Background())
 	if err != nil {
 		return // it went with its session
