@@ -3,8 +3,12 @@
 // the queue, a sandbox, the command) and straight back (output, artifacts, outcome, usage, the last row), and is answered
 // before its sandbox is torn down behind it.
 //
-// The pieces, each in a file of its own: start takes a request in, admit turns it into a plan, carry takes the plan
-// through a sandbox, transcript turns output into the frames of a log, judge says what the end of a command means, capture
-// brings its files home, record keeps what must not be lost, recover takes up what a former process left, sweep takes away
-// what has been kept for its time.
+// The parts with a package of their own: admission decides what a request may have, as a placement; box makes the sandbox;
+// image, file and stdin are what callers do with those. A part imports lower parts only, and takes what it needs as fields
+// and functions.
+//
+// Runs and sessions are here: start takes a request in, admit turns it into a plan, carry takes the plan through a sandbox,
+// transcript turns output into the frames of a log, judge says what the end of a command means, capture brings its files
+// home, the recorder keeps what must not be lost, recover reattaches to what a former process left, sweep removes what has
+// been kept for its time.
 package service
