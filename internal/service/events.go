@@ -26,7 +26,7 @@ func (s *recorder) happened(name string, r *run, took time.Duration) {
 	})
 }
 
-// ended is what S0 calls the event of a run that ended in a phase.
+// ended is the event of a run that ended in a phase.
 func ended(p belljar.Phase) string {
 	switch p {
 	case belljar.PhaseCompleted:

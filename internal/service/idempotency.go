@@ -22,7 +22,7 @@ const (
 	endpointSessions = "sessions"
 )
 
-// What became of a request with an Idempotency-Key (S0 "Idempotency").
+// What became of a request with an Idempotency-Key (docs/compatibility.md#idempotency).
 const (
 	keyCreated  = "created"
 	keyReplayed = "replayed"

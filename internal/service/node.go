@@ -54,7 +54,7 @@ func (s *Service) pinAll(ctx context.Context, names []string) []string {
 	return names
 }
 
-// info is one runtime in the words of S0.
+// info is one runtime in the words of the sandbox API.
 func (s *Service) info(name string, caps runtime.Capabilities, first bool) belljar.RuntimeInfo {
 	o := s.opts
 	info := belljar.RuntimeInfo{

@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// A workflow that ends closes its sessions and no others, and what runs in them (S2 §6, §10).
+// A workflow that ends closes its sessions and no others, and what runs in them.
 func TestCloseAll(t *testing.T) {
 	b := newBench(t)
 	var mine []string

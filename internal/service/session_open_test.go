@@ -40,7 +40,7 @@ func (b *bench) opened(req belljar.SessionRequest) (belljar.Session, bool) {
 	return s, created
 }
 
-// Steps of a workflow find the session of the one before, with its files (S2 §2.1).
+// Steps of a workflow find the session of the one before, with its files.
 func TestOpen(t *testing.T) {
 	events := &diary{}
 	b := newBench(t, func(o *service.Options) { o.Events = events })

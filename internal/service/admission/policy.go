@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Policy is what the operator decides for everybody, with the names that S0 "Policy Hash" gives its parts. The fields
+// Policy is what the operator decides for everybody, with the names of docs/compatibility.md#policy-hash. The fields
 // that limits decide (marked L) are set by [Policy.Effective] from the limits and the most that can be asked for, whatever they held.
 type Policy struct {
 	DefaultRuntime        string   `json:"SANDBOX_DEFAULT_RUNTIME"` // the first of Options.Runtimes
@@ -58,7 +58,7 @@ type Policy struct {
 	MaxUploadDepth   int     `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"`     // that of Options.Uploads
 }
 
-// DefaultPolicy is the policy of S0 §9 and §17, with execution on (it is what Belljar is for).
+// DefaultPolicy is the policy of docs/compatibility.md#limits-and-defaults, with execution on.
 func DefaultPolicy() Policy {
 	return Policy{
 		NetworkDefault: "deny_all", MaxUploadMB: 64, ArtifactTTLHours: 24, MaxArtifactsPerUserMB: 128,
@@ -82,7 +82,7 @@ func (p Policy) Least(level belljar.TrustLevel) runtime.Isolation {
 	return DefaultTrustLevels()[level]
 }
 
-// hashedNProc is S0's default of SANDBOX_ULIMIT_NPROC. The limit on processes has always held it at half of that, so the hash
+// hashedNProc is the default of SANDBOX_ULIMIT_NPROC in the hash (docs/compatibility.md#policy-hash). The limit on processes has always held it at half of that, so the hash
 // of the default policy, which clients compare, keeps it.
 const hashedNProc = 512
 
@@ -132,7 +132,7 @@ func unusual[T int | float64](n, usual T) T {
 	return n
 }
 
-// Hash is S0's policy_hash: SHA-256 in lower-case hex over a version prefix and the policy as canonical JSON (sorted
+// Hash is policy_hash (docs/compatibility.md#policy-hash): SHA-256 in lower-case hex over a version prefix and the policy as canonical JSON (sorted
 // keys, no white space, numbers in their shortest form).
 func (p Policy) Hash() string {
 	h := sha256.Sum256(append([]byte("tldw.sandbox.policy:v1\n"), p.Canonical()...))

@@ -84,7 +84,7 @@ func (p *Placement) Spec(id string, life runtime.Lifetime) runtime.Spec {
 // stack is 8 MiB, and Java maps its heap ahead. With the limit itself, a Java program of a dozen threads fails at 512 MiB.
 const dataFactor = 2
 
-// Rlimits are S0 §12's. A process with several threads uses CPU time faster than the clock runs, so the cap on that
+// Rlimits are those of docs/compatibility.md#limits-and-defaults. A process with several threads uses CPU time faster than the clock runs, so the cap on that
 // grows with the cores; it only has to catch what outlives the clock's.
 func (p *Placement) Rlimits() map[string]uint64 {
 	l := p.Limits
