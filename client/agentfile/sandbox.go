@@ -226,7 +226,7 @@ func (s *Sandbox) checkEgress() error {
 			Details: map[string]any{"field": "sandbox." + field}, Hint: hint,
 		}
 	}
-	const packages = "name an image that has the packages, in sandbox.image; belljar image build makes one"
+	const packages = "name an image that contains the packages, in sandbox.image"
 	switch {
 	case len(s.PipPackages) > 0:
 		return refuse("pip_packages", packages)

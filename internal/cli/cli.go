@@ -49,7 +49,7 @@ type commands struct {
 	Artifact   artifactCommands  `cmd:"" help:"List and fetch what a run on a server left."`
 	Token      tokenCommands     `cmd:"" help:"Manage a server's API keys (operators only)."`
 	Me         meCommand         `cmd:"" help:"Show your user on a server, and your rights and quota."`
-	Runtimes   runtimesCommand   `cmd:"" help:"Show what a server can run programs in."`
+	Runtimes   runtimesCommand   `cmd:"" help:"List the runtimes of a server."`
 	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
 	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Give models tools to run code with, over MCP on standard input and output."`
 	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`

@@ -19,13 +19,13 @@ import (
 // imageCommands are belljar image ….
 type imageCommands struct {
 	Pull    imagePull    `cmd:"" help:"Fetch images from their registries."`
-	Import  imageImport  `cmd:"" help:"Bring an image in a file."`
-	List    imageList    `cmd:"" name:"ls" aliases:"list" help:"List the images that are here."`
-	Inspect imageInspect `cmd:"" help:"Show what is known of an image."`
-	Tag     imageTag     `cmd:"" help:"Give an image one more name."`
-	Remove  imageRemove  `cmd:"" name:"rm" aliases:"remove" help:"Take names away, and with the last one the image."`
+	Import  imageImport  `cmd:"" help:"Import an image from a file."`
+	List    imageList    `cmd:"" name:"ls" aliases:"list" help:"List the images."`
+	Inspect imageInspect `cmd:"" help:"Show an image."`
+	Tag     imageTag     `cmd:"" help:"Add a name to an image."`
+	Remove  imageRemove  `cmd:"" name:"rm" aliases:"remove" help:"Remove names, and with the last one the image."`
 	Prune   imagePrune   `cmd:"" help:"Remove images that are not used."`
-	Build   imageBuild   `cmd:"" help:"Make an image of Debian packages."`
+	Build   imageBuild   `cmd:"" help:"Make an image from Debian packages."`
 	GoCache imageGoCache `cmd:"" help:"Make Go programs start fast in an image."`
 }
 

@@ -19,7 +19,7 @@ type sessionCommands struct {
 	Show   sessionShow   `cmd:"" help:"Show a session."`
 	Exec   sessionExec   `cmd:"" help:"Run a command in a session."`
 	Run    sessionRun    `cmd:"" help:"Run a program of this machine in a session."`
-	Shell  sessionShell  `cmd:"" help:"Open a terminal in a session, or come back to one."`
+	Shell  sessionShell  `cmd:"" help:"Open a terminal in a session, or reattach to one."`
 	Files  sessionFiles  `cmd:"" help:"List the files of a session's workspace."`
 	CP     sessionCopy   `cmd:"" name:"cp" help:"Copy files and folders into a session, or out of it."`
 	Upload sessionUpload `cmd:"" help:"Put files into a session's workspace, all or none."`

@@ -11,15 +11,15 @@ import (
 type tokenCommands struct {
 	Create tokenCreate `cmd:"" help:"Make an API key and print it."`
 	List   tokenList   `cmd:"" help:"List the API keys."`
-	Revoke tokenRevoke `cmd:"" help:"Make API keys useless."`
+	Revoke tokenRevoke `cmd:"" help:"Revoke API keys."`
 }
 
 // tokenCreate is belljar token create.
 type tokenCreate struct {
-	User  string   `required:"" placeholder:"ID" help:"Whom it stands for."`
-	Admin bool     `help:"He is an operator."`
+	User  string   `required:"" placeholder:"ID" help:"User of the key."`
+	Admin bool     `help:"Grant the operator role."`
 	Name  string   `placeholder:"TEXT" help:"What it is for."`
-	TTL   *seconds `name:"ttl" placeholder:"TIME" help:"How long it is good: 720h (default for ever)."`
+	TTL   *seconds `name:"ttl" placeholder:"TIME" help:"Life of the key: 720h (default: no limit)."`
 	JSON  bool     `name:"json" help:"Print one JSON object."`
 }
 

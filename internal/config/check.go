@@ -65,7 +65,7 @@ func checkNetwork(s string) error {
 	case "deny_all":
 		return nil
 	case "allowlist":
-		return errors.New("is not built yet: only deny_all can be enforced")
+		return errors.New("is not supported: only deny_all can be enforced")
 	}
 	return errors.New("must be deny_all")
 }

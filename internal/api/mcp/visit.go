@@ -251,7 +251,7 @@ func (v *visit) impatient(request string) bool {
 func (v *visit) instructions() string {
 	text := "Belljar runs code in isolated Linux sandboxes without network. Files live in /workspace."
 	if v.terms.InMode() == belljar.ToolsCode {
-		return text + " Call sandbox_open first, then sandbox_fs_write and sandbox_exec with its sandbox_id; files and installed state last " +
+		return text + " Call sandbox_open first, then sandbox_fs_write and sandbox_exec with its sandbox_id; files last " +
 			"until the sandbox is closed. A command that takes long answers with status running: read on with sandbox_exec_read or sandbox_exec_wait."
 	}
 	return text + " Each sandbox_run starts afresh: send every file it needs. Files written to /workspace/artifacts, and pictures, come back with the result."
