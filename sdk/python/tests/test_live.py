@@ -329,3 +329,54 @@ def test_a_server_that_is_killed_and_comes_back(fragile: Server) -> None:
                 assert session.run("echo > go").ok
         assert died and text == b"".join(b"%d\n" % i for i in range(1, 3001)) + b"\nend\n"
         assert seqs == list(range(1, len(seqs) + 1))
+
+
+async def test_operators(belljar: Any) -> None:
+    made = await got(belljar.tokens.create("ann", name="tests", ttl=600))
+    assert made["role"] == "user" and made["secret"]
+    with b.Belljar(belljar._transport.address.text, api_key=made["secret"]) as ann:
+        run = ann.run(["true"])
+        assert ann.me()["user_id"] == "ann"
+        with pytest.raises(b.ForbiddenError):
+            ann.tokens.list()
+        with pytest.raises(b.ForbiddenError):
+            ann.admin.usage()
+    listed = [t for t in await got(belljar.tokens.list()) if t["id"] == made["id"]]
+    assert len(listed) == 1 and "secret" not in listed[0]
+    page = await got(belljar.admin.runs(user_id="ann", phase="completed", image="host", sort="started_at:asc", limit=200))
+    assert run.id in [r["id"] for r in page["items"]]
+    assert (await got(belljar.admin.run(run.id)))["exit_code"] == 0
+    assert [u for u in await got(belljar.admin.usage(200)) if u["user_id"] == "ann"]
+    quota = {**(await got(belljar.admin.quota("ann"))), "concurrent_runs": 3}
+    assert (await got(belljar.admin.set_quota("ann", quota)))["concurrent_runs"] == 3
+    assert (await got(belljar.admin.quota("ann")))["concurrent_runs"] == 3
+    key = b"python".hex() + str(id(belljar))
+    await got(belljar.run(["true"], idempotency_key=key))
+    assert key in [k["key"] for k in await got(belljar.admin.idempotency(endpoint="runs", limit=200))]
+    await got(belljar.tokens.revoke(made["id"]))
+    with b.Belljar(belljar._transport.address.text, api_key=made["secret"]) as ann:
+        with pytest.raises(b.UnauthorizedError):
+            ann.me()
+
+
+async def test_images(belljar: Any) -> None:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        entry = tarfile.TarInfo("etc/made-by")
+        entry.size = 6
+        tar.addfile(entry, io.BytesIO(b"python"))
+    told: list[Any] = []
+    image = await got(belljar.images.import_(archive.getvalue(), "python-sdk:1", progress=told.append))
+    assert image["ref"].endswith("python-sdk:1")
+    archive.seek(0)
+    assert (await got(belljar.images.import_(archive, "python-sdk:2")))["digest"] == image["digest"]
+    await got(belljar.images.tag("python-sdk:1", "python-sdk:3"))
+    assert (await got(belljar.images.inspect("python-sdk:3")))["digest"] == image["digest"]
+    await got(belljar.images.remove("python-sdk:3"))
+    with pytest.raises(b.BelljarError):
+        await got(belljar.images.inspect("python-sdk:3"))
+    with pytest.raises(b.InvalidRequestError):
+        await got(belljar.images.prune())
+    assert image["digest"] in (await got(belljar.images.prune(all=True)))["images"]
+    with pytest.raises(b.ImageInvalidError):
+        await got(belljar.images.import_(b"no archive", "x:1"))

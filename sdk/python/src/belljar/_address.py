@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Optional
 from urllib.parse import quote, urlencode, urlsplit
 
+from . import _proxy
 from .errors import InvalidRequestError
 
 API = "/api/v1/sandbox"
@@ -14,12 +15,13 @@ API = "/api/v1/sandbox"
 class Address:
     """A server's address: ``http://127.0.0.1:8080``, ``https://belljar.example/prefix`` or ``unix:/run/belljar.sock``."""
 
-    __slots__ = ("text", "tls", "host", "port", "socket", "base", "authority")
+    __slots__ = ("text", "tls", "host", "port", "socket", "base", "authority", "proxy")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.socket: Optional[str] = None
         self.tls, self.base = False, ""
+        self.proxy: Optional[_proxy.Proxy] = None
         if text.startswith("unix:") and len(text) > 5:
             self.socket, self.host, self.port, self.authority = text[5:], "", 0, "belljar.local"
             return
@@ -38,6 +40,16 @@ class Address:
         if not (self.authority + self.base).isascii():
             self.authority = self.authority.encode("idna").decode("ascii")
             self.base = quote(self.base, safe="/%")
+        self.proxy = _proxy.find(self.tls, self.host, self.port)
+
+    @property
+    def relayed(self) -> bool:
+        """Whether a proxy reads the requests and sends them on, which it does to those that are not encrypted."""
+        return self.proxy is not None and not self.tls
+
+    def target(self, rest: str) -> str:
+        """What a request names: a path of the server, or all of its address for a proxy."""
+        return ("http://" + self.authority if self.relayed else "") + self.base + rest
 
     def __str__(self) -> str:
         return self.socket or self.authority

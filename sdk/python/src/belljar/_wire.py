@@ -26,7 +26,8 @@ class Wire:
         sock.setblocking(False)
 
     @classmethod
-    def dial(cls, address: Address, timeout: float) -> "Wire":
+    def dial(cls, address: Address, timeout: float, tunnel: bool = False) -> "Wire":
+        """Connects. ``tunnel`` has a proxy pass on bytes, whatever they are."""
         if address.socket is not None:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -36,8 +37,18 @@ class Wire:
                 sock.close()
                 raise
             return cls(sock, False)
-        sock = socket.create_connection((address.host, address.port), timeout)
+        proxy = address.proxy
+        place = (address.host, address.port) if proxy is None else (proxy.host, proxy.port)
+        sock = socket.create_connection(place, timeout)
         try:
+            if proxy is not None and (tunnel or address.tls):
+                sock.sendall(proxy.connect(address.host, address.port))
+                reply = b""
+                while not proxy.through(reply):  # a server says nothing before it is asked
+                    piece = sock.recv(PIECE)
+                    if not piece:
+                        raise ConnectionResetError(f"proxy {proxy} has closed the connection")
+                    reply += piece
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if address.tls:

@@ -8,6 +8,7 @@ import select
 from typing import Any, Callable, Optional, TypeVar
 
 from ._address import Address
+from ._proxy import Proxy
 
 MOST = 256 << 10  # bytes that wait to be read before the other side is slowed down
 _T = TypeVar("_T")
@@ -75,7 +76,8 @@ class AsyncWire:
         self._pid = os.getpid()
 
     @classmethod
-    async def dial(cls, address: Address, timeout: float) -> "AsyncWire":
+    async def dial(cls, address: Address, timeout: float, tunnel: bool = False) -> "AsyncWire":
+        """Connects. ``tunnel`` has a proxy pass on bytes, whatever they are."""
         loop = asyncio.get_running_loop()
         line = _Line(loop)
         if address.socket is not None:
@@ -86,7 +88,10 @@ class AsyncWire:
                 import ssl
 
                 context = ssl.create_default_context()
-            dialing = loop.create_connection(lambda: line, address.host, address.port, ssl=context)
+            if address.proxy is None:
+                dialing = loop.create_connection(lambda: line, address.host, address.port, ssl=context)
+            else:
+                dialing = _by_proxy(line, address, address.proxy, context, timeout, tunnel)
         task = loop.create_task(dialing)
         try:
             await asyncio.wait({task}, timeout=timeout)
@@ -166,6 +171,27 @@ def _speaks(fd: int) -> bool:
         poll.register(fd, select.POLLIN)
         return bool(poll.poll(0))
     return bool(select.select([fd], [], [fd], 0)[0])
+
+
+async def _by_proxy(line: _Line, address: Address, proxy: Proxy, context: Any, timeout: float, tunnel: bool) -> tuple[Any, Any]:
+    """Connects through a proxy."""
+    transport, _ = await line.loop.create_connection(lambda: line, proxy.host, proxy.port)
+    try:
+        if tunnel or address.tls:
+            wire = AsyncWire(line)
+            await wire.send(proxy.connect(address.host, address.port), timeout)
+            reply = b""
+            while not proxy.through(reply):  # a server says nothing before it is asked
+                piece = await wire.recv(timeout)
+                if not piece:
+                    raise ConnectionResetError(f"proxy {proxy} has closed the connection")
+                reply += piece
+        if address.tls:
+            line.transport = await line.loop.start_tls(transport, line, context, server_hostname=address.host)
+    except BaseException:
+        transport.abort()
+        raise
+    return line.transport, line
 
 
 def _discard(task: "asyncio.Task[Any]") -> None:

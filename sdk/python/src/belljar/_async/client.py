@@ -11,6 +11,7 @@ from .._address import Address, path
 from .._local import Local
 from .._retry import PATIENCE, SILENCE
 from ..errors import InvalidRequestError
+from .admin import AsyncAdmin, AsyncTokens
 from .images import AsyncImages
 from .runs import AsyncRuns
 from .sessions import AsyncSessions
@@ -27,6 +28,7 @@ class AsyncBelljar:
     ``url`` is ``http://…``, ``https://…`` or ``unix:/path/to/socket``; without one it is $BELLJAR_SERVER's. ``api_key``
     is $BELLJAR_API_KEY if it is not given; a JWT goes into ``bearer``. ``patience`` is for how many seconds a request is
     repeated while the server is away or asks to wait; a log that has begun is waited for ten times as long. 0 repeats nothing.
+    HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY are heeded, but for an address of this machine.
     ``silence`` is how many seconds the server may say nothing while it owes an answer. ``source`` stands in the
     server's audit trail.
 
@@ -80,6 +82,8 @@ class AsyncBelljar:
         self.sessions = AsyncSessions(transport, self.runs)
         self.images = AsyncImages(transport)
         self.terminals = AsyncTerminals(transport)
+        self.admin = AsyncAdmin(transport)
+        self.tokens = AsyncTokens(transport)
         self.run = self.runs.run
 
     async def runtimes(self) -> types.Discovery:

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, List, Optional, cast
 
-from .. import errors
+from .. import _spec, errors
 from .._address import path
+from .._body import Body, Content
 from .._retry import Passing
 from ..errors import InternalError, UnreachableError
 from .incoming import AsyncIncoming
@@ -15,6 +16,9 @@ from .transport import Ask, AsyncTransport
 
 if TYPE_CHECKING:
     from .. import types
+
+
+LONGER = 600.0  # seconds more that an archive may take to be unpacked
 
 
 class AsyncImages:
@@ -34,6 +38,39 @@ class AsyncImages:
     async def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], None]] = None) -> types.Image:
         """Has the server fetch an image, and returns when it can be used. ``progress`` is told how it goes."""
 
+        ask = Ask("POST", path("images", "pull"), {"ref": ref}, headers={"Accept": "text/event-stream"}, again=True)
+        return await self._follow(ask, ref, progress)
+
+    async def import_(
+        self, archive: Content, name: Optional[str] = None, *, progress: Optional[Callable[[types.ImageProgress], None]] = None
+    ) -> types.Image:
+        """Brings an image: an OCI layout, what docker save writes, or a root file system, as tar, which may be compressed.
+
+        ``archive`` is bytes, or a file open for reading bytes. ``name`` is the image's name, that in the archive if it is not
+        given. For operators.
+        """
+        ask = Ask(
+            "POST", path("images", "import"), values={"name": name}, source=Body([archive]), longer=LONGER,
+            headers={"Content-Type": "application/x-tar", "Accept": "text/event-stream"},
+        )  # fmt: skip
+        return await self._follow(ask, name or "", progress)
+
+    async def tag(self, ref: str, name: str) -> types.Image:
+        """Gives an image one more name. One that another image has moves. For operators."""
+        return cast("types.Image", await self._transport.ask(Ask("POST", path("images", "tag"), {"ref": ref, "name": name}, again=True)))
+
+    async def remove(self, ref: str) -> None:
+        """Takes a name from an image, and with its last one, or by its digest, the image. For operators."""
+        await self._transport.ask(Ask("DELETE", path("images"), values={"ref": ref}))
+
+    async def prune(
+        self, *, unused_sec: Optional[float] = None, keep_bytes: Optional[int] = None, all: Optional[bool] = None
+    ) -> types.ImagePruned:
+        """Removes images that no sandbox uses: all of them, those unused for so long, or until so many bytes are left. For operators."""
+        body = _spec.given({"unused_sec": unused_sec, "keep_bytes": keep_bytes, "all": all})
+        return cast("types.ImagePruned", await self._transport.ask(Ask("POST", path("images", "prune"), body, again=True), "images"))
+
+    async def _follow(self, ask: Ask, ref: str, progress: Optional[Callable[[types.ImageProgress], None]]) -> types.Image:
         async def take(incoming: AsyncIncoming) -> types.Image:
             async with incoming:
                 async for events in incoming.events():
@@ -50,7 +87,6 @@ class AsyncImages:
                             )
             raise Passing(UnreachableError("the connection broke while the server made the image ready", details={"image": ref}))
 
-        ask = Ask("POST", path("images", "pull"), {"ref": ref}, headers={"Accept": "text/event-stream"}, again=True)
         return await self._transport.repeat(ask, take)
 
 

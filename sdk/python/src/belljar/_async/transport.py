@@ -170,7 +170,9 @@ class AsyncTransport:
         patient = source is not None and (chunked or size > 64 << 10)
         if patient:  # what is refused need not be sent
             headers.append(("Expect", "100-continue"))
-        head = request(ask.method, self.address.base + ask.target, headers)
+        if self.address.relayed and self.address.proxy is not None and self.address.proxy.authorization:
+            headers.append(("Proxy-Authorization", self.address.proxy.authorization))
+        head = request(ask.method, self.address.target(ask.target), headers)
         if source is None:
             await wire.send(head + (ask.raw or b""), self.silence)
             return
@@ -225,9 +227,9 @@ class AsyncTransport:
             self.headers = [*self.headers, ("X-API-KEY", told["api_key"])]
             self._located = True
 
-    async def _dial(self) -> AsyncWire:
+    async def _dial(self, tunnel: bool = False) -> AsyncWire:
         try:
-            return await AsyncWire.dial(self.address, DIAL)
+            return await AsyncWire.dial(self.address, DIAL, tunnel)
         except OSError as e:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
@@ -255,7 +257,7 @@ class AsyncTransport:
         """Opens a WebSocket. The connection is the caller's to close."""
         await self._begin()
         key = ws.new_key()
-        wire = await self._dial()
+        wire = await self._dial(tunnel=True)
         answer = Answer("GET")
         try:
             extra = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", key)]

@@ -12,6 +12,7 @@ from .._address import Address, path
 from .._local import Local
 from .._retry import PATIENCE, SILENCE
 from ..errors import InvalidRequestError
+from .admin import Admin, Tokens
 from .images import Images
 from .runs import Runs
 from .sessions import Sessions
@@ -28,6 +29,7 @@ class Belljar:
     ``url`` is ``http://…``, ``https://…`` or ``unix:/path/to/socket``; without one it is $BELLJAR_SERVER's. ``api_key``
     is $BELLJAR_API_KEY if it is not given; a JWT goes into ``bearer``. ``patience`` is for how many seconds a request is
     repeated while the server is away or asks to wait; a log that has begun is waited for ten times as long. 0 repeats nothing.
+    HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY are heeded, but for an address of this machine.
     ``silence`` is how many seconds the server may say nothing while it owes an answer. ``source`` stands in the
     server's audit trail.
 
@@ -81,6 +83,8 @@ class Belljar:
         self.sessions = Sessions(transport, self.runs)
         self.images = Images(transport)
         self.terminals = Terminals(transport)
+        self.admin = Admin(transport)
+        self.tokens = Tokens(transport)
         self.run = self.runs.run
 
     def runtimes(self) -> types.Discovery:

@@ -171,7 +171,9 @@ class Transport:
         patient = source is not None and (chunked or size > 64 << 10)
         if patient:  # what is refused need not be sent
             headers.append(("Expect", "100-continue"))
-        head = request(ask.method, self.address.base + ask.target, headers)
+        if self.address.relayed and self.address.proxy is not None and self.address.proxy.authorization:
+            headers.append(("Proxy-Authorization", self.address.proxy.authorization))
+        head = request(ask.method, self.address.target(ask.target), headers)
         if source is None:
             wire.send(head + (ask.raw or b""), self.silence)
             return
@@ -226,9 +228,9 @@ class Transport:
             self.headers = [*self.headers, ("X-API-KEY", told["api_key"])]
             self._located = True
 
-    def _dial(self) -> Wire:
+    def _dial(self, tunnel: bool = False) -> Wire:
         try:
-            return Wire.dial(self.address, DIAL)
+            return Wire.dial(self.address, DIAL, tunnel)
         except OSError as e:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
@@ -256,7 +258,7 @@ class Transport:
         """Opens a WebSocket. The connection is the caller's to close."""
         self._begin()
         key = ws.new_key()
-        wire = self._dial()
+        wire = self._dial(tunnel=True)
         answer = Answer("GET")
         try:
             extra = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", key)]

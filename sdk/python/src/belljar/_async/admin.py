@@ -1,0 +1,85 @@
+"""What operators do: everybody's runs, usage and quotas, and API keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, List, Optional, cast
+
+from .. import _spec
+from .._address import path
+from .transport import Ask, AsyncTransport
+
+if TYPE_CHECKING:
+    from .. import types
+
+
+class AsyncAdmin:
+    """Everybody's runs, usage and quotas. For operators."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def runs(
+        self,
+        *,
+        user_id: Optional[str] = None,
+        phase: Optional[str] = None,
+        runtime: Optional[str] = None,
+        image: Optional[str] = None,
+        session: Optional[str] = None,
+        sort: Optional[str] = None,
+        limit: Optional[int] = None,
+        offset: Optional[int] = None,
+    ) -> types.AdminPage:
+        """Everybody's runs, newest first unless ``sort`` says otherwise, such as ``started_at:asc``."""
+        values = {
+            "user_id": user_id, "phase": phase, "runtime": runtime, "base_image": image, "session_id": session,
+            "sort": sort, "limit": limit, "offset": offset,
+        }  # fmt: skip
+        return cast("types.AdminPage", await self._transport.ask(Ask("GET", path("admin", "runs"), values=values), "items"))
+
+    async def run(self, id: str) -> types.DetailedRun:
+        """Anybody's run, with its artifacts."""
+        return cast("types.DetailedRun", await self._transport.ask(Ask("GET", path("admin", "runs", id)), "id"))
+
+    async def idempotency(
+        self, *, endpoint: Optional[str] = None, user_id: Optional[str] = None, limit: Optional[int] = None, offset: Optional[int] = None
+    ) -> List[types.KeyEntry]:
+        """The idempotency keys in force."""
+        values = {"endpoint": endpoint, "user_id": user_id, "limit": limit, "offset": offset}
+        answer = await self._transport.ask(Ask("GET", path("admin", "idempotency"), values=values), "items")
+        return cast("list[types.KeyEntry]", answer["items"])
+
+    async def usage(self, limit: Optional[int] = None) -> List[types.UserUsage]:
+        """The users who use most, by the bytes of their artifacts."""
+        answer = await self._transport.ask(Ask("GET", path("admin", "usage"), values={"limit": limit}), "items")
+        return cast("list[types.UserUsage]", answer["items"])
+
+    async def quota(self, user_id: str) -> types.Quota:
+        """The quota in force for a user."""
+        return cast("types.Quota", await self._transport.ask(Ask("GET", path("admin", "quotas", user_id))))
+
+    async def set_quota(self, user_id: str, quota: types.Quota) -> types.Quota:
+        """Gives a user a quota of their own: every field has to be there, and 0 is no limit."""
+        return cast("types.Quota", await self._transport.ask(Ask("PUT", path("admin", "quotas", user_id), dict(quota))))
+
+
+class AsyncTokens:
+    """The API keys. For operators."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def create(
+        self, user_id: str, *, name: Optional[str] = None, role: Optional[str] = None, ttl: Optional[float] = None
+    ) -> types.Token:
+        """Makes a key for a user, which is in ``secret``, and nowhere ever again. ``ttl`` is its life in seconds."""
+        body = _spec.given({"user_id": user_id, "name": name, "role": role, "ttl_sec": ttl})
+        return cast("types.Token", await self._transport.ask(Ask("POST", path("admin", "tokens"), body), "id", "secret"))
+
+    async def list(self) -> List[types.Token]:
+        """All keys, without their secrets."""
+        return cast("list[types.Token]", (await self._transport.ask(Ask("GET", path("admin", "tokens")), "items"))["items"])
+
+    async def revoke(self, id: str) -> None:
+        """Makes a key useless from now on."""
+        await self._transport.ask(Ask("DELETE", path("admin", "tokens", id)))
