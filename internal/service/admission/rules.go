@@ -44,8 +44,9 @@ type Ask struct {
 	Isolation runtime.Isolation
 	Trust     belljar.TrustLevel
 	AllowWeak []string
-	Exec      bool // programs in the workspace may be executed
-	BuildsGo  bool
+	Exec      bool   // programs in the workspace may be executed
+	Language  string // of the program, and its command: whether it is likely to build Go programs
+	Command   []string
 
 	Resources         belljar.Resources
 	BuildMemoryMB     int
@@ -59,7 +60,7 @@ type Ask struct {
 func AskOfRun(s belljar.RunSpec) Ask {
 	return Ask{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
-		AllowWeak: s.AllowWeak, Exec: s.WorkspaceExec, BuildsGo: buildsGo(s),
+		AllowWeak: s.AllowWeak, Exec: s.WorkspaceExec, Language: s.Language, Command: s.Command,
 		Resources: s.Resources, BuildMemoryMB: s.BuildMemoryMB, StartupTimeoutSec: s.StartupTimeoutSec,
 		TimeoutSec: s.TimeoutSec, BuildTimeoutSec: s.BuildTimeoutSec, CPUTimeSec: s.CPUTimeSec,
 	}
@@ -75,9 +76,9 @@ func AskOfSession(s belljar.SessionSpec) Ask {
 }
 
 // buildsGo reports whether a request is likely to build Go programs.
-func buildsGo(s belljar.RunSpec) bool {
-	l, _ := belljar.LanguageOf(s.Language)
-	return l.Name == "Go" || len(s.Command) > 0 && path.Base(s.Command[0]) == "go"
+func (a Ask) buildsGo() bool {
+	l, _ := belljar.LanguageOf(a.Language)
+	return l.Name == "Go" || len(a.Command) > 0 && path.Base(a.Command[0]) == "go"
 }
 
 func (a Ask) wish(require []string) wish {
@@ -114,7 +115,7 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, ask Ask) (p pl
 		return p, err
 	}
 	if r.GoCache != nil && p.Caps.GoCache && p.Exec && p.Fetch == "" {
-		p.Image.GoCache = r.GoCache(p.Image, ask.BuildsGo)
+		p.Image.GoCache = r.GoCache(p.Image, ask.buildsGo())
 	}
 	if err = enforceable(&p, ask); err != nil {
 		return p, err
