@@ -11,7 +11,7 @@ import (
 // without us ([Service.Close]) is not waited for.
 func (s *Service) Drain(ctx context.Context) error {
 	s.mu.Lock()
-	s.closed = true
+	s.work.Refuse()
 	var under []*run
 	for _, r := range s.runs {
 		select {
@@ -36,11 +36,7 @@ func (s *Service) Drain(ctx context.Context) error {
 }
 
 // drains reports whether nothing new begins any more.
-func (s *Service) drains() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
-}
+func (s *Service) drains() bool { return s.work.Refused() }
 
 // Ping tells whether the store works.
 func (s *Service) Ping(ctx context.Context) error { return s.opts.Store.Ping(ctx) }

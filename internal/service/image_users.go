@@ -27,11 +27,8 @@ func (s *Service) usersOf(digest string) (sessions, runs []string) {
 
 // track counts something that the service waits for until end is called; false while the service closes.
 func (s *Service) track() (end func(), ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if !s.work.Enter() {
 		return nil, false
 	}
-	s.work.Add(1)
 	return s.work.Done, true
 }

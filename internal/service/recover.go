@@ -16,7 +16,7 @@ import (
 // wait again; what cannot go on is put on record as lost, or as what its log says it became. Sandboxes that are nobody's
 // are removed. Killed in the middle, it does the rest when it is called by the next process.
 func (s *Service) Recover(ctx context.Context) error {
-	s.node.Watch(s.closing, s.work.Go)
+	s.node.Watch(s.work.Closing(), s.work.Go)
 	rows, err := s.opts.Store.Runs().Unfinished(ctx)
 	if err != nil {
 		return fmt.Errorf("read what is on record: %w", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/file"
 	"github.com/belljar/belljar/internal/service/image"
+	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
@@ -41,15 +42,12 @@ type Service struct {
 	images    *image.Images
 	files     *file.Files
 
-	work    sync.WaitGroup // every run and teardown under way
-	closing context.Context
-	close   context.CancelFunc
-	gone    context.Context // ends when nothing is under way any more
-	leave   context.CancelFunc
+	work  lifecycle.Group // every run and teardown under way
+	gone  context.Context // ends when nothing is under way any more
+	leave context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	runs   map[string]*run // those under way
+	mu   sync.Mutex
+	runs map[string]*run // those under way
 }
 
 // New returns a service over these parts. It touches none of them.
@@ -62,7 +60,6 @@ func New(opts Options) (*Service, error) {
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock, runs: map[string]*run{},
 		queue: queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
 	}
-	s.closing, s.close = context.WithCancel(context.Background())
 	s.gone, s.leave = context.WithCancel(context.Background())
 	s.assemble()
 	s.files = file.New(file.Options{
@@ -89,7 +86,7 @@ func (s *Service) assemble() {
 	s.node = &admission.Memory{Mode: o.MemoryAdmission, Overcommit: o.MemoryOvercommit, Hosts: s.hosts, Log: s.log}
 	s.images = image.New(image.Options{
 		Store: o.Images, Rules: s.rules, Unused: o.ImageUnused, Keep: o.ImageKeep, Room: s.accounts.Room, Users: s.usersOf,
-		Begin: s.track, Denied: s.denied, Record: s.emit, Closing: s.closing, Clock: s.clock, Log: s.log,
+		Begin: s.track, Denied: s.denied, Record: s.emit, Closing: s.work.Closing(), Clock: s.clock, Log: s.log,
 	})
 	s.boxes = &box.Maker{
 		Lifetime: o.Lifetime, Lease: o.Lease, Images: s.images, Hosts: s.hosts, Work: s.work.Go, AfterFunc: s.clock.AfterFunc, Log: s.log,
@@ -97,7 +94,7 @@ func (s *Service) assemble() {
 	s.carrier = &carrier{
 		recorder: &recorder{
 			store: o.Store.Runs(), logs: o.Logs, events: o.Events, clock: s.clock, log: s.log, node: o.Node.ID, heartbeat: o.Heartbeat,
-			work: s.work.Go, closing: s.closing, unregister: s.unregister,
+			work: s.work.Go, closing: s.work.Closing(), unregister: s.unregister,
 		},
 		boxes: s.boxes, memory: s.node, accounts: s.accounts, blobs: o.Blobs, done: s.work.Done,
 		slack: o.Slack, lease: o.Lease, queueTTL: o.QueueTTL, outlives: s.outlives, stays: s.stays, drains: s.drains,
@@ -113,7 +110,7 @@ func (s *Service) Policy() Policy { return s.opts.Policy }
 // calls wait.
 func (s *Service) Close() error {
 	s.mu.Lock()
-	s.closed = true
+	s.work.Refuse() // under the lock, so that no run is added afterwards
 	for _, r := range s.runs {
 		if s.stays() && r.settled() {
 			r.stop(fault.ErrDetached)
@@ -122,7 +119,7 @@ func (s *Service) Close() error {
 		}
 	}
 	s.mu.Unlock()
-	s.close()
+	s.work.Cancel()
 	s.sweeps.stop()
 	s.reaps.stop()
 	s.closeSessions()
@@ -135,11 +132,10 @@ func (s *Service) Close() error {
 func (s *Service) register(r *run) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if !s.work.Enter() {
 		return fault.ShuttingDown()
 	}
 	s.runs[r.id] = r
-	s.work.Add(1)
 	return nil
 }
 

@@ -178,7 +178,7 @@ func (s *Service) unmake(x *session, key *store.Key, fault error) {
 	x.fault = fault
 	state := belljar.SessionCrashed
 	switch {
-	case s.closing.Err() != nil:
+	case s.work.Closing().Err() != nil:
 		state = belljar.SessionLost
 	case belljar.CodeOf(fault) == belljar.CodeCanceled:
 		state = belljar.SessionClosed

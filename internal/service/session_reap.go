@@ -23,7 +23,7 @@ func (s *Service) reapLater() {
 			return
 		}
 		defer s.work.Done()
-		s.Reap(s.closing)
+		s.Reap(s.work.Closing())
 		s.reapLater()
 	})
 }
@@ -78,7 +78,7 @@ func (x *session) ask(ctx context.Context, j *box.Box) {
 	defer cancel()
 	defer context.AfterFunc(x.ctx, cancel)()
 	_, err := j.Agent.Ping(ctx)
-	if x.ctx.Err() != nil || x.service.closing.Err() != nil {
+	if x.ctx.Err() != nil || x.service.work.Closing().Err() != nil {
 		return
 	}
 	x.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -34,11 +35,11 @@ func (w *sweeps) next(c Clock, d time.Duration, f func()) {
 }
 
 // begin reports whether a sweep that is due may begin; work then counts it.
-func (w *sweeps) begin(work *sync.WaitGroup) bool {
+func (w *sweeps) begin(work *lifecycle.Group) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.ended {
-		work.Add(1)
+		work.Add()
 	}
 	return !w.ended
 }
@@ -60,7 +61,7 @@ func (s *Service) sweepLater() {
 			return
 		}
 		defer s.work.Done()
-		if err := s.Sweep(s.closing); err != nil && s.closing.Err() == nil {
+		if err := s.Sweep(s.work.Closing()); err != nil && s.work.Closing().Err() == nil {
 			s.log.Error("sweep failed", "err", err)
 		}
 		s.sweepLater()

@@ -121,7 +121,7 @@ func (s *Service) openTerminal(ctx context.Context, caller belljar.Caller, sessi
 		s.terminals.leave(t)
 		return nil, x.terminalError(err)
 	}
-	if !s.employ(func() { t.run(j, proc) }) {
+	if !s.work.Do(func() { t.run(j, proc) }) {
 		_ = proc.End(0) // it goes with its session, at the latest
 		proc.Close()
 		close(t.over)
@@ -130,20 +130,6 @@ func (s *Service) openTerminal(ctx context.Context, caller belljar.Caller, sessi
 		return nil, fault.ShuttingDown()
 	}
 	return t, nil
-}
-
-// employ calls f, which adds to the service's work, unless the service is being closed.
-func (s *Service) employ(f func()) bool {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return false
-	}
-	s.work.Add(1)
-	s.mu.Unlock()
-	defer s.work.Done()
-	f()
-	return true
 }
 
 // start starts the terminal's program: its command, or else the first shell that the sandbox has.

@@ -42,7 +42,7 @@ func (t *terminal) run(j *box.Box, proc *agent.Process) {
 		}
 	}
 	unhook := context.AfterFunc(t.session.ctx, forsake(closedSession))
-	unclose := context.AfterFunc(s.closing, forsake(closedShutdown))
+	unclose := context.AfterFunc(s.work.Closing(), forsake(closedShutdown))
 	s.work.Go(func() {
 		t.follow()
 		unhook()
@@ -113,7 +113,7 @@ func (t *terminal) end(reason string) {
 	if exited {
 		t.service.terminals.leave(t)
 		if reason != closedSession && reason != closedShutdown {
-			t.service.employ(func() { t.service.work.Go(t.forget) })
+			t.service.work.Do(func() { t.service.work.Go(t.forget) })
 		}
 		return
 	}
@@ -209,7 +209,7 @@ func (t *terminal) keep() {
 		t.clocks = append(t.clocks,
 			t.service.clock.AfterFunc(t.opts.Reattach, func() { t.end(closedDetached) }),
 			context.AfterFunc(t.session.ctx, func() { t.end(closedSession) }),
-			context.AfterFunc(t.service.closing, func() { t.end(closedShutdown) }))
+			context.AfterFunc(t.service.work.Closing(), func() { t.end(closedShutdown) }))
 	}
 }
 

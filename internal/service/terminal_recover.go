@@ -51,7 +51,7 @@ func (s *Service) recoverTerminal(ctx context.Context, x *session, j *box.Box, i
 	t := s.newTerminal(x, state)
 	t.history.lost = proc.Started().From > 0
 	s.terminals.adopt(t)
-	if !s.employ(func() { t.run(j, proc) }) {
+	if !s.work.Do(func() { t.run(j, proc) }) {
 		proc.Close()
 		s.terminals.leave(t)
 		return fault.ShuttingDown()

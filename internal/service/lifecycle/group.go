@@ -1,0 +1,81 @@
+// Package lifecycle is the work under way in a service, and the end of it.
+package lifecycle
+
+import (
+	"context"
+	"sync"
+)
+
+// Group counts the work under way. Closing it has three steps: [Group.Refuse] admits no new work, [Group.Cancel] tells the
+// work under way to stop, and [Group.Wait] returns when all of it has. The zero value is open.
+type Group struct {
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	refused bool
+	closing context.Context
+	cancel  context.CancelFunc
+}
+
+// Enter counts a piece of work until [Group.Done], unless new work is refused.
+func (g *Group) Enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.refused {
+		g.work.Add(1)
+	}
+	return !g.refused
+}
+
+// Add counts a piece of work until [Group.Done], also when new work is refused: upkeep goes on until the group is closed. The
+// caller makes sure that [Group.Wait] comes later.
+func (g *Group) Add() { g.work.Add(1) }
+
+// Done ends a piece of work.
+func (g *Group) Done() { g.work.Done() }
+
+// Do calls f, which may start more work with [Group.Go], unless new work is refused.
+func (g *Group) Do(f func()) bool {
+	if !g.Enter() {
+		return false
+	}
+	defer g.Done()
+	f()
+	return true
+}
+
+// Go runs a part of work that is under way in a goroutine of its own.
+func (g *Group) Go(f func()) { g.work.Go(f) }
+
+// Refuse admits no new work from now on.
+func (g *Group) Refuse() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused = true
+}
+
+// Refused reports whether new work is refused.
+func (g *Group) Refused() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.refused
+}
+
+// Closing ends when [Group.Cancel] is called.
+func (g *Group) Closing() context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closing == nil {
+		g.closing, g.cancel = context.WithCancel(context.Background())
+	}
+	return g.closing
+}
+
+// Cancel tells the work under way to stop.
+func (g *Group) Cancel() {
+	g.Closing()
+	g.cancel()
+}
+
+// Wait returns when no work is under way.
+func (g *Group) Wait() { g.work.Wait() }
