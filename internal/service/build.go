@@ -282,7 +282,7 @@ func (e ending) byBuild() outcome {
 	case ooms > 0, e.build == nil && e.sandbox.Reason == runtime.ExitOOM:
 		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, cmp.Or(l.BuildMemoryMB, l.MemoryMB)), "allow it more with build_memory_mb (--build-memory)")
 	case refused > 0:
-		failed(fmt.Sprintf("%s reached the limit of %d processes and threads", name, mostProcesses(l)), "allow more with "+processLimit(l))
+		failed(fmt.Sprintf("%s reached the limit of %d processes and threads", name, box.MaxProcesses(l)), "allow more with "+box.ProcessLimit(l))
 	case e.leftBehind:
 		failed(fmt.Sprintf("%s left more memory in use than the program may have (%d MiB)", name, l.MemoryMB), "allow the program more with memory_mb (--memory)")
 	case e.build == nil:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // component is what the service calls itself in events.
@@ -94,4 +95,10 @@ func (s *Service) denied(caller belljar.Caller, err error) {
 			Name: event.Denied, Time: s.clock.Now(), Caller: caller, Component: component, Reason: string(code), Err: err,
 		})
 	}
+}
+
+// refused is the error that a caller gets for something that failed. A refusal goes on record.
+func (s *Service) refused(caller belljar.Caller, doing string, err error) error {
+	s.denied(caller, err)
+	return fault.As(doing, err)
 }

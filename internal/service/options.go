@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -107,7 +108,7 @@ type Options struct {
 	// zero is that of [stdin.DefaultLimits] and [stdin.MaxLimits].
 	Stdin, MaxStdin belljar.StdinLimits
 	// Terminals bound those in sessions.
-	Terminals TerminalOptions
+	Terminals terminal.Limits
 	// FreeBytes tells the room on the disk for data, and below MinFreeBytes no new run is taken. nil is no watermark.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
@@ -121,6 +122,9 @@ type Options struct {
 	// Logger hears what no caller can be told; nil is silent.
 	Logger *slog.Logger
 }
+
+// TerminalOptions bound the terminals in sessions.
+type TerminalOptions = terminal.Limits
 
 // Node is one daemon among those that share a store.
 type Node struct {
@@ -187,7 +191,7 @@ func (o Options) complete() (Options, error) {
 	}
 	fill(&o.Quota.ArtifactMB, o.Policy.MaxArtifactsPerUserMB)
 	o.completeSessions()
-	o.Terminals.complete()
+	o.Terminals.Complete()
 	o.Policy = o.Policy.Effective(admission.Effect{
 		DefaultRuntime: o.Runtimes[0].Name(), Limits: o.Limits, MaxLimits: o.MaxLimits, ArtifactMB: o.Quota.ArtifactMB, Require: o.Require, Uploads: o.Uploads,
 	})

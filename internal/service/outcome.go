@@ -87,8 +87,8 @@ func (e ending) byExit() outcome {
 		ooms = 0
 	case failed && refused > 0:
 		o.set(belljar.PhaseFailed, belljar.ReasonPidsLimit,
-			fmt.Sprintf("reached the limit of %d processes and threads", mostProcesses(e.limits)))
-		o.hint = "allow more with " + processLimit(e.limits)
+			fmt.Sprintf("reached the limit of %d processes and threads", box.MaxProcesses(e.limits)))
+		o.hint = "allow more with " + box.ProcessLimit(e.limits)
 		refused = 0
 	case e.exit.Cause == wire.CauseLost:
 		o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the command's supervisor died; its exit status is lost")
@@ -109,7 +109,7 @@ func (e ending) byExit() outcome {
 		o.warn("%d processes were killed for want of memory (%s)", ooms, e.memoryLimit())
 	}
 	if refused > 0 {
-		o.warn("%d new processes were refused (limit %d)", refused, mostProcesses(e.limits))
+		o.warn("%d new processes were refused (limit %d)", refused, box.MaxProcesses(e.limits))
 	}
 	if e.exit.Dropped > 0 {
 		o.warn("output beyond %d bytes was dropped (%d bytes)", e.limits.LogBytes, e.exit.Position+e.exit.Dropped-e.limits.LogBytes)
@@ -228,31 +228,11 @@ func (e ending) execFailed(o *outcome, refused *wire.Error) {
 		o.message = fmt.Sprintf("%s: not a program that this machine can run", e.command)
 		o.hint = "a script needs a first line such as #!/bin/sh; a binary must be built for this machine"
 	case wire.EAGAIN:
-		o.message = fmt.Sprintf("%s: %s", e.command, noProcess(e.limits))
-		o.hint = noProcessHint(e.limits)
+		o.message, o.hint = box.NoProcess(e.limits)
+		o.message = fmt.Sprintf("%s: %s", e.command, o.message)
 	default:
 		o.message = fmt.Sprintf("%s: %s", e.command, refused.Message)
 	}
-}
-
-// noProcess is why nothing can start in a sandbox that is full of processes.
-func noProcess(l belljar.Limits) string {
-	return fmt.Sprintf("the sandbox has as many processes as it may have (%d)", mostProcesses(l))
-}
-
-func noProcessHint(l belljar.Limits) string {
-	return "end what runs in it, or allow more with " + processLimit(l)
-}
-
-// mostProcesses is how many processes and threads l allows at once: the lower of its two limits.
-func mostProcesses(l belljar.Limits) int { return min(l.Pids, l.NProc) }
-
-// processLimit names the limit of the two that a process was refused by.
-func processLimit(l belljar.Limits) string {
-	if l.NProc < l.Pids {
-		return "nproc (--nproc)"
-	}
-	return "pids (--pids)"
 }
 
 // noFolder says why a program did not start where it was to.

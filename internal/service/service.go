@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -35,7 +36,7 @@ type Service struct {
 	clock     Clock
 	queue     *queue.Queue
 	sessions  sessionTable
-	terminals terminalTable
+	terminals *terminal.Terminals
 	sweeps    sweeps
 	reaps     sweeps
 	carrier   *carrier
@@ -64,6 +65,10 @@ func New(opts Options) (*Service, error) {
 	s.assemble()
 	s.files = file.New(file.Options{
 		Acquire: s.useSession, Ended: sessionEnded, Room: s.accounts.Room, Uploads: opts.Uploads, TempDir: opts.TempDir, Record: s.emit, Now: s.now,
+	})
+	s.terminals = terminal.New(terminal.Options{
+		Limits: opts.Terminals, Acquire: s.terminalSession, Living: s.living, Ended: sessionEnded, Refused: s.refused, Destroy: s.boxes.Destroy,
+		Record: s.emit, Slack: opts.Slack, Work: &s.work, Clock: opts.Clock, Log: opts.Logger,
 	})
 	return s, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -95,14 +96,14 @@ func (s *Service) reattachSession(ctx context.Context, row store.Session) (x *se
 	s.node.Reclaim(x.id, x.caller.ID, p, j, x.starved)
 	x.begin(j)
 	go x.watch(j)
-	s.recoverTerminals(ctx, x, j, known)
+	s.terminals.Recover(ctx, sessionUse{j, x}, known)
 	return x, known, nil
 }
 
 // anyRuns reports whether one of those commands runs, terminals apart.
 func anyRuns(known []wire.ExecInfo) bool {
 	for _, e := range known {
-		if e.Running && !isTerminal(e.ID) {
+		if e.Running && !terminal.IsTerminal(e.ID) {
 			return true
 		}
 	}

@@ -29,7 +29,7 @@ func (v view) Sessions() belljar.Sessions { return sessions{v} }
 func (v view) Files() belljar.Files { return v.service.files.As(v.caller) }
 
 // Terminals are those in the caller's sessions.
-func (v view) Terminals() belljar.Terminals { return terminals{v} }
+func (v view) Terminals() belljar.Terminals { return v.service.terminals.As(v.caller) }
 
 // Images are the root file systems of sandboxes.
 func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }

@@ -1,4 +1,4 @@
-package service
+package terminal
 
 import (
 	"cmp"
@@ -9,52 +9,52 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// terminalTable is the terminals of this process: those whose program runs, and for a while those whose program has
+// table is the terminals of this process: those whose program runs, and for a while those whose program has
 // ended. The zero value is empty.
-type terminalTable struct {
+type table struct {
 	mu   sync.Mutex
 	byID map[string]*terminal
 }
 
 // get returns a terminal, or nil.
-func (t *terminalTable) get(id string) *terminal {
+func (t *table) get(id string) *terminal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byID[id]
 }
 
 // enter takes a terminal in, if its session and its owner may have one more.
-func (t *terminalTable) enter(n *terminal, perSession, perUser int) error {
+func (t *table) enter(n *terminal, perSession, perUser int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	same, own := 0, 0
 	for _, other := range t.byID {
 		switch {
-		case other.gone() || other.session.caller.ID != n.session.caller.ID:
+		case other.gone() || other.owner.ID != n.owner.ID:
 			continue
-		case other.session == n.session:
+		case other.sessionID == n.sessionID:
 			same++
 		}
 		own++
 	}
 	switch {
 	case perSession >= 0 && same >= perSession:
-		return tooManyTerminals("session_terminals", "the session has", same, perSession)
+		return tooMany("session_terminals", "the session has", same, perSession)
 	case perUser >= 0 && own >= perUser:
-		return tooManyTerminals("terminals", "there are", own, perUser)
+		return tooMany("terminals", "there are", own, perUser)
 	}
 	t.put(n)
 	return nil
 }
 
 // adopt takes in a terminal of a former process.
-func (t *terminalTable) adopt(n *terminal) {
+func (t *table) adopt(n *terminal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.put(n)
 }
 
-func (t *terminalTable) put(n *terminal) {
+func (t *table) put(n *terminal) {
 	if t.byID == nil {
 		t.byID = map[string]*terminal{}
 	}
@@ -62,7 +62,7 @@ func (t *terminalTable) put(n *terminal) {
 }
 
 // leave takes a terminal out.
-func (t *terminalTable) leave(n *terminal) {
+func (t *table) leave(n *terminal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byID[n.id] == n {
@@ -71,12 +71,12 @@ func (t *terminalTable) leave(n *terminal) {
 }
 
 // in returns the terminals of a session, oldest first.
-func (t *terminalTable) in(sessionID string) []*terminal {
+func (t *table) in(sessionID string) []*terminal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var list []*terminal
 	for _, n := range t.byID {
-		if n.session.id == sessionID {
+		if n.sessionID == sessionID {
 			list = append(list, n)
 		}
 	}
@@ -85,12 +85,12 @@ func (t *terminalTable) in(sessionID string) []*terminal {
 }
 
 // ended returns those of a session whose programs have ended, but for n and the most latest others.
-func (t *terminalTable) ended(sessionID string, most int, n *terminal) []*terminal {
+func (t *table) ended(sessionID string, most int, n *terminal) []*terminal {
 	list := slices.DeleteFunc(t.in(sessionID), func(o *terminal) bool { return o == n || !o.gone() })
 	return list[:max(len(list)-most, 0)]
 }
 
-func tooManyTerminals(quota, where string, used, limit int) error {
+func tooMany(quota, where string, used, limit int) error {
 	return &belljar.Error{
 		Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%s %d of at most %d terminals", where, used, limit),
 		Details: map[string]any{"quota": quota, "used": used, "limit": limit},
@@ -98,8 +98,8 @@ func tooManyTerminals(quota, where string, used, limit int) error {
 	}
 }
 
-// noTerminal says that there is no such terminal, or none that the caller may know of.
-func noTerminal(id string) error {
+// notFound says that there is no such terminal, or none that the caller may know of.
+func notFound(id string) error {
 	return &belljar.Error{
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("terminal %.100q does not exist", id),
 		Details: map[string]any{"terminal_id": fmt.Sprintf("%.100s", id)},

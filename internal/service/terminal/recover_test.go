@@ -1,6 +1,6 @@
 //go:build linux
 
-package service
+package terminal
 
 import (
 	"bytes"
@@ -12,40 +12,18 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
-	"github.com/belljar/belljar/internal/blob/spool"
-	logs "github.com/belljar/belljar/internal/logbook/memory"
-	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/runtime/fake"
-	records "github.com/belljar/belljar/internal/store/memory"
 )
 
 // A terminal whose process died is there again: its program, its name, its size, its history. What its program printed
 // meanwhile is there, too, once.
 func TestTerminalRecovered(t *testing.T) {
-	rt := fake.New(fake.Options{Dir: t.TempDir()})
-	s, err := New(Options{
-		Runtimes: []runtime.Runtime{rt}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: t.TempDir()},
-		Limits: belljar.Limits{NProc: 4096}, Require: []string{},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		_ = rt.Close()
-	}()
+	w := newWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	ann := s.As(belljar.Caller{ID: "ann", Role: belljar.RoleUser})
-	made, err := ann.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", BaseImage: "host"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x, ann := w.session, w.As(w.session.Owner())
 	open := func(name, script string) belljar.Terminal {
 		t.Helper()
-		got, err := ann.Terminals().Open(ctx, made.ID, belljar.TerminalSpec{Name: name, Shared: true, Command: []string{"sh", "-c", script}})
+		got, err := ann.Open(ctx, x.state.ID, belljar.TerminalSpec{Name: name, Shared: true, Command: []string{"sh", "-c", script}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +35,7 @@ func TestTerminalRecovered(t *testing.T) {
 	seen := func(id, text string) []byte {
 		t.Helper()
 		var all []byte
-		a, err := ann.Terminals().Attach(ctx, id)
+		a, err := ann.Attach(ctx, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +51,7 @@ func TestTerminalRecovered(t *testing.T) {
 	}
 	typed := func(id, text string) {
 		t.Helper()
-		a, err := ann.Terminals().Attach(ctx, id)
+		a, err := ann.Attach(ctx, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +62,7 @@ func TestTerminalRecovered(t *testing.T) {
 	}
 	seen(alive.ID, "begun")
 	seen(ended.ID, "last words")
-	a, err := ann.Terminals().Attach(ctx, alive.ID)
+	a, err := ann.Attach(ctx, alive.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,23 +70,17 @@ func TestTerminalRecovered(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	x := s.sessions.get(made.ID)
-	j, err := x.acquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer x.release()
 	for { // the size is on its way
-		list, err := j.Agent.List(ctx)
+		list, err := x.box.Agent.List(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := index(list, terminalExec+alive.ID); list[i].PTY != nil && list[i].PTY.Cols == 99 {
+		if i := index(list, execPrefix+alive.ID); list[i].PTY != nil && list[i].PTY.Cols == 99 {
 			break
 		}
 	}
 	for _, id := range []string{alive.ID, ended.ID, damaged.ID} { // as a process dies
-		gone := s.terminals.get(id)
+		gone := w.table.get(id)
 		if id == ended.ID {
 			typed(id, "\n") // it ends while nobody follows, or nearly so
 		}
@@ -117,20 +89,20 @@ func TestTerminalRecovered(t *testing.T) {
 	}
 	var list []wire.ExecInfo
 	for { // the program has come to its end, if it was told
-		if list, err = j.Agent.List(ctx); err != nil {
+		if list, err = x.box.Agent.List(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if i := index(list, terminalExec+ended.ID); i < 0 || !list[i].Running {
+		if i := index(list, execPrefix+ended.ID); i < 0 || !list[i].Running {
 			break
 		}
 	}
-	list[index(list, terminalExec+damaged.ID)].Note = "{"
-	list = append(list, wire.ExecInfo{ID: "some run"}, wire.ExecInfo{ID: terminalExec + "../x", Note: "{}"})
+	list[index(list, execPrefix+damaged.ID)].Note = "{"
+	list = append(list, wire.ExecInfo{ID: "some run"}, wire.ExecInfo{ID: execPrefix + "../x", Note: "{}"})
 	for range 2 { // the second time nothing is left to do
-		s.recoverTerminals(ctx, x, j, list)
+		w.Recover(ctx, x, list)
 	}
 
-	got, err := ann.Terminals().List(ctx, made.ID)
+	got, err := ann.List(ctx, x.state.ID)
 	if err != nil || len(got) == 0 || got[0].ID != alive.ID {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -155,11 +127,11 @@ func TestTerminalRecovered(t *testing.T) {
 		}
 	}
 	for { // what cannot be taken up is ended
-		list, err := j.Agent.List(ctx)
+		list, err := x.box.Agent.List(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i := index(list, terminalExec+damaged.ID); i < 0 || !list[i].Running {
+		if i := index(list, execPrefix+damaged.ID); i < 0 || !list[i].Running {
 			break
 		}
 	}

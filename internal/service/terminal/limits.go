@@ -1,13 +1,14 @@
-package service
+package terminal
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// TerminalOptions bound the terminals in sessions. A field left zero is its default.
-type TerminalOptions struct {
+// Limits bound the terminals in sessions. A field left zero is its default.
+type Limits struct {
 	// Reattach is how long a terminal that nobody watches lives on; 0 is 15 min.
 	Reattach time.Duration
 	// Idle is how long one may neither print nor be typed to; 0 is 1 h, less than 0 as long as it likes.
@@ -26,25 +27,26 @@ type TerminalOptions struct {
 	// Patience is how long one who takes less than half of his queue meanwhile may hold a terminal up that only he
 	// watches; 0 is 10 s. With others about he may for a tenth of that.
 	Patience time.Duration
-	// InputBytes and InputMessages are how much one who is attached may type a second; 0 is 1 MiB and 500. He may hurry
+	// InputBytes and InputMessages are how much one who is attached may type a second; 0 is 1 MiB and 500. He may throttle
 	// for a second, and is slowed down after that.
 	InputBytes, InputMessages int64
 	// OutputBytes is how much a terminal prints in a second, before its program has to wait; 0 is 8 MiB.
 	OutputBytes int64
 }
 
-func (o *TerminalOptions) complete() {
-	fill(&o.Reattach, 15*time.Minute)
-	fill(&o.Idle, time.Hour)
-	fill(&o.Lifetime, 24*time.Hour)
-	fill(&o.PerSession, 8)
-	fill(&o.PerUser, 32)
-	fill(&o.Attached, 16)
-	fill(&o.History, 256<<10)
+// Complete fills the fields that are left zero.
+func (o *Limits) Complete() {
+	o.Reattach = cmp.Or(o.Reattach, 15*time.Minute)
+	o.Idle = cmp.Or(o.Idle, time.Hour)
+	o.Lifetime = cmp.Or(o.Lifetime, 24*time.Hour)
+	o.PerSession = cmp.Or(o.PerSession, 8)
+	o.PerUser = cmp.Or(o.PerUser, 32)
+	o.Attached = cmp.Or(o.Attached, 16)
+	o.History = cmp.Or(o.History, 256<<10)
 	o.History = min(o.History, wire.TerminalSpool/2) // which the agent keeps, too
-	fill(&o.Queue, 256<<10)
-	fill(&o.Patience, 10*time.Second)
-	fill(&o.InputBytes, 1<<20)
-	fill(&o.InputMessages, 500)
-	fill(&o.OutputBytes, 8<<20)
+	o.Queue = cmp.Or(o.Queue, 256<<10)
+	o.Patience = cmp.Or(o.Patience, 10*time.Second)
+	o.InputBytes = cmp.Or(o.InputBytes, 1<<20)
+	o.InputMessages = cmp.Or(o.InputMessages, 500)
+	o.OutputBytes = cmp.Or(o.OutputBytes, 8<<20)
 }

@@ -1,4 +1,4 @@
-package service
+package terminal
 
 import (
 	"bytes"
@@ -15,15 +15,15 @@ const keysBytes = 32 << 10
 // inputDebt is how much one may have to wait for his own haste until what he types is refused.
 const inputDebt = 10 * time.Second
 
-// keys are something typed on its way to the program.
-type keys struct {
+// keystrokes are something typed on its way to the program.
+type keystrokes struct {
 	bytes []byte
 	done  chan error // holds one
 }
 
-// typist hands what is typed to the program, in the order in which it comes. While the program does not read it waits,
+// writeLoop hands what is typed to the program, in the order in which it comes. While the program does not read it waits,
 // and with it everybody who types.
-func (t *terminal) typist() {
+func (t *terminal) writeLoop() {
 	for {
 		select {
 		case k := <-t.keys:
@@ -35,8 +35,8 @@ func (t *terminal) typist() {
 	}
 }
 
-// fitter tells the program its size. Of many that come at once the last is told.
-func (t *terminal) fitter() {
+// resizeLoop tells the program its size. Of many that come at once the last is told.
+func (t *terminal) resizeLoop() {
 	gap := time.NewTimer(0)
 	defer gap.Stop()
 	for {
@@ -69,12 +69,12 @@ func (a *attachment) Write(ctx context.Context, b []byte) error {
 		return a.refusal()
 	default:
 	}
-	wait, ok := a.hurry(len(b))
+	wait, ok := a.throttle(len(b))
 	if !ok {
 		return &belljar.Error{
 			Code: belljar.CodeRateLimited, Message: "too much is typed at once", Hint: "wait for what was sent before",
 			Details: map[string]any{
-				"bytes_per_sec": a.terminal.opts.InputBytes, "messages_per_sec": a.terminal.opts.InputMessages,
+				"bytes_per_sec": a.terminal.limits.InputBytes, "messages_per_sec": a.terminal.limits.InputMessages,
 				"retry_after_sec": int(wait.Seconds()) + 1, "scope": "terminal_input",
 			},
 		}
@@ -90,14 +90,14 @@ func (a *attachment) Write(ctx context.Context, b []byte) error {
 			return context.Cause(ctx)
 		}
 	}
-	now := a.terminal.service.now()
+	now := a.terminal.all.now()
 	a.terminal.mu.Lock()
 	a.terminal.state.LastInput = now
 	a.terminal.mu.Unlock()
 	a.terminal.touch(true)
 	for len(b) > 0 {
 		piece := b[:min(len(b), keysBytes)]
-		if err := a.press(ctx, piece); err != nil {
+		if err := a.send(ctx, piece); err != nil {
 			return err
 		}
 		b = b[len(piece):]
@@ -105,9 +105,9 @@ func (a *attachment) Write(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// press hands one piece to the typist and waits until the agent has it. The typist may still hold it after an error.
-func (a *attachment) press(ctx context.Context, piece []byte) error {
-	k := &keys{bytes: bytes.Clone(piece), done: make(chan error, 1)}
+// send hands one piece to the writeLoop and waits until the agent has it. The writeLoop may still hold it after an error.
+func (a *attachment) send(ctx context.Context, piece []byte) error {
+	k := &keystrokes{bytes: bytes.Clone(piece), done: make(chan error, 1)}
 	select {
 	case a.terminal.keys <- k:
 	case <-a.shut:
@@ -124,7 +124,7 @@ func (a *attachment) press(ctx context.Context, piece []byte) error {
 		}
 		return nil
 	case <-a.shut:
-		if a.exited() { // perhaps with this: the typist, whom nothing holds up any more, knows whether the program had it
+		if a.exited() { // perhaps with this: the writeLoop, whom nothing holds up any more, knows whether the program had it
 			select {
 			case err := <-k.done:
 				if err == nil {
@@ -139,12 +139,12 @@ func (a *attachment) press(ctx context.Context, piece []byte) error {
 	}
 }
 
-// hurry counts a message of n bytes and says how long it has to wait; false if that is too long, and it is not counted.
-func (a *attachment) hurry(n int) (time.Duration, bool) {
+// throttle counts a message of n bytes and says how long it has to wait; false if that is too long, and it is not counted.
+func (a *attachment) throttle(n int) (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	wait := max(a.size.due(now, float64(n), float64(a.terminal.opts.InputBytes)), a.count.due(now, 1, float64(a.terminal.opts.InputMessages)))
+	wait := max(a.size.due(now, float64(n), float64(a.terminal.limits.InputBytes)), a.count.due(now, 1, float64(a.terminal.limits.InputMessages)))
 	if wait > inputDebt {
 		a.size.back(float64(n))
 		a.count.back(1)

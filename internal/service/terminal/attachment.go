@@ -1,4 +1,4 @@
-package service
+package terminal
 
 import (
 	"context"
@@ -40,12 +40,12 @@ func (t *terminal) attach() (*attachment, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last != nil && t.last.Kind != belljar.TerminalExit {
-		return nil, noTerminal(t.id)
+		return nil, notFound(t.id)
 	}
-	if t.state.Shared && len(t.seats) >= t.opts.Attached {
+	if t.state.Shared && len(t.attached) >= t.limits.Attached {
 		return nil, &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%d watch this terminal already", len(t.seats)),
-			Details: map[string]any{"quota": "attached", "used": len(t.seats), "limit": t.opts.Attached},
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("%d watch this terminal already", len(t.attached)),
+			Details: map[string]any{"quota": "attached", "used": len(t.attached), "limit": t.limits.Attached},
 		}
 	}
 	if a.history = t.history.text(); len(a.history) > 0 {
@@ -55,30 +55,30 @@ func (t *terminal) attach() (*attachment, error) {
 		a.finish(*t.last)
 		return a, nil
 	}
-	var seats []*attachment
+	var attached []*attachment
 	if t.state.Shared {
-		seats = slices.Clone(t.seats)
+		attached = slices.Clone(t.attached)
 	} else {
-		for _, other := range t.seats {
+		for _, other := range t.attached {
 			other.finish(belljar.TerminalEvent{Kind: belljar.TerminalReplaced})
 		}
 	}
-	t.seats = append(seats, a)
-	if t.unwatch != nil {
-		t.unwatch()
-		t.unwatch = nil
+	t.attached = append(attached, a)
+	if t.stopWindow != nil {
+		t.stopWindow()
+		t.stopWindow = nil
 	}
 	return a, nil
 }
 
-// unseat takes somebody's seat away. When nobody is left the reattach window begins.
-func (t *terminal) unseat(a *attachment) {
+// detach takes somebody's seat away. When nobody is left the reattach window begins.
+func (t *terminal) detach(a *attachment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at := slices.Index(t.seats, a); at >= 0 {
-		t.seats = slices.Delete(slices.Clone(t.seats), at, at+1)
+	if at := slices.Index(t.attached, a); at >= 0 {
+		t.attached = slices.Delete(slices.Clone(t.attached), at, at+1)
 		if t.last == nil {
-			t.unattended()
+			t.startWindow()
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (a *attachment) put(b []byte) bool {
 	if a.last != nil || a.left {
 		return true
 	}
-	if len(a.queue) > 0 && len(a.queue)+len(b) > a.terminal.opts.Queue {
+	if len(a.queue) > 0 && len(a.queue)+len(b) > a.terminal.limits.Queue {
 		return false
 	}
 	a.queue = append(a.queue, b...)
@@ -146,7 +146,7 @@ func (a *attachment) put(b []byte) bool {
 func (a *attachment) await(late <-chan struct{}) bool {
 	for {
 		a.mu.Lock()
-		ok := len(a.queue) <= a.terminal.opts.Queue/2 || a.last != nil || a.left
+		ok := len(a.queue) <= a.terminal.limits.Queue/2 || a.last != nil || a.left
 		a.mu.Unlock()
 		if ok {
 			return true
@@ -205,7 +205,7 @@ func (a *attachment) Close() error {
 	}
 	a.mu.Unlock()
 	notify(a.ready)
-	a.terminal.unseat(a)
+	a.terminal.detach(a)
 	return nil
 }
 

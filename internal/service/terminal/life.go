@@ -1,4 +1,4 @@
-package service
+package terminal
 
 import (
 	"context"
@@ -11,89 +11,90 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
-	"github.com/belljar/belljar/internal/service/box"
 )
 
 const (
-	// terminalGrace is how long a terminal's programs have between HUP and TERM, and KILL.
-	terminalGrace = time.Second
-	// endedTerminals is how many terminals of a session are kept after their programs' ends.
-	endedTerminals = 8
-	// terminalRetries is how often a terminal whose stream broke is joined again.
-	terminalRetries = 3
+	// hangupGrace is how long a terminal's programs have between HUP and TERM, and KILL.
+	hangupGrace = time.Second
+	// keptEnded is how many terminals of a session are kept after their programs' ends.
+	keptEnded = 8
+	// reattachTries is how often a terminal whose stream broke is joined again.
+	reattachTries = 3
 	// paceBytes is how much is printed at once before the pace is looked at: what comes meanwhile comes in fewer pieces.
 	paceBytes = 64 << 10
+	// forgetTime bounds a request to the agent to forget a terminal.
+	forgetTime = 2 * time.Second
 	// resizeGap is how long a size stands before the next one is told.
 	resizeGap = 20 * time.Millisecond
 )
 
 // run begins a terminal's life: its clocks, and those who work for it. It ends when the program does, or when the
 // terminal is ended.
-func (t *terminal) run(j *box.Box, proc *agent.Process) {
-	s := t.service
+func (t *terminal) run(proc *agent.Process) {
+	opts := &t.all.opts
 	t.mu.Lock()
-	t.jar, t.proc = j, proc
+	t.proc = proc
 	t.mu.Unlock()
 	// Whether the program lives on is the session's business, or that of the next process.
-	forsake := func(reason string) func() {
+	endWith := func(reason string) func() {
 		return func() {
 			t.end(reason)
 			t.stop()
 		}
 	}
-	unhook := context.AfterFunc(t.session.ctx, forsake(closedSession))
-	unclose := context.AfterFunc(s.work.Closing(), forsake(closedShutdown))
-	s.work.Go(func() {
+	unhook := context.AfterFunc(t.session.Context(), endWith(endedWithSession))
+	unclose := context.AfterFunc(opts.Work.Closing(), endWith(endedByShutdown))
+	opts.Work.Go(func() {
 		t.follow()
 		unhook()
 		unclose()
 	})
-	s.work.Go(t.typist)
-	s.work.Go(t.fitter)
+	opts.Work.Go(t.writeLoop)
+	opts.Work.Go(t.resizeLoop)
 	t.record(event.TerminalOpened, "", 0)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last != nil {
 		return
 	}
-	if t.opts.Lifetime > 0 {
-		left := t.opts.Lifetime - s.clock.Now().Sub(t.state.CreatedAt)
-		t.clocks = append(t.clocks, s.clock.AfterFunc(max(left, 0), func() { t.end(closedLifetime) }))
+	if t.limits.Lifetime > 0 {
+		left := t.limits.Lifetime - opts.Clock.Now().Sub(t.state.CreatedAt)
+		t.timers = append(t.timers, opts.Clock.AfterFunc(max(left, 0), func() { t.end(endedByLifetime) }))
 	}
-	if t.opts.Idle > 0 {
-		t.clocks = append(t.clocks, s.clock.AfterFunc(t.opts.Idle, t.rest))
+	if t.limits.Idle > 0 {
+		t.timers = append(t.timers, opts.Clock.AfterFunc(t.limits.Idle, t.checkIdle))
 	}
-	t.unattended()
+	t.startWindow()
 }
 
-// rest ends a terminal that has neither printed nor been typed to for its idle time.
-func (t *terminal) rest() {
+// checkIdle ends a terminal that has neither printed nor been typed to for its idle time.
+func (t *terminal) checkIdle() {
 	t.mu.Lock()
-	left := t.opts.Idle - t.service.clock.Now().Sub(t.active)
+	left := t.limits.Idle - t.all.opts.Clock.Now().Sub(t.active)
 	if left > 0 && t.last == nil {
-		t.clocks[len(t.clocks)-1] = t.service.clock.AfterFunc(left, t.rest)
+		t.timers[len(t.timers)-1] = t.all.opts.Clock.AfterFunc(left, t.checkIdle)
 	}
 	t.mu.Unlock()
 	if left <= 0 {
-		t.end(closedIdle)
+		t.end(endedIdle)
 	}
 }
 
-// unattended begins the reattach window if nobody watches. The caller holds the lock.
-func (t *terminal) unattended() {
-	if len(t.seats) == 0 && t.unwatch == nil {
-		t.state.DetachedAt = t.service.now()
-		t.unwatch = t.service.clock.AfterFunc(t.opts.Reattach, t.abandon)
+// startWindow begins the reattach window if nobody watches. The caller holds the lock.
+func (t *terminal) startWindow() {
+	if len(t.attached) == 0 && t.stopWindow == nil {
+		t.state.DetachedAt = t.all.now()
+		t.stopWindow = t.all.opts.Clock.AfterFunc(t.limits.Reattach, t.checkDetached)
 	}
 }
 
-// abandon ends a terminal that nobody has come back to.
-func (t *terminal) abandon() {
+// checkDetached ends a terminal that nobody has come back to.
+func (t *terminal) checkDetached() {
 	t.mu.Lock()
-	alone := len(t.seats) == 0 && t.service.clock.Now().Sub(t.state.DetachedAt) >= t.opts.Reattach
+	alone := len(t.attached) == 0 && t.all.opts.Clock.Now().Sub(t.state.DetachedAt) >= t.limits.Reattach
 	t.mu.Unlock()
 	if alone {
-		t.end(closedDetached)
+		t.end(endedDetached)
 	}
 }
 
@@ -108,39 +109,39 @@ func (t *terminal) end(reason string) {
 	}
 	proc := t.proc
 	t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: reason}
-	t.dismiss()
+	t.release()
 	t.mu.Unlock()
 	if exited {
-		t.service.terminals.leave(t)
-		if reason != closedSession && reason != closedShutdown {
-			t.service.work.Do(func() { t.service.work.Go(t.forget) })
+		t.all.table.leave(t)
+		if reason != endedWithSession && reason != endedByShutdown {
+			t.all.opts.Work.Do(func() { t.all.opts.Work.Go(t.forget) })
 		}
 		return
 	}
-	if reason == closedSession || reason == closedShutdown || reason == closedLost {
+	if reason == endedWithSession || reason == endedByShutdown || reason == endedLost {
 		return
 	}
 	// Shells ignore TERM and heed HUP, which they pass on to their jobs. What of it cannot be told is told by the end of
 	// the stream.
 	_ = proc.Signal(wire.SIGHUP)
-	_ = proc.End(terminalGrace)
-	late := time.AfterFunc(terminalGrace+t.service.opts.Slack, t.stop)
+	_ = proc.End(hangupGrace)
+	late := time.AfterFunc(hangupGrace+t.all.opts.Slack, t.stop)
 	context.AfterFunc(t.ctx, func() { late.Stop() })
 }
 
-// dismiss tells everybody who watches how the terminal ended, and stops its clocks. The caller holds the lock.
-func (t *terminal) dismiss() {
-	for _, a := range t.seats {
+// release tells everybody who watches how the terminal ended, and stops its clocks. The caller holds the lock.
+func (t *terminal) release() {
+	for _, a := range t.attached {
 		a.finish(*t.last)
 	}
-	t.seats = nil
-	for _, stop := range t.clocks {
+	t.attached = nil
+	for _, stop := range t.timers {
 		stop()
 	}
-	t.clocks = nil
-	if t.unwatch != nil {
-		t.unwatch()
-		t.unwatch = nil
+	t.timers = nil
+	if t.stopWindow != nil {
+		t.stopWindow()
+		t.stopWindow = nil
 	}
 }
 
@@ -148,16 +149,16 @@ func (t *terminal) dismiss() {
 func (t *terminal) follow() {
 	begun := time.Now()
 	exit, err := t.output()
-	s := t.service
+	opts := &t.all.opts
 	t.mu.Lock()
 	proc := t.proc
 	if t.last == nil {
 		switch {
-		case err != nil && t.session.ctx.Err() != nil: // whose word is on its way
-			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: closedSession}
+		case err != nil && t.session.Context().Err() != nil: // whose word is on its way
+			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: endedWithSession}
 		case err != nil:
-			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: closedLost}
-			s.log.Warn("terminal was lost", "terminal_id", t.id, "session_id", t.session.id, "err", err)
+			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: endedLost}
+			opts.Log.Warn("terminal was lost", "terminal_id", t.id, "session_id", t.sessionID, "err", err)
 		default:
 			code := exit.Code
 			if exit.Signal > 0 {
@@ -166,7 +167,7 @@ func (t *terminal) follow() {
 			t.state.ExitCode = &code
 			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalExit, ExitCode: code}
 		}
-		t.dismiss()
+		t.release()
 	}
 	last := *t.last
 	t.mu.Unlock()
@@ -174,49 +175,49 @@ func (t *terminal) follow() {
 	proc.Close()
 	close(t.over)
 	if err == nil && exit.Cause == wire.CauseKillFailed {
-		s.boxes.Destroy(t.session.id, t.jar)
+		opts.Destroy(t.sessionID, t.box)
 	}
 	switch {
 	case last.Kind == belljar.TerminalExit:
 		t.keep()
 	case err == nil:
 		t.forget()
-		s.terminals.leave(t)
+		t.all.table.leave(t)
 	default:
-		s.terminals.leave(t)
+		t.all.table.leave(t)
 	}
 	t.record(event.TerminalEnded, string(last.Kind)+" "+last.Reason, time.Since(begun))
 }
 
 // forget has the agent drop what it knows of a terminal whose program has ended.
 func (t *terminal) forget() {
-	ctx, cancel := context.WithTimeout(context.Background(), reckoning)
+	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
 	defer cancel()
-	if err := t.jar.Agent.Forget(ctx, terminalExec+t.id); err != nil && !errors.Is(err, agent.ErrDisconnected) {
-		t.service.log.Warn("terminal could not be forgotten", "terminal_id", t.id, "err", err)
+	if err := t.box.Agent.Forget(ctx, execPrefix+t.id); err != nil && !errors.Is(err, agent.ErrDisconnected) {
+		t.all.opts.Log.Warn("terminal could not be forgotten", "terminal_id", t.id, "err", err)
 	}
 }
 
 // keep leaves a terminal whose program has ended where it is found, for its reattach window or until its session ends:
 // whoever comes back learns how it ended, also from the next process.
 func (t *terminal) keep() {
-	for _, old := range t.service.terminals.ended(t.session.id, endedTerminals-1, t) {
-		old.end(closedDetached)
+	for _, old := range t.all.table.ended(t.sessionID, keptEnded-1, t) {
+		old.end(endedDetached)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last.Kind == belljar.TerminalExit { // not ended meanwhile
-		t.clocks = append(t.clocks,
-			t.service.clock.AfterFunc(t.opts.Reattach, func() { t.end(closedDetached) }),
-			context.AfterFunc(t.session.ctx, func() { t.end(closedSession) }),
-			context.AfterFunc(t.service.work.Closing(), func() { t.end(closedShutdown) }))
+		t.timers = append(t.timers,
+			t.all.opts.Clock.AfterFunc(t.limits.Reattach, func() { t.end(endedDetached) }),
+			context.AfterFunc(t.session.Context(), func() { t.end(endedWithSession) }),
+			context.AfterFunc(t.all.opts.Work.Closing(), func() { t.end(endedByShutdown) }))
 	}
 }
 
 // output delivers the program's output to its end, over another stream if one breaks. The agent keeps as much of it as
 // the history does, for a process that comes after this one.
 func (t *terminal) output() (wire.Exit, error) {
-	pace := rate.NewLimiter(rate.Limit(t.opts.OutputBytes), max(int(t.opts.OutputBytes/4), paceBytes+wire.MaxData))
+	pace := rate.NewLimiter(rate.Limit(t.limits.OutputBytes), max(int(t.limits.OutputBytes/4), paceBytes+wire.MaxData))
 	proc := t.process()
 	next := proc.Started().From
 	due := 0 // printed, not yet waited for
@@ -225,7 +226,7 @@ func (t *terminal) output() (wire.Exit, error) {
 		exit, err := proc.Follow(t.ctx, func(at int64, _ wire.Stream, b []byte) (int64, error) {
 			t.deliver(b)
 			next = at + int64(len(b))
-			safe := next - int64(t.opts.History)
+			safe := next - int64(t.limits.History)
 			if due += len(b); due < paceBytes {
 				return safe, nil
 			}
@@ -239,11 +240,11 @@ func (t *terminal) output() (wire.Exit, error) {
 		if next > begin {
 			tries = 0
 		}
-		if tries++; tries > terminalRetries {
+		if tries++; tries > reattachTries {
 			return exit, err
 		}
 		// Until the runtime knows whether the sandbox lives: an engine that is away is waited for.
-		again, failed := t.jar.Agent.Attach(t.ctx, terminalExec+t.id, next)
+		again, failed := t.box.Agent.Attach(t.ctx, execPrefix+t.id, next)
 		if failed != nil {
 			return exit, err
 		}
@@ -265,10 +266,10 @@ func (t *terminal) process() *agent.Process {
 func (t *terminal) deliver(b []byte) {
 	t.mu.Lock()
 	t.history.add(b)
-	seats := t.seats
+	seats := t.attached
 	t.mu.Unlock()
 	t.touch(len(seats) > 0)
-	patience := t.opts.Patience
+	patience := t.limits.Patience
 	if len(seats) > 1 {
 		patience /= 10
 	}
@@ -284,7 +285,7 @@ func (t *terminal) deliver(b []byte) {
 		}
 		if !a.await(late) || !a.put(b) {
 			a.finish(belljar.TerminalEvent{Kind: belljar.TerminalOverflow})
-			t.unseat(a)
+			t.detach(a)
 		}
 	}
 }
@@ -292,10 +293,10 @@ func (t *terminal) deliver(b []byte) {
 // touch notes that the terminal lives, and tells its session: whether it was used, by somebody who types or watches, or
 // gave a sign of life only.
 func (t *terminal) touch(used bool) {
-	now := t.service.clock.Now()
+	now := t.all.opts.Clock.Now()
 	t.mu.Lock()
 	t.active = now
-	last := &t.stirred
+	last := &t.heartbeat
 	if used {
 		last = &t.used
 	}
@@ -306,17 +307,17 @@ func (t *terminal) touch(used bool) {
 	t.mu.Unlock()
 	switch {
 	case tell && used:
-		t.session.typed()
+		t.session.Touch()
 	case tell:
-		t.session.stir()
+		t.session.KeepAlive()
 	}
 }
 
-// record records what happened to a terminal.
+// record records an event of the terminal.
 func (t *terminal) record(name, reason string, took time.Duration) {
-	state := t.session.snapshot()
-	t.service.opts.Events.Record(event.Event{
-		Name: name, Time: t.service.clock.Now(), Caller: t.session.caller, Session: &state, Runtime: state.Runtime,
-		Component: component, Reason: reason, Took: took, Detail: map[string]string{"terminal_id": t.id},
+	state := t.session.Session()
+	t.all.opts.Record(event.Event{
+		Name: name, Caller: t.owner, Session: &state, Runtime: state.Runtime,
+		Reason: reason, Took: took, Detail: map[string]string{"terminal_id": t.id},
 	})
 }

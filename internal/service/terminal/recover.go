@@ -1,0 +1,59 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/fault"
+)
+
+// IsTerminal reports whether a command of that name is a terminal.
+func IsTerminal(execID string) bool { return strings.HasPrefix(execID, execPrefix) }
+
+// Recover takes up the terminals that a former process left in a session, among the commands that its agent knows. Each
+// continues with nobody attached: its history is what the agent still has, and its reattach window begins now. One that
+// cannot be taken up is ended.
+func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInfo) {
+	for _, info := range execs {
+		id, ok := strings.CutPrefix(info.ID, execPrefix)
+		if !ok || s.table.get(id) != nil {
+			continue
+		}
+		if err := s.recover(ctx, x, id, info); err != nil {
+			s.opts.Log.Warn("terminal could not be taken up", "terminal_id", id, "session_id", x.Session().ID, "err", err)
+			_ = x.Box().Agent.Kill(ctx, info.ID, wire.Kill{End: true}) // it has ended, or its session will
+		}
+	}
+}
+
+func (s *Terminals) recover(ctx context.Context, x Session, id string, info wire.ExecInfo) error {
+	var note note
+	if !belljar.ValidID(id) {
+		return notFound(id)
+	}
+	if err := json.Unmarshal([]byte(info.Note), &note); err != nil {
+		return err
+	}
+	state := belljar.Terminal{
+		ID: id, Name: note.Name, Command: note.Command, Shared: note.Shared, CreatedAt: note.CreatedAt, Cols: 80, Rows: 24,
+	}
+	if info.PTY != nil {
+		state.Cols, state.Rows = int(info.PTY.Cols), int(info.PTY.Rows)
+	}
+	proc, err := x.Box().Agent.Attach(ctx, info.ID, info.Acked)
+	if err != nil {
+		return err
+	}
+	t := s.make(x, state)
+	t.history.lost = proc.Started().From > 0
+	s.table.adopt(t)
+	if !s.opts.Work.Do(func() { t.run(proc) }) {
+		proc.Close()
+		s.table.leave(t)
+		return fault.ShuttingDown()
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// terminal is a PTY in a session. It follows its program whether anybody is attached or not, so that the program never waits
+// for a viewer.
+//
+// Typing counts as use of the session, and so does output while somebody is attached. A terminal that is merely open does
+// not keep its session alive.
+type terminal struct {
+	all       *Terminals
+	session   Session
+	sessionID string
+	owner     belljar.Caller // of the session
+	id        string
+	limits    Limits
+	box       *box.Box // where its program is
+
+	ctx  context.Context // ends when nothing more can be asked of the agent
+	stop context.CancelFunc
+	over chan struct{} // closed when its program is gone, or left to the agent
+
+	keys   chan *keystrokes // on their way to the program
+	resize chan struct{}    // has a token when there is a new size
+
+	mu         sync.Mutex
+	state      belljar.Terminal
+	proc       *agent.Process
+	attached   []*attachment // replaced, never changed
+	history    history
+	last       *belljar.TerminalEvent // how it ended
+	active     time.Time              // last output or input
+	used       time.Time              // when it last touched its session
+	heartbeat  time.Time              // when it last kept its session alive
+	timers     []func() bool          // stop the timers of its lifetime and idle time
+	stopWindow func() bool            // stops the reattach window; nil while somebody is attached
+}
+
+// Why a terminal ended, apart from its program's end.
+const (
+	endedByCaller    = "closed"
+	endedWithSession = "session"  // its session ended
+	endedByShutdown  = "shutdown" // belljar stops: the program may live on, and be found again
+	endedDetached    = "detached" // nobody came back within the reattach window
+	endedIdle        = "idle"
+	endedByLifetime  = "lifetime"
+	endedLost        = "lost" // its sandbox does not answer
+)
+
+// execPrefix begins the name under which an agent knows a terminal's program.
+const execPrefix = "terminal:"
+
+// note is what the agent keeps of a terminal for the next process.
+type note struct {
+	Name      string    `json:"name,omitempty"`
+	Command   []string  `json:"command"`
+	Shared    bool      `json:"shared,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// make returns a terminal without a program.
+func (s *Terminals) make(x Session, state belljar.Terminal) *terminal {
+	t := &terminal{
+		all: s, session: x, owner: x.Owner(), box: x.Box(), id: state.ID, limits: s.opts.Limits, state: state,
+		over: make(chan struct{}), keys: make(chan *keystrokes), resize: make(chan struct{}, 1),
+	}
+	t.sessionID = x.Session().ID
+	t.state.SessionID, t.state.UserID = t.sessionID, t.owner.ID
+	t.history.most = t.limits.History
+	t.active = s.opts.Clock.Now()
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	return t
+}
+
+// cancel takes back a terminal whose program does not run.
+func (t *terminal) cancel() {
+	close(t.over)
+	t.stop()
+	t.all.table.leave(t)
+}
+
+// start starts the terminal's program: its command, or else the first shell that the sandbox has.
+func (t *terminal) start(ctx context.Context) (*agent.Process, error) {
+	choice := [][]string{{"bash"}, {"sh"}}
+	if len(t.state.Command) > 0 {
+		choice = [][]string{t.state.Command}
+	}
+	for i, argv := range choice {
+		t.state.Command = argv
+		e := t.execution()
+		proc, err := t.box.Exec(ctx, e, e.Cwd)
+		var failed *wire.Error
+		missing := errors.As(err, &failed) && failed.Code == wire.CodeExecFailed && failed.Errno == wire.ENOENT
+		if err == nil || !missing || i == len(choice)-1 {
+			return proc, err
+		}
+	}
+	return nil, nil // not reached: the last choice has returned
+}
+
+// execution is the terminal's program as the agent takes it. It has no time limit, and no limit on the processor time of a
+// process: its sandbox has one.
+func (t *terminal) execution() wire.Exec {
+	e := t.session.Execution()
+	delete(e.Rlimits, "cpu")
+	e.ID, e.Argv, e.Env, e.Stdin = execPrefix+t.id, t.state.Command, interactive(e.Env), true
+	e.PTY = &wire.Size{Cols: uint16(t.state.Cols), Rows: uint16(t.state.Rows)}
+	e.Note = t.note()
+	return e
+}
+
+// note is what the next process has to know. A command too long for it is cut.
+func (t *terminal) note() string {
+	n := note{Name: t.state.Name, Command: t.state.Command, Shared: t.state.Shared, CreatedAt: t.state.CreatedAt}
+	for {
+		raw, err := json.Marshal(n)
+		if err == nil && len(raw) <= wire.MaxNote {
+			return string(raw)
+		}
+		if len(n.Command) == 1 {
+			n.Command = []string{"…"}
+		} else {
+			n.Command = n.Command[:len(n.Command)/2]
+		}
+	}
+}
+
+// terminalEnv is an environment as interactive programs want it. What the session, or the image, says of these wins.
+func interactive(env []string) []string {
+	prompt := false
+	for i, pair := range env {
+		if pair == "TERM=dumb" {
+			env[i] = "TERM=xterm-256color"
+		}
+		prompt = prompt || strings.HasPrefix(pair, "PS1=")
+	}
+	if !prompt {
+		env = append(env, `PS1=\w\$ `)
+	}
+	return env
+}
+
+// snapshot is the terminal as it stands.
+func (t *terminal) snapshot() belljar.Terminal {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.state
+	s.Command = slices.Clone(s.Command)
+	s.Attached = len(t.attached)
+	if s.Attached > 0 {
+		s.DetachedAt = time.Time{}
+	}
+	return s
+}
+
+// gone reports whether its program is.
+func (t *terminal) gone() bool {
+	select {
+	case <-t.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// closed reports whether the terminal was ended, by whatever but its program's end, or has yet to start.
+func (t *terminal) closed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.proc == nil || t.last != nil && t.last.Kind != belljar.TerminalExit
+}

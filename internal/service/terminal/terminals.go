@@ -1,0 +1,187 @@
+// Package terminal is the terminals in sessions: programs on a PTY that callers watch, type to, leave and come back to.
+package terminal
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/lifecycle"
+)
+
+// Session is a living session as its terminals use it.
+type Session interface {
+	// Owner made the session.
+	Owner() belljar.Caller
+	// Session is the session as it stands, and Limits are those of its sandbox.
+	Session() belljar.Session
+	Limits() belljar.Limits
+	// Context ends when the session does.
+	Context() context.Context
+	// Box is its sandbox with its agent, and Execution a command in it without arguments.
+	Box() *box.Box
+	Execution() wire.Exec
+	// Touch notes a use of the session, and KeepAlive a sign of life that is no use.
+	Touch()
+	KeepAlive()
+}
+
+// Options is what the terminals of a service are made of.
+type Options struct {
+	Limits Limits
+	// Acquire counts a use of a session in which the caller may open a terminal, until release is called.
+	Acquire func(ctx context.Context, caller belljar.Caller, id string) (x Session, release func(), err error)
+	// Living reports whether a session that the caller may see is alive.
+	Living func(ctx context.Context, caller belljar.Caller, id string) (bool, error)
+	// Ended is the error of using a session that has ended.
+	Ended func(belljar.Session) *belljar.Error
+	// Refused turns an error into the one that the caller gets, and records a refusal.
+	Refused func(caller belljar.Caller, doing string, err error) error
+	// Destroy removes the sandbox of a session.
+	Destroy func(id string, sandbox runtime.Sandbox)
+	// Record records an event and fills in its time and component.
+	Record func(event.Event)
+	// Slack is how much longer than its agent should take a program may last.
+	Slack time.Duration
+	Work  *lifecycle.Group
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+// Terminals is the terminals of all sessions.
+type Terminals struct {
+	opts  Options
+	table table
+}
+
+// New returns a service without terminals.
+func New(opts Options) *Terminals { return &Terminals{opts: opts} }
+
+// As is the terminals as one caller sees them.
+func (s *Terminals) As(caller belljar.Caller) belljar.Terminals { return view{s, caller} }
+
+// now is the time as it goes on record.
+func (s *Terminals) now() time.Time { return clock.Stamp(s.opts.Clock) }
+
+// view is the terminals as one caller sees them.
+type view struct {
+	*Terminals
+	caller belljar.Caller
+}
+
+var _ belljar.Terminals = view{}
+
+// Open starts a terminal, to which nobody is attached yet.
+func (v view) Open(ctx context.Context, sessionID string, spec belljar.TerminalSpec) (belljar.Terminal, error) {
+	t, err := v.open(ctx, sessionID, spec)
+	if err != nil {
+		return belljar.Terminal{}, v.opts.Refused(v.caller, "open a terminal", err)
+	}
+	return t.snapshot(), nil
+}
+
+func (v view) open(ctx context.Context, sessionID string, spec belljar.TerminalSpec) (*terminal, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	x, release, err := v.opts.Acquire(ctx, v.caller, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	now := v.now()
+	t := v.make(x, belljar.Terminal{
+		ID: belljar.NewID(), Name: spec.Name, Command: slices.Clone(spec.Command), Shared: spec.Shared,
+		Cols: cmp.Or(spec.Cols, 80), Rows: cmp.Or(spec.Rows, 24), CreatedAt: now, DetachedAt: now,
+	})
+	if err := v.table.enter(t, t.limits.PerSession, t.limits.PerUser); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, clock.Seconds(x.Limits().StartupTimeoutSec), fault.ErrStartupTimeout)
+	defer cancel()
+	proc, err := t.start(ctx)
+	if err != nil {
+		t.cancel()
+		return nil, t.startError(err)
+	}
+	if !v.opts.Work.Do(func() { t.run(proc) }) {
+		_ = proc.End(0) // its session ends it at the latest
+		proc.Close()
+		t.cancel()
+		return nil, fault.ShuttingDown()
+	}
+	return t, nil
+}
+
+// Get returns a terminal as it stands.
+func (v view) Get(_ context.Context, id string) (belljar.Terminal, error) {
+	t, err := v.find(id)
+	if err != nil {
+		return belljar.Terminal{}, err
+	}
+	return t.snapshot(), nil
+}
+
+// List returns the terminals of a session; a session that has ended has none.
+func (v view) List(ctx context.Context, sessionID string) ([]belljar.Terminal, error) {
+	living, err := v.opts.Living(ctx, v.caller, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	list := []belljar.Terminal{}
+	if !living {
+		return list, nil
+	}
+	for _, t := range v.table.in(sessionID) {
+		if !t.closed() {
+			list = append(list, t.snapshot())
+		}
+	}
+	return list, nil
+}
+
+// Attach begins to follow a terminal.
+func (v view) Attach(_ context.Context, id string) (belljar.Attachment, error) {
+	t, err := v.find(id)
+	if err != nil {
+		return nil, err
+	}
+	a, err := t.attach()
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Close ends a terminal and waits until its program is gone.
+func (v view) Close(ctx context.Context, id string) error {
+	t, err := v.find(id)
+	if err != nil {
+		return err
+	}
+	t.end(endedByCaller)
+	select {
+	case <-t.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// find returns a terminal that the caller may see.
+func (v view) find(id string) (*terminal, error) {
+	t := v.table.get(id)
+	if t == nil || !v.caller.Sees(t.owner.ID) || t.closed() {
+		return nil, notFound(id)
+	}
+	return t, nil
+}
