@@ -10,10 +10,10 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// pieceBytes is the most output that one event has.
+// pieceBytes is the most output in one event.
 const pieceBytes = 32 << 10
 
-// attachment is one who watches a terminal. What he has not taken waits in a queue of bounded length.
+// attachment is one viewer of a terminal. Output that it has not taken waits in a bounded queue.
 type attachment struct {
 	terminal *terminal
 	ready    chan struct{} // has a token when there is something to take
@@ -23,16 +23,16 @@ type attachment struct {
 	mu      sync.Mutex
 	history []byte // nil when it has been taken
 	queue   []byte
-	last    *belljar.TerminalEvent // behind the queue; set before shut is closed
+	last    *belljar.TerminalEvent // after the queue; set before shut is closed
 	told    bool                   // last was taken
 	left    bool
-	size    bucket // of input: its bytes
-	count   bucket // and its messages
+	size    bucket // rate of input in bytes
+	count   bucket // and in messages
 }
 
 var _ belljar.Attachment = (*attachment)(nil)
 
-// attach takes a seat before the terminal. Unless it is shared, whoever sat there leaves.
+// attach adds a viewer. Unless the terminal is shared, it replaces the present one.
 func (t *terminal) attach() (*attachment, error) {
 	a := &attachment{
 		terminal: t, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), shut: make(chan struct{}),
@@ -71,7 +71,7 @@ func (t *terminal) attach() (*attachment, error) {
 	return a, nil
 }
 
-// detach takes somebody's seat away. When nobody is left the reattach window begins.
+// detach removes a viewer. The reattach window begins after the last.
 func (t *terminal) detach(a *attachment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *attachment) Next(ctx context.Context) (belljar.TerminalEvent, error) {
 	}
 }
 
-// take returns what waits, if anything does. The error is io.EOF, behind the last event.
+// take returns the next event, if there is one. The error is io.EOF after the last event.
 func (a *attachment) take() (e belljar.TerminalEvent, ok bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,7 +127,7 @@ func (a *attachment) take() (e belljar.TerminalEvent, ok bool, err error) {
 	return e, true, nil
 }
 
-// put adds output to the queue; false if there is no room for it. Whoever has left takes everything.
+// put adds output to the queue; false if there is no room. A closed attachment takes everything.
 func (a *attachment) put(b []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,7 +142,7 @@ func (a *attachment) put(b []byte) bool {
 	return true
 }
 
-// await waits until half of the queue is taken, or its owner has gone; false if it is late before that.
+// await waits until half of the queue is taken or the attachment is closed; false if late comes first.
 func (a *attachment) await(late <-chan struct{}) bool {
 	for {
 		a.mu.Lock()
@@ -160,7 +160,7 @@ func (a *attachment) await(late <-chan struct{}) bool {
 	}
 }
 
-// finish says what the last event is. What waits before it is still given out, unless there is too much of it.
+// finish sets the last event. Queued output is still delivered before it, except after an overflow.
 func (a *attachment) finish(last belljar.TerminalEvent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,7 +175,7 @@ func (a *attachment) finish(last belljar.TerminalEvent) {
 	notify(a.ready)
 }
 
-// Resize changes the size for everybody.
+// Resize changes the size for all viewers.
 func (a *attachment) Resize(cols, rows int) error {
 	if err := belljar.CheckTerminalSize(cols, rows); err != nil {
 		return err
@@ -209,14 +209,14 @@ func (a *attachment) Close() error {
 	return nil
 }
 
-// exited reports whether the program has ended by itself.
+// exited reports whether the program ended by itself.
 func (a *attachment) exited() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last != nil && a.last.Kind == belljar.TerminalExit
 }
 
-// refusal says why nothing more can be typed.
+// refusal is the error of typing to a terminal that takes no more input.
 func (a *attachment) refusal() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

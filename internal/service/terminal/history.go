@@ -5,18 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// cutWithin is how far into a history that has lost its beginning a good place to begin is looked for.
+// cutWithin is how far into a truncated history text looks for a good place to begin.
 const cutWithin = 8 << 10
 
-// history is the last output of a terminal. It takes no memory for what was never printed.
+// history is the latest output of a terminal. It grows with the output.
 type history struct {
 	most  int
 	bytes []byte
-	next  int  // where the next byte goes once bytes is as long as it gets
-	lost  bool // something was printed before
+	next  int  // where the next byte goes once bytes has its full length
+	lost  bool // older output was dropped
 }
 
-// add notes what was printed.
+// add adds output.
 func (h *history) add(b []byte) {
 	if more := len(b) - h.most; more > 0 {
 		b = b[more:]
@@ -34,8 +34,8 @@ func (h *history) add(b []byte) {
 	}
 }
 
-// text returns a copy of what is remembered. If it is not everything it begins at a line's beginning, or else at an
-// escape sequence's or a character's, so that nothing is shown by halves.
+// text returns a copy of the history. A truncated one begins at the beginning of a line, or else of an escape sequence or a
+// character, so that nothing is shown by halves.
 func (h *history) text() []byte {
 	all := make([]byte, 0, len(h.bytes))
 	all = append(append(all, h.bytes[h.next:]...), h.bytes[:h.next]...)

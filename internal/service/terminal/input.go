@@ -9,20 +9,20 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// keysBytes is how much of what one types goes to the program before others have their turn.
+// keysBytes is how much input of one viewer goes to the program before others have their turn.
 const keysBytes = 32 << 10
 
-// inputDebt is how much one may have to wait for his own haste until what he types is refused.
+// inputDebt is the longest delay by the rate limit; input that would wait longer is refused.
 const inputDebt = 10 * time.Second
 
-// keystrokes are something typed on its way to the program.
+// keystrokes are input on its way to the program.
 type keystrokes struct {
 	bytes []byte
 	done  chan error // holds one
 }
 
-// writeLoop hands what is typed to the program, in the order in which it comes. While the program does not read it waits,
-// and with it everybody who types.
+// writeLoop passes input to the program in order. It waits while the program does not read, and so does everybody who
+// types.
 func (t *terminal) writeLoop() {
 	for {
 		select {
@@ -35,7 +35,7 @@ func (t *terminal) writeLoop() {
 	}
 }
 
-// resizeLoop tells the program its size. Of many that come at once the last is told.
+// resizeLoop reports the size to the program; of many changes at once, the last.
 func (t *terminal) resizeLoop() {
 	gap := time.NewTimer(0)
 	defer gap.Stop()
@@ -54,12 +54,12 @@ func (t *terminal) resizeLoop() {
 		size := wire.Size{Cols: uint16(t.state.Cols), Rows: uint16(t.state.Rows)}
 		proc := t.proc
 		t.mu.Unlock()
-		_ = proc.Resize(size) // a stream that is broken is joined again, or the terminal's end
+		_ = proc.Resize(size) // a broken stream is reattached, or ends the terminal
 		gap.Reset(resizeGap)
 	}
 }
 
-// Write types.
+// Write sends input to the program.
 func (a *attachment) Write(ctx context.Context, b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (a *attachment) Write(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// send hands one piece to the writeLoop and waits until the agent has it. The writeLoop may still hold it after an error.
+// send passes one piece to writeLoop and waits until the agent has it. After an error writeLoop may still hold it.
 func (a *attachment) send(ctx context.Context, piece []byte) error {
 	k := &keystrokes{bytes: bytes.Clone(piece), done: make(chan error, 1)}
 	select {
@@ -124,7 +124,7 @@ func (a *attachment) send(ctx context.Context, piece []byte) error {
 		}
 		return nil
 	case <-a.shut:
-		if a.exited() { // perhaps with this: the writeLoop, whom nothing holds up any more, knows whether the program had it
+		if a.exited() { // perhaps on this input: writeLoop, which nothing blocks now, knows whether the program got it
 			select {
 			case err := <-k.done:
 				if err == nil {
@@ -139,7 +139,7 @@ func (a *attachment) send(ctx context.Context, piece []byte) error {
 	}
 }
 
-// throttle counts a message of n bytes and says how long it has to wait; false if that is too long, and it is not counted.
+// throttle counts a message of n bytes and returns how long to delay it; false if that is too long, and it is not counted.
 func (a *attachment) throttle(n int) (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,13 +153,13 @@ func (a *attachment) throttle(n int) (time.Duration, bool) {
 	return wait, true
 }
 
-// bucket holds a second's worth of something, and a debt. The zero value is full.
+// bucket is a token bucket of one second that can go into debt. The zero value is full.
 type bucket struct {
 	spent float64
 	at    time.Time
 }
 
-// due spends n of perSecond and returns after how long that is made good.
+// due takes n tokens at a rate per second and returns how long to wait for them.
 func (b *bucket) due(now time.Time, n, perSecond float64) time.Duration {
 	if !b.at.IsZero() {
 		b.spent = max(b.spent-perSecond*now.Sub(b.at).Seconds(), 0)
@@ -169,5 +169,5 @@ func (b *bucket) due(now time.Time, n, perSecond float64) time.Duration {
 	return time.Duration(max(b.spent-perSecond, 0) / perSecond * float64(time.Second))
 }
 
-// back takes n back.
+// back returns n tokens.
 func (b *bucket) back(n float64) { b.spent = max(b.spent-n, 0) }

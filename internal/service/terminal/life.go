@@ -14,28 +14,27 @@ import (
 )
 
 const (
-	// hangupGrace is how long a terminal's programs have between HUP and TERM, and KILL.
+	// hangupGrace is the time between HUP and TERM, and between TERM and KILL.
 	hangupGrace = time.Second
-	// keptEnded is how many terminals of a session are kept after their programs' ends.
+	// keptEnded is how many terminals of a session are kept after their programs end.
 	keptEnded = 8
-	// reattachTries is how often a terminal whose stream broke is joined again.
+	// reattachTries is how often a broken stream is reattached without new output.
 	reattachTries = 3
-	// paceBytes is how much is printed at once before the pace is looked at: what comes meanwhile comes in fewer pieces.
+	// paceBytes is how much output passes before the rate is checked.
 	paceBytes = 64 << 10
 	// forgetTime bounds a request to the agent to forget a terminal.
 	forgetTime = 2 * time.Second
-	// resizeGap is how long a size stands before the next one is told.
+	// resizeGap is the shortest time between two changes of the size.
 	resizeGap = 20 * time.Millisecond
 )
 
-// run begins a terminal's life: its clocks, and those who work for it. It ends when the program does, or when the
-// terminal is ended.
+// run starts the timers and goroutines of a terminal. They end when the program does, or when the terminal is ended.
 func (t *terminal) run(proc *agent.Process) {
 	opts := &t.all.opts
 	t.mu.Lock()
 	t.proc = proc
 	t.mu.Unlock()
-	// Whether the program lives on is the session's business, or that of the next process.
+	// The session decides whether the program goes on, or the next process does.
 	endWith := func(reason string) func() {
 		return func() {
 			t.end(reason)
@@ -67,7 +66,7 @@ func (t *terminal) run(proc *agent.Process) {
 	t.startWindow()
 }
 
-// checkIdle ends a terminal that has neither printed nor been typed to for its idle time.
+// checkIdle ends a terminal without input and output for its idle time.
 func (t *terminal) checkIdle() {
 	t.mu.Lock()
 	left := t.limits.Idle - t.all.opts.Clock.Now().Sub(t.active)
@@ -80,7 +79,7 @@ func (t *terminal) checkIdle() {
 	}
 }
 
-// startWindow begins the reattach window if nobody watches. The caller holds the lock.
+// startWindow starts the reattach window if nobody is attached. The caller holds the lock.
 func (t *terminal) startWindow() {
 	if len(t.attached) == 0 && t.stopWindow == nil {
 		t.state.DetachedAt = t.all.now()
@@ -88,7 +87,7 @@ func (t *terminal) startWindow() {
 	}
 }
 
-// checkDetached ends a terminal that nobody has come back to.
+// checkDetached ends a terminal after its reattach window.
 func (t *terminal) checkDetached() {
 	t.mu.Lock()
 	alone := len(t.attached) == 0 && t.all.opts.Clock.Now().Sub(t.state.DetachedAt) >= t.limits.Reattach
@@ -98,8 +97,8 @@ func (t *terminal) checkDetached() {
 	}
 }
 
-// end ends the terminal: whoever watches hears why, nobody finds it any more, and its program is ended. The first reason
-// stays. A program that has ended by itself is forgotten.
+// end ends the terminal and its program, tells its viewers why, and hides it from callers. The first reason stays. A program
+// that ended by itself is forgotten.
 func (t *terminal) end(reason string) {
 	t.mu.Lock()
 	exited := t.last != nil && t.last.Kind == belljar.TerminalExit
@@ -121,15 +120,14 @@ func (t *terminal) end(reason string) {
 	if reason == endedWithSession || reason == endedByShutdown || reason == endedLost {
 		return
 	}
-	// Shells ignore TERM and heed HUP, which they pass on to their jobs. What of it cannot be told is told by the end of
-	// the stream.
+	// Shells ignore TERM; they obey HUP and pass it on to their jobs. If a signal cannot be sent, the end of the stream does it.
 	_ = proc.Signal(wire.SIGHUP)
 	_ = proc.End(hangupGrace)
 	late := time.AfterFunc(hangupGrace+t.all.opts.Slack, t.stop)
 	context.AfterFunc(t.ctx, func() { late.Stop() })
 }
 
-// release tells everybody who watches how the terminal ended, and stops its clocks. The caller holds the lock.
+// release tells all viewers how the terminal ended, and stops its timers. The caller holds the lock.
 func (t *terminal) release() {
 	for _, a := range t.attached {
 		a.finish(*t.last)
@@ -145,7 +143,7 @@ func (t *terminal) release() {
 	}
 }
 
-// follow hands on what the program prints until it ends, and concludes.
+// follow delivers the output of the program until it ends, and then settles how the terminal ended.
 func (t *terminal) follow() {
 	begun := time.Now()
 	exit, err := t.output()
@@ -154,7 +152,7 @@ func (t *terminal) follow() {
 	proc := t.proc
 	if t.last == nil {
 		switch {
-		case err != nil && t.session.Context().Err() != nil: // whose word is on its way
+		case err != nil && t.session.Context().Err() != nil: // the session ends the terminal in a moment
 			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: endedWithSession}
 		case err != nil:
 			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: endedLost}
@@ -189,7 +187,7 @@ func (t *terminal) follow() {
 	t.record(event.TerminalEnded, string(last.Kind)+" "+last.Reason, time.Since(begun))
 }
 
-// forget has the agent drop what it knows of a terminal whose program has ended.
+// forget lets the agent drop the record of a terminal whose program has ended.
 func (t *terminal) forget() {
 	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
 	defer cancel()
@@ -198,8 +196,8 @@ func (t *terminal) forget() {
 	}
 }
 
-// keep leaves a terminal whose program has ended where it is found, for its reattach window or until its session ends:
-// whoever comes back learns how it ended, also from the next process.
+// keep keeps a terminal whose program has ended, for its reattach window or until its session ends: a caller who comes back
+// learns how it ended, also from the next process.
 func (t *terminal) keep() {
 	for _, old := range t.all.table.ended(t.sessionID, keptEnded-1, t) {
 		old.end(endedDetached)
@@ -214,13 +212,13 @@ func (t *terminal) keep() {
 	}
 }
 
-// output delivers the program's output to its end, over another stream if one breaks. The agent keeps as much of it as
-// the history does, for a process that comes after this one.
+// output delivers the output of the program to its end, over another stream if one breaks. The agent keeps as much of it as
+// the history has, for the next process.
 func (t *terminal) output() (wire.Exit, error) {
 	pace := rate.NewLimiter(rate.Limit(t.limits.OutputBytes), max(int(t.limits.OutputBytes/4), paceBytes+wire.MaxData))
 	proc := t.process()
 	next := proc.Started().From
-	due := 0 // printed, not yet waited for
+	due := 0 // not yet counted by the rate limit
 	for tries := 0; ; {
 		begin := next
 		exit, err := proc.Follow(t.ctx, func(at int64, _ wire.Stream, b []byte) (int64, error) {
@@ -243,7 +241,7 @@ func (t *terminal) output() (wire.Exit, error) {
 		if tries++; tries > reattachTries {
 			return exit, err
 		}
-		// Until the runtime knows whether the sandbox lives: an engine that is away is waited for.
+		// Attach waits for an engine that is away, until the runtime knows whether the sandbox lives.
 		again, failed := t.box.Agent.Attach(t.ctx, execPrefix+t.id, next)
 		if failed != nil {
 			return exit, err
@@ -261,8 +259,8 @@ func (t *terminal) process() *agent.Process {
 	return t.proc
 }
 
-// deliver hands output to everybody who watches. One whose queue is full holds the program up for a moment, as a slow
-// line would; who stays behind is let go.
+// deliver passes output to all viewers. A full queue delays the program for a moment, as a slow line would; a viewer that
+// stays behind is dropped.
 func (t *terminal) deliver(b []byte) {
 	t.mu.Lock()
 	t.history.add(b)
@@ -290,8 +288,7 @@ func (t *terminal) deliver(b []byte) {
 	}
 }
 
-// touch notes that the terminal lives, and tells its session: whether it was used, by somebody who types or watches, or
-// gave a sign of life only.
+// touch notes activity and reports it to the session: as a use when somebody types or watches, otherwise as a sign of life.
 func (t *terminal) touch(used bool) {
 	now := t.all.opts.Clock.Now()
 	t.mu.Lock()
@@ -300,7 +297,7 @@ func (t *terminal) touch(used bool) {
 	if used {
 		last = &t.used
 	}
-	tell := now.Sub(*last) >= time.Second // a session's times need not be more exact
+	tell := now.Sub(*last) >= time.Second // precise enough for a session
 	if tell {
 		*last = now
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// table is the terminals of this process: those whose program runs, and for a while those whose program has
-// ended. The zero value is empty.
+// table is the terminals of this process: those whose program runs, and for a while those whose program has ended. The zero
+// value is empty.
 type table struct {
 	mu   sync.Mutex
 	byID map[string]*terminal
@@ -23,7 +23,7 @@ func (t *table) get(id string) *terminal {
 	return t.byID[id]
 }
 
-// enter takes a terminal in, if its session and its owner may have one more.
+// enter adds a terminal, if its session and its owner may have one more.
 func (t *table) enter(n *terminal, perSession, perUser int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +47,7 @@ func (t *table) enter(n *terminal, perSession, perUser int) error {
 	return nil
 }
 
-// adopt takes in a terminal of a former process.
+// adopt adds a terminal of a former process.
 func (t *table) adopt(n *terminal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *table) put(n *terminal) {
 	t.byID[n.id] = n
 }
 
-// leave takes a terminal out.
+// leave removes a terminal.
 func (t *table) leave(n *terminal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +84,7 @@ func (t *table) in(sessionID string) []*terminal {
 	return list
 }
 
-// ended returns those of a session whose programs have ended, but for n and the most latest others.
+// ended returns the terminals of a session whose programs have ended, except n and the latest others up to most.
 func (t *table) ended(sessionID string, most int, n *terminal) []*terminal {
 	list := slices.DeleteFunc(t.in(sessionID), func(o *terminal) bool { return o == n || !o.gone() })
 	return list[:max(len(list)-most, 0)]
@@ -98,7 +98,7 @@ func tooMany(quota, where string, used, limit int) error {
 	}
 }
 
-// notFound says that there is no such terminal, or none that the caller may know of.
+// notFound is the error for a terminal that does not exist, or that the caller may not see.
 func notFound(id string) error {
 	return &belljar.Error{
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("terminal %.100q does not exist", id),

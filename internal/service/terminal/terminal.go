@@ -49,21 +49,21 @@ type terminal struct {
 	stopWindow func() bool            // stops the reattach window; nil while somebody is attached
 }
 
-// Why a terminal ended, apart from its program's end.
+// Why a terminal ended, other than by the end of its program.
 const (
 	endedByCaller    = "closed"
 	endedWithSession = "session"  // its session ended
-	endedByShutdown  = "shutdown" // belljar stops: the program may live on, and be found again
-	endedDetached    = "detached" // nobody came back within the reattach window
+	endedByShutdown  = "shutdown" // Belljar stops: the program may go on, and is found again
+	endedDetached    = "detached" // the reattach window is over
 	endedIdle        = "idle"
 	endedByLifetime  = "lifetime"
 	endedLost        = "lost" // its sandbox does not answer
 )
 
-// execPrefix begins the name under which an agent knows a terminal's program.
+// execPrefix begins the name of a terminal's program at its agent.
 const execPrefix = "terminal:"
 
-// note is what the agent keeps of a terminal for the next process.
+// note is what the agent keeps about a terminal for the next process.
 type note struct {
 	Name      string    `json:"name,omitempty"`
 	Command   []string  `json:"command"`
@@ -122,7 +122,7 @@ func (t *terminal) execution() wire.Exec {
 	return e
 }
 
-// note is what the next process has to know. A command too long for it is cut.
+// note is the terminal's note. A command that is too long for it is cut.
 func (t *terminal) note() string {
 	n := note{Name: t.state.Name, Command: t.state.Command, Shared: t.state.Shared, CreatedAt: t.state.CreatedAt}
 	for {
@@ -138,7 +138,7 @@ func (t *terminal) note() string {
 	}
 }
 
-// terminalEnv is an environment as interactive programs want it. What the session, or the image, says of these wins.
+// interactive is an environment for interactive programs. Variables that the session or the image sets win.
 func interactive(env []string) []string {
 	prompt := false
 	for i, pair := range env {
@@ -166,7 +166,7 @@ func (t *terminal) snapshot() belljar.Terminal {
 	return s
 }
 
-// gone reports whether its program is.
+// gone reports whether its program is gone.
 func (t *terminal) gone() bool {
 	select {
 	case <-t.over:
@@ -176,7 +176,7 @@ func (t *terminal) gone() bool {
 	}
 }
 
-// closed reports whether the terminal was ended, by whatever but its program's end, or has yet to start.
+// closed reports whether the terminal was ended other than by the end of its program, or has yet to start.
 func (t *terminal) closed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
