@@ -62,8 +62,8 @@ type commands struct {
 
 // run parses and executes one command line, without the program's name.
 func (c *console) run(ctx context.Context, args []string) int {
-	var grammar commands
-	parser, err := c.parser(&grammar)
+	grammar := grammarFor(args)
+	parser, err := c.parser(grammar)
 	if err != nil {
 		return c.fail(err)
 	}
@@ -85,7 +85,7 @@ func (c *console) run(ctx context.Context, args []string) int {
 	}
 	c.flags = ownFlags(parsed.Selected())
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	if err = c.choose(parsed, &grammar); err == nil {
+	if err = c.choose(parsed, grammar); err == nil {
 		err = parsed.Run(c)
 	}
 	var status exitStatus
@@ -98,7 +98,7 @@ func (c *console) run(ctx context.Context, args []string) int {
 	return c.fail(err)
 }
 
-func (c *console) parser(grammar *commands) (*kong.Kong, error) {
+func (c *console) parser(grammar any) (*kong.Kong, error) {
 	return kong.New(grammar,
 		kong.Name("belljar"),
 		kong.Description("Runs untrusted code in sandboxes."),

@@ -23,31 +23,32 @@ func hereOnly() []string {
 
 // choose finds out which server is meant: by flag, by BELLJAR_SERVER, or none. The key comes from a file or from
 // BELLJAR_API_KEY, never from the command line, which everybody on this machine can read.
-func (c *console) choose(parsed *kong.Context, flags *commands) error {
+func (c *console) choose(parsed *kong.Context, grammar any) error {
+	url, keyFile := textOf(grammar, "Server"), textOf(grammar, "APIKeyFile")
 	name, _, _ := strings.Cut(parsed.Command(), " ")
 	if slices.Contains(hereOnly(), name) {
-		if flags.Server != "" || flags.APIKeyFile != "" {
+		if url != "" || keyFile != "" {
 			return mistake("", "%s looks at this machine only, --server does not go with it", name)
 		}
 		return nil
 	}
-	c.server.url = flags.Server
+	c.server.url = url
 	if c.server.url == "" {
 		c.server.url, _ = c.getenv("BELLJAR_SERVER")
 	}
-	if flags.APIKeyFile == "" {
+	if keyFile == "" {
 		c.server.key, _ = c.getenv("BELLJAR_API_KEY")
 		return nil
 	}
 	if !c.server.given() {
 		return mistake("name the server with --server or BELLJAR_SERVER", "--api-key-file without a server")
 	}
-	raw, err := os.ReadFile(flags.APIKeyFile)
+	raw, err := os.ReadFile(keyFile)
 	if err != nil {
-		return mistake("", "--api-key-file %s: %s", flags.APIKeyFile, reason(err))
+		return mistake("", "--api-key-file %s: %s", keyFile, reason(err))
 	}
 	if c.server.key = strings.TrimSpace(string(raw)); c.server.key == "" {
-		return mistake("", "--api-key-file %s: is empty", flags.APIKeyFile)
+		return mistake("", "--api-key-file %s: is empty", keyFile)
 	}
 	return nil
 }
