@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -65,9 +66,13 @@ func TestListWithoutEnd(t *testing.T) {
 		"empty": {Info: &wire.Info{Build: strings.Repeat("x", 3<<20)}},
 	} {
 		part.More = true
+		raw, err := json.Marshal(part) // once: it is sent until the bound of 128 MiB
+		if err != nil {
+			t.Fatal(err)
+		}
 		endless := func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
 			greet(w)
-			for w.JSON(wire.KindReply, part) == nil {
+			for w.JSON(wire.KindReply, json.RawMessage(raw)) == nil {
 			}
 		}
 		none := func(wire.FileInfo) error { return nil }
