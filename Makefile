@@ -71,12 +71,20 @@ endef
 
 .PHONY: test
 test: packages lint-quick build gvisor sdk ## everything that can be tested here; as root on Debian it installs what it needs
+	@$(MAKE) --no-print-directory -j2 test-go test-sdk
+
+.PHONY: test-go
+test-go:
 	$(call with-programs, \
 		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 60m -p 4 $(RACE) || failed=1; \
 		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m -p 3 $(LONG) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE) $(LONG))") || failed=1;)
-	cd gvisor && $(GO) test -trimpath ./...
-	cd sdk/typescript && npm test
-	/usr/bin/python3 -m pytest -q sdk/python
+
+# The SDKs are tested alongside, and print when they are done.
+.PHONY: test-sdk
+test-sdk:
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	{ (cd gvisor && $(GO) test -trimpath ./...) && (cd sdk/typescript && npm test) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
+	status=$$?; cat "$$log"; exit $$status
 
 .PHONY: soak
 soak: packages build gvisor ## the long tests: many rounds of what make test does once, and the race detector everywhere
