@@ -1,4 +1,4 @@
-// Command belljar runs code nobody has vetted inside a sealed sandbox. The commands are in internal/cli, and what runs and
+// Command belljar runs untrusted code in sandboxes. The commands are in internal/cli, and what runs and
 // serves them in internal/daemon.
 package main
 

@@ -62,14 +62,6 @@ func (p *plan) forBuild() *plan {
 // buildMemory is what the compiler may have, in MiB.
 func (p *plan) buildMemory() int { return cmp.Or(p.Limits.BuildMemoryMB, p.Limits.MemoryMB) }
 
-// mostMemory is what the plan's sandbox needs for its programs, in MiB: the compiler is one, at another time.
-func (p *plan) mostMemory() int {
-	if p.build == nil {
-		return p.Limits.MemoryMB
-	}
-	return max(p.Limits.MemoryMB, p.buildMemory())
-}
-
 // holdAt has what runs in the sandbox from now on held at its own limit of memory.
 func (c *passage) holdAt(mb int) error {
 	if c.plan.buildMemory() == c.plan.Limits.MemoryMB {
