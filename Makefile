@@ -59,9 +59,6 @@ demo: build ## run the examples, friendly and hostile, and show what happened to
 RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/event/... ./internal/image ./internal/logbook/... \
         ./internal/runtime/pool ./internal/service/... ./internal/store/...
 
-# Packages that take longest begin first, so that none of them runs alone at the end.
-LONG := ./test/security ./test/e2e ./internal/runtime/gvisor ./test/vm ./test/examples ./internal/runtime/docker
-
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
 define with-programs
 @set -e; umask 022; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; chmod 755 "$$dir"; \
@@ -77,7 +74,7 @@ test: packages lint-quick build gvisor sdk ## everything that can be tested here
 test-go:
 	$(call with-programs, \
 		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 60m -p 4 $(RACE) || failed=1; \
-		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m -p 3 $(LONG) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE) $(LONG))") || failed=1;)
+		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))") || failed=1;)
 
 # The SDKs are tested alongside, and print when they are done.
 .PHONY: test-sdk
