@@ -61,7 +61,7 @@ def python(tmp_path_factory: Any) -> Path:
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".mypy_cache"))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     run(*pip, "wheel", "--no-index", "--no-build-isolation", "--no-deps", "-w", str(place / "dist"), str(source))
-    (wheel,) = (place / "dist").glob("belljar-*-py3-none-any.whl")
+    (wheel,) = (place / "dist").glob("belljar_sdk-*-py3-none-any.whl")
     venv.create(place / "venv", with_pip=False)
     run(*pip, "--python", str(place / "venv" / "bin" / "python"), "install", "--no-index", "--no-deps", str(wheel))
     return place / "venv" / "bin" / "python"
