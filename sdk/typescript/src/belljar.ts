@@ -1,4 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+import { Admin, Tokens } from "./admin.js";
 import { Artifacts } from "./artifacts.js";
 import type { CallOptions } from "./call.js";
 import { Connection, type Ask } from "./connection.js";
@@ -55,6 +56,10 @@ export class Belljar {
   readonly terminals: Terminals;
   /** The images on the server. */
   readonly images: Images;
+  /** All users' runs, usage and quotas. For operators. */
+  readonly admin: Admin;
+  /** The API keys. For operators. */
+  readonly tokens: Tokens;
   readonly #connection: Connection;
   #server: LocalServer | undefined;
 
@@ -79,6 +84,8 @@ export class Belljar {
     this.terminals = new Terminals(doorway);
     this.artifacts = new Artifacts(this.#connection);
     this.images = new Images(this.#connection);
+    this.admin = new Admin(this.#connection);
+    this.tokens = new Tokens(this.#connection);
     const parts = { doorway, runs: this.runs, terminals: this.terminals };
     this.sessions = new Sessions(this.#connection, options.image, (id, created) => new Session(parts, id, created));
   }
@@ -123,7 +130,7 @@ export class Belljar {
   }
 
   /**
-   * request asks for what this package has no method for, such as what is for operators. A request that must not be
+   * request asks for what this package has no method for. A request that must not be
    * carried out twice is not repeated: GET, PUT and DELETE are, and POST with an Idempotency-Key.
    */
   request<T = unknown>(

@@ -1,10 +1,11 @@
 import type { CallOptions } from "./call.js";
-import { kindOf, route, type Connection } from "./connection.js";
+import { kindOf, route, type Ask, type Connection } from "./connection.js";
 import { told } from "./backoff.js";
+import { bodyOf, type Content } from "./content.js";
 import { errorOf, RuntimeUnavailableError, type ErrorBody } from "./error.js";
 import { eventsOf, objectOf } from "./events.js";
 import { strangerOf } from "./failure.js";
-import type { Image, ImageProgress } from "./types.js";
+import type { Image, ImageProgress, ImagePrune, ImagePruned } from "./types.js";
 
 /** The images on the server. */
 export class Images {
@@ -27,15 +28,45 @@ export class Images {
   }
 
   /** pull fetches an image from its registry and returns when it is ready. */
-  async pull(
+  pull(
     ref: string,
     options: CallOptions & { onProgress?: (progress: ImageProgress) => void; always?: boolean; runtime?: string } = {},
   ): Promise<Image> {
+    const json = { ref, always: options.always, runtime: options.runtime };
+    return this.#follow({ method: "POST", path: route("images", "pull"), json }, ref, options);
+  }
+
+  /**
+   * import brings an image: an OCI layout, what `docker save` writes, or a root file system, as a tar archive, which may be
+   * compressed. Without a name it has the one in the archive. For operators.
+   */
+  import(archive: Content, options: CallOptions & { name?: string; onProgress?: (progress: ImageProgress) => void } = {}): Promise<Image> {
+    const ask: Ask = {
+      method: "POST", path: route("images", "import"), query: { name: options.name }, body: bodyOf(archive), once: true, longerMs: 600_000,
+      headers: { "Content-Type": "application/x-tar" },
+    };
+    return this.#follow(ask, options.name ?? "", options);
+  }
+
+  /** tag gives an image one more name. A name that another image has moves. For operators. */
+  tag(ref: string, name: string, options?: CallOptions): Promise<Image> {
+    return this.#connection.json({ method: "POST", path: route("images", "tag"), json: { ref, name } }, options);
+  }
+
+  /** remove takes a name from an image, and with its last name, or by its digest, removes the image. For operators. */
+  async remove(ref: string, options?: CallOptions): Promise<void> {
+    await this.#connection.json({ method: "DELETE", path: route("images"), query: { ref } }, options);
+  }
+
+  /** prune removes images that no sandbox uses: `all` of them, those unused for so long, or until so many bytes are left. For operators. */
+  prune(bounds: ImagePrune, options?: CallOptions): Promise<ImagePruned> {
+    return this.#connection.json({ method: "POST", path: route("images", "prune"), json: bounds, longerMs: 60_000 }, options);
+  }
+
+  // follow asks for an image and reads how it comes along.
+  async #follow(ask: Ask, ref: string, options: CallOptions & { onProgress?: (progress: ImageProgress) => void }): Promise<Image> {
     const { answer, chunks, close } = await this.#connection.open(
-      {
-        method: "POST", path: route("images", "pull"), json: { ref, always: options.always, runtime: options.runtime },
-        headers: { Accept: "text/event-stream" },
-      },
+      { ...ask, headers: { ...ask.headers, Accept: "text/event-stream" } },
       options,
     );
     if (kindOf(answer) !== "text/event-stream") {

@@ -8,6 +8,7 @@ export type { FollowOptions } from "./follow.js";
 export { RunResult } from "./result.js";
 export { Runs, type RunOptions, type RunQuery, type StartOptions } from "./runs.js";
 export { RunInput, type InputEnd } from "./input.js";
+export { Admin, Tokens, type AdminRunQuery } from "./admin.js";
 export { Artifacts } from "./artifacts.js";
 export { Session } from "./session.js";
 export { Sessions, type SessionQuery } from "./sessions.js";

@@ -56,3 +56,21 @@ export type ImageProgress = Schemas["ImageProgress"];
 export type Discovery = Schemas["Discovery"];
 /** Who the caller is and what he may. */
 export type Me = Schemas["Me"];
+/** Which images to remove. At least one bound is given. */
+export type ImagePrune = Schemas["ImagePrune"];
+/** The images that were removed, and the bytes that they took. */
+export type ImagePruned = Schemas["ImagePruned"];
+/** One page of all users' runs. */
+export type AdminPage = Schemas["AdminPage"];
+/** A run with its artifacts. */
+export type DetailedRun = Schemas["DetailedRun"];
+/** One idempotency key in force. */
+export type KeyEntry = Schemas["KeyEntry"];
+/** What one user uses. */
+export type UserUsage = Schemas["UserUsage"];
+/** How much one user may have. */
+export type Quota = Schemas["Quota"];
+/** An API key. */
+export type Token = Schemas["Token"];
+/** What can be asked of a new API key. */
+export type TokenSpec = Schemas["TokenSpec"];

@@ -1,5 +1,5 @@
 // What this package costs over plain fetch of the same route, in the same run: `npm run bench`.
-import { Belljar } from "belljar";
+import { Belljar } from "belljar-sdk";
 import { serve } from "./world.js";
 
 const rounds = Number(process.argv[2] ?? 1000);

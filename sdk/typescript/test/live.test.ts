@@ -4,7 +4,7 @@ import { after, before, test } from "node:test";
 import {
   Belljar, BelljarError, CanceledError, ConflictError, IdempotencyConflictError, InvalidRequestError, NotFoundError, PathEscapesError, PolicyDeniedError,
   SandboxClient, SessionExpiredError, UnauthorizedError, type Session, type TerminalEvent,
-} from "belljar";
+} from "belljar-sdk";
 import { atEnd, client, fake, local, serve, until, within, type Owner } from "./world.js";
 
 let belljar: Belljar;

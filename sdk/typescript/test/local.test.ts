@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { Belljar, RuntimeUnavailableError } from "belljar";
+import { Belljar, RuntimeUnavailableError } from "belljar-sdk";
 import { atEnd, binary, limitMs, local, patient, tempDir, until, within } from "./world.js";
 
 function lives(pid: number): boolean {

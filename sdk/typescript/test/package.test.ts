@@ -20,7 +20,7 @@ function install(dir: string): { project: string; packed: string[] } {
   const project = join(dir, "project");
   mkdirSync(project);
   writeFileSync(join(project, "package.json"), '{"name": "empty", "private": true, "type": "module"}');
-  run("npm", ["install", "--offline", "--no-audit", "--no-fund", join(dir, filename)], project);
+  run("npm", ["install", "--offline", "--no-audit", "--no-fund", `belljar@file:${join(dir, filename)}`], project); // as the README says
   return { project, packed: files.map((f) => f.path) };
 }
 

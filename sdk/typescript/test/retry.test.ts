@@ -7,7 +7,7 @@ import { test } from "node:test";
 import {
   Belljar, BelljarError, CanceledError, InternalError, InvalidRequestError, NotFoundError, RateLimitedError, RuntimeUnavailableError, TimeoutError,
   type TransportRequest,
-} from "belljar";
+} from "belljar-sdk";
 import { unixTransport } from "../src/node/http.js";
 import { atEnd, client, failure, fake, json, limitMs, tempDir, type Handler, until, within } from "./world.js";
 

@@ -1,7 +1,7 @@
 // Plays test/scenario/scenario.json through this SDK: see test/scenario/README.md.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { Belljar, BelljarError, type FileEntry, type RunResult, type RunSpec, type Scope } from "belljar";
+import { Belljar, BelljarError, type FileEntry, type RunResult, type RunSpec, type Scope } from "belljar-sdk";
 
 type Bytes = string | { base64: string } | { repeat: string; times: number };
 type Result = Record<string, unknown>;

@@ -1,7 +1,7 @@
 // WebSockets of the platform, or given by the caller: they set no headers, so that tickets let them in.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Belljar, BelljarError, type WebSocketLike } from "belljar";
+import { Belljar, BelljarError, type WebSocketLike } from "belljar-sdk";
 import { dial } from "../src/node/websocket.js";
 import type { Socket } from "../src/socket.js";
 import { atEnd, client, fake, json, serve, within } from "./world.js";

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { join } from "node:path";
 import { test } from "node:test";
-import { BelljarError, InternalError, NotFoundError, type Frame } from "belljar";
+import { BelljarError, InternalError, NotFoundError, type Frame } from "belljar-sdk";
 import { breaking, client, failure, fake, json, local, serve, tempDir, until, within } from "./world.js";
 
 /** A log of n lines, as a server writes it. */

@@ -6,7 +6,7 @@ import { createServer, request, type IncomingMessage, type ServerResponse } from
 import type { AddressInfo, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { Belljar, type BelljarOptions } from "belljar";
+import { Belljar, type BelljarOptions } from "belljar-sdk";
 
 /** The program that the tests are against. */
 export const binary = resolve(process.env["BELLJAR_BIN"] ?? "../../bin/belljar");

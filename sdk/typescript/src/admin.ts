@@ -1,0 +1,103 @@
+import type { CallOptions } from "./call.js";
+import { route, type Connection } from "./connection.js";
+import type { AdminPage, DetailedRun, KeyEntry, Phase, Quota, Token, TokenSpec, UserUsage } from "./types.js";
+
+/** Which runs of all users to list. */
+export interface AdminRunQuery {
+  userId?: string | undefined;
+  phase?: Phase | undefined;
+  runtime?: string | undefined;
+  /** The image as requests name it. */
+  image?: string | undefined;
+  sessionId?: string | undefined;
+  /** `created_at`, `started_at` or `finished_at`, with `:asc` or `:desc`; `created_at:desc` if it is not given. */
+  sort?: string | undefined;
+  /** Runs in a page: 50 if it is not given, at most 200. */
+  limit?: number | undefined;
+  offset?: number | undefined;
+}
+
+/** All users' runs, usage and quotas. For operators. */
+export class Admin {
+  readonly #connection: Connection;
+
+  /** @internal */
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** runs lists the runs of all users, newest first unless `sort` says otherwise. */
+  runs(query: AdminRunQuery = {}, options?: CallOptions): Promise<AdminPage> {
+    const { userId, phase, runtime, image, sessionId, sort, limit, offset } = query;
+    return this.#connection.json(
+      {
+        method: "GET", path: route("admin", "runs"),
+        query: { user_id: userId, phase, runtime, base_image: image, session_id: sessionId, sort, limit, offset },
+      },
+      options,
+    );
+  }
+
+  /** run returns a run of any user, with its artifacts. */
+  run(id: string, options?: CallOptions): Promise<DetailedRun> {
+    return this.#connection.json({ method: "GET", path: route("admin", "runs", id) }, options);
+  }
+
+  /** idempotency lists the idempotency keys in force. */
+  async idempotency(
+    query: { endpoint?: "runs" | "sessions"; userId?: string; limit?: number; offset?: number } = {},
+    options?: CallOptions,
+  ): Promise<KeyEntry[]> {
+    const { endpoint, userId, limit, offset } = query;
+    const { items } = await this.#connection.json<{ items: KeyEntry[] | null }>(
+      { method: "GET", path: route("admin", "idempotency"), query: { endpoint, user_id: userId, limit, offset } },
+      options,
+    );
+    return items ?? [];
+  }
+
+  /** usage lists the users who use most, by the bytes of their artifacts. */
+  async usage(options: CallOptions & { limit?: number } = {}): Promise<UserUsage[]> {
+    const { items } = await this.#connection.json<{ items: UserUsage[] | null }>(
+      { method: "GET", path: route("admin", "usage"), query: { limit: options.limit } },
+      options,
+    );
+    return items ?? [];
+  }
+
+  /** quota returns the quota in force for a user. */
+  quota(userId: string, options?: CallOptions): Promise<Quota> {
+    return this.#connection.json({ method: "GET", path: route("admin", "quotas", userId) }, options);
+  }
+
+  /** setQuota gives a user a quota of their own. 0 is no limit. */
+  setQuota(userId: string, quota: Quota, options?: CallOptions): Promise<Quota> {
+    return this.#connection.json({ method: "PUT", path: route("admin", "quotas", userId), json: quota }, options);
+  }
+}
+
+/** The API keys. For operators. */
+export class Tokens {
+  readonly #connection: Connection;
+
+  /** @internal */
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** create makes an API key for a user. Only this answer has its `secret`. */
+  create(spec: TokenSpec, options?: CallOptions): Promise<Token> {
+    return this.#connection.json({ method: "POST", path: route("admin", "tokens"), json: spec, once: true }, options);
+  }
+
+  /** list returns all keys, without their secrets. */
+  async list(options?: CallOptions): Promise<Token[]> {
+    const { items } = await this.#connection.json<{ items: Token[] | null }>({ method: "GET", path: route("admin", "tokens") }, options);
+    return items ?? [];
+  }
+
+  /** revoke makes a key useless from now on. */
+  async revoke(id: string, options?: CallOptions): Promise<void> {
+    await this.#connection.json({ method: "DELETE", path: route("admin", "tokens", id) }, options);
+  }
+}

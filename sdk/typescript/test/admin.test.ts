@@ -1,0 +1,78 @@
+// What operators do, against a real belljar.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { BelljarError, ForbiddenError, ImageInvalidError, InvalidRequestError, UnauthorizedError, type Belljar, type ImageProgress } from "belljar-sdk";
+import { client, serve, type Owner, type Server } from "./world.js";
+
+let server: Server;
+let belljar: Belljar;
+let owner: Owner;
+let end: () => unknown;
+
+before(async () => {
+  owner = { after: (all) => (end = all) };
+  server = await serve(owner);
+  belljar = client(owner, server.url, { apiKey: server.apiKey });
+});
+after(() => end());
+
+test("API keys, all users' runs, usage and quotas", async (t) => {
+  const made = await belljar.tokens.create({ user_id: "ann", name: "tests", ttl_sec: 600 });
+  assert.equal(made.role, "user");
+  assert.ok(made.secret);
+  const ann = client(t, server.url, { apiKey: made.secret! });
+  const run = await ann.run(["true"]);
+  assert.equal((await ann.me()).user_id, "ann");
+  await assert.rejects(ann.tokens.list(), ForbiddenError);
+  await assert.rejects(ann.admin.usage(), ForbiddenError);
+
+  const [listed, ...more] = (await belljar.tokens.list()).filter(({ id }) => id === made.id);
+  assert.deepEqual([listed!.user_id, listed!.secret, more.length], ["ann", undefined, 0]);
+  const page = await belljar.admin.runs({ userId: "ann", phase: "completed", image: "host", sort: "started_at:asc", limit: 200 });
+  assert.deepEqual(page.items.map(({ id }) => id), [run.id]);
+  assert.equal((await belljar.admin.runs({ userId: "nobody" })).total, 0);
+  assert.equal((await belljar.admin.run(run.id)).exit_code, 0);
+  assert.ok((await belljar.admin.usage({ limit: 200 })).some((one) => one.user_id === "ann"));
+
+  const quota = { ...(await belljar.admin.quota("ann")), concurrent_runs: 3 };
+  assert.equal((await belljar.admin.setQuota("ann", quota)).concurrent_runs, 3);
+  assert.equal((await belljar.admin.quota("ann")).concurrent_runs, 3);
+
+  await ann.run(["true"], { idempotencyKey: "a key of ann's" });
+  const keys = await belljar.admin.idempotency({ endpoint: "runs", userId: "ann", limit: 200 });
+  assert.ok(keys.some(({ key }) => key === "a key of ann's"));
+
+  await belljar.tokens.revoke(made.id);
+  await assert.rejects(ann.me(), UnauthorizedError);
+});
+
+test("images are imported, tagged, removed and pruned", async () => {
+  const archive = tarOf("etc/made-by", "typescript");
+  const told: ImageProgress[] = [];
+  const image = await belljar.images.import(archive, { name: "ts-sdk:1", onProgress: (progress) => void told.push(progress) });
+  assert.ok(image.ref.endsWith("ts-sdk:1"));
+  assert.ok(told.every(({ phase }) => phase !== undefined));
+  const again = await belljar.images.import(new Blob([archive as BlobPart]).stream(), { name: "ts-sdk:2" });
+  assert.equal(again.digest, image.digest);
+  await belljar.images.tag("ts-sdk:1", "ts-sdk:3");
+  assert.equal((await belljar.images.get("ts-sdk:3")).digest, image.digest);
+  await belljar.images.remove("ts-sdk:3");
+  await assert.rejects(belljar.images.get("ts-sdk:3"), BelljarError);
+  await assert.rejects(belljar.images.prune({}), InvalidRequestError);
+  assert.ok((await belljar.images.prune({ all: true })).images.includes(image.digest));
+  await assert.rejects(belljar.images.import("no archive", { name: "x:1" }), ImageInvalidError);
+});
+
+// tarOf is a tar archive of one file.
+function tarOf(name: string, content: string): Uint8Array {
+  const header = Buffer.alloc(512);
+  header.write(name, 0);
+  header.write("0000644\0" + "0000000\0".repeat(2), 100);
+  header.write(content.length.toString(8).padStart(11, "0") + "\0" + "0".repeat(11) + "\0", 124);
+  header.write("        0", 148);
+  header.write("ustar\x0000", 257);
+  const sum = header.reduce((total, byte) => total + byte, 0);
+  header.write(sum.toString(8).padStart(6, "0") + "\0 ", 148);
+  const padding = Buffer.alloc(1024 + ((512 - (content.length % 512)) % 512));
+  return Buffer.concat([header, Buffer.from(content), padding]);
+}
