@@ -5,7 +5,7 @@
 // (the mount option nr_inodes, as Linux has it): the sentry can do that, and runsc does not let it through. A folder is
 // not opened through a symbolic link by who says so; see openat.go. clone3 makes no
 // namespaces; see clone.go. Belljar's policy of system calls is part of the kernel; see policy.go. And the memory of programs is
-// limited; see memory.go.
+// limited; see memory.go, pieces.go and populate.go.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 var tmpfsAllowedData []string
 
 func main() {
-	if err := errors.Join(allow(&tmpfsAllowedData, "nr_inodes"), mendOpen(), fenceClone(), enforce(), limitMemory(os.Args)); err != nil {
+	if err := errors.Join(allow(&tmpfsAllowedData, "nr_inodes"), mendOpen(), fenceClone(), limitMemory(os.Args), enforce()); err != nil {
 		fmt.Fprintln(os.Stderr, "belljar-runsc:", err)
 		os.Exit(128)
 	}

@@ -82,7 +82,7 @@ func limitMemory(args []string) error {
 		platform.Register(name, watchedPlatforms{constructor, w})
 	}
 	go w.run()
-	return nil
+	return w.divideTransfers()
 }
 
 // limit is how many bytes of memory programs may have. The host can change it while they run: it is read where the host
@@ -303,11 +303,13 @@ type watchedContext struct {
 	platform.Context
 	watch   *watch
 	faulted bool // the last time; only its task's goroutine asks
+	memory  watchedMemory
 }
 
 func (c *watchedContext) Switch(ctx context.Context, mm platform.MemoryManager, ac *arch.Context64, cpu int32) (*linux.SignalInfo, hostarch.AccessType, error) {
 	c.watch.runs(ctx, c.faulted)
-	info, access, err := c.Context.Switch(ctx, mm, ac, cpu)
+	c.memory.MemoryManager = mm
+	info, access, err := c.Context.Switch(ctx, &c.memory, ac, cpu)
 	c.faulted = access.Any()
 	return info, access, err
 }

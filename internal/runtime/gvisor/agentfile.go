@@ -22,7 +22,7 @@ const agentPrefix = ".agent-"
 const ownAgent = "agent"
 
 // agentFile is the agent as a file, which a sandbox's root shows: gVisor executes by path. There is one in the folder of the
-// installation, by its contents, read-only to everybody; each sandbox has a link of its own to it, so that nobody removes it
+// installation, by its contents, read-only to every user; each sandbox has a link of its own to it, so that it is not removed
 // while the sandbox is made.
 type agentFile struct {
 	path string
@@ -39,7 +39,7 @@ func newAgentFile(dir string, from io.ReaderAt) (agentFile, error) {
 	return agentFile{path: filepath.Join(dir, agentPrefix+hex.EncodeToString(sum.Sum(nil)[:8])), from: from, size: size}, nil
 }
 
-// ensure makes the file if it is not there: another process of the installation removes it when it leaves nobody.
+// ensure makes the file if it is missing: another process of the installation removes it with its last sandbox.
 func (a agentFile) ensure() error {
 	if info, err := os.Lstat(a.path); err == nil && info.Mode().IsRegular() && info.Size() == a.size {
 		return nil
@@ -65,7 +65,7 @@ func (a agentFile) ensure() error {
 	return nil
 }
 
-// in gives the file a name in a sandbox's folder, and returns it. Who finds no sandbox removes the file; we then make it
+// in gives the file a name in a sandbox's folder, and returns it. A process that finds no sandbox removes the file; we then make it
 // again.
 func (a agentFile) in(folder string) (path string, err error) {
 	path = filepath.Join(folder, ownAgent)

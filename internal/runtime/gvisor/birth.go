@@ -24,7 +24,7 @@ const (
 	nobodyID = 65534
 )
 
-// Steps of building a sandbox beside those that every jar has, as a [runtime.StepError] names them.
+// Steps of building a sandbox besides those that every jar has, as a [runtime.StepError] names them.
 const (
 	stepProgram  = "runsc" // belljar-runsc is missing, or has failed
 	stepUser     = "user"
@@ -57,7 +57,7 @@ type plan struct {
 func (pl *plan) program(p *forkexec.Program) {
 	m := mount.New(p)
 
-	// Until Sync the parent writes our id maps, beside us; nothing before it needs them.
+	// Until Sync the parent writes our id maps, alongside us; nothing before it needs them.
 	pl.birth.Enter(p)
 	from := pl.openSources(p)
 	p.Step(jar.StepUserNS)
@@ -71,7 +71,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	pl.birth.Exec(p, []string{keepCommand, pl.argument}, agentEnv())
 }
 
-// enough says whether a range maps the two ids that a jar has.
+// enough reports whether a range maps the two ids that a jar has.
 func enough(ids *idmap.Range) bool {
 	return !slices.ContainsFunc([]int{jarRoot, nobodyID}, func(id int) bool { return ids.HostUID(id) < 0 || ids.HostGID(id) < 0 })
 }

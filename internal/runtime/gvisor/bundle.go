@@ -17,22 +17,24 @@ import (
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
 // Places in the jar's root, which only runsc and the keep see.
 const (
 	placeRunsc  = "runsc"
 	placeState  = "state"  // runsc's own
-	placeBundle = "bundle" // what runsc is told
+	placeBundle = "bundle" // the configuration of runsc
 	placeRoot   = placeBundle + "/rootfs"
 	placeSpare  = "spare" // files of ours that cover those of an image
 	pidFile     = "/" + placeState + "/pid"
 	boxID       = "box" // what runsc calls the sandbox: there is no other in its state
 )
 
-// placeAgent is the agent in the sandbox's root, of which everybody may see that it is there. An image's file of that
+// placeAgent is the agent in the sandbox's root, whose presence every program may see. An image's file of that
 // name is not shown.
 const placeAgent = ".belljar-agent"
 
@@ -65,16 +67,6 @@ func setMemory(folder string, most int64) error {
 	return err
 }
 
-// agentConfig is what the agent is told; it is guest.Config, which this package must not import.
-type agentConfig struct {
-	Stdio     bool   `json:"stdio"`
-	LeaseMS   int64  `json:"lease_ms,omitempty"`
-	Workspace string `json:"workspace"`
-	Fenced    bool   `json:"fenced"`
-	Unscored  bool   `json:"unscored"` // gVisor's kernel kills nobody for memory, the host's all of it
-	Init      bool   `json:"init"`
-}
-
 // agentEnv is all of the agent's environment: it mostly waits, and has little memory.
 func agentEnv() []string {
 	return []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
@@ -103,7 +95,7 @@ func (pl *plan) writeBundle(path string) error {
 
 // bundle is the text of config.json.
 func (pl *plan) bundle() ([]byte, error) {
-	config, err := json.Marshal(agentConfig{
+	config, err := json.Marshal(wire.AgentConfig{
 		Stdio: true, LeaseMS: pl.lease.Milliseconds(), Workspace: belljar.WorkspaceDir, Fenced: true, Unscored: true, Init: true,
 	})
 	if err != nil {
@@ -111,7 +103,7 @@ func (pl *plan) bundle() ([]byte, error) {
 	}
 	caps := agentCaps()
 	nproc := specs.POSIXRlimit{Type: "RLIMIT_NPROC", Hard: uint64(pl.limits.pids), Soft: uint64(pl.limits.pids)}
-	score := 500 // the keep, which tells of the end, goes last
+	score := 500 // the keep, which reports the end, goes last
 	spec := specs.Spec{
 		Version:  ociVersion,
 		Hostname: rootfs.Hostname,
@@ -132,7 +124,7 @@ func (pl *plan) bundle() ([]byte, error) {
 	return json.Marshal(spec)
 }
 
-// mounts are the file systems of the sandbox beside its root. All are the sentry's own, in memory.
+// mounts are the file systems of the sandbox besides its root. All are the sentry's own, in memory.
 func (pl *plan) mounts() []specs.Mount {
 	list := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "nodev", "noexec"}},
@@ -182,7 +174,7 @@ func (pl *plan) runscArgs(command string, args ...string) []string {
 		"--ignore-cgroups",        // ours is around all of it already
 		"--directfs=false",        // the sentry has no files of the host, only the gofer does, and those read-only
 		"--overlay2=none",         // nothing of the root is written to
-		"--file-access=exclusive", // nobody else writes to it either
+		"--file-access=exclusive", // nothing else writes to it either
 		"--host-uds=none",         // no socket of the host
 		"--host-fifo=none",        // nor a pipe
 		"--host-settings=ignore",  // which cannot be seen from here
@@ -223,8 +215,8 @@ func (pl *plan) orders() map[string][]string {
 	}
 }
 
-// mould is what a sandbox was made from that a snapshot of it can only be restored to.
-type mould struct {
+// template is what a sandbox was made from that a snapshot of it can only be restored to.
+type template struct {
 	GVisor    string            `json:"gvisor"` // version
 	Platform  string            `json:"platform"`
 	Agent     string            `json:"agent"` // its file's name, which is its contents'
@@ -236,10 +228,10 @@ type mould struct {
 	Pids      int               `json:"pids"`
 }
 
-func (r *Runtime) mouldOf(spec runtime.Spec) mould {
-	m := mould{
+func (r *Runtime) templateOf(spec runtime.Spec) template {
+	m := template{
 		GVisor: r.runsc.find().version, Platform: r.platform, Agent: path.Base(r.file.path), Image: spec.Root.Digest,
-		User: userOf(spec.Root), Workspace: spec.Workspace, TmpMB: spec.Limits.TmpMB, Inodes: spec.Limits.Inodes,
+		User: rack.User(spec.Root), Workspace: spec.Workspace, TmpMB: spec.Limits.TmpMB, Inodes: spec.Limits.Inodes,
 		Pids: min(spec.Limits.Pids, spec.Limits.NProc),
 	}
 	if m.Image == "" {

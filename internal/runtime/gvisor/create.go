@@ -13,40 +13,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
 // keepCommand makes the agent's program a keep.
 const keepCommand = "keep"
 
-// keepConfig, keepReport and keepLast are what a keep is told and tells; they are keep.Config, keep.Report and keep.Last,
-// which this package must not import.
-type keepConfig struct {
-	StreamFD   int                 `json:"stream_fd"`
-	OrderFD    int                 `json:"order_fd"`
-	ReadyFD    int                 `json:"ready_fd"`
-	LastFD     int                 `json:"last_fd"`
-	LifelineFD int                 `json:"lifeline_fd,omitempty"`
-	Start      []string            `json:"start"`
-	StartFD    int                 `json:"start_fd,omitempty"`
-	PidFile    string              `json:"pid_file"`
-	Orders     map[string][]string `json:"orders"`
-	Lock       string              `json:"lock"`
-}
-
-type keepReport struct {
-	Error string `json:"error"`
-}
-
-type keepLast struct {
-	Code   int    `json:"code"`
-	Signal int    `json:"signal"`
-	Detail string `json:"detail"`
-}
-
-// errFewIDs says that this host has not even the two ids that a jar needs.
+// errFewIDs means that this host has not even the two ids that a jar needs.
 var errFewIDs = errors.New("gVisor needs two user ids for a sandbox, of which none is yours")
 
 // Create implements [runtime.Runtime].
@@ -59,7 +36,7 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 	if err := r.check(spec); err != nil {
 		return nil, err
 	}
-	b, ctx, err := r.rack.Begin(ctx, spec.ID)
+	b, ctx, err := r.Jars.Begin(ctx, spec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -68,9 +45,9 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 		return nil, err
 	}
 	if !enough(b.IDs) {
-		return nil, &runtime.StepError{Step: jar.StepUserNS, Err: errFewIDs, Hint: r.rack.IDs.Hint}
+		return nil, &runtime.StepError{Step: jar.StepUserNS, Err: errFewIDs, Hint: r.Jars.IDs.Hint}
 	}
-	image, err := r.rack.Hold(ctx, spec.Root.Dir, spec.Root.Lock, userOf(spec.Root))
+	image, err := r.Jars.Hold(ctx, spec.Root.Dir, spec.Root.Lock, rack.User(spec.Root))
 	if err != nil {
 		return nil, err
 	}
@@ -93,15 +70,15 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 	if err != nil {
 		return nil, err
 	}
-	program := r.rack.Programs.New()
+	program := r.Jars.Programs.New()
 	defer program.Free()
 	pl.program(program)
 	if err := b.Start(ctx, program); err != nil {
 		return nil, explain(err)
 	}
 	f.passed()
-	s := &sandbox{Jar: b.Jar, born: spec, again: again, limits: k, mould: r.mouldOf(spec)}
-	if err := b.Write(record{Record: b.Record(), Lifetime: spec.Lifetime, Born: s.mould}); err != nil {
+	s := &sandbox{Sandbox: rack.Sandbox{Jar: b.Jar, Born: spec}, again: again, limits: k, template: r.templateOf(spec)}
+	if err := b.Write(record{Record: b.Record(), Lifetime: spec.Lifetime, Born: s.template}); err != nil {
 		return nil, err
 	}
 	if err := f.awaitReady(ctx); err != nil {
@@ -115,7 +92,7 @@ func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folde
 
 // check refuses what this runtime cannot do, before anything is made.
 func (r *Runtime) check(spec runtime.Spec) error {
-	if err := userOf(spec.Root).Check(lastID); err != nil {
+	if err := rack.User(spec.Root).Check(lastID); err != nil {
 		return &runtime.StepError{Step: stepUser, Err: err, Hint: "give the image another USER"}
 	}
 	if spec.Root.Name != "" {
@@ -131,7 +108,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 		return nil, &runtime.StepError{Step: jar.StepAgent, Err: err}
 	}
 	pl := &plan{
-		birth: b, workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: userOf(spec.Root), root: tree,
+		birth: b, workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: rack.User(spec.Root), root: tree,
 		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.platform, snapshot: snapshot,
 	}
 	if err := pl.writeBundle(filepath.Join(b.Jar.Folder(), configName)); err != nil {
@@ -141,7 +118,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 	if err != nil {
 		return nil, err
 	}
-	config := keepConfig{
+	config := wire.KeepConfig{
 		StreamFD: int(f.streams.Fd()), OrderFD: int(f.orders.Fd()), ReadyFD: int(f.readyIn.Fd()), LastFD: int(f.last.Fd()),
 		Start: pl.startArgs(), PidFile: pidFile, Orders: pl.orders(), Lock: lock,
 	}
@@ -166,12 +143,12 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 func explain(err error) error {
 	var step *runtime.StepError
 	if errors.As(err, &step) && step.Step == stepProgram && step.Err == unix.EACCES {
-		step.Hint = programName + " and the folders above it must be open to everybody"
+		step.Hint = programName + " and the folders above it must be open to every user"
 	}
 	return err
 }
 
-// explainStart says why a keep that runs has no sandbox.
+// explainStart returns why a keep that runs has no sandbox.
 func (r *Runtime) explainStart(ctx context.Context, s *sandbox, err error) error {
 	step := &runtime.StepError{Step: stepProgram, Err: err}
 	var own *runtime.StepError

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -68,7 +69,7 @@ func (f *files) awaitReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var report keepReport
+	var report wire.KeepReport
 	if len(text) == 0 || json.Unmarshal(text, &report) != nil {
 		return fmt.Errorf("the keep has ended without a message: %w", io.ErrUnexpectedEOF)
 	}

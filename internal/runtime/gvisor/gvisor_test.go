@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/gvisor"
+	"github.com/belljar/belljar/internal/runtime/rack"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 	"github.com/belljar/belljar/test/build"
 )
@@ -78,7 +79,8 @@ func installation(dir string) string {
 func options(dir string) (gvisor.Options, error) {
 	program, err := os.ReadFile(os.Getenv(agentPath))
 	return gvisor.Options{
-		Path: os.Getenv(runscPath), Agent: bytes.NewReader(program), RunDir: dir, Installation: installation(dir), Platform: os.Getenv("BELLJAR_TEST_PLATFORM"),
+		Path: os.Getenv(runscPath), Platform: os.Getenv("BELLJAR_TEST_PLATFORM"),
+		Options: rack.Options{Agent: bytes.NewReader(program), RunDir: dir, Installation: installation(dir)},
 	}, err
 }
 

@@ -7,12 +7,11 @@ import (
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// What a sandbox needs beside its programs.
+// What a sandbox needs besides its programs.
 const (
-	runBytes = 16 << 20
-	shmBytes = 64 << 20
 	// overhead is for the sentry, the gofer and the keep, all of which are in the sandbox's cgroup: some 50 MiB when idle,
 	// and more with the number of files, processes and mappings that the sentry keeps account of.
 	overhead = 128 << 20
@@ -43,7 +42,7 @@ const outOfMemory = 86
 // ENOSPC and not an out-of-memory kill.
 func kernelLimits(l belljar.Limits, w runtime.Workspace, again int64) limits {
 	k := limits{
-		tmp: int64(l.TmpMB) << 20, run: runBytes, shm: shmBytes, inodes: int64(l.Inodes),
+		tmp: int64(l.TmpMB) << 20, run: rack.RunBytes, shm: rack.ShmBytes, inodes: int64(l.Inodes),
 		pids: int64(min(l.Pids, l.NProc)), tasks: hostTasks + hostTasksEach*int64(l.Pids), cpu: l.CPU,
 	}
 	k.programs = int64(l.MemoryMB) << 20
@@ -63,7 +62,7 @@ func againBytes(t *rootfs.Tree, l belljar.Limits) (bytes int64) {
 
 func againSize(p rootfs.Part, l belljar.Limits) int64 {
 	if p.Target == "run" {
-		return runBytes
+		return rack.RunBytes
 	}
 	return int64(l.TmpMB) << 20
 }
@@ -73,18 +72,14 @@ func (k limits) cgroup() cgroup.Limits {
 	return cgroup.Limits{Memory: k.memory, Pids: k.tasks, CPU: k.cpu}
 }
 
-// limited says how memory, processes and processor time can be limited here.
+// limited returns how memory, processes and processor time can be limited here.
 func (r *Runtime) limited() []runtime.Protection {
 	list := []runtime.Protection{{
 		Name: runtime.ProtectPids, Enforced: true, By: "RLIMIT_NPROC in gVisor's own kernel, which has one sandbox's processes only",
 		Weaker: "no figures: what the host counts are gVisor's threads",
 	}}
 	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectCPU} {
-		p := runtime.Protection{Name: name}
-		if r.rack.Cgroups != nil {
-			c := r.rack.Cgroups.Capability(name)
-			p.Enforced, p.By, p.Weaker, p.Hint = c.Enforced, c.By, c.Weaker, c.Hint
-		}
+		p := r.Limit(name)
 		if !p.Enforced && p.Hint == "" {
 			p.Hint = "run belljar where it may make cgroups"
 		}

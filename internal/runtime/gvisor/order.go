@@ -12,15 +12,12 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// maxAnswer bounds what a keep says to an order.
+// maxAnswer bounds a keep's answer to an order.
 const maxAnswer = 8 << 10
-
-// keepOrder is what a keep is asked to do, and keepReport what it answers: the second socket of package keep.
-type keepOrder struct {
-	Name string `json:"order"`
-}
 
 // giveOrder gives an order over a connection to a keep's second socket, and returns when it is carried out. file, unless
 // nil, is descriptor 3 of the program that does. The end of ctx ends the wait, and soon after the program.
@@ -32,7 +29,7 @@ func giveOrder(ctx context.Context, conn *net.UnixConn, name string, file *os.Fi
 		}
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	text, err := json.Marshal(keepOrder{Name: name})
+	text, err := json.Marshal(wire.KeepOrder{Name: name})
 	if err != nil {
 		return err
 	}
@@ -47,7 +44,7 @@ func giveOrder(ctx context.Context, conn *net.UnixConn, name string, file *os.Fi
 	if err != nil {
 		return because(err)
 	}
-	var a keepReport
+	var a wire.KeepReport
 	if len(reply) == 0 || json.Unmarshal(reply, &a) != nil {
 		return because(errors.New("the keep has ended"))
 	}

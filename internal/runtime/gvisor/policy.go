@@ -6,7 +6,7 @@ import "github.com/belljar/belljar/internal/linux/seccomp"
 
 //go:generate go run generate.go
 
-// PolicyOptions say for whom the system call policy is that belljar-runsc enforces inside, on an architecture (a GOARCH). It
+// PolicyOptions state for whom the system call policy is that belljar-runsc enforces inside, on an architecture (a GOARCH). It
 // is that of both filters of other runtimes: in a user namespace of gVisor's own a program could mount, and so get past the
 // caps on its file systems.
 func PolicyOptions(arch string) seccomp.Options {

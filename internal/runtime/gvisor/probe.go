@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -28,7 +27,7 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	return runtime.Prove(ctx, r, caps)
 }
 
-// capabilities is what this host can enforce as far as looking tells.
+// capabilities is what this host can enforce as far as that shows without making a sandbox.
 func (r *Runtime) capabilities() runtime.Capabilities {
 	runsc := r.runsc.find()
 	c := runtime.Capabilities{
@@ -41,13 +40,10 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 			c.Refuse(*why)
 		}
 	}
-	identity := runtime.Protection{
-		Name: runtime.ProtectIdentity, Enforced: true,
-		By: "user namespaces, a separate host uid range for each sandbox", Hint: r.rack.IDs.Hint,
-	}
-	if r.rack.IDs.Mode == idmap.ModeSingle {
+	identity := r.Identity()
+	if r.OneID() {
 		c.Refuse(runtime.Reason{
-			Code: "host_prerequisite_missing", Step: jar.StepUserNS, Detail: errFewIDs.Error(), Hint: r.rack.IDs.Hint,
+			Code: "host_prerequisite_missing", Step: jar.StepUserNS, Detail: errFewIDs.Error(), Hint: r.Jars.IDs.Hint,
 		})
 		identity.Enforced, identity.By = false, ""
 	}
@@ -56,8 +52,8 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		{Name: runtime.ProtectNetwork, Enforced: true, By: "gVisor's own kernel with a loopback only, in an empty network namespace"},
 		{Name: runtime.ProtectSeccomp, Enforced: true, By: "gVisor's own kernel, with a seccomp allow-list for the host's system calls"},
 		identity,
-		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
-		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},
+		runtime.WallTime(),
+		runtime.MemoryDisk(),
 		{
 			Name: runtime.ProtectCPUTime, Enforced: true, By: "the clocks of the command's processes in gVisor's own kernel, read by the agent",
 			Weaker: "gVisor looks every 10 ms at what runs: a program that sleeps just then is not charged",
@@ -71,8 +67,8 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	return c
 }
 
-// kvmReason is why a platform cannot be had for want of a device, nil if it can. The sentry is nobody, and so finds only what
-// is open to everybody.
+// kvmReason is why a platform is not available without a device, nil if it is. The sentry runs as the user nobody, and so finds only what
+// is open to every user.
 func kvmReason(platform, device string) *runtime.Reason {
 	if platform != PlatformKVM {
 		return nil
@@ -86,7 +82,7 @@ func kvmReason(platform, device string) *runtime.Reason {
 		}
 	case info.Mode().Perm()&0o006 != 0o006:
 		return &runtime.Reason{
-			Code: "host_permission_denied", Step: jar.StepDev, Detail: fmt.Sprintf("platform kvm: %s is not open to everybody", device),
+			Code: "host_permission_denied", Step: jar.StepDev, Detail: fmt.Sprintf("platform kvm: not every user can open %s", device),
 			Hint: "chmod 666 " + device + ", or use the platform systrap, which needs no KVM",
 		}
 	}

@@ -113,7 +113,7 @@ func findProgram(path string) program {
 	return p
 }
 
-// lookAround finds belljar-runsc beside this program, else in PATH; "" if it is nowhere.
+// lookAround finds belljar-runsc next to this program, else in PATH; "" if it is nowhere.
 func lookAround() string {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), programName)

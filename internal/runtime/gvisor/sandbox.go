@@ -11,20 +11,18 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
 // sandbox is one living sandbox; the first process of its jar is the keep. It implements [runtime.Sandbox].
 type sandbox struct {
-	*jar.Jar
-	born   runtime.Spec // what it was made for, until it is claimed; zero if attached
-	again  int64        // see [againBytes]
-	limits limits       // in force; zero if attached
-	mould  mould
-
-	exit runtime.Exit  // valid once it has ended
-	last runtime.Usage // valid once it has ended
+	rack.Sandbox
+	again    int64  // see [againBytes]
+	limits   limits // in force; zero if attached
+	template template
 }
 
 var (
@@ -34,19 +32,11 @@ var (
 	_ runtime.MemoryLimiter = (*sandbox)(nil)
 )
 
-// made is a box of ours as the contract has it.
-func made(box jar.Box, err error) (runtime.Sandbox, error) {
-	if err != nil {
-		return nil, err
-	}
-	return box.(*sandbox), nil
-}
-
 // record is what is needed to find a sandbox again.
 type record struct {
 	jar.Record
 	Lifetime runtime.Lifetime `json:"lifetime"`
-	Born     mould            `json:"born"` // for a snapshot of it
+	Born     template         `json:"born"` // for a snapshot of it
 }
 
 // adopt makes a sandbox of a jar that was found by its record.
@@ -55,7 +45,7 @@ func (r *Runtime) adopt(j *jar.Jar, text []byte) (jar.Box, error) {
 	if err := json.Unmarshal(text, &rec); err != nil {
 		return nil, err
 	}
-	return &sandbox{Jar: j, mould: rec.Born}, nil
+	return &sandbox{Sandbox: rack.Sandbox{Jar: j}, template: rec.Born}, nil
 }
 
 // Dial implements [runtime.Sandbox].
@@ -64,7 +54,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) { return s.DialSoc
 // Usage implements [runtime.Sandbox].
 func (s *sandbox) Usage(context.Context) (runtime.Usage, error) {
 	if s.Ended() {
-		return s.last, nil
+		return s.Last, nil
 	}
 	return s.usage(), nil
 }
@@ -80,21 +70,13 @@ func (s *sandbox) usage() runtime.Usage {
 	return usageOf(u)
 }
 
-// Wait implements [runtime.Sandbox].
-func (s *sandbox) Wait(ctx context.Context) (runtime.Exit, error) {
-	if err := s.Await(ctx); err != nil {
-		return runtime.Exit{}, err
-	}
-	return s.exit, nil
-}
-
 // Over implements [jar.Box].
 func (s *sandbox) Over(end jar.End) {
-	s.last = s.usage()
-	s.exit = s.explainExit(end)
+	s.Last = s.usage()
+	s.Exit = s.explainExit(end)
 }
 
-// explainExit says why a sandbox ended: in the keep's words, or by the lack of them.
+// explainExit returns why a sandbox ended: in the keep's words, or by the lack of them.
 func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 	if end.Destroyed {
 		return runtime.Exit{Reason: runtime.ExitDestroyed}
@@ -104,9 +86,9 @@ func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 	orderly := told && last.Signal == 0 && last.Code == 0
 	switch {
 	case told && last.Signal == 0 && last.Code == outOfMemory:
-		s.last.OOMKills, s.last.LimitHits = oneMore(s.last.OOMKills), oneMore(s.last.LimitHits)
+		s.Last.OOMKills, s.Last.LimitHits = oneMore(s.Last.OOMKills), oneMore(s.Last.LimitHits)
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "programs had more memory than the limit"}
-	case !orderly && oomKilled(s.last):
+	case !orderly && oomKilled(s.Last):
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "gVisor was killed for want of memory"}
 	case told && last.Signal != 0:
 		return runtime.Exit{Reason: runtime.ExitKilled, Detail: said(fmt.Sprintf("gVisor's kernel killed by signal %d", last.Signal), last.Detail)}
@@ -119,11 +101,11 @@ func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 }
 
 // readLast is a keep's last words; false if it had none.
-func (s *sandbox) readLast() (keepLast, bool) {
-	var l keepLast
+func (s *sandbox) readLast() (wire.KeepLast, bool) {
+	var l wire.KeepLast
 	text, err := os.ReadFile(filepath.Join(s.Folder(), lastName))
 	if err != nil || json.Unmarshal(text, &l) != nil {
-		return keepLast{}, false
+		return wire.KeepLast{}, false
 	}
 	return l, true
 }

@@ -20,13 +20,13 @@ import (
 
 // Names in the folder of a snapshot.
 const (
-	mouldName = "belljar.json" // what it was made from
-	stateName = "state"        // gVisor's, a folder
+	templateName = "belljar.json" // what it was made from
+	stateName    = "state"        // gVisor's, a folder
 )
 
-// saved is what a snapshot says of itself.
+// saved is what a snapshot states about itself.
 type saved struct {
-	mould
+	template
 	Files map[string]string `json:"files"` // of the state: SHA-256 by name
 }
 
@@ -58,25 +58,25 @@ func (s *sandbox) order(ctx context.Context, name string, file *os.File, already
 	return err
 }
 
-// wake has the agent look at what it was sent while the kernel inside was saved: that alone wakes nobody, and what is in the
+// wake has the agent look at what it was sent while the kernel inside was saved: that alone wakes no process, and what is in the
 // pipe is read with whatever comes next, which is a stream that ends at once.
 func (s *sandbox) wake() {
 	ctx, cancel := context.WithTimeout(context.Background(), wakeTime)
 	defer cancel()
 	if conn, err := s.Dial(ctx); err == nil {
 		conn.Close()
-	} // else it is gone, and nobody waits
+	} // else it is gone, and no caller waits
 }
 
 // wakeTime bounds a dial of a keep that lives.
 const wakeTime = 10 * time.Second
 
-// ending says whether the keep is on its way out.
+// ending reports whether the keep is on its way out.
 func (s *sandbox) ending() bool {
 	return errors.Is(s.Signal(0), unix.ESRCH)
 }
 
-// Snapshot implements [runtime.Snapshotter]. If ctx ends meanwhile it still returns when the sandbox goes on, and leaves nothing.
+// Snapshot implements [runtime.Snapshotter]. If ctx ends meanwhile it still returns when the sandbox continues, and leaves nothing.
 func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	if s.Base <= 0 {
 		return &runtime.StepError{Step: stepSnapshot, Err: errors.New("its users are no longer known")}
@@ -91,7 +91,7 @@ func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 			os.RemoveAll(filepath.Join(dir, stateName))
 		}
 	}()
-	// Those who write it are nobody here. They reach it by descriptor: the folder above is closed to them.
+	// Its writers have no rights here. They reach it by descriptor: the folder above is closed to them.
 	if err := f.file.Chmod(0o777); err != nil {
 		return &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
@@ -110,9 +110,9 @@ func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
-	text, err := json.Marshal(saved{s.mould, sums})
+	text, err := json.Marshal(saved{s.template, sums})
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, mouldName), text, 0o600)
+		err = os.WriteFile(filepath.Join(dir, templateName), text, 0o600)
 	}
 	if err != nil {
 		return &runtime.StepError{Step: stepSnapshot, Err: err}
@@ -122,15 +122,15 @@ func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 
 // Restore implements [runtime.Restorer].
 func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (runtime.Sandbox, error) {
-	text, err := os.ReadFile(filepath.Join(dir, mouldName))
+	text, err := os.ReadFile(filepath.Join(dir, templateName))
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepSnapshot, Err: fmt.Errorf("no snapshot: %w", err)}
 	}
 	var was saved
 	if err := json.Unmarshal(text, &was); err != nil {
-		return nil, &runtime.StepError{Step: stepSnapshot, Err: fmt.Errorf("%s: %w", mouldName, err)}
+		return nil, &runtime.StepError{Step: stepSnapshot, Err: fmt.Errorf("%s: %w", templateName, err)}
 	}
-	if err := fits(was.mould, r.mouldOf(spec)); err != nil {
+	if err := fits(was.template, r.templateOf(spec)); err != nil {
 		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
 	f, err := openState(dir, false)
@@ -145,7 +145,7 @@ func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (r
 }
 
 // fits refuses what a snapshot cannot become.
-func fits(was, is mould) error {
+func fits(was, is template) error {
 	differ := func(what string, was, is any) error {
 		return fmt.Errorf("it was saved with %s %v, and not %v", what, was, is)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/rootfs"
 )
 
-// How much the jar's root holds beside what the parts of the sandbox's root need: runsc's state, and the bundle.
+// How much the jar's root holds besides what the parts of the sandbox's root need: runsc's state, and the bundle.
 const (
 	stageBytes  = 4 << 20
 	stageInodes = 1024

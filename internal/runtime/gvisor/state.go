@@ -68,7 +68,7 @@ func (f *folder) intact(was map[string]string) error {
 	return nil
 }
 
-// openState opens the folder of gVisor's state in that of a snapshot, which is closed to everybody else.
+// openState opens the folder of gVisor's state in that of a snapshot, which is closed to all other users.
 func openState(dir string, create bool) (*folder, error) {
 	info, err := os.Lstat(dir)
 	if err != nil {

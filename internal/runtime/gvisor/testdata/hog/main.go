@@ -13,7 +13,7 @@ import (
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: hog mmap|brk|memfd|written|shared|sysv|read|fork MIB")
+		fmt.Fprintln(os.Stderr, "usage: hog mmap|brk|memfd|written|shared|sysv|read|fork|prepared|populated|readv|copied|random|reserved MIB")
 		os.Exit(2)
 	}
 	mib, err := strconv.Atoi(os.Args[2])
@@ -32,6 +32,17 @@ func take(kind string, size int) error {
 	switch kind {
 	case "mmap":
 		return mapped(syscall.MAP_PRIVATE|syscall.MAP_ANON, -1, size)
+	case "prepared": // every region of 2 MiB is there before any is filled
+		b, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+		if err != nil {
+			return err
+		}
+		for i := 0; i < size; i += 1 << 20 {
+			b[i] = 1
+		}
+		touch(uintptr(unsafe.Pointer(&b[0])), size)
+	case "populated":
+		return mapped(syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_POPULATE, -1, size)
 	case "shared":
 		return mapped(syscall.MAP_SHARED|syscall.MAP_ANON, -1, size)
 	case "memfd":
@@ -46,7 +57,7 @@ func take(kind string, size int) error {
 			_, err = syscall.Write(fd, b)
 		}
 		return err
-	case "read": // in one call
+	case "read", "readv", "random": // in one call
 		zero, err := os.Open("/dev/zero")
 		if err != nil {
 			return err
@@ -55,8 +66,42 @@ func take(kind string, size int) error {
 		if err != nil {
 			return err
 		}
-		_, err = syscall.Read(int(zero.Fd()), b)
+		fd, at, n := zero.Fd(), uintptr(unsafe.Pointer(&b[0])), uintptr(size)
+		var e syscall.Errno
+		switch kind {
+		case "read":
+			_, _, e = syscall.Syscall(syscall.SYS_READ, fd, at, n)
+		case "readv":
+			vector := [2][2]uintptr{{at, n / 2}, {at + n/2, n / 2}}
+			_, _, e = syscall.Syscall(syscall.SYS_READV, fd, uintptr(unsafe.Pointer(&vector)), 2)
+		case "random":
+			for done := uintptr(0); done < n && e == 0; {
+				var some uintptr
+				some, _, e = syscall.Syscall(sysGetrandom, at+done, n-done, 0)
+				done += some
+			}
+		}
+		if e != 0 {
+			return e
+		}
+	case "copied": // from a file that has no pages
+		from, err := memfd(size)
+		if err != nil {
+			return err
+		}
+		to, err := memfd(0)
+		for err == nil && size > 0 {
+			var n int
+			n, err = syscall.Sendfile(to, from, nil, size)
+			size -= n
+		}
 		return err
+	case "reserved":
+		fd, err := memfd(0)
+		if err != nil {
+			return err
+		}
+		return syscall.Fallocate(fd, 0, 0, int64(size))
 	case "brk":
 		start, _, _ := syscall.Syscall(syscall.SYS_BRK, 0, 0, 0)
 		if end, _, _ := syscall.Syscall(syscall.SYS_BRK, start+uintptr(size), 0, 0); end != start+uintptr(size) {

@@ -1,3 +1,6 @@
 package main
 
-const sysMemfdCreate = 319
+const (
+	sysMemfdCreate = 319
+	sysGetrandom   = 318
+)

@@ -1,3 +1,6 @@
 package main
 
-const sysMemfdCreate = 279
+const (
+	sysMemfdCreate = 279
+	sysGetrandom   = 278
+)
