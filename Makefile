@@ -15,8 +15,8 @@ TOOL       := $(GO) tool -modfile=tools/go.mod
 GORELEASER := $(GO) run github.com/goreleaser/goreleaser/v2@v2.16.0
 
 # Static binaries, the same bytes from the same source wherever they are built. -buildvcs=false: a checkout that git
-# does not trust would otherwise fail the build. What vets and tests without the race detector says -trimpath, too, or all
-# of it would be compiled once more.
+# does not trust would otherwise fail the build. What vets and tests says -trimpath, too, or all of it would be compiled once
+# more, and again in every clone.
 export CGO_ENABLED = 0
 BUILD := $(GO) build -trimpath -buildvcs=false
 
@@ -56,7 +56,7 @@ demo: build ## run the examples, friendly and hostile, and show what happened to
 
 # Packages whose goroutines meet. The others test programs from outside, which are built without the race detector anyway, or have
 # nothing to race; make soak runs them with it.
-RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/event/... ./internal/image ./internal/logbook/... \
+RACE := ./client/... ./internal/agent/... ./internal/api/... ./internal/event/... ./internal/image ./internal/image/archive ./internal/image/registry ./internal/image/stream ./internal/logbook/... \
         ./internal/runtime/pool ./internal/service/... ./internal/store/...
 
 # with-programs runs a command with the programs that tests start, built once, in a folder that every user can read.
@@ -73,7 +73,7 @@ test: packages lint-quick build gvisor sdk ## everything that can be tested here
 .PHONY: test-go
 test-go:
 	$(call with-programs, \
-		CGO_ENABLED=1 $(GO) test -race -shuffle=on -vet=off -timeout 60m -p 4 $(RACE) || failed=1; \
+		CGO_ENABLED=1 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $(RACE) || failed=1; \
 		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))") || failed=1;)
 
 # The SDKs are tested alongside, and print when they are done.
@@ -87,7 +87,7 @@ test-sdk:
 soak: packages build gvisor ## the long tests: many rounds of what make test does once, and the race detector everywhere
 	$(call with-programs, \
 		$(GO) test -trimpath -tags soak -count=1 -vet=off -timeout 240m -run '^TestSoak' ./... || failed=1; \
-		CGO_ENABLED=1 $(GO) test -race -tags soak -shuffle=on -vet=off -timeout 240m -skip '^TestSoak' ./... || failed=1;)
+		CGO_ENABLED=1 $(GO) test -race -trimpath -tags soak -shuffle=on -vet=off -timeout 240m -skip '^TestSoak' ./... || failed=1;)
 
 # Packages that need no sandbox, no engine and no server.
 UNITS := . ./client/agentfile ./docs ./internal/agent/wire ./internal/api ./internal/api/auth ./internal/archtest ./internal/blob/... ./internal/config \

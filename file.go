@@ -2,24 +2,8 @@ package belljar
 
 import "io"
 
-// Bounds of operations on files.
-const (
-	// DefaultReadBytes is how much of a file a read as text returns that sets no max_bytes, MaxReadBytes
-	// the most that it may ask for. [Files.Read] has no bound.
-	DefaultReadBytes = 256 << 10
-	MaxReadBytes     = 8 << 20
-
-	DefaultListEntries = 1000 // of a [FileQuery] without a limit
-	MaxListEntries     = 10000
-
-	DefaultMatches  = 100 // of a [FileSearch] without a limit
-	MaxMatches      = 1000
-	MaxSearchBytes  = 1024 // of what is searched for
-	MaxMatchedBytes = 500  // of a found line that are told
-
-	MaxBatchFiles = 1000    // of [Files.WriteAll]
-	MaxBatchBytes = 2 << 20 // of what they hold, together
-)
+// MaxBatchBytes is how much the files of one [FileWriter.WriteAll] may hold together.
+const MaxBatchBytes = 2 << 20
 
 // FileEntry is one file, directory or link in a workspace (docs/compatibility.md#tools). Its path is relative to the workspace.
 type FileEntry struct {
@@ -34,7 +18,7 @@ type FileEntry struct {
 // FileWrite is one file to write. Directories above it are made. Nobody sees a part of it.
 type FileWrite struct {
 	Path      string    // "x" and "/workspace/x" are the same file
-	Content   io.Reader // read to its end
+	Content   io.Reader // read to its end; nil is an empty file
 	Size      int64     // bytes that Content will bring, 0 or -1 if not known; tells early that they are too many
 	Mode      uint32    // permission bits; 0 means 0644
 	Overwrite bool      // replace a file that is there; else that is [CodeConflict]. A link to a file is followed
@@ -44,7 +28,7 @@ type FileWrite struct {
 type FileQuery struct {
 	Path      string // of a directory; "" is the workspace. A file lists itself
 	Recursive bool   // everything below, parents first
-	Limit     int    // entries; 0 is [DefaultListEntries], at most [MaxListEntries]
+	Limit     int    // entries; 0 is 1000, at most 10000
 }
 
 // FileList is a listing, by path. Links are listed, not followed.

@@ -24,9 +24,6 @@ type RunQuery struct {
 // MaxPage is the most entries that one page has (docs/compatibility.md#administration).
 const MaxPage = 200
 
-// DefaultPage is how many a page has when nobody says.
-const DefaultPage = 50
-
 // RunPage is one page of a list.
 type RunPage struct {
 	Items   []Run `json:"items"`

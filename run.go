@@ -37,7 +37,13 @@ type RunSpec struct {
 	Labels            map[string]string `json:"labels,omitempty"`
 	Stdin             string            `json:"stdin,omitempty"`       // the command's whole standard input. Belljar's own
 	Interactive       bool              `json:"interactive,omitempty"` // stdin stays open for the caller (spec 1.1)
-	StdinLimits
+
+	// Limits of an interactive run's standard input (spec 1.1): in all, of one message, a second, and without a message. A
+	// zero field is the server's default.
+	StdinMaxBytes       int64   `json:"stdin_max_bytes,omitempty" minimum:"1"`
+	StdinMaxFrameBytes  int64   `json:"stdin_max_frame_bytes,omitempty" minimum:"1"`
+	StdinBytesPerSec    int64   `json:"stdin_bps,omitempty" minimum:"1"`
+	StdinIdleTimeoutSec float64 `json:"stdin_idle_timeout_sec,omitempty" minimum:"0.001"`
 	// ResumeFromSeq is where a stream of this run's log starts that does not say (spec 1.1).
 	ResumeFromSeq uint64 `json:"resume_from_seq,omitempty"`
 
@@ -54,7 +60,7 @@ type RunSpec struct {
 // ShellCommand is a line, or a script, for the session's shell: a bash that keeps its directory, variables, functions and
 // background jobs from one command to the next (docs/compatibility.md#shell-api). Commands wait for each other in the order they came.
 type ShellCommand struct {
-	Cmd string `json:"cmd"` // at most [MaxArgBytes]
+	Cmd string `json:"cmd"` // at most [maxArgBytes]
 	// Separate keeps stdout and stderr apart, on pipes; otherwise both are a terminal, and all output is stdout.
 	Separate bool `json:"separate,omitempty"`
 }
@@ -75,21 +81,14 @@ type ShellState struct {
 	Program string `json:"program"`
 }
 
-// StdinLimits bound the input of an interactive run (spec 1.1). A zero field is the server's default.
-type StdinLimits struct {
-	MaxBytes       int64   `json:"stdin_max_bytes,omitempty" minimum:"1"`
-	MaxFrameBytes  int64   `json:"stdin_max_frame_bytes,omitempty" minimum:"1"`
-	BytesPerSec    int64   `json:"stdin_bps,omitempty" minimum:"1"`
-	IdleTimeoutSec float64 `json:"stdin_idle_timeout_sec,omitempty" minimum:"0.001"`
-}
-
 // RunRequest is a RunSpec with the byte streams that do not fit in JSON.
 type RunRequest struct {
 	RunSpec
 	// Upload is a tar stream unpacked into the workspace before the command starts; nil for none.
 	Upload io.Reader
-	// Stdin feeds the command until it ends or returns an error; nil means /dev/null.
-	Stdin io.Reader
+	// Input feeds the command's standard input until it ends or returns an error. It goes with no RunSpec.Stdin; with
+	// neither, the command reads /dev/null.
+	Input io.Reader
 	// IdempotencyKey makes a repeated request return the first one's run; at most 128 characters, "" for none.
 	IdempotencyKey string
 }
@@ -148,4 +147,27 @@ type Artifact struct {
 	Digest     string `json:"digest,omitempty"` // sha256:… of the bytes
 	LinkTarget string `json:"link_target,omitempty"`
 	Skipped    string `json:"skipped,omitempty"` // why the bytes were not kept, e.g. artifact_cap_exceeded
+}
+
+// ExitStatus is what a client that looks at a number alone takes a run's end for: its exit code, or 125 if it has none
+// because it never began or was lost, as the command line says; the compiler's exit code if that is why. It is meant for
+// runs that have ended.
+func (r Run) ExitStatus() int {
+	switch {
+	case r.ExitCode != nil:
+		return *r.ExitCode
+	case r.ReasonCode == ReasonCompileFailed && r.Build != nil && r.Build.ExitCode != nil && *r.Build.ExitCode != 0:
+		return *r.Build.ExitCode
+	}
+	return noExitStatus
+}
+
+const noExitStatus = 125
+
+// Took is the time from a run's start to its end in milliseconds; false if it has not both.
+func (r Run) Took() (ms int64, ok bool) {
+	if r.StartedAt == nil || r.FinishedAt == nil {
+		return 0, false
+	}
+	return r.FinishedAt.Sub(*r.StartedAt).Milliseconds(), true
 }

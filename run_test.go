@@ -84,7 +84,7 @@ func TestValidateAccepts(t *testing.T) {
 		"in a session":    func(s *belljar.RunSpec) { s.BaseImage, s.SessionID = "", "x" },
 		"code":            func(s *belljar.RunSpec) { s.Command, s.Code, s.Language = nil, "print()", "Py"; s.Files = nil },
 		"stdin":           func(s *belljar.RunSpec) { s.SpecVersion, s.Stdin = "1.0", strings.Repeat("x", belljar.MaxStdinBytes) },
-		"interactive":     func(s *belljar.RunSpec) { s.Interactive, s.MaxBytes, s.ResumeFromSeq = true, 1, 7 },
+		"interactive":     func(s *belljar.RunSpec) { s.Interactive, s.StdinMaxBytes, s.ResumeFromSeq = true, 1, 7 },
 		"labels":          func(s *belljar.RunSpec) { s.Labels = map[string]string{"team": "é", "empty": ""} },
 		"most arguments":  func(s *belljar.RunSpec) { s.Command = strings.Split(strings.Repeat("x ", belljar.MaxArgs-1)+"x", " ") },
 		"longest command": func(s *belljar.RunSpec) { s.Command = []string{strings.Repeat("x", belljar.MaxArgBytes-1)} },
@@ -138,7 +138,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"large stdin", func(s *belljar.RunSpec) { s.Stdin = strings.Repeat("x", belljar.MaxStdinBytes+1) }, "stdin", ""},
 		{"stdin twice", func(s *belljar.RunSpec) { s.Stdin, s.Interactive = "x", true }, "stdin", ""},
 		{"interactive in 1.0", func(s *belljar.RunSpec) { s.SpecVersion, s.Interactive = "1.0", true }, "interactive", ""},
-		{"limits in 1.0", func(s *belljar.RunSpec) { s.SpecVersion, s.BytesPerSec = "1.0", 1 }, "stdin_bps", ""},
+		{"limits in 1.0", func(s *belljar.RunSpec) { s.SpecVersion, s.StdinBytesPerSec = "1.0", 1 }, "stdin_bps", ""},
 		{"resume in 1.0", func(s *belljar.RunSpec) { s.SpecVersion, s.ResumeFromSeq = "1.0", 1 }, "resume_from_seq", ""},
 		{"nameless label", func(s *belljar.RunSpec) { s.Labels = map[string]string{"": "x"} }, "labels", ""},
 		{"long label", func(s *belljar.RunSpec) {

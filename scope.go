@@ -22,11 +22,11 @@ const (
 	IsolatedKey = "isolated" // always a new session, which nobody finds by its scope
 )
 
-// Namespaces are what a scope can be in.
-func Namespaces() []string { return []string{"workflow", "agent", "user", "thread"} }
+// namespaces are what a scope can be in.
+func namespaces() []string { return []string{"workflow", "agent", "user", "thread"} }
 
-// MaxScopeBytes bounds each part of a scope.
-const MaxScopeBytes = 256
+// maxScopeBytes bounds each part of a scope.
+const maxScopeBytes = 256
 
 // String is namespace:id:key, with % and : inside the parts as %25 and %3A, so that no two scopes read alike and a prefix
 // that ends with a colon means whole parts. "" if the scope names nothing.
@@ -60,10 +60,10 @@ func (s Scope) Validate() error {
 	if s == (Scope{}) || s == (Scope{Key: IsolatedKey}) {
 		return nil
 	}
-	if !slices.Contains(Namespaces(), s.Namespace) {
+	if !slices.Contains(namespaces(), s.Namespace) {
 		e := invalid("scope.namespace", "scope.namespace %q is not known", shortened(s.Namespace))
-		e.Details["provided"], e.Details["supported"] = shortened(s.Namespace), Namespaces()
-		e.Hint = "namespaces are " + strings.Join(Namespaces(), ", ")
+		e.Details["provided"], e.Details["supported"] = shortened(s.Namespace), namespaces()
+		e.Hint = "namespaces are " + strings.Join(namespaces(), ", ")
 		return e
 	}
 	if s.ID == "" {
@@ -78,8 +78,8 @@ func (s Scope) Validate() error {
 }
 
 func checkName(text string) error {
-	if len(text) > MaxScopeBytes {
-		return fmt.Errorf("longer than %d bytes", MaxScopeBytes)
+	if len(text) > maxScopeBytes {
+		return fmt.Errorf("longer than %d bytes", maxScopeBytes)
 	}
 	return checkText(text)
 }
@@ -100,15 +100,15 @@ func (r CloseRequest) Validate() error {
 	switch {
 	case r.KeyPrefix == "":
 		return invalid("key_prefix", "key_prefix is required")
-	case !colon || !slices.Contains(Namespaces(), namespace):
+	case !colon || !slices.Contains(namespaces(), namespace):
 		e := invalid("key_prefix", "key_prefix %q does not begin with a namespace and a colon", shortened(r.KeyPrefix))
-		e.Details["supported"] = Namespaces()
+		e.Details["supported"] = namespaces()
 		e.Hint = "workflow:run_123: is all sessions of a workflow"
 		return e
 	case r.RetainSec < 0 || math.IsNaN(r.RetainSec) || math.IsInf(r.RetainSec, 0):
 		return invalid("retain_seconds", "retain_seconds must be 0 or more")
 	}
-	return CheckKeyPrefix(r.KeyPrefix)
+	return checkKeyPrefix(r.KeyPrefix)
 }
 
 // Covers reports whether the request is about the session with that scope.
@@ -117,9 +117,12 @@ func (r CloseRequest) Covers(scope string) bool {
 	return ok && (rest == "" || rest[0] == ':' || strings.HasSuffix(r.KeyPrefix, ":"))
 }
 
-// CheckKeyPrefix refuses what no scope begins with. The error is [CodeInvalidRequest].
-func CheckKeyPrefix(prefix string) error {
-	const most = 3 * (3*MaxScopeBytes + 1) // every byte of every part as three
+// Validate checks a query of sessions. The error is [CodeInvalidRequest].
+func (q SessionQuery) Validate() error { return checkKeyPrefix(q.KeyPrefix) }
+
+// checkKeyPrefix refuses what no scope begins with. The error is [CodeInvalidRequest].
+func checkKeyPrefix(prefix string) error {
+	const most = 3 * (3*maxScopeBytes + 1) // every byte of every part as three
 	if len(prefix) > most {
 		return invalid("key_prefix", "key_prefix is longer than %d bytes", most)
 	}

@@ -25,7 +25,6 @@ type Service interface {
 	Images() Images
 	Node() Node
 	Admin() Admin
-	Tokens() Tokens
 }
 
 // Tail as the seq that [Runs.Frames] begins with means: only what comes from now on.
@@ -100,11 +99,12 @@ type Sessions interface {
 // is [CodeNotFound]; what is in the way, [CodeConflict]; a full workspace, [CodeDiskFull] with details.scope
 // "workspace".
 type Files interface {
-	// Write writes one file, whole or not at all.
-	Write(ctx context.Context, sessionID string, w FileWrite) (FileEntry, error)
-	// WriteAll writes many small files, all of them or none: at most [MaxBatchFiles] of [MaxBatchBytes] together, and all
-	// of them with the same Overwrite.
-	WriteAll(ctx context.Context, sessionID string, list []FileWrite) ([]FileEntry, error)
+	FileReader
+	FileWriter
+}
+
+// FileReader is how a caller looks at workspaces: see [Files].
+type FileReader interface {
 	// Read opens a file and its bytes from offset on, at most limit of them (0 is all), as many as it has now; fewer come
 	// if it shrinks. The caller closes them. FIFOs, sockets and devices are never opened: [CodeConflict].
 	Read(ctx context.Context, sessionID, path string, offset, limit int64) (FileEntry, io.ReadCloser, error)
@@ -112,13 +112,6 @@ type Files interface {
 	Stat(ctx context.Context, sessionID, path string) (FileEntry, error)
 	// List lists a directory.
 	List(ctx context.Context, sessionID string, q FileQuery) (FileList, error)
-	// Mkdir makes a directory and those above it; one that is there is no error.
-	Mkdir(ctx context.Context, sessionID, path string, mode uint32) error
-	// Rename moves a file or directory; what is in its new place is replaced only if overwrite is set.
-	Rename(ctx context.Context, sessionID, from, to string, overwrite bool) error
-	// Delete removes a file, or a directory, with all that is in it if recursive is set. Links are not followed. The
-	// workspace itself is refused.
-	Delete(ctx context.Context, sessionID, path string, recursive bool) error
 	// Search looks for files and lines, for at most 5 seconds.
 	Search(ctx context.Context, sessionID string, q FileSearch) (FileMatches, error)
 	// Archive writes a directory or a file to w, as [UploadTar], [UploadTarGz] or [UploadZip]. Names in it are relative,
@@ -127,6 +120,22 @@ type Files interface {
 	Archive(ctx context.Context, sessionID, path string, format UploadFormat, w io.Writer) error
 	// Space is what a workspace holds.
 	Space(ctx context.Context, sessionID string) (Space, error)
+}
+
+// FileWriter is how a caller changes workspaces: see [Files].
+type FileWriter interface {
+	// Write writes one file, whole or not at all.
+	Write(ctx context.Context, sessionID string, w FileWrite) (FileEntry, error)
+	// WriteAll writes many small files, all of them or none: at most 1000 of [MaxBatchBytes] together, and all
+	// of them with the same Overwrite.
+	WriteAll(ctx context.Context, sessionID string, list []FileWrite) ([]FileEntry, error)
+	// Mkdir makes a directory and those above it; one that is there is no error.
+	Mkdir(ctx context.Context, sessionID, path string, mode uint32) error
+	// Rename moves a file or directory; what is in its new place is replaced only if overwrite is set.
+	Rename(ctx context.Context, sessionID, from, to string, overwrite bool) error
+	// Delete removes a file, or a directory, with all that is in it if recursive is set. Links are not followed. The
+	// workspace itself is refused.
+	Delete(ctx context.Context, sessionID, path string, recursive bool) error
 }
 
 // Node is what this server can do, and what the caller may.
@@ -145,13 +154,10 @@ type Admin interface {
 	// Quota returns the quota in force for a user; SetQuota stores one of his own.
 	Quota(ctx context.Context, userID string) (Quota, error)
 	SetQuota(ctx context.Context, userID string, q Quota) error
-}
 
-// Tokens is for operators: the API keys.
-type Tokens interface {
-	// Create makes a key and returns it, once, in Token.Secret.
-	Create(ctx context.Context, spec TokenSpec) (Token, error)
-	List(ctx context.Context) ([]Token, error)
-	// Revoke makes a key useless from now on; [CodeNotFound] if there is none.
-	Revoke(ctx context.Context, id string) error
+	// CreateToken makes an API key and returns it, once, in Token.Secret.
+	CreateToken(ctx context.Context, spec TokenSpec) (Token, error)
+	Tokens(ctx context.Context) ([]Token, error)
+	// RevokeToken makes a key useless from now on; [CodeNotFound] if there is none.
+	RevokeToken(ctx context.Context, id string) error
 }

@@ -18,7 +18,7 @@ type TerminalSpec struct {
 
 // Bounds of a TerminalSpec.
 const (
-	MaxTerminalSide = 1000 // columns, rows
+	maxTerminalSide = 1000 // columns, rows
 	maxTerminalArgs = 256
 	maxTerminalText = 128 << 10 // bytes of the command
 )
@@ -50,8 +50,8 @@ func CheckTerminalSize(cols, rows int) error {
 		name string
 		n    int
 	}{{"cols", cols}, {"rows", rows}} {
-		if side.n < 1 || side.n > MaxTerminalSide {
-			return invalid(side.name, "%s must be 1 to %d, got %d", side.name, MaxTerminalSide, side.n)
+		if side.n < 1 || side.n > maxTerminalSide {
+			return invalid(side.name, "%s must be 1 to %d, got %d", side.name, maxTerminalSide, side.n)
 		}
 	}
 	return nil

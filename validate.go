@@ -10,19 +10,19 @@ import (
 
 // Bounds of a request's parts.
 const (
-	MaxArgs         = 4096
-	MaxArgBytes     = 1 << 20
-	MaxEnv          = 1024
-	MaxEnvBytes     = 1 << 20
+	maxArgs         = 4096
+	maxArgBytes     = 1 << 20
+	maxEnv          = 1024
+	maxEnvBytes     = 1 << 20
 	MaxInlineBytes  = 1 << 20 // docs/compatibility.md#runs
-	MaxStdinBytes   = 1 << 20 // of the stdin that comes with the request
-	MaxPathBytes    = 1024    // of a place in the workspace that a request names
-	MaxNameBytes    = 255     // of each part of it: file systems take no more
-	MaxPatterns     = 256
-	MaxPatternBytes = 1024
-	MaxLabels       = 64
-	MaxLabelBytes   = 1024     // of a name or a value
-	MaxLabelsBytes  = 16 << 10 // of all names and values
+	maxStdinBytes   = 1 << 20 // of the stdin that comes with the request
+	maxPathBytes    = 1024    // of a place in the workspace that a request names
+	maxNameBytes    = 255     // of each part of it: file systems take no more
+	maxPatterns     = 256
+	maxPatternBytes = 1024
+	maxLabels       = 64
+	maxLabelBytes   = 1024     // of a name or a value
+	maxLabelsBytes  = 16 << 10 // of all names and values
 )
 
 // SpecVersion is the newest version of the specification that this package speaks.
@@ -33,7 +33,7 @@ const SpecVersion = "1.1"
 func (s *RunSpec) Validate() error {
 	for _, check := range []func() error{
 		s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
-		func() error { return CheckLabels(s.Labels) },
+		func() error { return checkLabels(s.Labels) },
 		func() error { return checkIsolation(s.Isolation, s.TrustLevel) },
 	} {
 		if err := check(); err != nil {
@@ -49,10 +49,10 @@ func (s *SessionSpec) Validate() error {
 	if err := s.Scope.Validate(); err != nil {
 		return err
 	}
-	if err := CheckEnv(s.Env); err != nil {
+	if err := checkEnv(s.Env); err != nil {
 		return err
 	}
-	if err := CheckLabels(s.Labels); err != nil {
+	if err := checkLabels(s.Labels); err != nil {
 		return err
 	}
 	if err := checkIsolation(s.Isolation, s.TrustLevel); err != nil {
@@ -85,10 +85,10 @@ func (s *RunSpec) checkVersion() error {
 		set  bool
 	}{
 		{"interactive", s.Interactive},
-		{"stdin_max_bytes", s.MaxBytes != 0},
-		{"stdin_max_frame_bytes", s.MaxFrameBytes != 0},
-		{"stdin_bps", s.BytesPerSec != 0},
-		{"stdin_idle_timeout_sec", s.IdleTimeoutSec != 0},
+		{"stdin_max_bytes", s.StdinMaxBytes != 0},
+		{"stdin_max_frame_bytes", s.StdinMaxFrameBytes != 0},
+		{"stdin_bps", s.StdinBytesPerSec != 0},
+		{"stdin_idle_timeout_sec", s.StdinIdleTimeoutSec != 0},
 		{"resume_from_seq", s.ResumeFromSeq != 0},
 	} {
 		if f.set {
@@ -102,8 +102,8 @@ func (s *RunSpec) checkVersion() error {
 
 // checkProgram checks what runs, command or code, and what it reads.
 func (s *RunSpec) checkProgram() error {
-	if len(s.Stdin) > MaxStdinBytes {
-		return invalid("stdin", "stdin is limited to %d bytes, got %d", MaxStdinBytes, len(s.Stdin))
+	if len(s.Stdin) > maxStdinBytes {
+		return invalid("stdin", "stdin is limited to %d bytes, got %d", maxStdinBytes, len(s.Stdin))
 	}
 	if s.Stdin != "" && s.Interactive {
 		return invalid("stdin", "stdin does not go with interactive, whose input comes later")
@@ -144,8 +144,8 @@ func checkCommand(command []string) error {
 		}
 		total += len(arg) + 1
 	}
-	if len(command) > MaxArgs || total > MaxArgBytes {
-		return invalid("command", "command is limited to %d arguments and %d bytes", MaxArgs, MaxArgBytes)
+	if len(command) > maxArgs || total > maxArgBytes {
+		return invalid("command", "command is limited to %d arguments and %d bytes", maxArgs, maxArgBytes)
 	}
 	return nil
 }
@@ -175,9 +175,9 @@ func (s *RunSpec) checkShell() error {
 		return invalid("shell", "shell needs session_id: it is a session's")
 	case strings.TrimSpace(cmd) == "":
 		return invalid("shell.cmd", "shell.cmd must not be empty")
-	case len(cmd) > MaxArgBytes:
-		e := invalid("shell.cmd", "shell.cmd is limited to %d bytes, got %d", MaxArgBytes, len(cmd))
-		e.Details["provided"], e.Details["maximum"] = len(cmd), MaxArgBytes
+	case len(cmd) > maxArgBytes:
+		e := invalid("shell.cmd", "shell.cmd is limited to %d bytes, got %d", maxArgBytes, len(cmd))
+		e.Details["provided"], e.Details["maximum"] = len(cmd), maxArgBytes
 		e.Hint = "write a longer script to a file and run that"
 		return e
 	case strings.ContainsRune(cmd, 0):
@@ -244,12 +244,12 @@ func (s *RunSpec) checkCwd() error {
 }
 
 // checkEnv checks the environment.
-func (s *RunSpec) checkEnv() error { return CheckEnv(s.Env) }
+func (s *RunSpec) checkEnv() error { return checkEnv(s.Env) }
 
-// CheckEnv checks the environment in a request. The error is [CodeInvalidRequest].
-func CheckEnv(env map[string]string) error {
-	if len(env) > MaxEnv {
-		return invalid("env", "env is limited to %d variables", MaxEnv)
+// checkEnv checks the environment in a request. The error is [CodeInvalidRequest].
+func checkEnv(env map[string]string) error {
+	if len(env) > maxEnv {
+		return invalid("env", "env is limited to %d variables", maxEnv)
 	}
 	total := 0
 	for name, value := range env {
@@ -261,16 +261,16 @@ func CheckEnv(env map[string]string) error {
 		}
 		total += len(name) + len(value) + 2
 	}
-	if total > MaxEnvBytes {
-		return invalid("env", "env is limited to %d bytes together, got %d", MaxEnvBytes, total)
+	if total > maxEnvBytes {
+		return invalid("env", "env is limited to %d bytes together, got %d", maxEnvBytes, total)
 	}
 	return nil
 }
 
-// CheckLabels checks the labels in a request. The error is [CodeInvalidRequest].
-func CheckLabels(labels map[string]string) error {
-	if len(labels) > MaxLabels {
-		return invalid("labels", "labels are limited to %d, got %d", MaxLabels, len(labels))
+// checkLabels checks the labels in a request. The error is [CodeInvalidRequest].
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return invalid("labels", "labels are limited to %d, got %d", maxLabels, len(labels))
 	}
 	total := 0
 	for name, value := range labels {
@@ -278,16 +278,16 @@ func CheckLabels(labels map[string]string) error {
 		switch {
 		case name == "":
 			return invalid("labels", "a label has no name")
-		case len(name) > MaxLabelBytes || len(value) > MaxLabelBytes:
-			return invalid("labels", "label %.40q is longer than %d bytes", name, MaxLabelBytes)
+		case len(name) > maxLabelBytes || len(value) > maxLabelBytes:
+			return invalid("labels", "label %.40q is longer than %d bytes", name, maxLabelBytes)
 		case !utf8.ValidString(name) || !utf8.ValidString(value):
 			return invalid("labels", "label %.40q is not valid UTF-8", name)
 		case strings.ContainsRune(name, 0) || strings.ContainsRune(value, 0):
 			return invalid("labels", "label %.40q contains a NUL byte", name)
 		}
 	}
-	if total > MaxLabelsBytes {
-		return invalid("labels", "labels are limited to %d bytes together, got %d", MaxLabelsBytes, total)
+	if total > maxLabelsBytes {
+		return invalid("labels", "labels are limited to %d bytes together, got %d", maxLabelsBytes, total)
 	}
 	return nil
 }
@@ -319,8 +319,8 @@ func (s *RunSpec) checkFiles() error {
 }
 
 func (s *RunSpec) checkPatterns() error {
-	if len(s.CapturePatterns) > MaxPatterns {
-		return invalid("capture_patterns", "capture_patterns is limited to %d patterns", MaxPatterns)
+	if len(s.CapturePatterns) > maxPatterns {
+		return invalid("capture_patterns", "capture_patterns is limited to %d patterns", maxPatterns)
 	}
 	for i, p := range s.CapturePatterns {
 		if err := checkPattern(p); err != nil {
@@ -377,22 +377,29 @@ func CleanPath(p string) (string, error) {
 	return clean, nil
 }
 
-// CheckPlace checks that a clean path is short enough to be made in a workspace.
+// CheckPlace checks that a clean path is short enough to be made in a workspace. The error is [CodeInvalidRequest], with the
+// bounds in its details.
 func CheckPlace(clean string) error {
-	if len(clean) > MaxPathBytes {
-		return fmt.Errorf("path is longer than %d bytes", MaxPathBytes)
+	if len(clean) > maxPathBytes {
+		return placeError("path is longer than %d bytes", maxPathBytes)
 	}
 	for part := range strings.SplitSeq(clean, "/") {
-		if len(part) > MaxNameBytes {
-			return fmt.Errorf("path has a part longer than %d bytes", MaxNameBytes)
+		if len(part) > maxNameBytes {
+			return placeError("path has a part longer than %d bytes", maxNameBytes)
 		}
 	}
 	return nil
 }
 
+func placeError(format string, most int) *Error {
+	e := invalid("path", format, most)
+	e.Details["maximum"], e.Details["maximum_name"] = maxPathBytes, maxNameBytes
+	return e
+}
+
 func checkPattern(p string) error {
-	if len(p) > MaxPatternBytes {
-		return fmt.Errorf("longer than %d bytes", MaxPatternBytes)
+	if len(p) > maxPatternBytes {
+		return fmt.Errorf("longer than %d bytes", maxPatternBytes)
 	}
 	_, err := CleanPath(p)
 	return err

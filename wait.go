@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// InlineBytes is how much of each stream [Collect] keeps: half of it from the beginning, half from the end.
-const InlineBytes = 1 << 20
+// inlineBytes is how much of each stream [Collect] keeps: half of it from the beginning, half from the end.
+const inlineBytes = 1 << 20
 
-// Output is what a run printed, for an answer that holds all of it. A stream longer than [InlineBytes] has lost its
+// Output is what a run printed, for an answer that holds all of it. A stream longer than [inlineBytes] has lost its
 // middle: OmittedBytes of it were left out at OmittedAt, both counted in the stream's own bytes.
 type Output struct {
 	Stdout             string `json:"stdout"`
@@ -27,27 +27,26 @@ type Output struct {
 	StderrOmittedBytes int64  `json:"stderr_omitted_bytes,omitempty"`
 }
 
-// Finisher is an engine with a shorter way from a request to what came of it than [Runs.Start] and [Collect], for callers
-// who wait for the end. [Finish] takes it.
-type Finisher interface {
-	// Finish is what [Finish] says. A run that ends within the wait may go on record only then: nobody knows of it before.
+// finisher is implemented by an engine that starts a run and waits for its end in one step. A run that ends within the
+// wait may go on record only then, because no client knows its id before.
+type finisher interface {
 	Finish(ctx context.Context, req RunRequest, wait time.Duration) (run Run, out *Output, err error)
 }
 
 // Finish starts a run and waits for its end, for wait at most. If the wait is over first, out is nil and run is as it is
 // then. When ctx ends, the run goes on all the same; run then tells its id, for who would rather cancel it.
 func Finish(ctx context.Context, runs Runs, req RunRequest, wait time.Duration) (run Run, out *Output, err error) {
-	if f, ok := runs.(Finisher); ok && wait > 0 {
+	if f, ok := runs.(finisher); ok && wait > 0 {
 		return f.Finish(ctx, req, wait)
 	}
 	if run, err = runs.Start(ctx, req); err != nil || wait <= 0 {
 		return run, nil, err
 	}
-	return Await(ctx, runs, run, wait)
+	return await(ctx, runs, run, wait)
 }
 
-// Await waits for the end of a run that was started, as [Finish] does. Details stay those of the start.
-func Await(ctx context.Context, runs Runs, started Run, wait time.Duration) (run Run, out *Output, err error) {
+// await waits for the end of a run that was started, as [Finish] does. Details stay those of the start.
+func await(ctx context.Context, runs Runs, started Run, wait time.Duration) (run Run, out *Output, err error) {
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
 	run, all, err := Collect(waiting, runs, started.ID)
@@ -105,7 +104,7 @@ type excerpt struct {
 	total      int64
 }
 
-const half = InlineBytes / 2
+const half = inlineBytes / 2
 
 func (e *excerpt) add(b []byte) {
 	e.total += int64(len(b))
@@ -128,7 +127,7 @@ func (e *excerpt) add(b []byte) {
 func (e *excerpt) text() (kept, encoding string, at, omitted int64) {
 	head := e.head
 	tail := append(e.tail[e.next:len(e.tail):len(e.tail)], e.tail[:e.next]...)
-	if e.total > InlineBytes {
+	if e.total > inlineBytes {
 		head, tail = wholeEnd(head), wholeStart(tail)
 	}
 	at, omitted = int64(len(head)), e.total-int64(len(head)+len(tail))

@@ -24,7 +24,7 @@
 // A log that is followed survives broken connections and restarts of the server: it goes on behind the last frame that
 // came, without a gap and without a duplicate.
 //
-// The input of a run (RunRequest.Stdin) is sent behind Start's back. How much the server took is not known when that
+// The input of a run (RunRequest.Input) is sent behind Start's back. How much the server took is not known when that
 // connection breaks, so the run is cancelled then; so is one whose input is larger than the server takes. Frames and
 // Collect end with the reason. A program that ends before it has read everything is no failure.
 //
@@ -217,9 +217,6 @@ func (c *Client) Node() belljar.Node { return node{c} }
 
 // Admin is for operators.
 func (c *Client) Admin() belljar.Admin { return admin{c} }
-
-// Tokens are the server's API keys.
-func (c *Client) Tokens() belljar.Tokens { return tokens{c} }
 
 // route joins the parts of a path below the API, each escaped.
 func route(parts ...string) string {

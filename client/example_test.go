@@ -69,7 +69,7 @@ func Example_filesInAndOut() {
 			Files:           []belljar.InlineFile{{Path: "names.txt", Content: []byte("bea\n")}},
 			CapturePatterns: []string{"out/*"},
 		},
-		Stdin: strings.NewReader("carl\nanna\n"),
+		Input: strings.NewReader("carl\nanna\n"),
 	})
 	if err != nil {
 		log.Fatal(err)

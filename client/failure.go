@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -50,6 +51,11 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 	var dial *net.OpError
 	nobody := errors.As(err, &dial) && dial.Op == "dial"
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "server " + c.host() + " speaks HTTP, without TLS", Err: http.ErrSchemeMismatch, Hint: "use http://" + c.host(),
+		}
+	}
 	err = c.foreign(ctx, "server "+c.host()+" cannot be reached", err)
 	var p *passing
 	switch {
@@ -114,6 +120,9 @@ func failure(resp *http.Response) error {
 	e := own
 	if e == nil {
 		e = stranger(resp)
+		if resp.StatusCode == http.StatusBadRequest && strings.Contains(string(raw), "HTTP request to an HTTPS server") && resp.Request != nil {
+			e.Message, e.Hint = "server "+resp.Request.URL.Host+" speaks HTTPS only", "use https://"+resp.Request.URL.Host
+		}
 	}
 	p := &passing{error: e}
 	switch resp.StatusCode {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,30 +11,17 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// mostInput is what a run whose input comes from a reader asks for. A server that allows less says how much.
-func mostInput() belljar.StdinLimits {
-	return belljar.StdinLimits{MaxBytes: 64 << 20, MaxFrameBytes: inputFrame, BytesPerSec: 16 << 20, IdleTimeoutSec: 3600}
-}
-
-// askInput fills the limits that the caller has not set.
-func askInput(l *belljar.StdinLimits) {
-	most := mostInput()
-	if l.MaxBytes == 0 {
-		l.MaxBytes = most.MaxBytes
-	}
-	if l.MaxFrameBytes == 0 {
-		l.MaxFrameBytes = most.MaxFrameBytes
-	}
-	if l.BytesPerSec == 0 {
-		l.BytesPerSec = most.BytesPerSec
-	}
-	if l.IdleTimeoutSec == 0 {
-		l.IdleTimeoutSec = most.IdleTimeoutSec
-	}
+// askInput asks for as much input as a run can have where the caller has set no limit. A server that allows less says how
+// much.
+func askInput(s *belljar.RunSpec) {
+	s.StdinMaxBytes = cmp.Or(s.StdinMaxBytes, 64<<20)
+	s.StdinMaxFrameBytes = cmp.Or(s.StdinMaxFrameBytes, inputFrame)
+	s.StdinBytesPerSec = cmp.Or(s.StdinBytesPerSec, 16<<20)
+	s.StdinIdleTimeoutSec = cmp.Or(s.StdinIdleTimeoutSec, 3600)
 }
 
 // lessInput lowers a limit of input that the server refused to what it allows, unless the caller asked for it.
-func lessInput(l *belljar.StdinLimits, asked belljar.StdinLimits, err error) bool {
+func lessInput(s, asked *belljar.RunSpec, err error) bool {
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Code != belljar.CodePolicyDenied {
 		return false
@@ -43,14 +31,14 @@ func lessInput(l *belljar.StdinLimits, asked belljar.StdinLimits, err error) boo
 	switch {
 	case most <= 0:
 		return false
-	case field == "stdin_max_bytes" && asked.MaxBytes == 0 && most < float64(l.MaxBytes):
-		l.MaxBytes = int64(most)
-	case field == "stdin_max_frame_bytes" && asked.MaxFrameBytes == 0 && most < float64(l.MaxFrameBytes):
-		l.MaxFrameBytes = int64(most)
-	case field == "stdin_bps" && asked.BytesPerSec == 0 && most < float64(l.BytesPerSec):
-		l.BytesPerSec = int64(most)
-	case field == "stdin_idle_timeout_sec" && asked.IdleTimeoutSec == 0 && most < l.IdleTimeoutSec:
-		l.IdleTimeoutSec = most
+	case field == "stdin_max_bytes" && asked.StdinMaxBytes == 0 && most < float64(s.StdinMaxBytes):
+		s.StdinMaxBytes = int64(most)
+	case field == "stdin_max_frame_bytes" && asked.StdinMaxFrameBytes == 0 && most < float64(s.StdinMaxFrameBytes):
+		s.StdinMaxFrameBytes = int64(most)
+	case field == "stdin_bps" && asked.StdinBytesPerSec == 0 && most < float64(s.StdinBytesPerSec):
+		s.StdinBytesPerSec = int64(most)
+	case field == "stdin_idle_timeout_sec" && asked.StdinIdleTimeoutSec == 0 && most < s.StdinIdleTimeoutSec:
+		s.StdinIdleTimeoutSec = most
 	default:
 		return false
 	}
@@ -59,17 +47,17 @@ func lessInput(l *belljar.StdinLimits, asked belljar.StdinLimits, err error) boo
 
 // feed is a run's input on its way.
 type feed struct {
-	c      *Client
-	run    string
-	limits belljar.StdinLimits
-	from   io.Reader
-	done   chan struct{}
-	err    error // why not all of it arrived that the program wanted; set before done is closed
+	c    *Client
+	run  string
+	spec belljar.RunSpec
+	from io.Reader
+	done chan struct{}
+	err  error // why not all of it arrived that the program wanted; set before done is closed
 }
 
 // feed feeds a run behind its start's back.
-func (c *Client) feed(run string, limits belljar.StdinLimits, from io.Reader) {
-	f := &feed{c: c, run: run, limits: limits, from: from, done: make(chan struct{})}
+func (c *Client) feed(run string, spec belljar.RunSpec, from io.Reader) {
+	f := &feed{c: c, run: run, spec: spec, from: from, done: make(chan struct{})}
 	c.mu.Lock()
 	c.feeds[run] = f
 	c.mu.Unlock()
@@ -166,8 +154,8 @@ func (f *feed) open(ctx context.Context) (*stdin, error) {
 // source may block for ever, so that nobody waits for read; it gives up when the input has ended.
 func (f *feed) read(in *stdin, pieces chan<- []byte) {
 	defer close(pieces)
-	size := min(f.limits.MaxFrameBytes, inputFrame)
-	rate := 0.9 * float64(f.limits.BytesPerSec) // the network bunches what left evenly
+	size := min(f.spec.StdinMaxFrameBytes, inputFrame)
+	rate := 0.9 * float64(f.spec.StdinBytesPerSec) // the network bunches what left evenly
 	for due := time.Now(); ; {
 		piece := make([]byte, size)
 		n, err := f.from.Read(piece)
@@ -211,8 +199,8 @@ func (f *feed) verdict(ctx context.Context, in *stdin, sent int64) error {
 	default:
 		return &belljar.Error{
 			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the server took only a part of the program's input: %s", reason),
-			Details: map[string]any{"run_id": f.run, "reason": reason, "stdin_max_bytes": f.limits.MaxBytes, "sent_bytes": sent},
-			Hint:    fmt.Sprintf("send the input as a file; a program reads at most %d bytes here", f.limits.MaxBytes),
+			Details: map[string]any{"run_id": f.run, "reason": reason, "stdin_max_bytes": f.spec.StdinMaxBytes, "sent_bytes": sent},
+			Hint:    fmt.Sprintf("send the input as a file; a program reads at most %d bytes here", f.spec.StdinMaxBytes),
 		}
 	}
 }

@@ -76,29 +76,26 @@ func (a admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) err
 	return a.c.ask(ctx, request{method: http.MethodPut, path: route("admin", "quotas", userID), body: body}, nil)
 }
 
-// tokens are the server's API keys.
-type tokens struct{ c *Client }
-
 // Create makes a key. It is not repeated when the connection breaks: there would be two.
-func (t tokens) Create(ctx context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
+func (a admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
 	var token belljar.Token
 	body, err := json.Marshal(spec)
 	if err != nil {
 		return token, err
 	}
-	return token, t.c.ask(ctx, request{method: http.MethodPost, path: route("admin", "tokens"), body: body, once: true}, &token)
+	return token, a.c.ask(ctx, request{method: http.MethodPost, path: route("admin", "tokens"), body: body, once: true}, &token)
 }
 
 // List lists the keys.
-func (t tokens) List(ctx context.Context) ([]belljar.Token, error) {
+func (a admin) Tokens(ctx context.Context) ([]belljar.Token, error) {
 	var list struct {
 		Items []belljar.Token `json:"items"`
 	}
-	err := t.c.get(ctx, &list, nil, "admin", "tokens")
+	err := a.c.get(ctx, &list, nil, "admin", "tokens")
 	return list.Items, err
 }
 
 // Revoke makes a key useless.
-func (t tokens) Revoke(ctx context.Context, id string) error {
-	return t.c.ask(ctx, request{method: http.MethodDelete, path: route("admin", "tokens", id)}, nil)
+func (a admin) RevokeToken(ctx context.Context, id string) error {
+	return a.c.ask(ctx, request{method: http.MethodDelete, path: route("admin", "tokens", id)}, nil)
 }

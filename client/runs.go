@@ -17,15 +17,15 @@ type runs struct{ c *Client }
 // Start starts a run. A request whose connection breaks is repeated under the same idempotency key.
 //
 // The API takes small files inside a request. An upload that is larger than [belljar.MaxInlineBytes], or holds more than
-// plain files, goes into the workspace of its session, or of one made for this run, which ends with it. A request with a Stdin becomes an interactive
+// plain files, goes into the workspace of its session, or of one made for this run, which ends with it. A request with an Input becomes an interactive
 // run, which is fed behind this call's back; Frames and Collect tell if the server did not take all of what the program
 // wanted to read. The streams of a request that turns out to be a repeat of an earlier one are not read.
 func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
 	spec := req.RunSpec
-	if req.Stdin != nil {
+	if req.Input != nil {
 		spec.Interactive = true
 		spec.SpecVersion = belljar.SpecVersion
-		askInput(&spec.StdinLimits)
+		askInput(&spec)
 	}
 	staged := ""
 	if req.Upload != nil {
@@ -52,8 +52,8 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 			r.c.discard(staged)
 		}
 	}
-	if err == nil && req.Stdin != nil && !replayed {
-		r.c.feed(run.ID, spec.StdinLimits, req.Stdin)
+	if err == nil && req.Input != nil && !replayed {
+		r.c.feed(run.ID, spec, req.Input)
 	}
 	return run, err
 }
@@ -80,7 +80,7 @@ func (r runs) start(ctx context.Context, spec *belljar.RunSpec, req belljar.RunR
 			// After a lost answer the earlier request was our own.
 			return run, run.Details != nil && run.Details.Status == "replayed" && tries == 1, nil
 		}
-		if req.Stdin == nil || !lessInput(&spec.StdinLimits, req.StdinLimits, err) {
+		if req.Input == nil || !lessInput(spec, &req.RunSpec, err) {
 			return belljar.Run{}, false, err
 		}
 	}

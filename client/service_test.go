@@ -248,19 +248,19 @@ func TestAdmin(t *testing.T) {
 func TestTokens(t *testing.T) {
 	w := newWorld(t, nil)
 	root := w.client(as("root"))
-	made, err := root.Tokens().Create(within(t), belljar.TokenSpec{UserID: "carol", Name: "laptop"})
+	made, err := root.Admin().CreateToken(within(t), belljar.TokenSpec{UserID: "carol", Name: "laptop"})
 	if err != nil || made.Secret == "" || !strings.HasPrefix(made.Secret, made.Prefix) {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	list, err := root.Tokens().List(within(t))
+	list, err := root.Admin().Tokens(within(t))
 	if err != nil || len(list) != 1 || list[0].ID != made.ID || list[0].Secret != "" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if err := root.Tokens().Revoke(within(t), made.ID); err != nil {
+	if err := root.Admin().RevokeToken(within(t), made.ID); err != nil {
 		t.Error(err)
 	}
-	want(t, root.Tokens().Revoke(within(t), belljar.NewID()), belljar.CodeNotFound)
-	_, err = w.client().Tokens().List(within(t))
+	want(t, root.Admin().RevokeToken(within(t), belljar.NewID()), belljar.CodeNotFound)
+	_, err = w.client().Admin().Tokens(within(t))
 	want(t, err, belljar.CodeForbidden)
 }
 

@@ -246,7 +246,7 @@ func TestStartTwice(t *testing.T) {
 		req := shell("wc -c <a; cat")
 		req.IdempotencyKey = "once"
 		req.Upload = archive(t, map[string]string{"a": strings.Repeat("x", 2<<20)})
-		req.Stdin = strings.NewReader("input")
+		req.Input = strings.NewReader("input")
 		return req
 	}
 	first, out := finish(t, c, make())

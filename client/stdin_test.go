@@ -14,16 +14,17 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/stdin"
 )
 
 func TestStdin(t *testing.T) {
 	c := newWorld(t, nil).client()
 	req := shell("cat")
-	req.Stdin = strings.NewReader("hällo \xff\x00 jar")
+	req.Input = strings.NewReader("hällo \xff\x00 jar")
 	if run, out := finish(t, c, req); out.StdoutEncoding != "base64" || run.Phase != belljar.PhaseCompleted {
 		t.Errorf("%+v\n%+v", run, out)
 	}
-	req.Stdin = strings.NewReader("")
+	req.Input = strings.NewReader("")
 	if run, out := finish(t, c, req); out.Stdout != "" || run.Phase != belljar.PhaseCompleted {
 		t.Errorf("%+v\n%+v", run, out)
 	}
@@ -39,7 +40,7 @@ func TestLargeStdin(t *testing.T) {
 	}
 	sum := sha256.Sum256(content)
 	req := shell("sha256sum")
-	req.Stdin = bytes.NewReader(content)
+	req.Input = bytes.NewReader(content)
 	if run, out := finish(t, c, req); !strings.HasPrefix(out.Stdout, hex.EncodeToString(sum[:])) {
 		t.Errorf("%+v\n%+v", run, out)
 	}
@@ -48,10 +49,10 @@ func TestLargeStdin(t *testing.T) {
 // TestStdinTooLarge: a program never goes on with half of its input as if that were all.
 func TestStdinTooLarge(t *testing.T) {
 	c := newWorld(t, nil, func(o *service.Options) {
-		o.MaxStdin = belljar.StdinLimits{MaxBytes: 2 << 20, BytesPerSec: 8 << 20, MaxFrameBytes: 16 << 10, IdleTimeoutSec: 1000}
+		o.MaxStdin = stdin.Limits{MaxBytes: 2 << 20, BytesPerSec: 8 << 20, MaxFrameBytes: 16 << 10, IdleTimeoutSec: 1000}
 	}).client()
 	req := shell("cat >/dev/null; sleep 1000")
-	req.Stdin = bytes.NewReader(make([]byte, 2<<20+1))
+	req.Input = bytes.NewReader(make([]byte, 2<<20+1))
 	run, _, err := tryFinish(t, c, req)
 	if e := want(t, err, belljar.CodeQuotaExceeded); e.Details["reason"] != "stdin_max_bytes" {
 		t.Errorf("%+v", e)
@@ -62,11 +63,11 @@ func TestStdinTooLarge(t *testing.T) {
 		t.Errorf("%+v, %v", page, err)
 	}
 	req = shell("wc -c")
-	req.Stdin = bytes.NewReader(make([]byte, 2<<20))
+	req.Input = bytes.NewReader(make([]byte, 2<<20))
 	if _, out := finish(t, c, req); strings.TrimSpace(out.Stdout) != "2097152" {
 		t.Errorf("what just fits: %+v", out)
 	}
-	req.MaxBytes = 3 << 20 // who asks himself is told
+	req.StdinMaxBytes = 3 << 20 // an explicit value above the server's cap is refused
 	_, err = c.Runs().Start(within(t), req)
 	want(t, err, belljar.CodePolicyDenied)
 }
@@ -93,13 +94,13 @@ func (b *blocking) Read([]byte) (int, error) {
 func TestStdinBlocks(t *testing.T) {
 	c := newWorld(t, nil).client()
 	req := shell("echo done")
-	req.Stdin = newBlocking(t)
+	req.Input = newBlocking(t)
 	if run, out := finish(t, c, req); out.Stdout != "done\n" || run.Phase != belljar.PhaseCompleted {
 		t.Errorf("%+v\n%+v", run, out)
 	}
 	req = shell("echo ready; cat")
 	b := newBlocking(t)
-	req.Stdin = b
+	req.Input = b
 	if _, err := c.Runs().Start(within(t), req); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestStdinBlocks(t *testing.T) {
 func TestStdinUnread(t *testing.T) {
 	c := newWorld(t, nil).client()
 	req := shell("head -c 10 >/dev/null; exec 0<&-; exit 4")
-	req.Stdin = bytes.NewReader(make([]byte, 8<<20))
+	req.Input = bytes.NewReader(make([]byte, 8<<20))
 	if run, _ := finish(t, c, req); run.ExitCode == nil || *run.ExitCode != 4 {
 		t.Errorf("%+v", run)
 	}
@@ -143,7 +144,7 @@ func TestStdinQueued(t *testing.T) {
 		t.Fatal(err)
 	}
 	third := shell("cat")
-	third.Stdin = strings.NewReader("fed while queued")
+	third.Input = strings.NewReader("fed while queued")
 	last, err := c.Runs().Start(within(t), third)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +222,7 @@ func TestHold(t *testing.T) {
 func TestStdinLimit(t *testing.T) {
 	c := newWorld(t, nil).client()
 	req := shell("cat >/dev/null")
-	req.Interactive, req.MaxBytes = true, 10
+	req.Interactive, req.StdinMaxBytes = true, 10
 	run, err := c.Runs().Start(within(t), req)
 	if err != nil {
 		t.Fatal(err)

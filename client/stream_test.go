@@ -106,7 +106,7 @@ func TestInputBreaks(t *testing.T) {
 	cutter := &cutter{conns: make(chan net.Conn, 1)}
 	c := newWorld(t, cutter.wrap).client()
 	req := shell("read x; echo $x; cat >/dev/null; sleep 1000")
-	req.Stdin = io.MultiReader(strings.NewReader("first\n"), newBlocking(t))
+	req.Input = io.MultiReader(strings.NewReader("first\n"), newBlocking(t))
 	run, err := c.Runs().Start(within(t), req)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/nearest"
 )
 
 // reader reads a sandbox block. It looks at the nodes and not at Go values, so that every key has its line.
@@ -107,7 +107,7 @@ func (r *reader) mapping(field string, n *yaml.Node, keys map[string]func(string
 		switch {
 		case read == nil:
 			hint := name + " has " + strings.Join(known, ", ")
-			if near := belljar.Nearest(key.Value, max(len(key.Value)/3, 1), known); near != "" {
+			if near := nearest.Of(key.Value, max(len(key.Value)/3, 1), known); near != "" {
 				hint = "did you mean " + near
 			}
 			r.p.add(key, "sandbox."+short(below), hint, "%s.%s is not known", name, short(key.Value))

@@ -54,7 +54,7 @@ func serve(args []string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	if err := cfg.Confine(); err != nil {
+	if err := guest.Confine(cfg); err != nil {
 		return err
 	}
 	if err := harden(); err != nil {

@@ -18,7 +18,7 @@ import (
 // [*wire.Error]. The request may or may not have been carried out.
 var ErrDisconnected = errors.New("disconnected from the agent")
 
-// ErrProtocol says that the agent sent what it must not, or speaks another version. Trying again does not help.
+// ErrProtocol means that the agent sent what it must not, or speaks another version. Trying again does not help.
 var ErrProtocol = errors.New("agent breaks the protocol")
 
 // Client talks to one sandbox's agent. It holds no connection: each request dials one. Safe for concurrent use.
@@ -213,7 +213,7 @@ func asReply(f wire.Frame) (wire.Reply, error) {
 	return reply, nil
 }
 
-// fault says what a failure of the connection means: the context's end, if that is what closed it.
+// fault returns what a failure of the connection means: the context's end, if that is what closed it.
 func (s *stream) fault(err error) error {
 	var remote *wire.Error
 	switch {

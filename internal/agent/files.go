@@ -35,7 +35,7 @@ func (c *Client) Delete(ctx context.Context, req wire.FileRequest) error {
 	return c.change(ctx, "delete", wire.OpDelete, req)
 }
 
-// ReadDir lists a directory. cut tells that there are more entries than Limit, or than the agent lists.
+// ReadDir lists a directory. cut reports that there are more entries than Limit, or than the agent lists.
 func (c *Client) ReadDir(ctx context.Context, req wire.FileRequest) (list []wire.FileInfo, cut bool, err error) {
 	cut, err = c.list(ctx, wire.OpReadDir, req, func(f wire.FileInfo) error {
 		list = append(list, f)
@@ -84,7 +84,7 @@ func (c *Client) ReadFile(ctx context.Context, req wire.FileRequest) (io.ReadClo
 	return &body{s: s, what: "read " + req.Path}, *reply.File, nil
 }
 
-// WriteFile replaces a file with what r holds, at once and as a whole: nobody sees a part of it, and when r fails
+// WriteFile replaces a file with what r holds, at once and as a whole: no reader sees a part of it, and when r fails
 // nothing has changed.
 func (c *Client) WriteFile(ctx context.Context, req wire.FileRequest, r io.Reader) (wire.FileInfo, error) {
 	reply, err := c.send(ctx, wire.Request{Op: wire.OpWrite, File: &req}, r)
@@ -156,7 +156,7 @@ func (c *Client) stream(ctx context.Context, op wire.Op, verb string, req wire.F
 	return &body{s: s, what: verb + " " + req.Path}, nil
 }
 
-// Space says what the workspace's file system holds and may hold.
+// Space returns what the workspace's file system holds and may hold.
 func (c *Client) Space(ctx context.Context, req wire.FileRequest) (wire.Space, error) {
 	reply, err := c.ask(ctx, wire.Request{Op: wire.OpSpace, File: &req})
 	if err == nil && (reply.Space == nil || min(reply.Space.Bytes, reply.Space.MaxBytes, reply.Space.Files, reply.Space.MaxFiles) < 0) {
@@ -227,7 +227,7 @@ const (
 // room is how much more of a list this host takes.
 type room struct{ entries, bytes int }
 
-// take makes room for entries and bytes, or says that there is none.
+// take makes room for entries and bytes, or reports that there is none.
 func (r *room) take(entries, bytes int) error {
 	r.entries, r.bytes = r.entries-entries, r.bytes-bytes
 	switch {
@@ -239,7 +239,7 @@ func (r *room) take(entries, bytes int) error {
 	return nil
 }
 
-// checkFile checks what an agent says of a file.
+// checkFile checks what an agent states about a file.
 func checkFile(f *wire.FileInfo) error {
 	if f == nil {
 		return fmt.Errorf("%w: answer without file", ErrProtocol)
@@ -290,7 +290,7 @@ func (c *Client) send(ctx context.Context, req wire.Request, r io.Reader) (wire.
 // firstRead is how much of contents is read first. Most files are not longer.
 const firstRead = 8 << 10
 
-// contents sends what r holds, to its end. The error is r's; that the agent does not take it, its answer tells.
+// contents sends what r holds, to its end. The error is r's; the agent's answer reports that it does not take it.
 func (s *stream) contents(r io.Reader) error {
 	buf := make([]byte, wire.DataRoom+firstRead)
 	for {
@@ -312,7 +312,7 @@ func (s *stream) contents(r io.Reader) error {
 	}
 }
 
-// fill reads until b is full. Unlike io.ReadFull it tells the end of r from r's io.ErrUnexpectedEOF, which is a failure.
+// fill reads until b is full. Unlike io.ReadFull it distinguishes the end of r from r's io.ErrUnexpectedEOF, which is a failure.
 func fill(r io.Reader, b []byte) (n int, err error) {
 	for n < len(b) && err == nil {
 		var m int

@@ -19,7 +19,7 @@ const (
 )
 
 // Process is a command in a sandbox, seen through one attachment. Losing or closing the attachment does not touch the
-// command: [Client.Attach] goes on at [Process.Position]. Methods are safe for concurrent use, except that only one
+// command: [Client.Attach] continues at [Process.Position]. Methods are safe for concurrent use, except that only one
 // Output or Follow may run.
 type Process struct {
 	s       *stream
@@ -28,7 +28,7 @@ type Process struct {
 	writing sync.Mutex    // orders stdin
 	mu      sync.Mutex    // guards what follows
 	raised  chan struct{} // closed and replaced when limit rises
-	ended   error         // why no stdin can be sent any more
+	ended   error         // why stdin can no longer be sent
 	limit   int64
 	sent    int64
 	next    int64 // position of the next output byte to deliver
@@ -53,7 +53,7 @@ func (c *Client) Exec(ctx context.Context, exec wire.Exec) (*Process, error) {
 }
 
 // Attach joins a command, running or finished, whose output before position from is already safe. A later
-// [wire.Started.From] tells that bytes are gone. Another host's attachment ends. ctx bounds the attaching only.
+// [wire.Started.From] reports that bytes are gone. Another host's attachment ends. ctx bounds the attaching only.
 func (c *Client) Attach(ctx context.Context, id string, from int64) (*Process, error) {
 	p, err := c.attach(ctx, wire.Request{Op: wire.OpAttach, ID: id, From: from})
 	if err != nil {
@@ -89,11 +89,11 @@ func (c *Client) attach(ctx context.Context, req wire.Request) (*Process, error)
 func (p *Process) Started() wire.Started { return p.started }
 
 // Deliver takes a piece of a command's output. b begins at position and is valid during the call. Every byte before safe
-// is kept where it outlives this process, so that the agent may drop it; what is behind it comes again to whoever
+// is kept where it outlives this process, so that the agent may drop it; what comes later is sent again to the next that
 // attaches next.
 type Deliver func(position int64, s wire.Stream, b []byte) (safe int64, err error)
 
-// Position is where the next attachment has to go on: behind the last byte that is safe.
+// Position is where the next attachment has to continue: after the last byte that is safe.
 func (p *Process) Position() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +204,7 @@ func (p *Process) ack(least int64) error {
 	return p.control(wire.Control{Ack: &safe})
 }
 
-// Contact tells the agent that its host is there, which renews the lease of the sandbox.
+// Contact shows the agent that its host is there, which renews the lease of the sandbox.
 func (p *Process) Contact() error {
 	p.mu.Lock()
 	acked := p.acked
@@ -270,7 +270,7 @@ func (p *Process) endStdin(err error) {
 	}
 }
 
-// CloseStdin says that no more stdin follows what was written.
+// CloseStdin reports that no more stdin follows what was written.
 func (p *Process) CloseStdin() error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -285,13 +285,13 @@ func (p *Process) Signal(n int) error {
 	return p.control(wire.Control{Kill: &wire.Kill{Signal: n}})
 }
 
-// End asks for the end of the command and of everything it left behind: TERM, after grace KILL. Output tells when it
+// End asks for the end of the command and of everything it left behind: TERM, after grace KILL. Output reports when it
 // is over.
 func (p *Process) End(grace time.Duration) error {
 	return p.control(wire.Control{Kill: &wire.Kill{End: true, GraceMS: milliseconds(grace)}})
 }
 
-// Forget drops the command, whose end Output has told, and what is left of its output. It ends the attachment and does
+// Forget drops the command, whose end Output has reported, and what is left of its output. It ends the attachment and does
 // not wait for an answer, so it is [errors.ErrUnsupported] with an agent of old, which [Client.Forget] asks.
 func (p *Process) Forget() error {
 	if !slices.Contains(p.s.hello.Features, wire.FeatureForget) {

@@ -6,41 +6,61 @@ func LoneSurrogate(raw []byte) bool {
 		if raw[i] != '\\' {
 			continue
 		}
-		unit, ok := escaped(raw[i:])
-		if !ok {
-			i++ // the escaped character may be a backslash
-			continue
-		}
-		i += 5
-		switch {
-		case unit >= 0xdc00 && unit < 0xe000:
+		switch surrogate(raw[i:]) {
+		case half:
 			return true
-		case unit >= 0xd800 && unit < 0xdc00:
-			low, ok := escaped(raw[i+1:])
-			if !ok || low < 0xdc00 || low >= 0xe000 {
-				return true
-			}
-			i += 6
+		case pair:
+			i += 2*escapeLen - 1
+		default:
+			i++ // the escaped character may be a backslash
 		}
 	}
 	return false
 }
 
-// escaped reads \uXXXX.
-func escaped(raw []byte) (unit rune, ok bool) {
-	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
+// escapeLen is the length of \uXXXX.
+const escapeLen = 6
+
+type surrogacy int
+
+const (
+	plain surrogacy = iota // not the escape of a surrogate
+	pair                   // two escapes that make one rune
+	half                   // one that is alone
+)
+
+// surrogate tells what escape b begins with.
+func surrogate(b []byte) surrogacy {
+	first, ok := escaped(b)
+	if !ok || first < 0xd800 || first > 0xdfff {
+		return plain
+	}
+	if first >= 0xdc00 || len(b) < escapeLen {
+		return half
+	}
+	if second, ok := escaped(b[escapeLen:]); ok && second >= 0xdc00 && second <= 0xdfff {
+		return pair
+	}
+	return half
+}
+
+// escaped reads a \uXXXX.
+func escaped(b []byte) (rune, bool) {
+	if len(b) < escapeLen || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
 	}
-	for _, c := range raw[2:6] {
-		unit <<= 4
+	var r rune
+	for _, c := range b[2:escapeLen] {
 		switch {
 		case c >= '0' && c <= '9':
-			unit |= rune(c - '0')
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			unit |= rune(c|0x20-'a') + 10
+			r = r<<4 | rune(c-'0')
+		case c >= 'a' && c <= 'f':
+			r = r<<4 | rune(c-'a'+10)
+		case c >= 'A' && c <= 'F':
+			r = r<<4 | rune(c-'A'+10)
 		default:
 			return 0, false
 		}
 	}
-	return unit, true
+	return r, true
 }

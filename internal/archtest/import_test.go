@@ -42,7 +42,7 @@ func implements(dir string) string {
 // floor is how high a part of the service stands. One that is not listed here stands below all others, and imports none.
 func floor(dir string) int {
 	for i, parts := range [][]string{
-		{"fault", "clock", "lifecycle", "queue"}, {"placement"}, {"box", "admission"}, {"image", "file", "stdin", "terminal"}, {"session"}, {"run"},
+		{"fault", "clock", "lifecycle", "queue", "recovery"}, {"placement", "idempotency", "retry"}, {"box", "admission"}, {"image", "file", "stdin", "terminal", "outcome"}, {"session"}, {"run"},
 	} {
 		if slices.Contains(parts, strings.TrimPrefix(dir, "internal/service/")) {
 			return i + 1
@@ -81,6 +81,8 @@ func rules() []rule {
 				switch {
 				case imported == ".", imported == contract, imported == "internal/agent/wire", under(imported, "internal/linux"):
 					return true
+				case imported == "internal/runtime/rack":
+					return dir == "internal/runtime/native" || dir == "internal/runtime/gvisor" // what they have in common
 				case strings.HasPrefix(dir, imported+"/"), strings.HasPrefix(imported, dir+"/"):
 					return imported != contract // parts of one implementation
 				case dir == "internal/runtime/fake":
@@ -121,7 +123,7 @@ func rules() []rule {
 			reason:  "a door with logic of its own is a bug, and so is one that knows another",
 			applies: func(dir string) bool { return under(dir, "internal/api") },
 			allowed: func(dir, imported string) bool {
-				return imported == "." || imported == "internal/api" || imported == "internal/event" || under(imported, dir)
+				return imported == "." || imported == "internal/api" || imported == "internal/event" || imported == "internal/nearest" || under(imported, dir)
 			},
 		},
 		{
@@ -132,6 +134,7 @@ func rules() []rule {
 			},
 			allowed: func(dir, imported string) bool {
 				return imported == "." || imported == "internal/agent/wire" || imported == "internal/linux/forkexec" ||
+					strings.HasPrefix(imported, "internal/agent/guest/") && under(dir, "internal/agent/guest") ||
 					dir == "cmd/belljar-agent" && (under(imported, "internal/agent/guest") || imported == "internal/agent/keep" || under(imported, "internal/linux"))
 			},
 			foreign: func(imported string) bool {
@@ -139,12 +142,12 @@ func rules() []rule {
 			},
 		},
 		{
-			name:   "10: the client, the configuration and archives import root only",
+			name:   "10: the client, the configuration and archives import root, and what suggests names",
 			reason: "they are of use to anybody who has the nouns",
 			applies: func(dir string) bool {
 				return under(dir, "client") || dir == "internal/config" || dir == "internal/archive"
 			},
-			allowed: func(_, imported string) bool { return imported == "." },
+			allowed: func(_, imported string) bool { return imported == "." || imported == "internal/nearest" },
 		},
 		{
 			name:    "9: kernel primitives import each other only",

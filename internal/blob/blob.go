@@ -13,10 +13,10 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// ErrNotFound says that there are no such bytes.
+// ErrNotFound means that there are no such bytes.
 var ErrNotFound = errors.New("blob not found")
 
-// ErrFull says that the disk is full.
+// ErrFull means that the disk is full.
 var ErrFull = errors.New("blob store is full")
 
 // Key names the bytes of one artifact. Any user name is safe; Path is relative and clean (belljar.CleanPath).
@@ -24,7 +24,7 @@ type Key struct {
 	UserID, RunID, Path string
 }
 
-// Check tells whether k can name anything.
+// Check reports whether k can name anything.
 func (k Key) Check() error {
 	if !belljar.ValidID(k.RunID) {
 		return fmt.Errorf("run %q: not an id", k.RunID)

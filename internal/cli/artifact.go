@@ -7,6 +7,9 @@ import (
 	"io/fs"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
+	"github.com/belljar/belljar/internal/cli/transfer"
 )
 
 // artifactCommands are belljar artifact ….
@@ -33,7 +36,7 @@ func (l *artifactList) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if l.JSON {
-			return writeJSON(c.stdout, append([]belljar.Artifact{}, list...))
+			return show.JSON(c.stdout, append([]belljar.Artifact{}, list...))
 		}
 		rows := [][]string{}
 		for _, a := range list {
@@ -44,9 +47,9 @@ func (l *artifactList) Run(ctx context.Context, c *console) error {
 			case a.Skipped != "":
 				path += " (not kept: " + a.Skipped + ")"
 			}
-			rows = append(rows, []string{bytesOf(a.Size), fs.FileMode(a.Mode & 0o777).String(), path})
+			rows = append(rows, []string{show.Bytes(a.Size), fs.FileMode(a.Mode & 0o777).String(), path})
 		}
-		return c.table("SIZE MODE PATH", rows)
+		return show.Table(c.stdout, "SIZE MODE PATH", rows)
 	})
 }
 
@@ -72,9 +75,9 @@ func (g *artifactGet) Run(ctx context.Context, c *console) error {
 	return c.remote(g.JSON, func(s belljar.Service) error {
 		switch {
 		case g.Out == "" && g.Path == "":
-			return mistake("--out DIR, or the path of one file", "no place for the files")
+			return mistake.New("--out DIR, or the path of one file", "no place for the files")
 		case g.Out == "" && g.JSON:
-			return mistake("--out DIR", "--json needs another place for the file")
+			return mistake.New("--out DIR", "--json needs another place for the file")
 		}
 		id, err := findRun(ctx, s, g.ID)
 		if err != nil {
@@ -111,19 +114,19 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 			return err
 		}
 	}
-	out, err := openOutDir(g.Out)
+	out, err := transfer.OpenOutDir(g.Out)
 	if err != nil {
 		return err
 	}
-	defer out.close()
+	defer out.Close()
 	kept, err := (&plan{out: out}).save(ctx, c, s, id, list)
 	if err != nil {
 		return err
 	}
 	if g.JSON {
-		return writeJSON(c.stdout, append([]belljar.Artifact{}, kept...))
+		return show.JSON(c.stdout, append([]belljar.Artifact{}, kept...))
 	}
-	c.aside("%s in %s", plural(len(kept), "file"), g.Out)
+	c.aside("%s in %s", show.Plural(len(kept), "file"), g.Out)
 	return nil
 }
 
@@ -131,7 +134,7 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 func (g *artifactGet) only(list []belljar.Artifact, id string) ([]belljar.Artifact, error) {
 	clean, err := belljar.CleanPath(g.Path)
 	if err != nil {
-		return nil, mistake("", "%s: %v", g.Path, err)
+		return nil, mistake.New("", "%s: %v", g.Path, err)
 	}
 	for _, a := range list {
 		if a.Path == clean {

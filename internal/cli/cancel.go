@@ -2,10 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
 )
 
 // cancelCommand is belljar cancel.
@@ -29,7 +30,7 @@ func (k *cancelCommand) Run(ctx context.Context, c *console) error {
 			run, under, err := cancel(ctx, s, prefix)
 			switch {
 			case err != nil:
-				failed = append(failed, named(prefix, err))
+				failed = append(failed, mistake.In(prefix, err))
 				continue
 			case !k.JSON && under:
 				fmt.Fprintln(c.stdout, run.ID)
@@ -39,7 +40,7 @@ func (k *cancelCommand) Run(ctx context.Context, c *console) error {
 			runs = append(runs, run)
 		}
 		if k.JSON && len(failed) == 0 {
-			return writeJSON(c.stdout, runs)
+			return show.JSON(c.stdout, runs)
 		}
 		return c.several(failed)
 	})
@@ -59,17 +60,6 @@ func cancel(ctx context.Context, s belljar.Service, prefix string) (run belljar.
 	}
 	run, err = s.Runs().Get(ctx, id)
 	return run, true, err
-}
-
-// named puts what was asked for before an error, where one of several failed.
-func named(what string, err error) error {
-	var e *belljar.Error
-	if !errors.As(err, &e) {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	own := *e
-	own.Message = what + ": " + e.Message
-	return &own
 }
 
 // several tells all failures but the last, which it returns.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"slices"
 	"strings"
 
@@ -27,6 +29,7 @@ type Options struct {
 
 // Run parses args (without the program's name), does what they say and returns the exit status.
 func Run(ctx context.Context, args []string, o Options) int {
+	log.SetOutput(io.Discard) // libraries report connections there, which people did not ask about; what fails returns an error
 	c := &console{
 		Writer: notice.Writer{Stderr: o.Stderr}, env: o.Env, stdin: o.Stdin, stdout: o.Stdout,
 		version: o.Version, commit: o.Commit, machine: o.Machine,
@@ -104,6 +107,7 @@ func (c *console) parser(grammar any) (*kong.Kong, error) {
 		kong.Description("Runs untrusted code in sandboxes."),
 		kong.Writers(c.stdout, c.Stderr),
 		kong.NoDefaultHelp(),
+		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 		kong.WithHyphenPrefixedParameters(true),
 		kong.ExplicitGroups(runGroups()),

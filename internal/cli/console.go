@@ -3,11 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
-
-	"golang.org/x/term"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
 	"github.com/belljar/belljar/internal/notice"
 )
@@ -59,15 +57,12 @@ func (c *console) colour() bool {
 	if kind, _ := c.getenv("TERM"); kind == "dumb" {
 		return false
 	}
-	return isTerminal(c.stdout)
+	return show.IsTerminal(c.stdout)
 }
 
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// mistake is a failure that is the caller's: a message and what to do about it.
-func mistake(hint, format string, args ...any) error {
-	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Hint: hint}
+// aside prints a note for people. It prints nothing where stdout is a pipe.
+func (c *console) aside(format string, args ...any) {
+	if show.IsTerminal(c.stdout) {
+		c.Note(format, args...)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/belljar/belljar/internal/cli/host"
+	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -22,7 +24,7 @@ here, 1 if not.`
 
 // report is what doctor found out.
 type report struct {
-	Host     machine         `json:"host"`
+	Host     host.Machine    `json:"host"`
 	Runtimes []local.Runtime `json:"runtimes"`
 }
 
@@ -32,18 +34,18 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	r := report{Host: examineHost(c), Runtimes: found}
+	r := report{Host: host.Examine(c.getenv), Runtimes: found}
 	available := false
 	for _, rt := range found {
 		available = available || rt.Available
 		if rt.Name == "native" && forbidden(rt) { // what is missing of one that works, its protections tell
-			r.Host.Hint = containerHint(r.Host.Container)
+			r.Host.Hint = host.NestedHint(r.Host.Container)
 		}
 	}
 	if d.JSON {
-		err = writeJSON(c.stdout, r)
+		err = show.JSON(c.stdout, r)
 	} else {
-		err = r.print(c.stdout, newPalette(c.colour()))
+		err = r.print(c.stdout, show.NewPalette(c.colour()))
 	}
 	if err != nil {
 		return err
@@ -66,9 +68,9 @@ func forbidden(rt local.Runtime) bool {
 }
 
 // print writes the report for people.
-func (r report) print(w io.Writer, p palette) error {
+func (r report) print(w io.Writer, p show.Palette) error {
 	var b strings.Builder
-	r.Host.print(&b, p)
+	r.Host.Print(&b, p)
 	for _, rt := range r.Runtimes {
 		printRuntime(rt, &b, p)
 	}
@@ -76,12 +78,12 @@ func (r report) print(w io.Writer, p palette) error {
 	return err
 }
 
-func printRuntime(r local.Runtime, b *strings.Builder, p palette) {
-	state := p.good("available")
+func printRuntime(r local.Runtime, b *strings.Builder, p show.Palette) {
+	state := p.Good("available")
 	if !r.Available {
-		state = p.bad("not available here")
+		state = p.Bad("not available here")
 	}
-	fmt.Fprintf(b, "\n%s  %s", p.bold("runtime "+r.Name), state)
+	fmt.Fprintf(b, "\n%s  %s", p.Bold("runtime "+r.Name), state)
 	var facts []string
 	if r.Isolation != "" {
 		facts = append(facts, string(r.Isolation))
@@ -96,55 +98,31 @@ func printRuntime(r local.Runtime, b *strings.Builder, p palette) {
 		facts = append(facts, "out of memory ends one "+r.OOMScope)
 	}
 	if len(facts) > 0 {
-		fmt.Fprintf(b, "  %s", p.dim(strings.Join(facts, ", ")))
+		fmt.Fprintf(b, "  %s", p.Dim(strings.Join(facts, ", ")))
 	}
 	b.WriteByte('\n')
 	for _, why := range r.Reasons {
-		fmt.Fprintf(b, "  %s %s\n", p.bad("✗"), strings.TrimPrefix(why.Step+": "+why.Detail, ": "))
-		advise(b, p, 4, why.Hint)
+		fmt.Fprintf(b, "  %s %s\n", p.Bad("✗"), strings.TrimPrefix(why.Step+": "+why.Detail, ": "))
+		p.Advise(b, 4, why.Hint)
 	}
 	width := 0
 	for _, prot := range r.Protections {
 		width = max(width, len(prot.Name))
 	}
 	for _, prot := range r.Protections {
-		mark, how := p.good("✓"), prot.By
+		mark, how := p.Good("✓"), prot.By
 		switch {
 		case !prot.Enforced && how == "":
-			mark, how = p.bad("✗"), "not enforced"
+			mark, how = p.Bad("✗"), "not enforced"
 		case !prot.Enforced, prot.Weaker != "":
-			mark = p.fair("~")
+			mark = p.Fair("~")
 		}
 		fmt.Fprintf(b, "  %s %-*s  %s\n", mark, width, prot.Name, how)
 		if prot.Weaker != "" {
-			fmt.Fprintf(b, "    %*s  %s\n", width, "", p.dim("weaker: "+prot.Weaker))
+			fmt.Fprintf(b, "    %*s  %s\n", width, "", p.Dim("weaker: "+prot.Weaker))
 		}
 		if prot.Hint != "" {
-			advise(b, p, width+6, prot.Hint)
+			p.Advise(b, width+6, prot.Hint)
 		}
 	}
-}
-
-func advise(b *strings.Builder, p palette, indent int, hint string) {
-	if hint != "" {
-		fmt.Fprintf(b, "%*s%s\n", indent, "", p.fair("fix: ")+hint)
-	}
-}
-
-// palette paints words where there is a terminal, and leaves them alone elsewhere.
-type palette struct{ on bool }
-
-func newPalette(on bool) palette { return palette{on: on} }
-
-func (p palette) bold(s string) string { return p.paint("1", s) }
-func (p palette) dim(s string) string  { return p.paint("2", s) }
-func (p palette) good(s string) string { return p.paint("32", s) }
-func (p palette) fair(s string) string { return p.paint("33", s) }
-func (p palette) bad(s string) string  { return p.paint("31", s) }
-
-func (p palette) paint(code, s string) string {
-	if !p.on {
-		return s
-	}
-	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }

@@ -15,8 +15,8 @@ import (
 // execute runs a plan to its end and returns the exit status. ctx ends where the run is to be abandoned.
 func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *stopper) (int, error) {
 	runs := e.Runs()
-	request := belljar.RunRequest{RunSpec: p.spec, Stdin: p.stdin, IdempotencyKey: p.key}
-	if files := p.upload.reader(); files != nil {
+	request := belljar.RunRequest{RunSpec: p.spec, Input: p.stdin, IdempotencyKey: p.key}
+	if files := p.upload.Reader(); files != nil {
 		defer files.Close()
 		request.Upload = files
 	}
@@ -97,7 +97,7 @@ func (p *plan) save(ctx context.Context, c *console, svc belljar.Service, id str
 			c.Note("%s is a symbolic link to %s and was not followed", a.Path, a.LinkTarget)
 		case p.out != nil:
 			if err := p.fetch(ctx, svc, id, a); err != nil {
-				return nil, fmt.Errorf("--out %s: %s: %w", p.out.name, a.Path, err)
+				return nil, fmt.Errorf("--out %s: %s: %w", p.out.Name, a.Path, err)
 			}
 			kept = append(kept, a)
 		}
@@ -111,7 +111,7 @@ func (p *plan) fetch(ctx context.Context, svc belljar.Service, id string, a bell
 		return err
 	}
 	defer content.Close()
-	return p.out.save(a, content)
+	return p.out.Save(a, content)
 }
 
 // sink takes a run's output as it comes.

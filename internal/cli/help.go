@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -23,6 +26,28 @@ func (helpFlag) BeforeReset(parsed *kong.Context) error {
 		fmt.Fprint(parsed.Stdout, examples)
 	}
 	return errHelpShown
+}
+
+// printHelp prints help as kong does, with two changes: flags stand in front of a program, whose own come after it, and a
+// command that looks at this machine only shows no flags of servers.
+func printHelp(o kong.HelpOptions, parsed *kong.Context) error {
+	name, _, _ := strings.Cut(parsed.Command(), " ")
+	if slices.Contains(hereOnly(), name) {
+		for _, flag := range parsed.Model.Flags {
+			flag.Hidden = flag.Hidden || flag.Group != nil && flag.Group.Key == "server"
+		}
+	}
+	var text strings.Builder
+	to := parsed.Stdout
+	parsed.Stdout = &text
+	err := kong.DefaultHelpPrinter(o, parsed)
+	parsed.Stdout = to
+	if err != nil {
+		return err
+	}
+	usage := strings.NewReplacer("[<program> ...] [flags]", "[flags] [<program> ...]", "[<cmd> ...] [flags]", "[flags] [<cmd> ...]")
+	_, err = io.WriteString(to, usage.Replace(text.String()))
+	return err
 }
 
 const examples = `

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
+	"github.com/belljar/belljar/internal/cli/transfer"
 )
 
 // imageCommands are belljar image ….
@@ -87,9 +90,9 @@ func (p *imagePull) Run(ctx context.Context, c *console) error {
 		got := []belljar.Image{}
 		var failed []error
 		for _, ref := range p.Refs {
-			shown := c.layers(ref, 0)
-			image, err := images.Pull(ctx, belljar.ImagePull{Ref: ref, Runtime: p.Runtime, Always: p.Always}, shown.tell)
-			shown.stop()
+			shown := show.NewLayers(&c.Writer, ref, 0)
+			image, err := images.Pull(ctx, belljar.ImagePull{Ref: ref, Runtime: p.Runtime, Always: p.Always}, shown.Tell)
+			shown.Stop()
 			if ctx.Err() != nil && err != nil {
 				c.Note("%s was given up; what is whole of it is kept for the next time", ref)
 				return stopped(err)
@@ -100,13 +103,13 @@ func (p *imagePull) Run(ctx context.Context, c *console) error {
 			}
 			got = append(got, image)
 			if !p.JSON {
-				if err := c.lines([]string{imageLine(ref, image)}); err != nil {
+				if err := show.Lines(c.stdout, []string{imageLine(ref, image)}); err != nil {
 					return stopped(err)
 				}
 			}
 		}
 		if p.JSON && len(failed) == 0 {
-			return stopped(writeJSON(c.stdout, got))
+			return stopped(show.JSON(c.stdout, got))
 		}
 		return stopped(c.several(failed))
 	})
@@ -114,7 +117,7 @@ func (p *imagePull) Run(ctx context.Context, c *console) error {
 
 // imageLine is what became of an image.
 func imageLine(ref string, i belljar.Image) string {
-	return fmt.Sprintf("%s  %s  %s", ref, i.Digest, bytesOf(i.Bytes))
+	return fmt.Sprintf("%s  %s  %s", ref, i.Digest, show.Bytes(i.Bytes))
 }
 
 // imageImport is belljar image import.
@@ -135,46 +138,46 @@ func (i *imageImport) Run(ctx context.Context, c *console) error {
 		}
 		defer in.Close()
 		ctx, stopped := interruptible(ctx)
-		shown := c.layers(i.File, size)
-		image, err := images.Import(ctx, i.Name, in, shown.tell)
-		shown.stop()
+		shown := show.NewLayers(&c.Writer, i.File, size)
+		image, err := images.Import(ctx, i.Name, in, shown.Tell)
+		shown.Stop()
 		switch {
 		case err != nil:
-			return stopped(named(i.File, err))
+			return stopped(mistake.In(i.File, err))
 		case i.JSON:
-			return stopped(writeJSON(c.stdout, image))
+			return stopped(show.JSON(c.stdout, image))
 		}
-		return stopped(c.lines([]string{imageLine(image.Ref, image)}))
+		return stopped(show.Lines(c.stdout, []string{imageLine(image.Ref, image)}))
 	})
 }
 
 // open opens what there is to read, and tells its size in bytes, 0 if that is not known.
 func (i *imageImport) open(c *console) (io.ReadCloser, int64, error) {
 	if i.File == "-" {
-		if isTerminal(c.stdin) {
-			return nil, 0, mistake("docker save IMAGE | belljar image import -", "the archive is not read from a terminal")
+		if show.IsTerminal(c.stdin) {
+			return nil, 0, mistake.New("docker save IMAGE | belljar image import -", "the archive is not read from a terminal")
 		}
 		return io.NopCloser(c.stdin), 0, nil
 	}
 	f, err := os.Open(i.File)
 	if err != nil {
-		return nil, 0, mistake("", "%s: %s", i.File, reason(err))
+		return nil, 0, mistake.New("", "%s: %s", i.File, mistake.Reason(err))
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 		f.Close()
-		return nil, 0, mistake("", "%s: %s", i.File, reason(err))
+		return nil, 0, mistake.New("", "%s: %s", i.File, mistake.Reason(err))
 	case !info.IsDir():
 		return f, info.Size(), nil
 	}
 	f.Close()
-	l, size, err := openLayout(i.File)
+	l, size, err := transfer.OpenLayout(i.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, mistake("pack it: tar -cf - -C "+i.File+" . | belljar image import --name NAME -", "%s: is neither a file nor an OCI layout", i.File)
+		return nil, 0, mistake.New("pack it: tar -cf - -C "+i.File+" . | belljar image import --name NAME -", "%s: is neither a file nor an OCI layout", i.File)
 	}
 	if err != nil {
-		return nil, 0, mistake("", "%s: %s", i.File, reason(err))
+		return nil, 0, mistake.New("", "%s: %s", i.File, mistake.Reason(err))
 	}
 	return l, size, nil
 }
@@ -192,11 +195,11 @@ func (l *imageList) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if l.JSON {
-			return writeJSON(c.stdout, append([]belljar.Image{}, list...))
+			return show.JSON(c.stdout, append([]belljar.Image{}, list...))
 		}
 		rows, now := [][]string{}, time.Now()
 		for _, i := range list {
-			size := bytesOf(i.Bytes)
+			size := show.Bytes(i.Bytes)
 			if i.Source == "host" {
 				size = ""
 			}
@@ -207,11 +210,11 @@ func (l *imageList) Run(ctx context.Context, c *console) error {
 			case now.Sub(i.LastUsedAt) < 2*time.Minute: // it is known to the minute
 				used = "just now"
 			case !i.LastUsedAt.IsZero():
-				used = rough(now.Sub(i.LastUsedAt)) + " ago"
+				used = show.Rough(now.Sub(i.LastUsedAt)) + " ago"
 			}
 			rows = append(rows, []string{strings.Join(i.Names, " "), shortDigest(i.Digest), size, i.Source, i.Runtime, used})
 		}
-		return c.table("NAMES DIGEST SIZE FROM ENGINE USED", rows)
+		return show.Table(c.stdout, "NAMES DIGEST SIZE FROM ENGINE USED", rows)
 	})
 }
 
@@ -234,7 +237,7 @@ func (i *imageInspect) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if i.JSON {
-			return writeJSON(c.stdout, got)
+			return show.JSON(c.stdout, got)
 		}
 		when := func(t time.Time) string {
 			if t.IsZero() {
@@ -251,7 +254,7 @@ func (i *imageInspect) Run(ctx context.Context, c *console) error {
 			{"platform", got.Platform},
 		}
 		if got.Source != "host" {
-			pairs = append(pairs, [2]string{"size", bytesOf(got.Bytes)}, [2]string{"layers", strconv.Itoa(got.Layers)})
+			pairs = append(pairs, [2]string{"size", show.Bytes(got.Bytes)}, [2]string{"layers", strconv.Itoa(got.Layers)})
 		}
 		pairs = append(pairs, [][2]string{
 			{"made", when(got.CreatedAt)}, {"added", when(got.AddedAt)}, {"used", when(used)},
@@ -260,7 +263,7 @@ func (i *imageInspect) Run(ctx context.Context, c *console) error {
 		for _, variable := range got.Config.Env {
 			pairs = append(pairs, [2]string{"env", variable})
 		}
-		return c.facts(pairs)
+		return show.Facts(c.stdout, pairs)
 	})
 }
 
@@ -276,7 +279,7 @@ func (t *imageTag) Run(ctx context.Context, c *console) error {
 	return c.images(t.JSON, func(images belljar.Images) error {
 		got, err := images.Tag(ctx, t.Ref, t.Name)
 		if err == nil && t.JSON {
-			return writeJSON(c.stdout, got)
+			return show.JSON(c.stdout, got)
 		}
 		return err
 	})
@@ -301,11 +304,11 @@ func (r *imageRemove) Run(ctx context.Context, c *console) error {
 			}
 		}
 		if !r.JSON {
-			if err := c.lines(gone); err != nil {
+			if err := show.Lines(c.stdout, gone); err != nil {
 				return err
 			}
 		} else if len(failed) == 0 {
-			return writeJSON(c.stdout, gone)
+			return show.JSON(c.stdout, gone)
 		}
 		return c.several(failed)
 	})
@@ -322,7 +325,7 @@ type imagePrune struct {
 // Run removes images.
 func (p *imagePrune) Run(ctx context.Context, c *console) error {
 	if p.Unused == nil && p.Keep == nil && !p.All {
-		return mistake("--unused 30d, --keep 10GB or --all", "it is not said which images may go")
+		return mistake.New("--unused 30d, --keep 10GB or --all", "it is not said which images may go")
 	}
 	return c.images(p.JSON, func(images belljar.Images) error {
 		gone, err := images.Prune(ctx, belljar.ImagePrune{UnusedSec: value(p.Unused), KeepBytes: int64(whole(p.Keep)) << 20, All: p.All})
@@ -331,9 +334,9 @@ func (p *imagePrune) Run(ctx context.Context, c *console) error {
 		}
 		if p.JSON {
 			gone.Images = append([]string{}, gone.Images...)
-			return writeJSON(c.stdout, gone)
+			return show.JSON(c.stdout, gone)
 		}
-		c.Note("%s removed, %s freed", plural(len(gone.Images), "image"), bytesOf(gone.Bytes))
-		return c.lines(gone.Images)
+		c.Note("%s removed, %s freed", show.Plural(len(gone.Images), "image"), show.Bytes(gone.Bytes))
+		return show.Lines(c.stdout, gone.Images)
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
 	"github.com/belljar/belljar/internal/notice"
 )
@@ -21,7 +23,7 @@ type imageBuild struct {
 	Name   string   `placeholder:"NAME" help:"What the image is called (default belljar/ and the recipe's name)."`
 	Alias  []string `placeholder:"NAME" sep:"none" help:"One more name, which may be any that requests have: python:3.11-slim. May be given again."`
 	Suite  string   `placeholder:"SUITE" help:"Debian release (default: this machine's, or bookworm if it is not Debian)."`
-	Mirror string   `placeholder:"URL" help:"Where the packages are (default this machine's sources of that release)."`
+	Mirror string   `placeholder:"URL" help:"Where the packages are (default: this machine's sources of that release, in /etc/apt)."`
 	Output string   `short:"o" placeholder:"FILE" help:"Write the root file system as tar, for image import elsewhere; - is stdout."`
 	Quiet  bool     `short:"q" help:"No progress."`
 	JSON   bool     `name:"json" help:"Print the image as JSON."`
@@ -40,10 +42,10 @@ Examples:
 // check finds what is wrong with the flags.
 func (b *imageBuild) check(c *console) error {
 	if !slices.Contains(c.machine.Recipes(), b.Recipe) {
-		return mistake("can be made: "+strings.Join(c.machine.Recipes(), ", "), "no recipe for %q", b.Recipe)
+		return mistake.New("can be made: "+strings.Join(c.machine.Recipes(), ", "), "no recipe for %q", b.Recipe)
 	}
 	if b.Output != "" && (b.Name != "" || len(b.Alias) > 0 || b.JSON) {
-		return mistake("image import FILE names it, image tag gives it more names", "--output makes a file and no image, so --name, --alias and --json do not go with it")
+		return mistake.New("image import FILE names it, image tag gives it more names", "--output makes a file and no image, so --name, --alias and --json do not go with it")
 	}
 	return nil
 }
@@ -80,8 +82,8 @@ func (b *imageBuild) build(ctx context.Context, c *console, open func(func(bellj
 // write makes a file, which is there when it is whole.
 func (b *imageBuild) write(ctx context.Context, c *console) error {
 	if b.Output == "-" {
-		if isTerminal(c.stdout) {
-			return mistake("name a file, or pass it on: … --output - | gzip >image.tar.gz", "a tar is not written to a terminal")
+		if show.IsTerminal(c.stdout) {
+			return mistake.New("name a file, or pass it on: … --output - | gzip >image.tar.gz", "a tar is not written to a terminal")
 		}
 		return b.tar(ctx, c, c.stdout)
 	}
@@ -112,9 +114,9 @@ func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images)
 		if err != nil {
 			return err
 		}
-		shown := c.layers(name, size)
-		image, err = images.Import(ctx, name, f, shown.tell)
-		shown.stop()
+		shown := show.NewLayers(&c.Writer, name, size)
+		image, err = images.Import(ctx, name, f, shown.Tell)
+		shown.Stop()
 		return err
 	})
 	for _, alias := range b.Alias {
@@ -126,9 +128,9 @@ func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images)
 	case err != nil:
 		return err
 	case b.JSON:
-		return writeJSON(c.stdout, image)
+		return show.JSON(c.stdout, image)
 	}
-	return c.lines([]string{imageLine(strings.Join(append([]string{name}, b.Alias...), " "), image)})
+	return show.Lines(c.stdout, []string{imageLine(strings.Join(append([]string{name}, b.Alias...), " "), image)})
 }
 
 // file does something with a new file in a folder, the temporary one if it has no name. The file is gone afterwards, unless
@@ -136,7 +138,7 @@ func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images)
 func (b *imageBuild) file(dir string, do func(*os.File) error) error {
 	f, err := os.CreateTemp(dir, ".belljar-image-*.tar")
 	if err != nil {
-		return mistake("", "a file for image %s: %s", b.Recipe, reason(err))
+		return mistake.New("", "a file for image %s: %s", b.Recipe, mistake.Reason(err))
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
@@ -145,7 +147,7 @@ func (b *imageBuild) file(dir string, do func(*os.File) error) error {
 
 // tar writes the root file system.
 func (b *imageBuild) tar(ctx context.Context, c *console, w io.Writer) error {
-	shown := isTerminal(c.Stderr) && !c.Quiet
+	shown := show.IsTerminal(c.Stderr) && !c.Quiet
 	err := c.machine.Build(ctx, local.Build{Recipe: b.Recipe, Suite: b.Suite, Mirror: b.Mirror, Log: func(line string) {
 		if text, ok := strings.CutPrefix(line, "I: "); ok && shown {
 			fmt.Fprintf(c.Stderr, "\r\x1b[Kbelljar: image %s: %s", b.Recipe, notice.OneLine(text))

@@ -59,10 +59,10 @@ func TestImageBuild(t *testing.T) {
 		name    string
 		aliases string
 	}{
-		"plain":   {imageBuild{Recipe: "shell"}, "belljar/shell  sha256:1  8 B\n", "belljar/shell", ""},
-		"names":   {imageBuild{Recipe: "python", Name: "py", Alias: []string{"python:3.11-slim", "python"}}, "py python:3.11-slim python  sha256:1  0 B\n", "py", "python:3.11-slim python"},
-		"a tar":   {imageBuild{Recipe: "shell", Output: "-"}, "contents", "", ""},
-		"as json": {imageBuild{Recipe: "shell", JSON: true}, "", "belljar/shell", ""},
+		"plain":   {imageBuild{Mirror: "http://m/debian", Recipe: "shell"}, "belljar/shell  sha256:1  8 B\n", "belljar/shell", ""},
+		"names":   {imageBuild{Mirror: "http://m/debian", Recipe: "python", Name: "py", Alias: []string{"python:3.11-slim", "python"}}, "py python:3.11-slim python  sha256:1  0 B\n", "py", "python:3.11-slim python"},
+		"a tar":   {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "-"}, "contents", "", ""},
+		"as json": {imageBuild{Mirror: "http://m/debian", Recipe: "shell", JSON: true}, "", "belljar/shell", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scratch := workshop(t, `printf contents; echo "I: working" >&2`)
@@ -96,7 +96,7 @@ func TestImageBuild(t *testing.T) {
 func TestImageBuildToFile(t *testing.T) {
 	workshop(t, "printf contents")
 	file := filepath.Join(t.TempDir(), "shell.tar")
-	b := imageBuild{Recipe: "shell", Output: file}
+	b := imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: file}
 	if err := b.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: io.Discard, Writer: notice.Writer{Stderr: io.Discard}}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -116,11 +116,11 @@ func TestImageBuildFails(t *testing.T) {
 		album   album
 		want    string
 	}{
-		"unknown":       {imageBuild{Recipe: "cobol"}, "", album{}, "no recipe"},
-		"file and name": {imageBuild{Recipe: "shell", Output: "x", Name: "y"}, "", album{}, "do not go with it"},
-		"no folder":     {imageBuild{Recipe: "shell", Output: "/no/such/folder/x.tar"}, "", album{}, "no such file"},
-		"the tool":      {imageBuild{Recipe: "shell"}, "echo 'E: no network' >&2; exit 1", album{}, "no network"},
-		"the import":    {imageBuild{Recipe: "shell"}, "echo", album{err: refused}, "refused"},
+		"unknown":       {imageBuild{Mirror: "http://m/debian", Recipe: "cobol"}, "", album{}, "no recipe"},
+		"file and name": {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "x", Name: "y"}, "", album{}, "do not go with it"},
+		"no folder":     {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "/no/such/folder/x.tar"}, "", album{}, "no such file"},
+		"the tool":      {imageBuild{Mirror: "http://m/debian", Recipe: "shell"}, "echo 'E: no network' >&2; exit 1", album{}, "no network"},
+		"the import":    {imageBuild{Mirror: "http://m/debian", Recipe: "shell"}, "echo", album{err: refused}, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scratch := workshop(t, c.script)
@@ -141,7 +141,7 @@ func TestImageBuildStopped(t *testing.T) {
 	scratch := workshop(t, "echo half; sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	var told bytes.Buffer
-	b := imageBuild{Recipe: "shell", Output: "-"}
+	b := imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "-"}
 	err := b.build(ctx, &console{machine: daemon.New(daemon.Options{}), stdout: writer(func(p []byte) { cancel() }), Writer: notice.Writer{Stderr: &told}}, nil)
 	if !errors.Is(err, context.Canceled) || !strings.Contains(told.String(), "nothing is left") {
 		t.Errorf("%v, %q", err, told.String())

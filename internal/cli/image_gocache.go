@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+
+	"github.com/belljar/belljar/internal/cli/mistake"
 )
 
 // imageGoCache is belljar image go-cache.
@@ -13,7 +15,7 @@ type imageGoCache struct {
 // Run fills the cache of one image, or fills it again for another version of Go.
 func (i *imageGoCache) Run(ctx context.Context, c *console) (err error) {
 	if c.server.given() {
-		return mistake("a server makes them itself when a first Go program runs", "image go-cache is for commands without a server")
+		return mistake.New("a server makes them itself when a first Go program runs", "image go-cache is for commands without a server")
 	}
 	c.wants = i.Ref
 	e, err := c.open("", false)

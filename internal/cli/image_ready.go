@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -26,16 +27,16 @@ func (c *console) readyImage(ctx context.Context, s belljar.Service, ref, name s
 	if found, err := s.Node().Runtimes(ctx); err != nil || !works(found.Runtimes, name) {
 		return err
 	}
-	shown := c.layers(ref, 0)
-	image, err := s.Images().Pull(ctx, belljar.ImagePull{Ref: ref}, shown.tell)
-	shown.stop()
+	shown := show.NewLayers(&c.Writer, ref, 0)
+	image, err := s.Images().Pull(ctx, belljar.ImagePull{Ref: ref}, shown.Tell)
+	shown.Stop()
 	switch {
 	case belljar.CodeOf(err) == belljar.CodePolicyDenied:
 		return nil // the request says it better
 	case err != nil:
 		return err
 	}
-	c.Note("pulled %s, %s", ref, bytesOf(image.Bytes))
+	c.Note("pulled %s, %s", ref, show.Bytes(image.Bytes))
 	return nil
 }
 

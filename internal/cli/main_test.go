@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/belljar/belljar/internal/cli"
+	hosted "github.com/belljar/belljar/internal/cli/program"
 	"github.com/belljar/belljar/test/build"
 	"github.com/belljar/belljar/test/program"
 )
@@ -36,7 +36,7 @@ func runScripts(t *testing.T, dir string) {
 		},
 		Condition: func(condition string) (bool, error) {
 			if name, ok := strings.CutPrefix(condition, "inside:"); ok {
-				return cli.OnHost(name), nil
+				return hosted.Find(name) != "", nil
 			}
 			if protection, ok := strings.CutPrefix(condition, "enforced:"); ok {
 				return program.Enforces(t, protection), nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/client/agentfile"
+	"github.com/belljar/belljar/internal/cli/mistake"
 	"github.com/belljar/belljar/internal/local"
 )
 
@@ -78,7 +79,7 @@ func (m *mcpCommand) agentFile() (belljar.Toolset, error) {
 	}
 	f, err := os.Open(m.AgentFile)
 	if err != nil {
-		return belljar.Toolset{}, mistake("", "--agent-file %s: %s", m.AgentFile, reason(err))
+		return belljar.Toolset{}, mistake.New("", "--agent-file %s: %s", m.AgentFile, mistake.Reason(err))
 	}
 	defer f.Close()
 	file, err := agentfile.Parse(f)
@@ -86,7 +87,7 @@ func (m *mcpCommand) agentFile() (belljar.Toolset, error) {
 		return belljar.Toolset{}, err
 	}
 	if file.Sandbox == nil {
-		return belljar.Toolset{}, mistake("sandbox: python is one", "--agent-file %s: has no sandbox: block", m.AgentFile)
+		return belljar.Toolset{}, mistake.New("sandbox: python is one", "--agent-file %s: has no sandbox: block", m.AgentFile)
 	}
 	return file.Sandbox.Toolset(agentfile.ExecutionContext{WorkflowRunID: m.Workflow})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/show"
 )
 
 // meCommand is belljar me.
@@ -20,16 +21,16 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if m.JSON {
-			return writeJSON(c.stdout, me)
+			return show.JSON(c.stdout, me)
 		}
-		return c.facts([][2]string{
+		return show.Facts(c.stdout, [][2]string{
 			{"user", me.UserID}, {"role", string(me.Role)},
 			{"runs", fmt.Sprintf("%d under way of %s, %d queued", me.Used.ConcurrentRuns, most(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
 			{"sessions", fmt.Sprint(me.Used.Sessions)},
 			{"cpu today", fmt.Sprintf("%.1f s of %s", me.Used.CPUSecondsToday, mostSeconds(me.Quota.CPUSecondsPerDay))},
-			{"sandboxes", fmt.Sprintf("%s of %s memory, %g of %s cpus", bytesOf(int64(me.Used.MemoryMB)<<20), mostMB(me.Quota.MemoryMB), me.Used.CPU, mostCPU(me.Quota.CPU))},
-			{"artifacts", fmt.Sprintf("%s of %s", bytesOf(me.Used.ArtifactBytes), mostMB(me.Quota.ArtifactMB))},
-			{"logs", fmt.Sprintf("%s of %s", bytesOf(me.Used.LogBytes), mostMB(me.Quota.LogMB))},
+			{"sandboxes", fmt.Sprintf("%s of %s memory, %g of %s cpus", show.Bytes(int64(me.Used.MemoryMB)<<20), mostMB(me.Quota.MemoryMB), me.Used.CPU, mostCPU(me.Quota.CPU))},
+			{"artifacts", fmt.Sprintf("%s of %s", show.Bytes(me.Used.ArtifactBytes), mostMB(me.Quota.ArtifactMB))},
+			{"logs", fmt.Sprintf("%s of %s", show.Bytes(me.Used.LogBytes), mostMB(me.Quota.LogMB))},
 			{"limits", fmt.Sprintf("%g cpus, %d MiB memory, %d MiB workspace, %d processes, %gs a run, unless asked for",
 				me.Limits.CPU, me.Limits.MemoryMB, me.Limits.WorkspaceMB, me.Limits.Pids, me.Limits.TimeoutSec)},
 			{"policy", me.PolicyHash},
@@ -63,5 +64,5 @@ func mostMB(mb int) string {
 	if mb == 0 {
 		return "any size"
 	}
-	return bytesOf(int64(mb) << 20)
+	return show.Bytes(int64(mb) << 20)
 }

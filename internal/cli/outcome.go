@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/show"
 )
 
 // Exit statuses as in timeout(1) and the shell (docs/cli.md).
@@ -138,7 +138,7 @@ func (k *keeper) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifac
 	if out.Artifacts == nil {
 		out.Artifacts = []belljar.Artifact{}
 	}
-	return writeJSON(w, out)
+	return show.JSON(w, out)
 }
 
 // encode returns bytes as text, base64 unless they are valid UTF-8.
@@ -149,14 +149,6 @@ func encode(raw []byte) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(raw), "base64"
 }
 
-// writeJSON prints one object for programs, readable for people too.
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
 // failJSON prints a failure as the HTTP API would answer it, and then as everywhere else.
 func (c *console) failJSON(failure error) error {
 	e := &belljar.Error{Code: belljar.CodeOf(failure), Message: failure.Error(), Hint: belljar.HintOf(failure)}
@@ -164,7 +156,7 @@ func (c *console) failJSON(failure error) error {
 	if errors.As(failure, &own) {
 		e.Details = own.Details
 	}
-	if err := writeJSON(c.stdout, map[string]any{"error": e}); err != nil {
+	if err := show.JSON(c.stdout, map[string]any{"error": e}); err != nil {
 		return err
 	}
 	return failure

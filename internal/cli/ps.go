@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/notice"
 )
 
@@ -37,7 +39,7 @@ func (p *psCommand) Help() string {
 func (p *psCommand) Run(ctx context.Context, c *console) error {
 	return c.remote(p.JSON, func(s belljar.Service) error {
 		if p.Limit < 1 {
-			return mistake("", "--limit: %d is not more than 0", p.Limit)
+			return mistake.New("", "--limit: %d is not more than 0", p.Limit)
 		}
 		if p.Session != "" {
 			var err error
@@ -51,11 +53,11 @@ func (p *psCommand) Run(ctx context.Context, c *console) error {
 		}
 		switch {
 		case p.JSON:
-			return writeJSON(c.stdout, page)
+			return show.JSON(c.stdout, page)
 		case p.Quiet:
-			return c.lines(idsOf(page.Items))
+			return show.Lines(c.stdout, idsOf(page.Items))
 		}
-		if err := c.table(p.header(), p.rows(page.Items, time.Now())); err != nil {
+		if err := show.Table(c.stdout, p.header(), p.rows(page.Items, time.Now())); err != nil {
 			return err
 		}
 		if len(page.Items) == 0 && !p.All && p.Phase == "" {
@@ -133,7 +135,7 @@ func (p *psCommand) rows(runs []belljar.Run, now time.Time) (rows [][]string) {
 		if run.ExitCode != nil {
 			exit = strconv.Itoa(*run.ExitCode)
 		}
-		rows = append(rows, append(row, string(run.Phase), exit, rough(now.Sub(run.CreatedAt)), took(run, now), commandLine(run.Command)))
+		rows = append(rows, append(row, string(run.Phase), exit, show.Rough(now.Sub(run.CreatedAt)), took(run, now), commandLine(run.Command)))
 	}
 	return rows
 }
@@ -144,7 +146,7 @@ func took(run belljar.Run, now time.Time) string {
 	case run.StartedAt == nil:
 		return ""
 	case run.FinishedAt == nil:
-		return rough(now.Sub(*run.StartedAt))
+		return show.Rough(now.Sub(*run.StartedAt))
 	}
 	return run.FinishedAt.Sub(*run.StartedAt).Round(time.Millisecond).String()
 }
@@ -174,3 +176,5 @@ func idsOf(runs []belljar.Run) []string {
 	}
 	return ids
 }
+
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

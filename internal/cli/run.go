@@ -11,28 +11,26 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/program"
+	"github.com/belljar/belljar/internal/cli/show"
+	"github.com/belljar/belljar/internal/cli/transfer"
 	"github.com/belljar/belljar/internal/local"
 )
 
 // runCommand is belljar run.
 type runCommand struct {
-	Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
+	programFlags
+	Image   string `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
+	Runtime string `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
+	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. Belljar takes the fastest runtime that has it."`
+	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy says what isolation each needs."`
 
-	Code    *string `group:"what" short:"c" placeholder:"TEXT" help:"Run this text, with ARGS, in place of a file: Python or a shell line, unless --lang says."`
-	Lang    string  `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
-	Image   string  `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
-	Runtime string  `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
-	Class   string  `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. The fastest runtime is taken."`
-	Trust   string  `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy knows what isolation each needs."`
+	inputFlags
+	fileFlags
 
-	Env         []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
-	File        []string `group:"input" short:"f" sep:"none" placeholder:"SRC[:DST]" help:"Put a file into the workspace. Repeatable."`
-	Dir         string   `group:"input" placeholder:"DIR" help:"Put the contents of a folder into the workspace."`
-	Stdin       string   `group:"input" placeholder:"FILE" help:"Feed the program from a file."`
-	Interactive bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
-
-	Timeout        *seconds   `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m (default 60s)."`
-	BuildTimeout   *seconds   `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
+	timeFlags
+	buildFlags
 	BuildMemory    *mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
 	CPUTime        *seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
 	StartupTimeout *seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
@@ -45,12 +43,10 @@ type runCommand struct {
 	WorkspaceExec  bool       `group:"limits" help:"Allow programs in /workspace to be executed; on for compiled languages."`
 	AllowWeak      []string   `group:"limits" placeholder:"LIST" help:"Protections that may be missing here, by the names that doctor prints."`
 
-	Capture []string `group:"output" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
-	Out     string   `group:"output" short:"o" placeholder:"DIR" help:"Where captured files go."`
-	JSON    bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
-	Quiet   bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
+	captureFlags
+	outcomeFlags
 
-	IdempotencyKey string `group:"server" placeholder:"KEY" help:"What was sent to the server with this key is not done again; its outcome is shown."`
+	IdempotencyKey string `group:"server" placeholder:"KEY" help:"Run once: the server answers a repeat with the same key with the first result."`
 
 	remote  bool   // it goes to a server, whose programs are not this machine's
 	session string // that it runs in, "" for none
@@ -64,14 +60,17 @@ func runGroups() []kong.Group {
 		{Key: "input", Title: "What it gets:"},
 		{Key: "limits", Title: "What it may use:"},
 		{Key: "output", Title: "What comes back:"},
+		{Key: "session", Title: "Who shares it:"},
 		{Key: "server", Title: "Where:"},
 	}
 }
 
 // Help is the long help.
 func (r *runCommand) Help() string {
-	return `The program sees its workspace, the image, and nothing else: no network, no files of
-this machine, no environment of ours. Its standard output and error are ours, as they come.
+	return `The program sees its workspace and the image, and nothing else: no network, no files of this
+machine, no variables but those of --env. What it prints comes out here as it is printed.
+
+Flags stand before the program: what comes after it are the program's own arguments.
 
 The exit status is the program's own, or 124 timed out, 125 belljar's own failure,
 126 not executable, 127 not found, 128+n ended by signal n, 137 out of memory.
@@ -103,7 +102,7 @@ func (r *runCommand) Run(ctx context.Context, c *console) error {
 func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	r.remote = c.server.given()
 	if r.IdempotencyKey != "" && !r.remote {
-		return 0, mistake("--server URL, or BELLJAR_SERVER", "--idempotency-key needs a server that remembers it")
+		return 0, mistake.New("--server URL, or BELLJAR_SERVER", "--idempotency-key needs a server that remembers it")
 	}
 	p, err := r.plan(ctx, c)
 	if err != nil {
@@ -137,9 +136,9 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 type plan struct {
 	spec   belljar.RunSpec
 	key    string // of idempotency, "" for none
-	upload upload
-	stdin  io.Reader // nil for none
-	out    *outDir   // nil for none
+	upload transfer.Upload
+	stdin  io.Reader        // nil for none
+	out    *transfer.OutDir // nil for none
 	json   bool
 	notes  []string
 	closes []func() error
@@ -147,7 +146,7 @@ type plan struct {
 
 // close lets go of everything that planning has opened.
 func (p *plan) close() {
-	p.upload.close()
+	p.upload.Close()
 	for _, f := range p.closes {
 		f()
 	}
@@ -167,20 +166,23 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if err := r.checkCapture(); err != nil {
 		return nil, err
 	}
-	prog, err := r.program(ctx, c)
+	asked := r.asked(c)
+	prog, err := asked.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r.strayFlag(c)
-	p.notes, p.key = prog.notes, r.IdempotencyKey
-	env, err := r.environment(c)
+	if stray := asked.StrayFlag(c.flags); stray != "" {
+		c.Note("%s", stray)
+	}
+	p.notes, p.key = prog.Notes, r.IdempotencyKey
+	env, err := environment(c, r.Env)
 	if err != nil {
 		return nil, err
 	}
 	p.spec = belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, local.HostImage), Command: prog.argv, Language: prog.lang, Env: env,
+		SpecVersion: belljar.SpecVersion, Runtime: r.Runtime, BaseImage: cmp.Or(r.Image, local.HostImage), Command: prog.Argv, Language: prog.Lang, Env: env,
 		Resources: r.resources(), StartupTimeoutSec: value(r.StartupTimeout), TimeoutSec: value(r.Timeout), BuildTimeoutSec: value(r.BuildTimeout), BuildMemoryMB: int(whole(r.BuildMemory)), CPUTimeSec: value(r.CPUTime),
-		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.exec, AllowWeak: r.AllowWeak,
+		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.Exec, AllowWeak: r.AllowWeak,
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
 	if r.session != "" { // which has its image, and allows execution or not
@@ -188,62 +190,75 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		p.spec.Cwd, p.notes = r.cwd, nil
 	}
 	if r.shell {
-		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.argv, " "), Separate: true}, nil
+		p.spec.Shell, p.spec.Command = &belljar.ShellCommand{Cmd: strings.Join(prog.Argv, " "), Separate: true}, nil
 	}
 	if err := p.spec.Validate(); err != nil {
 		return nil, err
 	}
-	if err := r.fill(&p.upload, prog.files, limits.WorkspaceMB); err != nil {
+	if err := r.fill(&p.upload, prog.Files, limits.WorkspaceMB); err != nil {
 		return nil, err
 	}
-	if err := r.openStdin(c, p, prog.stdin); err != nil {
+	if err := r.openStdin(c, p, prog.Stdin); err != nil {
 		return nil, err
 	}
 	if r.Out != "" {
-		if p.out, err = openOutDir(r.Out); err != nil {
+		if p.out, err = transfer.OpenOutDir(r.Out); err != nil {
 			return nil, err
 		}
-		p.closes = append(p.closes, p.out.close)
+		p.closes = append(p.closes, p.out.Close)
 	}
 	return p, nil
 }
 
+// asked is what the command line says about the program.
+func (r *runCommand) asked(c *console) *program.Asked {
+	a := &program.Asked{
+		Args: r.Args, Code: r.Code, Lang: r.Lang, Host: !r.remote && (r.Image == "" || r.Image == local.HostImage),
+		Exec: r.WorkspaceExec, Interactive: r.Interactive, Stdin: c.stdin, Usage: "belljar run",
+	}
+	if r.session != "" {
+		a.Usage = "belljar session run SESSION"
+	}
+	a.Path, _ = c.getenv("PATH")
+	return a
+}
+
 // fill collects the files for the workspace.
-func (r *runCommand) fill(u *upload, program []source, workspaceMB int) error {
+func (r *runCommand) fill(u *transfer.Upload, program []transfer.Source, workspaceMB int) error {
 	for _, s := range program {
-		if err := u.add(s); err != nil {
+		if err := u.Add(s); err != nil {
 			return err
 		}
 	}
 	for _, flag := range r.File {
-		if err := u.addFile(flag); err != nil {
+		if err := u.AddFile(flag); err != nil {
 			return err
 		}
 	}
 	if r.Dir != "" {
-		if err := u.addDir(r.Dir); err != nil {
+		if err := u.AddDir(r.Dir); err != nil {
 			return err
 		}
 	}
-	return u.fits(workspaceMB)
+	return u.Fits(workspaceMB)
 }
 
 // openStdin decides what the program reads: --stdin FILE, ours unless it is a terminal or held the program, or nothing.
 func (r *runCommand) openStdin(c *console, p *plan, taken bool) error {
 	if r.Stdin != "" {
 		if r.Interactive {
-			return mistake("", "--stdin and -i exclude each other")
+			return mistake.New("", "--stdin and -i exclude each other")
 		}
 		info, err := os.Stat(r.Stdin)
 		if err != nil {
-			return mistake("", "--stdin %s: %s", r.Stdin, reason(err))
+			return mistake.New("", "--stdin %s: %s", r.Stdin, mistake.Reason(err))
 		}
 		if info.IsDir() {
-			return mistake("", "--stdin %s: is a directory", r.Stdin)
+			return mistake.New("", "--stdin %s: is a directory", r.Stdin)
 		}
 		f, err := os.Open(r.Stdin)
 		if err != nil {
-			return mistake("", "--stdin %s: %s", r.Stdin, reason(err))
+			return mistake.New("", "--stdin %s: %s", r.Stdin, mistake.Reason(err))
 		}
 		p.stdin = f
 		p.closes = append(p.closes, f.Close)
@@ -261,7 +276,7 @@ func (r *runCommand) openStdin(c *console, p *plan, taken bool) error {
 			return nil // what a program without input reads anyway
 		}
 	}
-	if r.Interactive || !isTerminal(c.stdin) {
+	if r.Interactive || !show.IsTerminal(c.stdin) {
 		p.stdin = c.stdin
 		p.spec.Interactive = r.Interactive
 	}
@@ -272,33 +287,33 @@ func (r *runCommand) openStdin(c *console, p *plan, taken bool) error {
 func (r *runCommand) checkCapture() error {
 	switch {
 	case len(r.Capture) > 0 && r.Out == "" && !r.JSON:
-		return mistake("--out DIR, or --json to list the files", "--capture needs a place for the files")
+		return mistake.New("--out DIR, or --json to list the files", "--capture needs a place for the files")
 	case len(r.Capture) == 0 && r.Out != "":
-		return mistake("--capture '**' keeps everything", "--out needs --capture")
+		return mistake.New("--capture '**' keeps everything", "--out needs --capture")
 	}
 	for _, pattern := range r.Capture {
 		if _, err := belljar.CleanPath(pattern); err != nil {
-			return mistake("patterns are relative to "+belljar.WorkspaceDir, "--capture %s: %v", pattern,
+			return mistake.New("patterns are relative to "+belljar.WorkspaceDir, "--capture %s: %v", pattern,
 				strings.TrimPrefix(err.Error(), "path "))
 		}
 		if !doublestar.ValidatePattern(pattern) {
-			return mistake("", "--capture %s: is not a pattern", pattern)
+			return mistake.New("", "--capture %s: is not a pattern", pattern)
 		}
 	}
 	return nil
 }
 
-// environment reads --env: K=V, or K alone for the value it has here.
-func (r *runCommand) environment(c *console) (map[string]string, error) {
-	env := make(map[string]string, len(r.Env))
-	for _, flag := range r.Env {
+// environment reads --env flags: K=V, or K alone for the value it has here.
+func environment(c *console, flags []string) (map[string]string, error) {
+	env := make(map[string]string, len(flags))
+	for _, flag := range flags {
 		name, value, given := strings.Cut(flag, "=")
 		if name == "" {
-			return nil, mistake("--env K=V", "--env %s: has no name", flag)
+			return nil, mistake.New("--env K=V", "--env %s: has no name", flag)
 		}
 		if !given {
 			if value, given = c.getenv(name); !given {
-				return nil, mistake("--env "+name+"=VALUE", "--env %s: is not set here", name)
+				return nil, mistake.New("--env "+name+"=VALUE", "--env %s: is not set here", name)
 			}
 		}
 		env[name] = value

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/show"
 )
 
 // runtimesCommand is belljar runtimes.
@@ -20,7 +21,7 @@ func (r *runtimesCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if r.JSON {
-			return writeJSON(c.stdout, found)
+			return show.JSON(c.stdout, found)
 		}
 		rows := [][]string{}
 		for _, rt := range found.Runtimes {
@@ -40,7 +41,7 @@ func (r *runtimesCommand) Run(ctx context.Context, c *console) error {
 			}
 			rows = append(rows, []string{rt.Name, rt.Version, state, rt.Isolation, strings.Join(unpinned(rt.DefaultImages), " "), why})
 		}
-		return c.table("NAME VERSION STATE ISOLATION IMAGES NOTES", rows)
+		return show.Table(c.stdout, "NAME VERSION STATE ISOLATION IMAGES NOTES", rows)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/belljar/belljar/internal/cli/mistake"
 )
 
 // server is the server that a command line asks, and as whom. The zero value is none: this machine.
@@ -28,7 +29,7 @@ func (c *console) choose(parsed *kong.Context, grammar any) error {
 	name, _, _ := strings.Cut(parsed.Command(), " ")
 	if slices.Contains(hereOnly(), name) {
 		if url != "" || keyFile != "" {
-			return mistake("", "%s looks at this machine only, --server does not go with it", name)
+			return mistake.New("", "%s looks at this machine only, --server does not go with it", name)
 		}
 		return nil
 	}
@@ -41,14 +42,14 @@ func (c *console) choose(parsed *kong.Context, grammar any) error {
 		return nil
 	}
 	if !c.server.given() {
-		return mistake("name the server with --server or BELLJAR_SERVER", "--api-key-file without a server")
+		return mistake.New("name the server with --server or BELLJAR_SERVER", "--api-key-file without a server")
 	}
 	raw, err := os.ReadFile(keyFile)
 	if err != nil {
-		return mistake("", "--api-key-file %s: %s", keyFile, reason(err))
+		return mistake.New("", "--api-key-file %s: %s", keyFile, mistake.Reason(err))
 	}
 	if c.server.key = strings.TrimSpace(string(raw)); c.server.key == "" {
-		return mistake("", "--api-key-file %s: is empty", keyFile)
+		return mistake.New("", "--api-key-file %s: is empty", keyFile)
 	}
 	return nil
 }

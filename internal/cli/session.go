@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/local"
 )
 
 // sessionCommands are belljar session ….
 type sessionCommands struct {
-	Open   sessionOpen   `cmd:"" help:"Find a session by its scope, or make it, and print its id."`
-	Create sessionCreate `cmd:"" help:"Make a session and print its id."`
+	Open   sessionOpen   `cmd:"" help:"Find a session by its scope, or create it, and print its id."`
+	Create sessionCreate `cmd:"" help:"Create a session and print its id."`
 	LS     sessionList   `cmd:"" name:"ls" help:"List sessions."`
 	Show   sessionShow   `cmd:"" help:"Show a session."`
 	Exec   sessionExec   `cmd:"" help:"Run a command in a session."`
@@ -37,8 +39,8 @@ type jarFlags struct {
 	Lifetime       *seconds   `placeholder:"TIME" help:"How long it lives at most, used or not."`
 	IdleTimeout    *seconds   `placeholder:"TIME" help:"End it when nothing happens in it for so long, even under a running command."`
 	MaxRuns        *count     `placeholder:"N" help:"Runs in its whole life."`
-	Timeout        *seconds   `placeholder:"TIME" help:"How long a run may take that does not say."`
-	CPUTime        *seconds   `name:"cpu-time" placeholder:"TIME" help:"How much CPU time a run may use that does not say."`
+	Timeout        *seconds   `placeholder:"TIME" help:"How long each run may take, unless it sets a time itself."`
+	CPUTime        *seconds   `name:"cpu-time" placeholder:"TIME" help:"How much CPU time each run may use, unless it sets that itself."`
 	StartupTimeout *seconds   `placeholder:"TIME" help:"How long the sandbox may take to start."`
 	CPUs           *cores     `name:"cpus" placeholder:"N" help:"Processors, for all runs together."`
 	Memory         *mebibytes `short:"m" placeholder:"SIZE" help:"Memory, for all runs together: 512m, 1g."`
@@ -51,7 +53,7 @@ type jarFlags struct {
 
 // spec is the flags as a request.
 func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
-	env, err := (&runCommand{Env: j.Env}).environment(c)
+	env, err := environment(c, j.Env)
 	return belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, Runtime: j.Runtime, BaseImage: cmp.Or(j.Image, local.HostImage), Env: env,
 		Resources: belljar.Resources{
@@ -92,10 +94,10 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 			return inFlags(err)
 		}
 		if n.Jar.JSON {
-			return writeJSON(c.stdout, made)
+			return show.JSON(c.stdout, made)
 		}
 		c.aside("it lives until %s, and longer when it is used", made.ExpiresAt.Local().Format(time.DateTime))
-		return c.lines([]string{made.ID})
+		return show.Lines(c.stdout, []string{made.ID})
 	})
 }
 
@@ -107,9 +109,9 @@ type sessionOpen struct {
 
 // Help is the long help.
 func (o *sessionOpen) Help() string {
-	return `Whoever opens the same scope gets the same session, for as long as it lives. The flags are for
-one that has to be made; a session that is there already stays as it is. %3A is a colon in an id or
-a name, and %25 a percent sign.
+	return `Opening a scope again returns the same session, as long as that lives. The flags apply to a new
+session only; they do not change one that exists. Write a colon in an id or a name as %3A, and a
+percent sign as %25.
 
 Examples:
   id=$(belljar session open workflow:run_123)          the session of a workflow
@@ -134,7 +136,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 			return inFlags(err)
 		}
 		if o.Jar.JSON {
-			return writeJSON(c.stdout, struct {
+			return show.JSON(c.stdout, struct {
 				belljar.Session
 				Created bool `json:"created"`
 			}{session, created})
@@ -142,9 +144,9 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		if created {
 			c.aside("made; it lives until %s, and longer when it is used", session.ExpiresAt.Local().Format(time.DateTime))
 		} else {
-			c.aside("it was there: made %s ago", rough(time.Since(session.CreatedAt)))
+			c.aside("it was there: made %s ago", show.Rough(time.Since(session.CreatedAt)))
 		}
-		return c.lines([]string{session.ID})
+		return show.Lines(c.stdout, []string{session.ID})
 	})
 }
 
@@ -152,10 +154,10 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 func scopeOf(text string) (belljar.Scope, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 {
-		return belljar.Scope{}, mistake("name it like workflow:run_123 or agent:7:scratch", "%s is not a scope", text)
+		return belljar.Scope{}, mistake.New("name it like workflow:run_123 or agent:7:scratch", "%s is not a scope", text)
 	}
 	if len(parts) > 3 {
-		return belljar.Scope{}, mistake("write a colon in an id or a name as %3A", "%s has more than three parts", text)
+		return belljar.Scope{}, mistake.New("write a colon in an id or a name as %3A", "%s has more than three parts", text)
 	}
 	plain := strings.NewReplacer("%3A", ":", "%3a", ":", "%25", "%")
 	scope := belljar.Scope{Namespace: parts[0], ID: plain.Replace(parts[1])}
@@ -178,7 +180,7 @@ type sessionList struct {
 func (l *sessionList) Run(ctx context.Context, c *console) error {
 	return c.remote(l.JSON, func(s belljar.Service) error {
 		if l.Limit < 1 || l.Limit > belljar.MaxPage {
-			return mistake("", "--limit: %d is not between 1 and %d", l.Limit, belljar.MaxPage)
+			return mistake.New("", "--limit: %d is not between 1 and %d", l.Limit, belljar.MaxPage)
 		}
 		page, err := s.Sessions().List(ctx, belljar.SessionQuery{All: l.All, KeyPrefix: l.Prefix, Limit: l.Limit})
 		if err != nil {
@@ -190,21 +192,21 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 		}
 		switch {
 		case l.JSON:
-			return writeJSON(c.stdout, page)
+			return show.JSON(c.stdout, page)
 		case l.Quiet:
-			return c.lines(ids)
+			return show.Lines(c.stdout, ids)
 		}
 		rows, shown, now := [][]string{}, short(ids), time.Now()
 		for i, session := range page.Items {
 			left := ""
 			if !session.State.Ended() {
-				left = "in " + rough(session.ExpiresAt.Sub(now))
+				left = "in " + show.Rough(session.ExpiresAt.Sub(now))
 			}
 			rows = append(rows, []string{
-				shown[i], string(session.State), session.Runtime, session.BaseImage, rough(now.Sub(session.CreatedAt)), left, session.ScopeKey,
+				shown[i], string(session.State), session.Runtime, session.BaseImage, show.Rough(now.Sub(session.CreatedAt)), left, session.ScopeKey,
 			})
 		}
-		if err := c.table("ID STATE RUNTIME IMAGE AGE EXPIRES SCOPE", rows); err != nil {
+		if err := show.Table(c.stdout, "ID STATE RUNTIME IMAGE AGE EXPIRES SCOPE", rows); err != nil {
 			return err
 		}
 		if page.HasMore {
@@ -232,10 +234,10 @@ func (o *sessionShow) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if o.JSON {
-			return writeJSON(c.stdout, session)
+			return show.JSON(c.stdout, session)
 		}
 		l := session.Limits
-		return c.facts([][2]string{
+		return show.Facts(c.stdout, [][2]string{
 			{"session", session.ID}, {"user", session.UserID}, {"scope", session.ScopeKey}, {"state", string(session.State)}, {"message", session.Message},
 			{"runtime", strings.TrimSpace(session.Runtime + " " + session.RuntimeVersion)},
 			{"isolation", session.Isolation + ", because " + session.RuntimeReason},
@@ -259,11 +261,11 @@ type sessionClose struct {
 func (r *sessionClose) check() error {
 	switch {
 	case r.Prefix == "" && len(r.IDs) == 0:
-		return mistake("name sessions, or a scope with --prefix", "nothing to close")
+		return mistake.New("name sessions, or a scope with --prefix", "nothing to close")
 	case r.Prefix != "" && len(r.IDs) > 0:
-		return mistake("", "--prefix does not go with sessions by id")
+		return mistake.New("", "--prefix does not go with sessions by id")
 	case r.Prefix == "" && r.Retain != nil:
-		return mistake("", "--retain goes with --prefix only")
+		return mistake.New("", "--retain goes with --prefix only")
 	}
 	return nil
 }
@@ -292,28 +294,18 @@ func (r *sessionClose) Run(ctx context.Context, c *console) error {
 				err = s.Sessions().Delete(ctx, id)
 			}
 			if err != nil {
-				failed = append(failed, named(prefix, err))
+				failed = append(failed, mistake.In(prefix, err))
 				continue
 			}
 			ids = append(ids, id)
 		}
 		if !r.JSON {
-			if err := c.lines(ids); err != nil {
+			if err := show.Lines(c.stdout, ids); err != nil {
 				return err
 			}
 		} else if len(failed) == 0 {
-			return writeJSON(c.stdout, ids)
+			return show.JSON(c.stdout, ids)
 		}
 		return c.several(failed)
 	})
-}
-
-// lines prints one thing a line.
-func (c *console) lines(all []string) error {
-	for _, line := range all {
-		if _, err := fmt.Fprintln(c.stdout, line); err != nil {
-			return err
-		}
-	}
-	return nil
 }

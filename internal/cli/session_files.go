@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/notice"
 )
 
@@ -23,7 +25,7 @@ type sessionFiles struct {
 func (f *sessionFiles) Run(ctx context.Context, c *console) error {
 	return c.remote(f.JSON, func(s belljar.Service) error {
 		if f.Limit < 1 || f.Limit > 10000 {
-			return mistake("", "--limit: %d is not between 1 and 10000", f.Limit)
+			return mistake.New("", "--limit: %d is not between 1 and 10000", f.Limit)
 		}
 		id, err := findSession(ctx, s, f.ID)
 		if err != nil {
@@ -34,7 +36,7 @@ func (f *sessionFiles) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if f.JSON {
-			return writeJSON(c.stdout, list)
+			return show.JSON(c.stdout, list)
 		}
 		rows, paths := [][]string{}, []string{}
 		for _, e := range list.Entries {
@@ -49,9 +51,9 @@ func (f *sessionFiles) Run(ctx context.Context, c *console) error {
 			rows = append(rows, []string{e.Mode, size, time.Unix(e.MtimeUnix, 0).Format(time.DateTime), name})
 		}
 		if f.Quiet {
-			err = c.lines(paths)
+			err = show.Lines(c.stdout, paths)
 		} else {
-			err = c.table("MODE SIZE MODIFIED PATH", rows)
+			err = show.Table(c.stdout, "MODE SIZE MODIFIED PATH", rows)
 		}
 		if err == nil && list.Truncated {
 			c.Note("these are the first %d; --limit shows more", len(list.Entries))

@@ -4,6 +4,9 @@ import (
 	"context"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
+	"github.com/belljar/belljar/internal/cli/transfer"
 )
 
 // sessionUpload is belljar session upload.
@@ -31,19 +34,19 @@ func (u *sessionUpload) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		defer files.close()
+		defer files.Close()
 		id, err := findSession(ctx, s, u.ID)
 		if err != nil {
 			return err
 		}
-		most, err := boundsOf(ctx, s)
+		most, err := transfer.BoundsOf(ctx, s)
 		if err != nil {
 			return err
 		}
-		if !most.one(files) {
-			return mistake("belljar session cp copies them piece by piece", "that is more than one upload may be: %v", most)
+		if !most.One(files) {
+			return mistake.New("belljar session cp copies them piece by piece", "that is more than one upload may be: %v", most)
 		}
-		archive := files.reader()
+		archive := files.Reader()
 		defer archive.Close()
 		result, err := s.Sessions().Upload(ctx, id, belljar.Upload{
 			Dir: u.To,
@@ -55,67 +58,57 @@ func (u *sessionUpload) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if u.JSON {
-			return writeJSON(c.stdout, result)
+			return show.JSON(c.stdout, result)
 		}
-		c.aside("%s, %s", plural(result.FileCount, "file"), bytesOf(result.BytesReceived))
+		c.aside("%s, %s", show.Plural(result.FileCount, "file"), show.Bytes(result.BytesReceived))
 		return nil
 	})
 }
 
 // collect checks the files before anything is sent.
-func (u *sessionUpload) collect() (*upload, error) {
-	files := &upload{}
+func (u *sessionUpload) collect() (*transfer.Upload, error) {
+	files := &transfer.Upload{}
 	for _, flag := range u.Files {
-		if err := files.addFile(flag); err != nil {
+		if err := files.AddFile(flag); err != nil {
 			return nil, err
 		}
 	}
 	if u.Dir != "" {
-		if err := files.addDir(u.Dir); err != nil {
-			files.close()
+		if err := files.AddDir(u.Dir); err != nil {
+			files.Close()
 			return nil, err
 		}
 	}
-	if len(files.sources) == 0 {
-		files.close()
-		return nil, mistake("name files, or a folder with --dir", "nothing to upload")
+	if files.Empty() {
+		files.Close()
+		return nil, mistake.New("name files, or a folder with --dir", "nothing to upload")
 	}
 	return files, nil
 }
 
 // sessionRun is belljar session run: belljar run in a session.
 type sessionRun struct {
-	ID      string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	Program struct {
-		Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
-	} `embed:""`
-
-	Code         *string  `group:"what" short:"c" placeholder:"TEXT" help:"Run this text, with ARGS, in place of a file: Python or a shell line, unless --lang says."`
-	Lang         string   `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
-	Env          []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
-	File         []string `group:"input" short:"f" sep:"none" placeholder:"SRC[:DST]" help:"Put a file into the workspace. Repeatable."`
-	Dir          string   `group:"input" placeholder:"DIR" help:"Put the contents of a folder into the workspace."`
-	Stdin        string   `group:"input" placeholder:"FILE" help:"Feed the program from a file."`
-	Interactive  bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
-	Timeout      *seconds `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m."`
-	BuildTimeout *seconds `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
-	Capture      []string `group:"output" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
-	Out          string   `group:"output" short:"o" placeholder:"DIR" help:"Where captured files go."`
-	JSON         bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
-	Quiet        bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
+	ID string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
+	programFlags
+	inputFlags
+	fileFlags
+	timeFlags
+	buildFlags
+	captureFlags
+	outcomeFlags
 }
 
 // Help is the long help.
 func (r *sessionRun) Help() string {
-	return `As belljar run, in a session: files that the program leaves in its workspace are there for the next run, and
-so are processes that it leaves behind. A compiled language needs a session with --workspace-exec.`
+	return `Like belljar run, in a session: files and processes that the program leaves are there for the next run. A
+compiled language needs a session with --workspace-exec. Flags stand before the program.`
 }
 
 // Run runs a program in a session.
 func (r *sessionRun) Run(ctx context.Context, c *console) error {
 	run := &runCommand{
-		Args: r.Program.Args, Code: r.Code, Lang: r.Lang, Env: r.Env, File: r.File, Dir: r.Dir, Stdin: r.Stdin, Interactive: r.Interactive,
-		Timeout: r.Timeout, BuildTimeout: r.BuildTimeout, Capture: r.Capture, Out: r.Out, JSON: r.JSON, Quiet: r.Quiet,
+		programFlags: r.programFlags, inputFlags: r.inputFlags, fileFlags: r.fileFlags, timeFlags: r.timeFlags, buildFlags: r.buildFlags,
+		captureFlags: r.captureFlags, outcomeFlags: r.outcomeFlags,
 	}
 	err := c.remote(false, func(s belljar.Service) (err error) {
 		run.session, err = findSession(ctx, s, r.ID)
@@ -137,14 +130,11 @@ type sessionExec struct {
 		Args []string `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 	} `embed:""`
 
-	Shell       bool     `group:"what" short:"s" help:"Give it to the session's shell, which keeps its directory, variables and jobs."`
-	Cwd         string   `group:"what" placeholder:"DIR" help:"Folder of the workspace to run it in."`
-	Env         []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
-	Stdin       string   `group:"input" placeholder:"FILE" help:"Feed the command from a file."`
-	Interactive bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
-	Timeout     *seconds `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m."`
-	JSON        bool     `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
-	Quiet       bool     `group:"output" short:"q" help:"No notes of our own, only failures."`
+	Shell bool   `group:"what" short:"s" help:"Give it to the session's shell, which keeps its directory, variables and jobs."`
+	Cwd   string `group:"what" placeholder:"DIR" help:"Folder of the workspace to run it in."`
+	inputFlags
+	timeFlags
+	outcomeFlags
 }
 
 // Help is the long help.
@@ -165,15 +155,15 @@ func (x *sessionExec) Run(ctx context.Context, c *console) error {
 		args = args[1:]
 	}
 	run := &runCommand{
-		Args: append([]string{"--"}, args...), Env: x.Env, Stdin: x.Stdin, Interactive: x.Interactive, Timeout: x.Timeout,
-		JSON: x.JSON, Quiet: x.Quiet, cwd: x.Cwd, shell: x.Shell,
+		programFlags: programFlags{Args: append([]string{"--"}, args...)},
+		inputFlags:   x.inputFlags, timeFlags: x.timeFlags, outcomeFlags: x.outcomeFlags, cwd: x.Cwd, shell: x.Shell,
 	}
 	err := c.remote(false, func(s belljar.Service) (err error) {
 		if len(args) == 0 || args[0] == "" {
-			return mistake("belljar session exec SESSION CMD [ARGS]; belljar session shell SESSION opens a terminal", "no command to run")
+			return mistake.New("belljar session exec SESSION CMD [ARGS]; belljar session shell SESSION opens a terminal", "no command to run")
 		}
 		if x.Shell && (x.Cwd != "" || len(x.Env) > 0) {
-			return mistake("cd and export in the shell itself", "--cwd and --env do not go with --shell, which keeps its own")
+			return mistake.New("cd and export in the shell itself", "--cwd and --env do not go with --shell, which keeps its own")
 		}
 		run.session, err = findSession(ctx, s, x.ID)
 		return err

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
 )
 
 // tokenCommands are belljar token ….
@@ -30,15 +32,15 @@ func (t *tokenCreate) Run(ctx context.Context, c *console) error {
 		if t.Admin {
 			spec.Role = belljar.RoleAdmin
 		}
-		made, err := s.Tokens().Create(ctx, spec)
+		made, err := s.Admin().CreateToken(ctx, spec)
 		if err != nil {
 			return err
 		}
 		if t.JSON {
-			return writeJSON(c.stdout, made)
+			return show.JSON(c.stdout, made)
 		}
 		c.aside("this key is not shown again")
-		return c.lines([]string{made.Secret})
+		return show.Lines(c.stdout, []string{made.Secret})
 	})
 }
 
@@ -50,22 +52,22 @@ type tokenList struct {
 // Run lists keys.
 func (t *tokenList) Run(ctx context.Context, c *console) error {
 	return c.remote(t.JSON, func(s belljar.Service) error {
-		list, err := s.Tokens().List(ctx)
+		list, err := s.Admin().Tokens(ctx)
 		if err != nil {
 			return err
 		}
 		if t.JSON {
-			return writeJSON(c.stdout, append([]belljar.Token{}, list...))
+			return show.JSON(c.stdout, append([]belljar.Token{}, list...))
 		}
 		rows, now := [][]string{}, time.Now()
 		for _, k := range list {
 			used := "never"
 			if k.LastUsedAt != nil {
-				used = rough(now.Sub(*k.LastUsedAt)) + " ago"
+				used = show.Rough(now.Sub(*k.LastUsedAt)) + " ago"
 			}
-			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, rough(now.Sub(k.CreatedAt)), used, standing(k, now)})
+			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, show.Rough(now.Sub(k.CreatedAt)), used, standing(k, now)})
 		}
-		return c.table("ID KEY USER ROLE NAME AGE USED STATE", rows)
+		return show.Table(c.stdout, "ID KEY USER ROLE NAME AGE USED STATE", rows)
 	})
 }
 
@@ -79,7 +81,7 @@ func standing(k belljar.Token, now time.Time) string {
 	case k.ExpiresAt.Before(now):
 		return "expired"
 	}
-	return "good for " + rough(k.ExpiresAt.Sub(now))
+	return "good for " + show.Rough(k.ExpiresAt.Sub(now))
 }
 
 // tokenRevoke is belljar token revoke.
@@ -96,20 +98,20 @@ func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
 		for _, prefix := range t.IDs {
 			id, err := findToken(ctx, s, prefix)
 			if err == nil {
-				err = s.Tokens().Revoke(ctx, id)
+				err = s.Admin().RevokeToken(ctx, id)
 			}
 			if err != nil {
-				failed = append(failed, named(prefix, err))
+				failed = append(failed, mistake.In(prefix, err))
 				continue
 			}
 			ids = append(ids, id)
 		}
 		if !t.JSON {
-			if err := c.lines(ids); err != nil {
+			if err := show.Lines(c.stdout, ids); err != nil {
 				return err
 			}
 		} else if len(failed) == 0 {
-			return writeJSON(c.stdout, ids)
+			return show.JSON(c.stdout, ids)
 		}
 		return c.several(failed)
 	})
@@ -117,7 +119,7 @@ func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
 
 func findToken(ctx context.Context, s belljar.Service, prefix string) (string, error) {
 	return find("key", prefix, func(int) (ids []string, more bool, err error) {
-		list, err := s.Tokens().List(ctx)
+		list, err := s.Admin().Tokens(ctx)
 		for _, k := range list {
 			ids = append(ids, k.ID)
 		}

@@ -330,7 +330,7 @@ func TestFiles(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	for word, want := range map[string]string{"max_cpuu": "max_cpu", "queue_tll_sec": "queue_ttl_sec", "zzz": ""} {
-		if got := nearest(word, []string{"max_cpu", "queue_ttl_sec", "listen"}); got != want {
+		if got := suggest(word, []string{"max_cpu", "queue_ttl_sec", "listen"}); got != want {
 			t.Errorf("%s: %q", word, got)
 		}
 	}

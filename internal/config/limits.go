@@ -46,14 +46,6 @@ func (c *Config) MaxLimits() belljar.Limits {
 	return most
 }
 
-// Stdin are the limits on the input of an interactive run that asks for none.
-func (c *Config) Stdin() belljar.StdinLimits {
-	return belljar.StdinLimits{
-		MaxBytes: c.InteractiveBytes, MaxFrameBytes: c.InteractiveFrame, BytesPerSec: c.InteractiveBPS,
-		IdleTimeoutSec: c.InteractiveIdleTime.Seconds(),
-	}
-}
-
 // Quota is that of a user who has none of his own.
 func (c *Config) Quota() belljar.Quota {
 	return belljar.Quota{

@@ -106,7 +106,7 @@ func gather(from *Sources, c *Config, names []string) (settings []setting, probl
 
 // unknown is the problem of a name that is no key.
 func unknown(where, name string, names []string, write func(string) string) string {
-	if near := nearest(name, names); near != "" {
+	if near := suggest(name, names); near != "" {
 		return fmt.Sprintf("%s is no key, did you mean %s", where, write(near))
 	}
 	return where + " is no key"

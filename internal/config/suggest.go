@@ -3,12 +3,12 @@ package config
 import (
 	"strings"
 
-	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/nearest"
 )
 
-// nearest returns the name that word was probably meant to be, or begins with, or "".
-func nearest(word string, names []string) string {
-	best := belljar.Nearest(word, len(word)/3, names)
+// suggest returns the name that word was probably meant to be, or begins with, or "".
+func suggest(word string, names []string) string {
+	best := nearest.Of(word, len(word)/3, names)
 	for _, name := range names {
 		if best == "" && len(word) > 3 && strings.HasPrefix(name, word) {
 			best = name

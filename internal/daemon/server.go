@@ -28,6 +28,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/pool"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
 	"github.com/belljar/belljar/internal/store/sqlite"
@@ -90,6 +91,8 @@ func (d *server) behind(do func(ctx context.Context)) {
 // openDaemon builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
 func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir, m manner) (d *server, err error) {
 	d = &server{version: h.Version, log: logger(h, cfg)}
+	slog.SetLogLoggerLevel(slog.LevelDebug) // what libraries report of connections
+	slog.SetDefault(d.log)
 	spare(d.log)
 	defer func(begun *server) { // d is nil by then
 		if err != nil {
@@ -293,7 +296,7 @@ func serviceOptions(cfg *config.Config) service.Options {
 
 	applyTrust(&policy, cfg)
 	return service.Options{
-		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: cfg.Stdin(),
+		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: stdinLimits(cfg),
 		Uploads: archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
 		Lease:   cfg.Lease, EndSessions: cfg.EndSessions,
 		MemoryAdmission: service.Admission(cfg.MemoryAdmission), MemoryOvercommit: cfg.MemoryOvercommit,
@@ -348,5 +351,13 @@ func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 			fail("data", err)
 		}
 		return checks
+	}
+}
+
+// stdinLimits bound the input of an interactive run that asks for no limits.
+func stdinLimits(c *config.Config) stdin.Limits {
+	return stdin.Limits{
+		MaxBytes: c.InteractiveBytes, MaxFrameBytes: c.InteractiveFrame, BytesPerSec: c.InteractiveBPS,
+		IdleTimeoutSec: c.InteractiveIdleTime.Seconds(),
 	}
 }

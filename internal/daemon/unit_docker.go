@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/image/registry"
 	"github.com/belljar/belljar/internal/runtime/docker"
 )
 
@@ -9,7 +9,7 @@ func openDocker(h *Host, o opening) (unit, error) {
 	rt, err := docker.New(docker.Options{
 		Host: o.cfg.DockerHost, OCIRuntime: o.cfg.DockerOCIRuntime, Seccomp: o.cfg.DockerSeccomp, AppArmor: o.cfg.DockerAppArmorProfile,
 		CgroupParent: o.cfg.DockerCgroupParent,
-		Keychain:     image.Keychain(), Agent: h.agentFor, Installation: o.installation, Logger: o.log,
+		Keychain:     registry.Keychain(), Agent: h.agentFor, Installation: o.installation, Logger: o.log,
 	})
 	if err != nil {
 		return unit{}, err

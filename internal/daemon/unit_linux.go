@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"io"
+
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
 	"github.com/belljar/belljar/internal/runtime/gvisor"
 	"github.com/belljar/belljar/internal/runtime/native"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
 // usualRuntime is the one of commands and servers that are told none.
@@ -20,7 +23,7 @@ func openNative(h *Host, o opening) (unit, error) {
 		return unit{}, err
 	}
 	defer agent.Close()
-	rt, err := native.New(native.Options{Agent: agent, Installation: o.installation, NodeMemory: o.nodeMemory(), NodeMemoryWeak: o.weak(runtime.ProtectMemory), Logger: o.log})
+	rt, err := native.New(o.rack(agent))
 	if err != nil {
 		return unit{}, err
 	}
@@ -34,10 +37,17 @@ func openGVisor(h *Host, o opening) (unit, error) {
 	}
 	defer agent.Close()
 	rt, err := gvisor.New(gvisor.Options{
-		Path: o.cfg.GVisorPath, Platform: o.cfg.GVisorPlatform, Agent: agent, Installation: o.installation, NodeMemory: o.nodeMemory(), NodeMemoryWeak: o.weak(runtime.ProtectMemory), Logger: o.log,
+		Path: o.cfg.GVisorPath, Platform: o.cfg.GVisorPlatform, Options: o.rack(agent),
 	})
 	if err != nil {
 		return unit{}, err
 	}
 	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
+}
+
+// rack are the options that native and gvisor have in common.
+func (o opening) rack(agent io.Reader) rack.Options {
+	return rack.Options{
+		Agent: agent, Installation: o.installation, NodeMemory: o.nodeMemory(), NodeMemoryWeak: o.weak(runtime.ProtectMemory), Logger: o.log,
+	}
 }

@@ -1,4 +1,4 @@
-// Package event is the contract between what happens and who keeps count of it: the audit trail and the metrics. The
+// Package event is the contract between what happens and what keeps count of it: the audit trail and the metrics. The
 // service and the doors record; nothing is decided by what is recorded.
 package event
 
@@ -35,7 +35,7 @@ const (
 	TokenCreated    = "sandbox.token.created"
 	TokenRevoked    = "sandbox.token.revoked"
 	QuotaSet        = "sandbox.quota.set"
-	ImagePulled     = "sandbox.image.pulled" // or not: Err says why; Count is the bytes unpacked, as with the next
+	ImagePulled     = "sandbox.image.pulled" // or not: Err states why; Count is the bytes unpacked, as with the next
 	ImageImported   = "sandbox.image.imported"
 	ImageTagged     = "sandbox.image.tagged"
 	ImageRemoved    = "sandbox.image.removed"
@@ -51,10 +51,10 @@ const (
 	LogTruncated    = "log.truncated"
 	LogBytes        = "log.bytes"
 	StreamOpened    = "stream.opened" // Component is ws or sse
-	StreamClosed    = "stream.closed" // Reason says who ended it
+	StreamClosed    = "stream.closed" // Reason is what ended it
 	StreamDropped   = "stream.dropped"
 	HeartbeatSent   = "stream.heartbeat"
-	TerminalRefused = "terminal.refused" // nobody could come to it; Reason is the error's code
+	TerminalRefused = "terminal.refused" // no client could attach; Reason is the error's code
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time
 )
 
@@ -84,7 +84,7 @@ type Sink interface {
 // Sinks is several of them.
 type Sinks []Sink
 
-// Record tells all.
+// Record passes an event to all.
 func (s Sinks) Record(e Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()

@@ -4,5 +4,5 @@ package event
 // took and how many bytes it moved.
 const Thread = "thread"
 
-// ThreadWorkspace is one Kind more: how large a workspace is, behind an upload.
+// ThreadWorkspace is one Kind more: how large a workspace is, after an upload.
 const ThreadWorkspace = "workspace"

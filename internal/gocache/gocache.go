@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -139,7 +140,7 @@ func (s *Store) tidy() {
 	}
 }
 
-var entryName = regexp.MustCompile(entryPattern)
+var entryName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(entryPattern) })
 
 // unpack takes cache entries, and nothing else, out of an archive that a sandbox has made.
 func unpack(archive io.Reader, dir string) error {
@@ -158,7 +159,7 @@ func unpack(archive io.Reader, dir string) error {
 		if err != nil {
 			return err
 		}
-		if h.Typeflag != tar.TypeReg || !entryName.MatchString(h.Name) {
+		if h.Typeflag != tar.TypeReg || !entryName().MatchString(h.Name) {
 			continue // folders, and files of the cache that are no entries
 		}
 		if left -= h.Size; left < 0 {

@@ -21,7 +21,7 @@ type Catalog interface {
 
 // Keeper changes which images are here.
 type Keeper interface {
-	// Pull fetches an image from its registry, if it is not here or always is set, and reports progress (nil for nobody).
+	// Pull fetches an image from its registry, if it is not here or always is set, and reports progress unless that is nil.
 	Pull(ctx context.Context, ref string, always bool, progress func(belljar.ImageProgress)) (belljar.Image, error)
 	// Import reads an image from an archive. name "" takes the names in the archive.
 	Import(ctx context.Context, name string, r io.Reader, progress func(belljar.ImageProgress)) (belljar.Image, error)

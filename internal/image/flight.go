@@ -7,13 +7,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// flights are the pulls under way. Whoever asks for what is being pulled waits for that, and one that nobody waits for
-// any more is cancelled.
+// flights are the pulls under way. A caller who asks for what is being pulled joins that pull; one that no caller waits for
+// is cancelled.
 type flights struct {
 	mu     sync.Mutex
 	closed bool
 	byName map[string]*flight
-	alone  map[int]context.CancelFunc // imports, which nobody joins
+	alone  map[int]context.CancelFunc // imports, which are never joined
 	last   int
 	wait   sync.WaitGroup
 }
@@ -48,8 +48,8 @@ type flight struct {
 	waiting int // of those who want it; under flights.mu
 
 	mu      sync.Mutex
-	told    []belljar.ImageProgress // the last word about each phase and layer
-	version []int                   // of each of them: when it was told
+	told    []belljar.ImageProgress // the last report of each phase and layer
+	version []int                   // of each of them: when it was reported
 	now     int
 	changed chan struct{} // closed at each word and at the end
 
@@ -58,8 +58,8 @@ type flight struct {
 	err   error
 }
 
-// join returns what work returns for name, which runs once for all who ask at the same time. Each hears all phases, those
-// who are slow not every word. ctx ends the caller's wait; work's own context ends with the last wait.
+// join returns what work returns for name, which runs once for all that ask at the same time. Each receives all phases, those
+// slow ones not every report. ctx ends the caller's wait; work's own context ends with the last wait.
 func (fs *flights) join(ctx context.Context, name string, progress func(belljar.ImageProgress),
 	work func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error),
 ) (belljar.Image, error) {
@@ -93,7 +93,7 @@ func (fs *flights) join(ctx context.Context, name string, progress func(belljar.
 	}
 }
 
-// board finds the flight of a name that somebody still waits for, or starts one.
+// board finds the flight of a name that a caller still waits for, or starts one.
 func (fs *flights) board(ctx context.Context, name string, work func(context.Context, func(belljar.ImageProgress)) (belljar.Image, error)) (*flight, error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -112,7 +112,7 @@ func (fs *flights) board(ctx context.Context, name string, work func(context.Con
 	fs.byName[name] = f
 	fs.wait.Go(func() {
 		defer cancel()
-		f.image, f.err = work(own, f.tell)
+		f.image, f.err = work(own, f.report)
 		fs.mu.Lock()
 		if fs.byName[name] == f {
 			delete(fs.byName, name)
@@ -126,7 +126,7 @@ func (fs *flights) board(ctx context.Context, name string, work func(context.Con
 	return f, nil
 }
 
-// leave ends the caller's wait. Nobody boards a flight that is being cancelled.
+// leave ends the caller's wait. A flight that is being cancelled is not joined.
 func (fs *flights) leave(name string, f *flight) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -153,8 +153,8 @@ func (fs *flights) close() {
 	fs.wait.Wait()
 }
 
-// tell makes p the last word about its phase and layer.
-func (f *flight) tell(p belljar.ImageProgress) {
+// report makes p the last report of its phase and layer.
+func (f *flight) report(p belljar.ImageProgress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now++
@@ -174,7 +174,7 @@ func (f *flight) wake() {
 	f.changed = make(chan struct{})
 }
 
-// since returns the words that are newer than version seen, in the order in which they were first told.
+// since returns the words that are newer than version seen, in the order in which they were first reported.
 func (f *flight) since(seen int) (words []belljar.ImageProgress, now int, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

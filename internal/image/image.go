@@ -12,8 +12,8 @@ import (
 type Root struct {
 	Ref    string // its name here: host, docker.io/library/python:3.11-slim; its digest if it has no name
 	Digest string // sha256:… of the manifest for this platform; "" for host, whose contents are whatever the machine has installed
-	Dir    string // folder with its files, for nobody to write to; "" for host
-	// Lock is the file that whoever uses Dir holds a shared flock(2) on; see [runtime.Root].
+	Dir    string // folder with its files, which are read-only; "" for host
+	// Lock is the file that each user of Dir holds a shared flock(2) on; see [runtime.Root].
 	Lock   string
 	Config belljar.ImageConfig
 	// UID and GID are those of the image's user; 0, also for root, leaves Belljar's own user.

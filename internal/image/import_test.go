@@ -16,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/image/archive"
 )
 
 // layoutOf is an OCI layout as a tar: images by name, "" for one without.
@@ -59,7 +60,7 @@ func TestImport(t *testing.T) {
 	b := build(t, spec{layers: [][]byte{plain}, pack: "gzip", config: map[string]any{"User": "33:44"}})
 	bare := build(t, spec{layers: [][]byte{plain}})
 	said := build(t, spec{layers: [][]byte{plain}, edit: func(m map[string]any) {
-		m["annotations"] = map[string]any{image.SourceAnnotation: "build"}
+		m["annotations"] = map[string]any{archive.SourceAnnotation: "build"}
 	}})
 	twice := build(t, spec{layers: [][]byte{plain, plain}})
 	linked := savedOf(t, twice, []string{"old:1"}, [][]byte{plain}, "x/", "", "x/layer.tar", "→../0/layer.tar", "y.tar", "→x/layer.tar",

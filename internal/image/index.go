@@ -14,19 +14,23 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/fault"
+	"github.com/belljar/belljar/internal/image/reference"
 )
 
-// index is the list of images: a file that is replaced as a whole, and what was last read of it. Other processes replace
+// index is the list of images, with their folders: a file that is replaced as a whole, and what was last read of it. Other processes replace
 // it too, so each look begins with the file's time, which no two versions share.
 type index struct {
-	path string
-	most int64 // bytes that it may grow to
+	*disk
+	path    string
+	most    int64    // bytes that it may grow to
+	touched sync.Map // folder of an image → when its use was last written
 
 	mu   sync.Mutex
 	last *view
 }
 
-// view is one version of the index. Nobody changes it.
+// view is one version of the index. It is immutable.
 type view struct {
 	at   time.Time // modification time of the file; zero if there is none
 	size int64
@@ -61,7 +65,7 @@ func (x *index) load() (*view, error) {
 		x.last = newView(nil)
 		return x.last, nil
 	case err != nil:
-		return nil, failed("read the index", err)
+		return nil, fault.Wrap("read the index", err)
 	case x.last != nil && x.last.at.Equal(info.ModTime()) && x.last.size == info.Size():
 		return x.last, nil
 	}
@@ -76,16 +80,16 @@ func (x *index) load() (*view, error) {
 func readView(path string) (*view, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, failed("read the index", err)
+		return nil, fault.Wrap("read the index", err)
 	}
 	defer f.Close()
 	info, err := f.Stat() // of the version that is read, whatever the name stands for by now
 	if err != nil {
-		return nil, failed("read the index", err)
+		return nil, fault.Wrap("read the index", err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, mostRead))
 	if err != nil {
-		return nil, failed("read the index", err)
+		return nil, fault.Wrap("read the index", err)
 	}
 	var file stored
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -95,7 +99,7 @@ func readView(path string) (*view, error) {
 		return nil, damaged(path, fmt.Errorf("version %d, not %d", file.Version, indexVersion))
 	}
 	for _, r := range file.Images {
-		if r == nil || !wholeDigest(r.Digest) || r.Folder == "" || r.Folder != filepath.Base(r.Folder) || r.Folder[0] == '.' {
+		if r == nil || !reference.IsDigest(r.Digest) || r.Folder == "" || r.Folder != filepath.Base(r.Folder) || r.Folder[0] == '.' {
 			return nil, damaged(path, errors.New("it has an image without a digest or a folder"))
 		}
 	}
@@ -116,7 +120,7 @@ func newView(records []*record) *view {
 	for _, r := range records {
 		for _, n := range r.Names {
 			v.byName[n] = r
-			if whole, err := Parse(n); err == nil && v.byNormal[whole.Name] == nil {
+			if whole, err := reference.Parse(n); err == nil && v.byNormal[whole.Name] == nil {
 				v.byNormal[whole.Name] = r
 			}
 		}
@@ -138,7 +142,7 @@ func (v *view) find(ref string) (*record, string, error) {
 	if r := v.byName[ref]; r != nil {
 		return r, ref, nil
 	}
-	whole, err := Parse(ref)
+	whole, err := reference.Parse(ref)
 	if err != nil {
 		return nil, "", nil // what is no reference may be a name here, and was not
 	}
@@ -147,7 +151,7 @@ func (v *view) find(ref string) (*record, string, error) {
 	}
 	if r := v.byNormal[whole.Name]; r != nil {
 		for _, n := range r.Names {
-			if p, err := Parse(n); err == nil && p.Name == whole.Name {
+			if p, err := reference.Parse(n); err == nil && p.Name == whole.Name {
 				return r, n, nil
 			}
 		}
@@ -158,7 +162,7 @@ func (v *view) find(ref string) (*record, string, error) {
 	if r := v.byDigest[whole.Digest]; r != nil && (whole.Repository == "" || r.in(whole.Repository)) {
 		return r, "", nil
 	}
-	if whole.Repository != "" || wholeDigest(whole.Digest) {
+	if whole.Repository != "" || reference.IsDigest(whole.Digest) {
 		return nil, "", nil
 	}
 	return v.begins(whole.Digest)
@@ -192,15 +196,15 @@ func (v *view) uses(layer string) bool {
 }
 
 // edit replaces the index by what change makes of its records, which are copies. The images' folders are put into their
-// place and taken away by change too, so that both are one step for all who hold the index's lock; where writing the
+// place and taken away by change too, so that both are one step under the index's lock; where writing the
 // index fails, change's second result undoes what it has done.
-func (s *Store) edit(ctx context.Context, change func([]*record) ([]*record, func(), error)) error {
-	l, err := acquire(ctx, s.path(indexLock), true)
+func (x *index) edit(ctx context.Context, change func([]*record) ([]*record, func(), error)) error {
+	l, err := acquire(ctx, x.in(indexLock), true)
 	if err != nil {
-		return failed("lock the index", err)
+		return fault.Wrap("lock the index", err)
 	}
 	defer l.release()
-	v, err := s.index.load()
+	v, err := x.load()
 	if err != nil {
 		return err
 	}
@@ -212,11 +216,11 @@ func (s *Store) edit(ctx context.Context, change func([]*record) ([]*record, fun
 	if err != nil {
 		return err
 	}
-	if err := s.index.write(records, v, s.now()); err != nil {
+	if err := x.write(records, v, x.now()); err != nil {
 		if undo != nil {
 			undo()
 		}
-		return failed("write the index", err)
+		return fault.Wrap("write the index", err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/reference"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -16,7 +17,7 @@ func (s *Store) Names() []string {
 	if s.o.Path != "" {
 		v, err := s.index.load()
 		if err != nil {
-			s.warn("the names of images are not known", "err", err)
+			s.disk.warn("the names of images are not known", "err", err)
 			v = newView(nil)
 		}
 		for n := range v.byName {
@@ -32,7 +33,7 @@ func (s *Store) Names() []string {
 	return append([]string{runtime.HostRef}, slices.Compact(names)...)
 }
 
-// List tells of every image, sorted by ref, host among them.
+// List describes every image, sorted by ref, host among them.
 func (s *Store) List(ctx context.Context) ([]belljar.Image, error) {
 	images := []belljar.Image{hostImage()}
 	if s.o.Path == "" {
@@ -46,13 +47,13 @@ func (s *Store) List(ctx context.Context) ([]belljar.Image, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		images = append(images, s.image(r))
+		images = append(images, s.index.image(r))
 	}
 	slices.SortFunc(images, func(a, b belljar.Image) int { return strings.Compare(a.Ref, b.Ref) })
 	return images, nil
 }
 
-// Get tells of the image called ref; [belljar.CodeNotFound] if it is not here.
+// Get describes the image called ref; [belljar.CodeNotFound] if it is not here.
 func (s *Store) Get(_ context.Context, ref string) (belljar.Image, error) {
 	r, err := s.lookup(ref)
 	if err != nil {
@@ -61,10 +62,10 @@ func (s *Store) Get(_ context.Context, ref string) (belljar.Image, error) {
 	if r == nil {
 		return hostImage(), nil
 	}
-	return s.image(r), nil
+	return s.index.image(r), nil
 }
 
-// NotFound makes the error of an image that is not available one of a thing that is asked about and is not there.
+// NotFound makes the error of an image that is not available one of a thing that is asked about and is missing.
 func NotFound(err error) error {
 	var e *belljar.Error
 	if errors.As(err, &e) && e.Code == belljar.CodeImageUnavailable {
@@ -77,7 +78,7 @@ func NotFound(err error) error {
 
 // Tag gives the image called ref one more name. A name that another image has moves.
 func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error) {
-	if err := CheckName(name); err != nil {
+	if err := reference.CheckName(name); err != nil {
 		return belljar.Image{}, err
 	}
 	r, err := s.lookup(ref)
@@ -88,7 +89,7 @@ func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 		return belljar.Image{}, HostStays("be given another name")
 	}
 	var tagged *record
-	err = s.edit(ctx, func(records []*record) ([]*record, func(), error) {
+	err = s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
 		if tagged = byDigest(records, r.Digest); tagged == nil {
 			return nil, nil, NotFound(s.absent(ref)) // it went meanwhile
 		}
@@ -98,7 +99,7 @@ func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	return s.image(tagged), nil
+	return s.index.image(tagged), nil
 }
 
 // give makes name a name of r and of no other image.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// errBusy says that somebody else holds a lock.
+// errBusy means that another process or goroutine holds a lock.
 var errBusy = errors.New("locked by another process")
 
 // lock is a flock(2) on a file that lives as long as it: between processes, and between two holders in one.
@@ -17,13 +17,13 @@ type lock struct {
 	path string
 }
 
-// How long acquire sleeps between two looks at a lock: the kernel tells nobody who has a context that one is free.
+// How long acquire sleeps between two looks at a lock: the kernel cannot wake a waiter with a context.
 const (
 	lockPollLeast = 2 * time.Millisecond
 	lockPollMost  = 100 * time.Millisecond
 )
 
-// tryLock takes the lock at path, which is made if it is missing; [errBusy] if somebody else has it.
+// tryLock takes the lock at path, which is made if it is missing; [errBusy] if it is held elsewhere.
 func tryLock(path string, exclusive bool) (*lock, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -37,7 +37,7 @@ func tryLock(path string, exclusive bool) (*lock, error) {
 		if same(f, path) {
 			return &lock{f: f, path: path}, nil
 		}
-		_ = f.Close() // its last holder has removed it meanwhile: it means nothing any more
+		_ = f.Close() // its last holder has removed it meanwhile: it no longer locks anything
 	}
 }
 
@@ -66,7 +66,7 @@ func acquire(ctx context.Context, path string, exclusive bool) (*lock, error) {
 	}
 }
 
-// release lets go, also where a child that is being born has the descriptor for a moment longer.
+// release unlocks, also where a child that is being forked has the descriptor for a moment longer.
 func (l *lock) release() {
 	if l != nil {
 		_ = unlock(l.f)
@@ -74,7 +74,7 @@ func (l *lock) release() {
 	}
 }
 
-// discard lets go of an exclusive lock on what is no more, and removes its file.
+// discard releases an exclusive lock on something that was removed, and removes its file.
 func (l *lock) discard() {
 	if l != nil {
 		_ = os.Remove(l.path)
@@ -82,7 +82,7 @@ func (l *lock) discard() {
 	}
 }
 
-// held reports whether anybody holds the lock of an image. It must not take the file for missing: that is nobody.
+// held reports whether the lock of an image is held. A missing file is not held.
 func held(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

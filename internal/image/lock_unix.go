@@ -3,13 +3,12 @@
 package image
 
 import (
-	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// flock takes a lock at once or says [errBusy].
+// flock takes a lock at once or returns [errBusy].
 func flock(f *os.File, exclusive bool) error {
 	how := unix.LOCK_SH
 	if exclusive {
@@ -27,6 +26,3 @@ func flock(f *os.File, exclusive bool) error {
 }
 
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
-
-// fullDisk reports whether err says that there is no room, for all or for this user.
-func fullDisk(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

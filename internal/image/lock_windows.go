@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// flock takes a lock at once or says [errBusy].
+// flock takes a lock at once or returns [errBusy].
 func flock(f *os.File, exclusive bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {
@@ -22,9 +22,4 @@ func flock(f *os.File, exclusive bool) error {
 
 func unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, new(windows.Overlapped))
-}
-
-// fullDisk reports whether err says that there is no room.
-func fullDisk(err error) bool {
-	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }

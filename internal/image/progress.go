@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// meter tells how much has been read, now and then.
+// meter reports how much has been read, now and then.
 type meter struct {
 	r    io.Reader
 	word belljar.ImageProgress
@@ -16,7 +16,7 @@ type meter struct {
 	said time.Time
 }
 
-// wordEvery is how often a meter tells.
+// wordEvery is how often a meter reports.
 const wordEvery = 100 * time.Millisecond
 
 func newMeter(r io.Reader, word belljar.ImageProgress, tell func(belljar.ImageProgress)) *meter {
@@ -34,20 +34,20 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end tells that it was all.
+// end reports that it was all.
 func (m *meter) end() {
 	m.word.Total = m.word.Done
 	m.tell(m.word)
 }
 
-// listener is who hears of progress: one word at a time, and none after its end.
+// listener receives progress: one report at a time, and none after its end.
 type listener struct {
 	mu    sync.Mutex
 	to    func(belljar.ImageProgress)
 	ended bool
 }
 
-func (l *listener) tell(p belljar.ImageProgress) {
+func (l *listener) report(p belljar.ImageProgress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.to != nil && !l.ended {

@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -21,7 +18,7 @@ func (s *Store) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImageP
 	if err := CheckPrune(p); err != nil || s.o.Path == "" {
 		return done, err
 	}
-	err := s.relieved(func() error { return s.prune(ctx, p, &done) })
+	err := s.index.relieved(func() error { return s.prune(ctx, p, &done) })
 	return done, err
 }
 
@@ -34,8 +31,8 @@ func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.I
 	if err != nil {
 		return err
 	}
-	used := s.uses(v)
-	for _, r := range candidates(v, p, used, s.now()) {
+	used := s.index.uses(v)
+	for _, r := range candidates(v, p, used, s.disk.now()) {
 		freed, err := s.remove(ctx, func(v *view) (*record, string, error) {
 			if now := v.byDigest[r.Digest]; now != nil && now.Folder == r.Folder {
 				return now, "", nil
@@ -53,15 +50,15 @@ func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.I
 		done.Images = append(done.Images, r.Digest)
 		done.Bytes += freed
 	}
-	freed, err := s.pruneLayers(ctx, 0)
+	freed, err := s.layers.prune(ctx, 0)
 	done.Bytes += freed
 	return err
 }
 
-// errGone says that an image that was to go has gone by itself.
+// errGone means that an image that was to go has gone by itself.
 var errGone = errors.New("the image is gone")
 
-// CheckPrune refuses a request to prune that says nothing, or too much.
+// CheckPrune refuses a request to prune that sets no bound, or too many.
 func CheckPrune(p belljar.ImagePrune) error {
 	bounds := p.UnusedSec != 0 || p.KeepBytes != 0
 	switch {
@@ -76,22 +73,7 @@ func CheckPrune(p belljar.ImagePrune) error {
 	return nil
 }
 
-// uses reads when each image was used last; those that sandboxes have are used now.
-func (s *Store) uses(v *view) map[*record]time.Time {
-	used := make(map[*record]time.Time, len(v.records))
-	for _, r := range v.records {
-		if held(filepath.Join(s.folder(r), lockFile)) {
-			s.touch(r)
-		}
-		used[r] = stamped(filepath.Join(s.folder(r), stampFile))
-		if used[r].IsZero() {
-			used[r] = r.Added
-		}
-	}
-	return used
-}
-
-// candidates lists the images that are to go if nobody uses them, those used longest ago first.
+// candidates lists the images that are to go unless a sandbox uses them, least recently used first.
 func candidates(v *view, p belljar.ImagePrune, used map[*record]time.Time, now time.Time) (out []*record) {
 	records := slices.Clone(v.records)
 	slices.SortStableFunc(records, func(a, b *record) int {
@@ -132,57 +114,4 @@ func unique(parts []part) []part {
 		seen[p.ID] = true
 		return twice
 	})
-}
-
-// pruneLayers deletes layers of pulls that came to nothing, if they were unpacked so long ago.
-func (s *Store) pruneLayers(ctx context.Context, idle time.Duration) (freed int64, err error) {
-	ids, err := s.idleLayers(idle)
-	if err != nil || len(ids) == 0 {
-		return 0, err
-	}
-	sp, err := s.space()
-	if err != nil {
-		return 0, err
-	}
-	defer s.done(sp)
-	for _, id := range ids {
-		if err := ctx.Err(); err != nil {
-			return freed, err
-		}
-		n, err := s.dropLayer(id, sp)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return freed, err
-		}
-		freed += n
-	}
-	return freed, nil
-}
-
-// idleLayers lists the layers that no image has, unpacked so long ago.
-func (s *Store) idleLayers(idle time.Duration) (ids []string, err error) {
-	entries, err := os.ReadDir(s.path(layersFolder))
-	if err != nil {
-		return nil, failed("look for layers", err)
-	}
-	v, err := s.index.load()
-	if err != nil {
-		return nil, err
-	}
-	used := map[string]bool{}
-	for _, r := range v.records {
-		for _, l := range r.Layers {
-			used[l.ID] = true
-		}
-	}
-	for _, e := range entries {
-		id := "sha256:" + e.Name()
-		if !wholeDigest(id) || used[id] {
-			continue
-		}
-		if idle > 0 && s.now().Sub(stamped(filepath.Join(s.layerFolder(id), statsFile))) < idle {
-			continue
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
 }

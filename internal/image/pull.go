@@ -6,12 +6,15 @@ import (
 	"io"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/fault"
+	"github.com/belljar/belljar/internal/image/manifest"
+	"github.com/belljar/belljar/internal/image/reference"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Pull fetches the image called ref from its registry and returns when it is ready, telling progress (nil for nobody)
+// Pull fetches the image called ref from its registry and returns when it is ready, reporting progress (nil discards)
 // meanwhile, one call at a time. One that is here is not fetched, unless always asks the registry what the name stands for
-// now. What somebody else is fetching, in this process or another, is waited for; a pull that nobody waits for any more
+// now. A pull that is under way, in this process or another, is joined; a pull that no caller waits for
 // ends, and leaves the layers that it has unpacked for the next one.
 //
 // It fails with [belljar.CodeImageUnavailable] and the registry's reason if the image cannot be had, or not for this
@@ -22,27 +25,27 @@ func (s *Store) Pull(ctx context.Context, ref string, always bool, progress func
 	if target == "" || target == runtime.HostRef {
 		return s.have(nil, progress)
 	}
-	whole, err := Parse(target)
+	whole, err := reference.Parse(target)
 	if err != nil && !s.tagged(target) {
 		return belljar.Image{}, err
 	}
-	if !always || whole.Digest != "" || whole.remote == nil {
+	if !always || whole.Digest != "" || whole.Remote() == nil {
 		r, err := s.lookup(ref)
 		if err == nil {
-			s.touch(r)
+			s.index.touch(r)
 			return s.have(r, progress)
 		}
 		if belljar.CodeOf(err) != belljar.CodeImageUnavailable || s.o.Path == "" {
 			return belljar.Image{}, err
 		}
 	}
-	if whole.remote == nil {
-		return belljar.Image{}, badReference(target, errors.New("no registry is asked for a digest alone"))
+	if whole.Remote() == nil {
+		return belljar.Image{}, reference.Bad(target, errors.New("no registry is asked for a digest alone"))
 	}
 	return s.flights.join(ctx, whole.Name, progress, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
 		img, err := s.pull(ctx, whole, tell)
 		if err != nil {
-			return img, of(whole.Name, failed("pull an image", err))
+			return img, fault.Named(whole.Name, fault.Wrap("pull an image", err))
 		}
 		tell(finished(img))
 		return img, nil
@@ -53,7 +56,7 @@ func (s *Store) Pull(ctx context.Context, ref string, always bool, progress func
 func (s *Store) have(r *record, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	img := hostImage()
 	if r != nil {
-		img = s.image(r)
+		img = s.index.image(r)
 	}
 	if progress != nil {
 		progress(finished(img))
@@ -61,19 +64,19 @@ func (s *Store) have(r *record, progress func(belljar.ImageProgress)) (belljar.I
 	return img, nil
 }
 
-// tagged reports whether somebody has given this name to an image, whatever it looks like.
+// tagged reports whether an image has this name, whatever it looks like.
 func (s *Store) tagged(name string) bool {
 	r, err := s.lookup(name)
 	return err == nil && r != nil
 }
 
-// pull is one pull, for all who wait for it.
-func (s *Store) pull(ctx context.Context, ref Reference, tell func(belljar.ImageProgress)) (belljar.Image, error) {
+// pull is one pull, for all callers that wait for it.
+func (s *Store) pull(ctx context.Context, ref reference.Reference, tell func(belljar.ImageProgress)) (belljar.Image, error) {
 	tell(belljar.ImageProgress{Phase: belljar.ImageResolving})
 	if err := s.sweep(ctx); err != nil {
 		return belljar.Image{}, err
 	}
-	from, err := s.net.connect(ctx, ref)
+	from, err := s.net.Connect(ctx, ref)
 	if err != nil {
 		return belljar.Image{}, err
 	}
@@ -81,61 +84,53 @@ func (s *Store) pull(ctx context.Context, ref Reference, tell func(belljar.Image
 	if ref.Digest != "" {
 		id = ref.Digest
 	}
-	choose := &chooser{
-		want: s.platform, what: ref.Name,
-		manifest: func(id string) ([]byte, string, error) { return from.manifest(ctx, id) },
-		config:   func(d descriptor) ([]byte, error) { return from.small(ctx, d) },
+	choose := &manifest.Chooser{
+		Want: s.platform, Name: ref.Name,
+		Manifest: func(id string) ([]byte, string, error) { return from.Manifest(ctx, id) },
+		Config:   func(d manifest.Descriptor) ([]byte, error) { return from.Small(ctx, d) },
 	}
-	m, err := choose.at(id, -1, nil)
+	m, err := choose.At(id, -1, nil)
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	out := made{digest: m.digest, also: m.lists, names: []string{ref.Name}, source: sourcePull}
-	if r, err := s.known(m.digest); err != nil {
+	out := manifest.Image{Digest: m.Digest, Also: m.Lists, Names: []string{ref.Name}, Source: manifest.Pulled}
+	if r, err := s.index.known(m.Digest); err != nil {
 		return belljar.Image{}, err
 	} else if r != nil {
-		if img, err := s.name(ctx, out); !errors.Is(err, errGone) {
+		if img, err := s.index.name(ctx, out); !errors.Is(err, errGone) {
 			return img, err
 		}
 	}
-	data, err := from.small(ctx, m.Config)
+	data, err := from.Small(ctx, m.Config)
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	if out.config, err = parseConfig(data, len(m.Layers)); err != nil {
+	if out.Config, err = manifest.ParseConfig(data, len(m.Layers)); err != nil {
 		return belljar.Image{}, err
 	}
-	if out.platform, err = s.runs(ref.Name, out.config); err != nil {
+	if out.Platform, err = out.Config.Runs(ref.Name, s.platform); err != nil {
 		return belljar.Image{}, err
 	}
-	sources := make([]source, len(m.Layers))
+	out.Layers = make([]manifest.Layer, len(m.Layers))
 	var size int64
 	for i, l := range m.Layers {
 		if size += l.Size; l.Size > s.o.MaxBytes || size > s.o.MaxBytes {
-			return belljar.Image{}, tooLarge("bytes", s.o.MaxBytes, "its layers have more than %d bytes as they are", s.o.MaxBytes)
+			return belljar.Image{}, fault.TooLarge("bytes", s.o.MaxBytes, "its layers have more than %d bytes as they are", s.o.MaxBytes)
 		}
-		sources[i] = source{
-			id: out.config.RootFS.DiffIDs[i], digest: l.Digest, size: l.Size,
-			open: func(ctx context.Context) (io.ReadCloser, error) { return from.blob(ctx, l), nil },
+		out.Layers[i] = manifest.Layer{
+			Id: out.Config.RootFS.DiffIDs[i], Digest: l.Digest, Size: l.Size,
+			Open: func(ctx context.Context) (io.ReadCloser, error) { return from.Blob(ctx, l), nil },
 		}
 	}
-	return s.assemble(ctx, out, sources, tell)
+	return s.assemble(ctx, out, tell)
 }
 
 // assemble makes an image of its parts.
-func (s *Store) assemble(ctx context.Context, m made, sources []source, tell func(belljar.ImageProgress)) (_ belljar.Image, err error) {
-	if m.layers, err = s.gather(ctx, sources, tell); err != nil {
+func (s *Store) assemble(ctx context.Context, m manifest.Image, tell func(belljar.ImageProgress)) (belljar.Image, error) {
+	held, err := s.layers.gather(ctx, m.Layers, tell)
+	if err != nil {
 		return belljar.Image{}, err
 	}
-	defer release(m.layers)
-	return s.settle(ctx, m)
-}
-
-// runs refuses an image that is not for this platform.
-func (s *Store) runs(what string, c *config) (platform, error) {
-	is := c.platform(s.platform)
-	if s.platform.rank(is) == 0 {
-		return is, otherPlatform(what, s.platform, []string{printable(is.String())})
-	}
-	return is, nil
+	defer release(held)
+	return s.settle(ctx, m, held)
 }

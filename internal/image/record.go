@@ -1,11 +1,12 @@
 package image
 
 import (
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/manifest"
+	"github.com/belljar/belljar/internal/image/reference"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -32,14 +33,6 @@ type part struct {
 	Bytes int64  `json:"bytes"` // of its files
 }
 
-// The sources of images.
-const (
-	sourcePull   = "pull"
-	sourceImport = "import"
-	sourceBuild  = "build"
-	sourceHost   = "host"
-)
-
 func (r *record) ref() string {
 	if len(r.Names) == 0 {
 		return r.Digest
@@ -47,10 +40,10 @@ func (r *record) ref() string {
 	return r.Names[0]
 }
 
-// in reports whether one of the image's names is in a repository: a digest pins what a repository has, not what anybody has.
+// in reports whether one of the image's names is in a repository: a digest pins what one repository has.
 func (r *record) in(repository string) bool {
 	return slices.ContainsFunc(r.Names, func(name string) bool {
-		n, err := Parse(name)
+		n, err := reference.Parse(name)
 		return err == nil && n.Repository == repository
 	})
 }
@@ -69,26 +62,6 @@ const (
 	stampFile  = "used"
 )
 
-func (s *Store) folder(r *record) string { return filepath.Join(s.o.Path, imagesFolder, r.Folder) }
-
-func (s *Store) root(r *record) Root {
-	dir := s.folder(r)
-	return Root{
-		Ref: r.ref(), Digest: r.Digest, Dir: filepath.Join(dir, rootFolder), Lock: filepath.Join(dir, lockFile),
-		Config: r.Config, UID: r.UID, GID: r.GID,
-	}
-}
-
-// image is what the caller sees of a record. Whether it is used costs a look at its lock.
-func (s *Store) image(r *record) belljar.Image {
-	dir := s.folder(r)
-	return belljar.Image{
-		Ref: r.ref(), Names: append([]string{}, r.Names...), Digest: r.Digest, Source: r.Source, Platform: r.Platform,
-		Bytes: r.Bytes, Layers: len(r.Layers), Config: r.Config, CreatedAt: r.Created, AddedAt: r.Added,
-		LastUsedAt: stamped(filepath.Join(dir, stampFile)).Truncate(time.Minute), InUse: held(filepath.Join(dir, lockFile)),
-	}
-}
-
 func hostImage() belljar.Image {
-	return belljar.Image{Ref: runtime.HostRef, Names: []string{runtime.HostRef}, Source: sourceHost, Platform: localPlatform().String()}
+	return belljar.Image{Ref: runtime.HostRef, Names: []string{runtime.HostRef}, Source: manifest.Host, Platform: manifest.Local().String()}
 }

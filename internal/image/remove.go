@@ -2,12 +2,9 @@ package image
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -28,7 +25,7 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 	if s.o.Path == "" {
 		return NotFound(s.absent(ref))
 	}
-	return s.relieved(func() error {
+	return s.index.relieved(func() error {
 		_, err := s.remove(ctx, func(v *view) (*record, string, error) {
 			r, name, err := v.find(ref)
 			if err == nil && r == nil {
@@ -43,13 +40,13 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 // remove takes away a name of the image that pick finds, or all of it if that is its only one or none is given. It returns
 // the bytes that were freed.
 func (s *Store) remove(ctx context.Context, pick func(*view) (*record, string, error)) (int64, error) {
-	sp, err := s.space()
+	sp, err := s.disk.space()
 	if err != nil {
 		return 0, err
 	}
-	defer s.done(sp) // deletes, after all locks are let go
+	defer s.disk.done(sp) // deletes, after all locks are released
 	var gone *record
-	err = s.edit(ctx, func(records []*record) ([]*record, func(), error) {
+	err = s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
 		r, name, err := pick(newView(records))
 		if err != nil {
 			return nil, nil, err
@@ -58,20 +55,20 @@ func (s *Store) remove(ctx context.Context, pick func(*view) (*record, string, e
 			r.Names = rest
 			return records, nil, nil
 		}
-		if err := s.takeAway(ctx, r, sp); err != nil {
+		if err := s.index.moveUnused(ctx, r, sp); err != nil {
 			return nil, nil, err
 		}
 		gone = r
-		back := func() { _ = os.Rename(sp.in(r.Folder), s.folder(r)) }
+		back := func() { _ = os.Rename(sp.in(r.Folder), s.index.folder(r)) }
 		return slices.DeleteFunc(records, func(o *record) bool { return o == r }), back, nil
 	})
 	if err != nil || gone == nil {
 		return 0, err
 	}
-	s.touched.Delete(gone.Folder)
+	s.index.touched.Delete(gone.Folder)
 	var freed int64
 	for _, p := range gone.Layers {
-		n, err := s.dropLayer(p.ID, sp)
+		n, err := s.layers.drop(p.ID, sp)
 		if err != nil {
 			return freed, err
 		}
@@ -84,59 +81,9 @@ func without(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }
 
-// How often and how long takeAway looks at a lock again: who only wants to know whether an image is used holds it for
-// a moment.
-const (
-	looks    = 5
-	lookWait = 5 * time.Millisecond
-)
-
-// takeAway moves an image that nobody uses into a space.
-func (s *Store) takeAway(ctx context.Context, r *record, sp *space) error {
-	for i := 0; ; i++ {
-		err := s.moveImage(r.Folder, sp)
-		if !errors.Is(err, errBusy) {
-			return failed("move an image out of the way", err)
-		}
-		if i == looks {
-			return inUse(r)
-		}
-		if err := sleep(ctx, lookWait); err != nil {
-			return err
-		}
-	}
-}
-
 func inUse(r *record) error {
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: fmt.Sprintf("image %q is in use", r.ref()),
 		Details: map[string]any{"image": r.ref(), "digest": r.Digest}, Hint: "end the sandboxes that use it first",
 	}
-}
-
-// dropLayer moves a layer that no image has into a space and returns its bytes. One that somebody is just making an
-// image of stays.
-func (s *Store) dropLayer(id string, sp *space) (int64, error) {
-	l, err := tryLock(s.layerLock(id), true)
-	if errors.Is(err, errBusy) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, failed("lock a layer", err)
-	}
-	v, err := s.index.load() // under the lock: who makes an image of a layer holds it until the index has the image
-	if err != nil || v.uses(id) {
-		l.release()
-		return 0, err
-	}
-	stats, err := s.layerStats(id)
-	if err == nil {
-		err = os.Rename(s.layerFolder(id), sp.in(layerPrefix+shortID(id)))
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.release()
-		return 0, failed("move a layer out of the way", err)
-	}
-	l.discard()
-	return stats.Bytes, nil
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/fault"
 )
 
 // watched is a reader of what goes to the disk. It ends where that would take the room of others: what three megabytes of
@@ -17,11 +18,11 @@ type watched struct {
 // lookEvery is how many bytes go to the disk between two looks at its room.
 const lookEvery = 4 << 20
 
-func (s *Store) watch(r io.Reader) io.Reader {
-	if s.o.Free == nil || s.o.MinFree == 0 {
+func (d *disk) watch(r io.Reader) io.Reader {
+	if d.o.Free == nil || d.o.MinFree == 0 {
 		return r
 	}
-	return &watched{r: r, o: &s.o}
+	return &watched{r: r, o: d.o}
 }
 
 func (w *watched) Read(p []byte) (int, error) {
@@ -39,11 +40,11 @@ func (w *watched) Read(p []byte) (int, error) {
 // filesKept is which part of a disk's files is left to others.
 const filesKept = 50
 
-// room says whether there is more room on the disk than others need.
+// room reports whether there is more room on the disk than others need.
 func (o *Options) room() error {
 	free, err := o.Free()
 	if err != nil {
-		return failed("find out how much room there is", err)
+		return fault.Wrap("find out how much room there is", err)
 	}
 	if free < o.MinFree {
 		return noRoom(map[string]any{"free_bytes": free, "minimum_bytes": o.MinFree})
@@ -53,7 +54,7 @@ func (o *Options) room() error {
 	}
 	free, all, err := o.FreeFiles()
 	if err != nil {
-		return failed("find out how much room there is", err)
+		return fault.Wrap("find out how much room there is", err)
 	}
 	if free < all/filesKept {
 		return noRoom(map[string]any{"free_files": free, "minimum_files": all / filesKept})
@@ -62,5 +63,5 @@ func (o *Options) room() error {
 }
 
 func noRoom(details map[string]any) error {
-	return &belljar.Error{Code: belljar.CodeDiskFull, Message: "no room left for images", Hint: roomHint, Details: details}
+	return &belljar.Error{Code: belljar.CodeDiskFull, Message: "no room left for images", Hint: fault.RoomHint, Details: details}
 }

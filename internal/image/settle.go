@@ -8,90 +8,68 @@ import (
 	"slices"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/fault"
 	"github.com/belljar/belljar/internal/image/layer"
+	"github.com/belljar/belljar/internal/image/manifest"
+	"github.com/belljar/belljar/internal/image/reference"
 )
 
-// made is an image whose layers are here: all but its root.
-type made struct {
-	digest   string
-	also     []string // digests of the lists that have led to it
-	names    []string
-	source   string
-	platform platform
-	config   *config
-	layers   []*heldLayer
-}
-
-// known returns the image of a digest if it is here as a whole.
-func (s *Store) known(digest string) (*record, error) {
-	v, err := s.index.load()
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range v.records {
-		if r.Digest == digest && s.present(r) {
-			return r, nil
-		}
-	}
-	return nil, nil
-}
-
 // settle makes an image of its layers and puts it into the index; if it is there, by whomever, it gets the names only.
-func (s *Store) settle(ctx context.Context, m made) (belljar.Image, error) {
-	kept, err := m.config.kept()
+func (s *Store) settle(ctx context.Context, m manifest.Image, layers []*heldLayer) (belljar.Image, error) {
+	kept, err := m.Config.Kept()
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	path := s.path(locksFolder, "image-"+shortID(m.digest))
+	path := s.disk.in(locksFolder, "image-"+reference.ShortDigest(m.Digest))
 	l, err := acquire(ctx, path, true)
 	if err != nil {
-		return belljar.Image{}, failed("lock an image", err)
+		return belljar.Image{}, fault.Wrap("lock an image", err)
 	}
 	defer l.discard()
-	if r, err := s.known(m.digest); err != nil {
+	if r, err := s.index.known(m.Digest); err != nil {
 		return belljar.Image{}, err
 	} else if r != nil {
-		if img, err := s.name(ctx, m); !errors.Is(err, errGone) {
+		if img, err := s.index.name(ctx, m); !errors.Is(err, errGone) {
 			return img, err
 		}
 	}
-	sp, err := s.space()
+	sp, err := s.disk.space()
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	defer s.done(sp)
-	defer s.reserve()
+	defer s.disk.done(sp)
+	defer s.index.reserve()
 	r := &record{
-		Digest: m.digest, Also: m.also, Folder: randomName(), Source: m.source, Platform: m.platform.String(), Config: kept, Added: s.now().UTC(),
+		Digest: m.Digest, Also: m.Also, Folder: randomName(), Source: m.Source, Platform: m.Platform.String(), Config: kept, Added: s.disk.now().UTC(),
 	}
-	if m.config.Created != nil {
-		r.Created = m.config.Created.UTC()
+	if m.Config.Created != nil {
+		r.Created = m.Config.Created.UTC()
 	}
-	if err := s.build(ctx, sp.in(r.Folder), m, r); err != nil {
+	if err := s.build(ctx, sp.in(r.Folder), layers, r); err != nil {
 		return belljar.Image{}, err
 	}
 	return s.publish(ctx, sp, m, r)
 }
 
 // build makes an image's folder.
-func (s *Store) build(ctx context.Context, dir string, m made, r *record) error {
+func (s *Store) build(ctx context.Context, dir string, layers []*heldLayer, r *record) error {
 	root := filepath.Join(dir, rootFolder)
 	if err := mkdir(dir, 0o711); err != nil {
-		return failed("make an image's folder", err)
+		return fault.Wrap("make an image's folder", err)
 	}
 	if err := mkdir(root, 0o755); err != nil {
-		return failed("make an image's folder", err)
+		return fault.Wrap("make an image's folder", err)
 	}
 	for _, name := range []string{lockFile, stampFile} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			return failed("make an image's folder", err)
+			return fault.Wrap("make an image's folder", err)
 		}
 	}
 	if err := os.Chtimes(filepath.Join(dir, stampFile), r.Added, r.Added); err != nil {
-		return failed("make an image's folder", err)
+		return fault.Wrap("make an image's folder", err)
 	}
-	files := make([]string, len(m.layers))
-	for i, h := range m.layers {
+	files := make([]string, len(layers))
+	for i, h := range layers {
 		files[i] = h.files
 		r.Layers = append(r.Layers, part{ID: h.id, Bytes: h.stats.Bytes})
 	}
@@ -99,7 +77,7 @@ func (s *Store) build(ctx context.Context, dir string, m made, r *record) error 
 		r.Bytes += p.Bytes
 	}
 	if _, err := layer.Merge(ctx, root, files); err != nil {
-		return failed("make an image of its layers", err)
+		return fault.Wrap("make an image of its layers", err)
 	}
 	var err error
 	r.UID, r.GID, err = resolveUser(root, r.Config.User)
@@ -107,51 +85,32 @@ func (s *Store) build(ctx context.Context, dir string, m made, r *record) error 
 }
 
 // publish puts a finished image where all can see it.
-func (s *Store) publish(ctx context.Context, sp *space, m made, r *record) (belljar.Image, error) {
-	err := s.edit(ctx, func(records []*record) ([]*record, func(), error) {
+func (s *Store) publish(ctx context.Context, sp *space, m manifest.Image, r *record) (belljar.Image, error) {
+	err := s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
 		if lost := byDigest(records, r.Digest); lost != nil { // its files are gone, its names are not
 			r.Names, r.Also = lost.Names, append(lost.Also, r.Also...)
 			records = slices.DeleteFunc(records, func(o *record) bool { return o == lost })
 		}
 		records = append(records, r)
-		m.nameAll(records, r)
-		if err := os.Rename(sp.in(r.Folder), s.folder(r)); err != nil {
-			return nil, nil, failed("put an image into its place", err)
+		nameAll(m, records, r)
+		if err := os.Rename(sp.in(r.Folder), s.index.folder(r)); err != nil {
+			return nil, nil, fault.Wrap("put an image into its place", err)
 		}
-		back := func() { _ = os.Rename(s.folder(r), sp.in(r.Folder)) }
+		back := func() { _ = os.Rename(s.index.folder(r), sp.in(r.Folder)) }
 		return records, back, nil
 	})
 	if err != nil {
 		return belljar.Image{}, err
 	}
-	return s.image(r), nil
+	return s.index.image(r), nil
 }
 
-// name gives an image that is here the names of one that turned out to be the same.
-func (s *Store) name(ctx context.Context, m made) (belljar.Image, error) {
-	var named *record
-	err := s.edit(ctx, func(records []*record) ([]*record, func(), error) {
-		if named = byDigest(records, m.digest); named == nil {
-			return nil, nil, errGone
-		}
-		m.nameAll(records, named)
-		return records, nil, nil
-	})
-	if err != nil {
-		return belljar.Image{}, err
-	}
-	now := s.now()
-	if err := os.Chtimes(filepath.Join(s.folder(named), stampFile), now, now); err != nil {
-		s.warn("the time of an image's last use could not be written down", "image", named.ref(), "err", err)
-	}
-	return s.image(named), nil
-}
-
-func (m made) nameAll(records []*record, r *record) {
-	for _, n := range m.names {
+// nameAll gives r the names of m.
+func nameAll(m manifest.Image, records []*record, r *record) {
+	for _, n := range m.Names {
 		give(records, r, n)
 	}
-	for _, d := range m.also {
+	for _, d := range m.Also {
 		if !slices.Contains(r.Also, d) {
 			r.Also = append(r.Also, d)
 		}

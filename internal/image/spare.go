@@ -11,16 +11,16 @@ import (
 // on a disk without any room nothing could be removed that would make some.
 const (
 	spareFile  = "spare"
-	spareBytes = 256 << 10 // beside as much as the index has
+	spareBytes = 256 << 10 // besides as much as the index has
 )
 
 // reserve keeps room while there are images. Where there is none to keep it does nothing.
-func (s *Store) reserve() {
-	v, err := s.index.load()
+func (x *index) reserve() {
+	v, err := x.load()
 	if err != nil || len(v.records) == 0 {
 		return
 	}
-	path, want, have := s.path(spareFile), spareBytes+v.size, int64(0)
+	path, want, have := x.in(spareFile), spareBytes+v.size, int64(0)
 	if info, err := os.Lstat(path); err == nil {
 		have = info.Size()
 	}
@@ -40,11 +40,11 @@ func (s *Store) reserve() {
 }
 
 // relieved does what makes room, and where the disk has none for that, once more with what is kept for it.
-func (s *Store) relieved(do func() error) error {
+func (x *index) relieved(do func() error) error {
 	err := do()
-	if belljar.CodeOf(err) == belljar.CodeDiskFull && os.Remove(s.path(spareFile)) == nil {
+	if belljar.CodeOf(err) == belljar.CodeDiskFull && os.Remove(x.in(spareFile)) == nil {
 		err = do()
 	}
-	s.reserve()
+	x.reserve()
 	return err
 }

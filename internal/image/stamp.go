@@ -10,14 +10,14 @@ import (
 const stampEvery = time.Minute
 
 // touch notes that an image is used, at most once a minute.
-func (s *Store) touch(r *record) {
-	now := s.now()
-	if last, ok := s.touched.Load(r.Folder); ok && now.Sub(last.(time.Time)) < stampEvery {
+func (x *index) touch(r *record) {
+	now := x.now()
+	if last, ok := x.touched.Load(r.Folder); ok && now.Sub(last.(time.Time)) < stampEvery {
 		return
 	}
-	s.touched.Store(r.Folder, now)
-	if err := os.Chtimes(filepath.Join(s.folder(r), stampFile), now, now); err != nil {
-		s.warn("the time of an image's last use could not be written down", "image", r.ref(), "err", err)
+	x.touched.Store(r.Folder, now)
+	if err := os.Chtimes(filepath.Join(x.folder(r), stampFile), now, now); err != nil {
+		x.warn("the time of an image's last use could not be written down", "image", r.ref(), "err", err)
 	}
 }
 

@@ -5,12 +5,14 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
+	"github.com/belljar/belljar/internal/image/fault"
+	"github.com/belljar/belljar/internal/image/manifest"
+	"github.com/belljar/belljar/internal/image/registry"
+	"github.com/belljar/belljar/internal/image/stream"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -28,11 +30,11 @@ type Options struct {
 	// MaxBytes and MaxFiles bound an unpacked image; 0 is 16 GiB and 2,000,000.
 	MaxBytes int64
 	MaxFiles int
-	// Free tells the room on the store's disk, in bytes, and what would leave less than MinFree of it is not unpacked. nil is no
+	// Free returns the free bytes on the store's disk; nothing is unpacked that would leave less than MinFree of them. nil is no
 	// watermark.
 	Free    func() (uint64, error)
 	MinFree uint64
-	// FreeFiles tells how many files that disk has room for yet and for how many it has been made; where it counts them and there
+	// FreeFiles returns how many files that disk has room for and for how many it was made; where it counts them and there
 	// is a watermark, the last two in a hundred stay free. nil does not ask.
 	FreeFiles func() (free, all uint64, err error)
 	// Stall is how long a registry may keep a pull waiting for its next kibibyte; 0 is 30 s.
@@ -46,7 +48,7 @@ type Options struct {
 	Transport http.RoundTripper
 	// Platform is what images must be for, as linux/arm64/v8; "" is this machine.
 	Platform string
-	// Logger hears what is healed and what could not be deleted; nil for nobody.
+	// Logger logs what was repaired and what could not be deleted; nil discards.
 	Logger *slog.Logger
 	// Clock is nil for the real one.
 	Clock func() time.Time
@@ -56,12 +58,12 @@ type Options struct {
 // by several processes too.
 type Store struct {
 	o        Options
-	platform platform
+	platform manifest.Platform
+	disk     disk
 	index    index
-	touched  sync.Map // folder of an image → when its use was written down last
+	layers   layers
 	flights  flights
-	large    chan struct{} // has room for each stream that may be decompressed with much memory at the same time
-	net      *network
+	net      *registry.Network
 }
 
 // The defaults of [Options].
@@ -82,44 +84,45 @@ func Open(o Options) (*Store, error) {
 	if o.Stall <= 0 {
 		o.Stall = defaultStall
 	}
-	if o.Asking <= 0 {
-		o.Asking = defaultAsking
-	}
-	s := &Store{o: o, platform: localPlatform(), large: make(chan struct{}, largeWindows)}
+	s := &Store{o: o, platform: manifest.Local()}
 	if o.Platform != "" {
 		var err error
-		if s.platform, err = parsePlatform(o.Platform); err != nil {
+		if s.platform, err = manifest.ParsePlatform(o.Platform); err != nil {
 			return nil, err
 		}
 	}
 	if o.Path == "" {
 		return s, nil
 	}
-	s.net = newNetwork(o)
-	s.index.path, s.index.most = s.path(indexFile), mostIndex
+	s.net = registry.New(registry.Options{
+		Registries: o.Registries, Stall: o.Stall, Keychain: o.Keychain, Asking: o.Asking, Transport: o.Transport, Streams: layersAtOnce,
+	})
+	s.disk.o = &s.o
+	s.index.disk, s.index.path, s.index.most = &s.disk, s.disk.in(indexFile), mostIndex
+	s.layers = layers{disk: &s.disk, index: &s.index, large: make(chan struct{}, stream.LargeWindows)}
 	for _, dir := range []string{"", imagesFolder, layersFolder, tempFolder, locksFolder} {
-		// Whoever runs a sandbox may go through these folders, as far as those above allow it, and see no names.
-		if err := os.MkdirAll(s.path(dir), 0o711); err != nil {
-			return nil, failed("make the store's folders", err)
+		// Every user may pass through these folders, as far as those above allow it, and list none.
+		if err := os.MkdirAll(s.disk.in(dir), 0o711); err != nil {
+			return nil, fault.Wrap("make the store's folders", err)
 		}
-		if err := os.Chmod(s.path(dir), 0o711); err != nil { // in spite of what the process keeps from its files (umask)
-			return nil, failed("make the store's folders", err)
+		if err := os.Chmod(s.disk.in(dir), 0o711); err != nil { // in spite of what the process keeps from its files (umask)
+			return nil, fault.Wrap("make the store's folders", err)
 		}
 	}
 	if _, err := s.index.load(); err != nil {
 		return nil, err
 	}
-	if err := s.relieved(func() error { return s.sweep(context.Background()) }); err != nil {
+	if err := s.index.relieved(func() error { return s.sweep(context.Background()) }); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Close ends the pulls that are under way, waits for them and lets go of the store. It may be called twice.
+// Close ends the pulls that are under way, waits for them and releases the store. It may be called twice.
 func (s *Store) Close() error {
 	s.flights.close()
 	if s.net != nil {
-		s.net.close()
+		s.net.Close()
 	}
 	return nil
 }
@@ -127,8 +130,8 @@ func (s *Store) Close() error {
 // Find returns the image called ref; "" is host. It asks no registry and is fast. ref is an alias, a name as it was
 // given, a name in any of its forms, or a digest (sha256: and at least 12 digits). A name with a digest stands for the
 // image of that digest only if its repository is known to have it. What is not here is
-// [belljar.CodeImageUnavailable], with the names of those that are in details.available. That somebody has looked for an image
-// counts as its use.
+// [belljar.CodeImageUnavailable], with the names of those that are in details.available. A successful look-up
+// counts as a use.
 func (s *Store) Find(_ context.Context, ref string) (Root, error) {
 	r, err := s.lookup(ref)
 	if err != nil {
@@ -137,8 +140,8 @@ func (s *Store) Find(_ context.Context, ref string) (Root, error) {
 	if r == nil {
 		return Root{Ref: runtime.HostRef}, nil
 	}
-	s.touch(r)
-	return s.root(r), nil
+	s.index.touch(r)
+	return s.index.root(r), nil
 }
 
 // lookup finds the record of ref whose files are there, nil for host.
@@ -158,19 +161,13 @@ func (s *Store) lookup(ref string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r == nil || !s.present(r) {
+	if r == nil || !s.index.present(r) {
 		return nil, s.absent(ref)
 	}
 	return r, nil
 }
 
-// present reports whether the files of an image are where they should be: somebody may have deleted them by hand.
-func (s *Store) present(r *record) bool {
-	_, err := os.Lstat(filepath.Join(s.folder(r), rootFolder))
-	return err == nil
-}
-
-// alias returns what the operator says that ref stands for, and ref if he says nothing.
+// alias returns the operator's image for ref, and ref without one.
 func (s *Store) alias(ref string) string {
 	if to, ok := s.o.Aliases[ref]; ok {
 		return to
@@ -178,15 +175,18 @@ func (s *Store) alias(ref string) string {
 	return ref
 }
 
-func (s *Store) now() time.Time {
-	if s.o.Clock != nil {
-		return s.o.Clock()
-	}
-	return time.Now()
-}
+// layersWait is how long the layers of a pull that came to nothing wait for the next one.
+const layersWait = time.Hour
 
-func (s *Store) warn(message string, args ...any) {
-	if s.o.Logger != nil {
-		s.o.Logger.Warn(message, args...)
+// sweep deletes what processes that are gone left unfinished: spaces, folders of images that the index does not know, and
+// layers that have waited for an image long enough. Locks keep it away from the work of processes that run.
+func (s *Store) sweep(ctx context.Context) error {
+	if err := s.disk.sweep(); err != nil {
+		return err
 	}
+	if err := s.index.sweep(); err != nil {
+		return err
+	}
+	_, err := s.layers.prune(ctx, layersWait)
+	return err
 }

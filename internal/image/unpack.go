@@ -7,70 +7,73 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/fault"
 	"github.com/belljar/belljar/internal/image/layer"
+	"github.com/belljar/belljar/internal/image/manifest"
+	"github.com/belljar/belljar/internal/image/stream"
 )
 
 // unpack writes a layer's files into dir, and finds out at the end whether it was the layer that it should be. Reading,
-// decompressing and writing go on at the same time.
-func (s *Store) unpack(ctx context.Context, src source, dir string, tell func(belljar.ImageProgress)) (layer.Stats, error) {
+// decompressing and writing continue at the same time.
+func (ls *layers) unpack(ctx context.Context, src manifest.Layer, dir string, tell func(belljar.ImageProgress)) (layer.Stats, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in, err := src.open(ctx)
+	in, err := src.Open(ctx)
 	if err != nil {
 		return layer.Stats{}, err
 	}
-	raw := newMeter(in, belljar.ImageProgress{Phase: belljar.ImagePulling, Layer: src.blobID(), Total: src.size}, tell)
-	packed := newAhead(ctx, raw, in.Close)
+	raw := newMeter(in, belljar.ImageProgress{Phase: belljar.ImagePulling, Layer: src.Blob(), Total: src.Size}, tell)
+	packed := stream.ReadAhead(ctx, raw, in.Close)
 	defer packed.Close()
-	defer cancel() // wakes who waits for in
-	plain, err := decompress(ctx, packed, s.large)
+	defer cancel() // wakes readers of in
+	plain, err := stream.Decompress(ctx, packed, ls.large)
 	if err != nil {
-		return layer.Stats{}, s.broken(ctx, err, src)
+		return layer.Stats{}, ls.broken(ctx, err, src)
 	}
-	files := newMeter(s.watch(plain), belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: src.blobID()}, tell)
+	files := newMeter(ls.watch(plain), belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: src.Blob()}, tell)
 	tar, content := io.Reader(files), packed
-	if plain.kind != "" {
-		content = newAhead(ctx, files, plain.Close)
+	if plain.Kind != "" {
+		content = stream.ReadAhead(ctx, files, plain.Close)
 		defer content.Close()
 		defer cancel()
 		tar = content
 	}
-	stats, err := layer.Unpack(ctx, tar, dir, layer.Options{MaxBytes: s.o.MaxBytes, MaxFiles: s.o.MaxFiles})
+	stats, err := layer.Unpack(ctx, tar, dir, layer.Options{MaxBytes: ls.o.MaxBytes, MaxFiles: ls.o.MaxFiles})
 	if err == nil {
 		_, err = io.Copy(io.Discard, packed) // what the decompressor has not asked for
 	}
 	if err != nil {
-		return stats, s.broken(ctx, err, src)
+		return stats, ls.broken(ctx, err, src)
 	}
-	if got := packed.digest(); src.digest != "" && got != src.digest {
-		return stats, fault("digest", "layer %s has come as %s", src.digest, got)
+	if got := packed.Digest(); src.Digest != "" && got != src.Digest {
+		return stats, fault.Invalid("digest", "layer %s has come as %s", src.Digest, got)
 	}
-	if got := content.digest(); got != src.id {
-		return stats, fault("digest", "layer %s unpacks to %s, but its config declares %s", src.blobID(), got, src.id)
+	if got := content.Digest(); got != src.Id {
+		return stats, fault.Invalid("digest", "layer %s unpacks to %s, but its config declares %s", src.Blob(), got, src.Id)
 	}
 	raw.end()
 	files.end()
 	return stats, nil
 }
 
-// broken says why a layer could not be read to its end.
-func (s *Store) broken(ctx context.Context, err error, src source) error {
+// broken returns why a layer could not be read to its end.
+func (ls *layers) broken(ctx context.Context, err error, src manifest.Layer) error {
 	var (
 		e      *belljar.Error
-		packed *packedError
+		packed *stream.InvalidError
 	)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &packed):
-		return fault("compression", "layer %s is not a valid %s: %s", src.blobID(), packed.kind, printable(packed.err.Error()))
+		return fault.Invalid("compression", "layer %s is not a valid %s: %s", src.Blob(), packed.Kind, fault.Printable(packed.Err.Error()))
 	case errors.As(err, &e): // without what the stages on its way have said
 		rest, found := strings.CutPrefix(e.Message, "layer")
-		if src.digest == "" || !found {
+		if src.Digest == "" || !found {
 			return e
 		}
 		named := *e
-		named.Message = "layer " + src.digest + rest // one of several
+		named.Message = "layer " + src.Digest + rest // one of several
 		return &named
 	}
 	return err

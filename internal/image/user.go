@@ -3,6 +3,7 @@ package image
 import (
 	"bufio"
 	"errors"
+	"github.com/belljar/belljar/internal/image/fault"
 	"io"
 	"io/fs"
 	"os"
@@ -22,7 +23,7 @@ type account struct {
 	ids  []int
 }
 
-// resolveUser finds the ids of an image's user in the image's own files. Root and nobody named are 0: Belljar's own user.
+// resolveUser finds the ids of an image's user in the image's own files. Root, and no user at all, are 0: Belljar's own user.
 // Numbers need no entry.
 func resolveUser(dir, user string) (uid, gid int, err error) {
 	name, group, grouped := strings.Cut(user, ":")
@@ -31,7 +32,7 @@ func resolveUser(dir, user string) (uid, gid int, err error) {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return 0, 0, failed("look for a user", err)
+		return 0, 0, fault.Wrap("look for a user", err)
 	}
 	defer root.Close()
 	number, isNumber := id(name)
@@ -50,7 +51,7 @@ func resolveUser(dir, user string) (uid, gid int, err error) {
 	case isNumber:
 		uid = number
 	default:
-		return 0, 0, fault("user", "its user %q is not in its /etc/passwd", printable(name))
+		return 0, 0, fault.Invalid("user", "its user %q is not in its /etc/passwd", fault.Printable(name))
 	}
 	if grouped && group != "" {
 		if gid, err = resolveGroup(root, group); err != nil {
@@ -58,7 +59,7 @@ func resolveUser(dir, user string) (uid, gid int, err error) {
 		}
 	}
 	if uid > mostID || gid > mostID {
-		return 0, 0, fault("user", "its user %q has the ids %d:%d, and a sandbox has them up to %d", printable(user), uid, gid, mostID)
+		return 0, 0, fault.Invalid("user", "its user %q has the ids %d:%d, and a sandbox has them up to %d", fault.Printable(user), uid, gid, mostID)
 	}
 	if uid == 0 {
 		return 0, 0, nil
@@ -79,7 +80,7 @@ func resolveGroup(root *os.Root, group string) (int, error) {
 	case err != nil:
 		return 0, err
 	case found == nil || len(found.ids) == 0:
-		return 0, fault("user", "its group %q is not in its /etc/group", printable(group))
+		return 0, fault.Invalid("user", "its group %q is not in its /etc/group", fault.Printable(group))
 	}
 	return found.ids[0], nil
 }
@@ -102,7 +103,7 @@ func findAccount(root *os.Root, file, name string, number int, byNumber bool) (*
 		return nil, nil
 	}
 	if err != nil {
-		return nil, failed("look for a user", err)
+		return nil, fault.Wrap("look for a user", err)
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(io.LimitReader(f, mostAccounts))

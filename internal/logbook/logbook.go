@@ -10,13 +10,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// ErrSealed says that a log takes nothing more.
+// ErrSealed means that a log takes nothing more.
 var ErrSealed = errors.New("log is sealed")
 
-// ErrNotFound says that a book holds no log of that name.
+// ErrNotFound means that a book holds no log of that name.
 var ErrNotFound = errors.New("log not found")
 
-// ErrExists says that a book holds a log of that name already.
+// ErrExists means that a book holds a log of that name already.
 var ErrExists = errors.New("log exists")
 
 // Book holds the logs of an installation, one a run. All methods are safe for concurrent use.
@@ -24,19 +24,19 @@ type Book interface {
 	// Create begins the log of id; [ErrExists] if there is one.
 	Create(id string) (Log, error)
 	// Open finds the log of id; [ErrNotFound] if there is none. Where logs outlive the process, one that was not sealed
-	// goes on behind its last whole frame.
+	// continues after its last whole frame.
 	Open(id string) (Log, error)
 	// Remove drops the log of id, if there is one. Readers under way read on to its end.
 	Remove(id string) error
 }
 
-// Log is what one run said. All methods are safe for concurrent use.
+// Log is the output of one run. All methods are safe for concurrent use.
 type Log interface {
 	// Append numbers frames from 1 without a gap, whatever their Seq says, and keeps them. Those of one call follow
 	// each other directly. The log does not hold on to their Output. Nothing a reader does can delay it.
 	// [ErrSealed] after Seal: then none of them is kept.
 	Append(frames ...belljar.Frame) error
-	// Read yields the frames from seq from (0 counts as 1), then goes on as they come. It ends when the log is sealed
+	// Read yields the frames from seq from (0 counts as 1), then continues as they come. It ends when the log is sealed
 	// and read to its end, or with ctx's error. What frames refer to belongs to the log, stays as it
 	// is and must not be changed. An event's data may come back as its JSON would: numbers as float64.
 	Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error]
@@ -44,26 +44,7 @@ type Log interface {
 	Last() uint64
 	// Size is how many bytes the log takes up, or will when it is sealed as it is.
 	Size() int64
-	// Seal says that nothing more comes. Where logs outlive the process, this one also survives the loss of power when
+	// Seal means that nothing more comes. Where logs outlive the process, this one also survives the loss of power when
 	// Seal returns. It may be called twice.
 	Seal() error
-}
-
-// Drafter is a book that can begin a log in memory. What is over in a moment then costs one write instead of many, or
-// none.
-type Drafter interface {
-	// Draft is Create, but the log may end with the process until [Draft.Keep] or Seal has returned. A draft that was
-	// not kept is not synced by Seal either: it survives the process only.
-	Draft(id string) (Log, error)
-}
-
-// Draft is a log that may still be in memory only.
-type Draft interface {
-	Log
-	// Keep makes the log as durable as any other. It may be called twice.
-	Keep() error
-	// Take seals a log that is in memory only and takes it out of the book: keeping its frames is the caller's from now
-	// on. An event's Data is what was appended. Readers under way, and those who have the log, read on. It does nothing, and reports false, for a log of more
-	// than limit bytes and one that was kept.
-	Take(limit int) (frames []belljar.Frame, taken bool)
 }

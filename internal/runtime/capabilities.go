@@ -18,7 +18,7 @@ const (
 	StateUnsupported State = "unsupported"
 )
 
-// Isolation is the class of wall a runtime builds, weakest first.
+// Isolation is the isolation class of a runtime, weakest first.
 type Isolation string
 
 // The isolation classes. IsolationNone is the test runtime's.
@@ -30,7 +30,7 @@ const (
 	IsolationRemote     Isolation = "remote"
 )
 
-// AtLeast reports whether i is a wall as strong as other, or stronger. A remote sandbox is only as strong as itself: what is
+// AtLeast reports whether i isolates at least as strongly as other. A remote sandbox is only as strong as itself: what is
 // at the other end is not known here.
 func (i Isolation) AtLeast(other Isolation) bool {
 	order := []Isolation{IsolationNone, IsolationNamespace, IsolationUserKernel, IsolationMicroVM}
@@ -54,16 +54,16 @@ const (
 	ProtectLandlock   = "landlock"
 )
 
-// Protection is one wall or limit as this host can enforce it.
+// Protection is one protection or limit as this host can enforce it.
 type Protection struct {
 	Name     string `json:"name"`
 	Enforced bool   `json:"enforced"`
 	By       string `json:"by,omitempty"`     // what enforces it here, e.g. "cgroup2 memory.max"; if not Enforced, what stands in for it
 	Weaker   string `json:"weaker,omitempty"` // what is weaker than the best this runtime knows
-	Hint     string `json:"hint,omitempty"`   // how to mend it
+	Hint     string `json:"hint,omitempty"`   // how to fix it
 }
 
-// ByRlimitData says that what each process maps is limited, in place of what all of them hold. The agent sets it before a
+// ByRlimitData means that what each process maps is limited, in place of what all of them hold. The agent sets it before a
 // program begins. It does not bound a sandbox, so the protection is not Enforced.
 const ByRlimitData = "RLIMIT_DATA of each process"
 
@@ -88,14 +88,14 @@ type Capabilities struct {
 	Protections []Protection `json:"protections"`
 	Snapshots   bool         `json:"snapshots,omitempty"`
 	Pause       bool         `json:"pause,omitempty"`
-	// HostImage says that the image "host" can be used; Unpacked that images can which Belljar has unpacked.
+	// HostImage means that the image "host" can be used; Unpacked that images can which Belljar has unpacked.
 	HostImage bool `json:"host_image,omitempty"`
 	Unpacked  bool `json:"unpacked_images,omitempty"`
-	// GoCache says that sandboxes are given the Go build cache of their image ([Root].GoCache).
+	// GoCache means that sandboxes are given the Go build cache of their image ([Root].GoCache).
 	GoCache bool `json:"-"`
-	// SharedTmp says that programs may be executed in /tmp where they may in the workspace, and that both share its size.
+	// SharedTmp means that programs may be executed in /tmp where they may in the workspace, and that both share its size.
 	SharedTmp bool `json:"-"`
-	// LimitMemory says that sandboxes are a [MemoryLimiter].
+	// LimitMemory means that sandboxes are a [MemoryLimiter].
 	LimitMemory bool `json:"-"`
 	// OCIRuntime is the program that an engine isolates with: runc, runsc, kata …
 	OCIRuntime string `json:"oci_runtime,omitempty"`
@@ -119,16 +119,16 @@ func (c Capabilities) Protection(name string) Protection {
 	return Protection{Name: name}
 }
 
-// ErrNotFound says that a runtime knows no living sandbox of that name.
+// ErrNotFound means that a runtime knows no living sandbox of that name.
 var ErrNotFound = errors.New("sandbox not found")
 
-// ErrGone says that a sandbox has ended.
+// ErrGone means that a sandbox has ended.
 var ErrGone = errors.New("sandbox is gone")
 
-// ErrNoImage says that an image is not there: never was, or was removed meanwhile.
+// ErrNoImage means that an image is missing: it was never there, or was removed meanwhile.
 var ErrNoImage = errors.New("there is no such image")
 
-// StepError says which step of building a sandbox failed.
+// StepError states which step of building a sandbox failed.
 type StepError struct {
 	Step string // userns, mount, pivot_root, seccomp, cgroup …
 	Err  error
@@ -139,3 +139,13 @@ func (e *StepError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err)
 
 // Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }
+
+// WallTime is the protection of runs against lasting too long, which is the same everywhere.
+func WallTime() Protection {
+	return Protection{Name: ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"}
+}
+
+// MemoryDisk is the protection of a disk by keeping files in memory.
+func MemoryDisk() Protection {
+	return Protection{Name: ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"}
+}

@@ -17,5 +17,5 @@ type Claimer interface {
 	Claim(ctx context.Context, from string, spec Spec) (Sandbox, error)
 }
 
-// ErrFull says that this host has no room for another sandbox as long as those that there are live.
+// ErrFull means that this host has no room for another sandbox as long as those that there are live.
 var ErrFull = errors.New("no room for another sandbox")

@@ -24,9 +24,9 @@ func As[T any](r Runtime) (T, bool) {
 	return none, false
 }
 
-// Imager is a runtime whose engine keeps images of its own, beside those that Belljar unpacks.
+// Imager is a runtime whose engine keeps images of its own, besides those that Belljar unpacks.
 type Imager interface {
-	// Image finds an image of the engine by a name or digest and fetches nothing; [ErrNoImage] if it is not there.
+	// Image finds an image of the engine by a name or digest and fetches nothing; [ErrNoImage] if it is missing.
 	Image(ctx context.Context, ref string) (Root, error)
 	// Pull has the engine fetch an image, whether it has one of that name or not, and returns when it is there. progress
 	// may be nil. An image that the registry does not have, or not for us, is a [belljar.CodeImageUnavailable] error.
@@ -35,15 +35,15 @@ type Imager interface {
 	Images(ctx context.Context) ([]belljar.Image, error)
 }
 
-// Releaser is a runtime that may hold on to images although nobody's sandbox has them, as for sandboxes that are made ahead.
+// Releaser is a runtime that may hold on to images although no caller's sandbox has them, as for sandboxes that are made ahead.
 type Releaser interface {
-	// Release lets go of the image with that digest, and reports whether there was anything to let go of. It returns when
+	// Release releases the image with that digest, and reports whether there was anything to release. It returns when
 	// that is gone.
 	Release(ctx context.Context, digest string) bool
 }
 
 // Pauser is a [Sandbox] whose processes, the agent among them, can be stopped and set going again. Stopped, it takes no
-// processor time; its lease goes on. Both are idempotent.
+// processor time; its lease continues. Both are idempotent.
 type Pauser interface {
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
@@ -58,7 +58,7 @@ type MemoryLimiter interface {
 
 // Snapshotter is a [Sandbox] whose state can be saved: memory, files and processes.
 type Snapshotter interface {
-	// Snapshot writes the state into an empty folder, which only this runtime can read. The sandbox goes on.
+	// Snapshot writes the state into an empty folder, which only this runtime can read. The sandbox continues.
 	Snapshot(ctx context.Context, dir string) error
 }
 
@@ -80,8 +80,8 @@ type Bounded interface {
 type Whole interface {
 	Bound() int64         // bytes; 0 for none
 	Used() (int64, error) // bytes in use, files in memory included
-	// Watch hears from the kernel that the memory in use crosses parts of the bound, in per cent. With an error it is one that
-	// hears nothing.
+	// Watch returns a watch of the memory in use, which the kernel wakes at parts of the bound, in per cent. With an error it
+	// never wakes.
 	Watch(percent ...int64) (Watch, error)
 }
 
@@ -92,7 +92,7 @@ type Watch interface {
 	Close()
 }
 
-// Yielder is a runtime that may hold memory that nobody has asked for, as for sandboxes that are made ahead.
+// Yielder is a runtime that may hold memory without a request, as for sandboxes that are made ahead.
 type Yielder interface {
 	// Yield gives it back, and reports whether there was any.
 	Yield() bool

@@ -9,7 +9,7 @@ import (
 )
 
 // Prove is the [Tester] of a runtime that caps says is available: nothing less than a sandbox, of the host's own programs,
-// tells whether a host allows every step.
+// reports whether a host allows every step.
 func Prove(ctx context.Context, r Runtime, caps Capabilities) (Capabilities, error) {
 	limits := belljar.DefaultLimits()
 	box, err := r.Create(ctx, Spec{
@@ -22,7 +22,7 @@ func Prove(ctx context.Context, r Runtime, caps Capabilities) (Capabilities, err
 	case err == nil:
 		return caps, box.Destroy(ctx)
 	case ctx.Err() != nil || !errors.As(err, &step):
-		return caps, err // which says nothing of the host
+		return caps, err // which shows nothing about the host
 	}
 	code := "host_prerequisite_missing"
 	if errors.Is(step.Err, fs.ErrPermission) {

@@ -1,5 +1,5 @@
 // Package runtime is the contract between the service and the isolation technologies below it: a runtime builds a jar,
-// hands back byte streams to the agent inside, says what the jar used and why it died, and does nothing else. Exec,
+// hands back byte streams to the agent inside, states what the jar used and why it died, and does nothing else. Exec,
 // files and terminals are the agent's and written once.
 //
 // Implementations live in child packages and import only this one, the root package, agent/wire and linux/*. Every one
@@ -34,7 +34,7 @@ type Runtime interface {
 	Remove(ctx context.Context, id string) error
 }
 
-// Tester is a runtime that can prove what Probe tells, by building a sandbox and taking it down again. For doctor and
+// Tester is a runtime that can prove what Probe reports, by building a sandbox and taking it down again. For doctor and
 // the start of a daemon.
 type Tester interface {
 	Test(ctx context.Context) (Capabilities, error)
@@ -47,10 +47,10 @@ type Sandbox interface {
 	Dial(ctx context.Context) (net.Conn, error)
 	// Usage reads what the sandbox has used so far, with the source of each figure.
 	Usage(ctx context.Context) (Usage, error)
-	// Wait blocks until the sandbox is gone and says why. Many may wait; all get the same answer.
+	// Wait blocks until the sandbox is gone and states why. Many may wait; all get the same answer.
 	Wait(ctx context.Context) (Exit, error)
 	// Destroy kills everything inside and removes every trace from the host. It is idempotent, returns when the
-	// sandbox is gone, and goes on in spite of a cancelled ctx.
+	// sandbox is gone, and continues in spite of a cancelled ctx.
 	Destroy(ctx context.Context) error
 }
 
@@ -78,9 +78,9 @@ type Root struct {
 	Digest string   // sha256:…, "" when the image has none
 	Dir    string   // folder with the unpacked image; "" for the host's own programs, and for an engine's image
 	Env    []string // the image's environment
-	// WorkingDir is where the image says that programs start, absolute; "" is the workspace. It is the service's to heed.
+	// WorkingDir is where the image says that programs start, absolute; "" is the workspace. The service honours it.
 	WorkingDir string
-	// Lock is a file beside Dir on which whoever uses Dir holds a shared flock(2) for as long as the sandbox lives,
+	// Lock is a file next to Dir on which each user of Dir holds a shared flock(2) for as long as the sandbox lives,
 	// whatever becomes of the daemon: a descriptor that the sandbox's own process inherits. The image is removed under an
 	// exclusive one only. "" for an image that is never removed. Once the lock is held, Dir may be gone: [ErrNoImage].
 	Lock string
@@ -128,7 +128,7 @@ const NetworkNone NetworkMode = "none"
 // Network is a sandbox's network. The zero value means [NetworkNone].
 type Network struct{ Mode NetworkMode }
 
-// Lifetime says whose death ends a sandbox.
+// Lifetime is whose death ends a sandbox.
 type Lifetime string
 
 // The lifetimes.
@@ -149,7 +149,7 @@ type Usage struct {
 	MemoryTotal *int64
 	Pids        *int64
 	PeakPids    *int64
-	OOMKills    *int64 // processes that the kernel killed for want of memory
+	OOMKills    *int64 // processes that the kernel killed for lack of memory
 	// LimitHits is how often the sandbox's own memory limit was in the way. OOMKills without any are the node's: its sandboxes
 	// together, or the host, had no memory left.
 	LimitHits   *int64
@@ -157,13 +157,13 @@ type Usage struct {
 	Sources     map[string]string // cpu, memory, peak_memory, files, peak_files, pids, peak_pids → where it was read
 }
 
-// ExitReason says why a sandbox is gone.
+// ExitReason states why a sandbox is gone.
 type ExitReason string
 
 // The exit reasons.
 const (
 	ExitDestroyed  ExitReason = "destroyed"   // Destroy was called
-	ExitOOM        ExitReason = "oom"         // its agent was killed for want of memory
+	ExitOOM        ExitReason = "oom"         // its agent was killed for lack of memory
 	ExitKilled     ExitReason = "killed"      // its agent was killed by a signal from outside
 	ExitAgent      ExitReason = "agent_exit"  // its agent ended: lease over, creator gone, or a fault
 	ExitEngineGone ExitReason = "engine_gone" // the engine under the runtime is gone

@@ -33,7 +33,7 @@ func (s Spec) Check(caps Capabilities) error {
 	return nil
 }
 
-// Blank is what [Claimer.Blank] says where memory and processor time can be changed from outside, and how many processes
+// Blank is what [Claimer.Blank] returns where memory and processor time can be changed from outside, and how many processes
 // and files there may be is settled at birth. Until it is claimed, a sandbox has the least memory that a caller can ask for,
 // and the time of one processor, which most ask for.
 func (s Spec) Blank() Spec {

@@ -7,6 +7,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/idempotency"
 )
 
 // admin is what operators may do.
@@ -14,7 +15,7 @@ type admin struct{ view }
 
 var _ belljar.Admin = admin{}
 
-// allowed refuses everybody who is no operator.
+// allowed refuses a caller who is not an operator.
 func (v view) allowed(what string) error {
 	if v.caller.Admin() {
 		return nil
@@ -24,9 +25,9 @@ func (v view) allowed(what string) error {
 	return err
 }
 
-// Runs lists everybody's runs.
+// Runs lists the runs of all users.
 func (v admin) Runs(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
-	if err := v.allowed("see everybody's runs"); err != nil {
+	if err := v.allowed("see the runs of all users"); err != nil {
 		return belljar.RunPage{}, err
 	}
 	return v.service.list(ctx, q)
@@ -38,7 +39,7 @@ func (v admin) Idempotency(ctx context.Context, q belljar.KeyQuery) ([]belljar.K
 		return nil, err
 	}
 	switch q.Endpoint {
-	case "", endpointRuns, endpointSessions:
+	case "", idempotency.Runs, idempotency.Sessions:
 	default:
 		return nil, fault.Refuse("endpoint", q.Endpoint, "endpoint must be runs or sessions")
 	}
@@ -52,9 +53,9 @@ func (v admin) Idempotency(ctx context.Context, q belljar.KeyQuery) ([]belljar.K
 	return list, nil
 }
 
-// Usage lists the users who use most.
+// Usage lists the users with the highest usage.
 func (v admin) Usage(ctx context.Context, limit int) ([]belljar.UserUsage, error) {
-	if err := v.allowed("see everybody's usage"); err != nil {
+	if err := v.allowed("see the usage of all users"); err != nil {
 		return nil, err
 	}
 	if err := checkPage(&limit, 0); err != nil {
@@ -98,8 +99,6 @@ func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) err
 		return fault.Record("store the quota of "+userID, err)
 	}
 	v.service.accounts.SetQuota(userID, q)
-	v.service.opts.Events.Record(event.Event{
-		Name: event.QuotaSet, Time: v.service.clock.Now(), Caller: v.caller, Component: component, Detail: map[string]string{"user_id": userID},
-	})
+	v.service.emit(event.Event{Name: event.QuotaSet, Caller: v.caller, Detail: map[string]string{"user_id": userID}})
 	return nil
 }

@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 			map[string]any{"supported": []string{"1.0", "1.1"}, "provided": ""}},
 		{"interactive in 1.0", func(r *belljar.RunRequest) { r.SpecVersion, r.Interactive = "1.0", true }, belljar.CodeInvalidRequest,
 			map[string]any{"field": "interactive"}},
-		{"too much input", func(r *belljar.RunRequest) { r.Interactive, r.MaxBytes = true, 1<<40 }, belljar.CodePolicyDenied,
+		{"too much input", func(r *belljar.RunRequest) { r.Interactive, r.StdinMaxBytes = true, 1<<40 }, belljar.CodePolicyDenied,
 			map[string]any{"field": "stdin_max_bytes"}},
 		{"compiled code", func(r *belljar.RunRequest) { r.Command, r.Code, r.Language = nil, "x", "c" }, belljar.CodeInvalidRequest,
 			map[string]any{"field": "workspace_exec"}},

@@ -138,7 +138,7 @@ func TestArtifactCap(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b artifact_cap_exceeded", "c"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if r.ResourceUsage.ArtifactBytes != 1_000_000 || !strings.Contains(strings.Join(r.Warnings, "\n"), "artifact b was left behind") {
+	if r.ResourceUsage.ArtifactBytes != 1_000_000 || !strings.Contains(strings.Join(r.Warnings, "\n"), "artifact b was not captured") {
 		t.Errorf("%d bytes, warnings %q", r.ResourceUsage.ArtifactBytes, r.Warnings)
 	}
 	if _, _, err := b.Artifacts.Open(t.Context(), r.ID, "b", 0); belljar.CodeOf(err) != belljar.CodeNotFound {

@@ -12,17 +12,18 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/run"
 	"github.com/belljar/belljar/internal/store"
 )
 
-// artifacts is what finished runs left, as one caller sees it.
+// artifacts is the artifacts of finished runs, as one caller sees them.
 type artifacts struct{ view }
 
 var _ belljar.Artifacts = artifacts{}
 
-// List lists what a finished run left. What was not kept, or no longer, says why.
+// List lists the artifacts of a finished run. One whose bytes were not kept, or were swept, says why.
 func (v artifacts) List(ctx context.Context, id string) ([]belljar.Artifact, error) {
-	r, row, err := v.service.find(ctx, v.caller, id)
+	r, row, err := v.service.findRun(ctx, v.caller, id)
 	if err != nil {
 		return nil, err
 	}
@@ -32,13 +33,13 @@ func (v artifacts) List(ctx context.Context, id string) ([]belljar.Artifact, err
 	return left(row), nil
 }
 
-// left is what a run left that has ended, as far as it is still there.
+// left is the artifacts of a run that has ended, with why bytes are missing.
 func left(row store.Run) []belljar.Artifact {
 	list := append([]belljar.Artifact{}, row.Artifacts...)
 	if row.ArtifactsGone {
 		for i := range list {
 			if list[i].LinkTarget == "" && list[i].Skipped == "" {
-				list[i].Skipped = skippedExpired
+				list[i].Skipped = run.SkippedExpired
 			}
 		}
 	}
@@ -47,7 +48,7 @@ func left(row store.Run) []belljar.Artifact {
 
 // Open returns one artifact and its bytes from offset on.
 func (v artifacts) Open(ctx context.Context, id, path string, offset int64) (belljar.Artifact, io.ReadCloser, error) {
-	r, row, err := v.service.find(ctx, v.caller, id)
+	r, row, err := v.service.findRun(ctx, v.caller, id)
 	if err != nil {
 		return belljar.Artifact{}, nil, err
 	}
@@ -73,9 +74,9 @@ func (v artifacts) Open(ctx context.Context, id, path string, offset int64) (bel
 	if err != nil {
 		return belljar.Artifact{}, nil, err
 	}
-	v.service.opts.Events.Record(event.Event{
-		Name: event.ArtifactOpened, Time: v.service.clock.Now(), Caller: v.caller, Run: &row.Run, Runtime: row.Runtime,
-		Component: component, Count: max(0, a.Size-offset), Files: 1, Detail: map[string]string{"path": a.Path},
+	v.service.emit(event.Event{
+		Name: event.ArtifactOpened, Caller: v.caller, Run: &row.Run, Runtime: row.Runtime,
+		Count: max(0, a.Size-offset), Files: 1, Detail: map[string]string{"path": a.Path},
 	})
 	return a, body, nil
 }

@@ -50,7 +50,7 @@ func TestAskedLimits(t *testing.T) {
 		case test.code == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
 		case test.code == "":
-			if _, _, err := belljar.Await(b.context(), test.runs, run, patience); err != nil {
+			if _, _, err := belljar.Collect(b.context(), test.runs, run.ID); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		case !errors.As(err, &e) || e.Code != test.code || e.Details["field"] != test.field || e.Code == belljar.CodeRuntimeUnavailable && !strings.Contains(e.Hint, "allow_weak"):

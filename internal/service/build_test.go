@@ -83,7 +83,7 @@ func TestBuild(t *testing.T) {
 
 // A program that cannot be built is no program that failed.
 func TestBuildFails(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = late })) // TERM ends the compiler, however busy the machine
 	for name, test := range map[string]struct {
 		compilers map[string]string
 		status    int

@@ -2,7 +2,7 @@ package service
 
 import "github.com/belljar/belljar"
 
-// Local is the person at this machine's command line.
+// Local is the user of this machine's command line.
 func Local() belljar.Caller {
 	return belljar.Caller{ID: "local", Role: belljar.RoleAdmin, Source: "cli"}
 }

@@ -31,7 +31,7 @@ func TestStdinOutlivesItsProcess(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	text := seq(60_000) // more than a pipe and the agent hold
 	given := in(s, "read a; echo $a; while [ ! -e "+gate+" ]; do sleep 0.01; done; cat")
-	given.RunSpec.Stdin = text
+	given.Stdin = text
 	fed := p.start(given)
 	p.waitFor(fed.ID, "1\n")
 	p.kill()
@@ -82,7 +82,7 @@ func TestStdinThatIsGone(t *testing.T) {
 	streams := in(s, "cat; echo over")
 	slow := &slowly{text: []byte("begin\n"), gate: make(chan struct{})}
 	defer close(slow.gate)
-	streams.Stdin = slow
+	streams.Input = slow
 	fed := p.start(streams)
 	p.waitFor(fed.ID, "begin\n")
 	p.kill()

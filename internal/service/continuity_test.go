@@ -154,6 +154,9 @@ func TestSessionOutlivesItsProcess(t *testing.T) {
 	clock.pass(5 * time.Minute)
 
 	next := w.boot()
+	if r, err := next.Get(next.context(), waits.ID); err != nil || r.Phase != belljar.PhaseQueued {
+		t.Errorf("the second run of a session that runs one at a time: %+v, %v", r, err)
+	}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func TestFullLog(t *testing.T) {
 			b := newBench(t, tight(book), func(o *service.Options) { o.Events = &told })
 			silent := newSilence()
 			req := shell("echo one; read x; echo two; echo three; exit 4")
-			req.Stdin = silent
+			req.Input = silent
 			run := b.start(req)
 			b.waitFor(run.ID, "one\n")
 			book.fill(test.full)

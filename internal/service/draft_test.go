@@ -159,7 +159,7 @@ func TestShortRunIsOneWrite(t *testing.T) {
 // TestShortRunThatPrintsMuch has a file.
 func TestShortRunThatPrintsMuch(t *testing.T) {
 	d := newDesk(t)
-	for i, n := range []string{"5000", "200000"} {
+	for i, n := range []string{"20000", "200000"} {
 		run, out := d.finish("head -c "+n+" /dev/zero | tr '\\0' x", patience)
 		r := d.follow(run.ID)
 		r.want(t, belljar.PhaseCompleted, 0, "")

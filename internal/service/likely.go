@@ -8,9 +8,8 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 )
 
-// Likely returns what the sandboxes of callers who ask for nothing special are made from, without an id: that of a run and,
-// where programs in the workspace may be executed, that of a session; and the name of the runtime that makes them. They
-// can be made ahead.
+// Likely returns the specs, without an id, of the sandboxes that requests with default values get, and the runtime that makes them: the
+// sandbox of a run and, with programs in the workspace that may be executed, that of a session. They can be made ahead.
 func (s *Service) Likely(ctx context.Context) (host string, specs []runtime.Spec, err error) {
 	for _, exec := range []bool{false, true} {
 		p, err := s.rules.Place(ctx, belljar.Caller{}, admission.Ask{Image: s.opts.DefaultImage, Exec: exec})
@@ -26,4 +25,8 @@ func (s *Service) Likely(ctx context.Context) (host string, specs []runtime.Spec
 }
 
 // LivingSessions is how many sessions there are on this node, of all callers.
-func (s *Service) LivingSessions() int { return len(s.sessions.all()) }
+func (s *Service) LivingSessions() int { return s.sessions.Count() }
+
+// Room refuses, with [belljar.CodeDiskFull], a request of a user that needs disk space while the disk is nearly full. Doors that keep
+// files call it.
+func (s *Service) Room(ctx context.Context, user string) error { return s.accounts.Room(ctx, user) }

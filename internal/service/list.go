@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // sorts are the orders that a list can have.
@@ -24,15 +25,15 @@ func (s *Service) list(ctx context.Context, q belljar.RunQuery) (belljar.RunPage
 	if err := checkQuery(&q); err != nil {
 		return page, err
 	}
-	s.catchUp(ctx)
+	s.runs.CatchUp(ctx)
 	rows, total, err := s.opts.Store.Runs().List(ctx, q)
 	if err != nil {
 		return page, fault.Record("list runs", err)
 	}
 	for _, row := range rows {
 		run := row.Run
-		if r := s.under(row.ID); r != nil {
-			run = r.snapshot()
+		if r := s.runs.Get(row.ID); r != nil {
+			run = r.Snapshot()
 		}
 		if run.Build != nil {
 			short := *run.Build
@@ -71,6 +72,6 @@ func checkPage(limit *int, offset int) error {
 	case offset < 0:
 		return fault.Refuse("offset", offset, "offset must not be negative")
 	}
-	fill(limit, belljar.DefaultPage)
+	fill(limit, store.DefaultPage)
 	return nil
 }

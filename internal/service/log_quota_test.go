@@ -153,7 +153,7 @@ func TestLogQuotaCountsFrames(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 }, parts(&o))
 	silent := newSilence()
 	req := shell("i=0; while [ $i -lt 300 ]; do echo $i; i=$((i+1)); done; read x")
-	req.Stdin = silent
+	req.Input = silent
 	run := b.start(req)
 	b.waitFor(run.ID, "299\n")
 	log, err := o.Logs.Open(run.ID)
@@ -276,7 +276,7 @@ func TestWatermarkIsFair(t *testing.T) {
 	free.Store(64 << 20)
 	silent := newSilence()
 	req := shell("head -c 100000 /dev/zero; echo over; read x")
-	req.Stdin = silent
+	req.Input = silent
 	busy, err := b.as("none").Start(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)

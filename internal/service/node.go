@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // node is what this server can do, as one caller sees it.
@@ -16,7 +17,7 @@ type node struct{ view }
 
 var _ belljar.Node = node{}
 
-// Runtimes says what this server can do.
+// Runtimes reports what this server can do.
 func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 	s := v.service
 	d := belljar.Discovery{
@@ -29,7 +30,7 @@ func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 	for i, h := range s.hosts {
 		caps, err := h.Look(ctx)
 		if err != nil {
-			s.log.Error("runtime could not be probed", "runtime", h.Name(), "err", err)
+			s.log.Error("runtime cannot be probed", "runtime", h.Name(), "err", err)
 			caps = runtime.Capabilities{Reasons: []runtime.Reason{{Code: "probe_failed", Detail: "it could not be probed"}}}
 		}
 		info := s.info(h.Name(), caps, i == 0)
@@ -40,7 +41,7 @@ func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 	return d, nil
 }
 
-// pinAll adds to the names of images what they stand for, where they can be asked for so: an operator's alias cannot.
+// pinAll adds their digests to the names of images, if requests can name them so: an operator's alias cannot be.
 func (s *Service) pinAll(ctx context.Context, names []string) []string {
 	for i, name := range names {
 		found, err := s.opts.Images.Get(ctx, name)
@@ -64,7 +65,7 @@ func (s *Service) info(name string, caps runtime.Capabilities, first bool) bellj
 		QueueMaxLength: o.QueueLength, QueueTTLSec: int(o.QueueTTL.Seconds()), WorkspaceCapMB: o.Limits.WorkspaceMB,
 		ArtifactTTLHours: o.Policy.ArtifactTTLHours, SupportedSpecVersions: o.Policy.SupportedSpecVersions,
 		InteractiveSupported: caps.Available && !o.Policy.NoInteractive, EgressAllowlistSupported: false,
-		Version: caps.Version, ImplementationState: string(caps.State), Isolation: string(caps.Isolation), LimitsEnforced: enforced(caps),
+		Version: caps.Version, ImplementationState: string(caps.State), Isolation: string(caps.Isolation), LimitsEnforced: placement.Enforced(caps),
 		Rootless: caps.Rootless, OOMScope: caps.OOMScope, AgentUID: caps.AgentUID, OCIRuntime: caps.OCIRuntime,
 		HostImage: caps.HostImage, UnpackedImages: caps.Unpacked, Snapshots: caps.Snapshots, Pause: caps.Pause,
 	}
@@ -80,7 +81,7 @@ func (s *Service) info(name string, caps runtime.Capabilities, first bool) bellj
 	return info
 }
 
-// Me says what the caller is and may do.
+// Me reports who the caller is and what they may do.
 func (v node) Me(ctx context.Context) (belljar.Me, error) {
 	s := v.service
 	me := belljar.Me{
@@ -98,22 +99,9 @@ func (v node) Me(ctx context.Context) (belljar.Me, error) {
 		return me, fault.Record("read the usage of "+v.caller.ID, err)
 	}
 	me.Used.ConcurrentRuns, me.Used.QueuedRuns = s.queue.Count(v.caller.ID)
-	me.Used.Sessions = s.sessions.count(v.caller.ID)
+	me.Used.Sessions = s.sessions.CountOf(v.caller.ID)
 	me.Used.CPUSecondsToday, me.Used.ArtifactBytes, me.Used.LogBytes = usage.CPUSecondsToday, usage.ArtifactBytes, s.accounts.LogBytes(v.caller.ID, usage.LogBytes)
-	memory, cpu := s.node.Used(v.caller.ID)
+	memory, cpu := s.memory.Used(v.caller.ID)
 	me.Used.MemoryMB, me.Used.CPU = int(memory>>20), admission.Hundredths(cpu)
 	return me, nil
-}
-
-// count is how many living sessions a user has.
-func (t *sessionTable) count(user string) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := 0
-	for _, x := range t.living {
-		if x.caller.ID == user {
-			n++
-		}
-	}
-	return n
 }

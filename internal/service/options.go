@@ -15,6 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -25,25 +27,25 @@ type Options struct {
 	Runtimes []runtime.Runtime
 	// Store remembers runs, sessions, idempotency keys, usage and API keys.
 	Store store.Store
-	// Logs keeps what runs say.
+	// Logs keeps the output of runs.
 	Logs logbook.Book
 	// Blobs keeps the bytes of artifacts.
 	Blobs blob.Store
-	// Events hears what happens, for the audit trail and the metrics; nil for nobody.
+	// Events receives what happens, for the audit trail and the metrics; nil discards it.
 	Events event.Sink
 	// Images keeps images; nil knows the host's own programs only.
 	Images image.Library
-	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted says that a sandbox
-	// is made to build Go programs.
+	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted reports that a
+	// sandbox is made to build Go programs.
 	GoCache func(image runtime.Root, wanted bool) string
-	// ImageUnused is for how long nobody must have used an image to be swept, ImageKeep the bytes of images above which those
-	// are that were used longest ago; 0 is no such bound.
+	// ImageUnused is after how long an unused image is swept. Above ImageKeep bytes of images, the least recently used are swept. 0 is no
+	// such bound.
 	ImageUnused time.Duration
 	ImageKeep   int64
-	// Node tells this daemon's runs from those of others on the same store.
+	// Node distinguishes this daemon's runs from those of others on the same store.
 	Node Node
 
-	// Limits are those of a request that asks for nothing, MaxLimits the most that can be asked for. A field left
+	// Limits are those of a request without its own, MaxLimits the most that a request can set. A field left
 	// zero is that of [belljar.DefaultLimits] and [belljar.MaxLimits].
 	Limits, MaxLimits belljar.Limits
 	// Policy is the rest of what the operator decides; the zero value is [DefaultPolicy].
@@ -69,28 +71,28 @@ type Options struct {
 	QueueTTL    time.Duration
 	// IdempotencyTTL is for how long an Idempotency-Key is remembered; 0 is 600 s.
 	IdempotencyTTL time.Duration
-	// Heartbeat is how often the log of a run under way says that it is; 0 is 10 s.
+	// Heartbeat is the time between two heartbeats in the log of a run; 0 is 10 s.
 	Heartbeat time.Duration
 	// SweepEvery is how often [Service.Sweep] runs by itself once [Service.Recover] was called; 0 is 15 min.
 	SweepEvery time.Duration
 	// RowDays is for how many days runs and sessions stay on record; 0 is 30. Their bytes go after the policy's
 	// ArtifactTTLHours.
 	RowDays int
-	// SessionTTL is how long a session lives after its last use unless it says otherwise (0 is 1 h), MaxSessionTTL the
-	// most it can say (0 is 24 h).
+	// SessionTTL is how long a session lives after its last use unless its request sets another (0 is 1 h), MaxSessionTTL the
+	// most that a request can set (0 is 24 h).
 	SessionTTL, MaxSessionTTL time.Duration
-	// SessionLifetime is how long a session lives in all, used or not, unless it says otherwise (0 is 24 h),
-	// MaxSessionLifetime the most it can say (0 is 7 days).
+	// SessionLifetime is how long a session lives in all, used or not, unless its request sets another (0 is 24 h),
+	// MaxSessionLifetime the most that a request can set (0 is 7 days).
 	SessionLifetime, MaxSessionLifetime time.Duration
-	// SessionConcurrency is how many runs go at once in one session, at most and unless it asks for fewer; 0 is 16. They
+	// SessionConcurrency is how many runs go at once in one session, at most and unless its request sets fewer; 0 is 16. They
 	// are not counted among those of Concurrency.
 	SessionConcurrency int
-	// MemoryAdmission says by what sandboxes are admitted to the memory that they have together ([runtime.Bounded]); "" is
+	// MemoryAdmission is by what sandboxes are admitted to the memory that they have together ([runtime.Bounded]); "" is
 	// [admission.AdmitUsed]. MemoryOvercommit is how many times the bound the caps of all may be with [admission.AdmitCaps]; 0 is 1.
 	MemoryAdmission  Admission
 	MemoryOvercommit float64
 	// UserRequests is how many bytes the requests of one user's runs under way may have together (0 is 128 MiB), AllRequests
-	// those of everybody's (0 is 512 MiB). Short ones are not counted.
+	// those of all users (0 is 512 MiB). Short ones are not counted.
 	UserRequests, AllRequests int64
 	// ReapEvery is how often living sessions are looked after once [Service.Recover] was called; 0 is 30 s.
 	ReapEvery time.Duration
@@ -104,22 +106,22 @@ type Options struct {
 	Uploads archive.Limits
 	// TempDir is where an upload lies while it is checked; "" is the system's temporary folder.
 	TempDir string
-	// Stdin is what an interactive run may send unless it says otherwise, MaxStdin the most it can say. A field left
+	// Stdin bounds the input of an interactive run unless its request sets others, MaxStdin what a request can set. A field left
 	// zero is that of [stdin.DefaultLimits] and [stdin.MaxLimits].
-	Stdin, MaxStdin belljar.StdinLimits
+	Stdin, MaxStdin stdin.Limits
 	// Terminals bound those in sessions.
 	Terminals terminal.Limits
-	// FreeBytes tells the room on the disk for data, and below MinFreeBytes no new run is taken. nil is no watermark.
+	// FreeBytes returns the free space on the disk for data. Below MinFreeBytes new runs are refused. nil is no watermark.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
-	// Slack is how much longer than its agent should take a command may last before the service gives it up and
-	// destroys the sandbox; 0 is 30 s. An agent gives itself 10 s for each of two steps of killing, and says then what
-	// it could not do: whoever gives up before that loses a session that was only on a slow machine.
+	// Slack is how much longer than its agent should take a command may last before the service destroys the sandbox; 0 is 30 s. An agent
+	// takes up to 10 s for each of two steps of killing, and then reports what it could not kill: with less slack, a session is lost on a
+	// slow machine.
 	Slack time.Duration
 
 	// Clock is the time; nil is the machine's.
 	Clock Clock
-	// Logger hears what no caller can be told; nil is silent.
+	// Logger logs what no caller can see; nil is silent.
 	Logger *slog.Logger
 }
 
@@ -184,8 +186,8 @@ func (o Options) complete() (Options, error) {
 	fill(&o.RowDays, 30)
 	fill(&o.Slack, 30*time.Second)
 	o.Concurrency, o.QueueLength = max(o.Concurrency, 0), max(o.QueueLength, 0)
-	o.Limits = orElse(o.Limits, belljar.DefaultLimits())
-	o.MaxLimits = orElse(o.MaxLimits, belljar.MaxLimits())
+	o.Limits = placement.OrElse(o.Limits, belljar.DefaultLimits())
+	o.MaxLimits = placement.OrElse(o.MaxLimits, belljar.MaxLimits())
 	if o.Policy.IsZero() {
 		o.Policy = DefaultPolicy()
 	}
@@ -198,29 +200,17 @@ func (o Options) complete() (Options, error) {
 	return o, nil
 }
 
-// orElse fills the zero fields of l.
-func orElse(l, defaults belljar.Limits) belljar.Limits {
-	fill(&l.CPU, defaults.CPU)
-	fill(&l.MemoryMB, defaults.MemoryMB)
-	fill(&l.Pids, defaults.Pids)
-	fill(&l.NoFile, defaults.NoFile)
-	fill(&l.NProc, defaults.NProc)
-	fill(&l.WorkspaceMB, defaults.WorkspaceMB)
-	fill(&l.TmpMB, defaults.TmpMB)
-	fill(&l.Inodes, defaults.Inodes)
-	fill(&l.LogBytes, defaults.LogBytes)
-	fill(&l.ArtifactMB, defaults.ArtifactMB)
-	fill(&l.StartupTimeoutSec, defaults.StartupTimeoutSec)
-	fill(&l.TimeoutSec, defaults.TimeoutSec)
-	fill(&l.BuildTimeoutSec, defaults.BuildTimeoutSec)
-	fill(&l.CPUTimeSec, defaults.CPUTimeSec)
-	fill(&l.GraceSec, defaults.GraceSec)
-	return l
-}
-
 func fill[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
 	}
+}
+
+// recordsSurvive reports whether what is on record outlives the process.
+func (o *Options) recordsSurvive() bool { return o.Store.Mode() != "memory" }
+
+// sessionsSurvive reports whether sessions outlive the process, with what runs in them.
+func (o *Options) sessionsSurvive() bool {
+	return o.Lifetime == runtime.LifetimeDetached && o.recordsSurvive() && !o.EndSessions
 }

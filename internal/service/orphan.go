@@ -5,15 +5,24 @@ import (
 	"slices"
 
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/recovery"
 )
 
-// removeOrphans removes the sandboxes of this installation that are nobody's, in a while: they keep nobody from starting.
-// Those of a runtime that is away are the reaper's, when it is back.
-func (s *Service) removeOrphans(ctx context.Context) {
+// sandboxes recovers the sandboxes that no session and no run has claimed: it removes them.
+type sandboxes struct{ *Service }
+
+var _ recovery.Cleaner = sandboxes{}
+
+// Recover does nothing: sessions and runs reattach to their sandboxes.
+func (sandboxes) Recover(context.Context) error { return nil }
+
+// RemoveOrphans removes the orphaned sandboxes of this installation in the background, so that the server starts meanwhile. If a
+// runtime is not available, the reaper removes its orphans when it is.
+func (s sandboxes) RemoveOrphans(ctx context.Context) {
 	for _, h := range s.hosts {
 		if caps, err := h.Capabilities(ctx); err == nil && !caps.Available {
 			h.Orphans.Suspect()
-			continue // nor can anybody find out what it has
+			continue // it cannot list its sandboxes
 		}
 		found, err := s.orphansOf(ctx, h)
 		if err != nil {
@@ -25,15 +34,15 @@ func (s *Service) removeOrphans(ctx context.Context) {
 			continue
 		}
 		s.work.Go(func() {
-			// Also while the service is closed: there may be no next one, and each takes only so long.
-			inTurn(recoverAtOnce, found, func(id string) { s.boxes.Remove(context.WithoutCancel(ctx), h.Name(), id) })
+			// Also while the service closes: there may be no next process, and each removal takes a bounded time.
+			recovery.Each(found, func(id string) { s.boxes.Remove(context.WithoutCancel(ctx), h.Name(), id) })
 		})
 	}
 }
 
-// removeSuspected removes orphans where there may be some. One has to be seen by two looks: what is about to be somebody's,
-// or is taken away just now, is not there for so long.
-func (s *Service) removeSuspected(ctx context.Context) {
+// removeSuspected removes orphans where there may be some, if two passes in a row find them: a sandbox that is just being made
+// or removed is orphaned for a moment only.
+func (s sandboxes) removeSuspected(ctx context.Context) {
 	for _, h := range s.hosts {
 		suspected, seen := h.Orphans.Suspected()
 		if !suspected || ctx.Err() != nil {
@@ -44,19 +53,26 @@ func (s *Service) removeSuspected(ctx context.Context) {
 		}
 		found, err := s.orphansOf(ctx, h)
 		if err != nil {
-			s.log.Warn("sandboxes that may be nobody's cannot be listed", "runtime", h.Name(), "err", err)
+			s.log.Warn("sandboxes that may be orphaned cannot be listed", "runtime", h.Name(), "err", err)
 			continue
 		}
 		h.Orphans.Found(found)
 		again := slices.DeleteFunc(slices.Clone(found), func(id string) bool { return !slices.Contains(seen, id) })
-		inTurn(recoverAtOnce, again, func(id string) { s.boxes.Remove(ctx, h.Name(), id) })
+		recovery.Each(again, func(id string) { s.boxes.Remove(ctx, h.Name(), id) })
 	}
 }
 
-// orphansOf are the sandboxes on a runtime that are nobody's.
-func (s *Service) orphansOf(ctx context.Context, h *placement.Host) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, reattachTime)
+// orphansOf are the orphaned sandboxes on a runtime.
+func (s sandboxes) orphansOf(ctx context.Context, h *placement.Host) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
 	defer cancel()
 	ids, err := h.List(ctx)
-	return slices.DeleteFunc(ids, func(id string) bool { return s.sessions.get(id) != nil || s.under(id) != nil }), err
+	return slices.DeleteFunc(ids, func(id string) bool { return s.sessions.Get(id) != nil || s.runs.Get(id) != nil }), err
+}
+
+// Reap makes one pass over the living sessions, as [session.Sessions.Reap] does, and over suspected orphans. After
+// [Service.Recover] the service calls it every [Options.ReapEvery].
+func (s *Service) Reap(ctx context.Context) {
+	s.sessions.Reap(ctx)
+	sandboxes{s}.removeSuspected(ctx)
 }

@@ -2,13 +2,13 @@ package service
 
 import "github.com/belljar/belljar/internal/service/admission"
 
-// Policy is what the operator decides for everybody: see [admission.Policy].
+// Policy is what the operator decides for all users: see [admission.Policy].
 type Policy = admission.Policy
 
-// Admission says by what sandboxes are admitted to the node's memory: see [admission.Mode].
+// Admission is by what sandboxes are admitted to the node's memory: see [admission.Mode].
 type Admission = admission.Mode
 
-// DefaultPolicy is the policy of a server that is told nothing.
+// DefaultPolicy is the policy of a server without settings.
 func DefaultPolicy() Policy { return admission.DefaultPolicy() }
 
 // AllProtections is what a server demands of every sandbox: it refuses to run where one of them cannot be enforced.

@@ -31,7 +31,7 @@ func TestStreamsBreak(t *testing.T) {
 		talking.Interactive = true
 		talks := p.start(talking)
 		given := in(s, "read a; echo $a; while [ ! -e "+gate+" ]; do sleep 0.01; done; cat")
-		given.RunSpec.Stdin = text
+		given.Stdin = text
 		fed := p.start(given)
 		alone := p.start(belljar.RunRequest{RunSpec: belljar.RunSpec{
 			SpecVersion: "1.0", BaseImage: "host", Command: []string{"/bin/sh", "-c", "echo a; while [ ! -e " + gate + " ]; do sleep 0.01; done; echo b"},

@@ -78,6 +78,36 @@ func sealed(t *testing.T, o service.Options, id string) {
 	}
 }
 
+// A run that was in the queue counts again among its user's memory, and against the node's.
+func TestRecoveredRunClaimsMemory(t *testing.T) {
+	var o service.Options
+	b := newBench(t, parts(&o))
+	again := shell("read x")
+	again.Interactive = true
+	row := leftRow(belljar.PhaseQueued, &again.RunSpec)
+	leave(t, o, row, phases(belljar.PhaseQueued))
+	b.recover()
+	used := func() belljar.Me {
+		t.Helper()
+		me, err := b.service.As(service.Local()).Node().Me(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return me
+	}
+	if got := used().Used; got.MemoryMB == 0 || got.CPU == 0 {
+		t.Errorf("while it runs: %+v", got)
+	}
+	if err := b.Cancel(b.context(), row.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(row.ID)
+	b.service.Settle()
+	if got := used().Used; got.MemoryMB != 0 || got.CPU != 0 {
+		t.Errorf("after its end: %+v", got)
+	}
+}
+
 // What was in the queue runs, what was under way is lost, whatever its log holds.
 func TestRecover(t *testing.T) {
 	var o service.Options
@@ -190,7 +220,7 @@ func TestRecoverDenied(t *testing.T) {
 	b.recover()
 	for reason, row := range rows {
 		run, err := b.Get(t.Context(), row.ID)
-		if err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != reason || !strings.Contains(run.Message, "cannot run any more") {
+		if err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != reason || !strings.Contains(run.Message, "can no longer start") {
 			t.Errorf("%s: %+v, %v", reason, run, err)
 		}
 	}

@@ -173,7 +173,7 @@ func TestStdin(t *testing.T) {
 	b := newBench(t)
 	big := strings.Repeat("0123456789abcdef", 64<<10) // more than every window and pipe together
 	req := shell("cat")
-	req.Stdin = strings.NewReader(big)
+	req.Input = strings.NewReader(big)
 	r := b.run(req)
 	r.want(t, belljar.PhaseCompleted, 0, "")
 	if r.stdout != big {
@@ -190,11 +190,11 @@ func TestEndlessStdin(t *testing.T) {
 	silent := newSilence()
 	t.Cleanup(silent.Close)
 	req := shell("echo done")
-	req.Stdin = silent
+	req.Input = silent
 	b.run(req).want(t, belljar.PhaseCompleted, 0, "")
 
 	req = shell("head -c 3")
-	req.Stdin = endless{}
+	req.Input = endless{}
 	r := b.run(req)
 	r.want(t, belljar.PhaseCompleted, 0, "")
 	if r.stdout != "yyy" {
@@ -217,7 +217,7 @@ func TestConcurrentRuns(t *testing.T) {
 	for i := range 50 {
 		wg.Go(func() {
 			req := shell(fmt.Sprintf("cat; echo %d > f; exit %d", i, i%3))
-			req.Stdin = strings.NewReader(fmt.Sprint(i))
+			req.Input = strings.NewReader(fmt.Sprint(i))
 			req.CapturePatterns = []string{"f"}
 			run, err := b.Start(t.Context(), req)
 			if err != nil {

@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"errors"
+	"iter"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -11,45 +13,60 @@ import (
 // runs is the runs of the service as one caller sees them.
 type runs struct{ view }
 
-var _ belljar.Runs = runs{}
+var (
+	_ belljar.Runs = runs{}
+)
 
-// Start admits a run and sets it going, or puts it into the queue.
+// Start admits a run and starts it, or puts it into the queue.
 func (v runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
-	run, err := v.service.start(ctx, v.caller, req)
+	run, err := v.service.runs.Start(ctx, v.caller, req)
 	if err != nil {
-		v.service.denied(v.caller, err)
-		return belljar.Run{}, fault.As("start run", err)
+		return belljar.Run{}, v.service.refused(v.caller, "start run", err)
 	}
 	return run, nil
 }
 
+// Finish starts a run and waits for its end: see [belljar.Finish].
+func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Duration) (belljar.Run, *belljar.Output, error) {
+	run, out, started, err := v.service.runs.Finish(ctx, v.caller, req, wait)
+	switch {
+	case err != nil && !started:
+		return belljar.Run{}, nil, v.service.refused(v.caller, "start run", err)
+	case err == nil && !started: // the request was repeated
+		return v.await(ctx, run, wait)
+	}
+	return run, out, err
+}
+
+// await waits for the end of a run that an earlier request has started, as [belljar.Finish] does.
+func (v runs) await(ctx context.Context, first belljar.Run, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
+	waiting, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	run, all, err := belljar.Collect(waiting, v, first.ID)
+	switch {
+	case err == nil:
+		out = &all
+	case ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded):
+		run, err = v.Get(ctx, first.ID)
+	}
+	run.Details = first.Details
+	return run, out, err
+}
+
 // Get returns a run as it stands.
 func (v runs) Get(ctx context.Context, id string) (belljar.Run, error) {
-	r, row, err := v.service.find(ctx, v.caller, id)
+	r, row, err := v.service.findRun(ctx, v.caller, id)
 	switch {
 	case err != nil:
 		return belljar.Run{}, err
 	case r != nil:
-		run := r.snapshot()
-		run.LastSeq = r.said()
-		return run, nil
+		return r.State(), nil
 	}
 	row.Run.LastSeq = row.LastSeq
 	return row.Run, nil
 }
 
-// said is the seq of the last frame that readers of the run's log can have seen: the end event is held back.
-func (r *run) said() uint64 {
-	last := r.log.Last()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lastSeq > 0 && !r.state.Phase.Terminal() {
-		last = min(last, r.lastSeq-1)
-	}
-	return last
-}
-
-// List returns the caller's runs. An operator can ask for another's.
+// List returns the caller's runs. An operator can name another user.
 func (v runs) List(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
 	if q.UserID == "" {
 		q.UserID = v.caller.ID
@@ -61,39 +78,41 @@ func (v runs) List(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, er
 }
 
 // Stdin opens the standard input of an interactive run.
-func (v runs) Stdin(_ context.Context, id string) (belljar.Stdin, error) {
-	return v.service.openStdin(v.caller, id)
+func (v runs) Stdin(ctx context.Context, id string) (belljar.Stdin, error) {
+	r, err := v.service.liveRun(ctx, v.caller, id)
+	if err != nil {
+		return nil, err
+	}
+	return v.service.runs.OpenStdin(v.caller, r)
 }
 
-// Cancel asks a run to end. It is answered when the death of this process could not let the run go on any more: its agent
-// has been told to end the command, or its end is on record.
+// Cancel stops a run. It returns when the run ends even if this process dies.
 func (v runs) Cancel(ctx context.Context, id string) error {
-	r, _, err := v.service.find(ctx, v.caller, id)
+	r, _, err := v.service.findRun(ctx, v.caller, id)
 	if r == nil {
 		return err
 	}
-	r.stop(fault.ErrCanceled)
-	if errors.Is(context.Cause(r.ctx), fault.ErrShutdown) && r.waits() {
-		return fault.ShuttingDown() // it waits on, for the next process
-	}
-	select {
-	case <-r.told:
-	case <-r.done:
-	case <-r.stuck:
-	case <-r.left:
-		return fault.ShuttingDown()
-	case <-ctx.Done():
-		return &belljar.Error{
-			Code: belljar.CodeCanceled, Message: "the cancellation may not be on record yet", Err: context.Cause(ctx),
-			Details: map[string]any{"run_id": id},
-		}
-	}
-	return nil
+	return r.Cancel(ctx)
 }
 
-// waits reports whether the run has waited for its turn and has not begun.
-func (r *run) waits() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ticket.Waited() && r.state.StartedAt == nil
+// Frames yields a run's log and follows it to its end.
+func (v runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
+	r, row, err := v.service.findRun(ctx, v.caller, id)
+	switch {
+	case err != nil:
+		return failed(err)
+	case r != nil:
+		return v.service.runs.Follow(ctx, r, from)
+	case !row.Phase.Terminal():
+		return failed(&belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "run " + id + " has not ended, and runs in another belljar process",
+			Details: map[string]any{"run_id": id},
+		})
+	}
+	return v.service.runs.Replay(ctx, row, from)
+}
+
+// failed is a log that cannot be read.
+func failed(err error) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) { yield(belljar.Frame{}, err) }
 }

@@ -113,7 +113,7 @@ func TestInputIsAUse(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Clock = clock })
 	s := b.open(func(r *belljar.SessionRequest) { r.IdleTimeoutSec = 60 })
 	req := in(s, "cat > /dev/null; echo done")
-	req.Interactive, req.IdleTimeoutSec = true, 600
+	req.Interactive, req.StdinIdleTimeoutSec = true, 600
 	run := b.start(req)
 	hold, err := b.Stdin(b.context(), run.ID)
 	if err != nil {
@@ -290,7 +290,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 400<<10)
 	wait := func(s belljar.Session) belljar.RunRequest {
 		r := in(s, "true")
-		r.RunSpec.Stdin = long
+		r.Stdin = long
 		return r
 	}
 	var first belljar.Run
@@ -319,7 +319,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 	bob := b.as("bob")
 	for i := range 2 {
 		r := command("sleep", "1000")
-		r.RunSpec.Stdin = long
+		r.Stdin = long
 		run, err := bob.Start(b.context(), r)
 		switch {
 		case i == 0 && err != nil, i == 1 && belljar.CodeOf(err) != belljar.CodeRateLimited:

@@ -28,7 +28,7 @@ func (o *Options) completeSessions() {
 	fill(&o.Uploads.Ratio, usual.Ratio)
 	o.Stdin = stdin.Complete(o.Stdin, stdin.DefaultLimits())
 	o.MaxStdin = stdin.Complete(o.MaxStdin, stdin.MaxLimits())
-	// What everybody gets, everybody can ask for.
+	// A request can set the default.
 	o.MaxStdin.MaxBytes = max(o.MaxStdin.MaxBytes, o.Stdin.MaxBytes)
 	o.MaxStdin.MaxFrameBytes = max(o.MaxStdin.MaxFrameBytes, o.Stdin.MaxFrameBytes)
 	o.MaxStdin.BytesPerSec = max(o.MaxStdin.BytesPerSec, o.Stdin.BytesPerSec)

@@ -71,7 +71,7 @@ func wire(l *line) func(*service.Options) {
 	return over(func(rt runtime.Runtime) runtime.Runtime { l.Runtime = rt; return l })
 }
 
-// An agent that does not answer three times in a row is given up; one that answers in between is not.
+// An agent that does not answer three times in a row is lost; one that answers in between is not.
 func TestReapMute(t *testing.T) {
 	l := &line{}
 	b := newBench(t, wire(l))
@@ -87,7 +87,7 @@ func TestReapMute(t *testing.T) {
 	for range 3 {
 		reap(true)
 	}
-	if got := b.state(s.ID, belljar.SessionCrashed); !strings.Contains(got.Message, "does not answer") {
+	if got := b.state(s.ID, belljar.SessionCrashed); !strings.Contains(got.Message, "no longer answers") {
 		t.Errorf("%q", got.Message)
 	}
 	b.gone(s.ID)

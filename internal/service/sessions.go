@@ -14,10 +14,9 @@ var _ belljar.Sessions = sessions{}
 
 // Create makes a session and its sandbox.
 func (v sessions) Create(ctx context.Context, req belljar.SessionRequest) (belljar.Session, error) {
-	made, err := v.service.createSession(ctx, v.caller, req)
+	made, err := v.service.sessions.Create(ctx, v.caller, req)
 	if err != nil {
-		v.service.denied(v.caller, err)
-		return belljar.Session{}, fault.As("make a session", err)
+		return belljar.Session{}, v.service.refused(v.caller, "make a session", err)
 	}
 	return made, nil
 }
@@ -29,7 +28,7 @@ func (v sessions) Get(ctx context.Context, id string) (belljar.Session, error) {
 	case err != nil:
 		return belljar.Session{}, err
 	case x != nil:
-		return x.snapshot(), nil
+		return x.Snapshot(), nil
 	}
 	return row.Session, nil
 }
@@ -40,27 +39,10 @@ func (v sessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.Ses
 	if err := checkPage(&q.Limit, q.Offset); err != nil {
 		return page, err
 	}
-	if err := belljar.CheckKeyPrefix(q.KeyPrefix); err != nil {
+	if err := q.Validate(); err != nil {
 		return page, err
 	}
-	v.service.keepSessions()
-	rows, total, err := v.service.opts.Store.Sessions().List(ctx, v.caller.ID, q)
-	if err != nil {
-		return page, fault.Record("list sessions", err)
-	}
-	for _, row := range rows {
-		var state belljar.Session
-		if x := v.service.sessions.get(row.ID); x != nil {
-			state = x.snapshot()
-		} else {
-			v.service.asLost(&row)
-			state = row.Session
-		}
-		page.Items = append(page.Items, state)
-	}
-	page.Total, page.Limit, page.Offset = total, q.Limit, q.Offset
-	page.HasMore = q.Offset+len(rows) < total
-	return page, nil
+	return v.service.sessions.List(ctx, v.caller.ID, q)
 }
 
 // Upload puts files into a session's workspace.
@@ -78,26 +60,23 @@ func (v sessions) Delete(ctx context.Context, id string) error {
 	if x == nil {
 		return err
 	}
-	x.end(belljar.SessionClosed, "deleted by its caller", fault.ErrCanceled)
-	return x.wait(ctx)
+	return x.Delete(ctx)
 }
 
 // Open returns the living session of a scope, or makes one.
 func (v sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
-	opened, created, err := v.service.openSession(ctx, v.caller, req)
+	opened, created, err := v.service.sessions.Open(ctx, v.caller, req)
 	if err != nil {
-		v.service.denied(v.caller, err)
-		return belljar.Session{}, false, fault.As("open a session", err)
+		return belljar.Session{}, false, v.service.refused(v.caller, "open a session", err)
 	}
 	return opened, created, nil
 }
 
 // CloseAll ends the caller's sessions by their scope.
 func (v sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]string, error) {
-	closed, err := v.service.closeScope(ctx, v.caller, req)
+	closed, err := v.service.sessions.CloseScope(ctx, v.caller, req)
 	if err != nil {
-		v.service.denied(v.caller, err)
-		return nil, fault.As("close sessions", err)
+		return nil, v.service.refused(v.caller, "close sessions", err)
 	}
 	return closed, nil
 }

@@ -49,7 +49,7 @@ func TestShellCommandIsARun(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	typed := inShell(id, "cat")
-	typed.RunSpec.Stdin = "typed"
+	typed.Stdin = "typed"
 	if r := b.run(typed); r.stdout != "typed" {
 		t.Errorf("%q", r.stdout)
 	}

@@ -11,14 +11,17 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/stdin"
 )
 
 // talk is a request for an interactive shell script.
-func talk(script string, change ...func(*belljar.StdinLimits)) belljar.RunRequest {
+func talk(script string, change ...func(*stdin.Limits)) belljar.RunRequest {
 	req := shell(script)
 	req.SpecVersion, req.Interactive = "1.1", true
 	for _, f := range change {
-		f(&req.StdinLimits)
+		l := stdin.LimitsOf(&req.RunSpec)
+		f(&l)
+		l.Apply(&req.RunSpec)
 	}
 	return req
 }
@@ -93,14 +96,14 @@ func TestInteractive(t *testing.T) {
 func TestInteractiveLimits(t *testing.T) {
 	b := newBench(t)
 	for reason, test := range map[string]struct {
-		set   func(*belljar.StdinLimits)
+		set   func(*stdin.Limits)
 		text  string
 		code  belljar.Code
 		print string
 	}{
-		"stdin_max_frame_bytes": {func(l *belljar.StdinLimits) { l.MaxFrameBytes = 4 }, "12345", belljar.CodeTooLarge, "ok\n"},
-		"stdin_max_bytes":       {func(l *belljar.StdinLimits) { l.MaxBytes = 6 }, "1234", belljar.CodeQuotaExceeded, "ok\n"},
-		"stdin_bps":             {func(l *belljar.StdinLimits) { l.BytesPerSec = 4 }, "123456789", belljar.CodeQuotaExceeded, "ok\n"}, // however much later
+		"stdin_max_frame_bytes": {func(l *stdin.Limits) { l.MaxFrameBytes = 4 }, "12345", belljar.CodeTooLarge, "ok\n"},
+		"stdin_max_bytes":       {func(l *stdin.Limits) { l.MaxBytes = 6 }, "1234", belljar.CodeQuotaExceeded, "ok\n"},
+		"stdin_bps":             {func(l *stdin.Limits) { l.BytesPerSec = 4 }, "123456789", belljar.CodeQuotaExceeded, "ok\n"}, // however much later
 	} {
 		t.Run(reason, func(t *testing.T) {
 			run := b.start(talk("cat; exit 7", test.set))
@@ -118,7 +121,7 @@ func TestInteractiveLimits(t *testing.T) {
 	t.Run("stdin_idle_timeout_sec", func(t *testing.T) {
 		b := newBench(t, one)
 		_, end := b.busy()
-		run := b.start(talk("cat; exit 7", func(l *belljar.StdinLimits) { l.IdleTimeoutSec = 1 }))
+		run := b.start(talk("cat; exit 7", func(l *stdin.Limits) { l.IdleTimeoutSec = 1 }))
 		in := b.stdin(run.ID) // before its time begins
 		end()
 		wantReason(t, in, "stdin_idle_timeout_sec")
@@ -186,7 +189,7 @@ func TestInteractiveRefusals(t *testing.T) {
 	b := newBench(t)
 	plain := b.start(shell("sleep 1000"))
 	fed := shell("cat")
-	fed.RunSpec.Stdin = "given"
+	fed.Stdin = "given"
 	r := b.run(fed)
 	if r.stdout != "given" {
 		t.Errorf("%q", r.stdout)
@@ -201,12 +204,12 @@ func TestInteractiveRefusals(t *testing.T) {
 	if _, err := stranger.Stdin(b.context(), plain.ID); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("of another's run: %v", err)
 	}
-	large := talk("cat", func(l *belljar.StdinLimits) { l.MaxFrameBytes = 1 << 30 })
+	large := talk("cat", func(l *stdin.Limits) { l.MaxFrameBytes = 1 << 30 })
 	if _, err := b.Start(b.context(), large); belljar.CodeOf(err) != belljar.CodePolicyDenied {
 		t.Errorf("%v", err)
 	}
 	read := talk("cat")
-	read.Stdin = strings.NewReader("from a reader")
+	read.Input = strings.NewReader("from a reader")
 	if r := b.run(read); r.stdout != "from a reader" {
 		t.Errorf("%q", r.stdout)
 	}

@@ -28,7 +28,7 @@ func TestFramesComeAtOnce(t *testing.T) {
 	b := newBench(t)
 	r, w := io.Pipe()
 	req := shell(`for q in one two three; do echo $q; read answer; [ "$answer" = $q ] || exit 1; done`)
-	req.Stdin = r
+	req.Input = r
 	run := b.start(req)
 	for _, q := range []string{"one", "two", "three"} {
 		b.waitFor(run.ID, q+"\n")
@@ -84,7 +84,7 @@ func TestTextStaysText(t *testing.T) {
 	b := newBench(t)
 	r, w := io.Pipe()
 	req := shell(`printf 'a\303'; read x; printf '\251b\n'; printf '\360\237'`)
-	req.Stdin = r
+	req.Input = r
 	run := b.start(req)
 	b.waitFor(run.ID, "a")
 	if _, err := io.WriteString(w, "go\n"); err != nil {

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"strings"
@@ -43,8 +44,8 @@ func hashKey(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Authenticate returns whose API key it is; [belljar.CodeUnauthorized] for one that is not known, has expired or was
-// revoked. Which, nobody is told.
+// Authenticate returns the user of an API key; [belljar.CodeUnauthorized] for one that is not known, has expired or was revoked. The
+// error does not say which.
 func (s *Service) Authenticate(ctx context.Context, key string) (belljar.Caller, error) {
 	unauthorized := &belljar.Error{Code: belljar.CodeUnauthorized, Message: "the API key is not valid"}
 	if !strings.HasPrefix(key, keyPrefix) || len(key) != len(keyPrefix)+keyDigits {
@@ -56,7 +57,7 @@ func (s *Service) Authenticate(ctx context.Context, key string) (belljar.Caller,
 	case errors.Is(err, store.ErrNotFound):
 		return belljar.Caller{}, unauthorized
 	case err != nil:
-		return belljar.Caller{}, fault.Record("look the API key up", err)
+		return belljar.Caller{}, fault.Record("look up the API key", err)
 	}
 	now := s.clock.Now().UTC()
 	same := subtle.ConstantTimeCompare([]byte(t.Hash), []byte(hash)) == 1
@@ -65,19 +66,14 @@ func (s *Service) Authenticate(ctx context.Context, key string) (belljar.Caller,
 	}
 	if minute := now.Truncate(time.Minute); t.LastUsedAt == nil || t.LastUsedAt.Before(minute) {
 		if err := s.opts.Store.Tokens().Used(ctx, t.ID, minute); err != nil {
-			s.log.Warn("use of an API key could not be put on record", "token_id", t.ID, "err", err)
+			s.log.Warn("use of an API key cannot be recorded", "token_id", t.ID, "err", err)
 		}
 	}
 	return belljar.Caller{ID: t.UserID, Role: t.Role}, nil
 }
 
-// tokens are the API keys.
-type tokens struct{ view }
-
-var _ belljar.Tokens = tokens{}
-
-// Create makes a key. Only this answer holds it.
-func (v tokens) Create(ctx context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
+// CreateToken makes a key. Only this answer has it.
+func (v admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
 	if err := v.allowed("make API keys"); err != nil {
 		return belljar.Token{}, err
 	}
@@ -97,13 +93,13 @@ func (v tokens) Create(ctx context.Context, spec belljar.TokenSpec) (belljar.Tok
 	if err := v.service.opts.Store.Tokens().Insert(ctx, store.Token{Token: t, Hash: hashKey(key)}); err != nil {
 		return belljar.Token{}, fault.Record("store the API key", err)
 	}
-	v.tell(event.TokenCreated, t.ID, map[string]string{"user_id": t.UserID, "role": string(t.Role), "name": t.Name})
+	v.recordToken(event.TokenCreated, t.ID, map[string]string{"user_id": t.UserID, "role": string(t.Role), "name": t.Name})
 	t.Secret = key
 	return t, nil
 }
 
-// List lists keys, without themselves.
-func (v tokens) List(ctx context.Context) ([]belljar.Token, error) {
+// Tokens lists keys, without their secrets.
+func (v admin) Tokens(ctx context.Context) ([]belljar.Token, error) {
 	if err := v.allowed("see API keys"); err != nil {
 		return nil, err
 	}
@@ -118,8 +114,8 @@ func (v tokens) List(ctx context.Context) ([]belljar.Token, error) {
 	return list, nil
 }
 
-// Revoke makes a key useless.
-func (v tokens) Revoke(ctx context.Context, id string) error {
+// RevokeToken revokes a key.
+func (v admin) RevokeToken(ctx context.Context, id string) error {
 	if err := v.allowed("revoke API keys"); err != nil {
 		return err
 	}
@@ -127,25 +123,23 @@ func (v tokens) Revoke(ctx context.Context, id string) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return &belljar.Error{
-			Code: belljar.CodeNotFound, Message: "there is no such API key", Details: map[string]any{"id": id},
-			Hint: "name it by its id, as the list shows it",
+			Code: belljar.CodeNotFound, Message: fmt.Sprintf("API key %q does not exist", id), Details: map[string]any{"id": id},
+			Hint: "name it by its id, which the list shows",
 		}
 	case err != nil:
 		return fault.Record("revoke the API key", err)
 	}
-	v.tell(event.TokenRevoked, id, nil)
+	v.recordToken(event.TokenRevoked, id, nil)
 	return nil
 }
 
-// tell records what was done to a key.
-func (v tokens) tell(name, id string, detail map[string]string) {
+// recordToken records an event of a key.
+func (v admin) recordToken(name, id string, detail map[string]string) {
 	if detail == nil {
 		detail = map[string]string{}
 	}
 	detail["token_id"] = id
-	v.service.opts.Events.Record(event.Event{
-		Name: name, Time: v.service.clock.Now(), Caller: v.caller, Component: component, Detail: detail,
-	})
+	v.service.emit(event.Event{Name: name, Caller: v.caller, Detail: detail})
 }
 
 func checkToken(spec belljar.TokenSpec) error {

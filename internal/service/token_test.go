@@ -19,8 +19,8 @@ func TestTokens(t *testing.T) {
 	clock := newHourglass()
 	var told diary
 	b := newBench(t, func(o *service.Options) { o.Clock, o.Events = clock, &told })
-	tokens := b.service.As(service.Local()).Tokens()
-	made, err := tokens.Create(t.Context(), belljar.TokenSpec{UserID: "ann", Name: "laptop", TTLSec: 3600})
+	tokens := b.service.As(service.Local()).Admin()
+	made, err := tokens.CreateToken(t.Context(), belljar.TokenSpec{UserID: "ann", Name: "laptop", TTLSec: 3600})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestTokens(t *testing.T) {
 	if c, code := who(made.Secret); code != "" || c.ID != "ann" || c.Admin() {
 		t.Errorf("%+v, %s", c, code)
 	}
-	list, err := tokens.List(t.Context())
+	list, err := tokens.Tokens(t.Context())
 	if err != nil || len(list) != 1 || list[0].Secret != "" || !list[0].LastUsedAt.Equal(clock.Now().Truncate(time.Minute)) {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -45,7 +45,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%q: %+v, %s", key, c, code)
 		}
 	}
-	operator, err := tokens.Create(t.Context(), belljar.TokenSpec{UserID: "root", Role: belljar.RoleAdmin})
+	operator, err := tokens.CreateToken(t.Context(), belljar.TokenSpec{UserID: "root", Role: belljar.RoleAdmin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +53,14 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%+v, %s", c, code)
 	}
 	for range 2 {
-		if err := tokens.Revoke(t.Context(), operator.ID); err != nil {
+		if err := tokens.RevokeToken(t.Context(), operator.ID); err != nil {
 			t.Error(err)
 		}
 	}
 	if _, code := who(operator.Secret); code != belljar.CodeUnauthorized {
 		t.Errorf("revoked: %s", code)
 	}
-	if err := tokens.Revoke(t.Context(), "nobody"); belljar.CodeOf(err) != belljar.CodeNotFound {
+	if err := tokens.RevokeToken(t.Context(), "nobody"); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("%v", err)
 	}
 	clock.pass(time.Hour)
@@ -81,12 +81,12 @@ func TestTokens(t *testing.T) {
 
 func TestTokenRefusals(t *testing.T) {
 	b := newBench(t)
-	tokens := b.service.As(service.Local()).Tokens()
+	tokens := b.service.As(service.Local()).Admin()
 	for name, spec := range map[string]belljar.TokenSpec{
 		"nobody": {}, "role": {UserID: "a", Role: "king"}, "time": {UserID: "a", TTLSec: -1}, "control": {UserID: "a\n"},
 		"name": {UserID: "a", Name: "\x00"},
 	} {
-		if _, err := tokens.Create(t.Context(), spec); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+		if _, err := tokens.CreateToken(t.Context(), spec); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -101,12 +101,12 @@ func TestOperatorsOnly(t *testing.T) {
 	_, keys := v.Admin().Idempotency(ctx, belljar.KeyQuery{})
 	_, usage := v.Admin().Usage(ctx, 0)
 	_, quota := v.Admin().Quota(ctx, "a")
-	_, create := v.Tokens().Create(ctx, belljar.TokenSpec{UserID: "a", Role: belljar.RoleAdmin})
-	_, list := v.Tokens().List(ctx)
+	_, create := v.Admin().CreateToken(ctx, belljar.TokenSpec{UserID: "a", Role: belljar.RoleAdmin})
+	_, list := v.Admin().Tokens(ctx)
 	_, others := v.Runs().List(ctx, belljar.RunQuery{UserID: "b"})
 	for name, err := range map[string]error{
 		"runs": runs, "keys": keys, "usage": usage, "quota": quota, "set": v.Admin().SetQuota(ctx, "a", belljar.Quota{}),
-		"create": create, "list": list, "revoke": v.Tokens().Revoke(ctx, "x"), "runs of others": others,
+		"create": create, "list": list, "revoke": v.Admin().RevokeToken(ctx, "x"), "runs of others": others,
 	} {
 		if belljar.CodeOf(err) != belljar.CodeForbidden {
 			t.Errorf("%s: %v", name, err)

@@ -39,6 +39,3 @@ func (v view) Node() belljar.Node { return node{v} }
 
 // Admin is for operators.
 func (v view) Admin() belljar.Admin { return admin{v} }
-
-// Tokens are the API keys.
-func (v view) Tokens() belljar.Tokens { return tokens{v} }

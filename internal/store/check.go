@@ -90,10 +90,13 @@ func Order(sort string) (by string, newestFirst bool, err error) {
 	return "", false, fmt.Errorf("sort %q: %w", sort, ErrInvalid)
 }
 
-// Page returns the bounds of a page: limit 0 or less is [belljar.DefaultPage], an offset is never negative.
+// DefaultPage is how many entries a page has when the query does not say.
+const DefaultPage = 50
+
+// Page returns the bounds of a page: limit 0 or less is [DefaultPage], an offset is never negative.
 func Page(limit, offset int) (int, int) {
 	if limit <= 0 {
-		limit = belljar.DefaultPage
+		limit = DefaultPage
 	}
 	return limit, max(0, offset)
 }

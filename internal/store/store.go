@@ -92,6 +92,13 @@ type Image struct {
 
 // Runs are the runs on record.
 type Runs interface {
+	RunWriter
+	RunReader
+	RunSweeper
+}
+
+// RunWriter records what becomes of runs.
+type RunWriter interface {
 	// Insert puts a run on record, with its idempotency key if there is one: both or neither. If the key is taken, and
 	// was made at key.NotBefore or after, nothing is stored and the prior entry is returned; an older one is replaced.
 	// ErrExists if the id is taken, ErrInvalid for a run that has ended.
@@ -106,6 +113,10 @@ type Runs interface {
 	// Add puts a run on record that has ended, as Insert and Finish together, but survives the death of the process only.
 	// Adding a run again changes nothing. ErrInvalid if r has not ended.
 	Add(ctx context.Context, r Run) error
+}
+
+// RunReader finds runs.
+type RunReader interface {
 	// Get returns a run; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Run, error)
 	// List returns one page of the runs selected (q.UserID "" is everybody's) and how many there are in all. Those of
@@ -115,6 +126,10 @@ type Runs interface {
 	List(ctx context.Context, q belljar.RunQuery) (page []Run, total int, err error)
 	// Unfinished returns every run that has not ended, oldest first. A corrupt row is left out.
 	Unfinished(ctx context.Context) ([]Run, error)
+}
+
+// RunSweeper removes old runs and their bytes.
+type RunSweeper interface {
 	// Sweepable returns up to limit runs that finished before t and still have bytes (bytes true) or a row at all
 	// (bytes false), oldest first. A corrupt row is left out.
 	Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]Run, error)

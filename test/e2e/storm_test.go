@@ -72,7 +72,9 @@ func TestStorm(t *testing.T) {
 	if code := s.stop(); code != 0 {
 		t.Errorf("the last server ended with %d\n%s", code, s.said)
 	}
-	nothingLeft(t, data)
+	if nothingLeft(t, data); t.Failed() {
+		t.Logf("the last server said:\n%s", s.said)
+	}
 }
 
 // storm remembers what was asked of servers that die, and what they answered.

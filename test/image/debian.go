@@ -19,7 +19,8 @@ import (
 const fresh = 7 * 24 * time.Hour
 
 // Debian returns the tar of an image as belljar image build makes it: shell, python, node, go or java. It is made once and
-// kept in the temporary folder, for all tests on the machine. The test is skipped where that cannot be done.
+// kept in the temporary folder, for all tests on the machine. BELLJAR_TEST_MIRROR is where the
+// packages are, on a machine without sources of Debian. The test is skipped where that cannot be done.
 func Debian(t testing.TB, name string) string {
 	t.Helper()
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("belljar-test-images-%d", os.Geteuid()))
@@ -54,7 +55,7 @@ func Debian(t testing.TB, name string) string {
 	defer os.Remove(making)
 	defer f.Close()
 	begin := time.Now()
-	if err := debian.Build(t.Context(), debian.Options{Name: name}, f); err != nil {
+	if err := debian.Build(t.Context(), debian.Options{Name: name, Mirror: os.Getenv("BELLJAR_TEST_MIRROR")}, f); err != nil {
 		t.Skipf("image %s cannot be built here: %v", name, err)
 	}
 	if err := errors.Join(f.Close(), os.Rename(making, path)); err != nil {

@@ -100,7 +100,7 @@ const checks = {
     await assert.rejects(call("sandbox_nope", {}), /unknown tool.*sandbox_open/);
     const wrong = await call("sandbox_exec", { sandbox_id: "x", cmd: "ls" });
     assert.ok(wrong.isError);
-    assert.match(wrong.text, /cmd must be of type array, got string/);
+    assert.match(wrong.text, /cmd must be an array, got a string/);
     assert.match((await call("sandbox_exec", { sandbox_id: "x", cmd: ["ls"] })).text, /does not exist[^]*sandbox_open/);
     await assert.rejects(client.readResource({ uri: "belljar://runs/none/output" }), /does not exist/);
     await client.close();

@@ -89,7 +89,7 @@ func (s *Server) User(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	token, err := c.Tokens().Create(context.Background(), belljar.TokenSpec{UserID: name})
+	token, err := c.Admin().CreateToken(context.Background(), belljar.TokenSpec{UserID: name})
 	if err != nil {
 		t.Fatal(err)
 	}

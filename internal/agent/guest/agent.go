@@ -16,6 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/file"
+	"github.com/belljar/belljar/internal/agent/guest/identity"
+	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -24,23 +27,20 @@ import (
 type Agent struct {
 	cfg      Config
 	bootID   string
-	self     identity
-	root     *os.Root
+	own      identity.Own
+	files    *file.Workspace
 	null     *os.File
 	oomScore string // of commands; "" for the agent's own
 	// execFilter is what every command gets besides.
 	execFilter []unix.SockFilter
 	traits     traits
-	// effective says that there are no file system ids: to act as somebody a thread has his effective ones.
-	effective bool
-	waits     waiting
-	group     *parentGroup // nil without a cgroup
-	reaper    *reaper      // nil unless Config.Init
-	lease     *lease
-	lifeline  *os.File
-	buffers   sync.Pool // of *[]byte, what one read of output takes
-	staging   staging
-	programs  forkexec.Pool // of the births of commands
+	waits      waiting
+	group      *process.Groups // nil without a cgroup
+	reaper     *process.Reaper // nil unless Config.Init
+	lease      *lease
+	lifeline   *os.File
+	buffers    sync.Pool     // of *[]byte, what one read of output takes
+	programs   forkexec.Pool // of the births of commands
 
 	births sync.RWMutex // held for reading while an exec is started
 
@@ -67,7 +67,7 @@ type waiting struct {
 // New returns an agent that works with cfg and takes over its descriptors. [Agent.Close] ends it.
 func New(cfg Config) (*Agent, error) {
 	if cfg.Workspace == "" {
-		cfg.Workspace = workspaceName
+		cfg.Workspace = file.Path
 	}
 	filter, err := instructions(cfg.ExecFilter)
 	if err != nil {
@@ -90,25 +90,26 @@ func New(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		cfg: cfg, bootID: hex.EncodeToString(boot[:]), root: root, null: null, execFilter: filter,
-		self: identity{uid: os.Geteuid(), gid: os.Getegid()}, traits: ownTraits(), effective: noFileIDs(),
+		cfg: cfg, bootID: hex.EncodeToString(boot[:]), null: null, execFilter: filter,
+		own: identity.Current(), traits: ownTraits(),
 		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), unborn: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if !cfg.Unscored {
 		a.oomScore = childOOMScore()
 	}
-	hearAll()
+	catchSignals()
 	a.buffers.New = func() any {
 		b := make([]byte, maxChunk)
 		return &b
 	}
+	a.files = file.New(cfg.Workspace, root, a.own, &a.buffers, a.awaitBirths)
 	if cfg.CgroupFD > 0 {
 		unix.CloseOnExec(cfg.CgroupFD)
-		a.group = &parentGroup{dir: os.NewFile(uintptr(cfg.CgroupFD), "cgroup")}
+		a.group = &process.Groups{Dir: os.NewFile(uintptr(cfg.CgroupFD), "cgroup")}
 	}
 	if cfg.Init {
-		if a.reaper, err = newReaper(); err != nil {
+		if a.reaper, err = process.NewReaper(); err != nil {
 			root.Close()
 			null.Close()
 			return nil, err
@@ -170,7 +171,7 @@ func (a *Agent) Serve(l net.Listener) error {
 	}
 }
 
-// crowded reports whether an error says that there is no room at the moment.
+// crowded reports whether an error means that there is no room at the moment.
 func crowded(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
 }
@@ -194,10 +195,10 @@ func (a *Agent) Handle(conn net.Conn) {
 		return
 	}
 	defer a.untrack(conn)
-	a.converse(newStream(a, conn))
+	a.serveStream(newStream(a, conn))
 	if a.group != nil {
-		conn.Close() // nobody waits any more
-		a.group.stock()
+		conn.Close() // no host waits
+		a.group.Stock()
 	}
 }
 
@@ -208,7 +209,7 @@ func (a *Agent) Close() error {
 		a.closing = true
 		close(a.stop)
 		if os.Getpid() == 1 && a.cfg.Init {
-			// One stroke instead of many. That it finds nobody is fine.
+			// One stroke instead of many. That it finds no process is fine.
 			_ = unix.Kill(-1, unix.SIGKILL)
 		}
 		for c := range a.conns {
@@ -222,12 +223,12 @@ func (a *Agent) Close() error {
 			a.lifeline.Close()
 		}
 		if a.reaper != nil {
-			a.reaper.close()
+			a.reaper.Close()
 		}
 		if a.group != nil {
-			a.group.close()
+			a.group.Close()
 		}
-		a.root.Close()
+		a.files.Close()
 		a.null.Close()
 		close(a.done)
 	})
@@ -267,7 +268,7 @@ func (a *Agent) info() *wire.Info {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return &wire.Info{
-		BootID: a.bootID, Build: a.cfg.Build, Pid: os.Getpid(), UID: a.self.uid, GID: a.self.gid, Cgroup: a.group != nil,
+		BootID: a.bootID, Build: a.cfg.Build, Pid: os.Getpid(), UID: a.own.ID.UID, GID: a.own.ID.GID, Cgroup: a.group != nil,
 		LeaseMS: a.lease.length().Milliseconds(), Execs: len(a.execs),
 	}
 }

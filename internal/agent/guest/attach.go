@@ -7,13 +7,14 @@ import (
 	"net"
 	"time"
 
+	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
 // attachment is a host that follows a command. Guarded by the exec's lock.
 type attachment struct {
 	conn      net.Conn
-	sent      int64 // position behind the output handed to the connection
+	sent      int64 // position after the output handed to the connection
 	announced int64 // stdin limit that the host knows
 	detached  bool
 }
@@ -36,7 +37,7 @@ func (s *stream) attach(id string, from int64) error {
 	return s.follow(e, from, true)
 }
 
-// follow streams a command to the host and takes what the host has to say, until the host goes or is replaced.
+// follow streams a command to the host and takes what the host sends, until the host goes or is replaced.
 func (s *stream) follow(e *exec, from int64, known bool) error {
 	at := &attachment{conn: s.conn}
 	started, err := e.attach(at, from)
@@ -45,7 +46,7 @@ func (s *stream) follow(e *exec, from int64, known bool) error {
 	}
 	if started.Attached = known; known {
 		e.mu.Lock()
-		started.AgeMS = time.Since(e.began).Milliseconds() // a shell's command begins anew when it has its turn
+		started.AgeMS = time.Since(e.began).Milliseconds() // a shell's command begins again when it has its turn
 		e.mu.Unlock()
 	}
 	sent := make(chan struct{})
@@ -68,7 +69,7 @@ func (e *exec) attach(at *attachment, from int64) (wire.Started, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if from < 0 || from > e.spool.next {
-		return wire.Started{}, invalid("exec %q has %d bytes of output, not %d", e.spec.ID, e.spool.next, from)
+		return wire.Started{}, fault.Invalid("exec %q has %d bytes of output, not %d", e.spec.ID, e.spool.next, from)
 	}
 	e.detach(e.attached)
 	at.sent = max(from, e.spool.first)
@@ -107,7 +108,7 @@ func (s *stream) send(e *exec, at *attachment, started wire.Started) error {
 		for {
 			if at.detached {
 				e.mu.Unlock()
-				return errDisconnected
+				return fault.ErrDisconnected
 			}
 			if e.inlet != nil && e.inlet.worth(at.announced) {
 				limit = e.inlet.limit()
@@ -159,7 +160,7 @@ func (s *stream) listen(e *exec, at *attachment) error {
 				err = e.control(at, c)
 			}
 		default:
-			err = protocol("frame of kind %d on an exec's stream", f.Kind)
+			err = fault.Protocol("frame of kind %d on an exec's stream", f.Kind)
 		}
 		if err != nil {
 			return err
@@ -177,7 +178,7 @@ func (e *exec) control(at *attachment, c wire.Control) error {
 		}
 		e.mu.Unlock()
 		if ahead {
-			return protocol("ack of %d, beyond what was sent", *c.Ack)
+			return fault.Protocol("ack of %d, beyond what was sent", *c.Ack)
 		}
 	}
 	if c.Resize != nil {

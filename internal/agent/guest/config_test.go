@@ -9,7 +9,7 @@ import (
 func TestParseConfig(t *testing.T) {
 	all := Config{
 		ListenFD: 3, Stdio: true, LifelineFD: 4, CgroupFD: 5, LocksFD: 8, LeaseMS: 6, Workspace: "/w", Build: "b", Fenced: true,
-		ExecFilter: []byte{0, 255, 7}, Unscored: true, Init: true,
+		ExecFilter: []byte{0, 255, 7}, Unscored: true, Init: true, Lock: "8:1:2",
 	}
 	for i := range reflect.TypeFor[Config]().NumField() {
 		if reflect.ValueOf(all).Field(i).IsZero() {
@@ -31,8 +31,5 @@ func TestParseConfig(t *testing.T) {
 	}
 	if _, err := ParseConfig([]byte(`{"listen_fd":"3"}`)); err == nil {
 		t.Error("a string as a descriptor: no error")
-	}
-	if _, plain := plainConfig([]byte(`{"listen_fd":3,"lock":"8:1:2"}`)); !plain {
-		t.Error("with a lock it is not plain")
 	}
 }

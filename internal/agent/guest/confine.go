@@ -8,35 +8,28 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest/confine"
 )
 
-// Confine bounds what programs can have of the kernel that it charges nobody for. It fails where the kernel is not as the
-// configuration says.
-func (c Config) Confine() error {
-	if err := c.fence(); err != nil || c.Fenced {
+// Confine bounds what programs can have of the kernel that it charges to no cgroup. It fails where the kernel is not as the
+// configuration states.
+func Confine(c Config) error {
+	if err := fence(c); err != nil || c.Fenced {
 		return err
 	}
-	if err := bound(newLedger(c.LocksFD)); err != nil {
+	if err := confine.Bound(c.LocksFD); err != nil {
 		return fmt.Errorf("bound netlink sockets and locks: %w", err)
 	}
 	return nil
 }
 
 // fence fails where the kernel is to be one that refuses, and is not.
-func (c Config) fence() error {
-	if c.Fenced && !fenced() {
+func fence(c Config) error {
+	if c.Fenced && !confine.Fenced() {
 		return errors.New("this kernel refuses nothing of its own accord: belljar-runsc is older than belljar")
 	}
 	return nil
-}
-
-// fenced reports whether the kernel refuses to make namespaces and to enter one. Elsewhere these arguments are invalid:
-// nothing is ever made.
-func fenced() bool {
-	args := [8]uint64{unix.CLONE_NEWUSER | unix.CLONE_THREAD} // CLONE_ARGS_SIZE_VER0 of clone3(2)
-	_, _, clone := unix.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&args)), unsafe.Sizeof(args), 0)
-	_, _, enter := unix.RawSyscall(unix.SYS_SETNS, ^uintptr(0), 0, 0)
-	return clone == unix.EPERM && enter == unix.EPERM
 }
 
 // instructions are what a filter's bytes are of.

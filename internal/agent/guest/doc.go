@@ -1,5 +1,5 @@
 // Package guest is the agent inside a sandbox: it starts commands, keeps their output until the host has it, moves
-// files, and ends everything when told, when nobody calls any more, or when its creator is gone. The protocol is
+// files, and ends everything on request, when its lease expires, or when its creator is gone. The protocol is
 // specified in package wire.
 //
 // An [Agent] serves streams; what carries them is its caller's business. Its parts, one a file:
@@ -11,7 +11,14 @@
 //	kill       every process of a command, by cgroup, by kill(-1) or by sweeping the keeper's descendants
 //	spool      output that the host does not have yet
 //	shell      commands for a shell that lives on: its line, process, driver, streams, and their end
-//	files, tar the workspace, through os.Root and with the requester's file system ids
 //
-// Nothing here polls: pipes and sockets wait in the runtime's poller, processes are told by their keepers.
+// and one a package:
+//
+//	file       the workspace, through os.Root and with the requester's file system ids
+//	process    processes, cgroups and the reaper
+//	identity   acting as another user for one call
+//	confine    bounds of kernel memory that no cgroup is charged for
+//	fault      errors as the host reads them
+//
+// Nothing here polls: pipes and sockets wait in the runtime's poller, keepers report the ends of processes.
 package guest

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -33,7 +35,7 @@ type exec struct {
 	settled  bool              // only the keeper has the program's memory: its child has become another or is dead
 	status   *os.File          // what the keeper reports to
 	cut      wire.Cause        // why it was killed before it had become its program; else ""
-	group    *group            // nil without a cgroup
+	group    *process.Group    // nil without a cgroup
 	outlets  []*outlet
 	meter    *meter   // of its processor time; set by its life
 	terminal *os.File // the PTY's master, nil with pipes
@@ -41,14 +43,14 @@ type exec struct {
 	command *command      // not nil for a command of a shell, which has no process of its own
 	host    *shellProcess // not nil for a shell
 
-	// What the keeper said; fixed before the channel that tells of it is closed.
-	exited chan struct{} // the first process has been reaped, or nobody will ever know
+	// What the keeper said; fixed before the channel that reports it is closed.
+	exited chan struct{} // the first process has been reaped, or its status is lost
 	empty  chan struct{} // no process of the command is left, or the keeper is gone
 	reaped chan struct{} // the keeper is gone
 	first  *forkexec.Record
 	last   *forkexec.Record
-	swept  *reaped   // instead of the keeper's word, when kill(-1) took it along
-	ended  time.Time // when exited was closed
+	swept  *process.Usage // instead of the keeper's word, when kill(-1) took it along
+	ended  time.Time      // when exited was closed
 
 	ends chan ending   // requests to end it
 	over chan struct{} // closed when its outcome is known and no process is left
@@ -86,7 +88,7 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 	a.mu.Lock()
 	if a.closing {
 		a.mu.Unlock()
-		return nil, false, errDisconnected
+		return nil, false, fault.ErrDisconnected
 	}
 	if e, known = a.execs[spec.ID]; known {
 		a.mu.Unlock()
@@ -95,11 +97,11 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 	}
 	if len(a.execs) >= maxExecs {
 		a.mu.Unlock()
-		return nil, false, failure(wire.CodeTooLarge, "agent knows %d execs already; forget some", maxExecs)
+		return nil, false, fault.New(wire.CodeTooLarge, "agent knows %d execs already; forget some", maxExecs)
 	}
 	e = newExec(a, spec)
 	if spec.Shell != nil {
-		if err := a.enrol(e); err != nil {
+		if err := a.enqueue(e); err != nil {
 			a.mu.Unlock()
 			return nil, false, err
 		}
@@ -163,7 +165,7 @@ func (a *Agent) find(id string) (*exec, error) {
 		<-e.ready
 	}
 	if e == nil || e.startErr != nil {
-		return nil, failure(wire.CodeNotFound, "no exec %q", id)
+		return nil, fault.New(wire.CodeNotFound, "no exec %q", id)
 	}
 	return e, nil
 }
@@ -182,24 +184,24 @@ func (e *exec) signal(k wire.Kill) error {
 	ended := e.exit != nil
 	e.mu.Unlock()
 	if ended {
-		return failure(wire.CodeNotFound, "exec %q has ended", e.spec.ID)
+		return fault.New(wire.CodeNotFound, "exec %q has ended", e.spec.ID)
 	}
 	if k.End {
 		if k.GraceMS < 0 {
-			return invalid("grace of %d ms", k.GraceMS)
+			return fault.Invalid("grace of %d ms", k.GraceMS)
 		}
 		e.end(ending{cause: wire.CauseEnded, grace: milliseconds(k.GraceMS)})
 		return nil
 	}
 	if k.Signal < 1 || k.Signal > 64 {
-		return invalid("no signal %d", k.Signal)
+		return fault.Invalid("no signal %d", k.Signal)
 	}
 	if e.command != nil {
 		return e.command.signal(unix.Signal(k.Signal))
 	}
 	select {
 	case <-e.exited: // its number may be another's by now
-		return failure(wire.CodeNotFound, "exec %q has ended", e.spec.ID)
+		return fault.New(wire.CodeNotFound, "exec %q has ended", e.spec.ID)
 	default:
 	}
 	if err := unix.Kill(-e.pid, unix.Signal(k.Signal)); err != nil && err != unix.ESRCH {
@@ -235,7 +237,7 @@ func (a *Agent) forget(id string) error {
 	ended := e.exit != nil || e.startErr != nil
 	e.mu.Unlock()
 	if !ended {
-		return invalid("exec %q is running", id)
+		return fault.Invalid("exec %q is running", id)
 	}
 	a.mu.Lock()
 	if a.execs[id] == e {
@@ -277,7 +279,7 @@ func (s *stream) list() error {
 	for {
 		n := min(len(infos), listBatch)
 		if err := s.reply(wire.Reply{Execs: infos[:n], More: n < len(infos)}); err != nil {
-			return errDisconnected
+			return fault.ErrDisconnected
 		}
 		if infos = infos[n:]; len(infos) == 0 {
 			return nil

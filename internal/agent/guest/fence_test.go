@@ -24,7 +24,7 @@ func TestFenceIsGone(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("it goes on")
 	}
-	if err := (guest.Config{Fenced: true}).Confine(); err == nil {
+	if err := guest.Confine(guest.Config{Fenced: true}); err == nil {
 		t.Error("it begins")
 	}
 }

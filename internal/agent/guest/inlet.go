@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -19,13 +20,13 @@ type inlet struct {
 	received int64
 	taken    int64
 	eof      bool // no more comes from the host
-	broken   bool // nobody reads: what comes is dropped
+	broken   bool // no process reads: what comes is dropped
 }
 
 // limit is the position up to which the host may send.
 func (in *inlet) limit() int64 { return in.taken + wire.StdinWindow }
 
-// worth says whether the limit has risen enough for a frame: by a quarter, or as far as it can.
+// worth reports whether the limit has risen enough for a frame: by a quarter, or as far as it can.
 func (in *inlet) worth(announced int64) bool {
 	risen := in.limit() - announced
 	return risen >= wire.StdinWindow/4 || risen > 0 && len(in.waiting) == 0 && in.received == announced
@@ -38,13 +39,13 @@ func (e *exec) feed(at *attachment, b []byte) error {
 	in := e.inlet
 	switch {
 	case at.detached:
-		return errDisconnected
+		return fault.ErrDisconnected
 	case in == nil:
-		return protocol("exec %q has no stdin", e.spec.ID)
+		return fault.Protocol("exec %q has no stdin", e.spec.ID)
 	case in.eof && len(b) > 0:
-		return protocol("stdin of exec %q goes on behind its end", e.spec.ID)
+		return fault.Protocol("stdin of exec %q goes on behind its end", e.spec.ID)
 	case in.received+int64(len(b)) > in.limit():
-		return protocol("stdin of exec %q beyond its limit", e.spec.ID)
+		return fault.Protocol("stdin of exec %q beyond its limit", e.spec.ID)
 	}
 	in.received += int64(len(b))
 	if in.broken {
@@ -56,7 +57,7 @@ func (e *exec) feed(at *attachment, b []byte) error {
 	return nil
 }
 
-// closeStdin ends stdin behind what has been received. Of a terminal it is the end-of-file character, of which there
+// closeStdin ends stdin after what has been received. Of a terminal it is the end-of-file character, of which there
 // may be several.
 func (e *exec) closeStdin(at *attachment) error {
 	e.mu.Lock()
@@ -64,9 +65,9 @@ func (e *exec) closeStdin(at *attachment) error {
 	in := e.inlet
 	switch {
 	case at.detached:
-		return errDisconnected
+		return fault.ErrDisconnected
 	case in == nil:
-		return protocol("exec %q has no stdin", e.spec.ID)
+		return fault.Protocol("exec %q has no stdin", e.spec.ID)
 	case in.terminal:
 		if !in.broken && len(in.waiting) <= wire.StdinWindow {
 			in.waiting = append(in.waiting, e.endOfFile())

@@ -11,6 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/guest/file"
+	"github.com/belljar/belljar/internal/agent/guest/identity"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
@@ -41,32 +44,32 @@ const maxID = 128
 func checkExec(spec wire.Exec) error {
 	switch {
 	case spec.ID == "" || len(spec.ID) > maxID:
-		return invalid("exec id of %d bytes", len(spec.ID))
+		return fault.Invalid("exec id of %d bytes", len(spec.ID))
 	case spec.Shell != nil:
 		if err := checkShell(spec); err != nil {
 			return err
 		}
 	case len(spec.Argv) == 0 || spec.Argv[0] == "":
-		return invalid("exec without a program")
+		return fault.Invalid("exec without a program")
 	case len(spec.Note) > wire.MaxNote:
-		return invalid("note of %d bytes", len(spec.Note))
+		return fault.Invalid("note of %d bytes", len(spec.Note))
 	case spec.TimeoutMS < 0, spec.GraceMS < 0, spec.CPUTimeMS < 0, spec.OutputLimit < 0:
-		return invalid("negative limit of exec %q", spec.ID)
-	case !identity{spec.UID, spec.GID}.valid():
-		return invalid("no such user: %d:%d", spec.UID, spec.GID)
+		return fault.Invalid("negative limit of exec %q", spec.ID)
+	case !identity.ID{UID: spec.UID, GID: spec.GID}.Valid():
+		return fault.Invalid("no such user: %d:%d", spec.UID, spec.GID)
 	case strings.ContainsRune(spec.Cwd, 0):
-		return invalid("NUL byte in the working directory")
+		return fault.Invalid("NUL byte in the working directory")
 	}
 	for _, list := range [][]string{spec.Argv, spec.Env} {
 		for _, s := range list {
 			if strings.ContainsRune(s, 0) {
-				return invalid("NUL byte in an argument or variable")
+				return fault.Invalid("NUL byte in an argument or variable")
 			}
 		}
 	}
 	for name := range spec.Rlimits {
 		if _, ok := rlimit(name); !ok {
-			return invalid("unknown rlimit %q", name)
+			return fault.Invalid("unknown rlimit %q", name)
 		}
 	}
 	return nil
@@ -94,7 +97,7 @@ func rlimit(name string) (int, bool) {
 
 // launch starts the command. After an error nothing of it is left.
 func (e *exec) launch() error {
-	l := &launcher{e: e, user: identity{e.spec.UID, e.spec.GID}, cwd: e.a.cwd(e.spec.Cwd), tty: -1}
+	l := &launcher{e: e, user: identity.ID{UID: e.spec.UID, GID: e.spec.GID}, cwd: e.a.cwd(e.spec.Cwd), tty: -1}
 	err := l.launch()
 	l.closeChildEnds()
 	if err != nil {
@@ -122,7 +125,7 @@ func (a *Agent) cwd(dir string) string {
 	if !filepath.IsAbs(dir) {
 		return filepath.Join(a.cfg.Workspace, dir)
 	}
-	if rest, ok := strings.CutPrefix(filepath.Clean(dir), workspaceName); ok && (rest == "" || rest[0] == '/') {
+	if rest, ok := strings.CutPrefix(filepath.Clean(dir), file.Path); ok && (rest == "" || rest[0] == '/') {
 		return a.cfg.Workspace + rest
 	}
 	return dir
@@ -131,7 +134,7 @@ func (a *Agent) cwd(dir string) string {
 // launcher holds what exists between the decision to start a command and its first process.
 type launcher struct {
 	e     *exec
-	user  identity
+	user  identity.ID
 	cwd   string
 	step  string
 	path  string
@@ -139,12 +142,12 @@ type launcher struct {
 	child []int // descriptors for the child, which we close
 	stdio [3]int
 	tty   int      // the controlling terminal; -1 for none
-	extra [][2]int // of descriptors: whence and as what the program has them beside its stdio
+	extra [][2]int // of descriptors: whence and as what the program has them besides its stdio
 }
 
 func (l *launcher) launch() error {
 	e := l.e
-	if err := e.a.as(l.user, l.prepare); err != nil {
+	if err := e.a.own.As(l.user, l.prepare); err != nil {
 		return err
 	}
 	status, err := l.openStatus()
@@ -153,7 +156,7 @@ func (l *launcher) launch() error {
 	}
 	l.step = stepCgroup
 	if e.a.group != nil {
-		if e.group, err = e.a.group.take(); err != nil {
+		if e.group, err = e.a.group.Take(); err != nil {
 			return err
 		}
 	}
@@ -265,7 +268,7 @@ func (l *launcher) closeOurEnds() {
 		f.Close()
 	}
 	if l.e.group != nil {
-		l.e.group.remove()
+		l.e.group.Remove()
 	}
 }
 
@@ -274,7 +277,7 @@ func (l *launcher) closeOurEnds() {
 func (l *launcher) program(status int) *forkexec.Program {
 	e, num := l.e, forkexec.Int[int]
 	p := e.a.programs.New()
-	if e.a.traits.exposed && l.user != e.a.self {
+	if e.a.traits.exposed && l.user != e.a.own.ID {
 		p.Apart()
 	}
 	p.Step(stepKeeper)
@@ -283,11 +286,11 @@ func (l *launcher) program(status int) *forkexec.Program {
 	switch {
 	case e.group == nil:
 		p.Keep(status, 0)
-	case e.a.group.clone3():
-		p.Keep(status, int(e.group.dir.Fd()))
-	default: // a filter refuses clone3: the child moves itself, with the rights of who opened the file
+	case e.a.group.HasClone3():
+		p.Keep(status, int(e.group.Dir.Fd()))
+	default: // a filter refuses clone3: the child moves itself, with the rights of the opener of the file
 		p.Keep(status, 0)
-		p.Call(unix.SYS_WRITE, num(e.group.procs), p.Str("0"), num(1))
+		p.Call(unix.SYS_WRITE, num(e.group.Procs), p.Str("0"), num(1))
 	}
 
 	p.Step(stepSession)
@@ -317,15 +320,15 @@ func (l *launcher) program(status int) *forkexec.Program {
 
 	p.Step(stepUser)
 	p.Call(unix.SYS_UMASK, num(0o022))
-	if l.user != e.a.self {
+	if l.user != e.a.own.ID {
 		for _, c := range e.a.traits.bounding {
 			p.Call(unix.SYS_PRCTL, num(unix.PR_CAPBSET_DROP), num(c), num(0), num(0), num(0))
 		}
 		if e.a.traits.groups {
 			p.Call(unix.SYS_SETGROUPS, num(0), num(0))
 		}
-		p.Call(unix.SYS_SETRESGID, num(l.user.gid), num(l.user.gid), num(l.user.gid))
-		p.Call(unix.SYS_SETRESUID, num(l.user.uid), num(l.user.uid), num(l.user.uid))
+		p.Call(unix.SYS_SETRESGID, num(l.user.GID), num(l.user.GID), num(l.user.GID))
+		p.Call(unix.SYS_SETRESUID, num(l.user.UID), num(l.user.UID), num(l.user.UID))
 		if e.a.traits.inherits {
 			header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 			p.Call(unix.SYS_CAPSET, forkexec.Ptr(p, header), forkexec.Ptr(p, new([2]unix.CapUserData)))
@@ -362,7 +365,7 @@ func (a *Agent) score(p *forkexec.Program) {
 	}, unix.EACCES)
 }
 
-// place gives the child the descriptors that it has beside its stdio, before its limit on them, and returns where those
+// place gives the child the descriptors that it has besides its stdio, before its limit on them, and returns where those
 // for its stdio are then: any of them may have stood in another's place.
 func (l *launcher) place(p *forkexec.Program) (stdio [3]forkexec.Arg) {
 	num := forkexec.Int[int]

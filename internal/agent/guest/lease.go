@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// lease calls over when nobody has made contact for its length. A contact costs one store: the timer looks when it
+// lease calls over when no host has made contact for its length. A contact costs one store: the timer looks when it
 // fires how much is left.
 type lease struct {
 	born time.Time
@@ -28,7 +28,7 @@ func newLease(length time.Duration, over func()) *lease {
 	return l
 }
 
-// contact starts the lease anew.
+// contact renews the lease.
 func (l *lease) contact() { l.last.Store(int64(time.Since(l.born))) }
 
 // set changes the length, from now on.

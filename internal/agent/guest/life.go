@@ -63,7 +63,7 @@ func (e *exec) life() {
 	}
 	e.drainOutlets()
 	e.publish(cause)
-	runtime.Gosched() // who waits for the outcome goes first: tidying up takes as long as telling it
+	runtime.Gosched() // the waiters for the outcome go first: tidying up takes as long as reporting it
 
 	select {
 	case <-e.empty:
@@ -128,7 +128,7 @@ func (e *exec) publish(cause wire.Cause) {
 	e.mu.Unlock()
 }
 
-// setStatus says how the first process ended.
+// setStatus records how the first process ended.
 func (e *exec) setStatus(exit *wire.Exit) {
 	if e.first == nil {
 		if exit.Cause != wire.CauseLost {
@@ -170,7 +170,7 @@ func (e *exec) usage() wire.Usage {
 		u.UserMicros, u.SystemMicros, u.MaxRSS = rec.UserMicros, rec.SystemMicros, rec.MaxRSS
 	}
 	if e.group != nil {
-		if user, system, err := e.group.cpu(); err == nil {
+		if user, system, err := e.group.Cpu(); err == nil {
 			u.UserMicros, u.SystemMicros, u.Source = user, system, "cgroup2"
 		}
 	} else if more := e.meter.missed(u); more > 0 {
@@ -189,8 +189,8 @@ func (e *exec) tidy() {
 		o.file.Close()
 	}
 	<-e.reaped
-	e.bury()
+	e.release()
 	if e.group != nil {
-		e.group.remove()
+		e.group.Remove()
 	}
 }

@@ -8,10 +8,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// meter tells when a command has used up its processor time. Processes cannot use time faster than all processors give it,
+// meter notices when a command has used up its processor time. Processes cannot use time faster than all processors give it,
 // so the next look is due when they could have used what is left, and never before: a command that sleeps costs nothing.
 type meter struct {
 	e     *exec
@@ -37,7 +38,7 @@ func newMeter(e *exec) *meter {
 // due is how long it takes at least until the limit can have been reached, or matters.
 func (m *meter) due(used time.Duration) time.Duration { return max((m.limit-used)/m.cpus, m.least) }
 
-// look returns the channel that says when to look.
+// look returns the channel that states when to look.
 func (m *meter) look() <-chan time.Time {
 	if m.timer == nil {
 		return nil
@@ -64,7 +65,7 @@ func (m *meter) stop() {
 // used is the processor time of the command's processes until now, the dead included.
 func (m *meter) used() time.Duration {
 	if g := m.e.group; g != nil {
-		if user, system, err := g.cpu(); err == nil {
+		if user, system, err := g.Cpu(); err == nil {
 			return time.Duration(user+system) * time.Microsecond
 		}
 	}
@@ -105,28 +106,28 @@ type lived struct {
 // handed up.
 func (t *tree) used(e *exec) time.Duration {
 	var living, handedUp time.Duration
-	if keeper, ok := readEntry(e.keeper.Pid); ok {
-		handedUp = keeper.children
+	if keeper, ok := process.ReadEntry(e.keeper.Pid); ok {
+		handedUp = keeper.Children
 	}
 	now := make(map[int]lived)
-	for _, x := range e.members(readTable()) {
-		own, timed := processClock(x.pid)
-		again, ok := readEntry(x.pid)
-		if !ok || again.start != x.start {
+	for _, x := range e.members(process.ReadTable()) {
+		own, timed := processClock(x.Pid)
+		again, ok := process.ReadEntry(x.Pid)
+		if !ok || again.Start != x.Start {
 			continue // it has died meanwhile, and the number may be another's
 		}
 		if !timed {
-			own = again.own
+			own = again.Own
 		}
-		now[x.pid] = lived{x.start, own}
+		now[x.Pid] = lived{x.Start, own}
 		living += own
-		handedUp += again.children
+		handedUp += again.Children
 	}
 	for pid, was := range t.seen {
 		if is, ok := now[pid]; ok && is.start == was.start {
 			continue
 		}
-		if x, ok := readEntry(pid); ok && x.start == was.start {
+		if x, ok := process.ReadEntry(pid); ok && x.Start == was.start {
 			now[pid] = was // its parent died while we looked: it was not found, and lives
 			living += was.own
 			continue
@@ -138,7 +139,7 @@ func (t *tree) used(e *exec) time.Duration {
 	return t.most
 }
 
-// processClock reads what a process has used, its dead threads included, to the nanosecond; anybody may.
+// processClock reads what a process has used, its dead threads included, to the nanosecond; that needs no privilege.
 func processClock(pid int) (time.Duration, bool) {
 	const whole = 2 // of the three clocks of a process, the scheduler's
 	var ts unix.Timespec

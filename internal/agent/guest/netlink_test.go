@@ -67,7 +67,7 @@ func confined() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if err := (guest.Config{}).Confine(); err != nil {
+	if err := guest.Confine(guest.Config{}); err != nil {
 		return err
 	}
 	return become("program")
@@ -147,7 +147,7 @@ func asAsked() error {
 	return nil
 }
 
-// otherFamilies finds that the clerk has to do with netlink alone, and with all of it: the kernel reads 32 bits of a family, and
+// otherFamilies finds that the supervisor has to do with netlink alone, and with all of it: the kernel reads 32 bits of a family, and
 // what else is in the registers says nothing.
 func otherFamilies() error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)

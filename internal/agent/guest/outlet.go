@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// A pipe that nobody needs to be awaited for holds at most this much: the largest size that a program without
+// A pipe that needs no wait holds at most this much: the largest size that a program without
 // privileges can give it.
 const maxPipe = 1 << 20
 
@@ -37,7 +37,7 @@ func newOutlet(e *exec, stream wire.Stream, file *os.File) (*outlet, error) {
 	return &outlet{e: e, stream: stream, file: file, raw: raw, drained: make(chan struct{}), ended: make(chan struct{})}, nil
 }
 
-// run reads until the last writer is gone. What comes behind the drain is read and dropped, so that survivors neither
+// run reads until the last writer is gone. What comes after the drain is read and dropped, so that survivors neither
 // block nor die of SIGPIPE.
 func (o *outlet) run() {
 	defer close(o.ended)
@@ -63,7 +63,7 @@ func (o *outlet) run() {
 			o.finish()
 			_ = o.file.SetReadDeadline(time.Time{})
 		default:
-			return // end of file; EIO of a terminal that nobody has open; closed by us
+			return // end of file; EIO of a terminal that no process has open; closed by us
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (o *outlet) readFD(fd uintptr, use func([]byte)) (int, error) {
 	return n, err
 }
 
-// readOutput reads once, without waiting. EIO says that nobody has the terminal open any more, but not that all has been read:
+// readOutput reads once, without waiting. EIO means that no process has the terminal open, but not that all has been read:
 // the kernel looks for output first and for its writer then, and he may have written his last words and gone between the
 // two. Behind EIO nothing new comes, so the second one is to be believed.
 func readOutput(read func(fd int, b []byte) (int, error), fd int, b []byte) (int, error) {

@@ -11,7 +11,7 @@ import (
 // endOfFile is the character that ends a terminal's input.
 const endOfFile = 4
 
-// plain makes the terminal of a master pass bytes as they are. Who reads it finds end of file at once: nobody types.
+// plain makes the terminal of a master pass bytes as they are. A reader finds end of file at once: there is no input.
 func (a *Agent) plain(master int) error {
 	t, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err != nil {
@@ -47,7 +47,7 @@ func waits(master int) bool {
 	return err == unix.EAGAIN
 }
 
-// endInput makes the next one who reads a terminal of lines find the end of file. It takes what is there out first: two
+// endInput makes the next reader of a terminal of lines find the end of file. It takes what is there out first: two
 // ends would be none to gVisor, whose reader then waits.
 func endInput(master int) error {
 	peer, err := openPeer(master)

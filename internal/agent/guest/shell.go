@@ -5,6 +5,7 @@ package guest
 import (
 	"time"
 
+	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -31,7 +32,7 @@ type command struct {
 
 	// Set by begin.
 	proc      *shellProcess
-	id        string         // by which the shell tells of it
+	id        string         // by which the shell reports it
 	opened    chan struct{}  // closed when the shell has the command's streams in hand
 	told      chan int       // its status; of one element
 	survivors map[int]uint64 // what earlier commands have left: process id and start
@@ -40,12 +41,12 @@ type command struct {
 	streams   streams
 }
 
-// enrol puts a command into its shell's line. The agent is locked.
-func (a *Agent) enrol(e *exec) error {
+// enqueue adds a command to its shell's queue. The agent is locked.
+func (a *Agent) enqueue(e *exec) error {
 	sh := a.shells[e.spec.Shell.Name]
 	if sh == nil {
 		if len(a.shells) >= maxShells {
-			return failure(wire.CodeTooLarge, "agent has %d shells already", maxShells)
+			return fault.New(wire.CodeTooLarge, "agent has %d shells already", maxShells)
 		}
 		first := make(chan struct{})
 		close(first)
@@ -79,19 +80,19 @@ func checkShell(spec wire.Exec) error {
 	files, limited := spec.Rlimits["nofile"]
 	switch {
 	case len(spec.Shell.Cmd) == 0:
-		return invalid("shell without a command")
+		return fault.Invalid("shell without a command")
 	case len(spec.Shell.Name) > maxName:
-		return invalid("shell's name of %d bytes", len(spec.Shell.Name))
+		return fault.Invalid("shell's name of %d bytes", len(spec.Shell.Name))
 	case spec.CPUTimeMS > 0: // jobs of earlier commands would use it up
-		return invalid("exec %q is for a shell, whose commands have no processor time of their own", spec.ID)
+		return fault.Invalid("exec %q is for a shell, whose commands have no processor time of their own", spec.ID)
 	case len(spec.Argv) > 0, spec.PTY != nil, spec.KillAll:
-		return invalid("exec %q is for a shell, which has a program, a terminal and survivors of its own", spec.ID)
+		return fault.Invalid("exec %q is for a shell, which has a program, a terminal and survivors of its own", spec.ID)
 	case limited && files < leastFiles:
-		return invalid("shell with %d descriptors, which needs %d", files, leastFiles)
+		return fault.Invalid("shell with %d descriptors, which needs %d", files, leastFiles)
 	}
 	for _, b := range spec.Shell.Cmd {
 		if b == 0 {
-			return invalid("NUL byte in a shell's command")
+			return fault.Invalid("NUL byte in a shell's command")
 		}
 	}
 	return nil

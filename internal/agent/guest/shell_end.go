@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -21,7 +22,7 @@ const (
 	// comeBack is how long a shell is given to come back once nothing is left that it could wait for: at once, unless the
 	// machine is very busy, and one that is given up has lost its variables.
 	comeBack = 5 * time.Second
-	// commandSweeps is after how many rounds of killing the shell itself is taken for who starts new processes.
+	// commandSweeps is after how many rounds of killing the shell itself is taken for the one that starts new processes.
 	commandSweeps = 8
 	// timedOutCode is the exit code of a command that was interrupted for its time, as of timeout(1).
 	timedOutCode = 124
@@ -41,7 +42,7 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	}
 	c.term(time.Until(until))
 	if exit == nil && !isClosed(c.proc.exec.exited) {
-		_ = unix.Kill(c.proc.exec.pid, unix.SIGSTOP) // or it would go on with what follows its job
+		_ = unix.Kill(c.proc.exec.pid, unix.SIGSTOP) // or it would continue with what follows its job
 	}
 	clean := c.sweep()
 	if exit == nil {
@@ -62,12 +63,12 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	return exit
 }
 
-// interrupt does what a terminal's interrupt key does: the job in the foreground hears it, and the shell, which then does
-// not go on with what follows that job. It returns the job's process group.
+// interrupt does what a terminal's interrupt key does: the job in the foreground receives it, and the shell, which then does
+// not continue with what follows that job. It returns the job's process group.
 func (c *command) interrupt() int {
 	p := c.proc
 	group := p.foreground()
-	_ = unix.Kill(-group, unix.SIGINT) // who is gone need not hear
+	_ = unix.Kill(-group, unix.SIGINT) // a process that is gone needs no signal
 	_ = unix.Kill(-group, unix.SIGCONT)
 	if isClosed(p.exec.exited) {
 		return group // its number may be another's by now
@@ -76,14 +77,14 @@ func (c *command) interrupt() int {
 		_ = unix.Kill(p.exec.pid, unix.SIGINT)
 		_ = unix.Kill(p.exec.pid, unix.SIGCONT)
 	}
-	// The question may have been lost with what the shell had read. A second answer is not heard.
+	// The question may have been lost with what the shell had read. A second answer is ignored.
 	_ = p.send(p.dialect.ask(c.id))
 	return group
 }
 
 // handles reports whether a process catches or ignores a signal: one that does neither, and is still there, has not had it.
 func handles(pid int, s unix.Signal) bool {
-	raw, err := readSmall("/proc/" + strconv.Itoa(pid) + "/status")
+	raw, err := process.ReadSmall("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
 		return true // it is gone
 	}
@@ -129,7 +130,7 @@ func (c *command) replace() *wire.Exit {
 	if !isClosed(c.proc.exec.exited) {
 		_ = unix.Kill(c.proc.exec.pid, unix.SIGKILL)
 	}
-	limit := time.NewTimer(killTime)
+	limit := time.NewTimer(process.KillTime)
 	defer limit.Stop()
 	select {
 	case <-c.proc.exec.exited:
@@ -149,12 +150,12 @@ func (c *command) term(grace time.Duration) {
 	left := c.processes()
 	defer func() {
 		for _, p := range left {
-			p.close()
+			p.Close()
 		}
 	}()
 	for _, p := range left {
-		p.signal(unix.SIGTERM)
-		p.signal(unix.SIGCONT)
+		p.Signal(unix.SIGTERM)
+		p.Signal(unix.SIGCONT)
 	}
 	until := time.Now().Add(grace)
 	for _, p := range left {
@@ -165,13 +166,13 @@ func (c *command) term(grace time.Duration) {
 }
 
 // awaitDeath reports whether a process ends before until, or the agent is closed.
-func (c *command) awaitDeath(p *process, until time.Time) bool {
+func (c *command) awaitDeath(p *process.Process, until time.Time) bool {
 	for !isClosed(c.e.a.stop) {
 		left := time.Until(until)
 		if left <= 0 {
 			return false
 		}
-		if p.ended(time.Now().Add(min(left, atLeast))) {
+		if p.Ended(time.Now().Add(min(left, atLeast))) {
 			return true
 		}
 	}
@@ -180,7 +181,7 @@ func (c *command) awaitDeath(p *process, until time.Time) bool {
 
 // sweep kills all that is left of the command, and reports whether nothing is.
 func (c *command) sweep() bool {
-	return sweep(commandSweeps, c.processes, func(pause time.Duration) bool {
+	return process.Sweep(commandSweeps, c.processes, func(pause time.Duration) bool {
 		time.Sleep(pause) // the dead take a moment to leave the table
 		return true
 	})
@@ -188,25 +189,25 @@ func (c *command) sweep() bool {
 
 // processes returns the command's living processes: all that the shell, or the keeper of its orphans, has, without the
 // shell and without what earlier commands have left. The caller closes them.
-func (c *command) processes() []*process {
+func (c *command) processes() []*process.Process {
 	host := c.proc.exec
-	table := readTable()
-	children := make(map[int][]entry, len(table))
+	table := process.ReadTable()
+	children := make(map[int][]process.Entry, len(table))
 	for _, x := range table {
-		children[x.parent] = append(children[x.parent], x)
+		children[x.Parent] = append(children[x.Parent], x)
 	}
 	others := make(map[int]bool, len(c.survivors))
 	for pid, start := range c.survivors {
-		if x, ok := table[pid]; ok && x.start == start {
+		if x, ok := table[pid]; ok && x.Start == start {
 			others[pid] = true
 		}
 	}
-	var found []*process
-	for _, x := range below(children, host.keeper.Pid, others) {
-		if x.pid == host.pid || x.zombie {
+	var found []*process.Process
+	for _, x := range process.Below(children, host.keeper.Pid, others) {
+		if x.Pid == host.pid || x.Zombie {
 			continue
 		}
-		if p := hold(x); p != nil {
+		if p := process.Hold(x); p != nil {
 			found = append(found, p)
 		}
 	}
@@ -218,14 +219,14 @@ func (p *shellProcess) survivors() map[int]uint64 {
 	var found map[int]uint64
 	for _, parent := range []int{p.exec.pid, p.exec.keeper.Pid} {
 		for _, pid := range childrenOf(parent) {
-			x, ok := readEntry(pid)
-			if !ok || pid == p.exec.pid || x.parent != parent {
+			x, ok := process.ReadEntry(pid)
+			if !ok || pid == p.exec.pid || x.Parent != parent {
 				continue
 			}
 			if found == nil {
 				found = make(map[int]uint64)
 			}
-			found[pid] = x.start
+			found[pid] = x.Start
 		}
 	}
 	return found
@@ -234,11 +235,11 @@ func (p *shellProcess) survivors() map[int]uint64 {
 // childrenOf lists a process's children.
 func childrenOf(parent int) (pids []int) {
 	name := strconv.Itoa(parent)
-	raw, err := readSmall("/proc/" + name + "/task/" + name + "/children")
+	raw, err := process.ReadSmall("/proc/" + name + "/task/" + name + "/children")
 	if err != nil || len(raw) == 4096 { // not in this kernel; or more than one read takes
-		for _, x := range readTable() {
-			if x.parent == parent {
-				pids = append(pids, x.pid)
+		for _, x := range process.ReadTable() {
+			if x.Parent == parent {
+				pids = append(pids, x.Pid)
 			}
 		}
 		return pids

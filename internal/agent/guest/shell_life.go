@@ -11,11 +11,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
 // maxStarts is how many shells in a row may die before they have opened a command's streams: one whose jobs kill it has
-// to be told some time.
+// to be reported some time.
 const maxStarts = 3
 
 // begin starts a command. It is its turn.
@@ -32,7 +34,7 @@ func (c *command) begin() error {
 	c.proc.reset()
 	c.survivors = c.proc.survivors()
 	c.used = c.proc.used()
-	if err := c.e.a.as(c.proc.user, func() error { return c.streams.open(c.e) }); err != nil {
+	if err := c.e.a.own.As(c.proc.user, func() error { return c.streams.open(c.e) }); err != nil {
 		c.streams.close()
 		c.e.outlets = nil
 		return c.refuse(err)
@@ -40,15 +42,15 @@ func (c *command) begin() error {
 	c.e.mu.Lock()
 	c.e.began, c.e.pid = time.Now(), c.proc.exec.pid
 	c.e.mu.Unlock()
-	// A shell that cannot be told anything has ended, as its keeper will say.
+	// A shell that takes no message has ended, as its keeper will report.
 	_ = c.proc.take(c)
 	return nil
 }
 
-// refuse says why a command could not begin.
+// refuse reports why a command could not begin.
 func (c *command) refuse(err error) error {
 	var said *wire.Error
-	if errors.As(err, &said) || errors.Is(err, errDisconnected) {
+	if errors.As(err, &said) || errors.Is(err, fault.ErrDisconnected) {
 		return err
 	}
 	fault := &wire.Error{Code: wire.CodeExecFailed, Message: "shell: " + err.Error(), Step: stepTerminal}
@@ -86,7 +88,7 @@ func (c *command) provide() error {
 	return nil
 }
 
-// hear takes what the shell tells of the command. Its process is locked.
+// hear takes what the shell reports about the command. Its process is locked.
 func (c *command) hear(open bool, status int) {
 	if open {
 		if !isClosed(c.opened) {
@@ -125,7 +127,7 @@ func (c *command) await() bool {
 		if err == nil {
 			return true
 		}
-		// There is no request any more that this would be the answer to.
+		// The request that this would answer is gone.
 		c.e.keep(wire.Stderr, []byte("belljar: "+err.Error()+"\n"))
 		exit = &wire.Exit{Code: 126, Cause: wire.CauseExited}
 		close(c.after)
@@ -204,7 +206,7 @@ func (c *command) follow() *wire.Exit {
 				return nil
 			}
 			select {
-			case status := <-c.told: // it ended behind the command
+			case status := <-c.told: // it ended after the command
 				return c.back(status)
 			default:
 			}
@@ -219,13 +221,13 @@ func (c *command) follow() *wire.Exit {
 	}
 }
 
-// release lets go of the shell's ends of the streams.
+// release releases the shell's ends of the streams.
 func (c *command) release() {
 	if len(c.streams.names) == 0 {
 		c.streams.release()
 		return
 	}
-	_ = c.e.a.as(c.proc.user, func() error {
+	_ = c.e.a.own.As(c.proc.user, func() error {
 		c.streams.release()
 		return nil
 	})
@@ -305,7 +307,7 @@ func (c *command) signal(s unix.Signal) error {
 	p := c.proc
 	c.e.mu.Unlock()
 	if p == nil || p.current() != c {
-		return failure(wire.CodeNotFound, "exec %q does not run", c.e.spec.ID)
+		return fault.New(wire.CodeNotFound, "exec %q does not run", c.e.spec.ID)
 	}
 	if err := unix.Kill(-p.foreground(), s); err != nil && err != unix.ESRCH {
 		return err
@@ -322,11 +324,11 @@ type cpuTime struct {
 // used is the processor time of the shell and of its dead children; of all that it has started where there is a cgroup.
 func (p *shellProcess) used() cpuTime {
 	if g := p.exec.group; g != nil {
-		if user, system, err := g.cpu(); err == nil {
+		if user, system, err := g.Cpu(); err == nil {
 			return cpuTime{user, system, "cgroup2"}
 		}
 	}
-	raw, err := readSmall("/proc/" + strconv.Itoa(p.exec.pid) + "/stat")
+	raw, err := process.ReadSmall("/proc/" + strconv.Itoa(p.exec.pid) + "/stat")
 	if err != nil {
 		return cpuTime{}
 	}
@@ -337,7 +339,7 @@ func (p *shellProcess) used() cpuTime {
 	return cpuTime{user, system, "proc"}
 }
 
-// usage is what the command has used, as far as that can be told.
+// usage is what the command has used, as far as that is known.
 func (c *command) usage() wire.Usage {
 	now := c.proc.used()
 	if now.source == "" || now.source != c.used.source {

@@ -13,17 +13,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/guest/file"
+	"github.com/belljar/belljar/internal/agent/guest/identity"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
 // shellProcess is one process of a shell. It is interactive, so that an interrupt takes it back to its prompt, and has
-// job control and a terminal for that; but it reads lines of ours from a socket, and prompts nobody.
+// job control and a terminal for that; but it reads lines of ours from a socket, and prints no prompt.
 type shellProcess struct {
 	exec     *exec // what it is as a process: its keeper, its cgroup, its end
-	user     identity
+	user     identity.ID
 	dialect  dialect
 	input    *os.File // it reads lines here
-	control  *os.File // and tells here what became of them
+	control  *os.File // and reports here what became of them
 	text     *os.File // it reads the command here; its user cannot write it
 	terminal *os.File // its controlling terminal's other side
 	raw      syscall.RawConn
@@ -40,7 +43,7 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 		own.Cwd = dir
 	}
 	e := newExec(a, own)
-	p := &shellProcess{exec: e, user: identity{spec.UID, spec.GID}}
+	p := &shellProcess{exec: e, user: identity.ID{UID: spec.UID, GID: spec.GID}}
 	e.host = p
 	if err := p.openText(); err != nil {
 		return nil, err
@@ -49,7 +52,7 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 	if a.closing {
 		a.mu.Unlock()
 		p.close()
-		return nil, errDisconnected
+		return nil, fault.ErrDisconnected
 	}
 	a.unborn[e] = struct{}{}
 	a.lives.Add(1)
@@ -64,7 +67,7 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 	go p.watchTerminal()
 	go func() {
 		<-e.over
-		if p.current() == nil { // else it has yet to hear how the shell ended
+		if p.current() == nil { // else it still has to learn how the shell ended
 			p.close()
 		}
 	}()
@@ -93,7 +96,7 @@ func (p *shellProcess) prepare(l *launcher) error {
 		return err
 	}
 	l.step = stepTerminal
-	// Nobody sees it: it carries what programs write to /dev/tty.
+	// It is never shown: it carries what programs write to /dev/tty.
 	master, slave, err := openPTY(wide())
 	if err != nil {
 		return err
@@ -137,7 +140,7 @@ func (p *shellProcess) socket(l *launcher, kind int, ours **os.File) (int, error
 	if *ours, err = l.own(pair[0], "shell"); err != nil {
 		return 0, err
 	}
-	// Whoever has got hold of the other end may write to it; the kernel tells who did.
+	// Any process that has the other end may write to it; the kernel reports which one did.
 	return pair[1], unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
 }
 
@@ -177,7 +180,7 @@ func (p *shellProcess) take(c *command) error {
 func (p *shellProcess) leave() {
 	p.mu.Lock()
 	p.now = nil
-	p.mu.Unlock() // closing waits for readers, who need the lock
+	p.mu.Unlock() // closing waits for readers, which need the lock
 	if isClosed(p.exec.over) {
 		p.close()
 	}
@@ -189,7 +192,7 @@ func (p *shellProcess) current() *command {
 	return p.now
 }
 
-// listen hears what the shell tells, until nobody has the other end.
+// listen reads what the shell reports, until no process has the other end.
 func (p *shellProcess) listen() {
 	raw, err := p.control.SyscallConn()
 	if err != nil {
@@ -206,7 +209,7 @@ func (p *shellProcess) listen() {
 	}
 }
 
-// catchUp hears all that the shell has told. One that has ended has told it before.
+// catchUp reads all that the shell has reported, which it did before it ended.
 func (p *shellProcess) catchUp() {
 	raw, err := p.control.SyscallConn()
 	if err != nil {
@@ -218,7 +221,7 @@ func (p *shellProcess) catchUp() {
 	})
 }
 
-// hear reads what the shell tells once, without waiting, and hands it to the command that it is about. Others may have
+// hear reads one report of the shell, without waiting, and hands it to the command that it is about. Others may have
 // the shell's end of the socket: a subshell is a fork of the shell. They are not listened to.
 func (p *shellProcess) hear(fd uintptr) error {
 	var buf [64]byte
@@ -249,7 +252,7 @@ func (p *shellProcess) watchTerminal() {
 			return err != unix.EAGAIN
 		})
 		if wait != nil || n <= 0 || err != nil {
-			return // closed; or EIO, when nobody has it open
+			return // closed; or EIO, when no process has it open
 		}
 	}
 }
@@ -293,7 +296,7 @@ func (p *shellProcess) foreground() int {
 	return group
 }
 
-// dir is the shell's working directory, as requests name it; "" if that cannot be told.
+// dir is the shell's working directory, as requests name it; "" if that is not known.
 func (p *shellProcess) dir() string {
 	var dir string
 	a := p.exec.a
@@ -309,15 +312,15 @@ func (p *shellProcess) dir() string {
 		}
 		return nil
 	}
-	err := a.as(p.user, read)
-	if err != nil && a.effective { // the user's processes do not belong to a thread that is him for a moment
+	err := a.own.As(p.user, read)
+	if err != nil && a.own.Effective { // the user's processes do not belong to a thread that is him for a moment
 		err = read()
 	}
 	if err != nil {
 		return ""
 	}
 	if rest, ok := strings.CutPrefix(dir, a.cfg.Workspace); ok && (rest == "" || rest[0] == '/') {
-		return workspaceName + rest
+		return file.Path + rest
 	}
 	return dir
 }
@@ -333,7 +336,7 @@ func (p *shellProcess) close() {
 	})
 }
 
-// receiveNow reads one message without waiting: who sent it, and what. EAGAIN if there is none, io.EOF if nobody is left
+// receiveNow reads one message and its sender without waiting. EAGAIN if there is none, io.EOF if no writer is left
 // to send one.
 func receiveNow(fd uintptr, b []byte) (pid, n int, err error) {
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))

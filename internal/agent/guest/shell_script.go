@@ -14,7 +14,7 @@ type dialect struct {
 	args    []string
 	setup   string // its first line
 	prefix  string // calls what is built in, whatever aliases and functions there are
-	control int    // descriptor on which it tells
+	control int    // descriptor on which it reports
 	text    int    // and of the file
 }
 
@@ -42,25 +42,25 @@ func (d dialect) fit(files uint64) dialect {
 	return d
 }
 
-// lines has the shell read its file, and tell the outcome. That is a line of its own: an interrupt, or an error that
+// lines has the shell read its file, and report the outcome. That is a line of its own: an interrupt, or an error that
 // takes the shell back to its prompt, drops the rest of a line.
 func (d dialect) lines(id string) string {
 	return d.prefix + `\. /proc/self/fd/` + strconv.Itoa(d.text) + "\n" + d.ask(id)
 }
 
-// ask has the shell tell the outcome of the line before. A shell that cannot any more is of no use; but it has to fail
+// ask has the shell report the outcome of the line before. A shell that no longer can is of no use; but it has to fail
 // twice: bash that was interrupted while it gave birth to a job believes that the next command, this one, is still about
-// that job, waits for it and takes its status. A second answer is not heard.
+// that job, waits for it and takes its status. A second answer is ignored.
 func (d dialect) ask(id string) string {
 	tell := d.prefix + `\printf '` + id + ` %s' "$?" >&` + strconv.Itoa(d.control)
 	return tell + " || " + tell + ` || \exit` + "\n"
 }
 
-// opened is what the shell tells when it has the command's streams in hand.
+// opened is what the shell reports when it has the command's streams in hand.
 const opened = "open"
 
 // file is what the shell reads: it opens the streams, says so, and evaluates the command if that was possible: one that
-// nobody heard of would begin once more in another shell. The command has neither of our
+// was not reported would begin once more in another shell. The command has neither of our
 // descriptors. The shell has put them aside meanwhile, where programs that it executes do not get them.
 func (d dialect) file(id, redirect string, cmd []byte) []byte {
 	control, text := strconv.Itoa(d.control), strconv.Itoa(d.text)
@@ -89,7 +89,7 @@ func quote(b *bytes.Buffer, cmd []byte) {
 	b.WriteByte('\'')
 }
 
-// parseTold reads what a shell tells: an id, and that it has opened the streams or a status.
+// parseTold reads a shell's report: an id, and that it has opened the streams or a status.
 func parseTold(b []byte) (id string, open bool, status int, ok bool) {
 	name, word, found := bytes.Cut(b, []byte(" "))
 	if !found {

@@ -169,7 +169,7 @@ func (s *streams) release() {
 	}
 	s.holds = nil
 	for _, name := range s.names {
-		_ = unix.Unlink(name) // who took it away already is its owner
+		_ = unix.Unlink(name) // its owner may have removed it already
 	}
 	s.names = nil
 }

@@ -17,7 +17,7 @@ const (
 type spool struct {
 	chunks  []chunk
 	first   int64 // position of the first byte that is still here
-	next    int64 // position behind the last byte
+	next    int64 // position after the last byte
 	cost    int   // bytes that the chunks take
 	limit   int64 // of next; 0 is none
 	dropped int64 // bytes beyond limit
@@ -35,7 +35,7 @@ func (c chunk) end() int64 { return c.position + int64(len(c.data)) }
 // room is how many bytes may be added until the bound is reached; negative beyond it.
 func (s *spool) room() int { return wire.SpoolSize - s.cost }
 
-// full says that the output's limit is reached: all that follows is dropped.
+// full reports that the output's limit is reached: all that follows is dropped.
 func (s *spool) full() bool { return s.limit > 0 && s.next >= s.limit }
 
 // add keeps b, or counts it where the limit is passed.

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// record reads the next record of the keeper's. io.EOF says that no keeper is left.
+// record reads the next record of the keeper's. io.EOF means that no keeper is left.
 func (e *exec) record() (forkexec.Record, error) {
 	buf := make([]byte, forkexec.RecordSize)
 	n, err := e.status.Read(buf)
@@ -36,7 +36,7 @@ const birthTime = time.Minute
 var errUnborn = errors.New("it has not begun within " + birthTime.String())
 
 // firstRecord waits for the keeper's first record, but not for longer than the command may run, and not when the agent is
-// closed: what the keeper has begun is then killed, of which it tells, and cut says why.
+// closed: what the keeper has begun is then killed, of which it tells, and cut states why.
 func (e *exec) firstRecord() (rec forkexec.Record, cut wire.Cause, err error) {
 	const look = time.Second // whether the agent is closed; most births take a thousandth
 	limit, cause := birthTime, wire.CauseLost
@@ -61,8 +61,8 @@ func (e *exec) firstRecord() (rec forkexec.Record, cut wire.Cause, err error) {
 		}
 		limit = time.Since(e.began) + look
 		for _, p := range e.processes() {
-			p.signal(unix.SIGKILL)
-			p.close()
+			p.Signal(unix.SIGKILL)
+			p.Close()
 		}
 		if kills++; kills > 2 { // it is the keeper that was stopped
 			_ = unix.PidfdSendSignal(e.keeper.PidFD, unix.SIGKILL, nil, 0)
@@ -80,7 +80,7 @@ func (e *exec) begin() error {
 	case cut == wire.CauseLost:
 		failure = errUnborn
 	case err != nil:
-		e.pid = e.keeper.Pid // leads no group: signals find nobody
+		e.pid = e.keeper.Pid // leads no group: signals find no process
 		return nil
 	case rec.Kind&forkexec.RecordFailed == 0:
 		e.pid, e.settled = int(rec.Pid), true
@@ -93,7 +93,7 @@ func (e *exec) begin() error {
 	}
 	e.settled = err == nil
 	e.a.reap(e.keeper)
-	e.bury()
+	e.release()
 	return failure
 }
 
@@ -101,20 +101,20 @@ func (e *exec) begin() error {
 // children, where they are then; or in the cgroup, if they were born there. A session is something that they leave.
 func (e *exec) certain() bool {
 	if e.group != nil {
-		return e.a.group.clone3()
+		return e.a.group.HasClone3()
 	}
 	return e.a.reaper != nil
 }
 
-// bury gives back what a keeper was made of that is dead.
-func (e *exec) bury() {
+// release frees the resources of a keeper that is dead.
+func (e *exec) release() {
 	unix.Close(e.keeper.PidFD)
 	if e.settled {
-		e.program.Free() // else its memory is lost: somebody may have it who was not seen to die
+		e.program.Free() // else its memory is lost: a process that was not seen to die may have it
 	}
 }
 
-// watch takes the keeper's records and tells the command's life of them. It ends with the keeper, and reaps it.
+// watch reads the keeper's records and reports them to the command's life. It ends with the keeper, and reaps it.
 func (e *exec) watch() {
 	for {
 		rec, err := e.record()
@@ -129,7 +129,7 @@ func (e *exec) watch() {
 			close(e.exited)
 		}
 		if rec.Kind&forkexec.RecordEmpty != 0 {
-			close(e.empty) // before the keeper's own end, which nobody has to wait for
+			close(e.empty) // before the keeper's own end, which no caller has to wait for
 		}
 	}
 	e.status.Close()

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -31,7 +32,7 @@ func (l *launcher) openTerminal(size wire.Size) error {
 	return nil
 }
 
-// openPTY makes a PTY. Its slave belongs to whoever opens the master, which is why this runs as the user.
+// openPTY makes a PTY. Its slave belongs to the user who opens the master, which is why this runs as the user.
 func openPTY(size wire.Size) (master, slave int, err error) {
 	master, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -60,16 +61,16 @@ func openPTY(size wire.Size) (master, slave int, err error) {
 
 func winsize(s wire.Size) *unix.Winsize { return &unix.Winsize{Col: s.Cols, Row: s.Rows} }
 
-// resize tells the terminal, and through it the program, its new size.
+// resize sets the terminal's size, which its program learns by a signal.
 func (e *exec) resize(size wire.Size) error {
 	if e.terminal == nil {
-		return protocol("exec %q has no terminal", e.spec.ID)
+		return fault.Protocol("exec %q has no terminal", e.spec.ID)
 	}
 	raw, err := e.terminal.SyscallConn()
 	if err != nil {
 		return err
 	}
-	// A closed terminal is one whose command is gone: nobody cares about its size.
+	// A closed terminal is one whose command is gone: its size no longer matters.
 	_ = raw.Control(func(fd uintptr) { err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, winsize(size)) })
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remembered is how many of the dead are known whom nobody has asked for yet. A sandbox has two or three processes that
+// remembered is how many of the dead are kept that were not asked for yet. A sandbox has two or three processes that
 // are ours.
 const remembered = 64
 

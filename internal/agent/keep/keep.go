@@ -23,7 +23,7 @@ import (
 // Command is the argument by which a program is a keep.
 const Command = "keep"
 
-// partingTime is how long the sandbox's process is given to end behind its byte stream.
+// partingTime is how long the sandbox's process is given to end after its byte stream.
 const partingTime = 10 * time.Second
 
 // keep is the process. Nothing of it has to be given back: the kernel takes everything at its end.
@@ -31,7 +31,7 @@ type keep struct {
 	cfg      Config
 	children *family
 	null     *os.File
-	said     *words          // standard error of the program that makes the sandbox, and of all that it leaves
+	said     *stderrText     // standard error of the program that makes the sandbox, and of all that it leaves
 	begun    chan struct{}   // closed when that program has ended
 	status   unix.WaitStatus // how; valid once begun is closed
 	over     chan struct{}
@@ -55,7 +55,7 @@ func Run(config []byte) error {
 		return errors.Join(err, k.report(ready, err))
 	}
 	if err := k.report(ready, nil); err != nil {
-		return err // whoever wanted the sandbox has gone before it was one
+		return err // the caller went before the sandbox was made
 	}
 	<-host.Done()
 	return k.last()
@@ -80,7 +80,7 @@ func (k *keep) begin() (*wire.MuxHost, error) {
 		if err != nil {
 			return nil, err
 		}
-		go k.obey(orders)
+		go k.serveOrders(orders)
 	}
 	return host, k.greet(host)
 }
@@ -110,7 +110,7 @@ func (k *keep) watchLifeline(line *os.File) {
 	var b [16]byte
 	for {
 		if _, err := line.Read(b[:]); err != nil {
-			_ = k.tell(Last{Code: -1, Detail: "its creator is gone"})
+			_ = k.writeLast(Last{Code: -1, Detail: "its creator is gone"})
 			os.Exit(0)
 		}
 	}
@@ -172,7 +172,7 @@ func (k *keep) greet(host *wire.MuxHost) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// The stream has ended; the program, if it has failed, says why.
+	// The stream has ended; the program, if it has failed, reports why.
 	select {
 	case <-k.begun:
 		if k.status != 0 {
@@ -183,7 +183,7 @@ func (k *keep) greet(host *wire.MuxHost) error {
 	return fmt.Errorf("the agent does not answer: %w: %s", err, strings.TrimSpace(k.said.stop()))
 }
 
-// report says whether the agent can be dialled.
+// report writes whether the agent can be dialled.
 func (k *keep) report(ready *os.File, failure error) error {
 	var r Report
 	if failure != nil {
@@ -212,7 +212,7 @@ func (k *keep) last() error {
 	if said := strings.TrimSpace(k.said.stop()); said != "" {
 		l.Detail = strings.TrimSpace(l.Detail + " " + said)
 	}
-	return k.tell(l)
+	return k.writeLast(l)
 }
 
 // main is the pid of the process whose end is the sandbox's, 0 if it is not known.
@@ -228,8 +228,8 @@ func (k *keep) main() int {
 	return pid
 }
 
-// tell writes the last words.
-func (k *keep) tell(l Last) error {
+// writeLast writes the last words.
+func (k *keep) writeLast(l Last) error {
 	if k.cfg.LastFD == 0 {
 		return nil
 	}
@@ -241,8 +241,8 @@ func (k *keep) tell(l Last) error {
 	return err
 }
 
-// words is what programs say on their standard error: how it begins, and how it ends.
-type words struct {
+// stderrText is what programs write to their standard error: how it begins, and how it ends.
+type stderrText struct {
 	file *os.File
 	done chan struct{}
 
@@ -253,16 +253,16 @@ type words struct {
 // maxWords is how many bytes of each are kept.
 const maxWords = 2 << 10
 
-// maxPipe is what a pipe holds at most: more than that was not said before.
+// maxPipe is what a pipe holds at most: more than that was not written before.
 const maxPipe = 1 << 20
 
 // listen makes a pipe for a program's standard error; the caller closes end when the program has it.
-func (k *keep) listen() (w *words, end int, err error) {
+func (k *keep) listen() (w *stderrText, end int, err error) {
 	file, end, err := pipe(true)
 	if err != nil {
 		return nil, 0, err
 	}
-	w = &words{file: file, done: make(chan struct{})}
+	w = &stderrText{file: file, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		defer file.Close()
@@ -274,7 +274,7 @@ func (k *keep) listen() (w *words, end int, err error) {
 				break
 			}
 		}
-		// The time is over, or all is read. What was said before counts, even if we are late.
+		// The time is over, or all is read. What was written before counts, even if we are late.
 		raw, err := file.SyscallConn()
 		if err != nil {
 			return
@@ -296,8 +296,8 @@ func (k *keep) listen() (w *words, end int, err error) {
 	return w, end, nil
 }
 
-// keep adds what is said.
-func (w *words) keep(b []byte) {
+// keep adds output.
+func (w *stderrText) keep(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.first = append(w.first, b[:min(len(b), maxWords-len(w.first))]...)
@@ -305,23 +305,23 @@ func (w *words) keep(b []byte) {
 	w.text = w.text[max(0, len(w.text)-maxWords):]
 }
 
-// soFar is what was said until now.
-func (w *words) soFar() string {
+// current is the output until now.
+func (w *stderrText) current() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return string(w.text)
 }
 
-// stop listens no more, once what has been said is read, and returns it.
-func (w *words) stop() string {
+// stop listens no more, once what was written is read, and returns it.
+func (w *stderrText) stop() string {
 	_ = w.file.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // fails when it is closed, which is as good
 	<-w.done
-	return w.soFar()
+	return w.current()
 }
 
 // why is stop for a program that has failed: a Go program may say with its error where it was in itself, at length, and that
-// explains nothing to anybody here.
-func (w *words) why() string {
+// explains nothing here.
+func (w *stderrText) why() string {
 	text := w.stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()

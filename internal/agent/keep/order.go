@@ -13,23 +13,23 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// maxOrder bounds what is said on the second socket, either way.
+// maxOrder bounds messages on the second socket, either way.
 const maxOrder = 8 << 10
 
-// order is a request on the second socket, with at most one descriptor beside it, which the program has as number 3. The
+// order is a request on the second socket, with at most one descriptor, which the program has as number 3. The
 // answer, a [Report], comes when the program has ended. If the connection is closed before, the program has
 // [patience] to end: what is half done must not stay so for a daemon that dies.
-type order struct {
-	Name string `json:"order"`
-}
+type order = wire.KeepOrder
 
-// patience is how long a program may go on for which nobody waits any more.
+// patience is how long a program may continue without a caller that waits for it.
 const patience = 15 * time.Second
 
-// obey takes orders, one at a time.
-func (k *keep) obey(l *net.UnixListener) {
+// serveOrders takes orders, one at a time.
+func (k *keep) serveOrders(l *net.UnixListener) {
 	var one sync.Mutex
 	for {
 		conn, err := l.AcceptUnix()
@@ -44,18 +44,18 @@ func (k *keep) obey(l *net.UnixListener) {
 			one.Lock()
 			defer one.Unlock()
 			var a Report
-			if err := k.carryOut(conn); err != nil {
+			if err := k.execute(conn); err != nil {
 				a.Error = err.Error()
 			}
 			if text, err := json.Marshal(a); err == nil {
-				_, _ = conn.Write(text) // nobody is there any more
+				_, _ = conn.Write(text) // the caller is gone
 			}
 		}()
 	}
 }
 
-// carryOut reads an order and runs its program.
-func (k *keep) carryOut(conn *net.UnixConn) error {
+// execute reads an order and runs its program.
+func (k *keep) execute(conn *net.UnixConn) error {
 	o, file, err := readOrder(conn)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (k *keep) carryOut(conn *net.UnixConn) error {
 	if argv == nil {
 		return fmt.Errorf("no order %q is known", o.Name)
 	}
-	// Who has given the order says no more; so what is read is his end.
+	// The caller sends nothing after its order; so what is read is its end.
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -158,7 +158,7 @@ func describe(status unix.WaitStatus, words string) string {
 	return how
 }
 
-// crowded reports whether an error says that there is no room at the moment.
+// crowded reports whether an error means that there is no room at the moment.
 func crowded(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
 }

@@ -41,7 +41,7 @@ func join(conn net.Conn, host *wire.MuxHost, buffers *sync.Pool) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		if err := carry(stream, conn, buffers); errors.Is(err, io.ErrClosedPipe) {
-			return // the agent has closed it, perhaps behind an answer, which the other direction still has to take
+			return // the agent has closed it, perhaps after an answer, which the other direction still has to take
 		}
 		stream.Close()
 	})

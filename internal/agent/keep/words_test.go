@@ -51,7 +51,7 @@ func TestWordsInAHurry(t *testing.T) {
 		_ = w.file.SetReadDeadline(time.Now().Add(-time.Second))
 		<-w.done
 		unix.Close(end) // which somebody else has open for long, as a rule
-		if got := w.soFar(); got != said[len(said)-maxWords:] {
+		if got := w.current(); got != said[len(said)-maxWords:] {
 			t.Fatalf("%.20q… of %d bytes", got[max(0, len(got)-10):], len(got))
 		}
 	}

@@ -3,7 +3,7 @@
 //
 // # Streams
 //
-// The host dials, the agent accepts. Every request has a stream of its own, so that nothing waits behind anything
+// The host dials, the agent accepts. Every request has a stream of its own, so that nothing waits in line behind anything
 // else; a stream ends when either side closes it. A stream is a connection (a Unix socket, vsock) or, where a runtime
 // has one byte stream only, a stream of the multiplexer. The agent serves both with the same code.
 //
@@ -22,13 +22,13 @@
 // [CodeVersion]; the host accepts [Version] and Version-1. [Hello.BootID] changes when an agent has been restarted: all
 // it knew of execs is then gone.
 //
-// A failure is one Reply with Error, at any point where the agent may write; the agent closes the stream behind it. A
+// A failure is one Reply with Error, at any point where the agent may write; the agent closes the stream after it. A
 // host that finds it can no longer write therefore reads on for the reason.
 //
 // # Execs
 //
 // OpExec starts a command under an id that the host chose; the same id again starts nothing and attaches instead, so
-// a host that lost the stream before the answer asks again. OpAttach joins a known exec at position From. Both go on
+// a host that lost the stream before the answer asks again. OpAttach joins a known exec at position From. Both continue
 // alike:
 //
 //	agent  Reply{Started}, then Output frames, mixed with Reply{StdinLimit}, at last Reply{Exit}
@@ -49,7 +49,7 @@
 // Stdin. Data on the stream is stdin, EOF (or a Control with CloseStdin) its end. Its bytes are numbered too: the host
 // may send those before a limit, which begins at [Started.StdinLimit] and rises with each Reply{StdinLimit} as the
 // program takes them; at most [StdinWindow] bytes wait in the agent, which can thus always read on for the Control
-// frames behind them. Data beyond the limit is a protocol error. A host that attaches goes on at [Started.Stdin].
+// frames after them. Data beyond the limit is a protocol error. A host that attaches continues at [Started.Stdin].
 // When the program has closed its stdin the agent takes and drops what comes, and the limit rises as before. A
 // disconnect does not end stdin. Of a terminal EOF means its end-of-file character.
 //
@@ -64,7 +64,7 @@
 // Shells. An exec with [Exec.Shell] is a command for a shell (bash, or sh where there is none) that keeps its directory,
 // variables, functions and background jobs. It has an id, a spool, stdin, a timeout and an outcome like any other exec, and
 // is over when the shell has come back to take the next command. The commands of one shell run one after the other, in the
-// order of their requests; [Exec.TimeoutMS] counts from a command's own beginning. The shell tells a status apart
+// order of their requests; [Exec.TimeoutMS] counts from a command's own beginning. The shell distinguishes a status
 // from all output, over a socket that only its own messages count on; [Exit.Cwd] is read from /proc. Without
 // [ShellRun.Separate] stdout and stderr are a terminal that is the command's alone, and all output is Stdout; what it
 // writes to /dev/tty, the shell's own terminal, is Stdout as well. Reading /dev/tty finds end of file. Timeout and Kill
@@ -116,7 +116,7 @@
 // the way in either direction, cut anywhere (an attached container's stdio, a serial line). Hence:
 //
 // Frames. A mux frame is 1 byte type, 4 bytes stream id, body (at most [MaxMuxBody]), 4 bytes CRC32C; all of it
-// COBS-encoded, so that it holds no 0x00, and ended by a 0x00. A receiver finds the next frame behind the next 0x00
+// COBS-encoded, so that it holds no 0x00, and ended by a 0x00. A receiver finds the next frame after the next 0x00
 // whatever came before; empty frames are ignored.
 //
 //	1 reset   host   16 bytes nonce, 4 bytes grant. Begins an epoch. CRC over the frame alone
@@ -138,7 +138,7 @@
 //
 // Credit. Of each stream at most [MuxWindow] bytes are unread at its receiver; a window frame follows the reading. The
 // agent, moreover, writes no byte at all that was not granted (a 0x00 and ready excepted, once for each reset): frames count
-// with their encoding and delimiter, and the host grants anew what it has read. A host that went away therefore leaves at most [MuxGrant] bytes on the way, less
+// with their encoding and delimiter, and the host grants credit again for what it has read. A host that went away therefore leaves at most [MuxGrant] bytes on the way, less
 // than a pipe holds, and nothing in the agent waits for it. A host needs no such credit, since the agent always reads.
 //
 // Closing. A stream is closed when both have sent close; each answers the other's. Bytes before a close are delivered

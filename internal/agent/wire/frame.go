@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Kind says what a frame carries.
+// Kind states what a frame carries.
 type Kind uint8
 
 // The kinds of frame. Unknown kinds are a protocol error.
@@ -171,7 +171,7 @@ func (w *Writer) Data(b []byte) error {
 // DataRoom is how many bytes [Writer.DataInPlace] needs before the data.
 const DataRoom = 5
 
-// DataInPlace writes one Data frame of what lies in b behind [DataRoom] bytes, which it overwrites: nothing is copied. The
+// DataInPlace writes one Data frame of what lies in b after [DataRoom] bytes, which it overwrites: nothing is copied. The
 // data are at most MaxData bytes.
 func (w *Writer) DataInPlace(b []byte) error {
 	b[0] = byte(KindData)
@@ -182,7 +182,7 @@ func (w *Writer) DataInPlace(b []byte) error {
 	return err
 }
 
-// EOF says that no Data follows.
+// EOF reports that no Data follows.
 func (w *Writer) EOF() error { return w.write(KindEOF, nil, nil) }
 
 // Output writes one Output frame; b is at most MaxData bytes.

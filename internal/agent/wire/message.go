@@ -11,7 +11,7 @@ type Hello struct {
 	Protocol string   `json:"protocol"` // "belljar-agent"
 	Version  int      `json:"version"`
 	Build    string   `json:"build,omitempty"`
-	BootID   string   `json:"boot_id,omitempty"` // agent to host: made at the agent's start, tells a restart
+	BootID   string   `json:"boot_id,omitempty"` // agent to host: made at the agent's start, reveals a restart
 	Features []string `json:"features,omitempty"`
 }
 
@@ -96,7 +96,7 @@ const MaxNote = 2 << 10
 type ShellRun struct {
 	Name string `json:"name,omitempty"` // of the shell
 	Cmd  []byte `json:"cmd"`
-	// Separate gives the command two pipes instead of a terminal, so that stdout and stderr are told apart.
+	// Separate gives the command two pipes instead of a terminal, so that stdout and stderr stay separate.
 	Separate bool `json:"separate,omitempty"`
 }
 
@@ -113,7 +113,7 @@ type Kill struct {
 	GraceMS int64 `json:"grace_ms,omitempty"` // of End
 }
 
-// Control frames travel from the host on an exec or attach stream, beside stdin data.
+// Control frames travel from the host on an exec or attach stream, besides stdin data.
 type Control struct {
 	Ack        *int64 `json:"ack,omitempty"` // every byte before this position may be dropped from the spool
 	Resize     *Size  `json:"resize,omitempty"`
@@ -142,12 +142,12 @@ const (
 	Stderr Stream = 2
 )
 
-// Cause says who ended an exec.
+// Cause is why an exec ended.
 type Cause string
 
 // The causes.
 const (
-	CauseExited     Cause = "exited"      // the program ended by itself, also by a signal that nobody here sent
+	CauseExited     Cause = "exited"      // the program ended by itself, also by a signal that the agent did not send
 	CauseTimeout    Cause = "timeout"     // TimeoutMS was over
 	CauseCPUTime    Cause = "cpu_time"    // CPUTimeMS was used up; the program may have ended by itself just then
 	CauseEnded      Cause = "ended"       // a Kill with End
@@ -165,7 +165,7 @@ type Started struct {
 	// is the position up to which the host may send; 0 when the exec has no stdin.
 	Stdin      int64 `json:"stdin,omitempty"`
 	StdinLimit int64 `json:"stdin_limit,omitempty"`
-	// StdinClosed says that a host has ended the stdin, or nobody reads it any more.
+	// StdinClosed means that a host has ended the stdin, or that no process reads it.
 	StdinClosed bool `json:"stdin_closed,omitempty"`
 	// AgeMS is for how long the command had run when a host attached to it.
 	AgeMS int64 `json:"age_ms,omitempty"`
@@ -257,7 +257,7 @@ type Reply struct {
 	Exit    *Exit      `json:"exit,omitempty"`
 	Execs   []ExecInfo `json:"execs,omitempty"`
 	File    *FileInfo  `json:"file,omitempty"`
-	Files   []FileInfo `json:"files,omitempty"` // one batch; More says that others follow
+	Files   []FileInfo `json:"files,omitempty"` // one batch; More means that others follow
 	More    bool       `json:"more,omitempty"`
 	Cut     bool       `json:"cut,omitempty"` // the listing stopped at its bound
 	Space   *Space     `json:"space,omitempty"`
@@ -267,7 +267,7 @@ type Reply struct {
 	StdinLimit *int64 `json:"stdin_limit,omitempty"`
 }
 
-// Info is what an agent says of itself.
+// Info is what an agent states about itself.
 type Info struct {
 	BootID  string `json:"boot_id"`
 	Build   string `json:"build"`

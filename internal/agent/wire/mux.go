@@ -19,13 +19,13 @@ const muxBatch = 32 << 10
 type mux struct {
 	rwc  io.ReadWriteCloser
 	side muxSide
-	done chan struct{} // closed when the byte stream is given up
+	done chan struct{} // closed when the byte stream is abandoned
 	both sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows, the streams and the side's state
 	wake    sync.Cond  // the writer has something to do
 	changed sync.Cond  // a stream came or went, the epoch or the mux ended
-	err     error      // why the byte stream was given up
+	err     error      // why the byte stream was abandoned
 	live    bool       // an epoch is under way
 	in, out epoch
 	streams map[uint32]*muxStream

@@ -53,10 +53,10 @@ func (a *MuxAgent) handle(coated []byte) error {
 		a.begin(f)
 	case !a.live: // between two epochs everything is dropped
 	case err != nil:
-		a.breakOff(err)
+		a.abort(err)
 	default:
 		if err := a.handleLive(f); err != nil {
-			a.breakOff(err)
+			a.abort(err)
 		}
 	}
 	return nil
@@ -73,8 +73,8 @@ func (a *MuxAgent) begin(f muxFrame) {
 	a.wake.Signal()
 }
 
-// breakOff ends the epoch because of what the host sent, or what became of it on the way.
-func (a *MuxAgent) breakOff(err error) {
+// abort ends the epoch because of what the host sent, or what became of it on the way.
+func (a *MuxAgent) abort(err error) {
 	a.end(err)
 	a.broken = true
 	a.wake.Signal()

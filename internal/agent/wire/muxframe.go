@@ -47,7 +47,7 @@ func muxCost(n int) int {
 
 type nonce [16]byte
 
-// epoch is what the CRCs of one direction of an epoch cover beside the frame.
+// epoch is what the CRCs of one direction of an epoch cover besides the frame.
 type epoch struct {
 	nonce nonce
 	next  uint64 // number of the next frame
@@ -71,7 +71,7 @@ type muxFrame struct {
 	body   []byte
 }
 
-// append encodes f behind dst, with the delimiter, as the next frame of e; e is nil for a reset.
+// append encodes f after dst, with the delimiter, as the next frame of e; e is nil for a reset.
 func (f muxFrame) append(dst []byte, e *epoch) []byte {
 	var raw []byte
 	if e != nil {
@@ -140,7 +140,7 @@ func (f muxFrame) wellFormed() bool {
 // number is the body of a grant or window.
 func (f muxFrame) number() int { return int(binary.BigEndian.Uint32(f.body)) }
 
-// appendCOBS encodes src behind dst without a 0x00 (Consistent Overhead Byte Stuffing): each block is its length plus
+// appendCOBS encodes src after dst without a 0x00 (Consistent Overhead Byte Stuffing): each block is its length plus
 // one, then the bytes up to the next 0x00, which the block's end stands for unless it is 254 bytes long.
 func appendCOBS(dst, src []byte) []byte {
 	for {
@@ -157,7 +157,7 @@ func appendCOBS(dst, src []byte) []byte {
 		src = src[len(block):]
 		if zero >= 0 {
 			src = src[1:]
-			continue // a 0x00 at the very end leaves an empty block behind it
+			continue // a 0x00 at the very end leaves an empty block after it
 		}
 		if len(src) == 0 {
 			return dst

@@ -61,10 +61,10 @@ func (h *MuxHost) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Done is closed when the byte stream has been given up.
+// Done is closed when the byte stream has been abandoned.
 func (h *MuxHost) Done() <-chan struct{} { return h.done }
 
-// Err is why it was given up: net.ErrClosed after Close, nil before Done.
+// Err is why it was abandoned: net.ErrClosed after Close, nil before Done.
 func (h *MuxHost) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -215,7 +215,7 @@ func (s *muxStream) setDeadlines(t time.Time, which ...*muxDeadline) error {
 	return nil
 }
 
-// muxDeadline wakes those who wait on a stream when its time has come.
+// muxDeadline wakes the waiters of a stream when its time has come.
 type muxDeadline struct {
 	at    time.Time
 	timer *time.Timer

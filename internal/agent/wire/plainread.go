@@ -2,8 +2,8 @@ package wire
 
 import "reflect"
 
-// What an agent and its host tell each other in the life of one command, without encoding/json. Each function reports false for
-// what it leaves to that. A field that is not known here is left to it, too; TestPlainKnowsEveryField tells of one.
+// What an agent and its host exchange in the life of one command, without encoding/json. Each function reports false for
+// what it leaves to that. A field that is not known here is left to it, too; TestPlainKnowsEveryField reports one.
 
 // plainly decodes text into v, unless either is anything special; v is then as it was.
 func plainly(text []byte, v any) bool {

@@ -258,6 +258,14 @@ func TestSharedSecretTokens(t *testing.T) {
 			}
 		})
 	}
+	for want, token := range map[string]string{
+		"token is not valid: it has no exp": hs(claims("exp", nil)), "token is not valid: sub must have 1 to 256 bytes": hs(claims("sub", nil)),
+		"credentials are not valid": sign(t, jwt.SigningMethodHS256, []byte("x"+secret[1:]), claims("exp", nil), nil),
+	} {
+		if _, err := a.Authenticate(request("Authorization: Bearer " + token)); belljar.CodeOf(err) != belljar.CodeUnauthorized || err.(*belljar.Error).Message != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 	if _, err := a.Authenticate(request("X-API-KEY: " + good)); err == nil {
 		t.Error("a token is taken for a key")
 	}

@@ -47,7 +47,7 @@ func (a *Authenticator) token(ctx context.Context, raw string) (belljar.Caller, 
 	}
 	c, err := callerOf(claims)
 	if err != nil {
-		return belljar.Caller{}, bad(err)
+		return belljar.Caller{}, flawed(err)
 	}
 	if c.ID == a.opts.KeyID && !c.Admin() {
 		return belljar.Caller{}, bad(errors.New("sub is the operator's name"))
@@ -91,6 +91,10 @@ func (a *Authenticator) verifyShared(raw string) ([]byte, error) {
 		return nil, bad(err)
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return nil, expired(err)
+	case errors.Is(err, jwt.ErrTokenRequiredClaimMissing):
+		return nil, flawed(errors.New("it has no exp"))
+	case errors.Is(err, jwt.ErrTokenNotValidYet), errors.Is(err, jwt.ErrTokenUsedBeforeIssued):
+		return nil, flawed(errors.New("nbf or iat is in the future"))
 	case err != nil:
 		return nil, bad(err)
 	}
@@ -178,6 +182,13 @@ func bad(err error) error {
 	e := wrong()
 	e.Err = err
 	return refusal{"invalid_token", e}
+}
+
+// flawed is the refusal of a token whose signature is right: its issuer may know what is wrong with it.
+func flawed(err error) error {
+	return refusal{"invalid_token", &belljar.Error{
+		Code: belljar.CodeUnauthorized, Message: "token is not valid: " + err.Error(), Hint: "its issuer must set sub and exp", Err: err,
+	}}
 }
 
 // expired is the refusal of a token that was good once. Its owner may know.

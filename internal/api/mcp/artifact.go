@@ -15,16 +15,10 @@ import (
 
 // artifact is a file that a run left, for programs.
 type artifact struct {
-	Path    string `json:"path"`
-	Size    int64  `json:"size"`
-	URI     string `json:"uri,omitempty"`
-	Skipped string `json:"skipped,omitempty"` // why its bytes were not kept
-}
-
-func artifactFields() schema {
-	return aList(gives(map[string]schema{
-		"path": aText("Relative to /workspace"), "size": aWhole("Bytes"), "uri": aText("The resource to read it by"), "skipped": aText("Why its bytes were not kept"),
-	}, "path", "size"))
+	Path    string `json:"path" about:"Relative to /workspace"`
+	Size    int64  `json:"size" about:"Bytes"`
+	URI     string `json:"uri,omitempty" about:"The resource to read it by"`
+	Skipped string `json:"skipped,omitempty" about:"Why its bytes were not kept"`
 }
 
 // mostArtifacts is how many files of one run a result tells of.

@@ -55,11 +55,7 @@ func (v *visit) call(ctx context.Context, t *tool, req *sdk.CallToolRequest) (*s
 		Service: v.client.Service(header.Get(api.RequestIDHeader), header.Get(traceHeader)),
 		image:   pictures(clientName(req)),
 	}
-	arguments, err := t.checker.check(req.Params.Arguments)
-	var r *reply
-	if err == nil {
-		r, err = t.do(c, arguments)
-	}
+	r, err := t.do(c, req.Params.Arguments)
 	if err != nil {
 		return c.failed(t, err), nil
 	}
@@ -69,17 +65,6 @@ func (v *visit) call(ctx context.Context, t *tool, req *sdk.CallToolRequest) (*s
 	}
 	content := append([]sdk.Content{&sdk.TextContent{Text: strings.TrimSuffix(r.text, "\n") + c.told()}}, r.more...)
 	return &sdk.CallToolResult{Content: content, StructuredContent: json.RawMessage(value)}, nil
-}
-
-// decoded is a tool's work on arguments of a type. They have been checked.
-func decoded[In any](do func(c *call, in In) (*reply, error)) func(*call, []byte) (*reply, error) {
-	return func(c *call, raw []byte) (*reply, error) {
-		var in In
-		if err := json.Unmarshal(raw, &in); err != nil {
-			return nil, unreadable(err)
-		}
-		return do(c, in)
-	}
 }
 
 // errorMeta is where a result has its error for programs.

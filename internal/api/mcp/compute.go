@@ -18,25 +18,25 @@ const usualLanguage = "python"
 
 // runInput is the input of sandbox_run (docs/compatibility.md#tools).
 type runInput struct {
-	Runtime        string            `json:"runtime"`
-	Code           string            `json:"code"`
-	Args           []string          `json:"args"`
-	Env            map[string]string `json:"env"`
-	Files          map[string]string `json:"files"`
-	TimeoutSeconds float64           `json:"timeout_seconds"`
+	Runtime        string            `json:"runtime,omitempty" about:"The language of code; python unless the operator set another one"`
+	Code           string            `json:"code" about:"The program's text"`
+	Args           []string          `json:"args,omitempty"`
+	Env            map[string]string `json:"env,omitempty" about:"Environment variables"`
+	Files          map[string]string `json:"files,omitempty" about:"Files for the program: text by path, relative to /workspace"`
+	TimeoutSeconds int64             `json:"timeout_seconds,omitempty" minimum:"1" about:"How long it may take"`
 }
 
 // runOutput is its result, and what else there is to know.
 type runOutput struct {
-	OK         bool   `json:"ok"`
-	Runtime    string `json:"runtime"`
-	ExitCode   int    `json:"exit_code"`
-	DurationMs int64  `json:"duration_ms"`
+	OK         bool   `json:"ok" about:"Whether it ended with exit code 0"`
+	Runtime    string `json:"runtime" about:"The language"`
+	ExitCode   int    `json:"exit_code" about:"128+n if a signal ended it, 125 if it never began"`
+	DurationMs int64  `json:"duration_ms" about:"From its start to its end"`
 	output
-	Error     string     `json:"error,omitempty"`
-	RunID     string     `json:"run_id"`
-	TimedOut  bool       `json:"timed_out,omitempty"`
-	Signal    string     `json:"signal,omitempty"`
+	Error     string     `json:"error,omitempty" about:"What went wrong, if something did besides its exit code"`
+	RunID     string     `json:"run_id" about:"Names its resources"`
+	TimedOut  bool       `json:"timed_out,omitempty" about:"Whether its time was over"`
+	Signal    string     `json:"signal,omitempty" about:"The signal that ended it"`
 	Artifacts []artifact `json:"artifacts,omitempty"`
 }
 
@@ -54,29 +54,12 @@ func languages() []string {
 }
 
 func computeTools() []*tool {
-	kinds := slices.Clone(languages())
-	return []*tool{{
-		name: "sandbox_run", title: "Run code",
-		about: "Runs a program once in a fresh, isolated Linux sandbox without network and answers with what it printed and its exit code. " +
-			"Nothing stays: send every file that it needs in files. Results to keep go to /workspace/artifacts; they, and pictures " +
-			"(png, jpeg, gif, svg) written anywhere in /workspace, come back with the result.",
-		hints: adds(false),
-		input: takes(map[string]schema{
-			"runtime":         {"type": "string", "enum": kinds, "description": "The language of code; " + usualLanguage + " unless the operator set another one"},
-			"code":            aText("The program's text"),
-			"args":            aList(aText("")),
-			"env":             aTable("Environment variables"),
-			"files":           aTable("Files for the program: text by path, relative to /workspace"),
-			"timeout_seconds": aWhole("How long it may take").atLeast(1),
-		}, "code"),
-		output: gives(outputFields(map[string]schema{
-			"ok": aFlag("Whether it ended with exit code 0"), "runtime": aText("The language"),
-			"exit_code": aWhole("128+n if a signal ended it, 125 if it never began"), "duration_ms": aWhole("From its start to its end"),
-			"error": aText("What went wrong, if something did besides its exit code"), "run_id": aText("Names its resources"),
-			"timed_out": aFlag("Whether its time was over"), "signal": aText("The signal that ended it"), "artifacts": artifactFields(),
-		}), "ok", "runtime", "exit_code", "duration_ms", "stdout", "stderr"),
-		do: decoded(runCode),
-	}}
+	t := newTool[runInput, runOutput]("sandbox_run", "Run code", adds(false), runCode,
+		"Runs a program once in a fresh, isolated Linux sandbox without network and answers with what it printed and its exit code. "+
+			"Nothing stays: send every file that it needs in files. Results to keep go to /workspace/artifacts; they, and pictures "+
+			"(png, jpeg, gif, svg) written anywhere in /workspace, come back with the result.")
+	t.input["properties"].(map[string]schema)["runtime"]["enum"] = languages()
+	return []*tool{t}
 }
 
 func runCode(c *call, in runInput) (*reply, error) {
@@ -88,7 +71,7 @@ func runCode(c *call, in runInput) (*reply, error) {
 	if in.Code == "" {
 		return nil, refuse("code", "code must not be empty")
 	}
-	timeout, err := c.terms.timeout("timeout_seconds", in.TimeoutSeconds)
+	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err
 	}
@@ -117,9 +100,8 @@ func runCode(c *call, in runInput) (*reply, error) {
 	if run.ReasonCode != "" && run.ReasonCode != belljar.ReasonNonZeroExit {
 		o.Error = strings.TrimSpace(cmp.Or(run.Message, string(run.ReasonCode)) + "\n" + advice(run))
 	}
-	text := headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") +
-		lost(stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+"; or let the program print less, or write to /workspace/artifacts.") +
-		listed(found)
+	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+
+		"; or let the program print less, or write to /workspace/artifacts.") + listed(found)
 	return &reply{text, more, o}, nil
 }
 
@@ -147,74 +129,76 @@ func inFiles(err error) error {
 	return renamed(err, map[string]string{"command": "args", "timeout_sec": "timeout_seconds"})
 }
 
-// s0Input is the input of sandbox.run (docs/compatibility.md#the-tool-sandboxrun).
-type s0Input struct {
-	Runtime   string   `json:"runtime"`
-	SessionID string   `json:"session_id"`
-	BaseImage string   `json:"base_image"`
-	Command   []string `json:"command"`
+// commandInput is the input of sandbox.run (docs/compatibility.md#the-tool-sandboxrun).
+type commandInput struct {
+	Runtime   string   `json:"runtime,omitempty"`
+	SessionID string   `json:"session_id,omitempty"`
+	BaseImage string   `json:"base_image,omitempty"`
+	Command   []string `json:"command,omitempty"`
 	Files     []struct {
-		Path    string `json:"path"`
-		Content string `json:"content_b64"`
-	} `json:"files"`
-	TimeoutSec float64           `json:"timeout_sec"`
-	Env        map[string]string `json:"env"`
+		Path    string `json:"path,omitempty"`
+		Content string `json:"content_b64,omitempty"`
+	} `json:"files,omitempty"`
+	TimeoutSec int64             `json:"timeout_sec,omitempty" minimum:"1"`
+	Env        map[string]string `json:"env,omitempty"`
 }
 
-// s0Output is its result, and how the run stands.
-type s0Output struct {
-	RunID        string        `json:"run_id"`
-	SessionID    string        `json:"session_id,omitempty"`
-	Phase        belljar.Phase `json:"phase"`
-	LogStreamURL string        `json:"log_stream_url,omitempty"`
-	PolicyHash   string        `json:"policy_hash,omitempty"`
-	ImageDigest  string        `json:"image_digest,omitempty"`
-	Runtime      string        `json:"runtime,omitempty"`
+// commandOutput is its result, and how the run stands.
+type commandOutput struct {
+	RunID        string        `json:"run_id" about:"The run's id"`
+	SessionID    string        `json:"session_id,omitempty" about:"Its session's"`
+	Phase        belljar.Phase `json:"phase" about:"completed, failed, killed or timed_out; running if it goes on"`
+	LogStreamURL string        `json:"log_stream_url,omitempty" about:"A WebSocket that its log can be followed on"`
+	PolicyHash   string        `json:"policy_hash,omitempty" about:"Of the policy in force"`
+	ImageDigest  string        `json:"image_digest,omitempty" about:"Of its image"`
+	Runtime      string        `json:"runtime,omitempty" about:"Its isolation"`
 	ended
 	output
 	Artifacts []artifact `json:"artifacts,omitempty"`
 }
 
-// s0Tool is sandbox.run: its fixed schema, with the runtimes of this server.
-func s0Tool(runtimes []string) *tool {
+// commandTool is sandbox.run: its fixed schema, with the runtimes of this server.
+func commandTool(runtimes []string) *tool {
 	names := []string{"docker", "firecracker"}
 	for _, name := range runtimes {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	list := func(of schema) schema { return schema{"type": "array", "items": of} }
-	plain := func() schema { return schema{"type": "string"} }
-	input := func(env, timeout schema) schema {
-		return schema{
-			"type": "object",
-			"properties": map[string]schema{
-				"runtime":    {"enum": names},
-				"session_id": plain(), "base_image": plain(), "command": list(plain()),
-				"files":       list(schema{"type": "object", "properties": map[string]schema{"path": plain(), "content_b64": plain()}}),
-				"timeout_sec": timeout, "env": env,
-			},
-			"oneOf": []schema{{"required": []string{"session_id", "command"}}, {"required": []string{"base_image", "command"}}},
+	t := newTool[commandInput, commandOutput](runTool, "Run a command", adds(false), func(c *call, in commandInput) (*reply, error) {
+		if in.Runtime != "" && !slices.Contains(names, in.Runtime) {
+			return nil, refuse("runtime", "runtime must be one of %s, got %.40q", strings.Join(names, ", "), in.Runtime)
 		}
+		return runCommand(c, in)
+	}, "Runs a command once and answers with what it printed: in a fresh sandbox made of base_image (host is this server's own programs), or in a session. "+
+		"command is the program and its arguments, without a shell. files are written to /workspace first. There is no network.")
+	delete(t.input, "additionalProperties")
+	t.input["oneOf"] = []schema{{"required": []string{"session_id", "command"}}, {"required": []string{"base_image", "command"}}}
+	t.input.field("runtime", schema{"enum": names})
+	t.input.field("timeout_sec", schema{"type": "integer"})
+	t.input.field("env", schema{"type": "object"})
+	return t
+}
+
+// checkForm refuses arguments of sandbox.run that say too little or too much.
+func (in *commandInput) checkForm() error {
+	message := "give command, and either session_id or base_image"
+	switch {
+	case in.SessionID != "" && in.BaseImage != "":
+		message = "session_id and base_image exclude each other: a session has its image"
+	case len(in.Command) > 0 && (in.SessionID != "" || in.BaseImage != ""):
+		return nil
 	}
-	return &tool{
-		name: runTool, title: "Run a command",
-		about: "Runs a command once and answers with what it printed: in a fresh sandbox made of base_image (host is this server's own programs), or in a session. " +
-			"command is the program and its arguments, without a shell. files are written to /workspace first. There is no network.",
-		hints:  adds(false),
-		input:  input(schema{"type": "object"}, schema{"type": "integer"}),
-		checks: input(schema{"type": "object", "additionalProperties": schema{"type": "string"}}, schema{"type": "integer", "minimum": 1}),
-		output: gives(endFields(outputFields(map[string]schema{
-			"run_id": aText("The run's id"), "session_id": aText("Its session's"), "phase": aText("completed, failed, killed or timed_out; running if it goes on"),
-			"log_stream_url": aText("A WebSocket that its log can be followed on"), "policy_hash": aText("Of the policy in force"),
-			"image_digest": aText("Of its image"), "runtime": aText("Its isolation"), "artifacts": artifactFields(),
-		})), "run_id", "phase", "stdout", "stderr"),
-		do: decoded(runCommand),
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: message, Details: map[string]any{"fields": []string{"session_id", "base_image", "command"}},
 	}
 }
 
-func runCommand(c *call, in s0Input) (*reply, error) {
-	timeout, err := c.terms.timeout("timeout_sec", in.TimeoutSec)
+func runCommand(c *call, in commandInput) (*reply, error) {
+	if err := in.checkForm(); err != nil {
+		return nil, err
+	}
+	timeout, err := c.terms.timeout("timeout_sec", float64(in.TimeoutSec))
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +235,7 @@ func runCommand(c *call, in s0Input) (*reply, error) {
 		return nil, err
 	}
 	stdout, stderr := streams(out, c.terms.MaxOutput)
-	o := s0Output{
+	o := commandOutput{
 		RunID: run.ID, SessionID: run.SessionID, Phase: run.Phase, PolicyHash: run.PolicyHash, ImageDigest: run.ImageDigest,
 		Runtime: run.Runtime, ended: endOf(run), output: outputOf(stdout, stderr),
 	}
@@ -268,7 +252,6 @@ func runCommand(c *call, in s0Input) (*reply, error) {
 	if run.SessionID == "" {
 		o.Artifacts, more = c.collect(run, spec.Files)
 	}
-	text := headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") +
-		lost(stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+".") + listed(o.Artifacts)
+	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+".") + listed(o.Artifacts)
 	return &reply{text, more, o}, nil
 }

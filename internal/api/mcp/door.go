@@ -163,7 +163,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, caller belljar.Call
 	r.Header.Set(traceHeader, caller.TraceID)
 	var list []message
 	if r.Method == http.MethodPost {
-		body, give, err := d.body(w, r, caller)
+		body, give, err := d.opts.Bodies.ReadBody(w, r, maxMessage)
 		if err != nil {
 			return err
 		}
@@ -215,24 +215,6 @@ func noSession() error {
 		Code: belljar.CodeInvalidRequest, Message: sessionHeader + " is missing", Details: map[string]any{"field": sessionHeader},
 		Hint: "send initialize first, then the id that its answer's header has",
 	}
-}
-
-// body reads a request's body.
-func (d *Door) body(w http.ResponseWriter, r *http.Request, caller belljar.Caller) (body []byte, give func(), err error) {
-	api.LimitBody(w, r, maxMessage)
-	give, err = d.opts.Bodies.Take(r.Context(), caller.ID, api.Announced(r.ContentLength, maxMessage))
-	if err != nil {
-		return nil, nil, err
-	}
-	if body, err = io.ReadAll(r.Body); err != nil {
-		give()
-		var e *belljar.Error
-		if !errors.As(err, &e) {
-			err = &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the body cannot be read", Err: err}
-		}
-		return nil, nil, err
-	}
-	return body, give, nil
 }
 
 // initialize is what of an initialize request a visit is begun again from after a restart.

@@ -5,112 +5,82 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"path"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // Inputs and outputs of docs/compatibility.md#tools, and what else there is to know.
 type (
 	writeInput struct {
-		SandboxID   string  `json:"sandbox_id"`
-		Path        string  `json:"path"`
-		Contents    *string `json:"contents"`
-		ContentsB64 *string `json:"contents_b64"`
-		Mode        string  `json:"mode"`
-		Overwrite   bool    `json:"overwrite"`
+		SandboxID   string  `json:"sandbox_id" about:"From sandbox_open"`
+		Path        string  `json:"path" about:"The file, relative to /workspace"`
+		Contents    *string `json:"contents,omitempty" about:"The file as text"`
+		ContentsB64 *string `json:"contents_b64,omitempty" about:"The file as base64, in place of contents"`
+		Mode        string  `json:"mode,omitempty" about:"Permission bits in octal; 0644 if it is not given"`
+		Overwrite   bool    `json:"overwrite,omitempty" about:"Replace a file that is there"`
 	}
 	writeOutput struct {
-		OK   bool   `json:"ok"`
-		Path string `json:"path"`
+		OK   bool   `json:"ok" about:"true"`
+		Path string `json:"path" about:"Absolute path in the sandbox"`
 	}
 	fileInput struct {
-		SandboxID string `json:"sandbox_id"`
-		Path      string `json:"path"`
-		MaxBytes  int64  `json:"max_bytes"`
-		Offset    int64  `json:"offset"`
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		Path      string `json:"path" about:"The file, relative to /workspace"`
+		MaxBytes  uint64 `json:"max_bytes,omitempty" about:"How much of it; 262144 if it is not given, at most 8388608"`
+		Offset    uint64 `json:"offset,omitempty" about:"Bytes of it to skip; the next_offset of the answer before"`
 	}
 	fileOutput struct {
-		Contents    *string `json:"contents,omitempty"`
-		ContentsB64 []byte  `json:"contents_b64,omitempty"`
-		Truncated   bool    `json:"truncated"`
-		SizeBytes   int64   `json:"size_bytes"`
-		NextOffset  int64   `json:"next_offset,omitempty"`
+		Contents    *string `json:"contents,omitempty" about:"What was read, if it is text"`
+		ContentsB64 []byte  `json:"contents_b64,omitempty" about:"What was read, if it is not"`
+		Truncated   bool    `json:"truncated" about:"Whether the file goes on"`
+		SizeBytes   int64   `json:"size_bytes" about:"Of the whole file"`
+		NextOffset  int64   `json:"next_offset,omitempty" about:"Where to read on, if it was truncated"`
 	}
 	listInput struct {
-		SandboxID string `json:"sandbox_id"`
-		Path      string `json:"path"`
-		Recursive bool   `json:"recursive"`
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		Path      string `json:"path,omitempty" about:"The folder, relative to /workspace; /workspace if it is not given"`
+		Recursive bool   `json:"recursive,omitempty" about:"List everything below it"`
 	}
 	listOutput struct {
-		Entries   []belljar.FileEntry `json:"entries"`
-		Truncated bool                `json:"truncated,omitempty"`
+		Entries   []entry `json:"entries"`
+		Truncated bool    `json:"truncated,omitempty" about:"Whether there are more"`
+	}
+	// entry is a [belljar.FileEntry].
+	entry struct {
+		Path      string `json:"path" about:"Relative to /workspace"`
+		Type      string `json:"type" about:"file, dir, symlink or other"`
+		Size      int64  `json:"size" about:"Bytes"`
+		Mode      string `json:"mode" about:"Permission bits in octal"`
+		MtimeUnix int64  `json:"mtime_unix" about:"When it was changed"`
+		Target    string `json:"target,omitempty" about:"Of a symlink"`
 	}
 	deleteInput struct {
-		SandboxID string `json:"sandbox_id"`
-		Path      string `json:"path"`
-		Recursive bool   `json:"recursive"`
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		Path      string `json:"path" about:"The file or folder, relative to /workspace"`
+		Recursive bool   `json:"recursive,omitempty" about:"Delete a folder with all that is in it"`
 	}
 	deleteOutput struct {
-		OK      bool   `json:"ok"`
-		Deleted string `json:"deleted"`
+		OK      bool   `json:"ok" about:"true"`
+		Deleted string `json:"deleted" about:"Absolute path of what was deleted"`
 	}
 )
 
 func fileTools() []*tool {
-	place := func(what string) schema { return aText(what + ", relative to /workspace") }
 	return []*tool{
-		{
-			name: "sandbox_fs_write", title: "Write a file",
-			about: "Writes a file into the sandbox, whole or not at all. Folders above it are made. A file that is there is replaced only if overwrite is set.",
-			hints: destroys(true),
-			input: takes(map[string]schema{
-				"sandbox_id": sandboxID(), "path": place("The file"), "contents": aText("The file as text"), "contents_b64": aText("The file as base64, in place of contents"),
-				"mode": aText("Permission bits in octal; 0644 if it is not given"), "overwrite": aFlag("Replace a file that is there"),
-			}, "sandbox_id", "path"),
-			output: gives(map[string]schema{"ok": aFlag("true"), "path": aText("Absolute path in the sandbox")}, "ok", "path"),
-			do:     decoded(writeFile),
-		},
-		{
-			name: "sandbox_fs_read", title: "Read a file",
-			about: "Reads a file of the sandbox as text, or as base64 if it is binary. A picture (png, jpeg, gif, svg) comes back as a picture, too.",
-			hints: reads(),
-			input: takes(map[string]schema{
-				"sandbox_id": sandboxID(), "path": place("The file"),
-				"max_bytes": aWhole("How much of it; 262144 if it is not given, at most 8388608").atLeast(0),
-				"offset":    aWhole("Bytes of it to skip; the next_offset of the answer before").atLeast(0),
-			}, "sandbox_id", "path"),
-			output: gives(map[string]schema{
-				"contents": aText("What was read, if it is text"), "contents_b64": aText("What was read, if it is not"), "truncated": aFlag("Whether the file goes on"),
-				"size_bytes": aWhole("Of the whole file"), "next_offset": aWhole("Where to read on, if it was truncated"),
-			}, "truncated", "size_bytes"),
-			do: decoded(readFile),
-		},
-		{
-			name: "sandbox_fs_list", title: "List files",
-			about: "Lists a folder of the sandbox, or all that is below it.",
-			hints: reads(),
-			input: takes(map[string]schema{"sandbox_id": sandboxID(), "path": place("The folder; /workspace if it is not given"), "recursive": aFlag("List everything below it")}, "sandbox_id"),
-			output: gives(map[string]schema{
-				"entries": aList(gives(map[string]schema{
-					"path": aText("Relative to /workspace"), "type": aText("file, dir, symlink or other"), "size": aWhole("Bytes"), "mode": aText("Permission bits in octal"),
-					"mtime_unix": aWhole("When it was changed"), "target": aText("Of a symlink"),
-				}, "path", "type", "size", "mode", "mtime_unix")),
-				"truncated": aFlag("Whether there are more"),
-			}, "entries"),
-			do: decoded(listFiles),
-		},
-		{
-			name: "sandbox_fs_delete", title: "Delete a file",
-			about:  "Deletes a file of the sandbox, or a folder with all that is in it if recursive is set.",
-			hints:  destroys(true),
-			input:  takes(map[string]schema{"sandbox_id": sandboxID(), "path": place("The file or folder"), "recursive": aFlag("Delete a folder with all that is in it")}, "sandbox_id", "path"),
-			output: gives(map[string]schema{"ok": aFlag("true"), "deleted": aText("Absolute path of what was deleted")}, "ok", "deleted"),
-			do:     decoded(deleteFile),
-		},
+		newTool[writeInput, writeOutput]("sandbox_fs_write", "Write a file", destroys(true), writeFile,
+			"Writes a file into the sandbox, whole or not at all. Folders above it are made. A file that is there is replaced only if overwrite is set."),
+		newTool[fileInput, fileOutput]("sandbox_fs_read", "Read a file", reads(), readFile,
+			"Reads a file of the sandbox as text, or as base64 if it is binary. A picture (png, jpeg, gif, svg) comes back as a picture, too."),
+		newTool[listInput, listOutput]("sandbox_fs_list", "List files", reads(), listFiles,
+			"Lists a folder of the sandbox, or all that is below it."),
+		newTool[deleteInput, deleteOutput]("sandbox_fs_delete", "Delete a file", destroys(true), deleteFile,
+			"Deletes a file of the sandbox, or a folder with all that is in it if recursive is set."),
 	}
 }
 
@@ -118,7 +88,7 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 	if err := c.mayUse(in.SandboxID, false); err != nil {
 		return nil, err
 	}
-	mode, err := belljar.ParseMode(in.Mode)
+	mode, err := api.ParseMode(in.Mode)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +109,7 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 	if err != nil {
 		return nil, c.ended(err)
 	}
-	at := belljar.InWorkspace(entry.Path)
+	at := api.InWorkspace(entry.Path)
 	return &reply{fmt.Sprintf("wrote %d bytes to %s", len(data), at), nil, writeOutput{true, at}}, nil
 }
 
@@ -147,7 +117,7 @@ func readFile(c *call, in fileInput) (*reply, error) {
 	if err := c.mayUse(in.SandboxID, false); err != nil {
 		return nil, err
 	}
-	part, err := belljar.ReadPart(c, c.Files(), in.SandboxID, in.Path, in.Offset, in.MaxBytes)
+	part, err := api.ReadPart(c, c.Files(), in.SandboxID, in.Path, int64(min(in.Offset, math.MaxInt64)), int64(min(in.MaxBytes, math.MaxInt64)))
 	if err != nil {
 		return nil, c.ended(err)
 	}
@@ -176,14 +146,14 @@ func readFile(c *call, in fileInput) (*reply, error) {
 }
 
 // picture is a file of a sandbox as a picture, with what is said of it; nil if it is none that can be shown.
-func (c *call) picture(sandbox, name string, part belljar.FilePart) (sdk.Content, string) {
+func (c *call) picture(sandbox, name string, part api.FilePart) (sdk.Content, string) {
 	if part.Size > maxPicture {
 		return nil, fmt.Sprintf("%s has %d bytes, too many to be shown as a picture (at most %d)", path.Base(name), part.Size, maxPicture)
 	}
 	var data []byte
 	switch {
 	case part.Truncated():
-		whole, err := belljar.ReadPart(c, c.Files(), sandbox, name, 0, maxPicture)
+		whole, err := api.ReadPart(c, c.Files(), sandbox, name, 0, maxPicture)
 		if err != nil {
 			return nil, ""
 		}
@@ -206,9 +176,9 @@ func listFiles(c *call, in listInput) (*reply, error) {
 	if err != nil {
 		return nil, c.ended(err)
 	}
-	o := listOutput{Entries: list.Entries, Truncated: list.Truncated}
-	if o.Entries == nil {
-		o.Entries = []belljar.FileEntry{}
+	o := listOutput{Entries: []entry{}, Truncated: list.Truncated}
+	for _, e := range list.Entries {
+		o.Entries = append(o.Entries, entry(e))
 	}
 	var b strings.Builder
 	for _, e := range o.Entries {
@@ -222,7 +192,7 @@ func listFiles(c *call, in listInput) (*reply, error) {
 		fmt.Fprintf(&b, "%s %10d %s\n", e.Mode, e.Size, name)
 	}
 	if len(o.Entries) == 0 {
-		fmt.Fprintf(&b, "%s is empty\n", belljar.InWorkspace(cmp.Or(in.Path, ".")))
+		fmt.Fprintf(&b, "%s is empty\n", api.InWorkspace(cmp.Or(in.Path, ".")))
 	}
 	if o.Truncated {
 		fmt.Fprintf(&b, "note: there are more than these %d; list a folder of it, or look with find in sandbox_exec\n", len(o.Entries))
@@ -237,6 +207,6 @@ func deleteFile(c *call, in deleteInput) (*reply, error) {
 	if err := c.Files().Delete(c, in.SandboxID, in.Path, in.Recursive); err != nil {
 		return nil, c.ended(err)
 	}
-	at := belljar.InWorkspace(in.Path)
+	at := api.InWorkspace(in.Path)
 	return &reply{"deleted " + at, nil, deleteOutput{true, at}}, nil
 }

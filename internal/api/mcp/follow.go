@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // forever is longer than any run may take: its own time limit ends the wait.
@@ -22,13 +23,19 @@ const forever = 365 * 24 * time.Hour
 // acceptTime bounds how long a run may take to be accepted.
 const acceptTime = time.Minute
 
+// finisher is an engine that starts a run and waits for its end in one step, and then returns the run's id even if the
+// call was cancelled.
+type finisher interface {
+	Finish(ctx context.Context, req belljar.RunRequest, wait time.Duration) (belljar.Run, *belljar.Output, error)
+}
+
 // finish starts a run and waits for its end, for wait at most. If the wait is over first, out is nil. When the call is
 // cancelled meanwhile, so is the run, unless its client has only stopped waiting.
 func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (belljar.Run, *belljar.Output, error) {
 	spec.Labels = map[string]string{label: c.id}
 	req := belljar.RunRequest{RunSpec: spec}
-	if _, short := c.Runs().(belljar.Finisher); short && c.token == nil {
-		run, out, err := belljar.Finish(c, c.Runs(), req, wait)
+	if f, ok := c.Runs().(finisher); ok && c.token == nil && wait > 0 {
+		run, out, err := f.Finish(c, req, wait)
 		if c.Err() != nil && run.ID != "" {
 			return run, nil, c.abandon(run)
 		}
@@ -253,7 +260,7 @@ func lastLine(out []byte) string {
 		out = out[i+1:]
 	}
 	if len(out) > mostLine {
-		out = trimEnd(out[:mostLine])
+		out = api.WholeEnd(out[:mostLine])
 	}
 	if !utf8.Valid(out) {
 		return ""

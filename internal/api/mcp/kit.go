@@ -34,17 +34,7 @@ func New(o Options) (*Kit, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	k := &Kit{opts: o, log: o.Logger, tools: slices.Concat(computeTools(), sessionTools(), fileTools(), []*tool{s0Tool(o.Runtimes)})}
-	for _, t := range k.tools {
-		var err error
-		checks := t.input
-		if t.checks != nil {
-			checks = t.checks
-		}
-		if t.checker, err = newChecker(t.name, checks); err != nil {
-			return nil, err
-		}
-	}
+	k := &Kit{opts: o, log: o.Logger, tools: slices.Concat(computeTools(), sessionTools(), fileTools(), []*tool{commandTool(o.Runtimes)})}
 	return k, nil
 }
 
@@ -53,9 +43,12 @@ type tool struct {
 	name, title, about string
 	hints              sdk.ToolAnnotations
 	input, output      schema
-	checks             schema // what arguments must be, if that is more than input says
-	checker            *checker
 	do                 func(c *call, arguments []byte) (*reply, error)
+}
+
+// newTool returns a tool whose schemas are those of its types.
+func newTool[In, Out any](name, title string, hints sdk.ToolAnnotations, do func(c *call, in In) (*reply, error), about string) *tool {
+	return &tool{name: name, title: title, about: about, hints: hints, input: takes[In](), output: gives[Out](), do: decoded(do)}
 }
 
 // described is a tool as tools/list has it.

@@ -3,13 +3,11 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 )
 
@@ -128,17 +126,4 @@ func integer(n json.Number) (json.Number, bool) {
 		return n, false
 	}
 	return json.Number(fmt.Sprintf("%.0f", f)), true
-}
-
-// unreadable tells in words of the tool why arguments that are as its schema says cannot be decoded.
-func unreadable(err error) error {
-	var wrong *json.UnmarshalTypeError
-	var known *belljar.Error
-	switch {
-	case errors.As(err, &known):
-		return err
-	case errors.As(err, &wrong) && wrong.Field != "":
-		return refuse(wrong.Field, "%s cannot be %.60s", wrong.Field, wrong.Value)
-	}
-	return refuse("arguments", "the arguments cannot be read")
 }

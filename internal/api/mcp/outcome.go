@@ -63,11 +63,11 @@ func advice(run belljar.Run) string {
 
 // ended is what is known of a run that has ended, for programs.
 type ended struct {
-	ExitCode   *int           `json:"exit_code,omitempty"` // 128+n if a signal ended it, 125 if it never began
-	Signal     string         `json:"signal,omitempty"`
-	TimedOut   bool           `json:"timed_out,omitempty"`
-	ReasonCode belljar.Reason `json:"reason_code,omitempty"`
-	Message    string         `json:"message,omitempty"`
+	ExitCode   *int           `json:"exit_code,omitempty" about:"Once it has ended: 128+n if a signal ended it, 125 if it never began"`
+	Signal     string         `json:"signal,omitempty" about:"The signal that ended it"`
+	TimedOut   bool           `json:"timed_out,omitempty" about:"Whether its time was over"`
+	ReasonCode belljar.Reason `json:"reason_code,omitempty" about:"Why it did not simply complete"`
+	Message    string         `json:"message,omitempty" about:"What happened, for people"`
 }
 
 func endOf(run belljar.Run) ended {
@@ -78,24 +78,14 @@ func endOf(run belljar.Run) ended {
 	return ended{&code, run.Signal, run.Phase == belljar.PhaseTimedOut, run.ReasonCode, run.Message}
 }
 
-// endFields are those of [ended] in a schema.
-func endFields(fields map[string]schema) map[string]schema {
-	fields["exit_code"] = aWhole("Once it has ended: 128+n if a signal ended it, 125 if it never began")
-	fields["signal"] = aText("The signal that ended it")
-	fields["timed_out"] = aFlag("Whether its time was over")
-	fields["reason_code"] = aText("Why it did not simply complete")
-	fields["message"] = aText("What happened, for people")
-	return fields
-}
-
 // output is what a run printed, for programs.
 type output struct {
-	Stdout          string `json:"stdout"`
-	StdoutEncoding  string `json:"stdout_encoding,omitempty"` // base64 if it is not text
-	StdoutTruncated bool   `json:"stdout_truncated,omitempty"`
-	Stderr          string `json:"stderr"`
-	StderrEncoding  string `json:"stderr_encoding,omitempty"`
-	StderrTruncated bool   `json:"stderr_truncated,omitempty"`
+	Stdout          string `json:"stdout" about:"What it printed there; if that was much, its beginning and its end"`
+	StdoutEncoding  string `json:"stdout_encoding,omitempty" about:"base64 if it is not text"`
+	StdoutTruncated bool   `json:"stdout_truncated,omitempty" about:"Whether there was more"`
+	Stderr          string `json:"stderr" about:"What it printed there; if that was much, its beginning and its end"`
+	StderrEncoding  string `json:"stderr_encoding,omitempty" about:"base64 if it is not text"`
+	StderrTruncated bool   `json:"stderr_truncated,omitempty" about:"Whether there was more"`
 }
 
 func outputOf(stdout, stderr printed) output {
@@ -107,14 +97,4 @@ func outputOf(stdout, stderr printed) output {
 		o.StderrEncoding = stderr.Encoding
 	}
 	return o
-}
-
-// outputFields are those of [output] in a schema.
-func outputFields(fields map[string]schema) map[string]schema {
-	for _, name := range []string{"stdout", "stderr"} {
-		fields[name] = aText("What it printed there; if that was much, its beginning and its end")
-		fields[name+"_encoding"] = aText("base64 if it is not text")
-		fields[name+"_truncated"] = aFlag("Whether there was more")
-	}
-	return fields
 }

@@ -158,7 +158,7 @@ func (c *call) ownRun(id string, none error) (belljar.Run, error) {
 
 // printed is what a run has printed so far, both streams in order.
 func (c *call) printed(run belljar.Run) (*sdk.ResourceContents, error) {
-	part, err := belljar.ReadOutput(c, c.Runs(), run, belljar.OutputQuery{Bytes: maxResource})
+	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{Bytes: maxResource})
 	if err != nil {
 		return nil, err
 	}

@@ -11,68 +11,69 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // Inputs and outputs of docs/compatibility.md#tools, and what else there is to know.
 type (
 	openInput struct {
-		SessionKey string `json:"session_key"`
+		SessionKey string `json:"session_key,omitempty" about:"The name of another sandbox of the same conversation or workflow; leave it out for the usual one"`
 	}
 	openOutput struct {
-		SandboxID string `json:"sandbox_id"`
-		Image     string `json:"image"`
-		Workdir   string `json:"workdir"`
-		Created   bool   `json:"created"`
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		Image     string `json:"image" about:"Its root file system"`
+		Workdir   string `json:"workdir" about:"Where commands start and files lie"`
+		Created   bool   `json:"created" about:"Whether it was made now"`
 	}
 	execInput struct {
-		SandboxID      string            `json:"sandbox_id"`
-		Cmd            []string          `json:"cmd"`
-		Cwd            string            `json:"cwd"`
-		Env            map[string]string `json:"env"`
-		TimeoutSeconds float64           `json:"timeout_seconds"`
-		Stream         bool              `json:"stream"`
+		SandboxID      string            `json:"sandbox_id" about:"From sandbox_open"`
+		Cmd            []string          `json:"cmd" about:"The program and its arguments: [\"python3\", \"main.py\"]"`
+		Cwd            string            `json:"cwd,omitempty" about:"Directory to start in; /workspace if it is not given"`
+		Env            map[string]string `json:"env,omitempty" about:"Environment variables"`
+		TimeoutSeconds int64             `json:"timeout_seconds,omitempty" minimum:"1" about:"How long it may take"`
+		Stream         bool              `json:"stream,omitempty" about:"Answer at once; read its output with sandbox_exec_read"`
 	}
 	execOutput struct {
-		ExecID string `json:"exec_id"`
-		Status string `json:"status"`
+		ExecID string `json:"exec_id" about:"From sandbox_exec"`
+		Status string `json:"status" enum:"completed,running" about:"completed once it has ended, however it did"`
 		ended
 		*output
-		DurationMs *int64 `json:"duration_ms,omitempty"`
+		DurationMs *int64 `json:"duration_ms,omitempty" about:"From its start to its end"`
 	}
 	readInput struct {
-		SandboxID string `json:"sandbox_id"`
-		ExecID    string `json:"exec_id"`
-		SinceSeq  uint64 `json:"since_seq"`
-		MaxChunks int    `json:"max_chunks"`
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
+		SinceSeq  uint64 `json:"since_seq,omitempty" about:"The next_seq of the answer before"`
+		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks to answer with; 100 if it is not given"`
 	}
 	readOutput struct {
 		Chunks    []chunk `json:"chunks"`
-		Done      bool    `json:"done"`
-		NextSeq   uint64  `json:"next_seq"`
-		Truncated bool    `json:"truncated,omitempty"`
+		Done      bool    `json:"done" about:"Whether the command has ended, and nothing follows"`
+		NextSeq   uint64  `json:"next_seq" about:"The since_seq to ask with next"`
+		Truncated bool    `json:"truncated,omitempty" about:"Whether output is missing because it is no longer kept"`
 		ended
 	}
 	chunk struct {
-		Seq      uint64 `json:"seq"`
-		Stream   string `json:"stream"`
-		Text     string `json:"text"`
-		Encoding string `json:"encoding,omitempty"` // base64 if it is not text
+		Seq      uint64 `json:"seq" about:"Its place"`
+		Stream   string `json:"stream" about:"stdout or stderr"`
+		Text     string `json:"text" about:"What was printed"`
+		Encoding string `json:"encoding,omitempty" about:"base64 if it is not text"`
 	}
 	waitInput struct {
-		SandboxID      string   `json:"sandbox_id"`
-		ExecID         string   `json:"exec_id"`
-		TimeoutSeconds *float64 `json:"timeout_seconds"`
+		SandboxID      string  `json:"sandbox_id" about:"From sandbox_open"`
+		ExecID         string  `json:"exec_id" about:"From sandbox_exec"`
+		TimeoutSeconds *uint64 `json:"timeout_seconds,omitempty" about:"How long to wait at most; the answer may come earlier, with done false"`
 	}
 	waitOutput struct {
-		Done bool `json:"done"`
+		Done bool `json:"done" about:"Whether it has ended"`
 		ended
 	}
 	closeInput struct {
-		SandboxID       string `json:"sandbox_id"`
-		DeleteWorkspace bool   `json:"delete_workspace"`
+		SandboxID       string `json:"sandbox_id" about:"From sandbox_open"`
+		DeleteWorkspace bool   `json:"delete_workspace,omitempty" about:"The files go with the sandbox in any case"`
 	}
 	okOutput struct {
-		OK bool `json:"ok"`
+		OK bool `json:"ok" about:"true"`
 	}
 )
 
@@ -90,71 +91,20 @@ const (
 	readWait    = 2 * time.Second // for the first output: asking again costs a model more
 )
 
-func sandboxID() schema { return aText("From sandbox_open") }
-func execID() schema    { return aText("From sandbox_exec") }
-
 func sessionTools() []*tool {
 	return []*tool{
-		{
-			name: "sandbox_open", title: "Open the sandbox",
-			about: "Opens the Linux sandbox of this conversation or workflow, or makes it, and answers with its sandbox_id, which the other tools need. " +
-				"Opening it again returns the same one, with its files. There is no network.",
-			hints:  adds(true),
-			input:  takes(map[string]schema{"session_key": aText("The name of another sandbox of the same conversation or workflow; leave it out for the usual one")}),
-			output: gives(map[string]schema{"sandbox_id": sandboxID(), "image": aText("Its root file system"), "workdir": aText("Where commands start and files lie"), "created": aFlag("Whether it was made now")}, "sandbox_id", "image", "workdir", "created"),
-			do:     decoded(open),
-		},
-		{
-			name: "sandbox_exec", title: "Run a command in the sandbox",
-			about: "Runs a command and answers with its exit code and what it printed. No shell is involved: for one, give [\"bash\", \"-c\", \"…\"]. " +
-				"Each command starts in /workspace, or in cwd. One that takes long, or has stream set, answers with status running and goes on.",
-			hints: destroys(false),
-			input: takes(map[string]schema{
-				"sandbox_id": sandboxID(), "cmd": schema{"type": "array", "items": schema{"type": "string"}, "minItems": 1, "description": `The program and its arguments: ["python3", "main.py"]`},
-				"cwd": aText("Directory to start in; /workspace if it is not given"), "env": aTable("Environment variables"),
-				"timeout_seconds": aWhole("How long it may take").atLeast(1), "stream": aFlag("Answer at once; read its output with sandbox_exec_read"),
-			}, "sandbox_id", "cmd"),
-			output: gives(endFields(outputFields(map[string]schema{
-				"exec_id": execID(), "status": {"type": "string", "enum": []string{completed, running}, "description": "completed once it has ended, however it did"},
-				"duration_ms": aWhole("From its start to its end"),
-			})), "exec_id", "status"),
-			do: decoded(exec),
-		},
-		{
-			name: "sandbox_exec_read", title: "Read a command's output",
-			about: "Reads what a command printed after since_seq; 0 is its beginning. Continue with next_seq until done is true.",
-			hints: reads(),
-			input: takes(map[string]schema{
-				"sandbox_id": sandboxID(), "exec_id": execID(), "since_seq": aWhole("The next_seq of the answer before").atLeast(0),
-				"max_chunks": aWhole("Most chunks to answer with; 100 if it is not given").atLeast(0),
-			}, "sandbox_id", "exec_id"),
-			output: gives(endFields(map[string]schema{
-				"chunks": aList(gives(map[string]schema{
-					"seq": aWhole("Its place"), "stream": aText("stdout or stderr"), "text": aText("What was printed"), "encoding": aText("base64 if it is not text"),
-				}, "seq", "stream", "text")),
-				"done": aFlag("Whether the command has ended, and nothing follows"), "next_seq": aWhole("The since_seq to ask with next"),
-				"truncated": aFlag("Whether output is missing because it is no longer kept"),
-			}), "chunks", "done"),
-			do: decoded(readExec),
-		},
-		{
-			name: "sandbox_exec_wait", title: "Wait for a command",
-			about: "Waits for a command's end, for a time, and answers whether it has ended, and how.",
-			hints: reads(),
-			input: takes(map[string]schema{
-				"sandbox_id": sandboxID(), "exec_id": execID(), "timeout_seconds": aWhole("How long to wait at most; the answer may come earlier, with done false").atLeast(0),
-			}, "sandbox_id", "exec_id"),
-			output: gives(endFields(map[string]schema{"done": aFlag("Whether it has ended")}), "done"),
-			do:     decoded(waitExec),
-		},
-		{
-			name: "sandbox_close", title: "Close the sandbox",
-			about:  "Ends the sandbox: kills its commands and deletes its files. It also ends when the conversation or workflow does.",
-			hints:  destroys(true),
-			input:  takes(map[string]schema{"sandbox_id": sandboxID(), "delete_workspace": aFlag("The files go with the sandbox in any case")}, "sandbox_id"),
-			output: gives(map[string]schema{"ok": aFlag("true")}, "ok"),
-			do:     decoded(closeSandbox),
-		},
+		newTool[openInput, openOutput]("sandbox_open", "Open the sandbox", adds(true), open,
+			"Opens the Linux sandbox of this conversation or workflow, or makes it, and answers with its sandbox_id, which the other tools need. "+
+				"Opening it again returns the same one, with its files. There is no network."),
+		newTool[execInput, execOutput]("sandbox_exec", "Run a command in the sandbox", destroys(false), exec,
+			"Runs a command and answers with its exit code and what it printed. No shell is involved: for one, give [\"bash\", \"-c\", \"…\"]. "+
+				"Each command starts in /workspace, or in cwd. One that takes long, or has stream set, answers with status running and goes on."),
+		newTool[readInput, readOutput]("sandbox_exec_read", "Read a command's output", reads(), readExec,
+			"Reads what a command printed after since_seq; 0 is its beginning. Continue with next_seq until done is true."),
+		newTool[waitInput, waitOutput]("sandbox_exec_wait", "Wait for a command", reads(), waitExec,
+			"Waits for a command's end, for a time, and answers whether it has ended, and how."),
+		newTool[closeInput, okOutput]("sandbox_close", "Close the sandbox", destroys(true), closeSandbox,
+			"Ends the sandbox: kills its commands and deletes its files. It also ends when the conversation or workflow does."),
 	}
 }
 
@@ -291,7 +241,7 @@ func exec(c *call, in execInput) (*reply, error) {
 	if err := c.mayUse(in.SandboxID, false); err != nil {
 		return nil, err
 	}
-	timeout, err := c.terms.timeout("timeout_seconds", in.TimeoutSeconds)
+	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +272,7 @@ func exec(c *call, in execInput) (*reply, error) {
 		o.DurationMs = &ms
 	}
 	more := fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID)
-	return &reply{headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") + lost(stdout, stderr, more), nil, o}, nil
+	return &reply{report(run, stdout, stderr, more), nil, o}, nil
 }
 
 // ended says, in words of the tools, what to do about a sandbox that has ended, or a file that is not there.
@@ -382,8 +332,8 @@ func readExec(c *call, in readInput) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	part, err := belljar.ReadOutput(c, c.Runs(), run, belljar.OutputQuery{
-		Since: in.SinceSeq, Frames: cmp.Or(in.MaxChunks, usualChunks), Bytes: readBytes, Wait: min(readWait, c.terms.Wait),
+	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{
+		Since: in.SinceSeq, Frames: int(cmp.Or(in.MaxChunks, usualChunks)), Bytes: readBytes, Wait: min(readWait, c.terms.Wait),
 	})
 	if err != nil {
 		return nil, err
@@ -429,14 +379,14 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 	}
 	wait := c.terms.Wait
 	if in.TimeoutSeconds != nil {
-		wait = min(wait, time.Duration(min(*in.TimeoutSeconds, MaxWait.Seconds())*float64(time.Second)))
+		wait = min(wait, time.Duration(min(*in.TimeoutSeconds, uint64(MaxWait.Seconds())))*time.Second)
 	}
 	if !run.Phase.Terminal() {
 		if c.token != nil {
 			p := c.report(run)
 			defer p.close()
 		}
-		if run, err = belljar.Outlast(c, c.Runs(), run.ID, wait); err != nil {
+		if run, err = api.Outlast(c, c.Runs(), run.ID, wait); err != nil {
 			return nil, err
 		}
 	}

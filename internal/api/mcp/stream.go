@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // printed is what a result holds of one stream of a run.
@@ -38,10 +39,10 @@ func excerpt(text, encoding string, at, omitted int64, capped bool, room int) pr
 		if omitted > 0 {
 			first = int(at) // what follows it is not what was printed next
 		}
-		head = trimEnd(raw[:min(half, first)])
-		tail = trimStart(raw[max(first, len(raw)-half):])
+		head = api.WholeEnd(raw[:min(half, first)])
+		tail = api.WholeStart(raw[max(first, len(raw)-half):])
 		if omitted == 0 {
-			tail = trimStart(raw[len(raw)-half:])
+			tail = api.WholeStart(raw[len(raw)-half:])
 		}
 		p.Left = p.Bytes - int64(len(head)+len(tail))
 		p.Truncated = true
@@ -80,29 +81,6 @@ func readable(raw []byte) string {
 	return b.String()
 }
 
-// trimEnd is b without a character at its end that is not whole.
-func trimEnd(b []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				return b[:len(b)-n]
-			}
-			break
-		}
-	}
-	return b
-}
-
-// trimStart is b without the end of a character at its start.
-func trimStart(b []byte) []byte {
-	for i := 0; i < len(b) && i < utf8.UTFMax; i++ {
-		if utf8.RuneStart(b[i]) {
-			return b[i:]
-		}
-	}
-	return b
-}
-
 // streams are both streams of a run, for a result.
 func streams(out *belljar.Output, room int) (stdout, stderr printed) {
 	if out == nil {
@@ -127,6 +105,11 @@ func (p printed) section(name string) string {
 		text += "\n"
 	}
 	return "\n" + name + about + ":\n" + text
+}
+
+// report is how a run ended and what it printed. more says how to get what is left out of it.
+func report(run belljar.Run, stdout, stderr printed, more string) string {
+	return headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") + lost(stdout, stderr, more)
 }
 
 // lost says what is missing, and how to get it; "" if nothing is.

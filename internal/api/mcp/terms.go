@@ -30,7 +30,7 @@ const (
 	MaxWait          = time.Hour
 	DefaultMaxOutput = 24 << 10
 	LeastMaxOutput   = 256
-	MaxMaxOutput     = belljar.InlineBytes
+	MaxMaxOutput     = 1 << 20
 )
 
 // Captured are the globs of files that one-shot runs always leave as artifacts: pictures, and what is in folders made for

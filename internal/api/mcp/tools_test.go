@@ -263,14 +263,14 @@ func TestBadArguments(t *testing.T) {
 		arguments map[string]any
 		words     []string
 	}{
-		{"sandbox_exec", map[string]any{"sandbox_id": sandbox}, []string{"cmd is required"}},
-		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": "ls -l"}, []string{"cmd must be of type array, got string", `["sh", "-c"`}},
-		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls", 3}}, []string{"cmd[1] must be of type string, got number"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox}, []string{"cmd is missing"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": "ls -l"}, []string{"cmd must be an array, got a string", `["sh", "-c"`}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls", 3}}, []string{"cmd[1] must be a string, got a number"}},
 		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{}}, []string{"cmd must not be empty"}},
-		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "comand": []any{"ls"}}, []string{"comand is not an argument", "its arguments are cmd, cwd"}},
-		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "env": map[string]any{"A": 1}}, []string{"env.A must be of type string"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "comand": []any{"ls"}}, []string{`unknown argument "comand"`, "did you mean cmd", "its arguments are sandbox_id, cmd, cwd"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "env": map[string]any{"A": 1}}, []string{"env.A must be a string"}},
 		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "timeout_seconds": -1}, []string{"timeout_seconds must be at least 1"}},
-		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "timeout_seconds": 1.5}, []string{"timeout_seconds must be of type integer"}},
+		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "timeout_seconds": 1.5}, []string{"timeout_seconds must be a whole number"}},
 		{"sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"ls"}, "cwd": "/etc"}, []string{"cwd", "/workspace"}},
 		{"sandbox_exec", map[string]any{"sandbox_id": "../x", "cmd": []any{"ls"}}, []string{"does not exist", "call sandbox_open"}},
 		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "../../etc/passwd"}, []string{"path_escapes"}},
@@ -281,14 +281,14 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "none"}, []string{"has no exec", "sandbox_exec's answer"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}}, []string{"either session_id or base_image"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "session_id": sandbox, "base_image": "host"}, []string{"exclude each other"}},
-		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "cpu": 4}, []string{"cpu is not an argument"}},
-		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": 1}}}, []string{"files[0].path must be of type string"}},
-		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": "a", "content": "x"}}}, []string{"files[0].content is not an argument"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "cpu": 4}, []string{`unknown argument "cpu"`}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": 1}}}, []string{"files[0].path must be a string"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": "a", "content": "x"}}}, []string{`unknown argument "files[0].content"`}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": "a", "content_b64": "%"}}}, []string{"files[0].content_b64 is not base64"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "timeout_sec": -1}, []string{"timeout_sec must be at least 1"}},
-		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "env": map[string]any{"A": 1}}, []string{"env.A must be of type string"}},
-		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e25")}, []string{"since_seq cannot be number"}},
-		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e2000000")}, []string{"since_seq must be of type integer"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "env": map[string]any{"A": 1}}, []string{"env.A must be a string"}},
+		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e25")}, []string{"since_seq must be a whole number"}},
+		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e2000000")}, []string{"since_seq must be a whole number"}},
 		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
 		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "."}, []string{"no regular file", "sandbox_fs_list shows"}},
 		{"sandbox_fs_list", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
@@ -298,7 +298,7 @@ func TestBadArguments(t *testing.T) {
 	// Models send null for what they leave out.
 	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"true"}, "cwd": nil, "env": nil, "timeout_seconds": nil}).good(t)
 	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": nil}).tool(t).good(t)
-	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": []any{}}).tool(t).refused(t, "the arguments must be of type object", "its arguments are session_key")
+	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": []any{}}).tool(t).refused(t, "the arguments must be an object", "its arguments are session_key")
 	// Those that fill in every field send "" for one of two that exclude each other.
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "y", "contents": "", "contents_b64": "aGk=", "mode": "", "overwrite": false}).good(t)
 	// A whole number is one however it is written.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/nearest"
 )
 
 // narrowed are the terms of a client whose URL has a query: those of the server, or less. The operator of the client
@@ -18,68 +20,49 @@ func (t Terms) narrowed(query string) (Terms, error) {
 	if err != nil || len(query) > maxQuery {
 		return t, refuse("url", "the query of the URL cannot be read, or is longer than %d bytes", maxQuery)
 	}
-	names := []string{
-		"agent", "capture", "cpu", "idle_timeout", "image", "isolation", "language", "max_output", "memory_mb", "mode", "runtime", "session", "timeout",
-		"tools", "trust", "wait", "workflow", "workspace_mb",
+	n := narrowing{Terms: t}
+	trust, mode := string(n.TrustLevel), string(n.Mode)
+	wait, output := 0.0, 0
+	parameters := map[string]func(name, value string) error{
+		"agent": n.text(&n.Agent), "image": n.text(&n.Image), "isolation": n.text(&n.Isolation), "language": n.text(&n.Language),
+		"runtime": n.text(&n.Runtime), "session": n.text(&n.Session), "trust": n.text(&trust), "workflow": n.text(&n.Workflow),
+		"cpu": n.number(&n.Resources.CPU), "idle_timeout": n.number(&n.IdleTimeoutSec), "timeout": n.number(&n.TimeoutSec), "wait": n.number(&wait),
+		"max_output": n.whole(&output), "memory_mb": n.whole(&n.Resources.MemoryMB), "workspace_mb": n.whole(&n.Resources.WorkspaceMB),
+		"mode": func(name, value string) error {
+			if value == string(belljar.ToolsCompute) {
+				mode = ""
+			}
+			return n.text(&mode)(name, value)
+		},
+		"tools":   n.tools,
+		"capture": func(string, string) error { return nil },
 	}
-	for name, values := range q {
-		if !slices.Contains(names, name) {
+	names := slices.Sorted(maps.Keys(parameters))
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		take, known := parameters[name]
+		if !known {
 			e := refuse(name, "the URL has an unknown parameter %.40q", name)
 			e.Hint = "the parameters are " + strings.Join(names, ", ")
-			if near := belljar.Nearest(name, 3, names); near != "" {
+			if near := nearest.Of(name, 3, names); near != "" {
 				e.Hint = "did you mean " + near + "? " + e.Hint
 			}
 			return t, e
 		}
-		if len(values) > 1 && name != "capture" {
+		if len(q[name]) > 1 && name != "capture" {
 			return t, refuse(name, "the URL has %s more than once", name)
 		}
+		if err := take(name, q.Get(name)); err != nil {
+			return t, err
+		}
 	}
-	n := narrowing{Terms: t, q: q}
-	n.text("image", &n.Image)
-	n.text("runtime", &n.Runtime)
-	n.text("language", &n.Language)
-	n.text("isolation", &n.Isolation)
-	n.text("workflow", &n.Workflow)
-	n.text("session", &n.Session)
-	n.text("agent", &n.Agent)
-	trust, mode := string(n.TrustLevel), string(n.Mode)
-	n.text("trust", &trust)
-	if q.Get("mode") == string(belljar.ToolsCompute) {
-		mode = ""
-	}
-	n.text("mode", &mode)
 	n.TrustLevel, n.Mode = belljar.TrustLevel(trust), belljar.ToolMode(mode)
-	n.number("timeout", &n.TimeoutSec)
-	n.number("idle_timeout", &n.IdleTimeoutSec)
-	n.number("cpu", &n.Resources.CPU)
-	n.whole("memory_mb", &n.Resources.MemoryMB)
-	n.whole("workspace_mb", &n.Resources.WorkspaceMB)
-	wait, output := 0.0, 0
-	n.number("wait", &wait)
-	n.whole("max_output", &output)
 	if wait > 0 {
 		n.Wait = time.Duration(min(wait, MaxWait.Seconds()+1) * float64(time.Second))
 	}
 	if output > 0 {
 		n.MaxOutput = output
 	}
-	for name := range strings.SplitSeq(q.Get("tools"), ",") {
-		if name == "" {
-			continue
-		}
-		if len(t.Tools) > 0 && !slices.Contains(t.Tools, name) {
-			n.fail(bound("tools", name, t.Tools, "this server offers %s, and not %.40q", strings.Join(t.Tools, ", "), name))
-		}
-		n.picked = append(n.picked, name)
-	}
-	if len(n.picked) > 0 {
-		n.Tools = n.picked
-	}
 	n.Capture = append(slices.Clone(t.Capture), q["capture"]...)
-	if n.err != nil {
-		return t, n.err
-	}
 	return n.Terms, n.Terms.complete()
 }
 
@@ -87,58 +70,69 @@ func (t Terms) narrowed(query string) (Terms, error) {
 const maxQuery = 512
 
 // narrowing reads a query over the terms of a server.
-type narrowing struct {
-	Terms
-	q      url.Values
-	picked []string
-	err    error
-}
-
-func (n *narrowing) fail(err error) {
-	if n.err == nil {
-		n.err = err
-	}
-}
+type narrowing struct{ Terms }
 
 // text takes a value that the server may have fixed.
-func (n *narrowing) text(name string, field *string) {
-	chosen, err := fixed(name, n.q.Get(name), *field)
-	if err != nil {
-		n.fail(err)
-		return
+func (narrowing) text(field *string) func(name, value string) error {
+	return func(name, value string) (err error) {
+		*field, err = fixed(name, value, *field)
+		return err
 	}
-	*field = chosen
 }
 
 // number takes a value that the server may have bounded.
-func (n *narrowing) number(name string, field *float64) {
-	text := n.q.Get(name)
-	if text == "" {
-		return
-	}
-	asked, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		var span time.Duration
-		if span, err = time.ParseDuration(text); err == nil {
-			asked = span.Seconds()
+func (narrowing) number(field *float64) func(name, value string) error {
+	return func(name, text string) error {
+		if text == "" {
+			return nil
 		}
-	}
-	switch {
-	case err != nil || !(asked > 0) || math.IsInf(asked, 0):
-		n.fail(refuse(name, "%s of the URL is %.40q, and no number above 0", name, text))
-	case *field > 0 && asked > *field:
-		n.fail(bound(name, asked, *field, "%s is %v at most on this server, the URL asks for %v", name, *field, asked))
-	default:
+		asked, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			var span time.Duration
+			if span, err = time.ParseDuration(text); err == nil {
+				asked = span.Seconds()
+			}
+		}
+		switch {
+		case err != nil || !(asked > 0) || math.IsInf(asked, 0):
+			return refuse(name, "%s of the URL is %.40q, and no number above 0", name, text)
+		case *field > 0 && asked > *field:
+			return bound(name, asked, *field, "%s is %v at most on this server, the URL asks for %v", name, *field, asked)
+		}
 		*field = asked
+		return nil
 	}
 }
 
-func (n *narrowing) whole(name string, field *int) {
-	value := float64(*field)
-	n.number(name, &value)
-	if value != math.Trunc(value) || value > math.MaxInt32 {
-		n.fail(refuse(name, "%s of the URL must be a whole number", name))
-		return
+func (n narrowing) whole(field *int) func(name, value string) error {
+	return func(name, text string) error {
+		value := float64(*field)
+		if err := n.number(&value)(name, text); err != nil {
+			return err
+		}
+		if value != math.Trunc(value) || value > math.MaxInt32 {
+			return refuse(name, "%s of the URL must be a whole number", name)
+		}
+		*field = int(value)
+		return nil
 	}
-	*field = int(value)
+}
+
+// tools takes the names of tools, of which the server may offer a few.
+func (n *narrowing) tools(_, list string) error {
+	offered := n.Tools
+	var picked []string
+	for name := range strings.SplitSeq(list, ",") {
+		switch {
+		case name == "":
+		case len(offered) > 0 && !slices.Contains(offered, name):
+			return bound("tools", name, offered, "this server offers %s, and not %.40q", strings.Join(offered, ", "), name)
+		default:
+			picked = append(picked, name)
+		}
+	}
+	if len(picked) > 0 {
+		n.Tools = picked
+	}
+	return nil
 }

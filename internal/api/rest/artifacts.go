@@ -72,7 +72,7 @@ func artifactPath(given string) (string, error) {
 		name = next
 	}
 	if bad {
-		return "", refuse("path", "the path %.200q is not a path in the run's artifacts", given)
+		return "", api.Refuse("path", "the path %.200q is not a path in the run's artifacts", given)
 	}
 	return clean, nil
 }

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 // BenchmarkStart is what the door costs: a request to start a run, without network and service.
 func BenchmarkStart(b *testing.B) {
 	w := newWorld()
-	door, err := rest.New(rest.Options{Engine: w, Auth: callers()})
+	door, err := rest.New(rest.Options{Engine: w, Auth: apitest.Callers()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func BenchmarkStart(b *testing.B) {
 // BenchmarkNew is what the door adds to the daemon's start.
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
-		if _, err := rest.New(rest.Options{Engine: newWorld(), Auth: callers()}); err != nil {
+		if _, err := rest.New(rest.Options{Engine: newWorld(), Auth: apitest.Callers()}); err != nil {
 			b.Fatal(err)
 		}
 	}

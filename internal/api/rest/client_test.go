@@ -88,14 +88,14 @@ func TestClient(t *testing.T) {
 	if len(keys) != 2 {
 		t.Errorf("%+v", keys)
 	}
-	token, err := root.Tokens().Create(ctx, belljar.TokenSpec{UserID: "carol", TTLSec: 3600})
+	token, err := root.Admin().CreateToken(ctx, belljar.TokenSpec{UserID: "carol", TTLSec: 3600})
 	must("make a token", err)
 	me, err := as(token.Secret).Node().Me(ctx)
 	must("me", err)
 	if me.UserID != "carol" {
 		t.Errorf("%+v", me)
 	}
-	must("revoke", root.Tokens().Revoke(ctx, token.ID))
+	must("revoke", root.Admin().RevokeToken(ctx, token.ID))
 	if _, err := as(token.Secret).Node().Runtimes(ctx); belljar.CodeOf(err) != belljar.CodeUnauthorized {
 		t.Errorf("after revocation: %v", err)
 	}

@@ -155,7 +155,7 @@ func loosen(doc *huma.OpenAPI) {
 	}
 	// Needed, and looked at by the service.
 	if s := schemas["RunSpec"]; s != nil {
-		s.Required = append(s.Required, versionField)
+		s.Required = append(s.Required, "spec_version")
 	}
 	// What was printed is there only if the run was waited for.
 	for _, name := range []string{"StartedRun", "Executed"} { // output is there if it was waited for

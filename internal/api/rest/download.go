@@ -25,7 +25,7 @@ const worthGzip = 1024
 
 // download sends an artifact: whole, or the one range that was asked for.
 func (d *Door) download(w http.ResponseWriter, r *http.Request) {
-	err := checkQuery(r, nil)
+	_, err := api.Query(r)
 	name := ""
 	if err == nil {
 		name, err = artifactPath(r.PathValue("path"))

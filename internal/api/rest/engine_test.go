@@ -18,11 +18,8 @@ import (
 	"github.com/belljar/belljar/internal/api/rest"
 	"github.com/belljar/belljar/internal/api/stream"
 	"github.com/belljar/belljar/internal/blob/dir"
-	logbook "github.com/belljar/belljar/internal/logbook/memory"
-	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service"
-	"github.com/belljar/belljar/internal/store/memory"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 // operatorOr lets in who has an API key of the service, and the operator.
@@ -30,7 +27,7 @@ type operatorOr struct{ *service.Service }
 
 func (a operatorOr) Authenticate(r *http.Request) (belljar.Caller, error) {
 	key := r.Header.Get("X-API-KEY")
-	if c, ok := callers()[key]; ok {
+	if c, ok := apitest.Callers()[key]; ok {
 		return c, nil
 	}
 	return a.Service.Authenticate(r.Context(), key)
@@ -39,30 +36,12 @@ func (a operatorOr) Authenticate(r *http.Request) (belljar.Caller, error) {
 // newEngine is a server with the real service behind the door, on the fake runtime.
 func newEngine(t *testing.T, change ...func(*service.Options)) *bench {
 	t.Helper()
-	rt := fake.New(fake.Options{Dir: t.TempDir()})
 	blobs, err := dir.Open(dir.Options{Path: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := service.Options{
-		Runtimes: []runtime.Runtime{rt}, Store: memory.New(), Logs: logbook.New(), Blobs: blobs,
-		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 60}, Require: []string{}, TempDir: t.TempDir(),
-	}
-	for _, f := range change {
-		f(&opts)
-	}
-	s, err := service.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close the service: %v", err)
-		}
-		if err := rt.Close(); err != nil {
-			t.Errorf("close the runtime: %v", err)
-		}
-	})
+	grace := func(o *service.Options) { o.Blobs, o.Limits.GraceSec = blobs, 60 }
+	s := apitest.NewWorld(t, nil, append([]func(*service.Options){grace}, change...)...).Service
 	streams, err := stream.New(stream.Options{
 		Engine: s, Auth: operatorOr{s}, Secret: []byte("0123456789abcdef0123456789abcdef"), SignedURLs: true,
 		URL: func(r *http.Request, path string) string { return "ws://" + r.Host + path },

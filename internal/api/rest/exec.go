@@ -191,7 +191,7 @@ func (d *Door) patience(field string, given *float64) (time.Duration, error) {
 	}
 	most := d.opts.MaxWait.Seconds()
 	if sec := *given; sec < 0 || sec > most {
-		e := refuse(field, "%s must be from 0 to %v, got %v", field, most, sec)
+		e := api.Refuse(field, "%s must be from 0 to %v, got %v", field, most, sec)
 		e.Details["provided"], e.Details["maximum"] = sec, most
 		return 0, e
 	}
@@ -224,7 +224,7 @@ func (d *Door) waitExec(c *call, p *ExecPath, body *ExecWait) (ExecWaited, error
 	}
 	c.spent()
 	if !run.Phase.Terminal() {
-		if run, err = belljar.Outlast(c, c.Runs(), run.ID, wait); err != nil {
+		if run, err = api.Outlast(c, c.Runs(), run.ID, wait); err != nil {
 			return ExecWaited{}, err
 		}
 	}

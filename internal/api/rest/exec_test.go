@@ -224,7 +224,7 @@ func TestExecWorkingDirectory(t *testing.T) {
 
 func TestExecRefuses(t *testing.T) {
 	c := newCoding(t)
-	long := strings.Repeat("x", belljar.MaxArgBytes)
+	long := strings.Repeat("x", 1<<20)
 	for body, field := range map[string]string{
 		`{"cmd": []}`:                            "cmd",
 		`{"cmd": [""]}`:                          "cmd",
@@ -246,7 +246,7 @@ func TestExecRefuses(t *testing.T) {
 			t.Errorf("%.60s: %+v", body, got.Error)
 		}
 	}
-	almost := c.exec(map[string]any{"cmd": []string{"sh", "-c", "echo ${#1}", "sh", long[:belljar.MaxArgBytes/2]}})
+	almost := c.exec(map[string]any{"cmd": []string{"sh", "-c", "echo ${#1}", "sh", long[:1<<20/2]}})
 	if almost.ExitCode == nil { // the kernel takes 128 KiB an argument, and says so
 		t.Errorf("%+v", almost)
 	}
@@ -299,7 +299,7 @@ func TestExecReading(t *testing.T) {
 func TestExecFlood(t *testing.T) {
 	c := newCoding(t)
 	a := c.sh("head -c 3000000 /dev/zero | tr '\\0' x; echo end")
-	if len(a.Stdout) != belljar.InlineBytes || !a.StdoutTruncated || a.StdoutOmittedBytes != 3000004-belljar.InlineBytes || !strings.HasSuffix(a.Stdout, "end\n") {
+	if len(a.Stdout) != 1<<20 || !a.StdoutTruncated || a.StdoutOmittedBytes != 3000004-1<<20 || !strings.HasSuffix(a.Stdout, "end\n") {
 		t.Errorf("%d bytes, %v, %d omitted", len(a.Stdout), a.StdoutTruncated, a.StdoutOmittedBytes)
 	}
 	part := c.read(a.ExecID, "max_chunks=1000")

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // Bounds of one answer to a request to read an exec.
@@ -54,7 +55,7 @@ func (d *Door) readExec(c *call, p *readExecParams, _ *none) (ExecOutput, error)
 		return ExecOutput{}, err
 	}
 	wait := min(time.Duration(p.WaitSeconds*float64(time.Second)), d.opts.MaxWait)
-	part, err := belljar.ReadOutput(c, c.Runs(), run, belljar.OutputQuery{
+	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{
 		Since: p.SinceSeq, Frames: cmp.Or(p.MaxChunks, defaultChunks), Bytes: maxChunkBytes, Wait: wait,
 	})
 	if err != nil {

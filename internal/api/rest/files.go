@@ -115,7 +115,7 @@ func (d *Door) files() {
 				return fileDone{}, err
 			}
 			entry, err := c.Files().Write(c, p.ID, w)
-			return fileDone{true, belljar.InWorkspace(entry.Path)}, err
+			return fileDone{true, api.InWorkspace(entry.Path)}, err
 		})
 	handle(d, op("write-files", "POST", "batch", "Write many small files",
 		"All of them or, after an error, none."),
@@ -143,23 +143,23 @@ func (d *Door) files() {
 		})
 	handle(d, op("make-folder", "POST", "mkdir", "Make a folder", ""),
 		func(c *call, p *sessionPath, body *makeFolder) (fileDone, error) {
-			mode, bad := belljar.ParseMode(body.Mode)
+			mode, bad := api.ParseMode(body.Mode)
 			if bad != nil {
 				return fileDone{}, bad
 			}
 			err := c.Files().Mkdir(c, p.ID, body.Path, mode)
-			return fileDone{true, belljar.InWorkspace(body.Path)}, err
+			return fileDone{true, api.InWorkspace(body.Path)}, err
 		})
 	handle(d, op("rename-file", "POST", "rename", "Move a file or folder", ""),
 		func(c *call, p *sessionPath, body *renameFile) (fileDone, error) {
 			err := c.Files().Rename(c, p.ID, body.From, body.To, body.Overwrite)
-			return fileDone{true, belljar.InWorkspace(body.To)}, err
+			return fileDone{true, api.InWorkspace(body.To)}, err
 		})
 	handle(d, op("delete-file", "POST", "delete", "Delete a file or folder",
 		"Links are deleted, not followed. The workspace itself is refused."),
 		func(c *call, p *sessionPath, body *deleteFile) (fileDeleted, error) {
 			err := c.Files().Delete(c, p.ID, body.Path, body.Recursive)
-			return fileDeleted{true, belljar.InWorkspace(body.Path)}, err
+			return fileDeleted{true, api.InWorkspace(body.Path)}, err
 		})
 	handle(d, op("search-files", "POST", "search", "Find files by name, by content, or both",
 		"For at most 5 seconds. A name without a slash is looked for at any depth; content is text, or an expression of RE2, "+
@@ -195,7 +195,7 @@ func (b *writeFiles) list() ([]belljar.FileWrite, error) {
 // oneFile is a file of a request. in stands before the names of its fields.
 func oneFile(in, name string, text *string, raw *[]byte, mode string, overwrite bool) (belljar.FileWrite, error) {
 	w := belljar.FileWrite{Path: name, Overwrite: overwrite}
-	bits, err := belljar.ParseMode(mode)
+	bits, err := api.ParseMode(mode)
 	switch {
 	case err != nil:
 		var e *belljar.Error
@@ -204,11 +204,15 @@ func oneFile(in, name string, text *string, raw *[]byte, mode string, overwrite 
 		}
 		return w, err
 	case text != nil && raw != nil:
-		return w, refuse(in+"contents", "%scontents and %scontents_b64 are both given", in, in)
+		return w, api.Refuse(in+"contents", "%scontents and %scontents_b64 are both given", in, in)
 	case text != nil:
 		w.Content, w.Size = bytes.NewReader([]byte(*text)), int64(len(*text))
 	case raw != nil:
 		w.Content, w.Size = bytes.NewReader(*raw), int64(len(*raw))
+	default:
+		e := api.Refuse(in+"contents", "one of %scontents and %scontents_b64 is required", in, in)
+		e.Hint = "\"contents\": \"\" makes an empty file"
+		return w, e
 	}
 	w.Mode = bits
 	return w, nil
@@ -216,7 +220,7 @@ func oneFile(in, name string, text *string, raw *[]byte, mode string, overwrite 
 
 // readText reads a file for an answer in JSON.
 func readText(c *call, id string, q readFile) (fileText, error) {
-	part, err := belljar.ReadPart(c, c.Files(), id, q.Path, q.Offset, q.MaxBytes)
+	part, err := api.ReadPart(c, c.Files(), id, q.Path, q.Offset, q.MaxBytes)
 	var e *belljar.Error
 	if errors.As(err, &e) && e.Details["field"] == "max_bytes" {
 		e.Hint = "read large files with GET fs/raw"

@@ -25,17 +25,17 @@ func (d *Door) putFile(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, fileStored{true, belljar.InWorkspace(entry.Path), entry})
+	writeJSON(w, http.StatusOK, fileStored{true, api.InWorkspace(entry.Path), entry})
 }
 
 func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEntry, error) {
 	none := belljar.FileEntry{}
-	if err := checkQuery(r, []string{"path", "mode", "overwrite"}); err != nil {
+	if _, err := api.Query(r, "path", "mode", "overwrite"); err != nil {
 		return none, err
 	}
 	query := r.URL.Query()
 	file := belljar.FileWrite{Path: query.Get("path"), Size: r.ContentLength}
-	mode, bad := belljar.ParseMode(query.Get("mode"))
+	mode, bad := api.ParseMode(query.Get("mode"))
 	if bad != nil {
 		return none, bad
 	}
@@ -45,10 +45,10 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 	case "true":
 		file.Overwrite = true
 	default:
-		return none, refuse("overwrite", "overwrite must be true or false, got %.40q", v)
+		return none, api.Refuse("overwrite", "overwrite must be true or false, got %.40q", v)
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be kept as it comes
+		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be kept as it comes
 		e.Hint = "send the bytes as they are"
 		return none, e
 	}
@@ -78,7 +78,7 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 
 // getFile sends a file: whole, or the one range that was asked for.
 func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
-	if err := checkQuery(r, []string{"path"}); err != nil {
+	if _, err := api.Query(r, "path"); err != nil {
 		api.Fail(w, r, err)
 		return
 	}
@@ -184,7 +184,7 @@ func shield(h http.Header, media, name string) {
 
 // getArchive sends a folder.
 func (d *Door) getArchive(w http.ResponseWriter, r *http.Request) {
-	if err := checkQuery(r, []string{"path", "format"}); err != nil {
+	if _, err := api.Query(r, "path", "format"); err != nil {
 		api.Fail(w, r, err)
 		return
 	}
@@ -196,12 +196,12 @@ func (d *Door) getArchive(w http.ResponseWriter, r *http.Request) {
 		belljar.UploadTar: "application/x-tar", belljar.UploadTarGz: "application/gzip", belljar.UploadZip: "application/zip",
 	}[format]
 	if media == "" {
-		e := refuse("format", "format %.40q is not known", format)
+		e := api.Refuse("format", "format %.40q is not known", format)
 		e.Details["supported"] = []belljar.UploadFormat{belljar.UploadTar, belljar.UploadTarGz, belljar.UploadZip}
 		api.Fail(w, r, e)
 		return
 	}
-	called := path.Base(belljar.InWorkspace(name)) + "." + string(format)
+	called := path.Base(api.InWorkspace(name)) + "." + string(format)
 	out := &late{w: w, begin: func() { shield(w.Header(), media, called) }}
 	files, id := d.as(r.Context()).Files(), r.PathValue("session_id")
 	var err error

@@ -54,7 +54,8 @@ func TestCodeModeFiles(t *testing.T) {
 	f.is("read", `{"path": "main.py"}`, 200, `{"contents": "print(1)\n", "truncated": false, "size_bytes": 9}`)
 	f.is("write", `{"path": "bin/data", "contents_b64": "AP8="}`, 200, `{"ok": true, "path": "/workspace/bin/data"}`)
 	f.is("read", `{"path": "bin/data"}`, 200, `{"contents_b64": "AP8=", "truncated": false, "size_bytes": 2}`)
-	f.is("write", `{"path": "empty"}`, 200, `{"ok": true, "path": "/workspace/empty"}`)
+	f.is("write", `{"path": "empty"}`, 400, `"invalid_request"`)
+	f.is("write", `{"path": "empty", "contents": ""}`, 200, `{"ok": true, "path": "/workspace/empty"}`)
 	f.is("read", `{"path": "empty"}`, 200, `{"contents": "", "truncated": false, "size_bytes": 0}`)
 	f.batch()
 	var list belljar.FileList

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // RunFilter selects runs (docs/compatibility.md#administration).
@@ -43,7 +44,7 @@ func (p *RunFilter) query() (belljar.RunQuery, error) {
 		}
 		t, ok := parseTime(bound.given)
 		if !ok {
-			e := refuse(bound.name, "%s must be a time such as 2025-10-28T12:00:00Z, got %.40q", bound.name, bound.given)
+			e := api.Refuse(bound.name, "%s must be a time such as 2025-10-28T12:00:00Z, got %.40q", bound.name, bound.given)
 			e.Hint = "a + in a query is a space, write %2B"
 			return belljar.RunQuery{}, e
 		}

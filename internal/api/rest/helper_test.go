@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/test/apitest"
 	"github.com/belljar/belljar/test/leak"
 )
 
@@ -22,25 +22,6 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 // prefix is short for the tests.
 const prefix = api.Prefix
-
-// keys are the callers that tests know, by their X-API-KEY.
-type keys map[string]belljar.Caller
-
-func (k keys) Authenticate(r *http.Request) (belljar.Caller, error) {
-	c, ok := k[r.Header.Get("X-API-KEY")]
-	if !ok {
-		return c, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "no valid key"}
-	}
-	return c, nil
-}
-
-func callers() keys {
-	return keys{
-		"alice": {ID: "alice", Role: belljar.RoleUser},
-		"bob":   {ID: "bob", Role: belljar.RoleUser},
-		"root":  {ID: "root", Role: belljar.RoleAdmin},
-	}
-}
 
 // bench is a server with the door, in front of a world that the test sets.
 type bench struct {
@@ -72,7 +53,7 @@ func onLine(t *testing.T, test func(*testing.T, *bench, *linetest.Line)) {
 // worldly returns a world, and the options of a door to it.
 func worldly(change ...func(*rest.Options, *api.EdgeOptions)) (*world, rest.Options, api.EdgeOptions) {
 	w := newWorld()
-	opts := rest.Options{Engine: w, Auth: callers(), Version: "1"}
+	opts := rest.Options{Engine: w, Auth: apitest.Callers(), Version: "1"}
 	edge := api.EdgeOptions{BodyIdle: time.Minute}
 	opts.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
 	for _, f := range change {

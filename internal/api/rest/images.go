@@ -70,8 +70,9 @@ func (d *Door) images() {
 	}, func(c *call, p *imageQuery) error {
 		return c.Images().Remove(c, p.Ref)
 	})
-	d.guarded("POST "+imagesPath+"/pull", d.pullImage)
-	d.guarded("POST "+imagesPath+"/import", d.importImage)
+	streams := &imageDoor{d.as, d.opts.Bodies, d.opts.MaxImage}
+	d.guarded("POST "+imagesPath+"/pull", streams.pull)
+	d.guarded("POST "+imagesPath+"/import", streams.receive)
 }
 
 // namedImages fills the lists of images that have to be there.
@@ -87,10 +88,17 @@ func oneImage(i belljar.Image, err error) (belljar.Image, error) {
 	return i, err
 }
 
-// pullImage fetches an image: with events for who wants them.
-func (d *Door) pullImage(w http.ResponseWriter, r *http.Request) {
+// imageDoor is what sends and receives images. Its answers are streams.
+type imageDoor struct {
+	as     func(context.Context) belljar.Service
+	bodies *api.Shares
+	most   int64 // bytes of an image
+}
+
+// pull fetches an image: with events for who wants them.
+func (d *imageDoor) pull(w http.ResponseWriter, r *http.Request) {
 	var in belljar.ImagePull
-	err := checkQuery(r, nil)
+	_, err := api.Query(r)
 	if err == nil {
 		err = d.readPull(w, r, &in)
 	}
@@ -103,17 +111,16 @@ func (d *Door) pullImage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (d *Door) readPull(w http.ResponseWriter, r *http.Request, in *belljar.ImagePull) error {
-	give, err := d.bodies.Take(r.Context(), api.CallerOf(r.Context()).ID, api.Announced(r.ContentLength, maxBody))
+func (d *imageDoor) readPull(w http.ResponseWriter, r *http.Request, in *belljar.ImagePull) error {
+	if err := api.CheckJSON(r); err != nil {
+		return err
+	}
+	data, give, err := d.bodies.ReadBody(w, r, maxBody)
 	if err != nil {
 		return err
 	}
 	defer give()
-	data, err := readJSON(w, r)
-	if err != nil {
-		return err
-	}
-	return decode(data, shapeOf(reflect.TypeFor[belljar.ImagePull]()), in)
+	return api.Decode(data, in)
 }
 
 // archiveTypes are the media types of what can be imported. What it is shows in its bytes.
@@ -121,14 +128,14 @@ func archiveTypes() []string {
 	return []string{"application/x-tar", "application/gzip", "application/zstd", "application/octet-stream"}
 }
 
-// importImage reads an image from the body as it comes.
-func (d *Door) importImage(w http.ResponseWriter, r *http.Request) {
-	if err := d.checkImport(r); err != nil {
+// receive reads an image from the body as it comes.
+func (d *imageDoor) receive(w http.ResponseWriter, r *http.Request) {
+	if err := checkImport(r); err != nil {
 		api.Fail(w, r, err)
 		return
 	}
-	api.LimitBody(w, r, d.opts.MaxImage)
-	body := &source{in: r.Body, limit: d.opts.MaxImage}
+	api.LimitBody(w, r, d.most)
+	body := &source{in: r.Body, limit: d.most}
 	defer body.close()
 	read := &ending{in: body}
 	tellImage(w, r, &read.over, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
@@ -140,12 +147,12 @@ func (d *Door) importImage(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (d *Door) checkImport(r *http.Request) error {
-	if err := checkQuery(r, []string{"name"}); err != nil {
+func checkImport(r *http.Request) error {
+	if _, err := api.Query(r, "name"); err != nil {
 		return err
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := refuse("Content-Encoding", "content encoding %.40q is not taken here", coding)
+		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding)
 		e.Hint = "send the archive as it is: one that is compressed is known by its bytes"
 		return e
 	}
@@ -158,7 +165,7 @@ func (d *Door) checkImport(r *http.Request) error {
 	if given == "" && err != nil {
 		return nil
 	}
-	return wrongType(given, archiveTypes()...)
+	return api.WrongType(given, archiveTypes()...)
 }
 
 // ending is a body that notes when it has been read to its end.

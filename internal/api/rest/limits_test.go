@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 func (b *bench) start(query, body string) (int, string) {
@@ -54,7 +55,7 @@ func TestRequestReachesTheService(t *testing.T) {
 	got := b.world.requests[0]
 	if got.SpecVersion != "1.1" || got.Runtime != "native" || got.SessionID != "s" || got.Env["A"] != "b" || string(got.Files[0].Content) != "hi" || got.Files[0].Mode != 0o755 ||
 		got.StartupTimeoutSec != 2.5 || got.TimeoutSec != 3 || got.Resources.CPU != 0.75 || got.Resources.LogBytes != 1000 || got.CapturePatterns[0] != "*.txt" || got.Labels["l"] != "m" ||
-		!got.Interactive || got.MaxBytes != 9 || got.BytesPerSec != 8 || got.IdleTimeoutSec != 7 || got.ResumeFromSeq != 6 || !got.WorkspaceExec || got.AllowWeak[0] != "cpu" {
+		!got.Interactive || got.StdinMaxBytes != 9 || got.StdinBytesPerSec != 8 || got.StdinIdleTimeoutSec != 7 || got.ResumeFromSeq != 6 || !got.WorkspaceExec || got.AllowWeak[0] != "cpu" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -187,7 +188,7 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	for name, opts := range map[string]rest.Options{"no engine": {Auth: callers()}, "no authenticator": {Engine: newWorld()}} {
+	for name, opts := range map[string]rest.Options{"no engine": {Auth: apitest.Callers()}, "no authenticator": {Engine: newWorld()}} {
 		if _, err := rest.New(opts); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}

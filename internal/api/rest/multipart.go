@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // formParts are the files of a multipart/form-data body, one after the other as they come in.
@@ -19,7 +20,7 @@ func formParts(body *source, boundary string, extract bool) iter.Seq2[belljar.Up
 			yield(belljar.UploadPart{}, body.blame(err))
 		}
 		if boundary == "" {
-			fail(refuse("Content-Type", "multipart/form-data without a boundary"))
+			fail(api.Refuse("Content-Type", "multipart/form-data without a boundary"))
 			return
 		}
 		form := multipart.NewReader(body, boundary)
@@ -32,7 +33,7 @@ func formParts(body *source, boundary string, extract bool) iter.Seq2[belljar.Up
 				if err == io.EOF {
 					err = errors.New("it has no parts")
 				}
-				fail(refuse("body", "the multipart body cannot be read: %v", err))
+				fail(api.Refuse("body", "the multipart body cannot be read: %v", err))
 				return
 			}
 			p, err := filePart(part, n, extract)
@@ -52,18 +53,18 @@ func formParts(body *source, boundary string, extract bool) iter.Seq2[belljar.Up
 func filePart(part *multipart.Part, n int, extract bool) (belljar.UploadPart, error) {
 	disposition, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil || disposition != "form-data" {
-		return belljar.UploadPart{}, refuse(fmt.Sprintf("files[%d]", n), "part %d has no content disposition form-data", n+1)
+		return belljar.UploadPart{}, api.Refuse(fmt.Sprintf("files[%d]", n), "part %d has no content disposition form-data", n+1)
 	}
 	if field := params["name"]; field != "files" && field != "files[]" {
-		return belljar.UploadPart{}, unknown("form field", field, field, []string{"files"})
+		return belljar.UploadPart{}, api.Unknown("form field", field, field, []string{"files"})
 	}
 	at := fmt.Sprintf("files[%d].filename", n)
 	name := params["filename"]
 	if name == "" {
-		return belljar.UploadPart{}, refuse(at, "part %d has no file name", n+1)
+		return belljar.UploadPart{}, api.Refuse(at, "part %d has no file name", n+1)
 	}
 	if coding := part.Header.Get("Content-Transfer-Encoding"); coding != "" && !strings.EqualFold(coding, "binary") && !strings.EqualFold(coding, "8bit") {
-		return belljar.UploadPart{}, refuse(fmt.Sprintf("files[%d]", n), "content transfer encoding %.40q is not taken", coding)
+		return belljar.UploadPart{}, api.Refuse(fmt.Sprintf("files[%d]", n), "content transfer encoding %.40q is not taken", coding)
 	}
 	format := belljar.UploadFile
 	if extract {
@@ -97,7 +98,7 @@ func checkName(field, name string) error {
 		err = errors.New("path is the workspace itself")
 	}
 	if err != nil {
-		return refuse(field, "%s %.200q: %v", field, name, err)
+		return api.Refuse(field, "%s %.200q: %v", field, name, err)
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ type partBody struct {
 func (p *partBody) Read(b []byte) (int, error) {
 	n, err := p.part.Read(b)
 	if err != nil && err != io.EOF {
-		err = p.source.blame(refuse("body", "the multipart body cannot be read: %v", err))
+		err = p.source.blame(api.Refuse("body", "the multipart body cannot be read: %v", err))
 	}
 	return n, err
 }

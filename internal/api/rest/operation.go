@@ -41,7 +41,7 @@ func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 			api.Fail(w, r, &belljar.Error{Code: belljar.CodeForbidden, Message: "this is for operators"})
 			return
 		}
-		if err := checkQuery(r, known); err != nil {
+		if _, err := api.Query(r, known...); err != nil {
 			api.Fail(w, r, err)
 			return
 		}
@@ -123,7 +123,7 @@ func parameterError(found *huma.ErrorModel) error {
 	}
 	first := found.Errors[0]
 	_, name, _ := strings.Cut(first.Location, ".")
-	e := refuse(name, "%s: %s", name, first.Message)
+	e := api.Refuse(name, "%s: %s", name, first.Message)
 	if first.Value != nil && first.Value != "" {
 		e.Details["provided"] = first.Value
 	}
@@ -192,22 +192,21 @@ func reader[B any](d *Door) func(*exchange) (*B, error) {
 	if t == reflect.TypeFor[none]() {
 		return func(*exchange) (*B, error) { return new(B), nil }
 	}
-	s := shapeOf(t)
+	decode := api.DecoderOf[B]()
 	return func(x *exchange) (*B, error) {
-		var err error
-		x.done, err = d.bodies.Take(x.r.Context(), api.CallerOf(x.r.Context()).ID, api.Announced(x.r.ContentLength, maxBody))
+		if err := api.CheckJSON(x.r); err != nil {
+			return nil, err
+		}
+		data, give, err := d.opts.Bodies.ReadBody(x.w, x.r, maxBody)
 		if err != nil {
 			return nil, err
 		}
-		data, err := readJSON(x.w, x.r)
-		if err != nil {
-			return nil, err
-		}
+		x.done = give
 		body := new(B)
 		if _, ok := any(body).(spare); ok && len(bytes.TrimSpace(data)) == 0 {
 			return body, nil
 		}
-		return body, decode(data, s, body)
+		return body, decode(data, body)
 	}
 }
 

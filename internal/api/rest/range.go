@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/belljar/belljar/internal/api"
 )
 
 // span is the part of a file that a client asked for.
@@ -23,7 +25,7 @@ func parseRange(header string, size int64) (*span, error) {
 		return nil, nil
 	}
 	if n := strings.Count(set, ",") + 1; n > 1 {
-		e := refuse("Range", "multi-range not supported")
+		e := api.Refuse("Range", "multi-range not supported")
 		e.Details["ranges"] = n
 		return nil, e
 	}
@@ -31,7 +33,7 @@ func parseRange(header string, size int64) (*span, error) {
 	start, hasStart, ok1 := position(first)
 	end, hasEnd, ok2 := position(last)
 	if !found || !dashed || !ok1 || !ok2 || !hasStart && !hasEnd || hasStart && hasEnd && end < start {
-		return nil, refuse("Range", "the range %.80q cannot be read", header)
+		return nil, api.Refuse("Range", "the range %.80q cannot be read", header)
 	}
 	switch {
 	case !hasStart: // the last bytes
@@ -40,7 +42,7 @@ func parseRange(header string, size int64) (*span, error) {
 		end = size - 1
 	}
 	if start > end {
-		e := refuse("Range", "the range %.80q is not in the file", header)
+		e := api.Refuse("Range", "the range %.80q is not in the file", header)
 		e.Details["size"] = size
 		return nil, e
 	}

@@ -67,7 +67,7 @@ type Door struct {
 	api    huma.API
 	routes []route
 
-	bodies, spools *api.Shares
+	spools *api.Shares
 }
 
 // route is a pattern of http.ServeMux and what answers it.
@@ -100,7 +100,7 @@ func New(opts Options) (*Door, error) {
 		opts.MaxWait = 10 * time.Minute
 	}
 	d := &Door{
-		opts: opts, bodies: opts.Bodies, spools: api.NewShares(uploadsInHand*(opts.MaxUpload+framing), patience),
+		opts: opts, spools: api.NewShares(uploadsInHand*(opts.MaxUpload+framing), patience),
 	}
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()

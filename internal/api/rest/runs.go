@@ -117,11 +117,11 @@ func (d *Door) wait(given string) (time.Duration, error) {
 			}
 		}
 		if err != nil || wait < 0 {
-			return 0, refuse("wait", "wait must be a duration such as 30s, or true, got %.40q", given)
+			return 0, api.Refuse("wait", "wait must be a duration such as 30s, or true, got %.40q", given)
 		}
 	}
 	if wait > d.opts.MaxWait {
-		e := refuse("wait", "wait is limited to %s here, got %s", d.opts.MaxWait, given)
+		e := api.Refuse("wait", "wait is limited to %s here, got %s", d.opts.MaxWait, given)
 		e.Details["provided"], e.Details["maximum"] = given, d.opts.MaxWait.Seconds()
 		return 0, e
 	}

@@ -43,6 +43,14 @@ func (d *Door) terminals() {
 				d.opts.Terminal(w, r)
 				return
 			}
+			if opens(r) {
+				w.Header().Set("Upgrade", "websocket")
+				api.Fail(w, r, &belljar.Error{
+					Code: belljar.CodeInvalidRequest, Message: "the request for a new terminal has no Upgrade header",
+					Hint: "connect by WebSocket; a proxy in front of the server must pass Upgrade and Connection on", Details: map[string]any{"field": "Upgrade"},
+				})
+				return
+			}
 			list.ServeHTTP(w, r)
 		})
 	}
@@ -59,4 +67,16 @@ func (d *Door) terminals() {
 	}, func(c *call, p *terminalPath) error {
 		return c.Terminals().Close(c, p.ID)
 	})
+}
+
+// opens reports whether a request has parameters of a new terminal, which a list has not: what asked for a WebSocket is lost,
+// as behind a proxy that drops it.
+func opens(r *http.Request) bool {
+	query := r.URL.Query()
+	for _, name := range []string{"cols", "rows", "session_name", "shared", "command"} {
+		if query.Has(name) {
+			return true
+		}
+	}
+	return false
 }

@@ -22,7 +22,7 @@ func (d *Door) tokens() {
 		OperationID: "admin-list-tokens", Method: http.MethodGet, Path: api.Prefix + "/admin/tokens", Tags: []string{"admin"},
 		Summary: "List the API keys",
 	}, func(c *call, _ *none, _ *none) (tokenList, error) {
-		found, err := c.Tokens().List(c)
+		found, err := c.Admin().Tokens(c)
 		return tokenList{filled(found)}, err
 	})
 	handle(d, huma.Operation{
@@ -30,12 +30,12 @@ func (d *Door) tokens() {
 		Summary:     "Make an API key",
 		Description: "The key is in secret, and is never shown again.",
 	}, func(c *call, _ *none, body *belljar.TokenSpec) (belljar.Token, error) {
-		return c.Tokens().Create(c, *body)
+		return c.Admin().CreateToken(c, *body)
 	})
 	command(d, huma.Operation{
 		OperationID: "admin-revoke-token", Method: http.MethodDelete, Path: api.Prefix + "/admin/tokens/{token_id}", Tags: []string{"admin"},
 		Summary: "Revoke an API key",
 	}, func(c *call, p *tokenPath) error {
-		return c.Tokens().Revoke(c, p.ID)
+		return c.Admin().RevokeToken(c, p.ID)
 	})
 }

@@ -31,7 +31,7 @@ func (d *Door) upload(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadResult, error) {
-	if err := checkQuery(r, []string{"path", "dir", "extract"}); err != nil {
+	if _, err := api.Query(r, "path", "dir", "extract"); err != nil {
 		return belljar.UploadResult{}, err
 	}
 	id := r.PathValue("session_id")
@@ -83,7 +83,7 @@ func (s *source) Read(p []byte) (int, error) {
 	}
 	n, err := s.in.Read(p)
 	if err != nil && err != io.EOF && s.why == nil {
-		s.why = unread(err, s.limit)
+		s.why = api.Unread(err, s.limit)
 	}
 	return n, err
 }
@@ -115,21 +115,21 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 	case "false":
 		extract = false
 	default:
-		return up, refuse("extract", "extract must be true or false, got %.40q", v)
+		return up, api.Refuse("extract", "extract must be true or false, got %.40q", v)
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be kept as it comes
+		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be kept as it comes
 		e.Hint = "send the bytes as they are, or a compressed archive by its media type"
 		return up, e
 	}
 	given := r.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(given)
 	if err != nil {
-		return up, wrongType(given, mediaTypes()...)
+		return up, api.WrongType(given, mediaTypes()...)
 	}
 	if media == "multipart/form-data" {
 		if query.Has("path") {
-			return up, refuse("path", "path is for a single file, give dir and a file name")
+			return up, api.Refuse("path", "path is for a single file, give dir and a file name")
 		}
 		up.Parts = formParts(body, params["boundary"], extract)
 		return up, nil
@@ -150,11 +150,11 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 	case archive && extract:
 		up.Parts, err = onePart(belljar.UploadPart{Format: format, Body: body})
 	case archive || media == "application/octet-stream" || strings.HasPrefix(media, "text/"):
-		e := refuse("path", "a single file needs ?path=, its place in the workspace")
+		e := api.Refuse("path", "a single file needs ?path=, its place in the workspace")
 		e.Hint = "send an archive as application/x-tar, application/gzip or application/zip, or files as multipart/form-data"
 		return up, e
 	default:
-		return up, wrongType(given, mediaTypes()...)
+		return up, api.WrongType(given, mediaTypes()...)
 	}
 	return up, err
 }

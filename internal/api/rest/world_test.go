@@ -64,7 +64,6 @@ func (v view) Terminals() belljar.Terminals { return nil }
 func (v view) Images() belljar.Images       { return v.images }
 func (v view) Node() belljar.Node           { return node{v} }
 func (v view) Admin() belljar.Admin         { return admin{v} }
-func (v view) Tokens() belljar.Tokens       { return tokens{v} }
 
 type (
 	runs      struct{ view }
@@ -72,7 +71,6 @@ type (
 	sessions  struct{ view }
 	node      struct{ view }
 	admin     struct{ view }
-	tokens    struct{ view }
 )
 
 func missing(what string) error {
@@ -153,7 +151,7 @@ func (w *world) list(q belljar.RunQuery) belljar.RunPage {
 	slices.SortFunc(found, func(a, b belljar.Run) int { return bytes.Compare([]byte(a.ID), []byte(b.ID)) })
 	limit := q.Limit
 	if limit == 0 {
-		limit = belljar.DefaultPage
+		limit = 50
 	}
 	page := belljar.RunPage{Total: len(found), Limit: limit, Offset: q.Offset}
 	page.Items = found[min(q.Offset, len(found)):min(q.Offset+limit, len(found))]
@@ -266,7 +264,7 @@ func (v sessions) List(_ context.Context, q belljar.SessionQuery) (belljar.Sessi
 			page.Items = append(page.Items, s)
 		}
 	}
-	page.Total, page.Limit, page.Offset = len(page.Items), belljar.DefaultPage, q.Offset
+	page.Total, page.Limit, page.Offset = len(page.Items), 50, q.Offset
 	return page, nil
 }
 
@@ -348,7 +346,7 @@ func (v admin) SetQuota(_ context.Context, id string, q belljar.Quota) error {
 	return nil
 }
 
-func (v tokens) Create(_ context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
+func (v admin) CreateToken(_ context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	t := belljar.Token{ID: fmt.Sprintf("token-%d", len(v.world.tokens)+1), UserID: spec.UserID, Role: belljar.RoleUser, Name: spec.Name, Prefix: "blj_ab", CreatedAt: now()}
@@ -357,13 +355,13 @@ func (v tokens) Create(_ context.Context, spec belljar.TokenSpec) (belljar.Token
 	return t, nil
 }
 
-func (v tokens) List(context.Context) ([]belljar.Token, error) {
+func (v admin) Tokens(context.Context) ([]belljar.Token, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Clone(v.world.tokens), nil
 }
 
-func (v tokens) Revoke(_ context.Context, id string) error {
+func (v admin) RevokeToken(_ context.Context, id string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := len(v.world.tokens)

@@ -54,7 +54,7 @@ func TestRefused(t *testing.T) {
 	w := newWorld(t, func(o *service.Options) { o.Policy = policy(); o.Policy.AllowedImages = []string{"host"} })
 	session := w.open()
 	id := strings.TrimPrefix(session, "/v1/sessions/")
-	long := strings.Repeat("x", belljar.MaxArgBytes+1)
+	long := strings.Repeat("x", 1<<20+1)
 	for _, test := range []struct {
 		name, route, body string
 		status            int
@@ -103,7 +103,7 @@ func TestRefused(t *testing.T) {
 			if a.status != test.status || a.code() != test.code || test.field != "" && a.detail("field") != test.field {
 				t.Errorf("%d %.600s; want %d %s %s", a.status, a.raw, test.status, test.code, test.field)
 			}
-			if test.name == "cmd too large" && a.detail("maximum") != float64(belljar.MaxArgBytes) {
+			if test.name == "cmd too large" && a.detail("maximum") != float64(1<<20) {
 				t.Errorf("details: %s", a.raw)
 			}
 		})
@@ -144,7 +144,7 @@ func TestCanonicalRoute(t *testing.T) {
 		t.Errorf("binary: %s", a.raw)
 	}
 	a = w.ask(200, "POST", path, `{"cmd":"head -c 3000000 /dev/zero | tr '\\0' '\"'"}`)
-	if len(a.body["output"].(string)) != belljar.InlineBytes || a.body["truncated"] != true || a.body["exit_code"] != 0.0 {
+	if len(a.body["output"].(string)) != 1<<20 || a.body["truncated"] != true || a.body["exit_code"] != 0.0 {
 		t.Errorf("%d bytes, %v", len(a.body["output"].(string)), a.body["truncated"])
 	}
 	a = w.ask(200, "POST", path, `{"cmd":"cat; cat </dev/tty; echo nothing"}`)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // runHeader tells the run that a command is, before its end.
@@ -18,15 +19,15 @@ const noExitCode = 125
 
 // command is the request of exec.
 type command struct {
-	Cmd       string   `json:"cmd"`
-	TimeoutMS *float64 `json:"timeout_ms"` // without it, the session's timeout
+	Cmd       string   `json:"cmd,omitempty"`
+	TimeoutMS *float64 `json:"timeout_ms,omitempty"` // without it, the session's timeout
 }
 
 // shellCommand is a command for the canonical route.
 type shellCommand struct {
 	command
-	Separate bool   `json:"separate"` // stdout and stderr apart, on pipes
-	Stdin    string `json:"stdin"`    // the command's whole standard input
+	Separate bool   `json:"separate,omitempty"` // stdout and stderr apart, on pipes
+	Stdin    string `json:"stdin,omitempty"`    // the command's whole standard input
 }
 
 // Result is the outcome of a command: the API's five fields, and Belljar's own.
@@ -78,7 +79,7 @@ func (c *call) start(in shellCommand) (belljar.Run, error) {
 	timeout := 0.0
 	if ms := in.TimeoutMS; ms != nil {
 		if timeout = *ms / 1000; *ms < 1 || *ms != math.Trunc(*ms) {
-			e := refuse("timeout_ms", "timeout_ms must be a whole number of milliseconds, at least 1, got %v", *ms)
+			e := api.Refuse("timeout_ms", "timeout_ms must be a whole number of milliseconds, at least 1, got %v", *ms)
 			e.Details["provided"] = *ms
 			e.Hint = "leave it out for the session's timeout"
 			return belljar.Run{}, e
@@ -118,7 +119,7 @@ func (c *call) execStream() error {
 
 // shell is both, with more to ask for.
 func (c *call) shell() error {
-	if _, err := c.query(); err != nil {
+	if _, err := api.Query(c.r); err != nil {
 		return err
 	}
 	var in shellCommand

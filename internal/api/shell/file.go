@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // Bounds of a read, in bytes.
@@ -18,9 +19,9 @@ const (
 // write writes a file, whole, in place of any that is there.
 func (c *call) write() error {
 	var in struct {
-		Path    string  `json:"path"`
-		Text    *string `json:"text"`
-		Content *string `json:"content_base64"`
+		Path    string  `json:"path,omitempty"`
+		Text    *string `json:"text,omitempty"`
+		Content *string `json:"content_base64,omitempty"`
 	}
 	if err := c.decode(maxFile, &in); err != nil {
 		return err
@@ -28,18 +29,18 @@ func (c *call) write() error {
 	var content []byte
 	switch {
 	case in.Path == "":
-		return refuse("path", "path is required")
+		return api.Refuse("path", "path is required")
 	case in.Text != nil && in.Content != nil:
-		return refuse("content_base64", "text and content_base64 exclude each other")
+		return api.Refuse("content_base64", "text and content_base64 exclude each other")
 	case in.Text != nil:
 		content = []byte(*in.Text)
 	case in.Content != nil:
 		var err error
 		if content, err = base64.StdEncoding.DecodeString(*in.Content); err != nil {
-			return refuse("content_base64", "content_base64 is not base64: %v", err)
+			return api.Refuse("content_base64", "content_base64 is not base64: %v", err)
 		}
 	default:
-		return refuse("text", "one of text and content_base64 is required")
+		return api.Refuse("text", "one of text and content_base64 is required")
 	}
 	_, err := c.Files().Write(c.r.Context(), c.id, belljar.FileWrite{
 		Path: in.Path, Content: bytes.NewReader(content), Size: int64(len(content)), Overwrite: true,
@@ -52,9 +53,9 @@ func (c *call) write() error {
 
 // place reads the parameters of a file's route.
 func (c *call) place(more ...string) (q url.Values, err error) {
-	q, err = c.query(append(more, "path")...)
+	q, err = api.Query(c.r, append(more, "path")...)
 	if err == nil && q.Get("path") == "" {
-		err = refuse("path", "path is required")
+		err = api.Refuse("path", "path is required")
 	}
 	return q, err
 }
@@ -87,7 +88,7 @@ func (c *call) read() error {
 
 // files answers with a directory's entries.
 func (c *call) files() error {
-	q, err := c.query("path", "recursive", "limit")
+	q, err := api.Query(c.r, "path", "recursive", "limit")
 	if err != nil {
 		return err
 	}

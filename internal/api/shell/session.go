@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // sessionInfo is a session as the shell API shows it.
@@ -43,14 +44,14 @@ func infoOf(s belljar.Session) sessionInfo {
 // create makes a session. Programs in its workspace may be executed (docs/compatibility.md#decisions).
 func (c *call) create() error {
 	var in struct {
-		Image      string  `json:"image"`
-		TTLSeconds float64 `json:"ttl_seconds"`
+		Image      string  `json:"image,omitempty"`
+		TTLSeconds float64 `json:"ttl_seconds,omitempty"`
 	}
 	if err := c.decode(maxCommand, &in); err != nil {
 		return err
 	}
 	if in.TTLSeconds < 0 {
-		e := refuse("ttl_seconds", "ttl_seconds must not be negative, got %v", in.TTLSeconds)
+		e := api.Refuse("ttl_seconds", "ttl_seconds must not be negative, got %v", in.TTLSeconds)
 		e.Details["provided"] = in.TTLSeconds
 		return e
 	}
@@ -70,7 +71,7 @@ func (c *call) create() error {
 
 // list answers with the caller's sessions, newest first, those that have ended too.
 func (c *call) list() error {
-	q, err := c.query("limit", "offset")
+	q, err := api.Query(c.r, "limit", "offset")
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,9 @@
 package shell_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -16,12 +13,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/shell"
-	"github.com/belljar/belljar/internal/blob/spool"
-	logs "github.com/belljar/belljar/internal/logbook/memory"
-	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service"
-	records "github.com/belljar/belljar/internal/store/memory"
+	"github.com/belljar/belljar/test/apitest"
 	"github.com/belljar/belljar/test/leak"
 )
 
@@ -35,56 +28,15 @@ type world struct {
 	client *http.Client
 }
 
-// keys knows callers by their key.
-type keys map[string]belljar.Caller
-
-func (k keys) Authenticate(r *http.Request) (belljar.Caller, error) {
-	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if c, ok := k[given]; ok && bearer {
-		return c, nil
-	}
-	return belljar.Caller{}, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "no key of this server"}
-}
-
 func newWorld(t *testing.T, change ...func(*service.Options)) *world {
 	t.Helper()
-	dir := t.TempDir()
-	rt := fake.New(fake.Options{Dir: dir})
-	o := service.Options{
-		Runtimes: []runtime.Runtime{rt}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
-		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 0.2}, Require: []string{}, TempDir: dir, MaxSessions: -1,
-	}
-	for _, c := range change {
-		c(&o)
-	}
-	s, err := service.New(o)
+	in := apitest.NewWorld(t, nil, append([]func(*service.Options){func(o *service.Options) { o.MaxSessions = -1 }}, change...)...)
+	door, err := shell.New(shell.Options{Engine: in.Service, Auth: apitest.Callers()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := shell.New(shell.Options{
-		Engine: s, Auth: keys{"alice": {ID: "alice", Role: belljar.RoleUser}, "bob": {ID: "bob", Role: belljar.RoleUser}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	edge, err := api.NewEdge(api.EdgeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	door.Register(mux)
-	server := httptest.NewServer(edge.Wrap(mux))
-	w := &world{T: t, engine: s, url: server.URL, client: server.Client()}
-	t.Cleanup(func() {
-		w.client.CloseIdleConnections()
-		server.Close()
-		err := s.Close()
-		left, listed := rt.List(context.Background())
-		if err := errors.Join(err, listed); err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v, %v", left, err)
-		}
-	})
-	return w
+	server := apitest.Serve(t, api.EdgeOptions{}, door)
+	return &world{T: t, engine: in.Service, url: server.URL, client: server.Client()}
 }
 
 // answer is a status and a body.

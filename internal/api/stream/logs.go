@@ -38,9 +38,8 @@ type download struct {
 
 // downloadOf reads the request.
 func downloadOf(r *http.Request) (download, error) {
-	q := r.URL.Query()
 	var ask download
-	err := known(q, "from_seq", "since_seq", "follow", "format", "stream", "token", "exp")
+	q, err := api.Query(r, "from_seq", "since_seq", "follow", "format", "stream", "token", "exp")
 	if err != nil {
 		return ask, err
 	}

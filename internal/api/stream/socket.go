@@ -55,8 +55,8 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	if err := d.opts.Connect(r); err != nil {
 		return err
 	}
-	query := r.URL.Query()
-	if err := known(query, "from_seq", "since_seq", "token", "exp"); err != nil {
+	query, err := api.Query(r, "from_seq", "since_seq", "token", "exp")
+	if err != nil {
 		return err
 	}
 	runs := d.opts.Engine.As(caller).Runs()

@@ -3,7 +3,6 @@ package stream
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/belljar/belljar"
@@ -68,14 +67,4 @@ func invalid(field, format string, args ...any) *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field},
 	}
-}
-
-// known refuses parameters of other names.
-func known(q url.Values, names ...string) error {
-	for name := range q {
-		if !slices.Contains(names, name) {
-			return invalid(name, "unknown parameter %.40q", name)
-		}
-	}
-	return nil
 }

@@ -1,13 +1,12 @@
 package stream
 
 import (
+	"bytes"
 	"container/list"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"io"
 	"math"
 	"net/http"
 	"strings"
@@ -111,7 +110,7 @@ func (t *tickets) drop(e *list.Element) *ticket {
 
 // issue answers POST /tickets.
 func (d *Door) issue(w http.ResponseWriter, r *http.Request) {
-	path, err := ticketPath(http.MaxBytesReader(w, r.Body, maxTicketBody))
+	path, err := ticketPath(w, r)
 	if err != nil {
 		api.Fail(w, r, err)
 		return
@@ -130,37 +129,19 @@ func (d *Door) issue(w http.ResponseWriter, r *http.Request) {
 }
 
 // ticketPath reads a request for a ticket: nothing, or the path that it is to be good for.
-func ticketPath(body io.Reader) (string, error) {
+func ticketPath(w http.ResponseWriter, r *http.Request) (string, error) {
 	var in struct {
-		Path string `json:"path"`
+		Path string `json:"path,omitempty"`
 	}
-	dec := json.NewDecoder(body)
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&in)
-	if err == nil {
-		_, err = dec.Token()
-		if err == nil {
-			err = errors.New("data behind the object")
-		}
+	data, _, err := (*api.Shares)(nil).ReadBody(w, r, maxTicketBody)
+	if err == nil && len(bytes.TrimSpace(data)) > 0 {
+		err = api.Decode(data, &in)
 	}
-	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return "", &belljar.Error{
-			Code: belljar.CodeTooLarge, Message: "request is too large", Details: map[string]any{"maximum": maxTicketBody},
-		}
-	case err != io.EOF:
-		return "", invalid(unknownField(err), "request is not an object with at most a path: %v", err)
+	case err != nil:
+		return "", err
 	case in.Path != "" && (!strings.HasPrefix(in.Path, "/") || strings.ContainsAny(in.Path, "?#") || len(in.Path) > 1024):
 		return "", invalid("path", "path %.100q is not an absolute path without a query", in.Path)
 	}
 	return in.Path, nil
-}
-
-// unknownField is the name in encoding/json's complaint about a field that it does not know, else "body".
-func unknownField(err error) string {
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return strings.Trim(name, `"`)
-	}
-	return "body"
 }

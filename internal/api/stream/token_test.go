@@ -266,13 +266,13 @@ func TestTicketRequests(t *testing.T) {
 		body, field string
 		status      int
 	}{
-		{`{"path":5}`, "body", 400},
+		{`{"path":5}`, "path", 400},
 		{`{"paths":"/x"}`, "paths", 400},
 		{`{"path":"x"}`, "path", 400},
 		{`{"path":"/x?y=1"}`, "path", 400},
-		{`[]`, "body", 400},
-		{`{} {}`, "body", 400},
-		{`{`, "body", 400},
+		{`[]`, "", 400},
+		{`{} {}`, "", 400},
+		{`{`, "", 400},
 		{`{"path":"/` + strings.Repeat("x", 2000) + `"}`, "path", 400},
 		{`{"path":"/` + strings.Repeat("x", 5000) + `"}`, "", 413},
 	} {

@@ -18,7 +18,7 @@ func upgrading(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Upgrade", "websocket")
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "this is a WebSocket, and the request does not ask for one",
-		Hint: "connect by WebSocket, or ask for …/logs", Details: map[string]any{"field": "Upgrade"},
+		Hint: "connect by WebSocket, or ask for …/logs; a proxy in front of the server must pass Upgrade and Connection on", Details: map[string]any{"field": "Upgrade"},
 	}
 }
 

@@ -113,7 +113,7 @@ func specOf(q url.Values) (spec belljar.TerminalSpec, err error) {
 			continue
 		}
 		if *side.into, err = strconv.Atoi(values[side.name]); err != nil || *side.into == 0 {
-			return spec, invalid(side.name, "%s %.40q is not a number from 1 to %d", side.name, values[side.name], belljar.MaxTerminalSide)
+			return spec, invalid(side.name, "%s %.40q is not a number from 1 to %d", side.name, values[side.name], 1000)
 		}
 	}
 	return spec, spec.Validate()

@@ -104,7 +104,8 @@ func (d *Door) Register(mux *http.ServeMux) {
 			w.Header().Set("Upgrade", "websocket")
 			api.Fail(w, r, &belljar.Error{
 				Code: belljar.CodeInvalidRequest, Message: "this is a WebSocket, and the request does not ask for one",
-				Hint: "the terminals of a session are listed at …/sessions/{session_id}/terminals", Details: map[string]any{"field": "Upgrade"},
+				Hint:    "connect by WebSocket; a proxy in front of the server must pass Upgrade and Connection on",
+				Details: map[string]any{"field": "Upgrade"},
 			})
 			return
 		}

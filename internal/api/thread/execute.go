@@ -14,9 +14,9 @@ import (
 
 // execution is the request of execute.
 type execution struct {
-	SessionID string   `json:"session_id"`
-	Command   string   `json:"command"`
-	Timeout   *float64 `json:"timeout"` // seconds
+	SessionID string   `json:"session_id,omitempty"`
+	Command   string   `json:"command,omitempty"`
+	Timeout   *float64 `json:"timeout,omitempty"` // seconds
 }
 
 const (

@@ -1,11 +1,8 @@
 package thread
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -69,30 +66,14 @@ func ended(err error) bool {
 
 // decode reads a JSON body; false if it has answered.
 func (c *call) decode(to any) bool {
-	api.LimitBody(c.w, c.r, maxBody)
-	give, err := c.door.opts.Bodies.Take(c.r.Context(), c.caller.ID, api.Announced(c.r.ContentLength, maxBody))
+	data, give, err := c.door.opts.Bodies.ReadBody(c.w, c.r, maxBody)
 	if err != nil {
 		c.fail(err)
 		return false
 	}
 	defer give()
-	data, err := io.ReadAll(c.r.Body)
-	if err != nil {
-		var e *belljar.Error
-		if !errors.As(err, &e) {
-			err = &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the body cannot be read", Err: err}
-		}
-		c.fail(err)
-		return false
-	}
-	in := json.NewDecoder(bytes.NewReader(data))
-	in.DisallowUnknownFields()
-	err = in.Decode(to)
-	if err == nil && in.More() {
-		err = errors.New("more than one value")
-	}
-	if err != nil {
-		write(c.w, http.StatusBadRequest, fault{"error": fmt.Sprintf("Invalid request body: %v", err)})
+	if err := api.Decode(data, to); err != nil {
+		write(c.w, http.StatusBadRequest, fault{"error": "Invalid request body: " + err.Error()})
 		return false
 	}
 	return true

@@ -17,8 +17,8 @@ import (
 // download answers with a file's bytes.
 func (c *call) download() {
 	var in struct {
-		SessionID string `json:"session_id"`
-		Filename  string `json:"filename"`
+		SessionID string `json:"session_id,omitempty"`
+		Filename  string `json:"filename,omitempty"`
 	}
 	if !c.decode(&in) {
 		return

@@ -15,9 +15,9 @@ const user = "sandboxuser"
 
 // creation is the request of create_session.
 type creation struct {
-	UserID         string   `json:"user_id"`
-	ThreadID       string   `json:"thread_id"`
-	TimeoutMinutes *float64 `json:"timeout_minutes"`
+	UserID         string   `json:"user_id,omitempty"`
+	ThreadID       string   `json:"thread_id,omitempty"`
+	TimeoutMinutes *float64 `json:"timeout_minutes,omitempty"`
 }
 
 // minutes is the idle time when a request does not say.
@@ -148,7 +148,7 @@ func (c *call) held(id string) (files int, bytes int64, err error) {
 // cleanup ends a session. One that has ended is cleaned up.
 func (c *call) cleanup() {
 	var in struct {
-		SessionID string `json:"session_id"`
+		SessionID string `json:"session_id,omitempty"`
 	}
 	if !c.decode(&in) || !c.required([2]string{"session_id", in.SessionID}) {
 		return

@@ -6,27 +6,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"mime/multipart"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/thread"
-	"github.com/belljar/belljar/internal/blob/spool"
 	"github.com/belljar/belljar/internal/event"
-	logs "github.com/belljar/belljar/internal/logbook/memory"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service"
-	records "github.com/belljar/belljar/internal/store/memory"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 // patience bounds every wait of a test.
@@ -40,16 +35,6 @@ type world struct {
 	service *service.Service
 	log     *journal
 	clock   *hourglass
-}
-
-// keys knows callers by their key.
-type keys map[string]belljar.Caller
-
-func (k keys) Authenticate(r *http.Request) (belljar.Caller, error) {
-	if c, ok := k[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]; ok {
-		return c, nil
-	}
-	return belljar.Caller{}, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "no key of this server"}
 }
 
 // journal keeps log lines.
@@ -154,25 +139,18 @@ func (j *journal) await(t *testing.T, name string) []string {
 
 func newWorld(t *testing.T, change func(*thread.Options)) *world {
 	t.Helper()
-	dir := t.TempDir()
-	w := &world{t: t, runtime: fake.New(fake.Options{Dir: dir}), log: &journal{}, clock: &hourglass{}}
+	w := &world{t: t, log: &journal{}, clock: &hourglass{}}
 	log := slog.New(w.log)
-	s, err := service.New(service.Options{
-		Runtimes: []runtime.Runtime{w.runtime}, Store: records.New(), Logs: logs.New(), Blobs: &spool.Store{Dir: dir},
-		Limits: belljar.Limits{NProc: 4096, StartupTimeoutSec: 300, TimeoutSec: 300, GraceSec: 0.2}, Require: []string{}, TempDir: dir, Clock: w.clock, MaxSessions: -1,
-		Events: thread.Watch{Logger: log, Events: event.Sinks(nil)},
+	in := apitest.NewWorld(t, nil, func(o *service.Options) {
+		o.Clock, o.MaxSessions, o.Events = w.clock, -1, thread.Watch{Logger: log, Events: event.Sinks(nil)}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.service = s
+	w.runtime, w.service = in.Runtime, in.Service
 	guard, err := thread.NewGuard(append(thread.AllowedCommands(), "sleep", "exit", "printf", "cd", "mkdir", "touch"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := thread.Options{
-		Engine: s, Guard: guard, TempDir: dir, Logger: log, Image: runtime.HostRef, Now: w.clock.Now,
-		Auth: keys{"alice": {ID: "alice", Role: belljar.RoleUser}, "bob": {ID: "bob", Role: belljar.RoleUser}},
+		Engine: in.Service, Guard: guard, TempDir: in.Dir, Logger: log, Image: runtime.HostRef, Now: w.clock.Now, Auth: apitest.Callers(),
 	}
 	if change != nil {
 		change(&o)
@@ -181,22 +159,7 @@ func newWorld(t *testing.T, change func(*thread.Options)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edge, err := api.NewEdge(api.EdgeOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	door.Register(mux)
-	server := httptest.NewServer(edge.Wrap(mux))
-	w.url = server.URL
-	t.Cleanup(func() {
-		server.Close()
-		err := s.Close()
-		left, listed := w.runtime.List(context.Background())
-		if err := errors.Join(err, listed); err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v, %v", left, err)
-		}
-	})
+	w.url = apitest.Serve(t, api.EdgeOptions{}, door).URL
 	return w
 }
 

@@ -64,7 +64,7 @@ func runFolder(userID, runID string) string {
 // artifacts is the folder in a run's that holds its artifacts.
 const artifacts = "artifacts"
 
-// Open returns an artifact's bytes from offset on; behind the end there are none.
+// Open returns an artifact's bytes from offset on; after the end there are none.
 func (s *Store) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser, error) {
 	if k.Check() != nil {
 		return nil, blob.ErrNotFound
@@ -87,7 +87,7 @@ func (s *Store) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser
 	return f, nil
 }
 
-// absent is err, or [blob.ErrNotFound] if err says that a file is not there.
+// absent is err, or [blob.ErrNotFound] if err means that a file is missing.
 func absent(err error) error {
 	for _, missing := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ENAMETOOLONG} {
 		if errors.Is(err, missing) {

@@ -48,7 +48,7 @@ func (s *Store) Orphans(ctx context.Context, t time.Time, known func(runID strin
 	return keys, errors.Join(errs...)
 }
 
-// user tells whose folder it is.
+// user is whose folder it is.
 func (s *Store) user(folder string) (string, error) {
 	if !hashed(folder) {
 		if userID, ok := folderUser(folder); ok {

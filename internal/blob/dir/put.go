@@ -165,7 +165,7 @@ func (s *Store) place(name, target string) error {
 	return err
 }
 
-// full is err, as [blob.ErrFull] if it says that the disk is.
+// full is err, as [blob.ErrFull] if it means that the disk is.
 func full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", blob.ErrFull, err)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	nameFile = "user_id" // in the folder of a user whose folder does not tell his name
+	nameFile = "user_id" // in the folder of a user whose folder does not show the name
 	longest  = 200       // bytes of a folder's name
 	noName   = "%"       // the folder of the user without a name
 )
@@ -34,7 +34,7 @@ func userFolder(userID string) string {
 	return b.String()
 }
 
-// hashed reports whether a folder does not tell its user's name.
+// hashed reports whether a folder hides its user's name.
 func hashed(folder string) bool { return strings.HasPrefix(folder, "~") }
 
 // folderUser is the user whose folder it is; not ok if it is no user's, or hashed.

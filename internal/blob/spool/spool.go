@@ -46,7 +46,7 @@ func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Info, er
 	return blob.Info{}, fmt.Errorf("keep artifact %q: %w", k.Path, err)
 }
 
-// tape returns a run's tape, for whoever releases it.
+// tape returns a run's tape, which the caller releases.
 func (s *Store) tape(o owner) (*tape, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *Store) tape(o owner) (*tape, error) {
 // Sync does nothing: nothing here outlives the process, let alone the power.
 func (s *Store) Sync(context.Context, string, string) error { return nil }
 
-// Open returns an artifact's bytes from offset on; behind the end there are none.
+// Open returns an artifact's bytes from offset on; after the end there are none.
 func (s *Store) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,10 +16,10 @@ import (
 // tape is the artifacts of one run, one behind the other in one file.
 type tape struct {
 	putting sync.Mutex // held while bytes come; comes before mu
-	end     int64      // where the next bytes go; belongs to who puts
+	end     int64      // where the next bytes go; belongs to the writer
 
 	mu    sync.Mutex
-	users int      // the store, who puts and who reads; with the last of them the file goes
+	users int      // the store, its writer and its readers; with the last of them the file goes
 	file  *os.File // nil before the first Put
 	name  string   // of the file, where it has to have one; else ""
 	parts map[string]part

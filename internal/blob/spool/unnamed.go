@@ -2,7 +2,7 @@ package spool
 
 import "os"
 
-// unnamed makes a file and takes its name away. Where an open file has to keep it, name tells what is to be removed once
+// unnamed makes a file and takes its name away. Where an open file has to keep it, name reports what is to be removed once
 // it is closed.
 func unnamed(dir string) (f *os.File, name string, err error) {
 	f, err = os.CreateTemp(dir, "belljar-artifacts-")

@@ -1,8 +1,8 @@
 // Package audit writes the audit trail of docs/compatibility.md#audit-trail: one JSON object a line in <path>/audit-YYYYMMDD.jsonl, a file a day
 // (UTC), mode 0600. Events whose names begin with "sandbox." belong to it; the others are for the metrics.
 //
-// Commands, code, environment and output are never in it. Nobody waits for it: what it cannot take is counted, and the
-// next line that can be written says how many are missing.
+// Commands, code, environment and output are never in it. No caller waits for it: what it cannot take is counted, and the
+// next line that can be written states how many are missing.
 package audit
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// Lost is the name of the line that tells, in count, how many events are missing before it.
+// Lost is the name of the line that states, in count, how many events are missing before it.
 const Lost = "audit.lost"
 
 // Options is how a trail is opened.
@@ -25,7 +25,7 @@ type Options struct {
 	RetentionDays int              // whole days that a file is kept beyond its own; 0 is 30
 	RedactPaths   bool             // hashes in place of the names and paths of files
 	Queue         int              // events that may wait to be written; 0 is 4096
-	Logger        *slog.Logger     // hears when the trail cannot be written, and can again; nil is silence
+	Logger        *slog.Logger     // logs when the trail cannot be written, and can again; nil is silence
 	Now           func() time.Time // nil is [time.Now]
 }
 
@@ -148,7 +148,7 @@ func (t *Trail) finish() {
 // batchSize is how many bytes are written at once, about.
 const batchSize = 64 << 10
 
-// write writes events and whatever waits behind them, up to a batch, with a line for those that got lost.
+// write writes events and whatever waits after them, up to a batch, with a line for those that got lost.
 func (t *Trail) write(events ...event.Event) {
 	var b []byte
 	count := int64(0)

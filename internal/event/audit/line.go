@@ -136,7 +136,7 @@ func (l *line) limits(of *belljar.Limits) {
 	l.Limits = &limits{of.CPU, of.MemoryMB, of.StartupTimeoutSec, of.TimeoutSec}
 }
 
-// fail tells about an error: its code and what its caller was told. A cause may hold anything, and stays out.
+// fail reports an error: its code and its message. A cause may hold anything, and stays out.
 func (l *line) fail(err error) {
 	l.ErrorClass = string(belljar.CodeOf(err))
 	var e *belljar.Error
@@ -145,7 +145,7 @@ func (l *line) fail(err error) {
 	}
 }
 
-// longest is how many bytes a value has that somebody outside chose, about.
+// longest is how many bytes a value has that a caller chose, about.
 const longest = 1 << 10
 
 // bound cuts what callers could make long.
@@ -172,7 +172,7 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:longest], "") + "…"
 }
 
-// encodeLost returns the line that tells how many are missing.
+// encodeLost returns the line that reports how many are missing.
 func encodeLost(now time.Time, count int64) []byte {
 	b, _ := json.Marshal(struct {
 		Event string `json:"event"`

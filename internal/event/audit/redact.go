@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // redactDetail returns details with hashes in place of the names of files.
@@ -36,11 +37,13 @@ func namesFile(name string) bool {
 }
 
 // fileName finds what may be the name of a file: whatever is quoted, and words with a slash.
-var fileName = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'[^']*'|`[^`]*`|[^\\s\"'`]*/[^\\s\"'`]*")
+var fileName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'[^']*'|`[^`]*`|[^\\s\"'`]*/[^\\s\"'`]*")
+})
 
 // redactMessage puts hashes in place of what may be the name of a file.
 func redactMessage(message string) string {
-	return fileName.ReplaceAllStringFunc(message, func(word string) string {
+	return fileName().ReplaceAllStringFunc(message, func(word string) string {
 		if quote := word[:1]; strings.Contains("\"'`", quote) {
 			return quote + hash(word[1:len(word)-1]) + quote
 		}

@@ -98,7 +98,7 @@ func statusOf(s string) string {
 	return other
 }
 
-// mostRoutes is how many routes are told apart. Doors have fewer; the bound is for a door that names its routes badly.
+// mostRoutes is how many routes are distinguished. Doors have fewer; the bound is for a door that names its routes badly.
 const mostRoutes = 512
 
 // routes are the routes seen so far.

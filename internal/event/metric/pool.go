@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Pool is what a runtime's pool of ready sandboxes holds and has done, as its own package tells it.
+// Pool is what a runtime's pool of ready sandboxes holds and has done, as its own package reports it.
 type Pool struct {
 	Size, Ready, Kinds int
 	Hits, Misses       uint64
@@ -16,7 +16,7 @@ type Pool struct {
 	Drops              map[string]uint64 // by reason, of which there are few
 }
 
-// WatchPool shows the figures of a runtime's pool beside everything else. read is asked whenever somebody looks; it is
+// WatchPool adds the figures of a runtime's pool. read is called at each scrape; it is
 // called once for each runtime that has a pool.
 func (c *Counter) WatchPool(runtime string, read func() Pool) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {

@@ -19,7 +19,7 @@ func (c *Counter) Snapshot() (map[string][]Series, error) {
 	for _, f := range families {
 		name := f.GetName()
 		if !strings.HasPrefix(name, "sandbox_") {
-			continue // what the Go runtime says of itself
+			continue // what the Go runtime states about itself
 		}
 		for _, m := range f.GetMetric() {
 			labels := map[string]string{}

@@ -9,26 +9,27 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/belljar/belljar"
 )
 
-// Options say what to make.
+// Options state what to make.
 type Options struct {
 	Name string // one of [Names]
 	// Suite is Debian's name of a release; default the machine's own, or bookworm if that is no Debian.
 	Suite string
-	// Mirror is where packages are; default the machine's own sources of the suite, or Debian's servers.
+	// Mirror is where packages are; default the machine's own sources of the suite.
 	Mirror string
 	// Dir is where the files lie meanwhile, in a folder that is gone in the end; default os.TempDir.
 	Dir string
-	// Log hears how far it is, a line at a time; nil for nobody.
+	// Log receives the progress, a line at a time; nil discards.
 	Log func(line string)
 }
 
 var (
-	suitePattern  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}$`)
-	mirrorPattern = regexp.MustCompile(`^(https?|file|copy)://?[^\s\[\]"']+$`)
+	suitePattern  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}$`) })
+	mirrorPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(https?|file|copy)://?[^\s\[\]"']+$`) })
 )
 
 // check returns the recipe and the sources.
@@ -40,14 +41,19 @@ func (o *Options) check() (recipe, []source, error) {
 	if o.Suite == "" {
 		o.Suite = ownSuite("/")
 	}
-	if !suitePattern.MatchString(o.Suite) {
+	if !suitePattern().MatchString(o.Suite) {
 		return recipe{}, nil, invalid("such as bookworm or trixie", "%q is not the name of a suite", o.Suite)
 	}
 	if o.Mirror == "" {
-		return r, ownSources("/", o.Suite), nil
+		own := ownSources("/", o.Suite)
+		if len(own) == 0 {
+			return recipe{}, nil, invalid("name where its packages are, as --mirror https://mirror.example/debian, or another release with --suite",
+				"this machine has no package sources of Debian's %s in /etc/apt", o.Suite)
+		}
+		return r, own, nil
 	}
-	if !mirrorPattern.MatchString(o.Mirror) {
-		return recipe{}, nil, invalid("such as http://deb.debian.org/debian", "%q is not the address of a mirror", o.Mirror)
+	if !mirrorPattern().MatchString(o.Mirror) {
+		return recipe{}, nil, invalid("such as https://mirror.example/debian", "%q is not the address of a mirror", o.Mirror)
 	}
 	return r, []source{{uri: o.Mirror, suite: o.Suite, components: []string{"main"}}}, nil
 }
@@ -76,7 +82,10 @@ func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 			err = errors.Join(err, fmt.Errorf("build image %s: clean up: %w", o.Name, left))
 		}
 	}()
-	if err := os.Chmod(dir, 0o755); err != nil { // the tools unpack as somebody else
+	if err := os.Chmod(dir, 0o755); err != nil { // the tools unpack as another user
+		return fmt.Errorf("build image %s: %w", o.Name, err)
+	}
+	if err := keyrings(dir, sources); err != nil {
 		return fmt.Errorf("build image %s: %w", o.Name, err)
 	}
 	log := newJournal(o.Log)
@@ -116,7 +125,7 @@ type tool interface {
 	build(ctx context.Context, j *job) error
 }
 
-// reader is whoever reads the tar, and why he stopped.
+// reader is what reads the tar, and why it stopped.
 type reader struct {
 	w   io.Writer
 	err error
@@ -131,14 +140,14 @@ func (r *reader) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// journal keeps the last of what a tool says and passes it on.
+// journal keeps the last of what a tool prints and passes it on.
 type journal struct {
 	tell  func(string)
 	part  []byte
 	lines []string
 }
 
-// How much of what a tool says is kept.
+// How much of what a tool prints is kept.
 const (
 	keptLines = 20
 	longLine  = 400
@@ -146,7 +155,7 @@ const (
 
 func newJournal(tell func(string)) *journal { return &journal{tell: tell} }
 
-// Write implements [io.Writer]. A line that is written over and over is told once, as it ends.
+// Write implements [io.Writer]. A line that is written over and over is logged once, as it ends.
 func (l *journal) Write(b []byte) (int, error) {
 	for _, c := range b {
 		switch {
@@ -175,10 +184,10 @@ func (l *journal) end() {
 	}
 }
 
-// last is the end of what was said.
+// last is the end of the output.
 func (l *journal) last() []string { return slices.Clone(l.lines) }
 
-// reason is the last line that says what went wrong.
+// reason is the last line that states what went wrong.
 func (l *journal) reason() string {
 	for _, line := range slices.Backward(l.lines) {
 		if text, ok := strings.CutPrefix(line, "E: "); ok {

@@ -21,7 +21,7 @@ func TestCheck(t *testing.T) {
 		"unknown":        {Name: "cobol"},
 		"suite":          {Name: "shell", Suite: "--hook=x"},
 		"suite of words": {Name: "shell", Suite: "book worm"},
-		"mirror":         {Name: "shell", Mirror: "deb.debian.org"},
+		"mirror":         {Name: "shell", Mirror: "mirror.example"},
 		"mirror option":  {Name: "shell", Mirror: "http://x/ [trusted=yes]"},
 		"mirror flag":    {Name: "shell", Mirror: "--format=null"},
 	} {
@@ -104,7 +104,7 @@ func TestBuild(t *testing.T) {
 func TestBuildFails(t *testing.T) {
 	stub(t, `echo "I: working" >&2; echo half; : >"$TMPDIR/scratch"; echo "E: no space" >&2; exit 3`)
 	dir := t.TempDir()
-	err := Build(t.Context(), Options{Name: "shell", Dir: dir}, io.Discard)
+	err := Build(t.Context(), Options{Name: "shell", Mirror: "http://m/debian", Dir: dir}, io.Discard)
 	if belljar.CodeOf(err) != belljar.CodeImageUnavailable || !strings.Contains(err.Error(), "no space") {
 		t.Errorf("%v", err)
 	}
@@ -118,7 +118,7 @@ func TestBuildWithoutReader(t *testing.T) {
 	gone := errors.New("gone")
 	r.CloseWithError(gone)
 	dir := t.TempDir()
-	if err := Build(t.Context(), Options{Name: "shell", Dir: dir}, w); !errors.Is(err, gone) {
+	if err := Build(t.Context(), Options{Name: "shell", Mirror: "http://m/debian", Dir: dir}, w); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
 	empty(t, dir)
@@ -134,7 +134,7 @@ func TestBuildEnds(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			stopped := errors.New("stopped")
 			dir := t.TempDir()
-			err := Build(ctx, Options{Name: "shell", Dir: dir, Log: func(string) { cancel(stopped) }}, io.Discard)
+			err := Build(ctx, Options{Name: "shell", Mirror: "http://m/debian", Dir: dir, Log: func(string) { cancel(stopped) }}, io.Discard)
 			if !errors.Is(err, stopped) {
 				t.Errorf("%v", err)
 			}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// recipe is what an image consists of beside the essential packages.
+// recipe is what an image consists of besides the essential packages.
 type recipe struct {
 	name     string
 	packages []string
@@ -17,7 +17,7 @@ func recipes() []recipe {
 		{name: "shell", packages: []string{"bash", "procps", "jq"}},
 		{name: "python", packages: []string{"python3"}, finish: `ln -s python3 "$1/usr/bin/python"`},
 		{name: "node", packages: []string{"nodejs"}},
-		// The compiler's own parts, compiled, are half of it, and nobody builds a compiler here.
+		// The compiler's own parts, compiled, are half of it, and sandboxes build no compilers.
 		{name: "go", packages: []string{"golang-go"}, finish: `rm -rf "$1"/usr/lib/go-*/pkg/linux_*/cmd "$1"/usr/share/go-*/test`},
 		{name: "java", packages: []string{"default-jdk-headless"}, finish: `rm -rf "$1"/usr/lib/jvm/*/jmods "$1"/usr/lib/jvm/*/lib/src.zip`},
 	}
@@ -49,7 +49,7 @@ func (r recipe) all() string {
 	return strings.Join(slices.Concat(r.packages, common()), ",")
 }
 
-// unwanted are the files of packages that nobody reads in a sandbox. Licences stay.
+// unwanted are the files of packages that no program reads in a sandbox. Licences stay.
 func unwanted() []string {
 	return []string{
 		"path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/man/*",
@@ -70,5 +70,5 @@ const slim = `find "$1/usr/share/doc" -mindepth 1 -not -type d -not -name copyri
 find "$1/usr/share/doc" -mindepth 1 -type d -empty -delete
 rm -rf "$1"/usr/share/man/* "$1"/usr/share/info/* "$1"/usr/share/locale/* "$1"/usr/share/lintian/*`
 
-// Version tells images of one recipe from those of the next: it changes whenever a recipe does.
+// Version changes whenever a recipe does.
 const Version = "1"

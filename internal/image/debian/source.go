@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -32,8 +33,10 @@ func ownSuite(root string) string {
 
 // source is one line of sources.list.
 type source struct {
-	uri, suite, signed string
-	components         []string
+	uri, suite string
+	signed     string // file of the keyring; "" for apt's own
+	key        string // the key itself, armored, where there is no file
+	components []string
 }
 
 func (s source) String() string {
@@ -44,8 +47,8 @@ func (s source) String() string {
 	return "deb " + signed + s.uri + " " + s.suite + " " + strings.Join(s.components, " ")
 }
 
-// ownSources are the machine's sources of a suite, its updates and its security updates; Debian's own servers if it has
-// none. Sources of others, and of other suites, are not for images.
+// ownSources are the machine's sources of a suite, its updates and its security updates; none if it has none of the suite
+// itself. Sources of others, and of other suites, are not for images.
 func ownSources(root, suite string) []source {
 	var all []source
 	files, _ := filepath.Glob(filepath.Join(root, "etc/apt/sources.list.d/*"))
@@ -66,17 +69,10 @@ func ownSources(root, suite string) []source {
 	all = slices.DeleteFunc(all, func(s source) bool {
 		return !slices.Contains(wanted, s.suite) || !slices.Contains(s.components, "main")
 	})
-	if slices.ContainsFunc(all, func(s source) bool { return s.suite == suite }) {
-		return all
+	if !slices.ContainsFunc(all, func(s source) bool { return s.suite == suite }) {
+		return nil
 	}
-	main := []string{"main"}
-	list := []source{{uri: "http://deb.debian.org/debian", suite: suite, components: main}}
-	if suite == "sid" || suite == "unstable" || suite == "testing" {
-		return list
-	}
-	return append(list,
-		source{uri: "http://deb.debian.org/debian", suite: suite + "-updates", components: main},
-		source{uri: "http://deb.debian.org/debian-security", suite: suite + "-security", components: main})
+	return all
 }
 
 // parseList reads the classic format, one source a line.
@@ -107,21 +103,11 @@ func parseList(r io.Reader) (list []source) {
 
 // parseSources reads the format of stanzas, deb822(5).
 func parseSources(r io.Reader) (list []source) {
-	fields := map[string][]string{}
+	stanza := map[string][]string{} // the lines of each field
 	last := ""
 	flush := func() {
-		if slices.Contains(fields["types"], "deb") && !slices.Contains(fields["enabled"], "no") {
-			signed := ""
-			if f := fields["signed-by"]; len(f) == 1 && strings.HasPrefix(f[0], "/") {
-				signed = f[0] // and not a key that stands there itself
-			}
-			for _, uri := range fields["uris"] {
-				for _, suite := range fields["suites"] {
-					list = append(list, source{uri: uri, suite: suite, signed: signed, components: fields["components"]})
-				}
-			}
-		}
-		clear(fields)
+		list = append(list, sourcesOf(stanza)...)
+		clear(stanza)
 		last = ""
 	}
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -131,13 +117,63 @@ func parseSources(r io.Reader) (list []source) {
 		case strings.TrimSpace(text) == "":
 			flush()
 		case text[0] == ' ' || text[0] == '\t':
-			fields[last] = append(fields[last], strings.Fields(text)...)
+			stanza[last] = append(stanza[last], strings.TrimSpace(text))
 		default:
 			name, value, _ := strings.Cut(text, ":")
 			last = strings.ToLower(strings.TrimSpace(name))
-			fields[last] = strings.Fields(value)
+			stanza[last] = []string{strings.TrimSpace(value)}
 		}
 	}
 	flush()
 	return list
+}
+
+// sourcesOf are the sources of a stanza: each of its suites at each of its addresses.
+func sourcesOf(stanza map[string][]string) (list []source) {
+	words := func(field string) []string { return strings.Fields(strings.Join(stanza[field], " ")) }
+	if !slices.Contains(words("types"), "deb") || slices.Contains(words("enabled"), "no") {
+		return nil
+	}
+	s := source{components: words("components")}
+	if by := words("signed-by"); len(by) == 1 && strings.HasPrefix(by[0], "/") {
+		s.signed = by[0]
+	} else {
+		s.key = armored(stanza["signed-by"])
+	}
+	for _, s.uri = range words("uris") {
+		for _, s.suite = range words("suites") {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// armored is a key that stands in a field itself, where a dot is an empty line; "" if none does.
+func armored(field []string) string {
+	if !slices.Contains(field, "-----BEGIN PGP PUBLIC KEY BLOCK-----") {
+		return ""
+	}
+	var b strings.Builder
+	for _, line := range field {
+		if line == "." {
+			line = ""
+		}
+		b.WriteString(line + "\n")
+	}
+	return strings.TrimLeft(b.String(), "\n")
+}
+
+// keyrings puts the keys that stand in sources themselves into files of a folder, for the tools.
+func keyrings(dir string, sources []source) error {
+	for i := range sources {
+		s := &sources[i]
+		if s.key == "" {
+			continue
+		}
+		s.signed = filepath.Join(dir, "key-"+strconv.Itoa(i)+".asc")
+		if err := os.WriteFile(s.signed, []byte(s.key), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

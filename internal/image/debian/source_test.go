@@ -26,19 +26,14 @@ func machine(t *testing.T, files map[string]string) string {
 }
 
 func TestOwnSources(t *testing.T) {
-	usual := []string{
-		"deb http://deb.debian.org/debian bookworm main",
-		"deb http://deb.debian.org/debian bookworm-updates main",
-		"deb http://deb.debian.org/debian-security bookworm-security main",
-	}
 	for name, c := range map[string]struct {
 		files map[string]string
 		suite string
 		want  []string
 	}{
-		"none":    {nil, "bookworm", usual},
-		"another": {map[string]string{"etc/apt/sources.list": "deb http://a/ubuntu noble main\n"}, "bookworm", usual},
-		"rolling": {nil, "sid", []string{"deb http://deb.debian.org/debian sid main"}},
+		"none":    {nil, "bookworm", nil},
+		"another": {map[string]string{"etc/apt/sources.list": "deb http://a/ubuntu noble main\n"}, "bookworm", nil},
+		"updates": {map[string]string{"etc/apt/sources.list": "deb http://m/debian bookworm-updates main\n"}, "bookworm", nil},
 		"classic": {map[string]string{"etc/apt/sources.list": `
 # deb http://commented/debian bookworm main
 deb [arch=amd64 signed-by=/k.gpg] http://mirror/debian bookworm main contrib # near
@@ -64,7 +59,7 @@ Suites: bookworm
 Components: main
 Enabled: no
 `,
-			"etc/apt/sources.list.d/key.sources": "Types: deb\nURIs: http://s\nSuites: bookworm-security\nComponents: main\nSigned-By:\n -----BEGIN\n key\n",
+			"etc/apt/sources.list.d/key.sources": "Types: deb\nURIs: http://s\nSuites: bookworm-security\nComponents: main\nSigned-By: 0123456789ABCDEF\n",
 			"etc/apt/sources.list.d/node.list":   "deb http://deb.nodesource.com/node nodistro main\n",
 		}, "bookworm", []string{
 			"deb [signed-by=/k.gpg] http://mirror/debian bookworm main", "deb [signed-by=/k.gpg] http://mirror/debian bookworm-updates main",
@@ -80,6 +75,24 @@ Enabled: no
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A key that stands in a source itself becomes a file for the tools.
+func TestKeyrings(t *testing.T) {
+	const key = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDMEY865UxYJ\n-----END PGP PUBLIC KEY BLOCK-----\n"
+	text := "Types: deb\nURIs: http://m\nSuites: sid\nComponents: main\nSigned-By:\n " +
+		strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(key), "\n\n", "\n.\n"), "\n", "\n ") + "\n"
+	list := ownSources(machine(t, map[string]string{"etc/apt/sources.list.d/x.sources": text}), "sid")
+	dir := t.TempDir()
+	if err := keyrings(dir, list); err != nil || len(list) != 1 || filepath.Dir(list[0].signed) != dir {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if got, err := os.ReadFile(list[0].signed); err != nil || string(got) != key {
+		t.Errorf("%q, %v, want %q", got, err, key)
+	}
+	if want := "deb [signed-by=" + list[0].signed + "] http://m sid main"; list[0].String() != want {
+		t.Errorf("%s, want %s", list[0], want)
 	}
 }
 
@@ -103,6 +116,7 @@ func TestOwnSuite(t *testing.T) {
 func FuzzSources(f *testing.F) {
 	f.Add("deb [signed-by=/k] http://m s main\n")
 	f.Add("Types: deb\nURIs: http://m\nSuites: s\nComponents: main\n")
+	f.Add("Types: deb\nURIs: http://m\nSuites: s\nComponents: main\nSigned-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, s := range append(parseList(strings.NewReader(text)), parseSources(strings.NewReader(text))...) {
 			if line := s.String(); !strings.HasPrefix(line, "deb ") || strings.ContainsAny(line, "\n") || s.uri == "" || s.suite == "" {

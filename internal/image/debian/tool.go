@@ -69,7 +69,7 @@ func me() string {
 	return fmt.Sprint(os.Geteuid())
 }
 
-// subordinate says whether the user has ids to give away.
+// subordinate reports whether the user has ids to give away.
 func subordinate() bool {
 	text, err := os.ReadFile("/etc/subuid")
 	if err != nil {
@@ -123,11 +123,12 @@ func (debootstrap) name() string { return "debootstrap" }
 
 func (d debootstrap) build(ctx context.Context, j *job) error {
 	root := filepath.Join(j.dir, "root")
-	mirror := ""
-	if i := slices.IndexFunc(j.sources, func(s source) bool { return s.suite == j.suite }); i >= 0 {
-		mirror = j.sources[i].uri
+	args := []string{"--variant=minbase", "--include=" + j.recipe.all()}
+	i := slices.IndexFunc(j.sources, func(s source) bool { return s.suite == j.suite })
+	if keyring := j.sources[i].signed; keyring != "" {
+		args = append(args, "--keyring="+keyring)
 	}
-	if err := j.run(ctx, j.log, d.path, "--variant=minbase", "--include="+j.recipe.all(), j.suite, root, mirror); err != nil {
+	if err := j.run(ctx, j.log, d.path, append(args, j.suite, root, j.sources[i].uri)...); err != nil {
 		return err
 	}
 	for _, hook := range []string{j.recipe.finish, tidy, slim} {
@@ -142,7 +143,7 @@ func (d debootstrap) build(ctx context.Context, j *job) error {
 const stopTime = 20 * time.Second
 
 // run runs a program to its end, in a mount namespace of its own if we may make one: what it mounts is gone with it, and
-// never in the way of removing its files. When ctx ends, it and what it has started are told to.
+// never in the way of removing its files. When ctx ends, it and what it has started are asked to end.
 func (j *job) run(ctx context.Context, out io.Writer, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = j.dir, out, j.log

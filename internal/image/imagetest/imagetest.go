@@ -193,7 +193,7 @@ func prune(t *testing.T, s Subject) {
 	}
 }
 
-// pruneBounds: a request that says nothing, or too much, is refused.
+// pruneBounds: a request that sets no bound, or too many, is refused.
 func pruneBounds(t *testing.T, s Subject) {
 	for _, p := range []belljar.ImagePrune{{}, {All: true, KeepBytes: 1}, {UnusedSec: -1}, {KeepBytes: -1}} {
 		_, err := s.Prune(t.Context(), p)

@@ -43,7 +43,7 @@ func shown(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// failed says what the machine could not do for an entry. A full disk has a code of its own; all else is internal.
+// failed returns what the machine could not do for an entry. A full disk has a code of its own; all else is internal.
 func failed(doing, entry string, err error) error {
 	var e *belljar.Error
 	if errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -59,7 +59,7 @@ func failed(doing, entry string, err error) error {
 	return out
 }
 
-// malformed says that what comes after an entry is no tar.
+// malformed reports that what comes after an entry is no tar.
 func malformed(after string, err error) error {
 	rule, what := "malformed", "no whole tar archive"
 	if errors.Is(err, io.ErrUnexpectedEOF) {

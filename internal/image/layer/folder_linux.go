@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is one that is on disk in the layer being unpacked. Nobody else writes there, so what this tree says is so.
+// folder is one that is on disk in the layer being unpacked. Nothing else writes there, so this tree stays accurate.
 type folder struct {
 	parent *folder
 	name   string
 	kids   map[string]*folder
 	depth  int  // folders above it; 0 is the root
-	named  bool // an entry is about it; if none is, what a layer below says of it stays
+	named  bool // an entry is about it; if none is, what a layer below states about it stays
 	attrs  bool // it may have extended attributes
 	made   uint32
 	mode   uint32
@@ -260,7 +260,7 @@ func (f *folder) path() string {
 	return f.parent.path() + "/" + f.name
 }
 
-// describe takes over what an entry says of a folder.
+// describe takes over what an entry states about a folder.
 func (f *folder) describe(mode int64, mtime time.Time) {
 	f.named = true
 	f.mode = folderMode(mode)

@@ -1,4 +1,4 @@
-// Package layer turns the layers of an image, tar archives that anybody may have made, into folders, and such folders
+// Package layer turns the layers of an image, untrusted tar archives, into folders, and such folders
 // into the root of an image. Everything in a layer is taken for an attack until it is on disk.
 //
 // What comes out of [Unpack] is a folder for [Merge] only, never the root of a sandbox: it has marks in it that hide
@@ -7,15 +7,15 @@
 // What is kept of an entry, and what not:
 //
 //   - Files, folders, symbolic links and hard links, with their times, which are brought between 1970 and 2242.
-//   - Permission bits, made wider and narrower: what its owner may read or execute, everybody may, for in a sandbox
-//     programs run as a user whom the image has never heard of; nobody but its owner may write, for images are shared.
+//   - Permission bits, made wider and narrower: what its owner may read or execute, every user may, for in a sandbox
+//     programs run as a user that the image does not know; only its owner may write, for images are shared.
 //     The owner may always read, and do with folders as he likes, so that he can take them away again without rights.
 //     Set-user-id, set-group-id and sticky bits go: a sandbox gains no rights by running a file.
 //   - Of extended attributes those called user.*, where the file system takes them. security.* would give rights
 //     (security.capability is another set-user-id), system.* is access control, and trusted.* and user.overlay.* speak to
 //     overlay mounts; those go.
-//   - Owners do not stay. All belongs to whoever unpacks: without rights nothing else is possible, and the ids of an
-//     image would be those of somebody else on this machine.
+//   - Owners are not kept. All files belong to the unpacking user: without privileges nothing else is possible, and the ids of an
+//     image would be those of other users on this machine.
 //   - Devices, FIFOs and sockets are left out, and hide what lies below as they would if they were there. A sandbox has
 //     its own /dev. A character device 0/0 is a whiteout, as overlay mounts have it.
 //

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The modes of marks. One for what was left out can be told from a whiteout, for hard links to it are left out as well.
+// The modes of marks. One for what was left out differs from a whiteout, for hard links to it are left out as well.
 const (
 	whiteoutMode = 0o600
 	leftOutMode  = 0o400

@@ -34,11 +34,11 @@ func Merge(ctx context.Context, root string, layers []string) (Stats, error) {
 			return m.stats, err
 		}
 	}
-	return m.stats, letIn(into, root)
+	return m.stats, openToAll(into, root)
 }
 
-// letIn lets everybody into a root: what a layer says of the folder that it was packed in must not close the image.
-func letIn(into int, root string) error {
+// openToAll opens a root to every user: the mode that a layer gives its own top folder must not close the image.
+func openToAll(into int, root string) error {
 	var st unix.Stat_t
 	err := unix.Fstat(into, &st)
 	if err == nil && st.Mode&0o555 != 0o555 {
@@ -178,7 +178,7 @@ func (m *merger) folder(from, into int, path []string, name string) error {
 	return m.fill(layer, root, append(path, name), fresh, "")
 }
 
-// mkdir opens a folder of the root, which is made, in the place of whatever else has its name, if it is not there.
+// mkdir opens a folder of the root, which is made, in the place of whatever else has its name, if it is missing.
 func (m *merger) mkdir(into int, name string) (fd int, fresh bool, err error) {
 	err = unix.Mkdirat(into, name, 0o700)
 	if err == unix.EEXIST {

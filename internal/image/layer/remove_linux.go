@@ -152,7 +152,7 @@ func (r *remover) lift(fd int, name string, below int) error {
 	}
 }
 
-// unlink removes what is no folder. It says false, and has done nothing, if it is one.
+// unlink removes what is no folder. It returns false, and has done nothing, if it is one.
 func unlink(at int, name string, kind byte) (done bool, err error) {
 	err = unix.Unlinkat(at, name, 0)
 	switch err {

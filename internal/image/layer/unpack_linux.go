@@ -164,7 +164,7 @@ func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 	return refuse("type", h.Name, "an entry of type %q", h.Typeflag)
 }
 
-// root takes over what an entry says of the layer's root.
+// root takes over what an entry states about the layer's root.
 func (u *unpacker) root(h *tar.Header) error {
 	if h.Typeflag != tar.TypeDir {
 		return refuse("name", h.Name, "the root is a folder")
@@ -229,7 +229,7 @@ func (u *unpacker) file(h *tar.Header, parent *folder, name string, contents io.
 	return nil
 }
 
-// fill writes what is in a file, and what there is to say of it but its time.
+// fill writes what is in a file, and what there is to state about it but its time.
 func (u *unpacker) fill(h *tar.Header, fd int, mode uint32, contents io.Reader) error {
 	for left := h.Size; left > 0; {
 		if err := u.ctx.Err(); err != nil {
@@ -249,7 +249,7 @@ func (u *unpacker) fill(h *tar.Header, fd int, mode uint32, contents io.Reader) 
 	}
 	chmod := u.masked&mode != 0
 	if len(h.PAXRecords) > 0 && hasAttrs(h) {
-		// Attributes are written by who may write the file, and that goes by its mode.
+		// Writing attributes needs the right to write the file, which its mode decides.
 		chmod = unix.Fchmod(fd, mode|0o600) == nil
 		if err := u.attrs(h, fd); err != nil {
 			return err

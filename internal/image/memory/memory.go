@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/image/reference"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -132,7 +133,7 @@ func (s *Store) Pull(_ context.Context, ref string, always bool, progress func(b
 // Import takes the bytes of an archive for an image's.
 func (s *Store) Import(_ context.Context, name string, r io.Reader, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	name = whole(name)
-	if err := image.CheckName(name); err != nil {
+	if err := reference.CheckName(name); err != nil {
 		return belljar.Image{}, err
 	}
 	content, err := io.ReadAll(r)
@@ -146,7 +147,7 @@ func (s *Store) Import(_ context.Context, name string, r io.Reader, progress fun
 
 // Tag gives an image one more name.
 func (s *Store) Tag(_ context.Context, ref, name string) (belljar.Image, error) {
-	if err := image.CheckName(name); err != nil {
+	if err := reference.CheckName(name); err != nil {
 		return belljar.Image{}, err
 	}
 	s.mu.Lock()
@@ -239,7 +240,7 @@ func (s *Store) give(h *held, name string) {
 
 // find returns the image of a name or a digest, or nil.
 func (s *Store) find(ref string) *held {
-	parsed, err := image.Parse(ref)
+	parsed, err := reference.Parse(ref)
 	for _, h := range s.images {
 		switch {
 		case slices.Contains(h.Names, ref):
@@ -257,7 +258,7 @@ func (s *Store) find(ref string) *held {
 // in reports whether an image has a name in a repository.
 func (h *held) in(repository string) bool {
 	return slices.ContainsFunc(h.Names, func(n string) bool {
-		parsed, err := image.Parse(n)
+		parsed, err := reference.Parse(n)
 		return err == nil && parsed.Repository == repository
 	})
 }
@@ -277,7 +278,7 @@ func host() belljar.Image {
 
 // whole is a reference completed as Docker does, or as it is given if it is none.
 func whole(ref string) string {
-	if parsed, err := image.Parse(ref); err == nil {
+	if parsed, err := reference.Parse(ref); err == nil {
 		return parsed.Name
 	}
 	return ref

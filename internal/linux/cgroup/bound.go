@@ -16,7 +16,7 @@ import (
 // Bound is what all groups of an installation may use together. The zero value is no bound.
 type Bound struct {
 	Memory int64 // bytes
-	// Shared says that other processes may bound the same installation: while it has groups, its bound is only raised.
+	// Shared means that other processes may bound the same installation: while it has groups, its bound is only raised.
 	Shared bool
 }
 

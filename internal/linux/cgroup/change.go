@@ -58,15 +58,17 @@ func (g *Group) LimitMemory(bytes int64) error {
 }
 
 // relimit sets another memory limit, whatever it is at the moment. In v1 the limit of memory and swap together is never the
-// lower one: which comes first depends on which way it goes. A warden may move both in between, which is soon over.
+// lower one: which comes first depends on which way it goes. A warden may set a limit of its own in between, which is soon over.
 func (k kernel) relimit(f Folder, bytes int64) (err error) {
 	for range 10 {
+		err = unix.EINVAL
 		if f.Version == 1 {
-			if err = k.raise(f.Path, bytes); !errors.Is(err, unix.EINVAL) {
-				return err
-			}
+			err = k.raise(f.Path, bytes)
 		}
-		if err = k.limit(f.Version, f.Path, Memory, Limits{Memory: bytes}); f.Version != 1 || !errors.Is(err, unix.EINVAL) {
+		if errors.Is(err, unix.EINVAL) {
+			err = k.limit(f.Version, f.Path, Memory, Limits{Memory: bytes})
+		}
+		if !errors.Is(err, errOther) && (f.Version != 1 || !errors.Is(err, unix.EINVAL)) {
 			return err
 		}
 	}

@@ -80,6 +80,43 @@ func TestChangeV1(t *testing.T) {
 	}
 }
 
+// A warden that sets its own limit between our write and our look does not make the change fail; a kernel that never takes the
+// limit does.
+func TestLimitMemoryBesideAWarden(t *testing.T) {
+	for _, version := range []struct {
+		name string
+		tree func(*testing.T) *fake
+		file string
+	}{
+		{"v1", wholeV1, "/sys/fs/cgroup/memory/outer/us/belljar/i/s/memory.limit_in_bytes"},
+		{"v2", wholeV2, "/sys/fs/cgroup/belljar/i/s/memory.max"},
+	} {
+		t.Run(version.name, func(t *testing.T) {
+			f := version.tree(t)
+			g := fakeCreate(t, f.discover(), Spec{Installation: "i", ID: "s", Limits: allLimits})
+			plain, moves := g.kernel.write, 1
+			g.kernel.write = func(name, value string) error {
+				err := plain(name, value)
+				if filepath.Base(name) == filepath.Base(version.file) && moves > 0 {
+					moves--
+					f.put(version.file, "4096")
+				}
+				return err
+			}
+			if err := g.LimitMemory(otherLimits.Memory); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := f.get(version.file), strconv.FormatInt(otherLimits.Memory, 10); got != want {
+				t.Errorf("the limit is %s, want %s", got, want)
+			}
+			moves = 1000
+			if err := g.LimitMemory(allLimits.Memory); err == nil {
+				t.Error("a limit that is never there is taken for set")
+			}
+		})
+	}
+}
+
 func TestChangeV1WithoutSwapAccounting(t *testing.T) {
 	f := wholeV1(t)
 	if err := os.Remove(f.path("/sys/fs/cgroup/memory/outer/us/memory.memsw.limit_in_bytes")); err != nil {

@@ -20,7 +20,7 @@ type Spec struct {
 	Installation string // whose it is; a folder of that name, as serve-1/native, holds all groups of an installation
 	ID           string // its name, unique in the installation
 	Limits       Limits
-	// Owner may make child groups in the cgroup2 folder, through [Group.ExecDir]. nil for nobody.
+	// Owner may make child groups in the cgroup2 folder, through [Group.ExecDir]. nil for none.
 	Owner *Owner
 }
 
@@ -29,7 +29,7 @@ type Owner struct{ UID, GID int }
 
 const (
 	period = 100_000 // µs over which a CPU limit is accounted, the kernel's default
-	// maxChildren bounds what an owner can make below its group. Memory for a group is the kernel's, and nobody's limit.
+	// maxChildren bounds what an owner can make below its group. Memory for a group is the kernel's, and counts toward no limit.
 	maxChildren = "4096"
 )
 
@@ -85,7 +85,7 @@ func (h *Host) add(g *Group, hi *hierarchy, s Spec) error {
 	return nil
 }
 
-// folder makes the group's folder, and those above it when they are not there.
+// folder makes the group's folder, and those above it when they are missing.
 func (h *Host) folder(hi *hierarchy, s Spec) (string, error) {
 	above := filepath.Join(hi.parent, folderName, s.Installation)
 	dir := filepath.Join(above, s.ID)
@@ -125,7 +125,7 @@ func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
 			}
 		}
 		if hi.version == 1 {
-			// Kernels before 5.11 count a child's memory for its parent only if told so before there are children.
+			// Kernels before 5.11 count a child's memory for its parent only if that is set before there are children.
 			if dir != hi.parent && exists(filepath.Join(dir, "memory.use_hierarchy")) {
 				if n, err := readInt(dir, "memory.use_hierarchy"); err == nil && n == 0 {
 					if err := h.kernel.write(filepath.Join(dir, "memory.use_hierarchy"), "1"); err != nil {
@@ -171,7 +171,7 @@ func (h *Host) enable(dir, controller string) error {
 			return nil
 		}
 	}
-	const tries = 10 // somebody may fork while we move
+	const tries = 10 // a process may fork while we move
 	for range tries {
 		if err = h.kernel.write(filepath.Join(dir, "cgroup.subtree_control"), "+"+controller); !errors.Is(err, unix.EBUSY) {
 			break
@@ -235,7 +235,7 @@ func (g *Group) delegate(dir string, o Owner) error {
 	return nil
 }
 
-// socketBytes bounds what waits in the sockets of a group on v1, beside its memory.
+// socketBytes bounds what waits in the sockets of a group on v1, besides its memory.
 const socketBytes = 64 << 20
 
 // limit sets one controller's limit.
@@ -278,7 +278,7 @@ func (k kernel) limit(version int, dir, controller string, l Limits) error {
 			return fail(names[0], "", err)
 		}
 		err := k.set(dir, names[1], names[2])
-		if errors.Is(err, unix.ENOENT) { // no swap accounting: the capability says what that means
+		if errors.Is(err, unix.ENOENT) { // no swap accounting: the capability states what that means
 			if version == 1 {
 				err = k.set(dir, "memory.swappiness", "0")
 			} else {
@@ -289,7 +289,7 @@ func (k kernel) limit(version int, dir, controller string, l Limits) error {
 			return fail(names[1], "", err)
 		}
 		if version == 1 {
-			// What waits in sockets is charged apart there, and to nobody until it has a limit. A kernel without the file has none.
+			// What waits in sockets is charged apart there, and to no group until it has a limit. A kernel without the file has none.
 			most := strconv.FormatInt(min(pages(l.Memory), socketBytes), 10)
 			if err := k.set(dir, "memory.kmem.tcp.limit_in_bytes", most); err != nil && !errors.Is(err, unix.ENOENT) {
 				return fail("memory.kmem.tcp.limit_in_bytes", "", err)
@@ -300,7 +300,7 @@ func (k kernel) limit(version int, dir, controller string, l Limits) error {
 	return nil
 }
 
-// outerQuota says whether a v1 group above dir allows at most that many cores.
+// outerQuota reports whether a v1 group above dir allows at most that many cores.
 func outerQuota(dir string, cores float64) bool {
 	for dir = filepath.Dir(dir); ; dir = filepath.Dir(dir) {
 		quota, err := readInt(dir, "cpu.cfs_quota_us")

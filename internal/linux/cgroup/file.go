@@ -4,6 +4,7 @@ package cgroup
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -126,7 +127,7 @@ func readInt(dir, name string) (int64, error) {
 	return n, nil
 }
 
-// readKey returns the number behind key in a file of "key number" lines.
+// readKey returns the number after key in a file of "key number" lines.
 func readKey(dir, name, key string) (int64, error) {
 	text, err := read(dir, name)
 	if err != nil {
@@ -139,6 +140,9 @@ func readKey(dir, name, key string) (int64, error) {
 	}
 	return 0, fmt.Errorf("%s: no line %q", filepath.Join(dir, name), key)
 }
+
+// errOther says that a file has another value than the one that was written to it.
+var errOther = errors.New("the value is another one")
 
 // set writes a value and reads it back: a kernel may round or ignore what it does not like.
 func (k kernel) set(dir, name, value string) error {
@@ -156,7 +160,7 @@ func (k kernel) set(dir, name, value string) error {
 		return err
 	}
 	if got != value {
-		return fmt.Errorf("%s: wrote %q, reads %q", filepath.Join(dir, name), value, got)
+		return fmt.Errorf("%s: %w: wrote %q, reads %q", filepath.Join(dir, name), errOther, value, got)
 	}
 	return nil
 }

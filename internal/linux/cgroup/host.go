@@ -16,7 +16,7 @@ const (
 	initName   = "belljar-init" // takes the processes of a folder that must not hold any
 )
 
-// Options says where to look. The zero value is the machine as this process sees it.
+// Options states where to look. The zero value is the machine as this process sees it.
 type Options struct {
 	Root string // what stands for "/", for tests
 }
@@ -87,7 +87,7 @@ func discover(o Options, k kernel) (*Host, error) {
 	return h, nil
 }
 
-// Capabilities says of each limit whether and how it holds here, as far as can be told without making a group.
+// Capabilities reports for each limit whether and how it holds here, as far as is known without making a group.
 func (h *Host) Capabilities() []Capability { return slices.Clone(h.caps) }
 
 // Execs reports whether there is a cgroup2 in which each exec can have a group, if the owner may be given it.
@@ -230,8 +230,8 @@ func (h *Host) manages(dir string) bool {
 	return true
 }
 
-// remount says how to get a cgroup file system that can be written to. Container engines show a container its own cgroup,
-// read-only; that is a flag of the mount and not a wall for who may mount.
+// remount returns how to get a cgroup file system that can be written to. Container engines show a container its own cgroup,
+// read-only; that is a flag of the mount and no barrier to a process that may mount.
 func remount(point string) string {
 	return point + " is mounted read-only; in a container that has CAP_SYS_ADMIN: mount -o remount,rw,bind " + point
 }
@@ -239,7 +239,7 @@ func remount(point string) string {
 // isTrueRoot tells the root of the machine's cgroup2 from a cgroup namespace's: only the first has no type.
 func isTrueRoot(point string) bool { return !exists(filepath.Join(point, "cgroup.type")) }
 
-// swapOn says whether the machine has any swap, behind its line of headings.
+// swapOn reports whether the machine has any swap, after its line of headings.
 func swapOn(root string) bool {
 	text, err := os.ReadFile(filepath.Join(root, "/proc/swaps"))
 	return err != nil || strings.Count(string(text), "\n") > 1

@@ -27,13 +27,13 @@ func (l Limits) asks(controller string) bool {
 	return false
 }
 
-// Capability says how one limit holds on this host.
+// Capability states how one limit holds on this host.
 type Capability struct {
 	Name     string // [Memory], [Pids] or [CPU]
 	Enforced bool
 	By       string // the file that enforces it, e.g. "cgroup2 memory.max"
 	Weaker   string // what does not hold although the limit does
-	Hint     string // how to mend it
+	Hint     string // how to fix it
 }
 
 // LimitError is a limit that cannot be enforced.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Of finds the group that a process is in, whoever made it. It is for reading what the group has used; one that is not
+// Of finds the group that a process is in, whatever made it. It is for reading what the group has used; one that is not
 // mounted here, or only a part of whose hierarchy is, is left out.
 func Of(pid int) (*Group, error) {
 	where, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")

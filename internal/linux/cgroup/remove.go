@@ -52,14 +52,14 @@ func (h *Host) List(installation string) ([]string, error) {
 	return slices.Compact(ids), nil
 }
 
-// Sweep removes the folders of an installation that has no groups left, and those above them that nobody else uses.
+// Sweep removes the folders of an installation that has no groups left, and those above them that are not in use.
 func (h *Host) Sweep(installation string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, hi := range h.hierarchies {
 		above := filepath.Join(hi.parent, folderName, installation)
 		delete(h.made, above)
-		// None can be removed while somebody has a group below.
+		// None can be removed while there is a group below.
 		for dir := above; dir != hi.parent; dir = filepath.Dir(dir) {
 			h.kernel.rmdir(dir)
 		}

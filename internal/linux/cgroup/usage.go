@@ -15,12 +15,12 @@ type Usage struct {
 	PeakMemory *int64 // bytes, the kernel's own high-water mark
 	Pids       *int64 // processes and threads now
 	PeakPids   *int64
-	OOMKills   *int64 // processes that the kernel killed for want of memory
-	// LimitHits is how often the group's own memory limit was in the way. Without any, what was killed was killed for want of
+	OOMKills   *int64 // processes that the kernel killed for lack of memory
+	// LimitHits is how often the group's own memory limit was in the way. Without any, what was killed was killed for lack of
 	// memory of a group above, or of the machine.
 	LimitHits   *int64
 	PidsRefused *int64 // forks that the limit refused
-	// Sources says where a figure was read: cpu, memory, peak_memory, pids, peak_pids, oom_kills, limit_hits, pids_refused → e.g.
+	// Sources states where a figure was read: cpu, memory, peak_memory, pids, peak_pids, oom_kills, limit_hits, pids_refused → e.g.
 	// "cgroup2 memory.peak".
 	Sources map[string]string
 }
@@ -79,7 +79,7 @@ func (g *Group) Usage() Usage {
 // nearly is how far below its limit a group may be that had no room for some pages more.
 const nearly = 1 << 20
 
-// hitsV1 says how often a v1 group's own limit was in the way, which the kernel does not count: whenever it killed, unless
+// hitsV1 returns how often a v1 group's own limit was in the way, which the kernel does not count: whenever it killed, unless
 // the installation has been at its bound and the group below its own limit.
 func (g *Group) hitsV1(u *Usage) {
 	i := slices.IndexFunc(g.folders, func(f Folder) bool { return f.Version == 1 && slices.Contains(f.Controllers, Memory) })

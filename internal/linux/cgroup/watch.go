@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch hears from the kernel that an installation's memory runs short. It is for one goroutine.
+// Watch waits for the kernel to report that an installation's memory runs short. It is for one goroutine.
 type Watch struct {
 	whole   *Whole
 	percent []int64
@@ -22,8 +22,8 @@ type Watch struct {
 	inode   uint64 // of the folder that they are about
 }
 
-// Watch hears that the memory in use crosses parts of the bound, in per cent. In v2 the kernel announces the last of them only,
-// and from there on it slows those who take more, so that there is time to do something. With an error, nothing is heard.
+// Watch reports when the memory in use crosses parts of the bound, in per cent. In v2 the kernel announces the last of them only,
+// and from there on it slows those who take more, so that there is time to do something. With an error, nothing is reported.
 func (w *Whole) Watch(percent ...int64) (*Watch, error) {
 	watch := &Watch{whole: w, percent: percent, cancel: -1}
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)

@@ -20,7 +20,7 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// report is what a child that fails tells its parent over the control socket, as raw memory.
+// report is what a child that fails sends its parent over the control socket, as raw memory.
 type report struct {
 	step  uint32
 	errno uint32
@@ -49,7 +49,7 @@ type machine struct {
 	caught  uint64 // signals with a handler of the parent's, to be reset
 	none    [4]uint64
 	next    int     // operation to begin with
-	end     int     // index behind the part of a further child, if this is one; else -1
+	end     int     // index after the part of a further child, if this is one; else -1
 	keeps   bool    // there is to be a keeper: control takes its records
 	kept    bool    // this is the child of one
 	apart   bool    // the keeper shares no memory with the parent
@@ -196,7 +196,7 @@ func run(m *machine) {
 }
 
 // spawn starts a further child, with the operations from next to end. Where it can, that shares our memory and runs
-// beside us, on a stack and with a machine of its own; there is none to copy then, nor to tear down, nor pages to fault
+// alongside us, on a stack and with a machine of its own; there is none to copy then, nor to tear down, nor pages to fault
 // on. Elsewhere it is a fork, which returns here as 0.
 //
 //go:norace
@@ -269,7 +269,7 @@ func fail(m *machine, step uint16, e syscall.Errno) {
 		if !m.kept {
 			m.record.Kind |= RecordEmpty
 		}
-		tell(m)
+		writeRecord(m)
 		exit(127)
 	}
 	m.report = report{step: uint32(step), errno: uint32(e)}

@@ -14,7 +14,7 @@ import (
 // started it, of which it uses the program's: so it costs a stack. It reports when the command has begun, when its first
 // process has ended, and when nothing is left, and then exits. It holds no descriptor but the one it reports to.
 
-// RecordKind says what a keeper reports: any of these together.
+// RecordKind states what a keeper reports: any of these together.
 type RecordKind uint32
 
 // The kinds of record.
@@ -48,7 +48,7 @@ func ParseRecord(b []byte) (Record, bool) {
 	return *(*Record)(unsafe.Pointer(unsafe.SliceData(b))), true
 }
 
-// StartKeeper starts a program with [Program.Keep] and returns the keeper, whose records say what comes of it. The program
+// StartKeeper starts a program with [Program.Keep] and returns the keeper, whose records report what becomes of it. The program
 // must not be freed, changed or started again before the keeper is gone and, unless it has said that none is left, the
 // command's processes, since they may have no copy.
 func (p *Program) StartKeeper() (Child, error) {
@@ -63,7 +63,7 @@ func (p *Program) StartKeeper() (Child, error) {
 	return Child{Pid: int(pid), PidFD: int(m.pidfd)}, nil
 }
 
-// Failure is what a record of that kind tells.
+// Failure is what a record of that kind reports.
 func (p *Program) Failure(r Record) *Error {
 	return &Error{Step: p.steps[min(int(r.Step), len(p.steps)-1)], Errno: unix.Errno(r.Status)}
 }
@@ -83,7 +83,7 @@ func keep(m *machine, main uintptr) {
 	}
 	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, status+1, ^uintptr(0)>>32, 0)
 	m.record.Kind, m.record.Pid = RecordStarted, uint32(main) // now that it has no descriptor of the parent's
-	tell(m)
+	writeRecord(m)
 	m.record = Record{}
 	options := uintptr(0)
 	for {
@@ -94,10 +94,10 @@ func keep(m *machine, main uintptr) {
 			continue
 		case e != 0:
 			r.Kind |= RecordEmpty
-			tell(m)
+			writeRecord(m)
 			exit(0)
 		case pid == 0: // those that are left live
-			tell(m)
+			writeRecord(m)
 			r.Kind, r.Status, options = 0, 0, 0
 			continue
 		}
@@ -113,11 +113,11 @@ func keep(m *machine, main uintptr) {
 	}
 }
 
-// tell writes the record.
+// writeRecord writes the record.
 //
 //go:norace
 //go:nocheckptr
 //go:nosplit
-func tell(m *machine) {
+func writeRecord(m *machine) {
 	syscall.RawSyscall(unix.SYS_WRITE, m.control, uintptr(unsafe.Pointer(&m.record)), uintptr(RecordSize))
 }

@@ -44,7 +44,7 @@ func As(user int, do func() error) error {
 	}
 	defer func() {
 		if err := change(own); err != nil {
-			panic(fmt.Sprintf("forkexec: a thread stays another user: %v", err)) // nothing may go on with it
+			panic(fmt.Sprintf("forkexec: a thread stays another user: %v", err)) // nothing may continue with it
 		}
 		if signal != 0 {
 			unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(signal), 0)

@@ -22,9 +22,9 @@ type opKind uint8
 const (
 	opCall opKind = iota
 	opSync
-	opFork  // the child runs the next n operations and exits; we wait for it and go on behind them
+	opFork  // the child runs the next n operations and exits; we wait for it and continue after them
 	opSpawn // like opFork, without the wait
-	opKeep  // we become the keeper; the child goes on
+	opKeep  // we become the keeper; the child continues
 	opPipe  // results out and out+1: the ends of a new pipe
 )
 
@@ -61,7 +61,7 @@ type Program struct {
 }
 
 // New returns an empty program with memory of its own, which is the process's until [Program.Free]. It panics when the
-// kernel has no memory. Who starts many children has a [Pool].
+// kernel has no memory. Use a [Pool] to start many children.
 func New() *Program { return newProgram(newArena()) }
 
 func newProgram(a *arena) *Program {
@@ -73,7 +73,7 @@ func newProgram(a *arena) *Program {
 // and must be gone. To free twice does nothing.
 func (p *Program) Free() {
 	a, pool := p.arena, p.pool
-	*p = Program{} // whoever uses it now panics
+	*p = Program{} // a later use panics
 	if a != nil && (pool == nil || !pool.put(a)) {
 		a.shrink(mark{})
 	}
@@ -155,7 +155,7 @@ func Ptr[T any](p *Program, v *T) Arg {
 	return Arg{v: uintptr(unsafe.Pointer(v))}
 }
 
-// Call appends a system call whose result nobody needs. An error ends the child and makes Start fail, unless
+// Call appends a system call whose result is not needed. An error ends the child and makes Start fail, unless
 // [Program.Tolerate] follows.
 func (p *Program) Call(nr uintptr, args ...Arg) {
 	o := op{kind: opCall, nr: nr, out: -1, step: uint16(len(p.steps) - 1)}
@@ -193,7 +193,7 @@ func (p *Program) Expect(want int, otherwise unix.Errno) {
 }
 
 // Pipe appends the making of a pipe, close-on-exec, and returns its ends. The child makes it itself, so that no other
-// process has an end of it: not its parent, nor anybody whom the parent forks at the same time. A reader then sees the
+// process has an end of it: not its parent, nor any process that the parent forks at the same time. A reader then sees the
 // death of the last writer, and a writer that of the last reader.
 func (p *Program) Pipe() (read, write Arg) {
 	if p.slots+2 > maxSlots {
@@ -204,7 +204,7 @@ func (p *Program) Pipe() (read, write Arg) {
 	return Arg{v: uintptr(p.slots - 2), slot: true}, Arg{v: uintptr(p.slots - 1), slot: true}
 }
 
-// Spawn is Fork without the wait: the program goes on beside the further child, whose process id it returns. The two may
+// Spawn is Fork without the wait: the program continues alongside the further child, whose process id it returns. The two may
 // share their memory, so neither must read what the other has written, nor what the kernel has for it. The program has to wait for it; a failure of the child is the program's, but one that dies without a word is for the
 // program to notice, for example by a [Program.Pipe] of which that child has the last end.
 func (p *Program) Spawn(body func()) Arg {
@@ -232,13 +232,13 @@ func (p *Program) Unless(body func(), errnos ...unix.Errno) {
 }
 
 // Sync makes the child wait here until the parent has run [Options.Sync], which the parent does as soon as there is a
-// child: what stands before Sync runs beside it. Once in a program.
+// child: what stands before Sync runs alongside it. Once in a program.
 func (p *Program) Sync() {
 	p.sync = true
 	p.add(op{kind: opSync, out: -1, step: uint16(len(p.steps) - 1)})
 }
 
-// Fork appends the operations that body appends as the program of a further child, which exits behind them; the first
+// Fork appends the operations that body appends as the program of a further child, which exits after them; the first
 // child waits for it, and it has a copy of that one's memory. Its failure is the program's.
 func (p *Program) Fork(body func()) {
 	at := len(p.ops)
@@ -247,8 +247,8 @@ func (p *Program) Fork(body func()) {
 	p.ops[at].n = uint16(len(p.ops) - at - 1)
 }
 
-// Keep splits the child: it stays behind as the keeper (see keeper.go) and its own child goes on with the operations
-// that follow, born into the cgroup2 folder behind the descriptor cgroup unless that is 0. Records are written to the
+// Keep splits the child: it stays behind as the keeper (see keeper.go) and its own child continues with the operations
+// that follow, born into the cgroup2 folder of the descriptor cgroup unless that is 0. Records are written to the
 // descriptor status. A cgroup needs clone3; without it the step fails with ENOSYS. Such a program is started by
 // [Program.StartKeeper].
 func (p *Program) Keep(status, cgroup int) {
@@ -259,7 +259,7 @@ func (p *Program) Keep(status, cgroup int) {
 }
 
 // Apart makes the keeper share no memory with this process, but only with its child, as other children do: for a child
-// that others may look into before it has become its program, or whose death would be that of all who share its memory.
+// that others may look into before it has become its program, or whose death would be that of all that share its memory.
 func (p *Program) Apart() { p.apart = true }
 
 // further is what a child of the child takes, which is born into the cgroup unless that is 0.
@@ -304,7 +304,7 @@ func (p *Program) Exec(path string, argv, env []string) {
 	p.Call(unix.SYS_EXECVE, p.Str(path), p.Strs(argv), p.Strs(env))
 }
 
-// ExecFD ends the program: the child becomes the file behind fd, which may be close-on-exec unless it is a script.
+// ExecFD ends the program: the child becomes the file of fd, which may be close-on-exec unless it is a script.
 func (p *Program) ExecFD(fd int, argv, env []string) {
 	p.unblock()
 	p.Call(unix.SYS_EXECVEAT, Int(fd), p.Str(""), p.Strs(argv), p.Strs(env), Int(unix.AT_EMPTY_PATH))
@@ -329,5 +329,5 @@ func (e *Error) Error() string { return e.Step + ": " + e.Errno.Error() }
 // Unwrap returns the system call's error.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// ErrVanished says that the child died without a word before it became another program, e.g. killed from outside.
+// ErrVanished means that the child died without a report before it became another program, e.g. killed from outside.
 var ErrVanished = errors.New("child died during its setup")

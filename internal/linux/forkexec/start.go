@@ -18,12 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say how a program's child is cloned.
+// Options state how a program's child is cloned.
 type Options struct {
 	Flags uintptr // CLONE_NEW…; the exit signal is always SIGCHLD
 	// Cgroup is a descriptor of a cgroup2 folder that the child is born into; 0 for the parent's own.
 	Cgroup int
-	// Only are the descriptors that the program uses beside 0, 1 and 2: the child closes all others before anything
+	// Only are the descriptors that the program uses besides 0, 1 and 2: the child closes all others before anything
 	// else, so that it holds nothing of whatever its parent does at the same time. nil leaves all of them open until
 	// the child executes its new program.
 	Only []int
@@ -61,7 +61,7 @@ func (p *Program) StartContext(ctx context.Context, o Options) (Child, error) {
 	}
 	defer control.Close()
 	defer context.AfterFunc(ctx, func() { control.SetDeadline(time.Unix(1, 0)) })()
-	err = p.converse(control, child.Pid, o.Sync)
+	err = p.negotiate(control, child.Pid, o.Sync)
 	if err == nil {
 		child.StartTime, err = executed(child.Pid)
 	}
@@ -86,7 +86,7 @@ func (p *Program) StartContext(ctx context.Context, o Options) (Child, error) {
 func (p *Program) fork(o Options) (Child, *os.File, error) {
 	defer p.arena.shrink(p.arena.mark())
 	ops := p.ops
-	var own []int // beside the program's
+	var own []int // besides the program's
 	clone3 := haveClone3()
 	if o.Cgroup > 0 && !clone3 {
 		// Without clone3 the child moves itself, through a descriptor that carries its parent's rights.
@@ -104,7 +104,7 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 	}
 
 	// Under the lock, so that no other child has an end of it: were it stopped, we would wait for our child's end of
-	// file until it goes on.
+	// file until it continues.
 	syscall.ForkLock.Lock()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 	}
 	child := Child{Pid: int(pid), PidFD: int(m.pidfd)}
 	// Our end waits in the poller: a thread that blocks in a read would keep other goroutines from running, and could
-	// not be told to give up. A socket can always be made so.
+	// not be made to stop. A socket can always be made so.
 	unix.SetNonblock(pair[0], true)
 	return child, os.NewFile(uintptr(pair[0]), "control"), nil
 }
@@ -150,7 +150,7 @@ func (p *Program) machine(ops []op, flags uintptr) *machine {
 	return m
 }
 
-// joined are the operations behind another one, which moves the child into the cgroup whose cgroup.procs is open.
+// joined are the operations after another one, which moves the child into the cgroup whose cgroup.procs is open.
 func (p *Program) joined(procs int) []op {
 	join := op{kind: opCall, nr: unix.SYS_WRITE, out: -1, args: [6]uintptr{uintptr(procs), p.Str("0").v, 1}}
 	return append(append(room[op](p.arena, len(p.ops)+1)[:0], join), p.ops...)
@@ -170,14 +170,14 @@ func between(lists ...[]int) (gaps [][2]uintptr) {
 	return append(gaps, [2]uintptr{uintptr(next), uintptr(^uint32(0))})
 }
 
-// converse lets the child go on behind Sync, and returns when it has become its new program or died (nil), or failed.
-func (p *Program) converse(control io.ReadWriter, pid int, onSync func(int) error) error {
+// negotiate lets the child continue after Sync, and returns when it has become its new program or died (nil), or failed.
+func (p *Program) negotiate(control io.ReadWriter, pid int, onSync func(int) error) error {
 	if onSync != nil {
 		if err := onSync(pid); err != nil {
 			return err
 		}
 	}
-	// A child that has failed already is not there to read it; its report is.
+	// A child that has failed already cannot read it; its report is.
 	var wrote error
 	if p.sync {
 		_, wrote = control.Write([]byte{1})

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stat is what the kernel tells of a process, as far as it is of use here.
+// Stat is what the kernel reports about a process, as far as it is of use here.
 type Stat struct {
 	StartTime uint64 // clock ticks after boot
 	Forked    bool   // it has not executed a program since it was forked
@@ -54,7 +54,7 @@ func readSmall(name string) (string, error) {
 // brackets.
 func parseStat(text string) (Stat, error) {
 	const (
-		flags     = 9 - 3 // the fields behind the command begin with the third
+		flags     = 9 - 3 // the fields after the command begin with the third
 		startTime = 22 - 3
 		forked    = 0x40 // PF_FORKNOEXEC of linux/sched.h
 	)

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrExhausted says that every slot is claimed.
+// ErrExhausted means that every slot is claimed.
 var ErrExhausted = errors.New("all user id ranges are taken")
 
 // Range is the ids of one sandbox.
 type Range struct {
 	UIDs, GIDs []Extent
 	// Owner is the host id that the sandbox's user namespace belongs to, and that the kernel charges for what is used in
-	// it. It is the range's own and mapped to nothing. 0 is whoever claims: without privileges nobody else can be.
+	// it. It is the range's own and mapped to nothing. 0 is the claiming user: without privileges no other is possible.
 	Owner  int
 	Shared bool // the ids are the user's own, and those of all of the user's sandboxes
 	// Lock holds the claim for as long as any process has it open; nil when Shared. It is close-on-exec.
@@ -73,7 +73,7 @@ func (p *Pool) slot(i int) int64 {
 	panic("idmap: slot out of range")
 }
 
-// tryLock locks a file; nil if somebody else has it.
+// tryLock locks a file; nil if it is held elsewhere.
 func tryLock(name string, flags int) (*os.File, error) {
 	for {
 		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|flags, 0o600)
@@ -124,14 +124,14 @@ func outside(extents []Extent, inside int) int {
 	return -1
 }
 
-// Close closes our own hold on the claim and nobody else's. It may be called twice.
+// Close closes our own hold on the claim only. It may be called twice.
 func (r *Range) Close() {
 	if r.Lock != nil {
 		r.Lock.Close()
 	}
 }
 
-// Release closes the range and, if no sandbox holds the claim any more, removes what it left on disk. It may be called
+// Release closes the range and, if no sandbox holds the claim, removes what it left on disk. It may be called
 // twice.
 func (r *Range) Release() error {
 	r.Close()
@@ -150,7 +150,7 @@ func (p *Pool) Forget(base int) error {
 	return forget(filepath.Join(p.dir, strconv.Itoa(base)))
 }
 
-// Sweep forgets every claim that nobody holds any more. A release leaves one behind where a process that was being
+// Sweep forgets every claim that is no longer held. A release leaves one behind where a process that was being
 // forked just then still had its descriptor.
 func (p *Pool) Sweep() error {
 	entries, err := os.ReadDir(p.dir)

@@ -4,7 +4,7 @@
 // lives exactly as long as the sandbox does: it survives a restart of the daemon, and nothing has to be cleaned up after a
 // crash.
 //
-// Root claims 65,536 ids at a time from a part of the id space that nobody else hands out. An ordinary user claims from
+// Root claims 65,536 ids at a time from a part of the id space that no other program hands out. An ordinary user claims from
 // the user's own entries in /etc/subuid and /etc/subgid, which newuidmap and newgidmap put in force; without those all of
 // the user's sandboxes share the user's own id, and say so.
 package idmap

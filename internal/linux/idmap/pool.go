@@ -29,7 +29,7 @@ const (
 	ModeSingle Mode = "single" // the user's own id, shared by all of the user's sandboxes
 )
 
-// Options says where claims are kept. The zero value is right for anything but tests.
+// Options states where claims are kept. The zero value is right for anything but tests.
 type Options struct {
 	// Dir holds the lock files and is shared by all installations on the machine; default ids in [rundir.Default].
 	// Only claims in one and the
@@ -137,7 +137,7 @@ func (p *Pool) rootless(ids []span, name string) {
 	}
 }
 
-// may says whether we have all these capabilities.
+// may reports whether we have all these capabilities.
 func may(o Options, capabilities ...int) bool {
 	text, err := os.ReadFile(filepath.Join(o.Root, "/proc/self/status"))
 	if err != nil {
@@ -189,7 +189,7 @@ func userName(o Options, uid int) string {
 	return ""
 }
 
-// openDir makes the folder of the locks where it is missing, and refuses one that somebody else could write to.
+// openDir makes the folder of the locks where it is missing, and refuses one that another user could write to.
 func (p *Pool) openDir() error {
 	parent := filepath.Dir(p.dir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {

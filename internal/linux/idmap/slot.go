@@ -7,7 +7,7 @@ type Extent struct {
 	Count   int `json:"count"`
 }
 
-// A layout says how a slot's ids are used. Slots lie at multiples of their size on the whole id line, whatever ids are
+// A layout states how a slot's ids are used. Slots lie at multiples of their size on the whole id line, whatever ids are
 // ours: a claim made under yesterday's /etc/subuid and one made under today's never overlap.
 type layout struct {
 	size   int64
@@ -34,7 +34,7 @@ func wide() layout {
 }
 
 // narrow is for a small supply, so that a usual 65,536 subordinate ids are enough for 2,730 sandboxes: root, the user
-// and nobody, each with a few ids behind it.
+// and nobody, each with a few ids after it.
 func narrow() layout {
 	return layout{size: 24, inside: []Extent{
 		{Inside: 0, Outside: 0, Count: 8},

@@ -17,7 +17,7 @@ func (s span) overlaps(t span) bool { return s.first < t.end && t.first < s.end 
 func (s span) intersect(t span) span { return span{max(s.first, t.first), min(s.end, t.end)} }
 
 // parseSub reads the text of /etc/subuid or /etc/subgid: the spans of one user, by name or number, and those of
-// everybody. Lines that newuidmap would not understand are skipped, as it does.
+// every user. Lines that newuidmap would not understand are skipped, as it does.
 func parseSub(text, name, id string) (mine, all []span) {
 	for line := range strings.Lines(text) {
 		parts := strings.Split(strings.TrimSpace(line), ":")

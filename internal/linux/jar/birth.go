@@ -76,8 +76,8 @@ func (b *Birth) ClaimFolder() (err error) {
 	return nil
 }
 
-// Lock is what the first process must be told of the jar's lock: its last argument is JSON in which "lock" has it, for
-// whoever may not look at its descriptors.
+// Lock is how the first process shows the jar's lock: its last argument is JSON in which "lock" has it, for
+// processes that may not look at its descriptors.
 func (b *Birth) Lock() (told string, err error) {
 	own, err := roster.InodeOf(b.Jar.lock)
 	if err != nil {
@@ -140,7 +140,7 @@ func (b *Birth) Lifeline() (fd int, err error) {
 }
 
 // Start forks the first process and returns when it has become the agent, by the program p. uses are descriptors that p
-// needs beside those that it inherits.
+// needs besides those that it inherits.
 func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) error {
 	only := slices.Concat([]int{int(b.Jar.rack.null.Fd()), int(b.Jar.rack.Agent.Fd())}, b.tasks(), b.heir, uses)
 	errs := b.Jar.rack.o.Errors
@@ -273,8 +273,8 @@ func (r *Rack) begin(ctx context.Context, id string) (_ context.Context, over fu
 	}, nil
 }
 
-// forestall ends a birth or claim of id that is under way here, and waits until it has.
-func (r *Rack) forestall(ctx context.Context, id string) error {
+// cancelBirth ends a birth or claim of id that is under way here, and waits until it has.
+func (r *Rack) cancelBirth(ctx context.Context, id string) error {
 	r.mu.Lock()
 	m := r.births[id]
 	r.mu.Unlock()

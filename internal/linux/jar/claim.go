@@ -9,13 +9,13 @@ import (
 	"os"
 )
 
-// Points of a claim, for tests that stop there, beside those of [roster.Roster.Rename].
+// Points of a claim, for tests that stop there, besides those of [roster.Roster.Rename].
 const (
 	Limited = "limited" // the new limits are in force
 	Named   = "named"   // it is the caller's
 )
 
-// Claim gives the jar from, which was made or attached to here, the name to. settle makes it the caller's: nobody else has
+// Claim gives the jar from, which was made or attached to here, the name to. settle makes it the caller's: no other caller has
 // a hold of it meanwhile. A jar is claimed once: [Errors.Unknown] if there is no from to be had, [Errors.Gone] if it has
 // ended. A failure leaves nothing, neither of from nor of to.
 //
@@ -37,7 +37,7 @@ func (r *Rack) Claim(ctx context.Context, from, to string, settle func(Box) erro
 	return nil, err
 }
 
-// claim makes from the caller's. had is false if somebody else had claimed it.
+// claim makes from the caller's. had is false if another caller had claimed it.
 func (j *Jar) claim(ctx context.Context, from, to string, settle func(Box) error) (had bool, err error) {
 	r := j.rack
 	ctx, over, err := r.begin(ctx, to)
@@ -96,7 +96,7 @@ func (j *Jar) Record(record any) error {
 	return j.Rewrite(record)
 }
 
-// at tells a test how far a claim is.
+// at reports to a test how far a claim is.
 func (r *Rack) at(point string) {
 	if r.Reached != nil {
 		r.Reached(point)

@@ -7,10 +7,10 @@
 //	birth.go   a jar in the making, and how it is unmade if that fails
 //	jar.go     a living jar, and its end
 //	claim.go   a jar that was made ahead becomes its caller's
-//	remove.go  every trace of a jar goes, whoever has left it
-//	sweep.go   which jars nobody wants any more
+//	remove.go  every trace of a jar goes, whatever left it
+//	sweep.go   which jars are orphaned
 //
-// On disk there is one folder per jar, with its sockets and a record, and one lock file beside it. The lock is held by the
+// On disk there is one folder per jar, with its sockets and a record, and one lock file next to it. The lock is held by the
 // creating process and inherited by the first process of the jar: a lock that is free marks a leftover.
 //
 // Used by the native and gVisor runtimes. Linux only.

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// Steps of making a jar, or of preparing to, as [Errors.Step] is told them. A runtime has others beside them.
+// Steps of making a jar, or of preparing to, as [Errors.Step] receives them. A runtime has others in addition.
 const (
 	StepState  = "state"
 	StepUserNS = "userns"
@@ -30,17 +30,17 @@ const (
 
 // Errors are the runtime's own words for what a rack finds out.
 type Errors struct {
-	// Step is an error that says which step has failed, and how to mend that, "" if it is not known.
+	// Step is an error that names the step that failed, and how to fix that, "" if it is not known.
 	Step    func(step string, err error, hint string) error
 	Unknown error // there is no such jar
 	Gone    error // the jar has ended
-	NoImage error // there is no such image, or not any more
+	NoImage error // there is no such image, or it was removed
 	Full    error // no host ids are left
 }
 
 // Hints for what more than one step may fail of.
 const (
-	// KilledHint is for a birth that somebody else has ended.
+	// KilledHint is for a birth that another process has ended.
 	KilledHint = "something on this host has killed it, most likely for want of memory: look for oom in the kernel's log"
 	// NamespaceHint is for one that may not make a user namespace.
 	NamespaceHint = "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
@@ -65,7 +65,7 @@ func (e Errors) explain(ctx context.Context, err error) error {
 	return e.Step(StepBirth, err, "")
 }
 
-// hint says what usually stands behind a failing step.
+// hint returns what usually causes a failing step.
 func hint(e *forkexec.Error) string {
 	switch {
 	case e.Errno == unix.ENOSPC && (e.Step == "clone" || e.Step == "network" || strings.HasPrefix(e.Step, "inner")):
@@ -86,7 +86,7 @@ func hint(e *forkexec.Error) string {
 	return ""
 }
 
-// chrooted reports whether this process is in a chroot, as far as it can tell.
+// chrooted reports whether this process is in a chroot, as far as it can see.
 func chrooted() bool {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	return err == nil && noRoot(string(mounts))

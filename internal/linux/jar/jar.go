@@ -25,7 +25,7 @@ type Jar struct {
 	rack     *Rack
 	box      Box          // nil for one that is only found to be ended
 	lock     *os.File     // held while the jar lives; nil if attached: its first process holds it
-	lifeline *os.File     // its end tells the first process that its creator is gone; nil if detached
+	lifeline *os.File     // its end shows the first process that its creator is gone; nil if detached
 	ids      *idmap.Range // nil if attached: the first process holds the claim
 	pidfd    *os.File
 	gone     chan struct{} // closed when the first process, and with it everything, has ended
@@ -101,7 +101,7 @@ func ended(pid, pidfd int, status *unix.WaitStatus, child bool) bool {
 	}
 }
 
-// Ended says whether it has ended.
+// Ended reports whether it has ended.
 func (j *Jar) Ended() bool {
 	select {
 	case <-j.gone:

@@ -12,7 +12,7 @@ import (
 const Namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
 // Enter begins the program of a birth, before its Sync: the process gets its budgets, moves into those cgroups that it is not
-// born into, sees none above them, and nobody else hears of its mounts.
+// born into, sees none above them, and shares its mounts with none.
 func (b *Birth) Enter(p *forkexec.Program) {
 	p.Step(StepUserNS)
 	bound(p)
@@ -48,7 +48,7 @@ func Pivot(p *forkexec.Program, root forkexec.Arg) {
 	p.Call(unix.SYS_CHDIR, p.Str("/"))
 }
 
-// Leave lets go of all descriptors but those that are inherited, and of the session.
+// Leave releases all descriptors but those that are inherited, and of the session.
 func (b *Birth) Leave(p *forkexec.Program) {
 	p.Step(StepAgent)
 	for fd := range 3 {

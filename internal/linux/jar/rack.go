@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
-// Options say what a rack holds. Kind, Agent, ValidID, Adopt and Errors are required.
+// Options state what a rack holds. Kind, Agent, ValidID, Adopt and Errors are required.
 type Options struct {
 	Kind   string    // of jars: a folder in RunDir, as native
 	Agent  io.Reader // the program that the first process of every jar becomes; read to its end
@@ -35,19 +35,19 @@ type Options struct {
 	// there is. Where one that is given cannot be enforced, no jar can be made, unless MemoryWeak.
 	Memory     int64
 	MemoryWeak bool
-	// ValidID says what a jar, or an installation, can be called.
+	// ValidID states what a jar, or an installation, can be called.
 	ValidID func(name string) bool
 	// Adopt makes a box of a jar that was found again, by its whole record.
 	Adopt func(j *Jar, record []byte) (Box, error)
 	// Tidy, unless nil, removes what a runtime keeps in an installation's folder for jars of which there are none now.
 	Tidy   func(dir string)
 	Errors Errors
-	Logger *slog.Logger // hears what cannot be returned; nil discards
+	Logger *slog.Logger // logs what cannot be returned; nil discards
 }
 
 // Box is what a runtime makes of a jar.
 type Box interface {
-	// Over is told how the jar has ended, before anybody else: once, and without a lock held.
+	// Over reports how the jar has ended, before any other report: once, and without a lock held.
 	Over(End)
 }
 
@@ -65,7 +65,7 @@ type Rack struct {
 	Agent    *os.File     // a sealed memfd
 	Programs forkexec.Pool
 
-	// Reached hears how far a claim is; nil but in tests.
+	// Reached observes how far a claim is; nil except in tests.
 	Reached func(point string)
 
 	o      Options

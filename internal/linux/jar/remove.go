@@ -26,7 +26,7 @@ func (r *Rack) Remove(ctx context.Context, id string) error {
 	if !r.o.ValidID(id) {
 		return fmt.Errorf("%q is not a sandbox id", id)
 	}
-	if err := r.forestall(ctx, id); err != nil {
+	if err := r.cancelBirth(ctx, id); err != nil {
 		return fmt.Errorf("end the birth of sandbox %s: %w", id, err)
 	}
 	if j, err := r.attach(id); err == nil {
@@ -62,7 +62,7 @@ func (r *Rack) clean(ctx context.Context, id string) error {
 	return r.roster.Forget(id)
 }
 
-// grouped says whether a jar that had the name before it was claimed lives on in the cgroups of that name.
+// grouped reports whether a jar that had the name before it was claimed lives on in the cgroups of that name.
 func (r *Rack) grouped(name string) bool {
 	ids, err := r.List()
 	return err != nil || slices.ContainsFunc(ids, func(id string) bool {
@@ -84,7 +84,7 @@ func program() roster.Program {
 	}}
 }
 
-// errUnseen says that a lock is held, and that we may not see by whom.
+// errUnseen means that a lock is held, and that its holder is hidden from us.
 var errUnseen = errors.New("its lock is held by a process that cannot be found")
 
 // endHalfMade kills what lives of a jar that cannot be attached to, and returns when it is gone.
@@ -94,7 +94,7 @@ func (r *Rack) endHalfMade(ctx context.Context, id string) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, longest) {
 		lock, err := r.roster.Take(id, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return lock.Close() // nobody lives
+			return lock.Close() // no process lives
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
@@ -142,7 +142,7 @@ func (r *Rack) end(ctx context.Context, id string, first roster.Holder) error {
 	return j.Destroy(ctx)
 }
 
-// abandoned says whether a jar whose lock is held is half-made and its creator gone.
+// abandoned reports whether a jar whose lock is held is half-made and its creator gone.
 func (r *Rack) abandoned(id string) bool {
 	var rec Record
 	if r.roster.Read(id, &rec) == nil {

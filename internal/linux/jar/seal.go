@@ -13,7 +13,7 @@ import (
 // AgentName is what the first process of a jar is called among processes.
 const AgentName = "belljar-agent"
 
-// seal puts a program in memory that nobody can change any more, not even root inside a jar through /proc/self/exe
+// seal puts a program in memory that no process can change, not even root inside a jar through /proc/self/exe
 // (CVE-2019-5736).
 func seal(program io.Reader) (*os.File, error) {
 	fd, err := unix.MemfdCreate(AgentName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DialSocket connects to a socket in the jar's folder. An error is [Errors.Gone] if nobody listens any more.
+// DialSocket connects to a socket in the jar's folder. An error is [Errors.Gone] if no process listens.
 func (j *Jar) DialSocket(ctx context.Context, socket string) (net.Conn, error) {
 	if j.Ended() {
 		return nil, j.rack.o.Errors.Gone

@@ -18,7 +18,7 @@ import (
 )
 
 // Sweep removes what jars of this installation have left behind whose creators and first processes are gone, and half-made
-// ones whose creators are: nobody could attach to them. It returns how many it removed.
+// ones whose creators are: no process could attach to them. It returns how many it removed.
 func (r *Rack) Sweep(ctx context.Context) (int, error) {
 	swept, err := r.each(ctx, r.sweep)
 	return swept, errors.Join(err, r.IDs.Sweep())
@@ -41,13 +41,13 @@ func (r *Rack) each(ctx context.Context, do func(ctx context.Context, id string)
 	return n, errors.Join(errs...)
 }
 
-// sweep removes one jar, unless somebody has it.
+// sweep removes one jar, unless it is in use.
 func (r *Rack) sweep(ctx context.Context, id string) (bool, error) {
 	lock, err := r.roster.Take(id, unix.LOCK_EX|unix.LOCK_NB)
 	switch {
 	case err == nil:
 		defer lock.Close()
-		// Whoever lives holds the lock, unless somebody else has removed its file.
+		// A living jar holds the lock, unless its file was removed.
 		if j, attachErr := r.attach(id); attachErr == nil {
 			err = j.Destroy(ctx)
 		} else {
@@ -62,7 +62,7 @@ func (r *Rack) sweep(ctx context.Context, id string) (bool, error) {
 }
 
 // SweepOthers removes what dead jars of other installations have left on this machine: those of a server that was
-// uninstalled end by their lease, and nobody of theirs comes to clean up. What lives, or is being made, is not touched. It
+// uninstalled end by their lease, and no daemon of theirs comes to clean up. What lives, or is being made, is not touched. It
 // returns how many it removed.
 func (r *Rack) SweepOthers(ctx context.Context) (int, error) {
 	entries, err := os.ReadDir(filepath.Dir(r.Dir()))
@@ -100,9 +100,9 @@ func (r *Rack) sweepDead(ctx context.Context, id string) (bool, error) {
 	var rec Record
 	if r.roster.Read(id, &rec) == nil {
 		if pidfd, err := rec.Open(); err == nil {
-			dead := roster.Ended(pidfd) // and nobody has reaped it
+			dead := roster.Ended(pidfd) // and was not reaped
 			unix.Close(pidfd)
-			if !dead { // somebody has removed its lock file
+			if !dead { // its lock file was removed
 				return false, nil
 			}
 		}
@@ -113,8 +113,8 @@ func (r *Rack) sweepDead(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-// SweepUntraced ends jars of this installation whose files somebody has removed, as cleaners of temporary folders do:
-// nobody can find them by name any more, and they would run until their lease is over. Their cgroups know them. Call it
+// SweepUntraced ends jars of this installation whose files were removed, as by cleaners of temporary folders do:
+// no process can find them by name, and they would run until their lease is over. Their cgroups know them. Call it
 // before the first jar is made or claimed. It returns how many it removed.
 func (r *Rack) SweepUntraced(ctx context.Context) (int, error) {
 	if r.Cgroups == nil {
@@ -174,7 +174,7 @@ func (r *Rack) sweepGroup(ctx context.Context, name string) error {
 	return group.Remove(ctx)
 }
 
-// populated says whether processes are in a group.
+// populated reports whether processes are in a group.
 func populated(group *cgroup.Group) bool {
 	return slices.ContainsFunc(group.Folders(), func(f cgroup.Folder) bool {
 		list, err := os.ReadFile(filepath.Join(f.Path, "cgroup.procs"))

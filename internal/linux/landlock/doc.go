@@ -1,4 +1,4 @@
-// Package landlock writes a sandbox's second wall into its setup program: what the mounts already forbid, writing
+// Package landlock writes a sandbox's second protection of files into its setup program: what the mounts already forbid, writing
 // outside a few folders, is forbidden once more by the kernel's Landlock, which a hole in the mounts does not lift.
 //
 // The rules speak of folders as the child sees them, so they are made in the child, after it has changed its root; see

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// Ruleset says what may be done where. Rules add up: a folder also has what the folders above it have. The paths are
+// Ruleset states what may be done where. Rules add up: a folder also has what the folders above it have. The paths are
 // absolute, of folders, as the child sees them when it gets there; a folder that does not exist has no rule, and so
 // nothing is granted. The zero value grants nothing at all.
 type Ruleset struct {

@@ -2,7 +2,7 @@
 
 // Package mount writes mounts into a forkexec program, with the file-descriptor mount API of Linux 5.12 only: a file
 // system or a tree is made detached, given its attributes, and attached below a folder that is held open. No path is
-// ever looked up in a tree that somebody else could change meanwhile.
+// ever looked up in a tree that another process could change meanwhile.
 //
 // Used by the native and gVisor runtimes. Linux only.
 package mount
@@ -54,7 +54,7 @@ func (b *Builder) FS(kind string, attr Attr, options ...[2]string) forkexec.Arg 
 	return fd
 }
 
-// configure turns the context behind fd into a mount behind fd.
+// configure turns the context of fd into a mount of fd.
 func (b *Builder) configure(fd forkexec.Arg, attr Attr, options [][2]string) {
 	p := b.p
 	for _, o := range options {
@@ -86,7 +86,7 @@ func (b *Builder) clone(dir forkexec.Arg, name string) forkexec.Arg {
 		forkexec.Int(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW))
 }
 
-// SetAttr sets attributes on the mount behind fd, and on all below it if recursive. It never clears one.
+// SetAttr sets attributes on the mount of fd, and on all below it if recursive. It never clears one.
 func (b *Builder) SetAttr(fd forkexec.Arg, attr Attr, recursive bool) {
 	flags := unix.AT_EMPTY_PATH
 	if recursive {
@@ -133,7 +133,7 @@ func (b *Builder) Protect(dir forkexec.Arg, name string, attr Attr) {
 const hidden = ReadOnly | NoDev | NoExec | NoSUID
 
 // HideFiles covers the files of these names below the mount dir with the host's /dev/null, where devices do not open: they
-// can be neither read nor written. A name that is not there is no failure. dir must be ours alone, so that nothing takes
+// can be neither read nor written. A name that is missing is no failure. dir must be ours alone, so that nothing takes
 // the place of what a name stands for. The last should be there: a cover for it is ready.
 func (b *Builder) HideFiles(dir forkexec.Arg, names []string) {
 	b.hide(dir, names, b.clone(forkexec.Int(unix.AT_FDCWD), "/dev/null"))

@@ -18,10 +18,10 @@ const (
 // Hostname is every sandbox's.
 const Hostname = "belljar"
 
-// userName is what the user is called where an image does not say.
+// userName is what the user is called where an image does not name it.
 const userName = "sandbox"
 
-// Accounts and groups that everybody expects.
+// Accounts and groups that programs expect.
 const (
 	rootUser  = "root:x:0:0:root:/:/usr/sbin/nologin\n"
 	nobody    = "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
@@ -39,7 +39,7 @@ func passwd(u User) string { return withLine(rootUser+nobody, u.UID, passwdLine(
 
 func group(u User) string { return withLine(rootGroup+nogroup, u.GID, groupLine(u)) }
 
-// withLine is an account or group file in which an id has a name: as it is if it has, and with line behind the rest if
+// withLine is an account or group file in which an id has a name: as it is if it has, and with line after the rest if
 // neither id nor name is taken.
 func withLine(text string, id int, line string) string {
 	for l := range strings.Lines(text) {

@@ -26,7 +26,7 @@ type Builder struct {
 	covers  map[string]forkexec.Arg // open folders of the root in which something is covered
 }
 
-// Stage begins a root, a file system in memory with room for the parts of t and that many bytes and inodes beside them. It
+// Stage begins a root, a file system in memory with room for the parts of t and that many bytes and inodes besides them. It
 // lies over /proc, the one folder that every Linux has and that we do not need until we have our own. image is the open
 // folder that the sources of t are in; nil for the host's own root.
 func Stage(p *forkexec.Program, m *mount.Builder, t *Tree, image *forkexec.Arg, bytes, inodes int64) *Builder {
@@ -80,7 +80,7 @@ func (b *Builder) Cover(source, name string, attr mount.Attr) {
 	b.m.BindAt(b.Root, source, fd, path.Base(name), attr)
 }
 
-// Parts makes parts below a folder. Files that cover others lie in the folder spare, which nobody is to see. Those that are
+// Parts makes parts below a folder. Files that cover others lie in the folder spare, which stays hidden. Those that are
 // [Again] have to wait for what they are again, and are left out.
 func (b *Builder) Parts(parts []Part, below, spare string) {
 	for i, p := range parts {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// usrLinks are the names beside /usr that a usr-merged host has as links, and an older one as folders. storeDirs hold
+// usrLinks are the names besides /usr that a usr-merged host has as links, and an older one as folders. storeDirs hold
 // the programs of hosts that have none in /usr.
 var (
 	usrLinks  = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
@@ -17,7 +17,7 @@ var (
 )
 
 // etcAllowed is all of the host's /etc that a sandbox sees: what programs in /usr need to find their own parts, and
-// nothing that could tell about this machine or anybody on it.
+// nothing that reveals this machine or a user of it.
 var etcAllowed = []string{
 	"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted",
 	"java-*-openjdk", "mime.types", "protocols", "services", "perl", "python3", "python3.*", "crypto-policies",

@@ -22,11 +22,11 @@ const (
 	mostText  = 64 << 10 // bytes of a file in /etc that gets a line more
 )
 
-// ErrImage says that an image cannot be a sandbox's root.
+// ErrImage means that an image cannot be the root of a sandbox.
 var ErrImage = errors.New("the image cannot be used")
 
 // Image is the root made of an unpacked image: everything in its root folder, read-only, but for [Reserved] names. An error
-// is fs.ErrNotExist if dir is not there, and [ErrImage] if it cannot be used.
+// is fs.ErrNotExist if dir is missing, and [ErrImage] if it cannot be used.
 //
 // localhost and the user's own name can be looked up, whatever the image has in /etc: over its files of that name lie ours,
 // and where files are missing /etc is put together from the image's and ours. Its /var/tmp and /var/run, if they are
@@ -75,7 +75,7 @@ func Image(dir string, u User) (*Tree, error) {
 	return t, nil
 }
 
-// has says whether there is anything of the name, or below it.
+// has reports whether there is anything of the name, or below it.
 func (t *Tree) has(name string) bool {
 	return slices.ContainsFunc(t.Parts, func(p Part) bool { return p.Name == name || strings.HasPrefix(p.Name, name+"/") })
 }
@@ -144,7 +144,7 @@ func (t *Tree) etc(top *os.File, u User) error {
 	return nil
 }
 
-// lacks says whether an image has not all the files in /etc without which programs do not work.
+// lacks reports whether an image has not all the files in /etc without which programs do not work.
 func lacks(etc *os.File) bool {
 	return slices.ContainsFunc([]string{"hosts", "passwd", "group"}, func(name string) bool { return mode(etc, name) == 0 })
 }
@@ -230,7 +230,7 @@ func openFolder(at int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// notFolder is err, unless that says that there is no folder of the name.
+// notFolder is err, unless that means that there is no folder of the name.
 func notFolder(err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT) {
 		return nil

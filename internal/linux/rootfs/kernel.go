@@ -15,8 +15,8 @@ func DeviceLinks() [][2]string {
 }
 
 // HiddenFiles are the files of /proc that tell about the host or reach into it. What only the host's root can read
-// (kpageflags, slabinfo, vmallocinfo …) nobody in a user namespace can, so it is not worth a mount; of that, only what
-// could harm the host is here, as a second wall. Every kernel has the last.
+// (kpageflags, slabinfo, vmallocinfo …) no process in a user namespace can, so it is not worth a mount; of that, only what
+// could harm the host is here, as a second protection. Every kernel has the last.
 func HiddenFiles() []string {
 	return []string{
 		"kcore", "keys", "key-users", "kmsg", "kallsyms", "latency_stats", "timer_list", "timer_stats", "sched_debug",

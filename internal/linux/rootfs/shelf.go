@@ -37,7 +37,7 @@ type Held struct {
 	Lock *os.File // nil for one that is never removed
 }
 
-// Close lets go of it.
+// Close releases it.
 func (h *Held) Close() {
 	if h.Lock != nil {
 		h.Lock.Close()
@@ -45,7 +45,7 @@ func (h *Held) Close() {
 }
 
 // Hold takes a shared flock(2) on the file lock, unless that is "", and looks at the image in dir, or at the host if that is
-// "". An image that is not there, or not any more, is [fs.ErrNotExist].
+// "". An image that is missing or was removed is [fs.ErrNotExist].
 func (s *Shelf) Hold(ctx context.Context, dir, lock string, user User) (*Held, error) {
 	h := &Held{}
 	var err error
@@ -95,7 +95,7 @@ func (s *Shelf) look(dir string, user User) (*Tree, error) {
 	return t, nil
 }
 
-// lockImage opens an image's lock and takes a share of it. Whoever removes the image has all of it for a moment; the file
+// lockImage opens an image's lock and takes a share of it. A process that removes the image has all of it for a moment; the file
 // that it is then may be another one, or none.
 func lockImage(ctx context.Context, path string) (*os.File, error) {
 	for {

@@ -24,7 +24,7 @@ type Part struct {
 	File   bool   // a Bind is of a file, not of a folder
 	Target string // of a Link, as it is written; of an Again, one of [Writable]
 	Text   string
-	// Over says that Name is there, a file or folder in another Bind, which the part covers. Its folder is no link.
+	// Over means that Name is there, a file or folder in another Bind, which the part covers. Its folder is no link.
 	Over bool
 }
 
@@ -61,7 +61,7 @@ func (u User) Check(last int) error {
 // Reserved are the names in the root that are never an image's.
 func Reserved() []string { return []string{"dev", "proc", "sys", "tmp", "run", "workspace"} }
 
-// Writable are the folders that a sandbox can write to, each with a size of its own. There is /dev/shm beside them.
+// Writable are the folders that a sandbox can write to, each with a size of its own. There is /dev/shm besides them.
 func Writable() []string { return []string{"workspace", "tmp", "run"} }
 
 // pageBytes is what a file, or a long link, takes at least in memory.

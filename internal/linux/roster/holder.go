@@ -19,7 +19,7 @@ import (
 // Holder is a process that has an entry's lock open.
 type Holder struct {
 	Pid int
-	// First says that it is the process that the entry stands for, in birth or as the program it becomes: the first of a
+	// First means that it is the process that the entry stands for, in birth or as the program it becomes: the first of a
 	// pid namespace. Others are its creators.
 	First bool
 }
@@ -36,7 +36,7 @@ type Program struct {
 // Inode is what a file is known by.
 type Inode struct{ Dev, Ino uint64 }
 
-// String is how a process tells its lock.
+// String is how a process shows its lock.
 func (i Inode) String() string { return fmt.Sprintf("%d:%d", i.Dev, i.Ino) }
 
 // InodeOf is an open file's.
@@ -146,7 +146,7 @@ func (p Program) toldLock(dir string, locks map[Inode][]string) (Inode, bool) {
 	return Inode{}, false
 }
 
-// isFirst says whether a process of another pid namespace is what an entry stands for: it is number 1 there, and either
+// isFirst reports whether a process of another pid namespace is what an entry stands for: it is number 1 there, and either
 // still a fork or become the program. A server in a container, which may be number 1 there, is neither.
 func (p Program) isFirst(pid int, dir string) bool {
 	status, err := os.ReadFile(filepath.Join(dir, "status"))

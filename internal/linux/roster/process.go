@@ -12,10 +12,10 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// ErrEnded says that a process is no more.
+// ErrEnded means that a process has ended.
 var ErrEnded = errors.New("the process has ended")
 
-// Process names a process for good, as part of a record. A pid alone names nobody: it is reused within a boot.
+// Process names a process for good, as part of a record. A pid alone is not enough: it is reused within a boot.
 type Process struct {
 	Pid       int    `json:"pid"`
 	StartTime uint64 `json:"start_time"` // clock ticks after boot, proc_pid_stat(5) field 22
@@ -44,7 +44,7 @@ func BootID() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// Ended reports whether the process behind a pidfd has ended, reaped or not.
+// Ended reports whether the process of a pidfd has ended, reaped or not.
 func Ended(pidfd int) bool {
 	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	n, err := unix.Poll(poll, 0)

@@ -27,8 +27,8 @@ type Roster struct {
 	valid func(name string) bool
 }
 
-// Open makes a roster's folder: names, one below the other, in the folder top. Somebody else's folder on the way could
-// hand us sockets and records of their making, so every one of them must be ours alone. valid says what an entry can be
+// Open makes a roster's folder: names, one below the other, in the folder top. Another user's folder on the way could
+// hand us sockets and records of their making, so every one of them must be ours alone. valid states what an entry can be
 // called; other names in the folder are left alone.
 func Open(top string, names []string, valid func(name string) bool) (*Roster, error) {
 	r := &Roster{above: []string{top}, valid: valid}
@@ -96,9 +96,9 @@ func (r *Roster) Claim(name string) (*os.File, error) {
 	return lock, nil
 }
 
-// Take locks an entry's lock file, as flock(2) is told how; EWOULDBLOCK if somebody has it and how says not to wait. A
+// Take locks an entry's lock file, with the operation of flock(2); EWOULDBLOCK if it is held and the operation does not wait. A
 // sweeper may unlink the file between our open and our lock; then we lock a new one. The folder is missing if another
-// process found it empty at its end, and everything above it if somebody has cleaned up: it is made again.
+// process found it empty at its end, and everything above it if that was cleaned up: it is made again.
 func (r *Roster) Take(name string, how int) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(r.Lock(name), os.O_CREATE|os.O_RDWR, 0o600)
@@ -131,8 +131,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// Rename gives an entry another name, which must be free: fs.ErrExist. Whoever looks at either name meanwhile finds its
-// lock held. reached, unless nil, hears of each point on the way, for tests that stop there.
+// Rename gives an entry another name, which must be free: fs.ErrExist. A process that looks at either name meanwhile finds its
+// lock held. reached, unless nil, is called at each point on the way, for tests that stop there.
 func (r *Roster) Rename(from, to string, reached func(point string)) error {
 	at := func(point string) {
 		if reached != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // Default is the folder of this user's files: below /run for root, $XDG_RUNTIME_DIR for others, and the temporary folder
-// where that is not set. It need not exist yet, and whoever uses it checks that it is his alone: two of these places are open
-// to everybody.
+// where that is not set. It need not exist yet, and its users check that it is theirs alone: two of these places are open
+// to every user.
 //
 // Every sandbox makes and removes some files there. In containers /run is often on a disk, where that takes longer than
 // making the sandbox's root; root then has them in /dev/shm, if that is in memory.

@@ -1,5 +1,5 @@
 // Package seccomp builds the system-call filters of a sandbox: an allow-list that starts from Docker's default profile,
-// goes on with what Belljar forbids besides, and is compiled by this package to classic BPF. Nothing here needs cgo.
+// continues with what Belljar forbids besides, and is compiled by this package to classic BPF. Nothing here needs cgo.
 //
 // There are two filters. Agent is installed once, before the agent is executed, and inherited by everything inside;
 // it is as loose as the agent itself needs. Exec is tiny and stacked on top of it right before the execve of every
@@ -25,13 +25,13 @@
 // # What differs from Docker
 //
 // The profile's rules are evaluated for a process without any capability. What Belljar adds is denied whatever the
-// profile says: new namespaces and entering others, the mount API old and new, bpf, perf_event_open, the key rings,
+// profile states: new namespaces and entering others, the mount API old and new, bpf, perf_event_open, the key rings,
 // userfaultfd, io_uring, kexec, modules, terminal injection (TIOCSTI, TIOCLINUX) and line disciplines (TIOCSETD).
 // ptrace and process_vm_readv stay: debuggers are useful, and reach only processes of the same user. So does vmsplice.
 //
 // Where agent and commands share a user ([Options].SharedUID), Exec also keeps a command from tampering with the agent:
 // it may change limits, priorities and scheduling of the calling thread only (pid 0, not its own pid either, which a
-// filter cannot know), and may not trace. Signals cannot be told apart; the agent has to survive them.
+// filter cannot know), and may not trace. Signals cannot be distinguished; the agent has to survive them.
 //
 // # Arguments
 //

@@ -84,7 +84,7 @@ func operator(o specs.LinuxSeccompOperator) (op, bool) {
 	return 0, false
 }
 
-// includes says whether a rule with this inclusion filter applies: all of it has to hold, and no capability does.
+// includes reports whether a rule with this inclusion filter applies: all of it has to hold, and no capability does.
 func includes(f *profile.Filter, goarch string, kernel Kernel) bool {
 	if f == nil {
 		return true
@@ -94,7 +94,7 @@ func includes(f *profile.Filter, goarch string, kernel Kernel) bool {
 		(f.MinKernel == nil || kernel.atLeast(f.MinKernel))
 }
 
-// excludes says whether a rule with this exclusion filter is left out: any part of it suffices.
+// excludes reports whether a rule with this exclusion filter is left out: any part of it suffices.
 func excludes(f *profile.Filter, goarch string, kernel Kernel) bool {
 	return f != nil && (slices.Contains(f.Arches, goarch) || f.MinKernel != nil && kernel.atLeast(f.MinKernel))
 }

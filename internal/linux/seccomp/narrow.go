@@ -1,6 +1,6 @@
 package seccomp
 
-// narrow says whether the kernel reads only the lower 32 bits of an argument: it is an int or a pid there, or cut to
+// narrow reports whether the kernel reads only the lower 32 bits of an argument: it is an int or a pid there, or cut to
 // 32 bits as clone's flags are. It has to know every argument that a rule looks at.
 func narrow(name string, arg int) bool {
 	switch name {

@@ -4,7 +4,7 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// denied are the calls that nothing in a sandbox may make, whatever the profile says. Most of them the profile denies
+// denied are the calls that nothing in a sandbox may make, whatever the profile states. Most of them the profile denies
 // as well, today; the list is what Belljar promises.
 var denied = [...]string{
 	// Namespaces; clone's flags are below.
@@ -67,7 +67,7 @@ func conditional() map[string][]rule {
 		},
 		"setsockopt": socketOptions(is),
 	}
-	// The kernel has few of these contexts for all of the host. Who finds none uses threads.
+	// The kernel has few of these contexts for all of the host. A program that finds none uses threads.
 	for _, name := range []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy"} {
 		rules[name] = []rule{{action: fails(unix.ENOSYS)}}
 	}
@@ -107,7 +107,7 @@ func execRules(o Options) map[string][]rule {
 		"seccomp": {{[]condition{when("seccomp", 0, unix.SECCOMP_SET_MODE_FILTER)}, fails(unix.EINVAL)}, {action: allow}},
 		"prctl": {
 			{[]condition{when("prctl", 0, unix.PR_SET_SECCOMP)}, fails(unix.EINVAL)},
-			// Who is alone on a core keeps its other threads idle, above the quota.
+			// A program that is alone on a core keeps its other threads idle, above the quota.
 			{[]condition{when("prctl", 0, unix.PR_SCHED_CORE)}, fails(unix.EINVAL)},
 			{action: allow},
 		},

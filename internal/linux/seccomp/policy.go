@@ -20,7 +20,7 @@ type rule struct {
 	action action
 }
 
-// policy says what becomes of every call. It is the compiler's input.
+// policy states what becomes of every call. It is the compiler's input.
 type policy struct {
 	audit   uint32 // the architecture it is for …
 	foreign action // … and the answer on every other

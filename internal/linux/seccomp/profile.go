@@ -68,7 +68,7 @@ func Profile(o Options) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// refused tells whether a list says no to every call.
+// refused reports whether a list refuses every call.
 func refused(list []rule) bool { return len(list) == 1 && list[0].action != allow }
 
 // sockets are those that can be said: the families, and the one protocol of the odd one.

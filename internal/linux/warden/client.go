@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Client makes sure that there is one warden process for whoever has the same path, and talks to it. Its methods are safe
+// Client makes sure that there is one warden process for all clients with the same path, and talks to it. Its methods are safe
 // for concurrent use.
 type Client struct {
 	path    string
@@ -50,7 +50,7 @@ func NewOwnClient(path string, program *os.File) *Client {
 	return c
 }
 
-// Close leaves the warden alone, which goes on with what it watches, or ends one of its own.
+// Close leaves the warden alone, which continues with what it watches, or ends one of its own.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +145,7 @@ func (c *Client) hangUp() {
 	c.conn = nil
 }
 
-// connect finds the warden, or starts it, and tells it what is to be watched.
+// connect finds the warden, or starts it, and sends it what is to be watched.
 func (c *Client) connect() error {
 	if c.closed {
 		return os.ErrClosed
@@ -227,7 +227,7 @@ func (c *Client) start(name string) error {
 	return nil
 }
 
-// listen takes the answers of a connection. Its end while nobody asks is that of the warden, which then has a successor.
+// listen takes the answers of a connection. Its end between requests is that of the warden, which then has a successor.
 func (c *Client) listen(conn net.Conn, answers chan<- reply) {
 	in := json.NewDecoder(conn)
 	for {

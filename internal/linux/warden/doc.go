@@ -16,7 +16,7 @@
 //	kernel.go   files of the kernel
 //	warden.go   the loop
 //	serve.go    a process of its own
-//	client.go   whoever needs one
+//	client.go   the side of those that need one
 //
 // Linux only.
 package warden

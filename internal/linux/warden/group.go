@@ -37,7 +37,7 @@ type watch struct {
 	max  int64 // the kernel's limit, as last set
 	seen Figures
 
-	event   int // tells of a charge above the trip; -1 while there is none
+	event   int // reports a charge above the trip; -1 while there is none
 	arming  bool
 	quiet   bool      // the event is awaited, and nothing is looked at
 	charged int64     // at the last look
@@ -133,7 +133,7 @@ func (w *watch) look(buf []byte) (charged, held int64, err error) {
 	switch {
 	case want < w.max && held > Limit(w.Bytes):
 		// The programs have taken what files gave up. What they hold is their limit from here on: they get no more, and
-		// whoever asks for it is killed.
+		// the process that asks for it is killed.
 		if want = max(want, pages(charged)); want < w.max {
 			err = w.set(want)
 		}
@@ -205,7 +205,7 @@ func mountsOf(root string) (paths [][]byte) {
 	return paths
 }
 
-// holdings adds up what the file systems behind mounts hold. /workspace and /tmp, one after the other, may be the same.
+// holdings adds up what the file systems of mounts hold. /workspace and /tmp, one after the other, may be the same.
 func holdings(mounts [][]byte) (total int64, err error) {
 	var last unix.Statfs_t
 	for i, path := range mounts {
@@ -256,8 +256,8 @@ func (w *watch) find() {
 	}
 }
 
-// hush lets the kernel tell of the next charge above the trip.
-func (w *watch) hush() error {
+// enableEvent has the kernel report the next charge above the trip.
+func (w *watch) enableEvent() error {
 	if w.Version == 2 {
 		return writeFile(w.Dir, "memory.high", strconv.FormatInt(Trip(w.Bytes), 10))
 	}
@@ -266,8 +266,8 @@ func (w *watch) hush() error {
 	return nil
 }
 
-// stir takes back what hush has set in the way of the programs.
-func (w *watch) stir() error {
+// disableEvent removes what enableEvent has set, which slows the programs.
+func (w *watch) disableEvent() error {
 	if w.Version == 2 {
 		var buf [1 << 10]byte
 		_, err := text(w.event, buf[:]) // which arms the next

@@ -62,7 +62,7 @@ func number(fd int) (int64, error) {
 	return strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
 }
 
-// sum adds up the numbers behind some keys in a file of "key number" lines, which fits into buf.
+// sum adds up the numbers after some keys in a file of "key number" lines, which fits into buf.
 func sum(fd int, keys []string, buf []byte) (total int64, err error) {
 	b, err := text(fd, buf)
 	if err != nil {
@@ -125,7 +125,7 @@ func writeFile(dir, name, value string) error {
 	return nil
 }
 
-// gone says that an error means that a group, or a process, is there no longer.
+// gone reports that an error means that a group, or a process, is there no longer.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH)
 }

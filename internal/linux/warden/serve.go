@@ -17,7 +17,7 @@ import (
 // Command is the argument by which a program is a warden.
 const Command = "warden"
 
-// Config says what a warden's process works with. As JSON it is its argument.
+// Config states what a warden's process works with. As JSON it is its argument.
 type Config struct {
 	ListenFD int    `json:"listen_fd"` // a listening Unix socket
 	Path     string `json:"path"`      // of the socket
@@ -134,7 +134,7 @@ func (p *process) serve(conn *net.UnixConn) {
 	}
 }
 
-// leave ends the process if nobody needs it. With the lock of the socket no client comes in between.
+// leave ends the process if it has no clients. With the lock of the socket no client comes in between.
 func (p *process) leave() {
 	p.mu.Lock()
 	clients := p.clients
@@ -195,6 +195,6 @@ func take(path string, how int) (*os.File, error) {
 		if unix.Fstat(int(f.Fd()), &held) == nil && unix.Stat(f.Name(), &named) == nil && held.Ino == named.Ino && held.Dev == named.Dev {
 			return f, nil
 		}
-		f.Close() // whoever had it has removed it
+		f.Close() // its holder has removed it
 	}
 }

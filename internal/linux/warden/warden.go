@@ -68,7 +68,7 @@ func (w *Warden) Close() error {
 	w.mu.Lock()
 	w.stop = true
 	w.mu.Unlock()
-	w.rouse()
+	w.notify()
 	<-w.stopped
 	return nil
 }
@@ -81,8 +81,8 @@ func (w *Warden) close() {
 	}
 }
 
-// rouse makes the loop look at what has changed.
-func (w *Warden) rouse() { unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+// notify makes the loop look at what has changed.
+func (w *Warden) notify() { unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
 // Watch begins to watch a group, whose limit is [Limit] of its bytes, or takes note of a new figure for one. It ends by
 // itself when the group is removed.
@@ -110,7 +110,7 @@ func (w *Warden) Watch(g Group) error {
 	}
 	one.due = time.Now().Add(next(g.Bytes, 0, false, w.active))
 	w.watched[g.Dir] = one
-	w.rouse()
+	w.notify()
 	return nil
 }
 
@@ -154,7 +154,7 @@ func (w *Warden) run() {
 
 // hurry gives all threads of this process precedence over programs, as far as it may, so that the loop comes before
 // programs fill what room is left. Threads that are made later inherit it. One thread is not enough: the loop also depends on
-// those of Go's monitor, garbage collector and scheduler, and a thread with precedence that spins until one of them goes on
+// those of Go's monitor, garbage collector and scheduler, and a thread with precedence that spins until one of them continues
 // keeps the processor from it.
 func hurry() {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
@@ -184,7 +184,7 @@ func (w *Warden) turn(events []unix.EpollEvent) bool {
 	now := time.Now()
 	for _, e := range events {
 		if one := w.events[e.Fd]; one != nil {
-			w.stirred(one, now)
+			w.triggered(one, now)
 			continue
 		}
 		if fd := int(e.Fd); fd == w.timer || fd == w.wake { // else its group was dropped just now
@@ -218,19 +218,19 @@ func (w *Warden) turn(events []unix.EpollEvent) bool {
 	return true
 }
 
-// stirred notes that a group has reached the trip.
-func (w *Warden) stirred(one *watch, now time.Time) {
+// triggered notes that a group has reached the trip.
+func (w *Warden) triggered(one *watch, now time.Time) {
 	if !one.quiet {
 		return
 	}
 	one.quiet, one.calm, one.due = false, 0, now
 	w.active++
-	if err := one.stir(); err != nil && !gone(err) {
+	if err := one.disableEvent(); err != nil && !gone(err) {
 		w.logger.Warn("watch memory", "cgroup", one.Dir, "error", err)
 	}
 }
 
-// step looks at one group and says when to look again, or leaves it to the kernel to tell.
+// step looks at one group and sets when to look again, or leaves that to the kernel's event.
 func (w *Warden) step(one *watch) {
 	charged, held, err := one.look(w.buf)
 	if gone(err) {
@@ -259,9 +259,9 @@ func (w *Warden) step(one *watch) {
 	}
 }
 
-// rest lets a group be until the kernel tells of it.
+// rest leaves a group alone until the kernel reports it.
 func (w *Warden) rest(one *watch) {
-	err := one.hush()
+	err := one.enableEvent()
 	if err == nil {
 		want := uint32(unix.EPOLLIN)
 		if one.Version == 2 {
@@ -277,14 +277,14 @@ func (w *Warden) rest(one *watch) {
 	}
 	one.quiet = true
 	w.active--
-	// What came between the look and the event was not told.
+	// What came between the look and the event was not reported.
 	if charged, err := number(one.fdUsage); err != nil || charged >= Trip(one.Bytes) {
-		w.stirred(one, time.Now())
+		w.triggered(one, time.Now())
 		return
 	}
 	if least := pages(Limit(one.Bytes)); one.max > least {
 		if err := one.set(least); err != nil {
-			w.stirred(one, time.Now())
+			w.triggered(one, time.Now())
 			return
 		}
 	}
@@ -309,7 +309,7 @@ func (w *Warden) arm(one *watch) {
 		}
 	}
 	if err != nil {
-		if !gone(err) { // looks go on, and try again
+		if !gone(err) { // looks continue, and try again
 			w.logger.Warn("watch memory", "cgroup", one.Dir, "error", err)
 		}
 		return
@@ -361,7 +361,7 @@ func there(dir string) bool {
 	return unix.Lstat(dir, &st) == nil
 }
 
-// populated says whether a process is in a group, or in one below it.
+// populated reports whether a process is in a group, or in one below it.
 func populated(dir string) bool {
 	list, err := os.ReadFile(dir + "/cgroup.procs")
 	if err != nil || len(list) > 0 {

@@ -16,7 +16,7 @@ import (
 // Options is how a book is opened.
 type Options struct {
 	Path   string       // the book's folder; made if there is none
-	Logger *slog.Logger // hears of damage; nil is silence
+	Logger *slog.Logger // logs of damage; nil is silence
 }
 
 // Book is a [logbook.Book] in a folder. No other process may use the folder.
@@ -48,24 +48,6 @@ func Open(o Options) (*Book, error) {
 		return nil, fmt.Errorf("make the folder of logs: %w", err)
 	}
 	return &Book{path: o.Path, logger: o.Logger, logs: map[string]*Log{}, folders: map[string]*folder{}}, nil
-}
-
-// Draft begins the log of id as a draft: see [logbook.Drafter].
-func (b *Book) Draft(id string) (logbook.Log, error) {
-	if !belljar.ValidID(id) {
-		return nil, fmt.Errorf("log %q: not an id", id)
-	}
-	name := b.name(id)
-	name.Lock()
-	defer name.Unlock()
-	if l, err := b.known(id); l != nil || err != nil {
-		if err == nil {
-			err = logbook.ErrExists
-		}
-		return nil, err
-	}
-	l := &Log{book: b, id: id, path: b.file(id), codec: newCodec(), now: view{draft: true}}
-	return l, b.keep(l)
 }
 
 // Create begins the log of id.
@@ -220,15 +202,6 @@ func (b *Book) keep(l *Log) error {
 	}
 	b.logs[l.id] = l
 	return nil
-}
-
-// drop has a log at hand no longer.
-func (b *Book) drop(l *Log) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.logs[l.id] == l {
-		delete(b.logs, l.id)
-	}
 }
 
 // remember notes that a log is sealed: the oldest of those need not stay at hand.

@@ -33,8 +33,8 @@
 //
 // # After a crash
 //
-// A file that ends with its seal is whole; opening it reads its two ends. Any other is read through: it goes on behind
-// the last record whose sum is right, and what lies behind that is cut off when something is written. A record that is
+// A file that ends with its seal is whole; opening it reads its two ends. Any other is read through: it continues after
+// the last record whose sum is right, and what lies after that is cut off when something is written. A record that is
 // damaged counts as the end of its log, and the damage is logged.
 //
 // # Readers

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// folder is one hour's folder. Those who want its names made durable at the same moment share one sync.
+// folder is one hour's folder. Callers that want its names made durable at the same moment share one sync.
 type folder struct {
 	path    string
 	parents []string // nearest first, down to the book's own
@@ -15,7 +15,7 @@ type folder struct {
 	rooted bool       // the parents are durable too; belongs to the round that is syncing
 
 	mu   sync.Mutex
-	next *round // takes whoever comes before its sync begins; nil for none
+	next *round // takes callers that come before its sync begins; nil for none
 }
 
 // round is one sync of a folder.

@@ -94,37 +94,3 @@ func TestDiskFull(t *testing.T) {
 		}
 	})
 }
-
-// A draft for which the disk has no room stays a draft, and is kept when there is room again.
-func TestDraftOnAFullDisk(t *testing.T) {
-	onSmallDisk(t, "64k", func(path string) {
-		book := openBook(t, path)
-		ballast := path + "/ballast"
-		_ = os.WriteFile(ballast, make([]byte, 1<<20), 0o600) // as much as there is room for
-		made, err := book.Draft("run")
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		log := made.(*Log)
-		for range 3 {
-			if err := log.Append(belljar.Frame{Type: belljar.FrameStdout, Output: make([]byte, 5000)}); err != nil {
-				t.Error(err)
-			}
-			for what, try := range map[string]func() error{"keep": log.Keep, "seal": log.Seal} {
-				if err := try(); !errors.Is(err, syscall.ENOSPC) {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
-		}
-		if err := os.Remove(ballast); err != nil {
-			t.Error(err)
-		}
-		if err := log.Seal(); err != nil {
-			t.Error(err)
-		}
-		if list := frames(t, log); len(list) != 3 {
-			t.Errorf("%d frames", len(list))
-		}
-	})
-}

@@ -24,34 +24,30 @@ type Log struct {
 	failed  error      // of that sync
 
 	writing sync.Mutex // held while the file or the log's end changes; comes before mu
-	dirty   bool       // the file may have bytes behind the end
-
-	fresh []belljar.Frame // a draft's frames as they came, as long as they are few; guarded by writing
+	dirty   bool       // the file may have bytes after the end
 
 	mu       sync.Mutex // held for moments only, never over a write; readers take it
-	file     *os.File   // nil while the log is sealed and nobody reads the file
-	users    int        // of the file, beside the writer
+	file     *os.File   // nil while the log is sealed and has no readers
+	users    int        // of the file, besides the writer
 	now      view
 	marks    []mark        // in the order of the file; readers add to them too
-	changed  chan struct{} // closed at the next change; nil while nobody waits
+	changed  chan struct{} // closed at the next change; nil without waiters
 	reported bool          // damage was logged
 }
 
 // view is what there is of a log at one moment. It does not change.
 type view struct {
 	count  uint64 // frames
-	end    int64  // offset behind the last frame; 0 if the file is empty
+	end    int64  // offset after the last frame; 0 if the file is empty
 	sealed bool
 	closed bool // the book was closed
-	draft  bool // all of it is in tail, and nowhere else
-	taken  bool // it was a draft and never had a file
 	tail   tail
 }
 
 // inMemory reports whether readers need no file: nothing of the log is elsewhere, and nothing will be.
-func (v view) inMemory() bool { return v.draft || v.taken || v.sealed && v.tail.begins() }
+func (v view) inMemory() bool { return v.sealed && v.tail.begins() }
 
-// mark tells where a frame lies.
+// mark states where a frame lies.
 type mark struct {
 	seq uint64
 	at  int64
@@ -61,7 +57,7 @@ type mark struct {
 const markEvery = 64 << 10
 
 // Append numbers frames and keeps them, with one write. After an error of the file none of them is kept, and the next
-// Append tries again behind the last whole frame.
+// Append tries again after the last whole frame.
 func (l *Log) Append(frames ...belljar.Frame) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -72,12 +68,6 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 		return nil
 	}
 	v := l.now
-	if v.draft && v.end+int64(estimate(frames)) > maxDraft { // what does not fit in memory has a file before it is written
-		if err := l.keep(); err != nil {
-			return err
-		}
-		v = l.now
-	}
 	space, fresh := v.tail.room(v.end, estimate(frames))
 	out := space[:0]
 	if v.end == 0 {
@@ -96,9 +86,6 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 	}
 	if err := l.write(out, v.end); err != nil {
 		return err
-	}
-	if next.draft = l.now.draft; next.draft {
-		l.jot(frames, v.count, v.end)
 	}
 	next.end += int64(len(out))
 	switch {
@@ -124,7 +111,7 @@ func estimate(frames []belljar.Frame) int {
 	return n
 }
 
-// open tells whether the log takes more, and makes its file end where the log does. The caller holds writing.
+// open reports whether the log takes more, and makes its file end where the log does. The caller holds writing.
 func (l *Log) open() error {
 	switch {
 	case l.now.closed:
@@ -135,7 +122,7 @@ func (l *Log) open() error {
 	return l.cut()
 }
 
-// cut drops what lies behind the log's end, if anything does. The caller holds writing.
+// cut drops what lies after the log's end, if anything does. The caller holds writing.
 func (l *Log) cut() error {
 	if !l.dirty {
 		return nil
@@ -149,17 +136,9 @@ func (l *Log) cut() error {
 
 // write puts b at the log's end, which is at offset at. The caller holds writing.
 func (l *Log) write(b []byte, at int64) error {
-	if l.now.draft {
-		if at+int64(len(b)) <= maxDraft {
-			return nil
-		}
-		if err := l.keep(); err != nil {
-			return err
-		}
-	}
 	if _, err := l.file.WriteAt(b, at); err != nil {
 		l.dirty = true
-		_ = l.cut() // whoever writes next tries again
+		_ = l.cut() // the next write tries again
 		return fmt.Errorf("write log %s: %w", l.id, err)
 	}
 	return nil
@@ -177,7 +156,7 @@ func (l *Log) publish(v view) {
 	}
 }
 
-// note adds a mark, if it is far enough behind the last one.
+// note adds a mark, if it is far enough after the last one.
 func (l *Log) note(m mark) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +180,7 @@ func (l *Log) before(seq uint64) (m mark, ok bool) {
 	return l.marks[i-1], true
 }
 
-// look returns what there is, and if frame next is not there but may come, a channel that is closed when that changes.
+// look returns what there is, and if frame next is missing but may come, a channel that is closed when that changes.
 func (l *Log) look(next uint64) (view, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,17 +207,13 @@ func (l *Log) Last() uint64 {
 	return l.now.count
 }
 
-// Seal says that nothing more comes. If the disk fails, so does every later Seal; if the log could not be ended, for
+// Seal ends the log: nothing more comes. If the disk fails, so does every later Seal; if the log could not be ended, for
 // want of room say, it takes more and may be sealed later.
 func (l *Log) Seal() error {
 	l.sealing.Lock()
 	defer l.sealing.Unlock()
 	if l.settled {
 		return l.failed
-	}
-	if ended, err := l.fair(); ended || err != nil {
-		l.settled = ended
-		return err
 	}
 	file, err := l.hold()
 	if errors.Is(err, logbook.ErrNotFound) {
@@ -313,7 +288,7 @@ func (l *Log) hold() (*os.File, error) {
 	return l.file, nil
 }
 
-// release gives up a hold. A file that nobody writes or reads is closed.
+// release releases a hold. A file without writers and readers is closed.
 func (l *Log) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -321,7 +296,7 @@ func (l *Log) release() {
 	l.retire()
 }
 
-// retire closes a file that nobody needs. The caller holds mu.
+// retire closes a file that is not in use. The caller holds mu.
 func (l *Log) retire() {
 	if l.users == 0 && l.file != nil && (l.now.sealed || l.now.closed) {
 		l.file.Close()
@@ -341,7 +316,7 @@ func (l *Log) leave() {
 	l.retire()
 }
 
-// report logs, once, that the log is damaged behind frame count.
+// report logs, once, that the log is damaged after frame count.
 func (l *Log) report(count uint64, at int64, err error) {
 	l.mu.Lock()
 	first := !l.reported

@@ -38,7 +38,7 @@ const (
 	kindBuild // what a compiler printed
 )
 
-// errShort says that a record goes on behind the bytes there are, errDamaged that it cannot be what was written.
+// errShort means that a record continues after the bytes there are, errDamaged that it cannot be what was written.
 var (
 	errShort   = errors.New("record is cut short")
 	errDamaged = errors.New("record is damaged")

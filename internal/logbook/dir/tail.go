@@ -10,18 +10,18 @@ const (
 	smallTail    = 16 << 10  // a sealed log that is no larger stays in memory while the book remembers it
 )
 
-// segment is a piece of the file in memory. Bytes are written once, before the log's end moves behind them, so readers
+// segment is a piece of the file in memory. Bytes are written once, before the log's end moves after them, so readers
 // need no lock for those before the end. It begins and ends with whole records.
 type segment struct {
 	base int64  // offset in the file
-	buf  []byte // all its room; the next segment's base or the log's end tells how much is used
+	buf  []byte // all its room; the next segment's base or the log's end reports how much is used
 }
 
 // tail is the end of a file in memory: segments that follow each other. A tail that readers have seen is not changed
 // but replaced.
 type tail []segment
 
-// room returns space behind offset end for about need bytes, and whether it is a new segment's.
+// room returns space after offset end for about need bytes, and whether it is a new segment's.
 func (t tail) room(end int64, need int) (space []byte, fresh bool) {
 	size := firstSegment
 	if len(t) > 0 {

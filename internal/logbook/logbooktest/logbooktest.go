@@ -179,7 +179,7 @@ func testSize(t *testing.T, log logbook.Log) {
 	}
 }
 
-// testFollow reads each frame before the next is written; a second reader waits for one that is not there yet.
+// testFollow reads each frame before the next is written; a second reader waits for one that is missing so far.
 func testFollow(t *testing.T, log logbook.Log) {
 	first := follow(t, log, 1)
 	for i := range uint64(4) {
@@ -203,7 +203,7 @@ func testFollow(t *testing.T, log logbook.Log) {
 	}
 }
 
-// follow reads the log in the background and tells each frame's seq. The channel is closed at the log's end.
+// follow reads the log in the background and sends each frame's seq. The channel is closed at the log's end.
 func follow(t *testing.T, log logbook.Log, from uint64) <-chan uint64 {
 	seen := make(chan uint64)
 	go func() {
@@ -360,7 +360,7 @@ func testConcurrent(t *testing.T, log logbook.Log) {
 	reading.Wait()
 }
 
-// testManyLogs has runs come and go, and somebody who looks at all of them.
+// testManyLogs has runs come and go, and a reader that looks at all of them.
 func testManyLogs(t *testing.T, book logbook.Book) {
 	const workers, each = 4, 40
 	var all sync.WaitGroup

@@ -24,7 +24,7 @@ type Log struct {
 	count   uint64          // frames appended
 	size    int64           // of output and notes
 	sealed  bool
-	changed chan struct{} // closed at the next change; nil while nobody waits
+	changed chan struct{} // closed at the next change; nil without waiters
 }
 
 // place is where the next frame lies: on the tape and, were it a note, among the notes.
@@ -70,7 +70,7 @@ func (l *Log) Size() int64 {
 	return l.size
 }
 
-// Seal says that nothing more comes.
+// Seal ends the log: nothing more comes.
 func (l *Log) Seal() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *Log) Seal() error {
 	return nil
 }
 
-// wake tells every waiting reader that there is something to see. The caller holds the lock.
+// wake wakes every waiting reader. The caller holds the lock.
 func (l *Log) wake() {
 	if l.changed != nil {
 		close(l.changed)
@@ -164,7 +164,7 @@ func (c *cursor) skip() {
 	}
 }
 
-// read returns frame next, which exists, and moves behind it.
+// read returns frame next, which exists, and moves after it.
 func (c *cursor) read() belljar.Frame {
 	kind, output, at := c.log.tape.get(c.at)
 	f := kind.frame(c.next, output)

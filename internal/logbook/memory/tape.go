@@ -76,7 +76,7 @@ func (t *tape) put(k kind, b []byte) position {
 	return at
 }
 
-// get returns the record at at, which exists, and the position behind it.
+// get returns the record at at, which exists, and the position after it.
 func (t *tape) get(at position) (kind, []byte, position) {
 	if at.offset == len(t.segments[at.segment]) {
 		at = position{at.segment + 1, 0}

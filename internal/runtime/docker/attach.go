@@ -16,8 +16,8 @@ import (
 
 // attach takes over the stdin and stdout of a container's agent, and with them the multiplexer's byte stream. What the
 // agent writes to stderr goes to stderr.
-func (r *Runtime) attach(ctx context.Context, container string, stderr *tail) (*wire.MuxHost, error) {
-	got, err := r.api.ContainerAttach(ctx, container, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+func (e *engine) attach(ctx context.Context, container string, stderr *tail) (*wire.MuxHost, error) {
+	got, err := e.api.ContainerAttach(ctx, container, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ type line struct {
 	io.WriteCloser
 }
 
-// The streams that an engine mixes into one connection, as their frames' first byte says.
+// The streams that an engine mixes into one connection, as their frames' first byte shows.
 const (
 	frameStdin  = 0 // echoed; never seen
 	frameStdout = 1
@@ -41,7 +41,7 @@ const (
 // frameHeader is the stream, three zeros, and the length (big endian) of what follows.
 const frameHeader = 8
 
-// errFrame says that what an engine sends is not its mix of streams.
+// errFrame means that what an engine sends is not its mix of streams.
 var errFrame = errors.New("the engine sends no container output")
 
 // demux reads the stdout of a container from an attached connection.

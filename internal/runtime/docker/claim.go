@@ -49,7 +49,7 @@ func (r *Runtime) Claim(ctx context.Context, from string, spec runtime.Spec) (ru
 	return nil, err
 }
 
-// claim makes from the caller's. had is false if somebody else had claimed it.
+// claim makes from the caller's. had is false if another caller had claimed it.
 func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (had bool, err error) {
 	r := s.rt
 	ctx, over, err := r.begin(ctx, spec.ID)
@@ -62,9 +62,7 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 	if s.id != from {
 		return false, runtime.ErrNotFound
 	}
-	r.mu.Lock()
-	f := r.facts
-	r.mu.Unlock()
+	f := r.last()
 	if f == nil {
 		return true, errors.New("the engine is away")
 	}
@@ -100,8 +98,8 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 	return true, context.Cause(ctx)
 }
 
-// rename gives a sandbox's container its new name, and returns as soon as the engine has been told. That writes it down
-// safely before it answers, which takes longer than all the rest; it does so whatever becomes of us meanwhile. Who looks
+// rename gives a sandbox's container its new name, and returns as soon as the engine has received that. It writes the name down
+// safely before it answers, which takes longer than all the rest; it does so whatever becomes of us meanwhile. A caller that looks
 // for containers by name waits for the answer ([Runtime.settled]). A sandbox whose container keeps its name after all
 // would not be found again, and is removed.
 func (r *Runtime) rename(ctx context.Context, s *sandbox, id string) error {

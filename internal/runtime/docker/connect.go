@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// connect makes a client for the engine at host; "" as [Options.Host] says. It does not speak to it. A failure has a hint.
+// connect makes a client for the engine at host; "" as [Options.Host] states. It does not speak to it. A failure has a hint.
 func connect(host string) (*client.Client, string, error) {
 	if host == "" {
 		host = os.Getenv(client.EnvOverrideHost)
@@ -47,8 +47,8 @@ func connect(host string) (*client.Client, string, error) {
 	return api, host, nil
 }
 
-// tlsOption is what the environment says of TLS. DOCKER_CERT_PATH has the keys; with DOCKER_TLS_VERIFY alone they are in
-// ~/.docker, as for Docker's own command: who wants an engine verified never speaks to it in the clear.
+// tlsOption is what the environment states about TLS. DOCKER_CERT_PATH has the keys; with DOCKER_TLS_VERIFY alone they are in
+// ~/.docker, as for Docker's own command: an engine that is to be verified is never reached in the clear.
 func tlsOption() client.Opt {
 	if os.Getenv(client.EnvOverrideCertPath) != "" || os.Getenv(client.EnvTLSVerify) == "" {
 		return client.WithTLSClientConfigFromEnv()
@@ -71,7 +71,7 @@ func nowhere(why error) (*client.Client, error) {
 	}))
 }
 
-// usual is where an engine has its socket if nobody says otherwise: the machine's, or else the one that this user runs.
+// usual is where an engine has its socket by default: the machine's, or else the one that this user runs.
 func usual() string {
 	if !strings.HasPrefix(client.DefaultDockerHost, "unix://") {
 		return client.DefaultDockerHost
@@ -90,6 +90,3 @@ func usual() string {
 	}
 	return client.DefaultDockerHost
 }
-
-// local tells whether the engine may be on this machine, so that its containers may be processes of ours to look at.
-func (r *Runtime) local() bool { return strings.HasPrefix(r.host, "unix://") }

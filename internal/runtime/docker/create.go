@@ -14,11 +14,6 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// container is the name of a sandbox's container.
-func (r *Runtime) container(id string) string { return r.prefix() + id }
-
-func (r *Runtime) prefix() string { return "belljar-" + r.opts.Installation + "-" }
-
 // Create implements [runtime.Runtime].
 func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
 	if r.closed() {
@@ -53,7 +48,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 }
 
 // make builds a sandbox. Twice if the engine turns out to have lost what it was taken to have: an image that was
-// removed, or an agent's volume that nobody has filled.
+// removed, or an agent's volume that is empty.
 func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandbox, error) {
 	refill := false
 	for again := false; ; again = true {
@@ -61,7 +56,7 @@ func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandb
 		if err != nil {
 			return nil, err
 		}
-		volume, err := r.agentVolume(ctx, f.arch(), img, refill)
+		volume, err := r.volumes.ensure(ctx, f.arch(), img, refill)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +73,7 @@ func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandb
 	}
 }
 
-// errNoAgent says that the agent's volume has no agent in it.
+// errNoAgent means that the agent's volume has no agent in it.
 var errNoAgent = errors.New("the agent is not where it should be")
 
 // build makes a container, compares what the engine has made with what it was asked for, and starts it.
@@ -108,7 +103,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 	s := r.sandbox(spec.ID, id, spec.Lifetime == runtime.LifetimeDetached, min(spec.Limits.Pids, spec.Limits.NProc))
 	s.memory, s.memoryMB = p.host.Memory, spec.Limits.MemoryMB
 	s.born, s.kernel = spec, f.isolation(p.host.Runtime) == runtime.IsolationUserKernel
-	// Before it is started: what an agent has written to nobody is gone.
+	// Before it is started: what an agent writes without a reader is lost.
 	host, err := r.attach(ctx, id, &s.stderr)
 	if err != nil {
 		return nil, fault(stepAttach, err)
@@ -132,15 +127,15 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 	return s, nil
 }
 
-// create makes the container. Whether an engine goes on with what nobody waits for any more is its secret; so a caller
-// that goes is waited with, for the engine's answer.
-func (r *Runtime) create(ctx context.Context, p *plan) (string, error) {
+// create makes the container. Engines differ in whether they continue once the caller is gone; so a caller
+// that goes still waits for the engine's answer.
+func (e *engine) create(ctx context.Context, p *plan) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Patience)
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opts.Patience)
 	defer cancel()
-	made, err := r.api.ContainerCreate(patient, client.ContainerCreateOptions{Name: p.name, Config: p.config, HostConfig: p.host})
+	made, err := e.api.ContainerCreate(patient, client.ContainerCreateOptions{Name: p.name, Config: p.config, HostConfig: p.host})
 	switch {
 	case err == nil && made.ID == "":
 		err = errors.New("the engine does not say what it has made")
@@ -150,15 +145,15 @@ func (r *Runtime) create(ctx context.Context, p *plan) (string, error) {
 	switch {
 	case err == nil:
 		for _, w := range made.Warnings {
-			r.log.Debug("the docker engine warns", "container", p.name, "warning", w)
+			e.log.Debug("the docker engine warns", "container", p.name, "warning", w)
 		}
 		return made.ID, nil
 	case cerrdefs.IsConflict(err):
-		return "", exists(strings.TrimPrefix(p.name, r.prefix()))
+		return "", exists(strings.TrimPrefix(p.name, e.prefix()))
 	case cerrdefs.IsNotFound(err) && strings.Contains(err.Error(), "image"):
 		return "", fmt.Errorf("%w: %w", runtime.ErrNoImage, err)
 	}
-	r.removeQuietly(ctx, p.name) // what may have become of it all the same
+	e.removeQuietly(ctx, p.name) // what may have become of it all the same
 	return "", fault(stepCreate, err)
 }
 

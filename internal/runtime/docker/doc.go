@@ -13,5 +13,5 @@
 // label. A container that is made before it is known for whom gets its caller's id as its new name when it is claimed.
 //
 // A sandbox of its creator's lifetime ends with the attached connection, for the engine then closes the agent's stdin. A
-// detached one is attached to anew, by the next daemon too.
+// detached one is reattached to, by the next daemon too.
 package docker

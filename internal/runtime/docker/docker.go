@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/moby/moby/client"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -19,7 +18,7 @@ import (
 // Name is what a request calls this runtime.
 const Name = "docker"
 
-// Options say which engine a runtime uses, and how. Agent is required.
+// Options state which engine a runtime uses, and how. Agent is required.
 type Options struct {
 	// Host is the engine's address: unix:///path, npipe:////./pipe/name or tcp://host:port. "" is that of the environment
 	// (DOCKER_HOST), or else the socket where engines usually have it. TLS comes from the environment in any case:
@@ -40,36 +39,23 @@ type Options struct {
 	Installation string
 	// Keychain has the credentials for registries; nil is Docker's own, of ~/.docker/config.json and its helpers.
 	Keychain authn.Keychain
-	// Patience is how long an engine may be away before its sandboxes are given up for lost. Default 30 seconds.
+	// Patience is how long an engine may be away before its sandboxes count as lost. Default 30 seconds.
 	Patience time.Duration
-	// Logger hears what cannot be returned; nil discards.
+	// Logger logs what cannot be returned; nil discards.
 	Logger *slog.Logger
 }
 
 // Runtime builds sandboxes. It implements [runtime.Runtime].
 type Runtime struct {
-	opts    Options
-	api     *client.Client
-	host    string
-	astray  error  // why there is no engine at host, whatever runs there; nil if there may be one
-	seccomp string // the profile, as the engine takes it
-	log     *slog.Logger
-
-	closing   chan struct{} // closed when Close begins
+	*engine
+	*images
+	volumes   *volumes
 	closeOnce sync.Once
-	watches   sync.WaitGroup
 
-	volume  sync.Mutex // held while the agent's volume is looked for or filled
-	imports sync.Mutex // held while an image is imported
-
-	mu      sync.Mutex // guards what follows
-	facts   *facts     // nil until the engine was asked
-	asking  bool       // somebody asks it again, in the background
-	volumes map[string]bool
-	images  map[string]image
-	living  map[string]*sandbox
-	births  map[string]*birth
-	// attaching has the sandboxes that somebody attaches to; closed when he is done.
+	mu     sync.Mutex // guards what follows
+	living map[string]*sandbox
+	births map[string]*birth
+	// attaching has the sandboxes that are being attached to; closed when that is done.
 	attaching map[string]chan struct{}
 	renames   map[chan struct{}]bool // under way; closed when they are over
 }
@@ -81,8 +67,8 @@ var (
 	_ runtime.Imager  = (*Runtime)(nil)
 )
 
-// New prepares a runtime. It asks the engine nothing yet: also one whose address cannot be used is told by Probe, for it may be
-// the environment's, and nobody's wish here. The caller closes it.
+// New prepares a runtime. It asks the engine nothing yet: Probe also reports an address that cannot be used, for it may be
+// the environment's and not meant for Belljar. The caller closes it.
 func New(o Options) (*Runtime, error) {
 	if o.Agent == nil {
 		return nil, errors.New("docker: no agent")
@@ -102,44 +88,27 @@ func New(o Options) (*Runtime, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Runtime{
-		opts: o, log: o.Logger, closing: make(chan struct{}), volumes: map[string]bool{}, images: map[string]image{},
-		living: map[string]*sandbox{}, births: map[string]*birth{}, renames: map[chan struct{}]bool{},
-		attaching: map[string]chan struct{}{},
+	e, err := newEngine(o)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	if r.seccomp, err = seccompProfile(o.Seccomp); err != nil {
-		return nil, &runtime.StepError{Step: stepSeccomp, Err: err, Hint: "SANDBOX_DOCKER_SECCOMP names a profile in Docker's form; leave it out for Belljar's own"}
-	}
-	if r.api, r.host, r.astray = connect(o.Host); r.astray != nil {
-		if r.api, err = nowhere(r.astray); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
+	return &Runtime{
+		engine: e, images: &images{engine: e, byID: map[string]image{}}, volumes: &volumes{engine: e, filled: map[string]bool{}},
+		living: map[string]*sandbox{}, births: map[string]*birth{}, renames: map[chan struct{}]bool{}, attaching: map[string]chan struct{}{},
+	}, nil
 }
 
-// Close lets go of the engine. Sandboxes of this process's lifetime end; detached ones go on. It may be called twice.
+// Close disconnects from the engine. Sandboxes of this process's lifetime end; detached ones continue. It may be called twice.
 func (r *Runtime) Close() error {
 	r.closeOnce.Do(func() { close(r.closing) })
 	r.watches.Wait()
 	return errors.Join(r.settled(context.Background()), r.api.Close())
 }
 
-// closed tells whether Close has begun.
-func (r *Runtime) closed() bool {
-	select {
-	case <-r.closing:
-		return true
-	default:
-		return false
-	}
-}
-
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return Name }
 
-// errClosed says that the runtime has been closed.
+// errClosed means that the runtime has been closed.
 var errClosed = errors.New("the docker runtime is closed")
 
 // errRemoved ends a Create whose sandbox is removed meanwhile.
@@ -171,8 +140,8 @@ func (r *Runtime) begin(ctx context.Context, id string) (_ context.Context, over
 	}, nil
 }
 
-// forestall ends a Create of id that is under way here, and waits until it has.
-func (r *Runtime) forestall(ctx context.Context, id string) error {
+// cancelCreate ends a Create of id that is under way here, and waits until it has.
+func (r *Runtime) cancelCreate(ctx context.Context, id string) error {
 	r.mu.Lock()
 	b := r.births[id]
 	r.mu.Unlock()

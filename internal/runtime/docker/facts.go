@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// facts are what an engine says of itself.
+// facts are what an engine states about itself.
 type facts struct {
 	system.Info
 	podman bool // it is Podman, which speaks the same language and means less by it
@@ -25,55 +25,55 @@ type facts struct {
 // since it runs programs to find out their versions.
 const fresh = time.Minute
 
-// ask returns what the engine says of itself, if it answers. Facts that are not fresh any more are returned all the
-// same, and looked at again behind the caller's back; those of an engine that was away in between are not.
-func (r *Runtime) ask(ctx context.Context) (*facts, error) {
-	if r.astray != nil {
-		return nil, r.astray
+// ask returns what the engine states about itself, if it answers. Stale facts are returned all the
+// same, and refreshed in the background; those of an engine that was away in between are not.
+func (e *engine) ask(ctx context.Context) (*facts, error) {
+	if e.astray != nil {
+		return nil, e.astray
 	}
-	ping, err := r.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	ping, err := e.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil {
-		r.mu.Lock()
-		r.facts = nil
-		r.mu.Unlock()
+		e.mu.Lock()
+		e.facts = nil
+		e.mu.Unlock()
 		return nil, err
 	}
 	if ping.OSType != "" && ping.OSType != "linux" {
 		return nil, fmt.Errorf("%w: it runs containers of %s", errForeign, ping.OSType)
 	}
-	r.mu.Lock()
-	known := r.facts
-	again := known != nil && time.Since(known.at) > fresh && !r.asking && !r.closed()
+	e.mu.Lock()
+	known := e.facts
+	again := known != nil && time.Since(known.at) > fresh && !e.asking && !e.closed()
 	if again {
-		r.asking = true
-		r.watches.Add(1)
+		e.asking = true
+		e.watches.Add(1)
 	}
-	r.mu.Unlock()
+	e.mu.Unlock()
 	switch {
 	case known == nil:
-		return r.learn(ctx)
+		return e.learn(ctx)
 	case again:
 		go func() {
-			defer r.watches.Done()
-			ctx, cancel := context.WithTimeout(context.Background(), r.opts.Patience)
+			defer e.watches.Done()
+			ctx, cancel := context.WithTimeout(context.Background(), e.opts.Patience)
 			defer cancel()
-			if _, err := r.learn(ctx); err != nil {
-				r.log.Warn("the docker engine returns no information", "error", err)
+			if _, err := e.learn(ctx); err != nil {
+				e.log.Warn("the docker engine returns no information", "error", err)
 			}
-			r.mu.Lock()
-			r.asking = false
-			r.mu.Unlock()
+			e.mu.Lock()
+			e.asking = false
+			e.mu.Unlock()
 		}()
 	}
 	return known, nil
 }
 
-func (r *Runtime) learn(ctx context.Context) (*facts, error) {
-	got, err := r.api.Info(ctx, client.InfoOptions{})
+func (e *engine) learn(ctx context.Context) (*facts, error) {
+	got, err := e.api.Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return nil, err
 	}
-	version, err := r.api.ServerVersion(ctx, client.ServerVersionOptions{})
+	version, err := e.api.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +81,9 @@ func (r *Runtime) learn(ctx context.Context) (*facts, error) {
 	for _, part := range version.Components {
 		f.podman = f.podman || strings.HasPrefix(part.Name, "Podman")
 	}
-	r.mu.Lock()
-	r.facts = f
-	r.mu.Unlock()
+	e.mu.Lock()
+	e.facts = f
+	e.mu.Unlock()
 	return f, nil
 }
 
@@ -98,14 +98,14 @@ func (f *facts) arch() string {
 	return f.Architecture
 }
 
-// has tells whether the engine lists a security option: seccomp, apparmor, userns, rootless …
+// has reports whether the engine lists a security option: seccomp, apparmor, userns, rootless …
 func (f *facts) has(option string) bool {
 	return slices.ContainsFunc(f.SecurityOptions, func(s string) bool {
 		return s == option || slices.Contains(strings.Split(s, ","), "name="+option)
 	})
 }
 
-// mapped tells whether the engine's containers have a user namespace, in which there are 65,536 ids.
+// mapped reports whether the engine's containers have a user namespace, in which there are 65,536 ids.
 func (f *facts) mapped() bool { return f.has("userns") || f.has("rootless") }
 
 // ociRuntime is what isolates the containers of a runtime that asked for the one named, and whether the engine has it.
@@ -117,8 +117,8 @@ func (f *facts) ociRuntime(asked string) (name string, ok bool) {
 	return asked, ok
 }
 
-// isolation is the class of wall that an OCI runtime builds. Its name is the operator's choice, and says nothing alone:
-// where the engine tells what program or shim stands behind it, that counts.
+// isolation is the isolation class of an OCI runtime. Its name is the operator's choice, and says nothing alone:
+// where the engine reports its program or shim, that counts.
 func (f *facts) isolation(name string) runtime.Isolation {
 	what := name
 	if known, ok := f.Runtimes[name]; ok {
@@ -137,4 +137,11 @@ func (f *facts) isolation(name string) runtime.Isolation {
 		return runtime.IsolationMicroVM
 	}
 	return runtime.IsolationNamespace
+}
+
+// last returns the facts that the engine has stated last; nil if it was away since.
+func (e *engine) last() *facts {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.facts
 }

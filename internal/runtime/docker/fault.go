@@ -29,7 +29,7 @@ const (
 	stepMount   = "mount"
 )
 
-// fault names the step that failed and says what usually stands behind what the engine said.
+// fault names the step that failed and adds the usual cause of what the engine reported.
 func fault(step string, err error) error {
 	var known *runtime.StepError
 	if err == nil || errors.As(err, &known) {
@@ -68,7 +68,7 @@ func clip(err error) error {
 	return errors.New(text[:most/2] + " … " + text[len(text)-most/2:])
 }
 
-// unreachable tells whether an error says nothing of what was asked for, but that the engine did not answer.
+// unreachable reports whether an error means only that the engine did not answer.
 func unreachable(err error) bool {
 	var op *net.OpError
 	return client.IsErrConnectionFailed(err) || errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -29,6 +30,15 @@ var (
 	errHost = errors.New("an engine cannot use the host's own programs")
 )
 
+// images are those of the engine.
+type images struct {
+	*engine
+	imports sync.Mutex // held while an image is imported
+
+	mu   sync.Mutex
+	byID map[string]image // by id or digest
+}
+
 // imported is what an image that Belljar has unpacked is called on an engine.
 func imported(digest string) string {
 	_, hex, _ := strings.Cut(digest, ":")
@@ -36,10 +46,10 @@ func imported(digest string) string {
 }
 
 // rootOf finds the engine's image for a root, and gives the engine one that Belljar has unpacked if it lacks that.
-func (r *Runtime) rootOf(ctx context.Context, root runtime.Root, f *facts) (image, error) {
+func (i *images) rootOf(ctx context.Context, root runtime.Root, f *facts) (image, error) {
 	switch {
 	case root.Name != "":
-		img, _, err := r.inspectImage(ctx, root.Name, f)
+		img, _, err := i.inspect(ctx, root.Name, f)
 		return img, err
 	case root.Dir == "":
 		return image{}, &runtime.StepError{Step: stepImage, Err: errHost, Hint: "name an image (--image), or use the native runtime"}
@@ -47,52 +57,52 @@ func (r *Runtime) rootOf(ctx context.Context, root runtime.Root, f *facts) (imag
 		return image{}, &runtime.StepError{Step: stepImage, Err: errors.New("an unpacked image without a digest cannot be identified on an engine")}
 	}
 	name := imported(root.Digest)
-	if img, ok := r.known(root.Digest); ok {
+	if img, ok := i.known(root.Digest); ok {
 		return img, nil
 	}
-	r.imports.Lock()
-	defer r.imports.Unlock()
-	img, labels, err := r.inspectImage(ctx, name, f)
+	i.imports.Lock()
+	defer i.imports.Unlock()
+	img, labels, err := i.inspect(ctx, name, f)
 	if errors.Is(err, runtime.ErrNoImage) || err == nil && labels[labelImage] != root.Digest {
-		if err := r.importRoot(ctx, root, name); err != nil {
+		if err := i.give(ctx, root, name); err != nil {
 			return image{}, err
 		}
-		img, _, err = r.inspectImage(ctx, name, f)
+		img, _, err = i.inspect(ctx, name, f)
 	}
 	if err != nil {
 		return image{}, err
 	}
-	r.mu.Lock()
-	r.images[root.Digest] = img
-	r.mu.Unlock()
+	i.mu.Lock()
+	i.byID[root.Digest] = img
+	i.mu.Unlock()
 	return img, nil
 }
 
 // known is what was found out about an image before, by its id or digest.
-func (r *Runtime) known(id string) (image, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	img, ok := r.images[id]
+func (i *images) known(id string) (image, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	img, ok := i.byID[id]
 	return img, ok
 }
 
-// forget drops what is known of an image that turned out not to be there any more.
-func (r *Runtime) forget(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, img := range r.images {
+// forget drops what is known of an image that turned out to be removed.
+func (i *images) forget(id string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for key, img := range i.byID {
 		if img.id == id {
-			delete(r.images, key)
+			delete(i.byID, key)
 		}
 	}
 }
 
-// inspectImage looks an image up by whatever the engine knows it as. [runtime.ErrNoImage] if it is not there.
-func (r *Runtime) inspectImage(ctx context.Context, name string, f *facts) (image, map[string]string, error) {
-	if img, ok := r.known(name); ok {
+// inspect looks an image up by whatever the engine knows it as. [runtime.ErrNoImage] if it is missing.
+func (i *images) inspect(ctx context.Context, name string, f *facts) (image, map[string]string, error) {
+	if img, ok := i.known(name); ok {
 		return img, nil, nil
 	}
-	got, err := r.api.ImageInspect(ctx, name)
+	got, err := i.api.ImageInspect(ctx, name)
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return image{}, nil, fmt.Errorf("%w: %s", runtime.ErrNoImage, name)
@@ -113,14 +123,14 @@ func (r *Runtime) inspectImage(ctx context.Context, name string, f *facts) (imag
 		}
 		slices.Sort(img.volumes)
 	}
-	r.mu.Lock()
-	r.images[got.ID] = img
-	r.mu.Unlock()
+	i.mu.Lock()
+	i.byID[got.ID] = img
+	i.mu.Unlock()
 	return img, labels, nil
 }
 
-// importRoot streams an unpacked image to the engine.
-func (r *Runtime) importRoot(ctx context.Context, root runtime.Root, name string) error {
+// give streams an unpacked image to the engine.
+func (i *images) give(ctx context.Context, root runtime.Root, name string) error {
 	release, err := hold(root.Lock)
 	if err != nil {
 		return fmt.Errorf("%w: %w", runtime.ErrNoImage, err)
@@ -136,7 +146,7 @@ func (r *Runtime) importRoot(ctx context.Context, root runtime.Root, name string
 		pw.CloseWithError(err)
 		sent <- err
 	}()
-	answer, err := r.api.ImageImport(ctx, client.ImageImportSource{Source: pr, SourceName: "-"}, name, client.ImageImportOptions{
+	answer, err := i.api.ImageImport(ctx, client.ImageImportSource{Source: pr, SourceName: "-"}, name, client.ImageImportOptions{
 		Changes: []string{"LABEL " + labelImage + "=" + root.Digest},
 	})
 	if err == nil {

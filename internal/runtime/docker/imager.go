@@ -24,8 +24,8 @@ import (
 )
 
 // Image implements [runtime.Imager].
-func (r *Runtime) Image(ctx context.Context, ref string) (runtime.Root, error) {
-	got, err := r.api.ImageInspect(ctx, ref)
+func (i *images) Image(ctx context.Context, ref string) (runtime.Root, error) {
+	got, err := i.api.ImageInspect(ctx, ref)
 	switch {
 	case cerrdefs.IsNotFound(err), cerrdefs.IsInvalidArgument(err):
 		return runtime.Root{}, fmt.Errorf("%w: %s", runtime.ErrNoImage, ref)
@@ -64,19 +64,19 @@ func digestOf(ref string, digests []string) string {
 }
 
 // Pull implements [runtime.Imager].
-func (r *Runtime) Pull(ctx context.Context, ref string, progress func(belljar.ImageProgress)) (runtime.Root, error) {
+func (i *images) Pull(ctx context.Context, ref string, progress func(belljar.ImageProgress)) (runtime.Root, error) {
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
 		return runtime.Root{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is not the name of an image", ref), Err: err}
 	}
-	auth, err := r.credentials(ctx, parsed)
+	auth, err := i.credentials(ctx, parsed)
 	if err != nil {
 		return runtime.Root{}, unavailable(ref, fmt.Errorf("credentials: %w", err))
 	}
 	if progress != nil {
 		progress(belljar.ImageProgress{Phase: belljar.ImageResolving})
 	}
-	stream, err := r.api.ImagePull(ctx, parsed.Name(), client.ImagePullOptions{RegistryAuth: auth})
+	stream, err := i.api.ImagePull(ctx, parsed.Name(), client.ImagePullOptions{RegistryAuth: auth})
 	if err == nil {
 		_, err = progressed(stream, progress)
 		err = errors.Join(err, stream.Close())
@@ -89,7 +89,7 @@ func (r *Runtime) Pull(ctx context.Context, ref string, progress func(belljar.Im
 	case err != nil:
 		return runtime.Root{}, unavailable(ref, err)
 	}
-	root, err := r.Image(ctx, parsed.Name())
+	root, err := i.Image(ctx, parsed.Name())
 	root.Ref = ref
 	if err == nil && progress != nil {
 		progress(belljar.ImageProgress{Phase: belljar.ImageDone})
@@ -97,9 +97,9 @@ func (r *Runtime) Pull(ctx context.Context, ref string, progress func(belljar.Im
 	return root, err
 }
 
-// credentials are what the engine shows to a registry, as it wants them; "" for nobody's.
-func (r *Runtime) credentials(ctx context.Context, ref name.Reference) (string, error) {
-	found, err := authn.Resolve(ctx, r.opts.Keychain, ref.Context())
+// credentials are what the engine shows to a registry, as it wants them; "" for none.
+func (i *images) credentials(ctx context.Context, ref name.Reference) (string, error) {
+	found, err := authn.Resolve(ctx, i.opts.Keychain, ref.Context())
 	if err != nil || found == authn.Anonymous {
 		return "", err
 	}
@@ -117,7 +117,7 @@ func (r *Runtime) credentials(ctx context.Context, ref name.Reference) (string, 
 	return base64.URLEncoding.EncodeToString(text), err
 }
 
-// unavailable is what a caller hears of an image that the engine could not get.
+// unavailable is the error of an image that the engine could not get.
 func unavailable(ref string, err error) error {
 	e := &belljar.Error{
 		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("the engine could not pull %s", ref), Err: err,
@@ -129,7 +129,7 @@ func unavailable(ref string, err error) error {
 	return e
 }
 
-// progressed reads what an engine tells while it pulls or imports, and returns its last word. A failure comes in the
+// progressed reads what an engine reports while it pulls or imports, and returns its last status. A failure comes in the
 // stream.
 func progressed(r io.Reader, tell func(belljar.ImageProgress)) (last string, err error) {
 	in := json.NewDecoder(r)
@@ -165,8 +165,8 @@ func progressed(r io.Reader, tell func(belljar.ImageProgress)) (last string, err
 }
 
 // Images implements [runtime.Imager]. Those that Belljar has imported there are its own, and left out.
-func (r *Runtime) Images(ctx context.Context) ([]belljar.Image, error) {
-	got, err := r.api.ImageList(ctx, client.ImageListOptions{})
+func (i *images) Images(ctx context.Context) ([]belljar.Image, error) {
+	got, err := i.api.ImageList(ctx, client.ImageListOptions{})
 	if err != nil {
 		return nil, fault(stepImage, err)
 	}

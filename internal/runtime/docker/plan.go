@@ -13,10 +13,11 @@ import (
 	"github.com/moby/moby/api/types/mount"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// What a sandbox needs beside its programs.
+// What a sandbox needs besides its programs.
 const (
 	runBytes = 16 << 20
 	shmBytes = 64 << 20
@@ -24,7 +25,7 @@ const (
 	agentTasks = 64
 )
 
-// What a kernel in user space needs beside that: all of it is one program to the engine's host. It takes memory for itself,
+// What a kernel in user space needs besides that: all of it is one program to the engine's host. It takes memory for itself,
 // and threads, which are all that the host's limit of processes counts: the one for programs is its own, RLIMIT_NPROC.
 const (
 	kernelBytes     = 128 << 20
@@ -50,15 +51,6 @@ const (
 	labelImage        = "belljar.image" // of an imported image: its digest
 )
 
-// agentConfig is what the agent is told; it is guest.Config, which this package must not import.
-type agentConfig struct {
-	Stdio      bool   `json:"stdio"`
-	LeaseMS    int64  `json:"lease_ms,omitempty"`
-	Workspace  string `json:"workspace"`
-	ExecFilter []byte `json:"exec_filter"`
-	Init       bool   `json:"init"`
-}
-
 // plan is what one container is made from.
 type plan struct {
 	name   string
@@ -67,13 +59,13 @@ type plan struct {
 }
 
 // plan turns a spec into a container. Nothing of it is left to the engine's defaults or the image where that could
-// make a wall weaker.
-func (r *Runtime) plan(spec runtime.Spec, f *facts, img image, volume string) (*plan, error) {
+// weaken the isolation.
+func (e *engine) plan(spec runtime.Spec, f *facts, img image, volume string) (*plan, error) {
 	filter, err := execFilter(f.arch())
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepSeccomp, Err: err}
 	}
-	config, err := json.Marshal(agentConfig{
+	config, err := json.Marshal(wire.AgentConfig{
 		Stdio: true, LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir, ExecFilter: filter, Init: true,
 	})
 	if err != nil {
@@ -81,19 +73,19 @@ func (r *Runtime) plan(spec runtime.Spec, f *facts, img image, volume string) (*
 	}
 	uid, gid := randomIDs(f.mapped())
 	detached := spec.Lifetime == runtime.LifetimeDetached
-	p := &plan{name: r.container(spec.ID)}
+	p := &plan{name: e.container(spec.ID)}
 	p.config = &container.Config{
 		Image: img.id, Hostname: hostname, User: fmt.Sprintf("%d:%d", uid, gid), WorkingDir: "/",
 		Entrypoint: []string{path.Join(agentDir, agentName)}, Cmd: []string{string(config)}, Env: agentEnv(),
 		OpenStdin: true, StdinOnce: !detached, AttachStdin: true, AttachStdout: true, AttachStderr: true,
-		// An image's own would be run by the engine, beside the agent.
+		// An image's own would be run by the engine, besides the agent.
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, StopSignal: "SIGKILL",
 		Labels: map[string]string{
-			labelInstallation: r.opts.Installation, labelLifetime: string(spec.Lifetime),
+			labelInstallation: e.opts.Installation, labelLifetime: string(spec.Lifetime),
 			labelPids: strconv.Itoa(min(spec.Limits.Pids, spec.Limits.NProc)),
 		},
 	}
-	p.host = r.hostConfig(spec, f, img, volume, uid, gid)
+	p.host = e.hostConfig(spec, f, img, volume, uid, gid)
 	return p, nil
 }
 
@@ -102,7 +94,7 @@ func agentEnv() []string {
 	return []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB", "GODEBUG="}
 }
 
-func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume string, uid, gid int) *container.HostConfig {
+func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume string, uid, gid int) *container.HostConfig {
 	l := spec.Limits
 	tmp := int64(l.TmpMB) << 20
 	memory := int64(l.MemoryMB)<<20 + spec.Workspace.Bytes + tmp + runBytes + shmBytes
@@ -111,7 +103,7 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 	tasks, each := pids, pids+agentTasks
 	no := false
 	// Always by its name: the engine's default may be another one by now, and a weaker one, than it said when it was asked.
-	wall, _ := f.ociRuntime(r.opts.OCIRuntime)
+	wall, _ := f.ociRuntime(e.opts.OCIRuntime)
 	if !f.PidsLimit { // then programs have all of their own limit, which a command could not be given beyond this one
 		each = max(each, int64(l.NProc)+agentTasks)
 	}
@@ -120,7 +112,7 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 	}
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
-		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + r.seccomp},
+		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + e.seccomp},
 		// Engines write the name servers of their host into every container.
 		DNS: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, DNSSearch: []string{"."}, DNSOptions: []string{"ndots:0"},
 		LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: "no"},
@@ -135,7 +127,7 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 			Type: mount.TypeVolume, Source: volume, Target: agentDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
 		}},
 		Resources: container.Resources{
-			CgroupParent: r.opts.CgroupParent, Memory: memory, MemorySwap: memory, NanoCPUs: int64(l.CPU * 1e9), PidsLimit: &tasks,
+			CgroupParent: e.opts.CgroupParent, Memory: memory, MemorySwap: memory, NanoCPUs: int64(l.CPU * 1e9), PidsLimit: &tasks,
 			Ulimits: []*container.Ulimit{
 				{Name: "nofile", Soft: max(int64(l.NoFile), agentFiles), Hard: max(int64(l.NoFile), agentFiles)},
 				{Name: "nproc", Soft: each, Hard: each},
@@ -146,8 +138,8 @@ func (r *Runtime) hostConfig(spec runtime.Spec, f *facts, img image, volume stri
 			},
 		},
 	}
-	if r.opts.AppArmor != "" {
-		h.SecurityOpt = append(h.SecurityOpt, "apparmor="+r.opts.AppArmor)
+	if e.opts.AppArmor != "" {
+		h.SecurityOpt = append(h.SecurityOpt, "apparmor="+e.opts.AppArmor)
 	}
 	// What an image declares to be a volume would be a folder on the engine's disk, writable and without a bound.
 	for _, place := range img.volumes {
@@ -189,7 +181,7 @@ func readOnly() []string {
 	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"}
 }
 
-// randomIDs are a user and a group that are nobody else's. In a user namespace there are few.
+// randomIDs are a user and a group of one sandbox only. In a user namespace there are few.
 func randomIDs(mapped bool) (uid, gid int) {
 	first, last := 100_000, 1<<31-1
 	if mapped {
@@ -199,7 +191,7 @@ func randomIDs(mapped bool) (uid, gid int) {
 }
 
 // check refuses what this runtime cannot do, before anything is made.
-func (r *Runtime) check(spec runtime.Spec, f *facts) error {
+func (e *engine) check(spec runtime.Spec, f *facts) error {
 	switch {
 	case !belljar.ValidID(spec.ID):
 		return fmt.Errorf("%q is not a sandbox id", spec.ID)
@@ -210,7 +202,7 @@ func (r *Runtime) check(spec runtime.Spec, f *facts) error {
 	case spec.Workspace.Bytes <= 0 || spec.Workspace.Inodes <= 0:
 		return &runtime.StepError{Step: stepMount, Err: errSize}
 	}
-	caps := r.capabilities(f)
+	caps := e.capabilities(f)
 	if !caps.Available {
 		why := caps.Reasons[0]
 		return &runtime.StepError{Step: why.Step, Err: fmt.Errorf("docker is not available: %s", why.Detail), Hint: why.Hint}

@@ -18,10 +18,10 @@ import (
 // coldStart is about how long an engine takes to make and start a container.
 const coldStart = 300 * time.Millisecond
 
-// errForeign says that an engine's containers are not Linux ones.
+// errForeign means that an engine's containers are not Linux ones.
 var errForeign = errors.New("the engine does not run Linux containers")
 
-// errMute says that an engine listens, and does not answer.
+// errMute means that an engine listens, and does not answer.
 var errMute = errors.New("the engine does not answer")
 
 const (
@@ -30,8 +30,8 @@ const (
 )
 
 // answering is how long an engine may take to say what it is, or how a sandbox is: five seconds, unless it is given more
-// patience. One that takes longer is of no use to those who wait.
-func (r *Runtime) answering() time.Duration { return r.opts.Patience / 6 }
+// patience. One that takes longer is of no use to its callers.
+func (e *engine) answering() time.Duration { return e.opts.Patience / 6 }
 
 // Probe implements [runtime.Runtime].
 func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
@@ -70,7 +70,7 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 		case err == nil:
 			return caps, nil
 		case ctx.Err() != nil:
-			return caps, err // which says nothing of the engine
+			return caps, err // which shows nothing about the engine
 		case errors.Is(err, runtime.ErrNoImage), errors.As(err, &step) && step.Step == stepImage:
 			continue // for another platform, or gone
 		case errors.As(err, &step):
@@ -105,9 +105,9 @@ const (
 )
 
 // whyNot explains an engine that did not answer, or not as it should.
-func (r *Runtime) whyNot(err error) runtime.Reason {
+func (e *engine) whyNot(err error) runtime.Reason {
 	why := runtime.Reason{Code: prerequisite, Step: stepEngine, Detail: err.Error()}
-	socket, isSocket := strings.CutPrefix(r.host, "unix://")
+	socket, isSocket := strings.CutPrefix(e.host, "unix://")
 	var step *runtime.StepError
 	switch {
 	case errors.As(err, &step):
@@ -136,7 +136,7 @@ func (r *Runtime) whyNot(err error) runtime.Reason {
 	return why
 }
 
-// tlsHint says what to do where an engine and the environment do not agree about TLS; "" where that is not it.
+// tlsHint returns what to do where an engine and the environment do not agree about TLS; "" where that is not it.
 func tlsHint(err error) string {
 	text := err.Error()
 	for _, c := range []struct{ sign, hint string }{
@@ -158,8 +158,8 @@ func missing(path string) bool {
 }
 
 // capabilities is what an engine can enforce, as it says.
-func (r *Runtime) capabilities(f *facts) runtime.Capabilities {
-	name, known := f.ociRuntime(r.opts.OCIRuntime)
+func (e *engine) capabilities(f *facts) runtime.Capabilities {
+	name, known := f.ociRuntime(e.opts.OCIRuntime)
 	c := runtime.Capabilities{
 		Available: true, State: runtime.StateSupported, Isolation: f.isolation(name), Version: f.ServerVersion,
 		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true,
@@ -181,16 +181,16 @@ func (r *Runtime) capabilities(f *facts) runtime.Capabilities {
 		refuse(prerequisite, fmt.Sprintf("the engine has no OCI runtime %q", name), "add it to the engine's daemon.json, or name another one with SANDBOX_DOCKER_OCI_RUNTIME")
 	}
 	if _, err := execFilter(f.arch()); err != nil {
-		refuse(prerequisite, fmt.Sprintf("the engine's architecture is %s", f.arch()), "use an engine on amd64 or arm64")
+		refuse(prerequisite, fmt.Sprintf("the engine's architecture is %q", f.arch()), "use an engine on amd64 or arm64")
 	}
-	if r.opts.AppArmor != "" && !f.has("apparmor") {
-		refuse(prerequisite, fmt.Sprintf("the engine has no AppArmor, and the profile %q is asked for", r.opts.AppArmor), "boot its kernel with AppArmor, or leave SANDBOX_DOCKER_APPARMOR_PROFILE empty")
+	if e.opts.AppArmor != "" && !f.has("apparmor") {
+		refuse(prerequisite, fmt.Sprintf("the engine has no AppArmor, and the profile %q is asked for", e.opts.AppArmor), "boot its kernel with AppArmor, or leave SANDBOX_DOCKER_APPARMOR_PROFILE empty")
 	}
-	c.Protections = r.protections(f, c.Isolation)
+	c.Protections = e.protections(f, c.Isolation)
 	return c
 }
 
-func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protection {
+func (e *engine) protections(f *facts, wall runtime.Isolation) []runtime.Protection {
 	identity := runtime.Protection{
 		Name: runtime.ProtectIdentity, Enforced: true, By: "a random uid and gid for each sandbox, no capabilities, no new privileges",
 	}
@@ -231,9 +231,9 @@ func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protec
 		{Name: runtime.ProtectNetwork, Enforced: true, By: "a network namespace with a loopback only"},
 		seccomp,
 		identity,
-		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
+		runtime.WallTime(),
 		cpuTime(wall),
-		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},
+		runtime.MemoryDisk(),
 		memory,
 		pids,
 		limitBy(runtime.ProtectCPU, f.CPUCfsQuota, group+" cpu"),
@@ -241,7 +241,7 @@ func (r *Runtime) protections(f *facts, wall runtime.Isolation) []runtime.Protec
 	}
 }
 
-// cpuTime says how the agent knows what a command has used: it has no cgroups in a container.
+// cpuTime returns how the agent knows what a command has used: it has no cgroups in a container.
 func cpuTime(wall runtime.Isolation) runtime.Protection {
 	p := runtime.Protection{
 		Name: runtime.ProtectCPUTime, Enforced: true, By: "the clocks of the command's processes, read by the agent",

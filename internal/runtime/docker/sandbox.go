@@ -33,7 +33,7 @@ type sandbox struct {
 
 	gone chan struct{} // closed when it has ended
 	exit runtime.Exit  // valid once gone is closed
-	left chan struct{} // closed when the runtime was closed and nobody watches it any more
+	left chan struct{} // closed when the runtime was closed and no longer watches it
 
 	mu        sync.Mutex // guards what follows
 	id        string     // changes when it is claimed
@@ -93,7 +93,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// errAway says what was waited for in vain.
+// errAway means that the wait for the engine was in vain.
 var errAway = &runtime.StepError{
 	Step: stepEngine, Err: errors.New("the connection to the engine is lost, and not restored yet"), Hint: "start the engine again, or wait until it answers",
 }
@@ -148,55 +148,6 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	}
 	s.rt.drop(s)
 	return nil
-}
-
-// destroy removes a container, alive or not, and returns when it is gone. An engine that is away is waited for.
-func (r *Runtime) destroy(ctx context.Context, container string) error {
-	ctx, cancel := context.WithTimeout(ctx, r.opts.Patience)
-	defer cancel()
-	for pause := shortest; ; pause = min(2*pause, longest) {
-		err := r.remove(ctx, container)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return fault(stepEngine, err)
-		case cerrdefs.IsConflict(err): // somebody else removes it
-		case !unreachable(err):
-			return err
-		}
-		if !sleep(ctx, pause) {
-			return fault(stepEngine, err)
-		}
-	}
-}
-
-// remove asks the engine once to remove a container, which may be gone.
-func (r *Runtime) remove(ctx context.Context, container string) error {
-	ctx, cancel := context.WithTimeout(ctx, r.opts.Patience)
-	defer cancel()
-	_, err := r.api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-	if cerrdefs.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// How long it takes until an engine that does not answer is asked again.
-const (
-	shortest = 10 * time.Millisecond
-	longest  = time.Second
-)
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // LimitMemory implements [runtime.MemoryLimiter]. The engine's limit is that of everything.
@@ -278,7 +229,7 @@ func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error
 	}
 }
 
-// attachNow is Attach for the only one who does.
+// attachNow is Attach for the only caller at a time.
 func (r *Runtime) attachNow(ctx context.Context, id string) (*sandbox, error) {
 	if !belljar.ValidID(id) {
 		return nil, runtime.ErrNotFound
@@ -337,7 +288,7 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	if !belljar.ValidID(id) {
 		return fmt.Errorf("%q is not a sandbox id", id)
 	}
-	if err := r.forestall(ctx, id); err != nil {
+	if err := r.cancelCreate(ctx, id); err != nil {
 		return fmt.Errorf("end the birth of sandbox %s: %w", id, err)
 	}
 	r.mu.Lock()
@@ -364,7 +315,7 @@ func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	swept := 0
-	errs := []error{r.sweepFills(ctx)}
+	errs := []error{r.volumes.sweepFills(ctx)}
 	for _, id := range ids {
 		r.mu.Lock()
 		ours := r.living[id] != nil || r.births[id] != nil
@@ -385,10 +336,10 @@ func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 	return swept, errors.Join(errs...)
 }
 
-// halfMade is how long after it was created a container that was never started is nobody's.
+// halfMade is how long after it was created a container that was never started counts as orphaned.
 const halfMade = 5 * time.Minute
 
-// abandoned tells whether nobody will come back for a container.
+// abandoned reports whether a container is orphaned.
 func abandoned(c container.InspectResponse) bool {
 	switch {
 	case c.State.Running || c.State.Restarting:

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// An unpacked image is somebody else's, and an engine opens files of it before anything of ours runs. So the root that
+// An unpacked image is untrusted, and an engine opens files of it before anything of ours runs. So the root that
 // it gets has folders where the engine or we mount something, whatever the image has there, and nothing in it is a pipe.
 const (
 	placeEtc    = "etc"

@@ -20,7 +20,7 @@ func identify(info fs.FileInfo) (fileID, bool) {
 	return fileID{uint64(st.Dev), uint64(st.Ino)}, true
 }
 
-// hold takes a shared lock on a file, so that the image beside it is not removed; "" needs none. Who looks whether it
+// hold takes a shared lock on a file, so that the image next to it is not removed; "" needs none. A process that checks whether it
 // is in use, or removes it, has it exclusively for a moment.
 func hold(path string) (release func(), err error) {
 	if path == "" {

@@ -13,12 +13,12 @@ import (
 )
 
 // meter reads what a sandbox uses: from its cgroups where the engine is on this machine and lets us look, else as the
-// engine tells.
+// engine reports.
 type meter struct {
 	mu     sync.Mutex
 	looked bool
 	group  group // of this machine, if it is
-	peak   int64 // of processes, as told so far
+	peak   int64 // of processes, as reported so far
 	last   runtime.Usage
 }
 
@@ -46,7 +46,7 @@ func (m *meter) read(ctx context.Context, s *sandbox) (runtime.Usage, error) {
 			m.last = u
 		}
 	}
-	return m.last, nil // no figures is an answer; that the sandbox has ended is told by Wait
+	return m.last, nil // no figures is an answer; Wait reports that the sandbox has ended
 }
 
 // remember takes the last figures that there will be, where they cost nothing.
@@ -57,7 +57,7 @@ func (m *meter) remember(ctx context.Context, s *sandbox) {
 	m.take(s)
 }
 
-// ready finds the cgroups ahead, behind everybody's back: the first to ask for figures, at the end of a run, would wait for
+// ready finds the cgroups in advance, in the background: the first caller to ask for figures, at the end of a run, would wait for
 // the engine to say where they are.
 func (m *meter) ready(s *sandbox) {
 	if !s.rt.local() {
@@ -100,7 +100,7 @@ func (m *meter) take(s *sandbox) bool {
 	return true
 }
 
-// theirs says of figures that a kernel of the sandbox's own is in them, and leaves out those that are nothing else.
+// theirs marks figures that include a kernel of the sandbox's own, and drops those that count nothing else.
 func theirs(u *runtime.Usage) {
 	u.Pids, u.PeakPids, u.PidsRefused = nil, nil, nil
 	for _, name := range []string{"pids", "peak_pids", "pids_refused"} {
@@ -113,41 +113,24 @@ func theirs(u *runtime.Usage) {
 	}
 }
 
-// settle makes figures of a container those of the programs in it. The limit on each user's processes announces no
-// refusal, so that there were as many at once as it allows counts as one. The agent is counted now and not at the
-// peak, so a few less count as well, and a peak never shrinks.
+// settle makes figures of a container those of the programs in it. The agent's tasks are the same user's, so the limit is for
+// all of them. A peak never shrinks.
 func (m *meter) settle(u *runtime.Usage, limit int) {
 	own := m.group.tasks()
-	if own == 0 {
+	u.LessAgent(own, int64(limit), true)
+	if own == 0 || u.PeakPids == nil {
 		return
 	}
-	if u.Pids != nil {
-		n := max(*u.Pids-own, 0)
-		u.Pids = &n
-		u.Sources["pids"] += ", less the agent's"
-	}
-	if u.PeakPids == nil {
-		return
-	}
-	const keeper = 1
-	total := *u.PeakPids
-	n := max(total-own-keeper, m.peak, 0)
-	m.peak, u.PeakPids = n, &n
-	u.Sources["peak_pids"] += ", less the agent's"
-	// The agent's tasks are the same user's, so the limit was for all of them.
-	const drift = 3
-	if limit > 0 && total >= int64(limit)-min(drift, int64(limit)/8) && (u.PidsRefused == nil || *u.PidsRefused == 0) {
-		one := int64(1)
-		u.PidsRefused = &one
-		u.Sources["pids_refused"] = "peak_pids at RLIMIT_NPROC"
-	}
+	m.peak = max(m.peak, *u.PeakPids)
+	peak := m.peak
+	u.PeakPids = &peak
 }
 
-// stats asks the engine, which may look for a second before it answers. Of processes it tells all, the agent's among them.
-func (r *Runtime) stats(ctx context.Context, id string) (runtime.Usage, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.answering())
+// stats asks the engine, which may look for a second before it answers. It counts all processes, the agent's among them.
+func (e *engine) stats(ctx context.Context, id string) (runtime.Usage, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.answering())
 	defer cancel()
-	got, err := r.api.ContainerStats(ctx, id, client.ContainerStatsOptions{})
+	got, err := e.api.ContainerStats(ctx, id, client.ContainerStatsOptions{})
 	if err != nil {
 		return runtime.Usage{}, err
 	}

@@ -16,7 +16,7 @@ type group struct {
 	pid    int // of the agent
 }
 
-// findGroup looks for the cgroups of a process that the engine says is a container's. An engine elsewhere, or in a
+// findGroup looks for the cgroups of a process that the engine reports to be a container's. An engine elsewhere, or in a
 // virtual machine, names processes that are others here: only a cgroup with the container's own name is its.
 func findGroup(pid int, id string) group {
 	found, err := cgroup.Of(pid)

@@ -10,8 +10,8 @@ import (
 	"github.com/moby/moby/api/types/mount"
 )
 
-// differences lists what an engine has not done of what it was asked for, as it says itself; nothing if all holds. An
-// engine that does not know a field, or cannot do what it says, often just leaves it out.
+// differences lists what an engine has not done of what it was asked for, as it reports itself; nothing if all holds. An
+// engine that does not know a field, or cannot do what it accepts, often just leaves it out.
 func differences(want *plan, got container.InspectResponse, f *facts) []string {
 	if got.HostConfig == nil || got.Config == nil {
 		return []string{"it does not say what it has done"}
@@ -66,7 +66,7 @@ func (v *verdict) identity(want *plan, got container.InspectResponse) {
 	v.hold(!slices.ContainsFunc(h.SecurityOpt, func(o string) bool { return strings.HasSuffix(o, "unconfined") }), "confinement")
 }
 
-// dropsAll tells whether a list of capabilities is all of them. Some engines write them out.
+// dropsAll reports whether a list of capabilities is all of them. Some engines write them out.
 func dropsAll(list []string) bool {
 	const written = 11 // an unprivileged container of the usual kind has no more
 	return slices.ContainsFunc(list, func(c string) bool { return strings.EqualFold(c, "ALL") || strings.EqualFold(c, "CAP_ALL") }) || len(list) >= written

@@ -25,7 +25,7 @@ func able() *facts {
 // echoed is a plan and what an honest engine says of it.
 func echoed(t *testing.T) (*plan, container.InspectResponse) {
 	t.Helper()
-	r := &Runtime{opts: Options{Installation: "test", AppArmor: "tight", OCIRuntime: "runsc"}, seccomp: `{"defaultAction":"SCMP_ACT_ERRNO"}`}
+	r := &engine{opts: Options{Installation: "test", AppArmor: "tight", OCIRuntime: "runsc"}, seccomp: `{"defaultAction":"SCMP_ACT_ERRNO"}`}
 	limits := belljar.DefaultLimits()
 	p, err := r.plan(runtime.Spec{
 		ID: belljar.NewID(), Limits: limits, Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100}, Lifetime: runtime.LifetimeDetached,
@@ -151,7 +151,7 @@ func TestDifferencesOfAWeakEngine(t *testing.T) {
 	if missing := differences(p, got, f); len(missing) > 0 {
 		t.Errorf("%v", missing)
 	}
-	r := &Runtime{opts: Options{Installation: "test"}}
+	r := &engine{opts: Options{Installation: "test"}}
 	limits := belljar.DefaultLimits()
 	weak, err := r.plan(runtime.Spec{ID: belljar.NewID(), Limits: limits}, f, image{id: "sha256:1"}, "agent")
 	if err != nil {

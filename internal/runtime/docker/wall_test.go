@@ -16,7 +16,7 @@ import (
 // weaker one it may be, nothing runs in it.
 func TestDefaultWallIsNamed(t *testing.T) {
 	f := &facts{Info: system.Info{DefaultRuntime: "runsc", Architecture: "x86_64"}}
-	r := &Runtime{opts: Options{Installation: "test"}}
+	r := &engine{opts: Options{Installation: "test"}}
 	p, err := r.plan(runtime.Spec{ID: "box", Limits: belljar.DefaultLimits()}, f, image{id: "sha256:1"}, "agent")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestDefaultWallIsNamed(t *testing.T) {
 
 // An engine that has become weaker than it was when it was chosen makes nothing.
 func TestWeakerThanChosen(t *testing.T) {
-	r := &Runtime{opts: Options{Installation: "test"}}
+	r := &engine{opts: Options{Installation: "test"}}
 	spec := runtime.Spec{
 		ID: "box", Limits: belljar.DefaultLimits(), Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100}, Isolation: runtime.IsolationUserKernel,
 	}

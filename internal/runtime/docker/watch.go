@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// watch takes a sandbox into the runtime's care: its connection is made anew when it is lost, and its end is noticed.
+// watch keeps a sandbox connected, reconnects when the connection is lost, and notices its end.
 func (r *Runtime) watch(s *sandbox, host *wire.MuxHost) {
 	s.connected(host)
 	r.remember(s)
@@ -55,7 +55,7 @@ func (s *sandbox) live(host *wire.MuxHost) {
 	}
 }
 
-// away is how long an engine may take for one answer before it is asked anew.
+// away is how long an engine may take for one answer before it is asked again.
 const away = 10 * time.Second
 
 // settle is how long a container whose connection has ended is given to end as well.
@@ -63,7 +63,7 @@ const settle = 250 * time.Millisecond
 
 // resume finds out what a lost connection means: that the sandbox has ended, and why, or that there is another
 // connection to be had. Nothing of both if the runtime is closed meanwhile. An engine that does not answer is asked until
-// it is given up.
+// the patience is over.
 func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 	patience := time.NewTimer(s.rt.opts.Patience)
 	defer patience.Stop()
@@ -103,7 +103,7 @@ func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 	}
 }
 
-// look says how a sandbox has ended; nil if it lives. A container takes a moment longer to end than its streams, and has
+// look returns how a sandbox has ended; nil if it lives. A container takes a moment longer to end than its streams, and has
 // it.
 func (s *sandbox) look(ctx context.Context) (*runtime.Exit, error) {
 	waiting, cancel := context.WithTimeout(ctx, settle)
@@ -136,10 +136,10 @@ func (s *sandbox) look(ctx context.Context) (*runtime.Exit, error) {
 	return &exit, nil
 }
 
-// killed is the status of a process that was killed, as engines tell it.
+// killed is the status of a process that was killed, as engines report it.
 const killed = 128 + 9
 
-// explain says why a container has ended.
+// explain returns why a container has ended.
 func (s *sandbox) explain(st *container.State) runtime.Exit {
 	said := s.stderr.String()
 	if said == "" {

@@ -37,7 +37,7 @@ func (r *Runtime) Claim(ctx context.Context, from string, spec runtime.Spec) (ru
 		err = r.host.rename(b, from, spec.ID, r.Blank(spec))
 	}
 	if errors.Is(err, runtime.ErrNotFound) {
-		return nil, fmt.Errorf("claim %s: %w", from, err) // it is somebody else's by now
+		return nil, fmt.Errorf("claim %s: %w", from, err) // it is another caller's by now
 	}
 	if err == nil && b.over() {
 		err = runtime.ErrGone
@@ -73,7 +73,7 @@ func (b *box) name() string {
 	return b.id
 }
 
-// over says whether it has ended.
+// over reports whether it has ended.
 func (b *box) over() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

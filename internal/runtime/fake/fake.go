@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package fake is a runtime without walls, for the tests of what lies above the runtime contract. It runs the real
+// Package fake is a runtime without isolation, for the tests of what lies above the runtime contract. It runs the real
 // guest agent in this process, over real connections, and passes the conformance suite except for isolation. What it
 // runs has the rights of the test: never give it a program that could harm the machine.
 package fake
@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Options say how a runtime's sandboxes are reached and where they live. The zero value is usable.
+// Options state how a runtime's sandboxes are reached and where they live. The zero value is usable.
 type Options struct {
 	// Host is the machine that the sandboxes run on. Two runtimes with the same Host are a daemon before and after its
 	// restart. nil is a machine of its own.
@@ -131,7 +131,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, &runtime.StepError{Step: "spec", Err: fmt.Errorf("sandbox %s exists", spec.ID)}
 	}
 	r.host.boxes[spec.ID] = b
-	b.mu.Lock() // whoever finds it waits until it is made
+	b.mu.Lock() // a caller that finds it waits until it is made
 	r.host.mu.Unlock()
 	defer b.mu.Unlock()
 	if err := b.start(spec, r.dir, r.mux); err != nil {

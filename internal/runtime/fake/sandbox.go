@@ -136,7 +136,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	return c, nil
 }
 
-// Usage has no figure: nothing here tells a sandbox's use from the test's own.
+// Usage has no figure: nothing here separates a sandbox's use from the test's own.
 func (s *sandbox) Usage(context.Context) (runtime.Usage, error) {
 	select {
 	case <-s.box.gone:

@@ -12,23 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
-
-// agentConfig is what the agent is told; it is guest.Config, which this package must not import.
-type agentConfig struct {
-	ListenFD   int    `json:"listen_fd"`
-	LifelineFD int    `json:"lifeline_fd,omitempty"`
-	CgroupFD   int    `json:"cgroup_fd,omitempty"`
-	LocksFD    int    `json:"locks_fd"`
-	LeaseMS    int64  `json:"lease_ms,omitempty"`
-	Workspace  string `json:"workspace"`
-	ExecFilter []byte `json:"exec_filter"`
-	Init       bool   `json:"init"`
-	Lock       string `json:"lock"` // for others to read; see [jar.Birth.Lock]
-}
 
 // agentSocket is where an agent listens, in its sandbox's folder.
 const agentSocket = "agent.sock"
@@ -38,7 +27,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := r.check(spec); err != nil {
 		return nil, err
 	}
-	b, ctx, err := r.rack.Begin(ctx, spec.ID)
+	b, ctx, err := r.Jars.Begin(ctx, spec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +35,9 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := b.ClaimIDs(); err != nil {
 		return nil, err
 	}
-	user := userOf(spec.Root)
+	user := rack.User(spec.Root)
 	settle(b.IDs, user)
-	image, err := r.rack.Hold(ctx, spec.Root.Dir, spec.Root.Lock, user)
+	image, err := r.Jars.Hold(ctx, spec.Root.Dir, spec.Root.Lock, user)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +66,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err != nil {
 		return nil, err
 	}
-	program := r.rack.Programs.New()
+	program := r.Jars.Programs.New()
 	defer program.Free()
 	pl.program(program)
 	var uses []int
@@ -88,7 +77,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, explain(err)
 	}
 	s := &sandbox{
-		Jar: b.Jar, runtime: r, born: spec,
+		Sandbox: rack.Sandbox{Jar: b.Jar, Born: spec}, runtime: r,
 		rec: record{Record: b.Record(), Lifetime: spec.Lifetime, Pids: programs(spec.Limits), Memory: k.memory},
 	}
 	// Only now: while the root is built, its two processes need all the processors that there are.
@@ -109,7 +98,7 @@ func (r *Runtime) check(spec runtime.Spec) error {
 	if err := spec.Check(r.capabilities()); err != nil {
 		return err
 	}
-	if err := userOf(spec.Root).Check(lastID); err != nil {
+	if err := rack.User(spec.Root).Check(lastID); err != nil {
 		return &runtime.StepError{Step: jar.StepUserNS, Err: err, Hint: "give the image another USER"}
 	}
 	return nil
@@ -135,13 +124,13 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks 
 	}
 	pl := &plan{
 		birth: b, workspace: spec.Workspace, limits: k, ids: b.IDs, execDir: b.ExecDir(), filter: filter.Agent,
-		landlock: r.abi, lastCap: r.lastCap, root: tree, image: spec.Root.Dir != "", user: userOf(spec.Root),
+		landlock: r.abi, lastCap: r.lastCap, root: tree, image: spec.Root.Dir != "", user: rack.User(spec.Root),
 		locks: int(locks.Fd()),
 	}
 	if spec.Workspace.Exec {
 		pl.goCache = spec.Root.GoCache
 	}
-	config := agentConfig{
+	config := wire.AgentConfig{
 		ListenFD: int(listen.Fd()), CgroupFD: pl.execDir, LocksFD: pl.locks, LeaseMS: spec.Lease.Milliseconds(), Workspace: belljar.WorkspaceDir,
 		ExecFilter: filter.Exec.Bytes(), Init: true, Lock: lock,
 	}

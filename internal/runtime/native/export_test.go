@@ -12,7 +12,7 @@ import (
 func (r *Runtime) Edit(f func(*forkexec.Program) []int) { r.edit = f }
 
 // Reached lets f hear how far every claim to come is.
-func (r *Runtime) Reached(f func(point string)) { r.rack.Reached = f }
+func (r *Runtime) Reached(f func(point string)) { r.Jars.Reached = f }
 
 // Points of a claim.
 const (

@@ -7,16 +7,10 @@ import (
 
 	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/linux/rootfs"
-	"github.com/belljar/belljar/internal/runtime"
 )
 
 // lastID is the highest user and group that a sandbox can have.
 const lastID = 65535
-
-// userOf is whom programs run as.
-func userOf(root runtime.Root) rootfs.User {
-	return rootfs.User{UID: root.UID, GID: root.GID}.Fill()
-}
 
 // settle makes a range map the user. Where ids are few only some are mapped, among them one that is meant for the user.
 func settle(ids *idmap.Range, u rootfs.User) {

@@ -12,12 +12,11 @@ import (
 	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// What a sandbox needs beside its programs.
+// What a sandbox needs besides its programs.
 const (
-	runBytes = 16 << 20
-	shmBytes = 64 << 20
 	// agentTasks is room for the agent's threads and a keeper for each command. Programs are held by RLIMIT_NPROC, which
 	// counts them alone; were it not for that, a fork bomb would take the agent's threads too.
 	agentTasks = 64
@@ -37,7 +36,7 @@ type limits struct {
 // kernelLimits turns the limits of a request into those of the kernel.
 func kernelLimits(l belljar.Limits) limits {
 	return limits{
-		memory: int64(l.MemoryMB) << 20, tmp: int64(l.TmpMB) << 20, run: runBytes, shm: shmBytes, inodes: int64(l.Inodes),
+		memory: int64(l.MemoryMB) << 20, tmp: int64(l.TmpMB) << 20, run: rack.RunBytes, shm: rack.ShmBytes, inodes: int64(l.Inodes),
 		pids: int64(l.Pids) + agentTasks, cpu: l.CPU,
 	}
 }
@@ -51,7 +50,7 @@ func (k limits) cgroup() cgroup.Limits {
 // programs is how many processes the programs of a sandbox may have.
 func programs(l belljar.Limits) int { return min(l.Pids, l.NProc) }
 
-// agentOwner is whom a sandbox's agent is on the host: where ids are shared it is whom the programs are, whoever that is
+// agentOwner is whom a sandbox's agent is on the host: where ids are shared it is the user of the programs, whichever that is
 // inside.
 func agentOwner(ids *idmap.Range) *cgroup.Owner {
 	uid, gid := agentID, agentID
@@ -61,17 +60,13 @@ func agentOwner(ids *idmap.Range) *cgroup.Owner {
 	return &cgroup.Owner{UID: ids.HostUID(uid), GID: ids.HostGID(gid)}
 }
 
-// limited says how this host can limit memory, processes and processor time.
+// limited returns how this host can limit memory, processes and processor time.
 func (r *Runtime) limited() []runtime.Protection {
 	var list []runtime.Protection
 	for _, name := range []string{runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectCPU} {
-		p := runtime.Protection{Name: name}
-		if r.rack.Cgroups != nil {
-			c := r.rack.Cgroups.Capability(name)
-			p.Enforced, p.By, p.Weaker, p.Hint = c.Enforced, c.By, c.Weaker, c.Hint
-			if name == runtime.ProtectMemory && p.Enforced {
-				p.By += " of programs alone, which follows the files in memory"
-			}
+		p := r.Limit(name)
+		if name == runtime.ProtectMemory && p.Enforced {
+			p.By += " of programs alone, which follows the files in memory"
 		}
 		if name == runtime.ProtectPids && !p.Enforced {
 			// A user namespace counts its own processes, so the classic limit holds for one sandbox.
@@ -88,33 +83,12 @@ func (r *Runtime) limited() []runtime.Protection {
 }
 
 // usageOf turns a cgroup's figures into a sandbox's. own is how many tasks the agent has, which are not the programs'.
-// The classic limit on processes announces nothing, so that most programs at once were as many as the limit allows
-// counts as one refusal. The agent is counted now and not at the peak, so a few less count as well.
 func usageOf(u cgroup.Usage, own, limit int64) runtime.Usage {
 	out := runtime.Usage{
 		CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, Pids: u.Pids, PeakPids: u.PeakPids,
 		OOMKills: u.OOMKills, LimitHits: u.LimitHits, PidsRefused: u.PidsRefused, Sources: u.Sources,
 	}
-	if own == 0 {
-		return out
-	}
-	if u.Pids != nil {
-		n := max(*u.Pids-own, 0)
-		out.Pids = &n
-		out.Sources["pids"] += ", less the agent's"
-	}
-	if u.PeakPids != nil {
-		const keeper = 1
-		n := max(*u.PeakPids-own-keeper, 0)
-		out.PeakPids = &n
-		out.Sources["peak_pids"] += ", less the agent's"
-		drift := min(3, limit/8) // threads that the agent may have started since the peak
-		if limit > 0 && n >= limit-drift && (u.PidsRefused == nil || *u.PidsRefused == 0) {
-			one := int64(1)
-			out.PidsRefused = &one
-			out.Sources["pids_refused"] = "peak_pids at RLIMIT_NPROC"
-		}
-	}
+	out.LessAgent(own, limit, false)
 	return out
 }
 

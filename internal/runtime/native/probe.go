@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -23,7 +22,7 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 // start is about how long a cold start takes.
 const start = 6 * time.Millisecond
 
-// capabilities is what this host can enforce as far as looking tells.
+// capabilities is what this host can enforce as far as that shows without making a sandbox.
 func (r *Runtime) capabilities() runtime.Capabilities {
 	root := os.Geteuid() == 0
 	c := runtime.Capabilities{
@@ -31,11 +30,8 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		Rootless: !root, OOMScope: "process", AgentUID: "separate", HostImage: true, Unpacked: true, LimitMemory: true, Start: start,
 		GoCache: r.overlays, SharedTmp: true,
 	}
-	shared := r.rack.IDs.Mode == idmap.ModeSingle
-	identity := runtime.Protection{
-		Name: runtime.ProtectIdentity, Enforced: true,
-		By: "user namespaces, a separate host uid range for each sandbox", Hint: r.rack.IDs.Hint,
-	}
+	shared := r.OneID()
+	identity := r.Identity()
 	if shared {
 		c.AgentUID = "shared"
 		identity.By = "user namespaces, one id"
@@ -46,8 +42,8 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		{Name: runtime.ProtectNetwork, Enforced: true, By: "a network namespace with a loopback only"},
 		{Name: runtime.ProtectSeccomp, Enforced: true, By: "a seccomp allow-list, the same for every program"},
 		identity,
-		{Name: runtime.ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"},
-		{Name: runtime.ProtectDisk, Enforced: true, By: "memory file systems with size and inode caps"},
+		runtime.WallTime(),
+		runtime.MemoryDisk(),
 		r.landlock(),
 		r.cpuTime(root || shared),
 	}
@@ -55,10 +51,10 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	return c
 }
 
-// cpuTime says how the agent knows what a command has used. delegable says that the agent can be given a cgroup.
+// cpuTime returns how the agent knows what a command has used. delegable means that the agent can be given a cgroup.
 func (r *Runtime) cpuTime(delegable bool) runtime.Protection {
 	p := runtime.Protection{Name: runtime.ProtectCPUTime, Enforced: true, By: "cgroup2 cpu.stat of each command, read by the agent"}
-	if r.rack.Cgroups == nil || !r.rack.Cgroups.Execs() || !delegable {
+	if r.Jars.Cgroups == nil || !r.Jars.Cgroups.Execs() || !delegable {
 		p.By = "the clocks of the command's processes, read by the agent"
 		p.Weaker = "children that end within milliseconds are not counted where their parent ignores SIGCHLD"
 		p.Hint = "run belljar where it may make cgroups of version 2"

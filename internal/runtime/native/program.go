@@ -20,7 +20,7 @@ import (
 // agentID is the agent's id inside every sandbox: it is root of its own user namespace and nowhere else.
 const agentID = 0
 
-// Steps of building a sandbox beside those that every jar has, as a [runtime.StepError] names them.
+// Steps of building a sandbox besides those that every jar has, as a [runtime.StepError] names them.
 const (
 	stepName     = "hostname"
 	stepNetwork  = "network"
@@ -62,12 +62,12 @@ type gates struct {
 type gate struct{ read, write forkexec.Arg }
 
 // program writes the birth of a sandbox down in p. The order is the security argument: outer namespaces first, in which
-// the root is built and pivoted into; then an inner user and mount namespace, seen from which every mount belongs to
-// somebody else and is locked; then privileges go, and only then does anything of ours run.
+// the root is built and pivoted into; then an inner user and mount namespace, seen from which every mount belongs to a more
+// privileged namespace and is locked; then privileges go, and only then does anything of ours run.
 func (pl *plan) program(p *forkexec.Program) {
 	m := mount.New(p)
 
-	// Until Sync the parent writes our id maps, beside us; nothing before it needs them.
+	// Until Sync the parent writes our id maps, alongside us; nothing before it needs them.
 	pl.birth.Enter(p)
 	p.Step(stepName)
 	p.Call(unix.SYS_SETHOSTNAME, p.Str(rootfs.Hostname), forkexec.Int(len(rootfs.Hostname)))
@@ -117,7 +117,7 @@ func (pl *plan) program(p *forkexec.Program) {
 var agentEnv = []string{"TZ=", "GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
 
 // easeStart spares the agent's Go runtime what it does at its start for nothing, an eighth of the time until the agent
-// listens. It looks in /proc for the processors that its cgroup has, although it is told how many to use, and lists all
+// listens. It looks in /proc for the processors that its cgroup has, although GOMAXPROCS sets how many to use, and lists all
 // mounts for that: it cannot while it may have no descriptors, and gives up. Package os takes them back before main. Its
 // monitor sleeps for 20 µs at a time: it sleeps longer where the kernel may be late, up to a millisecond, and so are all
 // timeouts of the agent, not of its commands.
@@ -131,7 +131,7 @@ func easeStart(p *forkexec.Program) {
 }
 
 // openFolder opens a folder of the host, such as an unpacked image, if there is one. Our ids are still those of its owner:
-// the way there may be the owner's alone, and only what is in it for everybody to read. The descriptor must be of our own
+// the way there may be the owner's alone, and only its contents readable by every user. The descriptor must be of our own
 // mount namespace, or nothing below it could be mounted.
 func (pl *plan) openFolder(p *forkexec.Program, is bool, path string) *forkexec.Arg {
 	if !is {
@@ -161,7 +161,7 @@ func openGates(p *forkexec.Program) (g gates) {
 	return g
 }
 
-// spawnSecond starts the process that works beside the first while that builds the root. It makes the network
+// spawnSecond starts the process that works alongside the first while that builds the root. It makes the network
 // namespace, the dearest of all, and it writes the id maps of the inner user namespace: a map of several ids must come
 // from the parent namespace, which the first itself leaves for good. The first does not wait for its end, but for what
 // it does, and fails if it dies before: the agent reaps it.
@@ -187,13 +187,13 @@ func (pl *plan) spawnSecond(p *forkexec.Program, g gates) {
 	p.Close(g.done.write)
 }
 
-// open lets the other process go on behind its await.
+// open lets the other process continue after its await.
 func (g gate) open(p *forkexec.Program) {
 	p.Call(unix.SYS_WRITE, g.write, p.Str("1"), forkexec.Int(1))
 }
 
 // await waits until the other process has opened the gate, and fails with the error of [gateBroken] if that died
-// instead: nothing may go on without what it should have done.
+// instead: nothing may continue without what it should have done.
 func (g gate) await(p *forkexec.Program) {
 	p.Call(unix.SYS_READ, g.read, forkexec.Ptr(p, new([1]byte)), forkexec.Int(1))
 	p.Expect(1, gateBroken)

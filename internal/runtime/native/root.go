@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/rootfs"
 )
 
-// How much the root itself holds beside what its parts need.
+// How much the root itself holds besides what its parts need.
 const (
 	rootBytes  = 1 << 20
 	rootInodes = 512

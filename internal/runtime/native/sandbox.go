@@ -14,32 +14,21 @@ import (
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
 // sandbox is one living sandbox. It implements [runtime.Sandbox].
 type sandbox struct {
-	*jar.Jar
+	rack.Sandbox
 	rec     record // its memory is guarded by mu
 	runtime *Runtime
-	born    runtime.Spec // what it was made for, until it is claimed; zero if attached
-
-	exit runtime.Exit  // valid once it has ended
-	last runtime.Usage // valid once it has ended
 
 	mu   sync.Mutex
-	peak int64          // of processes, as told so far
+	peak int64          // of processes, as reported so far
 	most warden.Figures // of memory
 }
 
 var _ runtime.Sandbox = (*sandbox)(nil)
-
-// made is a box of ours as the contract has it.
-func made(box jar.Box, err error) (runtime.Sandbox, error) {
-	if err != nil {
-		return nil, err
-	}
-	return box.(*sandbox), nil
-}
 
 // adopt makes a sandbox of a jar that was found by its record.
 func (r *Runtime) adopt(j *jar.Jar, text []byte) (jar.Box, error) {
@@ -47,7 +36,7 @@ func (r *Runtime) adopt(j *jar.Jar, text []byte) (jar.Box, error) {
 	if err := json.Unmarshal(text, &rec); err != nil {
 		return nil, err
 	}
-	s := &sandbox{Jar: j, rec: rec, runtime: r}
+	s := &sandbox{Sandbox: rack.Sandbox{Jar: j}, rec: rec, runtime: r}
 	if rec.Memory == 0 {
 		return s, nil // made before there were wardens: its limit is that of everything
 	}
@@ -61,7 +50,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) { return s.DialSoc
 // Usage implements [runtime.Sandbox].
 func (s *sandbox) Usage(context.Context) (runtime.Usage, error) {
 	if s.Ended() {
-		return s.last, nil
+		return s.Last, nil
 	}
 	return s.usage(), nil
 }
@@ -82,27 +71,19 @@ func (s *sandbox) usage() runtime.Usage {
 	return u
 }
 
-// Wait implements [runtime.Sandbox].
-func (s *sandbox) Wait(ctx context.Context) (runtime.Exit, error) {
-	if err := s.Await(ctx); err != nil {
-		return runtime.Exit{}, err
-	}
-	return s.exit, nil
-}
-
 // Over implements [jar.Box]. The status of an attached sandbox is not ours to see: it is not our child.
 func (s *sandbox) Over(end jar.End) {
-	s.last = s.usage()
+	s.Last = s.usage()
 	switch status := end.Status; {
 	case end.Destroyed:
-		s.exit = runtime.Exit{Reason: runtime.ExitDestroyed}
+		s.Exit = runtime.Exit{Reason: runtime.ExitDestroyed}
 	case !end.Child:
-		s.exit = runtime.Exit{Reason: runtime.ExitAgent, Detail: "status unknown: the sandbox outlived its daemon"}
+		s.Exit = runtime.Exit{Reason: runtime.ExitAgent, Detail: "status unknown: the sandbox outlived its daemon"}
 	case status.Exited():
-		s.exit = runtime.Exit{Reason: runtime.ExitAgent, Detail: fmt.Sprintf("agent ended with status %d", status.ExitStatus())}
-	case status.Signal() == unix.SIGKILL && s.last.OOMKills != nil && *s.last.OOMKills > 0:
-		s.exit = runtime.Exit{Reason: runtime.ExitOOM, Detail: "the agent was killed for want of memory"}
+		s.Exit = runtime.Exit{Reason: runtime.ExitAgent, Detail: fmt.Sprintf("agent ended with status %d", status.ExitStatus())}
+	case status.Signal() == unix.SIGKILL && s.Last.OOMKills != nil && *s.Last.OOMKills > 0:
+		s.Exit = runtime.Exit{Reason: runtime.ExitOOM, Detail: "the agent was killed for want of memory"}
 	default:
-		s.exit = runtime.Exit{Reason: runtime.ExitKilled, Detail: fmt.Sprintf("agent killed by signal %d", status.Signal())}
+		s.Exit = runtime.Exit{Reason: runtime.ExitKilled, Detail: fmt.Sprintf("agent killed by signal %d", status.Signal())}
 	}
 }

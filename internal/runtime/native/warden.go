@@ -21,7 +21,7 @@ func (r *Runtime) watch(group *cgroup.Group, bytes int64, life runtime.Lifetime)
 	return r.client(life).Watch(g)
 }
 
-// client is who watches a sandbox.
+// client is the warden's client that watches a sandbox.
 func (r *Runtime) client(life runtime.Lifetime) *warden.Client {
 	if life == runtime.LifetimeDetached {
 		return r.warden
@@ -60,7 +60,7 @@ func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
 	return s.Record(rec)
 }
 
-// apart tells in a sandbox's usage what programs hold from what files do.
+// apart separates, in a sandbox's usage, what programs hold from what files do.
 func (s *sandbox) apart(u *runtime.Usage) {
 	g, ok := watchedGroup(s.Group)
 	s.mu.Lock()
@@ -79,8 +79,8 @@ func (s *sandbox) apart(u *runtime.Usage) {
 			seen, _ := s.runtime.client(s.rec.Lifetime).Figures(g.Dir) // without them there are those of now
 			s.most.PeakFiles, s.most.PeakMemory = max(s.most.PeakFiles, seen.PeakFiles), max(s.most.PeakMemory, seen.PeakMemory)
 		} else {
-			// Its limit, which is always more than that, was never in the way. In cgroup v1 only this tells apart what was killed
-			// for want of the host's memory.
+			// Its limit, which is always more than that, was never in the way. In cgroup v1 only this distinguishes what was killed
+			// for lack of the host's memory.
 			none := int64(0)
 			u.LimitHits = &none
 		}

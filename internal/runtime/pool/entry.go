@@ -18,7 +18,7 @@ type entry struct {
 	free context.CancelFunc // ends its watch
 }
 
-// watch keeps an entry's lease and drops the entry when it has ended or does not answer any more.
+// watch keeps an entry's lease and drops the entry when it has ended or no longer answers.
 func (p *Pool) watch(ctx context.Context, e *entry) {
 	for {
 		tick, cancel := context.WithTimeout(ctx, p.opts.Lease/3)
@@ -46,14 +46,14 @@ func (p *Pool) watch(ctx context.Context, e *entry) {
 	}
 }
 
-// drop destroys an entry, unless somebody has taken it.
+// drop destroys an entry, unless a caller has taken it.
 func (p *Pool) drop(e *entry, why string) {
 	p.mu.Lock()
 	had := e.kind.remove(e)
 	if had {
 		e.free()
 		p.stats.Drops[why]++
-		p.rouse()
+		p.notify()
 	}
 	p.mu.Unlock()
 	if had {
@@ -61,7 +61,7 @@ func (p *Pool) drop(e *entry, why string) {
 	}
 }
 
-// destroy takes an entry away. Nobody but the pool knows of it: if that fails, it is tried again when a birth works.
+// destroy takes an entry away. Only the pool knows of it: if that fails, it is tried again when a birth works.
 func (p *Pool) destroy(e *entry) {
 	if err := e.box.Destroy(context.Background()); err != nil {
 		p.log.Error("a ready sandbox could not be destroyed", "sandbox", e.id, "err", err)

@@ -16,7 +16,7 @@ const (
 	pauseMost  = time.Minute
 )
 
-// Warm keeps the kinds of these specs ready, whether anybody asks for them or not. It does not wait for them.
+// Warm keeps the kinds of these specs ready, whether they are asked for or not. It does not wait for them.
 func (p *Pool) Warm(specs ...runtime.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -29,7 +29,7 @@ func (p *Pool) Warm(specs ...runtime.Spec) {
 		}
 	}
 	p.asked = time.Now()
-	p.rouse()
+	p.notify()
 }
 
 // take returns a ready sandbox of a kind, nil if there is none, and remembers that it was asked for.
@@ -47,7 +47,7 @@ func (p *Pool) take(blank runtime.Spec) *entry {
 	}
 	k.used = p.asked
 	k.asked++
-	p.rouse()
+	p.notify()
 	if len(k.ready) == 0 {
 		p.stats.Misses++
 		return nil
@@ -77,8 +77,8 @@ func (p *Pool) rest() {
 	p.asked = time.Now()
 }
 
-// rouse has the keeper look again. The caller holds mu.
-func (p *Pool) rouse() {
+// notify has the keeper look again. The caller holds mu.
+func (p *Pool) notify() {
 	if !p.asleep {
 		return // it will look by itself
 	}
@@ -89,8 +89,8 @@ func (p *Pool) rouse() {
 	}
 }
 
-// chore is what the keeper does next: destroy, then make, or wait; 0 is until it is roused.
-type chore struct {
+// task is what the keeper does next: destroy, then make, or wait; 0 is until it is notified.
+type task struct {
 	destroy []*entry
 	make    *kind
 	wait    time.Duration
@@ -121,19 +121,19 @@ func (p *Pool) keep() {
 }
 
 // next decides what is to be done.
-func (p *Pool) next(now time.Time) (c chore) {
+func (p *Pool) next(now time.Time) (c task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return c
 	}
 	if begin := p.asked.Add(p.opts.Quiet); now.Before(begin) {
-		return chore{wait: begin.Sub(now)} // all of it would be in somebody's way
+		return task{wait: begin.Sub(now)} // all of it would delay a caller
 	}
 	p.forget(now)
 	p.stats.Size = 0
 	room := p.opts.Max
-	var due time.Time // when something is to be done that nobody asks for
+	var due time.Time // when something is to be done without a request
 	soonest := func(t time.Time) {
 		if due.IsZero() || t.Before(due) {
 			due = t
@@ -179,7 +179,7 @@ func (p *Pool) next(now time.Time) (c chore) {
 	return c
 }
 
-// forget drops the kinds that nobody asks for any more. Their sandboxes go as those of no kind do. The caller holds mu.
+// forget drops the kinds that are no longer asked for. Their sandboxes go as those of no kind do. The caller holds mu.
 func (p *Pool) forget(now time.Time) {
 	for key, k := range p.kinds {
 		if k.warm || now.Before(k.used.Add(p.opts.Idle)) {
@@ -195,7 +195,7 @@ func (p *Pool) forget(now time.Time) {
 	}
 }
 
-// fill makes a sandbox of a kind, and has its agent answer: what is ready must not have to start any more.
+// fill makes a sandbox of a kind, and has its agent answer: what is ready must have started.
 func (p *Pool) fill(k *kind) {
 	p.mu.Lock()
 	p.made++
@@ -214,7 +214,7 @@ func (p *Pool) fill(k *kind) {
 	if p.ctx.Err() != nil && err != nil {
 		return // it is being closed
 	}
-	if errors.Is(err, runtime.ErrNoImage) { // it was removed: nobody can want more of these, and others may be had
+	if errors.Is(err, runtime.ErrNoImage) { // it was removed: no more of these can be made, but others can
 		p.mu.Lock()
 		p.stats.Failures++
 		k.warm, k.asked = false, 0
@@ -243,7 +243,7 @@ func (p *Pool) failed() {
 	p.tries++
 }
 
-// put makes an entry ready; false if nobody wants it any more.
+// put makes an entry ready; false if it is no longer wanted.
 func (p *Pool) put(e *entry) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ const mostKinds = 64
 // kind is the sandboxes that can take each other's place. Everything but its blank is guarded by the pool's mu.
 type kind struct {
 	blank runtime.Spec
-	warm  bool      // kept even if nobody asks for it
+	warm  bool      // kept even if it is not asked for
 	asked int       // how often
 	used  time.Time // when it was asked for last
 	ready []*entry  // the oldest first
@@ -30,7 +30,7 @@ func keyOf(blank runtime.Spec) string {
 	return string(text)
 }
 
-// remove takes an entry from those that are ready; false if somebody else has.
+// remove takes an entry from those that are ready; false if it was taken already.
 func (k *kind) remove(e *entry) bool {
 	i := slices.Index(k.ready, e)
 	if i < 0 {
@@ -40,7 +40,7 @@ func (k *kind) remove(e *entry) bool {
 	return true
 }
 
-// worth says whether sandboxes are made of a kind before they are asked for: once may have been the only time.
+// worth reports whether sandboxes are made of a kind before they are asked for: once may have been the only time.
 func (k *kind) worth() bool { return k.warm || k.asked > 1 }
 
 // learn returns the kind of a blank, new if need be; nil if there are too many. The caller holds mu.

@@ -1,13 +1,13 @@
-// Package pool keeps sandboxes ready, so that whoever asks for one does not wait for its birth. It decorates a runtime:
+// Package pool keeps sandboxes ready, so that a caller does not wait for one to be made. It decorates a runtime:
 // Create hands out a ready sandbox where there is one of the right kind, and makes one where there is not.
 //
-// A ready sandbox is a blank (see [runtime.Claimer]): nobody's, nothing has run in it, and whoever claims it is the only
+// A ready sandbox is a blank (see [runtime.Claimer]): unowned, nothing has run in it, and its claimer is the only
 // one who ever has it. There is no way back into the pool. What cannot be changed after birth makes the kind of a
 // sandbox; limits are put in force when it is claimed.
 //
 // The pool never makes things worse: without a ready sandbox, or with one that makes trouble, Create starts cold. New
-// ones are made one at a time, when nobody has asked for a sandbox for a moment, so that a burst has the processors to
-// itself. Kinds are learned from demand: the ones asked for last are kept ready, and what nobody asks for any more goes.
+// ones are made one at a time, when no caller has asked for a sandbox for a moment, so that a burst has the processors to
+// itself. Kinds are learned from demand: the ones asked for last are kept ready, and a kind that is no longer asked for is evicted.
 package pool
 
 import (
@@ -35,12 +35,12 @@ type Options struct {
 	Age time.Duration
 	// Lease is for how long a ready sandbox outlives a daemon that was killed; 0 means a minute.
 	Lease time.Duration
-	// Quiet is for how long nobody must have asked for a sandbox before one is made; 0 means 20 ms.
+	// Quiet is for how long no caller must have asked for a sandbox before one is made; 0 means 20 ms.
 	Quiet time.Duration
 	// Patience is how long a ready sandbox may take to become its caller's, and to answer when it is looked after; 0 means
 	// 5 s. One that does not is broken. What is only slow must not be: in its place one would be made that takes longer.
 	Patience time.Duration
-	// Logger hears what cannot be returned; nil discards.
+	// Logger logs what cannot be returned; nil discards.
 	Logger *slog.Logger
 }
 
@@ -75,7 +75,7 @@ type Pool struct {
 	claimer runtime.Claimer
 	opts    Options
 	log     *slog.Logger
-	prefix  string // of its sandboxes' ids, and of nobody else's
+	prefix  string // of its sandboxes' ids, and of no others
 	ctx     context.Context
 	stop    context.CancelFunc
 	wake    chan struct{}
@@ -85,7 +85,7 @@ type Pool struct {
 	mu     sync.Mutex // guards what follows
 	kinds  map[string]*kind
 	made   uint64    // sandboxes so far, to name them
-	asked  time.Time // when somebody last asked for a sandbox, or got one
+	asked  time.Time // when a caller last asked for a sandbox, or got one
 	pause  time.Time // until then nothing is made: it did not work
 	tries  int       // births that failed, since the last that did not
 	asleep bool      // the keeper has nothing to do
@@ -101,7 +101,7 @@ var (
 )
 
 // New puts a pool before a runtime, which must be a [runtime.Claimer]. It is empty until it is warmed, or something is
-// asked for. The caller closes it before the runtime, and after everybody who creates sandboxes.
+// asked for. The caller closes it before the runtime, and after all that create sandboxes.
 func New(r runtime.Runtime, o Options) (*Pool, error) {
 	claimer, ok := r.(runtime.Claimer)
 	if !ok {
@@ -155,7 +155,7 @@ func (p *Pool) Release(_ context.Context, digest string) bool {
 		k.ready = nil
 		delete(p.kinds, key)
 	}
-	p.rouse()
+	p.notify()
 	p.mu.Unlock()
 	if err := destroyAll(left); err != nil {
 		p.log.Warn("ready sandboxes of an image that is let go of could not be destroyed", "digest", digest, "err", err)
@@ -174,7 +174,7 @@ func (p *Pool) Test(ctx context.Context) (runtime.Capabilities, error) {
 	return p.Probe(ctx)
 }
 
-// List implements [runtime.Runtime]. What is ready here is nobody's and the pool's to remove, so it is left out; what
+// List implements [runtime.Runtime]. What is ready here is unowned and the pool's to remove, so it is left out; what
 // the pool of a daemon that was killed has left is not.
 func (p *Pool) List(ctx context.Context) ([]string, error) {
 	all, err := p.Runtime.List(ctx)
@@ -242,7 +242,7 @@ func (p *Pool) makeRoom() bool {
 	return len(left) > 0
 }
 
-// background does work that nobody waits for but Close.
+// background does work that only Close waits for.
 func (p *Pool) background(f func()) {
 	p.mu.Lock()
 	closed := p.closed

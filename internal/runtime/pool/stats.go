@@ -7,12 +7,12 @@ import (
 
 // Why a ready sandbox was dropped, as [Stats].Drops counts them.
 const (
-	dropDied      = "died"      // it ended by itself, or somebody ended it
+	dropDied      = "died"      // it ended by itself, or was ended
 	dropBroken    = "broken"    // its agent did not answer
 	dropUnusable  = "unusable"  // it was taken, and could not become the caller's
 	dropAged      = "aged"      // it was as old as [Options].Age
-	dropIdle      = "idle"      // nobody asked for its kind
-	dropDisplaced = "displaced" // another kind, or a sandbox that somebody waited for, needed its room
+	dropIdle      = "idle"      // its kind was not asked for
+	dropDisplaced = "displaced" // another kind, or a sandbox that a caller waited for, needed its room
 	dropClosed    = "closed"
 )
 

@@ -207,7 +207,7 @@ func testClaim(t *testing.T, o Options) {
 	})
 }
 
-// blank is a sandbox made for whoever claims it as [Options.spec].
+// blank is a sandbox made for a caller who claims it as [Options.spec].
 func blank(t *testing.T, o Options, change ...func(*runtime.Spec)) *jar {
 	t.Helper()
 	r := o.New(t)
@@ -246,7 +246,7 @@ func (j *jar) none() {
 	}
 }
 
-// key tells specs apart.
+// key distinguishes specs.
 func key(s runtime.Spec) string {
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -43,7 +43,7 @@ func testContract(t *testing.T, o Options) {
 		spec.Require = []string{"nonsense"}
 		_, err := r.Create(within(t), spec)
 		if step := (*runtime.StepError)(nil); !errors.As(err, &step) || step.Step == "" {
-			t.Errorf("a protection that nobody knows: %v", err)
+			t.Errorf("an unknown protection: %v", err)
 		}
 		if ids, err := r.List(within(t)); err != nil || slices.Contains(ids, spec.ID) {
 			t.Errorf("a refused sandbox is listed: %v, %v", ids, err)
@@ -107,7 +107,7 @@ func testContract(t *testing.T, o Options) {
 				t.Errorf("it ended with %+v", exit)
 			}
 		}
-		// Who dies first is the agent or the command; an agent that sees the command die may have the time to say so.
+		// Either the agent or the command dies first; an agent that sees the command die may have the time to say so.
 		if <-w.done; w.err == nil && w.exit.Cause == wire.CauseExited && w.exit.Signal != int(syscall.SIGKILL) {
 			t.Errorf("its command ended with %+v", w.exit)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// testImage holds for every runtime that runs images which Belljar has unpacked. An image is somebody else's: it may be
-// made to trick whoever makes a root of it.
+// testImage holds for every runtime that runs images which Belljar has unpacked. An image is untrusted: it may be
+// made to trick the code that makes a root of it.
 func testImage(t *testing.T, o Options) {
 	caps, err := o.New(t).Probe(within(t))
 	if err != nil {
@@ -186,7 +186,7 @@ func testImageUserTooHigh(t *testing.T, o Options) {
 	rt := o.New(t)
 	box, err := rt.Create(within(t), spec)
 	if err == nil {
-		// A runtime that has such users, or one of its own for everybody.
+		// A runtime that has such users, or one of its own for all.
 		r.check(box.Destroy(within(t)))
 		return
 	}
@@ -293,7 +293,7 @@ func testImageManyNames(t *testing.T, o Options) {
 	if step := (*runtime.StepError)(nil); !errors.As(err, &step) || !strings.Contains(err.Error(), "names") {
 		t.Errorf("%v does not say what is wrong", err)
 	}
-	// At once, unless somebody who was just born has it still, with all that its parent had.
+	// At once, unless a process that was just forked has it still, with all that its parent had.
 	for until := time.Now().Add(patience); r.inUse(); {
 		if time.Now().After(until) {
 			t.Fatal("the image of a refused sandbox is in use")
@@ -301,7 +301,7 @@ func testImageManyNames(t *testing.T, o Options) {
 	}
 }
 
-// A pipe that nobody writes to must not hold up whoever reads it for himself.
+// A pipe without a writer must not hold up its reader.
 func testImagePipes(t *testing.T, o Options) {
 	r := tree(t)
 	for _, name := range []string{

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// rootTree is an image in the making: a folder as an unpacked image is, with the static busybox in it and a lock beside it.
+// rootTree is an image in the making: a folder as an unpacked image is, with the static busybox in it and a lock next to it.
 type rootTree struct {
 	*testing.T
 	dir, lock string
@@ -60,7 +60,7 @@ func (r *rootTree) check(err error) {
 	}
 }
 
-// text makes a file. Nobody is born meanwhile, who would have it open for writing when another one executes it.
+// text makes a file. No process is forked meanwhile, which would have it open for writing when another one executes it.
 func (r *rootTree) text(name, text string) {
 	r.Helper()
 	r.folder(filepath.Dir(name))
@@ -83,7 +83,7 @@ func (r *rootTree) link(name, target string) {
 	r.check(os.Symlink(target, r.at(name)))
 }
 
-// fifo makes a pipe that nobody writes to.
+// fifo makes a pipe without a writer.
 func (r *rootTree) fifo(name string) {
 	r.Helper()
 	r.folder(filepath.Dir(name))
@@ -98,7 +98,7 @@ func (r *rootTree) root() runtime.Root {
 	}
 }
 
-// readable lets everybody read the image, whatever the umask of the tests is: who unpacks one sets its modes, too.
+// readable lets every user read the image, whatever the umask of the tests is, as the image store does.
 func (r *rootTree) readable() {
 	r.Helper()
 	r.check(filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
@@ -120,7 +120,7 @@ func (r *rootTree) readable() {
 	}))
 }
 
-// inUse reports whether somebody holds the image.
+// inUse reports whether the image is held.
 func (r *rootTree) inUse() bool {
 	r.Helper()
 	f, err := os.Open(r.lock)
@@ -130,7 +130,7 @@ func (r *rootTree) inUse() bool {
 	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
 		r.Fatal(err)
 	}
-	if err == nil { // closing is not enough: who is born at this moment has it, too
+	if err == nil { // closing is not enough: a process that is forked at this moment has it, too
 		r.check(syscall.Flock(int(f.Fd()), syscall.LOCK_UN))
 	}
 	return err != nil

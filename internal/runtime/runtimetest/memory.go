@@ -22,7 +22,7 @@ func limited(t *testing.T, r runtime.Runtime) {
 	}
 }
 
-// A sandbox has the memory that its caller asked for, although it was made before anybody did.
+// A sandbox has the memory that its caller asked for, although it was made before that.
 func testClaimedMemory(t *testing.T, o Options) {
 	j := blank(t, o, func(s *runtime.Spec) { s.Limits.MemoryMB = 160 })
 	limited(t, j.runtime)

@@ -50,7 +50,7 @@ func testMerge(t *testing.T, o Options) {
 	if !o.Isolated {
 		return
 	}
-	// The workspace has an end where sandboxes have walls.
+	// The workspace has a bound where sandboxes are isolated.
 	small := open(t, o, func(s *runtime.Spec) { s.Workspace.Bytes, s.Workspace.Inodes = 1<<20, 64 })
 	small.must("echo before > a")
 	var many []tar.Header

@@ -200,7 +200,7 @@ func testStdin(t *testing.T, o Options) {
 		w := j.watch(p)
 		w.await("closed")
 		if _, err := p.Write(make([]byte, 1<<20)); err != nil {
-			j.Errorf("what nobody wants is not taken: %v", err)
+			j.Errorf("output without a reader is not taken: %v", err)
 		}
 		if err := p.End(0); err != nil {
 			j.Fatal(err)

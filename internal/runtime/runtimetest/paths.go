@@ -89,8 +89,8 @@ func testPaths(t *testing.T, o Options) {
 	})
 }
 
-// everyOperation tries all that can be done with a path, also to destroy it: on a runtime without walls it must be one
-// that nobody needs.
+// everyOperation tries all that can be done with a path, also to destroy it: on a runtime without isolation it must be one
+// that no caller needs.
 func (j *jar) everyOperation(path string) map[string]error {
 	errs := map[string]error{}
 	_, errs["stat"] = j.agent.Stat(j.ctx, j.file(path))

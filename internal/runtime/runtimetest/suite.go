@@ -13,22 +13,22 @@ import (
 type Options struct {
 	// New returns a runtime. It is called once for each part of the suite and closes what it made in t's cleanup.
 	New func(t *testing.T) runtime.Runtime
-	// Restart returns a runtime over the same state as r, which is not used any more: a daemon after its restart. nil
+	// Restart returns a runtime over the same state as r, which is no longer used: a daemon after its restart. nil
 	// if the test cannot do that; what needs it is then skipped by name.
 	Restart func(t *testing.T, r runtime.Runtime) runtime.Runtime
-	// RestartKills says that Restart ends the old daemon as a crash would: its connections break, and with it end the
+	// RestartKills means that Restart ends the old daemon as a crash would: its connections break, and with it end the
 	// sandboxes that it created for its own lifetime. False where that takes another process: the runtime's own tests
 	// then do it.
 	RestartKills bool
 	// UID and GID are the user of commands and files.
 	UID, GID int
-	// AgentUser says that they are whoever the agent of each sandbox is.
+	// AgentUser means that they run as the user of each sandbox's agent.
 	AgentUser bool
-	// Isolated is false for a runtime without walls: nothing about them is tested then.
+	// Isolated is false for a runtime without isolation, which is then not tested.
 	Isolated bool
 	// Root is the image; the zero value is the host's own programs.
 	Root runtime.Root
-	// CopiesImages says that sandboxes have a copy of an unpacked image, which is then not in use by them.
+	// CopiesImages means that sandboxes have a copy of an unpacked image, which is then not in use by them.
 	CopiesImages bool
 	// Require names the protections that every sandbox of the suite asks for.
 	Require []string

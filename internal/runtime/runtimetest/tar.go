@@ -109,7 +109,7 @@ func testTar(t *testing.T, o Options) {
 	})
 	j.sub("hostile entries", func(j *jar) {
 		j.must("ln -s /tmp trap; mkdir pit")
-		evil := "evil-" + belljar.NewID() // where nothing is isolated, /tmp is everybody's
+		evil := "evil-" + belljar.NewID() // where nothing is isolated, /tmp is shared
 		for name, entries := range map[string][]tar.Header{
 			"up":                 {{Name: "../" + evil, Typeflag: tar.TypeReg}},
 			"up in the midst":    {{Name: "a/../../" + evil, Typeflag: tar.TypeReg}},

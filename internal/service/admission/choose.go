@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// wish is what a request says about the runtime it wants.
+// wish is what a request asks of the runtime it wants.
 type wish struct {
 	runtime   string
 	isolation runtime.Isolation
@@ -75,7 +75,7 @@ func (r *Rules) StrongEnough(caller belljar.Caller, session string, is runtime.I
 	return &belljar.Error{
 		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the session's sandbox isolates by %s, but %s wants %s", is, b.by, orStronger(b.least)),
 		Details: map[string]any{"session_id": session, "isolation": is, "minimum": b.least, "rule": b.by},
-		Hint:    "close the session, and make one anew",
+		Hint:    "close the session, and make a new one",
 	}
 }
 
@@ -130,7 +130,7 @@ func (r *Rules) fastest(ctx context.Context, b bound, w wish) (best Choice, ok b
 	return best, ok
 }
 
-// fit says what a runtime can do for a request here, or why it will not do.
+// fit returns what a runtime can do for a request here, or why it will not do.
 func (r *Rules) fit(ctx context.Context, h *placement.Host, b bound, w wish) (Choice, []runtime.Reason) {
 	caps, err := h.Capabilities(ctx)
 	switch {
@@ -193,7 +193,7 @@ func (r *Rules) tooWeak(ctx context.Context, c Choice, b bound, w wish) error {
 	return e
 }
 
-// noneFit says that this host has no runtime that will do for a request, and of each why not. What it says in words is of the
+// noneFit reports that this host has no runtime that will do for a request, and of each why not. What it says in words is of the
 // one that is nearest: strong enough, and the first of those.
 func (r *Rules) noneFit(ctx context.Context, b bound, w wish) error {
 	reasons := map[string]any{}

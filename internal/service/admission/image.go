@@ -109,7 +109,7 @@ func (r *Rules) unusable(ctx context.Context, not *placement.Host, its runtime.C
 	return e
 }
 
-// missing says that an image is not here and why it is not fetched.
+// missing reports that an image is not here and why it is not fetched.
 func missing(absent, why error) error {
 	var e, reason *belljar.Error
 	if !errors.As(absent, &e) || !errors.As(why, &reason) {

@@ -9,18 +9,18 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/image/reference"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// What becomes of a request for an image that is not here, as [Policy.ImagePull] says.
+// What becomes of a request for an image that is not here, as [Policy.ImagePull] states.
 const (
 	PullMissing = "missing" // it is fetched while the sandbox is made
 	PullNever   = "never"   // only operators fetch images
 )
 
 // MayUse refuses an image that the policy does not allow. What counts is the name that was asked for, not what it stands
-// for here. A digest is allowed, alone or beside a name, if the image has a name here that is.
+// for here. A digest is allowed, alone or with a name, if the image has a name here that is.
 func (r *Rules) MayUse(ctx context.Context, ref string) error {
 	allowed := r.Policy.AllowedImages
 	if len(allowed) == 0 || r.allows(ref) || r.allowsDigest(ctx, ref) {
@@ -40,13 +40,13 @@ func (r *Rules) MayUse(ctx context.Context, ref string) error {
 	return e
 }
 
-// someAllowed is how many patterns a refusal tells of in words.
+// someAllowed is how many patterns a refusal names.
 const someAllowed = 8
 
 // allowsDigest reports whether the policy allows an image by its digest: because of what it is called here. The tag that a
-// reference may have besides is nobody's word but the caller's.
+// reference may have besides is only the caller's claim.
 func (r *Rules) allowsDigest(ctx context.Context, ref string) bool {
-	parsed, err := image.Parse(ref)
+	parsed, err := reference.Parse(ref)
 	if err != nil || parsed.Digest == "" {
 		return false
 	}
@@ -66,12 +66,12 @@ func (r *Rules) allows(ref string) bool {
 
 // standsFor reports whether a pattern of [Policy.AllowedImages] stands for an image. Both are completed as Docker does. A
 // pattern that says no tag is that of latest, or if the end of its name is open, of every tag. A digest is what its
-// repository has under any tag, whatever tag stands beside it, so the pattern must be one of every tag, or have that digest.
+// repository has under any tag, whatever tag stands next to it, so the pattern must be one of every tag, or have that digest.
 func standsFor(pattern, ref string) bool {
 	if pattern == runtime.HostRef || ref == runtime.HostRef || ref == "" {
 		return false // it is itself only
 	}
-	r, err := image.Parse(ref)
+	r, err := reference.Parse(ref)
 	if err != nil || r.Repository == "" {
 		return false
 	}
@@ -129,7 +129,7 @@ func (r *Rules) Fetchable(ref string) error {
 			Details: map[string]any{"image": ref, "rule": "SANDBOX_IMAGE_PULL"}, Hint: "an operator can fetch it: belljar image pull",
 		}
 	}
-	parsed, err := image.Parse(ref)
+	parsed, err := reference.Parse(ref)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Mode says by what sandboxes are admitted to the node's memory.
+// Mode is by what sandboxes are admitted to the node's memory.
 type Mode string
 
 // The modes.
@@ -42,7 +42,7 @@ type claim struct {
 	cpu    float64
 	placed bool // it counts against the node's bound
 	box    runtime.Sandbox
-	end    func(why error) // ends whoever has the sandbox
+	end    func(why error) // ends what has the sandbox
 }
 
 // Memory is what all sandboxes may use together and each user's part in it. The zero value admits everything. The fields are
@@ -59,7 +59,7 @@ type Memory struct {
 	claims  map[string]*claim
 	placed  int64         // the sum of the caps that count
 	pressed bool          // the memory in use is above the watermark
-	changed chan struct{} // closed when there may be more room; nil while nobody waits
+	changed chan struct{} // closed when there may be more room; nil without waiters
 }
 
 // claimOf is what a sandbox may use.
@@ -124,12 +124,12 @@ func (n *Memory) Drop(id string) {
 	delete(n.claims, id)
 	if c != nil && c.placed {
 		n.placed -= c.memory
-		n.rouse()
+		n.notify()
 	}
 }
 
-// rouse has those who wait for room look again. The caller holds the lock.
-func (n *Memory) rouse() {
+// notify wakes the waiters for room. The caller holds the lock.
+func (n *Memory) notify() {
 	if n.changed != nil {
 		close(n.changed)
 		n.changed = nil
@@ -166,7 +166,7 @@ func (n *Memory) press(on bool) (changed bool) {
 	defer n.mu.Unlock()
 	changed = n.pressed != on
 	if n.pressed = on; changed && !on {
-		n.rouse()
+		n.notify()
 	}
 	return changed
 }
@@ -181,7 +181,7 @@ func (n *Memory) Hold(id string, box runtime.Sandbox, end func(why error)) {
 }
 
 // greediest is the sandbox that uses most above its share, which is its cap's part of the bound; nil if none is there, or none
-// says what it uses.
+// states what it uses.
 func (n *Memory) greediest(ctx context.Context, bound int64) (id string, worst *claim, used, share int64) {
 	n.mu.Lock()
 	living := map[string]*claim{}

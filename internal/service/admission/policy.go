@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Policy is what the operator decides for everybody, with the names of docs/compatibility.md#policy-hash. The fields
+// Policy is what the operator decides for all callers, with the names of docs/compatibility.md#policy-hash. The fields
 // that limits decide (marked L) are set by [Policy.Effective] from the limits and the most that can be asked for, whatever they held.
 type Policy struct {
 	DefaultRuntime        string   `json:"SANDBOX_DEFAULT_RUNTIME"` // the first of Options.Runtimes
@@ -48,7 +48,7 @@ type Policy struct {
 	// the level of requests that say none, and the most that users who are no operators can claim; "" is none.
 	TrustLevels  map[belljar.TrustLevel]runtime.Isolation `json:"SANDBOX_TRUST_LEVELS,omitempty"`
 	DefaultTrust belljar.TrustLevel                       `json:"SANDBOX_DEFAULT_TRUST_LEVEL,omitempty"`
-	// DockerOCIRuntime is what the engine was told to isolate with; "" is its own choice.
+	// DockerOCIRuntime is the OCI runtime that the engine is to use; "" is its default.
 	DockerOCIRuntime string  `json:"SANDBOX_DOCKER_OCI_RUNTIME,omitempty"`
 	DefaultCPU       float64 `json:"SANDBOX_DEFAULT_CPU,omitempty"`          // L
 	DefaultMemoryMB  int     `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`       // L
@@ -164,7 +164,7 @@ func (p Policy) IsZero() bool {
 	return bytes.Equal(raw, zero)
 }
 
-// Retention says when logs are deleted, for users who have no room for more. rowDays is for how long runs stay on record.
+// Retention returns when logs are deleted, for users who have no room for more. rowDays is for how long runs stay on record.
 func (p Policy) Retention(rowDays int) string {
 	if hours := p.ArtifactTTLHours; hours > 0 {
 		return fmt.Sprintf("wait: logs are deleted %d hours after their runs end (SANDBOX_ARTIFACT_TTL_HOURS)", hours)

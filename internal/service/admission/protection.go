@@ -70,7 +70,7 @@ var limitFields = []struct {
 }
 
 // protections lists those that keep the limits a request asks for. It gets them or is refused, also where the server does
-// without: only its own allow_weak lets it go on.
+// without: only its own allow_weak lets it continue.
 func (a Ask) protections() (names []string) {
 	for _, l := range limitFields {
 		if l.asked(a) {

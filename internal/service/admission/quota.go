@@ -29,10 +29,10 @@ type Accounts struct {
 	Users Users
 	Usual belljar.Quota // of a user for whom none is stored
 	Now   func() time.Time
-	// FreeBytes tells the room on the disk for data, and below MinFreeBytes no new run is taken. nil is no watermark.
+	// FreeBytes returns the room on the disk for data; below MinFreeBytes no new run is accepted. nil is no watermark.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
-	// Wait says when logs are deleted.
+	// Wait is until when logs are kept.
 	Wait string
 
 	artifacts, logs ledger
@@ -109,7 +109,7 @@ func (a *Accounts) Afford(ctx context.Context, user string, q belljar.Quota) err
 			"quota": "cpu_seconds_per_day", "limit": q.CPUSecondsPerDay, "used": used.CPUSecondsToday,
 			"retry_after_sec": int(now.Truncate(24*time.Hour).Add(24*time.Hour).Sub(now).Seconds()) + 1,
 		},
-		Hint: "the count begins anew at midnight UTC",
+		Hint: "the count starts again at midnight UTC",
 	}
 }
 

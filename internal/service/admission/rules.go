@@ -30,13 +30,13 @@ type Rules struct {
 	Limits, MaxLimits belljar.Limits
 	Require           []string // protections of every sandbox
 	Images            Images
-	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted says that a sandbox is
+	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted means that a sandbox is
 	// made to build Go programs.
 	GoCache func(image runtime.Root, wanted bool) string
 	Log     *slog.Logger
 }
 
-// Ask is what a request says about its sandbox.
+// Ask is what a request asks of its sandbox.
 type Ask struct {
 	Runtime   string
 	Image     string // "" is the host's own programs
@@ -56,7 +56,7 @@ type Ask struct {
 	CPUTimeSec        float64
 }
 
-// AskOfRun is what a request for a run says about a sandbox of its own.
+// AskOfRun is what a request for a run asks of a sandbox of its own.
 func AskOfRun(s belljar.RunSpec) Ask {
 	return Ask{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
@@ -66,7 +66,7 @@ func AskOfRun(s belljar.RunSpec) Ask {
 	}
 }
 
-// AskOfSession is what a request for a session says about its sandbox.
+// AskOfSession is what a request for a session asks of its sandbox.
 func AskOfSession(s belljar.SessionSpec) Ask {
 	return Ask{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Who runs inside every sandbox whose image names no user.
+// The user inside every sandbox whose image names none.
 const (
 	uid = 1000
 	gid = 1000
@@ -63,7 +63,7 @@ func (b *Box) File(path string) wire.FileRequest {
 	return wire.FileRequest{Path: path, UID: b.UID, GID: b.GID}
 }
 
-// End ends a command that nobody follows, within a time, and has it forgotten. One that is not known is no error.
+// End ends a command without a follower, within a time, and has it forgotten. One that is not known is no error.
 func (b *Box) End(id string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

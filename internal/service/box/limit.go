@@ -1,9 +1,13 @@
 package box
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // NoProcess is the message and the hint for a sandbox in which no more processes can start.
@@ -21,4 +25,20 @@ func ProcessLimit(l belljar.Limits) string {
 		return "nproc (--nproc)"
 	}
 	return "pids (--pids)"
+}
+
+// NotReady is the message for a sandbox that was not ready within its startup timeout: what it waited for, with a hint, if the
+// runtime reports that.
+func NotReady(l belljar.Limits, err error) (message, hint string) {
+	message = fmt.Sprintf("the sandbox was not ready after %v seconds", l.StartupTimeoutSec)
+	var step *runtime.StepError
+	if errors.As(err, &step) && !errors.Is(step, fault.ErrStartupTimeout) && !errors.Is(step, context.DeadlineExceeded) && !errors.Is(step, context.Canceled) {
+		return message + ": " + step.Err.Error(), step.Hint
+	}
+	return message, ""
+}
+
+// KilledByNode reports whether the kernel killed processes for lack of the node's memory: the sandbox was below its own limit.
+func KilledByNode(u runtime.Usage) bool {
+	return u.LimitHits != nil && *u.LimitHits == 0 && u.OOMKills != nil && *u.OOMKills > 0
 }

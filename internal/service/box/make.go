@@ -36,8 +36,8 @@ type Order struct {
 	ID        string
 	Caller    belljar.Caller
 	Placement *placement.Placement
-	Know      func(runtime.Root)    // is told what the image is, if that was fetched
-	Made      func(runtime.Sandbox) // is told of the sandbox as soon as it is there
+	Know      func(runtime.Root)    // receives the image, if that was fetched
+	Made      func(runtime.Sandbox) // receives the sandbox as soon as it exists
 }
 
 // Make makes a sandbox, connects to its agent and prepares its workspace. The box is returned with an error too, if there is a
@@ -55,7 +55,7 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	return b, err
 }
 
-// tries is how often the image of one sandbox is looked for: others remove images that nobody uses yet.
+// tries is how often the image of one sandbox is looked for: other callers remove unused images.
 const tries = 3
 
 // sandbox makes the sandbox of a placement, and its image ready before, if it is not.
@@ -153,7 +153,7 @@ func Reattach(ctx context.Context, id string, p *placement.Placement) (*Box, err
 // removeTime is how long a start waits for one sandbox of a former process to be gone.
 const removeTime = 5 * time.Second
 
-// errRemoveTime says that a sandbox does not go away.
+// errRemoveTime means that a sandbox does not go away.
 var errRemoveTime = fmt.Errorf("it is not gone after %v", removeTime)
 
 // Remove removes the sandbox of a former process. One that does not go, as when the kernel holds a process of it, delays no

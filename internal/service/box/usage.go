@@ -12,7 +12,7 @@ import (
 // command.
 const fresh = time.Second
 
-// Hits is what a sandbox that several runs share has counted of processes killed for want of memory and forks refused, as
+// Hits is what a sandbox that several runs share has counted of processes killed for lack of memory and forks refused, as
 // last read. The zero value is read long ago.
 type Hits struct {
 	mu   sync.Mutex
@@ -20,7 +20,7 @@ type Hits struct {
 	last runtime.Usage
 }
 
-// New says that the sandbox is new: nothing has run in it, and it has counted nothing.
+// New marks the sandbox as new: nothing has run in it, and it has counted nothing.
 func (h *Hits) New() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Clock tells the time and sets timers.
+// Clock is the time and sets timers.
 type Clock interface {
 	Now() time.Time
 	// AfterFunc calls f in a goroutine of its own when d has passed. stop reports whether it prevented that.

@@ -8,6 +8,11 @@ var (
 	ErrShutdown       = errors.New("belljar is shutting down")
 	ErrStartupTimeout = errors.New("startup timeout")
 	ErrQueueTTL       = errors.New("waited too long for its turn")
-	// ErrDetached says that what runs in a session is left running, for the next process to reattach to.
+	// ErrDetached means that what runs in a session is left running, for the next process to reattach to.
 	ErrDetached = errors.New("left to the next belljar")
 )
+
+// ExpiredError is the cause of a run whose session expires.
+type ExpiredError struct{ Why string }
+
+func (e *ExpiredError) Error() string { return "its session has expired: " + e.Why }

@@ -41,7 +41,7 @@ func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, store.ErrFull) || errors.Is(err, blob.ErrFull)
 }
 
-// DiskFull says that the server's disk is full.
+// DiskFull reports that the server's disk is full.
 func DiskFull(err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeDiskFull, Message: "the server's disk is full", Hint: "free space on the server's disk", Err: err,
@@ -65,7 +65,7 @@ func Images(err error) error {
 	case Full(err):
 		return DiskFull(err)
 	case errors.Is(err, context.Canceled):
-		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was given up", Err: err}
+		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was canceled", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the time for the request is over", Err: err}
 	}

@@ -48,7 +48,7 @@ func (v view) Archive(ctx context.Context, id, path string, format belljar.Uploa
 	}
 	switch {
 	case out.err != nil:
-		return &belljar.Error{Code: belljar.CodeCanceled, Message: "nobody takes the archive any more", Err: out.err}
+		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the client stopped reading the archive", Err: out.err}
 	case err != nil:
 		return u.fault(clean, err)
 	}

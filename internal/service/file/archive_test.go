@@ -216,10 +216,10 @@ func TestAround(t *testing.T) {
 	line := []byte(long + "needle" + long)
 	from := len(long)
 	got := around(line, from, from+6)
-	if !strings.Contains(got, "needle") || len(got) > belljar.MaxMatchedBytes || !utf8.ValidString(got) || strings.ContainsRune(got, utf8.RuneError) {
+	if !strings.Contains(got, "needle") || len(got) > maxMatchedBytes || !utf8.ValidString(got) || strings.ContainsRune(got, utf8.RuneError) {
 		t.Errorf("%q", got)
 	}
-	if got := around(line, len(line)-4, len(line)); len(got) < belljar.MaxMatchedBytes-4 || !strings.HasSuffix(got, "éé") {
+	if got := around(line, len(line)-4, len(line)); len(got) < maxMatchedBytes-4 || !strings.HasSuffix(got, "éé") {
 		t.Errorf("%q", got)
 	}
 }

@@ -23,15 +23,18 @@ func (u *use) fault(path string, err error) error {
 	case u.Context().Err() != nil:
 		return u.ended()
 	case errors.As(err, &refused):
-		return u.refusal(path, refused, err)
+		if refused.Path != "" {
+			path = refused.Path
+		}
+		return u.fail(path, err, u.refusal(path, refused))
 	case errors.Is(context.Cause(u.ctx), errAnswerTime):
-		return &belljar.Error{Code: belljar.CodeTimeout, Message: errAnswerTime.Error(), Details: u.about(path), Err: err}
+		return u.fail(path, err, refusal{belljar.CodeTimeout, "", errAnswerTime.Error(), ""})
 	case u.ctx.Err() != nil:
-		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the operation was given up", Err: context.Cause(u.ctx)}
+		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the operation was canceled", Err: context.Cause(u.ctx)}
 	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
 		return u.gone(err)
 	}
-	return &belljar.Error{Code: belljar.CodeInternal, Message: "the sandbox's agent failed", Details: u.about(path), Err: err}
+	return u.fail(path, err, refusal{belljar.CodeInternal, "", "the sandbox's agent failed", ""})
 }
 
 // gone distinguishes a sandbox that died from an agent that only closed its stream.
@@ -49,65 +52,61 @@ func (u *use) gone(err error) error {
 	}
 }
 
-func (u *use) about(path string) map[string]any {
-	return map[string]any{"session_id": u.Session().ID, "path": cutText(path, 200)}
+// refusal is what a caller reads of an operation that failed. rule is the detail of that name, "" for none.
+type refusal struct {
+	code                belljar.Code
+	rule, message, hint string
+}
+
+// fail is the error of an operation on a path that failed with err.
+func (u *use) fail(path string, err error, r refusal) *belljar.Error {
+	e := &belljar.Error{
+		Code: r.code, Message: r.message, Hint: r.hint, Err: err,
+		Details: map[string]any{"session_id": u.Session().ID, "path": cutText(path, 200)},
+	}
+	if r.rule != "" {
+		e.Details["rule"] = r.rule
+	}
+	if r.code == belljar.CodeDiskFull {
+		e.Details["scope"] = "workspace"
+		e.Details["workspace_mb"], e.Details["inodes"] = u.Limits().WorkspaceMB, u.Limits().Inodes
+	}
+	return e
 }
 
 // refusal translates an error of the agent.
-func (u *use) refusal(path string, refused *wire.Error, err error) error {
-	if refused.Path != "" {
-		path = refused.Path
-	}
-	e := &belljar.Error{Code: belljar.CodeConflict, Details: u.about(path), Err: err}
-	say := func(code belljar.Code, rule, format, hint string) error {
-		e.Code, e.Hint = code, hint
-		e.Message = fmt.Sprintf(format, cutText(path, 200))
-		if rule != "" {
-			e.Details["rule"] = rule
-		}
-		return e
-	}
+func (u *use) refusal(path string, refused *wire.Error) refusal {
+	named := func(format string) string { return fmt.Sprintf(format, cutText(path, 200)) }
 	switch refused.Code {
 	case wire.CodeNotFound:
-		return say(belljar.CodeNotFound, "", "%q does not exist", "")
+		return refusal{belljar.CodeNotFound, "", named("%q does not exist"), ""}
 	case wire.CodeExists:
-		return say(belljar.CodeConflict, "exists", "%q exists", "set overwrite to replace it; a file and a folder never replace each other")
+		return refusal{belljar.CodeConflict, "exists", named("%q exists"), "set overwrite to replace it; a file and a folder never replace each other"}
 	case wire.CodePathEscapes:
-		return say(belljar.CodePathEscapes, "", "%q leads out of the workspace, or through links without end", "a symbolic link on the way points elsewhere")
+		return refusal{belljar.CodePathEscapes, "", named("%q leads out of the workspace, or through links without end"), "a symbolic link on the way points elsewhere"}
 	case wire.CodeNotFile:
-		return say(belljar.CodeConflict, "not_a_file", "%q is no regular file", "only files are read and written; fs/list shows what is there, fs/archive packs folders")
+		return refusal{belljar.CodeConflict, "not_a_file", named("%q is no regular file"), "only files are read and written; fs/list shows what is there, fs/archive packs folders"}
 	case wire.CodeDenied:
-		return say(belljar.CodeConflict, "denied", "%q: its permissions, or those of a folder above it, do not allow that", "a program in the sandbox may change them with chmod")
-	case wire.CodeNoSpace:
-		return u.full(path, err)
+		return refusal{belljar.CodeConflict, "denied", named("%q: its permissions, or those of a folder above it, do not allow that"), "a program in the sandbox may change them with chmod"}
+	case wire.CodeNoSpace: // a workspace has a limit of bytes and one of files
+		return refusal{belljar.CodeDiskFull, "", "the workspace is full", "delete something, or make a session with a larger workspace_mb; GET fs/space tells what is used"}
 	case wire.CodeTooLarge:
-		return say(belljar.CodeTooLarge, "entries", "%q has too many entries, or is too deep", "take a folder below it")
+		return refusal{belljar.CodeTooLarge, "entries", named("%q has too many entries, or is too deep"), "take a folder below it"}
 	case wire.CodeInvalid, wire.CodeInternal:
 		switch refused.Errno {
 		case wire.ENOTDIR:
-			return say(belljar.CodeConflict, "not_a_folder", "%q, or what is above it, is no folder", "")
+			return refusal{belljar.CodeConflict, "not_a_folder", named("%q, or what is above it, is no folder"), ""}
 		case wire.ENOTEMPTY:
-			return say(belljar.CodeConflict, "not_empty", "%q is a folder that is not empty", "set recursive to delete a folder with all that is in it; end programs that still write there")
+			return refusal{belljar.CodeConflict, "not_empty", named("%q is a folder that is not empty"), "set recursive to delete a folder with all that is in it; end programs that still write there"}
 		case wire.ENAMETOOLONG:
-			return say(belljar.CodeInvalidRequest, "", "%q is too long", "")
+			return refusal{belljar.CodeInvalidRequest, "", named("%q is too long"), ""}
 		case wire.EXDEV:
-			return say(belljar.CodeConflict, "other_file_system", "%q is on another file system", "")
+			return refusal{belljar.CodeConflict, "other_file_system", named("%q is on another file system"), ""}
 		}
 		if refused.Code == wire.CodeInvalid {
-			return say(belljar.CodeInvalidRequest, "", "that cannot be done to %q", "")
+			return refusal{belljar.CodeInvalidRequest, "", named("that cannot be done to %q"), ""}
 		}
 	case wire.CodeProtocol, wire.CodeUnsupported, wire.CodeVersion, wire.CodeExecFailed:
 	}
-	return say(belljar.CodeInternal, "", "%q: the sandbox's agent failed", "")
-}
-
-// full is the error of a full workspace. A workspace has a limit of bytes and one of files.
-func (u *use) full(path string, err error) error {
-	e := &belljar.Error{
-		Code: belljar.CodeDiskFull, Message: "the workspace is full", Details: u.about(path), Err: err,
-		Hint: "delete something, or make a session with a larger workspace_mb; GET fs/space tells what is used",
-	}
-	e.Details["scope"] = "workspace"
-	e.Details["workspace_mb"], e.Details["inodes"] = u.Limits().WorkspaceMB, u.Limits().Inodes
-	return e
+	return refusal{belljar.CodeInternal, "", named("%q: the sandbox's agent failed"), ""}
 }

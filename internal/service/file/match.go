@@ -34,8 +34,8 @@ const maxWeight = 1000
 // newMatcher returns the matcher of a search.
 func newMatcher(q belljar.FileSearch) (matcher, error) {
 	switch {
-	case len(q.Content) > belljar.MaxSearchBytes:
-		return nil, fmt.Errorf("longer than %d bytes", belljar.MaxSearchBytes)
+	case len(q.Content) > maxSearchBytes:
+		return nil, fmt.Errorf("longer than %d bytes", maxSearchBytes)
 	case !utf8.ValidString(q.Content):
 		return nil, errors.New("not valid UTF-8")
 	case strings.ContainsRune(q.Content, 0):
@@ -142,13 +142,13 @@ func (l *lines) next() (line []byte, cut bool, err error) {
 // around is the part of a line that a result shows: the match and the text near it.
 func around(line []byte, from, to int) string {
 	const before = 100
-	if len(line) > belljar.MaxMatchedBytes {
-		from = max(0, min(from-before, len(line)-belljar.MaxMatchedBytes))
+	if len(line) > maxMatchedBytes {
+		from = max(0, min(from-before, len(line)-maxMatchedBytes))
 		line = line[from:]
 		if from > 0 {
 			line = wholeStart(line)
 		}
-		line = wholeEnd(line[:min(len(line), belljar.MaxMatchedBytes)])
+		line = wholeEnd(line[:min(len(line), maxMatchedBytes)])
 	}
 	return strings.ToValidUTF8(string(line), "�")
 }

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -27,7 +28,10 @@ func filePath(field, given string) (string, error) {
 	if err := belljar.CheckPlace(clean); err != nil {
 		e := badPath(field, given, "")
 		e.Message = field + ": " + err.Error()
-		e.Details["maximum"], e.Details["maximum_name"] = belljar.MaxPathBytes, belljar.MaxNameBytes
+		var long *belljar.Error
+		if errors.As(err, &long) {
+			e.Details["maximum"], e.Details["maximum_name"] = long.Details["maximum"], long.Details["maximum_name"]
+		}
 		return "", e
 	}
 	return clean, nil

@@ -151,11 +151,11 @@ func (v view) List(ctx context.Context, id string, q belljar.FileQuery) (belljar
 	}
 	switch {
 	case q.Limit == 0:
-		q.Limit = belljar.DefaultListEntries
-	case q.Limit < 0 || q.Limit > belljar.MaxListEntries:
+		q.Limit = defaultListEntries
+	case q.Limit < 0 || q.Limit > maxListEntries:
 		return none, &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("limit must be between 1 and %d, got %d", belljar.MaxListEntries, q.Limit),
-			Details: map[string]any{"field": "limit", "maximum": belljar.MaxListEntries},
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("limit must be between 1 and %d, got %d", maxListEntries, q.Limit),
+			Details: map[string]any{"field": "limit", "maximum": maxListEntries},
 		}
 	}
 	u, err := v.begin(ctx, id)

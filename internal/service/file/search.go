@@ -103,16 +103,16 @@ func newSearch(q belljar.FileSearch) (*search, error) {
 	switch {
 	case q.Name == "" && q.Content == "":
 		return bad("content", "a search needs a name, content, or both")
-	case len(q.Name) > belljar.MaxPatternBytes:
-		return bad("name", "name is longer than %d bytes", belljar.MaxPatternBytes)
+	case len(q.Name) > maxPatternBytes:
+		return bad("name", "name is longer than %d bytes", maxPatternBytes)
 	case q.Name != "" && !doublestar.ValidatePattern(q.Name):
 		return bad("name", "name %.100q is not a valid glob", q.Name)
 	case q.Content == "" && (q.Regexp || q.IgnoreCase):
 		return bad("content", "regexp and ignore_case need content")
-	case q.MaxResults < 0 || q.MaxResults > belljar.MaxMatches:
-		return bad("max_results", "max_results must be between 1 and %d, got %d", belljar.MaxMatches, q.MaxResults)
+	case q.MaxResults < 0 || q.MaxResults > maxMatches:
+		return bad("max_results", "max_results must be between 1 and %d, got %d", maxMatches, q.MaxResults)
 	case q.MaxResults == 0:
-		s.most = belljar.DefaultMatches
+		s.most = defaultMatches
 	}
 	if q.Content != "" {
 		if s.line, err = newMatcher(q); err != nil {

@@ -179,8 +179,8 @@ func packFiles(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, e
 			Details: map[string]any{"field": "files", "maximum": most}, Hint: "send several batches, an archive, or large files one by one",
 		}
 	}
-	if len(list) > belljar.MaxBatchFiles {
-		return tooMuch("files", belljar.MaxBatchFiles)
+	if len(list) > maxBatchFiles {
+		return tooMuch("files", maxBatchFiles)
 	}
 	packed = &bytes.Buffer{}
 	entries = []belljar.FileEntry{}

@@ -12,15 +12,15 @@ import (
 )
 
 // How many pulls there are at a time on this node, and how many of one user who is no operator: registries may be as slow as
-// they like, and must not keep everybody from all others. Others wait for their turn, so many at most.
+// they like, and must not keep all callers from all others. Others wait for their turn, so many at most.
 const (
 	pullsAtOnce  = 8
 	pullsOfOne   = 3
 	pullsWaiting = 256
 )
 
-// pull fetches an image when it is its turn, and says so. What somebody else is fetching is waited for; a pull that nobody
-// waits for any more ends.
+// pull fetches an image when it is its turn, and says so. A pull that is under way is joined; a pull that no caller
+// waits for ends.
 func (l *Images) pull(ctx context.Context, caller belljar.Caller, p belljar.ImagePull, progress func(belljar.ImageProgress)) (got belljar.Image, err error) {
 	if err := l.o.Room(ctx, ""); err != nil {
 		return got, err

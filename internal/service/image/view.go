@@ -14,7 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
-	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/image/reference"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -110,7 +110,7 @@ func (v view) Pull(ctx context.Context, p belljar.ImagePull, progress func(bellj
 	if got, err := v.o.Store.Get(ctx, p.Ref); err == nil && !p.Always && p.Runtime == "" {
 		return got, nil // fetched or imported
 	}
-	if r, err := image.Parse(p.Ref); err != nil {
+	if r, err := reference.Parse(p.Ref); err != nil {
 		return belljar.Image{}, err
 	} else if r.Repository == "" {
 		return belljar.Image{}, fault.Refuse("ref", p.Ref, "ref is in no registry")
@@ -119,7 +119,7 @@ func (v view) Pull(ctx context.Context, p belljar.ImagePull, progress func(bellj
 	return got, fault.Images(err)
 }
 
-// mayPull says whether the caller may fetch an image.
+// mayPull reports whether the caller may fetch an image.
 func (v view) mayPull(ctx context.Context, p belljar.ImagePull) error {
 	if p.Ref == "" {
 		return fault.Refuse("ref", p.Ref, "ref names no image")
@@ -268,7 +268,7 @@ func (l *Images) pruneImages(ctx context.Context, caller belljar.Caller, p bellj
 	return gone, fault.Images(err)
 }
 
-// Sweep removes the images that nobody has used for as long as the operator keeps them, and those that are too many.
+// Sweep removes the images that have been unused for as long as the operator keeps them, and the least recently used above the cap.
 func (l *Images) Sweep(ctx context.Context) error {
 	if l.o.Unused <= 0 && l.o.Keep <= 0 {
 		return nil
@@ -280,7 +280,7 @@ func (l *Images) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// engineImages lists what a runtime's engine has. One that does not answer is said in the log, and has none.
+// engineImages lists what a runtime's engine has. One that does not answer is logged, and has none.
 func (l *Images) engineImages(ctx context.Context, name string, imager runtime.Imager) ([]belljar.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, admission.EngineTime)
 	defer cancel()
@@ -311,7 +311,7 @@ func (l *Images) engineImage(ctx context.Context, name string, imager runtime.Im
 	}, nil
 }
 
-// release has runtimes let go of an image that nobody's sandboxes have, and reports whether one did.
+// release has runtimes release an image that no sandbox has, and reports whether one did.
 func (l *Images) release(ctx context.Context, digest string) bool {
 	released := false
 	for _, h := range l.o.Rules.Hosts {
@@ -322,7 +322,7 @@ func (l *Images) release(ctx context.Context, digest string) bool {
 	return released
 }
 
-// releaseAll has runtimes let go of the images that are still here, and reports whether one did.
+// releaseAll has runtimes release the images that are still here, and reports whether one did.
 func (l *Images) releaseAll(ctx context.Context) bool {
 	list, err := l.o.Store.List(ctx)
 	if err != nil {
@@ -337,7 +337,7 @@ func (l *Images) releaseAll(ctx context.Context) bool {
 	return released
 }
 
-// inUse completes a refusal to remove an image: with who uses it, as far as that is known here.
+// inUse completes a refusal to remove an image: with its users, as far as they are known here.
 func (l *Images) inUse(err error, digest string) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Code != belljar.CodeConflict {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Group counts the work under way. Closing it has three steps: [Group.Refuse] admits no new work, [Group.Cancel] tells the
-// work under way to stop, and [Group.Wait] returns when all of it has. The zero value is open.
+// Group counts the work under way. Closing it has three steps: [Group.Refuse] admits no new work, [Group.Cancel] cancels the
+// work under way, and [Group.Wait] returns when all of it has. The zero value is open.
 type Group struct {
 	work sync.WaitGroup
 
@@ -27,7 +27,7 @@ func (g *Group) Enter() bool {
 	return !g.refused
 }
 
-// Add counts a piece of work until [Group.Done], also when new work is refused: upkeep goes on until the group is closed. The
+// Add counts a piece of work until [Group.Done], also when new work is refused: upkeep continues until the group is closed. The
 // caller makes sure that [Group.Wait] comes later.
 func (g *Group) Add() { g.work.Add(1) }
 
@@ -71,7 +71,7 @@ func (g *Group) Closing() context.Context {
 	return g.closing
 }
 
-// Cancel tells the work under way to stop.
+// Cancel cancels the work under way.
 func (g *Group) Cancel() {
 	g.Closing()
 	g.cancel()

@@ -43,7 +43,7 @@ func (list Hosts) Named(name string) *Host {
 	return list[i]
 }
 
-// Capabilities probes once and remembers; a host that was not available is asked again, for it may have been mended. Those
+// Capabilities probes once and remembers; a host that was not available is asked again, for it may have been fixed. Those
 // who wait for a probe share what it finds: one that takes its time would make each wait for all before.
 func (h *Host) Capabilities(ctx context.Context) (runtime.Capabilities, error) {
 	came := time.Now()
@@ -112,7 +112,7 @@ func (h *Host) Imager() runtime.Imager {
 // Orphans is what is known of orphaned sandboxes on a runtime. The zero value suspects none.
 type Orphans struct {
 	mu        sync.Mutex
-	suspected bool     // there may be some: the runtime could not be asked, or did not remove what it was told to
+	suspected bool     // there may be some: the runtime could not be asked, or did not remove all
 	seen      []string // by the last look
 }
 

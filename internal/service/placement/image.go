@@ -3,7 +3,7 @@ package placement
 import (
 	"slices"
 
-	"github.com/belljar/belljar/internal/image"
+	"github.com/belljar/belljar/internal/image/reference"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -23,7 +23,7 @@ func RecoveredImage(ref, digest string, noted *store.Image) runtime.Root {
 	if noted != nil {
 		root.Env, root.WorkingDir, root.UID, root.GID = noted.Env, noted.WorkingDir, noted.UID, noted.GID
 		if noted.GoCache {
-			root.GoCache = runtime.GoCacheDir // it is there, and programs are told so; from where it came no longer matters
+			root.GoCache = runtime.GoCacheDir // programs see it there; where it came from no longer matters
 		}
 	}
 	return root
@@ -31,7 +31,7 @@ func RecoveredImage(ref, digest string, noted *store.Image) runtime.Root {
 
 // Pinned is a reference by which a registry gives that content; with no digest it is the reference itself.
 func Pinned(ref, digest string) string {
-	r, err := image.Parse(ref)
+	r, err := reference.Parse(ref)
 	if err != nil || digest == "" || r.Digest != "" || r.Repository == "" {
 		return ref
 	}

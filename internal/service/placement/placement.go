@@ -1,4 +1,4 @@
-// Package placement says where and how a sandbox is made: on which host, from which image, under which limits and
+// Package placement states where and how a sandbox is made: on which host, from which image, under which limits and
 // protections. Admission decides it; runs and sessions keep it.
 package placement
 
@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// user is who runs inside every sandbox, as its environment says.
+// user is the user inside every sandbox, as its environment names it.
 const user = "sandbox"
 
 // TmpDir is the folder of a workspace that allows execution in which programs are built. Where the runtime gives no /tmp that

@@ -1,5 +1,5 @@
 // Package queue decides who goes next. Slots are few, owners take turns for them, and none of them has more than his
-// share at once. It starts nothing and waits for nothing: it hands out tickets, and a ticket tells when its turn has
+// share at once. It starts nothing and waits for nothing: it hands out tickets, and a ticket reports when its turn has
 // come.
 //
 // Several queues may have their owners in common ([Queue.Branch]): each has slots of its own, and an owner's bound holds for
@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// ErrFull says that no more can wait.
+// ErrFull means that no more can wait.
 var ErrFull = errors.New("queue is full")
 
 // Options is what a queue is made of.
 type Options struct {
 	Slots  int // how many go at once; 0 is no bound
-	Length int // how many wait; 0 means that nobody does
-	// Now tells the time; nil is time.Now.
+	Length int // how many wait; 0 means none
+	// Now is the time; nil is time.Now.
 	Now func() time.Time
 }
 
@@ -97,12 +97,12 @@ func (q *Queue) Enter(name string, most int) (*Ticket, error) {
 	}
 	raised := o.most > 0 && (most <= 0 || most > o.most)
 	if o.most = most; raised {
-		o.deal()
+		o.dispatch()
 	}
 	t := &Ticket{queue: q, owner: o}
 	l := o.line(q)
 	if l == nil && q.taken < q.opts.Slots && o.mayRun() {
-		// Whoever waits while a slot is free is over his own bound and not before anybody.
+		// A ticket that waits while a slot is free is over its owner's bound and blocks no other.
 		t.ready = q.open
 		q.give(t)
 		return t, nil
@@ -173,8 +173,8 @@ func (q *Queue) give(t *Ticket) {
 	t.holds, t.since = true, q.opts.Now()
 }
 
-// deal gives free slots to those whose turn it is.
-func (q *Queue) deal() {
+// dispatch gives free slots to those whose turn it is.
+func (q *Queue) dispatch() {
 	for q.taken < q.opts.Slots {
 		i := q.next()
 		if i < 0 {
@@ -195,10 +195,10 @@ func (q *Queue) deal() {
 	}
 }
 
-// deal lets an owner who may do more than before go on wherever he waits.
-func (o *owner) deal() {
+// dispatch lets an owner who may do more than before continue wherever he waits.
+func (o *owner) dispatch() {
 	for _, l := range slices.Clone(o.lines) {
-		l.queue.deal()
+		l.queue.dispatch()
 	}
 }
 
@@ -209,12 +209,12 @@ func (l *line) end() {
 	l.queue.turns = slices.DeleteFunc(l.queue.turns, is)
 }
 
-// next is whose turn it is among those who may; -1 if nobody may.
+// next is whose turn it is among those who may; -1 if none may.
 func (q *Queue) next() int {
 	return slices.IndexFunc(q.turns, func(l *line) bool { return l.owner.mayRun() })
 }
 
-// leave forgets an owner who has nothing anywhere any more.
+// leave forgets an owner who has neither tickets nor slots.
 func (c *crowd) leave(o *owner) {
 	if o.running == 0 && len(o.lines) == 0 {
 		delete(c.owners, o.name)

@@ -44,8 +44,8 @@ func (t *Ticket) Leave() {
 			l.end()
 		}
 	}
-	q.deal()
-	t.owner.deal()
+	q.dispatch()
+	t.owner.dispatch()
 	q.leave(t.owner)
 }
 
@@ -87,7 +87,7 @@ func (t *Ticket) ahead() int {
 // average is a moving average of durations.
 type average struct{ of time.Duration }
 
-// guess is what a slot is held for when nobody has held one yet.
+// guess is what a slot is held for before one was held.
 const guess = time.Second
 
 // add counts d for a fifth.

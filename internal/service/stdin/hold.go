@@ -88,7 +88,7 @@ func (h *hold) End() error {
 // Closed is closed when the input has ended for any reason.
 func (h *hold) Closed() <-chan struct{} { return h.in.closed }
 
-// Reason says why the input has ended; "" while it has not.
+// Reason returns why the input has ended; "" while it has not.
 func (h *hold) Reason() string {
 	h.in.mu.Lock()
 	defer h.in.mu.Unlock()

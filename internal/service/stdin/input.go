@@ -4,8 +4,11 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/pace"
 )
 
 // Reasons for which the input of an interactive run is closed. A limit that is exceeded is a reason too.
@@ -22,6 +25,9 @@ const (
 	limitIdle       = "stdin_idle_timeout_sec"
 )
 
+// maxDelay is how long a sender may be slowed down to the rate, without a pause, before that is a violation.
+const maxDelay = time.Second
+
 // Sink is where input goes: a process, or a [Pipe].
 type Sink interface {
 	Write(b []byte) (int, error)
@@ -35,7 +41,7 @@ type Sink interface {
 // The rate limit is a token bucket of one second. A frame that finds too few tokens waits for them, so that a burst is only
 // slowed down. The input is closed once frames have waited for a second in total while the sender stayed above the rate.
 type Input struct {
-	limits belljar.StdinLimits
+	limits Limits
 
 	frames chan *frame   // from writers to the pump
 	eof    chan struct{} // closed when a caller ends the input: the pump then closes it after the frames it has
@@ -47,7 +53,8 @@ type Input struct {
 	attached bool
 	busy     int   // writes under way, during which the input is not idle
 	taken    int64 // bytes accepted
-	rate     meter
+	rate     *rate.Limiter
+	delayed  time.Duration // by rate, since a frame did not have to wait
 	idle     *time.Timer
 	last     time.Time // when the last write ended, or the command began
 	watcher  func(reason string, taken int64)
@@ -59,11 +66,11 @@ type frame struct {
 	done  chan error // holds one
 }
 
-// New returns an input with these limits whose command is yet to start. A zero limit is the default.
-func New(l belljar.StdinLimits) *Input {
+// New returns an input with these limits whose command has not started. A zero limit is the default.
+func New(l Limits) *Input {
 	l = Complete(l, DefaultLimits())
 	return &Input{
-		limits: l, rate: meter{perSecond: float64(l.BytesPerSec)},
+		limits: l, rate: pace.New(l.BytesPerSec),
 		frames: make(chan *frame), eof: make(chan struct{}), closed: make(chan struct{}),
 	}
 }
@@ -181,8 +188,10 @@ func (in *Input) begin(n int) (wait time.Duration, err error) {
 	case in.taken+int64(n) > in.limits.MaxBytes:
 		in.finish(limitBytes)
 	default:
-		var ok bool
-		if wait, ok = in.rate.take(n, now); !ok {
+		if wait, _ = pace.Reserve(in.rate, now, n); wait == 0 {
+			in.delayed = 0
+		}
+		if in.delayed += wait; in.delayed > maxDelay {
 			in.finish(limitRate)
 		}
 	}

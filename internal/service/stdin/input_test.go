@@ -91,7 +91,7 @@ func wantClosed(t *testing.T, h belljar.Stdin, reason string, code belljar.Code)
 
 func TestInputFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := New(belljar.StdinLimits{}), &program{}
+		in, p := New(Limits{}), &program{}
 		first, second := in.Open(), in.Open()
 		early := write(first, "one ") // before there is a command
 		synctest.Wait()
@@ -127,16 +127,16 @@ func TestInputFlows(t *testing.T) {
 
 func TestInputLimits(t *testing.T) {
 	for name, test := range map[string]struct {
-		limits belljar.StdinLimits
+		limits Limits
 		frames []string
 		reason string
 		code   belljar.Code
 		got    string
 	}{
-		"frame": {belljar.StdinLimits{MaxFrameBytes: 4}, []string{"1234", "12345"}, limitFrameBytes, belljar.CodeTooLarge, "1234"},
-		"total": {belljar.StdinLimits{MaxBytes: 6}, []string{"123", "456", "7"}, limitBytes, belljar.CodeQuotaExceeded, "123456"},
-		"rate":  {belljar.StdinLimits{BytesPerSec: 2}, []string{"12", "34", "56"}, limitRate, belljar.CodeQuotaExceeded, "1234"},
-		"default frame": {belljar.StdinLimits{}, []string{strings.Repeat("x", 64<<10+1)},
+		"frame": {Limits{MaxFrameBytes: 4}, []string{"1234", "12345"}, limitFrameBytes, belljar.CodeTooLarge, "1234"},
+		"total": {Limits{MaxBytes: 6}, []string{"123", "456", "7"}, limitBytes, belljar.CodeQuotaExceeded, "123456"},
+		"rate":  {Limits{BytesPerSec: 2}, []string{"12", "34", "56"}, limitRate, belljar.CodeQuotaExceeded, "1234"},
+		"default frame": {Limits{}, []string{strings.Repeat("x", 64<<10+1)},
 			limitFrameBytes, belljar.CodeTooLarge, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestInputLimits(t *testing.T) {
 // A burst is slowed down to the rate; a sender who comes below it may burst again.
 func TestInputIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := New(belljar.StdinLimits{BytesPerSec: 10, IdleTimeoutSec: 1000}), &program{}
+		in, p := New(Limits{BytesPerSec: 10, IdleTimeoutSec: 1000}), &program{}
 		in.Attach(p)
 		h := in.Open()
 		for round := range 3 {
@@ -188,7 +188,7 @@ func TestInputIsPaced(t *testing.T) {
 
 func TestInputIdles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := New(belljar.StdinLimits{}), &program{gate: make(chan struct{})}
+		in, p := New(Limits{}), &program{gate: make(chan struct{})}
 		h := in.Open()
 		time.Sleep(time.Minute) // in the queue
 		wantOpen(t, h)
@@ -214,7 +214,7 @@ func TestInputIdles(t *testing.T) {
 // A program that does not read blocks writers, and only them: a hold can be given up, and the input ended.
 func TestInputBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := New(belljar.StdinLimits{}), &program{gate: make(chan struct{})}
+		in, p := New(Limits{}), &program{gate: make(chan struct{})}
 		in.Attach(p)
 		first, second, third := in.Open(), in.Open(), in.Open()
 		taken := write(first, "first ")
@@ -256,7 +256,7 @@ func TestInputOfARunThatEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				in, p := New(belljar.StdinLimits{}), &program{}
+				in, p := New(Limits{}), &program{}
 				h := in.Open()
 				waiting := write(h, "x")
 				synctest.Wait()
@@ -275,7 +275,7 @@ func TestInputOfARunThatEnds(t *testing.T) {
 // A run that is stopped while its command runs still takes input until the command is gone.
 func TestInputOfAStoppedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := New(belljar.StdinLimits{}), &program{}
+		in, p := New(Limits{}), &program{}
 		in.Attach(p)
 		in.Abandon()
 		h := in.Open()
@@ -291,7 +291,7 @@ func TestInputOfAStoppedRun(t *testing.T) {
 
 func TestEndBeforeTheCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in, p := New(belljar.StdinLimits{}), &program{}
+		in, p := New(Limits{}), &program{}
 		h := in.Open()
 		if err := h.End(); err != nil {
 			t.Error(err)
@@ -306,17 +306,17 @@ func TestEndBeforeTheCommand(t *testing.T) {
 
 func TestResolveStdin(t *testing.T) {
 	defaults, most := DefaultLimits(), MaxLimits()
-	got, err := Resolve(belljar.StdinLimits{MaxBytes: 5, IdleTimeoutSec: 0.5}, defaults, most)
-	want := belljar.StdinLimits{MaxBytes: 5, MaxFrameBytes: 64 << 10, BytesPerSec: 1 << 20, IdleTimeoutSec: 0.5}
+	got, err := Resolve(Limits{MaxBytes: 5, IdleTimeoutSec: 0.5}, defaults, most)
+	want := Limits{MaxBytes: 5, MaxFrameBytes: 64 << 10, BytesPerSec: 1 << 20, IdleTimeoutSec: 0.5}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for field, ask := range map[string]belljar.StdinLimits{
+	for field, ask := range map[string]Limits{
 		limitBytes: {MaxBytes: -1}, limitFrameBytes: {MaxFrameBytes: -1}, limitRate: {BytesPerSec: -1}, limitIdle: {IdleTimeoutSec: -0.1},
 	} {
 		wantField(t, ask, field, belljar.CodeInvalidRequest)
 	}
-	for field, ask := range map[string]belljar.StdinLimits{
+	for field, ask := range map[string]Limits{
 		limitBytes: {MaxBytes: most.MaxBytes + 1}, limitFrameBytes: {MaxFrameBytes: 1 << 20}, limitRate: {BytesPerSec: 1 << 40},
 		limitIdle: {IdleTimeoutSec: 1e6},
 	} {
@@ -324,7 +324,7 @@ func TestResolveStdin(t *testing.T) {
 	}
 }
 
-func wantField(t *testing.T, ask belljar.StdinLimits, field string, code belljar.Code) {
+func wantField(t *testing.T, ask Limits, field string, code belljar.Code) {
 	t.Helper()
 	var e *belljar.Error
 	if _, err := Resolve(ask, DefaultLimits(), MaxLimits()); !errors.As(err, &e) || e.Code != code || e.Details["field"] != field {

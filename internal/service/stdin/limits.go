@@ -8,19 +8,37 @@ import (
 	"github.com/belljar/belljar"
 )
 
+// Limits bound the input of an interactive run.
+type Limits struct {
+	MaxBytes       int64 // in all
+	MaxFrameBytes  int64 // of one write
+	BytesPerSec    int64
+	IdleTimeoutSec float64 // without a write
+}
+
+// LimitsOf returns the limits that a request asks for.
+func LimitsOf(s *belljar.RunSpec) Limits {
+	return Limits{s.StdinMaxBytes, s.StdinMaxFrameBytes, s.StdinBytesPerSec, s.StdinIdleTimeoutSec}
+}
+
+// Apply sets the limits in a request.
+func (l Limits) Apply(s *belljar.RunSpec) {
+	s.StdinMaxBytes, s.StdinMaxFrameBytes, s.StdinBytesPerSec, s.StdinIdleTimeoutSec = l.MaxBytes, l.MaxFrameBytes, l.BytesPerSec, l.IdleTimeoutSec
+}
+
 // DefaultLimits are the limits of an interactive run that asks for none.
-func DefaultLimits() belljar.StdinLimits {
-	return belljar.StdinLimits{MaxBytes: 1 << 20, MaxFrameBytes: 64 << 10, BytesPerSec: 1 << 20, IdleTimeoutSec: 30}
+func DefaultLimits() Limits {
+	return Limits{MaxBytes: 1 << 20, MaxFrameBytes: 64 << 10, BytesPerSec: 1 << 20, IdleTimeoutSec: 30}
 }
 
 // MaxLimits are the highest that an interactive run can ask for.
-func MaxLimits() belljar.StdinLimits {
-	return belljar.StdinLimits{MaxBytes: 64 << 20, MaxFrameBytes: 64 << 10, BytesPerSec: 16 << 20, IdleTimeoutSec: 3600}
+func MaxLimits() Limits {
+	return Limits{MaxBytes: 64 << 20, MaxFrameBytes: 64 << 10, BytesPerSec: 16 << 20, IdleTimeoutSec: 3600}
 }
 
 // Resolve returns the limits in force for a request. A zero field takes the default; a field that is invalid or above most is
 // refused.
-func Resolve(ask, defaults, most belljar.StdinLimits) (belljar.StdinLimits, error) {
+func Resolve(ask, defaults, most Limits) (Limits, error) {
 	for _, row := range []struct {
 		field     string
 		ask, most float64
@@ -47,7 +65,7 @@ func Resolve(ask, defaults, most belljar.StdinLimits) (belljar.StdinLimits, erro
 }
 
 // Complete fills the zero fields of l.
-func Complete(l, defaults belljar.StdinLimits) belljar.StdinLimits {
+func Complete(l, defaults Limits) Limits {
 	l.MaxBytes = cmp.Or(l.MaxBytes, defaults.MaxBytes)
 	l.MaxFrameBytes = cmp.Or(l.MaxFrameBytes, defaults.MaxFrameBytes)
 	l.BytesPerSec = cmp.Or(l.BytesPerSec, defaults.BytesPerSec)

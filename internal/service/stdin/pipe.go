@@ -11,7 +11,7 @@ import (
 // sent again over the next.
 type Pipe struct {
 	writing sync.Mutex // orders writes, and guards the fields up to told
-	sent    int64      // position behind what was written
+	sent    int64      // position after what was written
 	unsure  []byte     // the end of what was written: as much as can be in flight
 	fed     *agent.Process
 	ended   bool           // nothing more will be written
@@ -78,11 +78,11 @@ func (p *Pipe) CloseStdin() error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	p.ended = true
-	return p.tell()
+	return p.closeStream()
 }
 
-// tell closes the input on the current stream, once. The caller holds the lock.
-func (p *Pipe) tell() error {
+// closeStream ends the input on the current stream, once. The caller holds the lock.
+func (p *Pipe) closeStream() error {
 	proc, _, _ := p.stream()
 	if p.told == proc || proc.Started().StdinClosed {
 		return nil
@@ -98,7 +98,7 @@ func (p *Pipe) Reattach(proc *agent.Process) {
 		p.writing.Lock()
 		defer p.writing.Unlock()
 		if p.put(nil) == nil && p.ended {
-			_ = p.tell() // another stream follows a broken one, or the end
+			_ = p.closeStream() // another stream follows a broken one, or the end
 		}
 	}()
 }

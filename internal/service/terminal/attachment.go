@@ -7,7 +7,10 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/time/rate"
+
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/pace"
 )
 
 // pieceBytes is the most output in one event.
@@ -20,14 +23,13 @@ type attachment struct {
 	room     chan struct{} // has a token when something was taken
 	shut     chan struct{} // closed when nothing more comes
 
-	mu      sync.Mutex
-	history []byte // nil when it has been taken
-	queue   []byte
-	last    *belljar.TerminalEvent // after the queue; set before shut is closed
-	told    bool                   // last was taken
-	left    bool
-	size    bucket // rate of input in bytes
-	count   bucket // and in messages
+	mu              sync.Mutex
+	history         []byte // nil when it has been taken
+	queue           []byte
+	last            *belljar.TerminalEvent // after the queue; set before shut is closed
+	told            bool                   // last was taken
+	left            bool
+	bytes, messages *rate.Limiter // of input
 }
 
 var _ belljar.Attachment = (*attachment)(nil)
@@ -36,6 +38,7 @@ var _ belljar.Attachment = (*attachment)(nil)
 func (t *terminal) attach() (*attachment, error) {
 	a := &attachment{
 		terminal: t, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), shut: make(chan struct{}),
+		bytes: pace.New(t.limits.InputBytes), messages: pace.New(t.limits.InputMessages),
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,7 +224,7 @@ func (a *attachment) refusal() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := &belljar.Error{
-		Code: belljar.CodeConflict, Message: "the terminal takes no input any more",
+		Code: belljar.CodeConflict, Message: "the terminal no longer takes input",
 		Details: map[string]any{"terminal_id": a.terminal.id},
 	}
 	switch {

@@ -42,17 +42,43 @@ func (h *history) text() []byte {
 	if !h.lost {
 		return all
 	}
-	head := all[:min(len(all), cutWithin)]
+	return fromStart(all)
+}
+
+// fromStart is b from its first beginning of a line on, or else of an escape sequence or a character.
+func fromStart(b []byte) []byte {
+	head := b[:min(len(b), cutWithin)]
 	if at := bytes.IndexByte(head, '\n'); at >= 0 {
-		return all[at+1:]
+		return b[at+1:]
 	}
 	if at := bytes.IndexByte(head, 0x1b); at >= 0 {
-		return all[at:]
+		return b[at:]
 	}
-	for i := range min(len(all), utf8.UTFMax) {
-		if utf8.RuneStart(all[i]) {
-			return all[i:]
+	for i := range min(len(b), utf8.UTFMax) {
+		if utf8.RuneStart(b[i]) {
+			return b[i:]
 		}
 	}
-	return all
+	return b
+}
+
+// opening drops the beginning of the output that a recovered terminal has lost a part of, until a line begins. Its viewers may attach
+// before that output comes. The zero value drops nothing.
+type opening struct {
+	within int // how far a line's beginning is looked for; 0 once it was found
+	held   []byte
+}
+
+// pass returns what to deliver when b comes.
+func (o *opening) pass(b []byte) []byte {
+	if o.within == 0 {
+		return b
+	}
+	o.held = append(o.held, b...)
+	if bytes.IndexByte(o.held, '\n') < 0 && len(o.held) < o.within {
+		return nil
+	}
+	b = fromStart(o.held)
+	*o = opening{}
+	return b
 }

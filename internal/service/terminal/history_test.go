@@ -51,3 +51,33 @@ func TestHistoryBegins(t *testing.T) {
 		t.Errorf("%d bytes for want of a line", len(got))
 	}
 }
+
+// Recovered output begins at the beginning of a line, in whatever pieces it comes, and however short the first one is.
+func TestOpening(t *testing.T) {
+	long := strings.Repeat("x", cutWithin)
+	for _, test := range []struct{ in, want string }{
+		{"345\r\n346\r\n", "346\r\n"},
+		{"\n346\r\n", "346\r\n"},
+		{"\r\n346\r\n347", "346\r\n347"},
+		{long + "\n346", long + "\n346"}, // a line that is too long to look for its end
+		{"\x80\x80" + long, long},
+		{"m" + long[:100] + "\x1b[0m" + long, "\x1b[0m" + long},
+	} {
+		for _, size := range []int{1, 2, 3, 64, len(test.in)} {
+			o := opening{within: cutWithin}
+			var got []byte
+			for rest := []byte(test.in); len(rest) > 0; {
+				n := min(size, len(rest))
+				got = append(got, o.pass(rest[:n])...)
+				rest = rest[n:]
+			}
+			if string(got) != test.want {
+				t.Errorf("%.20q in pieces of %d: %d bytes from %.20q, want %d from %.20q", test.in, size, len(got), got, len(test.want), test.want)
+			}
+		}
+	}
+	o := opening{}
+	if got := o.pass([]byte("all of it")); string(got) != "all of it" {
+		t.Errorf("%q", got)
+	}
+}

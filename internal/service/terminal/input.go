@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/pace"
 )
 
 // keysBytes is how much input of one viewer goes to the program before others have their turn.
@@ -21,7 +22,7 @@ type keystrokes struct {
 	done  chan error // holds one
 }
 
-// writeLoop passes input to the program in order. It waits while the program does not read, and so does everybody who
+// writeLoop passes input to the program in order. It waits while the program does not read, and so does every client that
 // types.
 func (t *terminal) writeLoop() {
 	for {
@@ -144,30 +145,13 @@ func (a *attachment) throttle(n int) (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	wait := max(a.size.due(now, float64(n), float64(a.terminal.limits.InputBytes)), a.count.due(now, 1, float64(a.terminal.limits.InputMessages)))
+	size, cancelSize := pace.Reserve(a.bytes, now, n)
+	count, cancelCount := pace.Reserve(a.messages, now, 1)
+	wait := max(size, count)
 	if wait > inputDebt {
-		a.size.back(float64(n))
-		a.count.back(1)
+		cancelSize()
+		cancelCount()
 		return wait, false
 	}
 	return wait, true
 }
-
-// bucket is a token bucket of one second that can go into debt. The zero value is full.
-type bucket struct {
-	spent float64
-	at    time.Time
-}
-
-// due takes n tokens at a rate per second and returns how long to wait for them.
-func (b *bucket) due(now time.Time, n, perSecond float64) time.Duration {
-	if !b.at.IsZero() {
-		b.spent = max(b.spent-perSecond*now.Sub(b.at).Seconds(), 0)
-	}
-	b.at = now
-	b.spent += n
-	return time.Duration(max(b.spent-perSecond, 0) / perSecond * float64(time.Second))
-}
-
-// back returns n tokens.
-func (b *bucket) back(n float64) { b.spent = max(b.spent-n, 0) }

@@ -34,7 +34,7 @@ func (t *terminal) run(proc *agent.Process) {
 	t.mu.Lock()
 	t.proc = proc
 	t.mu.Unlock()
-	// The session decides whether the program goes on, or the next process does.
+	// The session decides whether the program continues, or the next process does.
 	endWith := func(reason string) func() {
 		return func() {
 			t.end(reason)
@@ -79,7 +79,7 @@ func (t *terminal) checkIdle() {
 	}
 }
 
-// startWindow starts the reattach window if nobody is attached. The caller holds the lock.
+// startWindow starts the reattach window if no client is attached. The caller holds the lock.
 func (t *terminal) startWindow() {
 	if len(t.attached) == 0 && t.stopWindow == nil {
 		t.state.DetachedAt = t.all.now()
@@ -97,7 +97,7 @@ func (t *terminal) checkDetached() {
 	}
 }
 
-// end ends the terminal and its program, tells its viewers why, and hides it from callers. The first reason stays. A program
+// end ends the terminal and its program, sends its viewers the reason, and hides it from callers. The first reason stays. A program
 // that ended by itself is forgotten.
 func (t *terminal) end(reason string) {
 	t.mu.Lock()
@@ -127,7 +127,7 @@ func (t *terminal) end(reason string) {
 	context.AfterFunc(t.ctx, func() { late.Stop() })
 }
 
-// release tells all viewers how the terminal ended, and stops its timers. The caller holds the lock.
+// release sends all viewers how the terminal ended, and stops its timers. The caller holds the lock.
 func (t *terminal) release() {
 	for _, a := range t.attached {
 		a.finish(*t.last)
@@ -263,10 +263,14 @@ func (t *terminal) process() *agent.Process {
 // stays behind is dropped.
 func (t *terminal) deliver(b []byte) {
 	t.mu.Lock()
+	b = t.opening.pass(b)
 	t.history.add(b)
 	seats := t.attached
 	t.mu.Unlock()
 	t.touch(len(seats) > 0)
+	if len(b) == 0 {
+		return
+	}
 	patience := t.limits.Patience
 	if len(seats) > 1 {
 		patience /= 10
@@ -288,7 +292,7 @@ func (t *terminal) deliver(b []byte) {
 	}
 }
 
-// touch notes activity and reports it to the session: as a use when somebody types or watches, otherwise as a sign of life.
+// touch notes activity and reports it to the session: as a use when a client types or watches, otherwise as a sign of life.
 func (t *terminal) touch(used bool) {
 	now := t.all.opts.Clock.Now()
 	t.mu.Lock()

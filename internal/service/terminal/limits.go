@@ -9,7 +9,7 @@ import (
 
 // Limits bound the terminals in sessions. A field left zero is its default.
 type Limits struct {
-	// Reattach is how long a terminal that nobody is attached to lives on; 0 is 15 min.
+	// Reattach is how long a terminal without a client lives on; 0 is 15 min.
 	Reattach time.Duration
 	// Idle is how long one may neither print nor be typed to; 0 is 1 h, less than 0 is no bound.
 	Idle time.Duration

@@ -13,8 +13,8 @@ import (
 // IsTerminal reports whether a command of that name is a terminal.
 func IsTerminal(execID string) bool { return strings.HasPrefix(execID, execPrefix) }
 
-// Recover takes up the terminals that a former process left in a session, among the commands that its agent knows. Each
-// continues with nobody attached: its history is what the agent still has, and its reattach window begins now. One that
+// Recover reattaches to the terminals that a former process left in a session, among the commands that its agent knows. Each
+// continues without a client: its history is what the agent still has, and its reattach window begins now. One that
 // cannot be taken up is ended.
 func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInfo) {
 	for _, info := range execs {
@@ -48,7 +48,9 @@ func (s *Terminals) recover(ctx context.Context, x Session, id string, info wire
 		return err
 	}
 	t := s.make(x, state)
-	t.history.lost = proc.Started().From > 0
+	if proc.Started().From > 0 { // then the agent has a whole history
+		t.opening.within = min(cutWithin, t.history.most)
+	}
 	s.table.adopt(t)
 	if !s.opts.Work.Do(func() { t.run(proc) }) {
 		proc.Close()

@@ -80,7 +80,9 @@ func (t *table) in(sessionID string) []*terminal {
 			list = append(list, n)
 		}
 	}
-	slices.SortFunc(list, func(a, b *terminal) int { return cmp.Compare(a.id, b.id) }) // ids begin with the time
+	slices.SortFunc(list, func(a, b *terminal) int { // the order of ids from one millisecond is random
+		return cmp.Or(a.state.CreatedAt.Compare(b.state.CreatedAt), cmp.Compare(a.id, b.id))
+	})
 	return list
 }
 

@@ -15,10 +15,10 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// terminal is a PTY in a session. It follows its program whether anybody is attached or not, so that the program never waits
+// terminal is a PTY in a session. It follows its program whether a client is attached or not, so that the program never waits
 // for a viewer.
 //
-// Typing counts as use of the session, and so does output while somebody is attached. A terminal that is merely open does
+// Typing counts as use of the session, and so does output while a client is attached. A terminal that is merely open does
 // not keep its session alive.
 type terminal struct {
 	all       *Terminals
@@ -41,19 +41,20 @@ type terminal struct {
 	proc       *agent.Process
 	attached   []*attachment // replaced, never changed
 	history    history
+	opening    opening                // of the output of a former process
 	last       *belljar.TerminalEvent // how it ended
 	active     time.Time              // last output or input
 	used       time.Time              // when it last touched its session
 	heartbeat  time.Time              // when it last kept its session alive
 	timers     []func() bool          // stop the timers of its lifetime and idle time
-	stopWindow func() bool            // stops the reattach window; nil while somebody is attached
+	stopWindow func() bool            // stops the reattach window; nil while a client is attached
 }
 
 // Why a terminal ended, other than by the end of its program.
 const (
 	endedByCaller    = "closed"
 	endedWithSession = "session"  // its session ended
-	endedByShutdown  = "shutdown" // Belljar stops: the program may go on, and is found again
+	endedByShutdown  = "shutdown" // Belljar stops: the program may continue, and is found again
 	endedDetached    = "detached" // the reattach window is over
 	endedIdle        = "idle"
 	endedByLifetime  = "lifetime"
@@ -176,7 +177,7 @@ func (t *terminal) gone() bool {
 	}
 }
 
-// closed reports whether the terminal was ended other than by the end of its program, or has yet to start.
+// closed reports whether the terminal was ended other than by the end of its program, or has not started.
 func (t *terminal) closed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

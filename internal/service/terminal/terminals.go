@@ -80,7 +80,7 @@ type view struct {
 
 var _ belljar.Terminals = view{}
 
-// Open starts a terminal, to which nobody is attached yet.
+// Open starts a terminal, without a client.
 func (v view) Open(ctx context.Context, sessionID string, spec belljar.TerminalSpec) (belljar.Terminal, error) {
 	t, err := v.open(ctx, sessionID, spec)
 	if err != nil {

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,6 +131,7 @@ func BenchmarkDay(b *testing.B) {
 		{"completed,finished", belljar.RunQuery{Phase: belljar.PhaseCompleted, Sort: "finished_at:desc"}},
 		{"queued", belljar.RunQuery{Phase: belljar.PhaseQueued}},
 		{"runtime", belljar.RunQuery{Runtime: "docker"}},
+		{"digest", belljar.RunQuery{ImageDigest: "sha256:" + strings.Repeat("1", 64)}},
 		{"image,completed", belljar.RunQuery{BaseImage: "host", Phase: belljar.PhaseCompleted}},
 		{"image,running", belljar.RunQuery{BaseImage: "host", Phase: belljar.PhaseRunning}},
 		{"session", belljar.RunQuery{SessionID: "session500"}},
@@ -143,13 +145,14 @@ func BenchmarkDay(b *testing.B) {
 		{"q,busy,completed,finished", belljar.RunQuery{Q: "o", UserID: "busy", Phase: belljar.PhaseCompleted, Sort: "finished_at:desc"}},
 	} {
 		b.Run("List/"+each.name, func(b *testing.B) {
-			total := 0
+			total, before := 0, cpuTime()
 			for b.Loop() {
 				var err error
 				if _, total, err = s.Runs().List(b.Context(), each.q); err != nil {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 			b.ReportMetric(float64(total), "total")
 		})
 	}
@@ -178,6 +181,42 @@ func BenchmarkLife(b *testing.B) {
 			const writes = 4
 			b.ReportMetric(float64(writes*b.N)/b.Elapsed().Seconds(), "writes/s")
 			b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(writes*b.N), "cpu-µs/write")
+		})
+	}
+}
+
+// BenchmarkAdd is what a short run costs: Add alone.
+func BenchmarkAdd(b *testing.B) {
+	for _, workers := range []int{1, 8} {
+		b.Run(fmt.Sprint(workers), func(b *testing.B) {
+			s := open(b, filepath.Join(b.TempDir(), "store.db"))
+			var next atomic.Int64
+			var group sync.WaitGroup
+			times := make([]time.Duration, b.N)
+			before := cpuTime()
+			b.ResetTimer()
+			for range workers {
+				group.Go(func() {
+					for n := int(next.Add(1)); n <= b.N; n = int(next.Add(1)) {
+						r := benchEnded(benchRun(n), n)
+						r.SessionID, r.Log = fmt.Sprint("session", n%3), make([]byte, 600)
+						begin := time.Now()
+						if err := s.Runs().Add(b.Context(), r); err != nil {
+							b.Error(err)
+							return
+						}
+						times[n-1] = time.Since(begin)
+					}
+				})
+			}
+			group.Wait()
+			slices.Sort(times)
+			b.ReportMetric(float64(times[b.N*99/100].Microseconds()), "p99-µs")
+			b.ReportMetric(float64(times[b.N-1].Microseconds()), "max-µs")
+			if _, err := s.Runs().Unfinished(b.Context()); err != nil { // what is still on its way counts
+				b.Error(err)
+			}
+			b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "cpu-µs/run")
 		})
 	}
 }

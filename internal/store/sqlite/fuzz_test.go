@@ -53,18 +53,14 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// FuzzLine: whatever a file of added runs has, a line is a run that has ended, or it is corrupt.
-func FuzzLine(f *testing.F) {
+// FuzzOlderRun: whatever such a file has, a line is a run that has ended, or it is corrupt.
+func FuzzOlderRun(f *testing.F) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	line, err := lineOf(&store.Run{Run: belljar.Run{ID: "a", Phase: belljar.PhaseFailed, CreatedAt: at, FinishedAt: &at}, Log: []byte("x")})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(line)
+	f.Add(olderLine(f, store.Run{Run: belljar.Run{ID: "a", Phase: belljar.PhaseFailed, CreatedAt: at, FinishedAt: &at}, Log: []byte("x")}))
 	f.Add([]byte("00000000 \n"))
 	f.Add([]byte("a2be7e3c {}\n"))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		row, err := rowOf(line)
+		row, err := olderRun(line)
 		if err != nil && !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("error %v, want corrupt", err)
 		}

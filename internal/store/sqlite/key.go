@@ -86,18 +86,24 @@ func (q keys) Get(ctx context.Context, endpoint, userKey, key string) (store.Key
 	return k, nil
 }
 
-// List returns the newest first.
-func (q keys) List(ctx context.Context, query belljar.KeyQuery) ([]belljar.KeyEntry, error) {
-	limit, offset := store.Page(query.Limit, query.Offset)
-	where, args := "1", []any{}
+// keysOf selects the keys of a list.
+func keysOf(query belljar.KeyQuery) (statement string, args []any) {
+	where := "1"
 	if query.Endpoint != "" {
 		where, args = where+" AND endpoint = ?", append(args, query.Endpoint)
 	}
 	if query.UserID != "" {
 		where, args = where+" AND user_key = ?", append(args, query.UserID)
 	}
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT endpoint, user_key, key, object_id, created_at, created_us FROM sandbox_idempotency WHERE "+where+
-		" ORDER BY created_at DESC, created_us DESC, rowid DESC LIMIT ? OFFSET ?", append(args, limit, offset)...)
+	return "SELECT endpoint, user_key, key, object_id, created_at, created_us FROM sandbox_idempotency WHERE " + where +
+		" ORDER BY created_at DESC, created_us DESC, rowid DESC LIMIT ? OFFSET ?", args
+}
+
+// List returns the newest first.
+func (q keys) List(ctx context.Context, query belljar.KeyQuery) ([]belljar.KeyEntry, error) {
+	limit, offset := store.Page(query.Limit, query.Offset)
+	statement, args := keysOf(query)
+	rows, err := q.s.readDB.QueryContext(ctx, statement, append(args, limit, offset)...)
 	return collect(ctx, q.s, rows, err, func(row scanner) (e belljar.KeyEntry, err error) {
 		var sec, us int64
 		if err := row.Scan(&e.Endpoint, &e.UserKey, &e.Key, &e.ObjectID, &sec, &us); err != nil {
@@ -116,12 +122,14 @@ func (q keys) Delete(ctx context.Context, endpoint, userKey, key, objectID strin
 	}})
 }
 
+const deleteKeys = "DELETE FROM sandbox_idempotency WHERE created_at < ?1 OR (created_at = ?1 AND created_us < ?2)"
+
 // DeleteBefore takes off what was made before t.
 func (q keys) DeleteBefore(ctx context.Context, before time.Time) (int, error) {
 	sec, us := epoch(before)
 	var n int64
 	err := q.s.writer.do(ctx, write{do: func(t *tx) (err error) {
-		n, err = t.exec("DELETE FROM sandbox_idempotency WHERE created_at < ?1 OR (created_at = ?1 AND created_us < ?2)", sec, us)
+		n, err = t.exec(deleteKeys, sec, us)
 		return err
 	}})
 	if err != nil {

@@ -76,10 +76,8 @@ func (l *listing) filter(key, condition string, args ...any) {
 // counting is cheap.
 func (l *listing) narrow() string {
 	switch strings.Join(l.keys, " ") {
-	case "user_id", "user_id phase":
-		return "idx_runs_user_phase"
-	case "user_id started_at":
-		return "idx_runs_user_started_at"
+	case "user_id":
+		return "idx_runs_user"
 	case "session_id", "user_id session_id":
 		return "idx_runs_session_id"
 	case "phase", "runtime", "base_image", "image_digest", "started_at", "finished_at":
@@ -95,21 +93,19 @@ func (l *listing) ordered() string {
 	case "created_at: ":
 		return "idx_runs_list"
 	case "created_at: user_id":
-		return "idx_runs_user_created_at"
+		return "idx_runs_user"
 	case "created_at: session_id", "created_at: user_id session_id":
 		return "idx_runs_session_id"
 	case "started_at: ", "started_at: started_at", "finished_at: ", "finished_at: finished_at":
 		return "idx_runs_" + l.by
-	case "started_at: user_id", "started_at: user_id started_at":
-		return "idx_runs_user_started_at"
 	}
 	return ""
 }
 
-// wide is the index to read from end to end when there is no better: it holds all that the list goes by.
+// wide is the index to read from end to end when there is no better: it holds all that a list can go by.
 func (l *listing) wide() string {
-	if strings.Join(l.keys, " ") == "user_id search" {
-		return "idx_runs_user_created_at"
+	if slices.Contains(l.keys, "user_id") {
+		return "idx_runs_user"
 	}
 	return "idx_runs_list"
 }
@@ -151,7 +147,7 @@ func (l *listing) walk() string {
 // scan is the statement that sorts a page out of all rows. It goes by creation: a list by another time is nearly in that
 // order, and so what is sorted in is mostly what stays.
 func (l *listing) scan() string {
-	return l.rows("SELECT n, " + l.by + " FROM (SELECT rowid AS n, " + l.by + " FROM sandbox_runs INDEXED BY idx_runs_list" + l.condition() +
+	return l.rows("SELECT n, " + l.by + " FROM (SELECT rowid AS n, " + l.by + " FROM sandbox_runs INDEXED BY " + l.wide() + l.condition() +
 		" ORDER BY " + l.order("created_at", "rowid") + " LIMIT -1)")
 }
 
@@ -189,9 +185,6 @@ func (l *listing) condition() string {
 
 // List returns one page of the runs selected and how many there are in all, both of one moment.
 func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Run, total int, err error) {
-	if err := q.s.settle(ctx); err != nil {
-		return nil, 0, err
-	}
 	l, err := newListing(query)
 	if err != nil {
 		return nil, 0, err
@@ -267,7 +260,7 @@ func (r *listReader) readFirst(ctx context.Context) (page []store.Run, total int
 // find looks for a page of rows that no index has in order. It has want rows if there are that many.
 func (r *listReader) find(ctx context.Context, want int) (page []store.Run, seen int, err error) {
 	if r.by == "created_at" {
-		return r.pageBy(ctx, r.page("idx_runs_list"))
+		return r.pageBy(ctx, r.page(r.wide()))
 	}
 	if r.offset+r.limit <= few {
 		if page, seen, err = r.pageBy(ctx, r.front()); err != nil || seen == want {

@@ -93,7 +93,7 @@ func (q runs) Insert(ctx context.Context, r store.Run, key *store.Key) (prior *s
 	})
 }
 
-// Add puts a run on record that has ended. It is in the tables a moment later.
+// Add puts a run on record that has ended.
 func (q runs) Add(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
@@ -103,18 +103,7 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 	if err != nil {
 		return err
 	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		ok, err := q.s.behind.add(row, &r)
-		if ok || err != nil {
-			return failure(q.s.path, err)
-		}
-		if err := q.s.settle(ctx); err != nil {
-			return err
-		}
-	}
+	return q.s.writer.do(ctx, write{do: func(t *tx) error { return addRun(t, row) }})
 }
 
 // addRun puts a run that has ended into the tables, unless it is there.

@@ -100,9 +100,6 @@ func scanWholeRun(row scanner) (store.Run, error) {
 
 // Get returns a run.
 func (q runs) Get(ctx context.Context, id string) (store.Run, error) {
-	if err := q.s.settle(ctx); err != nil {
-		return store.Run{}, err
-	}
 	r, err := scanWholeRun(q.s.stmts.run.QueryRowContext(ctx, id))
 	if err != nil {
 		return store.Run{}, q.s.failed(ctx, err)
@@ -110,27 +107,28 @@ func (q runs) Get(ctx context.Context, id string) (store.Run, error) {
 	return r, nil
 }
 
-// Unfinished returns every run that has not ended, oldest first. It goes by finished_at, so that a row with a phase that
-// nobody knows is seen too, and reported.
+// unfinished goes by finished_at, so that a row with an unknown phase is seen too, and reported.
+const unfinished = "SELECT " + runColumns + ", r.spec, r.artifacts, r.log FROM sandbox_runs r INDEXED BY idx_runs_finished_at " +
+	"WHERE r.finished_at IS NULL ORDER BY r.created_at, r.rowid"
+
+// Unfinished returns every run that has not ended, oldest first.
 func (q runs) Unfinished(ctx context.Context) ([]store.Run, error) {
-	if err := q.s.settle(ctx); err != nil {
-		return nil, err
-	}
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+runColumns+", r.spec, r.artifacts, r.log FROM sandbox_runs r INDEXED BY idx_runs_finished_at "+
-		"WHERE r.finished_at IS NULL ORDER BY r.created_at, r.rowid")
+	rows, err := q.s.readDB.QueryContext(ctx, unfinished)
 	return collect(ctx, q.s, rows, err, scanWholeRun)
 }
 
-// Sweepable returns runs that finished before t.
-func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]store.Run, error) {
-	if err := q.s.settle(ctx); err != nil {
-		return nil, err
-	}
+// sweepable selects runs that finished before a time: those that still have bytes, or all.
+func sweepable(bytes bool) string {
 	from := "INDEXED BY idx_runs_finished_at WHERE r.finished_at < ?"
 	if bytes {
 		from = "INDEXED BY idx_runs_unswept WHERE r.log_gone + r.artifacts_gone < 2 AND r.finished_at < ?"
 	}
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+runColumns+" FROM sandbox_runs r "+from+" ORDER BY r.finished_at, r.rowid LIMIT ?", timeText(t), limit)
+	return "SELECT " + runColumns + " FROM sandbox_runs r " + from + " ORDER BY r.finished_at, r.rowid LIMIT ?"
+}
+
+// Sweepable returns runs that finished before t.
+func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]store.Run, error) {
+	rows, err := q.s.readDB.QueryContext(ctx, sweepable(bytes), timeText(t), limit)
 	return collect(ctx, q.s, rows, err, func(row scanner) (store.Run, error) { return scanRun(row) })
 }
 

@@ -19,8 +19,7 @@ func (r *listReader) search(ctx context.Context) (page []store.Run, total int, o
 		return nil, 0, false, err
 	}
 	in := "(" + strings.TrimSuffix(strings.Repeat("?,", len(images)), ",") + ")"
-	byImage := " FROM sandbox_runs INDEXED BY idx_runs_base_image WHERE base_image IN " + in
-	byMessage := " FROM sandbox_runs INDEXED BY idx_runs_message WHERE message <> '' AND instr(lower(message), ?) > 0 AND base_image NOT IN " + in
+	byImage, byMessage := byImage(in), byMessage(in)
 	args := slices.Concat(images, []any{r.part}, images)
 	count := "SELECT (SELECT count(*)" + byImage + ") + (SELECT count(*)" + byMessage + ")"
 	if err := r.tx.QueryRowContext(ctx, count, args...).Scan(&total); err != nil {
@@ -41,11 +40,24 @@ func (r *listReader) search(ctx context.Context) (page []store.Run, total int, o
 	return page, total, true, err
 }
 
+// byImage selects the runs of these images.
+func byImage(in string) string {
+	return " FROM sandbox_runs INDEXED BY idx_runs_base_image WHERE base_image IN " + in
+}
+
+// byMessage selects the runs whose message has a text, without those of these images.
+func byMessage(in string) string {
+	return " FROM sandbox_runs INDEXED BY idx_runs_message WHERE message <> '' AND instr(lower(message), ?) > 0 AND base_image NOT IN " + in
+}
+
+// imageNames are the names of images: each is looked up in the index after the one before.
+const imageNames = "WITH RECURSIVE i(image) AS (SELECT min(base_image) FROM sandbox_runs UNION ALL " +
+	"SELECT (SELECT min(base_image) FROM sandbox_runs WHERE base_image > i.image) FROM i WHERE i.image IS NOT NULL) " +
+	"SELECT image FROM i WHERE image IS NOT NULL LIMIT ?"
+
 // images returns the names of images that have the text in them; ok is false if there are too many names.
 func (r *listReader) images(ctx context.Context) (matching []any, ok bool, err error) {
-	rows, err := r.tx.QueryContext(ctx, "WITH RECURSIVE i(image) AS (SELECT min(base_image) FROM sandbox_runs UNION ALL "+
-		"SELECT (SELECT min(base_image) FROM sandbox_runs WHERE base_image > i.image) FROM i WHERE i.image IS NOT NULL) "+
-		"SELECT image FROM i WHERE image IS NOT NULL LIMIT ?", manyImages+1)
+	rows, err := r.tx.QueryContext(ctx, imageNames, manyImages+1)
 	names, err := collect(ctx, r.s, rows, err, func(row scanner) (name string, err error) {
 		err = row.Scan(&name)
 		return name, err

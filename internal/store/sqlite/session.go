@@ -121,12 +121,14 @@ func (q sessions) Get(ctx context.Context, id string) (store.Session, error) {
 	return s, nil
 }
 
-// List returns one page of an owner's sessions.
-func (q sessions) List(ctx context.Context, userID string, query belljar.SessionQuery) (page []store.Session, total int, err error) {
-	limit, offset := store.Page(query.Limit, query.Offset)
-	where, args := "1", []any{}
+// newestSessions is the order of a list.
+const newestSessions = " ORDER BY created_at DESC, rowid DESC LIMIT ? OFFSET ?"
+
+// sessionsOf selects the sessions of a list.
+func sessionsOf(userID string, query belljar.SessionQuery) (where string, args []any) {
+	where = " FROM sandbox_sessions WHERE 1"
 	if userID != "" {
-		where, args = "user_id = ?", []any{userID}
+		where, args = where+" AND user_id = ?", append(args, userID)
 	}
 	if !query.All {
 		where += " AND ended_at IS NULL"
@@ -135,23 +137,34 @@ func (q sessions) List(ctx context.Context, userID string, query belljar.Session
 		where += " AND substr(CAST(scope_key AS BLOB), 1, ?) = CAST(? AS BLOB)"
 		args = append(args, len(query.KeyPrefix), query.KeyPrefix)
 	}
+	return where, args
+}
+
+// List returns one page of an owner's sessions.
+func (q sessions) List(ctx context.Context, userID string, query belljar.SessionQuery) (page []store.Session, total int, err error) {
+	limit, offset := store.Page(query.Limit, query.Offset)
+	where, args := sessionsOf(userID, query)
 	tx, err := q.s.readDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, 0, q.s.failed(ctx, err)
 	}
 	defer tx.Rollback()
-	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sandbox_sessions WHERE "+where, args...).Scan(&total); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT count(*)"+where, args...).Scan(&total); err != nil {
 		return nil, 0, q.s.failed(ctx, err)
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT "+sessionColumns+" FROM sandbox_sessions WHERE "+where+
-		" ORDER BY created_at DESC, rowid DESC LIMIT ? OFFSET ?", append(args, limit, offset)...)
+	rows, err := tx.QueryContext(ctx, "SELECT "+sessionColumns+where+newestSessions, append(args, limit, offset)...)
 	page, err = collect(ctx, q.s, rows, err, scanSession)
 	return page, total, err
 }
 
+const (
+	unfinishedSessions = "SELECT " + sessionColumns + " FROM sandbox_sessions WHERE ended_at IS NULL ORDER BY created_at, rowid"
+	deleteEnded        = "DELETE FROM sandbox_sessions WHERE ended_at < ?"
+)
+
 // Unfinished returns every session that has not ended.
 func (q sessions) Unfinished(ctx context.Context) ([]store.Session, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+sessionColumns+" FROM sandbox_sessions WHERE ended_at IS NULL ORDER BY created_at, rowid")
+	rows, err := q.s.readDB.QueryContext(ctx, unfinishedSessions)
 	return collect(ctx, q.s, rows, err, scanSession)
 }
 
@@ -160,7 +173,7 @@ func (q sessions) DeleteEnded(ctx context.Context, before time.Time) (int, error
 	text := timeText(before)
 	var n int64
 	err := q.s.writer.do(ctx, write{do: func(t *tx) (err error) {
-		n, err = t.exec("DELETE FROM sandbox_sessions WHERE ended_at < ?", text)
+		n, err = t.exec(deleteEnded, text)
 		return err
 	}})
 	if err != nil {

@@ -17,7 +17,6 @@ type Store struct {
 	log     *slog.Logger
 	writeDB *sql.DB // one connection, the writer's
 	writer  *writer
-	behind  *behind
 	readDB  *sql.DB
 	stmts   statements
 	once    sync.Once
@@ -82,21 +81,10 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// settle puts what is behind into the tables.
-func (s *Store) settle(ctx context.Context) error {
-	if !s.behind.some() {
-		return nil
-	}
-	return s.writer.do(ctx, write{do: func(*tx) error { return nil }})
-}
-
 // Close lets the writes under way finish, moves them from the log into the file, and closes it.
 func (s *Store) Close() error {
 	s.once.Do(func() {
-		settled := s.settle(context.Background())
-		s.behind.end()
-		err := errors.Join(settled, s.writer.close())
-		s.closed = errors.Join(err, s.closeDBs())
+		s.closed = errors.Join(s.writer.close(), s.closeDBs())
 	})
 	return s.closed
 }

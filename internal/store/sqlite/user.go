@@ -12,9 +12,6 @@ type users struct{ s *Store }
 
 // Usage is what a user has used on the day of t.
 func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.UserUsage, error) {
-	if err := q.s.settle(ctx); err != nil {
-		return belljar.UserUsage{}, err
-	}
 	u := belljar.UserUsage{UserID: userID}
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce((SELECT artifact_bytes FROM sandbox_usage WHERE user_id = ?1), 0), "+
 		"coalesce((SELECT log_bytes FROM sandbox_usage WHERE user_id = ?1), 0), "+
@@ -27,9 +24,6 @@ func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.U
 
 // Top lists users by artifact bytes.
 func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error) {
-	if err := q.s.settle(ctx); err != nil {
-		return nil, err
-	}
 	limit, _ = store.Page(limit, 0)
 	rows, err := q.s.readDB.QueryContext(ctx, "SELECT u.user_id, u.artifact_bytes, u.log_bytes, coalesce(d.cpu_seconds, 0.0) FROM sandbox_usage u "+
 		"LEFT JOIN sandbox_usage_daily d ON d.user_id = u.user_id AND d.day = ? ORDER BY u.artifact_bytes DESC, u.user_id LIMIT ?", t.UTC().Format(dayLayout), limit)
@@ -41,9 +35,6 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserU
 
 // Kept is how many bytes are kept in all, and by how many users.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
-	if err := q.s.settle(ctx); err != nil {
-		return 0, 0, err
-	}
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(artifact_bytes + log_bytes), 0), count(*) FROM sandbox_usage WHERE artifact_bytes + log_bytes > 0")
 	if err := row.Scan(&bytes, &users); err != nil {
 		return 0, 0, q.s.failed(ctx, err)

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	"github.com/belljar/belljar/internal/store"
@@ -34,18 +33,14 @@ type writer struct {
 	quit    chan struct{}
 	stopped chan struct{}
 	once    sync.Once
-	log     *slog.Logger
-	behind  *behind
 
 	tx   *tx
 	sync string // the connection's PRAGMA synchronous; "" when unknown
 }
 
-func newWriter(conn *sql.Conn, path string, log *slog.Logger, b *behind) *writer {
+func newWriter(conn *sql.Conn, path string) *writer {
 	w := &writer{
 		path:    path,
-		log:     log,
-		behind:  b,
 		ops:     make(chan *pending),
 		quit:    make(chan struct{}),
 		stopped: make(chan struct{}),
@@ -127,7 +122,6 @@ func (w *writer) commit(group []*pending) {
 		for i := range results {
 			results[i] = err
 		}
-		w.behind.failed()
 	}
 	for i, p := range group {
 		p.done <- results[i]
@@ -157,10 +151,6 @@ func (w *writer) transaction(group []*pending, results []error) (err error) {
 			w.tx.exec("ROLLBACK") // fails if SQLite has done it already
 		}
 	}()
-	rows := w.behind.take()
-	if err := w.catchUp(rows); err != nil {
-		return err
-	}
 	if whole, err := w.each(group, results, w.straight); err != nil {
 		return err
 	} else if !whole {
@@ -171,9 +161,6 @@ func (w *writer) transaction(group []*pending, results []error) (err error) {
 		if _, err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
 			return err
 		}
-		if err := w.catchUp(rows); err != nil {
-			return err
-		}
 		if _, err := w.each(group, results, w.one); err != nil {
 			return err
 		}
@@ -182,24 +169,6 @@ func (w *writer) transaction(group []*pending, results []error) (err error) {
 		return err
 	}
 	committed = true
-	if err := w.behind.committed(); err != nil {
-		// Its rows are found again by the next process, and are there already.
-		w.log.Warn("file of added runs could not be emptied", "path", w.path, "err", err)
-	}
-	return nil
-}
-
-// catchUp puts the rows that are behind into the tables.
-func (w *writer) catchUp(rows []runRow) error {
-	for _, row := range rows {
-		err := addRun(w.tx, row)
-		if broken(err) {
-			return err
-		}
-		if err != nil { // one row must not keep all that follow from being written
-			w.log.Error("run cannot be put on record", "path", w.path, "run_id", row.id, "err", err)
-		}
-	}
 	return nil
 }
 

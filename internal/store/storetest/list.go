@@ -138,7 +138,7 @@ func listPages(t *testing.T, s store.Store) {
 	}
 	for _, q := range []belljar.RunQuery{{}, {UserID: "ann"}, {Q: "host"}, {Runtime: "native", Sort: "created_at:desc"}} {
 		got, total := list(t, s, q)
-		same(t, "the default page", got, all[:belljar.DefaultPage])
+		same(t, "the default page", got, all[:store.DefaultPage])
 		same(t, "total", total, 60)
 		for _, limit := range []int{1, 7, 30, 60, 61, belljar.MaxPage} {
 			var seen []string

@@ -133,7 +133,7 @@ func (e *engine) together(ctx context.Context, n int) error {
 					SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/sh", "-c", "echo ready; cat"},
 					TimeoutSec: ample, StartupTimeoutSec: ample,
 				},
-				Stdin: stdin,
+				Input: stdin,
 			})
 			if err != nil {
 				failures <- fmt.Errorf("run %d: %w", i, err)

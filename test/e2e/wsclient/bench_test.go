@@ -18,7 +18,7 @@ import (
 // frame is the second half of it.
 func BenchmarkRoundTrip(b *testing.B) {
 	s := newServer(b)
-	run := s.start(`while read x; do echo "$x"; done`, interactive, func(r *belljar.RunSpec) { r.BytesPerSec = 1 << 24 })
+	run := s.start(`while read x; do echo "$x"; done`, interactive, func(r *belljar.RunSpec) { r.StdinBytesPerSec = 1 << 24 })
 	conn, _, err := websocket.Dial(b.Context(), s.stream(run.ID), &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {"secret"}}})
 	if err != nil {
 		b.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/stdin"
 	store "github.com/belljar/belljar/internal/store/memory"
 )
 
@@ -63,7 +64,7 @@ func newServer(t testing.TB) *server {
 	}
 	s, err := service.New(service.Options{
 		Runtimes: []runtime.Runtime{rt}, Store: store.New(), Logs: logs.New(), Blobs: kept,
-		Limits: ample(), Stdin: belljar.StdinLimits{IdleTimeoutSec: 600}, Require: []string{},
+		Limits: ample(), Stdin: stdin.Limits{IdleTimeoutSec: 600}, Require: []string{},
 	})
 	if err != nil {
 		t.Fatal(err)

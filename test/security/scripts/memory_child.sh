@@ -5,7 +5,7 @@
 # Needs: probe
 # Run: --memory 64m
 # Expect: phase completed if oom-process
-# Expect: warning killed for want of memory if oom-process
+# Expect: warning killed for lack of memory if oom-process
 # Expect: phase failed if oom-sandbox
 # Expect: reason oom_killed if oom-sandbox
 # Limits: memory

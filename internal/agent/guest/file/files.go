@@ -1,0 +1,447 @@
+//go:build linux
+
+// Package file serves the workspace: it reads and changes files through os.Root, with the file system ids of the user
+// whom the request names.
+package file
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/guest/identity"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// file serves the operations on files.
+func (w *Workspace) Serve(s Stream, op wire.Op, req wire.FileRequest) error {
+	user := identity.ID{UID: req.UID, GID: req.GID}
+	if !user.Valid() {
+		return fault.Invalid("no such user: %d:%d", req.UID, req.GID)
+	}
+	if req.Offset < 0 || req.Limit < 0 {
+		return fault.Invalid("negative offset or limit")
+	}
+	name, err := w.place(req.Path)
+	if err != nil {
+		return err
+	}
+	f := &fileOp{s: s, w: w, user: user, req: req, name: name}
+	if req.NoFollow && op != wire.OpRead {
+		if err := f.checkLinks(op); err != nil {
+			return err
+		}
+	}
+	switch op {
+	case wire.OpStat:
+		return f.stat()
+	case wire.OpRead:
+		return f.read()
+	case wire.OpWrite:
+		return f.write()
+	case wire.OpReadDir:
+		return f.list(1)
+	case wire.OpWalk:
+		return f.list(maxDepth)
+	case wire.OpMkdir:
+		return s.done(f.mkdir())
+	case wire.OpRename:
+		return s.done(f.rename())
+	case wire.OpDelete:
+		return s.done(f.delete())
+	case wire.OpTarIn:
+		return f.tarIn()
+	case wire.OpTarOut:
+		return f.tarOut()
+	case wire.OpMerge:
+		return f.merge(false)
+	case wire.OpMergeNew:
+		return f.merge(true)
+	case wire.OpScan:
+		return f.scan()
+	case wire.OpSpace:
+		return f.space()
+	}
+	return fault.Protocol("unknown operation %q", op)
+}
+
+// fileOp is one operation on files.
+type fileOp struct {
+	s    Stream
+	w    *Workspace
+	user identity.ID
+	req  wire.FileRequest
+	name string // Path, relative to the workspace
+}
+
+// as runs do with the requester's rights.
+func (f *fileOp) as(do func() error) error { return f.w.own.As(f.user, do) }
+
+// checkLinks refuses symbolic links on the path. Of what the operation itself does not follow, or makes, the last
+// element may be one.
+func (f *fileOp) checkLinks(op wire.Op) error {
+	names := []string{f.name}
+	switch op {
+	case wire.OpStat, wire.OpDelete, wire.OpMkdir, wire.OpWrite:
+		names[0] = path.Dir(f.name)
+	case wire.OpRename:
+		to, err := f.w.place(f.req.To)
+		if err != nil {
+			return err
+		}
+		names = []string{path.Dir(f.name), path.Dir(to)}
+	}
+	return f.as(func() error {
+		for _, name := range names {
+			if err := f.w.refuseLinks(name); err != nil && !(f.req.Parents && errors.Is(err, fs.ErrNotExist)) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (f *fileOp) stat() error {
+	var info wire.FileInfo
+	err := f.as(func() error {
+		return f.w.within(f.name, false, func(name string) (err error) {
+			info, err = describe(f.w.root, name, f.name)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return f.s.reply(wire.Reply{File: &info})
+}
+
+// describe looks at a file, and does not follow it. shown is its path in the answer.
+func describe(root *os.Root, name, shown string) (out wire.FileInfo, err error) {
+	for range describeTries {
+		info, err := root.Lstat(name)
+		if err != nil {
+			return wire.FileInfo{}, err
+		}
+		out = fileInfo(info, shown)
+		if out.Type != "symlink" {
+			return out, nil
+		}
+		if out.Target, err = root.Readlink(name); !errors.Is(err, unix.EINVAL) {
+			return out, err
+		}
+		// A program put something else there between the two looks.
+	}
+	return out, fault.New(wire.CodeNotFound, "%s does not stay the same", shown)
+}
+
+// describeTries is how often a file that changes is looked at.
+const describeTries = 20
+
+func fileInfo(info fs.FileInfo, shown string) wire.FileInfo {
+	out := wire.FileInfo{Path: shown, Type: "other", Size: info.Size(), ModTime: info.ModTime().UnixNano()}
+	switch {
+	case info.Mode().IsRegular():
+		out.Type = "file"
+	case info.IsDir():
+		out.Type = "dir"
+	case info.Mode()&fs.ModeSymlink != 0:
+		out.Type = "symlink"
+	}
+	out.Mode = uint32(info.Mode().Perm())
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		out.Mode = st.Mode & 0o7777
+	}
+	return out
+}
+
+func (f *fileOp) read() error {
+	var file *os.File
+	err := f.as(func() (err error) {
+		file, err = f.w.openRegular(f.name, !f.req.NoFollow)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := file.Seek(f.req.Offset, io.SeekStart); err != nil {
+		return err
+	}
+	answer := fileInfo(info, f.name)
+	if err := f.s.reply(wire.Reply{File: &answer}); err != nil {
+		return fault.ErrDisconnected
+	}
+	var r io.Reader = file
+	if f.req.Limit > 0 {
+		r = io.LimitReader(file, f.req.Limit)
+	}
+	if err := f.send(r); err != nil {
+		return err
+	}
+	return f.s.W.EOF()
+}
+
+// send copies r into Data frames.
+func (f *fileOp) send(r io.Reader) error {
+	buf := f.w.buffers.Get().(*[]byte)
+	defer f.w.buffers.Put(buf)
+	for {
+		n, err := r.Read((*buf)[wire.DataRoom:])
+		if n > 0 && f.s.W.DataInPlace((*buf)[:wire.DataRoom+n]) != nil {
+			return fault.ErrDisconnected
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// onlyReader hides a reader's other abilities, which io.CopyBuffer would prefer to its buffer.
+type onlyReader struct{ io.Reader }
+
+// write replaces a file as a whole: contents go to a file next to it, which then takes its name.
+func (f *fileOp) write() error {
+	var t *target
+	err := f.as(func() (err error) {
+		t, err = f.openTarget()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	err = f.receive(t.file)
+	if err == nil {
+		err = f.as(func() error { return t.commit(f.req.NoReplace) })
+	}
+	if err != nil {
+		_ = f.as(func() error { return unix.Unlinkat(int(t.dir.Fd()), t.temporary, 0) }) // gone already is fine
+		return err
+	}
+	info, err := t.file.Stat()
+	if err != nil {
+		return err
+	}
+	t.file.Close() // before the answer: after it the caller may execute the file
+	if info.Mode()&0o111 != 0 {
+		f.w.awaitBirths()
+	}
+	answer := fileInfo(info, f.name)
+	return f.s.reply(wire.Reply{File: &answer})
+}
+
+// receive copies the stream's contents to w.
+func (f *fileOp) receive(w io.Writer) error {
+	_, err := io.Copy(onlyWriter{w}, &contents{s: f.s})
+	return err
+}
+
+type onlyWriter struct{ io.Writer }
+
+// target is a file in the making. No listing shows it under its temporary name.
+type target struct {
+	staging   *staging
+	dir       *os.File
+	file      *os.File
+	base      string
+	temporary string
+	hidden    string // path of the temporary file
+}
+
+func (t *target) close() {
+	t.dir.Close()
+	if t.file != nil {
+		t.file.Close()
+	}
+	t.staging.drop(t.hidden)
+}
+
+// openTarget finds the place for a written file and begins it.
+func (f *fileOp) openTarget() (*target, error) {
+	name, mode := f.name, fs.FileMode(f.req.Mode&0o777)
+	var info fs.FileInfo
+	err := f.w.within(name, false, func(name string) (err error) {
+		info, err = f.w.root.Lstat(name)
+		return err
+	})
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 && !f.req.NoReplace {
+		if f.req.NoFollow {
+			return nil, fault.New(wire.CodePathEscapes, "%s is a symbolic link", name)
+		}
+		if name, err = f.w.follow(name, true); err != nil {
+			return nil, err
+		}
+		info, err = f.w.root.Lstat(name)
+	}
+	switch {
+	case err == nil && f.req.NoReplace:
+		return nil, fault.New(wire.CodeExists, "%s exists", name)
+	case err == nil && !info.Mode().IsRegular():
+		return nil, notFile(name, info.Mode())
+	case err == nil && f.req.Mode == 0:
+		mode = info.Mode().Perm()
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case mode == 0:
+		mode = 0o644
+	}
+	return f.beginTarget(name, mode)
+}
+
+func (f *fileOp) beginTarget(name string, mode fs.FileMode) (*target, error) {
+	t := &target{staging: &f.w.staging, base: path.Base(name)}
+	if f.req.Parents {
+		if err := f.w.within(path.Dir(name), true, func(name string) error { return f.w.root.MkdirAll(name, 0o755) }); err != nil {
+			return nil, err
+		}
+	}
+	unique, err := uniqueName()
+	if err != nil {
+		return nil, err
+	}
+	if t.dir, err = f.w.openDir(path.Dir(name)); err != nil {
+		return nil, err
+	}
+	t.temporary = ".belljar-" + unique
+	t.hidden = path.Join(path.Dir(name), t.temporary)
+	t.staging.add(t.hidden)
+	if t.file, err = createIn(t.dir, t.temporary, mode); err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// uniqueName is for what must not meet another file.
+func uniqueName() (string, error) {
+	var random [8]byte
+	if _, err := unix.Getrandom(random[:], 0); err != nil {
+		return "", err
+	}
+	return strconv.FormatUint(binary.BigEndian.Uint64(random[:]), 36), nil
+}
+
+// createIn makes a new file in an open directory, with that mode whatever the umask is.
+func createIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &fs.PathError{Op: "create", Path: base, Err: err}
+	}
+	if err := unix.Fchmod(fd, uint32(mode.Perm())); err != nil {
+		unix.Close(fd)
+		return nil, &fs.PathError{Op: "chmod", Path: base, Err: err}
+	}
+	return os.NewFile(uintptr(fd), base), nil
+}
+
+// commit gives the file its name.
+func (t *target) commit(noReplace bool) error {
+	return renameIn(t.dir, t.temporary, t.dir, t.base, noReplace)
+}
+
+func renameIn(from *os.File, old string, to *os.File, name string, noReplace bool) error {
+	flags := uint(0)
+	if noReplace {
+		flags = unix.RENAME_NOREPLACE
+	}
+	if err := unix.Renameat2(int(from.Fd()), old, int(to.Fd()), name, flags); err != nil {
+		return &os.LinkError{Op: "rename", Old: old, New: name, Err: err}
+	}
+	return nil
+}
+
+// mkdir makes a directory, of exactly the mode that was asked for. With Parents one that is there is no error.
+func (f *fileOp) mkdir() error {
+	mode := fs.FileMode(f.req.Mode & 0o777)
+	return f.as(func() error {
+		return f.w.within(f.name, false, func(name string) error {
+			if f.req.Parents {
+				if err := f.w.root.MkdirAll(path.Dir(name), 0o755); err != nil {
+					return err
+				}
+			}
+			err := f.w.root.Mkdir(name, 0o755)
+			if errors.Is(err, fs.ErrExist) && f.req.Parents {
+				return f.w.isDir(name, err)
+			}
+			if err == nil && mode != 0 {
+				err = f.w.root.Chmod(name, mode)
+			}
+			return err
+		})
+	})
+}
+
+// isDir returns err unless name is a directory, or a link to one.
+func (w *Workspace) isDir(name string, err error) error {
+	return w.within(name, true, func(name string) error {
+		info, e := w.root.Stat(name)
+		if e != nil {
+			return e
+		}
+		if !info.IsDir() {
+			return err
+		}
+		return nil
+	})
+}
+
+func (f *fileOp) rename() error {
+	to, err := f.w.place(f.req.To)
+	if err != nil {
+		return err
+	}
+	if f.name == "." || to == "." {
+		return fault.Invalid("the workspace itself cannot be renamed or replaced")
+	}
+	return f.as(func() error {
+		if f.req.Parents {
+			if err := f.w.within(path.Dir(to), true, func(name string) error { return f.w.root.MkdirAll(name, 0o755) }); err != nil {
+				return err
+			}
+		}
+		from, err := f.w.openDir(path.Dir(f.name))
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		dest, err := f.w.openDir(path.Dir(to))
+		if err != nil {
+			return err
+		}
+		defer dest.Close()
+		return renameIn(from, path.Base(f.name), dest, path.Base(to), f.req.NoReplace)
+	})
+}
+
+func (f *fileOp) delete() error {
+	if f.name == "." {
+		return fault.Invalid("the workspace itself cannot be deleted")
+	}
+	return f.as(func() error {
+		return f.w.within(f.name, false, func(name string) error {
+			if _, err := f.w.root.Lstat(name); err != nil {
+				return err
+			}
+			if f.req.Recursive {
+				return f.w.removeTree(name)
+			}
+			return f.w.root.Remove(name)
+		})
+	})
+}

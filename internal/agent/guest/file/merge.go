@@ -1,0 +1,265 @@
+//go:build linux
+
+package file
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"sort"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// staging is the folders at the top of the workspace in which merges are being put together. No listing shows them.
+type staging struct {
+	moving sync.Mutex // one merge at a time takes its place
+
+	mu    sync.Mutex
+	names map[string]struct{}
+}
+
+func (s *staging) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.names[name]
+	return ok
+}
+
+func (s *staging) add(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names == nil {
+		s.names = make(map[string]struct{})
+	}
+	s.names[name] = struct{}{}
+}
+
+func (s *staging) drop(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.names, name)
+}
+
+// merge unpacks a stream below the request's path, all of it or nothing: first into a staging folder, whose contents
+// then take their places; with fresh they replace no file. Programs may be at work meanwhile; what they change under a
+// merge may make it fail, and moves nothing out of the workspace.
+func (f *fileOp) merge(fresh bool) error {
+	stage, err := f.stage()
+	if err != nil {
+		return err
+	}
+	n, err := f.mergeFrom(stage, fresh)
+	f.unstage(stage)
+	if err != nil {
+		return err
+	}
+	return f.s.reply(wire.Reply{Done: true, Bytes: n})
+}
+
+func (f *fileOp) mergeFrom(stage string, fresh bool) (int64, error) {
+	staged := *f
+	staged.name = path.Join(stage, f.name)
+	n, err := staged.unpack(&unpacker{f: &staged, stage: true})
+	if err != nil {
+		return 0, err
+	}
+	f.w.staging.moving.Lock()
+	defer f.w.staging.moving.Unlock()
+	for range mergeTries {
+		err = f.as(func() error {
+			m := &merger{f: f, fresh: fresh}
+			if err := m.plan(stage, "."); err != nil {
+				return err
+			}
+			return m.move()
+		})
+		// A program has made or removed something between the look and the move.
+		if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return n, err
+}
+
+// mergeTries is how often a merge tries to get past a program that is busy in the same place.
+const mergeTries = 5
+
+// stage makes a staging folder.
+func (f *fileOp) stage() (string, error) {
+	unique, err := uniqueName()
+	if err != nil {
+		return "", err
+	}
+	name := ".belljar-merge-" + unique
+	f.w.staging.add(name)
+	if err := f.as(func() error { return f.w.root.Mkdir(name, 0o700) }); err != nil {
+		f.w.staging.drop(name)
+		return "", err
+	}
+	return name, nil
+}
+
+// unstage removes a staging folder with all that is left in it. What a program put there and holds on to stays behind.
+func (f *fileOp) unstage(name string) {
+	_ = f.as(func() error { return f.w.removeTree(name) })
+	f.w.staging.drop(name)
+}
+
+// step is one move of a merge.
+type step struct {
+	from, to string
+	exchange bool // there is something at to, which goes to from
+}
+
+// merger moves what is staged to its place. Its methods run with the requester's rights.
+type merger struct {
+	f     *fileOp
+	fresh bool // nothing is replaced
+	steps []step
+	from  dirCache
+	to    dirCache
+}
+
+// plan finds out how the contents of a staged folder get into a folder that exists, and changes nothing.
+func (m *merger) plan(staged, to string) error {
+	names, err := m.names(staged)
+	if err != nil {
+		return err
+	}
+	for _, base := range names {
+		s := step{from: path.Join(staged, base), to: path.Join(to, base)}
+		what, err := m.f.w.root.Lstat(s.from)
+		if err != nil {
+			return err
+		}
+		there, err := m.f.w.root.Lstat(s.to)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case what.IsDir() && there.IsDir():
+			if err := m.plan(s.from, s.to); err != nil {
+				return err
+			}
+			continue
+		case what.IsDir():
+			return fault.New(wire.CodeExists, "%s is no directory", s.to)
+		case there.IsDir():
+			return fault.New(wire.CodeExists, "%s is a directory", s.to)
+		case m.fresh:
+			return fault.New(wire.CodeExists, "%s exists", s.to)
+		default:
+			s.exchange = true
+		}
+		m.steps = append(m.steps, s)
+	}
+	return nil
+}
+
+// names lists a folder.
+func (m *merger) names(name string) ([]string, error) {
+	dir, err := m.f.w.openDir(name)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(0)
+	sort.Strings(names)
+	return names, err
+}
+
+// move makes the planned moves, or takes back those that it made.
+func (m *merger) move() error {
+	defer m.from.close()
+	defer m.to.close()
+	for i, s := range m.steps {
+		if err := m.take(s); err != nil {
+			for i > 0 {
+				i--
+				// What cannot be taken back was changed by a program meanwhile: it is that program's now.
+				_ = m.back(m.steps[i])
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *merger) take(s step) error { return m.rename(&m.from, s.from, &m.to, s.to, s.exchange) }
+
+func (m *merger) back(s step) error { return m.rename(&m.to, s.to, &m.from, s.from, s.exchange) }
+
+func (m *merger) rename(from *dirCache, old string, to *dirCache, name string, exchange bool) error {
+	src, err := from.open(m.f.w, path.Dir(old))
+	if err != nil {
+		return err
+	}
+	dst, err := to.open(m.f.w, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	flags := uint(unix.RENAME_NOREPLACE)
+	if exchange {
+		flags = unix.RENAME_EXCHANGE
+	}
+	err = unix.Renameat2(int(src.Fd()), path.Base(old), int(dst.Fd()), path.Base(name), flags)
+	if exchange && (err == unix.EINVAL || err == unix.ENOSYS) { // gVisor, and some file systems
+		err = swap(int(src.Fd()), path.Base(old), int(dst.Fd()), path.Base(name))
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: old, New: name, Err: err}
+	}
+	return nil
+}
+
+// aside is what swap calls the one while the other takes its place.
+const aside = ".belljar-aside"
+
+// swap exchanges two files where the kernel cannot do that at once: for a moment there is nothing of the second name. A
+// failure leaves both as they were.
+func swap(src int, old string, dst int, name string) error {
+	const flags = unix.RENAME_NOREPLACE
+	if err := unix.Renameat2(dst, name, src, aside, flags); err != nil {
+		return err
+	}
+	if err := unix.Renameat2(src, old, dst, name, flags); err != nil {
+		return errors.Join(err, unix.Renameat2(src, aside, dst, name, flags))
+	}
+	if err := unix.Renameat2(src, aside, src, old, flags); err != nil {
+		back := unix.Renameat2(dst, name, src, old, flags)
+		return errors.Join(err, back, unix.Renameat2(src, aside, dst, name, flags))
+	}
+	return nil
+}
+
+// dirCache is the folder that was opened last: files often come by the folder.
+type dirCache struct {
+	name string
+	dir  *os.File
+}
+
+func (c *dirCache) open(w *Workspace, name string) (*os.File, error) {
+	if c.dir != nil && c.name == name {
+		return c.dir, nil
+	}
+	c.close()
+	dir, err := w.openDir(name)
+	if err != nil {
+		return nil, err
+	}
+	c.name, c.dir = name, dir
+	return dir, nil
+}
+
+func (c *dirCache) close() {
+	if c.dir != nil {
+		c.dir.Close()
+		c.dir = nil
+	}
+}

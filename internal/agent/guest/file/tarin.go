@@ -1,0 +1,258 @@
+//go:build linux
+
+package file
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// tarIn unpacks a stream below the request's path. What has been unpacked before a failure stays.
+func (f *fileOp) tarIn() error {
+	n, err := f.unpack(&unpacker{f: f})
+	if err != nil {
+		return err
+	}
+	return f.s.reply(wire.Reply{Done: true, Bytes: n})
+}
+
+// unpack unpacks the stream's contents with u and returns how many bytes the files held.
+func (f *fileOp) unpack(u *unpacker) (int64, error) {
+	body := &contents{s: f.s}
+	u.modes = make(map[string]fs.FileMode)
+	defer u.close()
+	if err := u.mkdir(f.name); err != nil {
+		return 0, err
+	}
+	r := tar.NewReader(body)
+	for {
+		head, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, u.malformed(body, err)
+		}
+		if err := u.entry(head, r); err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrHeader) || body.failed() {
+				return 0, u.malformed(body, err)
+			}
+			return 0, err
+		}
+	}
+	// Behind the archive's end there may be padding; the stream ends with its EOF.
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		return 0, err
+	}
+	if u.programs {
+		f.w.awaitBirths()
+	}
+	return u.bytes, u.setModes()
+}
+
+// unpacker is where a tar stream goes.
+type unpacker struct {
+	f     *fileOp
+	stage bool // for a merge: no links, and folders that can be moved and removed again
+	bytes int64
+	modes map[string]fs.FileMode // of directories, set at last: one may forbid what goes into it
+	dir   *os.File               // the directory used last
+	at    string                 // its path
+
+	programs bool // there are executable files among those unpacked
+}
+
+func (u *unpacker) malformed(body *contents, err error) error {
+	if body.failed() {
+		return body.end // the stream's fault, not the archive's
+	}
+	return fault.Invalid("malformed archive: %v", err)
+}
+
+// entry unpacks one entry.
+func (u *unpacker) entry(head *tar.Header, r io.Reader) error {
+	if head.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	name, err := u.place(head.Name)
+	if err != nil {
+		return err
+	}
+	switch head.Typeflag {
+	case tar.TypeReg:
+		return u.file(name, head, r)
+	case tar.TypeDir:
+		if err := u.mkdir(name); err != nil {
+			return err
+		}
+		if name != u.f.name {
+			u.modes[name] = fs.FileMode(head.Mode) & 0o777
+			if u.stage {
+				u.modes[name] |= 0o700
+			}
+		}
+		return nil
+	case tar.TypeSymlink:
+		if u.stage {
+			return fault.Invalid("archive entry %s is a symbolic link", head.Name)
+		}
+		return u.symlink(name, head)
+	case tar.TypeLink:
+		return fault.Invalid("archive entry %s is a hard link", head.Name)
+	case tar.TypeFifo:
+		return fault.Invalid("archive entry %s is a FIFO", head.Name)
+	case tar.TypeChar, tar.TypeBlock:
+		return fault.Invalid("archive entry %s is a device", head.Name)
+	}
+	return fault.Invalid("archive entry %s is of the unknown type %q", head.Name, head.Typeflag)
+}
+
+// place refuses a name that is absolute or goes up anywhere.
+func (u *unpacker) place(name string) (string, error) {
+	if path.IsAbs(name) || strings.ContainsRune(name, 0) || len(name) > maxPath {
+		return "", fault.New(wire.CodePathEscapes, "archive entry %s is no relative path", name)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", fault.New(wire.CodePathEscapes, "archive entry %s goes up", name)
+		}
+	}
+	return path.Join(u.f.name, name), nil
+}
+
+func (u *unpacker) mkdir(name string) error {
+	if name == "." {
+		return nil
+	}
+	return u.f.as(func() error {
+		return u.f.w.within(name, true, func(name string) error { return u.f.w.root.MkdirAll(name, 0o755) })
+	})
+}
+
+// parent opens the directory that name goes into, and makes it if need be. Runs with the requester's rights.
+func (u *unpacker) parent(name string) (*os.File, error) {
+	at := path.Dir(name)
+	if u.dir != nil && u.at == at {
+		return u.dir, nil
+	}
+	u.close()
+	dir, err := u.f.w.openDir(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = u.f.w.within(at, true, func(name string) error { return u.f.w.root.MkdirAll(name, 0o755) })
+		if err == nil {
+			dir, err = u.f.w.openDir(at)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.dir, u.at = dir, at
+	return dir, nil
+}
+
+func (u *unpacker) close() {
+	if u.dir != nil {
+		u.dir.Close()
+		u.dir = nil
+	}
+}
+
+func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
+	if name == u.f.name {
+		return fault.Invalid("archive entry %s has no name", head.Name)
+	}
+	var file *os.File
+	err := u.f.as(func() error {
+		dir, err := u.parent(name)
+		if err != nil {
+			return err
+		}
+		file, err = replaceIn(dir, path.Base(name), fs.FileMode(head.Mode))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("archive entry %s: %w", head.Name, err)
+	}
+	defer file.Close()
+	u.programs = u.programs || head.Mode&0o111 != 0
+	buf := u.f.w.buffers.Get().(*[]byte)
+	defer u.f.w.buffers.Put(buf)
+	n, err := io.CopyBuffer(onlyWriter{file}, onlyReader{r}, *buf)
+	u.bytes += n
+	if err == nil && head.ModTime.Unix() > 0 { // else it is as old as its arrival
+		t := unix.NsecToTimeval(head.ModTime.UnixNano())
+		err = u.f.as(func() error { return unix.Futimes(int(file.Fd()), []unix.Timeval{t, t}) }) // its owner's right
+	}
+	if err != nil {
+		return fmt.Errorf("archive entry %s: %w", head.Name, err)
+	}
+	return nil
+}
+
+// replaceIn makes a new file where another, or a link, may be.
+func replaceIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
+	file, err := createIn(dir, base, mode)
+	if errors.Is(err, fs.ErrExist) {
+		if err := unix.Unlinkat(int(dir.Fd()), base, 0); err != nil && err != unix.ENOENT {
+			return nil, &fs.PathError{Op: "replace", Path: base, Err: err}
+		}
+		file, err = createIn(dir, base, mode)
+	}
+	return file, err
+}
+
+// symlink makes a link whose target lies in the workspace.
+func (u *unpacker) symlink(name string, head *tar.Header) error {
+	target := head.Linkname
+	outside := fault.New(wire.CodePathEscapes, "archive entry %s links to %s, outside of the workspace", head.Name, target)
+	if path.IsAbs(target) {
+		if _, ok := u.f.w.inside(target); !ok {
+			return outside
+		}
+	} else if to := path.Join(path.Dir(name), target); to == ".." || strings.HasPrefix(to, "../") {
+		return outside
+	}
+	err := u.f.as(func() error {
+		dir, err := u.parent(name)
+		if err != nil {
+			return err
+		}
+		base := path.Base(name)
+		err = unix.Symlinkat(target, int(dir.Fd()), base)
+		if err == unix.EEXIST {
+			if err := unix.Unlinkat(int(dir.Fd()), base, 0); err != nil {
+				return err
+			}
+			err = unix.Symlinkat(target, int(dir.Fd()), base)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("archive entry %s: %w", head.Name, err)
+	}
+	return nil
+}
+
+// setModes gives directories the modes they were packed with.
+func (u *unpacker) setModes() error {
+	return u.f.as(func() error {
+		for name, mode := range u.modes {
+			err := u.f.w.within(name, true, func(name string) error { return u.f.w.root.Chmod(name, mode) })
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,284 @@
+//go:build linux
+
+package file
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sort"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/agent/guest/fault"
+	"github.com/belljar/belljar/internal/agent/wire"
+)
+
+// Bounds of a listing. The agent is small, and the tree may be made to exhaust it.
+const (
+	maxDepth   = 255
+	maxEntries = 100_000
+	walkBatch  = 256       // entries in one answer
+	walkBytes  = 256 << 10 // about what one answer takes
+	walkNames  = 8 << 20   // bytes of names that wait for their turn
+	walkChunk  = 1024      // names read at a time
+	walkLook   = 32        // entries described at a time
+	walkOpen   = 16        // directories that a walk keeps open
+)
+
+// scratchName is the folder of the workspace where hosts have programs put temporary files, and where they build. It is shown
+// only to requests that name it.
+const scratchName = ".tmp"
+
+// hiddenNames is how many names in one folder are left out at most: scratchName, and a folder of ours in the making.
+const hiddenNames = 2
+
+// errCut ends a walk at its bound.
+var errCut = errors.New("listing cut")
+
+// list answers readdir and, with more depth, walk.
+func (f *fileOp) list(depth int) error {
+	limit := maxEntries
+	if f.req.Limit > 0 {
+		limit = int(min(f.req.Limit, maxEntries))
+	}
+	var batch []wire.FileInfo
+	size, cut := 0, false
+	w := &walker{f: f, left: limit, visit: func(info wire.FileInfo, _ *os.Root, _ string) error {
+		batch = append(batch, info)
+		size += len(info.Path) + len(info.Target) + 128
+		if len(batch) < walkBatch && size < walkBytes {
+			return nil
+		}
+		full := batch
+		batch, size = nil, 0
+		if err := f.s.reply(wire.Reply{Files: full, More: true}); err != nil {
+			return fault.ErrDisconnected
+		}
+		return nil
+	}}
+	err := w.start(f.name, depth)
+	if errors.Is(err, errCut) {
+		cut, err = true, nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.s.reply(wire.Reply{Files: batch, Cut: cut || w.cut})
+}
+
+// walker visits what is in a directory: sorted, parents first, links not followed. Each look at the file system uses
+// the requester's rights. However large the tree, it holds few descriptors and bounded memory.
+type walker struct {
+	f     *fileOp
+	left  int  // entries that may still be visited
+	held  int  // bytes of names that wait
+	depth int  // directories above this one
+	cut   bool // something was too deep
+	all   bool // what may not be read is an error, instead of left out
+	visit func(info wire.FileInfo, dir *os.Root, base string) error
+}
+
+// start walks a directory of the workspace. Paths are relative to the workspace.
+func (w *walker) start(name string, depth int) error {
+	dir, err := w.open(name)
+	if err != nil {
+		return err
+	}
+	return w.walk(dir, name, depth)
+}
+
+// open opens a directory by its path.
+func (w *walker) open(name string) (dir *os.Root, err error) {
+	err = w.f.as(func() error {
+		return w.f.w.within(name, true, func(name string) (err error) {
+			dir, err = openRoot(w.f.w.root, name)
+			return err
+		})
+	})
+	return dir, err
+}
+
+// openRoot opens a directory, and nothing else.
+func openRoot(root *os.Root, name string) (*os.Root, error) {
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: unix.ENOTDIR}
+	}
+	return root.OpenRoot(name)
+}
+
+// walk visits the entries of dir, which it closes.
+func (w *walker) walk(dir *os.Root, shown string, depth int) error {
+	defer func() {
+		if dir != nil {
+			dir.Close()
+		}
+	}()
+	names, more, err := w.names(dir)
+	if err != nil {
+		return err
+	}
+	w.depth++
+	waiting := 0
+	for _, name := range names {
+		waiting += nameCost(name)
+	}
+	w.held += waiting
+	defer func() {
+		w.depth--
+		w.held -= waiting
+	}()
+	for len(names) > 0 {
+		some := names[:min(walkLook, len(names))]
+		names = names[len(some):]
+		if dir == nil { // it was closed on the way down
+			if dir, err = w.open(shown); err != nil {
+				dir = nil
+				return passing(err)
+			}
+		}
+		infos, err := w.describe(dir, shown, some)
+		if err != nil {
+			return err
+		}
+		for _, info := range infos {
+			if w.left == 0 {
+				return errCut
+			}
+			w.left--
+			base := path.Base(info.Path)
+			if dir == nil {
+				if dir, err = w.open(shown); err != nil {
+					dir = nil
+					return passing(err)
+				}
+			}
+			if err := w.visit(info, dir, base); err != nil {
+				return err
+			}
+			if info.Type != "dir" {
+				continue
+			}
+			if depth == 1 {
+				w.cut = w.cut || shown != w.f.name
+				continue
+			}
+			sub, err := w.enter(dir, base)
+			if w.all && errors.Is(err, fs.ErrPermission) {
+				return denied(info.Path)
+			}
+			if err = passing(err); err != nil {
+				return err
+			}
+			if sub == nil {
+				continue
+			}
+			if w.depth >= walkOpen {
+				dir.Close()
+				dir = nil
+			}
+			err = w.walk(sub, info.Path, depth-1)
+			if w.all && errors.Is(err, fs.ErrPermission) {
+				return denied(info.Path)
+			}
+			if err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+		}
+	}
+	if more {
+		return errCut
+	}
+	return nil
+}
+
+// denied is the failure of something below what was asked for.
+func denied(name string) error {
+	return &wire.Error{Code: wire.CodeDenied, Message: name + ": permission denied", Path: name}
+}
+
+// enter opens a directory in dir.
+func (w *walker) enter(dir *os.Root, base string) (sub *os.Root, err error) {
+	err = w.f.as(func() (err error) {
+		sub, err = openRoot(dir, base)
+		return err
+	})
+	return sub, err
+}
+
+// passing drops the errors of what is not for this user, or has changed under the walk.
+func passing(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || fault.IsEscape(err) {
+		return nil
+	}
+	return err
+}
+
+// nameCost is about what a name takes in memory.
+func nameCost(name string) int { return len(name) + 16 }
+
+// names lists dir, sorted; more means that it has others.
+func (w *walker) names(dir *os.Root) (names []string, more bool, err error) {
+	var d *os.File
+	err = w.f.as(func() (err error) {
+		d, err = dir.Open(".")
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	defer d.Close()
+	size := 0
+	for len(names) <= w.left+hiddenNames {
+		some, err := d.Readdirnames(walkChunk)
+		for _, name := range some {
+			size += nameCost(name)
+		}
+		names = append(names, some...)
+		if errors.Is(err, io.EOF) || len(some) == 0 {
+			break
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		if w.held+size > walkNames {
+			more = true
+			break
+		}
+	}
+	sort.Strings(names)
+	// Hidden folders take no place of another's.
+	if len(names) > w.left+hiddenNames {
+		names, more = names[:w.left+hiddenNames], true
+	}
+	return names, more, nil
+}
+
+// describe looks at some entries of dir. What is gone meanwhile is left out.
+func (w *walker) describe(dir *os.Root, shown string, names []string) (infos []wire.FileInfo, err error) {
+	infos = make([]wire.FileInfo, 0, len(names))
+	err = w.f.as(func() error {
+		for _, base := range names {
+			at := path.Join(shown, base)
+			if at == scratchName || w.f.w.staging.has(at) {
+				continue
+			}
+			info, err := describe(dir, base, at)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
+				continue // gone, or another thing, meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			infos = append(infos, info)
+		}
+		return nil
+	})
+	return infos, err
+}

@@ -1,0 +1,186 @@
+//go:build linux
+
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Groups is the delegated cgroup2 folder that execs get theirs in.
+type Groups struct {
+	Dir  *os.File
+	next atomic.Uint64
+	once sync.Once
+	have bool
+
+	mu     sync.Mutex // guards what follows
+	spare  *Group     // for the next exec, which does not wait for it to be made; nil for none
+	closed bool
+}
+
+// Take returns a cgroup that no process has been in.
+func (g *Groups) Take() (*Group, error) {
+	g.mu.Lock()
+	c := g.spare
+	g.spare = nil
+	g.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	return g.create()
+}
+
+// Stock makes a cgroup for the next exec.
+func (g *Groups) Stock() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.spare == nil && !g.closed {
+		g.spare, _ = g.create() // the exec will report what is wrong
+	}
+}
+
+// Close removes what is in stock. The execs' groups are their own.
+func (g *Groups) Close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.spare != nil {
+		g.spare.Remove()
+	}
+	g.spare, g.closed = nil, true
+	g.Dir.Close()
+}
+
+// HasClone3 reports whether a process can be born into a cgroup; a seccomp filter may refuse the call.
+func (g *Groups) HasClone3() bool {
+	g.once.Do(func() {
+		_, _, errno := unix.RawSyscall(unix.SYS_CLONE3, 0, 0, 0)
+		g.have = errno != unix.ENOSYS
+	})
+	return g.have
+}
+
+// Group is the cgroup of one exec.
+type Group struct {
+	parent *Groups
+	name   string
+	Dir    *os.File
+	Procs  int // cgroup.procs, open for writing where a process has to move itself; else 0
+}
+
+// create makes a cgroup.
+func (g *Groups) create() (*Group, error) {
+	name := "exec-" + strconv.FormatUint(g.next.Add(1), 10)
+	if err := unix.Mkdirat(int(g.Dir.Fd()), name, 0o755); err != nil {
+		return nil, fmt.Errorf("make a cgroup: %w", err)
+	}
+	c := &Group{parent: g, name: name}
+	fd, err := unix.Openat(int(g.Dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		c.Remove()
+		return nil, fmt.Errorf("open a cgroup: %w", err)
+	}
+	c.Dir = os.NewFile(uintptr(fd), name)
+	if !g.HasClone3() {
+		if c.Procs, err = unix.Openat(fd, "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
+			c.Procs = 0
+			c.Remove()
+			return nil, fmt.Errorf("open cgroup.procs: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// Kill kills every process of the cgroup at once, also those that are being forked.
+func (c *Group) Kill() error {
+	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte("1"))
+	return err
+}
+
+// WaitEmpty waits until no living process is in the cgroup. The kernel wakes it up.
+func (c *Group) WaitEmpty(d time.Duration) error {
+	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for until := time.Now().Add(d); ; {
+		buf := make([]byte, 256)
+		n, err := unix.Pread(fd, buf, 0)
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(buf[:n], []byte("populated 0")) {
+			return nil
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return os.ErrDeadlineExceeded
+		}
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}
+		if _, err := unix.Poll(poll, int(left.Milliseconds())+1); err != nil && err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Cpu returns the processor time that all processes of the cgroup have used, in microseconds.
+func (c *Group) Cpu() (user, system uint64, err error) {
+	fd, err := unix.Openat(int(c.Dir.Fd()), "cpu.stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer unix.Close(fd)
+	raw, err := readAll(fd)
+	if err != nil {
+		return 0, 0, err
+	}
+	found := 0
+	for line := range bytes.Lines(raw) {
+		key, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		if err != nil {
+			continue
+		}
+		switch string(key) {
+		case "user_usec":
+			user, found = n, found+1
+		case "system_usec":
+			system, found = n, found+1
+		}
+	}
+	if found < 2 {
+		return 0, 0, errors.New("cpu.stat without user and system time")
+	}
+	return user, system, nil
+}
+
+// Remove removes the cgroup, in which no process lives.
+func (c *Group) Remove() {
+	parent := int(c.parent.Dir.Fd())
+	if err := unix.Unlinkat(parent, c.name, unix.AT_REMOVEDIR); err == unix.EBUSY && c.Dir != nil {
+		// The last process is on its way out.
+		if c.WaitEmpty(KillTime) == nil {
+			_ = unix.Unlinkat(parent, c.name, unix.AT_REMOVEDIR) // else the sandbox's end removes it
+		}
+	}
+	if c.Dir != nil {
+		c.Dir.Close()
+	}
+	if c.Procs > 0 {
+		unix.Close(c.Procs)
+	}
+}

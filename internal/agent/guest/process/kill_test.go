@@ -1,0 +1,42 @@
+//go:build linux
+
+package process
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Who was killed takes until he has a processor to die. Meanwhile he is nobody new, and the rounds that others need are not
+// used up by him.
+func TestSweepWaitsForTheDead(t *testing.T) {
+	death, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) // readable as a pidfd is, once he is dead
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(death)
+	const slow = 500 * time.Millisecond // more than the pauses between the rounds
+	dies := time.AfterFunc(slow, func() { unix.Write(death, []byte{1, 0, 0, 0, 0, 0, 0, 0}) })
+	defer dies.Stop()
+	isDead := func(fd int) bool {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0
+	}
+	list := func() []*Process {
+		fd, err := unix.FcntlInt(uintptr(death), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil || isDead(fd) {
+			unix.Close(fd)
+			return nil
+		}
+		return []*Process{{pid: 1 << 30, start: 1, fd: fd}} // no process has this number
+	}
+	pause := func(d time.Duration) bool {
+		time.Sleep(d)
+		return true
+	}
+	if !Sweep(8, list, pause) {
+		t.Error("it was given up while somebody died")
+	}
+}

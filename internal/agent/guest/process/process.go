@@ -1,0 +1,166 @@
+//go:build linux
+
+// Package process finds, signals and reaps the processes of commands, and has the cgroups that they are in.
+package process
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is one that exists, held by descriptor: a signal reaches it or no process, whatever becomes of its number.
+type Process struct {
+	pid   int
+	start uint64 // when it began, in clock ticks; with the number its identity
+	fd    int
+}
+
+// Signal sends a signal, which a process that has ended does not get.
+func (p *Process) Signal(s unix.Signal) {
+	_ = unix.PidfdSendSignal(p.fd, s, nil, 0) // that it has ended meanwhile is what we want
+}
+
+func (p *Process) Close() { unix.Close(p.fd) }
+
+// Ended waits for the process's end, and reports whether that came before until.
+func (p *Process) Ended(until time.Time) bool {
+	for {
+		left := max(0, time.Until(until))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+		switch {
+		case n > 0:
+			return true
+		case err != nil && err != unix.EINTR, left < time.Millisecond:
+			return false
+		}
+	}
+}
+
+// Entry is what /proc states about a process.
+type Entry struct {
+	Pid, Parent, Session int
+	Zombie               bool // it is dead, and not only its first thread
+	Start                uint64
+	Own, Children        time.Duration // processor time of its own, and of its dead descendants that were waited for
+}
+
+// Hold gets hold of a process, unless it has ended meanwhile.
+func Hold(x Entry) *Process {
+	fd, err := unix.PidfdOpen(x.Pid, 0)
+	if err != nil {
+		return nil
+	}
+	// The number was still the same process's when the descriptor was opened if it is so now.
+	if now, ok := ReadEntry(x.Pid); !ok || now.Start != x.Start {
+		unix.Close(fd)
+		return nil
+	}
+	return &Process{pid: x.Pid, start: x.Start, fd: fd}
+}
+
+// Below lists the descendants of a process, without those of except and these themselves.
+func Below(children map[int][]Entry, root int, except map[int]bool) []Entry {
+	var found []Entry
+	seen := map[int]bool{root: true} // a table read piecemeal may hold a circle
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		for _, x := range children[queue[0]] {
+			if seen[x.Pid] || except[x.Pid] {
+				continue
+			}
+			seen[x.Pid] = true
+			found = append(found, x)
+			queue = append(queue, x.Pid)
+		}
+	}
+	return found
+}
+
+// ReadTable reads all processes of our namespace.
+func ReadTable() map[int]Entry {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	table := make(map[int]Entry, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if x, ok := ReadEntry(pid); ok {
+			table[pid] = x
+		}
+	}
+	return table
+}
+
+// ReadEntry reads the entry of one process; false if it does not exist.
+func ReadEntry(pid int) (Entry, bool) {
+	raw, err := ReadSmall("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Entry{}, false
+	}
+	return parseStat(pid, raw)
+}
+
+// parseStat reads a line of /proc/pid/stat. The name may hold anything, also spaces and parentheses, so the fields
+// are counted from its last one.
+func parseStat(pid int, raw []byte) (Entry, bool) {
+	at := bytes.LastIndexByte(raw, ')')
+	if at < 0 {
+		return Entry{}, false
+	}
+	fields := bytes.Fields(raw[at+1:])
+	const state, parent, session, own, children, threads, start = 0, 1, 3, 11, 13, 17, 19
+	if len(fields) <= start {
+		return Entry{}, false
+	}
+	x := Entry{Pid: pid}
+	switch fields[state][0] {
+	case 'Z', 'X':
+		n, err := strconv.Atoi(string(fields[threads]))
+		x.Zombie = err == nil && n <= 1 // a thread that outlives the first one runs on
+	}
+	var err1, err2, err3 error
+	x.Parent, err1 = strconv.Atoi(string(fields[parent]))
+	x.Session, err2 = strconv.Atoi(string(fields[session]))
+	x.Start, err3 = strconv.ParseUint(string(fields[start]), 10, 64)
+	x.Own, x.Children = inTicks(fields[own:own+2]), inTicks(fields[children:children+2])
+	return x, err1 == nil && err2 == nil && err3 == nil
+}
+
+// inTicks adds up times of user and system in ticks of 10 ms, which is what the kernel reports whatever its own are.
+func inTicks(fields [][]byte) (sum time.Duration) {
+	for _, field := range fields {
+		n, _ := strconv.ParseInt(string(field), 10, 64) // gVisor writes fewer figures for some: then it is none
+		sum += time.Duration(n) * 10 * time.Millisecond
+	}
+	return sum
+}
+
+// ReadSmall reads a small file of /proc or a cgroup in one go, past the poller.
+func ReadSmall(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return readAll(fd)
+}
+
+func readAll(fd int) ([]byte, error) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := unix.Read(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		return buf[:max(n, 0)], err
+	}
+}

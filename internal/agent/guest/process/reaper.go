@@ -1,0 +1,114 @@
+//go:build linux
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reaper takes the remains of every child of this process: keepers, and the orphans of keepers that were killed.
+// Their status is not needed, since commands' keepers report it, but their usage is added up.
+type Reaper struct {
+	signals chan os.Signal
+	stop    chan struct{}
+	done    chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	total   Usage
+	waiting []chan struct{}
+}
+
+// Usage is what dead processes have used.
+type Usage struct{ UserMicros, SystemMicros, MaxRSS uint64 }
+
+// Since is what has been added to before. The peak is that of all, since a peak has no difference.
+func (r Usage) Since(before Usage) Usage {
+	return Usage{r.UserMicros - before.UserMicros, r.SystemMicros - before.SystemMicros, r.MaxRSS}
+}
+
+// NewReaper makes this process the parent of orphans and reaps its children.
+func NewReaper() (*Reaper, error) {
+	if os.Getpid() != 1 {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return nil, fmt.Errorf("become the parent of orphans: %w", err)
+		}
+	}
+	r := &Reaper{signals: make(chan os.Signal, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	signal.Notify(r.signals, unix.SIGCHLD)
+	go r.run()
+	return r, nil
+}
+
+func (r *Reaper) run() {
+	defer close(r.done)
+	for {
+		r.reap()
+		select {
+		case <-r.signals:
+		case <-r.stop:
+			return
+		}
+	}
+}
+
+// reap takes all children that have died, and wakes the waiters when none is left.
+func (r *Reaper) reap() {
+	for {
+		var usage unix.Rusage
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, &usage)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.ECHILD:
+			r.mu.Lock()
+			for _, c := range r.waiting {
+				close(c)
+			}
+			r.waiting = nil
+			r.mu.Unlock()
+			return
+		case err != nil || pid == 0:
+			return
+		}
+		r.mu.Lock()
+		r.total.UserMicros += uint64(usage.Utime.Nano()) / 1000
+		r.total.SystemMicros += uint64(usage.Stime.Nano()) / 1000
+		r.total.MaxRSS = max(r.total.MaxRSS, uint64(usage.Maxrss)<<10)
+		r.mu.Unlock()
+	}
+}
+
+// Childless returns a channel that is closed when, from now on, this process has been seen without children.
+func (r *Reaper) Childless() <-chan struct{} {
+	c := make(chan struct{})
+	r.mu.Lock()
+	r.waiting = append(r.waiting, c)
+	r.mu.Unlock()
+	return c
+}
+
+// Poke makes the reaper look without a death.
+func (r *Reaper) Poke() {
+	select {
+	case r.signals <- unix.SIGCHLD:
+	default: // it is about to
+	}
+}
+
+// Usage is what all children reaped so far have used.
+func (r *Reaper) Usage() Usage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.total
+}
+
+func (r *Reaper) Close() {
+	signal.Stop(r.signals)
+	close(r.stop)
+	<-r.done
+}

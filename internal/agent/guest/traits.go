@@ -1,0 +1,88 @@
+//go:build linux
+
+package guest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/belljar/belljar/internal/agent/guest/process"
+	"golang.org/x/sys/unix"
+)
+
+// traits are what commands inherit from the agent and must not have. The runtime that made the sandbox may have ensured that
+// there is none: what a command need not be rid of is a system call less for each.
+type traits struct {
+	late     bool  // timers may be late by more than is usual
+	gains    bool  // programs may gain privileges
+	groups   bool  // supplementary groups
+	bounding []int // capabilities that a program executed here could still gain
+	inherits bool  // capabilities that are inherited
+	exposed  bool  // what has changed its user may be looked into, or takes along those it shares memory with when it dies
+}
+
+func ownTraits() (t traits) {
+	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	t.late = err == nil && slack != timerSlack // a kernel without it, gVisor's, is never late on purpose
+	none, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	t.gains = err != nil || none != 1
+	n, err := unix.Getgroups()
+	t.groups = err != nil || len(n) > 0
+	t.bounding = boundingSet()
+	t.inherits = inherits()
+	t.exposed = exposed()
+	return t
+}
+
+// inherits reports whether a program executed here inherits capabilities.
+func inherits() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	err := unix.Capget(&header, &caps[0])
+	return err != nil || caps[0].Inheritable|caps[1].Inheritable != 0
+}
+
+// exposed reports whether a process that has changed its user, which sets how its memory may be dumped to fs.suid_dumpable,
+// endangers those whose memory it shares. With 1, processes of the new user may trace it. With 2, it may dump its memory
+// when it dies of a signal, and before Linux 5.16 that kills all processes that share it.
+func exposed() bool {
+	raw, err := process.ReadSmall("/proc/sys/fs/suid_dumpable")
+	if err == unix.ENOENT {
+		return false // not Linux, but gVisor: there is no such thing
+	}
+	how := strings.TrimSpace(string(raw))
+	var name unix.Utsname
+	if err != nil || unix.Uname(&name) != nil {
+		return true
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); err != nil {
+		return true
+	}
+	return dumps(how, major, minor)
+}
+
+// dumps is exposed for a value of fs.suid_dumpable and a version of Linux.
+func dumps(how string, major, minor int) bool {
+	switch how {
+	case "0":
+		return false
+	case "2":
+		return major < 5 || major == 5 && minor < 16
+	}
+	return true
+}
+
+// boundingSet lists the capabilities that a program executed here could still gain.
+func boundingSet() (list []int) {
+	for c := range 64 {
+		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0)
+		if err != nil {
+			break // that was the last one
+		}
+		if has == 1 {
+			list = append(list, c)
+		}
+	}
+	return list
+}

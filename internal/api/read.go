@@ -1,0 +1,87 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+// ReadBody reads a request's whole body, of at most limit bytes, into the share of the request's caller; nil Shares bound nothing more. give returns
+// what it takes of the share, once the bytes are no longer needed. Errors are [belljar.Error]s, or that of the
+// request's context.
+func (s *Shares) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte, give func(), err error) {
+	LimitBody(w, r, limit)
+	give = func() {}
+	if s != nil {
+		if give, err = s.Take(r.Context(), CallerOf(r.Context()).ID, Announced(r.ContentLength, limit)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if data, err = io.ReadAll(r.Body); err != nil {
+		give()
+		return nil, nil, Unread(err, limit)
+	}
+	return data, give, nil
+}
+
+// Unread is the error for a body of at most limit bytes that could not be read.
+func Unread(err error, limit int64) error {
+	var own *belljar.Error
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &long):
+		return &belljar.Error{
+			Code: belljar.CodeTooLarge, Message: "the body is too large",
+			Details: map[string]any{"field": "body", "maximum": limit},
+		}
+	}
+	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the body ended early", Err: err}
+}
+
+// CheckJSON refuses a request whose Content-Type is another than JSON. A request without one passes.
+func CheckJSON(r *http.Request) error {
+	given := r.Header.Get("Content-Type")
+	if given == "" {
+		return nil
+	}
+	media, params, err := mime.ParseMediaType(given)
+	charset := strings.ToLower(params["charset"])
+	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") || charset != "" && charset != "utf-8" {
+		return WrongType(given, "application/json")
+	}
+	return nil
+}
+
+// WrongType is the error for a body of a media type that the route does not take.
+func WrongType(given string, supported ...string) error {
+	e := Refuse("Content-Type", "content type %.100q is not taken here", given)
+	e.Details["provided"], e.Details["supported"] = given, supported
+	e.Hint = "send Content-Type: " + supported[0]
+	return e
+}
+
+// Query reads a request's query parameters. It refuses those that the route does not know, and those given twice.
+func Query(r *http.Request, known ...string) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, Refuse("", "the query cannot be read: %v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(known, name) {
+			return nil, Unknown("query parameter", name, name, known)
+		}
+		if len(query[name]) > 1 {
+			return nil, Refuse(name, "%s is given twice", name)
+		}
+	}
+	return query, nil
+}

@@ -1,0 +1,50 @@
+package program
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestShebang(t *testing.T) {
+	for text, want := range map[string]string{
+		"#!/bin/sh\nx":                       "sh",
+		"#! /usr/bin/python3 -u\nx":          "python3 -u",
+		"#!/usr/bin/env node\nx":             "node",
+		"#!/usr/bin/env -S awk -f\nx":        "awk -f",
+		"#!/usr/bin/env\n":                   "",
+		"#!\n":                               "",
+		"# no shebang":                       "",
+		" #!/bin/sh":                         "",
+		"":                                   "",
+		"#!/bin/" + strings.Repeat("x", 999): strings.Repeat("x", 249),
+	} {
+		if got := strings.Join(shebang([]byte(text)), " "); got != want {
+			t.Errorf("%.40q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestTypeScript: node runs TypeScript as it is from 22.6 on; an older one, or something else of that name, is told.
+func TestTypeScript(t *testing.T) {
+	for version, want := range map[string]string{
+		"v22.6.0": "", "v24.1.0": "",
+		"v22.5.9":  "node v22.5.9 cannot run TypeScript",
+		"v20.20.2": "node v20.20.2 cannot run TypeScript",
+		"what":     `node reports version "what"`,
+		"vx.y.z":   `node reports version "vx.y.z"`,
+	} {
+		node := filepath.Join(t.TempDir(), "node")
+		if err := os.WriteFile(node, []byte("#!/bin/sh\necho "+version+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if err := stripsTypes(t.Context(), node); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", version, got, want)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package program
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// hostImage finds programs as a sandbox with the image "host" will see them: it shows these folders of the machine,
+// and little else.
+type hostImage struct {
+	visible []string // folders that exist inside
+	path    []string // folders searched for programs, in order
+}
+
+func newHostImage() hostImage {
+	return hostImage{
+		visible: []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"},
+		path: []string{
+			"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", // PATH inside
+			"/usr/local/go/bin", "/usr/lib/go/bin", // where Go's own archives unpack to
+		},
+	}
+}
+
+// Find returns what this machine's own program of that name is called inside a sandbox, "" if sandboxes do not have it.
+func Find(name string) string { return newHostImage().find(name) }
+
+// standardPath is how many folders of path are also in PATH inside a sandbox.
+const standardPath = 6
+
+// find returns what to call a program inside: its bare name where that works, else a full path. It returns "" if the
+// image does not have it.
+func (h hostImage) find(name string) string {
+	for i, dir := range h.path {
+		first, ok := h.resolve(filepath.Join(dir, name))
+		switch {
+		case !ok:
+		case first == filepath.Join(dir, name) && i < standardPath:
+			return name
+		default:
+			return first
+		}
+	}
+	return ""
+}
+
+// resolve follows a program's links and returns the first of them from which on everything is visible inside: a
+// link that goes through /etc/alternatives is skipped, one that ends in a home folder is of no use.
+func (h hostImage) resolve(program string) (first string, ok bool) {
+	const mostLinks = 40
+	for at, n := program, 0; n < mostLinks; n++ {
+		switch {
+		case !h.sees(at):
+			first = ""
+		case first == "":
+			first = at
+		}
+		target, err := os.Readlink(at)
+		if err != nil {
+			real, err := filepath.EvalSymlinks(at)
+			if err != nil || first == "" || !h.sees(real) {
+				return "", false
+			}
+			info, err := os.Stat(real)
+			return first, err == nil && info.Mode().IsRegular() && info.Mode()&0o001 != 0
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(at), target)
+		}
+		at = target
+	}
+	return "", false
+}
+
+func (h hostImage) sees(path string) bool {
+	for _, dir := range h.visible {
+		if strings.HasPrefix(path, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// elsewhere returns where the caller's own PATH has a program that the image lacks, or "".
+func elsewhere(name, path string) string {
+	for _, dir := range filepath.SplitList(path) {
+		program := filepath.Join(dir, name)
+		if info, err := os.Stat(program); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return program
+		}
+	}
+	return ""
+}

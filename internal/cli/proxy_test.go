@@ -1,0 +1,105 @@
+package cli_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar/test/program"
+)
+
+// TestProxyDropsUpgrade opens a terminal through a proxy that knows no WebSockets: the error says what to do.
+func TestProxyDropsUpgrade(t *testing.T) {
+	program.NeedNative(t)
+	serveHere(t)
+	to, err := url.Parse(os.Getenv("BELLJAR_SERVER"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Header.Del("Upgrade")
+		r.Out.Header.Del("Connection")
+	}})
+	defer proxy.Close()
+	made := start(t, "session", "create")
+	id, err := made.out.ReadString('\n')
+	if err != nil || made.ended(t) != 0 {
+		t.Fatalf("%v: %s", err, made.stderr.String())
+	}
+	ask, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL+"/api/v1/sandbox/sessions/"+strings.TrimSpace(id)+"/terminals?cols=80", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask.Header.Set("X-API-KEY", os.Getenv("BELLJAR_API_KEY"))
+	answer, err := http.DefaultClient.Do(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "has no Upgrade header") {
+		t.Errorf("%d %s, %v", answer.StatusCode, text, err)
+	}
+	shell := startWith(t, []string{"BELLJAR_SERVER=" + proxy.URL}, "session", "shell", strings.TrimSpace(id), "--", "true")
+	if status := shell.ended(t); status != 125 || !strings.Contains(shell.stderr.String(), "a proxy in front of the server must pass Upgrade and Connection on") {
+		t.Errorf("status %d, %s", status, shell.stderr.String())
+	}
+}
+
+// TestNonsenseEngine is an engine that answers more than it is asked: the first line is ours, and the only one besides hints.
+func TestNonsenseEngine(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				const answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+				for buf := make([]byte, 4096); ; {
+					if _, err := conn.Read(buf); err != nil {
+						return
+					}
+					io.WriteString(conn, answer+answer+"nonsense")
+				}
+			}()
+		}
+	}()
+	c := startWith(t, []string{"DOCKER_HOST=tcp://" + l.Addr().String()}, "run", "--runtime", "docker", "--", "true")
+	if status := c.ended(t); status != 125 {
+		t.Errorf("status %d", status)
+	}
+	for line := range strings.Lines(c.stderr.String()) {
+		if !strings.HasPrefix(line, "belljar: ") && !strings.HasPrefix(line, "hint: ") {
+			t.Errorf("said %q", line)
+		}
+	}
+}
+
+// TestWrongScheme: the wrong scheme is an error at once.
+func TestWrongScheme(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	c := start(t, "--server", strings.Replace(plain.URL, "http:", "https:", 1), "ps")
+	if status := c.ended(t); status != 125 || !strings.Contains(c.stderr.String(), "\nhint: use "+plain.URL+"\n") {
+		t.Errorf("status %d, %s", status, c.stderr.String())
+	}
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	c = start(t, "--server", strings.Replace(secure.URL, "https:", "http:", 1), "ps")
+	if status := c.ended(t); status != 125 || !strings.Contains(c.stderr.String(), "\nhint: use "+secure.URL+"\n") {
+		t.Errorf("status %d, %s", status, c.stderr.String())
+	}
+}

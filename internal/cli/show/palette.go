@@ -1,0 +1,41 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Palette paints words where there is a terminal, and leaves them alone elsewhere.
+type Palette struct{ on bool }
+
+// NewPalette is one that is on or off.
+func NewPalette(on bool) Palette { return Palette{on: on} }
+
+// Bold is for the name of a thing.
+func (p Palette) Bold(s string) string { return p.paint("1", s) }
+
+// Dim is for remarks.
+func (p Palette) Dim(s string) string { return p.paint("2", s) }
+
+// Good is for what works.
+func (p Palette) Good(s string) string { return p.paint("32", s) }
+
+// Fair is for what works in part.
+func (p Palette) Fair(s string) string { return p.paint("33", s) }
+
+// Bad is for what does not work.
+func (p Palette) Bad(s string) string { return p.paint("31", s) }
+
+func (p Palette) paint(code, s string) string {
+	if !p.on {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// Advise writes a hint in a line of its own, if there is one.
+func (p Palette) Advise(b *strings.Builder, indent int, hint string) {
+	if hint != "" {
+		fmt.Fprintf(b, "%*s%s\n", indent, "", p.Fair("fix: ")+hint)
+	}
+}

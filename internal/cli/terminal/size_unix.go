@@ -1,0 +1,32 @@
+//go:build unix
+
+package terminal
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// watchSize tells when our terminal has another size. The caller ends it.
+func watchSize() (resized <-chan struct{}, end func()) {
+	signals, told, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGWINCH)
+	go func() {
+		for {
+			select {
+			case <-signals:
+			case <-done:
+				return
+			}
+			select {
+			case told <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return told, func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}

@@ -1,0 +1,182 @@
+package terminal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/notice"
+)
+
+// desk is a terminal: what each attachment to it shows, one after the other.
+type desk struct {
+	belljar.Terminals
+
+	mu       sync.Mutex
+	visits   [][]any // of each attachment: events, or an error that breaks it
+	typed    bytes.Buffer
+	attached int
+}
+
+func (d *desk) Attach(context.Context, string) (belljar.Attachment, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.attached == len(d.visits) {
+		return nil, errors.New("nobody expected this attachment")
+	}
+	d.attached++
+	if err, ok := d.visits[d.attached-1][0].(error); ok && len(d.visits[d.attached-1]) == 1 {
+		return nil, err
+	}
+	return &chair{desk: d, show: d.visits[d.attached-1]}, nil
+}
+
+// chair is one attachment.
+type chair struct {
+	desk *desk
+	show []any
+}
+
+func (c *chair) Terminal() belljar.Terminal { return belljar.Terminal{} }
+func (c *chair) Resize(int, int) error      { return nil }
+func (c *chair) Close() error               { return nil }
+
+func (c *chair) Write(_ context.Context, b []byte) error {
+	c.desk.mu.Lock()
+	defer c.desk.mu.Unlock()
+	c.desk.typed.Write(b)
+	return nil
+}
+
+func (c *chair) Next(ctx context.Context) (belljar.TerminalEvent, error) {
+	if len(c.show) == 0 {
+		<-ctx.Done()
+		return belljar.TerminalEvent{}, context.Cause(ctx)
+	}
+	next := c.show[0]
+	c.show = c.show[1:]
+	if err, ok := next.(error); ok {
+		return belljar.TerminalEvent{}, err
+	}
+	return next.(belljar.TerminalEvent), nil
+}
+
+func say(kind belljar.TerminalEventKind, text string) belljar.TerminalEvent {
+	return belljar.TerminalEvent{Kind: kind, Data: []byte(text)}
+}
+
+func exit(code int) belljar.TerminalEvent {
+	return belljar.TerminalEvent{Kind: belljar.TerminalExit, ExitCode: code}
+}
+
+func visitDesk(t *testing.T, d *desk, stdin io.Reader) (status int, stdout, stderr string, err error) {
+	t.Helper()
+	var out, notes bytes.Buffer
+	v := &Visit{Stdin: stdin, Stdout: &out, Notice: &notice.Writer{Stderr: &notes}, Terminals: d, ID: "t", Keys: Keys{typed: []byte("\x10\x11")}}
+	status, err = v.follow(t.Context())
+	return status, out.String(), notes.String(), err
+}
+
+func TestVisitShowsTheTerminal(t *testing.T) {
+	d := &desk{visits: [][]any{{say(belljar.TerminalHistory, "before "), say(belljar.TerminalOutput, "now"), exit(3)}}}
+	status, out, _, err := visitDesk(t, d, strings.NewReader(""))
+	if status != 3 || err != nil || out != "before now" {
+		t.Errorf("%d, %v, %q", status, err, out)
+	}
+}
+
+func TestVisitComesBack(t *testing.T) {
+	away := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "connection refused"}
+	d := &desk{visits: [][]any{
+		{say(belljar.TerminalOutput, "one"), away}, {away}, {say(belljar.TerminalHistory, "one two"), exit(0)},
+	}}
+	r, w := io.Pipe() // nobody types
+	defer w.Close()
+	status, out, notes, err := visitDesk(t, d, r)
+	if status != 0 || err != nil || !strings.HasPrefix(out, "one\x1b[H\x1b[2Jone two") {
+		t.Errorf("%d, %v, %q", status, err, out)
+	}
+	if !strings.Contains(notes, "the connection is lost") || !strings.Contains(notes, "back again") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+func TestVisitEnds(t *testing.T) {
+	for _, test := range []struct {
+		last any
+		want string
+	}{
+		{belljar.TerminalEvent{Kind: belljar.TerminalReplaced}, "taken over"},
+		{belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: "the session expired"}, "the session expired"},
+		{&belljar.Error{Code: belljar.CodeNotFound, Message: "no such terminal"}, "no such terminal"},
+	} {
+		d := &desk{visits: [][]any{{say(belljar.TerminalOutput, "x"), test.last}}}
+		r, w := io.Pipe()
+		_, _, _, err := visitDesk(t, d, r)
+		w.Close()
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v, want %q", err, test.want)
+		}
+	}
+}
+
+// bell is written to, and rings when that begins.
+type bell struct {
+	bytes.Buffer
+	once  sync.Once
+	rings chan struct{}
+}
+
+func (b *bell) Write(p []byte) (int, error) {
+	defer b.once.Do(func() { close(b.rings) })
+	return b.Buffer.Write(p)
+}
+
+// TestVisitLeavesAServerThatIsAway types into nowhere, and leaves.
+func TestVisitLeavesAServerThatIsAway(t *testing.T) {
+	away := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "connection refused"}
+	d := &desk{visits: slices.Repeat([][]any{{away}}, 100)}
+	r, w := io.Pipe()
+	defer w.Close()
+	var out bytes.Buffer
+	notes := &bell{rings: make(chan struct{})}
+	go func() {
+		<-notes.rings // the server is known to be away
+		_, _ = io.WriteString(w, "ls\r")
+		_, _ = io.WriteString(w, "\x03")
+		_, _ = io.WriteString(w, "\x10\x11")
+	}()
+	v := &Visit{
+		Stdin: r, Stdout: &out, Notice: &notice.Writer{Stderr: notes}, Terminals: d, ID: "t", raw: true,
+		Keys: Keys{typed: []byte("\x10\x11"), names: "ctrl-p,ctrl-q"},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := v.follow(ctx); !errors.Is(err, ErrLeft) {
+		t.Errorf("%v, want %v", err, ErrLeft)
+	}
+	if !strings.Contains(notes.String(), "ctrl-p ctrl-q leaves") {
+		t.Errorf("notes %q", notes.String())
+	}
+}
+
+// TestVisitOutlivesAStop is a server that is stopped and started again: the terminal is there behind it.
+func TestVisitOutlivesAStop(t *testing.T) {
+	d := &desk{visits: [][]any{
+		{say(belljar.TerminalOutput, "one"), belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: "shutdown"}},
+		{say(belljar.TerminalHistory, "one two"), exit(7)},
+	}}
+	r, w := io.Pipe()
+	defer w.Close()
+	status, out, _, err := visitDesk(t, d, r)
+	if status != 7 || err != nil || !strings.HasSuffix(out, "one two") {
+		t.Errorf("%d, %v, %q", status, err, out)
+	}
+}

@@ -1,0 +1,195 @@
+package transfer
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
+)
+
+// out copies out of workspaces. What is there is hostile: names that lead elsewhere are refused, and
+// symbolic links are left out.
+func (c *Copy) out(ctx context.Context, sources []string, to string) (Copied, error) {
+	info, err := os.Stat(to)
+	into := len(sources) > 1 || strings.HasSuffix(to, "/") || err == nil && info.IsDir()
+	result := Copied{To: to}
+	for _, source := range sources {
+		from, remote := placeOf(source)
+		if !remote {
+			return result, mistake.New("name one side as SESSION:PATH", "neither %s nor %s is in a session", source, to)
+		}
+		id, err := c.Session(ctx, from.session)
+		if err != nil {
+			return result, err
+		}
+		result.SessionID = id
+		clean, err := belljar.CleanPath(orRoot(from.path))
+		if err != nil {
+			return result, mistake.New("name a path in "+belljar.WorkspaceDir, "%s: %v", source, err)
+		}
+		entry, err := c.Service.Files().Stat(ctx, id, clean)
+		if err != nil {
+			return result, mistake.In(source, err)
+		}
+		place := to
+		if into {
+			place = filepath.Join(to, nameOf(clean))
+		}
+		f := fetch{c: c, session: id, result: &result}
+		switch entry.Type {
+		case "dir":
+			err = f.folder(ctx, clean, place)
+		case "file":
+			err = f.file(ctx, entry, clean, place)
+		default:
+			hint := ""
+			if entry.Type == "symlink" {
+				hint = "copy what it leads to: " + entry.Target
+			}
+			err = mistake.New(hint, "%s: is neither a file nor a folder", source)
+		}
+		if err != nil {
+			return result, err
+		}
+	}
+	return result, nil
+}
+
+func orRoot(name string) string {
+	if name == "" {
+		return "."
+	}
+	return name
+}
+
+// nameOf is what a place in a workspace is called here.
+func nameOf(clean string) string {
+	if clean == "." {
+		return filepath.Base(belljar.WorkspaceDir)
+	}
+	return path.Base(clean)
+}
+
+// fetch is copying one thing out of a workspace.
+type fetch struct {
+	c       *Copy
+	session string
+	result  *Copied
+}
+
+// file copies a file to a place here.
+func (f *fetch) file(ctx context.Context, entry belljar.FileEntry, clean, place string) error {
+	out, err := f.open(filepath.Dir(place))
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	_, content, err := f.c.Service.Files().Read(ctx, f.session, clean, 0, 0)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	shown := show.NewProgress(f.c.Notice, "copying "+clean, entry.Size)
+	defer shown.Stop()
+	mode, _ := strconv.ParseUint(entry.Mode, 8, 32) // what is no mode is the usual one
+	return f.save(out, filepath.Base(place), uint32(mode), shown.Of(content))
+}
+
+// folder copies what a folder holds into a place here.
+func (f *fetch) folder(ctx context.Context, clean, place string) error {
+	out, err := f.open(place)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r, w := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := f.c.Service.Files().Archive(ctx, f.session, clean, belljar.UploadTar, w)
+		w.CloseWithError(err)
+		packed <- err
+	}()
+	shown := show.NewProgress(f.c.Notice, "copying "+clean, 0)
+	err = f.unpack(tar.NewReader(shown.Of(r)), out)
+	shown.Stop()
+	if err == nil {
+		_, err = io.Copy(io.Discard, r)
+	}
+	cancel()
+	r.CloseWithError(err)
+	if failed := <-packed; err == nil {
+		err = failed
+	}
+	return err
+}
+
+// unpack puts an archive's files into a folder here.
+func (f *fetch) unpack(archive *tar.Reader, out *OutDir) error {
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name := path.Clean(header.Name)
+		switch {
+		case name == ".":
+		case !filepath.IsLocal(name):
+			return fmt.Errorf("%q has no place in %s", header.Name, out.Name)
+		case header.Typeflag == tar.TypeDir:
+			err = out.folder(name)
+		case header.Typeflag == tar.TypeReg:
+			err = f.save(out, name, uint32(header.Mode), archive)
+		default:
+			f.c.Notice.Note("%s is a link or a device and was left out", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// save writes one file.
+func (f *fetch) save(out *OutDir, name string, mode uint32, content io.Reader) error {
+	var size counter
+	if err := out.Save(belljar.Artifact{Path: name, Mode: mode}, io.TeeReader(content, &size)); err != nil {
+		return err
+	}
+	f.result.Files++
+	f.result.Bytes += int64(size)
+	return nil
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (n *counter) Write(b []byte) (int, error) {
+	*n += counter(len(b))
+	return len(b), nil
+}
+
+// open makes a folder here.
+func (f *fetch) open(dir string) (*OutDir, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, mistake.New("", "%s: %s", dir, mistake.Reason(err))
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, mistake.New("", "%s: %s", dir, mistake.Reason(err))
+	}
+	return &OutDir{Name: dir, root: root}, nil
+}

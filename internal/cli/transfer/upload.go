@@ -1,0 +1,299 @@
+package transfer
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/cli/mistake"
+)
+
+// Source is one thing to put into the workspace.
+type Source struct {
+	Dst     string      // where, relative to the workspace
+	Path    string      // the file here; "" for content
+	Content []byte      // of a file that is not here
+	Info    fs.FileInfo // of Path, as checked
+	link    string      // target of a symbolic link
+	root    *os.Root    // of --dir: Path is inside it and opened through it
+}
+
+func (s Source) size() int64 {
+	switch {
+	case s.Path == "":
+		return int64(len(s.Content))
+	case s.Info.Mode().IsRegular():
+		return s.Info.Size()
+	}
+	return 0
+}
+
+// Upload is everything that goes into the workspace before the command starts, checked and in order.
+type Upload struct {
+	sources []Source
+	taken   map[string]Source
+	roots   []*os.Root
+}
+
+// Add puts one source at its destination. The same file twice is one file; two files in one place are a mistake.
+func (u *Upload) Add(s Source) error {
+	if u.taken == nil {
+		u.taken = make(map[string]Source)
+	}
+	if other, ok := u.taken[s.Dst]; ok {
+		same := s.Info != nil && other.Info != nil && os.SameFile(s.Info, other.Info)
+		if same || s.Info != nil && other.Info != nil && s.Info.IsDir() && other.Info.IsDir() {
+			return nil
+		}
+		return mistake.New("", "%s would be both %s and %s", path.Join(belljar.WorkspaceDir, s.Dst), other.origin(), s.origin())
+	}
+	u.taken[s.Dst] = s
+	u.sources = append(u.sources, s)
+	return nil
+}
+
+func (s Source) origin() string {
+	if s.Path == "" {
+		return "standard input"
+	}
+	return s.Path
+}
+
+// AddFile adds a --file flag, SRC[:DST].
+func (u *Upload) AddFile(flag string) error {
+	src, dst := flag, ""
+	// The colon splits only where the whole is not itself a file's name.
+	if i := strings.LastIndexByte(flag, ':'); i > 0 {
+		if _, err := os.Stat(flag); err != nil {
+			src, dst = flag[:i], flag[i+1:]
+			if dst == "" {
+				return mistake.New("--file SRC[:DST]", "--file %s: no destination after the colon", flag)
+			}
+		}
+	}
+	info, err := os.Stat(src)
+	switch {
+	case err != nil:
+		return mistake.New("", "--file %s: %s", src, mistake.Reason(err))
+	case info.IsDir():
+		return mistake.New("send its contents with --dir "+src, "--file %s: is a directory", src)
+	case !info.Mode().IsRegular():
+		return mistake.New("", "--file %s: is not a regular file", src)
+	}
+	base := filepath.Base(src)
+	switch {
+	case dst == "":
+		dst = base
+	case strings.HasSuffix(dst, "/"):
+		dst += base
+	}
+	clean, err := belljar.CleanPath(dst)
+	if err == nil && clean == "." {
+		clean = base
+	}
+	if err != nil {
+		return mistake.New("the destination is a path inside "+belljar.WorkspaceDir, "--file %s: destination %s: %v", src, dst, err)
+	}
+	if err := readable(src); err != nil {
+		return mistake.New("", "--file %s: %s", src, mistake.Reason(err))
+	}
+	return u.Add(Source{Dst: clean, Path: src, Info: info})
+}
+
+// AddDir adds the contents of a folder. Symbolic links stay links where they lead to a place inside the folder.
+func (u *Upload) AddDir(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return mistake.New("", "--dir %s: %s", dir, mistake.Reason(err))
+	}
+	u.roots = append(u.roots, root)
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		shown := filepath.Join(dir, name)
+		if err != nil {
+			return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+		}
+		if name == "." {
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+		}
+		s := Source{Dst: name, Path: name, Info: info, root: root}
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			s.link, err = root.Readlink(name)
+			if err != nil {
+				return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+			}
+			if path.IsAbs(s.link) || !filepath.IsLocal(path.Join(path.Dir(name), s.link)) {
+				return mistake.New("remove the link, or put what it names into the folder",
+					"--dir %s: is a link to %s, outside the folder", shown, s.link)
+			}
+		case info.IsDir():
+		case info.Mode().IsRegular():
+			f, err := root.Open(name)
+			if err != nil {
+				return mistake.New("", "--dir %s: %s", shown, mistake.Reason(err))
+			}
+			f.Close()
+		default:
+			return mistake.New("", "--dir %s: is neither a file, a folder nor a link", shown)
+		}
+		return u.Add(s)
+	})
+}
+
+// Empty reports whether there is nothing to upload.
+func (u *Upload) Empty() bool { return len(u.sources) == 0 }
+
+// Fits checks the upload against the size of the workspace.
+func (u *Upload) Fits(workspaceMB int) error {
+	var total int64
+	for _, s := range u.sources {
+		total += s.size()
+	}
+	if total <= int64(workspaceMB)<<20 {
+		return nil
+	}
+	need := (total + 1<<20 - 1) >> 20
+	return mistake.New(fmt.Sprintf("--workspace %dm makes room", need+need/4),
+		"the files need %d MiB and the workspace has %d MiB", need, workspaceMB)
+}
+
+// Reader returns the upload as a tar stream, nil if there is nothing to upload. The caller closes it.
+func (u *Upload) Reader() io.ReadCloser {
+	if len(u.sources) == 0 {
+		return nil
+	}
+	r, w := io.Pipe()
+	go func() {
+		w.CloseWithError(u.write(w))
+	}()
+	return r
+}
+
+// Close lets go of the folders.
+func (u *Upload) Close() {
+	for _, root := range u.roots {
+		root.Close()
+	}
+}
+
+// write writes the upload as a tar stream.
+func (u *Upload) write(w io.Writer) error {
+	tw := tar.NewWriter(w)
+	for _, s := range u.sources {
+		if err := s.write(tw); err != nil {
+			return fmt.Errorf("uploading %s: %w", s.origin(), err)
+		}
+	}
+	return tw.Close()
+}
+
+func (s Source) write(tw *tar.Writer) error {
+	header := &tar.Header{Name: s.Dst, Mode: 0o644, Size: s.size(), ModTime: time.Now(), Format: tar.FormatPAX}
+	if s.Info != nil {
+		header.Mode = int64(s.Info.Mode().Perm())
+		header.ModTime = s.Info.ModTime()
+	}
+	switch {
+	case s.link != "":
+		header.Typeflag, header.Linkname = tar.TypeSymlink, s.link
+		return tw.WriteHeader(header)
+	case s.Info != nil && s.Info.IsDir():
+		header.Typeflag, header.Name = tar.TypeDir, s.Dst+"/"
+		return tw.WriteHeader(header)
+	}
+	header.Typeflag = tar.TypeReg
+	if s.Path == "" {
+		if err := tw.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err := io.Copy(tw, bytes.NewReader(s.Content))
+		return err
+	}
+	f, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := tw.WriteHeader(header); err != nil {
+		return err
+	}
+	n, err := io.CopyN(tw, f, header.Size)
+	if err == io.EOF {
+		return fmt.Errorf("it shrank from %d to %d bytes while being read", header.Size, n)
+	}
+	return err
+}
+
+func (s Source) open() (*os.File, error) {
+	if s.root != nil {
+		return s.root.Open(s.Path)
+	}
+	return os.Open(s.Path)
+}
+
+func readable(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// addTree adds a file or a folder under a name.
+func (u *Upload) addTree(place, name string) error {
+	info, err := os.Stat(place)
+	switch {
+	case err != nil:
+		return mistake.New("", "%s: %s", place, mistake.Reason(err))
+	case !info.IsDir():
+		return u.addPlain(place, name, info)
+	}
+	folder, inner := Source{Dst: name, Path: place, Info: info}, &Upload{}
+	if err := inner.AddDir(place); err != nil {
+		inner.Close()
+		return err
+	}
+	u.roots = append(u.roots, inner.roots...)
+	if name != "." {
+		if err := u.Add(folder); err != nil {
+			return err
+		}
+	}
+	for _, s := range inner.sources {
+		if s.link != "" { // a workspace takes what it leads to
+			info, err := s.root.Stat(s.Path)
+			if err != nil || !info.Mode().IsRegular() {
+				return mistake.New("remove the link, or copy what it leads to", "%s: is a link to %s, which is not a file", filepath.Join(place, s.Path), s.link)
+			}
+			s.link, s.Info = "", info
+		}
+		s.Dst = path.Join(name, s.Dst)
+		if err := u.Add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addPlain adds one file under a name.
+func (u *Upload) addPlain(file, name string, info os.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return mistake.New("", "%s: is neither a file nor a folder", file)
+	}
+	if err := readable(file); err != nil {
+		return mistake.New("", "%s: %s", file, mistake.Reason(err))
+	}
+	return u.Add(Source{Dst: name, Path: file, Info: info})
+}

@@ -1,0 +1,103 @@
+package transfer
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// listing unpacks a tar stream into lines: name, mode, and content or link.
+func listing(t *testing.T, r io.Reader) string {
+	t.Helper()
+	var b strings.Builder
+	for tr := tar.NewReader(r); ; {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return b.String()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s %o %s%s\n", h.Name, h.Mode, content, h.Linkname)
+	}
+}
+
+func write(t *testing.T, name, content string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUpload(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/a/one", "1", 0o644)
+	write(t, dir+"/a/sub/run", "2", 0o755)
+	write(t, dir+"/b", "3", 0o600)
+	if err := os.Symlink("sub/run", dir+"/a/link"); err != nil {
+		t.Fatal(err)
+	}
+	var u Upload
+	defer u.Close()
+	for _, err := range []error{
+		u.AddFile(dir + "/b"), u.AddFile(dir + "/b:x/y/"), u.AddFile(dir + "/b"), u.AddFile(dir + "/a/one"), u.AddDir(dir + "/a"),
+		u.Add(Source{Dst: "main.sh", Content: []byte("4")}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := u.Reader()
+	defer r.Close()
+	want := "b 600 3\nx/y/b 600 3\none 644 1\nlink 777 sub/run\nsub/ 755 \nsub/run 755 2\nmain.sh 644 4\n"
+	if got := listing(t, r); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestUploadRefusesSpecialFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(dir+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var u Upload
+	defer u.Close()
+	if err := u.AddDir(dir); err == nil || !strings.HasSuffix(err.Error(), "fifo: is neither a file, a folder nor a link") {
+		t.Errorf("--dir: %v", err)
+	}
+	if err := u.AddFile(dir + "/fifo"); err == nil || !strings.HasSuffix(err.Error(), "is not a regular file") {
+		t.Errorf("--file: %v", err)
+	}
+}
+
+// TestUploadShrinks: a file that is not what it was when it was checked ends the upload with its name.
+func TestUploadShrinks(t *testing.T) {
+	name := t.TempDir() + "/log"
+	write(t, name, "long", 0o644)
+	var u Upload
+	if err := u.AddFile(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, 1); err != nil {
+		t.Fatal(err)
+	}
+	r := u.Reader()
+	defer r.Close()
+	_, err := io.Copy(io.Discard, r)
+	if err == nil || !strings.Contains(err.Error(), "log: it shrank from 4 to 1 bytes") {
+		t.Errorf("err %v", err)
+	}
+}

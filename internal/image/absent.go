@@ -1,0 +1,35 @@
+package image
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/fault"
+	"github.com/belljar/belljar/internal/image/reference"
+)
+
+// absent is the error of a missing image; it lists the images that are here.
+func (s *Store) absent(ref string) error { return Absent(ref, s.Names()) }
+
+// Absent is the error of a missing image; there are the names of those that are here.
+func Absent(ref string, there []string) error {
+	if len(ref) > reference.MaxName {
+		ref = ref[:64] + "…"
+	}
+	hint := "images here: " + strings.Join(there[:min(len(there), fault.ListedNames)], ", ")
+	if len(there) > fault.ListedNames {
+		hint += fmt.Sprintf(" and %d more", len(there)-fault.ListedNames)
+	}
+	return &belljar.Error{
+		Code:    belljar.CodeImageUnavailable,
+		Message: fmt.Sprintf("image %q is not available", ref),
+		Details: map[string]any{"image": ref, "available": there[:min(len(there), fault.ListedNames)]},
+		Hint:    hint,
+	}
+}
+
+// closedError reports that the store was closed.
+func closedError() error {
+	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the image store is closing"}
+}

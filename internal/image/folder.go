@@ -1,0 +1,86 @@
+package image
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/manifest"
+)
+
+func (x *index) folder(r *record) string { return x.in(imagesFolder, r.Folder) }
+
+func (x *index) root(r *record) Root {
+	dir := x.folder(r)
+	return Root{
+		Ref: r.ref(), Digest: r.Digest, Dir: filepath.Join(dir, rootFolder), Lock: filepath.Join(dir, lockFile),
+		Config: r.Config, UID: r.UID, GID: r.GID,
+	}
+}
+
+// image is what the caller sees of a record. Whether it is used costs a look at its lock.
+func (x *index) image(r *record) belljar.Image {
+	dir := x.folder(r)
+	return belljar.Image{
+		Ref: r.ref(), Names: append([]string{}, r.Names...), Digest: r.Digest, Source: r.Source, Platform: r.Platform,
+		Bytes: r.Bytes, Layers: len(r.Layers), Config: r.Config, CreatedAt: r.Created, AddedAt: r.Added,
+		LastUsedAt: stamped(filepath.Join(dir, stampFile)).Truncate(time.Minute), InUse: held(filepath.Join(dir, lockFile)),
+	}
+}
+
+// present reports whether the files of an image are in place: they may have been deleted by hand.
+func (x *index) present(r *record) bool {
+	_, err := os.Lstat(filepath.Join(x.folder(r), rootFolder))
+	return err == nil
+}
+
+// known returns the image of a digest if it is here as a whole.
+func (x *index) known(digest string) (*record, error) {
+	v, err := x.load()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range v.records {
+		if r.Digest == digest && x.present(r) {
+			return r, nil
+		}
+	}
+	return nil, nil
+}
+
+// uses reads when each image was used last; those that sandboxes have are used now.
+func (x *index) uses(v *view) map[*record]time.Time {
+	used := make(map[*record]time.Time, len(v.records))
+	for _, r := range v.records {
+		if held(filepath.Join(x.folder(r), lockFile)) {
+			x.touch(r)
+		}
+		used[r] = stamped(filepath.Join(x.folder(r), stampFile))
+		if used[r].IsZero() {
+			used[r] = r.Added
+		}
+	}
+	return used
+}
+
+// name gives an image that is here the names of one that turned out to be the same.
+func (x *index) name(ctx context.Context, m manifest.Image) (belljar.Image, error) {
+	var named *record
+	err := x.edit(ctx, func(records []*record) ([]*record, func(), error) {
+		if named = byDigest(records, m.Digest); named == nil {
+			return nil, nil, errGone
+		}
+		nameAll(m, records, named)
+		return records, nil, nil
+	})
+	if err != nil {
+		return belljar.Image{}, err
+	}
+	now := x.now()
+	if err := os.Chtimes(filepath.Join(x.folder(named), stampFile), now, now); err != nil {
+		x.warn("the time of an image's last use could not be written down", "image", named.ref(), "err", err)
+	}
+	return x.image(named), nil
+}

@@ -1,0 +1,214 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/belljar/belljar/internal/image/fault"
+	"github.com/belljar/belljar/internal/image/layer"
+	"github.com/belljar/belljar/internal/image/reference"
+)
+
+// Where the parts of a layer are, below its folder.
+const (
+	filesFolder = "files" // as layer.Unpack leaves it
+	statsFile   = "size"  // what it said of it; a layer without it is none
+	layerPrefix = "layer-"
+)
+
+func (ls *layers) folder(id string) string { return ls.in(layersFolder, reference.ShortDigest(id)) }
+
+func (ls *layers) lockPath(id string) string {
+	return ls.in(locksFolder, layerPrefix+reference.ShortDigest(id))
+}
+
+// stats reads what is known of a layer that is here; [fs.ErrNotExist] if it is not.
+func (ls *layers) stats(id string) (stats layer.Stats, err error) {
+	data, err := os.ReadFile(filepath.Join(ls.folder(id), statsFile))
+	if err != nil {
+		return stats, err
+	}
+	return stats, json.Unmarshal(data, &stats)
+}
+
+// layers are the unpacked layers of all images. They are shared, and one that no image has goes after a while.
+type layers struct {
+	*disk
+	index *index
+	large chan struct{} // has room for each stream that may be decompressed with much memory at the same time
+}
+
+// heldLayer is a layer that is here and stays as long as its lock is held.
+type heldLayer struct {
+	id    string
+	files string
+	stats layer.Stats
+	lock  *lock
+}
+
+// hold takes hold of a layer. If it is missing, unpack writes it into an empty folder, which only one caller does at the
+// same time; made reports that it did.
+func (ls *layers) hold(ctx context.Context, id string, unpack func(dir string) (layer.Stats, error)) (h *heldLayer, made bool, err error) {
+	for pause := lockPollLeast; ; pause = min(2*pause, lockPollMost) {
+		h, err := ls.here(id)
+		if h != nil || err != nil {
+			return h, made, err
+		}
+		// Missing, or being made. A waiter holds nothing of this layer, so two that wait for each other's layers never deadlock.
+		l, err := tryLock(ls.lockPath(id), true)
+		if errors.Is(err, errBusy) {
+			if err := sleep(ctx, pause); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, false, fault.Wrap("lock a layer", err)
+		}
+		if _, err := ls.stats(id); errors.Is(err, fs.ErrNotExist) {
+			made = true
+			if err := ls.create(id, unpack); err != nil {
+				l.discard()
+				return nil, false, fault.Wrap("unpack a layer", err)
+			}
+		}
+		l.release() // and once more from the beginning: it may be removed with the last image that has it before it is held
+	}
+}
+
+// here takes hold of a layer that is here, and returns nil if it is not, or is being made or deleted.
+func (ls *layers) here(id string) (*heldLayer, error) {
+	if _, err := ls.stats(id); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	l, err := tryLock(ls.lockPath(id), false)
+	if errors.Is(err, errBusy) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Wrap("lock a layer", err)
+	}
+	stats, err := ls.stats(id)
+	if err != nil {
+		l.release()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, fault.Wrap("look for a layer", err)
+	}
+	return &heldLayer{id: id, files: filepath.Join(ls.folder(id), filesFolder), stats: stats, lock: l}, nil
+}
+
+// create unpacks a layer next to its place and moves it there when it is whole.
+func (ls *layers) create(id string, unpack func(dir string) (layer.Stats, error)) error {
+	sp, err := ls.space()
+	if err != nil {
+		return err
+	}
+	defer ls.done(sp)
+	whole := sp.in(layerPrefix + reference.ShortDigest(id))
+	files := filepath.Join(whole, filesFolder)
+	if err := mkdir(whole, 0o711); err != nil {
+		return err
+	}
+	if err := mkdir(files, 0o755); err != nil {
+		return err
+	}
+	stats, err := unpack(files)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(stats)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(whole, statsFile), data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(whole, ls.folder(id))
+}
+
+// drop moves a layer that no image has into a space and returns its bytes. One that another process is making an
+// image of stays.
+func (ls *layers) drop(id string, sp *space) (int64, error) {
+	l, err := tryLock(ls.lockPath(id), true)
+	if errors.Is(err, errBusy) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fault.Wrap("lock a layer", err)
+	}
+	v, err := ls.index.load() // under the lock: the maker of an image holds its layers until the index has the image
+	if err != nil || v.uses(id) {
+		l.release()
+		return 0, err
+	}
+	stats, err := ls.stats(id)
+	if err == nil {
+		err = os.Rename(ls.folder(id), sp.in(layerPrefix+reference.ShortDigest(id)))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.release()
+		return 0, fault.Wrap("move a layer out of the way", err)
+	}
+	l.discard()
+	return stats.Bytes, nil
+}
+
+// prune deletes layers of pulls that came to nothing, if they were unpacked so long ago.
+func (ls *layers) prune(ctx context.Context, idle time.Duration) (freed int64, err error) {
+	ids, err := ls.idle(idle)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	sp, err := ls.space()
+	if err != nil {
+		return 0, err
+	}
+	defer ls.done(sp)
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return freed, err
+		}
+		n, err := ls.drop(id, sp)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return freed, err
+		}
+		freed += n
+	}
+	return freed, nil
+}
+
+// idle lists the layers that no image has, unpacked so long ago.
+func (ls *layers) idle(idle time.Duration) (ids []string, err error) {
+	entries, err := os.ReadDir(ls.in(layersFolder))
+	if err != nil {
+		return nil, fault.Wrap("look for layers", err)
+	}
+	v, err := ls.index.load()
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, r := range v.records {
+		for _, l := range r.Layers {
+			used[l.ID] = true
+		}
+	}
+	for _, e := range entries {
+		id := "sha256:" + e.Name()
+		if !reference.IsDigest(id) || used[id] {
+			continue
+		}
+		if idle > 0 && ls.now().Sub(stamped(filepath.Join(ls.folder(id), statsFile))) < idle {
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}

@@ -1,0 +1,173 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/fault"
+	"github.com/belljar/belljar/internal/image/reference"
+)
+
+// mostLooks is how many manifests and configs are looked at to find the image for a platform.
+const mostLooks = 24
+
+// Chooser finds the image for a platform in lists, and lists in lists.
+type Chooser struct {
+	Want     Platform
+	Name     string                                  // as the caller named it, for errors
+	Manifest func(id string) ([]byte, string, error) // by a digest or tag: it and its type
+	Config   func(d Descriptor) ([]byte, error)
+	looks    int
+}
+
+// Chosen is an image's manifest and how it was come by.
+type Chosen struct {
+	*Manifest
+	Digest string
+	Lists  []string // digests, outermost first
+}
+
+// At follows what id stands for to the image. size is what its list states about it, -1 for nothing; lists have led to it.
+func (c *Chooser) At(id string, size int64, lists []string) (Chosen, error) {
+	if err := c.look(); err != nil {
+		return Chosen{}, err
+	}
+	data, kind, err := c.Manifest(id)
+	if err != nil {
+		return Chosen{}, err
+	}
+	if size >= 0 && int64(len(data)) != size {
+		return Chosen{}, fault.Invalid("manifest", "its manifest %s has %d bytes, but its list declares %d", id, len(data), size)
+	}
+	m, err := Parse(data, kind)
+	if err != nil {
+		return Chosen{}, err
+	}
+	digest := reference.DigestOf(data)
+	if !m.List {
+		return Chosen{m, digest, lists}, nil
+	}
+	if len(lists) == mostLists {
+		return Chosen{}, fault.Invalid("manifest", "it has lists in lists in lists")
+	}
+	return c.Among(m, append(slices.Clip(lists), digest))
+}
+
+func (c *Chooser) look() error {
+	if c.looks++; c.looks > mostLooks {
+		return fault.Invalid("manifest", "its lists do not tell which image is for %s, and have too many to look at all", c.Want)
+	}
+	return nil
+}
+
+// Among finds the image in a list. Where the list does not say what its images are for, they do; the first that fits is it.
+func (c *Chooser) Among(list *Manifest, lists []string) (Chosen, error) {
+	candidates, there := list.candidates(c.Want)
+	if len(candidates) == 1 {
+		return c.At(candidates[0].Digest, candidates[0].Size, lists)
+	}
+	var first error
+	for _, d := range candidates {
+		found, err := c.At(d.Digest, d.Size, lists)
+		if err == nil {
+			var is Platform
+			if is, err = c.platform(found); err == nil && c.Want.rank(is) > 0 {
+				return found, nil
+			} else if err == nil {
+				err = WrongPlatform(c.Name, c.Want, []string{fault.Printable(is.String())})
+			}
+		}
+		var e *belljar.Error
+		switch {
+		case errors.As(err, &e) && e.Details["platform"] != nil:
+			for _, p := range e.Details["available"].([]string) {
+				if !slices.Contains(there, p) {
+					there = append(there, p)
+				}
+			}
+		case belljar.CodeOf(err) == belljar.CodeImageInvalid && c.looks <= mostLooks: // something else that is in the list
+			if first == nil {
+				first = err
+			}
+		default:
+			return Chosen{}, err
+		}
+	}
+	if first != nil && len(there) == 0 {
+		return Chosen{}, first
+	}
+	return Chosen{}, WrongPlatform(c.Name, c.Want, there)
+}
+
+// platform is the platform in an image's config.
+func (c *Chooser) platform(found Chosen) (Platform, error) {
+	if err := c.look(); err != nil {
+		return Platform{}, err
+	}
+	data, err := c.Config(found.Config)
+	if err != nil {
+		return Platform{}, err
+	}
+	var says Config
+	if err := json.Unmarshal(data, &says); err != nil {
+		return Platform{}, fault.Invalid("config", "its config is not JSON of the right form: %s", fault.Printable(err.Error()))
+	}
+	return says.platform(c.Want), nil
+}
+
+// candidates are the images of a list that may be for a platform: the one that runs best of those that name a platform, or else all
+// without one, in their order. there are the platforms that the others are for.
+func (m *Manifest) candidates(want Platform) (list []Descriptor, there []string) {
+	rank := 0
+	var unsaid []Descriptor
+	for _, d := range m.Manifests {
+		if d.Platform == nil || d.Platform.OS == "" && d.Platform.Architecture == "" {
+			if d.Annotations[attestation] == "" {
+				unsaid = append(unsaid, d)
+			}
+			continue
+		}
+		if n := want.rank(d.Platform.platform()); n > rank {
+			list, rank = []Descriptor{d}, n
+		}
+		if name := fault.Printable(d.Platform.platform().String()); d.Platform.OS != "unknown" && !slices.Contains(there, name) {
+			there = append(there, name)
+		}
+	}
+	if rank == 0 {
+		list = unsaid
+	}
+	return list, there
+}
+
+// Runs is the platform that an image is for; an error if that does not run what want asks for.
+func (c *Config) Runs(what string, want Platform) (Platform, error) {
+	is := c.platform(want)
+	if want.rank(is) == 0 {
+		return is, WrongPlatform(what, want, []string{fault.Printable(is.String())})
+	}
+	return is, nil
+}
+
+// attestation is the annotation of what a list has about one of its images, and is none.
+const attestation = "vnd.docker.reference.type"
+
+// WrongPlatform is the error of an image that is not for the platform; available are those that it is for.
+func WrongPlatform(what string, want Platform, there []string) error {
+	slices.Sort(there)
+	if len(there) > fault.ListedNames {
+		there = there[:fault.ListedNames]
+	}
+	hint := "it has none for any platform"
+	if len(there) > 0 {
+		hint = "there are images for " + strings.Join(there, ", ")
+	}
+	return &belljar.Error{
+		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is not to be had for %s", what, want),
+		Details: map[string]any{"image": what, "platform": want.String(), "available": there}, Hint: hint,
+	}
+}

@@ -1,0 +1,165 @@
+// Package reference has the names and digests of images.
+package reference
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Reference is what a request calls an image, taken apart.
+type Reference struct {
+	// Name is the whole of it: host, docker.io/library/python:3.11-slim, docker.io/library/python@sha256:…; for a digest alone
+	// it is the digest.
+	Name string
+	// Repository is docker.io/library/python; "" for host and for a digest alone.
+	Repository string
+	// Tag is 3.11-slim, latest if neither tag nor digest is given; with a digest it means nothing and may be "".
+	Tag string
+	// Digest is sha256:… and pins the image; of a digest alone it may be its beginning only.
+	Digest string
+
+	remote name.Reference // nil if no registry can be asked for it
+}
+
+// Limits of what may be called an image.
+const (
+	MaxName     = 512 // bytes of a reference
+	leastDigits = 12  // hexadecimal digits of a digest alone
+	dockerHub   = "docker.io"
+)
+
+// Parse takes a reference apart and completes it as Docker does: docker.io is the registry, library its user and latest
+// the tag of one that says none. What can be no reference is [belljar.CodeInvalidRequest].
+func Parse(ref string) (Reference, error) {
+	switch {
+	case ref == "" || ref == runtime.HostRef:
+		return Reference{Name: runtime.HostRef}, nil
+	case len(ref) > MaxName:
+		return Reference{}, Bad(ref[:64]+"…", fmt.Errorf("it is longer than %d bytes", MaxName))
+	case strings.HasPrefix(ref, "sha256:"):
+		if digits := ref[len("sha256:"):]; !IsHex(digits) || len(digits) < leastDigits || len(digits) > 64 {
+			return Reference{}, Bad(ref, fmt.Errorf("a digest alone is sha256: and %d to 64 hexadecimal digits", leastDigits))
+		}
+		return Reference{Name: ref, Digest: ref}, nil
+	}
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		return Reference{}, Bad(ref, reason(ref))
+	}
+	if context := parsed.Context(); !hostName().MatchString(context.RegistryStr()) || !repositoryName().MatchString(context.RepositoryStr()) {
+		return Reference{}, Bad(ref, fmt.Errorf("its registry or repository has an empty or odd part"))
+	}
+	r := Reference{remote: parsed, Repository: repository(parsed.Context())}
+	switch p := parsed.(type) {
+	case name.Digest:
+		if !IsDigest(p.DigestStr()) {
+			return Reference{}, Bad(ref, fmt.Errorf("digests are sha256: and 64 hexadecimal digits"))
+		}
+		r.Digest = p.DigestStr()
+		r.Name = r.Repository + "@" + r.Digest
+		before, _, _ := strings.Cut(ref, "@")
+		if tag, err := name.NewTag(before, name.WithDefaultTag("")); err == nil {
+			r.Tag = tag.TagStr()
+		}
+	case name.Tag:
+		if !tagName().MatchString(p.TagStr()) {
+			return Reference{}, Bad(ref, fmt.Errorf("a tag has up to 128 letters, digits and ._- and begins with none of .-"))
+		}
+		r.Tag = p.TagStr()
+		r.Name = r.Repository + ":" + r.Tag
+	}
+	return r, nil
+}
+
+// reason is what a person would say is wrong with a reference that none is.
+func reason(ref string) error {
+	before, _, _ := strings.Cut(ref, "@")
+	repository := before
+	if tag := strings.LastIndexByte(before, ':'); tag > strings.LastIndexByte(before, '/') {
+		repository = before[:tag]
+	}
+	if host, rest, ok := strings.Cut(repository, "/"); ok && strings.ContainsAny(host, ".:") {
+		repository = rest
+	}
+	switch {
+	case strings.Contains(ref, "://"):
+		return errors.New("it is not the address of a page: leave out what is before the registry's name")
+	case strings.ContainsAny(ref, " \t\r\n"):
+		return errors.New("there is a space or the end of a line in it")
+	case strings.Count(ref, "@") > 1, strings.HasSuffix(ref, "@"), strings.HasSuffix(ref, ":"):
+		return errors.New("it ends too early, or has two digests")
+	case strings.Contains(ref, "@sha256:"):
+		return errors.New("digests are sha256: and 64 hexadecimal digits, in small letters")
+	case strings.ToLower(repository) != repository:
+		return errors.New("names of images are in small letters; only tags may have capitals")
+	}
+	return errors.New("it is not made of a registry, a name and a tag or digest")
+}
+
+// What the parts of a reference are made of: no more than registries take, so that none of it leads elsewhere in a URL.
+var (
+	hostName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
+	})
+	repositoryName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*$`)
+	})
+	tagName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}$`) })
+)
+
+func repository(r name.Repository) string {
+	host := r.RegistryStr()
+	if host == name.DefaultRegistry {
+		host = dockerHub
+	}
+	return path.Join(host, r.RepositoryStr())
+}
+
+// Bad is the error of a reference that is not one.
+func Bad(ref string, err error) error {
+	return &belljar.Error{
+		Code:    belljar.CodeInvalidRequest,
+		Message: fmt.Sprintf("%q is not an image name", ref),
+		Details: map[string]any{"field": "image", "image": ref, "reason": err.Error()},
+		Hint:    "write it as python:3.11-slim, registry.example/team/name:tag or name@sha256:…",
+		Err:     err,
+	}
+}
+
+var givenName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/+-]*$`) })
+
+// CheckName refuses what must not become a name in the store.
+func CheckName(s string) error {
+	var reason string
+	switch {
+	case s == runtime.HostRef:
+		reason = "host is the machine's own /usr"
+	case len(s) > MaxName:
+		reason = fmt.Sprintf("a name has at most %d bytes", MaxName)
+	case strings.HasPrefix(s, "sha256:"):
+		reason = "a digest is not a name"
+	case !givenName().MatchString(s):
+		reason = "a name has letters, digits and ._:/+- and begins with a letter or digit"
+	default:
+		return nil
+	}
+	if len(s) > MaxName {
+		s = s[:64] + "…"
+	}
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("an image cannot be called %q", s),
+		Details: map[string]any{"field": "name", "name": s, "reason": reason}, Hint: reason,
+	}
+}
+
+// Remote is what a registry is asked for; nil if no registry can be asked.
+func (r Reference) Remote() name.Reference { return r.remote }

@@ -1,0 +1,63 @@
+package registry
+
+import (
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+// publicOnly is the control function of a dialer that reaches public addresses and no others. It sees the address that a
+// name has been resolved to, so no name can stand for another address a moment later.
+func publicOnly(network, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return &privateError{address}
+	}
+	if !public(to.Addr()) {
+		return &privateError{to.Addr().String()}
+	}
+	return nil
+}
+
+// privateError means that a registry is, or has led to, where only the operator may lead.
+type privateError struct{ address string }
+
+func (e *privateError) Error() string { return fmt.Sprintf("%s is not a public address", e.address) }
+
+// special are the networks within those of the whole Internet that are not of it.
+func special() []netip.Prefix {
+	list := []string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
+		"2001::/23", "2001:db8::/32", "3fff::/20",
+	}
+	out := make([]netip.Prefix, len(list))
+	for i, s := range list {
+		out[i] = netip.MustParsePrefix(s)
+	}
+	return out
+}
+
+// public reports whether an address is public on the Internet: not this machine, not its network, not a cloud's
+// metadata, nor an IPv6 address that has such an IPv4 address in it.
+func public(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLinkLocalUnicast() {
+		return false
+	}
+	for _, p := range special() {
+		if p.Contains(a) {
+			return false
+		}
+	}
+	if a.Is4() {
+		return true
+	}
+	b := a.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(a): // NAT64
+		return public(netip.AddrFrom4([4]byte(b[12:16])))
+	case netip.MustParsePrefix("2002::/16").Contains(a): // 6to4
+		return public(netip.AddrFrom4([4]byte(b[2:6])))
+	}
+	return netip.MustParsePrefix("2000::/3").Contains(a)
+}

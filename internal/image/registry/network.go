@@ -1,0 +1,189 @@
+package registry
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+)
+
+// Network is how registries are talked to: one way for those of the Internet, which keeps away from all that is not, and
+// one for those that the operator has named.
+type Network struct {
+	registries []string
+	stall      time.Duration
+	streams    int
+	keychain   *keychain
+
+	world, named http.RoundTripper
+	idle         []func()
+	proxies      sync.Map // addresses of the operator's proxies, as they turn up
+}
+
+// Options is what a [network] is made of.
+type Options struct {
+	Registries []string          // the hosts that the operator has named
+	Stall      time.Duration     // how long a registry may take for its next kibibyte
+	Keychain   authn.Keychain    // nil is that of Docker's and Podman's configuration
+	Asking     time.Duration     // how long the keychain may take for an answer; 0 is 30 s
+	Transport  http.RoundTripper // talks to registries in place of one that keeps away from private addresses; for tests
+	Streams    int               // how many connections to a host are kept open
+}
+
+// New returns the way to the registries.
+func New(o Options) *Network {
+	n := &Network{registries: o.Registries, stall: o.Stall, streams: o.Streams, keychain: newKeychain(o.Keychain, o.Asking)}
+	if o.Transport != nil {
+		n.world, n.named = o.Transport, o.Transport
+		return n
+	}
+	free := &net.Dialer{Timeout: 15 * time.Second}
+	guarded := &net.Dialer{Timeout: 15 * time.Second, Control: publicOnly}
+	n.world = n.transport(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if _, ok := n.proxies.Load(address); ok {
+			return free.DialContext(ctx, network, address)
+		}
+		return guarded.DialContext(ctx, network, address)
+	})
+	n.named = n.transport(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if _, ok := n.proxies.Load(address); ok || n.lists(address) {
+			return free.DialContext(ctx, network, address)
+		}
+		return guarded.DialContext(ctx, network, address)
+	})
+	return n
+}
+
+func (n *Network) transport(dial func(ctx context.Context, network, address string) (net.Conn, error)) http.RoundTripper {
+	t := &http.Transport{
+		Proxy: n.proxy, DialContext: dial, ForceAttemptHTTP2: true, DisableCompression: true, // layers are compressed themselves
+		TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: n.stall, IdleConnTimeout: 30 * time.Second,
+		MaxIdleConnsPerHost: n.streams, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 64 << 10,
+	}
+	n.idle = append(n.idle, t.CloseIdleConnections)
+	return t
+}
+
+// proxy is the operator's, from the environment. It must see names, and what they lead to is its own to guard, but an
+// address in a URL is refused here.
+func (n *Network) proxy(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if u == nil || err != nil {
+		return nil, err
+	}
+	if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !public(a) && !n.lists(hostPort(r.URL)) {
+		return nil, &privateError{a.String()}
+	}
+	n.proxies.Store(hostPort(u), true)
+	return u, nil
+}
+
+// hostPort is where a URL leads, with its port.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "http":
+		port = "80"
+	case u.Scheme == "socks5", u.Scheme == "socks5h":
+		port = "1080"
+	default:
+		port = "443"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// lists reports whether the operator has named host:port.
+func (n *Network) lists(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(n.registries, func(r string) bool {
+		h, p, err := net.SplitHostPort(r)
+		if err != nil { // no port: those of HTTP
+			return unbracket(r) == host && (port == "443" || port == "80")
+		}
+		return h == host && p == port
+	})
+}
+
+// loopback reports whether a host, with or without a port, is this machine.
+func loopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	a, err := netip.ParseAddr(unbracket(host))
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
+}
+
+func unbracket(host string) string {
+	if len(host) > 1 && host[0] == '[' && host[len(host)-1] == ']' {
+		return host[1 : len(host)-1]
+	}
+	return host
+}
+
+// way is the network as one pull may use it.
+type way struct {
+	net   *Network
+	named bool // the operator has named the pull's registry
+	inner http.RoundTripper
+
+	mu    sync.Mutex
+	after string // the Retry-After of the last answer that had one
+}
+
+// RoundTrip sends a request if it may go where it is to go. A password goes over a plain connection only if that does not
+// leave the machine.
+func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch r.URL.Scheme {
+	case "https":
+	case "http":
+		secret := r.Body != nil && !loopback(r.URL.Host) // what signs on may be in there, too
+		if !w.named || !w.net.lists(hostPort(r.URL)) || secret {
+			return nil, &refusal{"it leads to " + r.URL.Host + " without TLS"}
+		}
+	default:
+		return nil, &refusal{"it leads to " + r.URL.Scheme + ":"}
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	r = r.Clone(ctx)
+	r.Header.Set("User-Agent", "belljar")
+	if auth := r.Header.Get("Authorization"); r.URL.Scheme == "http" && auth != "" && !bearer(auth) && !loopback(r.URL.Host) {
+		r.Header.Del("Authorization")
+	}
+	resp, err := w.inner.RoundTrip(r)
+	if err != nil {
+		cancel(err)
+		return nil, err
+	}
+	if after := resp.Header.Get("Retry-After"); after != "" {
+		w.mu.Lock()
+		w.after = after
+		w.mu.Unlock()
+	}
+	resp.Body = &drip{ReadCloser: resp.Body, most: w.net.stall, cancel: cancel}
+	return resp, nil
+}
+
+func bearer(header string) bool { return len(header) > 7 && header[:7] == "Bearer " }
+
+func (w *way) retryAfter() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.after
+}
+
+// Close closes connections that are idle.
+func (n *Network) Close() {
+	for _, f := range n.idle {
+		f()
+	}
+}

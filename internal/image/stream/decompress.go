@@ -1,0 +1,175 @@
+// Package stream has the stages that a layer passes through on its way to the disk: read ahead, decompress, bound.
+package stream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/belljar/belljar/internal/image/fault"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// The compressions.
+const (
+	packedGzip = "gzip"
+	packedZstd = "zstd"
+)
+
+// How far back a zstd stream may refer, in bytes: memory for each layer that is being unpacked. Builders take up to 32 MiB, as
+// zstd does except at its highest levels, so streams that refer further back are unpacked a few at a time.
+const (
+	mostWindow   = 128 << 20
+	usualWindow  = 32 << 20
+	LargeWindows = 2
+)
+
+// InvalidError is a fault of what is decompressed, not of where it comes from.
+type InvalidError struct {
+	Kind string
+	Err  error
+}
+
+func (e *InvalidError) Error() string { return fmt.Sprintf("no valid %s: %v", e.Kind, e.Err) }
+
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// origin is what a decompressor reads from, and why that has failed.
+type origin struct {
+	r   io.Reader
+	err error
+}
+
+func (o *origin) Read(p []byte) (int, error) {
+	n, err := o.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		o.err = err
+	}
+	return n, err
+}
+
+// Decompressor is a decompressor.
+type Decompressor struct {
+	Kind string // packedGzip, packedZstd; "" if there is nothing to undo
+	from *origin
+	r    io.Reader
+	end  func()
+}
+
+// Compression is how a stream is compressed that begins with head; "" if it is not.
+func Compression(head []byte) (string, error) {
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return packedGzip, nil
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) > 3 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
+		return packedZstd, nil
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		return "", fault.Invalid("compression", "it is compressed with xz; gzip and zstd are read")
+	case bytes.HasPrefix(head, []byte("BZh")):
+		return "", fault.Invalid("compression", "it is compressed with bzip2; gzip and zstd are read")
+	}
+	return "", nil
+}
+
+// Decompress looks at what r begins with and undoes gzip and zstd, whatever its declared type. large has room for each
+// of those that may need much memory at the same time; others wait for their turn, or for the end of ctx.
+func Decompress(ctx context.Context, r io.Reader, large chan struct{}) (*Decompressor, error) {
+	u := &Decompressor{from: &origin{r: r}, end: func() {}}
+	b := bufio.NewReaderSize(u.from, 64<<10)
+	head, err := b.Peek(zstd.HeaderMaxSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if u.Kind, err = Compression(head); err != nil {
+		return nil, err
+	}
+	switch u.Kind {
+	case packedGzip:
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, u.fault(err)
+		}
+		u.r = z
+	case packedZstd:
+		most, leave := uint64(usualWindow), func() {}
+		if farBack(head) {
+			select {
+			case large <- struct{}{}:
+				most, leave = mostWindow, func() { <-large }
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		z, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(most), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			leave()
+			return nil, u.fault(err)
+		}
+		u.r, u.end = z, sync.OnceFunc(func() { z.Close(); leave() })
+	default:
+		u.r = b
+	}
+	return u, nil
+}
+
+// farBack reports whether a zstd stream refers further back than usual, or may.
+func farBack(head []byte) bool {
+	var h zstd.Header
+	switch err := h.Decode(head); {
+	case err != nil || h.Skippable: // what it is comes later
+		return true
+	case h.SingleSegment:
+		return h.FrameContentSize > usualWindow
+	}
+	return h.WindowSize > usualWindow
+}
+
+func (u *Decompressor) Read(p []byte) (int, error) {
+	n, err := u.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = u.fault(err)
+	}
+	return n, err
+}
+
+// fault distinguishes a bad stream from a bad source.
+func (u *Decompressor) fault(err error) error {
+	switch {
+	case u.from.err != nil:
+		return u.from.err
+	case u.Kind == "":
+		return err
+	}
+	return &InvalidError{u.Kind, err}
+}
+
+func (u *Decompressor) Close() error {
+	u.end()
+	return nil
+}
+
+// ErrTooLong means that a stream is longer than anything that is allowed in it.
+var ErrTooLong = errors.New("the stream has no end")
+
+// Bound is r, which fails after so many bytes, where an [io.LimitedReader] would only end.
+func Bound(r io.Reader, bytes int64) io.Reader { return &bounded{r: r, left: bytes} }
+
+// bounded fails after so many bytes, where an [io.LimitedReader] would only end.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, ErrTooLong
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,153 @@
+package logbook
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/belljar/belljar"
+)
+
+// draftBytes is how much a draft holds. It is about what a row of the store takes without slowing down lists.
+const draftBytes = 16 << 10
+
+// frameBytes is about what a frame takes without its output.
+const frameBytes = 128
+
+// Draft is a [Log] in memory that its book does not have yet. It becomes a log of its book when it is kept, has more than
+// 16 KiB or is read before its end. What is over in a moment then costs no file.
+type Draft struct {
+	book Book
+	id   string
+
+	mu     sync.Mutex
+	log    Log             // in the book; nil while the draft is in memory
+	frames []belljar.Frame // while it is
+	bytes  int             // of the frames, about
+	sealed bool            // in memory, and for good
+}
+
+// NewDraft returns a draft of the log of id.
+func NewDraft(book Book, id string) *Draft { return &Draft{book: book, id: id} }
+
+// Append is [Log.Append]. After an error none of the frames is kept.
+func (d *Draft) Append(frames ...belljar.Frame) error {
+	log, err := d.jot(frames)
+	if log == nil || err != nil {
+		return err
+	}
+	return log.Append(frames...)
+}
+
+// jot keeps frames in memory, or returns the log that takes them.
+func (d *Draft) jot(frames []belljar.Frame) (Log, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.sealed {
+		return nil, ErrSealed
+	}
+	more := 0
+	for _, f := range frames {
+		more += frameBytes + len(f.Output)
+	}
+	if d.log == nil && d.bytes+more > draftBytes {
+		if err := d.keep(); err != nil {
+			return nil, err
+		}
+	}
+	if d.log != nil {
+		return d.log, nil
+	}
+	for _, f := range frames {
+		f.Seq, f.Output = uint64(len(d.frames)+1), bytes.Clone(f.Output)
+		d.frames = append(d.frames, f)
+	}
+	d.bytes += more
+	return nil, nil
+}
+
+// Keep puts the draft into its book. It may be called twice. After an error it is a draft as before.
+func (d *Draft) Keep() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.keep()
+}
+
+// keep is Keep for a caller that holds mu.
+func (d *Draft) keep() error {
+	if d.log != nil || d.sealed {
+		return nil
+	}
+	log, err := d.book.Create(d.id)
+	if err != nil {
+		return err
+	}
+	if err := log.Append(d.frames...); err != nil {
+		if removed := d.book.Remove(d.id); removed != nil {
+			return fmt.Errorf("%w; and %w", err, removed)
+		}
+		return err
+	}
+	d.log, d.frames = log, nil
+	return nil
+}
+
+// Take seals a draft that is in memory: from now on the caller keeps its frames. It returns false if the book has the log.
+func (d *Draft) Take() (frames []belljar.Frame, taken bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sealed = d.log == nil
+	return d.frames, d.sealed
+}
+
+// Read is [Log.Read].
+func (d *Draft) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		if err := d.Keep(); err != nil {
+			yield(belljar.Frame{}, err)
+			return
+		}
+		if d.log != nil { // it no longer changes
+			d.log.Read(ctx, from)(yield)
+			return
+		}
+		for _, f := range d.frames { // it was taken
+			if f.Seq >= from && !yield(f, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Last is [Log.Last].
+func (d *Draft) Last() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.log != nil {
+		return d.log.Last()
+	}
+	return uint64(len(d.frames))
+}
+
+// Size is [Log.Size], about, while the draft is in memory.
+func (d *Draft) Size() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.log != nil {
+		return d.log.Size()
+	}
+	return int64(d.bytes)
+}
+
+// Seal is [Log.Seal]. A draft that was not taken is kept first.
+func (d *Draft) Seal() error {
+	if err := d.Keep(); err != nil {
+		return err
+	}
+	if d.log == nil {
+		return nil
+	}
+	return d.log.Seal()
+}

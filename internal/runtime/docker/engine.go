@@ -1,0 +1,123 @@
+package docker
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// engine is the connection to a Docker engine, and what it states of itself.
+type engine struct {
+	opts    Options
+	api     *client.Client
+	host    string
+	astray  error  // why there is no engine at host, whatever runs there; nil if there may be one
+	seccomp string // the profile, as the engine takes it
+	log     *slog.Logger
+
+	closing chan struct{}  // closed when the runtime's Close begins
+	watches sync.WaitGroup // of goroutines that use the engine
+
+	mu     sync.Mutex // guards what follows
+	facts  *facts     // nil until the engine was asked
+	asking bool       // a goroutine asks it again
+}
+
+// newEngine prepares a connection. It sends nothing yet.
+func newEngine(o Options) (*engine, error) {
+	e := &engine{opts: o, log: o.Logger, closing: make(chan struct{})}
+	var err error
+	if e.seccomp, err = seccompProfile(o.Seccomp); err != nil {
+		return nil, &runtime.StepError{Step: stepSeccomp, Err: err, Hint: "SANDBOX_DOCKER_SECCOMP names a profile in Docker's form; leave it out for Belljar's own"}
+	}
+	if e.api, e.host, e.astray = connect(o.Host); e.astray != nil {
+		if e.api, err = nowhere(e.astray); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// closed reports whether Close has begun.
+func (e *engine) closed() bool {
+	select {
+	case <-e.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// container is the name of a sandbox's container.
+func (e *engine) container(id string) string { return e.prefix() + id }
+
+func (e *engine) prefix() string { return "belljar-" + e.opts.Installation + "-" }
+
+// local reports whether the engine may be on this machine, so that its containers may be processes of ours to look at.
+func (e *engine) local() bool { return strings.HasPrefix(e.host, "unix://") }
+
+// destroy removes a container, alive or not, and returns when it is gone. An engine that is away is waited for.
+func (e *engine) destroy(ctx context.Context, container string) error {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Patience)
+	defer cancel()
+	for pause := shortest; ; pause = min(2*pause, longest) {
+		err := e.remove(ctx, container)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fault(stepEngine, err)
+		case cerrdefs.IsConflict(err): // another caller removes it
+		case !unreachable(err):
+			return err
+		}
+		if !sleep(ctx, pause) {
+			return fault(stepEngine, err)
+		}
+	}
+}
+
+// remove asks the engine once to remove a container, which may be gone.
+func (e *engine) remove(ctx context.Context, container string) error {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.Patience)
+	defer cancel()
+	_, err := e.api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if cerrdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// removeQuietly removes a container that was never ours to keep.
+func (e *engine) removeQuietly(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opts.Patience)
+	defer cancel()
+	_, err := e.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if err != nil && !cerrdefs.IsNotFound(err) {
+		e.log.Warn("a container is left on the docker engine", "container", id, "error", err)
+	}
+}
+
+// How long it takes until an engine that does not answer is asked again.
+const (
+	shortest = 10 * time.Millisecond
+	longest  = time.Second
+)
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,125 @@
+//go:build linux
+
+// Package rack is what the runtimes have in common whose sandboxes are jars (package linux/jar): native and gvisor.
+package rack
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/linux/cgroup"
+	"github.com/belljar/belljar/internal/linux/jar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Options state where a runtime keeps its things. Agent is required.
+type Options struct {
+	// Agent is the program that becomes the first process of every sandbox. It is read to its end.
+	Agent io.Reader
+	// RunDir holds sockets, locks and records; default as [jar.Options].
+	RunDir string
+	// IDDir is where claims of host ids are kept, for all installations of the machine; default as [jar.Options].
+	IDDir string
+	// Installation keeps sandboxes of different daemons apart; [belljar.ValidID]. Default cli.
+	Installation string
+	// NodeMemory and NodeMemoryWeak are as Memory and MemoryWeak of [jar.Options].
+	NodeMemory     int64
+	NodeMemoryWeak bool
+	// Logger logs what cannot be returned; nil discards.
+	Logger *slog.Logger
+}
+
+// Kind is what differs between the runtimes.
+type Kind struct {
+	Name string
+	// Adopt makes a sandbox of a jar that was found by its record.
+	Adopt func(j *jar.Jar, record []byte) (jar.Box, error)
+	// Tidy is as in [jar.Options].
+	Tidy func(dir string)
+}
+
+// Rack has the sandboxes of one runtime. What it makes implements [runtime.Sandbox].
+type Rack struct {
+	Jars *jar.Rack
+	name string
+}
+
+// Open prepares a rack. It touches nothing outside RunDir. The caller closes its jars.
+func Open(k Kind, o Options) (*Rack, error) {
+	if o.Agent == nil {
+		return nil, &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: "this belljar was built without its agent", Hint: "build it with: make build",
+		}
+	}
+	jars, err := jar.Open(jar.Options{
+		Kind: k.Name, Agent: o.Agent, RunDir: o.RunDir, IDDir: o.IDDir, Installation: o.Installation, Memory: o.NodeMemory,
+		MemoryWeak: o.NodeMemoryWeak, ValidID: belljar.ValidID, Adopt: k.Adopt, Tidy: k.Tidy, Logger: o.Logger,
+		Errors: jar.Errors{
+			Step: func(step string, err error, hint string) error {
+				return &runtime.StepError{Step: step, Err: err, Hint: hint}
+			},
+			Unknown: runtime.ErrNotFound, Gone: runtime.ErrGone, NoImage: runtime.ErrNoImage, Full: runtime.ErrFull,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Rack{Jars: jars, name: k.Name}, nil
+}
+
+// Name implements [runtime.Runtime].
+func (r *Rack) Name() string { return r.name }
+
+// Whole implements [runtime.Bounded].
+func (r *Rack) Whole() runtime.Whole {
+	whole := r.Jars.Whole()
+	if whole == nil {
+		return nil
+	}
+	return bound{whole}
+}
+
+// bound is an installation's cgroup as the contract has it.
+type bound struct{ *cgroup.Whole }
+
+// Watch implements [runtime.Whole].
+func (b bound) Watch(percent ...int64) (runtime.Watch, error) { return b.Whole.Watch(percent...) }
+
+// List implements [runtime.Runtime].
+func (r *Rack) List(context.Context) ([]string, error) { return r.Jars.List() }
+
+// Attach implements [runtime.Runtime].
+func (r *Rack) Attach(_ context.Context, id string) (runtime.Sandbox, error) {
+	return sandbox(r.Jars.Attach(id))
+}
+
+// Remove implements [runtime.Runtime].
+func (r *Rack) Remove(ctx context.Context, id string) error { return r.Jars.Remove(ctx, id) }
+
+// Blank implements [runtime.Claimer]. Memory and processor time are the cgroup's, which can be changed from outside. How
+// many processes there may be is settled at birth: the agent hands its own limit on.
+func (r *Rack) Blank(spec runtime.Spec) runtime.Spec { return spec.Blank() }
+
+// Claim gives the sandbox from to the caller of spec; settle puts the caller's limits in place.
+func (r *Rack) Claim(ctx context.Context, from string, spec runtime.Spec, settle func(jar.Box) error) (runtime.Sandbox, error) {
+	return sandbox(r.Jars.Claim(ctx, from, spec.ID, settle))
+}
+
+// sandbox is a box as the contract has it.
+func sandbox(box jar.Box, err error) (runtime.Sandbox, error) {
+	if err != nil {
+		return nil, err
+	}
+	return box.(runtime.Sandbox), nil
+}
+
+// Sweep is [jar.Rack.Sweep].
+func (r *Rack) Sweep(ctx context.Context) (int, error) { return r.Jars.Sweep(ctx) }
+
+// SweepOthers is [jar.Rack.SweepOthers].
+func (r *Rack) SweepOthers(ctx context.Context) (int, error) { return r.Jars.SweepOthers(ctx) }
+
+// SweepUntraced is [jar.Rack.SweepUntraced].
+func (r *Rack) SweepUntraced(ctx context.Context) (int, error) { return r.Jars.SweepUntraced(ctx) }

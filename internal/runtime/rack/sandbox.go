@@ -1,0 +1,52 @@
+//go:build linux
+
+package rack
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	"github.com/belljar/belljar/internal/linux/jar"
+	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Sandbox is the part of a living sandbox that every runtime's has.
+type Sandbox struct {
+	*jar.Jar
+	Born runtime.Spec // what it was made for, until it is claimed; zero if attached
+
+	Exit runtime.Exit  // valid once it has ended
+	Last runtime.Usage // valid once it has ended
+}
+
+// Wait implements [runtime.Sandbox].
+func (s *Sandbox) Wait(ctx context.Context) (runtime.Exit, error) {
+	if err := s.Await(ctx); err != nil {
+		return runtime.Exit{}, err
+	}
+	return s.Exit, nil
+}
+
+// Claimed ends the time of a blank and returns what it was made for. A blank of another kind than spec's stays one.
+func (s *Sandbox) Claimed(spec runtime.Spec) (born runtime.Spec, err error) {
+	born = s.Born
+	born.ID, born.Lease = "", 0
+	if !reflect.DeepEqual(spec.Blank(), born) {
+		return born, errors.New("it was made for something else")
+	}
+	s.Born = runtime.Spec{}
+	return born, nil
+}
+
+// User is whom programs run as.
+func User(root runtime.Root) rootfs.User {
+	return rootfs.User{UID: root.UID, GID: root.GID}.Fill()
+}
+
+// What a sandbox's own memory file systems hold.
+const (
+	RunBytes = 16 << 20
+	ShmBytes = 64 << 20
+)

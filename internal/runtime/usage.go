@@ -1,0 +1,35 @@
+package runtime
+
+// LessAgent leaves the agent's own tasks out of figures that count all tasks of a sandbox. The agent is counted now and not at
+// the peak, so that it may have started a few tasks since. limit is how many processes programs may have, 0 for no limit;
+// among means that the agent's tasks count toward it. A limit on a user's processes announces no refusal, so a peak that
+// reaches it counts as one.
+func (u *Usage) LessAgent(tasks, limit int64, among bool) {
+	if tasks == 0 {
+		return
+	}
+	const less = ", less the agent's"
+	if u.Pids != nil {
+		n := max(*u.Pids-tasks, 0)
+		u.Pids = &n
+		u.Sources["pids"] += less
+	}
+	if u.PeakPids == nil {
+		return
+	}
+	const keeper = 1
+	total := *u.PeakPids
+	n := max(total-tasks-keeper, 0)
+	u.PeakPids = &n
+	u.Sources["peak_pids"] += less
+	reached := n
+	if among {
+		reached = total
+	}
+	drift := min(3, limit/8)
+	if limit > 0 && reached >= limit-drift && (u.PidsRefused == nil || *u.PidsRefused == 0) {
+		one := int64(1)
+		u.PidsRefused = &one
+		u.Sources["pids_refused"] = "peak_pids at RLIMIT_NPROC"
+	}
+}

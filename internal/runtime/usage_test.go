@@ -1,0 +1,38 @@
+package runtime_test
+
+import (
+	"testing"
+
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+func TestLessAgent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pids, peak, tasks, limit int64
+		among                    bool
+		wantPids, wantPeak       int64
+		refused                  bool
+	}{
+		"none":                {pids: 9, peak: 12, wantPids: 9, wantPeak: 12},
+		"below the limit":     {pids: 9, peak: 12, tasks: 5, limit: 64, wantPids: 4, wantPeak: 6},
+		"at the limit":        {pids: 70, peak: 70, tasks: 5, limit: 64, wantPids: 65, wantPeak: 64, refused: true},
+		"a few tasks less":    {pids: 66, peak: 67, tasks: 5, limit: 64, wantPids: 61, wantPeak: 61, refused: true},
+		"a small limit":       {pids: 8, peak: 8, tasks: 5, limit: 4, wantPids: 3, wantPeak: 2},
+		"among the limit":     {pids: 62, peak: 62, tasks: 5, limit: 64, among: true, wantPids: 57, wantPeak: 56, refused: true},
+		"no limit":            {pids: 70, peak: 70, tasks: 5, wantPids: 65, wantPeak: 64},
+		"the agent has ended": {pids: 2, peak: 3, tasks: 5, limit: 64, wantPids: 0, wantPeak: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := runtime.Usage{Pids: &tt.pids, PeakPids: &tt.peak, Sources: map[string]string{}}
+			u.LessAgent(tt.tasks, tt.limit, tt.among)
+			if *u.Pids != tt.wantPids || *u.PeakPids != tt.wantPeak || (u.PidsRefused != nil) != tt.refused {
+				t.Errorf("%d now, %d at most, refused %v", *u.Pids, *u.PeakPids, u.PidsRefused != nil)
+			}
+		})
+	}
+	empty := runtime.Usage{Sources: map[string]string{}}
+	empty.LessAgent(5, 64, true)
+	if empty.Pids != nil || empty.PeakPids != nil || len(empty.Sources) > 0 {
+		t.Errorf("%+v", empty)
+	}
+}

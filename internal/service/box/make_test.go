@@ -1,0 +1,155 @@
+package box_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// images fetches one image, or refuses or fails to.
+type images struct{ refused, failure error }
+
+func (i images) Fetchable(string) error { return i.refused }
+func (i images) Fetch(context.Context, belljar.Caller, *placement.Placement) (runtime.Root, error) {
+	return runtime.Root{Ref: "fetched"}, i.failure
+}
+
+// scripted is a runtime whose Create and Remove are functions.
+type scripted struct {
+	create func(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error)
+	remove func(ctx context.Context, id string) error
+}
+
+func (scripted) Name() string { return "scripted" }
+func (scripted) Probe(context.Context) (runtime.Capabilities, error) {
+	return runtime.Capabilities{Available: true}, nil
+}
+func (r scripted) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	return r.create(ctx, spec)
+}
+func (scripted) Attach(context.Context, string) (runtime.Sandbox, error) {
+	return nil, runtime.ErrNotFound
+}
+func (scripted) List(context.Context) ([]string, error)        { return nil, nil }
+func (r scripted) Remove(ctx context.Context, id string) error { return r.remove(ctx, id) }
+
+func maker(rt runtime.Runtime) *box.Maker {
+	m := &box.Maker{Work: func(f func()) { f() }, AfterFunc: clock.Wall{}.AfterFunc, Log: slog.New(slog.DiscardHandler)}
+	if rt != nil {
+		m.Hosts = placement.Hosts{placement.NewHost(rt)}
+	}
+	return m
+}
+
+func placed(m *box.Maker) *placement.Placement {
+	p := &placement.Placement{Caps: runtime.Capabilities{Available: true, Unpacked: true}, Image: runtime.Root{Ref: "app:1", Digest: "sha256:1"}}
+	if m != nil {
+		p.Host = m.Hosts[0]
+	}
+	return p
+}
+
+// TestMakeFetchesARemovedImage: an image that was removed after the admission is fetched once more, and not for ever.
+func TestMakeFetchesARemovedImage(t *testing.T) {
+	for name, tt := range map[string]struct {
+		missing int // how often the image is missing
+		known   int // how often an image was fetched
+		works   bool
+	}{"once": {1, 1, true}, "for ever": {9, 2, false}} {
+		t.Run(name, func(t *testing.T) {
+			created := 0
+			m := maker(scripted{create: func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+				if created++; created <= tt.missing {
+					return nil, runtime.ErrNoImage
+				}
+				return &stub{}, nil
+			}})
+			m.Images = images{}
+			known := 0
+			var made runtime.Sandbox
+			b, err := m.Make(t.Context(), box.Order{
+				ID: "s", Placement: placed(m), Know: func(runtime.Root) { known++ }, Made: func(s runtime.Sandbox) { made = s },
+			})
+			if known != tt.known || (err == nil) != tt.works || (b != nil) != tt.works || (made != nil) != tt.works {
+				t.Fatalf("fetched %d times, box %v, %v", known, b, err)
+			}
+			var fetch *box.FetchError
+			if err != nil && (!errors.As(err, &fetch) || fetch.Reason().Code != belljar.CodeImageUnavailable) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestMakeDoesNotWait: a start that is canceled does not wait for its runtime, whose sandbox is destroyed when it comes.
+func TestMakeDoesNotWait(t *testing.T) {
+	begun, finish := make(chan struct{}), make(chan struct{})
+	destroyed := make(chan struct{})
+	m := maker(scripted{create: func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+		close(begun)
+		<-finish
+		return &lateStub{destroyed: destroyed}, nil
+	}})
+	var work sync.WaitGroup
+	m.Work = func(f func()) { work.Go(f) }
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-begun
+		cancel(fault.ErrCanceled)
+	}()
+	_, err := m.Make(ctx, box.Order{ID: "s", Placement: placed(m), Made: func(runtime.Sandbox) { t.Error("it was made") }})
+	if !errors.Is(err, fault.ErrCanceled) {
+		t.Errorf("%v", err)
+	}
+	close(finish)
+	<-destroyed
+	work.Wait()
+}
+
+type lateStub struct {
+	stub
+	destroyed chan struct{}
+}
+
+func (s *lateStub) Destroy(context.Context) error {
+	close(s.destroyed)
+	return nil
+}
+
+// TestRemove: a sandbox of a former process that cannot be removed is left to the reaper.
+func TestRemove(t *testing.T) {
+	removed := ""
+	rt := scripted{remove: func(_ context.Context, id string) error {
+		removed = id
+		if id == "stuck" {
+			return errors.New("busy")
+		}
+		return nil
+	}}
+	m := maker(rt)
+	suspected := func() bool {
+		is, _ := m.Hosts[0].Orphans.Suspected()
+		return is
+	}
+	m.Remove(t.Context(), "scripted", "old")
+	if removed != "old" || suspected() {
+		t.Errorf("removed %q, suspected %v", removed, suspected())
+	}
+	m.Remove(t.Context(), "unknown", "other")
+	if removed != "old" {
+		t.Errorf("a sandbox of another runtime was removed: %q", removed)
+	}
+	m.Remove(t.Context(), "scripted", "stuck")
+	if !suspected() {
+		t.Error("no sandbox is suspected")
+	}
+}

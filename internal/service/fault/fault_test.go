@@ -1,0 +1,73 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/store"
+)
+
+func TestRecord(t *testing.T) {
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, store.ErrFull, fmt.Errorf("write: %w", blob.ErrFull)} {
+		err := fault.Record("write the run", full)
+		if belljar.CodeOf(err) != belljar.CodeDiskFull || belljar.HintOf(err) == "" || !errors.Is(err, full) {
+			t.Errorf("%v: %v", full, err)
+		}
+	}
+	err := fault.Record("write the run", io.ErrUnexpectedEOF)
+	if belljar.CodeOf(err) != belljar.CodeInternal || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+}
+
+func TestAs(t *testing.T) {
+	own := fault.Refuse("cmd", 5, "cmd must be a list")
+	if got := fault.As("start", own); got != own {
+		t.Errorf("%v", got)
+	}
+	if got := fault.As("start", io.EOF); belljar.CodeOf(got) != belljar.CodeInternal || !errors.Is(got, io.EOF) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestImages(t *testing.T) {
+	own := &belljar.Error{Code: belljar.CodeImageInvalid, Message: "no image"}
+	for _, tt := range []struct {
+		err  error
+		code belljar.Code
+	}{
+		{own, belljar.CodeImageInvalid},
+		{fmt.Errorf("pull: %w", own), belljar.CodeImageInvalid},
+		{syscall.ENOSPC, belljar.CodeDiskFull},
+		{context.Canceled, belljar.CodeCanceled},
+		{context.DeadlineExceeded, belljar.CodeTimeout},
+		{io.EOF, belljar.CodeInternal},
+	} {
+		if got := belljar.CodeOf(fault.Images(tt.err)); got != tt.code {
+			t.Errorf("%v: %s, not %s", tt.err, got, tt.code)
+		}
+	}
+	if err := fault.Images(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	var e *belljar.Error
+	if !errors.As(fault.Refuse("ref", "x", "ref is unknown"), &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != "ref" || e.Details["provided"] != "x" {
+		t.Errorf("%+v", e)
+	}
+	if err := fault.Forbidden("remove images"); belljar.CodeOf(err) != belljar.CodeForbidden {
+		t.Error(err)
+	}
+	if err := fault.ShuttingDown(); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,102 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// place is the workspace of a session that ends with ctx.
+type place struct {
+	ctx   context.Context
+	state belljar.Session
+}
+
+func (p place) Box() *box.Box            { return nil }
+func (p place) Context() context.Context { return p.ctx }
+func (p place) Session() belljar.Session { return p.state }
+func (p place) Limits() belljar.Limits   { return belljar.Limits{WorkspaceMB: 64, Inodes: 1000} }
+func (p place) KeepAlive()               {}
+func (p place) Release()                 {}
+
+// using is a use of a workspace: op ends with the operation, session with the session.
+func using(op, session context.Context) *use {
+	files := New(Options{Ended: func(belljar.Session) *belljar.Error {
+		return &belljar.Error{Code: belljar.CodeConflict, Message: "the session has ended"}
+	}})
+	return &use{Workspace: place{session, belljar.Session{ID: "s1"}}, files: files, ctx: op}
+}
+
+func TestFaultOfTheAgent(t *testing.T) {
+	u := using(t.Context(), t.Context())
+	for _, tt := range []struct {
+		refused wire.Error
+		code    belljar.Code
+		rule    any
+		words   string
+	}{
+		{wire.Error{Code: wire.CodeNotFound}, belljar.CodeNotFound, nil, `"a/b" does not exist`},
+		{wire.Error{Code: wire.CodeNotFound, Path: "a"}, belljar.CodeNotFound, nil, `"a" does not exist`},
+		{wire.Error{Code: wire.CodeExists}, belljar.CodeConflict, "exists", `"a/b" exists`},
+		{wire.Error{Code: wire.CodePathEscapes}, belljar.CodePathEscapes, nil, "leads out of the workspace"},
+		{wire.Error{Code: wire.CodeNotFile}, belljar.CodeConflict, "not_a_file", "no regular file"},
+		{wire.Error{Code: wire.CodeDenied}, belljar.CodeConflict, "denied", "permissions"},
+		{wire.Error{Code: wire.CodeNoSpace}, belljar.CodeDiskFull, nil, "the workspace is full"},
+		{wire.Error{Code: wire.CodeTooLarge}, belljar.CodeTooLarge, "entries", "too many entries"},
+		{wire.Error{Code: wire.CodeInvalid, Errno: wire.ENOTDIR}, belljar.CodeConflict, "not_a_folder", "no folder"},
+		{wire.Error{Code: wire.CodeInvalid, Errno: wire.ENOTEMPTY}, belljar.CodeConflict, "not_empty", "not empty"},
+		{wire.Error{Code: wire.CodeInternal, Errno: wire.EXDEV}, belljar.CodeConflict, "other_file_system", "another file system"},
+		{wire.Error{Code: wire.CodeInvalid, Errno: wire.ENAMETOOLONG}, belljar.CodeInvalidRequest, nil, "too long"},
+		{wire.Error{Code: wire.CodeInvalid}, belljar.CodeInvalidRequest, nil, "cannot be done"},
+		{wire.Error{Code: wire.CodeInternal, Message: "a program took over the agent"}, belljar.CodeInternal, nil, "the sandbox's agent failed"},
+		{wire.Error{Code: wire.CodeProtocol}, belljar.CodeInternal, nil, "the sandbox's agent failed"},
+	} {
+		var e *belljar.Error
+		if !errors.As(u.fault("a/b", &tt.refused), &e) || e.Code != tt.code || e.Details["rule"] != tt.rule || !strings.Contains(e.Message, tt.words) {
+			t.Errorf("%+v: %+v", tt.refused, e)
+			continue
+		}
+		if e.Details["session_id"] != "s1" || !errors.Is(e, &tt.refused) || strings.Contains(e.Message, "took over") {
+			t.Errorf("%+v: %+v", tt.refused, e)
+		}
+	}
+	var full *belljar.Error
+	if errors.As(u.fault("a", &wire.Error{Code: wire.CodeNoSpace}), &full); full.Details["workspace_mb"] != 64 || full.Details["inodes"] != 1000 || full.Details["scope"] != "workspace" {
+		t.Errorf("%+v", full.Details)
+	}
+}
+
+func TestFaultOfTheOperation(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	late, cancel := context.WithCancelCause(t.Context())
+	cancel(errAnswerTime)
+	own := &belljar.Error{Code: belljar.CodeTooLarge}
+	for name, tt := range map[string]struct {
+		op, session context.Context
+		err         error
+		code        belljar.Code
+	}{
+		"ours already":      {ended, ended, own, belljar.CodeTooLarge},
+		"session ended":     {t.Context(), ended, &wire.Error{Code: wire.CodeNotFound}, belljar.CodeConflict},
+		"too late":          {late, t.Context(), context.Canceled, belljar.CodeTimeout},
+		"canceled":          {ended, t.Context(), context.Canceled, belljar.CodeCanceled},
+		"agent broke off":   {t.Context(), t.Context(), agent.ErrDisconnected, belljar.CodeRuntimeUnavailable},
+		"sandbox gone":      {t.Context(), t.Context(), runtime.ErrGone, belljar.CodeRuntimeUnavailable},
+		"an agent's answer": {t.Context(), t.Context(), errors.New("nonsense"), belljar.CodeInternal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := using(tt.op, tt.session).fault("a", tt.err); belljar.CodeOf(err) != tt.code {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,141 @@
+// Package idempotency is the requests that callers may repeat: those with an Idempotency-Key (docs/compatibility.md#idempotency).
+package idempotency
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// The endpoints that take a key.
+const (
+	Runs     = "runs"
+	Sessions = "sessions"
+)
+
+// What became of a request with a key.
+const (
+	Created  = "created"
+	Replayed = "replayed"
+)
+
+// maxKey is how long a key may be, in characters.
+const maxKey = 128
+
+// Keys are the keys in force.
+type Keys struct {
+	Store store.Keys
+	TTL   time.Duration // a key is remembered for so long
+	Now   func() time.Time
+}
+
+// Claim reads a request's key: nil, nil, nil if it has none. If the caller has made the same request within the key's time,
+// prior is that request; a different request with the key is refused. Otherwise the caller of Claim inserts key together with
+// what the request makes: the store then decides between requests that come at once.
+//
+// Two requests are the same if their specs are. Their streams are not compared.
+func (k *Keys) Claim(ctx context.Context, endpoint string, caller belljar.Caller, text string, spec any) (key, prior *store.Key, err error) {
+	if text == "" {
+		return nil, nil, nil
+	}
+	if err := check(text); err != nil {
+		return nil, nil, err
+	}
+	raw, err := json.Marshal(spec) // fields in one order, names of maps sorted, no white space
+	if err != nil {
+		return nil, nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be written as JSON", Err: err}
+	}
+	sum := sha256.Sum256(raw)
+	now := k.Now()
+	key = &store.Key{
+		Endpoint: endpoint, UserKey: caller.ID, Key: text, Fingerprint: hex.EncodeToString(sum[:]),
+		CreatedAt: now.UTC(), NotBefore: now.Add(-k.TTL).UTC(),
+	}
+	found, err := k.Store.Get(ctx, endpoint, caller.ID, text)
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && found.CreatedAt.Before(key.NotBefore):
+		return key, nil, nil
+	case err != nil:
+		return nil, nil, fault.Record("look up the idempotency key", err)
+	}
+	return key, &found, Same(key, &found)
+}
+
+func check(text string) error {
+	what := ""
+	switch {
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		what = "an idempotency key must not hold control characters"
+	case utf8.RuneCountInString(text) > maxKey:
+		what = "an idempotency key has at most 128 characters"
+	default:
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodeInvalidRequest, Message: what, Details: map[string]any{"field": "Idempotency-Key", "maximum": maxKey},
+	}
+}
+
+// Same refuses a key that was sent before with another request.
+func Same(key, prior *store.Key) error {
+	if key.Fingerprint == prior.Fingerprint {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodeIdempotency, Message: "Idempotency-Key replay with different body",
+		Details: map[string]any{
+			"prior_id": prior.ObjectID, "key": prior.Key, "prior_created_at": prior.CreatedAt.UTC().Format(time.RFC3339Nano),
+		},
+	}
+}
+
+// Replay reads the first answer to a key into answer, and returns the note that goes with it.
+func Replay(prior *store.Key, answer any) (*belljar.Replay, error) {
+	if err := json.Unmarshal(prior.Response, answer); err != nil {
+		return nil, &belljar.Error{Code: belljar.CodeInternal, Message: "the first answer to this key cannot be read", Err: err}
+	}
+	return &belljar.Replay{Key: prior.Key, Status: Replayed}, nil
+}
+
+// Release forgets the key of a session that was not made, so that the same request makes one.
+func (k *Keys) Release(ctx context.Context, key *store.Key, object string) error {
+	return k.Store.Delete(ctx, key.Endpoint, key.UserKey, key.Key, object)
+}
+
+// ReleaseOf forgets the key with which a user's session was requested, if there was one.
+func (k *Keys) ReleaseOf(ctx context.Context, user, object string) error {
+	q := belljar.KeyQuery{Endpoint: Sessions, UserID: user, Limit: belljar.MaxPage}
+	for ; ; q.Offset += q.Limit {
+		list, err := k.Store.List(ctx, q)
+		if err != nil {
+			return fmt.Errorf("list idempotency keys: %w", err)
+		}
+		for _, e := range list {
+			if e.ObjectID == object {
+				return k.Store.Delete(ctx, e.Endpoint, e.UserKey, e.Key, object)
+			}
+		}
+		if len(list) < q.Limit {
+			return nil
+		}
+	}
+}
+
+// Sweep removes the keys whose time is over.
+func (k *Keys) Sweep(ctx context.Context) error {
+	if _, err := k.Store.DeleteBefore(ctx, k.Now().Add(-k.TTL)); err != nil {
+		return fmt.Errorf("sweep idempotency keys: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package outcome
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// byBuild judges a program that was not built.
+func (e Ending) byBuild() Outcome {
+	var o Outcome
+	ooms, refused := value(e.Usage.OOMKills), value(e.Usage.PidsRefused)
+	l, name := e.Limits, "the compiler"
+	failed := func(message, hint string) {
+		o.set(belljar.PhaseFailed, belljar.ReasonCompileFailed, message)
+		o.Hint = hint
+	}
+	switch {
+	case Outlived(e.Build):
+		o.set(belljar.PhaseFailed, belljar.ReasonKillFailed, "processes outlived every kill; the sandbox was destroyed")
+	case e.Stopped != nil && (e.Build == nil || e.Build.Cause == wire.CauseEnded || e.Build.Cause == wire.CauseExited && e.Build.Code == 0 && e.Build.Signal == 0):
+		o.stopped(e.Stopped)
+	case e.Overdue, e.Build != nil && e.Build.Cause == wire.CauseTimeout:
+		failed(fmt.Sprintf("%s ran longer than %v seconds", name, l.BuildTimeoutSec), "allow more with build_timeout_sec (--build-timeout)")
+	case ooms > 0, e.Build == nil && e.Sandbox.Reason == runtime.ExitOOM:
+		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, cmp.Or(l.BuildMemoryMB, l.MemoryMB)), "allow more with build_memory_mb (--build-memory)")
+	case refused > 0:
+		failed(fmt.Sprintf("%s reached the limit of %d processes and threads", name, box.MaxProcesses(l)), "allow more with "+box.ProcessLimit(l))
+	case e.LeftBehind:
+		failed(fmt.Sprintf("%s left more memory in use than the program may have (%d MiB)", name, l.MemoryMB), "allow the program more with memory_mb (--memory)")
+	case e.Build == nil:
+		e.died(&o)
+	case e.Build.Cause == wire.CauseLost:
+		o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the compiler's supervisor died; its exit status is lost")
+	case e.Build.Signal != 0:
+		failed(name+" was killed by "+signalName(e.Build.Signal), "")
+	default:
+		failed(fmt.Sprintf("%s exited with status %d", name, e.Build.Code), "")
+	}
+	return o
+}

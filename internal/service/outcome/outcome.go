@@ -1,0 +1,240 @@
+// Package outcome decides what a run became: phase, exit code, reason, and the words for its caller. It does no I/O.
+package outcome
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+)
+
+// Ending is everything that is known about how a run ended.
+type Ending struct {
+	Build      *wire.Exit    // as Exit, of the program's build; nil without one
+	Exit       *wire.Exit    // what the agent reports of the command; nil if it never started or its agent is gone
+	Err        error         // why there is no Exit; nil with one
+	Started    bool          // the command ran
+	Building   bool          // the program was not built
+	LeftBehind bool          // the compiler left more memory in use than the program may have
+	Sandbox    *runtime.Exit // how the sandbox died under the run; nil if it lived
+	Stopped    error         // why the run was to be stopped; nil if it was not
+	Overdue    bool          // it did not end when its agent should have ended it
+	Before     runtime.Usage // of a sandbox in which something ran before, when the command began
+	Usage      runtime.Usage
+
+	Command       string
+	Cwd           string // of the request
+	Limits        belljar.Limits
+	WorkspaceExec bool
+}
+
+// Outcome is what a run became.
+type Outcome struct {
+	Phase    belljar.Phase
+	ExitCode *int
+	Signal   string
+	Reason   belljar.Reason
+	Message  string
+	Hint     string
+	Step     string // of making the sandbox or starting the command that failed
+	Shell    *belljar.ShellState
+	Warnings []string
+}
+
+// Judge decides what an ending means.
+func Judge(e Ending) Outcome {
+	var o Outcome
+	switch {
+	case e.Building && (e.Build != nil || e.Overdue || e.Sandbox != nil):
+		o = e.byBuild()
+	case e.Exit != nil:
+		o = e.byExit()
+		o.Shell = shellState(e.Exit)
+	case e.Started:
+		o = e.byLoss()
+	default:
+		o = e.byStart()
+	}
+	return o
+}
+
+// byExit judges a command whose end the agent has reported.
+func (e Ending) byExit() Outcome {
+	var o Outcome
+	if e.Exit.Cause != wire.CauseLost {
+		o.ExitCode, o.Signal = Status(e.Exit)
+	}
+	ooms, refused := value(e.Usage.OOMKills), value(e.Usage.PidsRefused)
+	failed := o.ExitCode == nil || *o.ExitCode != 0
+	switch {
+	case e.Exit.Cause == wire.CauseKillFailed:
+		o.set(belljar.PhaseFailed, belljar.ReasonKillFailed, "processes outlived every kill; the sandbox was destroyed")
+	case e.Exit.Cause == wire.CauseEnded:
+		o.stopped(e.Stopped)
+	case e.Exit.Cause == wire.CauseTimeout:
+		o.timedOut(e.Limits)
+	case e.Exit.Cause == wire.CauseCPUTime:
+		o.usedUp(e.Limits)
+	case failed && ooms > 0:
+		e.memory(&o)
+		ooms = 0
+	case failed && refused > 0:
+		o.set(belljar.PhaseFailed, belljar.ReasonPidsLimit,
+			fmt.Sprintf("reached the limit of %d processes and threads", box.MaxProcesses(e.Limits)))
+		o.Hint = "allow more with " + box.ProcessLimit(e.Limits)
+		refused = 0
+	case e.Exit.Cause == wire.CauseLost:
+		o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the command's supervisor died; its exit status is lost")
+	case o.Signal != "":
+		o.set(belljar.PhaseFailed, belljar.ReasonSignaled, "command was killed by "+o.Signal)
+	case failed:
+		o.set(belljar.PhaseFailed, belljar.ReasonNonZeroExit, fmt.Sprintf("command exited with status %d", *o.ExitCode))
+		if *o.ExitCode == 126 && !e.WorkspaceExec {
+			o.Hint = noexecHint
+		}
+	default:
+		o.Phase = belljar.PhaseCompleted
+	}
+	switch {
+	case ooms > 0 && box.KilledByNode(e.Usage):
+		o.Warn("%d processes were killed because the node had no memory left (their own limit, %d MiB, was not reached)", ooms, e.Limits.MemoryMB)
+	case ooms > 0:
+		o.Warn("%d processes were killed for lack of memory (%s)", ooms, e.memoryLimit())
+	}
+	if refused > 0 {
+		o.Warn("%d new processes were refused (limit %d)", refused, box.MaxProcesses(e.Limits))
+	}
+	if e.Exit.Dropped > 0 {
+		o.Warn("output beyond %d bytes was dropped (%d bytes)", e.Limits.LogBytes, e.Exit.Position+e.Exit.Dropped-e.Limits.LogBytes)
+	}
+	return o
+}
+
+// byLoss judges a command that ran and was lost with its sandbox: its processes were killed.
+func (e Ending) byLoss() Outcome {
+	o := Outcome{ExitCode: number(128 + 9), Signal: "SIGKILL"}
+	switch {
+	case e.Stopped != nil:
+		o.stopped(e.Stopped)
+	case e.Overdue:
+		o.timedOut(e.Limits)
+	default:
+		e.died(&o)
+	}
+	return o
+}
+
+// died reports how the sandbox died.
+func (e Ending) died(o *Outcome) {
+	if e.Sandbox != nil && e.Sandbox.Reason == runtime.ExitOOM {
+		e.memory(o)
+		return
+	}
+	o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the sandbox died under the run")
+	if e.Sandbox != nil {
+		o.Message += ": " + e.Sandbox.String()
+	} else if e.Err != nil {
+		o.Message += ": " + e.Err.Error()
+	}
+}
+
+func (o *Outcome) set(p belljar.Phase, r belljar.Reason, message string) {
+	o.Phase, o.Reason, o.Message = p, r, message
+}
+
+// Warn adds a warning.
+func (o *Outcome) Warn(format string, args ...any) {
+	o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (o *Outcome) stopped(why error) {
+	o.set(belljar.PhaseKilled, belljar.ReasonCanceledByUser, string(belljar.ReasonCanceledByUser))
+	var expired *fault.ExpiredError
+	var node *admission.MemoryError
+	switch {
+	case errors.As(why, &node):
+		o.nodeOutOfMemory(node.Error())
+	case errors.As(why, &expired):
+		o.set(belljar.PhaseKilled, belljar.ReasonSessionExpired, expired.Error())
+	case errors.Is(why, fault.ErrShutdown):
+		o.Message = fault.ErrShutdown.Error()
+	case errors.Is(why, fault.ErrQueueTTL):
+		o.set(belljar.PhaseFailed, belljar.ReasonQueueTTLExpired, fault.ErrQueueTTL.Error())
+		o.Hint = "send it again when the server is less busy"
+	}
+}
+
+func (o *Outcome) timedOut(l belljar.Limits) {
+	o.set(belljar.PhaseTimedOut, belljar.ReasonExecutionTimeout, fmt.Sprintf("command ran longer than %v seconds", l.TimeoutSec))
+	o.Hint = "allow more with timeout_sec (--timeout)"
+}
+
+func (o *Outcome) usedUp(l belljar.Limits) {
+	o.set(belljar.PhaseTimedOut, belljar.ReasonCPUTimeExceeded, fmt.Sprintf("command used more than %v seconds of CPU time", l.CPUTimeSec))
+	o.Hint = "allow more with cpu_time_sec (--cpu-time)"
+}
+
+// memoryLimit is the limit that was met, by its real value.
+func (e Ending) memoryLimit() string {
+	limit := fmt.Sprintf("limit %d MiB", e.Limits.MemoryMB)
+	if total := e.Usage.MemoryTotal; total != nil {
+		limit += fmt.Sprintf(", %d MiB with files in memory", *total>>20)
+	}
+	return limit
+}
+
+// memory reports whose limit of memory a command met.
+func (e Ending) memory(o *Outcome) {
+	if box.KilledByNode(e.Usage) {
+		o.nodeOutOfMemory(fmt.Sprintf("the node had no memory left, and a process was killed; its own limit, %d MiB, was not reached", e.Limits.MemoryMB))
+		return
+	}
+	o.outOfMemory(e)
+}
+
+func (o *Outcome) nodeOutOfMemory(message string) {
+	o.set(belljar.PhaseFailed, belljar.ReasonNodeOutOfMemory, message)
+	o.Hint = "send it again when the server is less busy; an operator can allow all sandboxes more with SANDBOX_NODE_MEMORY_MB"
+}
+
+func (o *Outcome) outOfMemory(e Ending) {
+	o.set(belljar.PhaseFailed, belljar.ReasonOOMKilled, "ran out of memory ("+e.memoryLimit()+")")
+	o.Hint = "allow more with memory_mb (--memory)"
+}
+
+// Status is a command's exit code, 128+n when signal n ended it, and that signal's name.
+func Status(exit *wire.Exit) (*int, string) {
+	if exit.Signal != 0 {
+		return number(128 + exit.Signal), signalName(exit.Signal)
+	}
+	return number(exit.Code), ""
+}
+
+func number(n int) *int { return &n }
+
+func value(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// shellState is how a command left its shell; nil if it had none.
+func shellState(exit *wire.Exit) *belljar.ShellState {
+	if exit.Shell == nil {
+		return nil
+	}
+	state := &belljar.ShellState{Cwd: exit.Cwd, State: belljar.ShellKept, Program: exit.Shell.Program}
+	if exit.Shell.Replaced {
+		state.State = belljar.ShellReplaced
+	}
+	return state
+}
+
+// Outlived reports whether a command ended without its processes.
+func Outlived(exit *wire.Exit) bool { return exit != nil && exit.Cause == wire.CauseKillFailed }

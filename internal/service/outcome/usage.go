@@ -1,0 +1,88 @@
+package outcome
+
+import (
+	"math"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// ResourceUsage puts together what a run used: the command's own CPU time from the agent, high-water marks from the
+// sandbox, which held nothing else. wall, in seconds, stands in for the agent's figure where there is none.
+func ResourceUsage(e Ending, wall float64, logBytes, artifactBytes int64) belljar.ResourceUsage {
+	limits := e.Limits
+	out := belljar.ResourceUsage{
+		WallTimeSec: wall, LogBytes: logBytes, ArtifactBytes: artifactBytes, Limits: &limits, Sources: map[string]string{},
+	}
+	var own wire.Usage
+	if e.Exit != nil {
+		own = e.Exit.Usage
+		out.WallTimeSec = math.Round(e.Exit.WallMS*1000) / 1e6 // to the microsecond
+	}
+	if own.Source != "" {
+		setFigure(&out, &out.CPUTimeSec, "cpu_time_sec", float64(own.UserMicros+own.SystemMicros)/1e6, own.Source)
+	} else if e.Usage.CPU != nil {
+		setFigure(&out, &out.CPUTimeSec, "cpu_time_sec", e.Usage.CPU.Seconds(), e.Usage.Sources["cpu"])
+	}
+	if e.Usage.PeakMemory != nil {
+		setFigure(&out, &out.PeakRSSMB, "peak_rss_mb", mib(*e.Usage.PeakMemory), e.Usage.Sources["peak_memory"])
+	} else if own.MaxRSS > 0 {
+		setFigure(&out, &out.PeakRSSMB, "peak_rss_mb", mib(int64(own.MaxRSS)), "largest process")
+	}
+	if e.Usage.Files != nil {
+		setFigure(&out, &out.FileMB, "file_mb", mib(*e.Usage.Files), e.Usage.Sources["files"])
+	}
+	if e.Usage.PeakFiles != nil {
+		setFigure(&out, &out.PeakFileMB, "peak_file_mb", mib(*e.Usage.PeakFiles), e.Usage.Sources["peak_files"])
+	}
+	if e.Usage.PeakPids != nil {
+		n := int(*e.Usage.PeakPids)
+		if e.Started {
+			n = max(n, 1) // a runtime that takes its own processes off the peak may take one too many
+		}
+		out.Pids, out.Sources["pids"] = &n, e.Usage.Sources["peak_pids"]
+	}
+	return out
+}
+
+func setFigure(u *belljar.ResourceUsage, field **float64, name string, v float64, source string) {
+	*field, u.Sources[name] = &v, source
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// Since is what was counted between two readings of a sandbox that several runs share: what of it is one run's own is
+// only known for what went wrong.
+func Since(before, after runtime.Usage) runtime.Usage {
+	return runtime.Usage{
+		OOMKills: difference(before.OOMKills, after.OOMKills), LimitHits: difference(before.LimitHits, after.LimitHits),
+		PidsRefused: difference(before.PidsRefused, after.PidsRefused),
+		MemoryTotal: after.MemoryTotal, Sources: after.Sources,
+	}
+}
+
+func difference(before, after *int64) *int64 {
+	if after == nil {
+		return nil
+	}
+	n := *after - value(before)
+	return &n
+}
+
+// WithoutBuild is what the program alone has used of a sandbox in which it was built. A peak that is not above that of the
+// build is not known.
+func WithoutBuild(before, after runtime.Usage) runtime.Usage {
+	own := Since(before, after)
+	if after.CPU != nil && before.CPU != nil {
+		cpu := *after.CPU - *before.CPU
+		own.CPU = &cpu
+	}
+	if after.PeakMemory != nil && *after.PeakMemory > value(before.PeakMemory) {
+		own.PeakMemory = after.PeakMemory
+	}
+	if after.PeakPids != nil && *after.PeakPids > value(before.PeakPids) {
+		own.PeakPids = after.PeakPids
+	}
+	return own
+}

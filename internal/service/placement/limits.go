@@ -1,0 +1,77 @@
+package placement
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+)
+
+// Unlimited are the largest limits: a request that was admitted once stays within them.
+func Unlimited() belljar.Limits {
+	return belljar.Limits{
+		CPU: math.MaxFloat64, MemoryMB: math.MaxInt, Pids: math.MaxInt, NoFile: math.MaxInt, NProc: math.MaxInt,
+		WorkspaceMB: math.MaxInt, TmpMB: math.MaxInt, Inodes: math.MaxInt, LogBytes: math.MaxInt64, ArtifactMB: math.MaxInt,
+		StartupTimeoutSec: math.MaxFloat64, TimeoutSec: math.MaxFloat64, BuildTimeoutSec: math.MaxFloat64, CPUTimeSec: math.MaxFloat64, GraceSec: math.MaxFloat64,
+	}
+}
+
+// OrElse is l with its zero fields taken from defaults.
+func OrElse(l, defaults belljar.Limits) belljar.Limits {
+	l.CPU = cmp.Or(l.CPU, defaults.CPU)
+	l.MemoryMB = cmp.Or(l.MemoryMB, defaults.MemoryMB)
+	l.Pids = cmp.Or(l.Pids, defaults.Pids)
+	l.NoFile = cmp.Or(l.NoFile, defaults.NoFile)
+	l.NProc = cmp.Or(l.NProc, defaults.NProc)
+	l.WorkspaceMB = cmp.Or(l.WorkspaceMB, defaults.WorkspaceMB)
+	l.TmpMB = cmp.Or(l.TmpMB, defaults.TmpMB)
+	l.Inodes = cmp.Or(l.Inodes, defaults.Inodes)
+	l.LogBytes = cmp.Or(l.LogBytes, defaults.LogBytes)
+	l.ArtifactMB = cmp.Or(l.ArtifactMB, defaults.ArtifactMB)
+	l.StartupTimeoutSec = cmp.Or(l.StartupTimeoutSec, defaults.StartupTimeoutSec)
+	l.TimeoutSec = cmp.Or(l.TimeoutSec, defaults.TimeoutSec)
+	l.BuildTimeoutSec = cmp.Or(l.BuildTimeoutSec, defaults.BuildTimeoutSec)
+	l.CPUTimeSec = cmp.Or(l.CPUTimeSec, defaults.CPUTimeSec)
+	l.GraceSec = cmp.Or(l.GraceSec, defaults.GraceSec)
+	return l
+}
+
+// limitProtections are the protections that are limits on what a run may use.
+func limitProtections() []string {
+	return []string{
+		runtime.ProtectCPU, runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectDisk, runtime.ProtectWallTime,
+		runtime.ProtectCPUTime,
+	}
+}
+
+// Enforced names, for each limit that a host enforces, by what.
+func Enforced(caps runtime.Capabilities) map[string]string {
+	by := map[string]string{}
+	for _, p := range caps.Protections {
+		if p.By != "" && slices.Contains(limitProtections(), p.Name) {
+			by[p.Name] = p.By
+		}
+	}
+	return by
+}
+
+// Unenforced is a warning about the limits that a host cannot enforce, or "".
+func Unenforced(caps runtime.Capabilities) string {
+	var names, weak []string
+	for _, name := range limitProtections() {
+		switch p := caps.Protection(name); {
+		case p.Enforced:
+		case p.By != "":
+			weak = append(weak, name+" only by "+p.By)
+		default:
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		weak = append([]string{"limits not enforced on this host: " + strings.Join(names, ", ")}, weak...)
+	}
+	return strings.Join(weak, "; ")
+}

@@ -1,0 +1,76 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// step notes when it recovers and when it removes orphans.
+type step struct {
+	name string
+	err  error
+	log  *[]string
+}
+
+func (s step) Recover(context.Context) error {
+	*s.log = append(*s.log, s.name)
+	return s.err
+}
+
+// cleaner may find orphans.
+type cleaner struct{ step }
+
+func (c cleaner) RemoveOrphans(context.Context) { *c.log = append(*c.log, "orphans of "+c.name) }
+
+// Orphans are removed when every part has recovered: until then they may be another part's.
+func TestOrder(t *testing.T) {
+	var log []string
+	err := Run(t.Context(), cleaner{step{"sessions", nil, &log}}, step{"runs", nil, &log}, cleaner{step{"sandboxes", nil, &log}})
+	if got, want := strings.Join(log, ", "), "sessions, runs, sandboxes, orphans of sessions, orphans of sandboxes"; got != want || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A part that cannot read its records has recovered nothing: what it would have claimed is no orphan.
+func TestNothingIsRemovedAfterAFault(t *testing.T) {
+	var log []string
+	broken := errors.New("no store")
+	err := Run(t.Context(), cleaner{step{"sessions", nil, &log}}, step{"runs", broken, &log}, cleaner{step{"sandboxes", nil, &log}})
+	if got, want := strings.Join(log, ", "), "sessions, runs"; got != want || !errors.Is(err, broken) {
+		t.Errorf("%s, %v", got, err)
+	}
+	log = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Run(ctx, cleaner{step{"sessions", nil, &log}}, step{"runs", nil, &log}); !errors.Is(err, context.Canceled) || len(log) != 1 {
+		t.Errorf("%v after %v", err, log)
+	}
+}
+
+func TestEach(t *testing.T) {
+	var mu sync.Mutex
+	now, most, sum := 0, 0, 0
+	list := make([]int, 100)
+	for i := range list {
+		list[i] = i
+	}
+	gate := make(chan struct{}, AtOnce)
+	Each(list, func(n int) {
+		mu.Lock()
+		now++
+		most = max(most, now)
+		sum += n
+		mu.Unlock()
+		gate <- struct{}{}
+		<-gate
+		mu.Lock()
+		now--
+		mu.Unlock()
+	})
+	if most > AtOnce || sum != 4950 || now != 0 {
+		t.Errorf("at most %d at once, sum %d, %d still there", most, sum, now)
+	}
+}

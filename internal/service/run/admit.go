@@ -1,0 +1,224 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/session"
+	"github.com/belljar/belljar/internal/service/stdin"
+)
+
+// plan is a request that may run, with everything decided.
+type plan struct {
+	placement.Placement // in a session a copy of the session's
+	request             belljar.RunRequest
+	argv                []string
+	files               []belljar.InlineFile // for the workspace: the request's, and its code
+	build               *build               // how argv is built before it runs; nil for a program that is there
+	patterns            []string             // of artifacts, relative to the workspace
+	session             *session.Session     // where it runs; nil for a sandbox of its own
+}
+
+// admitter decides whether a request may run, and how.
+type admitter struct {
+	rules      *admission.Rules
+	useSession func(caller belljar.Caller, id string) (*session.Session, error)
+	stdin      stdin.Limits // of an interactive run, unless its request sets others
+	maxStdin   stdin.Limits
+}
+
+// admit checks a request for everything that can be known before a sandbox exists.
+func (s *admitter) admit(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (*plan, error) {
+	return s.admitWith(ctx, caller, req, "")
+}
+
+// admitWith is admit for a request whose image has a digest, unless that is "".
+func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req belljar.RunRequest, digest string) (*plan, error) {
+	if err := s.rules.Version(req.SpecVersion); err != nil {
+		return nil, err
+	}
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	if err := s.rules.Enabled(); err != nil {
+		return nil, err
+	}
+	p := &plan{request: own(req)}
+	var err error
+	if p.patterns, err = patterns(req.CapturePatterns); err != nil {
+		return nil, err
+	}
+	if err := s.admitStdin(p); err != nil {
+		return nil, err
+	}
+	if req.SessionID != "" {
+		err = s.join(caller, p)
+	} else {
+		ask := admission.AskOfRun(req.RunSpec)
+		ask.Digest = digest
+		p.Placement, err = s.rules.Place(ctx, caller, ask)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, p.program()
+}
+
+// join puts a run into a session. It refuses a request that the session's sandbox cannot meet.
+func (s *admitter) join(caller belljar.Caller, p *plan) error {
+	x, err := s.useSession(caller, p.request.SessionID)
+	if err != nil {
+		return err
+	}
+	req, of := p.request, x.Placement()
+	for _, f := range []struct {
+		name  string
+		asked bool
+	}{
+		{"resources.cpu", req.Resources.CPU != 0},
+		{"resources.memory_mb", req.Resources.MemoryMB != 0},
+		{"resources.pids", req.Resources.Pids != 0},
+		{"resources.workspace_mb", req.Resources.WorkspaceMB != 0},
+		{"runtime", req.Runtime != "" && req.Runtime != of.Host.Name()},
+		{"isolation", req.Isolation != "" && !of.Caps.Isolation.AtLeast(runtime.Isolation(req.Isolation))},
+		{"trust_level", req.TrustLevel != "" && !of.Caps.Isolation.AtLeast(s.rules.Policy.Least(req.TrustLevel))},
+		{"build_memory_mb", req.BuildMemoryMB != 0},
+		{"workspace_exec", req.WorkspaceExec && !of.Exec},
+		{"allow_weak", len(req.AllowWeak) > 0},
+	} {
+		if f.asked {
+			return &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: f.name + " belongs to the session's sandbox and cannot be set for a run in it",
+				Details: map[string]any{"field": f.name, "session_id": req.SessionID},
+				Hint:    "make a session with it, or a run without a session",
+			}
+		}
+	}
+	if err := x.StrongEnough(caller, admission.AskOfRun(req.RunSpec)); err != nil {
+		return err
+	}
+	p.session, p.Placement = x, of
+	p.Why, p.Fetch = "it is the session's", ""
+	p.Limits, err = of.Limits.ResolveRun(&req.RunSpec, s.rules.MaxLimits)
+	if req.Shell != nil {
+		p.Limits.CPUTimeSec = 0 // commands of a shell have no limit of CPU time
+	}
+	p.Bind()
+	return err
+}
+
+// program decides what is executed, and which files it needs.
+func (p *plan) program() error {
+	req := p.request
+	p.argv, p.files = req.Command, req.Files
+	if req.Shell != nil {
+		p.argv = []string{req.Shell.Cmd} // as it goes on record
+		return nil
+	}
+	if req.Language == "" {
+		return nil
+	}
+	l, _ := belljar.LanguageOf(req.Language) // known, or the request would not be valid
+	if l.Executed() && !p.Exec {
+		e := &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: l.Name + " is compiled, which needs workspace_exec",
+			Details: map[string]any{"field": "workspace_exec", "language": req.Language},
+			Hint:    "set workspace_exec, so that programs in the workspace may be executed",
+		}
+		return e
+	}
+	file, args := l.FileOf(req.Code), []string(nil)
+	if req.Code != "" {
+		p.files = append(slices.Clone(req.Files), belljar.InlineFile{Path: file, Content: []byte(req.Code)})
+		if req.Cwd != "" {
+			file = path.Join(belljar.WorkspaceDir, file)
+		}
+	} else {
+		file, args = req.Command[0], req.Command[1:]
+	}
+	if req.BuildCache && req.Upload != nil {
+		return &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "build_cache cannot be used with an upload",
+			Details: map[string]any{"field": "build_cache"}, Hint: "send the files in the request, or leave build_cache out",
+		}
+	}
+	if l.Compiled() {
+		p.build = &build{language: l, file: file, source: req.Code, args: args}
+		p.CompilerMB = p.buildMemory()
+		return p.buildMemoryAvailable()
+	}
+	p.argv = l.Command("", file, args)
+	return nil
+}
+
+// buildMemoryAvailable refuses a build with other memory than its program if the limit of a sandbox cannot be changed.
+func (p *plan) buildMemoryAvailable() error {
+	if p.buildMemory() == p.Limits.MemoryMB || p.Caps.LimitMemory {
+		return nil
+	}
+	return &belljar.Error{
+		Code:    belljar.CodeRuntimeUnavailable,
+		Message: fmt.Sprintf("build_memory_mb cannot be enforced here: runtime %s cannot change the memory of a sandbox", p.Host.Name()),
+		Details: map[string]any{"field": "build_memory_mb", "runtime": p.Host.Name(), "available": true, "suggested": []string{}},
+		Hint:    "leave it out, and the compiler has the memory_mb of the program; or choose another runtime",
+	}
+}
+
+// own copies what the caller could change in a request.
+func own(req belljar.RunRequest) belljar.RunRequest {
+	req.Command = slices.Clone(req.Command)
+	req.Env = maps.Clone(req.Env)
+	req.Labels = maps.Clone(req.Labels)
+	req.Files = slices.Clone(req.Files)
+	for i := range req.Files {
+		req.Files[i].Content = slices.Clone(req.Files[i].Content)
+	}
+	return req
+}
+
+// maxAlternatives bounds what the braces of one pattern multiply to: matching tries each.
+const maxAlternatives = 64
+
+// patterns returns capture patterns relative to the workspace.
+func patterns(list []string) ([]string, error) {
+	var clean []string
+	for i, p := range list {
+		c, err := belljar.CleanPath(p)
+		switch {
+		case err != nil:
+		case !doublestar.ValidatePattern(c):
+			err = errors.New("is not a valid pattern")
+		case alternatives(c) > maxAlternatives:
+			err = fmt.Errorf("has more than %d alternatives in braces", maxAlternatives)
+		}
+		if err != nil {
+			return nil, &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("capture pattern %q: %v", p, err),
+				Details: map[string]any{"field": fmt.Sprintf("capture_patterns[%d]", i), "provided": p},
+				Hint:    "patterns look like out/*.csv or dist/**",
+			}
+		}
+		clean = append(clean, c)
+	}
+	return clean, nil
+}
+
+// alternatives is an upper bound of how many plain patterns the braces of p stand for.
+func alternatives(p string) int {
+	n := 1
+	for _, group := range strings.Split(p, "{")[1:] {
+		n = min(n*(1+strings.Count(group, ",")), maxAlternatives+1)
+	}
+	return n
+}

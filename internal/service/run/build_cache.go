@@ -1,0 +1,171 @@
+package run
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// Bounds of what is kept of built programs, in bytes, in memory.
+const (
+	maxBuiltProgram = 16 << 20
+	maxBuiltAll     = 64 << 20
+)
+
+// buildKey is all that decides what a compiler makes, and for whom: nothing is shared between users.
+type buildKey [sha256.Size]byte
+
+// builtPrograms caches the programs of requests with build_cache. The least recently used is evicted. The zero value is empty.
+type builtPrograms struct {
+	mu    sync.Mutex
+	byKey map[buildKey]*list.Element
+	order list.List // of *builtProgram, the one used last in front
+	size  int64
+}
+
+type builtProgram struct {
+	key     buildKey
+	program []byte // the file, or a tar stream of the folder
+	build   belljar.Build
+}
+
+func (b *builtPrograms) get(key buildKey) *builtProgram {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.byKey[key]
+	if e == nil {
+		return nil
+	}
+	b.order.MoveToFront(e)
+	return e.Value.(*builtProgram)
+}
+
+func (b *builtPrograms) put(p *builtProgram) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byKey[p.key] != nil {
+		return // another run was faster
+	}
+	if b.byKey == nil {
+		b.byKey = map[buildKey]*list.Element{}
+	}
+	b.byKey[p.key] = b.order.PushFront(p)
+	for b.size += int64(len(p.program)); b.size > maxBuiltAll; {
+		last := b.order.Remove(b.order.Back()).(*builtProgram)
+		delete(b.byKey, last.key)
+		b.size -= int64(len(last.program))
+	}
+}
+
+// buildKey is what the run's program is kept by; false if it was not asked for, or the compiler cannot be told from another.
+func (c *execution) buildKey() (key buildKey, ok bool) {
+	p := c.plan
+	if !p.request.BuildCache {
+		return key, false
+	}
+	const place = "/"
+	compilers, _ := p.build.language.Build(p.build.file, p.build.source, place, nil)
+	env := p.environment()
+	identity := p.Image.Digest
+	if identity == "" && p.Image.Ref == runtime.HostRef {
+		identity = hostCompiler(compilers, env)
+	}
+	if identity == "" {
+		return key, false
+	}
+	raw, err := json.Marshal([]any{c.run.owner, p.Host.Name(), p.Image.Ref, identity, compilers, p.cwd(), env, p.files})
+	return sha256.Sum256(raw), err == nil
+}
+
+// hostCompiler is what tells a compiler of this machine from the one that an update puts in its place; "" if there is none, or
+// one may be found where this machine has not put it.
+func hostCompiler(compilers [][]string, env []string) string {
+	var dirs []string
+	for _, pair := range env {
+		if list, ok := strings.CutPrefix(pair, "PATH="); ok {
+			dirs = filepath.SplitList(list)
+		}
+	}
+	for _, dir := range dirs {
+		if dir = path.Clean(dir); dir != "/bin" && dir != "/sbin" && !strings.HasPrefix(dir, "/usr/") {
+			return ""
+		}
+	}
+	for _, argv := range compilers {
+		for _, dir := range dirs {
+			file := path.Join(dir, argv[0])
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+				real, _ := filepath.EvalSymlinks(file)
+				told, _ := json.Marshal([]any{file, real, info.Size(), info.ModTime()})
+				return string(told)
+			}
+		}
+	}
+	return ""
+}
+
+// takeBuilt puts a program that was built before into the sandbox. It reports whether there was one.
+func (c *execution) takeBuilt(ctx context.Context, key buildKey) bool {
+	kept := c.builtPrograms.get(key)
+	if kept == nil {
+		return false
+	}
+	req := c.box.File(c.plan.builtPath())
+	var err error
+	if c.plan.build.language.Executed() {
+		req.Mode = 0o700
+		_, err = c.box.Agent.WriteFile(ctx, req, bytes.NewReader(kept.program))
+	} else {
+		req.Mode, req.Parents = 0o700, true
+		if err = c.box.Agent.Mkdir(ctx, req); err == nil {
+			_, err = c.box.Agent.TarIn(ctx, c.box.File(req.Path), bytes.NewReader(kept.program))
+		}
+	}
+	if err != nil {
+		c.log.Warn("cached program cannot be put in place", "run_id", c.run.id, "err", err)
+		return false
+	}
+	info := kept.build
+	info.Cached, info.Usage, info.DurationSec = true, nil, 0
+	c.run.built(&info, belljar.EventBuildEnd, nil)
+	return true
+}
+
+// keepBuilt keeps the program that was built, before it runs and could change itself.
+func (c *execution) keepBuilt(ctx context.Context, key buildKey) {
+	req := c.box.File(c.plan.builtPath())
+	var r io.ReadCloser
+	var err error
+	if c.plan.build.language.Executed() {
+		r, _, err = c.box.Agent.ReadFile(ctx, req)
+	} else {
+		r, err = c.box.Agent.OpenTar(ctx, req)
+	}
+	if err != nil {
+		return // no program: its start will fail
+	}
+	defer r.Close()
+	program, err := io.ReadAll(io.LimitReader(r, maxBuiltProgram+1))
+	if err != nil || len(program) > maxBuiltProgram {
+		return
+	}
+	c.run.mu.Lock()
+	told := *c.run.state.Build
+	c.run.mu.Unlock()
+	c.builtPrograms.put(&builtProgram{key: key, program: program, build: told})
+}
+
+// builtPath is where the program is built, in the workspace.
+func (p *plan) builtPath() string { return path.Join(placement.TmpDir, path.Base(p.build.place)) }

@@ -1,0 +1,31 @@
+package run
+
+import (
+	"context"
+	"errors"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
+)
+
+// Cancel stops a run. It returns when the run ends even if this process dies: its agent has been told to end the command, or its
+// end is on record.
+func (r *Run) Cancel(ctx context.Context) error {
+	r.stop(fault.ErrCanceled)
+	if errors.Is(context.Cause(r.ctx), fault.ErrShutdown) && r.waiting() {
+		return fault.ShuttingDown() // it stays queued, for the next process
+	}
+	select {
+	case <-r.endSent:
+	case <-r.done:
+	case <-r.stuck:
+	case <-r.detached:
+		return fault.ShuttingDown()
+	case <-ctx.Done():
+		return &belljar.Error{
+			Code: belljar.CodeCanceled, Message: "the run was cancelled, but its end is not on record yet", Err: context.Cause(ctx),
+			Details: map[string]any{"run_id": r.id},
+		}
+	}
+	return nil
+}

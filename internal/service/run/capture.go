@@ -1,0 +1,237 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// maxArtifacts bounds how many files one run may leave.
+const maxArtifacts = 10_000
+
+// Why the bytes of an artifact were not kept.
+const (
+	skippedCap        = "artifact_cap_exceeded"
+	skippedQuota      = "artifact_quota_exceeded"
+	skippedUnreadable = "unreadable"
+	skippedChanged    = "changed" // it grew while it was read
+	skippedFull       = "disk_full"
+	skippedFailed     = "capture_failed" // in Belljar, or out of time
+	// SkippedExpired are bytes that were swept.
+	SkippedExpired = "expired"
+)
+
+// capture copies the files that the run's patterns match, as far as the cap and its owner's quota allow. A failure is a warning: it does
+// not make the run a failure.
+func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
+	if len(p.patterns) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, captureTime)
+	defer cancel()
+	found, warnings, err := find(ctx, b, p.patterns)
+	var w *admission.Allowance
+	if err == nil {
+		w, err = s.accounts.AllowArtifacts(ctx, r.owner)
+	}
+	if err != nil {
+		s.log.Warn("artifacts cannot be captured", "run_id", r.id, "err", err)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, append(warnings, "artifacts could not be captured: "+err.Error())
+	}
+	c := &captured{room: int64(p.Limits.ArtifactMB) << 20, allowance: w}
+	for _, f := range found {
+		s.keep(ctx, r, b, c, f)
+	}
+	if c.size > 0 {
+		if err := s.blobs.Sync(ctx, r.owner, r.id); err != nil {
+			s.log.Error("artifacts may not survive a loss of power", "run_id", r.id, "err", err)
+			warnings = append(warnings, "artifacts may not survive a loss of power of the server")
+		}
+	}
+	return c, append(warnings, c.warnings(p.Limits)...)
+}
+
+// find returns the files that patterns match, sorted by path, with warnings for patterns that match none.
+func find(ctx context.Context, b *box.Box, patterns []string) (found []wire.FileInfo, warnings []string, err error) {
+	sel := selection{patterns: patterns, hits: make([]int, len(patterns)), folders: make([]bool, len(patterns))}
+	beyond := 0
+	cut, err := b.Agent.Walk(ctx, b.File("."), func(f wire.FileInfo) error {
+		if !sel.includes(f) {
+			return nil
+		}
+		if len(found) == maxArtifacts {
+			beyond++
+			return nil
+		}
+		found = append(found, f)
+		return nil
+	})
+	if beyond > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d artifacts beyond the first %d were not captured", beyond, maxArtifacts))
+	}
+	if cut {
+		warnings = append(warnings, "the workspace has more files than are searched for artifacts")
+	}
+	slices.SortFunc(found, func(x, y wire.FileInfo) int { return strings.Compare(x.Path, y.Path) })
+	return found, append(warnings, sel.warnings()...), err
+}
+
+// selection decides which files patterns match, and remembers which patterns matched any.
+type selection struct {
+	patterns []string
+	hits     []int
+	folders  []bool // a pattern matched a directory
+}
+
+// includes reports whether f is to be captured: a regular file, or a symbolic link, of which only the target is noted.
+func (s *selection) includes(f wire.FileInfo) bool {
+	wanted := false
+	for i, p := range s.patterns {
+		if !matches(p, f.Path) {
+			continue
+		}
+		switch f.Type {
+		case "file", "symlink":
+			s.hits[i]++
+			wanted = true
+		case "dir":
+			s.folders[i] = true
+		}
+	}
+	return wanted
+}
+
+func (s *selection) warnings() []string {
+	var list []string
+	for i, p := range s.patterns {
+		switch {
+		case s.hits[i] > 0:
+		case s.folders[i] && !strings.Contains(p, "**"):
+			list = append(list, fmt.Sprintf("capture pattern %q names a directory; its files are %q", p, p+"/**"))
+		default:
+			list = append(list, fmt.Sprintf("capture pattern %q matched no file", p))
+		}
+	}
+	return list
+}
+
+// matches reports whether a pattern matches a path. Both are relative to the workspace. The folder for temporary files matches only
+// patterns that name it.
+func matches(pattern, path string) bool {
+	if first, _, _ := strings.Cut(path, "/"); first == placement.TmpDir && !strings.HasPrefix(pattern, placement.TmpDir) {
+		return false
+	}
+	ok, err := doublestar.Match(pattern, path)
+	return ok && err == nil
+}
+
+// keep keeps one file.
+func (s *runner) keep(ctx context.Context, r *Run, b *box.Box, c *captured, f wire.FileInfo) {
+	art := belljar.Artifact{Path: f.Path, Size: f.Size, Mode: f.Mode}
+	switch {
+	case f.Type == "symlink":
+		art.Size, art.LinkTarget = 0, f.Target
+	case f.Size == 0:
+	case f.Size > c.room:
+		art.Skipped = skippedCap
+	case !c.allowance.Take(f.Size):
+		art.Skipped = skippedQuota
+	default:
+		s.copy(ctx, r, b, c, &art)
+	}
+	c.put(art)
+}
+
+// copy copies a file's bytes into the blob store. Room for its size is reserved.
+func (s *runner) copy(ctx context.Context, r *Run, b *box.Box, c *captured, art *belljar.Artifact) {
+	info, err := s.fetch(ctx, r, b, art.Path, art.Size)
+	var refused *wire.Error
+	switch {
+	case errors.Is(err, errTooLarge):
+		art.Skipped = skippedChanged
+	case errors.As(err, &refused):
+		art.Skipped = skippedUnreadable
+	case fault.Full(err):
+		art.Skipped = skippedFull
+	case err != nil:
+		s.log.Warn("artifact cannot be kept", "run_id", r.id, "path", art.Path, "err", err)
+		art.Skipped = skippedFailed
+	default:
+		c.allowance.Back(art.Size - info.Size)
+		c.room -= info.Size
+		art.Size, art.Digest = info.Size, info.Digest
+		return
+	}
+	c.allowance.Back(art.Size)
+}
+
+// errTooLarge is the error of a file that is larger than its size was.
+var errTooLarge = errors.New("file is too large")
+
+// fetch copies at most size bytes of a file.
+func (s *runner) fetch(ctx context.Context, r *Run, b *box.Box, path string, size int64) (blob.Info, error) {
+	req := b.File(path)
+	req.NoFollow = true
+	body, _, err := b.Agent.ReadFile(ctx, req)
+	if err != nil {
+		return blob.Info{}, err
+	}
+	defer body.Close()
+	return s.blobs.Put(ctx, blob.Key{UserID: r.owner, RunID: r.id, Path: path}, &bounded{body, size})
+}
+
+// bounded is a reader that fails where r has more than left bytes.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return n, errTooLarge
+	}
+	return n, err
+}
+
+// warnings reports what could not be kept.
+func (c *captured) warnings(l belljar.Limits) []string {
+	var list []string
+	for _, art := range c.artifacts {
+		switch art.Skipped {
+		case skippedCap:
+			list = append(list, fmt.Sprintf("artifact %s was not captured: all artifacts of a run are limited to %d MiB", art.Path, l.ArtifactMB))
+		case skippedQuota:
+			list = append(list, fmt.Sprintf("artifact %s was not captured: its owner's quota of artifact bytes is used up", art.Path))
+		case skippedFull:
+			list = append(list, fmt.Sprintf("artifact %s was not captured: the server's disk is full", art.Path))
+		case skippedUnreadable:
+			list = append(list, fmt.Sprintf("artifact %s could not be read", art.Path))
+		case skippedFailed, skippedChanged:
+			list = append(list, fmt.Sprintf("artifact %s could not be kept", art.Path))
+		}
+		if len(list) == 20 {
+			return append(list, "more artifacts were not captured; the list of artifacts has all of them")
+		}
+	}
+	return list
+}

@@ -1,0 +1,45 @@
+package run
+
+import (
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/admission"
+)
+
+// captured is the artifacts of a run, in the order of paths. A nil one is empty.
+type captured struct {
+	artifacts []belljar.Artifact
+	room      int64 // bytes that the run may still leave
+	size      int64 // bytes kept
+	allowance *admission.Allowance
+}
+
+// put adds an artifact.
+func (c *captured) put(a belljar.Artifact) {
+	c.artifacts = append(c.artifacts, a)
+	if a.Skipped == "" {
+		c.size += a.Size
+	}
+}
+
+// list is never nil.
+func (c *captured) list() []belljar.Artifact {
+	if c == nil || c.artifacts == nil {
+		return []belljar.Artifact{}
+	}
+	return c.artifacts
+}
+
+// bytes is how much all of them hold.
+func (c *captured) bytes() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.size
+}
+
+// recorded releases the reservation: what was captured is on record, or never will be.
+func (c *captured) recorded() {
+	if c != nil {
+		c.allowance.Close()
+	}
+}

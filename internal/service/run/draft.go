@@ -1,0 +1,128 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// A run in a session whose caller waits for its end begins as a draft: it is in memory, its log too, and no caller knows its id. Most
+// end within milliseconds, and go on record then with one write each of log and row. A draft that takes longer than draftFor, or is
+// listed, goes on record as it is and is a run like any other. If the process dies, a draft leaves no trace: its caller had no answer.
+
+// draftFor is how long a run may stay a draft.
+const draftFor = 200 * time.Millisecond
+
+// errDraft says that a run has ended but is not on record.
+var errDraft = errors.New("run is not on record")
+
+// newLog begins the log of a run.
+func (s *recorder) newLog(r *Run) (logbook.Log, error) {
+	if r.draft {
+		return logbook.NewDraft(s.logs, r.id), nil
+	}
+	return s.logs.Create(r.id)
+}
+
+// keepLog ends the log of a draft that has ended: in its row if it is in memory, else in its file.
+func (s *recorder) keepLog(r *Run, row *store.Run) {
+	if log, ok := r.log.(*logbook.Draft); ok {
+		if frames, taken := log.Take(); taken {
+			if err := row.SetLog(frames); err != nil {
+				s.log.Error("log cannot be recorded", "run_id", r.id, "err", err)
+			}
+			row.LogBytes = int64(len(row.Log))
+			return
+		}
+	}
+	s.seal(r.id, r.log)
+	row.LogBytes = r.log.Size()
+}
+
+// insertDraft puts a draft on record as it is. The caller holds r.writing.
+func (s *recorder) insertDraft(r *Run) error {
+	var err error
+	if log, ok := r.log.(*logbook.Draft); ok {
+		err = log.Keep()
+	}
+	if err == nil {
+		_, err = s.store.Insert(context.Background(), s.row(r), nil)
+	}
+	if err != nil {
+		return fault.Record("put the run on record", err)
+	}
+	r.draft = false
+	s.startHeartbeatLocked(r)
+	return nil
+}
+
+// recordDelay is how long the answer to a caller waits for a run that has ended to be on record.
+const recordDelay = 2 * time.Second
+
+// Finish starts a run and waits for its end: see [belljar.Finish]. It reports whether it has started one: a repeated request has the
+// first answer.
+func (s *Runs) Finish(
+	ctx context.Context, caller belljar.Caller, req belljar.RunRequest, wait time.Duration,
+) (run belljar.Run, out *belljar.Output, started bool, err error) {
+	r, first, err := s.accept(ctx, caller, req, true)
+	if err != nil || r == nil {
+		return first, nil, false, err
+	}
+	run, out, err = s.await(ctx, r, first, wait)
+	return run, out, true, err
+}
+
+// await waits for the end of a run, or a time.
+func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.Duration) (belljar.Run, *belljar.Output, error) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return s.finished(ctx, r, first)
+	case <-timer.C:
+	case <-r.stuck:
+	case <-ctx.Done():
+		return r.Snapshot(), nil, context.Cause(ctx)
+	case <-s.opts.Gone.Done():
+		return belljar.Run{}, nil, fault.ShuttingDown()
+	}
+	// From the answer on its id is known.
+	err := s.flush(r, true)
+	if errors.Is(err, errDraft) {
+		timer.Reset(recordDelay)
+		select {
+		case <-r.done:
+			return s.finished(ctx, r, first)
+		case <-timer.C:
+			r.mu.Lock()
+			if r.recordErr != nil {
+				err = r.recordErr
+			}
+			r.mu.Unlock()
+			err = fault.Record("put the run on record", err)
+		}
+	}
+	if err != nil {
+		r.stop(fault.ErrCanceled)
+		return belljar.Run{}, nil, err
+	}
+	run := r.Snapshot()
+	run.LastSeq, run.Details = r.visibleSeq(), first.Details
+	return run, nil, nil
+}
+
+// finished is the answer for a run that has ended.
+func (s *Runs) finished(ctx context.Context, r *Run, first belljar.Run) (belljar.Run, *belljar.Output, error) {
+	out, err := belljar.Printed(r.log.Read(ctx, 1))
+	if err != nil {
+		return belljar.Run{}, nil, err
+	}
+	run := r.Snapshot()
+	run.LastSeq, run.Details = r.visibleSeq(), first.Details
+	return run, &out, nil
+}

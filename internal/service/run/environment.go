@@ -1,0 +1,50 @@
+package run
+
+import (
+	"math"
+	"path"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// command is the plan's command as the agent takes it.
+func (p *plan) command(id string, b *box.Box) wire.Exec {
+	return p.forShell(wire.Exec{
+		ID:        id,
+		Argv:      p.argv,
+		Env:       p.environment(),
+		Cwd:       p.cwd(),
+		UID:       b.UID,
+		GID:       b.GID,
+		Rlimits:   p.Rlimits(),
+		Stdin:     p.request.Input != nil || p.request.Stdin != "" || p.request.Interactive,
+		TimeoutMS: int64(math.Ceil(p.Limits.TimeoutSec * 1000)),
+		CPUTimeMS: int64(math.Ceil(p.Limits.CPUTimeSec * 1000)),
+		GraceMS:   int64(math.Ceil(p.Limits.GraceSec * 1000)),
+		// One byte more than is kept: when it comes, the log is truncated there.
+		OutputLimit: p.Limits.LogBytes + 1,
+		KillAll:     p.session == nil, // in a session survivors live on
+	})
+}
+
+// cwd is the directory in which the command starts: the request's, else the image's, else the workspace, which is the agent's default. A
+// run with files starts where they are.
+func (p *plan) cwd() string {
+	if clean, err := belljar.CleanPath(p.request.Cwd); err == nil {
+		return path.Join(belljar.WorkspaceDir, clean)
+	}
+	if len(p.files) > 0 || p.request.Upload != nil || p.build != nil {
+		return ""
+	}
+	return p.Image.WorkingDir
+}
+
+// environment is the whole environment of the command: Belljar's, over it the image's, the session's and the request's.
+func (p *plan) environment() []string {
+	if p.session != nil {
+		return p.Environment(p.cwd(), p.session.Env(), p.request.Env)
+	}
+	return p.Environment(p.cwd(), p.request.Env)
+}

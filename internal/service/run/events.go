@@ -1,0 +1,73 @@
+package run
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+)
+
+// happened records an event of a run.
+func (s *recorder) happened(name string, r *Run, took time.Duration) {
+	state := r.Snapshot()
+	s.record(event.Event{Name: name, Caller: r.caller, Run: &state, Runtime: state.Runtime, Took: took})
+}
+
+// endEvent is the event of a run that ended in a phase.
+func endEvent(p belljar.Phase) string {
+	switch p {
+	case belljar.PhaseCompleted:
+		return event.RunCompleted
+	case belljar.PhaseTimedOut:
+		return event.RunTimedOut
+	case belljar.PhaseKilled:
+		return event.RunKilled
+	}
+	return event.RunFailed
+}
+
+// recordEnded records the events of how a run ended, and logs it.
+func (s *recorder) recordEnded(r *Run, last belljar.Run) {
+	e := event.Event{
+		Name: endEvent(last.Phase), Time: *last.FinishedAt, Caller: r.caller, Run: &last, Runtime: last.Runtime,
+		Reason: string(last.ReasonCode),
+	}
+	if last.StartedAt != nil {
+		e.Took = last.FinishedAt.Sub(*last.StartedAt)
+	}
+	s.record(e)
+	s.logEnded(r, last)
+	if u := last.ResourceUsage; u != nil && u.LogBytes > 0 {
+		s.count(event.LogBytes, last.Runtime, "", u.LogBytes)
+	}
+	if last.ReasonCode == belljar.ReasonQueueTTLExpired {
+		s.count(event.QueueTTLExpired, last.Runtime, "queue_ttl_expired", 1)
+	}
+}
+
+// logEnded logs one line about a run that has ended. A command may hold secrets, so the line has only the program's name.
+func (s *recorder) logEnded(r *Run, last belljar.Run) {
+	ctx := context.Background()
+	if !s.log.Enabled(ctx, slog.LevelInfo) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("run_id", r.id), slog.String("user_id", r.owner), slog.String("runtime", last.Runtime), slog.String("image", last.BaseImage),
+		slog.String("phase", string(last.Phase)), slog.String("reason_code", string(last.ReasonCode)),
+		slog.String("request_id", r.caller.RequestID), slog.String("trace_id", r.caller.TraceID),
+	}
+	if len(last.Command) > 0 {
+		attrs = append(attrs, slog.String("command", last.Command[0]))
+	}
+	if last.ExitCode != nil {
+		attrs = append(attrs, slog.Int("exit_code", *last.ExitCode))
+	}
+	s.log.LogAttrs(ctx, slog.LevelInfo, "run ended", attrs...)
+}
+
+// count records an event for the metrics only.
+func (s *recorder) count(name, runtime, reason string, n int64) {
+	s.record(event.Event{Name: name, Runtime: runtime, Reason: reason, Count: n})
+}

@@ -1,0 +1,223 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/outcome"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+// runner carries runs from their places in the queue to their answers.
+type runner struct {
+	*recorder
+	boxes         *box.Maker
+	memory        *admission.Memory
+	accounts      *admission.Accounts
+	blobs         blob.Store
+	builtPrograms builtPrograms
+
+	slack    time.Duration // that a command may take longer than its agent allows
+	lease    time.Duration // of a sandbox
+	queueTTL time.Duration
+
+	recordsSurvive, sessionsSurvive bool // see [Options]
+}
+
+// captureTime bounds copying a run's artifacts.
+const captureTime = time.Minute
+
+// execution is a run in its sandbox: it gets one and starts its command there ([execution.start]), is followed until the command
+// ends ([execution.follow]), and its end is put on record ([execution.settle]). After a restart it begins in the middle, with a
+// command that runs.
+type execution struct {
+	*runner
+	run  *Run
+	id   string // of the command at its agent
+	plan *plan
+	box  *box.Box // nil until there is a sandbox
+	out  *transcript
+	end  outcome.Ending
+
+	mu   sync.Mutex     // guards what follows while the command is followed
+	proc *agent.Process // nil until there is a command; replaced when the stream to its agent breaks
+}
+
+// execution returns the execution of a run, at its beginning.
+func (s *runner) execution(r *Run) *execution {
+	p := r.plan
+	c := &execution{
+		runner: s, run: r, id: r.id, plan: p,
+		out: &transcript{log: r.log, room: p.Limits.LogBytes, allowed: r.kept},
+		end: outcome.Ending{Command: p.called(), Cwd: p.request.Cwd, Limits: p.InForce(), WorkspaceExec: p.Exec},
+	}
+	if p.session != nil {
+		c.out.heard = p.session.KeepAlive
+	}
+	return c
+}
+
+// carry takes a run from its place in the queue to its answer, and removes its sandbox afterwards.
+func (s *runner) carry(r *Run) {
+	defer s.work.Done()
+	defer r.stop(nil)
+	defer r.ticket.Leave()
+	defer s.memory.Drop(r.id)
+	defer r.releaseRequest()
+	if !s.wait(r) {
+		if err := s.flush(r, true); err != nil {
+			s.log.Error("queued run cannot be recorded", "run_id", r.id, "err", err)
+		}
+		r.stopUpdates()
+		return
+	}
+	c := s.execution(r)
+	if c.start() {
+		c.attend()
+	} else {
+		c.settle()
+	}
+}
+
+// attend follows the run's command to its end and settles, unless the command is left to the next process.
+func (c *execution) attend() {
+	if c.follow(); errors.Is(c.end.Err, fault.ErrDetached) {
+		c.detach()
+		return
+	}
+	c.settle()
+}
+
+// start makes the run's sandbox and starts its command. It reports whether the command runs; c.end has why not.
+func (c *execution) start() bool {
+	e := &c.end
+	if e.Err = context.Cause(c.run.ctx); e.Err != nil {
+		return false
+	}
+	if e.Err = c.awaitMemory(c.run); e.Err != nil {
+		return false
+	}
+	begin := time.Now()
+	if c.box, e.Err = c.provision(c.run, c.plan, begin); e.Err != nil {
+		return false
+	}
+	c.countBefore(c.run.ctx)
+	if c.plan.build != nil {
+		if !c.compile(begin) {
+			return false
+		}
+		begin = time.Now()
+	}
+	ctx, cancel := startup(c.run, c.plan, begin)
+	defer cancel()
+	started := c.now()
+	if c.proc, e.Err = c.box.Exec(ctx, c.plan.command(c.id, c.box), c.plan.Image.WorkingDir); e.Err != nil {
+		return false
+	}
+	e.Started = true
+	e.Err = c.begun(started)
+	return e.Err == nil
+}
+
+// begun puts it into the log and on record that the command has been running since a time.
+func (c *execution) begun(since time.Time) error {
+	if err := c.begin(c.run, since); err != nil {
+		return err
+	}
+	c.note(c.run)
+	if !c.run.resumable() {
+		_ = c.flush(c.run, false) // its request goes on record only now
+	}
+	if c.sessionsSurvive && c.run.inSession() && c.work.Refused() {
+		c.run.stop(fault.ErrDetached)
+	}
+	c.happened(event.RunRunning, c.run, c.now().Sub(c.run.state.CreatedAt))
+	return nil
+}
+
+// settle decides what became of the run, captures its artifacts, answers, and then removes its sandbox.
+func (c *execution) settle() {
+	r, p, e := c.run, c.plan, &c.end
+	e.Overdue = errors.Is(e.Err, errOverdue)
+	if r.ctx.Err() != nil && !errors.Is(context.Cause(r.ctx), fault.ErrDetached) {
+		e.Stopped = context.Cause(r.ctx)
+	}
+	var files *captured
+	var troubles []string
+	if c.box != nil {
+		c.measure(r.ctx)
+		if e.Exit != nil && e.Exit.Cause != wire.CauseEnded && e.Exit.Cause != wire.CauseKillFailed {
+			files, troubles = c.capture(r, p, c.box)
+		}
+	}
+	o := outcome.Judge(*e)
+	if p.session != nil && o.Shell != nil {
+		p.session.SetCwd(o.Shell.Cwd)
+	}
+	o.Warnings = append(o.Warnings, c.out.warnings(*e, p.Limits)...)
+	if w := placement.Unenforced(p.Caps); w != "" && e.Started {
+		o.Warn("%s", w)
+	}
+	o.Warnings = append(o.Warnings, troubles...)
+	if e.Building {
+		e.Usage = runtime.Usage{} // the build's alone
+	}
+	usage := outcome.ResourceUsage(*e, r.ran(c.now()), c.out.kept, files.bytes())
+	if c.out.cut {
+		c.count(event.LogTruncated, p.Host.Name(), c.out.reason, 1)
+	}
+	c.conclude(r, o, usage, files, c.out.cut)
+	c.releaseBox()
+}
+
+// releaseBox removes the run's sandbox. A session's is removed only if processes in it cannot be ended.
+func (c *execution) releaseBox() {
+	if c.proc != nil {
+		defer c.proc.Close()
+	}
+	switch {
+	case c.box == nil:
+	case c.plan.session == nil:
+		c.boxes.Destroy(c.run.id, c.box)
+	default:
+		defer c.plan.session.Release()
+		if c.end.Overdue || outcome.Outlived(c.end.Exit) || outcome.Outlived(c.end.Build) {
+			c.boxes.Destroy(c.run.id, c.box)
+			return
+		}
+		c.forget()
+		c.removeBuilt()
+	}
+}
+
+// forget has the agent of a session forget the run's command. A command that may have started, although its start failed here, is
+// ended first.
+func (c *execution) forget() {
+	var err error
+	var refused *wire.Error
+	switch {
+	case c.end.Exit != nil:
+		err = c.proc.Forget()
+		if errors.Is(err, errors.ErrUnsupported) {
+			ctx, cancel := context.WithTimeout(context.Background(), usageTime)
+			defer cancel()
+			err = c.box.Agent.Forget(ctx, c.id)
+		}
+	case c.end.Sandbox == nil && !errors.As(c.end.Err, &refused):
+		err = c.box.End(c.id, clock.Seconds(c.plan.Limits.GraceSec)+c.slack)
+	}
+	if err != nil && !errors.Is(err, agent.ErrDisconnected) && !errors.Is(err, runtime.ErrGone) {
+		c.log.Warn("agent cannot forget a command", "run_id", c.run.id, "err", err)
+	}
+}

@@ -1,0 +1,113 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/stdin"
+)
+
+// errOverdue says that a command did not end when its agent should have ended it.
+var errOverdue = errors.New("overdue")
+
+// follow copies what the command prints into the log until it ends. The agent ends a command whose time is over, and follow one whose
+// run is stopped. A command that then outlives its grace is overdue, and no longer followed.
+func (c *execution) follow() {
+	fed := stdin.NewPipe(c.proc)
+	if c.plan.request.Interactive && c.plan.request.Input == nil {
+		c.run.attachStdin(c.proc.Started(), fed)
+		defer c.run.detachStdin(stdin.EndedWithRun) // the stream is closed by then: a detached command keeps its input
+	} else if r := c.stdin(); r != nil {
+		go stdin.Feed(fed, r)
+	}
+	defer fed.End()
+	watched, giveUp := context.WithCancelCause(context.Background())
+	ended := make(chan struct{})
+	guarded := make(chan struct{})
+	go func() {
+		defer close(guarded)
+		c.guard(ended, giveUp)
+	}()
+	exit, err := c.output(watched, fed)
+	close(ended)
+	<-guarded
+	giveUp(nil)
+	if c.end.Err = err; errors.Is(err, fault.ErrDetached) {
+		return // an incomplete character comes again
+	}
+	c.out.end()
+	if err == nil {
+		c.end.Exit = &exit
+	}
+}
+
+// detach leaves a session's command running, for the next process to reattach to. Its record is up to date.
+func (c *execution) detach() {
+	c.proc.Close()
+	c.note(c.run)
+	if err := c.flush(c.run, true); err != nil {
+		c.log.Error("detached run cannot be recorded", "run_id", c.run.id, "err", err)
+	}
+	c.run.stopUpdates()
+	c.plan.session.Release()
+	close(c.run.detached)
+}
+
+// endCommand tells the agent to end the command: it ends even if this process dies.
+func (c *execution) endCommand(p *agent.Process) {
+	if err := p.End(clock.Seconds(c.plan.Limits.GraceSec)); err == nil {
+		c.run.sendEnd.Do(func() { close(c.run.endSent) })
+	}
+}
+
+// stdin is the rest of the input in the request that the command has not read yet.
+func (c *execution) stdin() io.Reader {
+	if c.plan.request.Input != nil {
+		return c.plan.request.Input
+	}
+	told := c.proc.Started()
+	if text := c.plan.request.Stdin; text != "" && !told.StdinClosed {
+		return strings.NewReader(text[min(told.Stdin, int64(len(text))):])
+	}
+	return nil
+}
+
+// guard ends a command whose run is stopped, stops following one that does not end in time, and keeps up the agent's lease meanwhile.
+func (c *execution) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
+	l, stop := c.plan.Limits, c.run.ctx.Done()
+	grace := clock.Seconds(l.GraceSec)
+	age := time.Duration(c.process().Started().AgeMS) * time.Millisecond
+	limit := time.NewTimer(max(clock.Seconds(l.TimeoutSec)-age, 0) + grace + c.slack)
+	defer limit.Stop()
+	var contact <-chan time.Time
+	if c.lease > 0 && c.plan.session == nil { // a session's lease is the reaper's
+		t := time.NewTicker(c.lease / 4)
+		defer t.Stop()
+		contact = t.C
+	}
+	for {
+		select {
+		case <-ended:
+			return
+		case <-contact:
+			_ = c.process().Contact() // who reads the stream notices that it is broken
+		case <-stop:
+			if why := context.Cause(c.run.ctx); errors.Is(why, fault.ErrDetached) {
+				giveUp(why)
+				return
+			}
+			c.endCommand(c.process()) // if that fails, the limit ends it
+			limit.Reset(grace + c.slack)
+			stop = nil
+		case <-limit.C:
+			giveUp(errOverdue)
+			return
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/outcome"
+	"github.com/belljar/belljar/internal/store"
+)
+
+func isEnd(f belljar.Frame) bool { return f.Type == belljar.FrameEvent && f.Event == belljar.EventEnd }
+
+// Follow yields the log of a run under way from a frame on, and follows it to its end. The end event is held back until the run's end
+// is on record.
+func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[belljar.Frame, error] {
+	if from == belljar.Tail {
+		from = r.log.Last() + 1
+		r.mu.Lock()
+		if r.lastSeq > 0 {
+			from = min(from, r.lastSeq)
+		}
+		r.mu.Unlock()
+	}
+	return func(yield func(belljar.Frame, error) bool) {
+		reading, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		defer context.AfterFunc(s.opts.Gone, func() { stop(fault.ShuttingDown()) })()
+		for f, err := range r.log.Read(reading, from) {
+			if err != nil {
+				yield(belljar.Frame{}, cause(reading, err))
+				return
+			}
+			if isEnd(f) {
+				break
+			}
+			if !yield(f, nil) {
+				return
+			}
+		}
+		select {
+		case <-r.done:
+		default:
+			select {
+			case <-r.done:
+			case <-reading.Done():
+				yield(belljar.Frame{}, cause(reading, reading.Err()))
+				return
+			}
+		}
+		if last := r.end(); from <= last.Seq {
+			yield(last, nil)
+		}
+	}
+}
+
+// cause is why a context ended, if that is what err says.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// end is the end event of a run that is done.
+func (r *Run) end() belljar.Frame {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return outcome.EndFrame(r.state, r.lastSeq)
+}
+
+// Replay yields the log of a run that has ended from a frame on. A log that was swept has only the end event, which is on record;
+// where a log is damaged, a mark stands for what is lost.
+func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64) iter.Seq2[belljar.Frame, error] {
+	end := outcome.EndFrame(row.Run, row.LastSeq)
+	return func(yield func(belljar.Frame, error) bool) {
+		if from == belljar.Tail || from == end.Seq {
+			yield(end, nil)
+			return
+		}
+		if from > end.Seq {
+			return
+		}
+		next := max(from, 1)
+		var log iter.Seq2[belljar.Frame, error]
+		var err error
+		if row.Log != nil {
+			log = row.Frames()
+		} else if log, err = s.openLogOf(ctx, row, end.Seq, from); err != nil {
+			yield(belljar.Frame{}, err)
+			return
+		}
+		for f, err := range log {
+			if errors.Is(err, store.ErrCorrupt) {
+				s.log.Error("log on record is damaged", "run_id", row.ID, "err", err)
+				break
+			}
+			if err != nil {
+				yield(belljar.Frame{}, err)
+				return
+			}
+			if isEnd(f) || f.Seq >= end.Seq {
+				break
+			}
+			if f.Seq < from {
+				continue
+			}
+			if !yield(f, nil) {
+				return
+			}
+			next = f.Seq + 1
+		}
+		if next < end.Seq && !row.LogGone {
+			if !yield(belljar.Frame{Seq: next, Type: belljar.FrameTruncated, Reason: cutDamaged}, nil) {
+				return
+			}
+		}
+		yield(end, nil)
+	}
+}
+
+// openLogOf opens the log of a run that has ended, from a frame on; one that is gone is empty.
+func (s *Runs) openLogOf(ctx context.Context, row store.Run, end, from uint64) (iter.Seq2[belljar.Frame, error], error) {
+	log, err := s.logs.Open(row.ID)
+	if errors.Is(err, logbook.ErrNotFound) {
+		return func(func(belljar.Frame, error) bool) {}, nil
+	}
+	if err != nil {
+		return nil, fault.Record("open the log of run "+row.ID, err)
+	}
+	if log.Last() < end {
+		// A loss of power took its last frames. No process writes to it any longer.
+		if err := log.Seal(); err != nil {
+			s.log.Error("log cannot be sealed", "run_id", row.ID, "err", err)
+		}
+	}
+	return log.Read(ctx, from), nil
+}

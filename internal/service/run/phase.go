@@ -1,0 +1,88 @@
+package run
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/outcome"
+)
+
+// become moves a run to a phase before its command runs.
+func (s *recorder) become(r *Run, next belljar.Phase) error { return r.enter(next, nil) }
+
+// begin moves a run to running. sent is when its agent got the command: the answer may come late, and a run must not look
+// shorter than its command was.
+func (s *recorder) begin(r *Run, sent time.Time) error {
+	return r.enter(belljar.PhaseRunning, &sent, belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
+}
+
+// enter moves a run to a phase that is not its last, and puts that into its log, with other frames.
+func (r *Run) enter(next belljar.Phase, started *time.Time, along ...belljar.Frame) error {
+	r.mu.Lock()
+	if err := r.move(next); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	if started != nil {
+		r.state.StartedAt = started
+	}
+	r.mu.Unlock()
+	r.appendLog(append([]belljar.Frame{phaseFrame(next)}, along...)...)
+	return nil
+}
+
+func phaseFrame(p belljar.Phase) belljar.Frame {
+	return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventPhase, Data: map[string]any{"phase": string(p)}}
+}
+
+// appendLog puts frames of Belljar's into the log. If that fails the run continues, and has a warning in the end.
+func (r *Run) appendLog(frames ...belljar.Frame) {
+	if err := r.log.Append(frames...); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.fault == nil {
+			r.fault = err
+		}
+	}
+}
+
+// finish returns the run in its last phase, with everything that is known of it. It is the run's state from
+// [recorder.publish] on.
+func (s *recorder) finish(r *Run, o outcome.Outcome, usage *belljar.ResourceUsage, truncated bool) (belljar.Run, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.state
+	if !last.Phase.CanBecome(o.Phase) {
+		return last, fmt.Errorf("run %s is %s and cannot become %s", r.id, last.Phase, o.Phase)
+	}
+	now := s.now()
+	last.Phase, last.FinishedAt = o.Phase, &now
+	last.ExitCode, last.Signal, last.ReasonCode = o.ExitCode, o.Signal, o.Reason
+	last.Message, last.Hint, last.Warnings = outcome.BriefText(o.Message), outcome.BriefText(o.Hint), outcome.BriefWarnings(o.Warnings)
+	last.ResourceUsage, last.Truncated, last.Shell = usage, truncated, o.Shell
+	if r.fault != nil {
+		last.Warnings = append(last.Warnings, "the log is incomplete: "+r.fault.Error())
+	}
+	return last, nil
+}
+
+// publish shows the last state of a run to its readers and to those who follow its log.
+func (s *recorder) publish(r *Run, last belljar.Run) {
+	r.mu.Lock()
+	r.state, r.plan = last, nil
+	r.mu.Unlock()
+	r.releaseRequest()
+	s.unregister(r)
+	s.recordEnded(r, last)
+	close(r.done)
+}
+
+// move changes the phase if that is allowed. The caller holds the lock.
+func (r *Run) move(next belljar.Phase) error {
+	if now := r.state.Phase; !now.CanBecome(next) {
+		return fmt.Errorf("run %s is %s and cannot become %s", r.id, now, next)
+	}
+	r.state.Phase = next
+	return nil
+}

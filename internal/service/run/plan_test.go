@@ -1,0 +1,109 @@
+package run
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/placement"
+)
+
+func planned(change func(*plan)) *plan {
+	p := &plan{Placement: placement.Placement{Limits: belljar.DefaultLimits(), Image: runtime.Root{Ref: "host"}}}
+	p.argv = []string{"x", "y"}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func TestExecution(t *testing.T) {
+	got := planned(nil).command("id", &box.Box{UID: 1, GID: 2})
+	want := wire.Exec{
+		ID: "id", Argv: []string{"x", "y"}, UID: 1, GID: 2, TimeoutMS: 60_000, GraceMS: 5000, OutputLimit: 10<<20 + 1, KillAll: true,
+		Rlimits: map[string]uint64{"nofile": 1024, "nproc": 256, "core": 0, "cpu": 62, "fsize": 256 << 20},
+		Env: []string{
+			"HOME=/workspace", "LANG=C.UTF-8", "LOGNAME=sandbox", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin",
+			"PWD=/workspace", "TERM=dumb", "TMPDIR=/tmp", "USER=sandbox",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A limit on processes that this host can keep is kept by the user's own count, so that the agent is left out of it.
+func TestProcessLimit(t *testing.T) {
+	p := planned(func(p *plan) {
+		p.Caps.Protections = []runtime.Protection{{Name: runtime.ProtectPids, Enforced: true}}
+	})
+	p.Bind()
+	if got := p.Rlimits()["nproc"]; got != 256 || p.Limits.NProc != 256 {
+		t.Errorf("nproc is %d, told as %d, want that of pids, 256", got, p.Limits.NProc)
+	}
+}
+
+// The request's environment goes over the image's, that over ours.
+func TestEnvironmentOrder(t *testing.T) {
+	env := planned(func(p *plan) {
+		p.Image.Env, p.Image.WorkingDir = []string{"LANG=image", "HOME=image", "X=a=b"}, "/srv"
+		p.request.Env = map[string]string{"HOME": "request", "Y": ""}
+		p.Exec = true
+	}).environment()
+	for _, want := range []string{"LANG=image", "HOME=request", "X=a=b", "Y=", "PWD=/srv", "TMPDIR=/workspace/.tmp"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("no %s in %q", want, env)
+		}
+	}
+}
+
+// Several cores use CPU time faster than the clock runs; the rlimit must not end what the clock allows.
+func TestCPURlimit(t *testing.T) {
+	for _, test := range []struct {
+		cpu, timeout float64
+		want         uint64
+	}{{1, 60, 62}, {0.5, 60, 62}, {4, 60, 242}, {1.5, 0.1, 3}} {
+		p := planned(func(p *plan) { p.Limits.CPU, p.Limits.TimeoutSec = test.cpu, test.timeout })
+		if got := p.Rlimits()["cpu"]; got != test.want {
+			t.Errorf("%v cores for %v s: %d, want %d", test.cpu, test.timeout, got, test.want)
+		}
+	}
+}
+
+func TestMatches(t *testing.T) {
+	for _, test := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"*", "a", true}, {"*", "a/b", false}, {"**", "a/b", true}, {"out/*.csv", "out/a.csv", true}, {"out/*.csv", "out/b/a.csv", false},
+		{"out/**/*.csv", "out/a.csv", true}, {"out/**/*.csv", "out/b/c/a.csv", true}, {"{a,b}.txt", "b.txt", true},
+		{"a", "a", true}, {"a", "ab", false}, {"*", ".hidden", true}, {"A", "a", false}, {"[", "[", false},
+		{"**", ".tmp/x", false}, {".tmp/*", ".tmp/x", true}, {"**", "a/.tmp/x", true}, {"**", ".tmpx", true},
+	} {
+		if got := matches(test.pattern, test.path); got != test.want {
+			t.Errorf("%q matches %q: %t", test.pattern, test.path, got)
+		}
+	}
+}
+
+func TestAlternatives(t *testing.T) {
+	for pattern, want := range map[string]int{
+		"a,b,c": 1, "{a,b}": 2, "{a,b}/{c,d,e}": 6, "{a,{b,c}}": 4, "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}": maxAlternatives + 1,
+	} {
+		if got := alternatives(pattern); got < min(want, maxAlternatives+1) || got > maxAlternatives+1 {
+			t.Errorf("alternatives(%q) = %d, want at least %d", pattern, got, want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	if got := clock.Seconds(1e300); got <= 0 || got+got <= 0 {
+		t.Errorf("a long time is %v", got)
+	}
+}

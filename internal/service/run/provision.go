@@ -1,0 +1,43 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
+)
+
+// provision makes the run's sandbox and fills its workspace, within the startup timeout; in a session it is the
+// session's. The sandbox is returned with an error too, if there is one.
+func (s *runner) provision(r *Run, p *plan, begin time.Time) (*box.Box, error) {
+	ctx, cancel := startup(r, p, begin)
+	defer cancel()
+	var b *box.Box
+	var err error
+	if p.session != nil {
+		if b, err = p.session.Acquire(ctx); err != nil {
+			if why := p.session.StopCause(); why != nil {
+				r.stop(why) // as its end did to the others
+			}
+			return nil, err
+		}
+		r.setImage(p.session.Placement().Image)
+	} else {
+		b, err = s.boxes.Make(ctx, box.Order{
+			ID: r.id, Caller: r.caller, Placement: &p.Placement, Know: r.setImage,
+			Made: func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
+		})
+		if err != nil {
+			return b, err
+		}
+	}
+	return b, b.Upload(ctx, p.request.Upload, p.files)
+}
+
+// startup bounds everything that happens before the command runs.
+func startup(r *Run, p *plan, begin time.Time) (context.Context, context.CancelFunc) {
+	return context.WithDeadlineCause(r.ctx, begin.Add(clock.Seconds(p.Limits.StartupTimeoutSec)), fault.ErrStartupTimeout)
+}

@@ -1,0 +1,168 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/recovery"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Why a run of a former process is lost, in words for its caller.
+var (
+	errLost      = errors.New("belljar ended while the run was under way")
+	errGone      = fmt.Errorf("%w, and its sandbox with it", errLost)
+	errInputLost = fmt.Errorf("%w, and with it the command's input", errLost)
+)
+
+// reattach continues a run of a former process whose command lives, or has ended since: its log continues where it stops, and the
+// run ends as it would have. A run that cannot continue, or whose end would be reported wrong, is [errLost].
+func (s Recovery) reattach(ctx context.Context, row store.Run, log logbook.Log, past history) error {
+	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
+	defer cancel()
+	p, err := s.recoveredPlan(ctx, row)
+	if err != nil {
+		return s.lostBecause(row, err)
+	}
+	b, err := s.reattachBox(ctx, row, p)
+	if err != nil {
+		return s.lostBecause(row, err)
+	}
+	proc, err := b.Agent.Attach(ctx, row.ID, past.kept)
+	if err == nil {
+		if err = s.resume(row, p, b, proc, log, past); err == nil {
+			return nil
+		}
+		proc.Close()
+	}
+	if p.session != nil {
+		p.session.Release()
+	}
+	return s.lostBecause(row, err)
+}
+
+// lostBecause logs why a run is lost, and returns what its caller may know.
+func (s Recovery) lostBecause(row store.Run, err error) error {
+	s.log.Warn("run of a former process cannot be reattached to", "run_id", row.ID, "session_id", row.SessionID, "err", err)
+	switch {
+	case errors.Is(err, errLost):
+		return err
+	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
+		return errGone
+	}
+	return errLost
+}
+
+// recoveredPlan is the plan of a run that was admitted by a former process. What was admitted then is not judged again.
+func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, error) {
+	if row.Spec == nil {
+		return nil, errors.New("its request is not on record")
+	}
+	p := &plan{request: belljar.RunRequest{RunSpec: *row.Spec}}
+	p.Exec = row.Spec.WorkspaceExec
+	base := s.opts.Rules.Limits
+	if row.SessionID != "" {
+		x := s.opts.Session(row.SessionID)
+		if x == nil {
+			return nil, errGone
+		}
+		p.session, p.Placement = x, x.Placement()
+		p.Why, p.Fetch, base = "", "", p.Limits
+	} else if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host == nil {
+		return nil, fmt.Errorf("runtime %q is no longer configured", row.Runtime)
+	}
+	var err error
+	if p.session == nil {
+		if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
+			return nil, err
+		}
+		p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)
+	}
+	if p.patterns, err = patterns(row.Spec.CapturePatterns); err != nil {
+		return nil, err
+	}
+	p.Limits, err = base.ResolveRun(row.Spec, placement.Unlimited())
+	if err != nil {
+		return nil, err
+	}
+	p.Bind()
+	return p, p.program()
+}
+
+// reattachBox is the sandbox of a run of a former process. A session's is in use until it is released.
+func (s Recovery) reattachBox(ctx context.Context, row store.Run, p *plan) (*box.Box, error) {
+	if p.session != nil {
+		return p.session.Acquire(ctx)
+	}
+	return box.Reattach(ctx, row.ID, &p.Placement)
+}
+
+// resume continues a run whose command has been found.
+func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process, log logbook.Log, past history) error {
+	told := proc.Started()
+	if told.StdinLimit > 0 && !told.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
+		return errInputLost // closing it here would look like the end of the input
+	}
+	quota, err := s.accounts.Quota(context.Background(), row.UserID)
+	if err != nil {
+		return err
+	}
+	r := s.create(recovery.Caller(row.UserID), p, row.ID, row.CreatedAt)
+	if r.kept, err = s.accounts.AllowLog(context.Background(), r.owner, quota); err != nil {
+		return err
+	}
+	r.kept.Hold(log.Size())
+	r.log, r.ticket = log, s.queueOf(p).Take(r.owner, quota.ConcurrentRuns)
+	r.cancelQueueTTL = func() bool { return false }
+	since := s.now().Add(-time.Duration(told.AgeMS) * time.Millisecond)
+	if row.StartedAt != nil {
+		since = *row.StartedAt
+	}
+	r.state = row.Run
+	r.state.EstimatedStartTime, r.state.Phase, r.state.StartedAt = nil, belljar.PhaseRunning, &since
+	if err := s.register(r); err != nil {
+		r.kept.Close()
+		r.ticket.Leave()
+		return err
+	}
+	if past.phase != belljar.PhaseRunning {
+		r.appendLog(phaseFrame(belljar.PhaseRunning))
+	}
+	if !past.begun {
+		r.appendLog(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
+	}
+	if p.session == nil {
+		s.memory.Reclaim(r.id, r.owner, &p.Placement, b, func(why error) { r.stop(why) })
+	}
+	c := s.execution(r)
+	c.box, c.proc, c.end.Started = b, proc, true
+	c.out = past.transcript(log, p.Limits.LogBytes, c.out.heard)
+	c.out.allowed = r.kept
+	if told.From > past.kept && !c.out.cut {
+		c.out.lose(cutDamaged)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), usageTime)
+	c.countBefore(ctx)
+	cancel()
+	s.note(r)
+	s.startHeartbeat(r)
+	go s.carryReattached(c)
+	return nil
+}
+
+// carryReattached carries a run from its living command to its answer.
+func (s *runner) carryReattached(c *execution) {
+	defer s.work.Done()
+	defer c.run.stop(nil)
+	defer c.run.ticket.Leave()
+	defer s.memory.Drop(c.run.id)
+	c.attend()
+}

@@ -1,0 +1,197 @@
+package run
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/lifecycle"
+	"github.com/belljar/belljar/internal/service/outcome"
+	"github.com/belljar/belljar/internal/service/retry"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// recorder puts on record what becomes of runs, appends it to their logs and records the events.
+type recorder struct {
+	store      store.Runs
+	logs       logbook.Book
+	record     func(event.Event)
+	clock      clock.Clock
+	log        *slog.Logger
+	node       string // this daemon among those on the same store
+	heartbeat  time.Duration
+	work       *lifecycle.Group
+	retry      *retry.Writer
+	unregister func(r *Run)
+}
+
+// now is the time as it goes on record.
+func (s *recorder) now() time.Time { return clock.Stamp(s.clock) }
+
+// noteAfter is how long a run stays in a phase before that is put on record, unless runs are listed. Most runs have ended by then,
+// and only their last state is written.
+const noteAfter = time.Second
+
+// row is a run under way as it goes on record. Its request is a part of that if the run can begin with it in another process, or has
+// begun.
+func (s *recorder) row(r *Run) store.Run {
+	row := store.Run{Run: r.Snapshot(), NodeID: s.node}
+	if p := r.plan; p != nil && (row.Phase == belljar.PhaseRunning || r.resumable()) {
+		row.Spec = &p.request.RunSpec
+		row.Image = r.notedImage()
+	}
+	return row
+}
+
+// note has the run put on record as it is within noteAfter, unless that is due already.
+func (s *recorder) note(r *Run) { s.flushLater(r, noteAfter) }
+
+// flushLater has the run put on record as it is after a time, unless that is due already.
+func (s *recorder) flushLater(r *Run, d time.Duration) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	s.flushLaterLocked(r, d)
+}
+
+// flushLaterLocked is flushLater for a caller who holds r.writing.
+func (s *recorder) flushLaterLocked(r *Run, d time.Duration) {
+	if !r.over && !r.due {
+		r.due, r.cancelFlush = true, s.clock.AfterFunc(d, func() { _ = s.flush(r, true) })
+	}
+}
+
+// flush puts the run on record as it is, if that is due, and a draft only if drafts is true. The error says why a draft is not on
+// record: [errDraft] if it has ended and its end is about to be.
+func (s *recorder) flush(r *Run, drafts bool) (err error) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	switch {
+	case r.draft && r.over:
+		return errDraft
+	case r.over || !r.due || r.draft && !drafts:
+		return nil
+	}
+	r.due = false
+	r.cancelFlush()
+	if r.draft {
+		err = s.insertDraft(r)
+	} else if failed := s.store.Update(context.Background(), s.row(r)); failed != nil {
+		s.log.Warn("phase of a run cannot be recorded", "run_id", r.id, "err", failed)
+	}
+	if err != nil {
+		s.log.Warn("run cannot be recorded; retrying", "run_id", r.id, "err", err)
+		s.flushLaterLocked(r, noteAfter)
+	}
+	return err
+}
+
+// startHeartbeat has a heartbeat put into the log from time to time.
+func (s *recorder) startHeartbeat(r *Run) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	s.startHeartbeatLocked(r)
+}
+
+// startHeartbeatLocked is startHeartbeat for a caller who holds r.writing.
+func (s *recorder) startHeartbeatLocked(r *Run) {
+	if r.over {
+		return
+	}
+	r.stopHeartbeat = s.clock.AfterFunc(s.heartbeat, func() {
+		r.writing.Lock()
+		if !r.over {
+			r.appendLog(belljar.Frame{Type: belljar.FrameHeartbeat, Time: s.now()})
+		}
+		r.writing.Unlock()
+		s.startHeartbeat(r)
+	})
+}
+
+// stopUpdates ends heartbeats, and flushes of what is due.
+func (r *Run) stopUpdates() {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.over = true
+	for _, stop := range []func() bool{r.cancelFlush, r.stopHeartbeat} {
+		if stop != nil {
+			stop()
+		}
+	}
+}
+
+// conclude puts on record what became of a run, then publishes it: a reader who sees the end event finds the finished run, and a
+// loss of power loses neither. The log ends before the record does: after a crash in between, the log says how the run ended.
+func (s *recorder) conclude(r *Run, o outcome.Outcome, usage belljar.ResourceUsage, files *captured, truncated bool) {
+	r.stopUpdates()
+	last, err := s.finish(r, o, &usage, truncated)
+	if err != nil {
+		s.log.Error("run cannot be finished", "run_id", r.id, "err", err)
+		return
+	}
+	row := store.Run{Run: last, NodeID: s.node, Artifacts: files.list()}
+	row.LastSeq = s.endLog(r.id, r.log, o.Frames())
+	row.LogBytes = r.log.Size()
+	r.mu.Lock()
+	r.lastSeq = row.LastSeq
+	r.mu.Unlock()
+	if r.draft {
+		s.keepLog(r, &row)
+		r.kept.Hold(row.LogBytes)
+		err = s.end(r, row)
+	} else {
+		r.kept.Hold(row.LogBytes)
+		sealed := make(chan struct{})
+		go func() {
+			defer close(sealed)
+			s.seal(r.id, r.log)
+		}()
+		err = s.end(r, row)
+		<-sealed
+	}
+	if err == nil {
+		s.publish(r, last)
+		files.recorded()
+		r.kept.Close()
+		return
+	}
+	s.log.Error("end of a run cannot be recorded; retrying", "run_id", r.id, "err", err)
+	r.mu.Lock()
+	r.recordErr = err
+	r.mu.Unlock()
+	close(r.stuck)
+	s.work.Go(func() {
+		if s.retry.Do(func() error { return s.end(r, row) }, "run_id", r.id) {
+			s.publish(r, last)
+		}
+		files.recorded()
+		r.kept.Close()
+	})
+}
+
+// endLog puts the last frames into a log and returns the seq of the end event. If that fails, readers get the end event from the
+// record, after what the log has.
+func (s *recorder) endLog(id string, log logbook.Log, frames []belljar.Frame) uint64 {
+	if err := log.Append(frames...); err != nil {
+		s.log.Error("log cannot be ended", "run_id", id, "err", err)
+		return log.Last() + 1
+	}
+	return log.Last()
+}
+
+func (s *recorder) seal(id string, log logbook.Log) {
+	if err := log.Seal(); err != nil {
+		s.log.Error("log cannot be sealed", "run_id", id, "err", err)
+	}
+}
+
+// end puts the end of a run on record.
+func (s *recorder) end(r *Run, row store.Run) error {
+	if r.draft {
+		return s.store.Add(context.Background(), row)
+	}
+	return s.store.Finish(context.Background(), row)
+}

@@ -1,0 +1,198 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/outcome"
+	"github.com/belljar/belljar/internal/service/recovery"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Recovery recovers runs. What they left in sessions is the sessions' to clean up.
+type Recovery struct{ *Runs }
+
+var _ recovery.Part = Recovery{}
+
+// Recovery returns the recovery of the runs. Their sessions are recovered before.
+func (s *Runs) Recovery() Recovery { return Recovery{s} }
+
+// Recover continues the runs that a former process of this node left, or records them as lost.
+func (s Recovery) Recover(ctx context.Context) error {
+	rows, err := s.store.Unfinished(ctx)
+	if err != nil {
+		return fmt.Errorf("look for unfinished runs: %w", err)
+	}
+	for _, row := range rows {
+		if row.NodeID != s.opts.NodeID || s.Get(row.ID) != nil {
+			continue // another daemon's
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.recover(ctx, row)
+	}
+	return nil
+}
+
+// recover continues a run of a former process, or ends it. Where record and log differ the log is right: the record is behind by up
+// to [noteAfter], and a command that may have begun must not begin again.
+func (s Recovery) recover(ctx context.Context, row store.Run) {
+	log, err := s.openLog(row.ID)
+	var past history
+	if err == nil {
+		past, err = readHistory(ctx, log)
+	}
+	switch {
+	case err != nil:
+		s.log.Error("log of a former process cannot be read", "run_id", row.ID, "err", err)
+		row.Warnings = append(row.Warnings, "its log cannot be read")
+		s.recordLost(ctx, row, nil, past, errLost)
+		return
+	case past.over():
+		err = errLost
+	case row.Phase == belljar.PhaseQueued && row.Spec != nil && !past.moved:
+		err = s.requeue(ctx, row, log)
+	default:
+		err = s.reattach(ctx, row, log, past)
+	}
+	if err != nil {
+		s.recordLost(ctx, row, log, past, err)
+	}
+}
+
+// openLog opens the log of a run of a former process, or makes one.
+func (s Recovery) openLog(id string) (logbook.Log, error) {
+	log, err := s.logs.Open(id)
+	if errors.Is(err, logbook.ErrNotFound) {
+		return s.logs.Create(id)
+	}
+	return log, err
+}
+
+// requeue puts a run that was queued into the queue again. It is admitted again: what is no longer allowed fails.
+func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) error {
+	caller := recovery.Caller(row.UserID)
+	if len(row.Spec.AllowWeak) > 0 {
+		caller.Role = belljar.RoleAdmin // or it would not have been queued
+	}
+	p, err := s.admitter.admitWith(ctx, caller, belljar.RunRequest{RunSpec: *row.Spec}, row.ImageDigest)
+	if err != nil {
+		return err
+	}
+	quota, err := s.accounts.Quota(ctx, row.UserID)
+	if err != nil {
+		return err
+	}
+	r := s.create(caller, p, row.ID, row.CreatedAt)
+	r.log = log
+	if p.session == nil { // its user was allowed this memory when it was queued first
+		if err := s.memory.Claim(r.id, r.owner, &p.Placement, belljar.Quota{}); err != nil {
+			return err
+		}
+	}
+	if r.kept, err = s.accounts.AllowLog(ctx, r.owner, quota); err != nil {
+		s.memory.Drop(r.id)
+		return err
+	}
+	if r.ticket, err = s.queueOf(p).Enter(r.owner, quota.ConcurrentRuns); err != nil {
+		r.kept.Close()
+		s.memory.Drop(r.id)
+		return err
+	}
+	if err := s.register(r); err != nil {
+		r.kept.Close()
+		r.ticket.Leave()
+		s.memory.Drop(r.id)
+		return err
+	}
+	if !r.ticket.Waited() {
+		if err := s.become(r, belljar.PhaseStarting); err != nil { // a queued run can start: never
+			s.log.Error("run cannot be started", "run_id", r.id, "err", err)
+		}
+	}
+	s.launch(r)
+	return nil
+}
+
+// recordLost ends a run that does not continue: as its log says, if it ended there, else for the reason why. A nil log is one that
+// cannot be read.
+func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log, past history, why error) {
+	if row.SessionID == "" { // what it left in a session is an orphaned command
+		s.boxes.Remove(ctx, row.Runtime, row.ID)
+	}
+	end := past.end
+	now := s.now()
+	row.Spec, row.FinishedAt, row.EstimatedStartTime = nil, &now, nil
+	switch {
+	case log != nil && past.over():
+		row.Warnings = append(row.Warnings, "belljar ended before it was on record what this run used and left")
+		endAsLogged(&row.Run, end)
+	case log == nil:
+		endAsLost(&row.Run, why)
+		end.Seq = 1
+	default:
+		endAsLost(&row.Run, why)
+		end.Seq = s.endLog(row.ID, log, []belljar.Frame{outcome.ErrorFrame(row.Run), outcome.EndFrame(row.Run, 0)})
+	}
+	row.LastSeq = end.Seq
+	if log != nil {
+		row.LogBytes = log.Size()
+		s.seal(row.ID, log)
+	}
+	// Its artifacts are not on record: no request could find them.
+	if err := s.blobs.Delete(ctx, row.UserID, row.ID); err != nil {
+		s.log.Error("artifacts of a lost run cannot be removed", "run_id", row.ID, "err", err)
+	}
+	s.accounts.LogAdded(row.UserID, row.LogBytes)
+	if err := s.store.Finish(ctx, row); err != nil {
+		s.log.Error("end of a lost run cannot be recorded; retrying", "run_id", row.ID, "err", err)
+		s.work.Go(func() {
+			s.retry.Do(func() error { return s.store.Finish(context.Background(), row) }, "run_id", row.ID)
+		})
+	}
+	s.record(event.Event{
+		Name: endEvent(row.Phase), Time: now, Caller: belljar.Caller{ID: row.UserID, Source: "recovery"}, Run: &row.Run, Runtime: row.Runtime,
+		Reason: string(row.ReasonCode),
+	})
+}
+
+// endAsLost makes a run one that failed because of why.
+func endAsLost(run *belljar.Run, why error) {
+	run.Phase, run.ReasonCode, run.Message = belljar.PhaseFailed, belljar.ReasonNodeLost, why.Error()
+	if errors.Is(why, errLost) {
+		run.Hint = "send it again"
+		return
+	}
+	run.Message = "belljar was restarted while the run was queued, and the run can no longer start: " + why.Error()
+	run.Hint = belljar.HintOf(why)
+	switch belljar.CodeOf(why) {
+	case belljar.CodePolicyDenied:
+		run.ReasonCode = belljar.ReasonPolicyDenied
+	case belljar.CodeImageUnavailable:
+		run.ReasonCode = belljar.ReasonImagePullFailed
+	default:
+		run.ReasonCode = belljar.ReasonProvisionFailed
+	}
+}
+
+// endAsLogged makes a run what the end event of its log says.
+func endAsLogged(run *belljar.Run, end belljar.Frame) {
+	phase, _ := end.Data["phase"].(string)
+	reason, _ := end.Data["reason_code"].(string)
+	run.Phase, run.ReasonCode = belljar.Phase(phase), belljar.Reason(reason)
+	if !run.Phase.Terminal() {
+		endAsLost(run, errLost) // an end event without an end: a defect
+	}
+	switch code := end.Data["exit_code"].(type) {
+	case float64:
+		n := int(code)
+		run.ExitCode = &n
+	case int:
+		run.ExitCode = &code
+	}
+}

@@ -1,0 +1,198 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/outcome"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/service/stdin"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Run is one run under way: its request, and where it stands.
+type Run struct {
+	id     string
+	owner  string
+	caller belljar.Caller // who made the request
+	plan   *plan          // nil once the run has ended
+	log    logbook.Log
+	kept   *admission.Allowance // of its owner's quota, for the log; nil if that is not counted
+	ticket *queue.Ticket        // its place in the queue, then its slot
+
+	releaseBudget  func()      // stops counting its request; nil for one that does not count, may be called twice
+	cancelQueueTTL func() bool // stops the timer of its time in the queue
+
+	ctx      context.Context // ends when the run is to stop; its cause says why
+	stop     context.CancelCauseFunc
+	done     chan struct{} // closed when the run's end is on record, and its log too
+	stuck    chan struct{} // closed when it has ended and its end cannot be recorded; recordErr says why
+	detached chan struct{} // closed when its command is left to the next process
+	endSent  chan struct{} // closed when its agent has been told to end its command
+	sendEnd  sync.Once     // closes endSent
+
+	mu        sync.Mutex
+	state     belljar.Run
+	image     *store.Image // of a sandbox of its own, for the record
+	input     *stdin.Input // standard input of an interactive run; nil until it is needed
+	fault     error        // why a frame of Belljar's is missing from the log; nil if none is
+	recordErr error        // why its end could not be recorded at first
+	lastSeq   uint64       // of the end event; 0 before that
+
+	// writing orders updates while the run is under way: phases on record, heartbeats in the log.
+	writing       sync.Mutex
+	over          bool        // no more updates
+	due           bool        // it is to be put on record as it is
+	cancelFlush   func() bool // stops the timer of that
+	stopHeartbeat func() bool // stops the timer of the heartbeat
+	draft         bool        // it is not on record before its end, or before it takes longer
+}
+
+// create returns a run of a plan that is queued.
+func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Time) *Run {
+	r := &Run{
+		id: id, owner: caller.ID, caller: caller, plan: p,
+		done: make(chan struct{}), stuck: make(chan struct{}), detached: make(chan struct{}), endSent: make(chan struct{}),
+	}
+	r.ctx, r.stop = context.WithCancelCause(context.Background())
+	r.state = belljar.Run{
+		ID: id, UserID: caller.ID, SessionID: p.request.SessionID, Phase: belljar.PhaseQueued,
+		SpecVersion: p.request.SpecVersion, Runtime: p.Host.Name(), RuntimeVersion: p.Caps.Version,
+		Isolation: string(p.Caps.Isolation), RuntimeReason: p.Why,
+		BaseImage: p.Image.Ref, ImageDigest: p.Image.Digest, PolicyHash: s.opts.PolicyHash,
+		Labels: p.request.Labels, Interactive: p.request.Interactive, ResumeFromSeq: p.request.ResumeFromSeq,
+		CreatedAt: created, LimitsEnforced: placement.Enforced(p.Caps),
+	}
+	if p.session == nil {
+		r.image = placement.NoteImage(p.Image)
+	}
+	if p.build != nil {
+		p.aim(id)
+	}
+	r.state.Command, r.state.CommandTruncated = outcome.BriefCommand(p.argv)
+	return r
+}
+
+// ID is the run's id.
+func (r *Run) ID() string { return r.id }
+
+// Owner is the user whose run it is.
+func (r *Run) Owner() string { return r.owner }
+
+// setImage notes what the image of its sandbox is.
+func (r *Run) setImage(root runtime.Root) {
+	r.plan.Image = root // only the goroutine that executes the run reads it
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.ImageDigest = root.Digest; r.plan.session == nil {
+		r.image = placement.NoteImage(root)
+	}
+}
+
+// notedImage is what goes on record of its image.
+func (r *Run) notedImage() *store.Image {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.image
+}
+
+// releaseRequest stops counting the run's request. It may be called twice.
+func (r *Run) releaseRequest() {
+	if r.releaseBudget != nil {
+		r.releaseBudget()
+	}
+}
+
+// Snapshot is the run as it stands, without LastSeq.
+func (r *Run) Snapshot() belljar.Run {
+	r.mu.Lock()
+	s := r.state
+	r.mu.Unlock()
+	s.Command = slices.Clone(s.Command)
+	s.Warnings = slices.Clone(s.Warnings)
+	if s.Phase == belljar.PhaseQueued && r.ticket != nil {
+		start := r.ticket.Start().UTC().Truncate(time.Microsecond)
+		s.EstimatedStartTime = &start
+	}
+	return s
+}
+
+// State is the run as it stands.
+func (r *Run) State() belljar.Run {
+	s := r.Snapshot()
+	s.LastSeq = r.visibleSeq()
+	return s
+}
+
+// visibleSeq is the seq of the last frame that readers of the run's log can have seen: the end event is held back.
+func (r *Run) visibleSeq() uint64 {
+	last := r.log.Last()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lastSeq > 0 && !r.state.Phase.Terminal() {
+		last = min(last, r.lastSeq-1)
+	}
+	return last
+}
+
+// Wait waits until the run has ended, or is left to the next process.
+func (r *Run) Wait(ctx context.Context) {
+	select {
+	case <-r.done:
+	case <-r.detached:
+	case <-ctx.Done():
+	}
+}
+
+// ran is for how many seconds the command has run at a time.
+func (r *Run) ran(now time.Time) float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.StartedAt == nil {
+		return 0
+	}
+	return now.Sub(*r.state.StartedAt).Seconds()
+}
+
+// resumable reports whether the run can still begin after a restart: all of its request is on record, and so is its session.
+func (r *Run) resumable() bool {
+	p := r.plan
+	return p.request.Upload == nil && p.request.Input == nil && (p.session == nil || p.session.Survives())
+}
+
+// inSession reports whether the run's command runs in a session, where the next process finds it.
+func (r *Run) inSession() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plan != nil && r.plan.session != nil && r.state.Phase == belljar.PhaseRunning
+}
+
+// belongsTo reports whether a run is one of a session's.
+func (r *Run) belongsTo(session string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plan != nil && r.plan.session != nil && r.plan.session.ID() == session
+}
+
+// waiting reports whether the run was queued and has not begun.
+func (r *Run) waiting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ticket.Waited() && r.state.StartedAt == nil
+}
+
+// NotFound is the error for a run that does not exist, or that the caller may not see.
+func NotFound(id string) error {
+	return &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("run %q does not exist", id),
+		Details: map[string]any{"run_id": id},
+	}
+}

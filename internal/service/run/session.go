@@ -1,0 +1,51 @@
+package run
+
+import (
+	"context"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/session"
+)
+
+var _ session.Runs = (*Runs)(nil)
+
+// AnyIn reports whether a session has runs under way, those in its queue included.
+func (s *Runs) AnyIn(id string) bool { return len(s.in(id)) > 0 }
+
+// StopIn stops the runs of a session.
+func (s *Runs) StopIn(id string, why error) {
+	for _, r := range s.in(id) {
+		r.stop(why)
+	}
+}
+
+// CountIn is how many runs a session has had.
+func (s *Runs) CountIn(ctx context.Context, id string) (int, error) {
+	_, total, err := s.store.List(ctx, belljar.RunQuery{SessionID: id, Limit: 1})
+	if err != nil {
+		return 0, fault.Record("count the runs of session "+id, err)
+	}
+	return total, nil
+}
+
+// Orphaned reports whether a command that an agent knows is that of a run which is not under way. A build always is: a run that was
+// being built is lost.
+func (s *Runs) Orphaned(command string) bool {
+	id := strings.TrimPrefix(command, buildPrefix)
+	return belljar.ValidID(id) && (id != command || s.Get(id) == nil)
+}
+
+// in returns the runs under way in a session.
+func (s *Runs) in(id string) []*Run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*Run
+	for _, r := range s.runs {
+		if r.belongsTo(id) {
+			list = append(list, r)
+		}
+	}
+	return list
+}

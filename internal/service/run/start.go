@@ -1,0 +1,177 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Start admits a run and starts it, or puts it into the queue.
+func (s *Runs) Start(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (belljar.Run, error) {
+	_, run, err := s.accept(ctx, caller, req, false)
+	return run, err
+}
+
+// accept is Start for a caller who may wait for the run's end (waited), so that it may begin as a draft. A repeated request has
+// an answer and no run.
+func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.RunRequest, waited bool) (r *Run, first belljar.Run, err error) {
+	key, prior, err := s.opts.Keys.Claim(ctx, idempotency.Runs, caller, req.IdempotencyKey, req.RunSpec)
+	if err != nil {
+		return nil, first, err
+	}
+	if prior != nil {
+		first, err = replay(prior)
+		return nil, first, err
+	}
+	p, err := s.admitter.admit(ctx, caller, req)
+	if err != nil {
+		return nil, first, err
+	}
+	if err := s.accounts.Room(ctx, caller.ID); err != nil {
+		return nil, first, err
+	}
+	quota, err := s.accounts.Quota(ctx, caller.ID)
+	if err == nil {
+		err = s.accounts.Afford(ctx, caller.ID, quota)
+	}
+	if err != nil {
+		return nil, first, err
+	}
+	kept, err := s.accounts.AffordLog(ctx, caller.ID, quota)
+	if err != nil {
+		return nil, first, err
+	}
+	r = s.create(caller, p, belljar.NewID(), s.now())
+	r.kept = kept
+	r.draft = waited && key == nil && p.session != nil
+	first, err = s.enrol(ctx, r, quota, key)
+	if first.ID != r.id { // another request with the key was faster, and this run does not start
+		r = nil
+	}
+	return r, first, err
+}
+
+// enrol gives a run its place in the queue, puts it on record with its key, and launches it.
+func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *store.Key) (first belljar.Run, err error) {
+	if err := s.enter(r, quota); err != nil {
+		r.kept.Close()
+		return first, err
+	}
+	if !r.ticket.Waited() {
+		r.state.Phase = belljar.PhaseStarting
+	}
+	// The log comes first: a log without a record is swept, a record always has its log.
+	if r.log, err = s.newLog(r); err != nil {
+		s.withdraw(r)
+		return first, fault.Record("make the log of a run", err)
+	}
+	r.appendLog(phaseFrame(r.state.Phase))
+	if err := s.register(r); err != nil {
+		s.abandon(r)
+		return first, err
+	}
+	first = r.Snapshot()
+	if r.draft {
+		s.happened(event.RunCreated, r, 0)
+		s.launch(r)
+		return first, nil
+	}
+	if key != nil {
+		key.ObjectID = r.id
+		if key.Response, err = json.Marshal(first); err != nil {
+			return first, err
+		}
+		first.Details = &belljar.Replay{Key: key.Key, Status: idempotency.Created}
+	}
+	// A caller who disconnects now must not leave it open whether the run is on record.
+	prior, err := s.store.Insert(context.WithoutCancel(ctx), s.row(r), key)
+	if err != nil || prior != nil {
+		s.unregister(r)
+		s.abandon(r)
+		s.work.Done()
+		if err != nil {
+			return first, fault.Record("put the run on record", err)
+		}
+		if err := idempotency.Same(key, prior); err != nil {
+			return first, err
+		}
+		return replay(prior)
+	}
+	s.happened(event.RunCreated, r, 0)
+	s.launch(r)
+	return first, nil
+}
+
+// launch executes a run that is on record, or will be. Its time in the queue begins.
+func (s *Runs) launch(r *Run) {
+	if r.draft {
+		s.flushLater(r, draftFor)
+	} else {
+		s.startHeartbeat(r)
+	}
+	r.cancelQueueTTL = func() bool { return false }
+	if r.ticket.Waited() {
+		r.cancelQueueTTL = s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })
+	}
+	go s.carry(r)
+}
+
+// abandon removes what a run has left that is not started.
+func (s *Runs) abandon(r *Run) {
+	r.stop(nil)
+	s.withdraw(r)
+	if err := s.logs.Remove(r.id); err != nil {
+		s.log.Error("log cannot be removed", "run_id", r.id, "err", err)
+	}
+}
+
+// queueFull refuses a run for which a queue has no place.
+func (s *Runs) queueFull(q *queue.Queue, runtime string) error {
+	s.count(event.QueueFull, runtime, "queue_full", 1)
+	after := q.Relief().Seconds()
+	return &belljar.Error{
+		Code: belljar.CodeRateLimited, Message: "the queue is full",
+		Details: map[string]any{
+			"queue_max_length": s.opts.QueueLength, "retry_after_sec": int(math.Ceil(min(max(after, 1), s.queueTTL.Seconds()))),
+		},
+		Hint: "send the same request again later",
+	}
+}
+
+// wait waits for the run's turn. It reports false for a run that stays queued on record, for the next process.
+func (s *runner) wait(r *Run) bool {
+	if !r.ticket.Waited() {
+		s.happened(event.RunStarting, r, 0)
+		return true
+	}
+	s.happened(event.RunQueued, r, 0)
+	select {
+	case <-r.ticket.Ready():
+	case <-r.ctx.Done():
+	}
+	r.cancelQueueTTL()
+	if why := context.Cause(r.ctx); why != nil {
+		return !errors.Is(why, fault.ErrShutdown) || !r.resumable() || !s.recordsSurvive
+	}
+	if err := s.become(r, belljar.PhaseStarting); err != nil {
+		s.log.Error("run cannot be started", "run_id", r.id, "err", err)
+	}
+	s.note(r)
+	s.happened(event.RunStarting, r, s.now().Sub(r.state.CreatedAt))
+	return true
+}
+
+// replay is the answer to a repeated request for a run.
+func replay(prior *store.Key) (run belljar.Run, err error) {
+	note, err := idempotency.Replay(prior, &run)
+	run.Details = note
+	return run, err
+}

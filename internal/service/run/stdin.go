@@ -1,0 +1,111 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/session"
+	"github.com/belljar/belljar/internal/service/stdin"
+)
+
+// admitStdin decides about the input of an interactive run.
+func (s *admitter) admitStdin(p *plan) error {
+	if !p.request.Interactive {
+		return nil
+	}
+	if s.rules.Policy.NoInteractive {
+		return &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: "interactive runs are not allowed here",
+			Details: map[string]any{"field": "interactive", "rule": "SANDBOX_NO_INTERACTIVE"},
+		}
+	}
+	limits, err := stdin.Resolve(stdin.LimitsOf(&p.request.RunSpec), s.stdin, s.maxStdin)
+	limits.Apply(&p.request.RunSpec)
+	return err
+}
+
+// attachStdin connects an interactive run's input to its command: what callers write from now on, or have been waiting to write since
+// the run was queued, goes there. The command must have been started with a standard input, and its output must be read. A command
+// of a former process continues after what it was sent.
+func (r *Run) attachStdin(told wire.Started, to stdin.Sink) {
+	r.mu.Lock()
+	in, x := r.stdin(), r.plan.session
+	r.mu.Unlock()
+	in.Resume(told.Stdin, told.StdinClosed)
+	if x != nil {
+		in.Attach(&touchingSink{to, x})
+		return
+	}
+	in.Attach(to)
+}
+
+// touchingSink is where the input of a run in a session goes: input is a use of the session.
+type touchingSink struct {
+	stdin.Sink
+	session *session.Session
+}
+
+// Write passes input on.
+func (s *touchingSink) Write(b []byte) (int, error) {
+	s.session.Touch()
+	return s.Sink.Write(b)
+}
+
+// detachStdin ends the input of a run whose command has ended, or was never started: its holders get the reason,
+// [stdin.EndedWithRun] if there is no better one. It may be called twice, and for a run that is not interactive.
+func (r *Run) detachStdin(reason string) {
+	r.mu.Lock()
+	in := r.input
+	r.mu.Unlock()
+	if in != nil {
+		in.End(reason)
+	}
+}
+
+// stdin is the input of a run that has not ended, made when it is first asked for. The caller holds the lock.
+func (r *Run) stdin() *stdin.Input {
+	if r.input == nil {
+		r.input = stdin.New(stdin.LimitsOf(&r.plan.request.RunSpec))
+		// A run that ends before its command begins attaches nothing.
+		context.AfterFunc(r.ctx, r.input.Abandon)
+	}
+	return r.input
+}
+
+// OpenStdin opens the standard input of an interactive run for a caller.
+func (s *Runs) OpenStdin(caller belljar.Caller, r *Run) (belljar.Stdin, error) {
+	in, err := r.openInput()
+	if err != nil {
+		return nil, err
+	}
+	in.Watch(func(reason string, taken int64) {
+		state := r.Snapshot()
+		s.record(event.Event{
+			Name: event.StdinClosed, Caller: caller, Run: &state, Runtime: state.Runtime, Reason: reason, Count: taken,
+		})
+	})
+	return in.Open(), nil
+}
+
+// openInput is the input of a run that can have one.
+func (r *Run) openInput() (*stdin.Input, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.plan == nil || r.state.Phase.Terminal():
+		return nil, noStdin(r.id, "has ended")
+	case !r.plan.request.Interactive || r.plan.request.Input != nil:
+		return nil, noStdin(r.id, "is not interactive")
+	}
+	return r.stdin(), nil
+}
+
+func noStdin(id, why string) error {
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("run %s %s", id, why),
+		Details: map[string]any{"run_id": id},
+	}
+}

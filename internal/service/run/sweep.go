@@ -1,0 +1,119 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belljar/belljar/internal/store"
+)
+
+// sweepAtOnce is how many runs are swept in one step.
+const sweepAtOnce = 100
+
+// orphanAge is how old bytes without a record must be to be orphaned: younger ones may belong to a run that is not on record yet.
+const orphanAge = time.Hour
+
+// Sweep removes the bytes of runs that finished before one time (if that is not zero), the records of those that finished before
+// another, and orphaned bytes.
+func (s *Runs) Sweep(ctx context.Context, bytesBefore, rowsBefore time.Time) error {
+	var errs []error
+	if !bytesBefore.IsZero() {
+		errs = append(errs, s.sweep(ctx, bytesBefore, true))
+	}
+	errs = append(errs, s.sweep(ctx, rowsBefore, false))
+	return errors.Join(append(errs, s.sweepOrphans(ctx, s.clock.Now().Add(-orphanAge)))...)
+}
+
+// sweep removes the bytes of the runs that finished before t, or the runs.
+func (s *Runs) sweep(ctx context.Context, t time.Time, onlyBytes bool) error {
+	var on store.RunSweeper = s.store
+	for {
+		rows, err := on.Sweepable(ctx, t, onlyBytes, sweepAtOnce)
+		if err != nil {
+			return fmt.Errorf("sweep runs: %w", err)
+		}
+		var ids []string
+		var errs []error
+		for _, row := range rows {
+			if err := s.sweepBytes(ctx, row); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			ids = append(ids, row.ID)
+		}
+		if len(ids) > 0 {
+			if err = on.Swept(ctx, ids...); err == nil {
+				s.release(rows, ids)
+			}
+			if err == nil && !onlyBytes {
+				err = on.Delete(ctx, ids...)
+			}
+		}
+		// Those that failed are swept again by the next sweep, not by this one.
+		if err = errors.Join(append(errs, err)...); err != nil || len(rows) < sweepAtOnce {
+			return err
+		}
+	}
+}
+
+// release has the quotas of their owners no longer count what was swept.
+func (s *Runs) release(rows []store.Run, swept []string) {
+	for _, row := range rows {
+		if slices.Contains(swept, row.ID) {
+			s.accounts.ArtifactsAdded(row.UserID, -row.KeptBytes())
+			s.accounts.LogAdded(row.UserID, -row.KeptLog())
+		}
+	}
+}
+
+// sweepBytes removes a run's log and artifacts.
+func (s *Runs) sweepBytes(ctx context.Context, row store.Run) error {
+	var errs []error
+	if !row.LogGone {
+		errs = append(errs, s.logs.Remove(row.ID))
+	}
+	if !row.ArtifactsGone {
+		errs = append(errs, s.blobs.Delete(ctx, row.UserID, row.ID))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("sweep run %s: %w", row.ID, err)
+	}
+	return nil
+}
+
+// orphanage is a logbook that can find orphaned logs.
+type orphanage interface {
+	// Orphans returns the logs begun before t that known denies.
+	Orphans(t time.Time, known func(id string) bool) ([]string, error)
+}
+
+// sweepOrphans removes bytes from before t that no run on record owns.
+func (s *Runs) sweepOrphans(ctx context.Context, t time.Time) error {
+	known := func(id string) bool {
+		if s.Get(id) != nil {
+			return true
+		}
+		_, err := s.store.Get(ctx, id)
+		return !errors.Is(err, store.ErrNotFound) // in doubt, the bytes stay
+	}
+	var errs []error
+	if book, ok := s.logs.(orphanage); ok {
+		ids, err := book.Orphans(t, known)
+		errs = append(errs, err)
+		for _, id := range ids {
+			errs = append(errs, s.logs.Remove(id))
+		}
+	}
+	keys, err := s.blobs.Orphans(ctx, t, known)
+	errs = append(errs, err)
+	for _, k := range keys {
+		errs = append(errs, s.blobs.Delete(ctx, k.UserID, k.RunID))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("sweep orphaned bytes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package run
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/outcome"
+)
+
+// Why output is missing from a log, as its mark says.
+const (
+	cutCap    = "log_cap"
+	cutQuota  = "log_quota"
+	cutFull   = "disk_full"
+	cutFailed = "log_failed"
+
+	cutDamaged = "log_damaged" // it was there
+)
+
+// transcript turns a command's output into the frames of its log. Characters that come in pieces are put together. Output over the
+// cap, or for which the disk has no room, is dropped, and one mark stands for it. The command does not notice.
+//
+// Unless the log was cut, the output in it is at all times the beginning of the command's, in the order in which the agent
+// counts it, so that its length is the position where another process continues.
+type transcript struct {
+	log     logbook.Log
+	room    int64                // bytes that the log still takes
+	allowed *admission.Allowance // of the owner's quota
+	kept    int64                // bytes in the log
+	cut     bool                 // nothing more is kept
+	reason  string               // of that
+	marked  bool                 // the mark is in the log
+	step    string               // of what is printed: [belljar.StepBuild], or "" for the program
+	output  []byte               // of a step, as far as it is kept
+	heard   func()               // called for each output, kept or not; may be nil
+
+	// The beginning of a character whose rest has not come: always the last bytes of the output so far.
+	tail   []byte
+	tailOf wire.Stream
+}
+
+// write takes output as it comes, and returns up to which position it is in the log, or dropped. It is an
+// [agent.Deliver].
+func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64, err error) {
+	if t.heard != nil {
+		t.heard()
+	}
+	end := position + int64(len(b))
+	if t.cut {
+		return end, nil
+	}
+	over, why := int64(len(b)) > t.room, cutCap
+	if over {
+		b = b[:t.room]
+	}
+	if n := t.allowed.Some(int64(len(b))); n < int64(len(b)) {
+		b, over, why = b[:n], true, cutQuota
+	}
+	t.room -= int64(len(b))
+	var frames []belljar.Frame
+	if t.tailOf == s {
+		b = append(t.tail, b...)
+	} else {
+		frames = t.frames(frames, t.tailOf, t.tail) // it would come after what it precedes
+	}
+	t.tail, t.tailOf = nil, 0
+	if over {
+		t.put(t.frames(frames, s, b))
+		if !t.cut {
+			t.lose(why)
+		}
+		return end, nil
+	}
+	if n := incomplete(b); n > 0 {
+		t.tail, t.tailOf = append([]byte(nil), b[len(b)-n:]...), s
+		b = b[:len(b)-n]
+	}
+	t.put(t.frames(frames, s, b))
+	return end - int64(len(t.tail)), nil
+}
+
+// rewind forgets the incomplete character: it comes again over another stream to the agent.
+func (t *transcript) rewind() {
+	t.room += int64(len(t.tail))
+	t.tail, t.tailOf = nil, 0
+}
+
+// end writes the incomplete character.
+func (t *transcript) end() {
+	if t.cut {
+		t.mark()
+		return
+	}
+	t.put(t.frames(nil, t.tailOf, t.tail))
+	t.tail, t.tailOf = nil, 0
+}
+
+// put keeps frames. After a failure nothing more is kept.
+func (t *transcript) put(frames []belljar.Frame) {
+	if len(frames) == 0 || t.cut {
+		return
+	}
+	if err := t.log.Append(frames...); err != nil {
+		reason := cutFailed
+		if fault.Full(err) {
+			reason = cutFull
+		}
+		t.lose(reason)
+		return
+	}
+	t.allowed.Hold(t.log.Size())
+	for _, f := range frames {
+		t.kept += int64(len(f.Output))
+		if t.step != "" {
+			t.output = append(t.output, f.Output...)
+		}
+	}
+}
+
+// lose drops all further output, for a reason.
+func (t *transcript) lose(reason string) {
+	t.cut, t.reason = true, reason
+	t.mark()
+}
+
+// mark puts a mark for the missing output into the log. If that fails, the end tries again.
+func (t *transcript) mark() {
+	if !t.marked && t.step == "" { // the end of a step reports it
+		t.marked = t.log.Append(belljar.Frame{Type: belljar.FrameTruncated, Reason: t.reason}) == nil
+	}
+}
+
+// warnings reports what was dropped, unless the outcome does.
+func (t *transcript) warnings(e outcome.Ending, l belljar.Limits) []string {
+	switch {
+	case !t.cut:
+	case t.reason == cutFull:
+		return []string{"output was dropped because the server's disk is full"}
+	case t.reason == cutQuota:
+		return []string{"output was dropped because its owner's quota of log bytes is used up"}
+	case t.reason == cutDamaged:
+		return []string{"output was lost with a part of the log"}
+	case t.reason == cutFailed:
+		return []string{"output was dropped because the log could not be written"}
+	case e.Exit == nil || e.Exit.Dropped == 0:
+		return []string{fmt.Sprintf("output beyond %d bytes was dropped", l.LogBytes)}
+	}
+	return nil
+}
+
+// frames adds b to frames, in pieces of at most [belljar.MaxFrameBytes] that part no character.
+func (t *transcript) frames(frames []belljar.Frame, s wire.Stream, b []byte) []belljar.Frame {
+	kind := belljar.FrameStdout
+	if s == wire.Stderr || t.step != "" {
+		kind = belljar.FrameStderr
+	}
+	for len(b) > 0 {
+		n := min(len(b), belljar.MaxFrameBytes)
+		if n < len(b) {
+			n -= incomplete(b[:n])
+		}
+		frames = append(frames, belljar.Frame{Type: kind, Step: t.step, Output: b[:n]})
+		b = b[n:]
+	}
+	return frames
+}
+
+// incomplete returns how many bytes at the end of b begin a character whose rest is missing: 0 to 3.
+func incomplete(b []byte) int {
+	for n := 1; n <= min(utf8.UTFMax-1, len(b)); n++ {
+		tail := b[len(b)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,55 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/outcome"
+)
+
+// usageTime bounds asking a sandbox what it used.
+const usageTime = 2 * time.Second
+
+// hitsBrief is how short a command is that cannot have met a limit of a session's sandbox unless it failed: to read what the
+// sandbox counted costs more than many a command.
+const hitsBrief = 100 * time.Millisecond
+
+// countBefore notes what a session's sandbox has counted before the command, so that the run is not blamed for others.
+func (c *execution) countBefore(ctx context.Context) {
+	if c.plan.session == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, usageTime)
+	defer cancel()
+	c.end.Before = c.plan.session.Hits().Before(ctx, c.box)
+}
+
+// measure asks what the sandbox used, and why it died if the command's end did not come from its agent.
+func (c *execution) measure(ctx context.Context) {
+	p, e := c.plan, &c.end
+	ctx = context.WithoutCancel(ctx)
+	if e.Exit == nil && !e.Overdue && (e.Started || errors.Is(e.Err, agent.ErrDisconnected) || errors.Is(e.Err, runtime.ErrGone)) {
+		e.Sandbox = box.Death(ctx, c.box)
+	}
+	ctx, cancel := context.WithTimeout(ctx, usageTime)
+	defer cancel()
+	if p.session == nil {
+		if usage, err := c.box.Usage(ctx); err == nil {
+			e.Usage = usage
+		}
+		if p.build != nil && !e.Building {
+			e.Usage = outcome.WithoutBuild(e.Before, e.Usage)
+		}
+		return
+	}
+	if e.Exit != nil && e.Exit.Cause == wire.CauseExited && e.Exit.Signal == 0 && e.Exit.Code == 0 &&
+		e.Exit.WallMS < float64(hitsBrief.Milliseconds()) {
+		return
+	}
+	e.Usage = outcome.Since(e.Before, p.session.Hits().Now(ctx, c.box))
+}

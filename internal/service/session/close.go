@@ -1,0 +1,87 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
+)
+
+// CloseScope ends every session of a caller whose scope begins with a prefix, also one that is being made, and waits until they
+// have ended. Sessions to be retained stay, without their scope and without their runs.
+func (s *Sessions) CloseScope(ctx context.Context, caller belljar.Caller, req belljar.CloseRequest) ([]string, error) {
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	if most := s.opts.MaxTTL.Seconds(); req.RetainSec > most {
+		return nil, &belljar.Error{
+			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("retain_seconds is limited to %v here, got %v", most, req.RetainSec),
+			Details: map[string]any{"field": "retain_seconds", "provided": req.RetainSec, "maximum": most},
+		}
+	}
+	closed := []string{}
+	var ending []*Session
+	for _, x := range s.table.all() {
+		if x.caller.ID != caller.ID || x.gone() || !req.Covers(x.Snapshot().ScopeKey) {
+			continue
+		}
+		if req.RetainSec > 0 {
+			kept, err := x.retain(clock.Seconds(req.RetainSec))
+			if err != nil {
+				return nil, err
+			}
+			if kept {
+				closed = append(closed, x.id)
+				continue
+			}
+		}
+		if x.end(belljar.SessionClosed, "its scope was closed by its caller", fault.ErrCanceled) {
+			closed = append(closed, x.id)
+		}
+		ending = append(ending, x)
+	}
+	for _, x := range ending {
+		if err := x.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return closed, nil
+}
+
+// retain keeps a session for a time, used or not, cancels its runs and frees its scope. It reports false for a session that has
+// no sandbox, or was retained before.
+func (x *Session) retain(d time.Duration) (bool, error) {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	x.mu.Lock()
+	if x.box == nil || x.state.State.Ended() || x.life.retained {
+		x.mu.Unlock()
+		return false, nil
+	}
+	now := x.all.now()
+	before, until := x.life, earlier(x.life.ends, now.Add(d))
+	x.state.ScopeKey, x.state.Message = "", "closed by its caller, and retained for a while"
+	x.life.retained, x.life.ends = true, until
+	x.mu.Unlock()
+	// On record first: a new session can have the scope from then on.
+	if err := x.update(); err != nil {
+		x.mu.Lock()
+		x.state.ScopeKey, x.state.Message = x.scope, ""
+		x.life.retained, x.life.ends = before.retained, before.ends
+		x.mu.Unlock()
+		return false, fault.Record("put the session on record", err)
+	}
+	x.all.table.releaseScope(x)
+	x.mu.Lock()
+	if !x.state.State.Ended() {
+		x.setTimer(now)
+	}
+	x.mu.Unlock()
+	x.stopRuns(fault.ErrCanceled)
+	x.all.record(event.SessionRetained, x.caller, x.Snapshot(), d)
+	return true, nil
+}

@@ -1,0 +1,174 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// errSandboxLost says that a session ends because its sandbox did.
+var errSandboxLost = errors.New("the session's sandbox is gone")
+
+// errNoAnswer says that a session ends because its sandbox's agent no longer answers.
+var errNoAnswer = errors.New("the session's sandbox does not answer")
+
+// end ends a session: it cannot be used from now on, its runs are stopped, and its sandbox is removed after the last use, which
+// closes x.over. The first reason stays; end reports whether this is it.
+func (x *Session) end(state belljar.SessionState, message string, why error) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.endLocked(state, message, why)
+}
+
+// endLocked is end for a caller who holds the lock.
+func (x *Session) endLocked(state belljar.SessionState, message string, why error) bool {
+	if x.state.State.Ended() {
+		return false
+	}
+	x.state.ExpiresAt = x.life.expiry(x.all.now(), x.uses > 0)
+	x.state.State, x.state.Message = state, message
+	x.life.clearTimer()
+	x.stop(why)
+	if x.box != nil { // else x.begin fails
+		go x.finish(why)
+	}
+	return true
+}
+
+// Delete ends a session at its caller's request, and waits until its sandbox is gone.
+func (x *Session) Delete(ctx context.Context) error {
+	x.end(belljar.SessionClosed, "deleted by its caller", fault.ErrCanceled)
+	return x.wait(ctx)
+}
+
+// endForMemory ends a session whose sandbox is destroyed because the node's memory is used up.
+func (x *Session) endForMemory(why error) { x.end(belljar.SessionCrashed, why.Error(), why) }
+
+// wait waits until a session that ends has ended.
+func (x *Session) wait(ctx context.Context) error {
+	select {
+	case <-x.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// finish removes what a session has.
+func (x *Session) finish(why error) {
+	x.stopRuns(why)
+	x.mu.Lock()
+	unused := x.whenUnused()
+	x.mu.Unlock()
+	<-unused
+	x.all.opts.Boxes.Destroy(x.id, x.box)
+	x.recordEnd()
+}
+
+// stopRuns stops the session's runs. Those whose sandbox has died end by themselves, each for its own reason.
+func (x *Session) stopRuns(why error) {
+	if why == errSandboxLost || why == errNoAnswer {
+		return
+	}
+	x.all.opts.Runs.StopIn(x.id, why)
+}
+
+// StopCause is why a run that comes after the session's end is stopped, if its end stopped its other runs; else nil.
+func (x *Session) StopCause() error {
+	var expired *fault.ExpiredError
+	why := context.Cause(x.ctx)
+	if errors.Is(why, fault.ErrCanceled) || errors.Is(why, fault.ErrShutdown) || errors.As(why, &expired) {
+		return why
+	}
+	return nil
+}
+
+// recordEnd puts the end of a session on record, whose sandbox is gone. The session stays in the table until that is done.
+func (x *Session) recordEnd() {
+	s := x.all
+	x.stop(nil)
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	row := x.row()
+	now := s.now()
+	row.EndedAt = &now
+	write := func() error { return s.opts.Store.Update(context.Background(), row) }
+	if x.draft { // it could not be put on record, and no caller knows of it
+		s.remove(x)
+	} else if err := write(); err != nil {
+		s.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", x.id, "err", err)
+		s.opts.Work.Go(func() {
+			s.opts.Retry.Do(write, "session_id", x.id)
+			s.remove(x)
+		})
+	} else {
+		s.remove(x)
+	}
+	s.record(event.SessionEnded, x.caller, row.Session, now.Sub(row.CreatedAt))
+	close(x.over)
+}
+
+// remove removes a session from the table, and releases its memory.
+func (s *Sessions) remove(x *Session) {
+	s.opts.Memory.Drop(x.id)
+	s.table.remove(x)
+}
+
+// gone reports whether a session has ended, though its end may not be on record yet.
+func (x *Session) gone() bool {
+	select {
+	case <-x.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// watch waits for the death of the session's sandbox.
+func (x *Session) watch(b *box.Box) {
+	exit, err := b.Wait(x.ctx)
+	if x.ctx.Err() != nil {
+		return // the session has ended, and removes its sandbox
+	}
+	if err != nil {
+		x.all.opts.Log.Error("sandbox of a session cannot be watched", "session_id", x.id, "err", err)
+		return
+	}
+	message := "its sandbox died: " + exit.String()
+	if exit.Reason == runtime.ExitOOM {
+		message = "its sandbox ran out of memory"
+		if usage, err := b.Usage(context.Background()); err == nil && box.KilledByNode(usage) {
+			message = "its sandbox was killed because the node had no memory left"
+		}
+	}
+	x.end(belljar.SessionCrashed, message, errSandboxLost)
+}
+
+// row is the session as it goes on record.
+func (x *Session) row() store.Session {
+	row := store.Session{Session: x.Snapshot(), Spec: x.spec, NodeID: x.all.opts.NodeID}
+	row.Key, row.Image = row.ScopeKey, placement.NoteImage(x.Placement().Image)
+	return row
+}
+
+// update puts the session on record as it stands. The caller holds x.writing, so that an older state never replaces a newer one.
+func (x *Session) update() error {
+	row := x.row()
+	if row.State.Ended() {
+		return nil // recordEnd writes, or wrote, the last state
+	}
+	err := x.all.opts.Store.Update(context.Background(), row)
+	if err == nil {
+		x.mu.Lock()
+		x.life.recorded = row.ExpiresAt
+		x.mu.Unlock()
+	}
+	return err
+}

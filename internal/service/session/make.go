@@ -1,0 +1,295 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Create makes a session and its sandbox, and returns when it can be used.
+func (s *Sessions) Create(ctx context.Context, caller belljar.Caller, req belljar.SessionRequest) (belljar.Session, error) {
+	key, prior, err := s.opts.Keys.Claim(ctx, idempotency.Sessions, caller, req.IdempotencyKey, req.SessionSpec)
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	if prior != nil {
+		return s.replay(ctx, prior)
+	}
+	x, err := s.admit(ctx, caller, req.SessionSpec)
+	if err == nil {
+		err = s.opts.Accounts.Room(ctx, caller.ID)
+	}
+	if err == nil {
+		err = s.enter(ctx, x)
+	}
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	if key == nil {
+		s.beginDraft(x)
+	} else if prior, err = s.insertWithKey(ctx, x, key); err != nil || prior != nil {
+		s.discard(x, err)
+		if err != nil {
+			return belljar.Session{}, err
+		}
+		if err := idempotency.Same(key, prior); err != nil {
+			return belljar.Session{}, err
+		}
+		return s.replay(ctx, prior)
+	}
+	if err := s.makeSandbox(ctx, x); err != nil {
+		s.abort(x, key, err)
+		return belljar.Session{}, err
+	}
+	made := x.Snapshot()
+	s.record(event.SessionCreated, x.caller, made, s.opts.Clock.Now().Sub(made.CreatedAt))
+	if key != nil {
+		made.Details = &belljar.Replay{Key: key.Key, Status: idempotency.Created}
+	}
+	return made, nil
+}
+
+// admit checks a request for everything that can be known before its sandbox exists.
+func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec belljar.SessionSpec) (*Session, error) {
+	if err := s.check(spec); err != nil {
+		return nil, err
+	}
+	spec.Env, spec.Labels = maps.Clone(spec.Env), maps.Clone(spec.Labels)
+	if err := s.opts.Rules.Enabled(); err != nil {
+		return nil, err
+	}
+	p, err := s.opts.Rules.Place(ctx, caller, admission.AskOfSession(spec))
+	if err != nil {
+		return nil, err
+	}
+	return s.create(caller, spec, &p, s.termsOf(spec)), nil
+}
+
+// enter adds a session to the table, after the former session of its scope has ended.
+func (s *Sessions) enter(ctx context.Context, x *Session) error {
+	for {
+		other, err := s.table.enter(x, s.opts.MaxPerUser, s.opts.MaxPerNode)
+		if other == nil && err == nil {
+			if err = s.claimMemory(ctx, x); err != nil {
+				s.discard(x, err)
+			}
+		}
+		if other == nil {
+			return err
+		}
+		if !other.Snapshot().State.Ended() {
+			return scopeTaken(x.scope, other.id)
+		}
+		if err := other.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// claimMemory reserves memory for a session's sandbox.
+func (s *Sessions) claimMemory(ctx context.Context, x *Session) error {
+	quota, err := s.opts.Accounts.Quota(ctx, x.caller.ID)
+	if err == nil {
+		err = s.opts.Memory.Claim(x.id, x.caller.ID, x.place, quota)
+	}
+	if err != nil {
+		return err
+	}
+	if ok, _ := s.opts.Memory.Place(x.id, false); !ok {
+		s.opts.Record(event.Event{Name: event.QueueFull, Runtime: x.place.Host.Name(), Reason: "node_memory", Count: 1})
+		return s.opts.Memory.Full()
+	}
+	return nil
+}
+
+// discard removes a session that did not get on record.
+func (s *Sessions) discard(x *Session, fault error) {
+	s.remove(x)
+	x.mu.Lock()
+	x.fault = fault
+	x.endLocked(belljar.SessionClosed, "it was not made", fault)
+	x.mu.Unlock()
+	close(x.ready)
+	close(x.over)
+}
+
+// insertWithKey puts a session on record, with its key. If the process dies from here on, the next one finds the session and
+// removes what it has.
+func (s *Sessions) insertWithKey(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
+	row := x.row()
+	key.ObjectID = x.id
+	if key.Response, err = json.Marshal(row.Session); err != nil {
+		return nil, err
+	}
+	prior, err = s.opts.Store.Insert(context.WithoutCancel(ctx), row, key)
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return nil, s.taken(ctx, x)
+	case err != nil:
+		return nil, fault.Record("put the session on record", err)
+	}
+	x.life.recorded = row.ExpiresAt
+	return prior, nil
+}
+
+// makeSandbox makes a session's sandbox within its startup timeout. It stops when the caller disconnects, or the session is to
+// end.
+func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
+	limit := clock.Seconds(x.place.Limits.StartupTimeoutSec)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(x.ctx, func() { cancel(context.Cause(x.ctx)) })()
+	ctx, end := context.WithTimeoutCause(ctx, limit, fault.ErrStartupTimeout)
+	defer end()
+	b, err := s.opts.Boxes.Make(ctx, box.Order{
+		ID: x.id, Caller: x.caller, Placement: x.place, Know: x.setImage,
+		Made: func(sandbox runtime.Sandbox) { s.opts.Memory.Hold(x.id, sandbox, x.endForMemory) },
+	})
+	if b == nil {
+		return makeError(x, err)
+	}
+	if err == nil {
+		err = s.recordActive(x)
+	}
+	if err == nil {
+		x.Touch() // its time begins now
+		x.hits.New()
+	}
+	if err == nil && !x.begin(b) {
+		err = context.Cause(x.ctx)
+	}
+	if err != nil {
+		s.opts.Boxes.Destroy(x.id, b)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return makeError(x, err)
+	}
+	go x.watch(b)
+	return nil
+}
+
+// recordActive puts on record that a session is about to be active.
+func (s *Sessions) recordActive(x *Session) error {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	row := x.row()
+	row.State = belljar.SessionActive
+	if x.draft {
+		return s.insert(x, row)
+	}
+	if err := s.opts.Store.Update(context.Background(), row); err != nil {
+		return fault.Record("put the session on record", err)
+	}
+	return nil
+}
+
+// begin makes a session active, unless it was ended while its sandbox was made.
+func (x *Session) begin(b *box.Box) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state.State.Ended() {
+		return false
+	}
+	x.box, x.state.State = b, belljar.SessionActive
+	x.setTimer(x.all.now())
+	close(x.ready)
+	return true
+}
+
+// abort ends a session whose sandbox could not be made. Its key is released, so that the same request tries again.
+func (s *Sessions) abort(x *Session, key *store.Key, fault error) {
+	s.insertDraft(x)
+	x.mu.Lock()
+	x.fault = fault
+	state := belljar.SessionCrashed
+	switch {
+	case s.opts.Work.Closing().Err() != nil:
+		state = belljar.SessionLost
+	case belljar.CodeOf(fault) == belljar.CodeCanceled:
+		state = belljar.SessionClosed
+	}
+	x.endLocked(state, fault.Error(), nil)
+	x.mu.Unlock()
+	if key != nil {
+		if err := s.opts.Keys.Release(context.Background(), key, x.id); err != nil {
+			s.opts.Log.Error("idempotency key cannot be released", "session_id", x.id, "err", err)
+		}
+	}
+	close(x.ready)
+	x.recordEnd()
+}
+
+// makeError is the error that a caller gets when the sandbox could not be made.
+func makeError(x *Session, err error) error {
+	var step *runtime.StepError
+	var fetching *box.FetchError
+	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the session's sandbox could not be made", Err: err,
+		Details: map[string]any{"session_id": x.id}}
+	switch {
+	case errors.Is(err, fault.ErrStartupTimeout):
+		e.Code, e.Err = belljar.CodeTimeout, nil
+		e.Message, e.Hint = box.NotReady(x.place.Limits, err)
+		e.Hint = cmp.Or(e.Hint, "allow more with startup_timeout_sec")
+	case errors.Is(err, fault.ErrShutdown):
+		return fault.ShuttingDown()
+	case errors.Is(err, fault.ErrCanceled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		e.Code, e.Message, e.Err = belljar.CodeCanceled, "the request for the session was cancelled while its sandbox was made", nil
+	case errors.As(err, &fetching):
+		return aboutSession(fetching.Reason(), x.id)
+	case errors.As(err, &step):
+		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
+		e.Details["runtime"], e.Details["step"] = x.place.Host.Name(), step.Step
+	case belljar.CodeOf(err) != belljar.CodeInternal:
+		return err
+	}
+	return e
+}
+
+// aboutSession adds to an error which session it is about.
+func aboutSession(err *belljar.Error, id string) error {
+	e := *err
+	e.Details = maps.Clone(e.Details)
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details["session_id"] = id
+	return &e
+}
+
+// replay answers a repeated request for a session with that session as it is now, once it can be used.
+func (s *Sessions) replay(ctx context.Context, prior *store.Key) (belljar.Session, error) {
+	x, row, err := s.Find(ctx, prior.ObjectID)
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	answer := row.Session
+	if x != nil {
+		select {
+		case <-x.ready:
+		case <-ctx.Done():
+			return belljar.Session{}, context.Cause(ctx)
+		}
+		x.mu.Lock()
+		fault := x.fault
+		x.mu.Unlock()
+		if fault != nil {
+			return belljar.Session{}, fault
+		}
+		answer = x.Snapshot()
+	}
+	answer.Details = &belljar.Replay{Key: prior.Key, Status: idempotency.Replayed}
+	return answer, nil
+}

@@ -1,0 +1,110 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/idempotency"
+)
+
+// errScopeTaken says that another session has the scope.
+var errScopeTaken = errors.New("scope is taken")
+
+// Open returns the living session of a scope, or makes one. Of many requests at once one makes it, and the others wait. If it
+// cannot be made, all of them get the error; but if its maker disconnected, the next one tries.
+func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.SessionRequest) (opened belljar.Session, created bool, err error) {
+	if versions := s.opts.Rules.Policy.SupportedSpecVersions; req.SpecVersion == "" && len(versions) > 0 {
+		req.SpecVersion = slices.MaxFunc(versions, strings.Compare)
+	}
+	if req.BaseImage == "" {
+		req.BaseImage = s.opts.DefaultImage
+	}
+	if req.Scope == (belljar.Scope{}) {
+		return opened, false, fault.Refuse("scope", "", "scope is required to open a session")
+	}
+	// A request that is wrong is refused whether or not the session exists.
+	if err := s.check(req.SessionSpec); err != nil {
+		return opened, false, err
+	}
+	key := req.Scope.String()
+	if key == "" {
+		opened, err = s.Create(ctx, caller, req)
+		return opened, err == nil, err
+	}
+	// If a repeated request made the session, it made it the first time.
+	_, prior, err := s.opts.Keys.Claim(ctx, idempotency.Sessions, caller, req.IdempotencyKey, req.SessionSpec)
+	if err != nil || prior != nil {
+		if err == nil {
+			opened, err = s.replay(ctx, prior)
+		}
+		return opened, err == nil, err
+	}
+	for {
+		if x := s.table.inScope(caller.ID, key); x != nil {
+			opened, found, err := s.resume(ctx, x)
+			if err != nil || found {
+				return opened, false, err
+			}
+			continue // it ended meanwhile
+		}
+		opened, err := s.Create(ctx, caller, req)
+		if errors.Is(err, errScopeTaken) && s.table.inScope(caller.ID, key) != nil {
+			continue // another request was faster
+		}
+		return opened, err == nil, err
+	}
+}
+
+// resume waits until the session of a scope can be used. It reports false when its scope is free again.
+func (s *Sessions) resume(ctx context.Context, x *Session) (state belljar.Session, found bool, err error) {
+	select {
+	case <-x.ready:
+	case <-ctx.Done():
+		return state, false, context.Cause(ctx)
+	}
+	x.mu.Lock()
+	ended, fault := x.state.State.Ended(), x.fault
+	if !ended {
+		x.life.touch(x.all.now())
+	}
+	x.mu.Unlock()
+	switch {
+	case fault != nil && belljar.CodeOf(fault) != belljar.CodeCanceled:
+		return state, false, fault
+	case !ended:
+		state = x.Snapshot()
+		s.record(event.SessionResumed, x.caller, state, 0)
+		return state, true, nil
+	}
+	return state, false, x.wait(ctx)
+}
+
+// taken names the session that has x's scope on record, though none has it in the table: another daemon's on the same store, or
+// one whose end is not on record yet.
+func (s *Sessions) taken(ctx context.Context, x *Session) error {
+	rows, _, err := s.opts.Store.List(ctx, x.caller.ID, belljar.SessionQuery{KeyPrefix: x.scope, Limit: belljar.MaxPage})
+	if err != nil {
+		return fault.Record("look for the session of a scope", err)
+	}
+	id := ""
+	for _, row := range rows {
+		if row.Key == x.scope {
+			id = row.ID
+		}
+	}
+	return scopeTaken(x.scope, id)
+}
+
+func scopeTaken(scope, id string) error {
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("a session with scope %s exists", scope),
+		Details: map[string]any{"session_id": id, "scope_key": scope},
+		Hint:    "open the scope instead of making a session, or close the one that has it", Err: errScopeTaken,
+	}
+}

@@ -1,0 +1,88 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/box"
+)
+
+// How the reaper pings agents.
+const (
+	reapAtOnce = 8
+	pingTime   = 10 * time.Second
+	maxMissed  = 3 // pings without an answer; the machine may be busy
+)
+
+// Reap makes one pass over the living sessions. It ends those whose time is over, should their own timers have missed it; pings
+// the agents of the others, which renews their leases and finds those that no longer answer; and brings records up to date.
+func (s *Sessions) Reap(ctx context.Context) {
+	var wait sync.WaitGroup
+	free := make(chan struct{}, reapAtOnce)
+	for _, x := range s.table.all() {
+		select {
+		case free <- struct{}{}:
+		case <-ctx.Done():
+			wait.Wait()
+			return
+		}
+		wait.Go(func() {
+			defer func() { <-free }()
+			x.reap(ctx)
+		})
+	}
+	wait.Wait()
+}
+
+// reap is one session's part of a pass.
+func (x *Session) reap(ctx context.Context) {
+	x.checkExpiry()
+	x.mu.Lock()
+	b, ended := x.box, x.state.State.Ended()
+	x.mu.Unlock()
+	if b == nil || ended {
+		return
+	}
+	x.ping(ctx, b)
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	x.mu.Lock()
+	behind := x.life.expiry(x.all.now(), x.uses > 0).Sub(x.life.recorded) >= x.life.ttl/10
+	x.mu.Unlock()
+	if behind && x.ctx.Err() == nil {
+		if err := x.update(); err != nil {
+			x.all.opts.Log.Warn("activity of a session cannot be recorded", "session_id", x.id, "err", err)
+		}
+	}
+}
+
+// ping asks a session's agent whether it is there. One that has not answered for several passes is lost.
+func (x *Session) ping(ctx context.Context, b *box.Box) {
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	defer context.AfterFunc(x.ctx, cancel)()
+	_, err := b.Agent.Ping(ctx)
+	if x.ctx.Err() != nil || x.all.opts.Work.Closing().Err() != nil {
+		return
+	}
+	x.mu.Lock()
+	if err == nil {
+		x.missed = 0
+	} else {
+		x.missed++
+	}
+	lost := x.missed >= maxMissed
+	x.mu.Unlock()
+	if err != nil {
+		x.all.opts.Log.Warn("agent of a session does not answer", "session_id", x.id, "err", err)
+	}
+	if lost {
+		x.end(belljar.SessionCrashed, "its agent no longer answers", errNoAnswer)
+	}
+}
+
+// lag is by how much the record of a session's expiry may be behind: the reaper updates it when it is behind by a tenth of the
+// TTL.
+func (s *Sessions) lag(ttl time.Duration) time.Duration { return ttl/10 + 2*s.opts.ReapEvery }

@@ -1,0 +1,177 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/recovery"
+	"github.com/belljar/belljar/internal/service/terminal"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Recovery recovers sessions.
+type Recovery struct {
+	*Sessions
+	found commands
+}
+
+var (
+	_ recovery.Part    = (*Recovery)(nil)
+	_ recovery.Cleaner = (*Recovery)(nil)
+)
+
+// Recovery returns the recovery of the sessions.
+func (s *Sessions) Recovery() *Recovery { return &Recovery{Sessions: s} }
+
+// commands are what the agents of sessions know.
+type commands map[*Session][]wire.ExecInfo
+
+// Recover continues the sessions that a former process of this node left. Those whose sandboxes live are as they were, with
+// their terminals. Of the others it records what became of them, and removes what is left.
+func (s *Recovery) Recover(ctx context.Context) error {
+	rows, err := s.opts.Store.Unfinished(ctx)
+	if err != nil {
+		return fault.Record("look for unfinished sessions", err)
+	}
+	var mu sync.Mutex
+	s.found = commands{}
+	recovery.Each(rows, func(row store.Session) {
+		if row.NodeID != s.opts.NodeID || s.table.get(row.ID) != nil {
+			return
+		}
+		x, known, ended := s.reattach(ctx, row)
+		if ended != nil {
+			s.recordLost(ctx, row, ended)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		s.found[x] = known
+	})
+	return nil
+}
+
+// ending is why a session of a former process does not continue.
+type ending struct {
+	state   belljar.SessionState
+	message string
+}
+
+// reattach continues one session, or returns why not. known is what its agent knows.
+func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session, known []wire.ExecInfo, ended *ending) {
+	if row.State == belljar.SessionStarting {
+		return nil, nil, &ending{belljar.SessionLost, "belljar was restarted while it was made"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
+	defer cancel()
+	b, p, err := s.reattachBox(ctx, row)
+	if err == nil {
+		known, err = b.Agent.List(ctx)
+	}
+	switch {
+	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
+		return nil, nil, &ending{belljar.SessionLost, "its sandbox ended while belljar was not running"}
+	case err == nil && s.lapsed(row) && !anyRuns(known):
+		return nil, nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
+	case err == nil:
+		x, err = s.revive(ctx, row, p)
+	}
+	if err != nil {
+		s.opts.Log.Error("session of a former process cannot be reattached to", "session_id", row.ID, "err", err)
+		return nil, nil, &ending{belljar.SessionLost, "belljar was restarted and could not reattach to it"}
+	}
+	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
+	x.begin(b)
+	go x.watch(b)
+	s.opts.RecoverTerminals(ctx, Use{b, x}, known)
+	return x, known, nil
+}
+
+// anyRuns reports whether one of those commands runs, terminals apart.
+func anyRuns(known []wire.ExecInfo) bool {
+	for _, e := range known {
+		if e.Running && !terminal.IsTerminal(e.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// reattachBox returns the living sandbox of a session of a former process, and its placement. What was admitted then is not
+// judged again.
+func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box, *placement.Placement, error) {
+	p := &placement.Placement{Exec: row.Spec.WorkspaceExec}
+	if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host == nil {
+		return nil, nil, fmt.Errorf("runtime %q is no longer configured", row.Runtime)
+	}
+	sandbox, err := p.Host.Attach(ctx, row.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
+		return nil, nil, err
+	}
+	p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)
+	asked, err := s.opts.Rules.Limits.Resolve(row.Spec.Resources, row.Spec.StartupTimeoutSec, row.Spec.TimeoutSec, placement.Unlimited())
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Limits = placement.OrElse(row.Limits, asked) // the record has 0 for those that nothing enforced
+	b, err := box.Meet(ctx, sandbox, p.Caps, p.Image)
+	return b, p, err
+}
+
+// recordLost removes what is left of a session of a former process, and records how it ended.
+func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *ending) {
+	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID)
+	if row.State == belljar.SessionStarting { // the same request may make it now
+		if err := s.opts.Keys.ReleaseOf(ctx, row.UserID, row.ID); err != nil {
+			s.opts.Log.Error("idempotency key cannot be released", "session_id", row.ID, "err", err)
+		}
+	}
+	now := s.now()
+	row.State, row.Message, row.EndedAt = end.state, end.message, &now
+	if err := s.opts.Store.Update(ctx, row); err != nil {
+		// Lists show it as lost all the same, but its scope is not free before this is written.
+		s.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", row.ID, "err", err)
+		s.opts.Work.Go(func() {
+			s.opts.Retry.Do(func() error { return s.opts.Store.Update(context.Background(), row) }, "session_id", row.ID)
+		})
+	}
+	s.record(event.SessionEnded, recovery.Caller(row.UserID), row.Session, now.Sub(row.CreatedAt))
+}
+
+// RemoveOrphans ends the orphaned commands of the sessions that were recovered: those of runs that did not get on record, or
+// whose end did.
+func (s *Recovery) RemoveOrphans(context.Context) {
+	for x, known := range s.found {
+		for _, e := range known {
+			if s.opts.Runs.Orphaned(e.ID) {
+				s.endCommand(x, e.ID)
+			}
+		}
+	}
+}
+
+// endCommand ends an orphaned command in the background, and has the agent forget it.
+func (s *Recovery) endCommand(x *Session, id string) {
+	b, err := x.Acquire(context.Background())
+	if err != nil {
+		return // it ended with its session
+	}
+	s.opts.Work.Go(func() {
+		defer x.Release()
+		if err := b.End(id, s.opts.Slack); err != nil {
+			s.opts.Log.Warn("orphaned command cannot be ended", "run_id", id, "session_id", x.id, "err", err)
+		}
+	})
+}

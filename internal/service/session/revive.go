@@ -1,0 +1,48 @@
+package session
+
+import (
+	"context"
+
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/recovery"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// lapsed reports whether the time of a session of a former process was over before this one began, though the record of its
+// expiry may be behind ([Sessions.lag]). A command that still runs is a use that no record shows.
+func (s *Recovery) lapsed(row store.Session) bool {
+	now := s.now()
+	if retained(row) {
+		return !now.Before(row.ExpiresAt)
+	}
+	t := s.termsOf(row.Spec)
+	return !now.Before(row.CreatedAt.Add(t.lifetime)) || !now.Before(row.ExpiresAt.Add(s.lag(t.ttl)))
+}
+
+// revive adds a session of a former process whose sandbox lives to the table, as it is on record. [Session.begin] then makes it
+// usable.
+func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.Placement) (*Session, error) {
+	runs, err := s.opts.Runs.CountIn(ctx, row.ID)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	t := s.termsOf(row.Spec)
+	x := s.bare(row.ID, recovery.Caller(row.UserID), row.Spec, p, t)
+	x.state, x.scope = row.Session, row.Key
+	x.state.Runs = max(runs, row.Runs) // its record is behind
+	x.life.used, x.life.alive = earlier(now, row.ExpiresAt.Add(s.lag(t.ttl)-t.ttl)), now
+	x.life.ends, x.life.recorded = row.CreatedAt.Add(t.lifetime), row.ExpiresAt
+	if retained(row) {
+		x.life.retained, x.life.ends = true, row.ExpiresAt
+	}
+	s.table.adopt(x)
+	s.record(event.SessionRevived, x.caller, x.Snapshot(), now.Sub(row.CreatedAt))
+	return x, nil
+}
+
+// retained reports whether a session on record was closed and is retained: its scope was freed.
+func retained(row store.Session) bool {
+	return row.Key == "" && row.Spec.Scope.Namespace != ""
+}

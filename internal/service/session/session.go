@@ -1,0 +1,242 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/queue"
+)
+
+// Session is a living session: a sandbox that a caller keeps, who uses it now, and when it expires. It leaves the table when
+// its sandbox is gone and its end is on record.
+type Session struct {
+	all    *Sessions
+	id     string
+	caller belljar.Caller // who made it; ID is its owner
+	spec   belljar.SessionSpec
+	place  *placement.Placement // of its sandbox; runs in the session share it
+	scope  string               // by which the table knows it; "" for none
+	runs   *queue.Queue         // of its runs; their owners' bounds count everywhere
+	shell  *queue.Queue         // of its shell's commands, one of which runs at a time
+
+	ctx      context.Context // ends when the session does; its cause says why
+	stop     context.CancelCauseFunc
+	ready    chan struct{} // closed when the sandbox can be used, or never will be
+	over     chan struct{} // closed when its sandbox is gone and its end is on record
+	detached chan struct{} // closed when it is left to the next process
+
+	writing      sync.Mutex  // orders writes to its record; taken before mu
+	draft        bool        // it is not on record; guarded by writing, as the next
+	cancelInsert func() bool // stops the timer that puts a draft on record
+
+	mu     sync.Mutex
+	state  belljar.Session // but for its times, which life knows
+	life   lifespan
+	box    *box.Box      // nil until ready, and for good if there was a fault
+	fault  error         // why the sandbox was not made
+	uses   int           // runs, uploads and file operations under way
+	unused chan struct{} // closed with the last use; nil unless that is waited for
+	missed int           // pings in a row that its agent did not answer
+
+	hits box.Hits // how often its sandbox met its limits
+}
+
+// create returns a session of a request that was admitted. It has no sandbox yet.
+func (s *Sessions) create(caller belljar.Caller, spec belljar.SessionSpec, p *placement.Placement, t terms) *Session {
+	now := s.now()
+	x := s.bare(belljar.NewID(), caller, spec, p, t)
+	x.life.touch(now)
+	x.life.ends = now.Add(t.lifetime)
+	x.scope = scopeKey(spec.Scope, x.id)
+	x.state = belljar.Session{
+		ID: x.id, UserID: caller.ID, State: belljar.SessionStarting, SpecVersion: spec.SpecVersion,
+		Runtime: p.Host.Name(), RuntimeVersion: p.Caps.Version,
+		Isolation: string(p.Caps.Isolation), RuntimeReason: p.Why, BaseImage: p.Image.Ref, ImageDigest: p.Image.Digest,
+		PolicyHash: s.opts.PolicyHash, Labels: spec.Labels, CreatedAt: now, ScopeKey: x.scope,
+		Limits: p.InForce(), LimitsEnforced: placement.Enforced(p.Caps),
+	}
+	x.state.ExpiresAt = x.life.expiry(now, x.uses > 0)
+	return x
+}
+
+// bare returns a session without its state.
+func (s *Sessions) bare(id string, caller belljar.Caller, spec belljar.SessionSpec, p *placement.Placement, t terms) *Session {
+	x := &Session{
+		all: s, id: id, caller: caller, spec: spec, life: lifespan{terms: t}, place: p,
+		runs: s.opts.Queue.Branch(t.concurrent, s.opts.QueueLength), shell: s.opts.Queue.Branch(1, s.opts.QueueLength),
+		ready: make(chan struct{}), over: make(chan struct{}), detached: make(chan struct{}),
+	}
+	x.ctx, x.stop = context.WithCancelCause(context.Background())
+	return x
+}
+
+// scopeKey is how the session of a scope is found. An isolated session is never found by its scope, but it belongs to its
+// workflow, agent, user or thread all the same.
+func scopeKey(scope belljar.Scope, id string) string {
+	if scope.Key == belljar.IsolatedKey && scope.Namespace != "" {
+		return scope.Prefix() + belljar.IsolatedKey + ":" + id
+	}
+	return scope.String()
+}
+
+// ID is the session's id.
+func (x *Session) ID() string { return x.id }
+
+// Owner is the user who made the session.
+func (x *Session) Owner() string { return x.caller.ID }
+
+// Env is the environment that the session adds to that of its commands.
+func (x *Session) Env() map[string]string { return x.spec.Env }
+
+// Queue is where the session's runs wait for their turn: those for its shell in a queue of their own.
+func (x *Session) Queue(shell bool) *queue.Queue {
+	if shell {
+		return x.shell
+	}
+	return x.runs
+}
+
+// Hits is how often the session's sandbox met its limits.
+func (x *Session) Hits() *box.Hits { return &x.hits }
+
+// Placement is that of the session's sandbox, as far as it is known.
+func (x *Session) Placement() placement.Placement {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return *x.place
+}
+
+// setImage notes what the image is that was fetched for its sandbox.
+func (x *Session) setImage(root runtime.Root) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.place.Image, x.state.ImageDigest = root, root.Digest
+}
+
+// Survives reports whether the session outlives the process.
+func (x *Session) Survives() bool { return x.all.opts.Survive }
+
+// SetCwd notes where the session's shell is.
+func (x *Session) SetCwd(dir string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.state.Cwd = dir
+}
+
+// StrongEnough refuses a request in the session if its sandbox is weaker than caller may have now.
+func (x *Session) StrongEnough(caller belljar.Caller, ask admission.Ask) error {
+	return x.all.opts.Rules.StrongEnough(caller, x.id, x.place.Caps.Isolation, x.spec.TrustLevel, ask)
+}
+
+// Snapshot is the session as it stands.
+func (x *Session) Snapshot() belljar.Session {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.state
+	if !s.State.Ended() {
+		s.ExpiresAt = x.life.expiry(x.all.now(), x.uses > 0)
+	}
+	s.LastActivityAt = later(x.life.used, x.life.alive)
+	s.Labels, s.LimitsEnforced = maps.Clone(s.Labels), maps.Clone(s.LimitsEnforced)
+	return s
+}
+
+// Acquire counts a use of the session's sandbox, so that it does not expire meanwhile, and returns it. Each use ends with
+// Release. Acquire waits for a session that is being made; one that has ended is [belljar.CodeConflict].
+func (x *Session) Acquire(ctx context.Context) (*box.Box, error) {
+	select {
+	case <-x.ready:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.box == nil || x.state.State.Ended() {
+		return nil, Ended(x.state)
+	}
+	x.uses++
+	x.life.touch(x.all.now())
+	return x.box, nil
+}
+
+// Release ends a use. The session's TTL begins with the last one.
+func (x *Session) Release() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.uses--
+	x.life.touch(x.all.now())
+	if x.uses > 0 {
+		return
+	}
+	if x.unused != nil {
+		close(x.unused)
+		x.unused = nil
+	}
+	if !x.state.State.Ended() {
+		x.setTimer(x.all.now())
+	}
+}
+
+// whenUnused returns a channel that is closed when the session is not in use; many may wait for that. The caller holds the
+// lock.
+func (x *Session) whenUnused() <-chan struct{} {
+	if x.unused == nil {
+		x.unused = make(chan struct{})
+	}
+	unused := x.unused
+	if x.uses == 0 {
+		close(unused)
+		x.unused = nil
+	}
+	return unused
+}
+
+// AddRun counts a run among those that the session may have in all. A run that does not start is taken back with RemoveRun.
+func (x *Session) AddRun() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch most := x.life.runs; {
+	case x.state.State.Ended():
+		return Ended(x.state)
+	case most > 0 && x.state.Runs >= most:
+		return &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("the session has had all of its %d runs", most),
+			Details: map[string]any{"quota": "max_runs", "used": x.state.Runs, "limit": most, "session_id": x.id},
+			Hint:    "make a session with a larger max_runs",
+		}
+	}
+	x.state.Runs++
+	x.life.touch(x.all.now())
+	return nil
+}
+
+// RemoveRun takes back a run that did not start.
+func (x *Session) RemoveRun() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.state.Runs--
+}
+
+// Ended refuses the use of a session that has ended.
+func Ended(s belljar.Session) *belljar.Error {
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s has ended: it is %s", s.ID, s.State),
+		Details: map[string]any{"session_id": s.ID, "state": string(s.State)},
+		Hint:    "make a new session, or open its scope again",
+	}
+}
+
+// NotFound is the error for a session that does not exist, or that the caller may not see.
+func NotFound(id string) *belljar.Error {
+	return &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("session %q does not exist", id),
+		Details: map[string]any{"session_id": id},
+	}
+}

@@ -1,0 +1,165 @@
+// Package session is the sessions of a service: named, expiring holds on sandboxes.
+//
+// A session is made (make.go) or opened by its scope (open.go), lives in the table of this process (table.go) for the time that
+// its terms allow (terms.go, life.go), and ends once (end.go). When the process ends it is detached (detach.go), and the next
+// process recovers it (recover.go). The reaper looks after all of them (reap.go).
+//
+// The package decides nothing about who may see a session: the service above it does.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/idempotency"
+	"github.com/belljar/belljar/internal/service/lifecycle"
+	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/service/retry"
+	"github.com/belljar/belljar/internal/service/terminal"
+	"github.com/belljar/belljar/internal/store"
+)
+
+// Runs are the runs in sessions.
+type Runs interface {
+	// AnyIn reports whether a session has runs under way, those in its queue included.
+	AnyIn(session string) bool
+	// StopIn stops the runs of a session.
+	StopIn(session string, why error)
+	// CountIn is how many runs a session has had.
+	CountIn(ctx context.Context, session string) (int, error)
+	// Orphaned reports whether a command that an agent knows is that of a run which is not under way.
+	Orphaned(command string) bool
+}
+
+// Options is what the sessions of a service are made of.
+type Options struct {
+	Terms
+	Store      store.Sessions
+	Rules      *admission.Rules
+	Accounts   *admission.Accounts
+	Memory     *admission.Memory
+	Boxes      *box.Maker
+	Keys       *idempotency.Keys
+	Runs       Runs
+	PolicyHash string
+	NodeID     string // this daemon among those on the same store
+	// Queue is that of all runs; each session has a branch of it, of at most QueueLength.
+	Queue       *queue.Queue
+	QueueLength int
+	Survive     bool // sessions outlive the process
+	// RecoverTerminals reattaches to a session's terminals, among the commands that its agent knows.
+	RecoverTerminals func(ctx context.Context, x terminal.Session, known []wire.ExecInfo)
+	// Record records an event and fills in its time and component.
+	Record func(event.Event)
+	// Slack is how much longer than its agent should take a command may last.
+	Slack time.Duration
+	Retry *retry.Writer
+	Work  *lifecycle.Group
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+// Sessions is the sessions of a service.
+type Sessions struct {
+	opts  Options
+	table table
+}
+
+// New returns a service without sessions.
+func New(opts Options) *Sessions { return &Sessions{opts: opts} }
+
+// now is the time as it goes on record.
+func (s *Sessions) now() time.Time { return clock.Stamp(s.opts.Clock) }
+
+// Get returns a living session, or nil.
+func (s *Sessions) Get(id string) *Session { return s.table.get(id) }
+
+// Find returns a living session, or else the record of one.
+func (s *Sessions) Find(ctx context.Context, id string) (*Session, store.Session, error) {
+	if x := s.table.get(id); x != nil {
+		return x, store.Session{}, nil
+	}
+	row, err := s.opts.Store.Get(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, row, NotFound(id)
+	case err != nil:
+		return nil, row, fault.Record("read the record of session "+id, err)
+	}
+	markLost(&row)
+	return nil, row, nil
+}
+
+// markLost shows a session that is on record as alive, but in no table, as what it is.
+func markLost(row *store.Session) {
+	if !row.State.Ended() {
+		row.State, row.Message = belljar.SessionLost, "belljar was stopped"
+	}
+}
+
+// List returns one page of a user's sessions. Living ones are as they stand now.
+func (s *Sessions) List(ctx context.Context, user string, q belljar.SessionQuery) (belljar.SessionPage, error) {
+	page := belljar.SessionPage{Items: []belljar.Session{}}
+	s.insertDrafts()
+	rows, total, err := s.opts.Store.List(ctx, user, q)
+	if err != nil {
+		return page, fault.Record("list sessions", err)
+	}
+	for _, row := range rows {
+		if x := s.table.get(row.ID); x != nil {
+			page.Items = append(page.Items, x.Snapshot())
+			continue
+		}
+		markLost(&row)
+		page.Items = append(page.Items, row.Session)
+	}
+	page.Total, page.Limit, page.Offset = total, q.Limit, q.Offset
+	page.HasMore = q.Offset+len(rows) < total
+	return page, nil
+}
+
+// Count is how many living sessions there are.
+func (s *Sessions) Count() int { return len(s.table.all()) }
+
+// CountOf is how many living sessions a user has.
+func (s *Sessions) CountOf(user string) int { return s.table.count(user) }
+
+// WithImage are the ids of the living sessions whose sandboxes have an image.
+func (s *Sessions) WithImage(digest string) []string {
+	var ids []string
+	for _, x := range s.table.all() {
+		if x.Snapshot().ImageDigest == digest {
+			ids = append(ids, x.id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Sweep removes the records of sessions that ended before t.
+func (s *Sessions) Sweep(ctx context.Context, t time.Time) error {
+	if _, err := s.opts.Store.DeleteEnded(ctx, t); err != nil {
+		return fmt.Errorf("sweep sessions: %w", err)
+	}
+	return nil
+}
+
+// record records an event of a session.
+func (s *Sessions) record(name string, caller belljar.Caller, state belljar.Session, took time.Duration) {
+	e := event.Event{Name: name, Caller: caller, Session: &state, Runtime: state.Runtime, Took: took}
+	if name == event.SessionEnded {
+		e.Reason = string(state.State)
+	}
+	s.opts.Record(e)
+}

@@ -1,0 +1,60 @@
+package session
+
+import (
+	"context"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/file"
+	"github.com/belljar/belljar/internal/service/terminal"
+)
+
+// Use is a use of a session's sandbox, as files and terminals see it.
+type Use struct {
+	box     *box.Box
+	session *Session
+}
+
+var (
+	_ file.Workspace   = Use{}
+	_ terminal.Session = Use{}
+)
+
+// Use counts a use of the session until [Use.Release].
+func (x *Session) Use(ctx context.Context) (Use, error) {
+	b, err := x.Acquire(ctx)
+	return Use{b, x}, err
+}
+
+// Box is the session's sandbox with its agent.
+func (u Use) Box() *box.Box { return u.box }
+
+// Context ends when the session does.
+func (u Use) Context() context.Context { return u.session.ctx }
+
+// Session is the session as it stands.
+func (u Use) Session() belljar.Session { return u.session.Snapshot() }
+
+// Limits are those of the session's sandbox.
+func (u Use) Limits() belljar.Limits { return u.session.place.Limits }
+
+// Owner made the session.
+func (u Use) Owner() belljar.Caller { return u.session.caller }
+
+// Execution is a command in the session without arguments.
+func (u Use) Execution() wire.Exec {
+	p := *u.session.place
+	p.Bind()
+	cwd := p.Image.WorkingDir
+	return wire.Exec{Env: p.Environment(cwd, u.session.spec.Env), Cwd: cwd, UID: u.box.UID, GID: u.box.GID, Rlimits: p.Rlimits()}
+}
+
+// Touch notes a use of the session that is over at once.
+func (u Use) Touch() { u.session.Touch() }
+
+// KeepAlive notes a sign of life of the session.
+func (u Use) KeepAlive() { u.session.KeepAlive() }
+
+// Release ends the use.
+func (u Use) Release() { u.session.Release() }

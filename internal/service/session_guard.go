@@ -1,0 +1,45 @@
+package service
+
+import (
+	"context"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/file"
+	"github.com/belljar/belljar/internal/service/terminal"
+)
+
+// useSession counts a use of a session that caller may see.
+func (s *Service) useSession(ctx context.Context, caller belljar.Caller, id string) (file.Workspace, error) {
+	x, err := s.livingSession(caller, id)
+	if err != nil {
+		return nil, err
+	}
+	u, err := x.Use(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// useTerminals counts a use of a session in which caller may open a terminal.
+func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id string) (terminal.Session, func(), error) {
+	x, err := s.livingSession(caller, id)
+	if err == nil {
+		err = x.StrongEnough(caller, admission.Ask{})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	u, err := x.Use(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return u, u.Release, nil
+}
+
+// living reports whether a session that caller may see is alive.
+func (s *Service) living(ctx context.Context, caller belljar.Caller, id string) (bool, error) {
+	x, _, err := s.findSession(ctx, caller, id)
+	return x != nil, err
+}
