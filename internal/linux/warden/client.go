@@ -211,7 +211,7 @@ func (c *Client) start(name string) error {
 	cmd := exec.Command("/proc/self/fd/4", Command, string(config))
 	cmd.Args[0] = "belljar-agent"
 	// A thread that comes back from a wait needs a processor of Go's, of which those of other waiting threads are not free.
-	cmd.Env = []string{"TZ=", "GOMAXPROCS=4", "GOTRACEBACK=none", "GOMEMLIMIT=64MiB"}
+	cmd.Env = []string{"TZ=", "GOMAXPROCS=6", "GOTRACEBACK=none", "GOMEMLIMIT=64MiB"}
 	cmd.Dir = "/"
 	cmd.ExtraFiles = []*os.File{socket, c.program}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

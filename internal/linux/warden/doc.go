@@ -7,14 +7,16 @@
 // that is, the programs hold no more: the kernel wakes it. From there on it looks at the group, and the next look comes
 // before the programs could have used up what they still may have, at the pace of the memory itself.
 //
-// A [Warden] is the loop. [Serve] is the process around it, one for each installation, which outlives a
+// A [Warden] has two loops on different processors, each of which does all of this: a virtual machine may lose one processor for longer than
+// a program needs to fill its files. [Serve] is the process around it, one for each installation, which outlives a
 // daemon, or one for each creator of sandboxes that end with it: all of its
 // threads have precedence over programs, as no part of a process could. [Client] starts it and talks to it.
 //
 //	bound.go    the arithmetic
 //	group.go    one group: what it holds, and its limit
 //	kernel.go   files of the kernel
-//	warden.go   the loop
+//	loop.go     one loop
+//	warden.go   both
 //	serve.go    a process of its own
 //	client.go   the side of those that need one
 //

@@ -34,7 +34,7 @@ func Mounts() []string { return []string{"", "workspace", "tmp", "run", "dev", "
 type watch struct {
 	Group
 	files
-	max  int64 // the kernel's limit, as last set
+	max  int64 // the kernel's limit, as the look has found or set it
 	seen Figures
 
 	event   int // reports a charge above the trip; -1 while there is none
@@ -66,14 +66,6 @@ func (w *watch) open() (err error) {
 	if w.fdLimit, err = open(w.Dir, w.limit, unix.O_RDWR); err != nil {
 		return err
 	}
-	if w.max == 0 {
-		if w.max, err = number(w.fdLimit); errors.Is(err, strconv.ErrSyntax) { // "max"
-			w.max, err = math.MaxInt64, nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 	if w.fdStat, err = open(w.Dir, "memory.stat", unix.O_RDONLY); err != nil {
 		return err
 	}
@@ -104,11 +96,23 @@ func (w *watch) end() {
 	}
 }
 
+// inForce is the kernel's limit. Others change it too: the other loop, and who asks for another limit.
+func (w *watch) inForce() (int64, error) {
+	limit, err := number(w.fdLimit)
+	if errors.Is(err, strconv.ErrSyntax) { // "max"
+		return math.MaxInt64, nil
+	}
+	return limit, err
+}
+
 // look sets the limit that the files ask for, and returns what the group is charged, and how much of that its programs
 // hold at most. An error means that the group is gone. A look leaves no garbage, whose
 // collection would delay the next.
 func (w *watch) look(buf []byte) (charged, held int64, err error) {
 	if err := w.open(); err != nil {
+		return 0, 0, err
+	}
+	if w.max, err = w.inForce(); err != nil {
 		return 0, 0, err
 	}
 	files := w.inFiles()
@@ -118,7 +122,7 @@ func (w *watch) look(buf []byte) (charged, held int64, err error) {
 	held = max(charged-files, 0)
 	want := pages(Limit(w.Bytes) + files)
 	if want > w.max { // at once, since files may be growing fast
-		if err := w.set(want); err != nil {
+		if err := w.change(want); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -135,15 +139,25 @@ func (w *watch) look(buf []byte) (charged, held int64, err error) {
 		// The programs have taken what files gave up. What they hold is their limit from here on: they get no more, and
 		// the process that asks for it is killed.
 		if want = max(want, pages(charged)); want < w.max {
-			err = w.set(want)
+			err = w.change(want)
 		}
 	case want < w.max:
-		err = w.set(want)
+		err = w.change(want)
 	}
 	return charged, held, err
 }
 
-// set sets the kernel's limit. A lower one that the kernel refuses is left to the next look.
+// change sets another limit, unless the limit is no longer what the look found: the processor may have been away meanwhile, while
+// files grew and the other loop saw it.
+func (w *watch) change(limit int64) error {
+	if now, err := w.inForce(); err != nil || now != w.max {
+		return err
+	}
+	return w.set(limit)
+}
+
+// set sets the kernel's limit. What the kernel refuses is left to the next look: a limit below the charge, or one that does not fit to
+// what another sets at the same time.
 func (w *watch) set(limit int64) error {
 	var buf [32]byte
 	value := strconv.AppendInt(buf[:0], limit, 10)
@@ -155,7 +169,7 @@ func (w *watch) set(limit int64) error {
 		if fd < 0 {
 			continue
 		}
-		if err := write(fd, value); errors.Is(err, unix.EBUSY) {
+		if err := write(fd, value); errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINVAL) {
 			return nil
 		} else if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,8 +43,10 @@ type process struct {
 	listener *net.UnixListener
 	path     string
 	own      bool
-	clients  int        // guarded by the warden's mu
 	done     chan error // how the process ends
+
+	mu      sync.Mutex
+	clients int
 }
 
 // Serve is the life of such a process. It returns when there is nothing to watch and no client.

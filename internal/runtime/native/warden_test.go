@@ -10,9 +10,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,8 +47,8 @@ func hold(n int, script string) string {
 // tooMuch takes more than the limit and what it tolerates.
 const tooMuch = "dd if=/dev/zero bs=44M count=1 of=/dev/null 2>/dev/null && echo taken"
 
-// How much a program writes to a file at once. The warden has to see memory grow before a limit is reached. A busy machine lets a
-// writer at full speed take its time from the warden, so such writers run in make soak alone.
+// How much a program writes to a file at once. The warden has to see memory grow before a limit is reached, so writers at full speed
+// run in make soak.
 const (
 	calm      = "4k"
 	fullSpeed = "64k"
@@ -228,6 +231,65 @@ func TestWardenHasPrecedence(t *testing.T) {
 		return
 	}
 	t.Error("no warden")
+}
+
+// A processor that is away for a while, as a hypervisor takes one from a virtual machine, keeps no limit from following the files:
+// the warden has a loop on another.
+func TestMemoryWithoutAProcessor(t *testing.T) {
+	r := open(t, t.TempDir())
+	needGroups(t, r)
+	box, err := r.Create(t.Context(), small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	occupy(t)
+	for range 10 {
+		if out, exit := script(t, box.Dial, hold(smallMB*8/10, fillTwice(calm))); out != filledTwice {
+			t.Fatalf("a full workspace beside a program within its limit: %q, %+v", out, exit)
+		}
+	}
+}
+
+// occupy takes one processor after another, for 10 ms each with as long between, from all that have less precedence, until the test ends.
+func occupy(t *testing.T) {
+	t.Helper()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	var each []unix.CPUSet
+	for cpu := 0; len(each) < all.Count(); cpu++ {
+		if all.IsSet(cpu) {
+			var one unix.CPUSet
+			one.Set(cpu)
+			each = append(each, one)
+		}
+	}
+	if len(each) < 2 {
+		t.Skip("needs two processors")
+	}
+	ready, end := make(chan error), make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		goruntime.LockOSThread() // for good: the thread ends with its precedence
+		err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 50}, 0)
+		ready <- err
+		const turn = 10 * time.Millisecond
+		for i := 0; err == nil; i++ {
+			_ = unix.SchedSetaffinity(0, &each[i%len(each)])
+			for until := time.Now().Add(turn); time.Now().Before(until); {
+			}
+			select {
+			case <-end:
+				return
+			case <-time.After(turn):
+			}
+		}
+	})
+	if err := <-ready; err != nil {
+		t.Skipf("needs real-time priority: %v", err)
+	}
+	t.Cleanup(func() { close(end); done.Wait() })
 }
 
 // A warden that is killed has a successor that watches the same sandboxes.

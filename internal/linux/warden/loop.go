@@ -1,0 +1,367 @@
+//go:build linux
+
+package warden
+
+import (
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// loop watches groups from one thread.
+type loop struct {
+	logger     *slog.Logger
+	on         unix.CPUSet // empty for any processor
+	poll       int
+	timer      int
+	wake       int
+	stopped    chan struct{} // closed when run has returned
+	background sync.WaitGroup
+
+	mu      sync.Mutex
+	stop    bool
+	watched map[string]*watch // by folder
+	events  map[int32]*watch  // by their event
+	tidied  time.Time
+	active  int  // groups that are looked at
+	soon    bool // the next look is
+	buf     []byte
+}
+
+// tidyEvery is how often groups that are gone are forgotten.
+const tidyEvery = 10 * time.Second
+
+// soon is a wait that Go's scheduler does not interrupt.
+const soon = 2 * time.Millisecond
+
+func newLoop(logger *slog.Logger, on unix.CPUSet) (*loop, error) {
+	l := &loop{
+		logger: logger, on: on, poll: -1, timer: -1, wake: -1, stopped: make(chan struct{}), tidied: time.Now(),
+		watched: map[string]*watch{}, events: map[int32]*watch{}, buf: make([]byte, 8<<10),
+	}
+	var err error
+	if l.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
+		l.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	}
+	if err == nil {
+		l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	}
+	for _, fd := range []int{l.timer, l.wake} {
+		if err == nil {
+			err = unix.EpollCtl(l.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+		}
+	}
+	if err != nil {
+		l.closeFDs()
+		return nil, err
+	}
+	go l.run()
+	return l, nil
+}
+
+// close ends the loop.
+func (l *loop) close() {
+	l.mu.Lock()
+	l.stop = true
+	l.mu.Unlock()
+	l.notify()
+	<-l.stopped
+}
+
+func (l *loop) closeFDs() {
+	for _, fd := range []int{l.poll, l.timer, l.wake} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// notify makes the loop look at what has changed.
+func (l *loop) notify() { unix.Write(l.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+
+// watch begins to watch a group.
+func (l *loop) watch(g Group) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop {
+		return os.ErrClosed
+	}
+	old := l.watched[g.Dir]
+	if old != nil && old.Group == g {
+		return nil
+	}
+	one := newWatch(g)
+	if old == nil {
+		l.active++
+	} else {
+		if old.quiet {
+			l.active++
+		}
+		l.drop(old)
+	}
+	one.due = time.Now().Add(next(g.Bytes, 0, false, l.active))
+	l.watched[g.Dir] = one
+	l.notify()
+	return nil
+}
+
+func (l *loop) figures(dir string) Figures {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one := l.watched[dir]; one != nil {
+		return one.seen
+	}
+	return Figures{}
+}
+
+func (l *loop) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.watched)
+}
+
+// run is the loop's thread, on its processors. Where they are gone it is on any.
+func (l *loop) run() {
+	defer close(l.stopped)
+	runtime.LockOSThread()
+	if l.on.Count() > 0 {
+		_ = unix.SchedSetaffinity(0, &l.on)
+	}
+	events := make([]unix.EpollEvent, 64)
+	for {
+		n, err := l.wait(events)
+		if err != nil && err != unix.EINTR {
+			l.logger.Error("the warden of memory limits has ended", "error", err)
+			return
+		}
+		if !l.turn(events[:max(n, 0)]) {
+			break
+		}
+	}
+	l.background.Wait()
+	for _, one := range l.watched {
+		one.end()
+	}
+	l.closeFDs()
+}
+
+// wait waits for events. A short wait keeps Go's processor: to give it away and to get it back takes locks that threads of the other loop may
+// hold, whose processor may be away, and as much time as a look.
+func (l *loop) wait(events []unix.EpollEvent) (int, error) {
+	if !l.soon {
+		return unix.EpollWait(l.poll, events, -1)
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.poll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), ^uintptr(0), 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// turn does what is due. It returns false when it was the last.
+func (l *loop) turn(events []unix.EpollEvent) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop {
+		return false
+	}
+	now := time.Now()
+	for _, e := range events {
+		if one := l.events[e.Fd]; one != nil {
+			l.triggered(one, now)
+			continue
+		}
+		if fd := int(e.Fd); fd == l.timer || fd == l.wake { // else its group was dropped just now
+			var count [8]byte
+			unix.Read(fd, count[:])
+		}
+	}
+	first := now.Add(tidyEvery)
+	for _, one := range l.watched {
+		if one.quiet {
+			continue
+		}
+		if !one.due.After(now) {
+			l.step(one)
+		}
+		if !one.quiet && one.due.Before(first) {
+			first = one.due
+		}
+	}
+	if now.Sub(l.tidied) >= tidyEvery {
+		l.tidied = now
+		l.tidy()
+	}
+	var at unix.ItimerSpec
+	if len(l.watched) > 0 {
+		at.Value = unix.NsecToTimespec(max(int64(time.Until(first)), 1))
+	}
+	l.soon = l.active > 0 && time.Until(first) <= soon
+	if err := unix.TimerfdSettime(l.timer, 0, &at, nil); err != nil {
+		l.logger.Error("warden", "error", err)
+	}
+	return true
+}
+
+// triggered notes that a group has reached the trip.
+func (l *loop) triggered(one *watch, now time.Time) {
+	if !one.quiet {
+		return
+	}
+	one.quiet, one.calm, one.due = false, 0, now
+	l.active++
+	if err := one.disableEvent(); err != nil && !gone(err) {
+		l.logger.Warn("watch memory", "cgroup", one.Dir, "error", err)
+	}
+}
+
+// step looks at one group and sets when to look again, or leaves that to the kernel's event.
+func (l *loop) step(one *watch) {
+	charged, held, err := one.look(l.buf)
+	if gone(err) {
+		l.forget(one)
+		return
+	}
+	if err != nil {
+		l.logger.Warn("watch memory", "cgroup", one.Dir, "error", err)
+		one.due = time.Now().Add(longest)
+		return
+	}
+	one.due = time.Now().Add(next(one.Bytes, held, charged > one.charged, l.active))
+	one.charged = charged
+	if charged >= Trip(one.Bytes)-slack(one.Bytes)/8 {
+		one.calm = 0
+		return
+	}
+	one.calm++
+	switch {
+	case one.event < 0 && !one.arming:
+		one.arming = true
+		l.background.Add(1)
+		go l.arm(one)
+	case one.event >= 0 && one.calm > 1:
+		l.rest(one)
+	}
+}
+
+// rest leaves a group alone until the kernel reports it.
+func (l *loop) rest(one *watch) {
+	err := one.enableEvent()
+	if err == nil {
+		want := uint32(unix.EPOLLIN)
+		if one.Version == 2 {
+			want = unix.EPOLLPRI
+		}
+		err = unix.EpollCtl(l.poll, unix.EPOLL_CTL_MOD, one.event, &unix.EpollEvent{Events: want | unix.EPOLLONESHOT, Fd: int32(one.event)})
+	}
+	if err != nil {
+		if !gone(err) {
+			l.logger.Warn("watch memory", "cgroup", one.Dir, "error", err)
+		}
+		return
+	}
+	one.quiet = true
+	l.active--
+	// What came between the look and the event was not reported.
+	if charged, err := number(one.fdUsage); err != nil || charged >= Trip(one.Bytes) {
+		l.triggered(one, time.Now())
+		return
+	}
+	if least := pages(Limit(one.Bytes)); one.max > least {
+		if err := one.change(least); err != nil {
+			l.triggered(one, time.Now())
+			return
+		}
+	}
+	one.release()
+}
+
+// arm makes the event of a group, which is looked at meanwhile.
+func (l *loop) arm(one *watch) {
+	defer l.background.Done()
+	event, err := arm(one.Group)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one.arming = false
+	if err == nil && l.watched[one.Dir] != one {
+		unix.Close(event) // forgotten meanwhile
+		return
+	}
+	if err == nil {
+		err = unix.EpollCtl(l.poll, unix.EPOLL_CTL_ADD, event, &unix.EpollEvent{Events: unix.EPOLLONESHOT, Fd: int32(event)})
+		if err != nil {
+			unix.Close(event)
+		}
+	}
+	if err != nil {
+		if !gone(err) { // looks continue, and try again
+			l.logger.Warn("watch memory", "cgroup", one.Dir, "error", err)
+		}
+		return
+	}
+	one.event = event
+	l.events[int32(event)] = one
+}
+
+// forget ends the watch over a group.
+func (l *loop) forget(one *watch) {
+	if !one.quiet {
+		l.active--
+	}
+	l.drop(one)
+	delete(l.watched, one.Dir)
+}
+
+// drop gives back what a watch has.
+func (l *loop) drop(one *watch) {
+	if one.event >= 0 {
+		delete(l.events, int32(one.event))
+		unix.EpollCtl(l.poll, unix.EPOLL_CTL_DEL, one.event, nil)
+	}
+	one.end()
+}
+
+// tidy forgets groups that are gone.
+func (l *loop) tidy() {
+	for _, one := range l.watched {
+		if !there(one.Dir) {
+			l.forget(one)
+		}
+	}
+}
+
+// abandon forgets groups in which nothing runs any longer.
+func (l *loop) abandon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.watched {
+		if !populated(one.Dir) {
+			l.forget(one)
+		}
+	}
+}
+
+func there(dir string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(dir, &st) == nil
+}
+
+// populated reports whether a process is in a group, or in one below it.
+func populated(dir string) bool {
+	list, err := os.ReadFile(dir + "/cgroup.procs")
+	if err != nil || len(list) > 0 {
+		return err == nil
+	}
+	below, _ := os.ReadDir(dir)
+	for _, e := range below {
+		if e.IsDir() && populated(dir+"/"+e.Name()) {
+			return true
+		}
+	}
+	return false
+}
