@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// CheckOpen returns ErrInvalid unless the run can be put on record as one that has not ended.
+// CheckOpen returns ErrInvalid unless the run can be stored as one that has not ended.
 func (r *Run) CheckOpen() error {
 	switch {
 	case r.ID == "":
@@ -21,7 +21,7 @@ func (r *Run) CheckOpen() error {
 	return nil
 }
 
-// CheckEnded returns ErrInvalid unless the run can be put on record as one that has ended.
+// CheckEnded returns ErrInvalid unless the run can be stored as one that has ended.
 func (r *Run) CheckEnded() error {
 	switch {
 	case r.ID == "":
@@ -34,7 +34,7 @@ func (r *Run) CheckEnded() error {
 	return nil
 }
 
-// KeptBytes is what a run's artifacts take up of its owner's quota.
+// KeptBytes returns how many bytes of its owner's quota the run's artifacts use.
 func (r *Run) KeptBytes() int64 {
 	if r.ResourceUsage == nil || r.ArtifactsGone {
 		return 0
@@ -42,7 +42,7 @@ func (r *Run) KeptBytes() int64 {
 	return max(0, r.ResourceUsage.ArtifactBytes)
 }
 
-// KeptLog is what a run's log takes up of its owner's quota.
+// KeptLog returns how many bytes of its owner's quota the run's log uses.
 func (r *Run) KeptLog() int64 {
 	if r.LogGone {
 		return 0
@@ -50,7 +50,7 @@ func (r *Run) KeptLog() int64 {
 	return max(0, r.LogBytes)
 }
 
-// CPUSeconds is what a run adds to its owner's day, its build among it.
+// CPUSeconds returns the CPU time that the run adds to its owner's daily usage, including its build.
 func (r *Run) CPUSeconds() float64 {
 	sum := cpuSeconds(r.ResourceUsage)
 	if r.Build != nil {
@@ -69,8 +69,8 @@ func cpuSeconds(u *belljar.ResourceUsage) float64 {
 	return 0
 }
 
-// Order reads the sort of a [belljar.RunQuery]: the time it goes by and whether the newest come first. ErrInvalid for
-// any other text, so that none of it can get into a query.
+// Order parses the sort of a [belljar.RunQuery] into a time column and a direction. It returns ErrInvalid for any other
+// text, so that a caller's text never becomes part of an SQL statement.
 func Order(sort string) (by string, newestFirst bool, err error) {
 	if sort == "" {
 		return "created_at", true, nil
@@ -90,10 +90,10 @@ func Order(sort string) (by string, newestFirst bool, err error) {
 	return "", false, fmt.Errorf("sort %q: %w", sort, ErrInvalid)
 }
 
-// DefaultPage is how many entries a page has when the query does not say.
+// DefaultPage is the number of entries on a page if the query sets no limit.
 const DefaultPage = 50
 
-// Page returns the bounds of a page: limit 0 or less is [DefaultPage], an offset is never negative.
+// Page normalises the bounds of a page: a limit of 0 or less becomes [DefaultPage], a negative offset becomes 0.
 func Page(limit, offset int) (int, int) {
 	if limit <= 0 {
 		limit = DefaultPage
@@ -101,8 +101,7 @@ func Page(limit, offset int) (int, int) {
 	return limit, max(0, offset)
 }
 
-// Check returns ErrInvalid unless the session can be put on record: it has a time of its end when it has ended, and then
-// only.
+// Check returns ErrInvalid unless the session can be stored. EndedAt must be set exactly if the session has ended.
 func (s *Session) Check() error {
 	switch {
 	case s.ID == "":

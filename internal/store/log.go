@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// SetLog puts a whole log on record with the run.
+// SetLog stores a whole log in the run's row and numbers its frames from 1.
 func (r *Run) SetLog(frames []belljar.Frame) (err error) {
 	var b []byte
 	for i := range frames {
@@ -22,7 +22,7 @@ func (r *Run) SetLog(frames []belljar.Frame) (err error) {
 	return nil
 }
 
-// Frames yields the log that is on record with the run. What cannot be read of it is [ErrCorrupt].
+// Frames yields the log that [Run.SetLog] stored. It ends with [ErrCorrupt] at the first frame that cannot be read.
 func (r *Run) Frames() iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		next := uint64(1)

@@ -34,7 +34,7 @@ func readLog(r *store.Run) (list []belljar.Frame, err error) {
 	return list, nil
 }
 
-// TestLog: a log comes back as it was, and no byte less of it does so quietly.
+// TestLog reads a log back and checks that a log without one of its bytes is an error.
 func TestLog(t *testing.T) {
 	var r store.Run
 	want := sample()
@@ -61,7 +61,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// FuzzLog: no log on record, however damaged, does more than fail.
+// FuzzLog checks that a damaged log in a row returns an error and does not panic.
 func FuzzLog(f *testing.F) {
 	var r store.Run
 	if err := r.SetLog(sample()); err != nil {

@@ -1,13 +1,13 @@
-// Package store is the contract for what the service remembers: runs, sessions, idempotency keys, usage and API keys.
-// The bytes of logs and artifacts are elsewhere (logbook, blob). Tables and columns are those of docs/compatibility.md#records.
+// Package store is the contract for the service's records: runs, sessions, idempotency keys, usage and API keys. The logbook
+// and blob packages keep the bytes of logs and artifacts. Tables and columns are those of docs/compatibility.md#records.
 //
-// Texts are UTF-8. Times come back in UTC, those of a run, session, key or token to the microsecond. What is passed in
-// and what is returned belongs to the caller: a store keeps a copy.
+// Texts are UTF-8. Times come back in UTC; a store keeps those of a run, session, key or token to the microsecond.
+// Arguments and results belong to the caller: a store keeps a copy.
 //
-// A context that has ended before a write was begun stores nothing and answers with the context's error. One that ends
-// while a write waits for its turn may answer so although the write still happens: read to find out.
+// A write whose context has ended before the call stores nothing and returns the context's error. If the context ends
+// while the write is queued, the call returns the context's error, but the write may still happen: read to find out.
 //
-// Implementations live in child packages, import only this one and the root package, and pass storetest.
+// Implementations are child packages, import only this one and the root package, and pass storetest.
 package store
 
 import (
@@ -18,61 +18,61 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// ErrNotFound says that there is no such row.
+// ErrNotFound means that there is no such row.
 var ErrNotFound = errors.New("not in the store")
 
-// ErrCorrupt says that a row cannot be read. Other rows can.
+// ErrCorrupt means that this row cannot be read. Other rows are not affected.
 var ErrCorrupt = errors.New("row is corrupt")
 
-// ErrExists says that what was to be made is there already: the id, a living session's scope key, a token's hash.
+// ErrExists means that the id, the scope key of an open session or the hash of a token is already stored.
 var ErrExists = errors.New("already in the store")
 
-// ErrEnded says that a run has ended, and its record is closed.
+// ErrEnded means that the run has ended and cannot be updated.
 var ErrEnded = errors.New("run has ended")
 
-// ErrInvalid says that what was passed cannot be stored or looked for: a fault of the program that calls.
+// ErrInvalid means that an argument cannot be stored or searched for: a bug in the caller.
 var ErrInvalid = errors.New("not fit for the store")
 
-// ErrClosed says that the store was closed.
+// ErrClosed means that the store is closed.
 var ErrClosed = errors.New("store is closed")
 
-// ErrFull says that the disk under the store is full.
+// ErrFull means that the store's disk is full.
 var ErrFull = errors.New("store is full")
 
-// Store is the memory of an installation. All methods are safe for concurrent use. What a method has stored when it
-// returns survives the death of the process; what is said to be durable survives the loss of power too.
+// Store holds the records of an installation. All methods are safe for concurrent use. A write that has returned
+// survives the death of the process; a durable write also survives a loss of power.
 type Store interface {
-	// Mode is its name in store_mode: memory, sqlite …
+	// Mode returns the store's name in store_mode: memory, sqlite …
 	Mode() string
 	Runs() Runs
 	Sessions() Sessions
 	Keys() Keys
 	Users() Users
 	Tokens() Tokens
-	// Ping tells whether the store works, by reading and writing; for readiness.
+	// Ping reads and writes to check that the store works, for readiness.
 	Ping(ctx context.Context) error
-	// Close waits for what is under way; what is called later fails with ErrClosed. It may be called twice.
+	// Close waits for the calls in progress; later calls fail with ErrClosed. It may be called twice.
 	Close() error
 }
 
-// Run is a run on record.
+// Run is the record of a run.
 type Run struct {
 	belljar.Run // UserID is its owner
-	// Spec is what was asked. It is kept until the run ends, so that one in the queue can still run after a restart.
-	// List and Sweepable leave it out.
+	// Spec is the request. It is kept until the run ends, so that a queued run survives a restart. List and Sweepable
+	// leave it out.
 	Spec *belljar.RunSpec
 	// LastSeq is the seq of the end event of its log; 0 until the run has ended.
 	LastSeq uint64
-	// Artifacts are what it left; nil until the run has ended. List and Sweepable leave them out.
+	// Artifacts are nil until the run has ended. List and Sweepable leave them out.
 	Artifacts []belljar.Artifact
-	// Log is the whole log of a run that was added with it, as [Run.Frames] reads it: the logbook has none. List and
-	// Sweepable leave it out, and it goes when the bytes are swept.
+	// Log is the whole log of a short run, which Add stores in the row in place of the logbook; read it with [Run.Frames].
+	// List and Sweepable leave it out. Swept removes it.
 	Log []byte
-	// LogBytes is what its log takes up, wherever that is; 0 until the run has ended.
+	// LogBytes is the size of its log, in the row or in the logbook; 0 until the run has ended.
 	LogBytes int64
-	// LogGone and ArtifactsGone say that the bytes were swept.
+	// LogGone and ArtifactsGone report that the bytes were swept.
 	LogGone, ArtifactsGone bool
-	// Image is that of its own sandbox; nil for host, and for a run in a session.
+	// Image is that of the run's own sandbox; nil for host, and for a run in a session.
 	Image *Image
 
 	Tenant     string // "" for now
@@ -81,8 +81,8 @@ type Run struct {
 	LeaseEpoch int64
 }
 
-// Image is what an image says of the programs in a sandbox. The next process has to know even if the image has another name
-// by then, or none.
+// Image holds the settings that an image has for the programs in a sandbox. It is stored because, after a restart, the
+// image may have been renamed or removed.
 type Image struct {
 	Env        []string `json:",omitempty"` // NAME=value
 	WorkingDir string   `json:",omitempty"`
@@ -90,28 +90,28 @@ type Image struct {
 	GoCache    bool     `json:",omitempty"` // its sandbox has a Go build cache
 }
 
-// Runs are the runs on record.
+// Runs are the stored runs.
 type Runs interface {
 	RunWriter
 	RunReader
 	RunSweeper
 }
 
-// RunWriter records what becomes of runs.
+// RunWriter stores runs and their changes.
 type RunWriter interface {
-	// Insert puts a run on record, with its idempotency key if there is one: both or neither. If the key is taken, and
-	// was made at key.NotBefore or after, nothing is stored and the prior entry is returned; an older one is replaced.
+	// Insert stores a run and its idempotency key, if any, in one transaction. If an entry with that key exists that was
+	// created at key.NotBefore or later, Insert stores nothing and returns that entry; it replaces an older entry.
 	// ErrExists if the id is taken, ErrInvalid for a run that has ended.
 	Insert(ctx context.Context, r Run, key *Key) (prior *Key, err error)
-	// Update replaces a run that has not ended, but for its id, owner and creation, which never change. ErrNotFound,
-	// ErrEnded; ErrInvalid if r itself has ended, which is for Finish.
+	// Update replaces a run that has not ended, except for its id, owner and creation time. ErrNotFound, ErrEnded;
+	// ErrInvalid if r has ended: use Finish.
 	Update(ctx context.Context, r Run) error
-	// Finish replaces a run by its last state, adds what it used to its owner's usage on the day it finished, and is
-	// durable: all of it or nothing. Finishing a run again changes nothing. Used are ResourceUsage.CPUTimeSec,
-	// ResourceUsage.ArtifactBytes unless ArtifactsGone, and LogBytes unless LogGone. ErrNotFound; ErrInvalid if r has not ended.
+	// Finish replaces a run with its final state and adds its usage to its owner's on the day it finished, in one durable
+	// transaction. Finishing a run again changes nothing. The usage is ResourceUsage.CPUTimeSec, ResourceUsage.ArtifactBytes
+	// unless ArtifactsGone, and LogBytes unless LogGone. ErrNotFound; ErrInvalid if r has not ended.
 	Finish(ctx context.Context, r Run) error
-	// Add puts a run on record that has ended, as Insert and Finish together, but survives the death of the process only.
-	// Adding a run again changes nothing. ErrInvalid if r has not ended.
+	// Add stores a run that has ended, like Insert and Finish together, but is not durable. Adding a run again changes
+	// nothing. ErrInvalid if r has not ended.
 	Add(ctx context.Context, r Run) error
 }
 
@@ -119,10 +119,10 @@ type RunWriter interface {
 type RunReader interface {
 	// Get returns a run; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Run, error)
-	// List returns one page of the runs selected (q.UserID "" is everybody's) and how many there are in all. Those of
-	// one instant are in the order they came (newest first: the other way round); one that has not started or finished
-	// sorts before those that have. Q ignores the case of ASCII letters. A corrupt row is counted and left out. Limit
-	// and Sort have been checked: limit 0 is the default page, an unknown sort is ErrInvalid.
+	// List returns one page of the runs that match q and the number of all matches. An empty q.UserID matches every user.
+	// Runs with equal times are in the order of insertion, or the reverse for newest first. A run without a start or end
+	// time sorts before those that have one. Q ignores the case of ASCII letters. A corrupt row is counted and left out.
+	// Limit 0 is the default page; an unknown sort is ErrInvalid.
 	List(ctx context.Context, q belljar.RunQuery) (page []Run, total int, err error)
 	// Unfinished returns every run that has not ended, oldest first. A corrupt row is left out.
 	Unfinished(ctx context.Context) ([]Run, error)
@@ -130,23 +130,23 @@ type RunReader interface {
 
 // RunSweeper removes old runs and their bytes.
 type RunSweeper interface {
-	// Sweepable returns up to limit runs that finished before t and still have bytes (bytes true) or a row at all
-	// (bytes false), oldest first. A corrupt row is left out.
+	// Sweepable returns up to limit runs that finished before t, oldest first: those that still have bytes if bytes is
+	// true, else all. A corrupt row is left out.
 	Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]Run, error)
-	// Swept marks runs that have ended as having no bytes left and takes those off their owners' usage, once.
-	// Unknown ids are passed over.
+	// Swept marks ended runs as having no bytes left and subtracts the bytes from their owners' usage, once. It ignores
+	// unknown ids.
 	Swept(ctx context.Context, ids ...string) error
-	// Delete takes runs off the record, and off their owners' usage the bytes of those that were not swept. Unknown
-	// ids are passed over.
+	// Delete deletes runs and subtracts the bytes of those that were not swept from their owners' usage. It ignores
+	// unknown ids.
 	Delete(ctx context.Context, ids ...string) error
 }
 
-// Session is a session on record.
+// Session is the record of a session.
 type Session struct {
 	belljar.Session // UserID is its owner
 	Spec            belljar.SessionSpec
-	Key             string     // scope key, unique among an owner's living sessions; "" for none
-	EndedAt         *time.Time // nil while it lives
+	Key             string     // scope key, unique among an owner's open sessions; "" for none
+	EndedAt         *time.Time // nil while it is open
 	Image           *Image     // of its sandbox; nil for host
 
 	Tenant     string
@@ -155,80 +155,78 @@ type Session struct {
 	LeaseEpoch int64
 }
 
-// Sessions are the sessions on record.
+// Sessions are the stored sessions.
 type Sessions interface {
-	// Insert is as Runs.Insert. ErrExists also if a living session of the owner has the scope key.
+	// Insert works like Runs.Insert. ErrExists also if another open session of the owner has the scope key.
 	Insert(ctx context.Context, s Session, key *Key) (prior *Key, err error)
-	// Update replaces a session, ended or not, but for its id, owner and creation; ErrNotFound. A scope key can be given
-	// up (""), and is then free for another; any other than the one on record is left out of account.
+	// Update replaces a session, ended or not, except for its id, owner and creation time; ErrNotFound. An empty scope key
+	// releases the stored one for another session. Update ignores any other change of the scope key.
 	Update(ctx context.Context, s Session) error
 	// Get returns a session; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Session, error)
-	// List returns one page of an owner's sessions (userID "" is everybody's), newest first, and how many there are. A
-	// corrupt row is counted and left out. A key prefix selects by scope key, byte by byte.
+	// List returns one page of an owner's sessions, newest first, and the number of all matches. An empty userID matches
+	// every user. A corrupt row is counted and left out. A key prefix matches the bytes of the scope key.
 	List(ctx context.Context, userID string, q belljar.SessionQuery) (page []Session, total int, err error)
 	// Unfinished returns every session that has not ended, oldest first. A corrupt row is left out.
 	Unfinished(ctx context.Context) ([]Session, error)
-	// DeleteEnded takes the sessions that ended before t off the record.
+	// DeleteEnded deletes the sessions that ended before t and returns their number.
 	DeleteEnded(ctx context.Context, t time.Time) (int, error)
 }
 
-// Key is an idempotency key in force. Endpoint, UserKey and Key together name it.
+// Key is an idempotency key in force, identified by Endpoint, UserKey and Key together.
 type Key struct {
 	Endpoint    string // runs | sessions
-	UserKey     string // who sent it
+	UserKey     string // the user who sent it
 	Key         string
 	Fingerprint string // SHA-256 of the canonical request
-	ObjectID    string // what the request made
-	Response    []byte // the first answer, JSON
+	ObjectID    string // what the request created
+	Response    []byte // the first response, JSON
 	CreatedAt   time.Time
-	NotBefore   time.Time // for Insert: a prior entry from before this has expired. Not stored
+	NotBefore   time.Time // for Insert: an entry created before this time has expired. Not stored
 }
 
 // Keys are the idempotency keys.
 type Keys interface {
 	// Get returns a key; ErrNotFound.
 	Get(ctx context.Context, endpoint, userKey, key string) (Key, error)
-	// List returns one page, the newest first. Limit 0 is the default page.
+	// List returns one page, newest first. Limit 0 is the default page.
 	List(ctx context.Context, q belljar.KeyQuery) ([]belljar.KeyEntry, error)
-	// Delete takes one key off the record, if it names objectID.
-	// There may be none.
+	// Delete deletes a key if it exists and names objectID.
 	Delete(ctx context.Context, endpoint, userKey, key, objectID string) error
-	// DeleteBefore takes off what was made before t and tells how many that were.
+	// DeleteBefore deletes the keys that were created before t and returns their number.
 	DeleteBefore(ctx context.Context, t time.Time) (int, error)
 }
 
-// Users is what users use and may use.
+// Users holds the usage and the quotas of users.
 type Users interface {
-	// Usage is what a user has used on the day (UTC) of t; zero for one that was never seen.
+	// Usage returns a user's usage on the day (UTC) of t; zero for an unknown user.
 	Usage(ctx context.Context, userID string, t time.Time) (belljar.UserUsage, error)
-	// Top lists users by artifact bytes, most first, with what they used on the day (UTC) of t. Limit 0 is the default
-	// page.
+	// Top lists users by artifact bytes, most first, with their usage on the day (UTC) of t. Limit 0 is the default page.
 	Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error)
-	// Kept is how many bytes of artifacts and logs are kept in all, and how many users keep any.
+	// Kept returns how many bytes of artifacts and logs are kept in all, and for how many users.
 	Kept(ctx context.Context) (bytes int64, users int, err error)
-	// Quota is what was stored for a user; ErrNotFound if nothing was.
+	// Quota returns a user's stored quota; ErrNotFound if there is none.
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)
-	// SetQuota stores a user's quota in place of an earlier one.
+	// SetQuota stores or replaces a user's quota.
 	SetQuota(ctx context.Context, userID string, q belljar.Quota) error
 }
 
-// Token is an API key on record: everything but itself.
+// Token is the record of an API key, without the secret.
 type Token struct {
 	belljar.Token
 	Hash string // SHA-256 of the key, lower-case hex
 }
 
-// Tokens are the API keys on record.
+// Tokens are the stored API keys.
 type Tokens interface {
-	// Insert puts a key on record, without its Secret; ErrExists if the id or the hash is taken.
+	// Insert stores a key without its Secret; ErrExists if the id or the hash is taken.
 	Insert(ctx context.Context, t Token) error
-	// ByHash returns the key with that hash, revoked and expired ones too; ErrNotFound.
+	// ByHash returns the key with that hash, even if it is revoked or expired; ErrNotFound.
 	ByHash(ctx context.Context, hash string) (Token, error)
 	// List returns all, newest first.
 	List(ctx context.Context) ([]Token, error)
-	// Used notes when a key was used last; an earlier time than the noted one changes nothing. ErrNotFound.
+	// Used stores when a key was last used; a time before the stored one changes nothing. ErrNotFound.
 	Used(ctx context.Context, id string, t time.Time) error
-	// Revoke notes when a key was revoked; ErrNotFound. Revoking again changes nothing.
+	// Revoke stores when a key was revoked; ErrNotFound. Revoking again changes nothing.
 	Revoke(ctx context.Context, id string, t time.Time) error
 }

@@ -13,8 +13,8 @@ type keys struct{ s *Store }
 
 func nameOf(k *store.Key) keyName { return keyName{k.Endpoint, k.UserKey, k.Key} }
 
-// inForce returns the entry that keeps key from being used, or nil.
-func (s *Store) inForce(key *store.Key) *store.Key {
+// activeKey returns the unexpired entry with the same name as key, or nil.
+func (s *Store) activeKey(key *store.Key) *store.Key {
 	if key == nil {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (s *Store) inForce(key *store.Key) *store.Key {
 	return new(copiedKey(e.value))
 }
 
-// keep puts a key on record, in place of one that has expired.
+// keep stores a key and replaces an expired one.
 func (s *Store) keep(key *store.Key) {
 	if key == nil {
 		return
@@ -53,16 +53,16 @@ func (q keys) Get(ctx context.Context, endpoint, userKey, key string) (k store.K
 	return k, err
 }
 
-// List returns the newest first.
+// List returns one page, newest first.
 func (q keys) List(ctx context.Context, query belljar.KeyQuery) (page []belljar.KeyEntry, err error) {
 	err = q.s.read(ctx, func() error {
 		var all []*entry[store.Key]
 		for _, e := range q.s.keys {
-			if is(query.Endpoint, e.value.Endpoint) && is(query.UserID, e.value.UserKey) {
+			if matches(query.Endpoint, e.value.Endpoint) && matches(query.UserID, e.value.UserKey) {
 				all = append(all, e)
 			}
 		}
-		sorted(all, true, func(k *store.Key) time.Time { return k.CreatedAt })
+		sortEntries(all, true, func(k *store.Key) time.Time { return k.CreatedAt })
 		for _, e := range pageOf(all, query.Limit, query.Offset) {
 			k := &e.value
 			page = append(page, belljar.KeyEntry{Endpoint: k.Endpoint, UserKey: k.UserKey, Key: k.Key, ObjectID: k.ObjectID, CreatedAt: k.CreatedAt})
@@ -72,7 +72,7 @@ func (q keys) List(ctx context.Context, query belljar.KeyQuery) (page []belljar.
 	return page, err
 }
 
-// Delete takes one key off the record.
+// Delete deletes a key if it names objectID.
 func (q keys) Delete(ctx context.Context, endpoint, userKey, key, objectID string) error {
 	return q.s.write(ctx, func() error {
 		name := keyName{endpoint, userKey, key}
@@ -83,7 +83,7 @@ func (q keys) Delete(ctx context.Context, endpoint, userKey, key, objectID strin
 	})
 }
 
-// DeleteBefore takes off what was made before t.
+// DeleteBefore deletes the keys that were created before t.
 func (q keys) DeleteBefore(ctx context.Context, t time.Time) (n int, err error) {
 	err = q.s.write(ctx, func() error {
 		for name, e := range q.s.keys {

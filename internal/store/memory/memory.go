@@ -1,5 +1,5 @@
-// Package memory is a store that forgets when the process ends: for tests, and for servers that are to leave nothing
-// behind. It keeps the rest of the contract.
+// Package memory is a store that ends with the process: for tests, and for servers that must leave no data. It meets
+// the rest of the contract.
 package memory
 
 import (
@@ -18,7 +18,7 @@ import (
 type Store struct {
 	mu       sync.RWMutex
 	closed   bool
-	arrivals uint64 // rows of one instant keep the order in which they came
+	arrivals uint64 // sequence number that orders rows with equal times
 	runs     map[string]*entry[store.Run]
 	sessions map[string]*entry[store.Session]
 	keys     map[keyName]*entry[store.Key]
@@ -29,7 +29,7 @@ type Store struct {
 	quotas   map[string]belljar.Quota
 }
 
-// entry is something on record. Nobody outside ever holds it: values are copied in and out.
+// entry is a stored value. It never leaves the package: values are copied in and out.
 type entry[T any] struct {
 	arrival uint64
 	value   T
@@ -56,25 +56,25 @@ func New() *Store {
 // Mode returns memory.
 func (s *Store) Mode() string { return "memory" }
 
-// Runs returns the runs on record.
+// Runs returns the stored runs.
 func (s *Store) Runs() store.Runs { return runs{s} }
 
-// Sessions returns the sessions on record.
+// Sessions returns the stored sessions.
 func (s *Store) Sessions() store.Sessions { return sessions{s} }
 
 // Keys returns the idempotency keys.
 func (s *Store) Keys() store.Keys { return keys{s} }
 
-// Users returns what users use and may use.
+// Users returns the usage and the quotas of users.
 func (s *Store) Users() store.Users { return users{s} }
 
-// Tokens returns the API keys on record.
+// Tokens returns the stored API keys.
 func (s *Store) Tokens() store.Tokens { return tokens{s} }
 
-// Ping works until the store is closed.
+// Ping succeeds until the store is closed.
 func (s *Store) Ping(ctx context.Context) error { return s.read(ctx, func() error { return nil }) }
 
-// Close forgets everything.
+// Close drops all data.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// write makes a change that nobody sees half of. do must check before it changes anything.
+// write runs do under the write lock. do must finish its checks before it changes anything: there is no rollback.
 func (s *Store) write(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -113,8 +113,8 @@ func (s *Store) next() uint64 {
 	return s.arrivals
 }
 
-// copied returns a value that shares nothing with v. It goes through JSON, as it does in the stores that last.
-func copied[T any](v T) (out T, err error) {
+// deepCopy returns a copy that shares no memory with v. It encodes v as JSON, as the persistent stores do.
+func deepCopy[T any](v T) (out T, err error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return out, fmt.Errorf("%w: %w", store.ErrInvalid, err)
@@ -125,15 +125,15 @@ func copied[T any](v T) (out T, err error) {
 	return out, nil
 }
 
-// copies returns the values of one page of entries, whole or as cut leaves them.
-func copies[T any](entries []*entry[T], cut func(*T)) ([]T, error) {
+// copyPage returns copies of the entries of a page. cut, if set, drops fields before the copy.
+func copyPage[T any](entries []*entry[T], cut func(*T)) ([]T, error) {
 	var out []T
 	for _, e := range entries {
 		v := e.value
 		if cut != nil {
 			cut(&v)
 		}
-		v, err := copied(v)
+		v, err := deepCopy(v)
 		if err != nil {
 			return nil, err
 		}
@@ -142,8 +142,8 @@ func copies[T any](entries []*entry[T], cut func(*T)) ([]T, error) {
 	return out, nil
 }
 
-// sorted sorts entries by a time, and those of one instant by arrival.
-func sorted[T any](entries []*entry[T], newest bool, at func(*T) time.Time) {
+// sortEntries sorts entries by a time, and those with equal times by arrival.
+func sortEntries[T any](entries []*entry[T], newest bool, at func(*T) time.Time) {
 	slices.SortFunc(entries, func(a, b *entry[T]) int {
 		order := at(&a.value).Compare(at(&b.value))
 		if order == 0 {
@@ -167,7 +167,7 @@ func pageOf[T any](all []T, limit, offset int) []T {
 	return all[offset:min(len(all), offset+limit)]
 }
 
-// instant is a time as stores keep it.
+// instant returns a time as stores keep it: in UTC, to the microsecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 func instantOrNil(t *time.Time) *time.Time {

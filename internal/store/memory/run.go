@@ -12,23 +12,23 @@ import (
 
 type runs struct{ s *Store }
 
-func keptRun(r store.Run) (store.Run, error) {
+func normalized(r store.Run) (store.Run, error) {
 	r.CreatedAt, r.StartedAt, r.FinishedAt = instant(r.CreatedAt), instantOrNil(r.StartedAt), instantOrNil(r.FinishedAt)
-	return copied(r)
+	return deepCopy(r)
 }
 
-// Insert puts a run on record.
+// Insert stores a run.
 func (q runs) Insert(ctx context.Context, r store.Run, key *store.Key) (prior *store.Key, err error) {
 	if err := r.CheckOpen(); err != nil {
 		return nil, err
 	}
 	r.Log = nil
-	r, err = keptRun(r)
+	r, err = normalized(r)
 	if err != nil {
 		return nil, err
 	}
 	err = q.s.write(ctx, func() error {
-		if prior = q.s.inForce(key); prior != nil {
+		if prior = q.s.activeKey(key); prior != nil {
 			return nil
 		}
 		if q.s.runs[r.ID] != nil {
@@ -47,7 +47,7 @@ func (q runs) Update(ctx context.Context, r store.Run) error {
 		return err
 	}
 	r.Log = nil
-	r, err := keptRun(r)
+	r, err := normalized(r)
 	if err != nil {
 		return err
 	}
@@ -64,13 +64,13 @@ func (q runs) Update(ctx context.Context, r store.Run) error {
 	})
 }
 
-// Finish replaces a run by its last state.
+// Finish replaces a run with its final state.
 func (q runs) Finish(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
 	}
 	r.Spec, r.Log = nil, nil
-	r, err := keptRun(r)
+	r, err := normalized(r)
 	if err != nil {
 		return err
 	}
@@ -83,18 +83,18 @@ func (q runs) Finish(ctx context.Context, r store.Run) error {
 			return nil
 		}
 		replaceRun(e, r)
-		q.s.use(e.value)
+		q.s.addUsage(e.value)
 		return nil
 	})
 }
 
-// Add puts a run on record that has ended.
+// Add stores a run that has ended.
 func (q runs) Add(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
 	}
 	r.Spec = nil
-	r, err := keptRun(r)
+	r, err := normalized(r)
 	if err != nil {
 		return err
 	}
@@ -103,19 +103,19 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 			return nil
 		}
 		q.s.runs[r.ID] = &entry[store.Run]{arrival: q.s.next(), value: r}
-		q.s.use(r)
+		q.s.addUsage(r)
 		return nil
 	})
 }
 
-// use adds what a run used to its owner's account.
-func (s *Store) use(r store.Run) {
+// addUsage adds a run's usage to its owner's.
+func (s *Store) addUsage(r store.Run) {
 	s.bytes[r.UserID] += r.KeptBytes()
 	s.logs[r.UserID] += r.KeptLog()
 	s.cpu[userDay{r.UserID, day(*r.FinishedAt)}] += r.CPUSeconds()
 }
 
-// replaceRun replaces what of a run can change.
+// replaceRun replaces a run's mutable fields.
 func replaceRun(e *entry[store.Run], r store.Run) {
 	r.ID, r.UserID, r.CreatedAt = e.value.ID, e.value.UserID, e.value.CreatedAt
 	e.value = r
@@ -128,13 +128,13 @@ func (q runs) Get(ctx context.Context, id string) (r store.Run, err error) {
 		if e == nil {
 			return store.ErrNotFound
 		}
-		r, err = copied(e.value)
+		r, err = deepCopy(e.value)
 		return err
 	})
 	return r, err
 }
 
-// List returns one page of the runs selected.
+// List returns one page of the matching runs.
 func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Run, total int, err error) {
 	by, newest, err := store.Order(query.Sort)
 	if err != nil {
@@ -148,9 +148,9 @@ func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Ru
 				all = append(all, e)
 			}
 		}
-		sorted(all, newest, func(r *store.Run) time.Time { return timeOf(r, by) })
+		sortEntries(all, newest, func(r *store.Run) time.Time { return timeOf(r, by) })
 		total = len(all)
-		page, err = copies(pageOf(all, query.Limit, query.Offset), cutRun)
+		page, err = copyPage(pageOf(all, query.Limit, query.Offset), cutRun)
 		return err
 	})
 	return page, total, err
@@ -173,13 +173,13 @@ func timeOf(r *store.Run, by string) time.Time {
 }
 
 func selected(r *store.Run, q *belljar.RunQuery, part string) bool {
-	return is(q.UserID, r.UserID) && is(q.SessionID, r.SessionID) && is(string(q.Phase), string(r.Phase)) && is(q.Runtime, r.Runtime) &&
-		is(q.BaseImage, r.BaseImage) && is(q.ImageDigest, r.ImageDigest) &&
+	return matches(q.UserID, r.UserID) && matches(q.SessionID, r.SessionID) && matches(string(q.Phase), string(r.Phase)) && matches(q.Runtime, r.Runtime) &&
+		matches(q.BaseImage, r.BaseImage) && matches(q.ImageDigest, r.ImageDigest) &&
 		within(r.StartedAt, q.StartedFrom, q.StartedTo) && within(r.FinishedAt, q.FinishedFrom, q.FinishedTo) &&
 		(part == "" || strings.Contains(lower(r.BaseImage), part) || strings.Contains(lower(r.Message), part))
 }
 
-func is(want, got string) bool { return want == "" || want == got }
+func matches(want, got string) bool { return want == "" || want == got }
 
 func within(t *time.Time, from, to time.Time) bool {
 	if from.IsZero() && to.IsZero() {
@@ -207,8 +207,8 @@ func (q runs) Unfinished(ctx context.Context) (out []store.Run, err error) {
 				all = append(all, e)
 			}
 		}
-		sorted(all, false, func(r *store.Run) time.Time { return r.CreatedAt })
-		out, err = copies(all, nil)
+		sortEntries(all, false, func(r *store.Run) time.Time { return r.CreatedAt })
+		out, err = copyPage(all, nil)
 		return err
 	})
 	return out, err
@@ -224,8 +224,8 @@ func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int)
 				all = append(all, e)
 			}
 		}
-		sorted(all, false, func(r *store.Run) time.Time { return *r.FinishedAt })
-		out, err = copies(all[:min(limit, len(all))], cutRun)
+		sortEntries(all, false, func(r *store.Run) time.Time { return *r.FinishedAt })
+		out, err = copyPage(all[:min(limit, len(all))], cutRun)
 		return err
 	})
 	return out, err
@@ -244,7 +244,7 @@ func (q runs) Swept(ctx context.Context, ids ...string) error {
 	})
 }
 
-// Delete takes runs off the record.
+// Delete deletes runs.
 func (q runs) Delete(ctx context.Context, ids ...string) error {
 	return q.s.write(ctx, func() error {
 		for _, id := range ids {
@@ -259,7 +259,7 @@ func (q runs) Delete(ctx context.Context, ids ...string) error {
 	})
 }
 
-// release takes what a run keeps off its owner's usage.
+// release subtracts a run's bytes from its owner's usage.
 func (s *Store) release(e *entry[store.Run]) {
 	s.bytes[e.value.UserID] = max(0, s.bytes[e.value.UserID]-e.value.KeptBytes())
 	s.logs[e.value.UserID] = max(0, s.logs[e.value.UserID]-e.value.KeptLog())

@@ -14,10 +14,10 @@ type sessions struct{ s *Store }
 
 func keptSession(s store.Session) (store.Session, error) {
 	s.CreatedAt, s.ExpiresAt, s.EndedAt = instant(s.CreatedAt), instant(s.ExpiresAt), instantOrNil(s.EndedAt)
-	return copied(s)
+	return deepCopy(s)
 }
 
-// Insert puts a session on record.
+// Insert stores a session.
 func (q sessions) Insert(ctx context.Context, s store.Session, key *store.Key) (prior *store.Key, err error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (q sessions) Insert(ctx context.Context, s store.Session, key *store.Key) (
 		return nil, err
 	}
 	err = q.s.write(ctx, func() error {
-		if prior = q.s.inForce(key); prior != nil {
+		if prior = q.s.activeKey(key); prior != nil {
 			return nil
 		}
 		if q.s.sessions[s.ID] != nil || q.taken(&s) {
@@ -40,7 +40,7 @@ func (q sessions) Insert(ctx context.Context, s store.Session, key *store.Key) (
 	return prior, err
 }
 
-// taken reports whether another living session of the owner has the scope key.
+// taken reports whether another open session of the owner has the scope key.
 func (q sessions) taken(s *store.Session) bool {
 	if s.Key == "" || s.EndedAt != nil {
 		return false
@@ -86,7 +86,7 @@ func (q sessions) Get(ctx context.Context, id string) (s store.Session, err erro
 		if e == nil {
 			return store.ErrNotFound
 		}
-		s, err = copied(e.value)
+		s, err = deepCopy(e.value)
 		return err
 	})
 	return s, err
@@ -97,13 +97,13 @@ func (q sessions) List(ctx context.Context, userID string, query belljar.Session
 	err = q.s.read(ctx, func() (err error) {
 		var all []*entry[store.Session]
 		for _, e := range q.s.sessions {
-			if is(userID, e.value.UserID) && (query.All || e.value.EndedAt == nil) && strings.HasPrefix(e.value.Key, query.KeyPrefix) {
+			if matches(userID, e.value.UserID) && (query.All || e.value.EndedAt == nil) && strings.HasPrefix(e.value.Key, query.KeyPrefix) {
 				all = append(all, e)
 			}
 		}
-		sorted(all, true, func(s *store.Session) time.Time { return s.CreatedAt })
+		sortEntries(all, true, func(s *store.Session) time.Time { return s.CreatedAt })
 		total = len(all)
-		page, err = copies(pageOf(all, query.Limit, query.Offset), nil)
+		page, err = copyPage(pageOf(all, query.Limit, query.Offset), nil)
 		return err
 	})
 	return page, total, err
@@ -118,14 +118,14 @@ func (q sessions) Unfinished(ctx context.Context) (out []store.Session, err erro
 				all = append(all, e)
 			}
 		}
-		sorted(all, false, func(s *store.Session) time.Time { return s.CreatedAt })
-		out, err = copies(all, nil)
+		sortEntries(all, false, func(s *store.Session) time.Time { return s.CreatedAt })
+		out, err = copyPage(all, nil)
 		return err
 	})
 	return out, err
 }
 
-// DeleteEnded takes the sessions that ended before t off the record.
+// DeleteEnded deletes the sessions that ended before t.
 func (q sessions) DeleteEnded(ctx context.Context, t time.Time) (n int, err error) {
 	err = q.s.write(ctx, func() error {
 		for id, e := range q.s.sessions {

@@ -10,7 +10,7 @@ import (
 
 type tokens struct{ s *Store }
 
-// Insert puts a key on record.
+// Insert stores a key.
 func (q tokens) Insert(ctx context.Context, t store.Token) error {
 	t.Secret, t.CreatedAt = "", instant(t.CreatedAt)
 	t.ExpiresAt, t.LastUsedAt, t.RevokedAt = instantOrNil(t.ExpiresAt), instantOrNil(t.LastUsedAt), instantOrNil(t.RevokedAt)
@@ -51,7 +51,7 @@ func (q tokens) List(ctx context.Context) (out []store.Token, err error) {
 		for _, e := range q.s.tokens {
 			all = append(all, e)
 		}
-		sorted(all, true, func(t *store.Token) time.Time { return t.CreatedAt })
+		sortEntries(all, true, func(t *store.Token) time.Time { return t.CreatedAt })
 		for _, e := range all {
 			out = append(out, copiedToken(e.value))
 		}
@@ -60,7 +60,7 @@ func (q tokens) List(ctx context.Context) (out []store.Token, err error) {
 	return out, err
 }
 
-// Used notes when a key was used last.
+// Used stores when a key was last used.
 func (q tokens) Used(ctx context.Context, id string, at time.Time) error {
 	return q.note(ctx, id, func(t *store.Token) {
 		if t.LastUsedAt == nil || t.LastUsedAt.Before(at) {
@@ -69,7 +69,7 @@ func (q tokens) Used(ctx context.Context, id string, at time.Time) error {
 	})
 }
 
-// Revoke notes when a key was revoked.
+// Revoke stores when a key was revoked.
 func (q tokens) Revoke(ctx context.Context, id string, at time.Time) error {
 	return q.note(ctx, id, func(t *store.Token) {
 		if t.RevokedAt == nil {

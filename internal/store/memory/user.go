@@ -18,7 +18,7 @@ func (q users) usage(userID string, t time.Time) belljar.UserUsage {
 	}
 }
 
-// Usage is what a user has used on the day of t.
+// Usage returns a user's usage on the day of t.
 func (q users) Usage(ctx context.Context, userID string, t time.Time) (u belljar.UserUsage, err error) {
 	err = q.s.read(ctx, func() error {
 		u = q.usage(userID, t)
@@ -42,10 +42,10 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) (out []belljar.U
 	return out, err
 }
 
-// Kept is how many bytes are kept in all, and by how many users.
+// Kept returns how many bytes are kept in all, and for how many users.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	err = q.s.read(ctx, func() error {
-		for id, artifacts := range q.s.bytes { // whoever has logs is there too
+		for id, artifacts := range q.s.bytes { // s.bytes has an entry for every user with logs too
 			if n := artifacts + q.s.logs[id]; n > 0 {
 				bytes += n
 				users++
@@ -56,7 +56,7 @@ func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	return bytes, users, err
 }
 
-// Quota is what was stored for a user.
+// Quota returns a user's stored quota.
 func (q users) Quota(ctx context.Context, userID string) (quota belljar.Quota, err error) {
 	err = q.s.read(ctx, func() error {
 		var ok bool

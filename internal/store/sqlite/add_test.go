@@ -31,7 +31,7 @@ func add(t *testing.T, s store.Store, n int) {
 	}
 }
 
-// copyOf is a copy of a store's files as a killed process leaves them.
+// copyOf copies a store's files as a killed process leaves them.
 func copyOf(t *testing.T, path string) string {
 	t.Helper()
 	files, err := filepath.Glob(path + "*")
@@ -51,7 +51,7 @@ func copyOf(t *testing.T, path string) string {
 	return filepath.Join(dir, filepath.Base(path))
 }
 
-// TestAdd: what was added is there for every reader, and for the next process after a kill.
+// TestAdd checks that added runs are visible to every reader, and to the next process after a kill.
 func TestAdd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path)
@@ -75,7 +75,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestAddMany: none is lost and none is there twice.
+// TestAddMany checks that concurrent Adds lose no run and store none twice.
 func TestAddMany(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "store.db"))
 	const each, clients = 300, 8

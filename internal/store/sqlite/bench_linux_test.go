@@ -16,10 +16,11 @@ import (
 	"github.com/belljar/belljar/internal/store/sqlite"
 )
 
-// day is how many runs a busy day leaves on record (issue 3).
+// day is the number of runs on a busy day (issue 3).
 const day = 100_000
 
-// benchRun is the nth run: seven users, one of them with half of all, nine of ten completed, messages like those of life.
+// benchRun returns the nth run: seven users, one of them with half of all runs, nine of ten completed, realistic
+// messages.
 func benchRun(n int) store.Run {
 	user := fmt.Sprint("user", n%14)
 	if n%2 == 0 {
@@ -56,7 +57,7 @@ func benchEnded(r store.Run, n int) store.Run {
 	return r
 }
 
-// filled is a store with a day's runs, made through the store, and the id of one of them.
+// filled returns a store with a day's runs and the id of one of them.
 func filled(b *testing.B) (*sqlite.Store, string) {
 	b.Helper()
 	s := open(b, filepath.Join(b.TempDir(), "store.db"))
@@ -85,7 +86,7 @@ func filled(b *testing.B) (*sqlite.Store, string) {
 	return s, ids[day/3]
 }
 
-// BenchmarkDay reads from a store with 100,000 runs. Every one of these is to take less than 20 ms.
+// BenchmarkDay reads from a store with 100,000 runs. Each read must take less than 20 ms.
 func BenchmarkDay(b *testing.B) {
 	s, id := filled(b)
 	b.Run("Get", func(b *testing.B) {
@@ -158,7 +159,7 @@ func BenchmarkDay(b *testing.B) {
 	}
 }
 
-// BenchmarkLife is what one run costs: Insert with a key, two Updates, and a durable Finish, from eight goroutines.
+// BenchmarkLife measures one run: Insert with a key, two Updates and a durable Finish, from eight goroutines.
 func BenchmarkLife(b *testing.B) {
 	for _, workers := range []int{1, 8} {
 		b.Run(fmt.Sprint(workers), func(b *testing.B) {
@@ -185,7 +186,7 @@ func BenchmarkLife(b *testing.B) {
 	}
 }
 
-// BenchmarkAdd is what a short run costs: Add alone.
+// BenchmarkAdd measures a short run: Add alone.
 func BenchmarkAdd(b *testing.B) {
 	for _, workers := range []int{1, 8} {
 		b.Run(fmt.Sprint(workers), func(b *testing.B) {
@@ -213,7 +214,7 @@ func BenchmarkAdd(b *testing.B) {
 			slices.Sort(times)
 			b.ReportMetric(float64(times[b.N*99/100].Microseconds()), "p99-µs")
 			b.ReportMetric(float64(times[b.N-1].Microseconds()), "max-µs")
-			if _, err := s.Runs().Unfinished(b.Context()); err != nil { // what is still on its way counts
+			if _, err := s.Runs().Unfinished(b.Context()); err != nil { // include queued writes in the time
 				b.Error(err)
 			}
 			b.ReportMetric(float64((cpuTime()-before).Microseconds())/float64(b.N), "cpu-µs/run")
@@ -236,14 +237,14 @@ func live(b *testing.B, s *sqlite.Store, n int) error {
 	return s.Runs().Finish(b.Context(), benchEnded(r, n))
 }
 
-// cpuTime is what this process has used of the processors.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkOpen is what a start of the daemon waits for: a new store, and one that is there.
+// BenchmarkOpen measures the open of a new and of an existing store, which the start of the daemon waits for.
 func BenchmarkOpen(b *testing.B) {
 	for _, fresh := range []bool{true, false} {
 		b.Run(map[bool]string{true: "new", false: "there"}[fresh], func(b *testing.B) {

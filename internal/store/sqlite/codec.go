@@ -9,15 +9,15 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// timeLayout is ISO-8601 in UTC, of one width: as text it sorts by time.
+// timeLayout is ISO 8601 in UTC with a fixed width: its text sorts by time.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// dayLayout is a day of sandbox_usage_daily.
+// dayLayout is the format of sandbox_usage_daily.day.
 const dayLayout = "2006-01-02"
 
 func timeText(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// timeOrNull is NULL for a time that has not come.
+// timeOrNull returns NULL for a nil time.
 func timeOrNull(t *time.Time) any {
 	if t == nil {
 		return nil
@@ -25,7 +25,7 @@ func timeOrNull(t *time.Time) any {
 	return timeText(*t)
 }
 
-// textOrNull is NULL for no text.
+// textOrNull returns NULL for an empty text.
 func textOrNull(s string) any {
 	if s == "" {
 		return nil
@@ -52,7 +52,7 @@ func parseTimeOrNull(s sql.NullString) (*time.Time, error) {
 	return &t, nil
 }
 
-// marshal is for JSON columns. They are text: what is no UTF-8 becomes the replacement character.
+// marshal encodes the value of a JSON column. Invalid UTF-8 becomes the replacement character.
 func marshal(v any) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -68,7 +68,7 @@ func unmarshal(column, text string, v any) error {
 	return nil
 }
 
-// numberOrNull is NULL for no number.
+// numberOrNull returns NULL for a nil number.
 func numberOrNull(n *int) any {
 	if n == nil {
 		return nil

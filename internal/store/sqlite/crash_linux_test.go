@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// crashPath tells this test program to be the process that is killed.
+// crashPath makes this test program the process that is killed.
 const crashPath = "BELLJAR_TEST_CRASH_STORE"
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(leak.Main(m))
 }
 
-// writeUntilKilled writes as fast as it can from eight goroutines, and says each thing that the store has said is done.
+// writeUntilKilled writes as fast as it can from eight goroutines and prints each write that the store has confirmed.
 func writeUntilKilled(path string) error {
 	s, err := sqlite.Open(context.Background(), sqlite.Options{Path: path})
 	if err != nil {
@@ -73,7 +73,7 @@ func writeOne(s *sqlite.Store, user string, n int) error {
 	}
 	say(r.ID, r.Phase)
 	if n%5 == 4 {
-		return nil // goes on for ever
+		return nil // the workers run until they are killed
 	}
 	r.Phase, r.FinishedAt, r.ExitCode = belljar.PhaseCompleted, &r.CreatedAt, new(0)
 	r.ResourceUsage = &belljar.ResourceUsage{ArtifactBytes: 3}
@@ -89,10 +89,10 @@ func writeOne(s *sqlite.Store, user string, n int) error {
 	return nil
 }
 
-// say writes one line with one system call: it is there whole or not at all.
+// say writes one line with one system call, so that no partial line is printed.
 func say(id string, p belljar.Phase) { os.Stdout.WriteString(id + " " + string(p) + "\n") }
 
-// TestKilled kills a process that writes, again and again. Whatever it was told is stored is there afterwards.
+// TestKilled kills a writing process repeatedly and checks that every confirmed write is still stored.
 func TestKilled(t *testing.T) {
 	rounds := tier.Rounds(t, 4, 20)
 	path := filepath.Join(t.TempDir(), "store.db")
@@ -101,7 +101,7 @@ func TestKilled(t *testing.T) {
 		news := killedWriter(t, path)
 		maps.Copy(said, news)
 		s := open(t, path)
-		if round < rounds-1 { // all of them would take long: they are looked for at the end
+		if round < rounds-1 { // a check of all runs takes long: it is left to the end
 			checkSaid(t, s, news)
 		} else {
 			checkSaid(t, s, said)
@@ -120,7 +120,8 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d runs in %d rounds", len(said), rounds)
 }
 
-// killedWriter lets a process write up to some line and kills it there. It returns the last that it said of each run.
+// killedWriter kills a writing process after a random number of lines. It returns the last phase that was printed for
+// each run.
 func killedWriter(t *testing.T, path string) map[string]belljar.Phase {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -154,7 +155,7 @@ func killedWriter(t *testing.T, path string) map[string]belljar.Phase {
 	return said
 }
 
-// checkSaid checks that every run got at least as far as was said, and that the usage adds up.
+// checkSaid checks that every run has at least the printed phase, and that the usage is right.
 func checkSaid(t *testing.T, s *sqlite.Store, said map[string]belljar.Phase) {
 	t.Helper()
 	rank := map[belljar.Phase]int{belljar.PhaseQueued: 1, belljar.PhaseRunning: 2, belljar.PhaseCompleted: 3}
@@ -186,7 +187,7 @@ func checkSaid(t *testing.T, s *sqlite.Store, said map[string]belljar.Phase) {
 	}
 }
 
-// checkFile asks SQLite itself.
+// checkFile runs SQLite's integrity check.
 func checkFile(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)

@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// failure says a driver's error in the contract's words.
-func failure(path string, err error) error {
+// mapError maps a driver's error to the errors of the contract.
+func mapError(path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -44,7 +44,8 @@ func failure(path string, err error) error {
 	return err
 }
 
-// diskFull finds out by writing. SQLite reports some writes that found no space as plain I/O errors.
+// diskFull reports whether a test write to dir fails for lack of space. SQLite reports some full disks as plain I/O
+// errors.
 func diskFull(dir string) bool {
 	f, err := os.CreateTemp(dir, ".space-*")
 	if err == nil {
@@ -54,8 +55,8 @@ func diskFull(dir string) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// broken reports whether an error ends the whole transaction, not only the write that met it.
-func broken(err error) bool {
+// endsTransaction reports whether an error ends the whole transaction rather than one write.
+func endsTransaction(err error) bool {
 	var known *driver.Error
 	if !errors.As(err, &known) {
 		return false

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// makeFile makes sure that the file is there and that only its owner can read it. SQLite gives the files beside it (-wal,
-// -shm) the same mode.
+// makeFile creates the file if it is missing and makes it readable for its owner only. SQLite gives its -wal and -shm
+// files the same mode.
 func makeFile(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -29,8 +29,7 @@ func makeFile(path string) error {
 	return nil
 }
 
-// syncDir makes the name of a new file survive the loss of power. Not every system can; then the name goes the way of
-// everything else there.
+// syncDir makes the name of a new file survive a loss of power, if the system can.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/store/sqlite"
 )
 
-// raw opens the file with SQLite alone, as an operator would.
+// raw opens the file with plain SQLite, as an operator would.
 func raw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
@@ -91,7 +91,7 @@ func TestAnyPath(t *testing.T) {
 	}
 }
 
-// TestAdminQueries runs operators' queries as they are written.
+// TestAdminQueries runs the documented queries for operators.
 func TestAdminQueries(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path)
@@ -122,7 +122,7 @@ func TestAdminQueries(t *testing.T) {
 	}
 }
 
-// ask returns the rows of a query, a line each.
+// ask returns the rows of a query, one per line.
 func ask(t *testing.T, db *sql.DB, query string) string {
 	t.Helper()
 	rows, err := db.Query(query)
@@ -157,7 +157,7 @@ func ask(t *testing.T, db *sql.DB, query string) string {
 	return out.String()
 }
 
-// TestRefusedFiles: what is not ours is refused with words, and left as it was.
+// TestRefusedFiles checks that a foreign file is refused with a clear error and left unchanged.
 func TestRefusedFiles(t *testing.T) {
 	ours := filepath.Join(t.TempDir(), "ours.db")
 	if err := open(t, ours).Close(); err != nil {
@@ -233,10 +233,10 @@ func TestOpenGivesUp(t *testing.T) {
 	if s, err := sqlite.Open(ctx, sqlite.Options{Path: path}); !errors.Is(err, context.Canceled) {
 		t.Errorf("store %v, error %v", s, err)
 	}
-	addRun(t, open(t, path), "a") // what it left is no obstacle
+	addRun(t, open(t, path), "a") // the failed Open left nothing in the way
 }
 
-// TestCorruptRows: a row that cannot be read is reported and left out, and nobody else notices.
+// TestCorruptRows checks that an unreadable row is logged and left out, and does not affect others.
 func TestCorruptRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	var logged bytes.Buffer
@@ -268,7 +268,7 @@ func TestCorruptRows(t *testing.T) {
 		}
 	}
 	page, total, err := s.Runs().List(t.Context(), belljar.RunQuery{})
-	if err != nil || total != len(damage)+2 || len(page) != 2 { // a list needs no spec
+	if err != nil || total != len(damage)+2 || len(page) != 2 { // a list does not read the spec
 		t.Errorf("list: %d runs, %d in all, error %v; want 2 of %d", len(page), total, err, len(damage)+2)
 	}
 	open, err := s.Runs().Unfinished(t.Context())
@@ -281,7 +281,7 @@ func TestCorruptRows(t *testing.T) {
 		}
 	}
 
-	// The last state of a run makes its row whole.
+	// Finish repairs the row.
 	finishRun(t, s, store.Run{Run: belljar.Run{ID: "json", UserID: "ann", CreatedAt: time.Now()}})
 	if r, err := s.Runs().Get(t.Context(), "json"); err != nil || r.Phase != belljar.PhaseCompleted {
 		t.Errorf("after its end: phase %s, error %v", r.Phase, err)

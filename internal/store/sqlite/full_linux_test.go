@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/store/sqlite"
 )
 
-// fullDir tells this test program to be the process that has a small disk of its own.
+// fullDir makes this test program the process with a small disk of its own.
 const fullDir = "BELLJAR_TEST_FULL_DIR"
 
 // TestDiskFull fills a real disk of 2 MB, in a mount namespace that ends with its process.
@@ -37,7 +37,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// fillDisk checks that a store on a full disk says so, keeps what it has, and goes on when there is room.
+// fillDisk checks that a store on a full disk returns ErrFull, keeps its rows, and continues when there is room.
 func fillDisk(dir string) error {
 	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m")); err != nil {
 		return err
@@ -62,7 +62,7 @@ func fillDisk(dir string) error {
 	if !errors.Is(err, store.ErrFull) || len(stored) == 0 {
 		return fmt.Errorf("after %d runs: %w, want that it is full", len(stored), err)
 	}
-	if err := s.Ping(ctx); err != nil && !errors.Is(err, store.ErrFull) { // so small a write may find room
+	if err := s.Ping(ctx); err != nil && !errors.Is(err, store.ErrFull) { // such a small write may find room
 		return fmt.Errorf("ping: %w", err)
 	}
 	all := func() error {
@@ -93,7 +93,7 @@ func fillDisk(dir string) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	// A daemon that starts on a full disk says why it does not.
+	// A daemon that cannot start on a full disk reports why.
 	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 33<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}

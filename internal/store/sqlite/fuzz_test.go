@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// textRow is a row that has what a damaged table might.
+// textRow is a row with the values of a damaged table.
 type textRow map[int]string
 
 func (r textRow) Scan(dest ...any) error {
@@ -27,7 +27,7 @@ func (r textRow) Scan(dest ...any) error {
 	return nil
 }
 
-// FuzzRun: whatever a row has, it is a run or it is corrupt; and a run that was read can be written and read again.
+// FuzzRun checks that every row is either a run or corrupt, and that a run that was read can be written and read again.
 func FuzzRun(f *testing.F) {
 	f.Add("queued", "2026-03-01T12:00:00.000001Z", "", "", "{}", "", "")
 	f.Add("completed", "2026-03-01T12:00:00.000001Z", "2026-03-01T12:00:00.000002Z", "2026-03-01T12:00:00.000003Z", `{"labels":{"a":"b"},"resource_usage":{"cpu_time_sec":1}}`, "", `[{"path":"a"}]`)
@@ -53,7 +53,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// FuzzOlderRun: whatever such a file has, a line is a run that has ended, or it is corrupt.
+// FuzzOlderRun checks that every line of such a file is either an ended run or corrupt.
 func FuzzOlderRun(f *testing.F) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	f.Add(olderLine(f, store.Run{Run: belljar.Run{ID: "a", Phase: belljar.PhaseFailed, CreatedAt: at, FinishedAt: &at}, Log: []byte("x")}))

@@ -29,7 +29,7 @@ func scanKey(row scanner) (store.Key, error) {
 	return k, nil
 }
 
-// epoch is a time as seconds since 1970 and microseconds past that.
+// epoch returns a time as seconds since 1970 and the remaining microseconds.
 func epoch(t time.Time) (sec, us int64) { return t.Unix(), int64(t.Nanosecond() / 1000) }
 
 func epochTime(sec, us int64) time.Time { return time.Unix(sec, us*1000).UTC() }
@@ -41,8 +41,8 @@ func keyName(key *store.Key) any {
 	return key.Key
 }
 
-// insert puts something and its idempotency key on record: both or neither. If the key is in force already, neither, and
-// the prior entry is returned.
+// insert stores an object and its idempotency key in one transaction. If the key is already in force, insert stores
+// neither and returns the prior entry.
 func (s *Store) insert(ctx context.Context, key *store.Key, object func(*tx) error) (*store.Key, error) {
 	if key == nil {
 		return nil, s.writer.do(ctx, write{do: object})
@@ -72,7 +72,7 @@ func (s *Store) insert(ctx context.Context, key *store.Key, object func(*tx) err
 		return object(t)
 	}})
 	if err != nil {
-		return nil, err // prior is the writer's as long as ctx ended first
+		return nil, err // if ctx ended first, the writer may still set prior
 	}
 	return prior, nil
 }
@@ -86,7 +86,7 @@ func (q keys) Get(ctx context.Context, endpoint, userKey, key string) (store.Key
 	return k, nil
 }
 
-// keysOf selects the keys of a list.
+// keysOf returns the statement that lists keys.
 func keysOf(query belljar.KeyQuery) (statement string, args []any) {
 	where := "1"
 	if query.Endpoint != "" {
@@ -99,7 +99,7 @@ func keysOf(query belljar.KeyQuery) (statement string, args []any) {
 		" ORDER BY created_at DESC, created_us DESC, rowid DESC LIMIT ? OFFSET ?", args
 }
 
-// List returns the newest first.
+// List returns one page, newest first.
 func (q keys) List(ctx context.Context, query belljar.KeyQuery) ([]belljar.KeyEntry, error) {
 	limit, offset := store.Page(query.Limit, query.Offset)
 	statement, args := keysOf(query)
@@ -114,7 +114,7 @@ func (q keys) List(ctx context.Context, query belljar.KeyQuery) ([]belljar.KeyEn
 	})
 }
 
-// Delete takes one key off the record.
+// Delete deletes a key if it names objectID.
 func (q keys) Delete(ctx context.Context, endpoint, userKey, key, objectID string) error {
 	return q.s.writer.do(ctx, write{do: func(t *tx) error {
 		_, err := t.exec("DELETE FROM sandbox_idempotency WHERE endpoint = ? AND user_key = ? AND key = ? AND object_id = ?", endpoint, userKey, key, objectID)
@@ -124,7 +124,7 @@ func (q keys) Delete(ctx context.Context, endpoint, userKey, key, objectID strin
 
 const deleteKeys = "DELETE FROM sandbox_idempotency WHERE created_at < ?1 OR (created_at = ?1 AND created_us < ?2)"
 
-// DeleteBefore takes off what was made before t.
+// DeleteBefore deletes the keys that were created before a time.
 func (q keys) DeleteBefore(ctx context.Context, before time.Time) (int, error) {
 	sec, us := epoch(before)
 	var n int64

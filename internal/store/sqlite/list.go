@@ -11,16 +11,16 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// few is how many runs are sorted, or passed over one by one, rather than looked for in an order that an index has.
+// few is the largest number of runs that are sorted or skipped one by one rather than read in the order of an index.
 const few = 2000
 
-// listing is how a list is read. Which index is right depends on the filters and on how many rows have a value. SQLite
-// does not know the latter and guesses wrong, so every statement names its index.
+// listing builds the statements that read a list. The best index depends on the filters and on how many rows match.
+// SQLite misjudges the number of matches, so every statement names its index.
 type listing struct {
 	where []string
 	args  []any
-	keys  []string // what is filtered by: a column with one value, "started_at" or "finished_at" for bounds, "search"
-	part  string   // what is searched for, in lower case
+	keys  []string // columns of the filters: compared with one value, except the bounds of "started_at" and "finished_at", and "search"
+	part  string   // search text, in lower case
 
 	by     string // created_at | started_at | finished_at
 	newest bool   // first
@@ -57,7 +57,7 @@ func newListing(q belljar.RunQuery) (l listing, err error) {
 		part := asciiLower(q.Q)
 		l.part = part
 		l.filter("search", "instr(search, ?) > 0", part)
-		if strings.Contains(part, "\n") { // which also stands between the two texts
+		if strings.Contains(part, "\n") { // search joins the image and the message with a newline
 			l.filter("search", "(instr(substr(search, 1, length(base_image)), ?) > 0 OR instr(substr(search, length(base_image) + 2), ?) > 0)", part, part)
 		}
 	}
@@ -72,9 +72,9 @@ func (l *listing) filter(key, condition string, args ...any) {
 	l.args = append(l.args, args...)
 }
 
-// narrow is the index that holds the rows of this list and no others side by side; "" if there is none. With it,
-// counting is cheap.
-func (l *listing) narrow() string {
+// exactIndex returns the index in which this list's rows are one contiguous range, so that counting is cheap; "" if
+// there is none.
+func (l *listing) exactIndex() string {
 	switch strings.Join(l.keys, " ") {
 	case "user_id":
 		return "idx_runs_user"
@@ -86,9 +86,9 @@ func (l *listing) narrow() string {
 	return ""
 }
 
-// ordered is the index that has this list's rows in this list's order, with few others between them; "" if there is
-// none.
-func (l *listing) ordered() string {
+// orderedIndex returns the index that has this list's rows in this list's order, with few others between them; "" if
+// there is none.
+func (l *listing) orderedIndex() string {
 	switch l.by + ": " + strings.Join(l.keys, " ") {
 	case "created_at: ":
 		return "idx_runs_list"
@@ -102,56 +102,59 @@ func (l *listing) ordered() string {
 	return ""
 }
 
-// wide is the index to read from end to end when there is no better: it holds all that a list can go by.
-func (l *listing) wide() string {
+// coveringIndex returns the index to scan in full if there is no better one: it has every column that a list can filter
+// or sort by.
+func (l *listing) coveringIndex() string {
 	if slices.Contains(l.keys, "user_id") {
 		return "idx_runs_user"
 	}
 	return "idx_runs_list"
 }
 
-// count is the statement that counts the list.
+// count returns the statement that counts the list.
 func (l *listing) count() string {
 	from := "sandbox_runs"
-	if index := l.narrow(); index != "" {
+	if index := l.exactIndex(); index != "" {
 		from += " INDEXED BY " + index
 	} else if len(l.where) > 0 {
-		from += " INDEXED BY " + l.wide()
+		from += " INDEXED BY " + l.coveringIndex()
 	}
 	return "SELECT count(*) FROM " + from + l.condition()
 }
 
-// page is the statement that reads a page by an index: first which rows, from the index alone, then the rows.
+// page returns the statement that reads a page by an index. It selects row ids from the index alone, then reads the
+// rows.
 func (l *listing) page(index string) string {
 	return l.rows("SELECT rowid AS n, " + l.by + " FROM sandbox_runs INDEXED BY " + index + l.condition())
 }
 
-// front is the statement that looks for a page among the first few rows of all in the order of the list.
+// front returns the statement that looks for a page among the first few rows of the table in the order of the list.
 func (l *listing) front() string {
 	columns := append([]string{"rowid AS n", l.by}, l.columns()...)
 	return l.rows("SELECT n, " + l.by + " FROM (SELECT " + strings.Join(columns, ", ") + " FROM sandbox_runs INDEXED BY idx_runs_" + l.by +
 		" ORDER BY " + l.order(l.by, "rowid") + fmt.Sprintf(" LIMIT %d)", few) + l.condition())
 }
 
-// enough is how many rows a walk by creation gathers: the page's, and so many more that a list which is not much longer
-// is counted on the way.
+// enough returns how many rows a walk by creation gathers: the page and some more, so that a list that is little longer
+// needs no separate count.
 func (l *listing) enough() int { return l.offset + l.limit + few }
 
-// walk is the statement that gathers rows by creation and reads a page of them. Its last column is how many it gathered.
+// walk returns the statement that gathers rows by creation and reads a page of them. Its last column is the number of
+// gathered rows.
 func (l *listing) walk() string {
-	return "WITH w AS MATERIALIZED (SELECT rowid AS n, created_at FROM sandbox_runs INDEXED BY " + l.wide() + l.condition() +
+	return "WITH w AS MATERIALIZED (SELECT rowid AS n, created_at FROM sandbox_runs INDEXED BY " + l.coveringIndex() + l.condition() +
 		" ORDER BY " + l.order("created_at", "rowid") + fmt.Sprintf(" LIMIT %d) ", l.enough()) +
 		strings.Replace(l.rows("SELECT n, created_at FROM w"), runColumns, runColumns+", (SELECT count(*) FROM w)", 1)
 }
 
-// scan is the statement that sorts a page out of all rows. It goes by creation: a list by another time is nearly in that
-// order, and so what is sorted in is mostly what stays.
+// scan returns the statement that sorts all matching rows and reads a page. It reads them by creation: that is nearly
+// the order of the other times, so the sort replaces few rows of its top list.
 func (l *listing) scan() string {
-	return l.rows("SELECT n, " + l.by + " FROM (SELECT rowid AS n, " + l.by + " FROM sandbox_runs INDEXED BY " + l.wide() + l.condition() +
+	return l.rows("SELECT n, " + l.by + " FROM (SELECT rowid AS n, " + l.by + " FROM sandbox_runs INDEXED BY " + l.coveringIndex() + l.condition() +
 		" ORDER BY " + l.order("created_at", "rowid") + " LIMIT -1)")
 }
 
-// rows is the statement that reads one page of the rows that which names by n.
+// rows returns the statement that reads one page of the rows whose ids the subquery which selects as n.
 func (l *listing) rows(which string) string {
 	return "SELECT " + runColumns + " FROM (" + which + " ORDER BY " + l.order(l.by, "n") + " LIMIT ? OFFSET ?) AS p " +
 		"CROSS JOIN sandbox_runs AS r ON r.rowid = p.n ORDER BY " + l.order("r."+l.by, "r.rowid")
@@ -165,10 +168,10 @@ func (l *listing) order(by, n string) string {
 	return by + direction + ", " + n + direction
 }
 
-// columns are those that the condition needs, without the one that the list is sorted by.
+// columns returns the columns that the condition needs, without the sort column.
 func (l *listing) columns() []string {
 	var columns []string
-	for _, key := range append(slices.Clone(l.keys), "base_image") { // the search needs that
+	for _, key := range append(slices.Clone(l.keys), "base_image") { // the search needs base_image
 		if key != l.by && !slices.Contains(columns, key) {
 			columns = append(columns, key)
 		}
@@ -183,7 +186,7 @@ func (l *listing) condition() string {
 	return " WHERE " + strings.Join(l.where, " AND ")
 }
 
-// List returns one page of the runs selected and how many there are in all, both of one moment.
+// List returns one page of the matching runs and the number of all matches, from one snapshot.
 func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Run, total int, err error) {
 	l, err := newListing(query)
 	if err != nil {
@@ -210,29 +213,30 @@ type listReader struct {
 }
 
 func (r *listReader) read(ctx context.Context) (page []store.Run, total int, err error) {
-	narrow := r.narrow()
-	if narrow == "" && len(r.where) > 0 {
+	exact := r.exactIndex()
+	if exact == "" && len(r.where) > 0 {
 		return r.readFirst(ctx)
 	}
-	// Counting is cheap, and tells what else is.
+	// Counting is cheap here, and the count decides how to read the page.
 	if total, err = r.total(ctx); err != nil || total <= r.offset {
 		return nil, total, err
 	}
 	want := min(r.limit, total-r.offset)
-	switch index := r.ordered(); {
+	switch index := r.orderedIndex(); {
 	case index != "" && r.offset > total/2:
 		page, err = r.fromTheEnd(ctx, index, total, want)
 	case index != "":
 		page, _, err = r.pageBy(ctx, r.page(index))
 	case total <= few:
-		page, _, err = r.pageBy(ctx, r.page(narrow))
+		page, _, err = r.pageBy(ctx, r.page(exact))
 	default:
 		page, _, err = r.find(ctx, want)
 	}
 	return page, total, err
 }
 
-// readFirst reads a list that is not cheap to count: a page that is not full is the last, and then the count is known.
+// readFirst reads the page before it counts, for a list that is expensive to count. A page that is not full is the last
+// one, so the count is then known.
 func (r *listReader) readFirst(ctx context.Context) (page []store.Run, total int, err error) {
 	if strings.Join(r.keys, " ") == "search" {
 		if page, total, ok, err := r.search(ctx); ok || err != nil {
@@ -257,10 +261,10 @@ func (r *listReader) readFirst(ctx context.Context) (page []store.Run, total int
 	return page, total, err
 }
 
-// find looks for a page of rows that no index has in order. It has want rows if there are that many.
+// find reads a page that no index has in order. The page has want rows if there are that many.
 func (r *listReader) find(ctx context.Context, want int) (page []store.Run, seen int, err error) {
 	if r.by == "created_at" {
-		return r.pageBy(ctx, r.page(r.wide()))
+		return r.pageBy(ctx, r.page(r.coveringIndex()))
 	}
 	if r.offset+r.limit <= few {
 		if page, seen, err = r.pageBy(ctx, r.front()); err != nil || seen == want {
@@ -270,7 +274,7 @@ func (r *listReader) find(ctx context.Context, want int) (page []store.Run, seen
 	return r.pageBy(ctx, r.scan())
 }
 
-// fromTheEnd reads a page that is nearer to the list's end by counting from there.
+// fromTheEnd reads a page near the end of the list in reverse, so that SQLite skips fewer rows.
 func (r *listReader) fromTheEnd(ctx context.Context, index string, total, want int) ([]store.Run, error) {
 	back := *r.listing
 	back.newest, back.limit, back.offset = !r.newest, want, total-r.offset-want
@@ -287,8 +291,7 @@ func (r *listReader) total(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// pageBy returns a page and how many rows it had, corrupt ones too. More
-// columns go to more.
+// pageBy returns a page and its number of rows, including corrupt ones. It scans extra columns into more.
 func (r *listReader) pageBy(ctx context.Context, query string, more ...any) (page []store.Run, seen int, err error) {
 	rows, err := r.tx.QueryContext(ctx, query, append(slices.Clone(r.args), r.limit, r.offset)...)
 	page, err = collect(ctx, r.s, rows, err, func(row scanner) (store.Run, error) {
@@ -298,7 +301,7 @@ func (r *listReader) pageBy(ctx context.Context, query string, more ...any) (pag
 	return page, seen, err
 }
 
-// asciiLower does to a text what SQLite's lower does.
+// asciiLower works like SQLite's lower: it changes ASCII letters only.
 func asciiLower(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'A' && c <= 'Z' {

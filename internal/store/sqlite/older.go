@@ -13,9 +13,9 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// takeUp puts runs into the tables that an older version left in files beside the database when it was killed, and
-// removes the files. Before version 5 of the tables short runs were there until a later transaction.
-func (s *Store) takeUp(ctx context.Context) error {
+// importOlder imports runs from files next to the database and removes the files. Versions before schema 5 kept short
+// runs there until a later transaction, so a killed process may have left them.
+func (s *Store) importOlder(ctx context.Context) error {
 	for _, name := range []string{s.path + "-behind0", s.path + "-behind1"} {
 		lines, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +45,8 @@ func (s *Store) takeUp(ctx context.Context) error {
 	return nil
 }
 
-// olderRun reads a line of such a file: a checksum, and JSON. What is no run that has ended is [store.ErrCorrupt].
+// olderRun parses a line of such a file: a checksum and JSON. It returns [store.ErrCorrupt] for anything but a run that
+// has ended.
 func olderRun(line []byte) (row runRow, err error) {
 	sum, text, _ := bytes.Cut(bytes.TrimSuffix(line, []byte{'\n'}), []byte{' '})
 	if string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) {

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// olderLine is a run as a line of such a file.
+// olderLine encodes a run as a line of such a file.
 func olderLine(t testing.TB, r store.Run) []byte {
 	t.Helper()
 	text, err := json.Marshal(r)
@@ -24,8 +24,8 @@ func olderLine(t testing.TB, r store.Run) []byte {
 	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(text), text)
 }
 
-// TestOlderFiles: runs that a killed process of an older version left beside the database are found once. A line that is
-// torn or changed costs its run and no other.
+// TestOlderFiles checks that runs that an older version left in files next to the database are imported once. A torn or
+// changed line loses its own run only.
 func TestOlderFiles(t *testing.T) {
 	var lines []byte
 	for n := range 2 {
@@ -41,7 +41,7 @@ func TestOlderFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store.db")
-			for _, name := range []string{path + "-behind0", path + "-behind1"} { // both, so that each run is found twice
+			for _, name := range []string{path + "-behind0", path + "-behind1"} { // both files, so that each run is found twice
 				if err := os.WriteFile(name, []byte(damaged), 0o600); err != nil {
 					t.Fatal(err)
 				}

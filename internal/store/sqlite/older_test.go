@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestOlderVersion: a store of an older version gets all that came since, and what its logs take up is counted.
+// TestOlderVersion checks that a store of an older version is migrated and that the sizes of its logs are counted.
 func TestOlderVersion(t *testing.T) {
 	for version := int64(1); version < schemaVersion; version++ {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {

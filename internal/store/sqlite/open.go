@@ -22,27 +22,27 @@ import (
 //go:embed migration/*.sql
 var migrations embed.FS
 
-// What a file of ours says about itself. The first migration sets the application, the last one the version.
+// The first migration sets the file's application id, the last one its version.
 const (
 	applicationID = 0x424c4a52 // BLJR
 	schemaVersion = 5
 )
 
-// checkpointPages is how many pages (of 4 KiB) SQLite's log has when a commit merges them into the file and syncs both. A run
-// is about ten. With SQLite's default of 1,000, one run in a hundred waited for that.
+// checkpointPages is the size of SQLite's log, in pages of 4 KiB, at which a commit merges it into the file and syncs both. A
+// run writes about ten pages. With SQLite's default of 1,000, one run in a hundred waited for the merge.
 const checkpointPages = 4000
 
-// readers is how many reads run at once.
+// readers is the number of concurrent reads.
 const readers = 4
 
-// Options say where the store is.
+// Options configure a store.
 type Options struct {
 	Path   string       // of the file; its folder must exist. Required
 	Logger *slog.Logger // nil discards
 }
 
-// Open opens the store, makes it if there is none, and brings its tables up to date. A file that is damaged, of another
-// program or of a newer Belljar is refused and left as it is.
+// Open opens or creates the store and migrates its tables. It refuses a file that is damaged, belongs to another
+// program or comes from a newer Belljar, and leaves it unchanged.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	log := opts.Logger
 	if log == nil {
@@ -86,20 +86,20 @@ func (s *Store) start(ctx context.Context) error {
 		return err
 	}
 	s.writer = newWriter(conn, s.path)
-	if err := s.takeUp(ctx); err != nil {
+	if err := s.importOlder(ctx); err != nil {
 		return err
 	}
 	s.stmts, err = prepare(ctx, s.readDB)
 	return err
 }
 
-// source is the driver's name for a file. Every character of a path is allowed.
+// source returns the driver's name for a file. A path may contain any character.
 func source(path, params string) string {
 	u := url.URL{Scheme: "file", Path: path, RawQuery: "_pragma=busy_timeout(10000)&" + params}
 	return u.String()
 }
 
-// migrate brings the tables up to date, unless the file is not ours to touch.
+// migrate brings the tables up to date. It fails for a file that is not Belljar's.
 func migrate(ctx context.Context, db *sql.DB) error {
 	version, err := identify(ctx, db)
 	if err != nil {
@@ -125,7 +125,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// identify returns the version of the file's tables: 0 for an empty file. It fails for a file that is not ours.
+// identify returns the version of the file's tables: 0 for an empty file. It fails for a file that is not Belljar's.
 func identify(ctx context.Context, db *sql.DB) (version int, err error) {
 	var application, tables int
 	row := db.QueryRowContext(ctx, "SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_schema WHERE name NOT IN ('goose_db_version', 'sqlite_sequence')) FROM pragma_application_id a, pragma_user_version v")
@@ -153,7 +153,7 @@ func identify(ctx context.Context, db *sql.DB) (version int, err error) {
 	return version, nil
 }
 
-// openFailed says why a store cannot be opened, and what to do.
+// openFailed returns the error for a store that cannot be opened, with a hint.
 func openFailed(path string, err error, hint string) error {
 	var known *driver.Error
 	if hint == "" {
@@ -164,7 +164,7 @@ func openFailed(path string, err error, hint string) error {
 		case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
 			hint = "the file is damaged or no database: restore it from a backup, or move it away and start with an empty store"
 		case lib.SQLITE_FULL, lib.SQLITE_IOERR:
-			if err = failure(path, err); errors.Is(err, store.ErrFull) {
+			if err = mapError(path, err); errors.Is(err, store.ErrFull) {
 				hint = "free space on the disk"
 			}
 		case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:

@@ -14,7 +14,7 @@ import (
 
 type runs struct{ s *Store }
 
-// runRow is a run in the table's terms. It shares nothing with the run that it was made of.
+// runRow holds the column values of a run. It shares no memory with the run.
 type runRow struct {
 	id, owner, created string
 	artifactBytes      int64
@@ -22,7 +22,7 @@ type runRow struct {
 	cpuSeconds         float64
 	day                string // of its end
 
-	fixed    []any // runtime, base_image, image_digest, session_id: many indexes, and they hardly ever change
+	fixed    []any // runtime, base_image, image_digest, session_id: in many indexes, and rarely changed
 	state    []any // the rest, in the order of setState
 	spec     any
 	finished any
@@ -44,7 +44,7 @@ type runDetail struct {
 }
 
 func encodeRun(r *store.Run) (row runRow, err error) {
-	rest := r.Run // what has a column is not said twice
+	rest := r.Run // fields with a column are not stored twice
 	rest.ID, rest.UserID, rest.SessionID, rest.SpecVersion, rest.Runtime, rest.RuntimeVersion = "", "", "", "", "", ""
 	rest.BaseImage, rest.ImageDigest, rest.Phase, rest.ExitCode, rest.Message, rest.PolicyHash = "", "", "", nil, "", ""
 	rest.CreatedAt, rest.StartedAt, rest.FinishedAt = time.Time{}, nil, nil
@@ -76,7 +76,7 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 	return row, nil
 }
 
-// Insert puts a run on record.
+// Insert stores a run.
 func (q runs) Insert(ctx context.Context, r store.Run, key *store.Key) (prior *store.Key, err error) {
 	if err := r.CheckOpen(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (q runs) Insert(ctx context.Context, r store.Run, key *store.Key) (prior *s
 	})
 }
 
-// Add puts a run on record that has ended.
+// Add stores a run that has ended.
 func (q runs) Add(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 	return q.s.writer.do(ctx, write{do: func(t *tx) error { return addRun(t, row) }})
 }
 
-// addRun puts a run that has ended into the tables, unless it is there.
+// addRun inserts a run that has ended, unless it is already stored.
 func addRun(t *tx, row runRow) error {
 	args := append(append([]any{row.id, row.owner, row.created, row.finished, row.artifactBytes, row.left, row.log}, row.fixed...), row.state...)
 	n, err := t.exec("INSERT INTO sandbox_runs (id, user_id, created_at, finished_at, artifact_bytes, artifacts, log, "+insertState+
@@ -139,7 +139,7 @@ func (q runs) Update(ctx context.Context, r store.Run) error {
 	}})
 }
 
-// Finish replaces a run by its last state, durably.
+// Finish replaces a run with its final state, durably.
 func (q runs) Finish(ctx context.Context, r store.Run) error {
 	if err := r.CheckEnded(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (q runs) Finish(ctx context.Context, r store.Run) error {
 	}
 	args := append(append([]any{}, row.state...), row.finished, row.artifactBytes, row.left, row.id)
 	return q.s.writer.do(ctx, write{durable: true, do: func(t *tx) error {
-		// The fixed columns first: they can change while finished_at is NULL only.
+		// The fixed columns come first: they can change only while finished_at is NULL.
 		if err := setFixed(t, row); err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (q runs) Finish(ctx context.Context, r store.Run) error {
 	}})
 }
 
-// setFixed changes the columns that stand in many indexes, if they have changed at all.
+// setFixed updates the columns that are in many indexes, if they have changed.
 func setFixed(t *tx, row runRow) error {
 	_, err := t.exec("UPDATE sandbox_runs SET runtime = ?1, base_image = ?2, image_digest = ?3, session_id = ?4 "+
 		"WHERE id = ?5 AND finished_at IS NULL AND (runtime, base_image, image_digest, session_id) IS NOT (?1, ?2, ?3, ?4)",
@@ -189,7 +189,7 @@ func closedOrMissing(t *tx, id string) error {
 	return err
 }
 
-// addUsage adds what a run used to its owner's account: the owner on record, whatever the caller says.
+// addUsage adds a run's usage to that of its stored owner; the caller's owner is ignored.
 func addUsage(t *tx, row runRow) error {
 	_, err := t.exec("INSERT INTO sandbox_usage (user_id, artifact_bytes, log_bytes) SELECT user_id, ?, ? FROM sandbox_runs WHERE id = ? "+
 		"ON CONFLICT (user_id) DO UPDATE SET artifact_bytes = artifact_bytes + excluded.artifact_bytes, log_bytes = log_bytes + excluded.log_bytes",
@@ -204,16 +204,16 @@ func addUsage(t *tx, row runRow) error {
 
 // Swept marks runs as having no bytes left.
 func (q runs) Swept(ctx context.Context, ids ...string) error {
-	return q.eachDone(ctx, ids, "UPDATE sandbox_runs SET log_gone = 1, artifacts_gone = 1, log = NULL WHERE id = ? AND finished_at IS NOT NULL")
+	return q.releaseEach(ctx, ids, "UPDATE sandbox_runs SET log_gone = 1, artifacts_gone = 1, log = NULL WHERE id = ? AND finished_at IS NOT NULL")
 }
 
-// Delete takes runs off the record.
+// Delete deletes runs.
 func (q runs) Delete(ctx context.Context, ids ...string) error {
-	return q.eachDone(ctx, ids, "DELETE FROM sandbox_runs WHERE id = ?")
+	return q.releaseEach(ctx, ids, "DELETE FROM sandbox_runs WHERE id = ?")
 }
 
-// eachDone takes what runs keep off their owners' usage and then does something to each.
-func (q runs) eachDone(ctx context.Context, ids []string, statement string) error {
+// releaseEach subtracts the runs' bytes from their owners' usage, then executes the statement for each run.
+func (q runs) releaseEach(ctx context.Context, ids []string, statement string) error {
 	if len(ids) == 0 {
 		return ctx.Err()
 	}

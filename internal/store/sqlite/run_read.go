@@ -15,7 +15,7 @@ const runColumns = "r.id, r.user_id, r.spec_version, r.runtime, r.runtime_versio
 	"r.started_at, r.finished_at, r.message, r.policy_hash, r.created_at, r.session_id, r.last_seq, r.log_bytes, r.log_gone, r.artifacts_gone, " +
 	"r.tenant, r.node_id, r.worker_id, r.lease_epoch, r.detail"
 
-// scanRun reads runColumns, and what stands behind them into more. An error that is ErrCorrupt is about this row only.
+// scanRun scans runColumns, and later columns into more. ErrCorrupt concerns this row only.
 func scanRun(row scanner, more ...any) (r store.Run, err error) {
 	var (
 		id, owner, specVersion, runtime, runtimeVersion, image, digest, phase, message, policy, created, detail string
@@ -54,7 +54,7 @@ func scanRun(row scanner, more ...any) (r store.Run, err error) {
 	return r, nil
 }
 
-// scanFailed tells a value of the wrong type, which is one row's fault, from a read that failed.
+// scanFailed returns ErrCorrupt for a value of the wrong type, and any other error as it is.
 func scanFailed(noun, id string, err error) error {
 	if err == nil || errors.Is(err, sql.ErrNoRows) || isDriverError(err) || id == "" {
 		return err
@@ -76,7 +76,7 @@ func checkPhase(p belljar.Phase, finished *time.Time) error {
 	return fmt.Errorf("%w: phase %q, ended %t", store.ErrCorrupt, p, finished != nil)
 }
 
-// scanWholeRun reads runColumns, spec, artifacts and log.
+// scanWholeRun scans runColumns, spec, artifacts and log.
 func scanWholeRun(row scanner) (store.Run, error) {
 	var spec, artifacts sql.NullString
 	var log []byte
@@ -107,7 +107,7 @@ func (q runs) Get(ctx context.Context, id string) (store.Run, error) {
 	return r, nil
 }
 
-// unfinished goes by finished_at, so that a row with an unknown phase is seen too, and reported.
+// unfinished selects by finished_at, so that it also finds, and logs, rows with an unknown phase.
 const unfinished = "SELECT " + runColumns + ", r.spec, r.artifacts, r.log FROM sandbox_runs r INDEXED BY idx_runs_finished_at " +
 	"WHERE r.finished_at IS NULL ORDER BY r.created_at, r.rowid"
 
@@ -132,7 +132,7 @@ func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int)
 	return collect(ctx, q.s, rows, err, func(row scanner) (store.Run, error) { return scanRun(row) })
 }
 
-// collect reads all rows. It passes over a corrupt one and reports it.
+// collect reads all rows. It skips and logs a corrupt one.
 func collect[T any](ctx context.Context, s *Store, rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
 	if err != nil {
 		return nil, s.failed(ctx, err)

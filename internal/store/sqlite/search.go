@@ -8,11 +8,11 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// manyImages is how many names of images are looked through one by one. There are few where people choose from a list.
-const manyImages = 1000
+// maxImages is the largest number of image names that a search compares one by one.
+const maxImages = 1000
 
-// search reads a list that is filtered by a search and nothing else. Instead of all runs it looks through the names of
-// images and through the messages, which most runs do not have. ok is false where that is no shorter.
+// search reads a list whose only filter is a search. Instead of all runs it scans the image names and the messages,
+// which most runs lack. ok is false if there are too many names for that.
 func (r *listReader) search(ctx context.Context) (page []store.Run, total int, ok bool, err error) {
 	images, ok, err := r.images(ctx)
 	if err != nil || !ok {
@@ -40,24 +40,24 @@ func (r *listReader) search(ctx context.Context) (page []store.Run, total int, o
 	return page, total, true, err
 }
 
-// byImage selects the runs of these images.
+// byImage returns the clause that selects the runs of the images.
 func byImage(in string) string {
 	return " FROM sandbox_runs INDEXED BY idx_runs_base_image WHERE base_image IN " + in
 }
 
-// byMessage selects the runs whose message has a text, without those of these images.
+// byMessage returns the clause that selects the runs whose message contains the text, except those of the images.
 func byMessage(in string) string {
 	return " FROM sandbox_runs INDEXED BY idx_runs_message WHERE message <> '' AND instr(lower(message), ?) > 0 AND base_image NOT IN " + in
 }
 
-// imageNames are the names of images: each is looked up in the index after the one before.
+// imageNames selects the distinct image names: each step finds the next one in the index.
 const imageNames = "WITH RECURSIVE i(image) AS (SELECT min(base_image) FROM sandbox_runs UNION ALL " +
 	"SELECT (SELECT min(base_image) FROM sandbox_runs WHERE base_image > i.image) FROM i WHERE i.image IS NOT NULL) " +
 	"SELECT image FROM i WHERE image IS NOT NULL LIMIT ?"
 
-// images returns the names of images that have the text in them; ok is false if there are too many names.
+// images returns the image names that contain the text; ok is false if there are too many names.
 func (r *listReader) images(ctx context.Context) (matching []any, ok bool, err error) {
-	rows, err := r.tx.QueryContext(ctx, imageNames, manyImages+1)
+	rows, err := r.tx.QueryContext(ctx, imageNames, maxImages+1)
 	names, err := collect(ctx, r.s, rows, err, func(row scanner) (name string, err error) {
 		err = row.Scan(&name)
 		return name, err
@@ -67,5 +67,5 @@ func (r *listReader) images(ctx context.Context) (matching []any, ok bool, err e
 			matching = append(matching, name)
 		}
 	}
-	return matching, len(names) <= manyImages, err
+	return matching, len(names) <= maxImages, err
 }

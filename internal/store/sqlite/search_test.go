@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// TestSearchSizes searches where few and where many runs match, and where there are more images than are looked through
-// by name: each is read in another way, and all have to be right.
+// TestSearchSizes searches with few and with many matches, and with more images than a search compares by name. Each
+// case takes a different path.
 func TestSearchSizes(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "store.db"))
 	add := func(from, to int, image func(int) string) {
@@ -41,7 +41,7 @@ func TestSearchSizes(t *testing.T) {
 	searched(t, s, map[string]int{"host": 2450, "STEP": 1050, "step 3 ": 1, "nothing": 0, "image": 1050})
 }
 
-// searched checks how many runs searches find, and that the pages have each of them once.
+// searched checks how many runs each search finds, and that its pages list each run once.
 func searched(t *testing.T, s store.Store, searches map[string]int) {
 	t.Helper()
 	for q, want := range searches {

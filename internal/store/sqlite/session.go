@@ -22,9 +22,9 @@ type sessionDetail struct {
 	Image *store.Image `json:"image,omitempty"`
 }
 
-// sessionRow returns the values of a session's columns from state on, without those that never change.
+// sessionRow returns the values of a session's columns from state on, without the immutable ones.
 func sessionRow(s *store.Session) ([]any, error) {
-	rest := s.Session // what has a column is not said twice
+	rest := s.Session // fields with a column are not stored twice
 	rest.ID, rest.UserID, rest.State, rest.Message, rest.Runtime, rest.BaseImage = "", "", "", "", "", ""
 	rest.CreatedAt, rest.ExpiresAt = time.Time{}, time.Time{}
 	detail, err := marshal(sessionDetail{rest, s.Image})
@@ -73,7 +73,7 @@ func checkState(s belljar.SessionState) error {
 	return fmt.Errorf("%w: state %q", store.ErrCorrupt, s)
 }
 
-// Insert puts a session on record.
+// Insert stores a session.
 func (q sessions) Insert(ctx context.Context, s store.Session, key *store.Key) (*store.Key, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (q sessions) Get(ctx context.Context, id string) (store.Session, error) {
 // newestSessions is the order of a list.
 const newestSessions = " ORDER BY created_at DESC, rowid DESC LIMIT ? OFFSET ?"
 
-// sessionsOf selects the sessions of a list.
+// sessionsOf returns the condition that selects the sessions of a list.
 func sessionsOf(userID string, query belljar.SessionQuery) (where string, args []any) {
 	where = " FROM sandbox_sessions WHERE 1"
 	if userID != "" {
@@ -133,7 +133,7 @@ func sessionsOf(userID string, query belljar.SessionQuery) (where string, args [
 	if !query.All {
 		where += " AND ended_at IS NULL"
 	}
-	if query.KeyPrefix != "" { // as bytes: LIKE would know better
+	if query.KeyPrefix != "" { // compares bytes: LIKE would ignore case
 		where += " AND substr(CAST(scope_key AS BLOB), 1, ?) = CAST(? AS BLOB)"
 		args = append(args, len(query.KeyPrefix), query.KeyPrefix)
 	}
@@ -168,7 +168,7 @@ func (q sessions) Unfinished(ctx context.Context) ([]store.Session, error) {
 	return collect(ctx, q.s, rows, err, scanSession)
 }
 
-// DeleteEnded takes the sessions that ended before t off the record.
+// DeleteEnded deletes the sessions that ended before a time.
 func (q sessions) DeleteEnded(ctx context.Context, before time.Time) (int, error) {
 	text := timeText(before)
 	var n int64

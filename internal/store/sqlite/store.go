@@ -23,7 +23,7 @@ type Store struct {
 	closed  error
 }
 
-// statements are the reads that come too often to be compiled anew.
+// statements are the prepared statements of frequent reads.
 type statements struct {
 	run, session, key, token *sql.Stmt
 }
@@ -48,19 +48,19 @@ func prepare(ctx context.Context, db *sql.DB) (s statements, err error) {
 // Mode returns sqlite.
 func (s *Store) Mode() string { return "sqlite" }
 
-// Runs returns the runs on record.
+// Runs returns the stored runs.
 func (s *Store) Runs() store.Runs { return runs{s} }
 
-// Sessions returns the sessions on record.
+// Sessions returns the stored sessions.
 func (s *Store) Sessions() store.Sessions { return sessions{s} }
 
 // Keys returns the idempotency keys.
 func (s *Store) Keys() store.Keys { return keys{s} }
 
-// Users returns what users use and may use.
+// Users returns the usage and the quotas of users.
 func (s *Store) Users() store.Users { return users{s} }
 
-// Tokens returns the API keys on record.
+// Tokens returns the stored API keys.
 func (s *Store) Tokens() store.Tokens { return tokens{s} }
 
 // Ping writes a number and reads it back over a reader's connection.
@@ -81,7 +81,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close lets the writes under way finish, moves them from the log into the file, and closes it.
+// Close finishes the queued writes, merges SQLite's log into the file and closes it.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		s.closed = errors.Join(s.writer.close(), s.closeDBs())
@@ -89,7 +89,7 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
-// closeDBs closes the readers first: the last connection merges the log into the file.
+// closeDBs closes the readers first: the last connection to close merges SQLite's log into the file.
 func (s *Store) closeDBs() error {
 	var err error
 	if s.readDB != nil {
@@ -98,7 +98,7 @@ func (s *Store) closeDBs() error {
 	return errors.Join(err, s.writeDB.Close())
 }
 
-// failed is what a reader answers for a driver's error.
+// failed maps the error of a read. It returns the context's error if the context has ended.
 func (s *Store) failed(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
@@ -107,6 +107,6 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	case <-s.writer.quit:
 		return store.ErrClosed
 	default:
-		return failure(s.path, err)
+		return mapError(s.path, err)
 	}
 }

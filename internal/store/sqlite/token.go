@@ -31,7 +31,7 @@ func scanToken(row scanner) (t store.Token, err error) {
 	return t, nil
 }
 
-// Insert puts a key on record. It is durable: somebody is about to be told the secret, once.
+// Insert stores a key. It is durable: the caller shows the secret once, right after.
 func (q tokens) Insert(ctx context.Context, t store.Token) error {
 	args := []any{t.ID, t.Hash, t.UserID, string(t.Role), t.Name, t.Prefix, timeText(t.CreatedAt), timeOrNull(t.ExpiresAt), timeOrNull(t.LastUsedAt), timeOrNull(t.RevokedAt)}
 	return q.s.writer.do(ctx, write{durable: true, do: func(t *tx) error {
@@ -55,12 +55,12 @@ func (q tokens) List(ctx context.Context) ([]store.Token, error) {
 	return collect(ctx, q.s, rows, err, scanToken)
 }
 
-// Used notes when a key was used last.
+// Used stores when a key was last used.
 func (q tokens) Used(ctx context.Context, id string, at time.Time) error {
 	return q.note(ctx, id, write{}, "UPDATE sandbox_tokens SET last_used_at = max(coalesce(last_used_at, ''), ?) WHERE id = ?", at)
 }
 
-// Revoke notes when a key was revoked. It is durable: a key that was taken away stays away.
+// Revoke stores when a key was revoked. It is durable: a revoked key must stay revoked.
 func (q tokens) Revoke(ctx context.Context, id string, at time.Time) error {
 	return q.note(ctx, id, write{durable: true}, "UPDATE sandbox_tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?", at)
 }

@@ -10,7 +10,7 @@ import (
 
 type users struct{ s *Store }
 
-// Usage is what a user has used on the day of t.
+// Usage returns a user's usage on the day of t.
 func (q users) Usage(ctx context.Context, userID string, t time.Time) (belljar.UserUsage, error) {
 	u := belljar.UserUsage{UserID: userID}
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce((SELECT artifact_bytes FROM sandbox_usage WHERE user_id = ?1), 0), "+
@@ -33,7 +33,7 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserU
 	})
 }
 
-// Kept is how many bytes are kept in all, and by how many users.
+// Kept returns how many bytes are kept in all, and for how many users.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(artifact_bytes + log_bytes), 0), count(*) FROM sandbox_usage WHERE artifact_bytes + log_bytes > 0")
 	if err := row.Scan(&bytes, &users); err != nil {
@@ -42,7 +42,7 @@ func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	return bytes, users, nil
 }
 
-// Quota is what was stored for a user.
+// Quota returns a user's stored quota.
 func (q users) Quota(ctx context.Context, userID string) (belljar.Quota, error) {
 	var quota belljar.Quota
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT concurrent_runs, cpu_seconds_per_day, artifact_mb, log_mb, memory_mb, cpu FROM sandbox_quotas WHERE user_id = ?", userID)

@@ -10,26 +10,26 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// maxGroup is the most writes that one transaction gathers. It bounds how long the first of them waits.
+// maxGroup is the largest number of writes in one transaction. It bounds how long the first of them waits.
 const maxGroup = 128
 
-// write is one change, made whole or not at all.
+// write is one atomic change.
 type write struct {
 	durable bool            // it must survive the loss of power
-	do      func(*tx) error // runs in the writer's goroutine and must touch nothing that the caller keeps
+	do      func(*tx) error // runs in the writer's goroutine and must not use the caller's memory: the caller may have returned
 }
 
-// pending is a write that waits, and the way back.
+// pending is a queued write with its reply channel.
 type pending struct {
 	write
 	ctx  context.Context
-	done chan error // of room 1: the writer never waits for a caller that has gone
+	done chan error // buffered: the writer never waits for a caller that has returned
 }
 
-// writer makes all changes, one group after the other.
+// writer executes all writes, one group after the other.
 type writer struct {
 	path    string
-	ops     chan *pending // unbuffered: what the writer has taken, it answers
+	ops     chan *pending // unbuffered: the writer answers every write that it has received
 	quit    chan struct{}
 	stopped chan struct{}
 	once    sync.Once
@@ -50,7 +50,7 @@ func newWriter(conn *sql.Conn, path string) *writer {
 	return w
 }
 
-// do makes a change and returns when it is committed. If ctx ends before, the change may be made all the same.
+// do executes a write and returns when it is committed. If ctx ends first, the write may still happen.
 func (w *writer) do(ctx context.Context, op write) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (w *writer) do(ctx context.Context, op write) error {
 	}
 }
 
-// close ends the writer after the writes that wait already. It may be called twice.
+// close ends the writer after the queued writes. It may be called twice.
 func (w *writer) close() error {
 	w.once.Do(func() { close(w.quit) })
 	<-w.stopped
@@ -100,7 +100,7 @@ func (w *writer) run() {
 	}
 }
 
-// gather takes what waits, without waiting.
+// gather adds the queued writes to the group without waiting for more.
 func (w *writer) gather(group []*pending) []*pending {
 	for len(group) < maxGroup {
 		select {
@@ -113,12 +113,12 @@ func (w *writer) gather(group []*pending) []*pending {
 	return group
 }
 
-// commit makes a group of changes in one transaction and answers them. Those that fail fail alone, unless the
-// transaction itself does: then nothing was stored, and every write of the group says why.
+// commit executes a group of writes in one transaction and reports each result. A failed write does not affect the
+// others. If the transaction itself fails, nothing is stored and every write returns that error.
 func (w *writer) commit(group []*pending) {
 	results := make([]error, len(group))
 	if err := w.transaction(group, results); err != nil {
-		err = failure(w.path, err)
+		err = mapError(w.path, err)
 		for i := range results {
 			results[i] = err
 		}
@@ -148,20 +148,20 @@ func (w *writer) transaction(group []*pending, results []error) (err error) {
 	committed := false
 	defer func() {
 		if !committed {
-			w.tx.exec("ROLLBACK") // fails if SQLite has done it already
+			w.tx.exec("ROLLBACK") // fails if SQLite has already rolled back
 		}
 	}()
-	if whole, err := w.each(group, results, w.straight); err != nil {
+	if whole, err := w.each(group, results, w.direct); err != nil {
 		return err
 	} else if !whole {
-		// One failed. It shall fail alone, which costs every one a savepoint.
+		// One write failed. Repeat the group with a savepoint for each write, so that only that one fails.
 		if _, err := w.tx.exec("ROLLBACK"); err != nil {
 			return err
 		}
 		if _, err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
 			return err
 		}
-		if _, err := w.each(group, results, w.one); err != nil {
+		if _, err := w.each(group, results, w.isolated); err != nil {
 			return err
 		}
 	}
@@ -172,14 +172,14 @@ func (w *writer) transaction(group []*pending, results []error) (err error) {
 	return nil
 }
 
-// each makes every change of a group in a way, and reports whether none failed.
-func (w *writer) each(group []*pending, results []error, make func(*pending) (result, err error)) (whole bool, err error) {
+// each executes every write of a group with execute, and reports whether all succeeded.
+func (w *writer) each(group []*pending, results []error, execute func(*pending) (result, err error)) (whole bool, err error) {
 	whole = true
 	for i, p := range group {
 		if results[i] = p.ctx.Err(); results[i] != nil {
-			continue // nobody waits for it
+			continue // the caller has gone
 		}
-		if results[i], err = make(p); err != nil {
+		if results[i], err = execute(p); err != nil {
 			return false, err
 		}
 		whole = whole && results[i] == nil
@@ -187,22 +187,23 @@ func (w *writer) each(group []*pending, results []error, make func(*pending) (re
 	return whole, nil
 }
 
-// straight makes one change as a part of the transaction: if it fails, so has the transaction.
-func (w *writer) straight(p *pending) (result, err error) {
+// direct executes a write without a savepoint: if it fails, the transaction must be rolled back.
+func (w *writer) direct(p *pending) (result, err error) {
 	result = w.guard(p)
-	if broken(result) {
+	if endsTransaction(result) {
 		return nil, result
 	}
 	return result, nil
 }
 
-// one makes one change that can fail alone in the transaction. result is its own failure, err that of the transaction.
-func (w *writer) one(p *pending) (result, err error) {
+// isolated executes a write in a savepoint, so that it can fail alone. result is the error of the write, err that of
+// the transaction.
+func (w *writer) isolated(p *pending) (result, err error) {
 	if _, err := w.tx.exec("SAVEPOINT one"); err != nil {
 		return nil, err
 	}
 	result = w.guard(p)
-	if broken(result) {
+	if endsTransaction(result) {
 		return nil, result
 	}
 	if result != nil {
@@ -213,10 +214,10 @@ func (w *writer) one(p *pending) (result, err error) {
 	if _, err := w.tx.exec("RELEASE one"); err != nil {
 		return nil, err
 	}
-	return failure(w.path, result), nil
+	return mapError(w.path, result), nil
 }
 
-// guard keeps a bug in one write from taking down all others.
+// guard turns a panic in one write into an error, so that the others are not lost.
 func (w *writer) guard(p *pending) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -232,7 +233,7 @@ type tx struct {
 	stmts map[string]*sql.Stmt
 }
 
-// exec runs a statement and returns how many rows it changed. Nothing interrupts it: contexts end outside.
+// exec executes a statement and returns the number of changed rows. No context interrupts it.
 func (t *tx) exec(query string, args ...any) (int64, error) {
 	stmt, err := t.stmt(query)
 	if err != nil {
@@ -277,12 +278,12 @@ func (t *tx) close() error {
 	return errors.Join(errs...)
 }
 
-// scanner is a row of a result: *sql.Row, *sql.Rows.
+// scanner is a *sql.Row or *sql.Rows.
 type scanner interface {
 	Scan(dest ...any) error
 }
 
-// failedRow is a row that could not be asked for.
+// failedRow is the row of a query that failed.
 type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }

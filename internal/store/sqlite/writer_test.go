@@ -27,7 +27,7 @@ func queued(id string) store.Run {
 	return store.Run{Run: belljar.Run{ID: id, UserID: "ann", Phase: belljar.PhaseQueued, CreatedAt: time.Unix(1_800_000_000, 0)}}
 }
 
-// held stops the writer inside a write, so that others gather. release lets it go on.
+// held blocks the writer inside a write, so that others queue. release unblocks it.
 func held(t *testing.T, s *Store) (release func() error) {
 	t.Helper()
 	inside, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -45,7 +45,7 @@ func held(t *testing.T, s *Store) (release func() error) {
 	}
 }
 
-// TestOneFailsAlone commits a group of which every second write fails, one of them by panicking.
+// TestOneFailsAlone commits a group in which every second write fails, one of them with a panic.
 func TestOneFailsAlone(t *testing.T) {
 	s := opened(t)
 	boom := errors.New("boom")
@@ -65,7 +65,7 @@ func TestOneFailsAlone(t *testing.T) {
 	if err := s.writer.do(t.Context(), write{do: func(*tx) error { return nil }}); err != nil {
 		t.Fatal(err)
 	}
-	// The writer waits for work now: its transaction is ours to use.
+	// The writer is idle now, so the test may use its transaction.
 	s.writer.commit(group)
 	want := []string{"", "no", "", "panicked", "already in the store", "", "canceled"}
 	for i, p := range group {
@@ -83,7 +83,7 @@ func TestOneFailsAlone(t *testing.T) {
 	}
 }
 
-// TestGivingUp: who stops waiting gets his context's error at once, and the store is as good as before.
+// TestGivingUp checks that a cancelled caller gets its context's error at once and that the store still works.
 func TestGivingUp(t *testing.T) {
 	s := opened(t)
 	release := held(t, s)
@@ -109,7 +109,7 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-// TestCloseAnswersAll: Close lets what was begun finish and answers what waits.
+// TestCloseAnswersAll checks that Close finishes writes in progress and answers queued ones.
 func TestCloseAnswersAll(t *testing.T) {
 	s := opened(t)
 	release := held(t, s)
@@ -140,7 +140,8 @@ func TestCloseAnswersAll(t *testing.T) {
 	}
 }
 
-// TestFull lets the file grow no more: writes say so, what was there stays, and with room all goes on.
+// TestFull stops the growth of the file: writes return ErrFull, stored rows stay, and writes succeed again when there
+// is room.
 func TestFull(t *testing.T) {
 	s := opened(t)
 	limit := func(pages int) {
@@ -156,7 +157,7 @@ func TestFull(t *testing.T) {
 	if _, err := s.Runs().Insert(t.Context(), first, nil); err != nil {
 		t.Fatal(err)
 	}
-	limit(1) // as many as there are
+	limit(1) // no more pages than the file has
 	big := queued("big")
 	big.Spec = &belljar.RunSpec{Code: strings.Repeat("x", 1<<20)}
 	key := &store.Key{Endpoint: "runs", UserKey: "ann", Key: "k", ObjectID: "big", CreatedAt: time.Now()}
@@ -175,7 +176,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestDurability: a transaction with a durable write is made with an fsync, others without.
+// TestDurability checks that only a transaction with a durable write uses an fsync.
 func TestDurability(t *testing.T) {
 	s := opened(t)
 	level := func() (n int) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// fill sets every field that can be set below v to something that is not zero, each to something else. A field that is
-// added to a noun one day is filled too, and a store that does not keep it fails the suite.
+// fill sets every settable field below v to a distinct value that is not zero. It also fills fields that are added
+// later, so that a store that does not keep them fails the suite.
 func fill(v any) {
 	n := 0
 	fillValue(reflect.ValueOf(v).Elem(), &n)

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// keyFor is the key of a request that made something, in force for ten minutes.
+// keyFor returns the key of a request that created an object, in force for ten minutes.
 func keyFor(user, key, object string, at time.Time) *store.Key {
 	return &store.Key{
 		Endpoint: "runs", UserKey: user, Key: key, Fingerprint: "f-" + object, ObjectID: object,
@@ -18,7 +18,7 @@ func keyFor(user, key, object string, at time.Time) *store.Key {
 	}
 }
 
-// kept is a key as it comes back.
+// kept returns a key as a store returns it.
 func kept(k store.Key) store.Key {
 	k.NotBefore = time.Time{}
 	return k
@@ -46,14 +46,14 @@ func keyBothOrNeither(t *testing.T, s store.Store) {
 	wantErr(t, "an id that is taken", err, store.ErrExists)
 	_, err = s.Keys().Get(ctx, "runs", "ann", "fresh")
 	wantErr(t, "its key", err, store.ErrNotFound)
-	// Nor does it take the place of one that has expired.
+	// Nor does it replace an expired one.
 	_, err = s.Runs().Insert(ctx, a, keyFor("ann", "k", a.ID, start().Add(time.Hour)))
 	wantErr(t, "an id that is taken, with an expired key", err, store.ErrExists)
 	got, err = s.Keys().Get(ctx, "runs", "ann", "k")
 	ok(t, err)
 	same(t, "the expired key", got, kept(*key))
 
-	// Endpoint, user and key together are the name.
+	// Endpoint, user and key together identify an entry.
 	for i, other := range []*store.Key{keyFor("bob", "k", "", start()), keyFor("ann", "K", "", start()), keyFor("ann", "k ", "", start())} {
 		r := openRun("ann", 2+i)
 		other.ObjectID = r.ID
@@ -93,7 +93,7 @@ func keyExpiry(t *testing.T, s store.Store) {
 	getRun(t, s, late.ID)
 }
 
-// keyRace sends one request fifty times at once: one run is made, and everybody else is told which.
+// keyRace sends one request fifty times at once: one call creates the run, and all others get its key.
 func keyRace(t *testing.T, s store.Store) {
 	for round := range 5 {
 		const racers = 50

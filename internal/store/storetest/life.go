@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// calls is one call of every method, on things that are there.
+// calls returns one call of every method, on existing objects.
 func calls(s store.Store, r store.Run, session store.Session, token store.Token) map[string]func(context.Context) error {
 	fresh := func() store.Run { return openRun("ann", 1) }
 	return map[string]func(context.Context) error{
@@ -57,7 +57,7 @@ func calls(s store.Store, r store.Run, session store.Session, token store.Token)
 	}
 }
 
-// stock puts one of everything on record.
+// stock stores one object of each kind.
 func stock(t *testing.T, s store.Store) (r store.Run, session store.Session, token store.Token) {
 	t.Helper()
 	r, session = openRun("ann", 0), openSession("ann", 0)
@@ -95,7 +95,7 @@ func closeStore(t *testing.T, s store.Store) {
 	ok(t, s.Close())
 }
 
-// everything calls everything from many goroutines, some of which give up half-way, and closes the store under them.
+// everything calls all methods from many goroutines, cancels some calls, and closes the store meanwhile.
 func everything(t *testing.T, s store.Store) {
 	const workers, rounds = 8, 20
 	var group sync.WaitGroup
@@ -146,7 +146,7 @@ func everything(t *testing.T, s store.Store) {
 	same(t, "bytes", bytes, int64(workers*rounds*10*3/4))
 	same(t, "cpu seconds", cpu, workers*rounds)
 
-	// Whoever calls while the store closes gets an answer: it was done, or it was not.
+	// A call during Close returns: either the write is stored or it failed with ErrClosed.
 	began := make(chan struct{}, workers)
 	for w := range workers {
 		group.Go(func() {

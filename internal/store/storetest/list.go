@@ -97,9 +97,9 @@ func listBounds(t *testing.T, s store.Store) {
 }
 
 func listOrder(t *testing.T, s store.Store) {
-	// Created in this order: b and c at one instant; a before them although it came last.
+	// By creation: b and c at the same time; a before them although it was inserted last.
 	b, c, a := openRun("ann", 5), openRun("ann", 5), openRun("ann", 1)
-	// Started: c, then b; a has not.
+	// By start: c, then b; a has not started.
 	b.StartedAt, c.StartedAt = new(start().Add(20*time.Second)), new(start().Add(10*time.Second))
 	for _, r := range []*store.Run{&b, &c} {
 		r.Phase = belljar.PhaseRunning
@@ -113,7 +113,7 @@ func listOrder(t *testing.T, s store.Store) {
 		"created_at:asc":   {a.ID, b.ID, c.ID},
 		"started_at:desc":  {b.ID, c.ID, a.ID},
 		"started_at:asc":   {a.ID, c.ID, b.ID},
-		"finished_at:asc":  {b.ID, c.ID, a.ID}, // none has: as they came
+		"finished_at:asc":  {b.ID, c.ID, a.ID}, // none has finished: in order of insertion
 		"finished_at:desc": {a.ID, c.ID, b.ID},
 	} {
 		for _, q := range []belljar.RunQuery{{Sort: sort}, {Sort: sort, UserID: "ann"}, {Sort: sort, Runtime: "native"}, {Sort: sort, UserID: "ann", Runtime: "native"}} {
@@ -183,7 +183,7 @@ func listSearch(t *testing.T, s store.Store) {
 	same(t, "another's", got, nil)
 }
 
-// listModel asks for hundreds of lists of runs that were made by chance, and compares with sorting them by hand.
+// listModel compares hundreds of lists of random runs with a model.
 func listModel(t *testing.T, s store.Store) {
 	chance := rand.New(rand.NewPCG(3, 14))
 	pick := func(of ...string) string { return of[chance.IntN(len(of))] }
@@ -235,7 +235,7 @@ func listModel(t *testing.T, s store.Store) {
 	}
 }
 
-// model is what a list of all has to have, in order. all is in the order of arrival.
+// model returns the expected list. all is in the order of insertion.
 func model(all []store.Run, q belljar.RunQuery) []store.Run {
 	var out []store.Run
 	is := func(want, got string) bool { return want == "" || want == got }

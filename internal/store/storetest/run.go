@@ -15,7 +15,7 @@ func runComesBack(t *testing.T, s store.Store) {
 	var r store.Run
 	fill(&r)
 	r.ID, r.Phase, r.FinishedAt, r.ExitCode, r.Artifacts = belljar.NewID(), belljar.PhaseRunning, nil, nil, nil
-	r.Log = nil // is for those that are added
+	r.Log = nil // set only for runs stored with Add
 	insert(t, s, r)
 	same(t, "inserted", getRun(t, s, r.ID), r)
 
@@ -97,7 +97,7 @@ func runIsAdded(t *testing.T, s store.Store) {
 	}
 }
 
-// openRunOf is a run that has ended as it was before.
+// openRunOf returns an ended run as it was before its end.
 func openRunOf(r store.Run) store.Run {
 	r.Phase, r.FinishedAt, r.ExitCode = belljar.PhaseRunning, nil, nil
 	return r
@@ -255,7 +255,7 @@ func runSweep(t *testing.T, s store.Store) {
 	sweepable("one that has its artifacts still", 1, true, 10, logOnly.ID)
 }
 
-// hostile are texts that have hurt programs before.
+// hostile returns texts that commonly break programs.
 func hostile() []string {
 	return []string{
 		"", " ", "'", `"`, "`", `\`, "%", "_", ";", "--", "' OR '1'='1", "'; DROP TABLE sandbox_runs; --", "?", "?1", ":id", "$1", "@x",

@@ -134,7 +134,7 @@ func sessionScopeKey(t *testing.T, s store.Store) {
 	for range 2 {
 		addSession(t, s, openSession("ann", 3)) // without one
 	}
-	ok(t, s.Sessions().Update(ctx, a)) // its own key is no obstacle
+	ok(t, s.Sessions().Update(ctx, a)) // its own key does not conflict
 	a = closed(a, start())
 	ok(t, s.Sessions().Update(ctx, a))
 	addSession(t, s, twin)
@@ -142,7 +142,7 @@ func sessionScopeKey(t *testing.T, s store.Store) {
 	wantErr(t, "back to life beside its successor", s.Sessions().Update(ctx, a), store.ErrExists)
 }
 
-// A scope key that is given up is free, whatever its session does from then on, and does not come back.
+// A released scope key is free for another session, and its former session cannot reclaim it.
 func sessionScopeGivenUp(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	a, b := openSession("ann", 0), openSession("ann", 1)
@@ -158,7 +158,7 @@ func sessionScopeGivenUp(t *testing.T, s store.Store) {
 	b.Key = "thread:2:default"
 	ok(t, s.Sessions().Update(ctx, b))
 	same(t, "a key does not change", getSession(t, s, b.ID).Key, "thread:1:default")
-	// However a session ends, the next one can have its key, which the record keeps.
+	// After a session ends, in whatever state, the next one can use its key. The ended record keeps the key.
 	for i, state := range []belljar.SessionState{belljar.SessionClosed, belljar.SessionExpired, belljar.SessionCrashed, belljar.SessionLost} {
 		b = getSession(t, s, b.ID)
 		b.State, b.EndedAt = state, new(start())

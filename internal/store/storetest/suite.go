@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite of the store contract: what it asks, every store does.
+// Package storetest is the conformance suite of the store contract. Every store must pass it.
 package storetest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Options say how to get at a store.
+// Options configure the suite.
 type Options struct {
-	// Open makes an empty store. The suite closes it. Required.
+	// Open creates an empty store. The suite closes it. Required.
 	Open func(t *testing.T) store.Store
-	// Reopen closes a store and opens it again with what it had. nil for one that forgets.
+	// Reopen closes a store and opens it again with its data; nil for a store that does not persist.
 	Reopen func(t *testing.T, s store.Store) store.Store
 }
 
@@ -82,12 +82,12 @@ func Run(t *testing.T, opts Options) {
 	}
 }
 
-// start is when the suite's stories begin: with a time zone and nanoseconds, which no store keeps.
+// start is the time at which the tests begin. It has a time zone and nanoseconds, which no store keeps.
 func start() time.Time {
 	return time.Date(2026, 3, 1, 9, 30, 0, 123456789, time.FixedZone("here", 2*3600))
 }
 
-// openRun is a run that user asked for, n seconds into the story.
+// openRun returns a queued run of user, created n seconds after start.
 func openRun(user string, n int) store.Run {
 	return store.Run{Run: belljar.Run{
 		ID: belljar.NewID(), UserID: user, Phase: belljar.PhaseQueued, SpecVersion: "1.0", Runtime: "native",
@@ -95,7 +95,7 @@ func openRun(user string, n int) store.Run {
 	}}
 }
 
-// ended is r when it has ended at a time, having used cpu seconds and left bytes.
+// ended returns r after its end at a time, with its CPU seconds and artifact bytes.
 func ended(r store.Run, at time.Time, cpu float64, bytes int64) store.Run {
 	r.Phase, r.ExitCode, r.StartedAt, r.FinishedAt = belljar.PhaseCompleted, new(0), new(r.CreatedAt), &at
 	r.ResourceUsage = &belljar.ResourceUsage{CPUTimeSec: &cpu, ArtifactBytes: bytes}
@@ -103,7 +103,7 @@ func ended(r store.Run, at time.Time, cpu float64, bytes int64) store.Run {
 	return r
 }
 
-// addEnded puts a run on record that has ended.
+// addEnded inserts and finishes a run.
 func addEnded(t *testing.T, s store.Store, r store.Run) {
 	t.Helper()
 	open := r
@@ -140,8 +140,8 @@ func wantErr(t *testing.T, what string, err, want error) {
 	}
 }
 
-// same compares what was stored with what came back: times to the microsecond and in UTC, and a list or map that is
-// empty with one that is not there.
+// same compares a stored value with the one returned: times in UTC to the microsecond. An empty list or map equals a
+// nil one.
 func same[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	times := cmp.Comparer(func(a, b time.Time) bool {

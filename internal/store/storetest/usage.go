@@ -67,7 +67,7 @@ func usageDays(t *testing.T, s store.Store) {
 	}
 }
 
-// usageModel does things by chance and adds up: usage is always what the runs on record that were not swept keep.
+// usageModel makes random changes and checks that usage always equals the sum over the stored runs that were not swept.
 func usageModel(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	chance := rand.New(rand.NewPCG(1, 618))
