@@ -130,7 +130,7 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 	return nil
 }
 
-// only picks the one artifact that was asked for.
+// only returns the artifact at g.Path.
 func (g *artifactGet) only(list []belljar.Artifact, id string) ([]belljar.Artifact, error) {
 	clean, err := belljar.CleanPath(g.Path)
 	if err != nil {

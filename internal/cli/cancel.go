@@ -21,7 +21,7 @@ func (k *cancelCommand) Help() string {
 under way.`
 }
 
-// Run cancels every run that it can, and tells of those that it could not.
+// Run cancels the given runs and reports those that it cannot cancel.
 func (k *cancelCommand) Run(ctx context.Context, c *console) error {
 	return c.remote(k.JSON, func(s belljar.Service) error {
 		runs := []belljar.Run{}
@@ -42,11 +42,11 @@ func (k *cancelCommand) Run(ctx context.Context, c *console) error {
 		if k.JSON && len(failed) == 0 {
 			return show.JSON(c.stdout, runs)
 		}
-		return c.several(failed)
+		return c.reportAll(failed)
 	})
 }
 
-// cancel cancels one run and returns it as it is then, and whether it was under way.
+// cancel cancels one run. It returns the run's new state, and whether it was still active.
 func cancel(ctx context.Context, s belljar.Service, prefix string) (run belljar.Run, under bool, err error) {
 	id, err := findRun(ctx, s, prefix)
 	if err != nil {
@@ -62,8 +62,8 @@ func cancel(ctx context.Context, s belljar.Service, prefix string) (run belljar.
 	return run, true, err
 }
 
-// several tells all failures but the last, which it returns.
-func (c *console) several(failed []error) error {
+// reportAll reports all failures but the last, which it returns.
+func (c *console) reportAll(failed []error) error {
 	if len(failed) == 0 {
 		return nil
 	}

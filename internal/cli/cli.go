@@ -19,7 +19,7 @@ import (
 // exitFailure is the status of every failure that is not the program's own.
 const exitFailure = 125
 
-// Options is what the commands need from the program that they are a part of.
+// Options is what the commands need from their program.
 type Options struct {
 	local.World
 	Version string
@@ -27,9 +27,9 @@ type Options struct {
 	Machine local.Machine
 }
 
-// Run parses args (without the program's name), does what they say and returns the exit status.
+// Run executes args (without the program's name) and returns the exit status.
 func Run(ctx context.Context, args []string, o Options) int {
-	log.SetOutput(io.Discard) // libraries report connections there, which people did not ask about; what fails returns an error
+	log.SetOutput(io.Discard) // libraries log connection details there; failures are returned as errors
 	c := &console{
 		Writer: notice.Writer{Stderr: o.Stderr}, env: o.Env, stdin: o.Stdin, stdout: o.Stdout,
 		version: o.Version, commit: o.Commit, machine: o.Machine,
@@ -114,13 +114,13 @@ func (c *console) parser(grammar any) (*kong.Kong, error) {
 	)
 }
 
-// usageError turns a mistake in the command line into a failure with a hint.
+// usageError turns a command-line error into a failure with a hint.
 func usageError(err error, args []string) error {
 	message, suggestion, suggested := strings.Cut(err.Error(), ", did you mean ")
 	hint := "belljar --help lists the commands"
 	if name := args[0]; suggested {
 		hint = "did you mean " + strings.ReplaceAll(suggestion, `"`, "")
-		if flag, ok := strings.CutPrefix(message, "unknown flag -"); ok && len(flag) == 1 { // the others are no more alike
+		if flag, ok := strings.CutPrefix(message, "unknown flag -"); ok && len(flag) == 1 { // a suggestion for another short flag is only a guess
 			hint = "put arguments that start with a dash after --"
 		}
 	} else if !strings.HasPrefix(name, "-") && !strings.HasPrefix(message, "unexpected argument "+name) {
@@ -138,8 +138,8 @@ func usageError(err error, args []string) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint}
 }
 
-// ownFlags lists the flags of a command as they are written, the short ones of limits among them. Programs too have --help,
-// and short flags of their own.
+// ownFlags lists the long flags of a command as the user types them, and the short flags for limits. It leaves out --help and the
+// other short flags, because programs often have the same.
 func ownFlags(node *kong.Node) (all []string) {
 	for _, flag := range flagsOf(node) {
 		if flag.Name != "help" {
@@ -152,7 +152,7 @@ func ownFlags(node *kong.Node) (all []string) {
 	return all
 }
 
-// commandOf is a command as it is typed, with the commands above it.
+// commandOf returns a command with its parents, as the user types it.
 func commandOf(node *kong.Node) string {
 	name := node.Name
 	for up := node.Parent; up != nil && up.Type == kong.CommandNode; up = up.Parent {

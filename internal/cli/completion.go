@@ -20,14 +20,14 @@ func (completionCommand) Help() string {
   belljar completion fish > ~/.config/fish/completions/belljar.fish`
 }
 
-// Run prints the script. It is made from the grammar, so it cannot fall behind.
+// Run prints the script. It comes from the grammar, so it is always up to date.
 func (s *completionCommand) Run(c *console, parsed *kong.Context) error {
 	script := map[string]func(*kong.Node) string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}
 	_, err := fmt.Fprint(c.stdout, script[s.Shell](parsed.Model.Node))
 	return err
 }
 
-// flagWords returns every flag of a command, and of the commands below it, as it is typed.
+// flagWords returns every flag of a command and of its subcommands, as the user types it.
 func flagWords(node *kong.Node) []string {
 	var words []string
 	for _, f := range flagsOf(node) {
@@ -39,7 +39,7 @@ func flagWords(node *kong.Node) []string {
 	return words
 }
 
-// flagsOf returns every flag of a command, and of the commands below it, once.
+// flagsOf returns every flag of a command and of its subcommands, once.
 func flagsOf(node *kong.Node) (flags []*kong.Flag) {
 	seen := map[string]bool{}
 	for _, n := range append([]*kong.Node{node}, node.Children...) {
@@ -63,7 +63,7 @@ func commandWords(root *kong.Node) []string {
 	return words
 }
 
-// operands returns what a command takes besides flags: fixed words, or nil for files.
+// operands returns the fixed words that a command takes as arguments, or nil if it takes files.
 func operands(root, node *kong.Node) []string {
 	switch node.Name {
 	case "completion":
@@ -71,7 +71,7 @@ func operands(root, node *kong.Node) []string {
 	case "help":
 		return commandWords(root)
 	}
-	return commandWords(node) // nil where there are none
+	return commandWords(node) // nil if there are none
 }
 
 func bashCompletion(root *kong.Node) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// console is what a command has of the world outside. Notices to the person at the terminal go through its writer, to stderr;
-// stdout belongs to the program, or to the answer of a command.
+// console is a command's connection to its environment. Notices for the user go to stderr; stdout carries the program's output, or
+// the command's result.
 type console struct {
 	notice.Writer
 	env     []string
@@ -19,13 +19,13 @@ type console struct {
 	stdout  io.Writer
 	version string
 	commit  string
-	machine local.Machine // that this process runs on
-	server  server        // that the command line asks, if any
-	wants   string        // the image that a command without a server is about; "" for none besides host
-	flags   []string      // of the command, as they are written: --timeout, -m
+	machine local.Machine // this machine
+	server  server        // of the command line, if any
+	image   string        // image that a local command needs; "" for none or host
+	flags   []string      // of the command, as the user types them: --timeout, -m
 }
 
-// exitStatus is the exit status of a command that has already said what there was to say.
+// exitStatus is the exit status of a command that has already reported its failure.
 type exitStatus int
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
@@ -49,7 +49,7 @@ func (c *console) getenv(name string) (string, bool) {
 	return w.Getenv(name)
 }
 
-// colour reports whether stdout is a terminal that wants colours (https://no-color.org).
+// colour reports whether stdout is a terminal that supports colours (https://no-color.org).
 func (c *console) colour() bool {
 	if off, _ := c.getenv("NO_COLOR"); off != "" {
 		return false
@@ -60,7 +60,7 @@ func (c *console) colour() bool {
 	return show.IsTerminal(c.stdout)
 }
 
-// aside prints a note for people. It prints nothing where stdout is a pipe.
+// aside prints a note for people, if stdout is a terminal.
 func (c *console) aside(format string, args ...any) {
 	if show.IsTerminal(c.stdout) {
 		c.Note(format, args...)

@@ -22,7 +22,7 @@ func (d *doctorCommand) Help() string {
 here, 1 if not.`
 }
 
-// report is what doctor found out.
+// report is the result of doctor.
 type report struct {
 	Host     host.Machine    `json:"host"`
 	Runtimes []local.Runtime `json:"runtimes"`
@@ -38,7 +38,7 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 	available := false
 	for _, rt := range found {
 		available = available || rt.Available
-		if rt.Name == "native" && forbidden(rt) { // what is missing of one that works, its protections tell
+		if rt.Name == "native" && forbidden(rt) { // of an available runtime, the protections say what is missing
 			r.Host.Hint = host.NestedHint(r.Host.Container)
 		}
 	}
@@ -56,8 +56,8 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// forbidden reports whether a runtime does not work because somebody forbids it, as a container's engine does: some say that
-// a system call does not exist.
+// forbidden reports whether a runtime is unavailable because the host denies a permission, as a container engine does. Some
+// engines answer a forbidden system call with ENOSYS.
 func forbidden(rt local.Runtime) bool {
 	for _, why := range rt.Reasons {
 		if !rt.Available && (why.Code == "host_permission_denied" || strings.Contains(why.Detail, "not implemented")) {

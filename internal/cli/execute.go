@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// execute runs a plan to its end and returns the exit status. ctx ends where the run is to be abandoned.
+// execute runs a plan to its end and returns the exit status. Ending ctx abandons the run.
 func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *stopper) (int, error) {
 	runs := e.Runs()
 	request := belljar.RunRequest{RunSpec: p.spec, Input: p.stdin, IdempotencyKey: p.key}
@@ -35,11 +35,11 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 
 	var out sink = &streams{c: c, run: run.ID, runs: runs}
 	if p.json {
-		out = &keeper{}
+		out = &outputBuffer{}
 	}
 	for frame, err := range runs.Frames(ctx, run.ID, 1) {
 		if err != nil {
-			if n := stop.signalled(); n != 0 { // abandoned: nobody is left to say more
+			if n := stop.signalled(); n != 0 { // abandoned
 				if e.Remote {
 					c.Note("run %s was left to the server", run.ID)
 					c.Hint("belljar cancel %s makes sure that it ends", run.ID)
@@ -64,7 +64,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *s
 	}
 	status := conclude(c, run, stop.signalled())
 	if p.json {
-		return status, out.(*keeper).print(c.stdout, run, artifacts)
+		return status, out.(*outputBuffer).print(c.stdout, run, artifacts)
 	}
 	return status, nil
 }
@@ -87,7 +87,7 @@ func (p *plan) collect(ctx context.Context, c *console, svc belljar.Service, id 
 	return artifacts, nil
 }
 
-// save puts artifacts into --out, if there is one, and returns those that are there.
+// save writes artifacts to --out, if set, and returns those that it wrote.
 func (p *plan) save(ctx context.Context, c *console, svc belljar.Service, id string, artifacts []belljar.Artifact) (kept []belljar.Artifact, err error) {
 	for _, a := range artifacts {
 		switch {
@@ -114,12 +114,12 @@ func (p *plan) fetch(ctx context.Context, svc belljar.Service, id string, a bell
 	return p.out.Save(a, content)
 }
 
-// sink takes a run's output as it comes.
+// sink receives a run's output.
 type sink interface {
 	write(ctx context.Context, f belljar.Frame) error
 }
 
-// streams passes output on at once. When whoever reads it has gone away, the run is cancelled without a word.
+// streams prints output as it arrives. If its reader has closed the pipe, it cancels the run silently.
 type streams struct {
 	c      *console
 	runs   belljar.Runs
@@ -148,6 +148,6 @@ func (s *streams) write(ctx context.Context, f belljar.Frame) error {
 		s.broken = true
 		return s.runs.Cancel(ctx, s.run)
 	}
-	// Where output cannot be kept, as on a full disk, going on would lose it in silence.
+	// If output cannot be written, as on a full disk, continuing would lose it silently.
 	return errors.Join(fmt.Errorf("writing the program's output: %w", err), s.runs.Cancel(ctx, s.run))
 }

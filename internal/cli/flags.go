@@ -1,44 +1,53 @@
 package cli
 
-// The flags that belljar run shares with belljar session run and belljar session exec.
+// programRunFlags are the flags of belljar session run, which belljar run has too. Session exec has some of them.
+type programRunFlags struct {
+	programFlags
+	inputFlags
+	fileFlags
+	timeFlags
+	buildFlags
+	captureFlags
+	outcomeFlags
+}
 
-// programFlags say what runs.
+// programFlags select the program.
 type programFlags struct {
 	Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
 	Code *string  `group:"what" short:"c" placeholder:"TEXT" help:"Run this text, with ARGS, in place of a file: Python or a shell line, unless --lang says."`
 	Lang string   `group:"what" placeholder:"EXT" help:"Language of the program, as a file extension: py, js, sh …"`
 }
 
-// fileFlags are what it finds in the workspace.
+// fileFlags select the files of the workspace.
 type fileFlags struct {
 	File []string `group:"input" short:"f" sep:"none" placeholder:"SRC[:DST]" help:"Put a file into the workspace. Repeatable."`
 	Dir  string   `group:"input" placeholder:"DIR" help:"Put the contents of a folder into the workspace."`
 }
 
-// inputFlags are what it reads.
+// inputFlags set the program's environment and input.
 type inputFlags struct {
 	Env         []string `group:"input" short:"e" sep:"none" placeholder:"K=V" help:"Set a variable; K alone passes ours on. Repeatable."`
 	Stdin       string   `group:"input" placeholder:"FILE" help:"Feed the program from a file."`
 	Interactive bool     `group:"input" short:"i" help:"Pass our standard input on, also from a terminal."`
 }
 
-// timeFlags bound how long it takes.
+// timeFlags limit its running time.
 type timeFlags struct {
 	Timeout *seconds `group:"limits" placeholder:"TIME" help:"How long it may run: 30, 30s, 5m (default 60s, or the session's)."`
 }
 
-// buildFlags bound how long its compiler takes.
+// buildFlags limit the compilation.
 type buildFlags struct {
 	BuildTimeout *seconds `group:"limits" placeholder:"TIME" help:"How long a compiler may take before it runs (default 60s)."`
 }
 
-// captureFlags are what is kept of it.
+// captureFlags select the files to keep.
 type captureFlags struct {
 	Capture []string `group:"output" sep:"none" placeholder:"GLOB" help:"Keep files of the workspace that match; ** crosses folders. Repeatable."`
 	Out     string   `group:"output" short:"o" placeholder:"DIR" help:"Where captured files go."`
 }
 
-// outcomeFlags are how the outcome is printed.
+// outcomeFlags select how the outcome is printed.
 type outcomeFlags struct {
 	JSON  bool `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
 	Quiet bool `group:"output" short:"q" help:"No notes of our own, only failures."`

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// grammarFor returns what args are parsed by: a pointer to [commands], or to a struct with the same flags and only the command
-// that args begin with. To build the model of all commands takes 3 ms. Completion and help need all of them.
+// grammarFor returns the grammar for args: a pointer to [commands], or to a struct with the same flags and only the command that
+// args begin with. Building the model of all commands takes 3 ms; only completion and help need it.
 func grammarFor(args []string) any {
 	if len(args) == 0 || args[0] == "completion" || args[0] == "help" {
 		return &commands{}
@@ -30,7 +30,7 @@ func grammarFor(args []string) any {
 	return reflect.New(reflect.StructOf(fields)).Interface()
 }
 
-// textOf returns a flag of a grammar.
+// textOf returns the value of a flag in a grammar.
 func textOf(grammar any, field string) string {
 	return reflect.ValueOf(grammar).Elem().FieldByName(field).String()
 }

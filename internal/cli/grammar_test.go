@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// TestGrammarOfOne: a command is the same, flag by flag and word by word, whether it is built alone or with all others.
+// TestGrammarOfOne: a command has the same flags and help whether it is built alone or with all others.
 func TestGrammarOfOne(t *testing.T) {
 	model := func(grammar any) *kong.Application {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestGrammarOfOne(t *testing.T) {
 	}
 }
 
-// outline is a command and those below it in words.
+// outline describes a command and its subcommands in words.
 func outline(node *kong.Node) (words []string) {
 	words = append(words, node.FullPath(), node.Summary(), node.Help, node.Detail)
 	for _, group := range node.AllFlags(false) {

@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// errHelpShown ends parsing after --help has been answered.
+// errHelpShown ends parsing after --help.
 var errHelpShown = errors.New("help shown")
 
 // helpFlag is --help, on every command.
@@ -28,11 +28,11 @@ func (helpFlag) BeforeReset(parsed *kong.Context) error {
 	return errHelpShown
 }
 
-// printHelp prints help as kong does, with two changes: flags stand in front of a program, whose own come after it, and a
-// command that looks at this machine only shows no flags of servers.
+// printHelp prints kong's help with two changes: flags precede the program, because later ones belong to the program, and a
+// command that only examines this machine shows no server flags.
 func printHelp(o kong.HelpOptions, parsed *kong.Context) error {
 	name, _, _ := strings.Cut(parsed.Command(), " ")
-	if slices.Contains(hereOnly(), name) {
+	if slices.Contains(localOnly(), name) {
 		for _, flag := range parsed.Model.Flags {
 			flag.Hidden = flag.Hidden || flag.Group != nil && flag.Group.Key == "server"
 		}

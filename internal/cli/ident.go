@@ -8,14 +8,14 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// idLength is how long a whole id is; shortest is how much of one lists show at least: the beginning holds the time to
-// the millisecond, so that less is rarely unique.
+// idLength is the length of a whole id. shortest is the minimum that lists show: an id begins with its time in milliseconds, so
+// less is rarely unique.
 const (
 	idLength = 36
 	shortest = 13
 )
 
-// short cuts ids as far as they can be told apart.
+// short cuts ids to the shortest length that keeps them distinct.
 func short(ids []string) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
@@ -30,8 +30,7 @@ func short(ids []string) []string {
 	return out
 }
 
-// find returns the id that begins like prefix among those that list yields, page by page. An id that is whole is returned
-// as it is.
+// find returns the only id with this prefix among the pages that list returns. It returns a whole id unchanged.
 func find(kind, prefix string, list func(offset int) (ids []string, more bool, err error)) (string, error) {
 	if len(prefix) >= idLength {
 		return prefix, nil
@@ -62,13 +61,13 @@ func find(kind, prefix string, list func(offset int) (ids []string, more bool, e
 	if found == "" {
 		return "", &belljar.Error{
 			Code: belljar.CodeNotFound, Message: fmt.Sprintf("no %s begins with %q", kind, prefix), Details: map[string]any{"prefix": prefix},
-			Hint: lister(kind) + " lists them",
+			Hint: listCommand(kind) + " lists them",
 		}
 	}
 	return found, nil
 }
 
-// findRun returns the id of the caller's run that begins like that.
+// findRun returns the id of the caller's run with this prefix.
 func findRun(ctx context.Context, s belljar.Service, prefix string) (string, error) {
 	return find("run", prefix, func(offset int) (ids []string, more bool, err error) {
 		page, err := s.Runs().List(ctx, belljar.RunQuery{Limit: belljar.MaxPage, Offset: offset})
@@ -79,7 +78,7 @@ func findRun(ctx context.Context, s belljar.Service, prefix string) (string, err
 	})
 }
 
-// findSession returns the id of the caller's session that begins like that.
+// findSession returns the id of the caller's session with this prefix.
 func findSession(ctx context.Context, s belljar.Service, prefix string) (string, error) {
 	return find("session", prefix, func(offset int) (ids []string, more bool, err error) {
 		page, err := s.Sessions().List(ctx, belljar.SessionQuery{All: true, Limit: belljar.MaxPage, Offset: offset})
@@ -90,8 +89,8 @@ func findSession(ctx context.Context, s belljar.Service, prefix string) (string,
 	})
 }
 
-// lister is the command that lists a kind of things.
-func lister(kind string) string {
+// listCommand returns the command that lists things of a kind.
+func listCommand(kind string) string {
 	switch kind {
 	case "run":
 		return "belljar ps --all"

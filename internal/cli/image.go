@@ -44,7 +44,7 @@ Examples:
   belljar image prune --unused 30d`
 }
 
-// interruptible is a context that ends with Ctrl-C; stopped tells by which signal it did, as an exit status.
+// interruptible returns a context that ends on Ctrl-C. stopped maps an error to the exit status for the signal.
 func interruptible(ctx context.Context) (out context.Context, stopped func(error) error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -82,7 +82,7 @@ type imagePull struct {
 	JSON    bool     `name:"json" help:"Print one JSON array."`
 }
 
-// Run fetches every image that it can, and tells of those that it could not.
+// Run pulls the given images and reports those that it cannot pull.
 func (p *imagePull) Run(ctx context.Context, c *console) error {
 	c.Quiet = p.Quiet
 	return c.images(p.JSON, func(images belljar.Images) error {
@@ -98,7 +98,7 @@ func (p *imagePull) Run(ctx context.Context, c *console) error {
 				return stopped(err)
 			}
 			if err != nil {
-				failed = append(failed, err) // it names the image
+				failed = append(failed, err) // the error names the image
 				continue
 			}
 			got = append(got, image)
@@ -111,11 +111,11 @@ func (p *imagePull) Run(ctx context.Context, c *console) error {
 		if p.JSON && len(failed) == 0 {
 			return stopped(show.JSON(c.stdout, got))
 		}
-		return stopped(c.several(failed))
+		return stopped(c.reportAll(failed))
 	})
 }
 
-// imageLine is what became of an image.
+// imageLine describes an imported or pulled image in one line.
 func imageLine(ref string, i belljar.Image) string {
 	return fmt.Sprintf("%s  %s  %s", ref, i.Digest, show.Bytes(i.Bytes))
 }
@@ -151,7 +151,7 @@ func (i *imageImport) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// open opens what there is to read, and tells its size in bytes, 0 if that is not known.
+// open opens the source and returns its size in bytes, or 0 if unknown.
 func (i *imageImport) open(c *console) (io.ReadCloser, int64, error) {
 	if i.File == "-" {
 		if show.IsTerminal(c.stdin) {
@@ -207,7 +207,7 @@ func (l *imageList) Run(ctx context.Context, c *console) error {
 			switch {
 			case i.InUse:
 				used = "now"
-			case now.Sub(i.LastUsedAt) < 2*time.Minute: // it is known to the minute
+			case now.Sub(i.LastUsedAt) < 2*time.Minute: // the resolution is a minute
 				used = "just now"
 			case !i.LastUsedAt.IsZero():
 				used = show.Rough(now.Sub(i.LastUsedAt)) + " ago"
@@ -218,7 +218,7 @@ func (l *imageList) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// shortDigest is as much of a digest as tells it from others, and as commands take it.
+// shortDigest returns a digest as lists show it and commands accept it.
 func shortDigest(digest string) string {
 	return digest[:min(len(digest), len("sha256:")+12)]
 }
@@ -247,7 +247,7 @@ func (i *imageInspect) Run(ctx context.Context, c *console) error {
 		}
 		used := got.LastUsedAt
 		if used.Before(got.AddedAt) {
-			used = got.AddedAt // it is known to the minute
+			used = got.AddedAt // the resolution is a minute
 		}
 		pairs := [][2]string{
 			{"ref", got.Ref}, {"names", strings.Join(got.Names, " ")}, {"digest", got.Digest}, {"from", got.Source}, {"engine", got.Runtime},
@@ -291,7 +291,7 @@ type imageRemove struct {
 	JSON bool     `name:"json" help:"Print what was removed as one JSON array."`
 }
 
-// Run removes every image that it can, and tells of those that it could not.
+// Run removes the given images and reports those that it cannot remove.
 func (r *imageRemove) Run(ctx context.Context, c *console) error {
 	return c.images(r.JSON, func(images belljar.Images) error {
 		gone := []string{}
@@ -310,7 +310,7 @@ func (r *imageRemove) Run(ctx context.Context, c *console) error {
 		} else if len(failed) == 0 {
 			return show.JSON(c.stdout, gone)
 		}
-		return c.several(failed)
+		return c.reportAll(failed)
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// age is a time span that may be given in days: "30d", "12h", "90". More than 0.
+// age is a time span, also in days: "30d", "12h", "90". It is positive.
 type age float64
 
 // UnmarshalText parses a time span.

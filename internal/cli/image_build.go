@@ -39,7 +39,7 @@ Examples:
   belljar image build shell --output shell.tar`
 }
 
-// check finds what is wrong with the flags.
+// check validates the flags.
 func (b *imageBuild) check(c *console) error {
 	if !slices.Contains(c.machine.Recipes(), b.Recipe) {
 		return mistake.New("can be made: "+strings.Join(c.machine.Recipes(), ", "), "no recipe for %q", b.Recipe)
@@ -50,7 +50,7 @@ func (b *imageBuild) check(c *console) error {
 	return nil
 }
 
-// Run makes an image, or the tar of one.
+// Run builds an image, or a tar archive of one.
 func (b *imageBuild) Run(ctx context.Context, c *console) error {
 	err := b.build(ctx, c, func(do func(belljar.Images) error) error { return c.images(false, do) })
 	var status exitStatus
@@ -60,7 +60,7 @@ func (b *imageBuild) Run(ctx context.Context, c *console) error {
 	return err
 }
 
-// build makes an image, or the tar of one. open gives the images that it is to be among. Who interrupts it finds nothing left.
+// build builds an image, or a tar archive of one. open provides the image store. An interrupted build leaves nothing.
 func (b *imageBuild) build(ctx context.Context, c *console, open func(func(belljar.Images) error) error) error {
 	c.Quiet = c.Quiet || b.Quiet
 	if err := b.check(c); err != nil {
@@ -70,7 +70,7 @@ func (b *imageBuild) build(ctx context.Context, c *console, open func(func(bellj
 	var err error
 	if b.Output != "" {
 		err = b.write(ctx, c)
-	} else { // they are opened before anything is built, for where they cannot be it is for nothing
+	} else { // opened before the build, so that a failure costs no build
 		err = open(func(images belljar.Images) error { return b.add(ctx, c, images) })
 	}
 	if err != nil && ctx.Err() != nil {
@@ -79,7 +79,7 @@ func (b *imageBuild) build(ctx context.Context, c *console, open func(func(bellj
 	return stopped(err)
 }
 
-// write makes a file, which is there when it is whole.
+// write writes the tar file atomically.
 func (b *imageBuild) write(ctx context.Context, c *console) error {
 	if b.Output == "-" {
 		if show.IsTerminal(c.stdout) {
@@ -95,14 +95,14 @@ func (b *imageBuild) write(ctx context.Context, c *console) error {
 	})
 }
 
-// add makes an image, and puts it among the others under all its names.
+// add builds an image and imports it under all its names.
 func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images) error {
 	name := b.Name
 	if name == "" {
 		name = "belljar/" + b.Recipe
 	}
 	var image belljar.Image
-	// All of it first: a server would not wait for so long for the next byte.
+	// Build completely before the upload: a server would time out while it waits for the next byte.
 	err := b.file("", func(f *os.File) error {
 		if err := b.tar(ctx, c, f); err != nil {
 			return err
@@ -133,8 +133,7 @@ func (b *imageBuild) add(ctx context.Context, c *console, images belljar.Images)
 	return show.Lines(c.stdout, []string{imageLine(strings.Join(append([]string{name}, b.Alias...), " "), image)})
 }
 
-// file does something with a new file in a folder, the temporary one if it has no name. The file is gone afterwards, unless
-// it has got another name.
+// file calls do with a temporary file in dir ("" for the default), and removes it afterwards unless do has renamed it.
 func (b *imageBuild) file(dir string, do func(*os.File) error) error {
 	f, err := os.CreateTemp(dir, ".belljar-image-*.tar")
 	if err != nil {

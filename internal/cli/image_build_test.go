@@ -17,8 +17,8 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// album is images that only remember what they are told.
-type album struct {
+// fakeImages is an image store that only records calls.
+type fakeImages struct {
 	belljar.Images
 	name    string
 	content string
@@ -26,19 +26,19 @@ type album struct {
 	err     error
 }
 
-func (a *album) Import(_ context.Context, name string, r io.Reader, _ func(belljar.ImageProgress)) (belljar.Image, error) {
+func (a *fakeImages) Import(_ context.Context, name string, r io.Reader, _ func(belljar.ImageProgress)) (belljar.Image, error) {
 	text, err := io.ReadAll(r)
 	a.name, a.content = name, string(text)
 	return belljar.Image{Ref: name, Digest: "sha256:1", Bytes: int64(len(text))}, errors.Join(err, a.err)
 }
 
-func (a *album) Tag(_ context.Context, ref, name string) (belljar.Image, error) {
+func (a *fakeImages) Tag(_ context.Context, ref, name string) (belljar.Image, error) {
 	a.aliases = append(a.aliases, name)
 	return belljar.Image{Ref: ref, Names: append([]string{ref}, a.aliases...), Digest: "sha256:1"}, a.err
 }
 
-// workshop has a script in the place of mmdebstrap. It returns the folder that takes temporary files.
-func workshop(t *testing.T, script string) string {
+// fakeBootstrap replaces mmdebstrap by a script. It returns the folder for temporary files.
+func fakeBootstrap(t *testing.T, script string) string {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		t.Skip("without root on Linux, it depends on the machine whether images can be built")
@@ -55,7 +55,7 @@ func workshop(t *testing.T, script string) string {
 func TestImageBuild(t *testing.T) {
 	for name, c := range map[string]struct {
 		command imageBuild
-		want    string // on stdout
+		want    string // expected on stdout
 		name    string
 		aliases string
 	}{
@@ -65,9 +65,9 @@ func TestImageBuild(t *testing.T) {
 		"as json": {imageBuild{Mirror: "http://m/debian", Recipe: "shell", JSON: true}, "", "belljar/shell", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scratch := workshop(t, `printf contents; echo "I: working" >&2`)
+			scratch := fakeBootstrap(t, `printf contents; echo "I: working" >&2`)
 			var out, told bytes.Buffer
-			a := &album{}
+			a := &fakeImages{}
 			err := c.command.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: &out, Writer: notice.Writer{Stderr: &told}}, func(do func(belljar.Images) error) error { return do(a) })
 			if err != nil {
 				t.Fatal(err)
@@ -94,7 +94,7 @@ func TestImageBuild(t *testing.T) {
 }
 
 func TestImageBuildToFile(t *testing.T) {
-	workshop(t, "printf contents")
+	fakeBootstrap(t, "printf contents")
 	file := filepath.Join(t.TempDir(), "shell.tar")
 	b := imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: file}
 	if err := b.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: io.Discard, Writer: notice.Writer{Stderr: io.Discard}}, nil); err != nil {
@@ -111,21 +111,21 @@ func TestImageBuildToFile(t *testing.T) {
 func TestImageBuildFails(t *testing.T) {
 	refused := errors.New("refused")
 	for name, c := range map[string]struct {
-		command imageBuild
-		script  string
-		album   album
-		want    string
+		command    imageBuild
+		script     string
+		fakeImages fakeImages
+		want       string
 	}{
-		"unknown":       {imageBuild{Mirror: "http://m/debian", Recipe: "cobol"}, "", album{}, "no recipe"},
-		"file and name": {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "x", Name: "y"}, "", album{}, "do not go with it"},
-		"no folder":     {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "/no/such/folder/x.tar"}, "", album{}, "no such file"},
-		"the tool":      {imageBuild{Mirror: "http://m/debian", Recipe: "shell"}, "echo 'E: no network' >&2; exit 1", album{}, "no network"},
-		"the import":    {imageBuild{Mirror: "http://m/debian", Recipe: "shell"}, "echo", album{err: refused}, "refused"},
+		"unknown":       {imageBuild{Mirror: "http://m/debian", Recipe: "cobol"}, "", fakeImages{}, "no recipe"},
+		"file and name": {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "x", Name: "y"}, "", fakeImages{}, "do not go with it"},
+		"no folder":     {imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "/no/such/folder/x.tar"}, "", fakeImages{}, "no such file"},
+		"the tool":      {imageBuild{Mirror: "http://m/debian", Recipe: "shell"}, "echo 'E: no network' >&2; exit 1", fakeImages{}, "no network"},
+		"the import":    {imageBuild{Mirror: "http://m/debian", Recipe: "shell"}, "echo", fakeImages{err: refused}, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scratch := workshop(t, c.script)
+			scratch := fakeBootstrap(t, c.script)
 			var out bytes.Buffer
-			err := c.command.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: &out, Writer: notice.Writer{Stderr: io.Discard}}, func(do func(belljar.Images) error) error { return do(&c.album) })
+			err := c.command.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: &out, Writer: notice.Writer{Stderr: io.Discard}}, func(do func(belljar.Images) error) error { return do(&c.fakeImages) })
 			if err == nil || !strings.Contains(err.Error(), c.want) || out.Len() > 0 {
 				t.Errorf("%v, %q", err, out.String())
 			}
@@ -136,9 +136,9 @@ func TestImageBuildFails(t *testing.T) {
 	}
 }
 
-// The first to be told of an interruption is the command, which ends with the status of a program that it ends.
+// TestImageBuildStopped: an interruption ends the build command, and belljar returns its error.
 func TestImageBuildStopped(t *testing.T) {
-	scratch := workshop(t, "echo half; sleep 1000")
+	scratch := fakeBootstrap(t, "echo half; sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	var told bytes.Buffer
 	b := imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "-"}

@@ -12,12 +12,12 @@ type imageGoCache struct {
 	Ref string `arg:"" optional:"" default:"host" name:"image" help:"Such as golang:1.26 (default host: this machine's own Go)."`
 }
 
-// Run fills the cache of one image, or fills it again for another version of Go.
+// Run fills the cache of one image, or refills it for another version of Go.
 func (i *imageGoCache) Run(ctx context.Context, c *console) (err error) {
 	if c.server.given() {
 		return mistake.New("a server makes them itself when a first Go program runs", "image go-cache is for commands without a server")
 	}
-	c.wants = i.Ref
+	c.image = i.Ref
 	e, err := c.open("", false)
 	if err != nil {
 		return err

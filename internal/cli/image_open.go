@@ -6,8 +6,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// images does something with the images of the server that the command line names, or else with those here. With json a
-// failure is told as JSON too.
+// images calls do with the image store of the server, or of this machine if no server is set. With json, it also prints a failure
+// as JSON.
 func (c *console) images(json bool, do func(belljar.Images) error) error {
 	if c.server.given() {
 		return c.remote(json, func(s belljar.Service) error { return do(s.Images()) })

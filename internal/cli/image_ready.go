@@ -9,9 +9,9 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// readyImage fetches an image that is not where the command is carried out, and shows how that goes; the time that it takes
-// is then not the sandbox's to start. Where requests pull nothing, nothing is done, and the request is refused; and so where
-// the runtime called name, "" for whichever will do, does not work, since no image helps then.
+// readyImage pulls an image that is missing where the command runs, and shows the progress. The pull then does not count against
+// the startup timeout. It does nothing if requests may not pull images, or if the runtime called name ("" for any) is unavailable:
+// the request itself then fails.
 func (c *console) readyImage(ctx context.Context, s belljar.Service, ref, name string) error {
 	if ref == "" || ref == local.HostImage {
 		return nil
@@ -32,7 +32,7 @@ func (c *console) readyImage(ctx context.Context, s belljar.Service, ref, name s
 	shown.Stop()
 	switch {
 	case belljar.CodeOf(err) == belljar.CodePolicyDenied:
-		return nil // the request says it better
+		return nil // the request reports it better
 	case err != nil:
 		return err
 	}
@@ -40,7 +40,7 @@ func (c *console) readyImage(ctx context.Context, s belljar.Service, ref, name s
 	return nil
 }
 
-// works reports whether a runtime does that a request could get: the one it names, or any.
+// works reports whether the named runtime is available, or any if name is "".
 func works(list []belljar.RuntimeInfo, name string) bool {
 	return slices.ContainsFunc(list, func(r belljar.RuntimeInfo) bool { return r.Available && (name == "" || r.Name == name) })
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/belljar/belljar/test/registry"
 )
 
-// registryScript is a command of the scripts, registry: it opens a registry with busybox:1, whose address is in REGISTRY,
-// has images kept in a folder of the script's own, and writes busybox.tar, a root file system, and layout, a folder with
-// the OCI layout of an image of it.
+// registryScript is the script command registry: it opens a registry with busybox:1, whose address is in REGISTRY, sets the
+// script's own image store, and writes busybox.tar, a root file system, and layout, a folder with an OCI layout of its image.
 func registryScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || len(args) > 0 {
@@ -36,7 +35,7 @@ func registryScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
 	}
 }
 
-// writeLayout writes the OCI layout of an image of one layer; a blob is a link to where it is really kept.
+// writeLayout writes the OCI layout of an image with one layer. Each blob is a link to the file that holds it.
 func writeLayout(ts *testscript.TestScript, layer []byte) {
 	blob := func(kind string, data []byte) map[string]any {
 		digest := fmt.Sprintf("%x", sha256.Sum256(data))

@@ -1,7 +1,6 @@
 package cli
 
-// keepCommand looks after one sandbox whose agent has a single byte stream. Runtimes start such processes; nobody types
-// it. It is the agent's small program, into which this one turns.
+// keepCommand runs the keep of one sandbox. Runtimes start it; users do not. It replaces itself with the agent's small program.
 type keepCommand struct {
 	Config string `arg:"" help:"What to do, as JSON."`
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/test/program"
 )
 
-// TestNothingLeft: whatever happened to a run, when belljar has ended there is no trace of its sandbox.
+// TestNothingLeft: after belljar ends, no trace of its sandbox remains, whatever happened to the run.
 func TestNothingLeft(t *testing.T) {
 	program.NeedNative(t)
 	run := t.TempDir()
@@ -52,7 +52,7 @@ func traces(t *testing.T, id string) (found []string) {
 			if err == nil && strings.Contains(filepath.Base(name), id) {
 				found = append(found, name)
 			}
-			return nil // what other runs remove meanwhile is not ours
+			return nil // another run removed it meanwhile
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ func (l *logsCommand) Run(ctx context.Context, c *console) error {
 		if l.Follow || run.Phase.Terminal() {
 			until = 0
 		} else if until < max(l.FromSeq, 1) {
-			return nil // nothing there yet
+			return nil // no log yet
 		}
 		for frame, err := range s.Runs().Frames(ctx, id, max(l.FromSeq, 1)) {
 			if err != nil {
@@ -59,7 +59,7 @@ func (l *logsCommand) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// print prints a frame, if it is wanted.
+// print prints a frame that the flags select.
 func (l *logsCommand) print(c *console, f belljar.Frame) error {
 	to := c.stdout
 	switch f.Type {
@@ -79,7 +79,7 @@ func (l *logsCommand) print(c *console, f belljar.Frame) error {
 		}
 	default:
 		if message, ok := f.Data["message"].(string); ok && f.Event == belljar.EventError && !l.JSON {
-			c.Say("%s", message) // the end of the log is not the program's
+			c.Say("%s", message) // after the program's log
 		}
 		if !l.JSON {
 			return nil

@@ -51,7 +51,7 @@ func runScripts(t *testing.T, dir string) {
 	})
 }
 
-// status is a command of the scripts, status N PROGRAM ARGS…: it runs the program and demands that exit status.
+// status is the script command status N PROGRAM ARGS…: it runs the program and expects exit status N.
 func status(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status N PROGRAM ARGS")

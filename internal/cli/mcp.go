@@ -47,7 +47,7 @@ Examples:
   claude mcp add belljar -- belljar mcp --mode code`
 }
 
-// Run serves the host.
+// Run serves MCP on standard input and output.
 func (m *mcpCommand) Run(ctx context.Context, c *console) (err error) {
 	set, err := m.toolset()
 	if err != nil {
@@ -58,8 +58,8 @@ func (m *mcpCommand) Run(ctx context.Context, c *console) (err error) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	// A host that is gone reads nothing: that must not end us before our sandboxes have ended. Ignoring the signal would do,
-	// too, but our children would inherit that.
+	// After the client closes the pipe, a write raises SIGPIPE, which must not end this process before its sandboxes. Child
+	// processes would inherit an ignored signal, so catch it instead.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
@@ -75,7 +75,7 @@ func (m *mcpCommand) Run(ctx context.Context, c *console) (err error) {
 	return m.serve(ctx, c, set)
 }
 
-// toolset is the terms as the file and the flags say.
+// toolset returns the limits and tools from the file and the flags.
 func (m *mcpCommand) toolset() (belljar.Toolset, error) {
 	set, err := m.agentFile()
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// serve speaks with the host until it goes away, and takes down what it had.
+// serve speaks MCP until the client disconnects, and then closes the service.
 func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset) (err error) {
-	c.wants = local.HostImage // models may name images
+	c.image = local.HostImage // models may request other images
 	e, err := c.open(set.Runtime, true)
 	if err != nil {
 		return err
@@ -31,13 +31,13 @@ func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset)
 		in = strings.NewReader("")
 	}
 	return c.machine.ServeModels(ctx, local.Models{
-		Service: e.Service, Runtimes: namesOf(found), Image: usualImage(found, set.Runtime),
+		Service: e.Service, Runtimes: namesOf(found), Image: defaultImage(found, set.Runtime),
 		Toolset: set, Tools: m.tools(set), Capture: m.Capture, Wait: time.Duration(value(m.Wait) * float64(time.Second)), MaxOutput: int(whole(m.MaxOutput)),
 		In: in, Out: c.stdout, Logger: slog.New(slog.NewTextHandler(c.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 }
 
-// tools are those that are to be offered; none is all. An agent's file has its mode's, and no others.
+// tools returns the tools to offer; nil means all. An agent file's mode defines its tools.
 func (m *mcpCommand) tools(set belljar.Toolset) []string {
 	var names []string
 	for name := range strings.SplitSeq(m.Tools, ",") {
@@ -51,7 +51,7 @@ func (m *mcpCommand) tools(set belljar.Toolset) []string {
 	return names
 }
 
-// namesOf are the runtimes that can be had.
+// namesOf returns the names of the available runtimes.
 func namesOf(found belljar.Discovery) []string {
 	var names []string
 	for _, r := range found.Runtimes {
@@ -62,8 +62,8 @@ func namesOf(found belljar.Discovery) []string {
 	return names
 }
 
-// usualImage is what one-shot runs are made of that name no image, in a runtime ("" is the default one).
-func usualImage(found belljar.Discovery, name string) string {
+// defaultImage returns the image of one-shot runs that name none, for a runtime ("" for the default).
+func defaultImage(found belljar.Discovery, name string) string {
 	for _, r := range found.Runtimes {
 		if (r.Name == name || name == "" && r.Default) && len(r.DefaultImages) > 0 {
 			return r.DefaultImages[0]
@@ -72,7 +72,7 @@ func usualImage(found belljar.Discovery, name string) string {
 	return local.HostImage
 }
 
-// agentFile is the terms of the file that the command line names, if it does.
+// agentFile returns the toolset of the agent file, if one is given.
 func (m *mcpCommand) agentFile() (belljar.Toolset, error) {
 	if m.AgentFile == "" {
 		return belljar.Toolset{}, nil

@@ -13,7 +13,7 @@ type meCommand struct {
 	JSON bool `name:"json" help:"Print one JSON object, with the policy in force."`
 }
 
-// Run shows who the caller is.
+// Run shows the caller's user.
 func (m *meCommand) Run(ctx context.Context, c *console) error {
 	return c.remote(m.JSON, func(s belljar.Service) error {
 		me, err := s.Node().Me(ctx)
@@ -38,7 +38,7 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// most is a quota as people say it; 0 is none.
+// most formats a quota for people; 0 means no limit.
 func most(n int) string {
 	if n == 0 {
 		return "any number"

@@ -9,16 +9,16 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// open returns what stands behind a command: the server that the command line names, or else this machine. name is the
-// runtime that will be asked for, "" for the default; choose says that a class of isolation or a trust level will be.
+// open returns the service for a command: the server from the command line, or this machine. name is the runtime to use, "" for
+// the default. choose means that an isolation class or a trust level will select it.
 func (c *console) open(name string, choose bool) (*local.Engine, error) {
 	if c.server.given() {
 		return c.connect()
 	}
-	return c.machine.Open(local.Want{Runtime: name, Choose: choose, Image: c.wants, Note: c.Note})
+	return c.machine.Open(local.Want{Runtime: name, Choose: choose, Image: c.image, Note: c.Note})
 }
 
-// connect returns the server that the command line names.
+// connect returns the server from the command line.
 func (c *console) connect() (*local.Engine, error) {
 	if !c.server.given() {
 		return nil, &belljar.Error{

@@ -22,7 +22,7 @@ const (
 	exitOOM     = 137
 )
 
-// conclude says what there is to say about how a run ended, and returns the exit status.
+// conclude reports how a run ended and returns the exit status.
 func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 	more := "gives it more"
 	if run.SessionID != "" {
@@ -44,7 +44,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 	if run.Build != nil && run.Build.OutputTruncated {
 		c.Note("what the compiler printed was cut at %d KiB", belljar.MaxBuildOutput>>10)
 	}
-	limits := inForce(run)
+	limits := limitsOf(run)
 	switch run.ReasonCode {
 	case belljar.ReasonExecutionTimeout:
 		c.Say("timed out after %v", span(limits.TimeoutSec))
@@ -55,11 +55,11 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 		c.Hint("--cpu-time gives it more")
 		return exitTimeout
 	case belljar.ReasonStartupTimeout:
-		c.Say("%s", words(run)) // what it was waited for, among them
+		c.Say("%s", messageOf(run)) // the message includes what the run waited for
 		c.Hint("%s", cmp.Or(run.Hint, "--startup-timeout gives it longer"))
 		return exitTimeout
 	case belljar.ReasonOOMKilled:
-		c.Say("%s", words(run)) // which limit it was, among them
+		c.Say("%s", messageOf(run)) // the message includes the limit
 		c.Hint("--memory %dm %s", 2*limits.MemoryMB, more)
 		return exitOOM
 	case belljar.ReasonPidsLimit:
@@ -73,7 +73,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 		c.Note("ended by %s", run.Signal)
 	case belljar.ReasonNonZeroExit, "":
 	default:
-		c.Say("%s", words(run))
+		c.Say("%s", messageOf(run))
 		if run.Hint != "" {
 			c.Hint("%s", run.Hint)
 		}
@@ -81,16 +81,16 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal) int {
 	return status
 }
 
-// inForce returns the limits that a run had.
-func inForce(run belljar.Run) belljar.Limits {
+// limitsOf returns the limits of a run.
+func limitsOf(run belljar.Run) belljar.Limits {
 	if run.ResourceUsage != nil && run.ResourceUsage.Limits != nil {
 		return *run.ResourceUsage.Limits
 	}
 	return belljar.DefaultLimits()
 }
 
-// words is a run's own account of its failure.
-func words(run belljar.Run) string {
+// messageOf returns a run's failure message.
+func messageOf(run belljar.Run) string {
 	if run.Message != "" && run.Message != string(run.ReasonCode) {
 		return run.Message
 	}
@@ -101,24 +101,24 @@ func span(sec float64) time.Duration {
 	return time.Duration(sec * float64(time.Second)).Round(time.Millisecond)
 }
 
-// keeper keeps output for --json.
-type keeper struct {
+// outputBuffer buffers output for --json.
+type outputBuffer struct {
 	stdout, stderr bytes.Buffer
 }
 
-func (k *keeper) write(_ context.Context, f belljar.Frame) error {
+func (k *outputBuffer) write(_ context.Context, f belljar.Frame) error {
 	switch f.Type {
 	case belljar.FrameStdout:
 		k.stdout.Write(f.Output)
 	case belljar.FrameStderr:
-		if f.Step == "" { // a compiler's are in the run's build
+		if f.Step == "" { // the run's build holds the compiler's output
 			k.stderr.Write(f.Output)
 		}
 	}
 	return nil
 }
 
-// outcomeJSON is what --json prints: the run as GET /runs/{id} answers it, what it printed and what it left.
+// outcomeJSON is the output of --json: the run as GET /runs/{id} returns it, its output and its artifacts.
 type outcomeJSON struct {
 	belljar.Run
 	Stdout          string             `json:"stdout"`
@@ -130,8 +130,8 @@ type outcomeJSON struct {
 	Artifacts       []belljar.Artifact `json:"artifacts"`
 }
 
-func (k *keeper) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifact) error {
-	// The log's cap is on both streams together: where it cut, either may be the one that lost something.
+func (k *outputBuffer) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifact) error {
+	// The log's limit covers both streams together, so either may be truncated.
 	out := outcomeJSON{Run: run, Artifacts: artifacts, StdoutTruncated: run.Truncated, StderrTruncated: run.Truncated}
 	out.Stdout, out.StdoutEncoding = encode(k.stdout.Bytes())
 	out.Stderr, out.StderrEncoding = encode(k.stderr.Bytes())
@@ -141,7 +141,7 @@ func (k *keeper) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifac
 	return show.JSON(w, out)
 }
 
-// encode returns bytes as text, base64 unless they are valid UTF-8.
+// encode returns bytes as text, or as base64 unless they are valid UTF-8.
 func encode(raw []byte) (text, encoding string) {
 	if utf8.Valid(raw) {
 		return string(raw), "utf8"
@@ -149,7 +149,7 @@ func encode(raw []byte) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(raw), "base64"
 }
 
-// failJSON prints a failure as the HTTP API would answer it, and then as everywhere else.
+// failJSON prints a failure in the JSON of the HTTP API, and then reports it as usual.
 func (c *console) failJSON(failure error) error {
 	e := &belljar.Error{Code: belljar.CodeOf(failure), Message: failure.Error(), Hint: belljar.HintOf(failure)}
 	var own *belljar.Error

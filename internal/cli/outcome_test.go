@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// TestConclude states what every end of a run looks like from outside: its status and its words.
+// TestConclude: each outcome of a run has its exit status and message.
 func TestConclude(t *testing.T) {
 	code := func(n int) *int { return &n }
 	limits := belljar.DefaultLimits()

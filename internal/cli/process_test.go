@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/test/program"
 )
 
-// child is a belljar of its own, with its stdout at hand.
+// child is a separate belljar process.
 type child struct {
 	*exec.Cmd
 	out    *bufio.Reader
@@ -29,7 +29,7 @@ func start(t *testing.T, args ...string) *child {
 	return startWith(t, nil, args...)
 }
 
-// startWith is start with more in the environment.
+// startWith is start with additional environment variables.
 func startWith(t *testing.T, env []string, args ...string) *child {
 	t.Helper()
 	c := &child{Cmd: exec.CommandContext(t.Context(), "belljar", args...)}
@@ -52,7 +52,7 @@ func startWith(t *testing.T, env []string, args ...string) *child {
 	return c
 }
 
-// until reads stdout up to a line, which the program prints when it is as far as the test wants it.
+// until reads stdout up to a line that the program prints when the test can continue.
 func (c *child) until(t *testing.T, line string) {
 	t.Helper()
 	for {
@@ -66,7 +66,7 @@ func (c *child) until(t *testing.T, line string) {
 	}
 }
 
-// ended waits and returns the status.
+// ended waits for the process and returns its exit status.
 func (c *child) ended(t *testing.T) int {
 	t.Helper()
 	if _, err := io.Copy(io.Discard, c.out); err != nil && !strings.Contains(err.Error(), "closed") {
@@ -82,7 +82,7 @@ func TestInterrupt(t *testing.T) {
 		signals []os.Signal
 		script  string
 		status  int
-		grace   string // in seconds, "" for what it is
+		grace   string // in seconds, "" for the default
 	}{
 		"INT":                 {[]os.Signal{os.Interrupt}, "echo ready; exec sleep %", 130, ""},
 		"TERM":                {[]os.Signal{syscall.SIGTERM}, "echo ready; exec sleep %", 143, ""},
@@ -92,7 +92,7 @@ func TestInterrupt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			word := fmt.Sprintf("4%s.%ds", strings.Map(func(r rune) rune { return '0' + r%10 }, name), os.Getpid()) // a sleep nobody else has
+			word := fmt.Sprintf("4%s.%ds", strings.Map(func(r rune) rune { return '0' + r%10 }, name), os.Getpid()) // a unique argument of sleep
 			var env []string
 			if test.grace != "" {
 				env = []string{"SANDBOX_CANCEL_GRACE_SECONDS=" + test.grace}
@@ -102,7 +102,7 @@ func TestInterrupt(t *testing.T) {
 			var began time.Time
 			for i, s := range test.signals {
 				if i > 0 {
-					c.until(t, "again") // the program has had its TERM, and stays
+					c.until(t, "again") // the program has caught TERM and continues
 				}
 				began = time.Now()
 				if err := c.Process.Signal(s); err != nil {
@@ -125,7 +125,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestClosedOutput: belljar run … | head -1 ends when head does, without a word, and so does the program.
+// TestClosedOutput: belljar run … | head -1 ends silently when head does, and so does the program.
 func TestClosedOutput(t *testing.T) {
 	program.NeedNative(t)
 	word := fmt.Sprintf("endless-output-of-the-test-%d.", os.Getpid())
@@ -146,7 +146,7 @@ func TestClosedOutput(t *testing.T) {
 	}
 }
 
-// TestIgnoredSignals: what nohup, or a shell's &, has belljar ignore, its programs do not.
+// TestIgnoredSignals: a program does not ignore the signals that belljar inherits as ignored from nohup or a shell's &.
 func TestIgnoredSignals(t *testing.T) {
 	program.NeedNative(t)
 	nohup, err := exec.LookPath("nohup")
@@ -162,7 +162,7 @@ func TestIgnoredSignals(t *testing.T) {
 	}
 }
 
-// TestStreamed: output arrives while the program goes on, and so does input.
+// TestStreamed: output arrives while the program runs, and so does input.
 func TestStreamed(t *testing.T) {
 	program.NeedNative(t)
 	c := &child{Cmd: exec.CommandContext(t.Context(), "belljar", "run", "--timeout", "5m", "--", "sh", "-c", "echo name?; read name; echo hello $name; cat")}
@@ -192,7 +192,7 @@ func TestStreamed(t *testing.T) {
 	}
 }
 
-// TestFullDisk: output that cannot be kept is a failure of ours, not a success.
+// TestFullDisk: a failed write of output is a failure of belljar.
 func TestFullDisk(t *testing.T) {
 	program.NeedNative(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/test/program"
 )
 
-// TestProxyDropsUpgrade opens a terminal through a proxy that knows no WebSockets: the error says what to do.
+// TestProxyDropsUpgrade opens a terminal through a proxy without WebSocket support: the error explains how to fix it.
 func TestProxyDropsUpgrade(t *testing.T) {
 	program.NeedNative(t)
 	serveHere(t)
@@ -52,7 +52,7 @@ func TestProxyDropsUpgrade(t *testing.T) {
 	}
 }
 
-// TestNonsenseEngine is an engine that answers more than it is asked: the first line is ours, and the only one besides hints.
+// TestNonsenseEngine: an engine sends unsolicited responses. belljar prints one error line, and hints.
 func TestNonsenseEngine(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestNonsenseEngine(t *testing.T) {
 	}
 }
 
-// TestWrongScheme: the wrong scheme is an error at once.
+// TestWrongScheme: the wrong scheme fails at once.
 func TestWrongScheme(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()

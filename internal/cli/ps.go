@@ -70,7 +70,7 @@ func (p *psCommand) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// list asks for the runs: in all phases at once, in one of them, or in each of those that are not the end.
+// list requests the runs: in all phases at once, in one of them, or in each phase that is not final.
 func (p *psCommand) list(ctx context.Context, s belljar.Service) (belljar.RunPage, error) {
 	phases := []belljar.Phase{belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning}
 	switch {
@@ -80,7 +80,7 @@ func (p *psCommand) list(ctx context.Context, s belljar.Service) (belljar.RunPag
 		phases = []belljar.Phase{""}
 	}
 	all := belljar.RunPage{Items: []belljar.Run{}, Limit: p.Limit}
-	seen := map[string]bool{} // a run may change its phase meanwhile
+	seen := map[string]bool{} // a run may change its phase between requests
 	for _, phase := range phases {
 		for offset := 0; offset < p.Limit; {
 			page, err := p.ask(ctx, s, belljar.RunQuery{
@@ -140,7 +140,7 @@ func (p *psCommand) rows(runs []belljar.Run, now time.Time) (rows [][]string) {
 	return rows
 }
 
-// took is how long a run has been going, or went.
+// took returns how long a run has lasted.
 func took(run belljar.Run, now time.Time) string {
 	switch {
 	case run.StartedAt == nil:
@@ -151,10 +151,10 @@ func took(run belljar.Run, now time.Time) string {
 	return run.FinishedAt.Sub(*run.StartedAt).Round(time.Millisecond).String()
 }
 
-// mostCommand is how much of a command a list shows, in characters.
+// mostCommand is the length of a command in lists, in characters.
 const mostCommand = 60
 
-// commandLine is a command as it might be typed, on one line.
+// commandLine returns a command as the user could type it, on one line.
 func commandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, word := range argv {

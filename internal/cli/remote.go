@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// remote does something with the server that the command line names. With json a failure is told as JSON too.
+// remote calls do with the server of the command line. With json, it also prints a failure as JSON.
 func (c *console) remote(json bool, do func(s belljar.Service) error) error {
 	e, err := c.connect()
 	if err == nil {

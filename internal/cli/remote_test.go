@@ -26,7 +26,7 @@ func serveHere(t *testing.T) *os.Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, s := range []os.Signal{syscall.SIGCONT, os.Interrupt, syscall.SIGTERM} { // it may be stopped, and have work
+		for _, s := range []os.Signal{syscall.SIGCONT, os.Interrupt, syscall.SIGTERM} { // the server may be paused and have active runs
 			_ = cmd.Process.Signal(s)
 		}
 		if err := cmd.Wait(); err != nil {
@@ -46,7 +46,7 @@ func serveHere(t *testing.T) *os.Process {
 	return cmd.Process
 }
 
-// TestInterruptRemote: Ctrl-C ends a run on a server as it does one here.
+// TestInterruptRemote: Ctrl-C ends a run on a server as it ends a local one.
 func TestInterruptRemote(t *testing.T) {
 	program.NeedNative(t)
 	serveHere(t)
@@ -74,7 +74,7 @@ func TestInterruptRemote(t *testing.T) {
 	}
 }
 
-// TestLeaveRemote: a second Ctrl-C leaves a run to a server that does not answer.
+// TestLeaveRemote: a second Ctrl-C leaves a run on a server that does not respond.
 func TestLeaveRemote(t *testing.T) {
 	program.NeedNative(t)
 	server := serveHere(t)
@@ -83,7 +83,7 @@ func TestLeaveRemote(t *testing.T) {
 	if err := server.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} { // the same signal twice at once would be one; two come in any order
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} { // two different signals: the kernel merges equal pending ones
 		if err := c.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestLeaveRemote(t *testing.T) {
 	}
 }
 
-// TestClosedOutputRemote: belljar run … | head -1 cancels a run on a server, too.
+// TestClosedOutputRemote: belljar run … | head -1 also cancels a run on a server.
 func TestClosedOutputRemote(t *testing.T) {
 	program.NeedNative(t)
 	serveHere(t)

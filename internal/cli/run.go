@@ -20,17 +20,12 @@ import (
 
 // runCommand is belljar run.
 type runCommand struct {
-	programFlags
+	programRunFlags
 	Image   string `group:"what" placeholder:"REF" help:"Root file system; host is this machine's own programs, read-only (default)."`
 	Runtime string `group:"what" placeholder:"NAME" help:"Isolation: native is this kernel's namespaces (default), gvisor a kernel of its own, docker a container."`
 	Class   string `group:"what" name:"isolation" placeholder:"CLASS" help:"The weakest isolation that will do: namespace, user_space_kernel, microvm. Belljar takes the fastest runtime that has it."`
 	Trust   string `group:"what" placeholder:"LEVEL" help:"How far the program is trusted: trusted, standard, untrusted. The policy says what isolation each needs."`
 
-	inputFlags
-	fileFlags
-
-	timeFlags
-	buildFlags
 	BuildMemory    *mebibytes `group:"limits" placeholder:"SIZE" help:"Memory of the compiler (default: as --memory)."`
 	CPUTime        *seconds   `name:"cpu-time" group:"limits" placeholder:"TIME" help:"How much CPU time it and its children may use together (no limit of its own)."`
 	StartupTimeout *seconds   `group:"limits" placeholder:"TIME" help:"How long its sandbox may take to start (default 20s)."`
@@ -43,15 +38,12 @@ type runCommand struct {
 	WorkspaceExec  bool       `group:"limits" help:"Allow programs in /workspace to be executed; on for compiled languages."`
 	AllowWeak      []string   `group:"limits" placeholder:"LIST" help:"Protections that may be missing here, by the names that doctor prints."`
 
-	captureFlags
-	outcomeFlags
-
 	IdempotencyKey string `group:"server" placeholder:"KEY" help:"Run once: the server answers a repeat with the same key with the first result."`
 
-	remote  bool   // it goes to a server, whose programs are not this machine's
-	session string // that it runs in, "" for none
-	cwd     string // there
-	shell   bool   // its command is one for the session's shell
+	remote  bool   // runs on a server, which has its own programs
+	session string // session to run in, "" for none
+	cwd     string // working directory in the session
+	shell   bool   // the session's shell runs the command
 }
 
 func runGroups() []kong.Group {
@@ -113,7 +105,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 		c.Note("%s", line)
 	}
 	if p.spec.BaseImage != local.HostImage {
-		c.wants = p.spec.BaseImage
+		c.image = p.spec.BaseImage
 	}
 	e, err := c.open(r.Runtime, r.Class != "" || r.Trust != "")
 	if err != nil {
@@ -123,7 +115,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	defer abandon()
 	stop := watchSignals(ctx, e, abandon)
 	defer func() {
-		// Signals are held until everything is gone, so that an impatient Ctrl-C leaves nothing behind.
+		// Signals are caught until the cleanup is complete, so that a repeated Ctrl-C leaves nothing.
 		if err := e.Close(); err != nil {
 			c.Say("cleaning up: %v", err)
 		}
@@ -132,10 +124,10 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	return p.execute(ctx, c, e, stop)
 }
 
-// plan is a run of which everything has been checked that can be known before there is a sandbox.
+// plan is a validated run: everything that can be checked before the sandbox exists.
 type plan struct {
 	spec   belljar.RunSpec
-	key    string // of idempotency, "" for none
+	key    string // idempotency key, "" for none
 	upload transfer.Upload
 	stdin  io.Reader        // nil for none
 	out    *transfer.OutDir // nil for none
@@ -144,7 +136,7 @@ type plan struct {
 	closes []func() error
 }
 
-// close lets go of everything that planning has opened.
+// close closes everything that planning has opened.
 func (p *plan) close() {
 	p.upload.Close()
 	for _, f := range p.closes {
@@ -185,7 +177,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 		CapturePatterns: r.Capture, WorkspaceExec: r.WorkspaceExec || prog.Exec, AllowWeak: r.AllowWeak,
 		Isolation: r.Class, TrustLevel: belljar.TrustLevel(r.Trust),
 	}
-	if r.session != "" { // which has its image, and allows execution or not
+	if r.session != "" { // the session determines the image and execution
 		p.spec.SessionID, p.spec.BaseImage, p.spec.WorkspaceExec = r.session, "", r.WorkspaceExec
 		p.spec.Cwd, p.notes = r.cwd, nil
 	}
@@ -210,7 +202,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	return p, nil
 }
 
-// asked is what the command line says about the program.
+// asked returns the program arguments of the command line.
 func (r *runCommand) asked(c *console) *program.Asked {
 	a := &program.Asked{
 		Args: r.Args, Code: r.Code, Lang: r.Lang, Host: !r.remote && (r.Image == "" || r.Image == local.HostImage),
@@ -243,7 +235,7 @@ func (r *runCommand) fill(u *transfer.Upload, program []transfer.Source, workspa
 	return u.Fits(workspaceMB)
 }
 
-// openStdin decides what the program reads: --stdin FILE, ours unless it is a terminal or held the program, or nothing.
+// openStdin selects the program's input: --stdin FILE, our standard input unless it is a terminal or held the program, or nothing.
 func (r *runCommand) openStdin(c *console, p *plan, taken bool) error {
 	if r.Stdin != "" {
 		if r.Interactive {
@@ -270,10 +262,10 @@ func (r *runCommand) openStdin(c *console, p *plan, taken bool) error {
 	if f, ok := c.stdin.(*os.File); ok {
 		info, err := f.Stat()
 		if err != nil {
-			return nil // closed by whoever started us
+			return nil // closed by the parent process
 		}
 		if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(info, null) {
-			return nil // what a program without input reads anyway
+			return nil // equal to no input
 		}
 	}
 	if r.Interactive || !show.IsTerminal(c.stdin) {
@@ -283,7 +275,7 @@ func (r *runCommand) openStdin(c *console, p *plan, taken bool) error {
 	return nil
 }
 
-// checkCapture checks --capture and --out against each other, and the patterns.
+// checkCapture validates the patterns of --capture, and that --capture and --out go together.
 func (r *runCommand) checkCapture() error {
 	switch {
 	case len(r.Capture) > 0 && r.Out == "" && !r.JSON:
@@ -303,7 +295,7 @@ func (r *runCommand) checkCapture() error {
 	return nil
 }
 
-// environment reads --env flags: K=V, or K alone for the value it has here.
+// environment parses --env flags: K=V, or K alone for the value in our environment.
 func environment(c *console, flags []string) (map[string]string, error) {
 	env := make(map[string]string, len(flags))
 	for _, flag := range flags {
@@ -321,7 +313,7 @@ func environment(c *console, flags []string) (map[string]string, error) {
 	return env, nil
 }
 
-// flagOf names the flag for a field of a request, as the table of limits calls it.
+// flagOf returns the flag for a field of a request.
 func flagOf(field string) string {
 	return map[string]string{
 		"resources.cpu": "--cpus", "resources.memory_mb": "--memory", "resources.pids": "--pids",
@@ -331,10 +323,10 @@ func flagOf(field string) string {
 	}[field]
 }
 
-// checkLimits returns the limits that the flags ask for, refusing those that nobody may have.
+// checkLimits returns the limits from the flags. It refuses those above the maximum.
 func (r *runCommand) checkLimits() (belljar.Limits, error) {
 	most := belljar.MaxLimits()
-	if r.remote { // what is too much there is for the server to say
+	if r.remote { // the server checks the maximum
 		return belljar.Limits{WorkspaceMB: max(int(whole(r.Workspace)), most.WorkspaceMB)}, nil
 	}
 	asked := belljar.RunSpec{
@@ -344,7 +336,7 @@ func (r *runCommand) checkLimits() (belljar.Limits, error) {
 	return limits, inFlags(err)
 }
 
-// inFlags puts the name of the flag where an error names the field of a request.
+// inFlags replaces the name of a request's field in an error by the name of its flag.
 func inFlags(err error) error {
 	bad, ok := err.(*belljar.Error)
 	if !ok {

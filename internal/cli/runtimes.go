@@ -13,7 +13,7 @@ type runtimesCommand struct {
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
-// Run shows what the server can run programs in.
+// Run lists the server's runtimes.
 func (r *runtimesCommand) Run(ctx context.Context, c *console) error {
 	return c.remote(r.JSON, func(s belljar.Service) error {
 		found, err := s.Node().Runtimes(ctx)
@@ -45,7 +45,7 @@ func (r *runtimesCommand) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// unpinned is the names of images as people say them.
+// unpinned returns the names of images without their digests.
 func unpinned(images []string) []string {
 	names := make([]string, len(images))
 	for i, image := range images {

@@ -31,7 +31,7 @@ be a pipe. Without --data it forgets everything then.
 The first SIGTERM or Ctrl-C lets runs under way end within 30 seconds (drain_sec) and cancels the rest; a second one does not wait.`
 }
 
-// Run serves until it is told to stop.
+// Run serves until a signal stops it.
 func (s *serveCommand) Run(ctx context.Context, c *console) error {
 	return c.machine.Serve(ctx, local.Serving{Listen: s.Listen, Data: s.Data, Config: s.Config, Set: s.Set, JSON: s.JSON, Private: s.Private})
 }

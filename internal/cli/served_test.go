@@ -16,15 +16,15 @@ import (
 	"github.com/belljar/belljar/test/program"
 )
 
-// serving is what serve --json says.
+// serving is the output of serve --json.
 type serving struct {
 	URL     string `json:"url"`
 	APIKey  string `json:"api_key"`
 	KeyFile string `json:"api_key_file"`
 }
 
-// serveScript is a command of the scripts, serve [FLAGS…]: it starts a belljar serve of the script's own, waits until it
-// is ready, and points BELLJAR_SERVER and BELLJAR_API_KEY at it. It is stopped, and its stop checked, at the script's end.
+// serveScript is the script command serve [FLAGS…]: it starts the script's own belljar serve, waits until it is ready, and points
+// BELLJAR_SERVER and BELLJAR_API_KEY at it. At the script's end it stops the server and checks the exit.
 func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: serve [FLAGS]")
@@ -36,7 +36,7 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", program.AgentVariable, "XDG_RUNTIME_DIR", "SANDBOX_IMAGE_REGISTRIES", "SANDBOX_IMAGE_PULL"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
-	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR"), "SANDBOX_END_SESSIONS=true") // nobody comes after it
+	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR"), "SANDBOX_END_SESSIONS=true") // no later server would end them
 	cmd.Env = append(cmd.Env, build.Patient()...)
 	said, err := os.Create(filepath.Join(ts.MkAbs("."), ".serve-log"))
 	ts.Check(err)
@@ -45,7 +45,7 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(cmd.Start())
 	ts.Defer(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself, which Wait tells
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already, which Wait reports
 		err := cmd.Wait()
 		said.Close()
 		if err != nil {
@@ -65,8 +65,7 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("KEYFILE", ready.KeyFile)
 }
 
-// keep is a command of the scripts, keep NAME: it puts the last command's standard output, without the line's end, into a
-// variable.
+// keep is the script command keep NAME: it stores the last command's standard output, without the newline, in a variable.
 func keep(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: keep NAME")
@@ -78,8 +77,8 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], text)
 }
 
-// until is a command of the scripts, until REGEXP PROGRAM ARGS…: it runs the program again and again until its standard
-// output matches, for some minutes at most.
+// until is the script command until REGEXP PROGRAM ARGS…: it repeats the program until its standard output matches, for some
+// minutes at most.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until REGEXP PROGRAM ARGS")

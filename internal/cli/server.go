@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/mistake"
 )
 
-// server is the server that a command line asks, and as whom. The zero value is none: this machine.
+// server is the server to use, with its credentials. The zero value means this machine.
 type server struct {
 	url string
 	key string
@@ -17,17 +17,17 @@ type server struct {
 
 func (s server) given() bool { return s.url != "" }
 
-// hereOnly are the commands that look at this machine only.
-func hereOnly() []string {
+// localOnly lists the commands that only examine this machine.
+func localOnly() []string {
 	return []string{"serve", "doctor", "bench", "completion", "version", "help"}
 }
 
-// choose finds out which server is meant: by flag, by BELLJAR_SERVER, or none. The key comes from a file or from
-// BELLJAR_API_KEY, never from the command line, which everybody on this machine can read.
+// choose selects the server: by flag, by BELLJAR_SERVER, or none. The key comes from a file or from BELLJAR_API_KEY, never from
+// the command line, which every user of this machine can read.
 func (c *console) choose(parsed *kong.Context, grammar any) error {
 	url, keyFile := textOf(grammar, "Server"), textOf(grammar, "APIKeyFile")
 	name, _, _ := strings.Cut(parsed.Command(), " ")
-	if slices.Contains(hereOnly(), name) {
+	if slices.Contains(localOnly(), name) {
 		if url != "" || keyFile != "" {
 			return mistake.New("", "%s looks at this machine only, --server does not go with it", name)
 		}

@@ -28,7 +28,7 @@ type sessionCommands struct {
 	Close  sessionClose  `cmd:"" aliases:"rm" help:"End sessions."`
 }
 
-// jarFlags are what a session's sandbox is made of.
+// jarFlags set a session's sandbox. They differ from those of belljar run in their help: they apply to all runs.
 type jarFlags struct {
 	Image          string     `placeholder:"REF" help:"Root file system (default host)."`
 	Runtime        string     `placeholder:"NAME" help:"Isolation; the server's default if it is not given."`
@@ -51,7 +51,7 @@ type jarFlags struct {
 	JSON           bool       `name:"json" help:"Print the session as one JSON object."`
 }
 
-// spec is the flags as a request.
+// spec returns the flags as a request.
 func (j *jarFlags) spec(c *console) (belljar.SessionSpec, error) {
 	env, err := environment(c, j.Env)
 	return belljar.SessionSpec{
@@ -79,7 +79,7 @@ func (n *sessionCreate) Help() string {
   belljar session close $id`
 }
 
-// Run makes a session.
+// Run creates a session.
 func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 	return c.remote(n.Jar.JSON, func(s belljar.Service) error {
 		spec, err := n.Jar.spec(c)
@@ -119,7 +119,7 @@ Examples:
   belljar session close --prefix workflow:run_123:     ends them all`
 }
 
-// Run finds or makes a session.
+// Run finds or creates a session.
 func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 	return c.remote(o.Jar.JSON, func(s belljar.Service) error {
 		scope, err := scopeOf(o.Scope)
@@ -150,7 +150,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// scopeOf reads NAMESPACE:ID[:NAME], as [belljar.Scope.String] writes it.
+// scopeOf parses NAMESPACE:ID[:NAME], as [belljar.Scope.String] writes it.
 func scopeOf(text string) (belljar.Scope, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 {
@@ -270,7 +270,7 @@ func (r *sessionClose) check() error {
 	return nil
 }
 
-// Run ends every session that it can, and tells of those that it could not.
+// Run ends the given sessions and reports those that it cannot end.
 func (r *sessionClose) Run(ctx context.Context, c *console) error {
 	if err := r.check(); err != nil {
 		if r.JSON {
@@ -306,6 +306,6 @@ func (r *sessionClose) Run(ctx context.Context, c *console) error {
 		} else if len(failed) == 0 {
 			return show.JSON(c.stdout, ids)
 		}
-		return c.several(failed)
+		return c.reportAll(failed)
 	})
 }

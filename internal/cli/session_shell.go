@@ -40,7 +40,7 @@ Examples:
   belljar session shell 01a1fe25-cb55 -- python3 -i`
 }
 
-// Run opens a terminal, or comes back to one.
+// Run opens a terminal, or reattaches to one.
 func (x *sessionShell) Run(ctx context.Context, c *console) error {
 	c.Quiet = x.Quiet
 	return c.remote(x.JSON, func(s belljar.Service) error {
@@ -107,7 +107,7 @@ func (x *sessionShell) list(ctx context.Context, c *console, s belljar.Service, 
 	return show.Table(c.stdout, "TERMINAL NAME COMMAND STATE AGE", rows)
 }
 
-// findTerminal finds a terminal by the beginning of its id, its name, or as the one made last.
+// findTerminal finds a terminal by a prefix of its id, by its name, or as the newest one.
 func findTerminal(ctx context.Context, s belljar.Service, session, want string) (belljar.Terminal, error) {
 	all, err := s.Terminals().List(ctx, session)
 	if err != nil {

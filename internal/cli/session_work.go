@@ -65,7 +65,7 @@ func (u *sessionUpload) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// collect checks the files before anything is sent.
+// collect validates the files before anything is sent.
 func (u *sessionUpload) collect() (*transfer.Upload, error) {
 	files := &transfer.Upload{}
 	for _, flag := range u.Files {
@@ -89,13 +89,7 @@ func (u *sessionUpload) collect() (*transfer.Upload, error) {
 // sessionRun is belljar session run: belljar run in a session.
 type sessionRun struct {
 	ID string `arg:"" name:"session" help:"The session; the beginning of its id will do."`
-	programFlags
-	inputFlags
-	fileFlags
-	timeFlags
-	buildFlags
-	captureFlags
-	outcomeFlags
+	programRunFlags
 }
 
 // Help is the long help.
@@ -106,10 +100,7 @@ compiled language needs a session with --workspace-exec. Flags stand before the 
 
 // Run runs a program in a session.
 func (r *sessionRun) Run(ctx context.Context, c *console) error {
-	run := &runCommand{
-		programFlags: r.programFlags, inputFlags: r.inputFlags, fileFlags: r.fileFlags, timeFlags: r.timeFlags, buildFlags: r.buildFlags,
-		captureFlags: r.captureFlags, outcomeFlags: r.outcomeFlags,
-	}
+	run := &runCommand{programRunFlags: r.programRunFlags}
 	err := c.remote(false, func(s belljar.Service) (err error) {
 		run.session, err = findSession(ctx, s, r.ID)
 		return err
@@ -154,10 +145,8 @@ func (x *sessionExec) Run(ctx context.Context, c *console) error {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
-	run := &runCommand{
-		programFlags: programFlags{Args: append([]string{"--"}, args...)},
-		inputFlags:   x.inputFlags, timeFlags: x.timeFlags, outcomeFlags: x.outcomeFlags, cwd: x.Cwd, shell: x.Shell,
-	}
+	run := &runCommand{cwd: x.Cwd, shell: x.Shell}
+	run.Args, run.inputFlags, run.timeFlags, run.outcomeFlags = append([]string{"--"}, args...), x.inputFlags, x.timeFlags, x.outcomeFlags
 	err := c.remote(false, func(s belljar.Service) (err error) {
 		if len(args) == 0 || args[0] == "" {
 			return mistake.New("belljar session exec SESSION CMD [ARGS]; belljar session shell SESSION opens a terminal", "no command to run")

@@ -10,13 +10,13 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// stopper turns signals into the end of a run: the first cancels it (TERM, grace, KILL), the second kills it at once.
+// stopper ends a run on signals: the first cancels it (TERM, grace, KILL), the second kills it at once.
 type stopper struct {
-	accept context.Context // ends at the first signal; for what comes before the run is accepted
+	accept context.Context // ends at the first signal; for the work until the run is accepted
 	engine *local.Engine
-	close  func() // stops listening; may be called twice
+	close  func() // stops listening; idempotent
 
-	going      context.Context // ends when nobody listens any more
+	lifetime   context.Context // ends when the stopper is closed
 	cancelling sync.WaitGroup
 
 	mu     sync.Mutex
@@ -24,14 +24,14 @@ type stopper struct {
 	signal syscall.Signal
 }
 
-// watchSignals listens until closed. abandon is called where a run cannot even be killed, so that nobody waits for it.
+// watchSignals listens until closed. It calls abandon if a run cannot even be killed, so that the caller stops waiting.
 func watchSignals(ctx context.Context, e *local.Engine, abandon func()) *stopper {
 	accept, cancel := context.WithCancel(ctx)
-	going, halt := context.WithCancel(ctx)
-	s := &stopper{accept: accept, engine: e, going: going}
+	lifetime, halt := context.WithCancel(ctx)
+	s := &stopper{accept: accept, engine: e, lifetime: lifetime}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	// Taken and dropped, so that a closed stdout is an error of Write instead of our death.
+	// Catch and drop SIGPIPE, so that a closed stdout is an error of Write and does not kill this process.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -65,7 +65,7 @@ func watchSignals(ctx context.Context, e *local.Engine, abandon func()) *stopper
 	return s
 }
 
-// received notes a signal and returns the run it is for, "" for none yet, and whether it is the first.
+// received records a signal. It returns the run to end, "" if none has started, and whether the signal is the first.
 func (s *stopper) received(number syscall.Signal) (id string, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *stopper) received(number syscall.Signal) (id string, first bool) {
 	return s.run, first
 }
 
-// started says which run a signal is for; one that came before cancels it now.
+// started sets the run to end. If a signal has already arrived, it cancels the run.
 func (s *stopper) started(id string) {
 	s.mu.Lock()
 	s.run = id
@@ -87,13 +87,13 @@ func (s *stopper) started(id string) {
 	}
 }
 
-// cancelRun asks for the end of a run, without waiting for a server to hear it: a second signal must be heard too.
+// cancelRun requests a run's end in the background, so that a second signal is handled while the server is slow.
 func (s *stopper) cancelRun(id string) {
 	if id == "" {
 		return
 	}
 	s.cancelling.Go(func() {
-		_ = s.engine.Runs().Cancel(s.going, id) // a run that cannot be cancelled has ended
+		_ = s.engine.Runs().Cancel(s.lifetime, id) // a run that cannot be cancelled has ended
 	})
 }
 

@@ -25,7 +25,7 @@ type tokenCreate struct {
 	JSON  bool     `name:"json" help:"Print one JSON object."`
 }
 
-// Run makes a key.
+// Run creates a key.
 func (t *tokenCreate) Run(ctx context.Context, c *console) error {
 	return c.remote(t.JSON, func(s belljar.Service) error {
 		spec := belljar.TokenSpec{UserID: t.User, Name: t.Name, TTLSec: value(t.TTL), Role: belljar.RoleUser}
@@ -65,14 +65,14 @@ func (t *tokenList) Run(ctx context.Context, c *console) error {
 			if k.LastUsedAt != nil {
 				used = show.Rough(now.Sub(*k.LastUsedAt)) + " ago"
 			}
-			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, show.Rough(now.Sub(k.CreatedAt)), used, standing(k, now)})
+			rows = append(rows, []string{k.ID, k.Prefix + "…", k.UserID, string(k.Role), k.Name, show.Rough(now.Sub(k.CreatedAt)), used, tokenState(k, now)})
 		}
 		return show.Table(c.stdout, "ID KEY USER ROLE NAME AGE USED STATE", rows)
 	})
 }
 
-// standing says whether a key is good.
-func standing(k belljar.Token, now time.Time) string {
+// tokenState returns the state of a key.
+func tokenState(k belljar.Token, now time.Time) string {
 	switch {
 	case k.RevokedAt != nil:
 		return "revoked"
@@ -90,7 +90,7 @@ type tokenRevoke struct {
 	JSON bool     `name:"json" help:"Print the ids as one JSON array."`
 }
 
-// Run revokes every key that it can, and tells of those that it could not.
+// Run revokes the given keys and reports those that it cannot revoke.
 func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
 	return c.remote(t.JSON, func(s belljar.Service) error {
 		ids := []string{}
@@ -113,7 +113,7 @@ func (t *tokenRevoke) Run(ctx context.Context, c *console) error {
 		} else if len(failed) == 0 {
 			return show.JSON(c.stdout, ids)
 		}
-		return c.several(failed)
+		return c.reportAll(failed)
 	})
 }
 

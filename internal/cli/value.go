@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// The values of flags. Each refuses what makes no sense while the command line is parsed; whether a value is within
-// the limits of the host is [belljar.Limits.Resolve]'s to say.
+// The values of flags. Parsing refuses malformed and non-positive values; [belljar.Limits.Resolve] checks the host's limits.
 
-// seconds is a time span: "90", "1.5", "30s", "5m", "1h30m". More than 0.
+// seconds is a time span: "90", "1.5", "30s", "5m", "1h30m". It is positive.
 type seconds float64
 
 // UnmarshalText parses a time span.
@@ -28,7 +27,7 @@ func (s *seconds) UnmarshalText(text []byte) error {
 	return positive(string(text), value)
 }
 
-// mebibytes is a size: "512" and "512m" are 512 MiB, "1g" is 1024 MiB. A whole number of MiB, more than 0.
+// mebibytes is a size: "512" and "512m" are 512 MiB, "1g" is 1024 MiB. A positive whole number of MiB.
 type mebibytes int
 
 // UnmarshalText parses a size.
@@ -59,11 +58,11 @@ func (m *mebibytes) UnmarshalText(text []byte) error {
 	if value != math.Trunc(value) {
 		return fmt.Errorf("%q is not a whole number of MiB", text)
 	}
-	*m = mebibytes(math.Min(value, math.MaxInt32)) // anything larger is refused by the limits in any case
+	*m = mebibytes(math.Min(value, math.MaxInt32)) // the limits refuse anything larger
 	return nil
 }
 
-// cores is a share of processors: "2", "0.5". More than 0.
+// cores is a number of processors: "2", "0.5". It is positive.
 type cores float64
 
 // UnmarshalText parses a share of processors.
@@ -76,7 +75,7 @@ func (c *cores) UnmarshalText(text []byte) error {
 	return positive(string(text), value)
 }
 
-// count is a whole number, more than 0.
+// count is a positive whole number.
 type count int
 
 // UnmarshalText parses a whole number.

@@ -17,10 +17,10 @@ import (
 
 // Options say what to measure, and how often.
 type Options struct {
-	Rounds      int    // everything is measured once in each
-	Idle        int    // sandboxes to weigh
+	Rounds      int    // every subject is measured once in each
+	Idle        int    // idle sandboxes whose memory is measured
 	Crowd       int    // sandboxes to hold at once
-	DockerImage string // that docker run is measured with, "" for not at all
+	DockerImage string // image for docker run; "" skips it
 }
 
 // Timing is how long one thing took.
@@ -34,7 +34,7 @@ type Timing struct {
 	Ratio float64 `json:"ratio"`
 }
 
-// Report is all that was found out.
+// Report is the result of a benchmark.
 type Report struct {
 	Host    map[string]string  `json:"host"`
 	Timings []Timing           `json:"timings"`
@@ -43,8 +43,8 @@ type Report struct {
 	Crowd   *local.CrowdResult `json:"crowd,omitempty"`
 }
 
-// Run measures. All ways to run /bin/true take turns in the same run, because the time of day changes a machine more than a
-// program.
+// Run measures. All ways to run /bin/true take turns within one benchmark, because load on the machine varies more over the day
+// than between programs.
 func Run(ctx context.Context, e *local.Bench, o Options, note func(format string, args ...any)) (Report, error) {
 	report := Report{Host: machineFacts()}
 	subjects, absent, cleanup, err := subjectsHere(e, o.DockerImage)
@@ -72,8 +72,8 @@ func Run(ctx context.Context, e *local.Bench, o Options, note func(format string
 	return report, nil
 }
 
-// race measures every subject once a round, after a round that does not count. Each round has an order of its own: what a
-// subject leaves to be done, as an engine's clearing up, must not always fall to the same one.
+// race measures every subject once a round, after one round of warm-up. The order differs in each round: the work that a subject
+// leaves, such as an engine's cleanup, must not always slow down the same successor.
 func race(ctx context.Context, e *local.Bench, subjects []subject, rounds int) ([]Timing, error) {
 	took := make([][]time.Duration, len(subjects))
 	for round := range rounds + 1 {
@@ -103,7 +103,7 @@ func race(ctx context.Context, e *local.Bench, subjects []subject, rounds int) (
 	return list, nil
 }
 
-// quantile is that of sorted durations, in milliseconds.
+// quantile returns the quantile q of sorted durations, in milliseconds.
 func quantile(sorted []time.Duration, q float64) float64 {
 	i := int(q * float64(len(sorted)-1))
 	return float64(sorted[i]) / float64(time.Millisecond)
@@ -144,7 +144,7 @@ type subject struct {
 	run  func(ctx context.Context) error
 }
 
-// subjectsHere are the ways found here, Belljar's first, and those that are missing with the reason.
+// subjectsHere returns the subjects available on this host, Belljar's first, and the reason for each one that is missing.
 func subjectsHere(e *local.Bench, dockerImage string) (list []subject, absent []string, cleanup func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -170,7 +170,7 @@ func subjectsHere(e *local.Bench, dockerImage string) (list []subject, absent []
 	return list, absent, func() { os.RemoveAll(dir) }, nil
 }
 
-// runTrue is one cold run: accepted, made, executed, and its whole log read.
+// runTrue is one cold run: it is accepted, its sandbox is created, the program runs, and the whole log is read.
 func runTrue(ctx context.Context, runs belljar.Runs) error {
 	run, err := runs.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/true"}}})
 	if err != nil {

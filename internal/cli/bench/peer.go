@@ -28,7 +28,7 @@ func command(name string, args ...string) func(context.Context) error {
 	}
 }
 
-// peers are the other programs that isolate, each found or with the reason why not.
+// peers returns a function for each other isolation program. It returns its subject, or the reason that it is missing.
 func peers(dir, dockerImage string) []func() (subject, string) {
 	return []func() (subject, string){
 		bubblewrap,
@@ -38,7 +38,7 @@ func peers(dir, dockerImage string) []func() (subject, string) {
 	}
 }
 
-// bubblewrap makes the nearest thing to our sandbox that its flags allow.
+// bubblewrap configures the closest equivalent of a Belljar sandbox that its flags allow.
 func bubblewrap() (subject, string) {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
@@ -113,7 +113,7 @@ func runc(dir string) (subject, string) {
 	return s, ""
 }
 
-// dockerRun runs a container as people do, or with more flags.
+// dockerRun runs a container with Docker's defaults and these flags.
 func dockerRun(image string, flags ...string) (subject, string) {
 	name := strings.Join(append([]string{"docker run"}, flags...), " ")
 	if image == "" {
@@ -131,7 +131,7 @@ func dockerRun(image string, flags ...string) (subject, string) {
 	return s, ""
 }
 
-// machineFacts are what a figure means nothing without.
+// machineFacts are needed to interpret the figures.
 func machineFacts() map[string]string {
 	facts := map[string]string{"go": runtime.Version(), "user": "rootless"}
 	if os.Geteuid() == 0 {

@@ -1,4 +1,4 @@
-// Package host is what the command line can tell about the machine that it runs on.
+// Package host describes the machine that the command line runs on.
 package host
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
-// Machine is what doctor tells about the machine itself.
+// Machine is what doctor reports about the machine itself.
 type Machine struct {
 	OS        string `json:"os"`
 	Arch      string `json:"arch"`
@@ -19,10 +19,10 @@ type Machine struct {
 	Cgroup    string `json:"cgroup,omitempty"` // v1, hybrid, v2, none
 	Root      bool   `json:"root"`
 	Container string `json:"container,omitempty"` // docker, podman, kubernetes; "" outside
-	Hint      string `json:"hint,omitempty"`      // what would help, where a protection is missing
+	Hint      string `json:"hint,omitempty"`      // how to get a missing protection
 }
 
-// Examine looks at this machine. getenv reads the environment.
+// Examine describes this machine. getenv reads the environment.
 func Examine(getenv func(string) (string, bool)) Machine {
 	h := Machine{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Kernel: KernelRelease(),
@@ -34,7 +34,7 @@ func Examine(getenv func(string) (string, bool)) Machine {
 	return h
 }
 
-// Print writes it for people.
+// Print writes the description for people.
 func (h Machine) Print(b *strings.Builder, p show.Palette) {
 	who := "rootless"
 	if h.Root {
@@ -56,7 +56,7 @@ func (h Machine) Print(b *strings.Builder, p show.Palette) {
 	p.Advise(b, 2, h.Hint)
 }
 
-// KernelRelease returns the kernel's release, "" where there is none to read.
+// KernelRelease returns the kernel's release, or "" if it is unknown.
 func KernelRelease() string {
 	raw, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
@@ -65,7 +65,7 @@ func KernelRelease() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// CgroupMode says which generation of control groups is mounted at root.
+// CgroupMode returns the generation of control groups that is mounted at root.
 func CgroupMode(root string) string {
 	switch {
 	case exists(root + "/cgroup.controllers"):
@@ -78,7 +78,7 @@ func CgroupMode(root string) string {
 	return "none"
 }
 
-// container names what we run inside of, where it leaves a mark.
+// container returns the kind of container that this process runs in, if it can be recognised.
 func container(getenv func(string) (string, bool)) string {
 	if _, ok := getenv("KUBERNETES_SERVICE_HOST"); ok {
 		return "kubernetes"
@@ -92,8 +92,8 @@ func container(getenv func(string) (string, bool)) string {
 	return ""
 }
 
-// NestedHint says what a container needs to build sandboxes inside it: a /proc without the engine's masks, so that
-// a new one may be mounted, and the engine's own seccomp and AppArmor walls out of the way of ours.
+// NestedHint explains what a container needs for sandboxes inside it: a /proc without the engine's masks, so that a new one can be
+// mounted, and no seccomp or AppArmor profile of the engine that blocks Belljar's own.
 func NestedHint(kind string) string {
 	switch kind {
 	case "docker", "podman":

@@ -1,4 +1,4 @@
-// Package mistake makes the errors that commands report: a message about what the caller gave, and a hint on what to do.
+// Package mistake makes the errors that commands report: a message about the caller's input, and a hint on what to do.
 package mistake
 
 import (
@@ -8,12 +8,12 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// New is a failure that is the caller's: what to do about it, and a message.
+// New returns an error of the caller, with a hint on what to do and a message.
 func New(hint, format string, args ...any) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// In puts what was asked for before an error, where one of several failed.
+// In prefixes an error with the item that failed.
 func In(what string, err error) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) {
@@ -24,7 +24,7 @@ func In(what string, err error) error {
 	return &own
 }
 
-// Reason is the short form of an error where the message names the file already.
+// Reason returns the short form of an error for messages that already name the file.
 func Reason(err error) string {
 	for {
 		inner, ok := err.(interface{ Unwrap() error })

@@ -28,7 +28,7 @@ func knownExtensions() string {
 	return strings.Join(all, " ")
 }
 
-// operand is name in a form that no interpreter takes for an option.
+// operand returns name in a form that no interpreter parses as an option.
 func operand(name string) string {
 	if strings.HasPrefix(name, "-") {
 		return "./" + name
@@ -36,8 +36,8 @@ func operand(name string) string {
 	return name
 }
 
-// shebang returns the interpreter that a program's first line names, and its argument if it has one: "python3" for
-// "#!/usr/bin/env python3". The interpreter is a bare name, to be looked up in the image.
+// shebang returns the interpreter in a program's first line, and its argument if it has one: "python3" for "#!/usr/bin/env
+// python3". The interpreter is a bare name, to be looked up in the image.
 func shebang(source []byte) []string {
 	line, _, _ := strings.Cut(string(source[:min(len(source), 256)]), "\n")
 	rest, ok := strings.CutPrefix(line, "#!")

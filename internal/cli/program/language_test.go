@@ -26,7 +26,7 @@ func TestShebang(t *testing.T) {
 	}
 }
 
-// TestTypeScript: node runs TypeScript as it is from 22.6 on; an older one, or something else of that name, is told.
+// TestTypeScript: node runs TypeScript since 22.6. An older node, or another program of that name, is an error.
 func TestTypeScript(t *testing.T) {
 	for version, want := range map[string]string{
 		"v22.6.0": "", "v24.1.0": "",

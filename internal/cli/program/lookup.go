@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// hostImage finds programs as a sandbox with the image "host" will see them: it shows these folders of the machine,
-// and little else.
+// hostImage finds programs as a sandbox with the image "host" sees them: it contains few other folders of the machine.
 type hostImage struct {
 	visible []string // folders that exist inside
-	path    []string // folders searched for programs, in order
+	path    []string // folders to search for programs, in order
 }
 
 func newHostImage() hostImage {
@@ -18,19 +17,19 @@ func newHostImage() hostImage {
 		visible: []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"},
 		path: []string{
 			"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", // PATH inside
-			"/usr/local/go/bin", "/usr/lib/go/bin", // where Go's own archives unpack to
+			"/usr/local/go/bin", "/usr/lib/go/bin", // where Go's own archives are unpacked
 		},
 	}
 }
 
-// Find returns what this machine's own program of that name is called inside a sandbox, "" if sandboxes do not have it.
+// Find returns the name inside a sandbox of this machine's own program, or "" if sandboxes do not have it.
 func Find(name string) string { return newHostImage().find(name) }
 
-// standardPath is how many folders of path are also in PATH inside a sandbox.
+// standardPath is the number of folders of path that are also in PATH inside a sandbox.
 const standardPath = 6
 
-// find returns what to call a program inside: its bare name where that works, else a full path. It returns "" if the
-// image does not have it.
+// find returns how to call a program inside: by its bare name if possible, else by its full path. It returns "" if the image does
+// not have it.
 func (h hostImage) find(name string) string {
 	for i, dir := range h.path {
 		first, ok := h.resolve(filepath.Join(dir, name))
@@ -45,8 +44,8 @@ func (h hostImage) find(name string) string {
 	return ""
 }
 
-// resolve follows a program's links and returns the first of them from which on everything is visible inside: a
-// link that goes through /etc/alternatives is skipped, one that ends in a home folder is of no use.
+// resolve follows a program's links and returns the first path from which the rest of the chain is visible inside. It skips a link
+// through /etc/alternatives, and finds nothing for a target in a home folder.
 func (h hostImage) resolve(program string) (first string, ok bool) {
 	const mostLinks = 40
 	for at, n := program, 0; n < mostLinks; n++ {

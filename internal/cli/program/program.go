@@ -1,4 +1,4 @@
-// Package program finds out what a command line asks to run: a command, or a source file and its interpreter.
+// Package program determines what a command line runs: a command, or a source file and its interpreter.
 package program
 
 import (
@@ -19,30 +19,30 @@ import (
 	"github.com/belljar/belljar/internal/cli/transfer"
 )
 
-// Program is what the command line asks to run: a command of the image, or a source file and how to run it.
+// Program is a command of the image, or a source file and how to run it.
 type Program struct {
 	Argv  []string
-	Lang  string            // of the source file that Argv begins with, which is compiled; "" for what runs as it is
+	Lang  string            // of the source file that Argv begins with, if compiled; else ""
 	Files []transfer.Source // the source file, if there is one
 	Exec  bool              // the workspace must allow execution
 	Notes []string
 	Stdin bool // the source was standard input
 }
 
-// Asked is what the command line says about a program.
+// Asked holds the program arguments of the command line.
 type Asked struct {
-	Args        []string  // FILE [args], - [args], or -- CMD [args]; after Code its arguments alone
+	Args        []string  // FILE [args], - [args], or -- CMD [args]; with Code, only the arguments
 	Code        *string   // the text of a program, nil for none
-	Lang        string    // its file extension, "" if it is not given
-	Host        bool      // it runs among this machine's own programs
-	Exec        bool      // the workspace allows execution in any case
-	Interactive bool      // standard input is the program's
-	Stdin       io.Reader // that a program may come from; nil if it is closed
+	Lang        string    // its file extension, "" if unset
+	Host        bool      // uses this machine's own programs
+	Exec        bool      // the workspace always allows execution
+	Interactive bool      // standard input belongs to the program
+	Stdin       io.Reader // possible source of the program; nil if closed
 	Path        string    // the caller's own PATH
 	Usage       string    // the command line up to the program: belljar run
 }
 
-// Read finds out what to run.
+// Read determines what to run.
 func (a *Asked) Read(ctx context.Context) (Program, error) {
 	args := a.Args
 	if a.Code != nil {
@@ -69,8 +69,8 @@ func (a *Asked) Read(ctx context.Context) (Program, error) {
 	return a.file(ctx, args[0], args[1:])
 }
 
-// StrayFlag returns a note about a flag of ours among the arguments of a program, "" if there is none: it reaches the program,
-// and what it was meant to limit is not limited. ours are written as on the command line: --timeout, -m.
+// StrayFlag returns a note about a belljar flag among the arguments of a program, or "". The flag reaches the program and sets no
+// limit. ours lists flags as the user types them: --timeout, -m.
 func (a *Asked) StrayFlag(ours []string) string {
 	if len(a.Args) == 0 || a.Args[0] == "--" {
 		return ""
@@ -90,7 +90,7 @@ func (a *Asked) StrayFlag(ours []string) string {
 	return ""
 }
 
-// usage is how to say that.
+// usage returns the correct command line.
 func (a *Asked) usage(what string) string { return a.Usage + " " + what }
 
 // file is a program in a file.
@@ -139,11 +139,11 @@ func (a *Asked) file(ctx context.Context, name string, args []string) (Program, 
 	return Program{}, mistake.New("say it with --lang, one of: "+knownExtensions(), "no interpreter is known for %s", what)
 }
 
-// maxStdinProgram is the largest program that is read from standard input.
+// maxStdinProgram is the largest program, in bytes, that is read from standard input.
 const maxStdinProgram = 16 << 20
 
-// standardInput is a program that comes through standard input: in the language of --lang, else of its #! line, else
-// a shell script, as everywhere on Unix.
+// standardInput is a program from standard input. Its language is that of --lang, else of its #! line, else a shell script as is
+// usual on Unix.
 func (a *Asked) standardInput(ctx context.Context, args []string) (Program, error) {
 	if a.Interactive {
 		return Program{}, mistake.New("put the program in a file", "-i does not go with a program from standard input")
@@ -214,7 +214,7 @@ func (a *Asked) source(ctx context.Context, l belljar.Language, src transfer.Sou
 	return p, nil
 }
 
-// nameByText is what a source is called in the workspace so that its compiler takes it.
+// nameByText returns a file name in the workspace that the source's compiler accepts.
 func (a *Asked) nameByText(l belljar.Language, src transfer.Source) (string, error) {
 	text := src.Content
 	if src.Path != "" {
@@ -243,8 +243,8 @@ func (a *Asked) interpreted(line []string, src transfer.Source, args []string) (
 	return Program{Argv: append(append(argv, operand(src.Dst)), args...), Files: []transfer.Source{src}}, nil
 }
 
-// lookup returns what the first of programs that the image has is called inside; "" where only the run finds out what
-// its image holds.
+// lookup returns the name inside of the first of programs that the image has. It returns "" for an image whose programs only the
+// run can find.
 func (a *Asked) lookup(what string, programs []string) (string, error) {
 	if !a.Host {
 		return "", nil
@@ -264,7 +264,7 @@ func (a *Asked) lookup(what string, programs []string) (string, error) {
 	return "", mistake.New(hint, "%s needs %s, which the image lacks", what, strings.Join(programs, " or "))
 }
 
-// stripsTypes checks that node is new enough to run TypeScript as it is.
+// stripsTypes checks that node is new enough to run TypeScript directly.
 func stripsTypes(ctx context.Context, node string) error {
 	out, err := exec.CommandContext(ctx, node, "--version").Output()
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// Layers shows on a terminal how far an image has come, a line for each of its layers, which are gone when it ends. Elsewhere
-// it is silent. Only lines that have changed are written again; where the terminal's width changes, all.
+// Layers shows the progress of an image on a terminal, one line for each layer, and clears the lines at the end. Without a
+// terminal it is silent. It redraws only changed lines, or all if the terminal's width changes.
 type Layers struct {
 	out   *notice.Writer
 	what  string
-	total int64 // bytes of what has no total of its own; 0 if that is not known
+	total int64 // bytes, if p has no total; 0 if unknown
 	end   chan struct{}
 	over  chan struct{}
 
 	mu   sync.Mutex
-	list []belljar.ImageProgress // the newest of each layer, in the order of their coming
-	at   map[string]int          // where in list a layer is
+	list []belljar.ImageProgress // the newest of each layer, in order of first appearance
+	at   map[string]int          // index in list of a layer
 }
 
-// NewLayers begins to show an image of so many bytes, 0 if that is not known. The caller stops it.
+// NewLayers shows the progress of an image of total bytes, 0 if unknown. The caller stops it.
 func NewLayers(to *notice.Writer, what string, total int64) *Layers {
 	l := &Layers{out: to, what: what, total: total, end: make(chan struct{}), over: make(chan struct{}), at: map[string]int{}}
 	if to.Quiet || !IsTerminal(to.Stderr) {
@@ -38,7 +38,7 @@ func NewLayers(to *notice.Writer, what string, total int64) *Layers {
 	return l
 }
 
-// Tell notes how far it is.
+// Tell updates the progress.
 func (l *Layers) Tell(p belljar.ImageProgress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *Layers) Tell(p belljar.ImageProgress) {
 	if i, known := l.at[p.Layer]; known {
 		old := l.list[i]
 		if p.Phase == belljar.ImageUnpacking && old.Phase == belljar.ImagePulling && old.Done < old.Total {
-			return // it is unpacked while it comes, and what is still to come tells more
+			return // unpacked during the download, whose progress is more useful
 		}
 		l.list[i] = p
 		return
@@ -57,13 +57,13 @@ func (l *Layers) Tell(p belljar.ImageProgress) {
 	l.list = append(l.list, p)
 }
 
-// Stop takes the lines away.
+// Stop clears the lines.
 func (l *Layers) Stop() {
 	close(l.end)
 	<-l.over
 }
 
-// show draws until it is stopped. What is over sooner shows nothing.
+// show draws until stopped. A short operation shows nothing.
 func (l *Layers) show() {
 	defer close(l.over)
 	tick := time.NewTicker(showEvery)
@@ -86,7 +86,7 @@ func (l *Layers) show() {
 	}
 }
 
-// lines are what there is to see, in at most so many columns and lines.
+// lines returns the visible lines, at most so many columns and lines.
 func (l *Layers) lines(columns, most int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func (l *Layers) lines(columns, most int) []string {
 		}
 		shown = append(shown, p)
 	}
-	if len(shown)+1 > most { // those that are at rest give way
+	if len(shown)+1 > most { // hide idle layers
 		busy := shown[:0]
 		for _, p := range shown {
 			if p.Phase != belljar.ImageDone && !p.Shared && len(busy)+1 < most {
@@ -123,10 +123,10 @@ func (l *Layers) lines(columns, most int) []string {
 	return lines
 }
 
-// barWidth is how many columns a bar has.
+// barWidth is the width of a bar in columns.
 const barWidth = 24
 
-// layerLine is one layer.
+// layerLine describes one layer.
 func layerLine(p belljar.ImageProgress) string {
 	name, state := "", p.Phase
 	if _, digest, found := strings.Cut(p.Layer, ":"); found {
@@ -150,16 +150,16 @@ func layerLine(p belljar.ImageProgress) string {
 	return strings.TrimRight(line, " ")
 }
 
-// screen is what stands on a terminal, above the cursor.
+// screen is the text above the cursor.
 type screen struct {
 	lines []string
 	width int
 }
 
-// draw is what to write so that these lines stand there.
+// draw returns the output that replaces the screen by these lines.
 func (s *screen) draw(lines []string, width int) string {
 	var b strings.Builder
-	if s.width != 0 && s.width != width || len(lines) < len(s.lines) { // old lines may have been broken anew
+	if s.width != 0 && s.width != width || len(lines) < len(s.lines) { // the terminal may have rewrapped old lines
 		b.WriteString(s.clear())
 	}
 	s.width = width
@@ -176,7 +176,7 @@ func (s *screen) draw(lines []string, width int) string {
 	return b.String()
 }
 
-// clear is what to write so that nothing of it stands there.
+// clear returns the output that clears the screen.
 func (s *screen) clear() string {
 	n := len(s.lines)
 	if n == 0 {

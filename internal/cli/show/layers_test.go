@@ -34,12 +34,12 @@ func TestLayerLines(t *testing.T) {
 	if diff := cmp.Diff(want, l.lines(100, 20)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// What is unpacked while it comes shows how far it has come, and only then how far it is unpacked.
+	// A layer that is unpacked during its download shows the download first, and then the rest of the unpacking.
 	l.Tell(belljar.ImageProgress{Phase: belljar.ImageUnpacking, Layer: layerOf("a"), Done: 5})
 	if got := l.lines(100, 20)[1]; got != want[1] {
 		t.Errorf("unpacked while it comes: %q", got)
 	}
-	// Where there is little room, those that are at rest give way, and nothing is broken into two lines.
+	// In a small terminal, idle layers are hidden and no line wraps.
 	few := l.lines(20, 3)
 	if len(few) != 3 || !strings.Contains(few[1], "aaaa") || !strings.Contains(few[2], "cccc") {
 		t.Errorf("in three lines: %q", few)
@@ -58,13 +58,13 @@ func TestLayerLines(t *testing.T) {
 	}
 }
 
-// glass is what a terminal shows: it knows the few controls that are used.
-type glass struct {
+// fakeScreen emulates a terminal with the few control sequences in use.
+type fakeScreen struct {
 	lines []string
 	row   int
 }
 
-func (g *glass) write(t *testing.T, s string) {
+func (g *fakeScreen) write(t *testing.T, s string) {
 	t.Helper()
 	for len(g.lines) <= g.row {
 		g.lines = append(g.lines, "")
@@ -109,7 +109,7 @@ func (g *glass) write(t *testing.T, s string) {
 
 func TestScreen(t *testing.T) {
 	var on screen
-	var shown glass
+	var shown fakeScreen
 	for i, step := range []struct {
 		lines []string
 		width int
@@ -135,7 +135,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// In a pipe there is nothing but the answer.
+// Output to a pipe holds only the result.
 func TestLayersInAPipe(t *testing.T) {
 	var told strings.Builder
 	l := NewLayers(&notice.Writer{Stderr: &told}, "x", 0)

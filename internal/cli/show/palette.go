@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Palette paints words where there is a terminal, and leaves them alone elsewhere.
+// Palette colours text on a terminal, and leaves it plain elsewhere.
 type Palette struct{ on bool }
 
-// NewPalette is one that is on or off.
+// NewPalette returns a palette that is on or off.
 func NewPalette(on bool) Palette { return Palette{on: on} }
 
 // Bold is for the name of a thing.
@@ -33,7 +33,7 @@ func (p Palette) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// Advise writes a hint in a line of its own, if there is one.
+// Advise writes a hint, if set, on its own line.
 func (p Palette) Advise(b *strings.Builder, indent int, hint string) {
 	if hint != "" {
 		fmt.Fprintf(b, "%*s%s\n", indent, "", p.Fair("fix: ")+hint)

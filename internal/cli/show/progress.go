@@ -9,20 +9,20 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// Progress shows on a terminal how far a copy has come, in one line that is gone when it ends. Elsewhere it is silent.
+// Progress shows the progress of a copy on a terminal, in one line that it clears at the end. Without a terminal it is silent.
 type Progress struct {
 	to    *notice.Writer
 	what  string
-	total int64 // 0 if it is not known
+	total int64 // 0 if unknown
 	done  atomic.Int64
 	end   chan struct{}
 	over  chan struct{}
 }
 
-// showEvery is how often the line changes; what is over sooner shows none.
+// showEvery is the interval between updates; a shorter operation shows none.
 const showEvery = 200 * time.Millisecond
 
-// NewProgress begins to show a copy of so many bytes, 0 if that is not known. The caller stops it.
+// NewProgress shows the progress of a copy of total bytes, 0 if unknown. The caller stops it.
 func NewProgress(to *notice.Writer, what string, total int64) *Progress {
 	p := &Progress{to: to, what: what, total: total, end: make(chan struct{}), over: make(chan struct{})}
 	if to.Quiet || !IsTerminal(to.Stderr) {
@@ -57,13 +57,13 @@ func (p *Progress) show() {
 	}
 }
 
-// Stop ends the line.
+// Stop clears the line.
 func (p *Progress) Stop() {
 	close(p.end)
 	<-p.over
 }
 
-// Of counts what is read from r.
+// Of counts the bytes read from r.
 func (p *Progress) Of(r io.Reader) io.Reader { return &counted{r, &p.done} }
 
 type counted struct {

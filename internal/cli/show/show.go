@@ -1,4 +1,4 @@
-// Package show prints what commands answer: tables, facts and JSON on standard output, and progress on a terminal.
+// Package show prints the results of commands: tables, facts and JSON on standard output, and progress on a terminal.
 package show
 
 import (
@@ -15,7 +15,7 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// JSON prints one object for programs, readable for people too.
+// JSON prints one object, indented.
 func JSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -31,7 +31,7 @@ func Table(w io.Writer, header string, rows [][]string) error {
 	return err
 }
 
-// Facts prints names and values, one pair a line.
+// Facts prints names and values, one pair on each line.
 func Facts(w io.Writer, pairs [][2]string) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -47,7 +47,7 @@ func Facts(w io.Writer, pairs [][2]string) error {
 	return err
 }
 
-// Lines prints one thing a line.
+// Lines prints one item on each line.
 func Lines(w io.Writer, all []string) error {
 	for _, line := range all {
 		if _, err := fmt.Fprintln(w, line); err != nil {
@@ -57,7 +57,7 @@ func Lines(w io.Writer, all []string) error {
 	return nil
 }
 
-// Plural is a number of things.
+// Plural formats a count of things.
 func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -65,7 +65,7 @@ func Plural(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Rough is a time span as people say it, in its largest unit.
+// Rough formats a duration for people, in its largest unit.
 func Rough(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -80,7 +80,7 @@ func Rough(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// Bytes is a size as people say it.
+// Bytes formats a size for people.
 func Bytes(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)

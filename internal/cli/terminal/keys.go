@@ -6,13 +6,13 @@ import (
 	"github.com/belljar/belljar/internal/cli/mistake"
 )
 
-// Keys are the keys that leave a terminal, typed one after the other.
+// Keys is the key sequence that detaches from a terminal.
 type Keys struct {
 	typed []byte
-	names string // as they were given
+	names string // as the user wrote them
 }
 
-// ParseKeys reads ctrl-p,ctrl-q: keys by their character, or as ctrl- and one.
+// ParseKeys parses a list such as ctrl-p,ctrl-q: each key is a character, or ctrl- and a character.
 func ParseKeys(text string) (Keys, error) {
 	var keys []byte
 	for name := range strings.SplitSeq(text, ",") {
@@ -28,14 +28,14 @@ func ParseKeys(text string) (Keys, error) {
 	return Keys{keys, text}, nil
 }
 
-// detacher looks for the keys that leave among those typed.
+// detacher looks for the detach sequence in the input.
 type detacher struct {
 	keys []byte
-	seen int // how many of them were the last ones typed
+	seen int // number of keys matched at the end of the input
 }
 
-// filter returns what of b goes on to the terminal, and whether the keys that leave are complete. Those typed in part
-// wait for the next key.
+// filter returns the part of b to forward to the terminal, and whether the detach sequence is complete. It holds back a partial
+// sequence until the next key.
 func (d *detacher) filter(b []byte) (on []byte, left bool) {
 	for _, key := range b {
 		if key == d.keys[d.seen] {

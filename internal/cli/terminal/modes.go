@@ -6,25 +6,25 @@ import (
 	"strconv"
 )
 
-// modes follows what a program turns on in a terminal, so that who leaves in the middle of an editor gets their own
-// terminal back as it was: the other screen, the mouse, the hidden cursor.
+// modes tracks the terminal modes that a program turns on (alternate screen, mouse, hidden cursor), so that detaching from an
+// editor restores the user's own terminal.
 type modes struct {
-	on    map[int]bool // private modes that differ from how a terminal begins
-	begun []byte       // of a sequence that a read cut
+	on    map[int]bool // private modes that differ from their defaults
+	begun []byte       // a sequence that continues in the next read
 }
 
-// longest is how much of a sequence is waited for; what is longer is none of ours.
+// longest is the longest sequence that is buffered; none of the tracked ones is longer.
 const longest = 64
 
-// cursorShown is the one mode here that is on when a terminal begins.
+// cursorShown is the only tracked mode that is on by default.
 const cursorShown = 25
 
-// undone are the modes that are put back: of keys, the mouse, the cursor, the screen and pasting.
-func undone() []int {
+// restorable lists the modes to restore: keys, mouse, cursor, screen and paste.
+func restorable() []int {
 	return []int{1, 9, cursorShown, 47, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1015, 1047, 1049, 2004}
 }
 
-// see reads what a program prints.
+// see processes the program's output.
 func (m *modes) see(b []byte) {
 	if len(m.begun) > 0 {
 		b = append(m.begun, b...)
@@ -56,7 +56,7 @@ func (m *modes) see(b []byte) {
 func (m *modes) set(numbers []byte, on bool) {
 	for number := range bytes.SplitSeq(numbers, []byte{';'}) {
 		n, err := strconv.Atoi(string(number))
-		if err != nil || !slices.Contains(undone(), n) {
+		if err != nil || !slices.Contains(restorable(), n) {
 			continue
 		}
 		if m.on == nil {
@@ -70,13 +70,13 @@ func (m *modes) set(numbers []byte, on bool) {
 	}
 }
 
-// undo is what to print to have it as it was.
+// undo returns the output that restores the terminal.
 func (m *modes) undo() []byte {
 	if len(m.on) == 0 {
 		return nil
 	}
 	out := []byte("\x1b[0m")
-	for _, n := range undone() {
+	for _, n := range restorable() {
 		if m.on[n] {
 			end := byte('l')
 			if n == cursorShown {

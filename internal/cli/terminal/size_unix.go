@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// watchSize tells when our terminal has another size. The caller ends it.
+// watchSize reports when the user's terminal is resized. The caller ends it.
 func watchSize() (resized <-chan struct{}, end func()) {
 	signals, told, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGWINCH)

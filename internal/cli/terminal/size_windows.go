@@ -1,4 +1,4 @@
 package terminal
 
-// watchSize tells when our terminal has another size: here nothing says so.
+// watchSize reports no resizes: Windows has no signal for them.
 func watchSize() (resized <-chan struct{}, end func()) { return nil, func() {} }

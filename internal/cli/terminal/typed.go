@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// typed is what was typed and is not sent yet. While the connection is away it collects, so that the keys that leave are
-// found all the same.
+// typed buffers input that is not sent yet. While the connection is down it collects input, so that the detach sequence still
+// works.
 type typed struct {
 	mu      sync.Mutex
 	waiting []byte
-	sending bool          // what was taken is on its way
-	some    chan struct{} // holds one when there is something
-	room    chan struct{} // holds one when something was sent
+	sending bool          // the taken input is being sent
+	ready   chan struct{} // signals that input is available
+	room    chan struct{} // signals that input was sent
 }
 
-// Bounds of what is typed: of what is sent at once, and of what an input that is no person's may bring beforehand.
+// The bytes sent at once, and the bytes that input from a pipe may buffer.
 const (
-	mostSent  = 32 << 10
-	mostAhead = 256 << 10
+	maxSent     = 32 << 10
+	maxBuffered = 256 << 10
 )
 
 func newTyped() *typed {
-	return &typed{some: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	return &typed{ready: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// add takes what was typed; bounded, it waits until there is room. It reports whether anybody is still interested.
+// add buffers input. If bounded, it waits for room. It reports whether the reader should continue.
 func (t *typed) add(ctx context.Context, b []byte, bounded bool) bool {
 	for {
 		t.mu.Lock()
-		full := bounded && len(t.waiting) >= mostAhead
+		full := bounded && len(t.waiting) >= maxBuffered
 		if !full {
 			t.waiting = append(t.waiting, b...)
 		}
 		t.mu.Unlock()
 		if !full {
-			signalOne(t.some)
+			signalOne(t.ready)
 			return ctx.Err() == nil
 		}
 		select {
@@ -47,20 +47,20 @@ func (t *typed) add(ctx context.Context, b []byte, bounded bool) bool {
 	}
 }
 
-// take returns what is next to be sent, after some.
+// take returns the input to send next. The caller waits for ready first.
 func (t *typed) take() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := min(len(t.waiting), mostSent)
+	n := min(len(t.waiting), maxSent)
 	b := t.waiting[:n:n]
 	t.waiting, t.sending = t.waiting[n:], true
 	if len(t.waiting) > 0 {
-		signalOne(t.some)
+		signalOne(t.ready)
 	}
 	return b
 }
 
-// sent says that what was taken has arrived.
+// sent records that the taken input has arrived.
 func (t *typed) sent() {
 	t.mu.Lock()
 	t.sending = false
@@ -68,7 +68,7 @@ func (t *typed) sent() {
 	signalOne(t.room)
 }
 
-// flush waits a moment until all of it has arrived.
+// flush waits briefly until all input has arrived.
 func (t *typed) flush(ctx context.Context) {
 	late := time.After(300 * time.Millisecond)
 	for {

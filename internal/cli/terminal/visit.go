@@ -1,4 +1,4 @@
-// Package terminal is a person at a terminal of a session: their keys, their screen, and a connection that may break.
+// Package terminal attaches the user's terminal to a terminal of a session, and reattaches after a broken connection.
 package terminal
 
 import (
@@ -17,26 +17,26 @@ import (
 	"golang.org/x/term"
 )
 
-// Visit is a person at a terminal: from attaching to leaving, whatever happens to the connection meanwhile.
+// Visit is one use of a terminal: from attaching to detaching, across broken connections.
 type Visit struct {
 	Terminals belljar.Terminals
 	ID        string // of the terminal
-	Keys      Keys   // that leave it
+	Keys      Keys   // detach sequence
 	Stdin     io.Reader
 	Stdout    io.Writer
 	Notice    *notice.Writer
 
-	raw   bool  // our own terminal passes everything on
-	modes modes // that the program has turned on in it
+	raw   bool  // the user's terminal is in raw mode
+	modes modes // that the program has turned on
 }
 
-// ErrLeft says that the person has left the terminal, which lives on.
+// ErrLeft means that the user has detached; the terminal continues.
 var ErrLeft = errors.New("left the terminal")
 
-// patience is how long a visit waits for a server that is gone.
-const patience = 2 * time.Minute
+// reconnectTimeout is how long a visit retries to reach an unavailable server.
+const reconnectTimeout = 2 * time.Minute
 
-// Run attaches until the person leaves, which is [ErrLeft], or the program ends, and returns its exit status.
+// Run attaches until the user detaches, which returns [ErrLeft], or the program ends, which returns its exit status.
 func (v *Visit) Run(ctx context.Context) (status int, err error) {
 	restore, err := v.makeRaw()
 	if err != nil {
@@ -45,12 +45,12 @@ func (v *Visit) Run(ctx context.Context) (status int, err error) {
 	status, err = v.follow(ctx)
 	restore()
 	if v.raw && show.IsTerminal(v.Stdout) {
-		_, _ = v.Stdout.Write(v.modes.undo()) // who cannot be shown it has no need of it
+		_, _ = v.Stdout.Write(v.modes.undo()) // an output that is closed needs no restore
 	}
 	return status, err
 }
 
-// makeRaw hands every key on as it is, if ours is a terminal.
+// makeRaw puts the user's terminal, if stdin is one, into raw mode.
 func (v *Visit) makeRaw() (restore func(), err error) {
 	f, ok := v.Stdin.(*os.File)
 	if !ok || !show.IsTerminal(f) {
@@ -61,10 +61,10 @@ func (v *Visit) makeRaw() (restore func(), err error) {
 		return nil, fmt.Errorf("prepare our terminal: %w", err)
 	}
 	v.raw = true
-	return func() { _ = term.Restore(int(f.Fd()), old) }, nil // it was ours a moment ago
+	return func() { _ = term.Restore(int(f.Fd()), old) }, nil // best effort
 }
 
-// follow attaches, and again after a broken connection.
+// follow attaches, and reattaches after a broken connection.
 func (v *Visit) follow(ctx context.Context) (status int, err error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
@@ -78,10 +78,10 @@ func (v *Visit) follow(ctx context.Context) (status int, err error) {
 		if err == nil {
 			if !lost.IsZero() {
 				v.say("back again")
-				fmt.Fprint(v.Stdout, "\x1b[H\x1b[2J") // the history shows all of it
+				fmt.Fprint(v.Stdout, "\x1b[H\x1b[2J") // the history repaints the whole screen
 			}
 			pause, lost = 100*time.Millisecond, time.Time{}
-			status, err = v.sit(ctx, at, typed, resized)
+			status, err = v.relay(ctx, at, typed, resized)
 			at.Close()
 			if err == nil {
 				return status, nil
@@ -90,12 +90,12 @@ func (v *Visit) follow(ctx context.Context) (status int, err error) {
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
-		case !passing(err):
+		case !temporary(err):
 			return 0, err
 		case lost.IsZero():
 			lost = time.Now()
-			v.say("the connection is lost; trying again" + v.leaving())
-		case time.Since(lost) > patience:
+			v.say("the connection is lost; trying again" + v.detachHint())
+		case time.Since(lost) > reconnectTimeout:
 			return 0, err
 		}
 		select {
@@ -107,21 +107,21 @@ func (v *Visit) follow(ctx context.Context) (status int, err error) {
 	}
 }
 
-// passing reports whether a failure may be over soon: the server is away, or starts.
-func passing(err error) bool {
+// temporary reports whether a failure is temporary: the server is unavailable or starting.
+func temporary(err error) bool {
 	code := belljar.CodeOf(err)
 	return code == belljar.CodeRuntimeUnavailable || code == belljar.CodeInternal || code == belljar.CodeRateLimited
 }
 
-// leaving says how to leave, to who sits at a terminal.
-func (v *Visit) leaving() string {
+// detachHint returns a message on how to detach, for users at a terminal.
+func (v *Visit) detachHint() string {
 	if !v.raw {
 		return ""
 	}
 	return "; " + strings.ReplaceAll(v.Keys.names, ",", " ") + " leaves"
 }
 
-// say prints a line of ours between those of the terminal.
+// say prints a message on its own line.
 func (v *Visit) say(text string) {
 	if v.raw {
 		fmt.Fprintf(v.Notice.Stderr, "\r\nbelljar: %s\r\n", notice.OneLine(text))
@@ -130,8 +130,8 @@ func (v *Visit) say(text string) {
 	v.Notice.Note("%s", text)
 }
 
-// sit passes on what is typed and what comes, through one attachment.
-func (v *Visit) sit(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) (status int, err error) {
+// relay copies input and output through one attachment.
+func (v *Visit) relay(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) (status int, err error) {
 	ctx, done := context.WithCancelCause(ctx)
 	defer done(nil)
 	if cols, rows := Size(v.Stdout); v.raw {
@@ -144,7 +144,7 @@ func (v *Visit) sit(ctx context.Context, at belljar.Attachment, typed *typed, re
 	defer done(nil)
 	go func() {
 		defer close(written)
-		done(v.pass(ctx, at, typed, resized))
+		done(v.sendInput(ctx, at, typed, resized))
 	}()
 	for {
 		e, err := at.Next(ctx)
@@ -165,15 +165,15 @@ func (v *Visit) sit(ctx context.Context, at belljar.Attachment, typed *typed, re
 		case belljar.TerminalReplaced:
 			return 0, mistake.New("open it with --shared to let several people in", "another client has taken over the terminal")
 		case belljar.TerminalOverflow:
-			return 0, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too much output at once"} // come back to the history
+			return 0, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "too much output at once"} // reattach and read the history
 		case belljar.TerminalClosed:
-			return 0, over(e.Reason)
+			return 0, closedError(e.Reason)
 		}
 	}
 }
 
-// over is the failure that a closed terminal is. That of a server which stops passes: the terminal lives on behind it.
-func over(reason string) error {
+// closedError returns the error for a closed terminal. If the server is stopping, the error is temporary: the terminal outlives it.
+func closedError(reason string) error {
 	if reason == "shutdown" {
 		return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the server stops"}
 	}
@@ -187,12 +187,12 @@ func over(reason string) error {
 	return &belljar.Error{Code: belljar.CodeConflict, Message: strings.TrimSuffix("the terminal is closed: "+reason, ": ")}
 }
 
-// pass sends what is typed, and our size. It returns what ended it.
-func (v *Visit) pass(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) error {
+// sendInput sends input and terminal sizes. It returns the error that ended it.
+func (v *Visit) sendInput(ctx context.Context, at belljar.Attachment, typed *typed, resized <-chan struct{}) error {
 	for {
 		var err error
 		select {
-		case <-typed.some:
+		case <-typed.ready:
 			if b := typed.take(); len(b) > 0 {
 				err = at.Write(ctx, b)
 			}
@@ -210,17 +210,17 @@ func (v *Visit) pass(ctx context.Context, at belljar.Attachment, typed *typed, r
 	}
 }
 
-// read hands on what is typed until the keys that leave. The end of an input that is no terminal is the terminal's
-// end-of-file character.
+// read buffers input until the detach sequence. If the input is not a terminal, its end is sent as the terminal's end-of-file
+// character.
 func (v *Visit) read(ctx context.Context, typed *typed, leave context.CancelCauseFunc) {
 	const endOfFile = "\x04"
 	buf := make([]byte, 4096)
-	leaving := detacher{keys: v.Keys.typed}
+	detach := detacher{keys: v.Keys.typed}
 	for {
 		n, err := v.Stdin.Read(buf)
 		keys, left := buf[:n], false
 		if v.raw {
-			keys, left = leaving.filter(buf[:n])
+			keys, left = detach.filter(buf[:n])
 		}
 		if err != nil && !v.raw {
 			keys = append(append([]byte{}, keys...), endOfFile...)
@@ -239,7 +239,7 @@ func (v *Visit) read(ctx context.Context, typed *typed, leave context.CancelCaus
 	}
 }
 
-// Size is the size of the terminal that out is, or the usual one.
+// Size returns the size of the terminal that out is, or the default size.
 func Size(out io.Writer) (cols, rows int) {
 	if f, ok := out.(*os.File); ok {
 		if cols, rows, err := term.GetSize(int(f.Fd())); err == nil && cols > 0 && rows > 0 {

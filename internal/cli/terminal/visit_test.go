@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// desk is a terminal: what each attachment to it shows, one after the other.
-type desk struct {
+// fakeTerminals is a fake terminal with scripted attachments.
+type fakeTerminals struct {
 	belljar.Terminals
 
 	mu       sync.Mutex
@@ -25,37 +25,37 @@ type desk struct {
 	attached int
 }
 
-func (d *desk) Attach(context.Context, string) (belljar.Attachment, error) {
+func (d *fakeTerminals) Attach(context.Context, string) (belljar.Attachment, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.attached == len(d.visits) {
-		return nil, errors.New("nobody expected this attachment")
+		return nil, errors.New("unexpected attachment")
 	}
 	d.attached++
 	if err, ok := d.visits[d.attached-1][0].(error); ok && len(d.visits[d.attached-1]) == 1 {
 		return nil, err
 	}
-	return &chair{desk: d, show: d.visits[d.attached-1]}, nil
+	return &fakeAttachment{fakeTerminals: d, show: d.visits[d.attached-1]}, nil
 }
 
-// chair is one attachment.
-type chair struct {
-	desk *desk
-	show []any
+// fakeAttachment is one attachment.
+type fakeAttachment struct {
+	fakeTerminals *fakeTerminals
+	show          []any
 }
 
-func (c *chair) Terminal() belljar.Terminal { return belljar.Terminal{} }
-func (c *chair) Resize(int, int) error      { return nil }
-func (c *chair) Close() error               { return nil }
+func (c *fakeAttachment) Terminal() belljar.Terminal { return belljar.Terminal{} }
+func (c *fakeAttachment) Resize(int, int) error      { return nil }
+func (c *fakeAttachment) Close() error               { return nil }
 
-func (c *chair) Write(_ context.Context, b []byte) error {
-	c.desk.mu.Lock()
-	defer c.desk.mu.Unlock()
-	c.desk.typed.Write(b)
+func (c *fakeAttachment) Write(_ context.Context, b []byte) error {
+	c.fakeTerminals.mu.Lock()
+	defer c.fakeTerminals.mu.Unlock()
+	c.fakeTerminals.typed.Write(b)
 	return nil
 }
 
-func (c *chair) Next(ctx context.Context) (belljar.TerminalEvent, error) {
+func (c *fakeAttachment) Next(ctx context.Context) (belljar.TerminalEvent, error) {
 	if len(c.show) == 0 {
 		<-ctx.Done()
 		return belljar.TerminalEvent{}, context.Cause(ctx)
@@ -76,7 +76,7 @@ func exit(code int) belljar.TerminalEvent {
 	return belljar.TerminalEvent{Kind: belljar.TerminalExit, ExitCode: code}
 }
 
-func visitDesk(t *testing.T, d *desk, stdin io.Reader) (status int, stdout, stderr string, err error) {
+func runVisit(t *testing.T, d *fakeTerminals, stdin io.Reader) (status int, stdout, stderr string, err error) {
 	t.Helper()
 	var out, notes bytes.Buffer
 	v := &Visit{Stdin: stdin, Stdout: &out, Notice: &notice.Writer{Stderr: &notes}, Terminals: d, ID: "t", Keys: Keys{typed: []byte("\x10\x11")}}
@@ -85,8 +85,8 @@ func visitDesk(t *testing.T, d *desk, stdin io.Reader) (status int, stdout, stde
 }
 
 func TestVisitShowsTheTerminal(t *testing.T) {
-	d := &desk{visits: [][]any{{say(belljar.TerminalHistory, "before "), say(belljar.TerminalOutput, "now"), exit(3)}}}
-	status, out, _, err := visitDesk(t, d, strings.NewReader(""))
+	d := &fakeTerminals{visits: [][]any{{say(belljar.TerminalHistory, "before "), say(belljar.TerminalOutput, "now"), exit(3)}}}
+	status, out, _, err := runVisit(t, d, strings.NewReader(""))
 	if status != 3 || err != nil || out != "before now" {
 		t.Errorf("%d, %v, %q", status, err, out)
 	}
@@ -94,12 +94,12 @@ func TestVisitShowsTheTerminal(t *testing.T) {
 
 func TestVisitComesBack(t *testing.T) {
 	away := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "connection refused"}
-	d := &desk{visits: [][]any{
+	d := &fakeTerminals{visits: [][]any{
 		{say(belljar.TerminalOutput, "one"), away}, {away}, {say(belljar.TerminalHistory, "one two"), exit(0)},
 	}}
-	r, w := io.Pipe() // nobody types
+	r, w := io.Pipe() // no input
 	defer w.Close()
-	status, out, notes, err := visitDesk(t, d, r)
+	status, out, notes, err := runVisit(t, d, r)
 	if status != 0 || err != nil || !strings.HasPrefix(out, "one\x1b[H\x1b[2Jone two") {
 		t.Errorf("%d, %v, %q", status, err, out)
 	}
@@ -117,9 +117,9 @@ func TestVisitEnds(t *testing.T) {
 		{belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: "the session expired"}, "the session expired"},
 		{&belljar.Error{Code: belljar.CodeNotFound, Message: "no such terminal"}, "no such terminal"},
 	} {
-		d := &desk{visits: [][]any{{say(belljar.TerminalOutput, "x"), test.last}}}
+		d := &fakeTerminals{visits: [][]any{{say(belljar.TerminalOutput, "x"), test.last}}}
 		r, w := io.Pipe()
-		_, _, _, err := visitDesk(t, d, r)
+		_, _, _, err := runVisit(t, d, r)
 		w.Close()
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v, want %q", err, test.want)
@@ -127,28 +127,28 @@ func TestVisitEnds(t *testing.T) {
 	}
 }
 
-// bell is written to, and rings when that begins.
-type bell struct {
+// writeSignal is a writer that signals its first write.
+type writeSignal struct {
 	bytes.Buffer
 	once  sync.Once
-	rings chan struct{}
+	begun chan struct{}
 }
 
-func (b *bell) Write(p []byte) (int, error) {
-	defer b.once.Do(func() { close(b.rings) })
+func (b *writeSignal) Write(p []byte) (int, error) {
+	defer b.once.Do(func() { close(b.begun) })
 	return b.Buffer.Write(p)
 }
 
-// TestVisitLeavesAServerThatIsAway types into nowhere, and leaves.
+// TestVisitLeavesAServerThatIsAway detaches while the server is unavailable.
 func TestVisitLeavesAServerThatIsAway(t *testing.T) {
 	away := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "connection refused"}
-	d := &desk{visits: slices.Repeat([][]any{{away}}, 100)}
+	d := &fakeTerminals{visits: slices.Repeat([][]any{{away}}, 100)}
 	r, w := io.Pipe()
 	defer w.Close()
 	var out bytes.Buffer
-	notes := &bell{rings: make(chan struct{})}
+	notes := &writeSignal{begun: make(chan struct{})}
 	go func() {
-		<-notes.rings // the server is known to be away
+		<-notes.begun // the server is known to be unavailable
 		_, _ = io.WriteString(w, "ls\r")
 		_, _ = io.WriteString(w, "\x03")
 		_, _ = io.WriteString(w, "\x10\x11")
@@ -167,15 +167,15 @@ func TestVisitLeavesAServerThatIsAway(t *testing.T) {
 	}
 }
 
-// TestVisitOutlivesAStop is a server that is stopped and started again: the terminal is there behind it.
+// TestVisitOutlivesAStop restarts the server: the visit reattaches to the terminal.
 func TestVisitOutlivesAStop(t *testing.T) {
-	d := &desk{visits: [][]any{
+	d := &fakeTerminals{visits: [][]any{
 		{say(belljar.TerminalOutput, "one"), belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: "shutdown"}},
 		{say(belljar.TerminalHistory, "one two"), exit(7)},
 	}}
 	r, w := io.Pipe()
 	defer w.Close()
-	status, out, _, err := visitDesk(t, d, r)
+	status, out, _, err := runVisit(t, d, r)
 	if status != 7 || err != nil || !strings.HasSuffix(out, "one two") {
 		t.Errorf("%d, %v, %q", status, err, out)
 	}

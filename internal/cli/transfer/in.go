@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
-// in copies what is here into a workspace, all of it or nothing.
+// in copies local files into a workspace, all or none.
 func (c *Copy) in(ctx context.Context, sources []string, to place) (Copied, error) {
 	for _, source := range sources {
 		if _, remote := placeOf(source); remote {
@@ -50,7 +50,7 @@ func (c *Copy) in(ctx context.Context, sources []string, to place) (Copied, erro
 	return Copied{id, n, size, to.session + ":" + path.Join(belljar.WorkspaceDir, target)}, err
 }
 
-// target is where in a workspace a copy goes, and whether it goes into that as a folder.
+// target returns the destination in a workspace, and whether the copy goes into it as a folder.
 func (c *Copy) target(ctx context.Context, id, name string, several bool) (clean string, into bool, err error) {
 	into = several || name == "" || strings.HasSuffix(name, "/")
 	if name == "" {
@@ -72,7 +72,7 @@ func (c *Copy) target(ctx context.Context, id, name string, several bool) (clean
 	return clean, entry.Type == "dir", err
 }
 
-// baseOf is what a source is called; the folder that "." stands for has its own name.
+// baseOf returns the name of a source. For ".", it is the name of the current folder.
 func baseOf(source string) string {
 	if full, err := filepath.Abs(source); err == nil {
 		source = full

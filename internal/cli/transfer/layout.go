@@ -9,14 +9,13 @@ import (
 	"path"
 )
 
-// layout is an OCI layout in a folder, as skopeo and buildah leave it, read as the archive that it would be packed to.
+// layout reads an OCI layout in a folder, as skopeo and buildah write it, as a tar archive.
 type layout struct {
 	root *os.Root
 	out  *io.PipeReader
 }
 
-// OpenLayout begins to pack the layout in a folder, and tells its size in bytes, more or less. It returns [fs.ErrNotExist] if
-// there is none.
+// OpenLayout packs the layout in a folder and returns its approximate size in bytes. It returns [fs.ErrNotExist] if there is none.
 func OpenLayout(dir string) (packed io.ReadCloser, size int64, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -28,14 +27,14 @@ func OpenLayout(dir string) (packed io.ReadCloser, size int64, err error) {
 			return nil, 0, errors.Join(err, root.Close())
 		}
 	}
-	if _, err := root.Stat("manifest.json"); err == nil { // it was once what docker save writes
+	if _, err := root.Stat("manifest.json"); err == nil { // also the format of docker save
 		names = append(names, "manifest.json")
 	}
 	err = fs.WalkDir(root.FS(), "blobs", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		info, err := root.Stat(name) // what a link leads to, inside the folder
+		info, err := root.Stat(name) // the target of a link, inside the folder
 		if err == nil && info.Mode().IsRegular() {
 			size += info.Size()
 			names = append(names, name)

@@ -17,8 +17,8 @@ import (
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
-// out copies out of workspaces. What is there is hostile: names that lead elsewhere are refused, and
-// symbolic links are left out.
+// out copies out of workspaces. Their contents are untrusted: out refuses names that lead outside the destination, and skips
+// symbolic links.
 func (c *Copy) out(ctx context.Context, sources []string, to string) (Copied, error) {
 	info, err := os.Stat(to)
 	into := len(sources) > 1 || strings.HasSuffix(to, "/") || err == nil && info.IsDir()
@@ -72,7 +72,7 @@ func orRoot(name string) string {
 	return name
 }
 
-// nameOf is what a place in a workspace is called here.
+// nameOf returns the local name for a path in a workspace.
 func nameOf(clean string) string {
 	if clean == "." {
 		return filepath.Base(belljar.WorkspaceDir)
@@ -80,14 +80,14 @@ func nameOf(clean string) string {
 	return path.Base(clean)
 }
 
-// fetch is copying one thing out of a workspace.
+// fetch copies one entry out of a workspace.
 type fetch struct {
 	c       *Copy
 	session string
 	result  *Copied
 }
 
-// file copies a file to a place here.
+// file copies a file to a local path.
 func (f *fetch) file(ctx context.Context, entry belljar.FileEntry, clean, place string) error {
 	out, err := f.open(filepath.Dir(place))
 	if err != nil {
@@ -101,11 +101,11 @@ func (f *fetch) file(ctx context.Context, entry belljar.FileEntry, clean, place 
 	defer content.Close()
 	shown := show.NewProgress(f.c.Notice, "copying "+clean, entry.Size)
 	defer shown.Stop()
-	mode, _ := strconv.ParseUint(entry.Mode, 8, 32) // what is no mode is the usual one
+	mode, _ := strconv.ParseUint(entry.Mode, 8, 32) // an invalid mode counts as the default
 	return f.save(out, filepath.Base(place), uint32(mode), shown.Of(content))
 }
 
-// folder copies what a folder holds into a place here.
+// folder copies the contents of a folder to a local path.
 func (f *fetch) folder(ctx context.Context, clean, place string) error {
 	out, err := f.open(place)
 	if err != nil {
@@ -135,7 +135,7 @@ func (f *fetch) folder(ctx context.Context, clean, place string) error {
 	return err
 }
 
-// unpack puts an archive's files into a folder here.
+// unpack extracts an archive into a local folder.
 func (f *fetch) unpack(archive *tar.Reader, out *OutDir) error {
 	for {
 		header, err := archive.Next()
@@ -174,7 +174,7 @@ func (f *fetch) save(out *OutDir, name string, mode uint32, content io.Reader) e
 	return nil
 }
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter int64
 
 func (n *counter) Write(b []byte) (int, error) {
@@ -182,7 +182,7 @@ func (n *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// open makes a folder here.
+// open creates a local folder.
 func (f *fetch) open(dir string) (*OutDir, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, mistake.New("", "%s: %s", dir, mistake.Reason(err))

@@ -13,14 +13,13 @@ import (
 	"github.com/belljar/belljar/internal/cli/mistake"
 )
 
-// OutDir is the folder of --out. Nothing is written outside it or through a symbolic link in it, whatever the names
-// that a sandbox has chosen.
+// OutDir is the folder of --out. Nothing is written outside it or through a symbolic link in it, whatever names a sandbox chooses.
 type OutDir struct {
 	Name string
 	root *os.Root
 }
 
-// OpenOutDir makes the folder if it is missing and proves that it can be written to.
+// OpenOutDir creates the folder if it is missing and checks that it is writable.
 func OpenOutDir(name string) (*OutDir, error) {
 	if err := os.MkdirAll(name, 0o755); err != nil {
 		return nil, mistake.New("", "--out %s: %s", name, mistake.Reason(err))
@@ -41,8 +40,8 @@ func OpenOutDir(name string) (*OutDir, error) {
 
 func (o *OutDir) Close() error { return o.root.Close() }
 
-// Save writes one artifact, through a temporary file so that no reader sees half of it and a link in its place is
-// replaced, not followed.
+// Save writes one artifact through a temporary file, so that readers see only whole files and a link in its place is replaced, not
+// followed.
 func (o *OutDir) Save(a belljar.Artifact, content io.Reader) (err error) {
 	name, err := belljar.CleanPath(a.Path)
 	if err != nil || !filepath.IsLocal(name) || name == "." {
@@ -52,7 +51,7 @@ func (o *OutDir) Save(a belljar.Artifact, content io.Reader) (err error) {
 		return err
 	}
 	temporary := path.Join(path.Dir(name), ".belljar-"+belljar.NewID())
-	// An artifact's set-id bits mean somebody else's program here, and group and others have no business writing it.
+	// Drop set-id bits, which would mean another user here, and write access for group and others.
 	mode := fs.FileMode(a.Mode) & 0o755
 	if mode == 0 {
 		mode = 0o644
@@ -76,7 +75,7 @@ func (o *OutDir) Save(a belljar.Artifact, content io.Reader) (err error) {
 	return o.root.Rename(temporary, name)
 }
 
-// folder makes a folder and its parents, none of which may be a link.
+// folder creates a folder and its parents. It refuses symbolic links.
 func (o *OutDir) folder(name string) error {
 	if name == "." {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestOutDir: the names of artifacts come from untrusted programs, and what lies in the folder may too.
+// TestOutDir: the names of artifacts come from untrusted programs, and the folder's contents may too.
 func TestOutDir(t *testing.T) {
 	top := t.TempDir()
 	o, err := OpenOutDir(filepath.Join(top, "new", "out"))

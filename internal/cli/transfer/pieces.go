@@ -13,20 +13,20 @@ import (
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
-// Bounds are what a server takes as one upload.
+// Bounds are a server's limits for one upload.
 type Bounds struct {
 	bytes        int64
 	files, depth int
 }
 
-// BoundsOf asks a server what it takes.
+// BoundsOf requests a server's limits for uploads.
 func BoundsOf(ctx context.Context, s belljar.Service) (Bounds, error) {
 	found, err := s.Node().Runtimes(ctx)
 	if err != nil {
 		return Bounds{}, err
 	}
 	for _, r := range found.Runtimes {
-		return Bounds{int64(r.MaxUploadMB) << 20, r.MaxUploadFiles, r.MaxUploadDepth}, nil // they are the same for all
+		return Bounds{int64(r.MaxUploadMB) << 20, r.MaxUploadFiles, r.MaxUploadDepth}, nil // the same for all runtimes
 	}
 	return Bounds{}, nil
 }
@@ -35,10 +35,10 @@ func (b Bounds) String() string {
 	return fmt.Sprintf("%s, %d files, %d folders deep", show.Bytes(b.bytes), b.files, b.depth)
 }
 
-// packed is what a source takes in an archive at most: itself, and what tar says of it.
+// packed returns the maximum size of a source in an archive: its contents and its tar header.
 func (s Source) packed() int64 { return s.size() + 4096 }
 
-// deep reports whether a source lies too deep for an upload.
+// deep reports whether a source exceeds the depth of an upload.
 func (b Bounds) deep(s Source) bool {
 	folders := strings.Count(s.Dst, "/")
 	if s.folder() {
@@ -47,13 +47,12 @@ func (b Bounds) deep(s Source) bool {
 	return folders > b.depth
 }
 
-// alone reports whether a source is to be sent by itself where not all go at once: it is a large part of an upload, or
-// can be in none.
+// alone reports whether a source is sent by itself when one upload cannot hold all: it is large, or fits into no upload.
 func (b Bounds) alone(s Source) bool { return b.deep(s) || s.packed() > b.bytes/4 }
 
 func (s Source) folder() bool { return s.Info != nil && s.Info.IsDir() }
 
-// One reports whether all of an upload may go at once.
+// One reports whether one upload can hold all of u.
 func (b Bounds) One(u *Upload) bool {
 	var total int64
 	for _, s := range u.sources {
@@ -65,8 +64,8 @@ func (b Bounds) One(u *Upload) bool {
 	return len(u.sources) <= b.files
 }
 
-// batches are the sources that do not go alone, as many together as may. Folders are last, when nothing has to be put
-// into them any more: they may be read-only.
+// batches groups the sources that are not sent alone into uploads. Folders come last, because they may be read-only and must have
+// their contents by then.
 func (b Bounds) batches(u *Upload) iter.Seq[*Upload] {
 	together := slices.DeleteFunc(slices.Clone(u.sources), b.alone)
 	slices.SortStableFunc(together, func(x, y Source) int { return rank(x) - rank(y) })
@@ -92,8 +91,8 @@ func rank(s Source) int {
 	return 0
 }
 
-// send puts files into a session: all of them or none if they are no more than one upload may be, else piece by piece,
-// each file of them whole or not at all.
+// send puts files into a session. It sends all or none if one upload can hold them, else in pieces, where each file arrives whole
+// or not at all.
 func (c *Copy) send(ctx context.Context, id string, files *Upload, shown *show.Progress) (n int, size int64, err error) {
 	most, err := BoundsOf(ctx, c.Service)
 	if err != nil {
@@ -144,7 +143,7 @@ func (c *Copy) sendTogether(ctx context.Context, id string, files *Upload, shown
 	return done.FileCount, done.BytesReceived, err
 }
 
-// sendAlone puts one file or folder where it belongs.
+// sendAlone sends one file or folder to its destination.
 func sendAlone(ctx context.Context, s belljar.Service, id string, one Source, shown *show.Progress) error {
 	if one.folder() {
 		return s.Files().Mkdir(ctx, id, one.Dst, 0)

@@ -1,5 +1,5 @@
-// Package transfer moves files between this machine and workspaces: what goes in with a run or by belljar session cp, and what
-// comes out to a folder here.
+// Package transfer moves files between this machine and workspaces: the files of a run and of belljar session cp, and the files
+// that come back.
 package transfer
 
 import (
@@ -15,10 +15,10 @@ import (
 type Copy struct {
 	Service belljar.Service
 	Notice  *notice.Writer
-	Session func(ctx context.Context, prefix string) (string, error) // finds a session by the beginning of its id
+	Session func(ctx context.Context, prefix string) (string, error) // finds a session by a prefix of its id
 }
 
-// Run copies sources to a place. One side is SESSION:PATH, the other is on this machine.
+// Run copies sources to a destination. One side is SESSION:PATH, the other is on this machine.
 func (c *Copy) Run(ctx context.Context, sources []string, to string) (Copied, error) {
 	if workspace, in := placeOf(to); in {
 		return c.in(ctx, sources, workspace)
@@ -29,7 +29,7 @@ func (c *Copy) Run(ctx context.Context, sources []string, to string) (Copied, er
 // place is SESSION:PATH.
 type place struct{ session, path string }
 
-// placeOf reads SESSION:PATH. What exists here, or begins like a path, is here.
+// placeOf parses SESSION:PATH. An existing file, or text that begins like a path, is local.
 func placeOf(text string) (place, bool) {
 	session, inside, found := strings.Cut(text, ":")
 	if !found || session == "" || strings.ContainsAny(session, `/\.`) {
@@ -41,7 +41,7 @@ func placeOf(text string) (place, bool) {
 	return place{session, inside}, true
 }
 
-// Copied is what a copy brought.
+// Copied is the result of a copy.
 type Copied struct {
 	SessionID string `json:"session_id"`
 	Files     int    `json:"files"`

@@ -19,8 +19,8 @@ import (
 // Source is one thing to put into the workspace.
 type Source struct {
 	Dst     string      // where, relative to the workspace
-	Path    string      // the file here; "" for content
-	Content []byte      // of a file that is not here
+	Path    string      // local file; "" for content
+	Content []byte      // of a file that does not exist locally
 	Info    fs.FileInfo // of Path, as checked
 	link    string      // target of a symbolic link
 	root    *os.Root    // of --dir: Path is inside it and opened through it
@@ -36,14 +36,14 @@ func (s Source) size() int64 {
 	return 0
 }
 
-// Upload is everything that goes into the workspace before the command starts, checked and in order.
+// Upload is everything to put into the workspace before the command starts, validated and in order.
 type Upload struct {
 	sources []Source
 	taken   map[string]Source
 	roots   []*os.Root
 }
 
-// Add puts one source at its destination. The same file twice is one file; two files in one place are a mistake.
+// Add adds one source at its destination. It ignores a repeated source, and refuses two sources for one destination.
 func (u *Upload) Add(s Source) error {
 	if u.taken == nil {
 		u.taken = make(map[string]Source)
@@ -70,7 +70,7 @@ func (s Source) origin() string {
 // AddFile adds a --file flag, SRC[:DST].
 func (u *Upload) AddFile(flag string) error {
 	src, dst := flag, ""
-	// The colon splits only where the whole is not itself a file's name.
+	// Split at the colon unless the whole text names a file.
 	if i := strings.LastIndexByte(flag, ':'); i > 0 {
 		if _, err := os.Stat(flag); err != nil {
 			src, dst = flag[:i], flag[i+1:]
@@ -108,7 +108,7 @@ func (u *Upload) AddFile(flag string) error {
 	return u.Add(Source{Dst: clean, Path: src, Info: info})
 }
 
-// AddDir adds the contents of a folder. Symbolic links stay links where they lead to a place inside the folder.
+// AddDir adds the contents of a folder. Symbolic links stay links if they lead inside the folder.
 func (u *Upload) AddDir(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -181,7 +181,7 @@ func (u *Upload) Reader() io.ReadCloser {
 	return r
 }
 
-// Close lets go of the folders.
+// Close closes the folders.
 func (u *Upload) Close() {
 	for _, root := range u.roots {
 		root.Close()
@@ -272,7 +272,7 @@ func (u *Upload) addTree(place, name string) error {
 		}
 	}
 	for _, s := range inner.sources {
-		if s.link != "" { // a workspace takes what it leads to
+		if s.link != "" { // the workspace gets the file that the link leads to
 			info, err := s.root.Stat(s.Path)
 			if err != nil || !info.Mode().IsRegular() {
 				return mistake.New("remove the link, or copy what it leads to", "%s: is a link to %s, which is not a file", filepath.Join(place, s.Path), s.link)

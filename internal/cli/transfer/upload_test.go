@@ -83,7 +83,7 @@ func TestUploadRefusesSpecialFiles(t *testing.T) {
 	}
 }
 
-// TestUploadShrinks: a file that is not what it was when it was checked ends the upload with its name.
+// TestUploadShrinks: a file that changes after validation ends the upload with an error that names it.
 func TestUploadShrinks(t *testing.T) {
 	name := t.TempDir() + "/log"
 	write(t, name, "long", 0o644)
