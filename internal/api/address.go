@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// proxies are the networks whose word about the client is believed.
+// proxies are the networks whose X-Forwarded headers are trusted.
 type proxies []netip.Prefix
 
 func (p proxies) trust(a netip.Addr) bool {
@@ -19,9 +19,9 @@ func (p proxies) trust(a netip.Addr) bool {
 	return false
 }
 
-// client returns where a request comes from: the address ("" for one that has none, as over a unix socket) and the
-// scheme that the client used. X-Forwarded-For is read from its end, where the nearest proxy wrote, up to the first
-// address that is no proxy of ours: what stands before it the client may have made up.
+// client returns the client's address ("" if it has none, as over a unix socket) and the scheme that it used.
+// X-Forwarded-For is read from its end, where the nearest proxy wrote, up to the first address that is not a trusted
+// proxy: the client may have forged the rest.
 func (p proxies) client(r *http.Request) (address, scheme string) {
 	scheme = "http"
 	if r.TLS != nil {

@@ -1,7 +1,7 @@
-// Package api is what the doors over HTTP share: the [Edge] that every request passes, who calls, how fast, and how a
-// failure is told. Each door is a child package. They are put together like this, outermost first:
+// Package api has what the HTTP doors share: the [Edge] that every request passes, authentication, rate limits and
+// error responses. Each door is a child package. The layers are, outermost first:
 //
-//	edge.Wrap( mux of the doors, each behind Guard(limits.Guarded(authenticator), …) )
+//	edge.Wrap( mux of the doors, each wrapped in Guard(limits.Guarded(authenticator), …) )
 package api
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Prefix is where the sandbox API is.
+// Prefix is the path prefix of the sandbox API.
 const Prefix = "/api/v1/sandbox"
 
-// Authenticator finds out who sent a request. The error is [belljar.CodeUnauthorized], or [belljar.CodeRateLimited] for
-// one who tries too often; the request's answer says no more than that.
+// Authenticator identifies the caller of a request. The error is [belljar.CodeUnauthorized], or
+// [belljar.CodeRateLimited] after too many attempts; the response gives no further reason.
 type Authenticator interface {
 	Authenticate(r *http.Request) (belljar.Caller, error)
 }
 
 type callerKey struct{}
 
-// WithCaller returns ctx with who calls. Where the request came from is added as far as the [Edge] knows and c does
-// not say; the request's log line and metrics carry the caller from now on.
+// WithCaller returns ctx with the caller c. Fields of c about the request's origin that are empty are filled in by the
+// [Edge]. From now on the request's log line and metrics carry the caller.
 func WithCaller(ctx context.Context, c belljar.Caller) context.Context {
 	if rec := recordOf(ctx); rec != nil {
 		rec.complete(&c)
@@ -32,7 +32,7 @@ func WithCaller(ctx context.Context, c belljar.Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns who calls; a stranger if nobody has been found out, with what the [Edge] knows of him.
+// CallerOf returns the caller. Before authentication it has no id, only the fields that the [Edge] fills in.
 func CallerOf(ctx context.Context) belljar.Caller {
 	c, ok := ctx.Value(callerKey{}).(belljar.Caller)
 	if rec := recordOf(ctx); !ok && rec != nil {
@@ -41,7 +41,7 @@ func CallerOf(ctx context.Context) belljar.Caller {
 	return c
 }
 
-// Guard lets only requests of somebody known through to next, which finds him by [CallerOf].
+// Guard passes only authenticated requests to next, which gets the caller from [CallerOf].
 func Guard(a Authenticator, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := a.Authenticate(r)

@@ -18,7 +18,7 @@ func BenchmarkEdge(b *testing.B) {
 		b.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /x/{id}", api.Guard(limits.Guarded(somebody{}), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /x/{id}", api.Guard(limits.Guarded(keyIsUser{}), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "{}")
 	})))
 	h := edge.Wrap(mux)

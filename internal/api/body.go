@@ -11,12 +11,12 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// body is a request's body with a bound and a pace. Errors of Read are [belljar.Error]s that a door can answer as
-// they are.
+// body is a request body with a size limit and a minimum rate. Errors of Read are [belljar.Error]s that a door can
+// return unchanged.
 type body struct {
 	in    io.ReadCloser
 	conn  *http.ResponseController
-	idle  time.Duration // one Read may take so long
+	idle  time.Duration // timeout of one Read
 	rate  int64         // bytes a second, on average after the first idle
 	limit int64
 	read  int64
@@ -24,8 +24,7 @@ type body struct {
 	err   error
 }
 
-// LimitBody sets how many bytes the request's body may have, in place of the edge's own bound, when that is not
-// enough (uploads) or too much. Call it before reading.
+// LimitBody replaces the edge's limit on the size of the request body, in bytes. Call it before reading.
 func LimitBody(w http.ResponseWriter, r *http.Request, limit int64) {
 	if rec := recordOf(r.Context()); rec != nil {
 		if rec.body != nil {
@@ -33,7 +32,7 @@ func LimitBody(w http.ResponseWriter, r *http.Request, limit int64) {
 		}
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, limit) // a door that stands alone, as in a test
+	r.Body = http.MaxBytesReader(w, r.Body, limit) // a door without an edge, as in a test
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -44,9 +43,9 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	if room := b.limit - b.read; int64(len(p)) > room+1 {
-		p = p[:room+1] // one more than allowed, to tell the end from too much
+		p = p[:room+1] // one more than allowed, to detect a body that is too large
 	}
-	now := time.Now() // deadlines are the kernel's, whatever clock the edge has
+	now := time.Now() // the kernel's clock applies to deadlines, not the edge's
 	if b.begun.IsZero() {
 		b.begun = now
 	}
@@ -57,7 +56,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.deadline(deadline)
 	n, err := b.in.Read(p)
 	if err == nil || errors.Is(err, io.EOF) {
-		b.deadline(time.Time{}) // or it would end a long answer: the server watches the connection by reading
+		b.deadline(time.Time{}) // net/http reads in the background; a deadline would cancel a long response
 	}
 	b.read += int64(n)
 	switch {
@@ -79,16 +78,16 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) Close() error { return b.in.Close() }
 
-// open gives a door that reads nothing as much time as one that reads.
-func (b *body) open() { b.deadline(time.Now().Add(b.idle)) }
+// start sets the first deadline, for doors that never read the body.
+func (b *body) start() { b.deadline(time.Now().Add(b.idle)) }
 
-// settle is called when the answer is made. What has not been read the server reads and drops, to use the connection
-// again; it must not wait for one who sends nothing.
-func (b *body) settle() {
+// finish is called after the response. To reuse the connection, net/http drains the unread rest; a client that sends
+// nothing must not delay it.
+func (b *body) finish() {
 	if !errors.Is(b.err, io.EOF) {
 		b.deadline(time.Now().Add(time.Second))
 	}
 }
 
-// deadline bounds the reads to come. A writer that cannot belongs to no connection, and there is nobody to be slow.
+// deadline bounds the next reads. A writer that does not support it has no connection, and so no slow client.
 func (b *body) deadline(t time.Time) { _ = b.conn.SetReadDeadline(t) }

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/api/linetest"
 )
 
-// reader is a door that reads the whole body and says how long it was.
+// reader is a door that reads the whole body and responds with its length.
 func reader(limit int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if limit > 0 {
@@ -41,8 +41,8 @@ func serve(t *testing.T, h http.Handler) *httptest.Server {
 	return s
 }
 
-// On a line: over TCP, who is refused in the midst of a long body has half a second to read why before what it still
-// sends resets the connection.
+// The test uses a line: over TCP a client that is refused in the middle of a long body has half a second to read the
+// response before the connection is reset.
 func TestBodiesAreBounded(t *testing.T) {
 	linetest.Serve(t, func(t *testing.T) http.Handler {
 		edge, _ := newEdge(t, api.EdgeOptions{MaxBody: 10})
@@ -89,7 +89,7 @@ func boundedBodies(t *testing.T, l *linetest.Line) {
 	}
 }
 
-func TestWriterCanWhatIsBeneath(t *testing.T) {
+func TestWriterKeepsFlushAndHijack(t *testing.T) {
 	edge, heard := newEdge(t, api.EdgeOptions{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/flush", func(w http.ResponseWriter, r *http.Request) {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Buckets are token buckets by key. At most a given number of keys is remembered; the one longest unused is forgotten
-// first, and starts anew with a full bucket. The zero value and nil let everything through.
+// Buckets are token buckets by key. The number of keys is bounded: the least recently used key is evicted, and its next
+// use starts with a full bucket. The zero value and nil impose no limit.
 type Buckets struct {
 	perMinute int
-	most      int
+	maxKeys   int
 	now       func() time.Time
 
 	mu    sync.Mutex
 	byKey map[string]*list.Element
-	order *list.List // of *bucket, the latest used first
+	order *list.List // of *bucket, most recently used first
 }
 
 type bucket struct {
@@ -25,22 +25,22 @@ type bucket struct {
 	limit *rate.Limiter
 }
 
-// NewBuckets returns buckets that hold perMinute tokens and fill up in a minute; 0 means no limit. At most `most` keys
-// are remembered, 0 is 8192. A nil clock is time.Now.
-func NewBuckets(perMinute, most int, now func() time.Time) *Buckets {
-	if most <= 0 {
-		most = 8192
+// NewBuckets returns buckets of perMinute tokens that refill within a minute; 0 means no limit. maxKeys bounds the
+// number of keys, 0 means 8192. A nil clock means time.Now.
+func NewBuckets(perMinute, maxKeys int, now func() time.Time) *Buckets {
+	if maxKeys <= 0 {
+		maxKeys = 8192
 	}
 	if now == nil {
 		now = time.Now
 	}
-	return &Buckets{perMinute: perMinute, most: most, now: now, byKey: map[string]*list.Element{}, order: list.New()}
+	return &Buckets{perMinute: perMinute, maxKeys: maxKeys, now: now, byKey: map[string]*list.Element{}, order: list.New()}
 }
 
-// Take takes a token from key's bucket. If there is none it takes nothing, and returns how long until there is one.
+// Take takes a token from key's bucket. If the bucket is empty, Take returns the time until the next token.
 func (b *Buckets) Take(key string) (wait time.Duration) { return b.take(key, 1) }
 
-// Peek is Take without taking.
+// Peek is Take without taking a token.
 func (b *Buckets) Peek(key string) (wait time.Duration) { return b.take(key, 0) }
 
 func (b *Buckets) take(key string, n int) time.Duration {
@@ -63,7 +63,7 @@ func (b *Buckets) limiter(key string) *rate.Limiter {
 		b.order.MoveToFront(at)
 		return at.Value.(*bucket).limit
 	}
-	if b.order.Len() >= b.most {
+	if b.order.Len() >= b.maxKeys {
 		oldest := b.order.Remove(b.order.Back()).(*bucket)
 		delete(b.byKey, oldest.key)
 	}

@@ -11,25 +11,25 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// maxDepth is how deep a body's arrays and objects may be nested. The deepest request has four levels.
+// maxDepth limits the nesting of arrays and objects in a body. The deepest valid request has four levels.
 const maxDepth = 64
 
-// maxValues is how many values a body may have, those in its arrays and objects counted too. Bytes are cheap to read,
-// values are not.
+// maxValues limits the number of JSON values in a body, nested ones included: decoding costs time per value, not per
+// byte.
 const maxValues = 1 << 16
 
-// Decode reads one JSON value into the variable that to points at. It is
-// stricter than encoding/json where that would guess: names are exact and known, each is given once, and text is valid
-// Unicode. The error is [belljar.CodeInvalidRequest]; its details name the field, or the offset where the JSON breaks.
+// Decode decodes one JSON value into the variable that to points at. It is stricter than encoding/json: field names
+// must be known, in the exact case and unique, and text must be valid Unicode. The error is
+// [belljar.CodeInvalidRequest]; its details name the field, or the offset of a syntax error.
 func Decode(data []byte, to any) error { return decode(data, shapeOf(reflect.TypeOf(to).Elem()), to) }
 
-// DecoderOf returns [Decode] for variables of type T. It looks at the type once.
+// DecoderOf returns [Decode] for variables of type T. It reflects on the type once.
 func DecoderOf[T any]() func(data []byte, to *T) error {
 	s := shapeOf(reflect.TypeFor[T]())
 	return func(data []byte, to *T) error { return decode(data, s, to) }
 }
 
-// decode is [Decode] of a value whose type has the shape s.
+// decode is [Decode] for a type of shape s.
 func decode(data []byte, s *shape, to any) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Refuse("", "the body is empty, it must be a JSON %s", s.kind)
@@ -41,7 +41,7 @@ func decode(data []byte, s *shape, to any) error {
 	if err := json.Unmarshal(data, &whole); err != nil {
 		return malformed(err)
 	}
-	w := walker{tokens: json.NewDecoder(bytes.NewReader(data)), left: maxValues}
+	w := validator{tokens: json.NewDecoder(bytes.NewReader(data)), left: maxValues}
 	w.tokens.UseNumber()
 	if err := w.value(s, ""); err != nil {
 		return err
@@ -52,8 +52,8 @@ func decode(data []byte, s *shape, to any) error {
 	return nil
 }
 
-// scan checks what encoding/json lets pass: nesting that is too deep, and text that is not Unicode, which it would
-// replace in silence.
+// scan rejects what encoding/json accepts: nesting that is too deep, and invalid Unicode, which it would silently
+// replace.
 func scan(data []byte) error {
 	if at := invalidUTF8(data); at >= 0 {
 		return broken(at, "the body is not valid UTF-8 at byte %d", at)
@@ -98,11 +98,11 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-// malformed tells where a body stops being JSON.
+// malformed returns the error for invalid JSON, with its offset.
 func malformed(err error) *belljar.Error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		at := int(syntax.Offset) - 1 // it counts the byte that is wrong
+		at := int(syntax.Offset) - 1 // Offset includes the wrong byte
 		if syntax.Error() == "unexpected end of JSON input" {
 			at++
 		}
@@ -117,7 +117,7 @@ func broken(offset int, format string, args ...any) *belljar.Error {
 	return e
 }
 
-// Refuse is an invalid request, with the field that is to blame if there is one.
+// Refuse returns a [belljar.CodeInvalidRequest] error. field names the invalid field in its details, unless it is "".
 func Refuse(field, format string, args ...any) *belljar.Error {
 	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{}}
 	if field != "" {

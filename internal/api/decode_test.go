@@ -33,7 +33,7 @@ type kinds struct {
 }
 
 func TestDecode(t *testing.T) {
-	tests := map[string]string{ // to the message, "" if it is right
+	tests := map[string]string{ // to the error message, "" if the body is valid
 		`{}`:                              "",
 		`{"text": "a\u0000\ud83d\ude00"}`: "",
 		`{"text": null, "list": null}`:    "",
@@ -102,7 +102,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A limit of 0 is below the least value, and not the default: leaving it out is. Of other numbers 0 has its own meaning.
+// A limit of 0 is below the minimum. The default applies only if the field is missing. Other numbers may be 0.
 func TestExplicitZero(t *testing.T) {
 	run, session := shapeOf(reflect.TypeFor[belljar.RunSpec]()), shapeOf(reflect.TypeFor[belljar.SessionSpec]())
 	for field, s := range map[string]*shape{
@@ -139,7 +139,7 @@ func TestExplicitZero(t *testing.T) {
 	}
 }
 
-// at is the shape of a field, one in resources too.
+// at returns the shape of a field, also of one in resources.
 func (s *shape) at(field string) *shape {
 	for _, name := range strings.Split(field, ".") {
 		s = s.fields[name]
@@ -147,7 +147,7 @@ func (s *shape) at(field string) *shape {
 	return s
 }
 
-// The least values that the document tells are those that the service holds requests to.
+// The minimums in the OpenAPI document are those that the service enforces.
 func TestLeastValues(t *testing.T) {
 	resources := shapeOf(reflect.TypeFor[belljar.RunSpec]())
 	for field, ask := range map[string]func(belljar.Resources, float64) (belljar.Resources, float64, float64){
@@ -206,8 +206,8 @@ func TestDecodeManyValues(t *testing.T) {
 	}
 }
 
-// FuzzDecode: nothing that decode lets pass means anything else to encoding/json, and what it refuses is the sender's
-// fault.
+// FuzzDecode checks that a body that decode accepts has the same value for encoding/json, and that every error is an
+// invalid request.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"spec_version": "1.0", "base_image": "host", "command": ["a", "b"], "env": {"A": "b"}, "files": [{"path": "p", "content_b64": "aGk="}]}`,
@@ -237,7 +237,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzQuery: what Query refuses is the sender's fault, whatever the names are; a name may be empty.
+// FuzzQuery checks that every error of Query is an invalid request, for all names, even an empty one.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{"base_image=&=null", "=", "q=a&q=b", "%00=1", "limit=1;x", "a%zz"} {
 		f.Add(seed)

@@ -18,37 +18,36 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// EdgeOptions say how the server meets the world. The zero value is a server that nothing stands in front of and that
-// no web page of another origin may call.
+// EdgeOptions configure an [Edge]. The zero value is for a server without a proxy that rejects cross-origin calls.
 type EdgeOptions struct {
-	// PublicURL is the address that clients use, if not the one they name in their requests: http or https, maybe
-	// with a path that a proxy strips.
+	// PublicURL is the server's address for clients: http or https, with an optional path that a proxy strips.
+	// By default it is built from the Host header.
 	PublicURL string
-	// TrustedProxies are the networks whose X-Forwarded-For and X-Forwarded-Proto are believed.
+	// TrustedProxies are the networks whose X-Forwarded-For and X-Forwarded-Proto headers are trusted.
 	TrustedProxies []netip.Prefix
-	// AllowedOrigins are the web pages that may call from a browser: scheme://host[:port], or "*" for all (without
+	// AllowedOrigins are the origins of web pages that may call: scheme://host[:port], or "*" for all (without
 	// credentials).
 	AllowedOrigins []string
-	// Limits bound how often one address may ask; nil does not.
+	// Limits are the rate limits of addresses; nil means none.
 	Limits *Limits
-	// MaxBody is how many bytes a request body may have where no door says otherwise ([LimitBody]); 0 is 4 MiB.
+	// MaxBody limits a request body, in bytes, unless the door calls [LimitBody]; 0 means 4 MiB.
 	MaxBody int64
-	// BodyIdle is how long a client may pause while it sends a body, 0 is 30 s; MinBodyRate how many bytes a second it
-	// must send on average after that, 0 is 512.
+	// BodyIdle is the longest pause while a client sends a body, 0 means 30 s. MinBodyRate is the average rate that it
+	// must reach after that, in bytes per second, 0 means 512.
 	BodyIdle    time.Duration
 	MinBodyRate int64
-	// WriteIdle is how long a client may take for a piece of an answer (1 MiB, or less if the door writes less), 0 is a
-	// minute. Doors that set write deadlines of their own are left alone.
+	// WriteIdle is the timeout of one write of at most 1 MiB, 0 means a minute. It does not apply to doors that set
+	// write deadlines of their own.
 	WriteIdle time.Duration
-	// Logger gets one line a request, and what goes wrong; nil is silent.
+	// Logger gets one line per request, and errors; nil discards them.
 	Logger *slog.Logger
-	// Events gets one [event.Request] a request; nil counts nothing.
+	// Events gets one [event.Request] per request; nil discards them.
 	Events event.Sink
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Edge is what every request passes before a door and every answer after it. Make one with [NewEdge].
+// Edge is the middleware in front of all doors. Make one with [NewEdge].
 type Edge struct {
 	opts    EdgeOptions
 	public  *url.URL
@@ -57,7 +56,7 @@ type Edge struct {
 	log     *slog.Logger
 }
 
-// NewEdge checks the options.
+// NewEdge returns an edge. It fails if PublicURL or an allowed origin is invalid.
 func NewEdge(opts EdgeOptions) (*Edge, error) {
 	e := &Edge{opts: opts, proxies: opts.TrustedProxies, log: opts.Logger}
 	if e.log == nil {
@@ -95,8 +94,8 @@ func setDefault[T int64 | time.Duration](field *T, value T) {
 	}
 }
 
-// Wrap puts the edge in front of the doors: request and trace ids, the client's address, the bounds on bodies and
-// rates, CORS, security headers, one log line and one event a request, and an answer even when a door panics.
+// Wrap puts the edge in front of next. It handles request and trace ids, the client's address, body and rate limits,
+// CORS, security headers and panics, and writes one log line and one event per request.
 func (e *Edge) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begun := e.opts.Now()
@@ -109,11 +108,11 @@ func (e *Edge) Wrap(next http.Handler) http.Handler {
 				idle: e.opts.BodyIdle, rate: e.opts.MinBodyRate, limit: e.opts.MaxBody,
 			}
 			r.Body = rec.body
-			rec.body.open()
+			rec.body.start()
 		}
 		defer e.report(w, r, rec, begun)
-		defer e.rescue(w, r)
-		e.greet(w, r, rec)
+		defer e.recoverPanic(w, r)
+		setHeaders(w, r, rec)
 		if err := e.admit(r, rec); err != nil {
 			Fail(w, r, err)
 			return
@@ -126,26 +125,25 @@ func (e *Edge) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// plainSource is the source of a request that names none: every line of the audit trail has one. Doors that are
-// not the plain API put their own into the caller.
-const plainSource = "rest"
+// defaultSource is the source in the audit trail if the request names none. Other doors set their own in the caller.
+const defaultSource = "rest"
 
-// record reads what the headers say about the request and its sender.
+// record reads the request's ids, origin and labels from its headers.
 func (e *Edge) record(r *http.Request) *record {
 	address, scheme := e.proxies.client(r)
 	return &record{
 		requestID: requestID(r.Header.Get(RequestIDHeader)),
 		traceID:   traceID(r.Header.Get(traceHeader)),
 		address:   address, scheme: scheme,
-		source:    cmp.Or(label(r.Header.Get("X-Belljar-Source")), plainSource),
+		source:    cmp.Or(label(r.Header.Get("X-Belljar-Source")), defaultSource),
 		model:     label(r.Header.Get("X-Belljar-Model")),
 		contextID: label(r.Header.Get("X-Belljar-Context-Id")),
 		log:       e.log,
 	}
 }
 
-// greet writes the headers that every answer has.
-func (e *Edge) greet(w *writer, r *http.Request, rec *record) {
+// setHeaders sets the headers of every response.
+func setHeaders(w *writer, r *http.Request, rec *record) {
 	h := w.Header()
 	h.Set(RequestIDHeader, rec.requestID)
 	if rec.traceID != "" {
@@ -157,7 +155,7 @@ func (e *Edge) greet(w *writer, r *http.Request, rec *record) {
 	h.Set("Referrer-Policy", "no-referrer")
 }
 
-// admit refuses what no door should have to look at.
+// admit checks the Host header and the rate limit of the address.
 func (e *Edge) admit(r *http.Request, rec *record) error {
 	if !saneHost(r.Host) {
 		return &belljar.Error{
@@ -168,14 +166,15 @@ func (e *Edge) admit(r *http.Request, rec *record) error {
 	return e.opts.Limits.admit(rec.address)
 }
 
-// rescue answers for a door that panicked. If the answer has begun, only the connection can tell that it is not whole.
-func (e *Edge) rescue(w *writer, r *http.Request) {
+// recoverPanic responds for a door that panicked. After a partial response it cuts the connection, so that the client
+// detects the failure.
+func (e *Edge) recoverPanic(w *writer, r *http.Request) {
 	v := recover()
 	if v == nil {
 		return
 	}
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-		panic(v) // a door's own way to cut a connection
+		panic(v) // the door cuts the connection on purpose
 	}
 	e.log.LogAttrs(r.Context(), slog.LevelError, "door panicked", append(recordOf(r.Context()).attrs(),
 		slog.Any("panic", v), slog.String("stack", string(debug.Stack())))...)
@@ -185,7 +184,7 @@ func (e *Edge) rescue(w *writer, r *http.Request) {
 	Fail(w, r, errors.New("door panicked, see above"))
 }
 
-// report writes the request's line and event when its answer is made.
+// report writes the request's log line and event after its response.
 func (e *Edge) report(w *writer, r *http.Request, rec *record, begun time.Time) {
 	noteRoute(r)
 	status := w.status
@@ -194,7 +193,7 @@ func (e *Edge) report(w *writer, r *http.Request, rec *record, begun time.Time) 
 	}
 	w.finish()
 	if rec.body != nil && status != http.StatusSwitchingProtocols {
-		rec.body.settle()
+		rec.body.finish()
 	}
 	took := e.opts.Now().Sub(begun)
 	route, path := "unmatched", redact(r.URL.Path)
@@ -219,7 +218,7 @@ func (e *Edge) report(w *writer, r *http.Request, rec *record, begun time.Time) 
 	}
 }
 
-// levelOf keeps what probes and scrapers ask every few seconds out of the log, as long as all is well.
+// levelOf keeps successful requests of probes and scrapers out of the log.
 func levelOf(path string, status int) slog.Level {
 	if status < 400 && (path == "/healthz" || path == "/readyz" || path == "/metrics") {
 		return slog.LevelDebug
@@ -227,11 +226,11 @@ func levelOf(path string, status int) slog.Level {
 	return slog.LevelInfo
 }
 
-// redact is a path of no known route, fit for a log: without ids, and not long.
+// redact returns the path of an unknown route for the log, without ids and at most 200 bytes.
 func redact(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
-		if len(part) >= 20 { // an id, a token, or a file's name: nothing to keep
+		if len(part) >= 20 { // may be an id, a token or a file name
 			parts[i] = "…"
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// heard is a sink and a log that remember.
+// heard records events and log lines.
 type heard struct {
 	mu     sync.Mutex
 	log    bytes.Buffer
@@ -68,10 +68,10 @@ func newEdge(t *testing.T, opts api.EdgeOptions) (*api.Edge, *heard) {
 	return e, h
 }
 
-// somebody authenticates everyone with a key in X-API-KEY as its name.
-type somebody struct{}
+// keyIsUser authenticates every request with an X-API-KEY; the key is the user's id.
+type keyIsUser struct{}
 
-func (somebody) Authenticate(r *http.Request) (belljar.Caller, error) {
+func (keyIsUser) Authenticate(r *http.Request) (belljar.Caller, error) {
 	name := r.Header.Get("X-API-KEY")
 	if name == "" {
 		return belljar.Caller{}, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "not authenticated"}
@@ -99,11 +99,11 @@ func ask(h http.Handler, method, target string, header map[string]string) *httpt
 
 const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-func TestEdgeTellsWhoCalls(t *testing.T) {
+func TestEdgeSetsTheCaller(t *testing.T) {
 	edge, heard := newEdge(t, api.EdgeOptions{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
 	var got belljar.Caller
 	mux := http.NewServeMux()
-	mux.Handle("GET /runs/{id}", api.Guard(somebody{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("GET /runs/{id}", api.Guard(keyIsUser{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = api.CallerOf(r.Context())
 		io.WriteString(w, "hello")
 	})))
@@ -134,7 +134,7 @@ func TestEdgeTellsWhoCalls(t *testing.T) {
 		}
 	}
 	if s := heard.log.String(); strings.Contains(s, "sesame") || strings.Contains(s, "0198-abc") {
-		t.Errorf("log tells too much: %s", s)
+		t.Errorf("log has secrets: %s", s)
 	}
 	if len(heard.events) != 1 || heard.events[0].Kind != "GET /runs/{id}" || heard.events[0].Reason != "200" || heard.events[0].Caller != want {
 		t.Errorf("events: %+v", heard.events)
@@ -145,7 +145,7 @@ func TestEdgeTellsWhoCalls(t *testing.T) {
 func TestEdgeNamesASource(t *testing.T) {
 	edge, _ := newEdge(t, api.EdgeOptions{})
 	var got belljar.Caller
-	h := edge.Wrap(api.Guard(somebody{}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = api.CallerOf(r.Context()) })))
+	h := edge.Wrap(api.Guard(keyIsUser{}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = api.CallerOf(r.Context()) })))
 	for header, want := range map[string]string{"": "rest", "MCP": "MCP"} {
 		ask(h, "GET", "/", map[string]string{"X-API-KEY": "ann", "X-Belljar-Source": header})
 		if got.ID != "ann" || got.Source != want {
@@ -158,7 +158,7 @@ func TestRouteOfAMuxBehindTheGuard(t *testing.T) {
 	edge, heard := newEdge(t, api.EdgeOptions{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /things/{id}", func(http.ResponseWriter, *http.Request) {})
-	h := edge.Wrap(api.Guard(somebody{}, mux))
+	h := edge.Wrap(api.Guard(keyIsUser{}, mux))
 	ask(h, "GET", "/things/7", map[string]string{"X-API-KEY": "ann"})
 	ask(h, "GET", "/nothing/0198f2b2-7d1c-7000-8000-000000000000/x", map[string]string{"X-API-KEY": "ann"})
 	lines := heard.lines(t, "request")
@@ -335,7 +335,7 @@ func TestForwardedForIsBelievedFromProxiesOnly(t *testing.T) {
 
 func TestInternalErrorsGoToTheLogOnly(t *testing.T) {
 	edge, heard := newEdge(t, api.EdgeOptions{})
-	h := edge.Wrap(api.Guard(somebody{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := edge.Wrap(api.Guard(keyIsUser{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, errors.New("dsn password=hunter2"))
 	})))
 	w := ask(h, "GET", "/", map[string]string{"X-API-KEY": "ann", "X-Request-Id": "r9"})
@@ -413,7 +413,7 @@ func TestFail(t *testing.T) {
 	})
 }
 
-// clock is a clock that stands still until it is told.
+// clock is a manual clock.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time

@@ -13,13 +13,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// retryAfterSec is how long to wait when an error that says "later" does not say when.
+// retryAfterSec is the Retry-After of errors that set none.
 const retryAfterSec = 1
 
-// challenge is what a 401 says about how to do better (RFC 6750).
+// challenge is the WWW-Authenticate header of a 401 (RFC 6750).
 const challenge = `Bearer realm="belljar"`
 
-// Fail answers a request with an error: the envelope of the sandbox API, or RFC 7807 if the client asks for application/problem+json.
+// Fail responds with err: the envelope of the sandbox API, or RFC 7807 if the client accepts application/problem+json.
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	e, header := Explain(r.Context(), err)
 	for name, values := range header {
@@ -40,13 +40,13 @@ func reply(w http.ResponseWriter, r *http.Request, e *belljar.Error, status int)
 	if r.Method != http.MethodHead {
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false) // hints are for people, and nosniff keeps this from being a page
-		_ = enc.Encode(body)     // a client that is gone needs no answer
+		_ = enc.Encode(body)     // fails only if the client is gone
 	}
 }
 
-// Explain makes of any error what its caller may be told, and the headers that go with it: Retry-After for 429 and
-// 503 (details.retry_after_sec, or one second), WWW-Authenticate for 401, X-Request-Id. What the caller may not be told
-// goes to the log, with the request id and the caller.
+// Explain returns the public form of err ([Public]) and its headers: Retry-After for 429 and 503
+// (details.retry_after_sec, or one second), WWW-Authenticate for 401, and X-Request-Id. The text of an internal error
+// is logged with the request id and the caller.
 func Explain(ctx context.Context, err error) (*belljar.Error, http.Header) {
 	e := Public(err)
 	header := http.Header{}
@@ -66,7 +66,7 @@ func Explain(ctx context.Context, err error) (*belljar.Error, http.Header) {
 	return e, header
 }
 
-// logInternal tells the log what happened and the caller under which id to ask for it.
+// logInternal logs err and adds the request id to e.
 func logInternal(ctx context.Context, rec *record, e *belljar.Error, err error) *belljar.Error {
 	log, attrs := slog.Default(), []slog.Attr{slog.Any("err", err)}
 	if rec != nil {
@@ -76,13 +76,13 @@ func logInternal(ctx context.Context, rec *record, e *belljar.Error, err error) 
 	}
 	level := slog.LevelError
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		level = slog.LevelDebug // the client went away; nobody reads the answer
+		level = slog.LevelDebug // the client disconnected
 	}
 	log.LogAttrs(ctx, level, "request failed inside", attrs...)
 	return e
 }
 
-// Body is how an error is written to a client that accepts these media types.
+// Body returns the response body for e and its content type, chosen by the Accept header.
 func Body(accept string, e *belljar.Error) (contentType string, body any) {
 	if strings.Contains(accept, "application/problem+json") {
 		return "application/problem+json", problem(e)
@@ -90,7 +90,8 @@ func Body(accept string, e *belljar.Error) (contentType string, body any) {
 	return "application/json", envelope{e}
 }
 
-// Public is err as a stranger may see it: a [belljar.Error] as it is, anything else as internal without its text.
+// Public returns the form of err that clients may see: a [belljar.Error] unchanged but for long texts, any other error
+// as internal without its text.
 func Public(err error) *belljar.Error {
 	var e *belljar.Error
 	if errors.As(err, &e) && e.Code != belljar.CodeInternal {
@@ -103,7 +104,7 @@ type envelope struct {
 	Error *belljar.Error `json:"error"`
 }
 
-// problem is the mapping to RFC 7807.
+// problem maps e to RFC 7807.
 func problem(e *belljar.Error) map[string]any {
 	extensions := map[string]any{}
 	for name, value := range e.Details {
@@ -119,8 +120,7 @@ func problem(e *belljar.Error) map[string]any {
 	}
 }
 
-// retryAfter is details.retry_after_sec in whole seconds, at least one: a client that comes back too early is only
-// sent away again.
+// retryAfter returns details.retry_after_sec rounded up to whole seconds, between one second and one day.
 func retryAfter(details map[string]any) int {
 	var sec float64
 	switch v := details["retry_after_sec"].(type) {

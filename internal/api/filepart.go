@@ -10,25 +10,24 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// defaultReadBytes is how much of a file a read as text returns that sets no max_bytes, maxReadBytes the most that it may
-// ask for.
+// The default and the maximum of max_bytes in a read of a file.
 const (
 	defaultReadBytes = 256 << 10
 	maxReadBytes     = 8 << 20
 )
 
-// FilePart is a part of a file as an answer in JSON has it: as text where it is text.
+// FilePart is a part of a file for a JSON response: Text if the bytes are valid UTF-8, else Raw.
 type FilePart struct {
-	Text *string // what was read, if it is valid UTF-8. A character that the bound cuts is left for the next read
-	Raw  []byte  // what was read, if it is not
-	Size int64   // bytes of the whole file
-	Next int64   // where to read on; 0 if the file ends here
+	Text *string // ends with a complete character; the next read returns a character that the limit cuts
+	Raw  []byte
+	Size int64 // bytes of the whole file
+	Next int64 // offset of the next read; 0 at the end of the file
 }
 
-// Truncated reports whether the file goes on.
+// Truncated reports whether the file has more bytes after this part.
 func (p FilePart) Truncated() bool { return p.Next > 0 }
 
-// ReadPart reads at most limit bytes of a file from offset on; 0 is 256 KiB, at most 8 MiB.
+// ReadPart reads at most limit bytes of a file, starting at offset. The limit is at most 8 MiB; 0 means 256 KiB.
 func ReadPart(ctx context.Context, files belljar.FileReader, sessionID, name string, offset, limit int64) (FilePart, error) {
 	switch {
 	case limit == 0:
@@ -42,7 +41,7 @@ func ReadPart(ctx context.Context, files belljar.FileReader, sessionID, name str
 	if err != nil {
 		return FilePart{}, err
 	}
-	defer func() { _ = body.Close() }() // it has been read
+	defer func() { _ = body.Close() }() // read only
 	data := bytes.NewBuffer(make([]byte, 0, min(limit, max(0, entry.Size-offset))+bytes.MinRead))
 	if _, err := data.ReadFrom(body); err != nil {
 		return FilePart{}, err
@@ -50,7 +49,7 @@ func ReadPart(ctx context.Context, files belljar.FileReader, sessionID, name str
 	return partOf(data.Bytes(), offset, entry.Size), nil
 }
 
-// partOf is what was read of a file from offset on.
+// partOf returns data, read from offset of a file of size bytes, as a part.
 func partOf(data []byte, offset, size int64) FilePart {
 	out := FilePart{Size: size}
 	truncated := offset+int64(len(data)) < size
@@ -70,8 +69,8 @@ func partOf(data []byte, offset, size int64) FilePart {
 	return out
 }
 
-// ParseMode reads permission bits as requests have them: three or four octal digits. "" is 0, for none given. The error is
-// [belljar.CodeInvalidRequest].
+// ParseMode parses the permission bits of a request: three or four octal digits. "" is 0, for the default. The error
+// is [belljar.CodeInvalidRequest].
 func ParseMode(s string) (uint32, error) {
 	if s == "" {
 		return 0, nil
@@ -85,7 +84,8 @@ func ParseMode(s string) (uint32, error) {
 	return uint32(bits), nil
 }
 
-// InWorkspace is a path of a request as programs in the sandbox know it; [belljar.WorkspaceDir] for one that cannot be cleaned.
+// InWorkspace returns the absolute path inside the sandbox for a path in a request; [belljar.WorkspaceDir] if it is
+// invalid.
 func InWorkspace(given string) string {
 	clean, err := belljar.CleanPath(given)
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// LimitsOptions say how often one may ask, a minute. Zero is no limit of that kind.
+// LimitsOptions are rates per minute. Zero means no limit.
 type LimitsOptions struct {
-	PerUser    int // requests of one caller, whatever his addresses
-	PerAddress int // requests from one address, whoever sends them
-	Connects   int // WebSockets opened by one caller, or from one address where the caller is not known
-	// MaxKeys is how many callers and addresses are remembered; 0 is 8192 of each kind.
+	PerUser    int // requests of one caller, from all addresses
+	PerAddress int // requests from one address, of all callers
+	Connects   int // WebSockets opened by one caller, or from one address before authentication
+	// MaxKeys bounds how many callers and how many addresses are tracked; 0 means 8192 of each.
 	MaxKeys int
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Limits bound how often one caller or one address may ask. Operators are not counted as callers, and this machine's
-// own addresses not as addresses: both could stop the server by other means.
+// Limits are the rate limits of callers and addresses. Operators and loopback addresses are exempt: both could stop the
+// server by other means.
 type Limits struct {
 	users, addresses, connects *Buckets
 }
@@ -35,8 +35,7 @@ func NewLimits(o LimitsOptions) *Limits {
 	}
 }
 
-// Guarded is an authenticator that also counts its callers' requests. Those that open a WebSocket are counted once more
-// by [Limits.Connect].
+// Guarded wraps an authenticator with the rate limit per caller. [Limits.Connect] counts WebSockets in addition.
 func (l *Limits) Guarded(a Authenticator) Authenticator {
 	if l == nil {
 		return a
@@ -49,7 +48,7 @@ type limited struct {
 	next   Authenticator
 }
 
-// Authenticate fails with [belljar.CodeRateLimited] for a caller who asks too often.
+// Authenticate fails with [belljar.CodeRateLimited] if the caller exceeds the rate.
 func (l limited) Authenticate(r *http.Request) (belljar.Caller, error) {
 	c, err := l.next.Authenticate(r)
 	if err != nil || c.Admin() {
@@ -58,8 +57,8 @@ func (l limited) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return c, limitedFor(l.limits.users.Take(c.ID), "user")
 }
 
-// Connect counts a WebSocket that is about to be opened, by the request's caller if he is known, else by address. The
-// error is [belljar.CodeRateLimited].
+// Connect counts a WebSocket before it is opened, by caller, or by address before authentication. The error is
+// [belljar.CodeRateLimited].
 func (l *Limits) Connect(r *http.Request) error {
 	if l == nil {
 		return nil
@@ -84,7 +83,7 @@ func (l *Limits) admit(address string) error {
 	return limitedFor(l.addresses.Take(Network(address)), "address")
 }
 
-// limitedFor is the error for one who has to wait; nil if he has not.
+// limitedFor returns the error for a wait, nil if there is none.
 func limitedFor(wait time.Duration, scope string) error {
 	if wait <= 0 {
 		return nil
@@ -96,14 +95,14 @@ func limitedFor(wait time.Duration, scope string) error {
 	}
 }
 
-// exempt reports whether an address is this machine: "" is a unix socket's.
+// exempt reports whether an address is local: loopback, or "" for a unix socket.
 func exempt(address string) bool {
 	a, err := netip.ParseAddr(address)
 	return address == "" || err == nil && a.IsLoopback()
 }
 
-// Network is what counts as one address: all of a version 6 network, since everybody there has as many addresses as
-// he likes.
+// Network returns what the limits count as one address: the /64 network of an IPv6 address, since one client usually
+// has all of it.
 func Network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || !a.Is6() {

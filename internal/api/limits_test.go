@@ -34,9 +34,9 @@ func TestBuckets(t *testing.T) {
 	if first, second := b.Peek("a"), b.Peek("a"); first != 0 || second != 0 || b.Take("a") != 0 || b.Take("a") == 0 {
 		t.Error("one token is not one")
 	}
-	// Two keys are remembered: b and c push a out, who starts anew.
+	// Two keys are tracked: b and c evict a, which then has a full bucket.
 	if b.Take("b") != 0 || b.Take("c") != 0 || b.Take("a") != 0 {
-		t.Error("a key that was forgotten does not start anew")
+		t.Error("an evicted key does not get a full bucket")
 	}
 	at.pass(time.Hour)
 	for range 60 {
@@ -51,12 +51,12 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// door answers with edge, limits and guard in front.
+// door returns a handler wrapped in an edge, limits and a guard.
 func door(t *testing.T, opts api.LimitsOptions, proxies ...netip.Prefix) (http.Handler, *api.Limits) {
 	t.Helper()
 	limits := api.NewLimits(opts)
 	edge, _ := newEdge(t, api.EdgeOptions{Limits: limits, Now: opts.Now, TrustedProxies: proxies})
-	return edge.Wrap(api.Guard(limits.Guarded(somebody{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return edge.Wrap(api.Guard(limits.Guarded(keyIsUser{}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") != "" {
 			if err := limits.Connect(r); err != nil {
 				api.Fail(w, r, err)
@@ -108,7 +108,7 @@ func TestLimitPerUser(t *testing.T) {
 func TestLimitPerAddress(t *testing.T) {
 	at := newClock()
 	h, _ := door(t, api.LimitsOptions{PerAddress: 2, Now: at.now}, netip.MustParsePrefix("10.0.0.0/8"))
-	for i, want := range []int{401, 200, 429, 429} { // whoever sends them, and whether they are let in
+	for i, want := range []int{401, 200, 429, 429} { // for every caller, authenticated or not
 		user := []string{"", "ann", "bob", "root"}[i]
 		if w := call(h, "192.0.2.1:1", user); w.Code != want {
 			t.Errorf("request %d: %d", i, w.Code)
@@ -141,10 +141,10 @@ func TestLimitOfWebSockets(t *testing.T) {
 			t.Errorf("connection %d: %d", i, w.Code)
 		}
 	}
-	// Whatever asks for a WebSocket, or says that it does, is a request too.
+	// Every request for a WebSocket also counts as a request.
 	for i, want := range []int{200, 429} {
 		if w := call(h, "192.0.2.1:1", "ann", "Upgrade", []string{"", "websocket"}[i]); w.Code != want || want == 429 && !strings.Contains(w.Body.String(), `"user"`) {
-			t.Errorf("request %d beside connections: %d %s", i, w.Code, w.Body)
+			t.Errorf("request %d in addition to connections: %d %s", i, w.Code, w.Body)
 		}
 	}
 	r := httptest.NewRequest("GET", "/", nil)
@@ -153,7 +153,7 @@ func TestLimitOfWebSockets(t *testing.T) {
 		t.Error("strangers are not counted by address")
 	}
 	var none *api.Limits
-	if none.Connect(r) != nil || none.Guarded(somebody{}) != api.Authenticator(somebody{}) {
+	if none.Connect(r) != nil || none.Guarded(keyIsUser{}) != api.Authenticator(keyIsUser{}) {
 		t.Error("no limits are some")
 	}
 }
@@ -201,7 +201,7 @@ func TestOrigins(t *testing.T) {
 func TestCORS(t *testing.T) {
 	edge, _ := newEdge(t, api.EdgeOptions{AllowedOrigins: []string{"https://ide.example"}})
 	open, _ := newEdge(t, api.EdgeOptions{AllowedOrigins: []string{"*", "https://ide.example"}})
-	guarded := api.Guard(somebody{}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	guarded := api.Guard(keyIsUser{}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	preflight := map[string]string{"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "idempotency-key"}
 	for _, c := range []struct {
 		name, method, origin string
@@ -233,7 +233,7 @@ func TestCORS(t *testing.T) {
 				t.Errorf("%d %v", w.Code, h)
 			}
 			if c.origin != "" && !strings.Contains(strings.Join(h.Values("Vary"), ","), "Origin") {
-				t.Error("caches are not told that the answer depends on the origin")
+				t.Error("Vary does not name Origin")
 			}
 			if c.status == 204 && c.allow != "" && !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
 				t.Errorf("headers: %v", h)

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Lost answers what no route of mux does: 405 with the methods that the path has, or 404 with hint where it has none.
+// Lost handles requests without a route in mux: 405 with the methods of the path, or 404 with hint if it has none.
 func Lost(mux *http.ServeMux, hint string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		allowed := methods(mux, r)
@@ -24,7 +24,7 @@ func Lost(mux *http.ServeMux, hint string) http.Handler {
 	})
 }
 
-// methods lists those that the request's path answers. A GET route answers HEAD, too.
+// methods lists the methods of the request's path. A GET route serves HEAD too.
 func methods(mux *http.ServeMux, r *http.Request) (allowed []string) {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// origins are the web pages that may call from a browser, as scheme://host[:port] or "*".
+// origins are the allowed origins, as scheme://host[:port] or "*".
 type origins []string
 
-// listed reports whether the operator named this very origin.
+// listed reports whether the list has this origin by name.
 func (o origins) listed(origin string) bool { return slices.Contains(o, strings.ToLower(origin)) }
 
-// any reports whether every page may call.
+// any reports whether every origin is allowed.
 func (o origins) any() bool { return slices.Contains(o, "*") }
 
-// cors writes the headers of cross-origin calls. It reports whether the request was a preflight, which is then
-// answered. Pages may send credentials only from origins that are listed by name.
+// cors sets the headers of cross-origin calls. It responds to a preflight and then returns true. Credentials are allowed
+// only for origins that are listed by name.
 func (o origins) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -52,8 +52,8 @@ func (o origins) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 	return true
 }
 
-// OriginAllowed reports whether a WebSocket may be opened: by a program that is no browser (no Origin header), by a
-// page of this very server, or by one from the allowed origins. Browsers do not check WebSockets themselves.
+// OriginAllowed reports whether a WebSocket may be opened: without an Origin header (not a browser), from the server's
+// own origin, or from an allowed one. Browsers do not apply CORS to WebSockets.
 func (e *Edge) OriginAllowed(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	switch len(origins) {
@@ -75,7 +75,7 @@ func (e *Edge) OriginAllowed(r *http.Request) bool {
 	return from.Scheme == own.Scheme && canonicalHost(from.Scheme, from.Host) == canonicalHost(own.Scheme, own.Host)
 }
 
-// canonicalHost is host without the port that its scheme implies, in lower case.
+// canonicalHost returns host in lower case, without the scheme's default port.
 func canonicalHost(scheme, host string) string {
 	host = strings.ToLower(host)
 	switch scheme {

@@ -16,8 +16,8 @@ import (
 	"github.com/belljar/belljar/internal/api/linetest"
 )
 
-// say sends bytes and returns the first answer, and what the connection says after it.
-func say(t *testing.T, conn net.Conn, text string) (*http.Response, string, error) {
+// send sends text and returns the first response, its body, and the error of the next read.
+func send(t *testing.T, conn net.Conn, text string) (*http.Response, string, error) {
 	t.Helper()
 	defer conn.Close()
 	sent := make(chan struct{})
@@ -40,8 +40,8 @@ func say(t *testing.T, conn net.Conn, text string) (*http.Response, string, erro
 	return answer, string(body), err
 }
 
-// behind is an edge with its own bounds in front of some doors.
-func behind(t *testing.T, doors map[string]http.HandlerFunc) http.Handler {
+// withEdge wraps doors in an edge with the default limits.
+func withEdge(t *testing.T, doors map[string]http.HandlerFunc) http.Handler {
 	t.Helper()
 	edge, _ := newEdge(t, api.EdgeOptions{})
 	mux := http.NewServeMux()
@@ -53,14 +53,14 @@ func behind(t *testing.T, doors map[string]http.HandlerFunc) http.Handler {
 
 func TestHeadersAreBounded(t *testing.T) {
 	linetest.Serve(t, func(*testing.T) http.Handler { return http.NotFoundHandler() }, func(t *testing.T, l *linetest.Line) {
-		answer, _, _ := say(t, l.Dial(), "GET / HTTP/1.1\r\nHost: h\r\nX: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
+		answer, _, _ := send(t, l.Dial(), "GET / HTTP/1.1\r\nHost: h\r\nX: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
 		if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("80 KiB of headers: %d", answer.StatusCode)
 		}
 	})
 }
 
-// Who stops in a body is not waited for, also when its door answers early or does not read it.
+// A client that stops in the middle of a body is disconnected, even if the door responds early or does not read it.
 func TestSlowBodies(t *testing.T) {
 	for path, want := range map[string]struct {
 		status int
@@ -71,14 +71,14 @@ func TestSlowBodies(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			linetest.Serve(t, func(t *testing.T) http.Handler {
-				return behind(t, map[string]http.HandlerFunc{
+				return withEdge(t, map[string]http.HandlerFunc{
 					"/read":   reader(0),
 					"/ignore": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
 					"/begin":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 1<<16)) },
 				})
 			}, func(t *testing.T, l *linetest.Line) {
 				begun := time.Now()
-				answer, body, err := say(t, l.Dial(), "POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx")
+				answer, body, err := send(t, l.Dial(), "POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx")
 				if took := time.Since(begun); err != io.EOF || took > want.within {
 					t.Errorf("ends with %v after %v", err, took)
 				}
@@ -90,9 +90,9 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// A byte every now and then, never idle for long, is no pace.
+// A client that sends one byte per second is never idle, but is below the minimum rate.
 func TestTricklingBodies(t *testing.T) {
-	linetest.Serve(t, func(t *testing.T) http.Handler { return behind(t, map[string]http.HandlerFunc{"/": reader(0)}) }, func(t *testing.T, l *linetest.Line) {
+	linetest.Serve(t, func(t *testing.T) http.Handler { return withEdge(t, map[string]http.HandlerFunc{"/": reader(0)}) }, func(t *testing.T, l *linetest.Line) {
 		conn := l.Dial()
 		defer conn.Close()
 		begun := time.Now()
@@ -114,7 +114,7 @@ func TestTricklingBodies(t *testing.T) {
 	})
 }
 
-// A bound on the body's pace must not be one on the answer's.
+// The deadline of the body must not limit the response.
 func TestLongAnswersAfterABody(t *testing.T) {
 	door := func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
@@ -127,7 +127,7 @@ func TestLongAnswersAfterABody(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "done")
 	}
-	linetest.Serve(t, func(t *testing.T) http.Handler { return behind(t, map[string]http.HandlerFunc{"/": door}) }, func(t *testing.T, l *linetest.Line) {
+	linetest.Serve(t, func(t *testing.T) http.Handler { return withEdge(t, map[string]http.HandlerFunc{"/": door}) }, func(t *testing.T, l *linetest.Line) {
 		c := l.Client()
 		defer c.CloseIdleConnections()
 		answer, err := c.Post("http://line", "text/plain", strings.NewReader("body"))
@@ -141,7 +141,7 @@ func TestLongAnswersAfterABody(t *testing.T) {
 	})
 }
 
-// A connection is used again long after the deadline of its last answer.
+// A connection is reused long after the deadline of its last response.
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	doors := map[string]http.HandlerFunc{
 		"/some": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") },
@@ -153,7 +153,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			_, _ = io.WriteString(w, "x")
 		},
 	}
-	linetest.Serve(t, func(t *testing.T) http.Handler { return behind(t, doors) }, func(t *testing.T, l *linetest.Line) {
+	linetest.Serve(t, func(t *testing.T) http.Handler { return withEdge(t, doors) }, func(t *testing.T, l *linetest.Line) {
 		conn := l.Dial()
 		defer conn.Close()
 		in := bufio.NewReader(conn)
@@ -173,14 +173,14 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	})
 }
 
-// A WebSocket outlives the bounds of answers.
+// A WebSocket outlives the deadlines of responses.
 func TestWebSocketsThroughTheEdge(t *testing.T) {
 	var heard *heard
 	linetest.Serve(t, func(t *testing.T) http.Handler {
 		var edge *api.Edge
 		edge, heard = newEdge(t, api.EdgeOptions{})
 		mux := http.NewServeMux()
-		mux.Handle("GET /echo/{id}", api.Guard(somebody{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.Handle("GET /echo/{id}", api.Guard(keyIsUser{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !edge.OriginAllowed(r) {
 				http.Error(w, "origin", http.StatusForbidden)
 				return

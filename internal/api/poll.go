@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Outlast waits for a run's end, for wait at most, and returns the run as it is then.
+// Outlast waits until a run ends, at most for wait, and returns its current state.
 func Outlast(ctx context.Context, runs belljar.Runs, id string, wait time.Duration) (belljar.Run, error) {
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
@@ -26,23 +26,23 @@ func Outlast(ctx context.Context, runs belljar.Runs, id string, wait time.Durati
 
 // OutputQuery selects what of a run's output [ReadOutput] returns.
 type OutputQuery struct {
-	Since  uint64        // the last seq that is known
-	Frames int           // most frames; 0 is no bound
-	Bytes  int           // of output; one more frame may begin below it. 0 is no bound
-	Wait   time.Duration // for output, or the end, if there is none behind Since
+	Since  uint64        // the last seq that the caller has
+	Frames int           // maximum number of frames; 0 means no limit
+	Bytes  int           // of output: no frame is added once the limit is reached; 0 means no limit
+	Wait   time.Duration // how long to wait for output or the end if there is none after Since
 }
 
-// OutputPart is a part of what a run printed.
+// OutputPart is a part of a run's output.
 type OutputPart struct {
 	Frames []belljar.Frame // stdout and stderr, in order
-	Done   bool            // the run has ended, and nothing follows
-	// Next is the Since to ask with next. It counts what is no output, too: heartbeats, the end.
+	Done   bool            // the run has ended and there is no more output
+	// Next is the Since of the next query. It also counts frames without output: heartbeats, the end.
 	Next      uint64
-	Truncated bool        // output is missing behind Since: the log was cut at its cap, or is swept
-	Run       belljar.Run // as it is now
+	Truncated bool        // output after Since is missing: the log reached its cap, or was deleted
+	Run       belljar.Run // its current state
 }
 
-// ReadOutput returns what a run printed behind a seq: as much as there is, within the query's bounds.
+// ReadOutput returns the run's output after q.Since, within the query's limits.
 func ReadOutput(ctx context.Context, runs belljar.Runs, run belljar.Run, q OutputQuery) (OutputPart, error) {
 	r := reading{OutputPart: OutputPart{Next: q.Since, Run: run}, query: q, until: run.LastSeq}
 	var err error
@@ -69,13 +69,13 @@ type reading struct {
 	OutputPart
 	query OutputQuery
 	bytes int    // so far
-	until uint64 // the last frame that is known to be there
+	until uint64 // the last frame that is known to exist
 }
 
-// take adds a frame. It reports whether there is room for more.
+// take adds a frame. It reports whether the limits allow another.
 func (r *reading) take(f belljar.Frame) bool {
 	if f.Seq > r.Next+1 {
-		r.Truncated = true // swept
+		r.Truncated = true // frames were deleted
 	}
 	r.Next = f.Seq
 	switch f.Type {
@@ -90,7 +90,7 @@ func (r *reading) take(f belljar.Frame) bool {
 	return (r.query.Frames <= 0 || len(r.Frames) < r.query.Frames) && (r.query.Bytes <= 0 || r.bytes < r.query.Bytes)
 }
 
-// read takes what there is, up to the last frame that was there when it was asked for.
+// read takes the existing frames, up to r.until.
 func (r *reading) read(ctx context.Context, runs belljar.Runs) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -105,7 +105,7 @@ func (r *reading) read(ctx context.Context, runs belljar.Runs) error {
 	return nil
 }
 
-// await waits, for a time, for the first output or the end, and takes what is there by then.
+// await waits for the first output or the end, at most for query.Wait, and then takes the existing frames.
 func (r *reading) await(ctx context.Context, runs belljar.Runs) error {
 	waiting, stop := context.WithTimeout(ctx, r.query.Wait)
 	defer stop()

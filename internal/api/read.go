@@ -13,9 +13,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// ReadBody reads a request's whole body, of at most limit bytes, into the share of the request's caller; nil Shares bound nothing more. give returns
-// what it takes of the share, once the bytes are no longer needed. Errors are [belljar.Error]s, or that of the
-// request's context.
+// ReadBody reads a request's whole body, at most limit bytes, and counts it in the caller's share; nil Shares count
+// nothing. Call give to release the share once the bytes are no longer needed. Errors are [belljar.Error]s, or the
+// error of the request's context.
 func (s *Shares) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte, give func(), err error) {
 	LimitBody(w, r, limit)
 	give = func() {}
@@ -31,7 +31,7 @@ func (s *Shares) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (
 	return data, give, nil
 }
 
-// Unread is the error for a body of at most limit bytes that could not be read.
+// Unread returns the error for a body that could not be read. limit is its maximum size in bytes.
 func Unread(err error, limit int64) error {
 	var own *belljar.Error
 	var long *http.MaxBytesError
@@ -47,7 +47,7 @@ func Unread(err error, limit int64) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the body ended early", Err: err}
 }
 
-// CheckJSON refuses a request whose Content-Type is another than JSON. A request without one passes.
+// CheckJSON returns an error if the Content-Type is set and is not JSON.
 func CheckJSON(r *http.Request) error {
 	given := r.Header.Get("Content-Type")
 	if given == "" {
@@ -61,7 +61,7 @@ func CheckJSON(r *http.Request) error {
 	return nil
 }
 
-// WrongType is the error for a body of a media type that the route does not take.
+// WrongType returns the error for an unsupported media type.
 func WrongType(given string, supported ...string) error {
 	e := Refuse("Content-Type", "content type %.100q is not taken here", given)
 	e.Details["provided"], e.Details["supported"] = given, supported
@@ -69,7 +69,7 @@ func WrongType(given string, supported ...string) error {
 	return e
 }
 
-// Query reads a request's query parameters. It refuses those that the route does not know, and those given twice.
+// Query parses the query parameters. Unknown and repeated parameters are errors.
 func Query(r *http.Request, known ...string) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// record is what the edge knows of one request. It travels in the context, so that what is found out further in (who
-// calls, which route) reaches the log line that the edge writes at the end.
+// record is the edge's data of one request. It is in the context, so that inner handlers can add the caller and the
+// route to the log line that the edge writes at the end.
 type record struct {
 	requestID string
 	traceID   string
@@ -21,7 +21,7 @@ type record struct {
 	model     string
 	contextID string
 	log       *slog.Logger
-	body      *body // nil when the request has none
+	body      *body // nil if the request has none
 
 	caller atomic.Pointer[belljar.Caller]
 	route  atomic.Pointer[string]
@@ -34,7 +34,7 @@ func recordOf(ctx context.Context) *record {
 	return rec
 }
 
-// complete fills in what c does not say about where the request came from.
+// complete fills in the fields of c that are empty.
 func (rec *record) complete(c *belljar.Caller) {
 	for _, f := range []struct {
 		field *string
@@ -49,7 +49,7 @@ func (rec *record) complete(c *belljar.Caller) {
 	}
 }
 
-// attrs are the fields that every log line about the request has.
+// attrs are the fields of every log line about the request.
 func (rec *record) attrs() []slog.Attr {
 	attrs := []slog.Attr{slog.String("request_id", rec.requestID)}
 	if rec.traceID != "" {
@@ -61,22 +61,22 @@ func (rec *record) attrs() []slog.Attr {
 	return attrs
 }
 
-// Route names the route that a request took, for the log and the metrics: "GET /things/{id}". Doors whose routes are
-// patterns of [http.ServeMux] need not call it.
+// Route sets the request's route, such as "GET /things/{id}", for the log and the metrics. Doors whose routes are
+// [http.ServeMux] patterns need not call it.
 func Route(ctx context.Context, route string) {
 	if rec := recordOf(ctx); rec != nil {
 		rec.route.Store(&route)
 	}
 }
 
-// noteRoute takes the route from what a mux has written into the request.
+// noteRoute takes the route from the pattern that the mux matched.
 func noteRoute(r *http.Request) {
 	rec := recordOf(r.Context())
 	if rec == nil || r.Pattern == "" || rec.route.Load() != nil {
 		return
 	}
 	if r.Pattern == "/" || strings.HasSuffix(r.Pattern, "/{$}") && r.URL.Path != strings.TrimSuffix(r.Pattern, "{$}") {
-		return // a catch-all says nothing
+		return // a catch-all is not a route
 	}
 	route := r.Pattern
 	if !strings.Contains(route, " ") {

@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// maxSealed is the longest token that is looked at.
+// maxSealed is the maximum length of a token, in bytes.
 const maxSealed = 2 << 10
 
-// ErrForged says that a token is not one of ours, whatever is wrong with it.
+// ErrForged is the error of every invalid token.
 var ErrForged = errors.New("token is not one of ours")
 
-// Sealer makes tokens that say something to whoever made them: a version, JSON, and an HMAC-SHA256 over that. They can be
-// read by everybody and made by nobody else. What they say, and until when it holds, is their maker's to judge.
+// Sealer makes signed tokens: a prefix, a JSON payload and its HMAC-SHA256. The payload is not encrypted. The caller
+// checks the payload's contents, such as an expiry.
 type Sealer struct {
 	prefix string
 	key    []byte
 }
 
-// NewSealer returns a sealer whose tokens begin with prefix. Its key follows from a secret that may have other uses, and
-// from the purpose: tokens of one are worth nothing to another.
+// NewSealer returns a sealer whose tokens begin with prefix. Its key is derived from secret, which may have other uses,
+// and purpose: a token of one purpose is invalid for another.
 func NewSealer(secret []byte, prefix, purpose string) *Sealer {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(purpose))
@@ -38,7 +38,7 @@ func (s *Sealer) sum(payload []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// Seal returns the token that says v.
+// Seal returns a token with the payload v.
 func (s *Sealer) Seal(v any) (string, error) {
 	payload, err := json.Marshal(v)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Sealer) Seal(v any) (string, error) {
 	return s.prefix + enc.EncodeToString(payload) + "." + enc.EncodeToString(s.sum(payload)), nil
 }
 
-// Open reads into v what a token says. The error is [ErrForged].
+// Open decodes a token's payload into v. The error is [ErrForged].
 func (s *Sealer) Open(token string, v any) error {
 	payload, sum, ok := s.split(token)
 	if !ok || !hmac.Equal(sum, s.sum(payload)) {
@@ -65,7 +65,7 @@ func (s *Sealer) Open(token string, v any) error {
 	return nil
 }
 
-// split takes a token apart. Only one text stands for the same bytes.
+// split decodes a token's parts. Each token has only one valid spelling.
 func (s *Sealer) split(token string) (payload, sum []byte, ok bool) {
 	rest, ours := strings.CutPrefix(token, s.prefix)
 	head, tail, cut := strings.Cut(rest, ".")

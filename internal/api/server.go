@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// mostConns is how many connections a server has at once, WebSockets not counted.
-const mostConns = 8192
+// maxConns limits the open connections of a server, WebSockets not counted.
+const maxConns = 8192
 
-// NewServer returns an HTTP server for h with the bounds that keep slow and greedy clients from holding it: 10 s and
-// 64 KiB for a request's headers, 2 minutes for an idle connection and less if there are more than 8192. Bodies are
-// the [Edge]'s. Answers may take as long as they like: streams do.
+// NewServer returns an HTTP server for h with limits against slow clients: 10 s and 64 KiB for the headers of a request,
+// 2 minutes for an idle connection, and 8192 connections. The [Edge] limits bodies and writes; a response as a whole has
+// no timeout, because of streams. A nil log discards the server's errors.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ConnState: newCrowd(mostConns).state,
+		ConnState: newConnLimiter(maxConns).state,
 		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

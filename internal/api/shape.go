@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// kind is what a JSON value has to be, in the words of its error.
+// kind is the required type of a JSON value, as error messages name it.
 type kind string
 
 const (
@@ -33,21 +33,21 @@ func (k kind) article() string {
 	return "a " + string(k)
 }
 
-// versionField is looked at by the service alone: it has an error code of its own.
+// versionField is not required here: the service checks it, with an error code of its own.
 const versionField = "spec_version"
 
-// shape is what a Go type looks like as JSON.
+// shape describes the JSON of a Go type.
 type shape struct {
 	kind   kind
 	fields map[string]*shape // of an object with a fixed set of names
-	needed []string          // those of them that must be given, as in the document: without omitempty
+	needed []string          // required fields, as in the document: those without omitempty
 	elem   *shape            // of an array, or of an object with any names
 	bits   int               // of a whole number
-	least  string            // of a number, from the tag minimum
+	least  string            // minimum of a number, from the tag of that name
 	signed bool
 }
 
-// shapeOf returns the shape of a type as encoding/json reads it. Types may not contain themselves.
+// shapeOf returns the shape of a type as encoding/json decodes it. Recursive types are not supported.
 func shapeOf(t reflect.Type) *shape {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -84,7 +84,7 @@ func shapeOf(t reflect.Type) *shape {
 	return &shape{kind: anything}
 }
 
-// add takes the fields of a struct type, embedded ones too, into an object.
+// add adds the fields of a struct type, embedded ones included.
 func (s *shape) add(t reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -100,7 +100,7 @@ func (s *shape) add(t reflect.Type) {
 			name = f.Name
 		}
 		if s.fields[name] != nil {
-			continue // a field of what embeds this hides it
+			continue // hidden by a field of the outer struct
 		}
 		s.fields[name] = shapeOf(f.Type)
 		s.fields[name].least = f.Tag.Get("minimum")
@@ -110,11 +110,11 @@ func (s *shape) add(t reflect.Type) {
 	}
 }
 
-// floor is the least value of a number.
-func (s *shape) floor() float64 {
-	n, _ := strconv.ParseFloat(s.least, 64) // it is ours
+// minimum is the minimum of a number.
+func (s *shape) minimum() float64 {
+	n, _ := strconv.ParseFloat(s.least, 64) // a constant tag
 	return n
 }
 
-// names are those of an object's fields, sorted.
+// names are the sorted names of an object's fields.
 func (s *shape) names() []string { return slices.Sorted(maps.Keys(s.fields)) }

@@ -8,67 +8,66 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Shares bound how many bytes of bodies the requests of one user may have in hand at once, in memory or in a spool. One
-// who has more on the way waits until some are done; the bytes wait at his end.
+// Shares limit how many bytes of request bodies the server holds for one user at once, in memory or in a spool. Further
+// requests wait, unread, until others release theirs.
 type Shares struct {
-	most     int64         // of one user, bytes
-	patience time.Duration // how long a request waits
+	limit   int64         // of one user, bytes
+	maxWait time.Duration // how long a request waits
 
 	mu    sync.Mutex
 	used  map[string]int64 // by user
-	freed chan struct{}    // closed when something is given back
+	freed chan struct{}    // closed and replaced by every release
 }
 
-// JSONShares is what one user's JSON bodies may take up until they are understood: 32 MiB. A request for which there is no
-// room waits for 20 s.
+// JSONShares returns the shares for JSON bodies: 32 MiB per user, and a wait of at most 20 s.
 func JSONShares() *Shares { return NewShares(32<<20, 20*time.Second) }
 
-// NewShares gives every user a share of most bytes. A request for which there is no room waits for patience.
-func NewShares(most int64, patience time.Duration) *Shares {
-	return &Shares{most: most, patience: patience, used: map[string]int64{}, freed: make(chan struct{})}
+// NewShares gives every user a share of limit bytes. A request that exceeds it waits for at most maxWait.
+func NewShares(limit int64, maxWait time.Duration) *Shares {
+	return &Shares{limit: limit, maxWait: maxWait, used: map[string]int64{}, freed: make(chan struct{})}
 }
 
-// Take takes n bytes of a user's share, and give gives them back; it may be called again. The error is
+// Take reserves n bytes of a user's share. give releases them; calling it again does nothing. The error is
 // [belljar.CodeRateLimited], or that of ctx.
 func (s *Shares) Take(ctx context.Context, user string, n int64) (give func(), err error) {
-	n = min(max(n, 0), s.most)
-	var late <-chan time.Time
+	n = min(max(n, 0), s.limit)
+	var timeout <-chan time.Time
 	for {
 		freed, ok := s.try(user, n)
 		if ok {
-			return sync.OnceFunc(func() { s.give(user, n) }), nil
+			return sync.OnceFunc(func() { s.release(user, n) }), nil
 		}
-		if late == nil {
-			timer := time.NewTimer(s.patience)
+		if timeout == nil {
+			timer := time.NewTimer(s.maxWait)
 			defer timer.Stop()
-			late = timer.C
+			timeout = timer.C
 		}
 		select {
 		case <-freed:
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-late:
+		case <-timeout:
 			return nil, &belljar.Error{
 				Code: belljar.CodeRateLimited, Message: "too much is being sent at once",
-				Details: map[string]any{"maximum": s.most, "scope": "bodies"},
+				Details: map[string]any{"maximum": s.limit, "scope": "bodies"},
 				Hint:    "let some of your requests end, then send this one again",
 			}
 		}
 	}
 }
 
-// try takes n bytes if they are there; else it returns what is closed when it is worth another try.
+// try reserves n bytes if they are free. Otherwise it returns a channel that is closed at the next release.
 func (s *Shares) try(user string, n int64) (freed <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used[user]+n > s.most {
+	if s.used[user]+n > s.limit {
 		return s.freed, false
 	}
 	s.used[user] += n
 	return nil, true
 }
 
-func (s *Shares) give(user string, n int64) {
+func (s *Shares) release(user string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used[user] -= n; s.used[user] == 0 {
@@ -78,7 +77,7 @@ func (s *Shares) give(user string, n int64) {
 	s.freed = make(chan struct{})
 }
 
-// Announced is how many bytes a body will have: as it says, else as many as it may.
+// Announced returns the size that a body reserves: its length if it is known, at most limit.
 func Announced(length, limit int64) int64 {
 	if length < 0 {
 		return limit

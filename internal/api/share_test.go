@@ -23,7 +23,7 @@ func TestShares(t *testing.T) {
 		}
 		six := take("ann", 6)
 		four := take("ann", 4)
-		take("bob", 10)() // who does not wait for ann
+		take("bob", 10)() // does not wait for ann
 		take("ann", 0)()
 
 		begun := time.Now()
@@ -40,7 +40,7 @@ func TestShares(t *testing.T) {
 		go func() { got <- take("ann", 5) }()
 		synctest.Wait()
 		four()
-		four() // once is enough
+		four() // the second call does nothing
 		synctest.Wait()
 		select {
 		case <-got:
@@ -49,7 +49,7 @@ func TestShares(t *testing.T) {
 		}
 		six()
 		(<-got)()
-		take("ann", 1000)() // more than there is: all of it
+		take("ann", 1000)() // more than the share: takes all of it
 		if len(s.used) > 0 {
 			t.Errorf("left: %v", s.used)
 		}

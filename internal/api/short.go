@@ -7,10 +7,10 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// maxEcho is how much of a text an error tells, in bytes: what was wrong with a request may be megabytes of it.
+// maxEcho limits each text of an error, in bytes: an error may quote megabytes of the request.
 const maxEcho = 1024
 
-// short is e without what is too long of its texts.
+// short returns e with its long texts shortened.
 func short(e *belljar.Error) *belljar.Error {
 	c := *e
 	c.Message, c.Hint = shorten(e.Message), shorten(e.Hint)
@@ -26,7 +26,7 @@ func short(e *belljar.Error) *belljar.Error {
 	return &c
 }
 
-// shorten is a text of at most maxEcho bytes and a mark that there was more.
+// shorten returns text, cut to maxEcho bytes and "…" if it is longer.
 func shorten(text string) string {
 	if len(text) <= maxEcho {
 		return text

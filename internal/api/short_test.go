@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// What was sent comes back in errors; megabytes of it do not.
+// Errors quote the request, but only up to a limit.
 func TestErrorsAreShort(t *testing.T) {
 	for _, letter := range []string{"a", "ä", "€", "𝄞"} {
 		long := "x" + strings.Repeat(letter, 1<<20)

@@ -1,6 +1,6 @@
 package api
 
-// LoneSurrogate reports whether JSON text escapes half a surrogate pair, which encoding/json would quietly replace.
+// LoneSurrogate reports whether JSON text escapes half a surrogate pair, which encoding/json would silently replace.
 func LoneSurrogate(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
@@ -24,12 +24,12 @@ const escapeLen = 6
 type surrogacy int
 
 const (
-	plain surrogacy = iota // not the escape of a surrogate
-	pair                   // two escapes that make one rune
-	half                   // one that is alone
+	plain surrogacy = iota // no surrogate
+	pair                   // two escapes for one rune
+	half                   // a lone surrogate
 )
 
-// surrogate tells what escape b begins with.
+// surrogate classifies the escape that b begins with.
 func surrogate(b []byte) surrogacy {
 	first, ok := escaped(b)
 	if !ok || first < 0xd800 || first > 0xdfff {
@@ -44,7 +44,7 @@ func surrogate(b []byte) surrogacy {
 	return half
 }
 
-// escaped reads a \uXXXX.
+// escaped parses \uXXXX.
 func escaped(b []byte) (rune, bool) {
 	if len(b) < escapeLen || b[0] != '\\' || b[1] != 'u' {
 		return 0, false

@@ -6,13 +6,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// RequestIDHeader carries the id of a request, both ways.
+// RequestIDHeader carries the id of a request, in requests and responses.
 const RequestIDHeader = "X-Request-Id"
 
-// traceHeader is W3C's.
+// traceHeader is the header of W3C Trace Context.
 const traceHeader = "Traceparent"
 
-// requestID is the client's own id of a request if it is fit for a log, else a fresh one.
+// requestID returns the client's id if it is safe to log, else a new one.
 func requestID(given string) string {
 	if len(given) == 0 || len(given) > 128 {
 		return belljar.NewID()
@@ -26,8 +26,7 @@ func requestID(given string) string {
 	return given
 }
 
-// traceID returns the trace id of a W3C traceparent, or "" if it is not a valid one. A later version may have more
-// fields at its end.
+// traceID returns the trace id of a W3C traceparent, or "" if it is invalid. Later versions may append fields.
 func traceID(parent string) string {
 	if len(parent) < 55 || len(parent) > 512 {
 		return ""
@@ -53,7 +52,7 @@ func lowerHex(s string) bool {
 	return true
 }
 
-// label is a header's value fit for the audit trail: printable ASCII, at most 128 characters; else "".
+// label returns a header's value if it is safe for the audit trail: printable ASCII, at most 128 characters; else "".
 func label(value string) string {
 	if len(value) > 128 {
 		return ""

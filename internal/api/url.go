@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// URL returns the address under which this client reaches path ("/api/…", which may have a query): that of
-// SANDBOX_PUBLIC_URL, else the host that the request named.
+// URL returns the absolute URL of path ("/api/…", with an optional query) for this client. Its base is
+// SANDBOX_PUBLIC_URL, or by default the request's host.
 func (e *Edge) URL(r *http.Request, path string) string {
 	base := e.base(r)
 	return base.Scheme + "://" + base.Host + base.Path + path
@@ -23,7 +23,7 @@ func (e *Edge) WebSocketURL(r *http.Request, path string) string {
 	return scheme + "://" + base.Host + base.Path + path
 }
 
-// BasePath is the path of SANDBOX_PUBLIC_URL, for addresses without a host; it has no slash at the end.
+// BasePath is the path of SANDBOX_PUBLIC_URL without a trailing slash, for URLs without a host.
 func (e *Edge) BasePath() string {
 	if e.public == nil {
 		return ""
@@ -31,7 +31,7 @@ func (e *Edge) BasePath() string {
 	return e.public.Path
 }
 
-// base is the server as the client sees it. Its Path has no slash at the end.
+// base is the server's URL for this client. Its Path has no trailing slash.
 func (e *Edge) base(r *http.Request) url.URL {
 	if e.public != nil {
 		return *e.public
@@ -45,8 +45,7 @@ func (e *Edge) base(r *http.Request) url.URL {
 	return url.URL{Scheme: scheme, Host: r.Host}
 }
 
-// saneHost reports whether a Host header can be one: no white space, quotes, slashes or credentials that would end up
-// in the URLs made from it.
+// saneHost reports whether a Host header is safe in URLs: no white space, quotes, slashes or credentials.
 func saneHost(host string) bool {
 	if host == "" || len(host) > 255 {
 		return false

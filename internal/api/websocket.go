@@ -17,13 +17,13 @@ func Upgrades(r *http.Request) bool {
 	return false
 }
 
-// Wired is an answer whose connection, when a WebSocket takes it over, is what Wrap makes of it.
+// Wired is a response writer that wraps the connection when a WebSocket takes it over.
 type Wired struct {
 	http.ResponseWriter
 	Wrap func(net.Conn) net.Conn
 }
 
-// Hijack takes the connection over.
+// Hijack implements [http.Hijacker].
 func (w *Wired) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
@@ -34,7 +34,7 @@ func (w *Wired) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, nil
 }
 
-// TCPOf returns the TCP connection beneath conn; nil if there is none.
+// TCPOf returns the TCP connection under conn; nil if there is none.
 func TCPOf(conn net.Conn) *net.TCPConn {
 	for {
 		switch c := conn.(type) {

@@ -2,7 +2,7 @@ package api
 
 import "unicode/utf8"
 
-// WholeEnd is b without a character at its end that is not whole.
+// WholeEnd returns b without an incomplete UTF-8 character at its end.
 func WholeEnd(b []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
@@ -15,7 +15,7 @@ func WholeEnd(b []byte) []byte {
 	return b
 }
 
-// WholeStart is b without the end of a character at its start.
+// WholeStart returns b without an incomplete UTF-8 character at its start.
 func WholeStart(b []byte) []byte {
 	for i := 0; i < len(b) && i < utf8.UTFMax; i++ {
 		if utf8.RuneStart(b[i]) {

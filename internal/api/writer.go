@@ -9,25 +9,24 @@ import (
 	"time"
 )
 
-// piece is how much of an answer is written under one deadline, in bytes: with the edge's minute a client must take
-// 17 KiB a second.
+// piece is how many bytes are written under one deadline: with the default of a minute, a client must read 17 KiB/s.
 const piece = 1 << 20
 
-// writer counts what is answered, and gives up on a client that does not take it. Everything that the writer beneath can
-// do it can do too, through Unwrap.
+// writer counts the bytes of the response, and fails if the client reads too slowly. Unwrap gives access to the
+// underlying writer's other methods.
 type writer struct {
 	http.ResponseWriter
-	idle   time.Duration // a piece may take so long
-	status int           // 0 until the header is written
-	bytes  int64
-	pushed time.Time // when the deadline was set last
-	own    bool      // the door sets its own deadlines
+	idle     time.Duration // timeout of one piece
+	status   int           // 0 until the header is written
+	bytes    int64
+	extended time.Time // when the deadline was last set
+	own      bool      // the door sets its own deadlines
 }
 
-// Unwrap lets http.ResponseController reach the writer beneath.
+// Unwrap gives http.ResponseController the underlying writer.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader notes the status. What is JSON is about somebody's runs: no cache keeps it unless a door says so.
+// WriteHeader records the status. By default no cache may store JSON, since it is data of one user.
 func (w *writer) WriteHeader(status int) {
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.status = status
@@ -45,7 +44,7 @@ func (w *writer) Write(b []byte) (written int, err error) {
 	}
 	for {
 		part := b[written:min(len(b), written+piece)]
-		w.push()
+		w.extend()
 		n, err := w.ResponseWriter.Write(part)
 		written += n
 		w.bytes += int64(n)
@@ -55,8 +54,7 @@ func (w *writer) Write(b []byte) (written int, err error) {
 	}
 }
 
-// ReadFrom keeps sendfile possible. A bound that r has already is taken apart, since the kernel's way looks through one
-// only.
+// ReadFrom keeps sendfile possible. It unwraps an io.LimitedReader, since net.TCPConn unwraps only one.
 func (w *writer) ReadFrom(r io.Reader) (written int64, err error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -68,7 +66,7 @@ func (w *writer) ReadFrom(r io.Reader) (written int64, err error) {
 			part = &io.LimitedReader{R: bound.R, N: min(bound.N, piece)}
 		}
 		size := part.N
-		w.push()
+		w.extend()
 		n, err := io.Copy(w.ResponseWriter, part)
 		written += n
 		w.bytes += n
@@ -81,28 +79,28 @@ func (w *writer) ReadFrom(r io.Reader) (written int64, err error) {
 	}
 }
 
-// push moves the deadline on, at most every second.
-func (w *writer) push() {
+// extend extends the write deadline, at most once per second.
+func (w *writer) extend() {
 	now := time.Now()
-	if w.own || w.status == http.StatusSwitchingProtocols || now.Sub(w.pushed) < min(time.Second, w.idle/4) {
+	if w.own || w.status == http.StatusSwitchingProtocols || now.Sub(w.extended) < min(time.Second, w.idle/4) {
 		return
 	}
-	w.pushed = now
-	// A writer that cannot belongs to no connection, and there is nobody to be slow.
+	w.extended = now
+	// A writer that does not support it has no connection, and so no slow client.
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(now.Add(w.idle))
 }
 
-// SetWriteDeadline is for doors whose answers are streams: they know better when a client is too slow.
+// SetWriteDeadline lets a door that streams set its own deadlines; the writer then sets none.
 func (w *writer) SetWriteDeadline(t time.Time) error {
 	w.own = true
 	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(t)
 }
 
-// finish bounds what net/http still has to send after the door. A deadline of the request before on this connection, or
-// of the door's own, must not hit it.
+// finish sets a fresh deadline for what net/http sends after the door returns, in place of one that the door, or the
+// connection's previous request, set.
 func (w *writer) finish() {
-	w.own, w.pushed = false, time.Time{}
-	w.push()
+	w.own, w.extended = false, time.Time{}
+	w.extend()
 }
 
 // Flush sends what is buffered.
@@ -110,10 +108,10 @@ func (w *writer) Flush() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // a writer that cannot has nothing buffered
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // a writer that does not support it buffers nothing
 }
 
-// Hijack gives the connection away, as to a WebSocket.
+// Hijack implements [http.Hijacker], for WebSockets.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {

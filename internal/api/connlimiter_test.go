@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Connections that nobody uses make room for those that somebody does.
-func TestCrowd(t *testing.T) {
+// A new connection evicts the one that has been idle the longest, and never an active one.
+func TestConnLimiter(t *testing.T) {
 	hold, entered := make(chan struct{}), make(chan struct{}, 2)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hold" {
@@ -18,7 +18,7 @@ func TestCrowd(t *testing.T) {
 			<-hold
 		}
 	}))
-	c := newCrowd(2)
+	c := newConnLimiter(2)
 	rests := make(chan struct{}, 10)
 	s.Config.ConnState = func(conn net.Conn, state http.ConnState) {
 		c.state(conn, state)
@@ -60,11 +60,11 @@ func TestCrowd(t *testing.T) {
 	send(third, "/hold")
 	<-entered
 	if _, err := idle.Read(make([]byte, 1)); err == nil {
-		t.Error("the idle one has not made room")
+		t.Error("the idle connection was not evicted")
 	}
 	fourth := dial()
 	if _, err := fourth.Read(make([]byte, 1)); err == nil {
-		t.Error("one too many was let in")
+		t.Error("a connection over the limit was accepted")
 	}
 	close(hold)
 	for _, conn := range []net.Conn{busy, third} {
@@ -76,6 +76,6 @@ func TestCrowd(t *testing.T) {
 	last := dial()
 	send(last, "/")
 	if got := status(last); got != 200 {
-		t.Errorf("after the crowd: %d", got)
+		t.Errorf("after the others: %d", got)
 	}
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/belljar/belljar/internal/nearest"
 )
 
-// walker holds JSON against a shape. The JSON is valid as such.
-type walker struct {
+// validator checks JSON against a shape. Its syntax is already valid.
+type validator struct {
 	tokens *json.Decoder
-	left   int // values that may come
+	left   int // how many more values are allowed
 }
 
-// value reads the next value. path is where it stands, "" for the whole body.
-func (w *walker) value(s *shape, path string) error {
+// value checks the next value. path is its place in the body, "" for the whole body.
+func (w *validator) value(s *shape, path string) error {
 	token, err := w.tokens.Token()
 	if err != nil {
 		return malformed(err)
 	}
-	return w.hold(token, s, path)
+	return w.check(token, s, path)
 }
 
-// optional reads a value that may be null, which is the same as leaving it out, and reports whether it is there.
-func (w *walker) optional(s *shape, path string) (bool, error) {
+// optional checks a value that may be null, which means the same as leaving it out. It reports whether it is set.
+func (w *validator) optional(s *shape, path string) (bool, error) {
 	token, err := w.tokens.Token()
 	if err != nil {
 		return false, malformed(err)
@@ -36,10 +36,10 @@ func (w *walker) optional(s *shape, path string) (bool, error) {
 	if token == nil {
 		return false, nil
 	}
-	return true, w.hold(token, s, path)
+	return true, w.check(token, s, path)
 }
 
-func (w *walker) hold(token json.Token, s *shape, path string) error {
+func (w *validator) check(token json.Token, s *shape, path string) error {
 	if w.left--; w.left < 0 {
 		e := Refuse("", "the body has more than %d values", maxValues)
 		e.Details = map[string]any{"maximum": maxValues}
@@ -74,15 +74,15 @@ func (w *walker) hold(token json.Token, s *shape, path string) error {
 	return nil
 }
 
-func (w *walker) object(s *shape, path string) error {
-	seen := map[string]bool{} // whether it has a value
+func (w *validator) object(s *shape, path string) error {
+	seen := map[string]bool{} // false for null
 	for w.tokens.More() {
 		token, err := w.tokens.Token()
 		if err != nil {
 			return malformed(err)
 		}
 		name, _ := token.(string)
-		at := below(path, name)
+		at := join(path, name)
 		if _, twice := seen[name]; twice {
 			return Refuse(at, "%s is given twice", at)
 		}
@@ -106,21 +106,21 @@ func (w *walker) object(s *shape, path string) error {
 	}
 	for _, name := range s.needed {
 		if !seen[name] {
-			return Refuse(below(path, name), "%s is missing", below(path, name))
+			return Refuse(join(path, name), "%s is missing", join(path, name))
 		}
 	}
 	return nil
 }
 
-// below is where a name in the object at path stands.
-func below(path, name string) string {
+// join returns the path of a field of the object at path.
+func join(path, name string) string {
 	if path == "" {
 		return name
 	}
 	return path + "." + name
 }
 
-func (w *walker) array(s *shape, path string) error {
+func (w *validator) array(s *shape, path string) error {
 	elem := s.elem
 	if elem == nil {
 		elem = &shape{kind: anything}
@@ -168,7 +168,7 @@ func checkNumber(v json.Number, s *shape, path string) error {
 	default:
 		return wrong(path, s, number)
 	}
-	if f, bad := v.Float64(); err == nil && bad == nil && s.least != "" && f < s.floor() {
+	if f, bad := v.Float64(); err == nil && bad == nil && s.least != "" && f < s.minimum() {
 		e := Refuse(path, "%s must be at least %s, got %.40s", path, s.least, v)
 		e.Details["provided"], e.Details["minimum"] = v.String(), json.Number(s.least)
 		e.Hint = "leave it out for the default"
@@ -187,7 +187,7 @@ func checkNumber(v json.Number, s *shape, path string) error {
 	return err
 }
 
-// wrong is a value of another kind than the shape's.
+// wrong returns the error for a value of the wrong kind.
 func wrong(path string, s *shape, got kind) *belljar.Error {
 	name := path
 	if name == "" {
@@ -202,7 +202,7 @@ func wrong(path string, s *shape, got kind) *belljar.Error {
 	return e
 }
 
-// Unknown is an error that names an unknown field or query parameter (what), and the nearest known one.
+// Unknown returns the error for an unknown field or query parameter (what). It suggests the most similar known name.
 func Unknown(what, path, name string, known []string) *belljar.Error {
 	e := Refuse(path, "unknown %s %q", what, path)
 	if near := nearest.Of(name, len(name)/3+1, known); near != "" {
