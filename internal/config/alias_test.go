@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Another program's name for a key is taken from the environment, unless ours is there; it is named where it is wrong, and
-// what it says is not.
+// An alias of another program sets a key in the environment, unless the key's own name is set. An error names the alias, and never
+// repeats the value.
 func TestAlias(t *testing.T) {
 	const one, two = "0123456789abcdef0123456789abcdef-1", "0123456789abcdef0123456789abcdef-2"
 	for name, c := range map[string]struct {

@@ -84,7 +84,7 @@ func checkWord(s string) error {
 	return nil
 }
 
-// checkImage keeps out what names no image.
+// checkImage refuses a string that is no valid image name.
 func checkImage(s string) error {
 	if s == "" || len(s) > 512 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("is not the name of an image")
@@ -92,7 +92,7 @@ func checkImage(s string) error {
 	return nil
 }
 
-// checkSecret keeps out what cannot travel in a header.
+// checkSecret refuses a string that cannot be sent in a header.
 func checkSecret(s string) error {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c > '~' {
@@ -109,7 +109,7 @@ func checkLongSecret(s string) error {
 	return nil
 }
 
-// never is a boolean that can only be off.
+// never is a boolean that must be false.
 func never(p *bool) value {
 	v := boolean(p)
 	v.bound = "false"
@@ -125,8 +125,7 @@ func never(p *bool) value {
 	return v
 }
 
-// together checks what keys say with each other. A default that another key rules out gives way; what somebody set
-// does not.
+// together validates keys against each other. A conflicting default is adjusted; a conflicting explicit value is an error.
 func (c *Config) together() (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if (c.TLSCert == "") != (c.TLSKey == "") {
@@ -150,7 +149,7 @@ func (c *Config) together() (problems []string) {
 	return problems
 }
 
-// atMost bounds a default by a maximum.
+// atMost limits a default to a maximum.
 func atMost[T int | float64 | ~int64](c *Config, bad func(string, ...any), name string, value *T, mostName string, most T) {
 	if *value <= most {
 		return
@@ -162,7 +161,7 @@ func atMost[T int | float64 | ~int64](c *Config, bad func(string, ...any), name 
 	*value = most
 }
 
-// Warnings are what an operator should know before trouble comes, one sentence each.
+// Warnings lists risks of this configuration, one sentence each.
 func (c *Config) Warnings() []string {
 	warnings := append([]string{}, c.loose...)
 	if c.APIKey != "" && len(c.APIKey) < 16 {
@@ -179,7 +178,7 @@ func (c *Config) Warnings() []string {
 	return warnings
 }
 
-// checkPrivate warns of a file with secrets that others can read.
+// checkPrivate warns about a file with secrets that other users can read.
 func checkPrivate(file string, info os.FileInfo, secrets bool) []string {
 	if secrets && runtime.GOOS != "windows" && info.Mode().Perm()&0o044 != 0 {
 		return []string{fmt.Sprintf("%s holds secrets and can be read by others: chmod 600", file)}

@@ -1,6 +1,6 @@
-// Package config is what an operator can set: one typed [Config], made by [Load] from the defaults, a YAML file, the
-// environment and flags, each winning over those before it. Every key is one row of the table in table.go; the parser,
-// the checks and docs/config.md follow from it.
+// Package config holds the operator's settings: one typed [Config], which [Load] makes from the defaults, a YAML file, the
+// environment and flags, where later sources override earlier ones. Every key is one row of the table in table.go; the parser, the
+// checks and docs/config.md follow from it.
 package config
 
 import (
@@ -11,11 +11,11 @@ import (
 // Prefix begins the name of every key in the environment.
 const Prefix = "SANDBOX_"
 
-// Config is what is in force. docs/config.md says what each field means; make one with [Load].
+// Config is the effective configuration. docs/config.md describes each field. Load makes one.
 type Config struct {
 	// The server.
 	Listen         string // host:port, or unix:/path
-	Data           string // "" is the usual place
+	Data           string // "" is the default
 	TLSCert        string
 	TLSKey         string
 	PublicURL      string
@@ -23,43 +23,43 @@ type Config struct {
 	AllowedOrigins []string
 	MetricsOpen    bool
 
-	// Who may come in.
-	APIKey       string // "" is made once and kept in the data folder
+	// Authentication.
+	APIKey       string // "" generates one, stored in the data folder
 	JWTSecret    string
 	OIDCIssuer   string
 	OIDCAudience string
 
-	// What runs, and how sealed.
+	// Execution and isolation.
 	EnableExecution       bool
 	BackgroundExecution   bool
 	DefaultRuntime        string
 	Runtimes              []string
 	TrustLevels           []string // level=isolation
-	DefaultTrustLevel     string   // "" is none
+	DefaultTrustLevel     string   // "" means none
 	DefaultImage          string
 	NetworkDefault        string
 	AllowWeak             []string
 	SupportedSpecVersions []string
 
 	// The docker runtime.
-	DockerHost            string // "" is the environment's
-	DockerOCIRuntime      string // "" is the engine's default
+	DockerHost            string // "" uses DOCKER_HOST
+	DockerOCIRuntime      string // "" uses the engine's default
 	DockerSeccomp         string // a file; "" is Belljar's own profile
-	DockerAppArmorProfile string // by name; "" is the engine's default
-	DockerCgroupParent    string // "" is the engine's default
+	DockerAppArmorProfile string // by name; "" uses the engine's default
+	DockerCgroupParent    string // "" uses the engine's default
 
 	// The gvisor runtime.
-	GVisorPath     string // of belljar-runsc; "" is looked for
+	GVisorPath     string // of belljar-runsc; "" searches for it
 	GVisorPlatform string
 
 	// Images.
-	AllowedImages   []string // patterns; empty is every image
+	AllowedImages   []string // patterns; empty allows every image
 	ImagePull       string   // missing | never
 	ImageRegistries []string // host or host:port
 	ImageAliases    []string // name=image
 	ImagePrepull    []string
-	ImageMaxMB      int // MiB of one
-	ImageGCDays     int // 0 is never
+	ImageMaxMB      int // MiB, of one image
+	ImageGCDays     int // 0 disables it
 	ImageKeepMB     int // MiB; 0 is no limit
 	GoCache         bool
 
@@ -83,7 +83,7 @@ type Config struct {
 	ExecTimeout         time.Duration
 	BuildTimeout        time.Duration
 	MaxExecTimeout      time.Duration
-	CPUTime             time.Duration // 0 is no limit
+	CPUTime             time.Duration // 0 means no limit
 	MaxCPUTime          time.Duration
 	CancelGrace         time.Duration
 	InteractiveFrame    int64 // bytes
@@ -92,7 +92,7 @@ type Config struct {
 	InteractiveIdleTime time.Duration
 
 	// The memory of all sandboxes together.
-	NodeMemoryMB     int    // MiB; 0 is the usual share of what there is
+	NodeMemoryMB     int    // MiB; 0 uses a share of the machine's memory
 	MemoryAdmission  string // used | caps
 	MemoryOvercommit float64
 
@@ -101,18 +101,18 @@ type Config struct {
 	MaxSessionTTL         time.Duration
 	SessionLifetime       time.Duration
 	MaxSessionLifetime    time.Duration
-	SessionConcurrentRuns int // at once in one session
+	SessionConcurrentRuns int // per session
 	ReapEvery             time.Duration
 	Lease                 time.Duration
 	EndSessions           bool
 	Drain                 time.Duration
 	MaxSessions           int // on this node
-	QuotaSessions         int // of one user; 0 is no limit
+	QuotaSessions         int // per user; 0 means no limit
 	MaxConcurrentRuns     int
-	QueueMaxLength        int // 0 lets nobody wait
+	QueueMaxLength        int // 0 disables the queue
 	QueueTTL              time.Duration
-	PoolSize              int // of one kind; 0 is no pool
-	PoolMax               int // in all; 0 is no pool
+	PoolSize              int // of one kind; 0 disables the pool
+	PoolMax               int // in total; 0 disables the pool
 	PoolIdle              time.Duration
 	QuotaConcurrentRuns   int     // 0 is no limit
 	QuotaMemoryMB         int     // MiB; 0 is no limit
@@ -124,25 +124,25 @@ type Config struct {
 	RateLimitPerAddress   int     // a minute; 0 is no limit
 	WSConnectsPerMin      int     // 0 is no limit
 
-	// The door for threads.
-	ThreadRoot           bool // at the root too
+	// The thread door.
+	ThreadRoot           bool // also serve it at /
 	ThreadGuard          bool
-	ThreadCommands       []string // empty is every command
+	ThreadCommands       []string // empty allows every command
 	ThreadPatterns       []string
 	ThreadMaxFileMB      int // MiB of one upload
 	ThreadMaxFiles       int
 	ThreadMaxWorkspaceMB int // MiB
 
 	MCP               bool
-	MCPMode           string   // "" leaves it to the client's URL, as the next three
-	MCPTools          []string // empty is all
+	MCPMode           string   // "" leaves it to the client's URL; so do the next three
+	MCPTools          []string // empty means all
 	MCPImage          string
 	MCPRuntime        string
-	MCPTimeoutSec     int // seconds; 0 is as for everybody, as the next four
+	MCPTimeoutSec     int // seconds; 0 uses the general limit; so do the next four
 	MCPCPU            float64
 	MCPMemoryMB       int
 	MCPWorkspaceMB    int
-	MCPIdleSec        int // of a sandbox
+	MCPIdleSec        int // seconds, of a sandbox
 	MCPSessionIdleSec int
 	MCPWaitSec        int
 	MCPMaxOutput      int // bytes
@@ -150,12 +150,12 @@ type Config struct {
 	// Streams.
 	WSSignedURLs    bool
 	WSSignedURLTTL  time.Duration
-	WSSigningSecret string // "" is made once and kept in the data folder
+	WSSigningSecret string // "" generates one, stored in the data folder
 	WSPollTimeout   time.Duration
 	WSSynthetic     bool // always false
 
 	// Terminals.
-	SessionTokenSecret  string // "" follows from WSSigningSecret
+	SessionTokenSecret  string // "" derives it from WSSigningSecret
 	TerminalTokenTTL    time.Duration
 	TerminalReattach    time.Duration
 	TerminalIdle        time.Duration // 0 is no limit
@@ -166,23 +166,23 @@ type Config struct {
 	TerminalInputBPS    int64         // bytes a second
 	TerminalOutputBPS   int64         // bytes a second
 
-	// What is remembered.
+	// Records and logs.
 	Store              string // memory | sqlite
 	StoreDBPath        string // "" is in the data folder
 	IdempotencyTTL     time.Duration
 	ArtifactTTLHours   int
 	RunRetentionDays   int
-	MinFreeMB          int // MiB; 0 is no watermark
+	MinFreeMB          int // MiB; 0 disables the check
 	AuditRetentionDays int
 	AuditRedactPaths   bool
 	LogFormat          string // json | text
 	LogLevel           string // debug | info | warn | error
 
-	origins map[string]string // of the keys that somebody set
-	loose   []string          // what Warnings says about the sources
+	origins map[string]string // source of each key that is set explicitly
+	loose   []string          // warnings about the sources
 }
 
-// Set reports whether somebody set a key (its environment name), and where: "SANDBOX_LISTEN in the environment".
+// Set reports whether a key (its environment name) is set explicitly, and where: "SANDBOX_LISTEN in the environment".
 func (c *Config) Set(name string) (origin string, ok bool) {
 	origin, ok = c.origins[name]
 	return origin, ok

@@ -48,7 +48,7 @@ func load(t *testing.T, from Sources) Config {
 	return c
 }
 
-// problems are what Load finds wrong.
+// problems returns the problems that Load reports.
 func problems(t *testing.T, from Sources) []string {
 	t.Helper()
 	_, err := Load(from)
@@ -82,7 +82,7 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(belljar.MaxLimits(), c.MaxLimits()); diff != "" {
 		t.Errorf("maxima are not the root's (-root +config):\n%s", diff)
 	}
-	// docs/compatibility.md#limits-and-defaults, and as many processes a user as in the sandbox.
+	// docs/compatibility.md#limits-and-defaults, and as many processes per user as per sandbox.
 	want := map[string]any{
 		"SANDBOX_NETWORK_DEFAULT": "deny_all", "SANDBOX_MAX_UPLOAD_MB": 64, "SANDBOX_MAX_UPLOAD_FILES": 1000, "SANDBOX_MAX_UPLOAD_DEPTH": 10, "SANDBOX_ARTIFACT_TTL_HOURS": 24,
 		"SANDBOX_MAX_CONCURRENT_RUNS": 8, "SANDBOX_MAX_LOG_BYTES": int64(10 << 20), "SANDBOX_PIDS_LIMIT": 256,
@@ -106,7 +106,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// The keys of docs/compatibility.md#policy-hash, to the letter.
+// The keys of docs/compatibility.md#policy-hash, exactly.
 func TestHashKeys(t *testing.T) {
 	want := []string{
 		"SANDBOX_ARTIFACT_TTL_HOURS", "SANDBOX_BACKGROUND_EXECUTION", "SANDBOX_CANCEL_GRACE_SECONDS",

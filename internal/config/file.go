@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFile is how long a configuration file may be, in bytes.
+// maxFile is the maximum size of a configuration file, in bytes.
 const maxFile = 1 << 20
 
 // readFile reads a YAML file of keys in their short form.
@@ -42,14 +42,13 @@ func readFile(path string, c *Config, names []string) (settings []setting, probl
 	return settings, problems
 }
 
-// parseFile reads one YAML mapping. It looks at the nodes and not at Go values, so that every key has its line and
-// numbers stay as they are written.
+// parseFile parses one YAML mapping. It reads YAML nodes, not Go values, to keep the line of each key and the spelling of numbers.
 func parseFile(path string, raw []byte, names []string) (settings []setting, problems []string) {
 	var doc yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(raw))
 	if err := in.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, nil // nothing but comments
+			return nil, nil // only comments
 		}
 		return nil, []string{path + ": " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
@@ -93,7 +92,7 @@ func parseFile(path string, raw []byte, names []string) (settings []setting, pro
 	return settings, problems
 }
 
-// flat writes a value as the environment would: a scalar as it is, a list as JSON.
+// flat converts a value to its form in the environment: a scalar as it is, a list as JSON.
 func flat(n *yaml.Node) (string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -117,7 +116,7 @@ func flat(n *yaml.Node) (string, error) {
 	return "", errors.New("must be a plain value or a list")
 }
 
-// reason is why a file cannot be read, without its name.
+// reason returns the cause of a read error, without the file's name.
 func reason(err error) error {
 	var e *os.PathError
 	if errors.As(err, &e) {

@@ -33,7 +33,7 @@ func images(c *Config) []row {
 	}
 }
 
-// checkImagePattern keeps out what can match no image.
+// checkImagePattern refuses a pattern that cannot match any image.
 func checkImagePattern(s string) error {
 	if err := checkImage(s); err != nil {
 		return err
@@ -72,7 +72,7 @@ func checkAlias(s string) error {
 	return checkImage(ref)
 }
 
-// Aliases is SANDBOX_IMAGE_ALIASES by name.
+// Aliases returns SANDBOX_IMAGE_ALIASES as a map from alias to image.
 func (c *Config) Aliases() map[string]string {
 	names := make(map[string]string, len(c.ImageAliases))
 	for _, a := range c.ImageAliases {

@@ -2,14 +2,14 @@ package config
 
 import "strings"
 
-// Key is one thing that can be set.
+// Key describes one setting.
 type Key struct {
 	Name    string // in the environment: SANDBOX_MAX_CPU
 	Group   string // heading in docs/config.md
 	Type    string // text, integer, number, boolean, list …
 	Unit    string // "" for none
-	Range   string // what is accepted, in words; "" is anything of the type
-	Default string // as it would be written
+	Range   string // accepted values, in words; "" accepts any of the type
+	Default string // as the operator would write it
 	Doc     string // what it does
 	Secret  bool   // never shown
 	Hash    bool   // part of the policy hash (docs/compatibility.md#policy-hash)
@@ -21,7 +21,7 @@ func (k Key) Short() string { return strings.ToLower(strings.TrimPrefix(k.Name, 
 // Flag is the key's name on a command line, without dashes before it: max-cpu.
 func (k Key) Flag() string { return strings.ReplaceAll(k.Short(), "_", "-") }
 
-// Keys are all keys, in the order of the documentation.
+// Keys returns all keys, in the order of the documentation.
 func Keys() []Key {
 	rows := table(&Config{})
 	keys := make([]Key, len(rows))
@@ -31,7 +31,7 @@ func Keys() []Key {
 	return keys
 }
 
-// Values is what is in force, by the keys' names. Secrets are "set" or "".
+// Values returns the effective values by key. Secrets are "set" or "".
 func (c *Config) Values() map[string]any {
 	all := map[string]any{}
 	for _, r := range table(c) {

@@ -2,7 +2,7 @@ package config
 
 import "github.com/belljar/belljar"
 
-// Limits are those of a run that asks for nothing.
+// Limits returns the default limits of a run.
 func (c *Config) Limits() belljar.Limits {
 	l := belljar.DefaultLimits()
 	l.CPU, l.MemoryMB = c.DefaultCPU, c.DefaultMemMB
@@ -19,8 +19,8 @@ func (c *Config) Limits() belljar.Limits {
 	return l
 }
 
-// MaxLimits are the most that a run can ask for. The keys that are a default and a cap at once are a cap if somebody
-// set them, else that of [belljar.MaxLimits] holds.
+// MaxLimits returns the maximum limits of a run. A key that is both a default and a maximum counts as a maximum only if it is set;
+// otherwise [belljar.MaxLimits] applies.
 func (c *Config) MaxLimits() belljar.Limits {
 	most := belljar.MaxLimits()
 	most.CPU, most.MemoryMB, most.TmpMB = c.MaxCPU, c.MaxMemMB, c.TmpMB
@@ -46,7 +46,7 @@ func (c *Config) MaxLimits() belljar.Limits {
 	return most
 }
 
-// Quota is that of a user who has none of his own.
+// Quota returns the default quota of a user.
 func (c *Config) Quota() belljar.Quota {
 	return belljar.Quota{
 		ConcurrentRuns: c.QuotaConcurrentRuns, CPUSecondsPerDay: c.QuotaCPUSeconds, ArtifactMB: c.MaxArtifactUserMB,

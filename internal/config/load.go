@@ -9,26 +9,26 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// fileKey names the file in the environment.
+// fileKey is the environment variable that names the file.
 const fileKey = Prefix + "CONFIG"
 
-// Sources is where a configuration comes from.
+// Sources are the sources of a configuration.
 type Sources struct {
-	File string            // YAML; "" is what SANDBOX_CONFIG names, else none
-	Env  []string          // as os.Environ: what neither begins with SANDBOX_ nor is a key's alias is ignored
+	File string            // YAML; "" reads the file named by SANDBOX_CONFIG, if any
+	Env  []string          // as os.Environ; only SANDBOX_ names and keys' aliases are read
 	Set  map[string]string // flags, by any of a key's names: SANDBOX_MAX_CPU, max_cpu, max-cpu
 }
 
-// setting is a value and who says so.
+// setting is a value and its source.
 type setting struct {
 	name   string // of the key, without Prefix
 	text   string
 	origin string // "SANDBOX_MAX_CPU in the environment"
 }
 
-// Load returns the configuration in force: defaults, the file, the environment, flags, the later winning. An empty
-// value counts as none. The error is [belljar.CodeInvalidRequest] and names everything that is wrong, with where it
-// stands; details.problems has them one by one.
+// Load returns the effective configuration: defaults, the file, the environment, flags, where later sources override earlier ones.
+// An empty value counts as unset. The error is [belljar.CodeInvalidRequest] and names everything that is wrong, with its source;
+// details.problems lists the problems one by one.
 func Load(from Sources) (Config, error) {
 	c := Config{origins: map[string]string{}}
 	rows := map[string]row{}
@@ -62,7 +62,7 @@ func Load(from Sources) (Config, error) {
 	return c, nil
 }
 
-// gather reads all sources, the weakest first.
+// gather reads all sources, in ascending order of precedence.
 func gather(from *Sources, c *Config, names []string) (settings []setting, problems []string) {
 	file := from.File
 	var aliased, env, flags []setting
@@ -104,7 +104,7 @@ func gather(from *Sources, c *Config, names []string) (settings []setting, probl
 	return slices.Concat(settings, aliased, env, flags), problems
 }
 
-// unknown is the problem of a name that is no key.
+// unknown returns the problem of a name that is not a key.
 func unknown(where, name string, names []string, write func(string) string) string {
 	if near := suggest(name, names); near != "" {
 		return fmt.Sprintf("%s is no key, did you mean %s", where, write(near))
@@ -112,7 +112,7 @@ func unknown(where, name string, names []string, write func(string) string) stri
 	return where + " is no key"
 }
 
-// fault is the problem of a value. A secret is not repeated.
+// fault returns the problem of a value. It does not repeat a secret.
 func fault(s setting, r row, err error) string {
 	if r.secret {
 		return fmt.Sprintf("%s %v", s.origin, err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Page is docs/config.md: every key, from the table that the program itself reads.
+// Page returns docs/config.md: every key, from the table that the program itself reads.
 func Page() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Configuration

@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar/internal/nearest"
 )
 
-// suggest returns the name that word was probably meant to be, or begins with, or "".
+// suggest returns the name most similar to word, or the one that begins with it, or "".
 func suggest(word string, names []string) string {
 	best := nearest.Of(word, len(word)/3, names)
 	for _, name := range names {

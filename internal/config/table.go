@@ -2,17 +2,17 @@ package config
 
 import "time"
 
-// row is a key and where its value goes.
+// row is a key and the field for its value.
 type row struct {
 	name   string // without Prefix
 	value  value
 	unit   string
-	def    string // as somebody would write it; "" leaves the field's zero
+	def    string // as the operator would write it; "" leaves the zero value
 	doc    string
 	group  string
 	secret bool
 	hash   bool
-	alias  string // another program's name for it in the environment, without any prefix
+	alias  string // another program's environment variable for it, without any prefix
 }
 
 func (r row) key() Key {
@@ -22,7 +22,7 @@ func (r row) key() Key {
 	}
 }
 
-// table is every key, writing into c.
+// table returns every key, bound to the fields of c.
 func table(c *Config) []row {
 	var all []row
 	for _, g := range []struct {

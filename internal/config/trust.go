@@ -23,7 +23,7 @@ func checkTrust(s string) error {
 	return nil
 }
 
-// Trust is SANDBOX_TRUST_LEVELS by level.
+// Trust returns SANDBOX_TRUST_LEVELS as a map from level to isolation.
 func (c *Config) Trust() map[belljar.TrustLevel]string {
 	levels := map[belljar.TrustLevel]string{}
 	for _, pair := range c.TrustLevels {

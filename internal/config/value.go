@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// value reads and writes one field of a Config.
+// value parses and formats one field of a Config.
 type value struct {
 	kind  string
 	bound string
@@ -86,7 +86,7 @@ func number(p *float64, least, most float64) value {
 	}}
 }
 
-// span is a time, written as a number of units.
+// span is a duration, written as a number of units.
 func span(p *time.Duration, unit time.Duration, least, most float64) value {
 	bound := between(least, most)
 	return value{kind: "number", bound: bound,
@@ -120,7 +120,7 @@ func list(p *[]string, check func(string) error) value {
 	}}
 }
 
-// networks is a list of CIDRs; a bare address is the network of itself.
+// networks is a list of CIDRs; a bare address is a network of one host.
 func networks(p *[]netip.Prefix) value {
 	return value{kind: "list", bound: "networks as 10.0.0.0/8, or single addresses", get: func() any { return *p }, set: func(s string) error {
 		items, err := parseList(s)
@@ -144,7 +144,7 @@ func networks(p *[]netip.Prefix) value {
 	}}
 }
 
-// parseList reads "a, b" or a JSON list of strings. The empty list is [].
+// parseList parses "a, b" or a JSON list of strings. An empty list is [].
 func parseList(s string) ([]string, error) {
 	items := []string{}
 	if strings.HasPrefix(strings.TrimSpace(s), "[") {
