@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// dataDir is the folder of one installation: its secrets, its records, and a lock that keeps a second daemon out.
+// dataDir is the folder of one installation: its secrets, its records, and a lock that keeps out a second daemon.
 type dataDir struct {
 	path string
 	lock *os.File
@@ -33,7 +33,7 @@ func defaultData(h *Host) (string, error) {
 	return "", mistake("name one with SANDBOX_DATA, or with serve's --data", "no folder for data: neither XDG_DATA_HOME nor HOME is set")
 }
 
-// openData makes the folder if need be, for its owner's eyes only, and locks it.
+// openData creates the folder if it is missing, accessible only to its owner, and locks it.
 func openData(path string) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -67,15 +67,15 @@ func unusable(path string, err error) error {
 	}
 }
 
-// Close lets another daemon in.
+// Close releases the lock.
 func (d *dataDir) Close() error { return d.lock.Close() }
 
-// in is a path below the folder.
+// in returns a path below the folder.
 func (d *dataDir) in(name ...string) string {
 	return filepath.Join(append([]string{d.path}, name...)...)
 }
 
-// secret returns the secret kept under name, or makes one by fresh and keeps it, mode 0600. made tells which.
+// secret returns the secret stored under name. If there is none, it stores fresh() with mode 0600 and returns made.
 func (d *dataDir) secret(name string, fresh func() string) (value string, made bool, err error) {
 	path := d.in(name)
 	raw, err := os.ReadFile(path)
@@ -94,7 +94,7 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 	return value, true, nil
 }
 
-// damagedSecret says that a file with a secret holds something else.
+// damagedSecret returns the error for a file that holds no valid secret.
 func damagedSecret(path string, err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeInternal, Message: path + " is damaged", Err: err,
@@ -102,13 +102,13 @@ func damagedSecret(path string, err error) error {
 	}
 }
 
-// writeSynced replaces a file so that after a crash it has the old content or the new.
+// writeSynced replaces a file so that after a crash it has either the old or the new content.
 func writeSynced(path, content string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // it has another name by then
+	defer os.Remove(f.Name()) // fails after the rename
 	_, err = f.WriteString(content)
 	if err == nil {
 		err = f.Sync()
@@ -119,12 +119,12 @@ func writeSynced(path, content string) error {
 	return os.Rename(f.Name(), path)
 }
 
-// randomHex is n random bytes in hexadecimal.
+// randomHex returns n random bytes in hexadecimal.
 func randomHex(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)
 	return hex.EncodeToString(b)
 }
 
-// newKey is a fresh API key.
+// newKey returns a new API key.
 func newKey() string { return fmt.Sprintf("blj_%s", randomHex(24)) }

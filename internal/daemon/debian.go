@@ -8,10 +8,10 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// Recipes names the images that Build can make.
+// Recipes returns the names of the images that Build can make.
 func (*Host) Recipes() []string { return debian.Names() }
 
-// Build writes the tar of an image made of Debian packages to w.
+// Build writes an image made of Debian packages to w, as a tar archive.
 func (*Host) Build(ctx context.Context, b local.Build, w io.Writer) error {
 	return debian.Build(ctx, debian.Options{Name: b.Recipe, Suite: b.Suite, Mirror: b.Mirror, Log: b.Log}, w)
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// demanded names the protections that every sandbox of a server has: all of those but what its operator lets go.
-func demanded(cfg *config.Config, all []string) []string {
+// requiredProtections returns the protections that every sandbox of a server must have: all except those that its operator waives.
+func requiredProtections(cfg *config.Config, all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(cfg.AllowWeak, name) })
 }
 
-// notEnforced names the protections that a host cannot enforce.
+// notEnforced returns the protections that a host cannot enforce.
 func notEnforced(caps runtime.Capabilities) []string {
 	return slices.DeleteFunc(service.AllProtections(), func(name string) bool { return caps.Protection(name).Enforced })
 }
 
-// checkHost refuses a host that cannot enforce what is demanded: a server on it would start, and then refuse every run.
-// One that executes nothing needs no protection.
+// checkHost refuses a host that cannot enforce the required protections: a server on it would start and then refuse every run. A
+// server that executes nothing needs no protection.
 func checkHost(cfg *config.Config, required []string, caps runtime.Capabilities) error {
 	known := append(service.AllProtections(), runtime.ProtectLandlock)
 	for _, name := range cfg.AllowWeak {

@@ -24,7 +24,7 @@ func TestCheckHost(t *testing.T) {
 		idle   bool // executes nothing
 		caps   runtime.Capabilities
 		code   belljar.Code
-		wanted []string // in the message or the hint
+		wanted []string // expected in the message or the hint
 	}{
 		{name: "all there", caps: host()},
 		{name: "some missing", caps: host("memory", "cpu"), code: belljar.CodeRuntimeUnavailable, wanted: []string{"memory, cpu", "allow_weak=memory,cpu"}},
@@ -33,11 +33,11 @@ func TestCheckHost(t *testing.T) {
 		{name: "not told of", caps: runtime.Capabilities{}, code: belljar.CodeRuntimeUnavailable, wanted: []string{"filesystem"}},
 		{name: "nothing to execute", idle: true, caps: host("memory")},
 		{name: "no such protection", weak: []string{"memroy"}, caps: host(), code: belljar.CodeInvalidRequest, wanted: []string{`"memroy"`, "memory"}},
-		{name: "not demanded anyway", weak: []string{"landlock"}, caps: host()},
+		{name: "not required anyway", weak: []string{"landlock"}, caps: host()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := &config.Config{AllowWeak: c.weak, EnableExecution: !c.idle}
-			err := checkHost(cfg, demanded(cfg, service.AllProtections()), c.caps)
+			err := checkHost(cfg, requiredProtections(cfg, service.AllProtections()), c.caps)
 			if c.code == "" {
 				if err != nil {
 					t.Fatal(err)

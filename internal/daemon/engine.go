@@ -21,10 +21,10 @@ import (
 	store "github.com/belljar/belljar/internal/store/memory"
 )
 
-// sweepTime bounds the search for what killed processes have left behind.
+// sweepTime limits the search for what killed processes have left.
 const sweepTime = 5 * time.Second
 
-// Open builds everything that a command needs.
+// Open builds the engine of a command.
 func (h *Host) Open(want local.Want) (*local.Engine, error) {
 	e, err := openEngine(h, want, "")
 	if err != nil {
@@ -33,14 +33,14 @@ func (h *Host) Open(want local.Want) (*local.Engine, error) {
 	return e.Engine, nil
 }
 
-// OpenBench builds an engine that can be measured. It has an installation of its own, as a server has: each belljar run
-// beside it takes the folders of the shared one down at its end.
+// OpenBench builds an engine for benchmarks. It has its own installation, as a server has, because each concurrent belljar run
+// sweeps the shared installation at its end.
 func (h *Host) OpenBench() (*local.Bench, error) {
-	return openEngine(h, local.Want{Runtime: usualRuntime}, "bench-"+strconv.Itoa(os.Getpid()))
+	return openEngine(h, local.Want{Runtime: platformRuntime}, "bench-"+strconv.Itoa(os.Getpid()))
 }
 
-// openEngine builds it from the bottom up: runtimes, stores, service. installation is whose the sandboxes are, "" for those of
-// all commands.
+// openEngine builds an engine from the bottom up: runtimes, stores, service. installation owns the sandboxes; "" is the shared one
+// of all commands.
 func openEngine(h *Host, want local.Want, installation string) (*local.Bench, error) {
 	cfg, err := config.Load(config.Sources{Env: h.Env})
 	if err != nil {
@@ -50,7 +50,7 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 	if err != nil {
 		return nil, err
 	}
-	units, err := openUnits(h, names, opening{installation: installation, cfg: &cfg})
+	units, err := openUnits(h, names, openOptions{installation: installation, cfg: &cfg})
 	if err != nil {
 		return nil, err
 	}
@@ -63,26 +63,26 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 	records, blobs := store.New(), &spool.Store{}
 	var images *image.Store // most commands need none
 	if want.Image != "" {
-		if images, err = openOwnImages(h, &cfg); err != nil {
+		if images, err = openLocalImages(h, &cfg); err != nil {
 			return nil, errors.Join(err, closeUnits())
 		}
 		inner := closeUnits
 		closeUnits = func() error { return errors.Join(images.Close(), inner()) }
 	}
 	opts := service.Options{
-		Limits:      ownLimits(&cfg),
+		Limits:      localLimits(&cfg),
 		Store:       records,
 		Logs:        logbook.New(),
 		Blobs:       blobs,
 		Policy:      localPolicy(&cfg),
 		Require:     service.CoreProtections(),
 		Lifetime:    runtime.LifetimeCreator,
-		Concurrency: -1, // whoever sits here may do with his machine what he likes
+		Concurrency: -1, // no limit for the user of this machine
 	}
 	if images != nil {
 		opts.Images = images
 	}
-	if data, err := ownData(h, &cfg); err == nil && cfg.GoCache {
+	if data, err := localData(h, &cfg); err == nil && cfg.GoCache {
 		caches := goCaches(data)
 		opts.GoCache = func(image runtime.Root, wanted bool) string {
 			dir := caches.Folder(image.Ref, image.Digest)
@@ -101,7 +101,7 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 		return nil, errors.Join(err, closeUnits())
 	}
 	e.Service, e.Settle = svc.As(service.Local()), svc.Settle
-	e.Kill = func(ctx context.Context, id string) error { // a run's sandbox has the run's name
+	e.Kill = func(ctx context.Context, id string) error { // a run's sandbox has the run's id
 		var errs []error
 		for _, u := range units {
 			errs = append(errs, u.Remove(ctx, id))
@@ -114,7 +114,7 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 		defer cancel()
 		for _, u := range units {
 			if u.works(ctx) && u.sweep != nil {
-				_, _ = u.sweep(ctx) // what others have left is no trouble of this command's: there is a next one, and doctor tells
+				_, _ = u.sweep(ctx) // a later command or doctor reports what remains
 			}
 		}
 		return errors.Join(err, blobs.Close(), records.Close(), closeUnits())
@@ -122,8 +122,7 @@ func openEngine(h *Host, want local.Want, installation string) (*local.Bench, er
 	return e, nil
 }
 
-// localPolicy is the policy of commands without a server: that of a server with nothing set, and what the environment
-// says of trust.
+// localPolicy is the policy of commands without a server: a server's defaults, and the environment's trust levels.
 func localPolicy(cfg *config.Config) service.Policy {
 	p := service.DefaultPolicy()
 	applyTrust(&p, cfg)
@@ -131,8 +130,8 @@ func localPolicy(cfg *config.Config) service.Policy {
 	return p
 }
 
-// ownLimits are those of commands without a server: the usual ones, in the times that the environment gives.
-func ownLimits(cfg *config.Config) belljar.Limits {
+// localLimits are the limits of commands without a server: the defaults, with the environment's timeouts.
+func localLimits(cfg *config.Config) belljar.Limits {
 	l, told, most := belljar.DefaultLimits(), cfg.Limits(), belljar.MaxLimits()
 	l.StartupTimeoutSec = min(told.StartupTimeoutSec, most.StartupTimeoutSec)
 	l.BuildTimeoutSec = min(told.BuildTimeoutSec, most.BuildTimeoutSec)
@@ -141,18 +140,18 @@ func ownLimits(cfg *config.Config) belljar.Limits {
 	return l
 }
 
-// tested is a runtime whose probe proves what it says, if it can.
-type tested struct{ runtime.Runtime }
+// selfTested is a runtime whose Probe also tests its protections, if it can.
+type selfTested struct{ runtime.Runtime }
 
-func (t tested) Probe(ctx context.Context) (runtime.Capabilities, error) {
+func (t selfTested) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	if tester, ok := runtime.As[runtime.Tester](t.Runtime); ok {
 		return tester.Test(ctx)
 	}
 	return t.Runtime.Probe(ctx)
 }
 
-// candidates are the runtimes to open, what is asked for or the default first. There are others only where one may be chosen,
-// or has to be told of: opening takes time.
+// candidates returns the runtimes to open, the requested one or the default first. Opening takes time, so others follow only if
+// the request can select or list them.
 func candidates(want local.Want, cfg *config.Config) ([]string, error) {
 	first := cmp.Or(want.Runtime, defaultRuntime(cfg))
 	if !slices.Contains(runtimeNames(), first) {

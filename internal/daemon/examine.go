@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Examine tries every runtime of this binary, whichever the settings would have.
+// Examine tests every runtime of this binary, whatever the configuration allows.
 func (h *Host) Examine(ctx context.Context) (list []local.Runtime, err error) {
 	cfg, err := config.Load(config.Sources{Env: h.Env})
 	if err != nil {
@@ -29,9 +29,9 @@ func (h *Host) Examine(ctx context.Context) (list []local.Runtime, err error) {
 	return list, nil
 }
 
-// examine tries a runtime. One that cannot even be opened is one that does not work here, and says why.
+// examine tests a runtime. A runtime that fails to open counts as unavailable, with the error as the reason.
 func examine(ctx context.Context, h *Host, name string, cfg *config.Config) (runtime.Capabilities, error) {
-	units, err := openUnits(h, []string{name}, opening{cfg: cfg})
+	units, err := openUnits(h, []string{name}, openOptions{cfg: cfg})
 	if err != nil {
 		why := runtime.Reason{Code: "host_prerequisite_missing", Detail: strings.TrimPrefix(err.Error(), "runtime "+name+": "), Hint: belljar.HintOf(err)}
 		var step *runtime.StepError
@@ -45,7 +45,7 @@ func examine(ctx context.Context, h *Host, name string, cfg *config.Config) (run
 	}
 	u := units[0]
 	defer u.close()
-	caps, err := tested{u.Runtime}.Probe(ctx)
+	caps, err := selfTested{u.Runtime}.Probe(ctx)
 	if err == nil && caps.Available && u.sweep != nil {
 		if _, left := u.sweep(ctx); left != nil {
 			h.Say("what killed processes have left is still there: %v", left)

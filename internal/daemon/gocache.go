@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// goCaches are the Go build caches in a data folder.
+// goCaches returns the Go build caches in a data folder.
 func goCaches(data string) *gocache.Store { return gocache.New(filepath.Join(data, "go-cache")) }
 
 // FillGoCache builds Go's standard library in an image and keeps the result in the data folder of this machine's commands.
@@ -20,15 +20,15 @@ func (h *Host) FillGoCache(ctx context.Context, engine belljar.Service, image st
 	if err != nil {
 		return err
 	}
-	data, err := ownData(h, &cfg)
+	data, err := localData(h, &cfg)
 	if err != nil {
 		return err
 	}
 	return goCaches(data).Fill(ctx, engine, image)
 }
 
-// goCache is the service's way to the Go build caches in the data folder; nil if the operator wants none. The cache of an
-// image that is wanted and not there is filled in the background, once.
+// goCache returns the service's function for Go build caches in the data folder, or nil if the operator disables them. A missing
+// cache is filled in the background, once.
 func (d *server) goCache(cfg *config.Config, data string) func(runtime.Root, bool) string {
 	if !cfg.GoCache {
 		return nil
@@ -41,21 +41,21 @@ func (d *server) goCache(cfg *config.Config, data string) func(runtime.Root, boo
 		if dir == "" && want {
 			select {
 			case wanted <- image:
-			default: // a later program wants it again
+			default: // the queue is full; a later program requests it again
 			}
 		}
 		return dir
 	}
 }
 
-// fillGoCaches fills the caches that runs want, one at a time, until the server ends.
+// fillGoCaches fills the requested caches, one at a time, until the server ends.
 func (d *server) fillGoCaches(data string) {
 	if d.goImages == nil {
 		return
 	}
 	caches := goCaches(data)
 	own := d.service.As(belljar.Caller{ID: "server", Role: belljar.RoleAdmin, Source: "server"})
-	d.behind(func(ctx context.Context) {
+	d.background(func(ctx context.Context) {
 		tried := map[string]bool{}
 		for {
 			select {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errLocked says that another process holds a lock.
+// errLocked means that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// lockFile takes an exclusive lock that ends with this process, however that ends. It is a lock of the process and not
-// of the open file (fcntl(2)): what a killed daemon forked last would hold the other kind a little longer.
+// lockFile takes an exclusive lock that ends with this process. The lock belongs to the process, not to the open file (fcntl(2)):
+// a child of a killed daemon would hold a file's lock slightly longer.
 func lockFile(f *os.File) error {
 	err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
@@ -24,7 +24,7 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// freeBytes is the room on the disk under path that is left to this user.
+// freeBytes returns the space on the disk of path that is available to this user, in bytes.
 func freeBytes(path string) (uint64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
@@ -33,8 +33,8 @@ func freeBytes(path string) (uint64, error) {
 	return s.Bavail * uint64(s.Bsize), nil
 }
 
-// freeFiles is how many files the disk under path has room for yet, and for how many it has been made; 0 where it does not
-// count them.
+// freeFiles returns the number of free inodes on the disk of path and their total number; both are 0 if the disk has no such
+// limit.
 func freeFiles(path string) (free, all uint64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
@@ -43,7 +43,7 @@ func freeFiles(path string) (free, all uint64, err error) {
 	return uint64(s.Ffree), uint64(s.Files), nil
 }
 
-// ownFile reports whether a file is this user's.
+// ownFile reports whether this user owns a file.
 func ownFile(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// errLocked says that another process holds a lock.
+// errLocked means that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// lockFile takes an exclusive lock that ends with the process, however that ends.
+// lockFile takes an exclusive lock that ends with the process.
 func lockFile(f *os.File) error {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{})
@@ -21,7 +21,7 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// freeBytes is the room on the disk under path that is left to this user.
+// freeBytes returns the space on the disk of path that is available to this user, in bytes.
 func freeBytes(path string) (uint64, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
@@ -32,8 +32,8 @@ func freeBytes(path string) (uint64, error) {
 	return free, err
 }
 
-// freeFiles is nothing: disks do not count files here.
+// freeFiles returns 0: Windows has no limit on files.
 func freeFiles(string) (free, all uint64, err error) { return 0, 0, nil }
 
-// ownFile reports whether a file is this user's. Temporary folders are each user's own here.
+// ownFile reports whether this user owns a file. On Windows, each user has their own temporary folder.
 func ownFile(fs.FileInfo) bool { return true }

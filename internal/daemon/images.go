@@ -16,11 +16,10 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// openImages opens the images in a data folder. Several processes may have them open: a server's are those of the commands
-// that need none, too. minFree is the free space on the disk, in bytes, below which runs do not begin: images stop at half as
-// much again, so that nobody can stop runs by pulling.
+// openImages opens the image store in a data folder. Several processes can open it: a server and local commands share it. minFree
+// is the free disk space, in bytes, that runs need to start. Images need half as much again, so that pulls alone cannot stop runs.
 func openImages(data string, cfg *config.Config, minFree uint64, log *slog.Logger) (*image.Store, error) {
-	// Its other folders are for its owner's eyes only.
+	// The other subfolders are private to the owner.
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, unusable(data, err)
 	}
@@ -36,43 +35,43 @@ func openImages(data string, cfg *config.Config, minFree uint64, log *slog.Logge
 	return store, err
 }
 
-// openOwnImages opens the images of commands that need no server: where a server's are, unless it was given another place.
-func openOwnImages(h *Host, cfg *config.Config) (*image.Store, error) {
-	data, err := ownData(h, cfg)
+// openLocalImages opens the image store of local commands. A server uses the same store unless it has another data folder.
+func openLocalImages(h *Host, cfg *config.Config) (*image.Store, error) {
+	data, err := localData(h, cfg)
 	if err != nil {
 		return nil, err
 	}
 	return openImages(data, cfg, 0, nil)
 }
 
-// ownData is the data folder of commands that need no server.
-func ownData(h *Host, cfg *config.Config) (string, error) {
+// localData returns the data folder of local commands.
+func localData(h *Host, cfg *config.Config) (string, error) {
 	if cfg.Data != "" {
 		return cfg.Data, nil
 	}
 	return defaultData(h)
 }
 
-// Images opens the images of this machine.
+// Images opens the image store of this machine.
 func (h *Host) Images() (local.Images, error) {
 	cfg, err := config.Load(config.Sources{Env: h.Env})
 	if err != nil {
 		return nil, err
 	}
-	store, err := openOwnImages(h, &cfg)
+	store, err := openLocalImages(h, &cfg)
 	if err != nil {
 		return nil, err
 	}
-	return ownImages{store}, nil
+	return localImages{store}, nil
 }
 
-// ownImages are the images here. Whoever sits here may do with them what he likes.
-type ownImages struct{ *image.Store }
+// localImages is the image store of local commands, without any policy.
+type localImages struct{ *image.Store }
 
-var _ local.Images = ownImages{}
+var _ local.Images = localImages{}
 
-// Pull fetches an image. An empty name, which is host in a run, is here a variable of the caller's that was not set.
-func (o ownImages) Pull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
+// Pull pulls an image. It refuses an empty name, which means host in a run: here it is usually an unset shell variable.
+func (o localImages) Pull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	if p.Ref == "" {
 		return belljar.Image{}, mistake("such as python:3.11-slim", "an empty name names no image")
 	}
@@ -82,7 +81,7 @@ func (o ownImages) Pull(ctx context.Context, p belljar.ImagePull, progress func(
 	return o.Store.Pull(ctx, p.Ref, p.Always, progress)
 }
 
-// applyImages makes the configuration's rules about images those of a policy.
+// applyImages copies the configuration's rules about images into a policy.
 func applyImages(p *service.Policy, cfg *config.Config) {
 	p.AllowedImages, p.ImagePull, p.ImageAliases = cfg.AllowedImages, cfg.ImagePull, cfg.ImageAliases
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becomeKeep executes the agent's program as a keep, with this process's descriptors. It returns only if that fails.
+// becomeKeep executes the agent's program as a keep, with this process's descriptors. It returns only on failure.
 func becomeKeep(agent io.Reader, config string) error {
 	const name = "belljar-agent"
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)

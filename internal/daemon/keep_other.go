@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// becomeKeep has nothing to keep: sandboxes with agents of this kind are Linux's.
+// becomeKeep fails: only Linux has runtimes that need a keep.
 func becomeKeep(io.Reader, string) error {
 	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "there is nothing to keep on this system"}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// ServeModels speaks the Model Context Protocol with the host at the other end of a stream until its input ends.
+// ServeModels speaks MCP over a pair of streams until its input ends.
 func (h *Host) ServeModels(ctx context.Context, m local.Models) error {
 	kit, err := mcp.New(mcp.Options{Version: h.Version, Runtimes: m.Runtimes, Image: m.Image, Logger: m.Logger})
 	if err != nil {
@@ -29,13 +29,13 @@ func (h *Host) ServeModels(ctx context.Context, m local.Models) error {
 	return err
 }
 
-// openModels opens the door for models. It comes after the streams, whose addresses it tells.
+// openModels opens the MCP door. It needs the streams' URLs, so the streams come first.
 func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, callers api.Authenticator, bodies *api.Shares, mux *http.ServeMux) error {
 	if !cfg.MCP {
 		return nil
 	}
 	kit, err := mcp.New(mcp.Options{
-		Version: d.version, Runtimes: d.runtimes, Image: cfg.DefaultImage, Logger: slog.New(serious{d.log.Handler()}),
+		Version: d.version, Runtimes: d.runtimes, Image: cfg.DefaultImage, Logger: slog.New(warnings{d.log.Handler()}),
 	})
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, c
 	return nil
 }
 
-// termsOf is what the configuration allows models.
+// termsOf returns the configuration's limits for models.
 func termsOf(cfg *config.Config) mcp.Terms {
 	return mcp.Terms{
 		Toolset: belljar.Toolset{
@@ -64,10 +64,10 @@ func termsOf(cfg *config.Config) mcp.Terms {
 	}
 }
 
-// serious keeps what is no warning out of a log: a library tells of every session, and by its id.
-type serious struct{ slog.Handler }
+// warnings drops messages below a warning: the MCP library logs every session with its id.
+type warnings struct{ slog.Handler }
 
-// Enabled is for warnings and errors only.
-func (s serious) Enabled(ctx context.Context, level slog.Level) bool {
+// Enabled accepts warnings and errors only.
+func (s warnings) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && s.Handler.Enabled(ctx, level)
 }

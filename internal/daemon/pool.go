@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/pool"
 )
 
-// openPool puts a pool of ready sandboxes before a runtime that can have one, unless the operator wants none.
+// openPool puts a pool of ready sandboxes in front of a runtime that supports it, unless the operator disables pools.
 func (d *server) openPool(cfg *config.Config, rt runtime.Runtime) (runtime.Runtime, error) {
 	if _, ok := rt.(runtime.Claimer); !ok || cfg.PoolSize == 0 || cfg.PoolMax == 0 || !cfg.EnableExecution {
 		return rt, nil
@@ -24,7 +24,7 @@ func (d *server) openPool(cfg *config.Config, rt runtime.Runtime) (runtime.Runti
 	return p, nil
 }
 
-// warm has the pools make what callers are likely to ask for, behind the server's start.
+// warm fills the pools in the background with the sandboxes that callers are likely to request.
 func (d *server) warm(ctx context.Context, counter *metric.Counter) {
 	for _, p := range d.pools {
 		counter.WatchPool(p.Name(), func() metric.Pool { return metric.Pool(p.Stats()) })
@@ -32,7 +32,7 @@ func (d *server) warm(ctx context.Context, counter *metric.Counter) {
 	d.fill(ctx)
 }
 
-// fill has the pools make it, as far as its image is here.
+// fill fills the pools as far as the images are present.
 func (d *server) fill(ctx context.Context) {
 	likely, specs, err := d.service.Likely(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *server) fill(ctx context.Context) {
 	}
 }
 
-// node is how much of the server is in use, for the door for threads.
+// node reports how much of the server is in use, for the thread door.
 func (d *server) node() thread.Node {
 	n := thread.Node{ActiveSessions: d.service.LivingSessions()}
 	for _, p := range d.pools {

@@ -18,9 +18,8 @@ import (
 	"github.com/belljar/belljar/test/build"
 )
 
-// BenchmarkPooledSession makes a session out of the pool and runs its first command, on a server as it is with nothing set
-// but the size of its pool, without the way through HTTP. Sessions are made one a moment, so that the pool is never empty;
-// the time it is told of is the median.
+// BenchmarkPooledSession creates a session from the pool and runs its first command, on a server with default settings except the
+// pool's size, and without HTTP. It pauses between sessions so that the pool is never empty, and reports the median.
 func BenchmarkPooledSession(b *testing.B) {
 	agent, err := build.Agent(b.TempDir())
 	if err != nil {
@@ -39,7 +38,7 @@ func BenchmarkPooledSession(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer data.Close()
-	d, err := openDaemon(b.Context(), h, &cfg, data, manner{required: demanded(&cfg, service.AllProtections()), lifetime: runtime.LifetimeDetached, images: data.path})
+	d, err := openDaemon(b.Context(), h, &cfg, data, serveMode{required: requiredProtections(&cfg, service.AllProtections()), lifetime: runtime.LifetimeDetached, images: data.path})
 	if err != nil {
 		b.Fatal(err)
 	}

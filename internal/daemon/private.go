@@ -18,13 +18,13 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// A private server is one program's own: the clients of three languages start one each where they are told to work
-// without a server. It ends with that program, however that ends, and leaves nothing.
+// A private server belongs to one program: each of the three client libraries can start one instead of using a shared server. It
+// ends with that program and leaves nothing.
 
-// privateURL is what a private server is called in requests. It has no port; the socket is the address.
+// privateURL is the base URL of requests to a private server. It has no port; the socket is the address.
 const privateURL = "http://belljar.local"
 
-// private is what serve --private says, once, when requests are answered.
+// private is the output of serve --private, printed once when the server is ready.
 type private struct {
 	Socket      string   `json:"socket"`
 	BaseURL     string   `json:"base_url"`
@@ -34,13 +34,13 @@ type private struct {
 	NotEnforced []string `json:"not_enforced,omitempty"` // protections that this host does not have
 }
 
-// private serves the program at the other end of standard input until it goes away.
+// private serves the program at the other end of standard input until that ends.
 func (h *Host) private(ctx context.Context, s local.Serving) (err error) {
-	if err := lifeline(h.Stdin); err != nil {
+	if err := checkStdin(h.Stdin); err != nil {
 		return err
 	}
-	// Whoever reads what we say can be gone before us: then it is not said, last words included, and the end goes its usual
-	// way. Ignoring the signal would do, too, but our children would inherit that.
+	// The reader of our output may exit first. Catch SIGPIPE, so that a failed write does not skip the regular shutdown. Child
+	// processes would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -48,7 +48,7 @@ func (h *Host) private(ctx context.Context, s local.Serving) (err error) {
 	orphaned := make(chan struct{})
 	go func() {
 		defer close(orphaned)
-		_, _ = io.Copy(io.Discard, h.Stdin) // an error is an end, too
+		_, _ = io.Copy(io.Discard, h.Stdin) // an error counts as the end
 	}()
 
 	cfg, data, err := privateConfig(h, s)
@@ -65,8 +65,8 @@ func (h *Host) private(ctx context.Context, s local.Serving) (err error) {
 		return err
 	}
 	defer listener.Close()
-	n, err := openDaemon(ctx, h, &cfg, place.data, manner{
-		required: demanded(&cfg, service.CoreProtections()), lifetime: runtime.LifetimeCreator, images: place.images(h, &cfg),
+	n, err := openDaemon(ctx, h, &cfg, place.data, serveMode{
+		required: requiredProtections(&cfg, service.CoreProtections()), lifetime: runtime.LifetimeCreator, images: place.images(h, &cfg),
 	})
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (h *Host) private(ctx context.Context, s local.Serving) (err error) {
 	if len(n.weaker) > 0 {
 		h.Say("not enforced on this host: %s", strings.Join(n.weaker, ", "))
 	}
-	n.behind(place.sweep)
+	n.background(place.sweep)
 
 	server := api.NewServer(n.handler, n.log)
 	served := make(chan error, 1)
@@ -95,8 +95,8 @@ func (h *Host) private(ctx context.Context, s local.Serving) (err error) {
 	return n.drain(0, server, nil)
 }
 
-// lifeline checks that standard input ends with the program that holds its other end, and not before.
-func lifeline(stdin io.Reader) error {
+// checkStdin checks that standard input is a pipe or a socket, whose end shows the end of the parent program.
+func checkStdin(stdin io.Reader) error {
 	f, ok := stdin.(*os.File)
 	if stdin != nil && !ok {
 		return nil
@@ -110,9 +110,8 @@ func lifeline(stdin io.Reader) error {
 		"serve --private lives as long as its standard input, which must be a pipe")
 }
 
-// privateConfig is the configuration of a server for one program on this machine. What makes a server reachable is not taken
-// from files and the environment, which are about another one, and refused as a flag. data is the folder for data, "" for
-// none that stays.
+// privateConfig returns the configuration of a private server. It ignores network settings in files and the environment, which are
+// for other servers, and refuses them as flags. data is the data folder, "" for a temporary one.
 func privateConfig(h *Host, s local.Serving) (cfg config.Config, data string, err error) {
 	if s.Listen != "" {
 		return cfg, "", notPrivate("--listen")
@@ -147,7 +146,7 @@ func privateConfig(h *Host, s local.Serving) (cfg config.Config, data string, er
 		cfg.LogFormat = "text"
 	}
 	if unset("POOL_SIZE") {
-		cfg.PoolSize = 2 // there is one caller, who is waiting for the start
+		cfg.PoolSize = 2 // the only caller is waiting for the start
 	}
 	if unset("MIN_FREE_MB") {
 		cfg.MinFreeMB = 64 // temporary folders are small

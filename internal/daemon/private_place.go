@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	privatePrefix = "belljar-private-" // of the folders
+	privatePrefix = "belljar-private-" // of folder names
 	socketName    = "api.sock"
-	// longestSocket is how long a socket's path may be on every system: Linux has 108 bytes for it, others 104, one of them
-	// for the end.
+	// longestSocket is the portable maximum length of a socket's path: Linux has room for 108 bytes, other systems for 104,
+	// including the final zero byte.
 	longestSocket = 103
-	// deadAge is how old a folder that nobody holds must be before nobody is expected to be about to.
+	// deadAge is the minimum age of an unlocked folder before a sweep removes it. A younger one may be about to be locked.
 	deadAge = time.Minute
 )
 
-// privatePlace is where a private server keeps its socket, and its data.
+// privatePlace holds the folders for a private server's socket and data.
 type privatePlace struct {
 	data    *dataDir
 	socket  string
-	folders []*dataDir // those to be removed
-	bases   []string   // where such folders may be
+	folders []*dataDir // to remove at the end
+	bases   []string   // parents of such folders
 }
 
-// openPrivate makes the folders, which only this user can enter. With data "" the data goes as the server does.
+// openPrivate creates the folders, which only this user can enter. If data is "", the data is removed with the server.
 func openPrivate(data string) (p *privatePlace, err error) {
 	p = &privatePlace{}
 	defer func(begun *privatePlace) {
@@ -66,7 +66,7 @@ func openPrivate(data string) (p *privatePlace, err error) {
 	}
 }
 
-// folder makes a folder below base that goes with the server.
+// folder creates a folder below base that is removed with the server.
 func (p *privatePlace) folder(base string) (*dataDir, error) {
 	base, err := filepath.Abs(base)
 	if err != nil {
@@ -87,8 +87,8 @@ func (p *privatePlace) folder(base string) (*dataDir, error) {
 	return d, nil
 }
 
-// images is the folder with the images. A server whose data goes with it has those of the commands that need no server, so
-// that no program fetches its own.
+// images returns the folder for images. A server with temporary data shares the images of local commands, so that each program
+// does not pull its own.
 func (p *privatePlace) images(h *Host, cfg *config.Config) string {
 	if !slices.Contains(p.folders, p.data) {
 		return p.data.path
@@ -104,7 +104,7 @@ func (p *privatePlace) images(h *Host, cfg *config.Config) string {
 	return shared
 }
 
-// writable makes a folder if need be and reports whether files can be made in it.
+// writable creates a folder if it is missing and reports whether files can be created in it.
 func writable(path string) bool {
 	if os.MkdirAll(path, 0o700) != nil {
 		return false
@@ -116,7 +116,7 @@ func writable(path string) bool {
 	return errors.Join(f.Close(), os.Remove(f.Name())) == nil
 }
 
-// Close removes what goes with the server.
+// Close removes the temporary folders.
 func (p *privatePlace) Close() error {
 	var errs []error
 	if p.data != nil && !slices.Contains(p.folders, p.data) {
@@ -128,10 +128,10 @@ func (p *privatePlace) Close() error {
 	return errors.Join(errs...)
 }
 
-// sweep removes the folders of private servers that were killed. Their locks are free: they went with their processes.
+// sweep removes the folders of killed private servers. Their locks ended with their processes.
 func (p *privatePlace) sweep(ctx context.Context) {
 	for _, base := range p.bases {
-		entries, _ := os.ReadDir(base) // there is a next time
+		entries, _ := os.ReadDir(base) // a later sweep retries
 		for _, e := range entries {
 			path := filepath.Join(base, e.Name())
 			ours := slices.ContainsFunc(p.folders, func(d *dataDir) bool { return d.path == path })
@@ -142,7 +142,7 @@ func (p *privatePlace) sweep(ctx context.Context) {
 	}
 }
 
-// removeDead removes the folder of a private server of this user that has ended.
+// removeDead removes the folder of an ended private server of this user.
 func removeDead(path string) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() || !ownFile(info) || time.Since(info.ModTime()) < deadAge {
@@ -154,6 +154,6 @@ func removeDead(path string) {
 	}
 	defer lock.Close()
 	if lockFile(lock) == nil {
-		_ = os.RemoveAll(path) // there is a next time
+		_ = os.RemoveAll(path) // a later sweep retries
 	}
 }

@@ -26,10 +26,10 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// farOff is far more than anything here takes.
-const farOff = 5 * time.Minute
+// longTimeout is longer than any step of these tests.
+const longTimeout = 5 * time.Minute
 
-// private is what serve --private says.
+// private is the output of serve --private.
 type private struct {
 	Socket  string `json:"socket"`
 	BaseURL string `json:"base_url"`
@@ -38,8 +38,8 @@ type private struct {
 	Version string `json:"version"`
 }
 
-// owned is a private server and the program that has it.
-type owned struct {
+// privateServer is a private server and its parent program.
+type privateServer struct {
 	private
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -47,9 +47,9 @@ type owned struct {
 }
 
 // startPrivate starts a private server with folders of the test's own.
-func startPrivate(t *testing.T, env []string, args ...string) *owned {
+func startPrivate(t *testing.T, env []string, args ...string) *privateServer {
 	t.Helper()
-	o := &owned{cmd: exec.CommandContext(t.Context(), "belljar", append([]string{"serve", "--private"}, args...)...)}
+	o := &privateServer{cmd: exec.CommandContext(t.Context(), "belljar", append([]string{"serve", "--private"}, args...)...)}
 	o.cmd.Env = append(append(os.Environ(), "SANDBOX_IMAGE_PULL=never", "XDG_DATA_HOME="+sockdir.New(t), "TMPDIR="+sockdir.New(t)), env...)
 	o.cmd.Stderr = &o.stderr
 	var err error
@@ -81,7 +81,7 @@ func startPrivate(t *testing.T, env []string, args ...string) *owned {
 	return o
 }
 
-func (o *owned) client(t *testing.T) *client.Client {
+func (o *privateServer) client(t *testing.T) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Options{URL: "unix:" + o.Socket, APIKey: o.APIKey})
 	if err != nil {
@@ -91,8 +91,8 @@ func (o *owned) client(t *testing.T) *client.Client {
 	return c
 }
 
-// ended waits for the server, which leaves nothing.
-func (o *owned) ended(t *testing.T, status int) {
+// ended waits for the server and checks that it leaves nothing.
+func (o *privateServer) ended(t *testing.T, status int) {
 	t.Helper()
 	_ = o.cmd.Wait()
 	if got := o.cmd.ProcessState.ExitCode(); got != status {
@@ -111,9 +111,9 @@ func shellRun(script string) belljar.RunRequest {
 
 func TestPrivate(t *testing.T) {
 	program.NeedNative(t)
-	ctx, cancel := context.WithTimeout(t.Context(), farOff)
+	ctx, cancel := context.WithTimeout(t.Context(), longTimeout)
 	defer cancel()
-	// What is said of another server does not reach this one.
+	// Settings of another server do not affect this one.
 	other := []string{"SANDBOX_LISTEN=0.0.0.0:1", "SANDBOX_API_KEY=the-key-of-the-other", "SANDBOX_DATA=" + filepath.Join(sockdir.New(t), "other")}
 	o, second := startPrivate(t, other), startPrivate(t, nil)
 	if o.PID != o.cmd.Process.Pid || o.Version != "dev" || o.BaseURL != "http://belljar.local" || o.APIKey == "the-key-of-the-other" {
@@ -132,7 +132,7 @@ func TestPrivate(t *testing.T) {
 	}
 
 	c := o.client(t)
-	word := fmt.Sprintf("49%d.%ds", os.Getpid(), o.PID) // a sleep nobody else has
+	word := fmt.Sprintf("49%d.%ds", os.Getpid(), o.PID) // a unique argument of sleep
 	session, _, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: "host", Scope: belljar.Scope{Namespace: "workflow", ID: "w"},
 	}})
@@ -173,7 +173,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// listening are the TCP sockets that a process listens on.
+// listening returns the TCP sockets that a process listens on.
 func listening(t *testing.T, pid int) (found []string) {
 	t.Helper()
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -217,9 +217,9 @@ func TestPrivateSignals(t *testing.T) {
 	}
 }
 
-// TestPrivateParent: a server whose program is killed goes, with all that it has.
+// TestPrivateParent: a server ends, with its sandboxes, when its parent program is killed.
 func TestPrivateParent(t *testing.T) {
-	if os.Getenv("BELLJAR_TEST_PARENT") != "" { // the program
+	if os.Getenv("BELLJAR_TEST_PARENT") != "" { // the parent program
 		cmd := exec.Command("belljar", "serve", "--private")
 		pipe, err := cmd.StdinPipe()
 		if err != nil {
@@ -229,11 +229,11 @@ func TestPrivateParent(t *testing.T) {
 		if err := cmd.Run(); err != nil {
 			t.Fatal(err)
 		}
-		pipe.Close() // until here it is held
+		pipe.Close() // keeps the pipe open until here
 		return
 	}
 	program.NeedNative(t)
-	ctx, cancel := context.WithTimeout(t.Context(), farOff)
+	ctx, cancel := context.WithTimeout(t.Context(), longTimeout)
 	defer cancel()
 	parent := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPrivateParent$")
 	parent.Env = append(os.Environ(), "BELLJAR_TEST_PARENT=1", "SANDBOX_IMAGE_PULL=never", "XDG_DATA_HOME="+sockdir.New(t), "TMPDIR="+sockdir.New(t))
@@ -247,7 +247,7 @@ func TestPrivateParent(t *testing.T) {
 	defer parent.Wait()
 	defer parent.Process.Kill()
 	lines := bufio.NewReader(out)
-	var o owned
+	var o privateServer
 	if line, err := lines.ReadBytes('\n'); err != nil || json.Unmarshal(line, &o.private) != nil {
 		t.Fatalf("%q %v", line, err)
 	}
@@ -268,7 +268,7 @@ func TestPrivateParent(t *testing.T) {
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.Copy(io.Discard, lines); err != nil { // it ends when the server has, which has the other end, too
+	if _, err := io.Copy(io.Discard, lines); err != nil { // ends with the server, which holds the other end
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(filepath.Dir(o.Socket)); !errors.Is(err, fs.ErrNotExist) {
@@ -279,10 +279,10 @@ func TestPrivateParent(t *testing.T) {
 	}
 }
 
-// TestPrivateKilled: nothing runs on when the server itself is killed, and what it leaves on disk the next one removes.
+// TestPrivateKilled: when the server is killed, its programs end, and the next server removes its files.
 func TestPrivateKilled(t *testing.T) {
 	program.NeedNative(t)
-	ctx, cancel := context.WithTimeout(t.Context(), farOff)
+	ctx, cancel := context.WithTimeout(t.Context(), longTimeout)
 	defer cancel()
 	tmp := "TMPDIR=" + sockdir.New(t)
 	o := startPrivate(t, []string{tmp})
@@ -318,7 +318,7 @@ func TestPrivateKilled(t *testing.T) {
 		t.Fatalf("a killed server cleans up: %v", err)
 	}
 	living := startPrivate(t, []string{tmp})
-	for _, dir := range []string{left, filepath.Dir(living.Socket)} { // of long ago
+	for _, dir := range []string{left, filepath.Dir(living.Socket)} { // make them old
 		if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +331,7 @@ func TestPrivateKilled(t *testing.T) {
 	if _, err := living.client(t).Node().Me(ctx); err != nil {
 		t.Errorf("the living one: %v", err)
 	}
-	for _, o := range []*owned{living, next} {
+	for _, o := range []*privateServer{living, next} {
 		o.stdin.Close()
 		o.ended(t, 0)
 	}
@@ -339,7 +339,7 @@ func TestPrivateKilled(t *testing.T) {
 
 func TestPrivateData(t *testing.T) {
 	program.NeedNative(t)
-	ctx, cancel := context.WithTimeout(t.Context(), farOff)
+	ctx, cancel := context.WithTimeout(t.Context(), longTimeout)
 	defer cancel()
 	data := filepath.Join(sockdir.New(t), "kept")
 	o := startPrivate(t, nil, "--data", data)
@@ -376,7 +376,7 @@ func TestPrivateData(t *testing.T) {
 	again.ended(t, 0)
 }
 
-// TestPrivateLongTemp: a socket's path has about 100 bytes.
+// TestPrivateLongTemp: a socket's path is limited to about 100 bytes.
 func TestPrivateLongTemp(t *testing.T) {
 	program.NeedNative(t)
 	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
@@ -388,7 +388,7 @@ func TestPrivateLongTemp(t *testing.T) {
 	if !strings.HasPrefix(o.Socket, short) {
 		t.Errorf("socket %s", o.Socket)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), farOff)
+	ctx, cancel := context.WithTimeout(t.Context(), longTimeout)
 	defer cancel()
 	if _, err := o.client(t).Node().Me(ctx); err != nil {
 		t.Error(err)
@@ -450,7 +450,7 @@ func TestPrivateRefuses(t *testing.T) {
 	}
 }
 
-// TestPrivateNobodyListens: a program that goes away before the server is ready is no reason to leave anything.
+// TestPrivateNobodyListens: a parent that exits before the server is ready leaves nothing.
 func TestPrivateNobodyListens(t *testing.T) {
 	program.NeedNative(t)
 	tmp := sockdir.New(t)

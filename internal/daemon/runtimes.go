@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// openRuntimes opens the server's runtimes, the default first. A default that cannot be had is refused: never another one in
-// its place. Of the others, those that this host cannot do are there to say why.
+// openRuntimes opens the server's runtimes, the default first. It fails if the default is unavailable, and never substitutes
+// another. Other unavailable runtimes stay in the list with their reasons.
 func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string, d *server) ([]runtime.Runtime, error) {
 	installation, _, err := data.secret("installation", func() string { return "serve-" + randomHex(6) })
 	if err != nil {
@@ -24,7 +24,7 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string,
 	if !belljar.ValidID(installation) {
 		return nil, damagedSecret(data.in("installation"), fmt.Errorf("%.40q is not a name", installation))
 	}
-	units, err := openUnits(h, servedRuntimes(cfg), opening{installation: installation, cfg: cfg, log: d.log})
+	units, err := openUnits(h, servedRuntimes(cfg), openOptions{installation: installation, cfg: cfg, log: d.log})
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string,
 		return nil, err
 	}
 	for _, u := range units {
-		d.tidy(ctx, u)
+		d.cleanUp(ctx, u)
 	}
 	return list, nil
 }
@@ -77,15 +77,15 @@ func (d *server) adopt(ctx context.Context, cfg *config.Config, u unit, required
 	return nil
 }
 
-// tidy takes down what nobody has any more.
-func (d *server) tidy(ctx context.Context, u unit) {
-	if u.untraced != nil {
-		if n, err := u.untraced(ctx); err != nil || n > 0 {
+// cleanUp removes what dead sandboxes have left.
+func (d *server) cleanUp(ctx context.Context, u unit) {
+	if u.fileless != nil {
+		if n, err := u.fileless(ctx); err != nil || n > 0 {
 			d.log.Warn("ended sandboxes whose files were removed", "runtime", u.Name(), "sandboxes", n, "err", err)
 		}
 	}
 	if u.others != nil {
-		d.behind(func(ctx context.Context) {
+		d.background(func(ctx context.Context) {
 			if n, err := u.others(ctx); err != nil || n > 0 {
 				d.log.Info("removed what dead sandboxes of other installations left", "runtime", u.Name(), "sandboxes", n, "err", err)
 			}
@@ -93,7 +93,7 @@ func (d *server) tidy(ctx context.Context, u unit) {
 	}
 }
 
-// applyTrust puts what the operator says of trust into a policy.
+// applyTrust copies the configuration's trust levels into a policy.
 func applyTrust(p *service.Policy, cfg *config.Config) {
 	p.DefaultTrust, p.TrustLevels = belljar.TrustLevel(cfg.DefaultTrustLevel), map[belljar.TrustLevel]runtime.Isolation{}
 	for level, least := range cfg.Trust() {
@@ -101,8 +101,8 @@ func applyTrust(p *service.Policy, cfg *config.Config) {
 	}
 }
 
-// profileHash is what the policy hash knows a seccomp profile by: SHA-256 of its contents, without what does not matter in
-// JSON. "" for none.
+// profileHash identifies a seccomp profile in the policy hash: the SHA-256 of its contents as compact JSON with sorted keys. ""
+// for none.
 func profileHash(path string) (string, error) {
 	if path == "" {
 		return "", nil

@@ -16,10 +16,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// scale measures sandboxes as such, below the service: how much an idle one weighs, and what many at once leave behind.
+// scale measures sandboxes below the service: the memory of an idle one, and what many at once leave.
 type scale struct{ rt runtime.Runtime }
 
-// weigh holds n idle sandboxes, each of which has run a command, and reads what they take.
+// weigh holds n idle sandboxes, each of which has run a command, and measures their memory.
 func (s scale) weigh(ctx context.Context, n int) (*local.IdleWeight, error) {
 	boxes, err := s.fill(ctx, n)
 	defer s.empty(boxes)
@@ -42,7 +42,7 @@ func (s scale) weigh(ctx context.Context, n int) (*local.IdleWeight, error) {
 	return w, nil
 }
 
-// gather holds n sandboxes at once, lets them go, and counts what is left.
+// gather holds n sandboxes at once, releases them, and counts what is left.
 func (s scale) gather(ctx context.Context, n int) (*local.CrowdResult, error) {
 	descriptors := openDescriptors()
 	r := &local.CrowdResult{Sandboxes: n}
@@ -66,7 +66,7 @@ func (s scale) gather(ctx context.Context, n int) (*local.CrowdResult, error) {
 	return r, nil
 }
 
-// fill makes n sandboxes at once and sees each of them answer.
+// fill creates n sandboxes at once and checks that each of them works.
 func (s scale) fill(ctx context.Context, n int) ([]runtime.Sandbox, error) {
 	var (
 		wg    sync.WaitGroup
@@ -114,7 +114,7 @@ func idleSpec() runtime.Spec {
 	}
 }
 
-// children are the processes that this one has started and not reaped: the agents of its sandboxes.
+// children returns this process's child processes: the agents of its sandboxes.
 func children() []int {
 	var pids []int
 	tasks, _ := os.ReadDir("/proc/self/task")
@@ -129,7 +129,7 @@ func children() []int {
 	return pids
 }
 
-// pss is a process's proportional share of the memory it maps, in bytes (proc_pid_smaps(5)).
+// pss returns a process's proportional share of its memory, in bytes (proc_pid_smaps(5)).
 func pss(pid int) int64 {
 	raw, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
 	for line := range strings.Lines(string(raw)) {

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// scale measures sandboxes from the host's side, which has to be Linux.
+// scale measures sandboxes from the host's side, which requires Linux.
 type scale struct{ rt runtime.Runtime }
 
 var errNoScale = errors.New("sandboxes can be weighed on Linux only; leave it out with --idle 0 --crowd 0")

@@ -58,8 +58,8 @@ func (h *Host) Serve(ctx context.Context, s local.Serving) (err error) {
 		return err
 	}
 	defer listener.Close()
-	n, err := openDaemon(ctx, h, &cfg, data, manner{
-		required: demanded(&cfg, service.AllProtections()), lifetime: runtime.LifetimeDetached, images: data.path,
+	n, err := openDaemon(ctx, h, &cfg, data, serveMode{
+		required: requiredProtections(&cfg, service.AllProtections()), lifetime: runtime.LifetimeDetached, images: data.path,
 	})
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (h *Host) Serve(ctx context.Context, s local.Serving) (err error) {
 	return n.drain(cfg.Drain, server, signals)
 }
 
-// load gathers the configuration: file, environment, flags.
+// load reads the configuration: file, environment, flags.
 func load(h *Host, s local.Serving) (config.Config, error) {
 	set := map[string]string{}
 	for name, value := range s.Set {
@@ -105,7 +105,7 @@ func load(h *Host, s local.Serving) (config.Config, error) {
 	return config.Load(config.Sources{File: s.Config, Env: h.Env, Set: set})
 }
 
-// checkPair looks whether HTTPS can be served before anybody is told that it is.
+// checkPair checks the certificate and its key before the server announces HTTPS.
 func checkPair(cfg *config.Config) error {
 	if cfg.TLSCert == "" {
 		return nil
@@ -119,7 +119,7 @@ func checkPair(cfg *config.Config) error {
 	return nil
 }
 
-// listen opens the server's address. A socket file that nobody listens on any more is replaced.
+// listen opens the server's address. It replaces a stale socket file.
 func listen(addr string) (net.Listener, error) {
 	network := "tcp"
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
@@ -144,7 +144,7 @@ func listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// address is the URL under which a listener is reached from this machine.
+// address returns the local URL of a listener.
 func address(l net.Listener, secure bool) string {
 	if l.Addr().Network() == "unix" {
 		return "unix:" + l.Addr().String()
@@ -160,16 +160,16 @@ func address(l net.Listener, secure bool) string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
-// loopback reports whether a host's name is this machine's own.
+// loopback reports whether a host name is this machine's.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// served is what serve --json says.
+// served is the output of serve --json.
 type served struct {
 	URL     string `json:"url"`
-	APIKey  string `json:"api_key,omitempty"` // only one that belljar made
+	APIKey  string `json:"api_key,omitempty"` // only if belljar generated it
 	KeyFile string `json:"api_key_file,omitempty"`
 	Data    string `json:"data"`
 	Runtime string `json:"runtime"`
@@ -177,7 +177,7 @@ type served struct {
 	PID     int    `json:"pid"`
 }
 
-// announce says that the server is ready, and how to use it.
+// announce prints that the server is ready, and how to use it.
 func announce(h *Host, asJSON bool, cfg *config.Config, n *server, url string) error {
 	if asJSON {
 		return json.NewEncoder(h.Stdout).Encode(served{
@@ -200,19 +200,20 @@ func announce(h *Host, asJSON bool, cfg *config.Config, n *server, url string) e
 	return nil
 }
 
-// drain ends a server: no new runs, time for those under way, then their end. A second signal takes the time away.
-func (n *server) drain(patience time.Duration, server *http.Server, hurry <-chan os.Signal) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// drain ends a server: it refuses new runs, waits for the active ones up to grace, and cancels the rest. A second signal ends
+// the wait.
+func (n *server) drain(grace time.Duration, server *http.Server, now <-chan os.Signal) error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	go func() {
 		select {
-		case <-hurry:
+		case <-now:
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
 	err := n.service.Drain(ctx)
-	// What is left has been cancelled; its streams have seen the end.
+	// The remaining runs are cancelled, and their streams have ended.
 	closing, done := context.WithTimeout(context.Background(), closeTime)
 	defer done()
 	shut := n.streams.Close()
@@ -221,10 +222,10 @@ func (n *server) drain(patience time.Duration, server *http.Server, hurry <-chan
 	}
 	shut = errors.Join(shut, server.Shutdown(closing))
 	if errors.Is(shut, context.DeadlineExceeded) {
-		shut = server.Close() // requests that do not end are cut off
+		shut = server.Close() // closes the remaining connections
 	}
 	return errors.Join(err, shut)
 }
 
-// closeTime is how long answers under way may take once nothing runs any more.
+// closeTime limits how long active requests may take after the last run.
 const closeTime = 5 * time.Second

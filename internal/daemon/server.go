@@ -34,36 +34,36 @@ import (
 	"github.com/belljar/belljar/internal/store/sqlite"
 )
 
-// server is everything that stands behind the server's address.
+// server holds everything that serves the server's address.
 type server struct {
 	version string
 	handler http.Handler
 	service *service.Service
 	streams *stream.Door
-	models  *mcp.Door    // nil if it is switched off
-	pools   []*pool.Pool // of the runtimes that can have one
+	models  *mcp.Door    // nil if disabled
+	pools   []*pool.Pool // of the runtimes that support one
 	log     *slog.Logger
 
-	runtimes []string // in order, the default one first
-	runtime  string   // the default one
-	reason   string   // why it is that
-	weaker   []string // the protections that it cannot enforce here
-	madeKey  string   // the API key, if belljar made it
+	runtimes []string // in order, the default first
+	runtime  string   // the default
+	reason   string   // why it is the default
+	weaker   []string // protections that the default cannot enforce here
+	madeKey  string   // the API key, if belljar generated it
 	keyFile  string
 
-	goImages chan runtime.Root // that want a Go build cache; nil if there are none
+	goImages chan runtime.Root // images that need a Go build cache; nil if disabled
 
 	closers []func() error // in the order of opening
 }
 
-// manner is in what way a server serves.
-type manner struct {
-	required []string         // protections that every sandbox has
+// serveMode is what serve and serve --private do differently.
+type serveMode struct {
+	required []string         // protections that every sandbox must have
 	lifetime runtime.Lifetime // of sandboxes
-	images   string           // folder that has the images
+	images   string           // data folder with the images
 }
 
-// Close takes everything down again, the last first.
+// Close closes everything, the last opened first.
 func (d *server) Close() error {
 	var errs []error
 	for _, c := range slices.Backward(d.closers) {
@@ -73,8 +73,8 @@ func (d *server) Close() error {
 	return errors.Join(errs...)
 }
 
-// behind does something beside the server's start, until it is done or the server ends.
-func (d *server) behind(do func(ctx context.Context)) {
+// background runs do in the background until it returns. Close cancels it and waits.
+func (d *server) background(do func(ctx context.Context)) {
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -88,10 +88,10 @@ func (d *server) behind(do func(ctx context.Context)) {
 	})
 }
 
-// openDaemon builds it from the bottom up: store, logs, artifacts, runtimes, service, doors.
-func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir, m manner) (d *server, err error) {
+// openDaemon builds a server from the bottom up: store, logs, artifacts, runtimes, service, doors.
+func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir, m serveMode) (d *server, err error) {
 	d = &server{version: h.Version, log: logger(h, cfg)}
-	slog.SetLogLoggerLevel(slog.LevelDebug) // what libraries report of connections
+	slog.SetLogLoggerLevel(slog.LevelDebug) // messages of libraries, such as failed connections
 	slog.SetDefault(d.log)
 	spare(d.log)
 	defer func(begun *server) { // d is nil by then
@@ -151,7 +151,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
 		return nil, err
 	}
-	opts.TempDir = data.path // its disk is the one that is watched, and no memory
+	opts.TempDir = data.path // its disk is watched, and is not a tmpfs
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
 	opts.Images = images
 	opts.GoCache = d.goCache(cfg, m.images)
@@ -171,7 +171,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	return d, d.openDoors(cfg, data, events, counter)
 }
 
-// openDoors puts the ways in before the service.
+// openDoors opens the HTTP routes of the service.
 func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink, counter *metric.Counter) error {
 	key := cfg.APIKey
 	if key == "" {
@@ -221,7 +221,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	if err != nil {
 		return err
 	}
-	bodies := api.JSONShares() // of all doors together
+	bodies := api.JSONShares() // shared by all doors
 	door, err := rest.New(rest.Options{
 		Engine: d.service, Auth: callers, Bodies: bodies, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxImage: int64(cfg.ImageMaxMB) << 20,
@@ -251,7 +251,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	return nil
 }
 
-// openThreads opens the door for threads.
+// openThreads opens the thread door.
 func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, bodies *api.Shares, events event.Sink, mux *http.ServeMux) error {
 	o := thread.Options{
 		Engine: d.service, Auth: callers, Bodies: bodies, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
@@ -271,7 +271,7 @@ func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Auth
 	return err
 }
 
-// openStore opens what is on record.
+// openStore opens the records.
 func openStore(ctx context.Context, cfg *config.Config, data *dataDir, log *slog.Logger) (store.Store, error) {
 	if cfg.Store == "memory" {
 		return memory.New(), nil
@@ -283,7 +283,7 @@ func openStore(ctx context.Context, cfg *config.Config, data *dataDir, log *slog
 	return sqlite.Open(ctx, sqlite.Options{Path: path, Logger: log})
 }
 
-// serviceOptions is what of the configuration is the service's.
+// serviceOptions returns the service's part of the configuration.
 func serviceOptions(cfg *config.Config) service.Options {
 	policy := service.DefaultPolicy()
 	policy.NetworkDefault, policy.MaxUploadMB = cfg.NetworkDefault, cfg.MaxUploadMB
@@ -310,7 +310,7 @@ func serviceOptions(cfg *config.Config) service.Options {
 	}
 }
 
-// orNone is n as the service's options have it, where 0 is the default and less is what 0 means to operators.
+// orNone converts a limit for the service: operators write 0 for no limit, and the service reads -1 as none and 0 as the default.
 func orNone(n int) int {
 	if n == 0 {
 		return -1
@@ -318,10 +318,10 @@ func orNone(n int) int {
 	return n
 }
 
-// logger writes what the server has to say to stderr.
+// logger returns the server's log on stderr.
 func logger(h *Host, cfg *config.Config) *slog.Logger {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // it has been checked
+	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // validated with the configuration
 	opts := &slog.HandlerOptions{Level: level}
 	if cfg.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(h.Stderr, opts))
@@ -329,11 +329,11 @@ func logger(h *Host, cfg *config.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(h.Stderr, opts))
 }
 
-// ready looks at the parts that requests need.
+// ready returns the readiness checks.
 func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) map[string]rest.Check {
 	return func(ctx context.Context) map[string]rest.Check {
 		checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: true}, "runtime": {OK: true, Detail: d.runtime}}
-		// Anybody may ask, so the cause, which may name paths, goes to the log.
+		// The route needs no key, so the cause, which may name paths, goes to the log only.
 		fail := func(name string, err error) {
 			d.log.Error("not ready", "check", name, "err", err)
 			checks[name] = rest.Check{Detail: "does not work; see the server's log"}
@@ -354,7 +354,7 @@ func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 	}
 }
 
-// stdinLimits bound the input of an interactive run that asks for no limits.
+// stdinLimits are the default limits for the input of an interactive run.
 func stdinLimits(c *config.Config) stdin.Limits {
 	return stdin.Limits{
 		MaxBytes: c.InteractiveBytes, MaxFrameBytes: c.InteractiveFrame, BytesPerSec: c.InteractiveBPS,

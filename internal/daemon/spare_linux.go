@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// sparedScore is what the kernel's out-of-memory killer adds to the server's score: it takes what has nothing to do with
-// serving first. Sandboxes do not get it from the server.
+// sparedScore is the server's oom_score_adj: the kernel's OOM killer prefers other processes. Sandboxes do not inherit it.
 const sparedScore = -500
 
-// spare has the kernel spare the server where memory runs out, if it may: lowering the score takes a capability.
+// spare lowers the server's OOM score, if it has the capability.
 func spare(log *slog.Logger) {
 	const file = "/proc/self/oom_score_adj"
 	raw, err := os.ReadFile(file)

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// openTerminals opens the door to terminals. It comes after the streams, whose tickets it takes, too.
+// openTerminals opens the terminal door. It shares the streams' tickets, so the streams come first.
 func (d *server) openTerminals(cfg *config.Config, secret []byte, edge *api.Edge, limits *api.Limits, events event.Sink) (*terminal.Door, error) {
 	if cfg.SessionTokenSecret != "" {
 		secret = []byte(cfg.SessionTokenSecret)
@@ -26,7 +26,7 @@ func (d *server) openTerminals(cfg *config.Config, secret []byte, edge *api.Edge
 	return door, err
 }
 
-// terminalOptions is what of the configuration bounds terminals.
+// terminalOptions returns the configuration's limits for terminals.
 func terminalOptions(cfg *config.Config) service.TerminalOptions {
 	const none = time.Duration(-1)
 	return service.TerminalOptions{

@@ -14,43 +14,45 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// unit is a runtime of this binary with its housekeeping. What is nil there is not.
+// unit is a runtime of this binary with its cleanup. A nil function is not supported.
 type unit struct {
 	runtime.Runtime
 	close func() error
-	// sweep takes down what killed processes of this installation have left, others what dead installations have, and
-	// untraced ends sandboxes whose files somebody has removed.
-	sweep, others, untraced func(ctx context.Context) (int, error)
+	// sweep removes what killed processes of this installation have left, others what dead installations have left, and fileless
+	// ends sandboxes whose files were removed.
+	sweep, others, fileless func(ctx context.Context) (int, error)
 }
 
-// works reports whether this host can do it: where it cannot, there is nothing to be taken down, or nobody to ask.
+// works reports whether the runtime is available. An unavailable one has nothing to clean up, or does not respond.
 func (u unit) works(ctx context.Context) bool {
 	caps, err := u.Probe(ctx)
 	return err != nil || caps.Available
 }
 
-// opening is what a runtime is opened with.
-type opening struct {
-	installation string         // whose the sandboxes are; "" for those of all commands
-	cfg          *config.Config // what the operator says about runtimes
-	log          *slog.Logger   // nil is silent
+// openOptions holds the options for opening a runtime.
+type openOptions struct {
+	installation string         // owner of the sandboxes; "" for the shared one of all commands
+	cfg          *config.Config // the operator's settings
+	log          *slog.Logger   // nil disables logging
 }
 
-// nodeMemory is the bound on the memory of all sandboxes, in bytes; 0 is the usual one.
-func (o opening) nodeMemory() int64 { return int64(o.cfg.NodeMemoryMB) << 20 }
+// nodeMemory is the limit on the memory of all sandboxes, in bytes; 0 is the default.
+func (o openOptions) nodeMemory() int64 { return int64(o.cfg.NodeMemoryMB) << 20 }
 
-// weak reports whether the operator does without a protection where it cannot be had.
-func (o opening) weak(protection string) bool { return slices.Contains(o.cfg.AllowWeak, protection) }
+// weak reports whether the operator accepts sandboxes without a protection.
+func (o openOptions) weak(protection string) bool {
+	return slices.Contains(o.cfg.AllowWeak, protection)
+}
 
-// defaultRuntime is the one of requests that name none.
+// defaultRuntime is the runtime of requests that name none.
 func defaultRuntime(cfg *config.Config) string {
 	if _, set := cfg.Set("SANDBOX_DEFAULT_RUNTIME"); set {
 		return cfg.DefaultRuntime
 	}
-	return usualRuntime
+	return platformRuntime
 }
 
-// servedRuntimes are those that requests may get, the default first.
+// servedRuntimes returns the runtimes that requests may use, the default first.
 func servedRuntimes(cfg *config.Config) []string {
 	names := []string{defaultRuntime(cfg)}
 	for _, name := range cfg.Runtimes {
@@ -61,13 +63,13 @@ func servedRuntimes(cfg *config.Config) []string {
 	return names
 }
 
-// opener opens a runtime. One that does not work on this host is opened all the same, and says so when it is probed.
+// opener opens a runtime. It also opens one that is unavailable on this host, whose probe then returns the reason.
 type opener struct {
 	name string
-	open func(h *Host, o opening) (unit, error)
+	open func(h *Host, o openOptions) (unit, error)
 }
 
-// runtimeNames are the runtimes of this binary.
+// runtimeNames returns the names of this binary's runtimes.
 func runtimeNames() []string {
 	var names []string
 	for _, o := range openers() {
@@ -77,7 +79,7 @@ func runtimeNames() []string {
 }
 
 // openUnits opens runtimes by their names, in that order.
-func openUnits(h *Host, names []string, o opening) (units []unit, err error) {
+func openUnits(h *Host, names []string, o openOptions) (units []unit, err error) {
 	defer func() {
 		if err != nil {
 			for _, u := range slices.Backward(units) {
@@ -93,15 +95,15 @@ func openUnits(h *Host, names []string, o opening) (units []unit, err error) {
 		}
 		u, err := known[i].open(h, o)
 		if err != nil {
-			return units, unopened(name, err)
+			return units, openError(name, err)
 		}
 		units = append(units, u)
 	}
 	return units, nil
 }
 
-// unopened says why a runtime cannot be opened, with what to do about it.
-func unopened(name string, err error) error {
+// openError returns the error for a runtime that cannot be opened, with a hint.
+func openError(name string, err error) error {
 	err = fmt.Errorf("runtime %s: %w", name, err)
 	if step := (*runtime.StepError)(nil); errors.As(err, &step) && step.Hint != "" {
 		return &belljar.Error{Code: belljar.CodeInternal, Message: err.Error(), Hint: step.Hint}
@@ -109,7 +111,7 @@ func unopened(name string, err error) error {
 	return err
 }
 
-// noRuntime refuses a runtime that this binary does not have.
+// noRuntime returns the error for a runtime that this binary does not have.
 func noRuntime(name string) error {
 	e := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("no runtime is called %q", name)}
 	if known := runtimeNames(); len(known) > 0 {
@@ -118,5 +120,5 @@ func noRuntime(name string) error {
 	return e
 }
 
-// agentFor opens the agent for an architecture by Go's name.
+// agentFor opens the agent for an architecture, a GOARCH value.
 func (h *Host) agentFor(arch string) (io.ReadCloser, error) { return h.Options.Agent(arch) }

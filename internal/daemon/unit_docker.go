@@ -5,7 +5,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/docker"
 )
 
-func openDocker(h *Host, o opening) (unit, error) {
+func openDocker(h *Host, o openOptions) (unit, error) {
 	rt, err := docker.New(docker.Options{
 		Host: o.cfg.DockerHost, OCIRuntime: o.cfg.DockerOCIRuntime, Seccomp: o.cfg.DockerSeccomp, AppArmor: o.cfg.DockerAppArmorProfile,
 		CgroupParent: o.cfg.DockerCgroupParent,

@@ -10,14 +10,14 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// usualRuntime is the one of commands and servers that are told none.
-const usualRuntime = native.Name
+// platformRuntime is the default runtime of commands and servers.
+const platformRuntime = native.Name
 
 func openers() []opener {
 	return []opener{{native.Name, openNative}, {gvisor.Name, openGVisor}, {docker.Name, openDocker}}
 }
 
-func openNative(h *Host, o opening) (unit, error) {
+func openNative(h *Host, o openOptions) (unit, error) {
 	agent, err := h.Agent()
 	if err != nil {
 		return unit{}, err
@@ -30,7 +30,7 @@ func openNative(h *Host, o opening) (unit, error) {
 	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
 }
 
-func openGVisor(h *Host, o opening) (unit, error) {
+func openGVisor(h *Host, o openOptions) (unit, error) {
 	agent, err := h.Agent()
 	if err != nil {
 		return unit{}, err
@@ -45,8 +45,8 @@ func openGVisor(h *Host, o opening) (unit, error) {
 	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced}, nil
 }
 
-// rack are the options that native and gvisor have in common.
-func (o opening) rack(agent io.Reader) rack.Options {
+// rack returns the options that native and gvisor share.
+func (o openOptions) rack(agent io.Reader) rack.Options {
 	return rack.Options{
 		Agent: agent, Installation: o.installation, NodeMemory: o.nodeMemory(), NodeMemoryWeak: o.weak(runtime.ProtectMemory), Logger: o.log,
 	}
