@@ -1,12 +1,18 @@
 package mcp
 
 import (
+	"bytes"
 	"fmt"
+	"image"
+	_ "image/gif" // the formats in which pictures are recognized
+	_ "image/jpeg"
+	_ "image/png"
 	"io"
 	"mime"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -21,10 +27,18 @@ type artifact struct {
 	Skipped string `json:"skipped,omitempty" about:"Why its bytes were not kept"`
 }
 
-// mostArtifacts is how many files of one run a result tells of.
-const mostArtifacts = 100
+// maxArtifacts is the number of files of one run that a result lists.
+const maxArtifacts = 100
 
-// collect is what a one-shot run left, besides the files that it was given: for programs, and as links and pictures.
+// Limits of the pictures in one result. Hosts pass pictures on to models, which accept no more.
+const (
+	maxPicture     = 4 << 20 // bytes of one
+	maxPictures    = 8
+	maxPictureSum  = 8 << 20
+	maxPictureSide = 8000 // pixels
+)
+
+// collect returns the files that a one-shot run left, without those given to it: for programs, and as links and pictures.
 func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact, []sdk.Content) {
 	if !run.Phase.Terminal() {
 		return nil, nil
@@ -44,7 +58,7 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 		}) {
 			continue
 		}
-		if len(found) == mostArtifacts {
+		if len(found) == maxArtifacts {
 			break
 		}
 		if a.Skipped != "" {
@@ -53,18 +67,17 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 		}
 		uri := artifactURI(run.ID, a.Path)
 		found = append(found, artifact{Path: a.Path, Size: a.Size, URI: uri})
-		size := a.Size
-		more = append(more, &sdk.ResourceLink{URI: uri, Name: a.Path, MIMEType: mediaType(a.Path), Size: &size})
+		more = append(more, &sdk.ResourceLink{URI: uri, Name: a.Path, MIMEType: mediaType(a.Path), Size: new(a.Size)})
 		c.addResource(uri, a)
-		if pictureType(a.Path) == "" || shown == maxPictures || a.Size > maxPicture || sum+a.Size > maxPictureSum {
+		if !isPicture(a.Path) || shown == maxPictures || a.Size > maxPicture || sum+a.Size > maxPictureSum {
 			continue
 		}
-		data, err := c.bytes(run.ID, a.Path)
+		data, err := c.readArtifact(run.ID, a.Path)
 		if err != nil {
 			c.kit.log.Warn("picture could not be read", "run_id", run.ID, "path", a.Path, "err", err)
 			continue
 		}
-		if picture, _ := c.show(a.Path, data); picture != nil {
+		if picture, _ := c.picture(a.Path, data); picture != nil {
 			more = append(more, picture)
 			shown++
 			sum += a.Size
@@ -73,17 +86,17 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 	return found, more
 }
 
-func (c *call) bytes(run, name string) ([]byte, error) {
+func (c *call) readArtifact(run, name string) ([]byte, error) {
 	_, body, err := c.Artifacts().Open(c, run, name, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }() // it has been read
+	defer func() { _ = body.Close() }() // all of it was read
 	return io.ReadAll(io.LimitReader(body, maxPicture))
 }
 
-// listed says which files a run left; "" if none.
-func listed(found []artifact) string {
+// artifactNote lists the files that a run left; "" if there are none.
+func artifactNote(found []artifact) string {
 	if len(found) == 0 {
 		return ""
 	}
@@ -92,22 +105,27 @@ func listed(found []artifact) string {
 	for _, a := range found {
 		if a.Skipped != "" {
 			fmt.Fprintf(&b, "%s (%d bytes, not kept: %s)\n", a.Path, a.Size, a.Skipped)
-			continue
+		} else {
+			fmt.Fprintf(&b, "%s (%d bytes, resource %s)\n", a.Path, a.Size, a.URI)
 		}
-		fmt.Fprintf(&b, "%s (%d bytes, resource %s)\n", a.Path, a.Size, a.URI)
 	}
-	if len(found) == mostArtifacts {
-		fmt.Fprintf(&b, "and maybe more: these are the first %d\n", mostArtifacts)
+	if len(found) == maxArtifacts {
+		fmt.Fprintf(&b, "and maybe more: these are the first %d\n", maxArtifacts)
 	}
 	return b.String()
 }
 
-// mediaType is what a name stands for.
+const svgType = "image/svg+xml"
+
+// mediaType returns the media type of a file name. Common types do not depend on the machine's tables.
 func mediaType(name string) string {
-	if known := pictureType(name); known != "" {
-		return known
-	}
 	switch ext := strings.ToLower(path.Ext(name)); ext {
+	case ".png", ".gif":
+		return "image/" + ext[1:]
+	case ".jpg", ".jpeg":
+		return "image/jpeg"
+	case ".svg":
+		return svgType
 	case ".md":
 		return "text/markdown"
 	case ".csv":
@@ -121,4 +139,35 @@ func mediaType(name string) string {
 		}
 		return found
 	}
+}
+
+// isPicture reports whether a file name is a picture's.
+func isPicture(name string) bool {
+	return slices.Contains([]string{".png", ".jpg", ".jpeg", ".gif", ".svg"}, strings.ToLower(path.Ext(name)))
+}
+
+// picture returns a file as a picture and a text about it; the picture is nil if the file is not a valid one. A model refuses the
+// whole conversation after a picture that it cannot read. Claude gets SVG as text, because its models do not accept it.
+func (c *call) picture(name string, data []byte) (sdk.Content, string) {
+	base := path.Base(name)
+	if mediaType(name) == svgType {
+		head := bytes.ToLower(data[:min(len(data), 1024)])
+		if !utf8.Valid(data) || !bytes.Contains(head, []byte("<svg")) {
+			return nil, base + " is not an SVG, despite its name"
+		}
+		about := fmt.Sprintf("%s: a picture (svg, %d bytes)", base, len(data))
+		if strings.Contains(clientName(c.conn), "claude") {
+			return &sdk.TextContent{Text: string(data)}, about
+		}
+		return &sdk.ImageContent{Data: data, MIMEType: svgType}, about
+	}
+	config, format, err := image.DecodeConfig(bytes.NewReader(data))
+	switch {
+	case err != nil:
+		return nil, base + " is not a picture, despite its name"
+	case config.Width > maxPictureSide || config.Height > maxPictureSide || config.Width < 1 || config.Height < 1:
+		return nil, fmt.Sprintf("%s has %d × %d pixels, too many to be shown", base, config.Width, config.Height)
+	}
+	return &sdk.ImageContent{Data: data, MIMEType: "image/" + format},
+		fmt.Sprintf("%s: a picture (%s, %d × %d, %d bytes)", base, format, config.Width, config.Height, len(data))
 }

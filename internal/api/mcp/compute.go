@@ -11,10 +11,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
-
-// usualLanguage is that of code that does not say.
-const usualLanguage = "python"
 
 // runInput is the input of sandbox_run (docs/compatibility.md#tools).
 type runInput struct {
@@ -26,7 +24,7 @@ type runInput struct {
 	TimeoutSeconds int64             `json:"timeout_seconds,omitempty" minimum:"1" about:"How long it may take"`
 }
 
-// runOutput is its result, and what else there is to know.
+// runOutput is the output of sandbox_run, with additions.
 type runOutput struct {
 	OK         bool   `json:"ok" about:"Whether it ended with exit code 0"`
 	Runtime    string `json:"runtime" about:"The language"`
@@ -40,7 +38,7 @@ type runOutput struct {
 	Artifacts []artifact `json:"artifacts,omitempty"`
 }
 
-// languages are the names that sandbox_run takes: the API's three, and every other.
+// languages returns the names of languages: the API's three, and all others.
 func languages() []string {
 	names := []string{"python", "node", "bash"}
 	for _, l := range belljar.Languages() {
@@ -63,13 +61,13 @@ func computeTools() []*tool {
 }
 
 func runCode(c *call, in runInput) (*reply, error) {
-	name := cmp.Or(in.Runtime, c.terms.Language, usualLanguage)
+	name := cmp.Or(in.Runtime, c.terms.Language, "python")
 	l, known := belljar.LanguageOf(name)
 	if !known {
-		return nil, refuse("runtime", "runtime %.40q is not known", name)
+		return nil, api.Refuse("runtime", "runtime %.40q is not known", name)
 	}
 	if in.Code == "" {
-		return nil, refuse("code", "code must not be empty")
+		return nil, api.Refuse("code", "code must not be empty")
 	}
 	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
@@ -82,13 +80,13 @@ func runCode(c *call, in runInput) (*reply, error) {
 	spec.Files = append(spec.Files, belljar.InlineFile{Path: file, Content: []byte(in.Code)})
 	for _, path := range slices.Sorted(maps.Keys(in.Files)) {
 		if clean, err := belljar.CleanPath(path); err == nil && clean == file {
-			return nil, refuse("files", "files: %.80q is where code goes", path)
+			return nil, api.Refuse("files", "files: %.80q is where code goes", path)
 		}
 		spec.Files = append(spec.Files, belljar.InlineFile{Path: path, Content: []byte(in.Files[path])})
 	}
 	run, out, err := c.finish(spec, forever)
 	if err != nil {
-		return nil, inFiles(err)
+		return nil, renamed(err, map[string]string{"command": "args", "timeout_sec": "timeout_seconds"})
 	}
 	ms, _ := run.Took()
 	stdout, stderr := streams(out, c.terms.MaxOutput)
@@ -101,32 +99,25 @@ func runCode(c *call, in runInput) (*reply, error) {
 		o.Error = strings.TrimSpace(cmp.Or(run.Message, string(run.ReasonCode)) + "\n" + advice(run))
 	}
 	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+
-		"; or let the program print less, or write to /workspace/artifacts.") + listed(found)
+		"; or let the program print less, or write to /workspace/artifacts.") + artifactNote(found)
 	return &reply{text, more, o}, nil
 }
 
-// oneShot is what every one-shot run of the visit has.
+// oneShot returns a one-shot run on the operator's terms.
 func (c *call) oneShot(image string) belljar.RunSpec {
 	t := c.terms
-	spec := belljar.RunSpec{
+	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
-		Resources: t.Resources, CapturePatterns: append(Captured(), t.Capture...),
+		Resources: t.Resources, CapturePatterns: append(Captured(), t.Capture...), NetworkPolicy: c.network(),
 	}
-	spec.NetworkPolicy = c.network()
-	return spec
 }
 
-// network is what the operator wants; policies without egress refuse anything but none.
+// network returns the operator's network policy. Policies without egress refuse any but "".
 func (c *call) network() string {
 	if c.terms.Network {
 		return "allowlist"
 	}
 	return ""
-}
-
-// inFiles tells of a refused run in sandbox_run's words.
-func inFiles(err error) error {
-	return renamed(err, map[string]string{"command": "args", "timeout_sec": "timeout_seconds"})
 }
 
 // commandInput is the input of sandbox.run (docs/compatibility.md#the-tool-sandboxrun).
@@ -143,7 +134,7 @@ type commandInput struct {
 	Env        map[string]string `json:"env,omitempty"`
 }
 
-// commandOutput is its result, and how the run stands.
+// commandOutput is the output of sandbox.run, with additions.
 type commandOutput struct {
 	RunID        string        `json:"run_id" about:"The run's id"`
 	SessionID    string        `json:"session_id,omitempty" about:"Its session's"`
@@ -157,7 +148,7 @@ type commandOutput struct {
 	Artifacts []artifact `json:"artifacts,omitempty"`
 }
 
-// commandTool is sandbox.run: its fixed schema, with the runtimes of this server.
+// commandTool returns sandbox.run: its fixed schema, with the runtimes of this server.
 func commandTool(runtimes []string) *tool {
 	names := []string{"docker", "firecracker"}
 	for _, name := range runtimes {
@@ -167,20 +158,20 @@ func commandTool(runtimes []string) *tool {
 	}
 	t := newTool[commandInput, commandOutput](runTool, "Run a command", adds(false), func(c *call, in commandInput) (*reply, error) {
 		if in.Runtime != "" && !slices.Contains(names, in.Runtime) {
-			return nil, refuse("runtime", "runtime must be one of %s, got %.40q", strings.Join(names, ", "), in.Runtime)
+			return nil, api.Refuse("runtime", "runtime must be one of %s, got %.40q", strings.Join(names, ", "), in.Runtime)
 		}
 		return runCommand(c, in)
 	}, "Runs a command once and answers with what it printed: in a fresh sandbox made of base_image (host is this server's own programs), or in a session. "+
 		"command is the program and its arguments, without a shell. files are written to /workspace first. There is no network.")
 	delete(t.input, "additionalProperties")
 	t.input["oneOf"] = []schema{{"required": []string{"session_id", "command"}}, {"required": []string{"base_image", "command"}}}
-	t.input.field("runtime", schema{"enum": names})
-	t.input.field("timeout_sec", schema{"type": "integer"})
-	t.input.field("env", schema{"type": "object"})
+	t.input.set("runtime", schema{"enum": names})
+	t.input.set("timeout_sec", schema{"type": "integer"})
+	t.input.set("env", schema{"type": "object"})
 	return t
 }
 
-// checkForm refuses arguments of sandbox.run that say too little or too much.
+// checkForm refuses arguments that do not name a command and exactly one place.
 func (in *commandInput) checkForm() error {
 	message := "give command, and either session_id or base_image"
 	switch {
@@ -204,7 +195,7 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 	}
 	var spec belljar.RunSpec
 	if in.SessionID != "" {
-		if err := c.mayUse(in.SessionID, true); err != nil {
+		if err := c.authorize(in.SessionID, true); err != nil {
 			return nil, err
 		}
 		spec = belljar.RunSpec{SpecVersion: belljar.SpecVersion, SessionID: in.SessionID, Runtime: in.Runtime}
@@ -222,13 +213,13 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 	for i, f := range in.Files {
 		data, err := base64.StdEncoding.DecodeString(f.Content)
 		if err != nil {
-			return nil, refuse(fmt.Sprintf("files[%d].content_b64", i), "files[%d].content_b64 is not base64", i)
+			return nil, api.Refuse(fmt.Sprintf("files[%d].content_b64", i), "files[%d].content_b64 is not base64", i)
 		}
 		spec.Files = append(spec.Files, belljar.InlineFile{Path: f.Path, Content: data})
 	}
 	wait := forever
 	if c.terms.InMode() == belljar.ToolsCode {
-		wait = c.terms.Wait // it can be read on
+		wait = c.terms.Wait // this mode has tools that read the rest
 	}
 	run, out, err := c.finish(spec, wait)
 	if err != nil {
@@ -252,6 +243,6 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 	if run.SessionID == "" {
 		o.Artifacts, more = c.collect(run, spec.Files)
 	}
-	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+".") + listed(o.Artifacts)
+	text := report(run, stdout, stderr, "All that is kept of it is the resource "+outputURI(run.ID)+".") + artifactNote(o.Artifacts)
 	return &reply{text, more, o}, nil
 }

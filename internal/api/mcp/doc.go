@@ -6,10 +6,10 @@
 //	          sandbox_exec_wait, sandbox_fs_write|read|list|delete, sandbox_close
 //	both      sandbox.run                                            see docs/compatibility.md
 //
-// A client from its initialize to its end is a visit. Its [Terms] are the operator's: a model asks for less, never for
-// more, and what it asks beyond them is refused with the bound. A visit's sandboxes are its own, unless the operator named a
-// workflow: then they are the workflow's, and stay when the visit is over.
+// A client session lasts from initialize to the end of the client. The operator sets its [Terms]; a model may ask for less,
+// and a request for more is refused with the limit. The sandboxes of a client session end with it. If the operator named a
+// workflow, they belong to the workflow and stay.
 //
-// A cancelled call cancels its run. A call whose client only stopped waiting does not: the run goes on, its id is told with
-// the next result, and its output is there to be read.
+// A cancelled call cancels its run. If the client only stopped waiting, the run continues: the next result reports its id,
+// and its output can be read.
 package mcp

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,62 +17,50 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Path is where the door stands.
+// Path is the path of the door.
 const Path = "/mcp"
 
-// sessionHeader names the visit that a request belongs to.
+// sessionHeader holds the id of the session that a request belongs to.
 const sessionHeader = "Mcp-Session-Id"
 
-// DoorOptions is what the door opens to. Kit, Engine, Auth and Secret are required.
+// DoorOptions configure a door. Kit, Engine, Auth and Secret are required.
 type DoorOptions struct {
 	Kit    *Kit
 	Engine belljar.Engine
 	Auth   api.Authenticator
-	// Secret seals the ids of MCP sessions: at least 32 bytes that nobody else has, the same after a restart.
+	// Secret signs the ids of MCP sessions: at least 32 bytes, secret, and the same after a restart.
 	Secret []byte
-	// Bodies bounds what the bodies of one user take up; nil is [api.JSONShares] of this door's own.
+	// Bodies bounds the memory of one user's request bodies; nil is [api.JSONShares] for this door alone.
 	Bodies *api.Shares
 	// OriginAllowed reports whether a browser's page may call; nil allows all.
 	OriginAllowed func(r *http.Request) bool
-	// StreamURL is where whoever sent r can follow a run; nil is nowhere.
+	// StreamURL returns the address at which the sender of r can follow a run; nil if there is none.
 	StreamURL func(r *http.Request, run belljar.Run) string
-	// Terms bound those that clients' URLs ask for.
+	// Terms bound the terms that clients' URLs ask for.
 	Terms Terms
-	// Idle is how long a visit lasts without a request and without an open stream; 0 is 15 minutes.
+	// Idle is how long a session lasts without a request and without an open stream; 0 is 15 minutes.
 	Idle time.Duration
-	// Visits is how many one user may have at once; 0 is 100. The one that is idle longest ends for a new one.
+	// Visits is how many sessions one user may have at once; 0 is 100. A new session ends the one that is idle longest.
 	Visits int
-	// AfterFunc is the clock; nil is the machine's.
+	// AfterFunc is the clock; nil is time.AfterFunc.
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
 
 // Door answers requests. Make one with [NewDoor].
 type Door struct {
-	opts    DoorOptions
-	sealer  *api.Sealer
-	boot    string // of this process: ids that it made are those it knows
-	handler *sdk.StreamableHTTPHandler
-	// stateless answers requests of the protocol without sessions.
-	stateless *sdk.StreamableHTTPHandler
+	opts        DoorOptions
+	sealer      *api.Sealer
+	boot        string // the id of this process: it does not resume sessions that it made itself
+	handler     *sdk.StreamableHTTPHandler
+	sessionless *sdk.StreamableHTTPHandler // for the protocol without sessions
 
-	reviving sync.Mutex
+	resuming sync.Mutex
 
-	mu     sync.Mutex
-	closed bool
-	guests map[string]*guest
-	ended  map[string]bool // visits of earlier processes that ended in this one
-	ending sync.WaitGroup
-}
-
-// guest is a visit over HTTP.
-type guest struct {
-	*visit
-	session string // its id
-	caller  belljar.Caller
-	busy    int         // requests and streams that are open
-	since   time.Time   // when the last one ended
-	stop    func() bool // ends the wait for the end; nil if there is none
-	streams holds
+	mu       sync.Mutex
+	closed   bool
+	sessions map[string]*httpSession
+	ended    map[string]bool // sessions that ended in this process
+	closing  sync.WaitGroup
 }
 
 // NewDoor returns a door to an engine.
@@ -100,17 +87,17 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	if o.AfterFunc == nil {
 		o.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
-	d := &Door{
+	// The edge checks the host, and the door bounds the body.
+	return &Door{
 		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(),
-		guests: map[string]*guest{}, ended: map[string]bool{},
-	}
-	d.handler = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
-		Logger: o.Kit.log, EventStore: &events{}, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, // both are the edge's, and ours
-	})
-	d.stateless = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
-		Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,
-	})
-	return d, nil
+		sessions: map[string]*httpSession{}, ended: map[string]bool{},
+		handler: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
+			Logger: o.Kit.log, EventStore: &events{}, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
+		}),
+		sessionless: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
+			Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,
+		}),
+	}, nil
 }
 
 // Register puts the door on a mux.
@@ -118,38 +105,37 @@ func (d *Door) Register(mux *http.ServeMux) { mux.Handle(Path, d) }
 
 type serverKey struct{}
 
-// serverOf is the server that a request is for, as the door has found it.
+// serverOf returns the server that the door chose for a request.
 func serverOf(r *http.Request) *sdk.Server {
 	s, _ := r.Context().Value(serverKey{}).(*sdk.Server)
 	return s
 }
 
-// ServeHTTP answers a request of somebody known.
+// ServeHTTP answers a request of an authenticated caller.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	api.Route(r.Context(), r.Method+" "+Path)
+	if err := d.serve(w, r); err != nil {
+		api.Fail(w, r, err)
+	}
+}
+
+// serve answers a request. After an error, no answer is written.
+func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 	if d.opts.OriginAllowed != nil && !d.opts.OriginAllowed(r) {
-		api.Fail(w, r, &belljar.Error{
+		return &belljar.Error{
 			Code: belljar.CodeForbidden, Message: "this page may not call the server", Details: map[string]any{"field": "Origin"},
 			Hint: "an operator allows it with SANDBOX_ALLOWED_ORIGINS",
-		})
-		return
+		}
 	}
 	caller, err := d.opts.Auth.Authenticate(r)
 	if err != nil {
-		api.Fail(w, r, err)
-		return
+		return err
 	}
 	if caller.Source == "" {
 		caller.Source = "mcp"
 	}
 	r = r.WithContext(api.WithCaller(r.Context(), caller))
-	if err := d.serve(w, r, api.CallerOf(r.Context())); err != nil {
-		api.Fail(w, r, err)
-	}
-}
-
-// serve answers a request, or returns why not.
-func (d *Door) serve(w http.ResponseWriter, r *http.Request, caller belljar.Caller) error {
+	caller = api.CallerOf(r.Context())
 	id := r.Header.Get(sessionHeader)
 	switch {
 	case r.Method != http.MethodPost && r.Method != http.MethodGet && r.Method != http.MethodDelete:
@@ -163,51 +149,61 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, caller belljar.Call
 	r.Header.Set(traceHeader, caller.TraceID)
 	var list []message
 	if r.Method == http.MethodPost {
-		body, give, err := d.opts.Bodies.ReadBody(w, r, maxMessage)
+		body, release, err := d.opts.Bodies.ReadBody(w, r, maxMessage)
 		if err != nil {
 			return err
 		}
-		defer give()
+		defer release()
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if list, err = messagesOf(body); err != nil {
 			return err
 		}
 	}
-	if id == "" {
-		return d.welcome(w, r, caller, list)
+	if id == "" && len(list) == 1 && list[0].Method == "initialize" {
+		return d.initialize(w, r, caller, list[0].Params)
 	}
-	g, err := d.find(r, caller, id)
+	var hs *httpSession
+	handler := d.handler
+	switch {
+	case id != "":
+		hs, err = d.find(r, caller, id)
+	case isSessionless(r, list):
+		handler = d.sessionless
+		hs, err = d.shared(r, caller)
+	default:
+		err = noSession()
+	}
 	if err != nil {
 		return err
 	}
 	if r.Method == http.MethodDelete {
-		d.dismiss(g)
+		d.end(hs)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	defer d.enter(g)()
-	g.note(r, list)
-	g.serve(d.handler, w, r)
+	defer d.acquire(hs)()
+	hs.note(r, list)
+	hs.serve(handler, w, r)
 	return nil
 }
 
-// note tells of a request what the SDK keeps to itself: its id, and why another one is cancelled.
-func (g *guest) note(r *http.Request, list []message) {
+// note keeps what the SDK does not pass on: a request's id, and the reason of a cancellation.
+func (hs *httpSession) note(r *http.Request, list []message) {
 	r.Header.Del(requestHeader)
 	for _, m := range list {
 		if m.Method == cancelMethod {
-			g.noteCancelled(m.Params)
+			hs.noteCancelled(m.Params)
 		} else if len(list) == 1 && m.ID != nil {
-			r.Header.Set(requestHeader, keyOf(m.ID))
+			r.Header.Set(requestHeader, requestKey(m.ID))
 		}
 	}
 }
 
-// serve has the SDK answer a request of the visit.
-func (g *guest) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
-	w, r, done := g.streams.take(w, r)
+// serve has the SDK answer a request of the session.
+func (hs *httpSession) serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	w, r, done := hs.streams.claim(w, r)
 	defer done()
-	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, g.server)))
+	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, hs.server)))
 }
 
 func noSession() error {
@@ -217,249 +213,50 @@ func noSession() error {
 	}
 }
 
-// initialize is what of an initialize request a visit is begun again from after a restart.
-type initialize struct {
-	ProtocolVersion string `json:"protocolVersion"`
-	ClientInfo      struct {
-		Name string `json:"name"`
-	} `json:"clientInfo"`
-}
-
-// welcome answers a request that belongs to no visit: initialize begins one.
-func (d *Door) welcome(w http.ResponseWriter, r *http.Request, caller belljar.Caller, list []message) error {
-	if len(list) != 1 || list[0].Method != "initialize" {
-		if !modern(r, list) {
-			return noSession()
-		}
-		g, err := d.resident(r, caller)
-		if err != nil {
-			return err
-		}
-		defer d.enter(g)()
-		g.note(r, list)
-		g.serve(d.stateless, w, r)
-		return nil
+// initialize starts a session.
+func (d *Door) initialize(w http.ResponseWriter, r *http.Request, caller belljar.Caller, params json.RawMessage) error {
+	type initializeParams struct {
+		ProtocolVersion string `json:"protocolVersion"`
+		ClientInfo      struct {
+			Name string `json:"name"`
+		} `json:"clientInfo"`
 	}
-	var in initialize
-	if json.Unmarshal(list[0].Params, &in) != nil {
-		in = initialize{} // the SDK refuses it
+	var in initializeParams
+	if json.Unmarshal(params, &in) != nil {
+		in = initializeParams{} // the SDK refuses it
 	}
-	g, err := d.begin(r, caller, pass{
+	hs, err := d.start(r, caller, token{
 		User: caller.ID, Agent: belljar.NewID(), Query: r.URL.RawQuery, Boot: d.boot, Version: cut(in.ProtocolVersion, 32), Client: cut(in.ClientInfo.Name, 64),
 	}, "")
 	if err != nil {
 		return err
 	}
-	defer d.enter(g)()
-	g.serve(d.handler, w, r)
-	if g.connected() == nil {
-		d.dismiss(g) // it was no initialize after all
+	defer d.acquire(hs)()
+	hs.serve(d.handler, w, r)
+	if hs.connection() == nil {
+		d.end(hs) // the SDK refused it
 	}
 	return nil
 }
 
+// cut returns the first n bytes of a text, at most.
 func cut(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }
 
-// pass is what the id of a visit says.
-type pass struct {
-	User    string `json:"u"`
-	Agent   string `json:"a"`
-	Query   string `json:"q,omitempty"`
-	Boot    string `json:"b"`
-	Version string `json:"v,omitempty"`
-	Client  string `json:"c,omitempty"`
-}
-
-// begin begins a visit. id is that of one that is begun again, "" of a new one.
-func (d *Door) begin(r *http.Request, caller belljar.Caller, p pass, id string) (*guest, error) {
-	terms, err := d.opts.Terms.narrowed(p.Query)
-	if err != nil {
-		return nil, err
-	}
-	if id == "" {
-		if id, err = d.sealer.Seal(p); err != nil {
-			return nil, err
-		}
-	}
-	client := Client{Terms: terms, Service: func(requestID, traceID string) belljar.Service {
-		as := caller
-		if requestID != "" {
-			as.RequestID, as.TraceID = requestID, traceID
-		}
-		return d.opts.Engine.As(as)
-	}}
-	if d.opts.StreamURL != nil {
-		first := r.Clone(api.WithCaller(context.Background(), caller)) // it names the host
-		first.Body = nil
-		client.StreamURL = func(run belljar.Run) string { return d.opts.StreamURL(first, run) }
-	}
-	v, err := d.opts.Kit.newVisit(client, p.Agent, func() string { return id })
-	if err != nil {
-		return nil, err
-	}
-	v.user = caller.ID
-	g := &guest{visit: v, session: id, caller: caller, since: time.Now()}
-	return g, d.admit(g)
-}
-
-// admit takes a visit in, in place of the user's idlest if he has too many.
-func (d *Door) admit(g *guest) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the server is stopping", Hint: "try again in a moment"}
-	}
-	var idlest *guest
-	n := 0
-	for _, other := range d.guests {
-		if other.caller.ID != g.caller.ID {
-			continue
-		}
-		n++
-		if other.busy == 0 && (idlest == nil || other.since.Before(idlest.since)) {
-			idlest = other
-		}
-	}
-	switch {
-	case n < d.opts.Visits:
-	case idlest == nil:
-		return &belljar.Error{
-			Code: belljar.CodeQuotaExceeded, Message: "there are too many MCP sessions", Details: map[string]any{"maximum": d.opts.Visits},
-			Hint: "end one with DELETE, or let it be idle",
-		}
-	default:
-		d.forget(idlest)
-	}
-	d.guests[g.session] = g
-	return nil
-}
-
-// find returns a caller's visit. One of an earlier process of this server is begun again.
-func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*guest, error) {
-	none := &belljar.Error{Code: belljar.CodeNotFound, Message: "this MCP session does not exist, or has ended", Hint: "send initialize to begin a new one"}
-	d.mu.Lock()
-	g := d.guests[id]
-	d.mu.Unlock()
-	if g != nil {
-		if g.caller.ID != caller.ID || g.caller.Role != caller.Role {
-			return nil, none
-		}
-		return g, nil
-	}
-	var p pass
-	if d.sealer.Open(id, &p) != nil || p.User != caller.ID || p.Boot == d.boot || !belljar.ValidID(p.Agent) {
-		return nil, none
-	}
-	g, err := d.revive(r, caller, p, id)
-	if g == nil && err == nil {
-		return nil, none
-	}
-	return g, err
-}
-
-// enter notes that a request of a visit is open; the result notes its end.
-func (d *Door) enter(g *guest) (leave func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	g.busy++
-	g.halt()
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		g.since = time.Now()
-		if g.busy--; g.busy == 0 && d.guests[g.session] == g {
-			g.stop = d.opts.AfterFunc(d.opts.Idle, func() { d.expire(g) })
-		}
-	}
-}
-
-// halt ends the wait for the end of an idle visit.
-func (g *guest) halt() {
-	if g.stop != nil {
-		g.stop()
-		g.stop = nil
-	}
-}
-
-// expire ends a visit that nobody has come back to.
-func (d *Door) expire(g *guest) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if g.busy == 0 {
-		d.forget(g)
-	}
-}
-
-// dismiss ends a visit, and waits until nothing of it is left.
-func (d *Door) dismiss(g *guest) {
-	d.mu.Lock()
-	gone := d.forget(g)
-	d.mu.Unlock()
-	if gone != nil {
-		<-gone
-	}
-}
-
-// mostEnded bounds how many ended visits of earlier processes are remembered.
-const mostEnded = 10000
-
-// forget takes a visit out, and down behind; the result is closed when it is. nil if it was out already. d.mu is held.
-func (d *Door) forget(g *guest) (done chan struct{}) {
-	if d.guests[g.session] != g {
-		return nil
-	}
-	delete(d.guests, g.session)
-	if len(d.ended) >= mostEnded {
-		clear(d.ended)
-	}
-	d.ended[g.session] = true
-	g.halt()
-	done = make(chan struct{})
-	d.ending.Add(1)
-	go func() {
-		defer d.ending.Done()
-		defer close(done)
-		g.end(errOver)
-		if s := g.connected(); s != nil {
-			_ = s.Close() // it has no connection that could fail
-		}
-		if err := g.close(); err != nil {
-			d.opts.Kit.log.Warn("MCP session could not be taken down", "visit", g.id, "err", err)
-		}
-	}()
-	return done
-}
-
-// connected is the SDK's half of the visit; nil if it has none, because initialize failed.
-func (g *guest) connected() *sdk.ServerSession {
-	for s := range g.server.Sessions() {
-		return s
-	}
-	return nil
-}
-
-// Close ends all answers under way. The sandboxes of visits live on: their clients come back to the next server.
+// Close ends all answers. The sandboxes stay: their clients resume on the next server.
 func (d *Door) Close() error {
 	d.mu.Lock()
 	d.closed = true
-	guests := make([]*guest, 0, len(d.guests))
-	for _, g := range d.guests {
-		guests = append(guests, g)
-		g.halt()
-	}
-	clear(d.guests)
-	d.mu.Unlock()
 	var all sync.WaitGroup
-	for g := range slices.Values(guests) {
+	for _, hs := range d.sessions {
+		hs.stopTimer()
 		all.Go(func() {
-			g.end(errOver)
-			if s := g.connected(); s != nil {
-				_ = s.Close() // it has no connection that could fail
-			}
-			g.working.Wait()
+			hs.disconnect()
+			hs.working.Wait()
 		})
 	}
+	clear(d.sessions)
+	d.mu.Unlock()
 	all.Wait()
-	d.ending.Wait()
+	d.closing.Wait()
 	return nil
 }

@@ -10,49 +10,50 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bounds of what is kept for clients whose connection breaks while an answer is on its way.
+// Limits of the events kept for clients whose connection breaks during an answer.
 const (
-	mostStreams    = 64       // of one visit, the newest
-	mostEventBytes = 64 << 20 // of all visits; the oldest go first
+	maxStreams    = 64       // of one session, the newest
+	maxEventBytes = 64 << 20 // of all sessions; the oldest go first
 )
 
-// events keeps what was sent, for clients that come back with Last-Event-ID. It is an [sdk.EventStore].
+// events keeps sent events for clients that resume with Last-Event-ID. Unlike the SDK's store it bounds the streams of a
+// session, and evicts by age.
 type events struct {
-	mu     sync.Mutex
-	bytes  int
-	visits map[string]map[string]*list.Element // of *sent, by session and stream
-	order  list.List                           // of *sent, the oldest first
+	mu       sync.Mutex
+	bytes    int
+	sessions map[string]map[string]*list.Element // of *eventStream, by session and stream
+	order    list.List                           // of *eventStream, the oldest first
 }
 
-// sent is one stream of events.
-type sent struct {
+// eventStream is the events of one stream.
+type eventStream struct {
 	session, stream string
-	first           int // index of data[0]: what was before is gone
+	first           int // index of data[0]: earlier events are evicted
 	data            [][]byte
 }
 
 var _ sdk.EventStore = (*events)(nil)
 
-// Open begins a stream.
+// Open starts a stream.
 func (e *events) Open(_ context.Context, session, stream string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.visits == nil {
-		e.visits = map[string]map[string]*list.Element{}
+	if e.sessions == nil {
+		e.sessions = map[string]map[string]*list.Element{}
 	}
-	streams := e.visits[session]
+	streams := e.sessions[session]
 	if streams == nil {
 		streams = map[string]*list.Element{}
-		e.visits[session] = streams
+		e.sessions[session] = streams
 	}
 	if streams[stream] != nil {
 		return nil
 	}
-	streams[stream] = e.order.PushBack(&sent{session: session, stream: stream})
-	if len(streams) > mostStreams {
+	streams[stream] = e.order.PushBack(&eventStream{session: session, stream: stream})
+	if len(streams) > maxStreams {
 		for at := e.order.Front(); at != nil; at = at.Next() {
-			if s := at.Value.(*sent); s.session == session && s.stream != "" {
-				e.drop(at)
+			if s := at.Value.(*eventStream); s.session == session && s.stream != "" {
+				e.remove(at)
 				break
 			}
 		}
@@ -60,29 +61,29 @@ func (e *events) Open(_ context.Context, session, stream string) error {
 	return nil
 }
 
-// drop forgets a stream.
-func (e *events) drop(at *list.Element) {
-	s := e.order.Remove(at).(*sent)
+// remove removes a stream.
+func (e *events) remove(at *list.Element) {
+	s := e.order.Remove(at).(*eventStream)
 	for _, d := range s.data {
 		e.bytes -= len(d)
 	}
-	delete(e.visits[s.session], s.stream)
+	delete(e.sessions[s.session], s.stream)
 }
 
-// Append adds an event. One of a stream that is forgotten cannot be numbered any more: it is sent, and not kept.
+// Append adds an event. An event of a removed stream has no number: it is sent, and not kept.
 func (e *events) Append(_ context.Context, session, stream string, data []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := e.visits[session][stream]
+	at := e.sessions[session][stream]
 	if at == nil {
 		return sdk.ErrEventsPurged
 	}
-	s := at.Value.(*sent)
+	s := at.Value.(*eventStream)
 	s.data = append(s.data, slices.Clone(data))
 	e.bytes += len(data)
-	for at := e.order.Front(); at != nil && e.bytes > mostEventBytes; at = at.Next() {
-		old := at.Value.(*sent)
-		for len(old.data) > 0 && e.bytes > mostEventBytes {
+	for at := e.order.Front(); at != nil && e.bytes > maxEventBytes; at = at.Next() {
+		old := at.Value.(*eventStream)
+		for len(old.data) > 0 && e.bytes > maxEventBytes {
 			e.bytes -= len(old.data[0])
 			old.data, old.first = old.data[1:], old.first+1
 		}
@@ -90,26 +91,17 @@ func (e *events) Append(_ context.Context, session, stream string, data []byte) 
 	return nil
 }
 
-// After yields the events of a stream behind an index.
+// After yields the events of a stream after an index.
 func (e *events) After(_ context.Context, session, stream string, index int) iter.Seq2[[]byte, error] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var data [][]byte
-	at := e.visits[session][stream]
-	known := at != nil
-	if known {
-		s := at.Value.(*sent)
-		from := index + 1 - s.first
-		known = from >= 0
-		if known && from < len(s.data) {
-			data = slices.Clone(s.data[from:])
-		}
+	at := e.sessions[session][stream]
+	if at == nil || index+1 < at.Value.(*eventStream).first {
+		return func(yield func([]byte, error) bool) { yield(nil, sdk.ErrEventsPurged) }
 	}
+	s := at.Value.(*eventStream)
+	data := slices.Clone(s.data[min(index+1-s.first, len(s.data)):])
 	return func(yield func([]byte, error) bool) {
-		if !known {
-			yield(nil, sdk.ErrEventsPurged)
-			return
-		}
 		for _, d := range data {
 			if !yield(d, nil) {
 				return
@@ -118,13 +110,13 @@ func (e *events) After(_ context.Context, session, stream string, index int) ite
 	}
 }
 
-// SessionClosed forgets a visit.
+// SessionClosed removes the streams of a session.
 func (e *events) SessionClosed(_ context.Context, session string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, at := range e.visits[session] {
-		e.drop(at)
+	for _, at := range e.sessions[session] {
+		e.remove(at)
 	}
-	delete(e.visits, session)
+	delete(e.sessions, session)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Inputs and outputs of docs/compatibility.md#tools, and what else there is to know.
+// The inputs and outputs of docs/compatibility.md#tools, with additions.
 type (
 	writeInput struct {
 		SandboxID   string  `json:"sandbox_id" about:"From sandbox_open"`
@@ -85,7 +85,7 @@ func fileTools() []*tool {
 }
 
 func writeFile(c *call, in writeInput) (*reply, error) {
-	if err := c.mayUse(in.SandboxID, false); err != nil {
+	if err := c.authorize(in.SandboxID, false); err != nil {
 		return nil, err
 	}
 	mode, err := api.ParseMode(in.Mode)
@@ -95,43 +95,40 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 	var data []byte
 	switch {
 	case in.Contents != nil && in.ContentsB64 != nil && *in.Contents != "" && *in.ContentsB64 != "":
-		return nil, refuse("contents", "contents and contents_b64 are both given")
+		return nil, api.Refuse("contents", "contents and contents_b64 are both given")
 	case in.Contents != nil && *in.Contents != "":
 		data = []byte(*in.Contents)
 	case in.ContentsB64 != nil:
 		if data, err = base64.StdEncoding.DecodeString(strings.TrimSpace(*in.ContentsB64)); err != nil {
-			return nil, refuse("contents_b64", "contents_b64 is not base64")
+			return nil, api.Refuse("contents_b64", "contents_b64 is not base64")
 		}
 	}
 	entry, err := c.Files().Write(c, in.SandboxID, belljar.FileWrite{
 		Path: in.Path, Content: bytes.NewReader(data), Size: int64(len(data)), Mode: mode, Overwrite: in.Overwrite,
 	})
 	if err != nil {
-		return nil, c.ended(err)
+		return nil, sandboxError(err)
 	}
 	at := api.InWorkspace(entry.Path)
 	return &reply{fmt.Sprintf("wrote %d bytes to %s", len(data), at), nil, writeOutput{true, at}}, nil
 }
 
 func readFile(c *call, in fileInput) (*reply, error) {
-	if err := c.mayUse(in.SandboxID, false); err != nil {
+	if err := c.authorize(in.SandboxID, false); err != nil {
 		return nil, err
 	}
 	part, err := api.ReadPart(c, c.Files(), in.SandboxID, in.Path, int64(min(in.Offset, math.MaxInt64)), int64(min(in.MaxBytes, math.MaxInt64)))
 	if err != nil {
-		return nil, c.ended(err)
+		return nil, sandboxError(err)
 	}
 	o := fileOutput{Contents: part.Text, ContentsB64: part.Raw, Truncated: part.Truncated(), SizeBytes: part.Size, NextOffset: part.Next}
-	var text string
-	switch {
-	case part.Text != nil:
+	text := fmt.Sprintf("%d bytes that are not text; contents_b64 has them as base64", len(part.Raw))
+	if part.Text != nil {
 		text = *part.Text
-	default:
-		text = fmt.Sprintf("%d bytes that are not text; contents_b64 has them as base64", len(part.Raw))
 	}
 	var more []sdk.Content
-	if in.Offset == 0 && pictureType(in.Path) != "" {
-		picture, about := c.picture(in.SandboxID, in.Path, part)
+	if in.Offset == 0 && isPicture(in.Path) {
+		picture, about := c.pictureOf(in.SandboxID, in.Path, part)
 		if about != "" {
 			text = about
 		}
@@ -145,43 +142,36 @@ func readFile(c *call, in fileInput) (*reply, error) {
 	return &reply{text, more, o}, nil
 }
 
-// picture is a file of a sandbox as a picture, with what is said of it; nil if it is none that can be shown.
-func (c *call) picture(sandbox, name string, part api.FilePart) (sdk.Content, string) {
+// pictureOf returns a file of a sandbox as [call.picture] does. part is the beginning of the file.
+func (c *call) pictureOf(sandbox, name string, part api.FilePart) (sdk.Content, string) {
 	if part.Size > maxPicture {
 		return nil, fmt.Sprintf("%s has %d bytes, too many to be shown as a picture (at most %d)", path.Base(name), part.Size, maxPicture)
 	}
-	var data []byte
-	switch {
-	case part.Truncated():
-		whole, err := api.ReadPart(c, c.Files(), sandbox, name, 0, maxPicture)
-		if err != nil {
+	if part.Truncated() {
+		var err error
+		if part, err = api.ReadPart(c, c.Files(), sandbox, name, 0, maxPicture); err != nil {
 			return nil, ""
 		}
-		part = whole
-		fallthrough
-	default:
-		data = part.Raw
-		if part.Text != nil {
-			data = []byte(*part.Text)
-		}
 	}
-	return c.show(name, data)
+	data := part.Raw
+	if part.Text != nil {
+		data = []byte(*part.Text)
+	}
+	return c.picture(name, data)
 }
 
 func listFiles(c *call, in listInput) (*reply, error) {
-	if err := c.mayUse(in.SandboxID, false); err != nil {
+	if err := c.authorize(in.SandboxID, false); err != nil {
 		return nil, err
 	}
 	list, err := c.Files().List(c, in.SandboxID, belljar.FileQuery{Path: in.Path, Recursive: in.Recursive})
 	if err != nil {
-		return nil, c.ended(err)
+		return nil, sandboxError(err)
 	}
 	o := listOutput{Entries: []entry{}, Truncated: list.Truncated}
+	var b strings.Builder
 	for _, e := range list.Entries {
 		o.Entries = append(o.Entries, entry(e))
-	}
-	var b strings.Builder
-	for _, e := range o.Entries {
 		name := e.Path
 		if e.Type == "dir" {
 			name += "/"
@@ -201,11 +191,11 @@ func listFiles(c *call, in listInput) (*reply, error) {
 }
 
 func deleteFile(c *call, in deleteInput) (*reply, error) {
-	if err := c.mayUse(in.SandboxID, false); err != nil {
+	if err := c.authorize(in.SandboxID, false); err != nil {
 		return nil, err
 	}
 	if err := c.Files().Delete(c, in.SandboxID, in.Path, in.Recursive); err != nil {
-		return nil, c.ended(err)
+		return nil, sandboxError(err)
 	}
 	at := api.InWorkspace(in.Path)
 	return &reply{"deleted " + at, nil, deleteOutput{true, at}}, nil

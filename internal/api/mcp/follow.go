@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -17,55 +17,50 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// forever is longer than any run may take: its own time limit ends the wait.
+// forever is longer than any run may take: the run's own time limit ends the wait.
 const forever = 365 * 24 * time.Hour
 
-// acceptTime bounds how long a run may take to be accepted.
+// acceptTime bounds how long the engine may take to accept a run.
 const acceptTime = time.Minute
 
-// finisher is an engine that starts a run and waits for its end in one step, and then returns the run's id even if the
-// call was cancelled.
+// finisher is implemented by an engine that starts a run and waits for its end in one step. It returns the run's id even if
+// the call was cancelled.
 type finisher interface {
 	Finish(ctx context.Context, req belljar.RunRequest, wait time.Duration) (belljar.Run, *belljar.Output, error)
 }
 
-// finish starts a run and waits for its end, for wait at most. If the wait is over first, out is nil. When the call is
-// cancelled meanwhile, so is the run, unless its client has only stopped waiting.
-func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (belljar.Run, *belljar.Output, error) {
+// finish starts a run and waits at most wait for its end. If the run continues, out is nil. A cancelled call cancels the run,
+// unless its client only stopped waiting.
+func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
 	spec.Labels = map[string]string{label: c.id}
 	req := belljar.RunRequest{RunSpec: spec}
 	if f, ok := c.Runs().(finisher); ok && c.token == nil && wait > 0 {
-		run, out, err := f.Finish(c, req, wait)
+		run, out, err = f.Finish(c, req, wait)
 		if c.Err() != nil && run.ID != "" {
 			return run, nil, c.abandon(run)
 		}
 		return run, out, err
 	}
-	run, err := c.start(req)
+	// The start is not cancelled with the call: the run's id would be lost.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(c), acceptTime)
+	run, err = c.Runs().Start(ctx, req)
+	stop()
+	if err == nil && c.Err() != nil {
+		err = c.abandon(run)
+	}
 	if err != nil || wait <= 0 {
 		return run, nil, err
 	}
 	return c.await(run, wait)
 }
 
-// start starts a run. That it is cancelled meanwhile is found out afterwards: its id must not be lost.
-func (c *call) start(req belljar.RunRequest) (belljar.Run, error) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(c), acceptTime)
-	defer stop()
-	run, err := c.Runs().Start(ctx, req)
-	if err == nil && c.Err() != nil {
-		return run, c.abandon(run)
-	}
-	return run, err
-}
-
-// await waits for a run's end, for wait at most, and tells the client how it gets on.
+// await waits at most wait for a run's end, and reports its progress to the client.
 func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar.Output, error) {
 	waiting, stop := context.WithTimeout(c, wait)
 	defer stop()
 	log := c.Runs().Frames(waiting, run.ID, 1)
 	if c.token != nil {
-		p := c.report(run)
+		p := c.startProgress(run)
 		defer p.close()
 		log = p.watch(log)
 	}
@@ -81,65 +76,67 @@ func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar
 		if err != nil || !run.Phase.Terminal() {
 			return run, nil, err
 		}
-		out, err = belljar.Printed(c.Runs().Frames(c, run.ID, 1)) // it ended just now
+		out, err = belljar.Printed(c.Runs().Frames(c, run.ID, 1)) // it ended after the wait
 		return run, &out, err
 	}
 	return run, nil, err
 }
 
-// abandon decides what becomes of a run whose call was cancelled.
+// abandon cancels the run of a cancelled call, or detaches it if the client only stopped waiting. It returns the call's error.
 func (c *call) abandon(run belljar.Run) error {
-	over := errors.Is(context.Cause(c), errOver) || c.life.Err() != nil
+	over := errors.Is(context.Cause(c), errSessionEnded) || c.life.Err() != nil
 	switch {
-	case !over && c.impatient(c.request):
-		c.mu.Lock()
-		c.late = append(c.late, lateRun{id: run.ID, session: run.SessionID})
-		c.mu.Unlock()
+	case !over && c.clientTimedOut(c.request):
+		c.detach(detachedRun{id: run.ID, sandbox: run.SessionID})
 		return context.Cause(c)
 	case over && run.SessionID != "":
-		return errOver // it ends with its session, or goes on with it
+		return errSessionEnded // the run ends or continues with its sandbox
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), closeTime)
 	defer stop()
-	if err := gone(c.Runs().Cancel(ctx, run.ID)); err != nil {
+	if err := ignoreNotFound(c.Runs().Cancel(ctx, run.ID)); err != nil {
 		c.kit.log.Warn("run of a cancelled call could not be cancelled", "run_id", run.ID, "err", err)
 	}
 	return context.Cause(c)
 }
 
-// lateRun is a run that goes on though its client stopped waiting for it.
-type lateRun struct{ id, session string }
+// detachedRun is a run that continues after its client stopped waiting. sandbox is "" for a one-shot run.
+type detachedRun struct{ id, sandbox string }
 
-// mostLate is how many bytes of each stream of a late run are told.
-const mostLate = 4 << 10
-
-// told is what a result says of runs that an earlier call did not wait for; "" if there are none. One-shot runs are told
-// of until they have ended, others once: they can be read.
-func (c *call) told() string {
+func (c *call) detach(run detachedRun) {
 	c.mu.Lock()
-	late := c.late
-	c.late = nil
+	defer c.mu.Unlock()
+	c.detached = append(c.detached, run)
+}
+
+// maxDetachedOutput is how many bytes of each stream of a detached run a note holds.
+const maxDetachedOutput = 4 << 10
+
+// detachedNotes returns the notes of a result about detached runs; "" if there are none. A note about a one-shot run is repeated
+// until the run has ended. A run in a sandbox has one note, because its output can be read.
+func (c *call) detachedNotes() string {
+	c.mu.Lock()
+	detached := c.detached
+	c.detached = nil
 	c.mu.Unlock()
 	var b strings.Builder
-	for _, l := range late {
-		run, err := c.Runs().Get(c, l.id)
+	for _, d := range detached {
+		run, err := c.Runs().Get(c, d.id)
 		switch {
 		case err != nil:
-		case l.session != "":
+		case d.sandbox != "":
 			fmt.Fprintf(&b, "\n\nnote: an earlier call was given up, but its command goes on as exec_id %s in sandbox_id %s (%s): "+
-				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", run.ID, l.session, run.Phase)
+				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", run.ID, d.sandbox, run.Phase)
 		case run.Phase.Terminal():
 			out, err := belljar.Printed(c.Runs().Frames(c, run.ID, 1))
 			if err != nil {
 				continue
 			}
-			stdout, stderr := streams(&out, mostLate)
-			fmt.Fprintf(&b, "\n\nnote: an earlier call was given up, but its run %s went on and has ended: %s\n%s%s%s", run.ID, headline(run),
-				stdout.section("stdout"), stderr.section("stderr"), lost(stdout, stderr, "All of it is the resource "+outputURI(run.ID)+"."))
+			stdout, stderr := streams(&out, maxDetachedOutput)
+			fmt.Fprintf(&b, "\n\nnote: an earlier call was given up, but its run %s went on and has ended: %s",
+				run.ID, report(run, stdout, stderr, "All of it is the resource "+outputURI(run.ID)+"."))
 		default:
-			c.mu.Lock()
-			c.late = append(c.late, l)
-			c.mu.Unlock()
+			c.detach(d)
 			fmt.Fprintf(&b, "\n\nnote: an earlier call was given up, but its run %s goes on (%s); what it prints is the resource %s.",
 				run.ID, run.Phase, outputURI(run.ID))
 		}
@@ -147,25 +144,23 @@ func (c *call) told() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// How often a client that wants to know hears of a run.
+// How often a client with a progress token gets a notification.
 const (
-	reportEvery = time.Second      // while it prints
-	reportQuiet = 10 * time.Second // while it does not
+	progressEvery = time.Second      // while the run prints
+	progressQuiet = 10 * time.Second // while it does not
 )
 
-// progress tells a client how a run gets on.
+// progress notifies a client of the progress of a run.
 type progress struct {
 	c     *call
 	begun time.Time
 	stop  chan struct{}
 	done  chan struct{}
-
-	mu   sync.Mutex
-	news string // since the last notification; "" is none
+	news  atomic.Pointer[string] // since the last notification; nil if there is none
 }
 
-// report begins to tell of a run; its id first, for clients that stop waiting.
-func (c *call) report(run belljar.Run) *progress {
+// startProgress starts notifications about a run. The first has its id, for clients that stop waiting.
+func (c *call) startProgress(run belljar.Run) *progress {
 	p := &progress{c: c, begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
 	word := "run"
 	if run.SessionID != "" {
@@ -175,11 +170,11 @@ func (c *call) report(run belljar.Run) *progress {
 	return p
 }
 
-// run tells of a run, beginning with first. A client that does not read keeps it waiting, and nobody else.
+// run sends notifications, the first one at once. A client that does not read blocks this goroutine only.
 func (p *progress) run(first string) {
 	defer close(p.done)
-	p.tell(first)
-	tick := time.NewTicker(reportEvery)
+	p.notify(first)
+	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	last := time.Now()
 	for {
@@ -187,35 +182,31 @@ func (p *progress) run(first string) {
 		case <-p.stop:
 			return
 		case now := <-tick.C:
-			p.mu.Lock()
-			news := p.news
-			p.news = ""
-			p.mu.Unlock()
-			if news == "" && now.Sub(last) < reportQuiet {
-				continue
+			news := p.news.Swap(nil)
+			if news == nil && now.Sub(last) >= progressQuiet {
+				news = new(fmt.Sprintf("running for %v", now.Sub(p.begun).Round(time.Second)))
 			}
-			if news == "" {
-				news = fmt.Sprintf("running for %v", now.Sub(p.begun).Round(time.Second))
+			if news != nil {
+				last = now
+				p.notify(*news)
 			}
-			last = now
-			p.tell(news)
 		}
 	}
 }
 
-// tell sends one notification. A client that is gone needs none.
-func (p *progress) tell(message string) {
-	_ = p.c.session.NotifyProgress(p.c, &sdk.ProgressNotificationParams{
+// notify sends one notification. Errors are ignored: the client is gone.
+func (p *progress) notify(message string) {
+	_ = p.c.conn.NotifyProgress(p.c, &sdk.ProgressNotificationParams{
 		ProgressToken: p.c.token, Message: message, Progress: float64(time.Since(p.begun).Milliseconds()+1) / 1000,
 	})
 }
 
-// watch looks at a log on its way.
+// watch returns a log, and takes news from its frames.
 func (p *progress) watch(log iter.Seq2[belljar.Frame, error]) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		for f, err := range log {
-			if err == nil {
-				p.note(f)
+			if news := newsOf(f); err == nil && news != "" {
+				p.news.Store(&news)
 			}
 			if !yield(f, err) {
 				return
@@ -224,24 +215,19 @@ func (p *progress) watch(log iter.Seq2[belljar.Frame, error]) iter.Seq2[belljar.
 	}
 }
 
-func (p *progress) note(f belljar.Frame) {
-	news := ""
-	switch f.Type {
-	case belljar.FrameStdout, belljar.FrameStderr:
-		news = lastLine(f.Output)
-	case belljar.FrameEvent:
-		if phase, ok := f.Data["phase"].(string); ok && f.Event == belljar.EventPhase {
-			news = phase
-		}
+// newsOf returns the text of a notification about a frame; "" if there is none.
+func newsOf(f belljar.Frame) string {
+	switch {
+	case f.Type == belljar.FrameStdout || f.Type == belljar.FrameStderr:
+		return lastLine(f.Output)
+	case f.Type == belljar.FrameEvent && f.Event == belljar.EventPhase:
+		phase, _ := f.Data["phase"].(string)
+		return phase
 	}
-	if news != "" {
-		p.mu.Lock()
-		p.news = news
-		p.mu.Unlock()
-	}
+	return ""
 }
 
-// close ends the notifications: none comes behind the result. Nobody reads that of a cancelled call.
+// close ends the notifications: none comes after the result. The client ignores the result of a cancelled call.
 func (p *progress) close() {
 	close(p.stop)
 	select {
@@ -250,17 +236,17 @@ func (p *progress) close() {
 	}
 }
 
-// mostLine is how much of a line a notification has, in bytes.
-const mostLine = 200
+// maxLine is how many bytes of a line a notification has.
+const maxLine = 200
 
-// lastLine is the last line of an output that says something.
+// lastLine returns the last line of an output that is not empty; "" if it is not UTF-8.
 func lastLine(out []byte) string {
 	out = bytes.TrimSpace(out)
 	if i := bytes.LastIndexAny(out, "\r\n"); i >= 0 {
 		out = out[i+1:]
 	}
-	if len(out) > mostLine {
-		out = api.WholeEnd(out[:mostLine])
+	if len(out) > maxLine {
+		out = api.WholeEnd(out[:maxLine])
 	}
 	if !utf8.Valid(out) {
 		return ""

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"log/slog"
+	"reflect"
 	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -9,17 +10,17 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Options is what all clients of a process share.
+// Options are what all clients of a process share.
 type Options struct {
 	Version string
-	// Runtimes are those of this server, which sandbox.run's schema lists besides its fixed two.
+	// Runtimes are this server's runtimes. The schema of sandbox.run lists them after its fixed two.
 	Runtimes []string
-	// Image is that of one-shot runs that name none; "" is host.
+	// Image is the image of one-shot runs that name none; "" is host.
 	Image  string
-	Logger *slog.Logger // nil is silent
+	Logger *slog.Logger // nil discards
 }
 
-// Kit is the tools, ready to be given to clients. Make one with [New].
+// Kit holds the tools for all clients. Make one with [New].
 type Kit struct {
 	opts  Options
 	tools []*tool
@@ -34,58 +35,51 @@ func New(o Options) (*Kit, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	k := &Kit{opts: o, log: o.Logger, tools: slices.Concat(computeTools(), sessionTools(), fileTools(), []*tool{commandTool(o.Runtimes)})}
-	return k, nil
+	tools := slices.Concat(computeTools(), sandboxTools(), fileTools(), []*tool{commandTool(o.Runtimes)})
+	return &Kit{opts: o, log: o.Logger, tools: tools}, nil
 }
 
-// tool is one of the tools: what is said about it, and what it does.
+// tool is a tool as tools/list shows it, and its function.
 type tool struct {
-	name, title, about string
-	hints              sdk.ToolAnnotations
-	input, output      schema
-	do                 func(c *call, arguments []byte) (*reply, error)
+	sdk.Tool
+	input schema // the InputSchema
+	do    func(c *call, arguments []byte) (*reply, error)
 }
 
-// newTool returns a tool whose schemas are those of its types.
+// newTool returns a tool whose schemas follow from its types.
 func newTool[In, Out any](name, title string, hints sdk.ToolAnnotations, do func(c *call, in In) (*reply, error), about string) *tool {
-	return &tool{name: name, title: title, about: about, hints: hints, input: takes[In](), output: gives[Out](), do: decoded(do)}
+	input := schemaOf(reflect.TypeFor[In]())
+	input["additionalProperties"] = false
+	return &tool{input: input, do: decoding(do), Tool: sdk.Tool{
+		Name: name, Title: title, Description: about, Annotations: &hints, InputSchema: input, OutputSchema: schemaOf(reflect.TypeFor[Out]()),
+	}}
 }
 
-// described is a tool as tools/list has it.
-func (t *tool) described() *sdk.Tool {
-	hints := t.hints
-	return &sdk.Tool{
-		Name: t.name, Title: t.title, Description: t.about, Annotations: &hints, InputSchema: t.input, OutputSchema: t.output,
-	}
-}
-
-// The kinds of tools, for hosts that ask people before they call one. None of them touches anything but sandboxes.
+// The kinds of tools, for hosts that ask the user before they call one. All tools work inside sandboxes only.
 func reads() sdk.ToolAnnotations {
-	return sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: is(false), OpenWorldHint: is(false)}
+	return sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: new(false), OpenWorldHint: new(false)}
 }
-func adds(again bool) sdk.ToolAnnotations {
-	return sdk.ToolAnnotations{IdempotentHint: again, DestructiveHint: is(false), OpenWorldHint: is(false)}
+func adds(idempotent bool) sdk.ToolAnnotations {
+	return sdk.ToolAnnotations{IdempotentHint: idempotent, DestructiveHint: new(false), OpenWorldHint: new(false)}
 }
-func destroys(again bool) sdk.ToolAnnotations {
-	return sdk.ToolAnnotations{IdempotentHint: again, DestructiveHint: is(true), OpenWorldHint: is(false)}
+func destroys(idempotent bool) sdk.ToolAnnotations {
+	return sdk.ToolAnnotations{IdempotentHint: idempotent, DestructiveHint: new(true), OpenWorldHint: new(false)}
 }
 
-func is(b bool) *bool { return &b }
-
-// reply is what a tool answers.
+// reply is the answer of a tool.
 type reply struct {
 	text  string        // for models
 	more  []sdk.Content // pictures, links
-	value any           // for programs: what the tool's output schema says
+	value any           // for programs; it follows the tool's output schema
 }
 
-// Service returns what a client works with, for a call that came with a request id.
+// Service returns the service of a client, for a call with a request id.
 type Service func(requestID, traceID string) belljar.Service
 
-// Client is who is served, and on what terms.
+// Client is a client, and the terms that it gets.
 type Client struct {
 	Service Service
 	Terms   Terms
-	// StreamURL is where a run's log can be followed; nil is nowhere.
+	// StreamURL returns the address at which the client can follow a run's log; nil if there is none.
 	StreamURL func(run belljar.Run) string
 }

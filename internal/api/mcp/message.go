@@ -11,38 +11,39 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Bounds of what a body or a line holds, besides its bytes: decoded, a value takes up many times those that it was sent as.
+// Limits of a body or a line, besides its bytes: a decoded value takes many times the memory of its text.
 const (
-	mostValues = 100_000
-	mostBatch  = 100 // messages
+	maxValues = 100_000
+	maxBatch  = 100 // messages
 )
 
-// message is what of a message the door looks at.
+// message is the part of a message that the transports read.
 type message struct {
 	ID     json.RawMessage `json:"id"` // "null" is not nil
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// messagesOf are the messages of a body; none if it is no JSON, which the SDK tells the client. The error is
+// messagesOf returns the messages of a body; none if the body is not JSON, which the SDK reports to the client. The error is
 // [belljar.CodeInvalidRequest].
 func messagesOf(body []byte) ([]message, error) {
-	if err := wellFormed(body); err != nil {
+	if err := checkText(body); err != nil {
 		return nil, err
 	}
-	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+	var list []message
+	if isBatch(body) {
+		if json.Unmarshal(body, &list) != nil {
+			return nil, nil
+		}
+	} else {
 		var one message
 		if json.Unmarshal(body, &one) != nil {
 			return nil, nil
 		}
-		return []message{one}, one.check()
+		list = []message{one}
 	}
-	var list []message
-	if json.Unmarshal(body, &list) != nil {
-		return nil, nil
-	}
-	if len(list) > mostBatch {
-		return nil, refuse("body", "a batch has %d messages at most, this one has %d", mostBatch, len(list))
+	if len(list) > maxBatch {
+		return nil, api.Refuse("body", "a batch has %d messages at most, this one has %d", maxBatch, len(list))
 	}
 	for _, m := range list {
 		if err := m.check(); err != nil {
@@ -52,74 +53,71 @@ func messagesOf(body []byte) ([]message, error) {
 	return list, nil
 }
 
-// check refuses a request whose answer could not carry its id.
+func isBatch(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) }
+
+// check refuses a request with an id that its answer could not carry unchanged.
 func (m message) check() error {
-	if m.Method == "" || m.ID == nil || answerable(m.ID) {
+	if m.Method == "" || m.ID == nil || len(m.ID) > 0 && m.ID[0] == '"' {
 		return nil
 	}
-	return refuse("id", "id is %.40s, and no string or whole number below 2^53", m.ID)
-}
-
-// checkID is [message.check] of a message that has been decoded otherwise.
-func checkID(raw json.RawMessage) error {
-	var m message
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return err
+	if _, ok := integer(json.Number(m.ID)); !ok {
+		return api.Refuse("id", "id is %.40s, and no string or whole number below 2^53", m.ID)
 	}
-	return m.check()
+	return nil
 }
 
-// answerable reports whether an answer can carry an id as it came.
-func answerable(id json.RawMessage) bool {
-	if len(id) > 0 && id[0] == '"' {
-		return true
-	}
-	n, err := strconv.ParseFloat(string(id), 64)
-	return err == nil && n == math.Trunc(n) && math.Abs(n) < 1<<53
-}
-
-// wellFormed refuses what would be changed by decoding it, or would take up too much. It does not say whether it is JSON.
-func wellFormed(raw []byte) error {
+// checkText refuses text that decoding would change, and text with too many values. It does not check that the text is JSON.
+func checkText(raw []byte) error {
 	switch {
 	case !utf8.Valid(raw):
-		return refuse("body", "the message is not UTF-8")
+		return api.Refuse("body", "the message is not UTF-8")
 	case api.LoneSurrogate(raw):
-		return refuse("body", "the message has half a surrogate pair, which is not a character")
-	case values(raw) > mostValues:
-		e := refuse("body", "a message has %d values at most", mostValues)
-		e.Details["maximum"] = mostValues
+		return api.Refuse("body", "the message has half a surrogate pair, which is not a character")
+	case countValues(raw) > maxValues:
+		e := api.Refuse("body", "a message has %d values at most", maxValues)
+		e.Details["maximum"] = maxValues
 		e.Hint = "send less at once, or as a file"
 		return e
 	}
 	return nil
 }
 
-// keyOf is [requestKey] of an id as it came.
-func keyOf(raw json.RawMessage) string {
-	var id any
-	if json.Unmarshal(raw, &id) != nil {
-		return ""
+// requestKey returns a request's id as a key. A string and a number never have the same one.
+func requestKey(id any) string {
+	switch n := id.(type) {
+	case json.RawMessage:
+		var v any
+		if json.Unmarshal(n, &v) != nil {
+			return ""
+		}
+		return requestKey(v)
+	case float64:
+		return fmt.Sprintf("%.0f", n)
+	case int64:
+		return fmt.Sprintf("%d", n)
+	case string:
+		return "'" + n
 	}
-	return requestKey(id)
+	return ""
 }
 
-// values is about how many values JSON has: lists and objects, and what in them is parted by commas.
-func values(raw []byte) int {
-	n, text := 1, false
+// countValues estimates how many values JSON has: it counts lists, objects and commas.
+func countValues(raw []byte) int {
+	n, quoted := 1, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
-		case text && c == '\\':
+		case quoted && c == '\\':
 			i++
 		case c == '"':
-			text = !text
-		case !text && (c == ',' || c == '[' || c == '{'):
+			quoted = !quoted
+		case !quoted && (c == ',' || c == '[' || c == '{'):
 			n++
 		}
 	}
 	return n
 }
 
-// integer is a number as a whole one, if it is: 5.0 and 5e0 are 5.
+// integer writes a whole number below 2^53 as an integer: 5.0 and 5e0 become 5.
 func integer(n json.Number) (json.Number, bool) {
 	f, err := strconv.ParseFloat(string(n), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<53 {

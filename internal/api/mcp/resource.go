@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"unicode/utf8"
@@ -18,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Resources are named like this:
+// The URIs of resources:
 //
 //	belljar://runs/{run_id}/output                    what a run printed
 //	belljar://runs/{run_id}/artifacts/{path}          a file that it left
@@ -32,77 +31,64 @@ func artifactURI(run, path string) string {
 	return u.String()
 }
 
-// Bounds of resources.
+// Limits of resources.
 const (
 	maxResource = 8 << 20 // bytes of one
-	mostListed  = 200     // artifacts in resources/list, the newest
+	maxListed   = 200     // artifacts in resources/list, the newest
 )
 
-// addTemplates says which resources can be read though they are not listed.
-func (v *visit) addTemplates() {
+// addTemplates describes the resources that can be read but are not listed.
+func (s *clientSession) addTemplates() {
 	list := []*sdk.ResourceTemplate{
 		{Name: "output", Title: "What a run printed", URITemplate: scheme + "://runs/{run_id}/output", MIMEType: "text/plain"},
 		{Name: "artifact", Title: "A file that a run left", URITemplate: scheme + "://runs/{run_id}/artifacts/{+path}"},
 	}
-	if v.terms.InMode() == belljar.ToolsCode {
+	if s.terms.InMode() == belljar.ToolsCode {
 		list = append(list, &sdk.ResourceTemplate{Name: "file", Title: "A file of a sandbox", URITemplate: scheme + "://sandboxes/{sandbox_id}/files/{+path}"})
 	}
 	for _, t := range list {
-		v.server.AddResourceTemplate(t, v.read)
+		s.server.AddResourceTemplate(t, s.readResource)
 	}
 }
 
-// addResource lists an artifact, in place of the oldest if there are too many.
+// addResource lists an artifact, and removes the oldest from the list if it is full.
 func (c *call) addResource(uri string, a belljar.Artifact) {
 	c.mu.Lock()
 	c.artifacts = append(c.artifacts, uri)
 	oldest := ""
-	if len(c.artifacts) > mostListed {
+	if len(c.artifacts) > maxListed {
 		oldest, c.artifacts = c.artifacts[0], c.artifacts[1:]
 	}
 	c.mu.Unlock()
 	if oldest != "" {
 		c.server.RemoveResources(oldest)
 	}
-	c.server.AddResource(&sdk.Resource{URI: uri, Name: a.Path, MIMEType: mediaType(a.Path), Size: a.Size}, c.visit.read)
+	c.server.AddResource(&sdk.Resource{URI: uri, Name: a.Path, MIMEType: mediaType(a.Path), Size: a.Size}, c.readResource)
 }
 
-// read answers resources/read.
-func (v *visit) read(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-	header := http.Header{}
-	if req.Extra != nil && req.Extra.Header != nil {
-		header = req.Extra.Header
-	}
-	c := &call{Context: ctx, Service: v.client.Service(header.Get(api.RequestIDHeader), header.Get(traceHeader)), visit: v, session: req.Session}
-	contents, err := c.resource(req.Params.URI)
+// readResource answers resources/read.
+func (s *clientSession) readResource(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	contents, err := s.newCall(ctx, req.Session, req.Extra).resource(req.Params.URI)
 	if err != nil {
-		return nil, v.rpcError(err)
+		e := api.Public(err)
+		if e.Code == belljar.CodeInternal {
+			s.kit.log.Error("resource could not be read", "visit", s.id, "err", err)
+		}
+		data, _ := json.Marshal(e) // nil if it fails
+		message := e.Message
+		if e.Hint != "" {
+			message += "; " + e.Hint
+		}
+		return nil, &jsonrpc.Error{Code: int64(e.Code.Info().JSONRPC), Message: message, Data: data}
 	}
 	contents.URI = req.Params.URI
 	if contents.Text == "" && contents.Blob == nil {
-		contents.Blob = []byte{} // clients take nothing that has neither text nor blob
+		contents.Blob = []byte{} // clients refuse contents with neither text nor blob
 	}
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{contents}}, nil
 }
 
-// rpcError is an error as a JSON-RPC answer has it.
-func (v *visit) rpcError(err error) error {
-	e := api.Public(err)
-	if e.Code == belljar.CodeInternal {
-		v.kit.log.Error("resource could not be read", "visit", v.id, "err", err)
-	}
-	data, failed := json.Marshal(e)
-	if failed != nil {
-		data = nil
-	}
-	message := e.Message
-	if e.Hint != "" {
-		message += "; " + e.Hint
-	}
-	return &jsonrpc.Error{Code: int64(e.Code.Info().JSONRPC), Message: message, Data: data}
-}
-
-// resource reads what a URI names.
+// resource returns the contents of a URI.
 func (c *call) resource(uri string) (*sdk.ResourceContents, error) {
 	none := &belljar.Error{Code: belljar.CodeNotFound, Message: fmt.Sprintf("resource %.200q does not exist", uri), Details: map[string]any{"uri": uri}}
 	u, err := url.Parse(uri)
@@ -119,7 +105,7 @@ func (c *call) resource(uri string) (*sdk.ResourceContents, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.printed(run)
+		return c.runOutput(run)
 	case u.Host == "runs" && parts[1] == "artifacts" && len(parts) == 3:
 		if _, err := c.ownRun(parts[0], none); err != nil {
 			return nil, err
@@ -130,7 +116,7 @@ func (c *call) resource(uri string) (*sdk.ResourceContents, error) {
 		}
 		return contents(parts[2], a.Size, body)
 	case u.Host == "sandboxes" && parts[1] == "files" && len(parts) == 3:
-		if err := c.mayUse(parts[0], false); err != nil {
+		if err := c.authorize(parts[0], false); err != nil {
 			return nil, err
 		}
 		entry, body, err := c.Files().Read(c, parts[0], parts[2], 0, maxResource+1)
@@ -142,7 +128,7 @@ func (c *call) resource(uri string) (*sdk.ResourceContents, error) {
 	return nil, none
 }
 
-// ownRun is a run of the visit, or one in a session that it may use.
+// ownRun returns a run of the client session, or one in a sandbox that it may use; else the error none.
 func (c *call) ownRun(id string, none error) (belljar.Run, error) {
 	run, err := c.Runs().Get(c, id)
 	switch {
@@ -150,14 +136,14 @@ func (c *call) ownRun(id string, none error) (belljar.Run, error) {
 		return run, none
 	case err != nil, run.Labels[label] == c.id:
 		return run, err
-	case run.SessionID != "" && c.mayUse(run.SessionID, true) == nil:
+	case run.SessionID != "" && c.authorize(run.SessionID, true) == nil:
 		return run, nil
 	}
 	return run, none
 }
 
-// printed is what a run has printed so far, both streams in order.
-func (c *call) printed(run belljar.Run) (*sdk.ResourceContents, error) {
+// runOutput returns what a run has printed so far, both streams in order.
+func (c *call) runOutput(run belljar.Run) (*sdk.ResourceContents, error) {
 	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{Bytes: maxResource})
 	if err != nil {
 		return nil, err
@@ -172,9 +158,9 @@ func (c *call) printed(run belljar.Run) (*sdk.ResourceContents, error) {
 	return &sdk.ResourceContents{MIMEType: "text/plain", Text: b.String()}, nil
 }
 
-// contents is a file as a resource: text where it is text.
+// contents returns a file as a resource, as text if it is UTF-8. It closes body.
 func contents(name string, size int64, body io.ReadCloser) (*sdk.ResourceContents, error) {
-	defer func() { _ = body.Close() }() // it has been read
+	defer func() { _ = body.Close() }() // all of it was read
 	if size > maxResource {
 		return nil, &belljar.Error{
 			Code: belljar.CodeTooLarge, Message: fmt.Sprintf("%.200q has %d bytes, a resource has %d at most", name, size, maxResource),

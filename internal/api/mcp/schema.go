@@ -1,33 +1,29 @@
 package mcp
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 // schema is a JSON Schema, 2020-12.
 type schema map[string]any
 
-// takes is the schema of a tool's arguments: the fields of a type, and no others.
-func takes[In any]() schema {
-	s := schemaOf(reflect.TypeFor[In]())
-	s["additionalProperties"] = false
-	return s
-}
-
-// gives is the schema of a tool's result; others may come.
-func gives[Out any]() schema { return schemaOf(reflect.TypeFor[Out]()) }
-
-// schemaOf is the schema of what encoding/json makes of a type. A field's sentence is in its tag about, its values in enum,
-// its least value in minimum. Those that may be left out have omitempty.
+// schemaOf returns the schema of a type as encoding/json writes it. Of a field's tags, about is its description, enum its
+// values and minimum its least value. A field without omitempty is required.
 func schemaOf(t reflect.Type) schema {
 	switch t.Kind() {
 	case reflect.Pointer:
 		return schemaOf(t.Elem())
 	case reflect.Struct:
 		s := schema{"type": "object", "properties": map[string]schema{}}
-		s.add(t, true)
+		s.addFields(t, true)
 		return s
 	case reflect.Map:
 		return schema{"type": "object", "additionalProperties": schemaOf(t.Elem())}
@@ -38,22 +34,23 @@ func schemaOf(t reflect.Type) schema {
 		return schema{"type": "array", "items": schemaOf(t.Elem())}
 	case reflect.Bool:
 		return schema{"type": "boolean"}
-	case reflect.Int, reflect.Int64, reflect.Uint64:
+	case reflect.Int, reflect.Int64:
 		return schema{"type": "integer"}
+	case reflect.Uint64:
+		return schema{"type": "integer", "minimum": 0}
 	}
 	return schema{"type": "string"}
 }
 
-// add takes the fields of a struct into an object, those of structs in it too. Those of one that may be nil are not needed.
-func (s schema) add(t reflect.Type, needed bool) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+// addFields adds the fields of a struct, and of the structs embedded in it. Fields of an embedded pointer are optional.
+func (s schema) addFields(t reflect.Type, required bool) {
+	for f := range t.Fields() {
 		if f.Anonymous {
-			of := f.Type
-			if of.Kind() == reflect.Pointer {
-				of = of.Elem()
+			embedded := f.Type
+			if embedded.Kind() == reflect.Pointer {
+				embedded = embedded.Elem()
 			}
-			s.add(of, needed && of == f.Type)
+			s.addFields(embedded, required && embedded == f.Type)
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -66,25 +63,80 @@ func (s schema) add(t reflect.Type, needed bool) {
 		}
 		if least, err := strconv.Atoi(f.Tag.Get("minimum")); err == nil {
 			field["minimum"] = least
-		} else if kindOf(f.Type) == reflect.Uint64 {
-			field["minimum"] = 0
 		}
-		s.field(name, field)
-		if needed && options == "" {
-			required, _ := s["required"].([]string)
-			s["required"] = append(required, name)
+		s.set(name, field)
+		if required && options == "" {
+			names, _ := s["required"].([]string)
+			s["required"] = append(names, name)
 		}
 	}
 }
 
-func kindOf(t reflect.Type) reflect.Kind {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return t.Kind()
+// set sets a property.
+func (s schema) set(name string, property schema) {
+	s["properties"].(map[string]schema)[name] = property
 }
 
-// field sets a property.
-func (s schema) field(name string, of schema) {
-	s["properties"].(map[string]schema)[name] = of
+// decoding returns do for arguments that are JSON.
+func decoding[In any](do func(c *call, in In) (*reply, error)) func(*call, []byte) (*reply, error) {
+	decode := api.DecoderOf[In]()
+	var names []string
+	for f := range reflect.TypeFor[In]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	known := "its arguments are " + strings.Join(names, ", ")
+	return func(c *call, raw []byte) (*reply, error) {
+		var in In
+		raw, err := normalized(raw)
+		if err == nil {
+			err = decode(raw, &in)
+		}
+		if err != nil {
+			return nil, argumentError(err, known)
+		}
+		return do(c, in)
+	}
+}
+
+// normalized returns arguments with whole numbers written as integers. No arguments become an empty object.
+func normalized(raw []byte) ([]byte, error) {
+	if given := string(bytes.TrimSpace(raw)); given == "" || given == "null" {
+		return []byte("{}"), nil
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return raw, nil // the decoder's error names its type
+	}
+	changed := false
+	for name, value := range fields {
+		if n, ok := integer(json.Number(value)); ok && string(n) != string(value) {
+			fields[name], changed = json.RawMessage(n), true
+		}
+	}
+	if !changed {
+		return raw, nil
+	}
+	return json.Marshal(fields)
+}
+
+// argumentError rewrites a decoder's error in the terms of tools. known lists the arguments.
+func argumentError(err error, known string) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	out := *e
+	out.Message = strings.Replace(e.Message, "the body", "the arguments", 1)
+	out.Message = strings.Replace(out.Message, "unknown field", "unknown argument", 1)
+	field, _ := e.Details["field"].(string)
+	switch {
+	case strings.HasPrefix(out.Message, "unknown argument") && e.Hint != "":
+		out.Hint = e.Hint + "? " + known
+	case strings.HasPrefix(out.Message, "unknown argument"), field == "":
+		out.Hint = known
+	case (field == "cmd" || field == "command") && e.Details["expected"] == "array":
+		out.Hint = `give a list, as ["python3", "main.py"], or ["sh", "-c", "…"] for a line of shell`
+	}
+	return &out
 }

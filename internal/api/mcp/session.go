@@ -1,429 +1,261 @@
 package mcp
 
 import (
-	"cmp"
 	"context"
-	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
-	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/api"
 )
 
-// Inputs and outputs of docs/compatibility.md#tools, and what else there is to know.
-type (
-	openInput struct {
-		SessionKey string `json:"session_key,omitempty" about:"The name of another sandbox of the same conversation or workflow; leave it out for the usual one"`
-	}
-	openOutput struct {
-		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
-		Image     string `json:"image" about:"Its root file system"`
-		Workdir   string `json:"workdir" about:"Where commands start and files lie"`
-		Created   bool   `json:"created" about:"Whether it was made now"`
-	}
-	execInput struct {
-		SandboxID      string            `json:"sandbox_id" about:"From sandbox_open"`
-		Cmd            []string          `json:"cmd" about:"The program and its arguments: [\"python3\", \"main.py\"]"`
-		Cwd            string            `json:"cwd,omitempty" about:"Directory to start in; /workspace if it is not given"`
-		Env            map[string]string `json:"env,omitempty" about:"Environment variables"`
-		TimeoutSeconds int64             `json:"timeout_seconds,omitempty" minimum:"1" about:"How long it may take"`
-		Stream         bool              `json:"stream,omitempty" about:"Answer at once; read its output with sandbox_exec_read"`
-	}
-	execOutput struct {
-		ExecID string `json:"exec_id" about:"From sandbox_exec"`
-		Status string `json:"status" enum:"completed,running" about:"completed once it has ended, however it did"`
-		ended
-		*output
-		DurationMs *int64 `json:"duration_ms,omitempty" about:"From its start to its end"`
-	}
-	readInput struct {
-		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
-		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
-		SinceSeq  uint64 `json:"since_seq,omitempty" about:"The next_seq of the answer before"`
-		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks to answer with; 100 if it is not given"`
-	}
-	readOutput struct {
-		Chunks    []chunk `json:"chunks"`
-		Done      bool    `json:"done" about:"Whether the command has ended, and nothing follows"`
-		NextSeq   uint64  `json:"next_seq" about:"The since_seq to ask with next"`
-		Truncated bool    `json:"truncated,omitempty" about:"Whether output is missing because it is no longer kept"`
-		ended
-	}
-	chunk struct {
-		Seq      uint64 `json:"seq" about:"Its place"`
-		Stream   string `json:"stream" about:"stdout or stderr"`
-		Text     string `json:"text" about:"What was printed"`
-		Encoding string `json:"encoding,omitempty" about:"base64 if it is not text"`
-	}
-	waitInput struct {
-		SandboxID      string  `json:"sandbox_id" about:"From sandbox_open"`
-		ExecID         string  `json:"exec_id" about:"From sandbox_exec"`
-		TimeoutSeconds *uint64 `json:"timeout_seconds,omitempty" about:"How long to wait at most; the answer may come earlier, with done false"`
-	}
-	waitOutput struct {
-		Done bool `json:"done" about:"Whether it has ended"`
-		ended
-	}
-	closeInput struct {
-		SandboxID       string `json:"sandbox_id" about:"From sandbox_open"`
-		DeleteWorkspace bool   `json:"delete_workspace,omitempty" about:"The files go with the sandbox in any case"`
-	}
-	okOutput struct {
-		OK bool `json:"ok" about:"true"`
-	}
-)
+// label is the label of runs and sessions that holds the id of their client session.
+const label = "mcp"
 
-// The states of an exec.
-const (
-	completed = "completed"
-	running   = "running"
-)
+// clientSession is one client, from its initialize to its end.
+type clientSession struct {
+	kit     *Kit
+	client  Client
+	terms   Terms
+	id      string // in the label, and the agent of its sandboxes
+	server  *sdk.Server
+	life    context.Context
+	end     context.CancelCauseFunc
+	working sync.WaitGroup // calls
 
-// Bounds of one answer of sandbox_exec_read.
-const (
-	usualChunks = 100
-	mostChunks  = 1000
-	readBytes   = 64 << 10
-	readWait    = 2 * time.Second // for the first output: asking again costs a model more
-)
-
-func sessionTools() []*tool {
-	return []*tool{
-		newTool[openInput, openOutput]("sandbox_open", "Open the sandbox", adds(true), open,
-			"Opens the Linux sandbox of this conversation or workflow, or makes it, and answers with its sandbox_id, which the other tools need. "+
-				"Opening it again returns the same one, with its files. There is no network."),
-		newTool[execInput, execOutput]("sandbox_exec", "Run a command in the sandbox", destroys(false), exec,
-			"Runs a command and answers with its exit code and what it printed. No shell is involved: for one, give [\"bash\", \"-c\", \"…\"]. "+
-				"Each command starts in /workspace, or in cwd. One that takes long, or has stream set, answers with status running and goes on."),
-		newTool[readInput, readOutput]("sandbox_exec_read", "Read a command's output", reads(), readExec,
-			"Reads what a command printed after since_seq; 0 is its beginning. Continue with next_seq until done is true."),
-		newTool[waitInput, waitOutput]("sandbox_exec_wait", "Wait for a command", reads(), waitExec,
-			"Waits for a command's end, for a time, and answers whether it has ended, and how."),
-		newTool[closeInput, okOutput]("sandbox_close", "Close the sandbox", destroys(true), closeSandbox,
-			"Ends the sandbox: kills its commands and deletes its files. It also ends when the conversation or workflow does."),
-	}
+	mu        sync.Mutex
+	closing   bool
+	user      string            // the owner of its sandboxes; "" until it is known
+	isolated  map[string]string // sandboxes that their scope does not find: id by name
+	known     map[string]bool   // sandboxes of this client session
+	reasons   map[string]string // of cancellations, by the request's key
+	detached  []detachedRun
+	artifacts []string // URIs of listed resources, the oldest first
 }
 
-func open(c *call, in openInput) (*reply, error) {
-	key, err := fixed("session_key", in.SessionKey, c.terms.Session)
-	if err != nil {
+// errSessionEnded is the cause with which the calls of a client session end.
+var errSessionEnded = errors.New("the client is gone")
+
+// newSession starts a client session. id is that of a session to resume after a restart; "" makes a new one.
+func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientSession, error) {
+	s := &clientSession{kit: k, client: c, terms: c.Terms, id: id, isolated: map[string]string{}, known: map[string]bool{}, reasons: map[string]string{}}
+	if err := s.terms.complete(); err != nil {
 		return nil, err
 	}
-	s, created, err := c.open(key)
-	if err != nil {
-		return nil, renamed(err, map[string]string{"scope.key": "session_key"})
+	if s.id == "" {
+		s.id = belljar.NewID()
 	}
-	state := "was there already, with its files"
-	if created {
-		state = "is new"
+	if s.terms.Session == belljar.IsolatedKey || s.terms.Workflow == "" && s.terms.Agent == "" {
+		s.terms.Agent = s.id
 	}
-	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, no network; a command may take %v seconds unless it asks for another time.",
-		s.ID, state, s.BaseImage, belljar.WorkspaceDir, s.Limits.TimeoutSec)
-	return &reply{text, nil, openOutput{s.ID, s.BaseImage, belljar.WorkspaceDir, created}}, nil
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.server = sdk.NewServer(&sdk.Implementation{Name: "belljar", Title: "Belljar", Version: k.opts.Version}, &sdk.ServerOptions{
+		Instructions: s.instructions(), Logger: k.log, GetSessionID: sessionID,
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{ListChanged: true}},
+	})
+	s.server.AddReceivingMiddleware(s.receive)
+	for _, t := range k.tools {
+		if s.terms.offers(t.Name) {
+			listed := t.Tool
+			s.server.AddTool(&listed, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				return s.callTool(ctx, t, req)
+			})
+		}
+	}
+	s.addTemplates()
+	return s, nil
 }
 
-// open finds or makes the session with a name.
-func (c *call) open(key string) (belljar.Session, bool, error) {
-	t := c.terms
-	spec := belljar.SessionSpec{
-		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
-		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: c.network(),
-		Scope: t.scope(key), WorkspaceExec: true, Labels: map[string]string{label: c.id},
-	}
-	// What is made must not be lost because the call is cancelled meanwhile: it ends with the visit.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
-	defer stop()
-	if spec.Scope.Named() {
-		s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
-		if err == nil {
-			c.learn(s.ID, "")
+// receive handles every message of the client before the SDK does.
+func (s *clientSession) receive(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if params, ok := req.GetParams().(*sdk.CallToolParamsRaw); ok && params != nil && !s.terms.offers(params.Name) {
+			return nil, s.unknownTool(params.Name)
 		}
-		return s, created, err
-	}
-	c.mu.Lock()
-	id := c.isolated[key]
-	c.mu.Unlock()
-	if id == "" {
-		var err error
-		if id, err = c.alone(ctx, c.Service); err != nil {
-			return belljar.Session{}, false, err
+		result, err := next(ctx, method, req)
+		if list, ok := result.(*sdk.ListToolsResult); ok && err == nil && s.hidesRunTool(req) {
+			shown := *list
+			shown.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *sdk.Tool) bool { return t.Name == runTool })
+			return &shown, nil
 		}
-	}
-	if id != "" {
-		s, err := c.Sessions().Get(ctx, id)
-		if err == nil && !s.State.Ended() {
-			c.learn(id, key)
-			return s, false, nil
-		}
-	}
-	s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
-	if err == nil {
-		c.learn(s.ID, cmp.Or(key, belljar.IsolatedKey))
-	}
-	return s, created, err
-}
-
-// openTime bounds how long a sandbox may take to be made; the image may have to be fetched first.
-const openTime = 15 * time.Minute
-
-// learn notes that a session is the visit's, by a name if it cannot be found by its scope.
-func (c *call) learn(id, name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known[id] = true
-	if name != "" {
-		c.isolated[name] = id
+		return result, err
 	}
 }
 
-// mayUse reports whether a session is one that the visit works with: its own, or its workflow's. With free, also a session
-// of the same caller that is no agent's, workflow's or thread's. All others are not there, whoever has them.
-func (c *call) mayUse(id string, free bool) error {
-	c.mu.Lock()
-	known := c.known[id]
-	c.mu.Unlock()
-	if known {
+// unknownTool returns the error for a tool that is not on offer.
+func (s *clientSession) unknownTool(name string) error {
+	var names []string
+	for _, t := range s.kit.tools {
+		if s.terms.offers(t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	return &jsonrpc.Error{
+		Code:    jsonrpc.CodeInvalidParams,
+		Message: fmt.Sprintf("unknown tool %.80q; the tools here are %s", name, strings.Join(names, ", ")),
+	}
+}
+
+// hidesRunTool reports whether the list omits sandbox.run for this client: the models of these hosts refuse every request with
+// a tool whose schema has oneOf at its root, or whose name has a dot. If the operator names the tool, it is listed.
+func (s *clientSession) hidesRunTool(req sdk.Request) bool {
+	conn, ok := req.GetSession().(*sdk.ServerSession)
+	if !ok || len(s.terms.Tools) > 0 {
+		return false
+	}
+	hosts := []string{"claude", "anthropic", "codex", "openai", "cursor", "visual studio code", "vscode", "copilot", "gemini", "windsurf"}
+	return containsAny(clientName(conn), hosts)
+}
+
+func containsAny(text string, words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
+}
+
+// clientName returns the client's own name, in lower case.
+func clientName(conn *sdk.ServerSession) string {
+	params := conn.InitializeParams()
+	if params == nil || params.ClientInfo == nil {
+		return ""
+	}
+	return strings.ToLower(params.ClientInfo.Name)
+}
+
+// closeTime bounds the removal of what a client session had.
+const closeTime = 30 * time.Second
+
+// close ends the client session: its calls, its one-shot runs, and the sandboxes that belong to it.
+func (s *clientSession) close() error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
 		return nil
 	}
-	none := &belljar.Error{
-		Code: belljar.CodeNotFound, Message: fmt.Sprintf("sandbox %.80q does not exist", id),
-		Details: map[string]any{"field": "sandbox_id"}, Hint: "call sandbox_open, and use the sandbox_id that it answers with",
+	s.closing = true
+	s.mu.Unlock()
+	s.end(errSessionEnded)
+	s.working.Wait()
+
+	ctx, stop := context.WithTimeout(context.Background(), closeTime)
+	defer stop()
+	svc := s.client.Service("", "")
+	var errs []error
+	s.mu.Lock()
+	detached, isolated := s.detached, s.isolated
+	s.detached = nil
+	s.mu.Unlock()
+	for _, run := range detached {
+		if run.sandbox == "" || s.terms.Workflow == "" {
+			errs = append(errs, ignoreNotFound(svc.Runs().Cancel(ctx, run.id)))
+		}
 	}
-	if !belljar.ValidID(id) {
-		return none
+	for _, id := range isolated {
+		errs = append(errs, ignoreNotFound(svc.Sessions().Delete(ctx, id)))
 	}
-	s, err := c.Sessions().Get(c, id)
-	if belljar.CodeOf(err) == belljar.CodeNotFound {
-		return none
+	switch {
+	case s.terms.InMode() != belljar.ToolsCode:
+	case s.terms.Workflow != "": // its sandboxes stay
+		id, err := s.isolatedSandbox(ctx, svc)
+		if id != "" {
+			err = ignoreNotFound(svc.Sessions().Delete(ctx, id))
+		}
+		errs = append(errs, err)
+	default:
+		_, err := svc.Sessions().CloseAll(ctx, belljar.CloseRequest{KeyPrefix: s.terms.scope("").Prefix()})
+		errs = append(errs, err)
 	}
-	if err != nil {
-		return err
-	}
-	user, err := c.userID(c, c.Service)
-	if err != nil {
-		return err
-	}
-	prefix := c.terms.scope("").Prefix()
-	ours := prefix != "" && strings.HasPrefix(s.ScopeKey, prefix) || s.Labels[label] == c.id
-	free = free && s.ScopeKey == "" && s.Labels[label] == ""
-	if s.UserID != user || !ours && !free {
-		return none
-	}
-	if ours { // one that is free may be run in and read, now and later, and nothing else
-		c.learn(id, "")
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// userID is whose the visit's sessions are. An operator sees everybody's, a model of his does not.
-func (v *visit) userID(ctx context.Context, s belljar.Service) (string, error) {
-	v.mu.Lock()
-	user := v.user
-	v.mu.Unlock()
-	if user != "" {
-		return user, nil
-	}
-	me, err := s.Node().Me(ctx)
+// isolatedSandbox returns the isolated sandbox that the client session had before a restart of the server; "" if there is none.
+func (s *clientSession) isolatedSandbox(ctx context.Context, svc belljar.Service) (string, error) {
+	user, err := s.userID(ctx, svc)
 	if err != nil {
 		return "", err
 	}
-	v.mu.Lock()
-	v.user = me.UserID
-	v.mu.Unlock()
+	page, err := svc.Sessions().List(ctx, belljar.SessionQuery{KeyPrefix: s.terms.scope("").Prefix() + belljar.IsolatedKey + ":"})
+	if err != nil {
+		return "", err
+	}
+	for _, x := range page.Items {
+		if x.Labels[label] == s.id && x.UserID == user {
+			return x.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// userID returns the owner of the client session's sandboxes. An operator sees the sandboxes of all users; the operator's model
+// must not.
+func (s *clientSession) userID(ctx context.Context, svc belljar.Service) (string, error) {
+	s.mu.Lock()
+	user := s.user
+	s.mu.Unlock()
+	if user != "" {
+		return user, nil
+	}
+	me, err := svc.Node().Me(ctx)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	s.user = me.UserID
+	s.mu.Unlock()
 	return me.UserID, nil
 }
 
-func exec(c *call, in execInput) (*reply, error) {
-	if err := c.mayUse(in.SandboxID, false); err != nil {
-		return nil, err
+// ignoreNotFound returns err; nil if what was to be removed does not exist.
+func ignoreNotFound(err error) error {
+	if belljar.CodeOf(err) == belljar.CodeNotFound {
+		return nil
 	}
-	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
-	if err != nil {
-		return nil, err
-	}
-	spec := belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Cwd: in.Cwd, Env: in.Env, TimeoutSec: timeout,
-	}
-	wait := c.terms.Wait
-	if in.Stream {
-		wait = 0
-	}
-	run, out, err := c.finish(spec, wait)
-	if err != nil {
-		return nil, c.ended(renamed(err, map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"}))
-	}
-	o := execOutput{ExecID: run.ID, Status: running}
-	if !run.Phase.Terminal() || out == nil {
-		why := ""
-		if !in.Stream {
-			why = fmt.Sprintf(" after %v", wait)
-		}
-		text := fmt.Sprintf("status running%s: exec_id %s goes on. Read what it prints with sandbox_exec_read (since_seq 0 is the beginning), or wait for its end with sandbox_exec_wait.", why, run.ID)
-		return &reply{text, nil, o}, nil
-	}
-	stdout, stderr := streams(out, c.terms.MaxOutput)
-	said := outputOf(stdout, stderr)
-	o.Status, o.ended, o.output = completed, endOf(run), &said
-	if ms, ok := run.Took(); ok {
-		o.DurationMs = &ms
-	}
-	more := fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID)
-	return &reply{report(run, stdout, stderr, more), nil, o}, nil
+	return err
 }
 
-// ended says, in words of the tools, what to do about a sandbox that has ended, or a file that is not there.
-func (c *call) ended(err error) error {
-	var e *belljar.Error
-	if !errors.As(err, &e) || e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict {
-		return err
+const cancelMethod = "notifications/cancelled"
+
+// maxReasons bounds the cancellations whose reason is remembered.
+const maxReasons = 256
+
+// noteCancelled remembers why the client cancels a request. A transport calls it before the SDK sees the notification.
+func (s *clientSession) noteCancelled(params json.RawMessage) {
+	var in struct {
+		RequestID any    `json:"requestId"`
+		Reason    string `json:"reason"`
 	}
-	_, session := e.Details["session_id"]
-	said := *e
-	switch {
-	case e.Code == belljar.CodeNotFound && e.Details["path"] != nil:
-		said.Hint = "sandbox_fs_list shows what is there"
-	case e.Details["rule"] == "not_a_file":
-		said.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
-	case session && e.Details["path"] == nil:
-		said.Hint = "call sandbox_open for a new one; the files of the old one are gone"
-	default:
-		return err
+	if json.Unmarshal(params, &in) != nil {
+		return
 	}
-	return &said
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.reasons) >= maxReasons {
+		clear(s.reasons)
+	}
+	s.reasons[requestKey(in.RequestID)] = in.Reason
 }
 
-// find returns the run that an exec_id names: one of the sandbox's, or a one-shot run of the visit, whose id is its sandbox's.
-func (c *call) find(sandbox, id string) (belljar.Run, error) {
-	none := &belljar.Error{
-		Code: belljar.CodeNotFound, Message: fmt.Sprintf("sandbox %.80q has no exec %.80q", sandbox, id),
-		Details: map[string]any{"field": "exec_id"}, Hint: "exec_id and sandbox_id are those of sandbox_exec's answer",
-	}
-	if sandbox != id {
-		if err := c.mayUse(sandbox, true); err != nil {
-			return belljar.Run{}, err
-		}
-	}
-	if !belljar.ValidID(id) {
-		return belljar.Run{}, none
-	}
-	run, err := c.Runs().Get(c, id)
-	switch {
-	case belljar.CodeOf(err) == belljar.CodeNotFound:
-		return run, none
-	case err != nil:
-		return run, err
-	case sandbox == id && run.SessionID == "" && run.Labels[label] == c.id:
-		return run, nil
-	case sandbox == id || run.SessionID != sandbox:
-		return run, none
-	}
-	return run, nil
+// clientTimedOut reports whether the client cancelled a request because it stopped waiting, and not to end its run.
+func (s *clientSession) clientTimedOut(request string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reason := strings.ToLower(s.reasons[request])
+	delete(s.reasons, request)
+	return containsAny(reason, []string{"timed out", "timeout", "time out", "deadline exceeded"})
 }
 
-func readExec(c *call, in readInput) (*reply, error) {
-	if in.MaxChunks > mostChunks {
-		return nil, bound("max_chunks", in.MaxChunks, mostChunks, "max_chunks is %d at most, %d were asked for", mostChunks, in.MaxChunks)
+// instructions describe the tools as a whole to a model.
+func (s *clientSession) instructions() string {
+	text := "Belljar runs code in isolated Linux sandboxes without network. Files live in /workspace."
+	if s.terms.InMode() == belljar.ToolsCode {
+		return text + " Call sandbox_open first, then sandbox_fs_write and sandbox_exec with its sandbox_id; files last " +
+			"until the sandbox is closed. A command that takes long answers with status running: read on with sandbox_exec_read or sandbox_exec_wait."
 	}
-	run, err := c.find(in.SandboxID, in.ExecID)
-	if err != nil {
-		return nil, err
-	}
-	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{
-		Since: in.SinceSeq, Frames: int(cmp.Or(in.MaxChunks, usualChunks)), Bytes: readBytes, Wait: min(readWait, c.terms.Wait),
-	})
-	if err != nil {
-		return nil, err
-	}
-	o := readOutput{Chunks: []chunk{}, Done: part.Done, NextSeq: part.Next, Truncated: part.Truncated}
-	var text strings.Builder
-	var stream belljar.FrameType
-	for _, f := range part.Frames {
-		o.Chunks = append(o.Chunks, chunkOf(f))
-		if f.Type != stream {
-			fmt.Fprintf(&text, "%s:\n", f.Type)
-			stream = f.Type
-		}
-		text.WriteString(readable(f.Output))
-		if !strings.HasSuffix(text.String(), "\n") && f.Type == belljar.FrameStderr {
-			text.WriteString("\n")
-		}
-	}
-	if part.Truncated {
-		text.WriteString("\nnote: output is missing here: the log was cut at its cap, or is no longer kept")
-	}
-	if part.Done {
-		o.ended = endOf(part.Run)
-		fmt.Fprintf(&text, "\ndone: %s", headline(part.Run))
-	} else {
-		fmt.Fprintf(&text, "\nthe command goes on, or there is more: read on with since_seq %d", part.Next)
-	}
-	return &reply{strings.TrimPrefix(text.String(), "\n"), nil, o}, nil
-}
-
-func chunkOf(f belljar.Frame) chunk {
-	c := chunk{Seq: f.Seq, Stream: string(f.Type), Text: string(f.Output)}
-	if !utf8.Valid(f.Output) {
-		c.Text, c.Encoding = base64.StdEncoding.EncodeToString(f.Output), "base64"
-	}
-	return c
-}
-
-func waitExec(c *call, in waitInput) (*reply, error) {
-	run, err := c.find(in.SandboxID, in.ExecID)
-	if err != nil {
-		return nil, err
-	}
-	wait := c.terms.Wait
-	if in.TimeoutSeconds != nil {
-		wait = min(wait, time.Duration(min(*in.TimeoutSeconds, uint64(MaxWait.Seconds())))*time.Second)
-	}
-	if !run.Phase.Terminal() {
-		if c.token != nil {
-			p := c.report(run)
-			defer p.close()
-		}
-		if run, err = api.Outlast(c, c.Runs(), run.ID, wait); err != nil {
-			return nil, err
-		}
-	}
-	o := waitOutput{Done: run.Phase.Terminal(), ended: endOf(run)}
-	if !o.Done {
-		return &reply{fmt.Sprintf("the command goes on after %v; wait again, or read what it printed with sandbox_exec_read.", wait), nil, o}, nil
-	}
-	return &reply{"done: " + headline(run) + "\nRead what it printed with sandbox_exec_read.", nil, o}, nil
-}
-
-func closeSandbox(c *call, in closeInput) (*reply, error) {
-	if err := c.mayUse(in.SandboxID, false); err != nil {
-		return nil, err
-	}
-	if err := c.Sessions().Delete(c, in.SandboxID); err != nil {
-		return nil, err
-	}
-	return &reply{"the sandbox is closed, and its files are gone", nil, okOutput{true}}, nil
-}
-
-// renamed tells of a refusal in the words of the tool.
-func renamed(err error, names map[string]string) error {
-	var e *belljar.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	name, _ := e.Details["field"].(string)
-	own, known := names[name]
-	if !known {
-		return err
-	}
-	said := *e
-	said.Details = map[string]any{}
-	for k, v := range e.Details {
-		said.Details[k] = v
-	}
-	said.Details["field"] = own
-	said.Message = strings.Replace(e.Message, name, own, 1)
-	return &said
+	return text + " Each sandbox_run starts afresh: send every file it needs. Files written to /workspace/artifacts, and pictures, come back with the result."
 }

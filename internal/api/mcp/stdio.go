@@ -20,51 +20,50 @@ import (
 // maxMessage is how many bytes one message of a client may have: an 8 MiB file as base64, and its escapes.
 const maxMessage = 16 << 20
 
-// lastWords is how long calls under way may go on when there is no more input. Then the visit ends.
-const lastWords = 5 * time.Second
+// drainTime is how long calls may continue after the end of the input.
+const drainTime = 5 * time.Second
 
-// Serve serves one client: a message a line, from in and to out. It returns when in ends or ctx does, and nothing of what
-// was the client's own is left by then. Nothing else may write to out.
+// Serve serves one client: one message a line, from in and to out. It returns after in or ctx ends, when all that belongs to
+// the client is removed. No other code may write to out.
 func (k *Kit) Serve(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
-	v, err := k.newVisit(c, "", nil)
+	s, err := k.newSession(c, "", nil)
 	if err != nil {
 		return err
 	}
 	p := &pipe{
-		visit: v, out: out, messages: make(chan jsonrpc.Message), closed: make(chan struct{}), idle: make(chan struct{}, 1),
-		asked: map[jsonrpc.ID]bool{}, batches: map[jsonrpc.ID]*batch{},
+		session: s, out: out, messages: make(chan jsonrpc.Message), closed: make(chan struct{}), idle: make(chan struct{}, 1),
+		pending: map[jsonrpc.ID]bool{}, batches: map[jsonrpc.ID]*batch{},
 	}
 	go p.read(in)
-	session, err := v.server.Connect(context.WithoutCancel(ctx), p, nil)
-	if err != nil {
-		return errors.Join(err, p.Close(), v.close())
+	conn, err := s.server.Connect(context.WithoutCancel(ctx), p, nil)
+	if err == nil {
+		defer context.AfterFunc(ctx, func() {
+			s.end(errSessionEnded)
+			_ = p.Close() // it cannot fail
+		})()
+		err = conn.Wait()
 	}
-	defer context.AfterFunc(ctx, func() {
-		v.end(errOver)
-		_ = p.Close() // it cannot fail
-	})()
-	err = session.Wait()
-	return errors.Join(err, p.Close(), v.close())
+	return errors.Join(err, p.Close(), s.close())
 }
 
-// pipe is a connection of lines. A line that is no message is answered, and the next one is read.
+// pipe is a connection of lines. After a line that is not a message it sends an error and reads the next one.
 type pipe struct {
-	visit    *visit
+	session  *clientSession
 	messages chan jsonrpc.Message // closed at the end of input
 	once     sync.Once
 	closed   chan struct{}
-	idle     chan struct{} // gets something when no call is under way
+	idle     chan struct{} // has a token when the last call was answered
 
-	sending sync.Mutex // of out. A client that does not read holds it, and nothing else
+	sending sync.Mutex // guards out. A client that does not read blocks this lock only
 	out     io.Writer
 
-	mu      sync.Mutex          // of what follows
-	calls   int                 // under way
-	asked   map[jsonrpc.ID]bool // calls under way
+	mu      sync.Mutex          // guards the fields below
+	calls   int                 // to be answered
+	pending map[jsonrpc.ID]bool // calls whose answer is not made
 	batches map[jsonrpc.ID]*batch
 }
 
-// batch is messages that came in one line, as up to 2025-03-26: they are answered in one, too.
+// batch is the messages of one line, as in the protocol up to 2025-03-26. Their answers share a line, too.
 type batch struct {
 	open    int
 	answers []json.RawMessage
@@ -73,10 +72,10 @@ type batch struct {
 // Connect makes the pipe a transport.
 func (p *pipe) Connect(context.Context) (sdk.Connection, error) { return p, nil }
 
-// SessionID is none: a process has one client.
+// SessionID returns "": a process has one client.
 func (p *pipe) SessionID() string { return "" }
 
-// Read returns the next message. At the end of input it waits for the answers to those before.
+// Read returns the next message. At the end of input it waits for the answers to all calls.
 func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case m, ok := <-p.messages:
@@ -88,7 +87,7 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	late := time.NewTimer(lastWords)
+	late := time.NewTimer(drainTime)
 	defer late.Stop()
 	for p.busy() {
 		select {
@@ -100,7 +99,7 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		break
 	}
-	p.visit.end(errOver)
+	p.session.end(errSessionEnded)
 	return nil, io.EOF
 }
 
@@ -110,13 +109,13 @@ func (p *pipe) busy() bool {
 	return p.calls > 0
 }
 
-// Close ends the pipe. in and out are left to whoever gave them.
+// Close ends the pipe. It closes neither in nor out.
 func (p *pipe) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 
-// read takes lines until there are no more, or the pipe is closed.
+// read reads lines until the input ends or the pipe is closed.
 func (p *pipe) read(in io.Reader) {
 	defer close(p.messages)
 	lines := bufio.NewReaderSize(in, 64<<10)
@@ -125,7 +124,7 @@ func (p *pipe) read(in io.Reader) {
 		switch {
 		case long:
 			p.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("a message may have %d bytes; write large files in parts, or over the REST API", maxMessage))
-		case len(bytes.TrimSpace(line)) > 0 && !p.take(line):
+		case len(bytes.TrimSpace(line)) > 0 && !p.readLine(line):
 			return
 		}
 		if err != nil {
@@ -134,7 +133,7 @@ func (p *pipe) read(in io.Reader) {
 	}
 }
 
-// nextLine reads a line of at most [maxMessage] bytes. A longer one is read and dropped.
+// nextLine reads a line of at most [maxMessage] bytes. It reads and drops a longer one.
 func nextLine(r *bufio.Reader) (line []byte, long bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -150,45 +149,52 @@ func nextLine(r *bufio.Reader) (line []byte, long bool, err error) {
 	}
 }
 
-// take hands the messages of a line on. It reports false when the pipe is closed.
-func (p *pipe) take(line []byte) bool {
+// readLine passes the messages of a line on. It reports false when the pipe is closed.
+func (p *pipe) readLine(line []byte) bool {
 	if !utf8.Valid(line) || !json.Valid(line) {
 		p.refuse(nil, jsonrpc.CodeParseError, "the line is not JSON: one message a line, in UTF-8")
 		return true
 	}
-	if err := wellFormed(line); err != nil {
+	if err := checkText(line); err != nil {
 		p.refuse(nil, jsonrpc.CodeInvalidRequest, err.Error())
 		return true
 	}
 	list := []json.RawMessage{line}
-	several := bytes.HasPrefix(bytes.TrimSpace(line), []byte("["))
-	if several {
+	inBatch := isBatch(line)
+	if inBatch {
 		if err := json.Unmarshal(line, &list); err != nil || len(list) == 0 {
 			p.refuse(nil, jsonrpc.CodeInvalidRequest, "the batch is empty")
 			return true
 		}
-		if len(list) > mostBatch {
-			p.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("a batch has %d messages at most", mostBatch))
+		if len(list) > maxBatch {
+			p.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("a batch has %d messages at most", maxBatch))
 			return true
 		}
 	}
 	var messages []jsonrpc.Message
 	for _, raw := range list {
+		var own message
+		failed := json.Unmarshal(raw, &own)
 		m, err := jsonrpc.DecodeMessage(raw)
 		if err != nil {
-			p.refuse(idOf(raw), jsonrpc.CodeInvalidRequest, "the line is not a JSON-RPC 2.0 message: "+err.Error())
-			continue
+			err = fmt.Errorf("the line is not a JSON-RPC 2.0 message: %w", err)
+		} else if err = failed; err == nil {
+			err = own.check()
 		}
-		if err := checkID(raw); err != nil {
-			p.refuse(idOf(raw), jsonrpc.CodeInvalidRequest, err.Error())
+		if err != nil {
+			p.refuse(own.ID, jsonrpc.CodeInvalidRequest, err.Error())
 			continue
 		}
 		messages = append(messages, m)
 	}
-	messages = p.expect(messages, several)
-	for _, m := range messages {
+	for _, m := range p.register(messages, inBatch) {
 		if r, ok := m.(*jsonrpc.Request); ok {
-			p.visit.note(r)
+			if r.IsCall() { // the SDK does not pass the id on
+				r.Extra = &sdk.RequestExtra{Header: http.Header{requestHeader: {requestKey(r.ID.Raw())}}}
+			}
+			if r.Method == cancelMethod {
+				p.session.noteCancelled(r.Params)
+			}
 		}
 		select {
 		case p.messages <- m:
@@ -199,24 +205,24 @@ func (p *pipe) take(line []byte) bool {
 	return true
 }
 
-// expect counts the calls that have to be answered. It returns the messages without calls that have the id of one under
-// way: those are refused, because two answers could not be told apart.
-func (p *pipe) expect(messages []jsonrpc.Message, several bool) []jsonrpc.Message {
+// register counts the calls that must be answered, and returns the messages. It refuses a call with the id of a pending one,
+// because the client could not tell the answers apart.
+func (p *pipe) register(messages []jsonrpc.Message, inBatch bool) []jsonrpc.Message {
 	var kept []jsonrpc.Message
-	var twice []jsonrpc.ID
+	var duplicates []jsonrpc.ID
 	p.mu.Lock()
 	b := &batch{}
 	for _, m := range messages {
 		r, ok := m.(*jsonrpc.Request)
 		switch {
 		case !ok || !r.IsCall():
-		case p.asked[r.ID]:
-			twice = append(twice, r.ID)
+		case p.pending[r.ID]:
+			duplicates = append(duplicates, r.ID)
 			continue
 		default:
-			p.asked[r.ID] = true
+			p.pending[r.ID] = true
 			p.calls++
-			if several {
+			if inBatch {
 				b.open++
 				p.batches[r.ID] = b
 			}
@@ -224,11 +230,8 @@ func (p *pipe) expect(messages []jsonrpc.Message, several bool) []jsonrpc.Messag
 		kept = append(kept, m)
 	}
 	p.mu.Unlock()
-	for _, id := range twice {
-		raw, err := json.Marshal(id.Raw())
-		if err != nil {
-			raw = nil // it is a text or a number
-		}
+	for _, id := range duplicates {
+		raw, _ := json.Marshal(id.Raw()) // a string or a number
 		p.refuse(raw, jsonrpc.CodeInvalidRequest, fmt.Sprintf("id %.40s belongs to a request in progress; each request needs its own", raw))
 	}
 	return kept
@@ -241,7 +244,7 @@ func (p *pipe) Write(_ context.Context, m jsonrpc.Message) error {
 		return err
 	}
 	if answer, ok := m.(*jsonrpc.Response); ok {
-		if data, err = p.whole(answer.ID, data); data == nil || err != nil {
+		if data, err = p.joinBatch(answer.ID, data); data == nil || err != nil {
 			return err
 		}
 		defer p.answered()
@@ -249,11 +252,11 @@ func (p *pipe) Write(_ context.Context, m jsonrpc.Message) error {
 	return p.send(data)
 }
 
-// whole is an answer as it is sent: by itself, or with the others of its batch once they are there, and nil before.
-func (p *pipe) whole(id jsonrpc.ID, answer []byte) ([]byte, error) {
+// joinBatch returns an answer as it is sent. An answer to a batch is nil, except the last, which contains all of them.
+func (p *pipe) joinBatch(id jsonrpc.ID, answer []byte) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.asked, id)
+	delete(p.pending, id)
 	b := p.batches[id]
 	if b == nil {
 		return answer, nil
@@ -267,7 +270,7 @@ func (p *pipe) whole(id jsonrpc.ID, answer []byte) ([]byte, error) {
 	return json.Marshal(b.answers)
 }
 
-// answered notes that a call is no longer under way.
+// answered notes that the answer to a call was sent.
 func (p *pipe) answered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -287,61 +290,11 @@ func (p *pipe) send(data []byte) error {
 	return err
 }
 
-// refuse answers a line that is no message. id is JSON, nil if there is none.
+// refuse answers a line that is not a message. An id that is neither a string nor a number is answered as null.
 func (p *pipe) refuse(id json.RawMessage, code int, message string) {
-	if id == nil {
+	if len(id) == 0 || id[0] != '"' && (id[0] < '0' || id[0] > '9') && id[0] != '-' {
 		id = json.RawMessage("null")
 	}
-	data, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": message}})
-	if err != nil {
-		return // it cannot be
-	}
+	data, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": message}})
 	_ = p.send(data) // a client that is gone needs no answer
-}
-
-// idOf is the id of what is no message otherwise; nil if it has none that can be answered to.
-func idOf(raw json.RawMessage) json.RawMessage {
-	var m struct {
-		ID json.RawMessage `json:"id"`
-	}
-	if json.Unmarshal(raw, &m) != nil || len(m.ID) == 0 || m.ID[0] != '"' && (m.ID[0] < '0' || m.ID[0] > '9') && m.ID[0] != '-' {
-		return nil
-	}
-	return m.ID
-}
-
-// note tells the visit of a request what the SDK keeps to itself: its id, and why another one is cancelled.
-func (v *visit) note(r *jsonrpc.Request) {
-	if r.IsCall() {
-		r.Extra = &sdk.RequestExtra{Header: http.Header{requestHeader: {requestKey(r.ID.Raw())}}}
-	}
-	if r.Method == cancelMethod {
-		v.noteCancelled(r.Params)
-	}
-}
-
-const cancelMethod = "notifications/cancelled"
-
-// noteCancelled reads a notification that a request is cancelled.
-func (v *visit) noteCancelled(params json.RawMessage) {
-	var in struct {
-		RequestID any    `json:"requestId"`
-		Reason    string `json:"reason"`
-	}
-	if json.Unmarshal(params, &in) == nil {
-		v.cancelled(requestKey(in.RequestID), in.Reason)
-	}
-}
-
-// requestKey is a request's id as text: numbers and texts do not mix.
-func requestKey(id any) string {
-	switch n := id.(type) {
-	case float64:
-		return fmt.Sprintf("%.0f", n)
-	case int64:
-		return fmt.Sprintf("%d", n)
-	case string:
-		return "'" + n
-	}
-	return ""
 }

@@ -2,29 +2,35 @@ package mcp
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/nearest"
 )
 
 // Terms are what an operator allows a client. A model can ask for less.
 type Terms struct {
 	belljar.Toolset
-	// Tools are the names of those that are offered; none is all of the mode's, and sandbox.run.
+	// Tools are the names of the tools on offer; none means all tools of the mode, and sandbox.run.
 	Tools []string
 	// Capture are globs of files that one-shot runs leave as artifacts, besides [Captured].
 	Capture []string
-	// Wait is how long a call waits for its run before it answers that it goes on; 0 is 45 s. Most clients give a call 60 s.
+	// Wait is how long a call waits for its run before it answers that the run continues; 0 is 45 s. Most clients give a call
+	// 60 s.
 	Wait time.Duration
-	// MaxOutput is how much of each stream a result holds, in bytes, half of it from the beginning and half from the end; 0 is
-	// 24 KiB. More of it can be read.
+	// MaxOutput is how many bytes of each stream a result holds, half from the beginning and half from the end; 0 is 24 KiB.
+	// The rest can be read.
 	MaxOutput int
 }
 
-// The defaults of [Terms], and their bounds.
+// The defaults of [Terms], and their limits.
 const (
 	DefaultWait      = 45 * time.Second
 	MaxWait          = time.Hour
@@ -33,8 +39,7 @@ const (
 	MaxMaxOutput     = 1 << 20
 )
 
-// Captured are the globs of files that one-shot runs always leave as artifacts: pictures, and what is in folders made for
-// results.
+// Captured returns the globs of files that one-shot runs always leave as artifacts: pictures, and folders for results.
 func Captured() []string {
 	return []string{
 		"**/*.png", "**/*.jpg", "**/*.jpeg", "**/*.gif", "**/*.svg", "**/*.pdf",
@@ -45,23 +50,23 @@ func Captured() []string {
 // runTool is the name of the sandbox API's tool.
 const runTool = "sandbox.run"
 
-// complete checks the terms and fills in what they leave out.
+// complete checks the terms and sets their defaults.
 func (t *Terms) complete() error {
 	switch t.InMode() {
 	case belljar.ToolsCompute, belljar.ToolsCode:
 	default:
-		return refuse("mode", "mode %.40q is not compute or code", t.Mode)
+		return api.Refuse("mode", "mode %.40q is not compute or code", t.Mode)
 	}
 	if t.Language != "" {
 		if _, known := belljar.LanguageOf(t.Language); !known {
-			return refuse("language", "language %.40q is not known", t.Language)
+			return api.Refuse("language", "language %.40q is not known", t.Language)
 		}
 	}
 	if t.Workflow != "" && t.Agent != "" {
-		return refuse("workflow", "workflow and agent exclude each other")
+		return api.Refuse("workflow", "workflow and agent exclude each other")
 	}
 	if t.Session == belljar.IsolatedKey && t.Workflow != "" {
-		t.Workflow = "" // it is nobody else's
+		t.Workflow = "" // an isolated session is not shared
 	}
 	if err := t.scope("").Validate(); err != nil {
 		return err
@@ -74,29 +79,25 @@ func (t *Terms) complete() error {
 		{"workspace", float64(t.Resources.WorkspaceMB)}, {"wait", t.Wait.Seconds()}, {"max output", float64(t.MaxOutput)},
 	} {
 		if f.n < 0 || math.IsNaN(f.n) || math.IsInf(f.n, 0) {
-			return refuse(strings.ReplaceAll(f.name, " ", "_"), "%s must not be less than 0", f.name)
+			return api.Refuse(strings.ReplaceAll(f.name, " ", "_"), "%s must not be less than 0", f.name)
 		}
 	}
 	if t.Wait == 0 {
 		t.Wait = DefaultWait
 	}
 	if t.Wait > MaxWait {
-		return refuse("wait", "wait is at most %v", MaxWait)
+		return api.Refuse("wait", "wait is at most %v", MaxWait)
 	}
 	if t.MaxOutput == 0 {
 		t.MaxOutput = DefaultMaxOutput
 	}
 	if t.MaxOutput < LeastMaxOutput || t.MaxOutput > MaxMaxOutput {
-		return refuse("max_output", "max output is %d to %d bytes", LeastMaxOutput, MaxMaxOutput)
+		return api.Refuse("max_output", "max output is %d to %d bytes", LeastMaxOutput, MaxMaxOutput)
 	}
-	return t.checkTools()
-}
-
-func (t *Terms) checkTools() error {
-	all := t.offered()
+	all := t.modeTools()
 	for _, name := range t.Tools {
 		if !slices.Contains(all, name) {
-			e := refuse("tools", "mode %s has no tool %.40q", t.InMode(), name)
+			e := api.Refuse("tools", "mode %s has no tool %.40q", t.InMode(), name)
 			e.Hint = "it has " + strings.Join(all, ", ")
 			return e
 		}
@@ -104,19 +105,19 @@ func (t *Terms) checkTools() error {
 	return nil
 }
 
-// offered are the tools that the mode has.
-func (t *Terms) offered() []string { return append(t.InMode().Tools(), runTool) }
+// modeTools returns the tools that the mode has.
+func (t *Terms) modeTools() []string { return append(t.InMode().Tools(), runTool) }
 
-// has reports whether a tool is offered.
-func (t *Terms) has(name string) bool {
+// offers reports whether a tool is on offer.
+func (t *Terms) offers(name string) bool {
 	if len(t.Tools) > 0 {
 		return slices.Contains(t.Tools, name)
 	}
-	return slices.Contains(t.offered(), name)
+	return slices.Contains(t.modeTools(), name)
 }
 
-// scope is that of the session with a name, "" for the usual one. An isolated one has the agent's as its prefix, so that
-// it can be closed by that.
+// scope returns the scope of the session with a name; "" is the usual one. An isolated session has the agent's scope, so
+// that the agent's prefix finds it.
 func (t *Terms) scope(key string) belljar.Scope {
 	s := t.Toolset.Scope()
 	if t.Session == belljar.IsolatedKey && t.Agent != "" {
@@ -128,24 +129,21 @@ func (t *Terms) scope(key string) belljar.Scope {
 	return s
 }
 
-// own reports whether the visit's sessions end with it.
-func (t *Terms) own() bool { return t.Workflow == "" }
-
-// timeout is the time limit of a command that asks for so many seconds, 0 if it does not say.
+// timeout returns the time limit of a command in seconds. asked is what the command asks for; 0 is the operator's default.
 func (t *Terms) timeout(field string, asked float64) (float64, error) {
 	if asked <= 0 {
 		return t.TimeoutSec, nil
 	}
 	if t.TimeoutSec > 0 && asked > t.TimeoutSec {
-		return 0, bound(field, asked, t.TimeoutSec, "a command here may take %v seconds at most, %v were asked for", t.TimeoutSec, asked)
+		return 0, exceeds(field, asked, t.TimeoutSec, "a command here may take %v seconds at most, %v were asked for", t.TimeoutSec, asked)
 	}
 	return asked, nil
 }
 
-// fixed is what a request gets that asks for one of two things of which the operator may have fixed one.
+// fixed returns the operator's value, or the request's if the operator set none. A request for another value is refused.
 func fixed(field, asked, operators string) (string, error) {
 	if asked != "" && operators != "" && asked != operators {
-		return "", bound(field, asked, operators, "%s here is %s, and nothing else", field, operators)
+		return "", exceeds(field, asked, operators, "%s here is %s, and nothing else", field, operators)
 	}
 	if asked == "" {
 		asked = operators
@@ -153,17 +151,135 @@ func fixed(field, asked, operators string) (string, error) {
 	return asked, nil
 }
 
-// bound refuses what goes beyond the terms.
-func bound(field string, asked, most any, format string, args ...any) error {
+// exceeds refuses a request for more than the terms allow.
+func exceeds(field string, asked, maximum any, format string, args ...any) error {
 	return &belljar.Error{
 		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf(format, args...),
-		Details: map[string]any{"field": field, "provided": asked, "maximum": most, "rule": "operator"},
+		Details: map[string]any{"field": field, "provided": asked, "maximum": maximum, "rule": "operator"},
 		Hint:    "ask for less, or leave " + field + " out",
 	}
 }
 
-func refuse(field, format string, args ...any) *belljar.Error {
-	return &belljar.Error{
-		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field},
+// maxQuery bounds the query of a URL, because the session id contains it.
+const maxQuery = 512
+
+// parameter sets a term to the value of a URL's parameter. It refuses more than the server's own terms allow.
+type parameter = func(name, value string) error
+
+// narrowed returns the terms of a client whose URL has a query: the server's terms, or less.
+func (t Terms) narrowed(query string) (Terms, error) {
+	q, err := url.ParseQuery(query)
+	if err != nil || len(query) > maxQuery {
+		return t, api.Refuse("url", "the query of the URL cannot be read, or is longer than %d bytes", maxQuery)
+	}
+	n := t
+	trust, mode := string(n.TrustLevel), string(n.Mode)
+	wait, output := 0.0, 0
+	parameters := map[string]parameter{
+		"agent": textTo(&n.Agent), "image": textTo(&n.Image), "isolation": textTo(&n.Isolation), "language": textTo(&n.Language),
+		"runtime": textTo(&n.Runtime), "session": textTo(&n.Session), "trust": textTo(&trust), "workflow": textTo(&n.Workflow),
+		"cpu": numberTo(&n.Resources.CPU), "idle_timeout": numberTo(&n.IdleTimeoutSec), "timeout": numberTo(&n.TimeoutSec), "wait": numberTo(&wait),
+		"max_output": integerTo(&output), "memory_mb": integerTo(&n.Resources.MemoryMB), "workspace_mb": integerTo(&n.Resources.WorkspaceMB),
+		"mode": func(name, value string) error {
+			if value == string(belljar.ToolsCompute) {
+				mode = ""
+			}
+			return textTo(&mode)(name, value)
+		},
+		"tools":   toolsTo(&n.Tools),
+		"capture": func(string, string) error { return nil }, // may be repeated, and is read below
+	}
+	names := slices.Sorted(maps.Keys(parameters))
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		set, known := parameters[name]
+		if !known {
+			e := api.Refuse(name, "the URL has an unknown parameter %.40q", name)
+			e.Hint = "the parameters are " + strings.Join(names, ", ")
+			if near := nearest.Of(name, 3, names); near != "" {
+				e.Hint = "did you mean " + near + "? " + e.Hint
+			}
+			return t, e
+		}
+		if len(q[name]) > 1 && name != "capture" {
+			return t, api.Refuse(name, "the URL has %s more than once", name)
+		}
+		if err := set(name, q.Get(name)); err != nil {
+			return t, err
+		}
+	}
+	n.TrustLevel, n.Mode = belljar.TrustLevel(trust), belljar.ToolMode(mode)
+	if wait > 0 {
+		n.Wait = time.Duration(min(wait, MaxWait.Seconds()+1) * float64(time.Second))
+	}
+	if output > 0 {
+		n.MaxOutput = output
+	}
+	n.Capture = append(slices.Clone(t.Capture), q["capture"]...)
+	return n, n.complete()
+}
+
+func textTo(field *string) parameter {
+	return func(name, value string) (err error) {
+		*field, err = fixed(name, value, *field)
+		return err
+	}
+}
+
+// numberTo reads a number, or a duration as seconds.
+func numberTo(field *float64) parameter {
+	return func(name, text string) error {
+		if text == "" {
+			return nil
+		}
+		asked, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			var span time.Duration
+			if span, err = time.ParseDuration(text); err == nil {
+				asked = span.Seconds()
+			}
+		}
+		switch {
+		case err != nil || !(asked > 0) || math.IsInf(asked, 0):
+			return api.Refuse(name, "%s of the URL is %.40q, and no number above 0", name, text)
+		case *field > 0 && asked > *field:
+			return exceeds(name, asked, *field, "%s is %v at most on this server, the URL asks for %v", name, *field, asked)
+		}
+		*field = asked
+		return nil
+	}
+}
+
+func integerTo(field *int) parameter {
+	return func(name, text string) error {
+		value := float64(*field)
+		if err := numberTo(&value)(name, text); err != nil {
+			return err
+		}
+		if value != math.Trunc(value) || value > math.MaxInt32 {
+			return api.Refuse(name, "%s of the URL must be a whole number", name)
+		}
+		*field = int(value)
+		return nil
+	}
+}
+
+// toolsTo reads a list of names. An empty list changes nothing.
+func toolsTo(field *[]string) parameter {
+	return func(_, list string) error {
+		offered := *field
+		var picked []string
+		for name := range strings.SplitSeq(list, ",") {
+			switch {
+			case name == "":
+			case len(offered) > 0 && !slices.Contains(offered, name):
+				return exceeds("tools", name, offered, "this server offers %s, and not %.40q", strings.Join(offered, ", "), name)
+			default:
+				picked = append(picked, name)
+			}
+		}
+		if len(picked) > 0 {
+			*field = picked
+		}
+		return nil
 	}
 }

@@ -26,17 +26,17 @@ func TestExcerpt(t *testing.T) {
 			want: "ab\n[… 1048576 bytes left out here …]\ncd"},
 		{name: "binary", text: "AP9h", encoding: "base64", binary: true, want: `\x00\xffa`},
 	} {
-		p := excerpt(c.text, c.encoding, c.at, c.omitted, false, 300)
+		p := excerptOf(c.text, c.encoding, c.at, c.omitted, false, 300)
 		if p.Text != c.want || p.Left != c.left || p.Truncated != c.truncated || p.Binary != c.binary {
 			t.Errorf("%s: got %+v", c.name, p)
 		}
 	}
-	capped := excerpt("x", "utf8", 0, 0, true, 300)
+	capped := excerptOf("x", "utf8", 0, 0, true, 300)
 	if !capped.Truncated {
 		t.Error("a log that was cut at its cap is not told")
 	}
-	if got := lost(capped, printed{}, "read on"); !strings.Contains(got, "stdout is truncated") || strings.Contains(got, "stderr") {
-		t.Errorf("lost says %q", got)
+	if got := truncationNote(capped, excerpt{}, "read on"); !strings.Contains(got, "stdout is truncated") || strings.Contains(got, "stderr") {
+		t.Errorf("truncationNote returned %q", got)
 	}
 	out, errs := streams(&belljar.Output{Stdout: "a", StdoutEncoding: "utf8", StderrEncoding: "utf8"}, 300)
 	if out.section("stdout") != "\nstdout:\na\n" || errs.section("stderr") != "" {

@@ -16,7 +16,7 @@ import (
 // accepts is whether arguments of a type are taken.
 func accepts[In any](raw []byte) bool {
 	var in In
-	raw, err := tidied(raw)
+	raw, err := normalized(raw)
 	return err == nil && api.Decode(raw, &in) == nil
 }
 
@@ -33,10 +33,10 @@ func TestArgumentsAgree(t *testing.T) {
 		"sandbox_fs_read": accepts[fileInput], "sandbox_fs_list": accepts[listInput], "sandbox_fs_delete": accepts[deleteInput],
 	}
 	for _, tool := range kit.tools {
-		if tool.name == runTool {
+		if tool.Name == runTool {
 			continue
 		}
-		t.Run(tool.name, func(t *testing.T) {
+		t.Run(tool.Name, func(t *testing.T) {
 			properties := tool.input["properties"].(map[string]schema)
 			delete(properties["runtime"], "enum") // looked at when it is called
 			library := compiled(t, tool.input)
@@ -64,7 +64,7 @@ func TestArgumentsAgree(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := library.Validate(doc)
-				if got := takes[tool.name](raw); got != (want == nil) {
+				if got := takes[tool.Name](raw); got != (want == nil) {
 					t.Fatalf("%s is taken: %v, the library says %v", raw, got, want)
 				}
 				if want == nil {

@@ -1,0 +1,297 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// httpSession is a client session over HTTP.
+type httpSession struct {
+	*clientSession
+	key     string // in [Door].sessions: the id that the client sends, or the name of a shared session
+	caller  belljar.Caller
+	open    int         // requests and streams
+	since   time.Time   // when the last one ended
+	stop    func() bool // stops the idle timer; nil if none is set
+	streams streamReaders
+}
+
+// token is the content of a session id: what a restarted server resumes the session from.
+type token struct {
+	User    string `json:"u"`
+	Agent   string `json:"a"`
+	Query   string `json:"q,omitempty"`
+	Boot    string `json:"b"`
+	Version string `json:"v,omitempty"`
+	Client  string `json:"c,omitempty"`
+}
+
+// start starts a session. key is that of a resumed or shared session; "" makes one.
+func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string) (*httpSession, error) {
+	terms, err := d.opts.Terms.narrowed(t.Query)
+	if err != nil {
+		return nil, err
+	}
+	if key == "" {
+		if key, err = d.sealer.Seal(t); err != nil {
+			return nil, err
+		}
+	}
+	client := Client{Terms: terms, Service: func(requestID, traceID string) belljar.Service {
+		as := caller
+		if requestID != "" {
+			as.RequestID, as.TraceID = requestID, traceID
+		}
+		return d.opts.Engine.As(as)
+	}}
+	if d.opts.StreamURL != nil {
+		first := r.Clone(api.WithCaller(context.Background(), caller)) // it names the host
+		first.Body = nil
+		client.StreamURL = func(run belljar.Run) string { return d.opts.StreamURL(first, run) }
+	}
+	s, err := d.opts.Kit.newSession(client, t.Agent, func() string { return key })
+	if err != nil {
+		return nil, err
+	}
+	s.user = caller.ID
+	hs := &httpSession{clientSession: s, key: key, caller: caller, since: time.Now()}
+	return hs, d.admit(hs)
+}
+
+// admit adds a session. A user with too many loses the one that is idle longest.
+func (d *Door) admit(hs *httpSession) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the server is stopping", Hint: "try again in a moment"}
+	}
+	var idlest *httpSession
+	n := 0
+	for _, other := range d.sessions {
+		if other.caller.ID != hs.caller.ID {
+			continue
+		}
+		n++
+		if other.open == 0 && (idlest == nil || other.since.Before(idlest.since)) {
+			idlest = other
+		}
+	}
+	switch {
+	case n < d.opts.Visits:
+	case idlest == nil:
+		return &belljar.Error{
+			Code: belljar.CodeQuotaExceeded, Message: "there are too many MCP sessions", Details: map[string]any{"maximum": d.opts.Visits},
+			Hint: "end one with DELETE, or let it be idle",
+		}
+	default:
+		d.remove(idlest)
+	}
+	d.sessions[hs.key] = hs
+	return nil
+}
+
+// find returns a caller's session. It resumes a session of an earlier process of this server.
+func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*httpSession, error) {
+	none := &belljar.Error{Code: belljar.CodeNotFound, Message: "this MCP session does not exist, or has ended", Hint: "send initialize to begin a new one"}
+	if hs := d.session(id); hs != nil {
+		if hs.caller.ID != caller.ID || hs.caller.Role != caller.Role {
+			return nil, none
+		}
+		return hs, nil
+	}
+	var t token
+	if d.sealer.Open(id, &t) != nil || t.User != caller.ID || t.Boot == d.boot || !belljar.ValidID(t.Agent) {
+		return nil, none
+	}
+	hs, err := d.resume(r, caller, t, id)
+	if hs == nil && err == nil {
+		return nil, none
+	}
+	return hs, err
+}
+
+// session returns the session with a key; nil if there is none.
+func (d *Door) session(key string) *httpSession {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sessions[key]
+}
+
+// resume restarts a session of an earlier process, with the sandboxes that it had: its client notices nothing. The result is nil
+// if the session has ended in this process.
+func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string) (*httpSession, error) {
+	d.resuming.Lock()
+	defer d.resuming.Unlock()
+	d.mu.Lock()
+	other, ended := d.sessions[id], d.ended[id]
+	d.mu.Unlock()
+	if ended || other != nil { // another request was faster
+		return other, nil
+	}
+	hs, err := d.start(r, caller, t, id)
+	if err != nil {
+		return nil, err
+	}
+	defer d.acquire(hs)()
+	for _, message := range []map[string]any{
+		{"jsonrpc": "2.0", "id": "revive", "method": "initialize", "params": map[string]any{
+			"protocolVersion": t.Version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": t.Client, "version": ""},
+		}},
+		{"jsonrpc": "2.0", "method": "notifications/initialized"},
+	} {
+		if err := d.replay(hs, message); err != nil {
+			return nil, err
+		}
+	}
+	if hs.connection() == nil {
+		d.end(hs)
+		return nil, nil
+	}
+	return hs, nil
+}
+
+// replay sends the SDK a message in the client's name, and discards the answer.
+func (d *Door) replay(hs *httpSession, message any) error {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(context.WithValue(context.Background(), serverKey{}, hs.server), http.MethodPost, Path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if hs.connection() != nil {
+		r.Header.Set(sessionHeader, hs.key)
+	}
+	d.handler.ServeHTTP(discard{}, r)
+	return nil
+}
+
+// discard is a response that no client reads.
+type discard struct{}
+
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}
+func (discard) Flush()                      {}
+
+// firstSessionless is the first version of the protocol without sessions: each request names its client.
+const firstSessionless = "2026-07-28"
+
+// isSessionless reports whether a request is of the protocol without sessions.
+func isSessionless(r *http.Request, list []message) bool {
+	return r.Header.Get("Mcp-Protocol-Version") >= firstSessionless ||
+		len(list) == 1 && (list[0].Method == "server/discover" || strings.Contains(string(list[0].Params), "io.modelcontextprotocol/protocolVersion"))
+}
+
+// shared returns the session for requests of the protocol without sessions. All clients of one user with one URL share it,
+// because nothing else distinguishes them. Its agent is the same after a restart.
+func (d *Door) shared(r *http.Request, caller belljar.Caller) (*httpSession, error) {
+	d.resuming.Lock()
+	defer d.resuming.Unlock()
+	key := strings.Join([]string{"", string(caller.Role), caller.ID, r.URL.RawQuery}, "\x00") // no header can have this value
+	if hs := d.session(key); hs != nil {
+		return hs, nil
+	}
+	sum := hmac.New(sha256.New, d.opts.Secret)
+	sum.Write([]byte("resident\x00" + key))
+	return d.start(r, caller, token{User: caller.ID, Agent: hex.EncodeToString(sum.Sum(nil)[:16]), Query: r.URL.RawQuery, Boot: d.boot}, key)
+}
+
+// acquire counts an open request of a session; the result ends that.
+func (d *Door) acquire(hs *httpSession) (release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	hs.open++
+	hs.stopTimer()
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		hs.since = time.Now()
+		if hs.open--; hs.open == 0 && d.sessions[hs.key] == hs {
+			hs.stop = d.opts.AfterFunc(d.opts.Idle, func() { d.expire(hs) })
+		}
+	}
+}
+
+// stopTimer stops the idle timer. [Door].mu is held.
+func (hs *httpSession) stopTimer() {
+	if hs.stop != nil {
+		hs.stop()
+		hs.stop = nil
+	}
+}
+
+// expire removes a session that is still idle.
+func (d *Door) expire(hs *httpSession) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if hs.open == 0 {
+		d.remove(hs)
+	}
+}
+
+// end removes a session, and waits until all that belongs to it is removed.
+func (d *Door) end(hs *httpSession) {
+	d.mu.Lock()
+	done := d.remove(hs)
+	d.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+// maxEnded bounds how many ended sessions are remembered, so that they are not resumed.
+const maxEnded = 10000
+
+// remove removes a session and closes it in the background, then done. done is nil if the session was removed before. d.mu is held.
+func (d *Door) remove(hs *httpSession) (done chan struct{}) {
+	if d.sessions[hs.key] != hs {
+		return nil
+	}
+	delete(d.sessions, hs.key)
+	if len(d.ended) >= maxEnded {
+		clear(d.ended)
+	}
+	d.ended[hs.key] = true
+	hs.stopTimer()
+	done = make(chan struct{})
+	d.closing.Go(func() {
+		defer close(done)
+		hs.disconnect()
+		if err := hs.close(); err != nil {
+			d.opts.Kit.log.Warn("MCP session could not be taken down", "visit", hs.id, "err", err)
+		}
+	})
+	return done
+}
+
+// disconnect ends the session's calls, and its connection.
+func (hs *httpSession) disconnect() {
+	hs.end(errSessionEnded)
+	if conn := hs.connection(); conn != nil {
+		_ = conn.Close() // over HTTP it cannot fail
+	}
+}
+
+// connection returns the SDK's session; nil if initialize failed.
+func (hs *httpSession) connection() *sdk.ServerSession {
+	for conn := range hs.server.Sessions() {
+		return conn
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// headline returns in a line how a run ended.
+func headline(run belljar.Run) string {
+	var b strings.Builder
+	switch {
+	case run.Phase == belljar.PhaseTimedOut:
+		b.WriteString("timed out")
+	case run.ExitCode != nil:
+		fmt.Fprintf(&b, "exit code %d", *run.ExitCode)
+	default:
+		b.WriteString(string(run.Phase))
+	}
+	if run.Signal != "" {
+		fmt.Fprintf(&b, " (%s)", run.Signal)
+	}
+	if ms, ok := run.Took(); ok {
+		fmt.Fprintf(&b, " after %v", time.Duration(ms)*time.Millisecond)
+	}
+	if run.ReasonCode != "" && run.ReasonCode != belljar.ReasonNonZeroExit {
+		fmt.Fprintf(&b, ": %s", run.ReasonCode)
+		if run.Message != "" && run.Message != string(run.ReasonCode) {
+			fmt.Fprintf(&b, " (%s)", run.Message)
+		}
+	}
+	if hint := advice(run); hint != "" {
+		fmt.Fprintf(&b, "\nhint: %s", hint)
+	}
+	for _, warning := range run.Warnings {
+		if !strings.HasPrefix(warning, "capture pattern ") { // the operator sets those
+			fmt.Fprintf(&b, "\nwarning: %s", warning)
+		}
+	}
+	return b.String()
+}
+
+// advice returns what a model can do about how a run ended. The run's own hint may name flags of the command line.
+func advice(run belljar.Run) string {
+	switch run.ReasonCode {
+	case belljar.ReasonExecutionTimeout:
+		return "give it more time with timeout_seconds (timeout_sec of sandbox.run), or make the work shorter"
+	case belljar.ReasonCPUTimeExceeded:
+		return "make it compute less; only the operator can give it more CPU time"
+	case belljar.ReasonOOMKilled:
+		return "make it use less memory; only the operator can give it more"
+	case belljar.ReasonNodeOutOfMemory:
+		return "try it again later: the machine had no memory left, and this was not the program's own limit"
+	case belljar.ReasonPidsLimit:
+		return "make it start fewer processes; only the operator can allow more"
+	}
+	hint, _, _ := strings.Cut(run.Hint, " (--")
+	return hint
+}
+
+// ended is how a run ended, for programs.
+type ended struct {
+	ExitCode   *int           `json:"exit_code,omitempty" about:"Once it has ended: 128+n if a signal ended it, 125 if it never began"`
+	Signal     string         `json:"signal,omitempty" about:"The signal that ended it"`
+	TimedOut   bool           `json:"timed_out,omitempty" about:"Whether its time was over"`
+	ReasonCode belljar.Reason `json:"reason_code,omitempty" about:"Why it did not simply complete"`
+	Message    string         `json:"message,omitempty" about:"What happened, for people"`
+}
+
+func endOf(run belljar.Run) ended {
+	if !run.Phase.Terminal() {
+		return ended{}
+	}
+	return ended{new(run.ExitStatus()), run.Signal, run.Phase == belljar.PhaseTimedOut, run.ReasonCode, run.Message}
+}
+
+// output is what a run printed, for programs.
+type output struct {
+	Stdout          string `json:"stdout" about:"What it printed there; if that was much, its beginning and its end"`
+	StdoutEncoding  string `json:"stdout_encoding,omitempty" about:"base64 if it is not text"`
+	StdoutTruncated bool   `json:"stdout_truncated,omitempty" about:"Whether there was more"`
+	Stderr          string `json:"stderr" about:"What it printed there; if that was much, its beginning and its end"`
+	StderrEncoding  string `json:"stderr_encoding,omitempty" about:"base64 if it is not text"`
+	StderrTruncated bool   `json:"stderr_truncated,omitempty" about:"Whether there was more"`
+}
+
+func outputOf(stdout, stderr excerpt) output {
+	return output{
+		stdout.Data, stdout.encoding(), stdout.Truncated,
+		stderr.Data, stderr.encoding(), stderr.Truncated,
+	}
+}
+
+// excerpt is the part of a run's stdout or stderr that a result holds.
+type excerpt struct {
+	Text      string // for models: bytes that are not UTF-8 are written \xNN
+	Data      string // for programs: text, or base64 if it is binary
+	Truncated bool
+	Bytes     int64 // printed in all, as far as the log has them
+	Left      int64 // bytes that are left out
+	Binary    bool
+}
+
+func (e excerpt) encoding() string {
+	if e.Binary {
+		return "base64"
+	}
+	return ""
+}
+
+// excerptOf cuts the output that [belljar.Printed] collected down to room bytes: half from the beginning, half from the end.
+// omitted is the number of bytes that the output lacks at the offset at already.
+func excerptOf(text, encoding string, at, omitted int64, capped bool, room int) excerpt {
+	raw := []byte(text)
+	if encoding == "base64" {
+		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {
+			raw = decoded
+		}
+	}
+	e := excerpt{Bytes: int64(len(raw)) + omitted, Truncated: capped || omitted > 0, Binary: encoding == "base64"}
+	head, tail, gap := raw, []byte(nil), ""
+	if len(raw) > room || omitted > 0 {
+		half := room / 2
+		split := half
+		if omitted > 0 {
+			split = int(at) // head and tail must not cross it
+		}
+		head = api.WholeEnd(raw[:min(half, split)])
+		tail = api.WholeStart(raw[max(split, len(raw)-half):])
+		e.Left = e.Bytes - int64(len(head)+len(tail))
+		e.Truncated = true
+	}
+	if e.Left > 0 {
+		gap = fmt.Sprintf("\n[… %d bytes left out here …]\n", e.Left)
+	}
+	e.Text = readable(head) + gap + readable(tail)
+	if e.Binary {
+		e.Data = base64.StdEncoding.EncodeToString(append(head[:len(head):len(head)], tail...))
+	} else {
+		e.Data = string(head) + gap + string(tail)
+	}
+	return e
+}
+
+// readable returns output with bytes that are not UTF-8, and NULs, written as \xNN.
+func readable(raw []byte) string {
+	if utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0 {
+		return string(raw)
+	}
+	var b strings.Builder
+	for len(raw) > 0 {
+		r, n := utf8.DecodeRune(raw)
+		if r == utf8.RuneError && n == 1 || r == 0 {
+			fmt.Fprintf(&b, `\x%02x`, raw[0])
+		} else {
+			b.Write(raw[:n])
+		}
+		raw = raw[n:]
+	}
+	return b.String()
+}
+
+// streams returns both streams of a run, for a result. out may be nil.
+func streams(out *belljar.Output, room int) (stdout, stderr excerpt) {
+	if out == nil {
+		return excerpt{}, excerpt{}
+	}
+	return excerptOf(out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes, out.StdoutTruncated, room),
+		excerptOf(out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes, out.StderrTruncated, room)
+}
+
+// section returns a stream as a part of a text; "" if it is empty.
+func (e excerpt) section(name string) string {
+	if e.Bytes == 0 {
+		return ""
+	}
+	if e.Binary {
+		name += ` (binary: bytes that are not text are written \xNN)`
+	}
+	return "\n" + name + ":\n" + strings.TrimSuffix(e.Text, "\n") + "\n"
+}
+
+// report returns how a run ended and what it printed. more tells a model how to get what is left out.
+func report(run belljar.Run, stdout, stderr excerpt, more string) string {
+	return headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr") + truncationNote(stdout, stderr, more)
+}
+
+// truncationNote returns what is missing, and how to get it; "" if nothing is.
+func truncationNote(stdout, stderr excerpt, more string) string {
+	var parts []string
+	add := func(name string, e excerpt) {
+		if e.Truncated {
+			parts = append(parts, fmt.Sprintf("%s is truncated (%d bytes were printed, %d of them are not shown)", name, e.Bytes, e.Left))
+		}
+	}
+	add("stdout", stdout)
+	add("stderr", stderr)
+	if len(parts) == 0 {
+		return ""
+	}
+	return "\nnote: " + strings.Join(parts, "; ") + ". " + more + "\n"
+}

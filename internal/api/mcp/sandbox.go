@@ -1,0 +1,392 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+)
+
+// The inputs and outputs of docs/compatibility.md#tools, with additions.
+type (
+	openInput struct {
+		SessionKey string `json:"session_key,omitempty" about:"The name of another sandbox of the same conversation or workflow; leave it out for the usual one"`
+	}
+	openOutput struct {
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		Image     string `json:"image" about:"Its root file system"`
+		Workdir   string `json:"workdir" about:"Where commands start and files lie"`
+		Created   bool   `json:"created" about:"Whether it was made now"`
+	}
+	execInput struct {
+		SandboxID      string            `json:"sandbox_id" about:"From sandbox_open"`
+		Cmd            []string          `json:"cmd" about:"The program and its arguments: [\"python3\", \"main.py\"]"`
+		Cwd            string            `json:"cwd,omitempty" about:"Directory to start in; /workspace if it is not given"`
+		Env            map[string]string `json:"env,omitempty" about:"Environment variables"`
+		TimeoutSeconds int64             `json:"timeout_seconds,omitempty" minimum:"1" about:"How long it may take"`
+		Stream         bool              `json:"stream,omitempty" about:"Answer at once; read its output with sandbox_exec_read"`
+	}
+	execOutput struct {
+		ExecID string `json:"exec_id" about:"From sandbox_exec"`
+		Status string `json:"status" enum:"completed,running" about:"completed once it has ended, however it did"`
+		ended
+		*output
+		DurationMs *int64 `json:"duration_ms,omitempty" about:"From its start to its end"`
+	}
+	readInput struct {
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
+		SinceSeq  uint64 `json:"since_seq,omitempty" about:"The next_seq of the answer before"`
+		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks to answer with; 100 if it is not given"`
+	}
+	readOutput struct {
+		Chunks    []chunk `json:"chunks"`
+		Done      bool    `json:"done" about:"Whether the command has ended, and nothing follows"`
+		NextSeq   uint64  `json:"next_seq" about:"The since_seq to ask with next"`
+		Truncated bool    `json:"truncated,omitempty" about:"Whether output is missing because it is no longer kept"`
+		ended
+	}
+	chunk struct {
+		Seq      uint64 `json:"seq" about:"Its place"`
+		Stream   string `json:"stream" about:"stdout or stderr"`
+		Text     string `json:"text" about:"What was printed"`
+		Encoding string `json:"encoding,omitempty" about:"base64 if it is not text"`
+	}
+	waitInput struct {
+		SandboxID      string  `json:"sandbox_id" about:"From sandbox_open"`
+		ExecID         string  `json:"exec_id" about:"From sandbox_exec"`
+		TimeoutSeconds *uint64 `json:"timeout_seconds,omitempty" about:"How long to wait at most; the answer may come earlier, with done false"`
+	}
+	waitOutput struct {
+		Done bool `json:"done" about:"Whether it has ended"`
+		ended
+	}
+	closeInput struct {
+		SandboxID       string `json:"sandbox_id" about:"From sandbox_open"`
+		DeleteWorkspace bool   `json:"delete_workspace,omitempty" about:"The files go with the sandbox in any case"`
+	}
+	okOutput struct {
+		OK bool `json:"ok" about:"true"`
+	}
+)
+
+// Limits of one answer of sandbox_exec_read.
+const (
+	defaultChunks = 100
+	maxChunks     = 1000
+	readBytes     = 64 << 10
+	readWait      = 2 * time.Second // for the first output: another call costs a model more
+)
+
+func sandboxTools() []*tool {
+	return []*tool{
+		newTool[openInput, openOutput]("sandbox_open", "Open the sandbox", adds(true), open,
+			"Opens the Linux sandbox of this conversation or workflow, or makes it, and answers with its sandbox_id, which the other tools need. "+
+				"Opening it again returns the same one, with its files. There is no network."),
+		newTool[execInput, execOutput]("sandbox_exec", "Run a command in the sandbox", destroys(false), exec,
+			"Runs a command and answers with its exit code and what it printed. No shell is involved: for one, give [\"bash\", \"-c\", \"…\"]. "+
+				"Each command starts in /workspace, or in cwd. One that takes long, or has stream set, answers with status running and goes on."),
+		newTool[readInput, readOutput]("sandbox_exec_read", "Read a command's output", reads(), readExec,
+			"Reads what a command printed after since_seq; 0 is its beginning. Continue with next_seq until done is true."),
+		newTool[waitInput, waitOutput]("sandbox_exec_wait", "Wait for a command", reads(), waitExec,
+			"Waits for a command's end, for a time, and answers whether it has ended, and how."),
+		newTool[closeInput, okOutput]("sandbox_close", "Close the sandbox", destroys(true), closeSandbox,
+			"Ends the sandbox: kills its commands and deletes its files. It also ends when the conversation or workflow does."),
+	}
+}
+
+func open(c *call, in openInput) (*reply, error) {
+	key, err := fixed("session_key", in.SessionKey, c.terms.Session)
+	if err != nil {
+		return nil, err
+	}
+	s, created, err := c.openSandbox(key)
+	if err != nil {
+		return nil, renamed(err, map[string]string{"scope.key": "session_key"})
+	}
+	state := "was there already, with its files"
+	if created {
+		state = "is new"
+	}
+	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, no network; a command may take %v seconds unless it asks for another time.",
+		s.ID, state, s.BaseImage, belljar.WorkspaceDir, s.Limits.TimeoutSec)
+	return &reply{text, nil, openOutput{s.ID, s.BaseImage, belljar.WorkspaceDir, created}}, nil
+}
+
+// openSandbox finds or makes the sandbox with a name, and reports whether it is new.
+func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
+	t := c.terms
+	spec := belljar.SessionSpec{
+		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
+		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: c.network(),
+		Scope: t.scope(key), WorkspaceExec: true, Labels: map[string]string{label: c.id},
+	}
+	// A cancelled call must not lose a new sandbox. It ends with the client session.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
+	defer stop()
+	name := ""
+	if !spec.Scope.Named() {
+		name = cmp.Or(key, belljar.IsolatedKey)
+		c.mu.Lock()
+		id := c.isolated[key]
+		c.mu.Unlock()
+		if id == "" {
+			var err error
+			if id, err = c.isolatedSandbox(ctx, c.Service); err != nil {
+				return belljar.Session{}, false, err
+			}
+		}
+		if id != "" {
+			s, err := c.Sessions().Get(ctx, id)
+			if err == nil && !s.State.Ended() {
+				c.remember(id, key)
+				return s, false, nil
+			}
+		}
+	}
+	s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
+	if err == nil {
+		c.remember(s.ID, name)
+	}
+	return s, created, err
+}
+
+// openTime bounds how long a new sandbox may take; the server may have to pull the image first.
+const openTime = 15 * time.Minute
+
+// remember adds a sandbox to those of the client session. name is "" if the sandbox's scope finds it.
+func (c *call) remember(id, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[id] = true
+	if name != "" {
+		c.isolated[name] = id
+	}
+}
+
+// authorize refuses a sandbox that belongs neither to the client session nor to its workflow. With unscoped it allows the user's
+// sessions without an agent, workflow or thread, too. It reports any other as missing.
+func (c *call) authorize(id string, unscoped bool) error {
+	c.mu.Lock()
+	known := c.known[id]
+	c.mu.Unlock()
+	if known {
+		return nil
+	}
+	none := &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("sandbox %.80q does not exist", id),
+		Details: map[string]any{"field": "sandbox_id"}, Hint: "call sandbox_open, and use the sandbox_id that it answers with",
+	}
+	if !belljar.ValidID(id) {
+		return none
+	}
+	s, err := c.Sessions().Get(c, id)
+	if belljar.CodeOf(err) == belljar.CodeNotFound {
+		return none
+	}
+	if err != nil {
+		return err
+	}
+	user, err := c.userID(c, c.Service)
+	if err != nil {
+		return err
+	}
+	prefix := c.terms.scope("").Prefix()
+	own := prefix != "" && strings.HasPrefix(s.ScopeKey, prefix) || s.Labels[label] == c.id
+	unscoped = unscoped && s.ScopeKey == "" && s.Labels[label] == ""
+	if s.UserID != user || !own && !unscoped {
+		return none
+	}
+	if own { // an unscoped session is only for runs and their output
+		c.remember(id, "")
+	}
+	return nil
+}
+
+func exec(c *call, in execInput) (*reply, error) {
+	if err := c.authorize(in.SandboxID, false); err != nil {
+		return nil, err
+	}
+	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
+	if err != nil {
+		return nil, err
+	}
+	spec := belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Cwd: in.Cwd, Env: in.Env, TimeoutSec: timeout,
+	}
+	wait := c.terms.Wait
+	if in.Stream {
+		wait = 0
+	}
+	run, out, err := c.finish(spec, wait)
+	if err != nil {
+		return nil, sandboxError(renamed(err, map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"}))
+	}
+	o := execOutput{ExecID: run.ID, Status: "running"}
+	if !run.Phase.Terminal() || out == nil {
+		why := ""
+		if !in.Stream {
+			why = fmt.Sprintf(" after %v", wait)
+		}
+		text := fmt.Sprintf("status running%s: exec_id %s goes on. Read what it prints with sandbox_exec_read (since_seq 0 is the beginning), or wait for its end with sandbox_exec_wait.", why, run.ID)
+		return &reply{text, nil, o}, nil
+	}
+	stdout, stderr := streams(out, c.terms.MaxOutput)
+	o.Status, o.ended, o.output = "completed", endOf(run), new(outputOf(stdout, stderr))
+	if ms, ok := run.Took(); ok {
+		o.DurationMs = &ms
+	}
+	more := fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID)
+	return &reply{report(run, stdout, stderr, more), nil, o}, nil
+}
+
+// sandboxError gives the error about an ended sandbox or a missing file a hint in the terms of the tools.
+func sandboxError(err error) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict {
+		return err
+	}
+	_, session := e.Details["session_id"]
+	out := *e
+	switch {
+	case e.Code == belljar.CodeNotFound && e.Details["path"] != nil:
+		out.Hint = "sandbox_fs_list shows what is there"
+	case e.Details["rule"] == "not_a_file":
+		out.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
+	case session && e.Details["path"] == nil:
+		out.Hint = "call sandbox_open for a new one; the files of the old one are gone"
+	default:
+		return err
+	}
+	return &out
+}
+
+// findExec returns the run with an exec_id. A one-shot run's id is its sandbox_id, too.
+func (c *call) findExec(sandbox, id string) (belljar.Run, error) {
+	none := &belljar.Error{
+		Code: belljar.CodeNotFound, Message: fmt.Sprintf("sandbox %.80q has no exec %.80q", sandbox, id),
+		Details: map[string]any{"field": "exec_id"}, Hint: "exec_id and sandbox_id are those of sandbox_exec's answer",
+	}
+	if sandbox != id {
+		if err := c.authorize(sandbox, true); err != nil {
+			return belljar.Run{}, err
+		}
+	}
+	if !belljar.ValidID(id) {
+		return belljar.Run{}, none
+	}
+	run, err := c.Runs().Get(c, id)
+	switch {
+	case belljar.CodeOf(err) == belljar.CodeNotFound:
+		return run, none
+	case err != nil:
+		return run, err
+	case sandbox == id && run.SessionID == "" && run.Labels[label] == c.id, sandbox != id && run.SessionID == sandbox:
+		return run, nil
+	}
+	return run, none
+}
+
+func readExec(c *call, in readInput) (*reply, error) {
+	if in.MaxChunks > maxChunks {
+		return nil, exceeds("max_chunks", in.MaxChunks, maxChunks, "max_chunks is %d at most, %d were asked for", maxChunks, in.MaxChunks)
+	}
+	run, err := c.findExec(in.SandboxID, in.ExecID)
+	if err != nil {
+		return nil, err
+	}
+	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{
+		Since: in.SinceSeq, Frames: int(cmp.Or(in.MaxChunks, defaultChunks)), Bytes: readBytes, Wait: min(readWait, c.terms.Wait),
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := readOutput{Chunks: []chunk{}, Done: part.Done, NextSeq: part.Next, Truncated: part.Truncated}
+	var text strings.Builder
+	var stream belljar.FrameType
+	for _, f := range part.Frames {
+		item := chunk{Seq: f.Seq, Stream: string(f.Type), Text: string(f.Output)}
+		if !utf8.Valid(f.Output) {
+			item.Text, item.Encoding = base64.StdEncoding.EncodeToString(f.Output), "base64"
+		}
+		o.Chunks = append(o.Chunks, item)
+		if f.Type != stream {
+			fmt.Fprintf(&text, "%s:\n", f.Type)
+			stream = f.Type
+		}
+		text.WriteString(readable(f.Output))
+		if !strings.HasSuffix(text.String(), "\n") && f.Type == belljar.FrameStderr {
+			text.WriteString("\n")
+		}
+	}
+	if part.Truncated {
+		text.WriteString("\nnote: output is missing here: the log was cut at its cap, or is no longer kept")
+	}
+	if part.Done {
+		o.ended = endOf(part.Run)
+		fmt.Fprintf(&text, "\ndone: %s", headline(part.Run))
+	} else {
+		fmt.Fprintf(&text, "\nthe command goes on, or there is more: read on with since_seq %d", part.Next)
+	}
+	return &reply{strings.TrimPrefix(text.String(), "\n"), nil, o}, nil
+}
+
+func waitExec(c *call, in waitInput) (*reply, error) {
+	run, err := c.findExec(in.SandboxID, in.ExecID)
+	if err != nil {
+		return nil, err
+	}
+	wait := c.terms.Wait
+	if in.TimeoutSeconds != nil {
+		wait = min(wait, time.Duration(min(*in.TimeoutSeconds, uint64(MaxWait.Seconds())))*time.Second)
+	}
+	if !run.Phase.Terminal() {
+		if c.token != nil {
+			defer c.startProgress(run).close()
+		}
+		if run, err = api.Outlast(c, c.Runs(), run.ID, wait); err != nil {
+			return nil, err
+		}
+	}
+	o := waitOutput{Done: run.Phase.Terminal(), ended: endOf(run)}
+	if !o.Done {
+		return &reply{fmt.Sprintf("the command goes on after %v; wait again, or read what it printed with sandbox_exec_read.", wait), nil, o}, nil
+	}
+	return &reply{"done: " + headline(run) + "\nRead what it printed with sandbox_exec_read.", nil, o}, nil
+}
+
+func closeSandbox(c *call, in closeInput) (*reply, error) {
+	if err := c.authorize(in.SandboxID, false); err != nil {
+		return nil, err
+	}
+	if err := c.Sessions().Delete(c, in.SandboxID); err != nil {
+		return nil, err
+	}
+	return &reply{"the sandbox is closed, and its files are gone", nil, okOutput{true}}, nil
+}
+
+// renamed returns an error with the tool's own name of the field: own names by the API's.
+func renamed(err error, names map[string]string) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	name, _ := e.Details["field"].(string)
+	own, known := names[name]
+	if !known {
+		return err
+	}
+	out := *e
+	out.Details = maps.Clone(e.Details)
+	out.Details["field"] = own
+	out.Message = strings.Replace(e.Message, name, own, 1)
+	return &out
+}
