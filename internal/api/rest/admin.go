@@ -36,7 +36,7 @@ type usageList struct {
 	Items []belljar.UserUsage `json:"items"`
 }
 
-// adminRun is a run as operators see it: the fields of docs/compatibility.md#administration are always there, null where there is nothing.
+// adminRun is a run for operators. The fields of docs/compatibility.md#administration are always present, null if unset.
 type adminRun struct {
 	belljar.Run
 	ImageDigest *string `json:"image_digest"`
@@ -54,7 +54,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// adminPage is a page of everybody's runs.
+// adminPage is a page of all users' runs.
 type adminPage struct {
 	Items   []adminRun `json:"items"`
 	Total   int        `json:"total"`

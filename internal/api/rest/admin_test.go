@@ -7,8 +7,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// What docs/compatibility.md#administration shows of a run is there, in the list and alone, also where there is nothing to tell.
-func TestAdminRunHasWhatS0Shows(t *testing.T) {
+// The fields of docs/compatibility.md#administration are present in the list and in a single run, null if unset.
+func TestAdminRunFields(t *testing.T) {
 	b := newBench(t).withArtifacts(nil)
 	b.world.runs["run-2"] = belljar.Run{ID: "run-2", UserID: "alice", Phase: belljar.PhaseFailed, Message: "why", ImageDigest: "sha256:1"}
 	var page struct {

@@ -11,8 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// artifact is one with where to get it. There is no address where there are no bytes (links, and what was
-// skipped) nor for a name that no address may have ([artifactPath]).
+// artifact adds the download URL. Links and skipped files have none, nor do paths that [artifactPath] rejects.
 type artifact struct {
 	belljar.Artifact
 	Type        string `json:"type" enum:"file,link"`
@@ -58,8 +57,8 @@ func downloadURL(run, path string) string {
 	return api.Prefix + "/runs/" + url.PathEscape(run) + "/artifacts/" + strings.Join(parts, "/")
 }
 
-// artifactPath checks the path of an artifact as it stands in a URL, unescaped once. It refuses whatever could lead
-// out of the run's artifacts, even if it has been escaped twice, and what does not print.
+// artifactPath checks the path of an artifact from a URL, unescaped once. It rejects control characters and paths that
+// leave the run's artifacts, even after repeated unescaping.
 func artifactPath(given string) (string, error) {
 	clean, err := belljar.CleanPath(given)
 	bad := err != nil || clean != given || clean == "." || strings.HasPrefix(given, "/")
@@ -77,7 +76,7 @@ func artifactPath(given string) (string, error) {
 	return clean, nil
 }
 
-// climbs reports whether a path has a segment that leads up, for Windows too.
+// climbs reports whether a path has a ".." segment, with / or \ as the separator.
 func climbs(path string) bool {
 	for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if segment == ".." {

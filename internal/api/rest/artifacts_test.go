@@ -6,8 +6,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// An artifact has an address only if it can be had there.
-func TestArtifactAddresses(t *testing.T) {
+// An artifact has a download URL only if it can be downloaded.
+func TestArtifactURLs(t *testing.T) {
 	for path, has := range map[string]bool{
 		"a.txt": true, "d/ä b?#.txt": true, "-rf": true, "..a": true, `"; filename=x`: true,
 		"a\nb": false, "\x1b[2J": false, "%2e%2e": false, "%252e%252e/x": false, `..\x`: false,

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// BenchmarkStart is what the door costs: a request to start a run, without network and service.
+// BenchmarkStart measures the door's part of a request to start a run, without network and service.
 func BenchmarkStart(b *testing.B) {
 	w := newWorld()
 	door, err := rest.New(rest.Options{Engine: w, Auth: apitest.Callers()})
@@ -30,7 +30,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkNew is what the door adds to the daemon's start.
+// BenchmarkNew measures the door's part of the daemon's start.
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
 		if _, err := rest.New(rest.Options{Engine: newWorld(), Auth: apitest.Callers()}); err != nil {

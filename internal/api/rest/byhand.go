@@ -9,8 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// declareByHand adds the operations that do not go through huma: those with bytes in place of JSON, the probes, and the
-// streams, which are another door's.
+// declareByHand adds the operations that do not use huma: those with binary bodies, the probes, and those of other doors.
 func (d *Door) declareByHand() {
 	doc := d.api.OpenAPI()
 	schemas := doc.Components.Schemas
@@ -39,7 +38,7 @@ func (d *Door) declareByHand() {
 			"application/x-tar": {Schema: bytes}, "application/gzip": {Schema: bytes}, "application/zip": {Schema: bytes},
 			"application/octet-stream": {Schema: bytes},
 		}},
-		Responses: map[string]*huma.Response{"200": answers("What the upload brought", "application/json", schema(reflect.TypeFor[belljar.UploadResult]()))},
+		Responses: map[string]*huma.Response{"200": response("What the upload brought", "application/json", schema(reflect.TypeFor[belljar.UploadResult]()))},
 	})
 	d.declareFiles(doc)
 	declareImages(doc)
@@ -56,8 +55,8 @@ func (d *Door) declareByHand() {
 			inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length"), inHeader("If-Range", "The ETag that the range is of"), inHeader("If-None-Match", "ETags that need not be sent again"),
 		},
 		Responses: map[string]*huma.Response{
-			"200": answers("The file", "*/*", bytes),
-			"206": answers("One range of the file, see Content-Range", "*/*", bytes),
+			"200": response("The file", "*/*", bytes),
+			"206": response("One range of the file, see Content-Range", "*/*", bytes),
 			"304": {Description: "The client has it already"},
 			"416": {Ref: "#/components/responses/Failure"},
 		},
@@ -96,30 +95,30 @@ func (d *Door) declareByHand() {
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "object", Properties: map[string]*huma.Schema{
 			"path": {Type: "string", Description: "The only path that it is good for, absolute and without a query"},
 		}}}}},
-		Responses: map[string]*huma.Response{"200": answers("The ticket", "application/json", &huma.Schema{
+		Responses: map[string]*huma.Response{"200": response("The ticket", "application/json", &huma.Schema{
 			Type: "object", Required: []string{"token", "expires_at"},
 			Properties: map[string]*huma.Schema{"token": text, "expires_at": {Type: "string", Format: "date-time"}},
 		})},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "healthz", Method: "GET", Path: "/healthz", Tags: []string{"probes"}, Security: open, Summary: "Is the server alive",
-		Responses: map[string]*huma.Response{"200": answers("It is", "application/json", schema(reflect.TypeFor[health]()))},
+		Responses: map[string]*huma.Response{"200": response("It is", "application/json", schema(reflect.TypeFor[health]()))},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "readyz", Method: "GET", Path: "/readyz", Tags: []string{"probes"}, Security: open, Summary: "Can the server do its work",
 		Responses: map[string]*huma.Response{
-			"200": answers("It can", "application/json", schema(reflect.TypeFor[readiness]())),
-			"503": answers("It cannot; the checks say why", "application/json", schema(reflect.TypeFor[readiness]())),
+			"200": response("It can", "application/json", schema(reflect.TypeFor[readiness]())),
+			"503": response("It cannot; the checks say why", "application/json", schema(reflect.TypeFor[readiness]())),
 		},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "metrics", Method: "GET", Path: "/metrics", Tags: []string{"probes"}, Summary: "Metrics for Prometheus",
 		Description: "For operators, unless the server opens it to all.",
-		Responses:   map[string]*huma.Response{"200": answers("The metrics", "text/plain", text)},
+		Responses:   map[string]*huma.Response{"200": response("The metrics", "text/plain", text)},
 	})
 }
 
-func answers(description, media string, s *huma.Schema) *huma.Response {
+func response(description, media string, s *huma.Schema) *huma.Response {
 	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{media: {Schema: s}}}
 }
 
@@ -135,7 +134,7 @@ func inQuery(name, about string, s *huma.Schema) *huma.Param {
 	return &huma.Param{Name: name, In: "query", Description: about, Schema: s}
 }
 
-// streamParams say where a stream begins, and who reads it.
+// streamParams are the position and the token of a stream.
 func streamParams() []*huma.Param {
 	text := &huma.Schema{Type: "string"}
 	return []*huma.Param{
@@ -145,7 +144,7 @@ func streamParams() []*huma.Param {
 	}
 }
 
-// frameSchema is [belljar.Frame] as it writes itself.
+// frameSchema is the schema of a [belljar.Frame], which has its own MarshalJSON.
 func frameSchema() *huma.Schema {
 	return &huma.Schema{
 		Type: "object", Required: []string{"type", "seq"},

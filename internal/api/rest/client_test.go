@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// TestClient: the client and this door mean the same. What the client asks goes through the contract, too.
+// TestClient checks that the client and the door agree. The contract checks every response.
 func TestClient(t *testing.T) {
 	b := newEngine(t)
 	as := func(key string) *client.Client {

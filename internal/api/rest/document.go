@@ -26,7 +26,7 @@ type failure struct {
 	Error belljar.Error `json:"error"`
 }
 
-// problem is an error by RFC 7807.
+// problem is an RFC 7807 error.
 type problem struct {
 	Type       string         `json:"type"`
 	Title      string         `json:"title"`
@@ -35,7 +35,7 @@ type problem struct {
 	Extensions map[string]any `json:"extensions"`
 }
 
-// document completes what huma has written down from the operations, and serves it.
+// document completes the OpenAPI document that huma generated, and serves it.
 func (d *Door) document() error {
 	doc := d.api.OpenAPI()
 	doc.Info.Description = about
@@ -70,12 +70,12 @@ func (d *Door) document() error {
 			"application/problem+json": {Schema: schemas.Schema(reflect.TypeFor[problem](), true, "")},
 		},
 	}
-	delete(schemas.Map(), "ErrorModel") // huma's own, that nothing answers with
+	delete(schemas.Map(), "ErrorModel") // huma's error, which no response uses
 	doc.Components.Responses = map[string]*huma.Response{"Failure": failed}
 	for _, item := range doc.Paths {
 		for _, op := range operations(item) {
 			switch {
-			case strings.HasPrefix(op.Path, "/thread/"): // says itself how it fails
+			case strings.HasPrefix(op.Path, "/thread/"): // declares its own errors
 			case !strings.HasPrefix(op.Path, "/healthz") && !strings.HasPrefix(op.Path, "/readyz"):
 				op.Responses["default"] = &huma.Response{Ref: "#/components/responses/Failure"}
 			default:
@@ -107,11 +107,11 @@ func served(media string, content func() ([]byte, error)) http.HandlerFunc {
 		}
 		w.Header().Set("Content-Type", media)
 		w.Header().Set("Cache-Control", "no-cache")
-		_, _ = w.Write(b) // a client that is gone needs no answer
+		_, _ = w.Write(b) // fails only if the client is gone
 	}
 }
 
-// operations are those of a path, in the order of the methods.
+// operations are the operations of a path, ordered by method.
 func operations(item *huma.PathItem) []*huma.Operation {
 	return slices.DeleteFunc([]*huma.Operation{item.Get, item.Head, item.Post, item.Put, item.Delete}, func(op *huma.Operation) bool { return op == nil })
 }
@@ -125,15 +125,15 @@ func errorCodes() string {
 	return b.String()
 }
 
-// loosen says what the types alone do not: lists are never null, requests are strict about names, and answers are not,
-// so that they can grow.
+// loosen corrects the schemas: lists are never null, and only requests reject unknown fields, so that responses can gain
+// fields later.
 func loosen(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas.Map()
 	asked := map[string]bool{}
 	for _, item := range doc.Paths {
 		for _, op := range operations(item) {
 			for _, p := range op.Parameters {
-				p.Schema.PatternDescription = "" // huma's own word; its messages have been made
+				p.Schema.PatternDescription = "" // huma's extension, already used for its messages
 			}
 			if op.RequestBody == nil {
 				continue
@@ -153,12 +153,12 @@ func loosen(doc *huma.OpenAPI) {
 			}
 		}
 	}
-	// Needed, and looked at by the service.
+	// The service checks it, so the type does not require it.
 	if s := schemas["RunSpec"]; s != nil {
 		s.Required = append(s.Required, "spec_version")
 	}
-	// What was printed is there only if the run was waited for.
-	for _, name := range []string{"StartedRun", "Executed"} { // output is there if it was waited for
+	// The output is present only if the request waited for the run.
+	for _, name := range []string{"StartedRun", "Executed"} {
 		s := schemas[name]
 		if s == nil {
 			continue
@@ -169,7 +169,7 @@ func loosen(doc *huma.OpenAPI) {
 	}
 }
 
-// reach marks the schemas that a schema leads to.
+// reach marks the schemas that s refers to, directly or not.
 func reach(s *huma.Schema, all map[string]*huma.Schema, marked map[string]bool) {
 	if s == nil {
 		return

@@ -17,13 +17,13 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// sniffLen is how much of a file tells what it is.
+// sniffLen is how many bytes of a file are read to detect its media type.
 const sniffLen = 3072
 
-// worthGzip is the size from which text is compressed.
-const worthGzip = 1024
+// minGzip is the minimum size of compressed text, in bytes.
+const minGzip = 1024
 
-// download sends an artifact: whole, or the one range that was asked for.
+// download sends an artifact: the whole, or one range.
 func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 	_, err := api.Query(r)
 	name := ""
@@ -40,7 +40,7 @@ func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
-	defer func() { _ = content.Close() }() // it has been read
+	defer func() { _ = content.Close() }() // read only
 
 	tag := etag(found)
 	h := w.Header()
@@ -70,7 +70,7 @@ func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 	media := mediaType(head, name)
 	h.Set("Content-Type", media)
 	h.Set("Content-Disposition", disposition(name))
-	// What a sandbox wrote must not run on our origin, whatever it says it is.
+	// A browser must not run the sandbox's files in the server's origin.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 
@@ -79,18 +79,18 @@ func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := io.MultiReader(bytes.NewReader(head), content)
-	if isText(media) && found.Size >= worthGzip && accepts(r.Header.Get("Accept-Encoding"), "gzip") {
+	if isText(media) && found.Size >= minGzip && accepts(r.Header.Get("Accept-Encoding"), "gzip") {
 		sendGzip(w, r, tag, body)
 		return
 	}
 	h.Set("Content-Length", strconv.FormatInt(found.Size, 10))
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = io.Copy(w, body) // the length tells a client that got less
+		_, _ = io.Copy(w, body) // Content-Length reveals a short body
 	}
 }
 
-// sendPart sends one range. The artifact is opened again where the range begins, unless that has been read already.
+// sendPart sends one range. It reopens the artifact at the start of the range, unless that is within head.
 func (d *Door) sendPart(w http.ResponseWriter, r *http.Request, part span, found belljar.Artifact, head []byte, content io.Reader) {
 	body := io.Reader(bytes.NewReader(nil))
 	if part.start <= int64(len(head)) {
@@ -101,18 +101,18 @@ func (d *Door) sendPart(w http.ResponseWriter, r *http.Request, part span, found
 			api.Fail(w, r, err)
 			return
 		}
-		defer func() { _ = later.Close() }() // it has been read
+		defer func() { _ = later.Close() }() // read only
 		body = later
 	}
 	w.Header().Set("Content-Range", part.contentRange(found.Size))
 	w.Header().Set("Content-Length", strconv.FormatInt(part.length, 10))
 	w.WriteHeader(http.StatusPartialContent)
 	if r.Method != http.MethodHead {
-		_, _ = io.CopyN(w, body, part.length) // the length tells a client that got less
+		_, _ = io.CopyN(w, body, part.length) // Content-Length reveals a short body
 	}
 }
 
-// sendGzip sends text compressed. Its tag is another one: the bytes are.
+// sendGzip sends compressed text, with an ETag of its own since the bytes differ.
 func sendGzip(w http.ResponseWriter, r *http.Request, tag string, body io.Reader) {
 	h := w.Header()
 	h.Set("Content-Encoding", "gzip")
@@ -131,11 +131,11 @@ func sendGzip(w http.ResponseWriter, r *http.Request, tag string, body io.Reader
 		}
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client must not take half a file for the whole
+		panic(http.ErrAbortHandler) // so that the client detects the short body
 	}
 }
 
-// etag is an artifact's strong tag, or "".
+// etag returns an artifact's strong ETag, or "".
 func etag(a belljar.Artifact) string {
 	if a.Digest == "" {
 		return ""
@@ -157,7 +157,7 @@ func matches(header, tag string) bool {
 	return false
 }
 
-// mediaType is what a file is by its first bytes. Text that says no more is told apart by its name.
+// mediaType detects a file's media type from its first bytes, and for plain text from its name.
 func mediaType(head []byte, name string) string {
 	media := mimetype.Detect(head).String()
 	if !strings.HasPrefix(media, "text/plain") {
@@ -190,7 +190,7 @@ func disposition(name string) string {
 	return "attachment"
 }
 
-// accepts reports whether an Accept-Encoding header allows a coding.
+// accepts reports whether an Accept-Encoding header allows a content coding.
 func accepts(header, coding string) bool {
 	for entry := range strings.SplitSeq(header, ",") {
 		name, params, _ := strings.Cut(entry, ";")
@@ -204,7 +204,7 @@ func accepts(header, coding string) bool {
 	return false
 }
 
-// failAs is [api.Fail] with another status than the code's own.
+// failAs is [api.Fail] with a status other than that of the error's code.
 func failAs(w http.ResponseWriter, r *http.Request, status int, err error) {
 	e, header := api.Explain(r.Context(), err)
 	for name, values := range header {
@@ -217,6 +217,6 @@ func failAs(w http.ResponseWriter, r *http.Request, status int, err error) {
 	w.Header().Set("Content-Type", media)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_ = json.NewEncoder(w).Encode(body) // a client that is gone needs no answer
+		_ = json.NewEncoder(w).Encode(body) // fails only if the client is gone
 	}
 }

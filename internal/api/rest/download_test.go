@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/api/rest"
 )
 
-// withArtifacts gives run-1, alice's, what it left.
+// withArtifacts adds run-1, of alice, with artifacts.
 func (b *bench) withArtifacts(files map[string]string) *bench {
 	b.world.runs["run-1"] = belljar.Run{ID: "run-1", UserID: "alice", Phase: belljar.PhaseCompleted}
 	b.world.artifacts = files
@@ -35,8 +35,8 @@ func noise(n int) string {
 	return string(b)
 }
 
-// Where a proxy strips a path, the addresses of artifacts have it all the same.
-func TestDownloadURLBehindAPath(t *testing.T) {
+// If a proxy strips a path, download URLs still contain it.
+func TestDownloadURLUnderAPath(t *testing.T) {
 	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) { o.BasePath = "/jar" }).withArtifacts(map[string]string{"a b": "x"})
 	if list := b.get(prefix+"/runs/run-1/artifacts", "alice"); !bytes.Contains(list, []byte(`"/jar`+prefix+`/runs/run-1/artifacts/a%20b"`)) {
 		t.Errorf("%s", list)
@@ -160,7 +160,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// TestNothingRunsOnOurOrigin: whatever a sandbox wrote, a browser saves it.
+// TestNothingRunsOnOurOrigin checks that a browser saves every file from a sandbox.
 func TestNothingRunsOnOurOrigin(t *testing.T) {
 	b := newBench(t).withArtifacts(map[string]string{
 		"page.html": "<!doctype html><script>alert(1)</script>", "pic.svg": `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>`,
@@ -179,7 +179,7 @@ func TestNothingRunsOnOurOrigin(t *testing.T) {
 	}
 }
 
-// TestTraversal: a path that leads out is refused, however it is written.
+// TestTraversal checks that every spelling of a path that escapes is refused.
 func TestTraversal(t *testing.T) {
 	b := newBench(t).withArtifacts(map[string]string{"a": "x"})
 	for _, path := range []string{

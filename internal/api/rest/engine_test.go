@@ -22,7 +22,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// operatorOr lets in who has an API key of the service, and the operator.
+// operatorOr authenticates the operator and the service's API keys.
 type operatorOr struct{ *service.Service }
 
 func (a operatorOr) Authenticate(r *http.Request) (belljar.Caller, error) {
@@ -33,7 +33,7 @@ func (a operatorOr) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return a.Service.Authenticate(r.Context(), key)
 }
 
-// newEngine is a server with the real service behind the door, on the fake runtime.
+// newEngine starts a server with the real service on the fake runtime.
 func newEngine(t *testing.T, change ...func(*service.Options)) *bench {
 	t.Helper()
 	blobs, err := dir.Open(dir.Options{Path: t.TempDir()})
@@ -53,7 +53,7 @@ func newEngine(t *testing.T, change ...func(*service.Options)) *bench {
 	return serve(t, rest.Options{Engine: s, Auth: operatorOr{s}, StreamURL: streams.RunURL, Version: "1"}, api.EdgeOptions{}, streams)
 }
 
-// ask sends JSON and reads the answer into out, which must have this status.
+// ask sends JSON, checks the status and decodes the response into out.
 func (b *bench) ask(status int, method, path, as, body string, out any, headers ...string) {
 	b.t.Helper()
 	header := http.Header{}
@@ -148,7 +148,7 @@ func TestEndToEnd(t *testing.T) {
 	b.ask(409, "POST", "/runs", "alice", fmt.Sprintf(`{"spec_version": "1.0", "session_id": %q, "command": ["true"]}`, session.ID), nil)
 }
 
-// TestRefusedByTheService: what the nouns and the policy refuse comes through with its details.
+// TestRefusedByTheService checks that errors of the service keep their details.
 func TestRefusedByTheService(t *testing.T) {
 	b := newEngine(t)
 	for body, want := range map[string]struct {
@@ -183,7 +183,7 @@ func TestRefusedByTheService(t *testing.T) {
 	}
 }
 
-// TestIdempotency: the same answer again, even to a crowd, and 409 for another request.
+// TestIdempotency: a repeated request gets the same response, even concurrently, and a different request gets 409.
 func TestIdempotency(t *testing.T) {
 	b := newEngine(t)
 	const body = `{"spec_version": "1.0", "base_image": "host", "command": ["/bin/echo", "once"]}`
@@ -241,7 +241,7 @@ func TestCancelARun(t *testing.T) {
 	}
 }
 
-// ended asks about alice's run until it has ended.
+// ended polls alice's run until it has ended.
 func (b *bench) ended(id string) (run belljar.Run) {
 	b.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -277,7 +277,7 @@ func TestQueueFull(t *testing.T) {
 	}
 }
 
-// TestOperators: API keys, quotas, everybody's runs.
+// TestOperators: API keys, quotas, all users' runs.
 func TestOperators(t *testing.T) {
 	b := newEngine(t)
 	var token belljar.Token
@@ -310,8 +310,8 @@ func TestOperators(t *testing.T) {
 	b.ask(401, "GET", "/me", token.Secret, "", nil)
 }
 
-// TestStreamsBesideTheDoor: the streaming door's answers are those that this door's document promises.
-func TestStreamsBesideTheDoor(t *testing.T) {
+// TestStreamsOfTheOtherDoor checks the responses of package stream against this door's document.
+func TestStreamsOfTheOtherDoor(t *testing.T) {
 	b := newEngine(t)
 	var run struct {
 		answer

@@ -9,35 +9,34 @@ import (
 	"time"
 )
 
-// Paces of a stream of events.
 const (
-	eventPatience = 30 * time.Second // a reader may take so long over one
-	eventPause    = 15 * time.Second // without an event; then a comment says that the server is still there
+	eventWriteTimeout = 30 * time.Second // of one event
+	heartbeatInterval = 15 * time.Second
 )
 
-// eventStream answers with server-sent events. It begins with the first of them, or when there has been none for a while;
-// until then the answer can be a failure.
+// eventStream responds with server-sent events. The response starts with the first event or heartbeat; until then the
+// handler can still respond with an error.
 type eventStream struct {
 	w     http.ResponseWriter
-	ready *atomic.Bool // false while the answer must not begin; nil if it may
+	ready *atomic.Bool // false while the response must not start; nil if it may
 	stop  chan struct{}
 	over  chan struct{}
 
 	mu    sync.Mutex
 	begun bool
-	gone  bool // the client does not read any more
+	gone  bool // a write failed
 }
 
 func newEvents(w http.ResponseWriter, ready *atomic.Bool) *eventStream {
 	s := &eventStream{w: w, ready: ready, stop: make(chan struct{}), over: make(chan struct{})}
-	go s.beat()
+	go s.heartbeat()
 	return s
 }
 
-// beat says from time to time that the server is still there.
-func (s *eventStream) beat() {
+// heartbeat sends a comment every heartbeatInterval, so that the connection is never idle for long.
+func (s *eventStream) heartbeat() {
 	defer close(s.over)
-	tick := time.NewTicker(eventPause)
+	tick := time.NewTicker(heartbeatInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -51,21 +50,21 @@ func (s *eventStream) beat() {
 	}
 }
 
-// event tells something, unless the answer must not begin yet.
+// event sends an event, or drops it while the response must not start.
 func (s *eventStream) event(name string, data any) {
 	if s.ready == nil || s.ready.Load() {
 		s.last(name, data)
 	}
 }
 
-// end ends the comments, and reports whether the answer has begun. Only [eventStream.last] may follow.
+// end stops the heartbeat and reports whether the response has started. Only [eventStream.last] may follow.
 func (s *eventStream) end() (begun bool) {
 	close(s.stop)
 	<-s.over
 	return s.begun
 }
 
-// last tells how it ended.
+// last sends the final event.
 func (s *eventStream) last(name string, data any) {
 	raw, err := json.Marshal(data)
 	if err == nil {
@@ -73,7 +72,7 @@ func (s *eventStream) last(name string, data any) {
 	}
 }
 
-// write writes at once, so that everything arrives when it comes.
+// write writes and flushes text.
 func (s *eventStream) write(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +88,7 @@ func (s *eventStream) write(text string) {
 		s.w.WriteHeader(http.StatusOK)
 	}
 	control := http.NewResponseController(s.w)
-	_ = control.SetWriteDeadline(time.Now().Add(eventPatience)) // a writer without deadlines has none
+	_ = control.SetWriteDeadline(time.Now().Add(eventWriteTimeout)) // fails only without a connection, as in tests
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		s.gone = true
 	} else if err := control.Flush(); err != nil {

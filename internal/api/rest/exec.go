@@ -11,9 +11,10 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// An exec is a run in a session, under the names of docs/compatibility.md#tools: exec_id is the run's id, sandbox_id the session's.
+// An exec is a run in a session, with the field names of docs/compatibility.md#tools: exec_id is the run's id, sandbox_id
+// the session's.
 
-// The states of an exec. How one that is completed ended is its exit code's to say.
+// The states of an exec. Completed includes failed commands; see the exit code.
 const (
 	execCompleted = "completed"
 	execRunning   = "running"
@@ -31,7 +32,7 @@ type Exec struct {
 	WaitSeconds    *float64          `json:"wait_seconds,omitempty" doc:"How long to wait for the end before answering; as long as the server allows (10 minutes) if it is not given. If the wait ends first the status is running"`
 }
 
-// Executed is how an exec stands.
+// Executed is the state of an exec.
 type Executed struct {
 	ExecID    string `json:"exec_id" doc:"The run's id; everything that takes a run takes it too"`
 	SandboxID string `json:"sandbox_id" doc:"The session's id"`
@@ -42,7 +43,7 @@ type Executed struct {
 	Details *belljar.Replay `json:"details,omitempty" doc:"What became of the request's Idempotency-Key"`
 }
 
-// ExecEnd is what is known of an exec that has ended.
+// ExecEnd is the result of an exec that has ended.
 type ExecEnd struct {
 	ExitCode   *int           `json:"exit_code,omitempty" doc:"Its exit status, once it has ended: 128+n if a signal ended it, 125 if it never began"`
 	Signal     string         `json:"signal,omitempty" doc:"The signal that ended it"`
@@ -52,7 +53,7 @@ type ExecEnd struct {
 	Hint       string         `json:"hint,omitempty" doc:"What to do next"`
 }
 
-// endOf is what is known of a run's end; nothing while it is under way.
+// endOf returns the result of a run, empty until it has ended.
 func endOf(run belljar.Run) ExecEnd {
 	if !run.Phase.Terminal() {
 		return ExecEnd{}
@@ -64,7 +65,7 @@ func endOf(run belljar.Run) ExecEnd {
 	}
 }
 
-// executed is a run as an exec, with what it printed if it was waited for.
+// executed returns a run as an exec. output is nil unless the request waited for the run.
 func executed(run belljar.Run, output *belljar.Output) Executed {
 	x := Executed{ExecID: run.ID, SandboxID: run.SessionID, Status: execRunning, ExecEnd: endOf(run), Output: output}
 	if run.Phase.Terminal() {
@@ -76,7 +77,7 @@ func executed(run belljar.Run, output *belljar.Output) Executed {
 	return x
 }
 
-// ExecPath is where an exec is found.
+// ExecPath are the path parameters of an exec.
 type ExecPath struct {
 	ID     string `path:"session_id" doc:"The session's id"`
 	ExecID string `path:"exec_id" doc:"The exec's id"`
@@ -87,20 +88,20 @@ type execParams struct {
 	Idempotent
 }
 
-// ExecWait says how long to wait for an exec.
+// ExecWait is a request to wait for an exec.
 type ExecWait struct {
 	TimeoutSeconds *float64 `json:"timeout_seconds,omitempty" doc:"How long to wait; as long as the server allows (10 minutes) if it is not given"`
 }
 
 func (*ExecWait) spare() {}
 
-// ExecWaited tells whether an exec has ended.
+// ExecWaited is the result of a wait for an exec.
 type ExecWaited struct {
 	Done bool `json:"done" doc:"Whether it has ended"`
 	ExecEnd
 }
 
-// ExecCanceled is where an exec stood right after its cancellation.
+// ExecCanceled is the state of an exec right after its cancellation.
 type ExecCanceled struct {
 	ExecID string `json:"exec_id" doc:"The exec's id"`
 	Status string `json:"status" enum:"canceling,finished" doc:"canceling if it was under way, finished if it had ended"`
@@ -133,20 +134,20 @@ func (d *Door) execs() {
 }
 
 func (d *Door) exec(c *call, p *execParams, body *Exec) (Executed, error) {
-	wait, err := d.patience("wait_seconds", body.WaitSeconds)
+	wait, err := d.waitSeconds("wait_seconds", body.WaitSeconds)
 	if err != nil {
 		return Executed{}, err
 	}
 	if body.Stream && !d.opts.Foreground {
 		wait = 0
 	}
-	c.spent() // the run and the wait have what they need
+	c.releaseBody() // the wait below does not need it
 	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: body.run(p.ID), IdempotencyKey: p.Key}, wait)
 	if err != nil {
 		return Executed{}, asExec(err)
 	}
 	details := run.Details
-	if details != nil && wait == 0 { // a repeated request's run may have ended since its first answer
+	if details != nil && wait == 0 { // for a repeated request the run may have ended since
 		if run, err = c.Runs().Get(c, run.ID); err != nil {
 			return Executed{}, err
 		}
@@ -156,7 +157,7 @@ func (d *Door) exec(c *call, p *execParams, body *Exec) (Executed, error) {
 	return x, nil
 }
 
-// run is the request in Belljar's words.
+// run returns the request as a [belljar.RunSpec].
 func (x *Exec) run(session string) belljar.RunSpec {
 	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: session, Command: x.Cmd, Cwd: x.Cwd, Env: x.Env,
@@ -164,7 +165,7 @@ func (x *Exec) run(session string) belljar.RunSpec {
 	}
 }
 
-// asExec tells of a refused run in an exec's words.
+// asExec renames the fields of a run in err to those of an exec.
 func asExec(err error) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) {
@@ -184,8 +185,8 @@ func asExec(err error) error {
 	return &said
 }
 
-// patience is how long a request may wait that says so in seconds.
-func (d *Door) patience(field string, given *float64) (time.Duration, error) {
+// waitSeconds returns the wait that a request sets in seconds.
+func (d *Door) waitSeconds(field string, given *float64) (time.Duration, error) {
 	if given == nil {
 		return d.opts.MaxWait, nil
 	}
@@ -198,7 +199,7 @@ func (d *Door) patience(field string, given *float64) (time.Duration, error) {
 	return time.Duration(*given * float64(time.Second)), nil
 }
 
-// find returns the run that is an exec of a session.
+// find returns the exec's run if it belongs to the session.
 func (p *ExecPath) find(c *call) (belljar.Run, error) {
 	run, err := c.Runs().Get(c, p.ExecID)
 	if err != nil {
@@ -214,7 +215,7 @@ func (p *ExecPath) find(c *call) (belljar.Run, error) {
 }
 
 func (d *Door) waitExec(c *call, p *ExecPath, body *ExecWait) (ExecWaited, error) {
-	wait, err := d.patience("timeout_seconds", body.TimeoutSeconds)
+	wait, err := d.waitSeconds("timeout_seconds", body.TimeoutSeconds)
 	if err != nil {
 		return ExecWaited{}, err
 	}
@@ -222,7 +223,7 @@ func (d *Door) waitExec(c *call, p *ExecPath, body *ExecWait) (ExecWaited, error
 	if err != nil {
 		return ExecWaited{}, err
 	}
-	c.spent()
+	c.releaseBody()
 	if !run.Phase.Terminal() {
 		if run, err = api.Outlast(c, c.Runs(), run.ID, wait); err != nil {
 			return ExecWaited{}, err

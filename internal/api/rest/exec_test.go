@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// execAnswer is what exec routes answer.
+// execAnswer is the response of the exec routes.
 type execAnswer struct {
 	ExecID     string `json:"exec_id"`
 	SandboxID  string `json:"sandbox_id"`
@@ -40,7 +40,7 @@ type execAnswer struct {
 	}
 }
 
-// coding is a session to which execs go.
+// coding is a session for execs.
 type coding struct {
 	*bench
 	id string
@@ -53,7 +53,7 @@ func newCoding(t *testing.T) *coding {
 	return &coding{b, session.ID}
 }
 
-// exec sends a request, which must be answered with 200.
+// exec sends a request, which must succeed.
 func (c *coding) exec(request map[string]any) execAnswer {
 	c.t.Helper()
 	body, err := json.Marshal(request)
@@ -89,11 +89,11 @@ func (c *coding) read(id string, query string) (a execAnswer) {
 
 func (c *coding) wait(id string) (a execAnswer) {
 	c.t.Helper()
-	c.ask(200, "POST", c.path("/"+id+"/wait"), "alice", ``, &a) // a body may be left out
+	c.ask(200, "POST", c.path("/"+id+"/wait"), "alice", ``, &a) // the body is optional
 	return a
 }
 
-// text is what an exec printed, read to its end in small bites; seqs must rise.
+// text reads an exec's output to its end in small parts; seqs must rise.
 func (c *coding) text(id string) (stdout, stderr string, last execAnswer) {
 	c.t.Helper()
 	since := uint64(0)
@@ -128,7 +128,7 @@ func (c *coding) text(id string) (stdout, stderr string, last execAnswer) {
 	}
 }
 
-// TestCodeMode is an agent's cycle: write, run, read the traceback, fix, run again.
+// TestCodeMode is an agent's cycle: write, run, read the traceback, fix, rerun.
 func TestCodeMode(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("no python3 here")
@@ -153,7 +153,7 @@ func TestCodeMode(t *testing.T) {
 	if a.ExitCode == nil || *a.ExitCode != 0 || a.Stdout != "42\n" || a.Stderr != "" || a.DurationMS == nil || a.StdoutEncoding != "utf8" {
 		t.Errorf("%+v", a)
 	}
-	// Everything that takes a run takes an exec.
+	// An exec is a run for all routes of runs.
 	var shown belljar.Run
 	c.ask(200, "GET", "/runs/"+a.ExecID, "alice", "", &shown)
 	if shown.SessionID != c.id || shown.Phase != belljar.PhaseCompleted {
@@ -247,7 +247,7 @@ func TestExecRefuses(t *testing.T) {
 		}
 	}
 	almost := c.exec(map[string]any{"cmd": []string{"sh", "-c", "echo ${#1}", "sh", long[:1<<20/2]}})
-	if almost.ExitCode == nil { // the kernel takes 128 KiB an argument, and says so
+	if almost.ExitCode == nil { // the kernel limits an argument to 128 KiB
 		t.Errorf("%+v", almost)
 	}
 }
@@ -263,7 +263,7 @@ func TestExecReading(t *testing.T) {
 	if first.Done || first.ExitCode != nil || first.Chunks[0].Text+first.Chunks[1].Text != "one\ntwo\n" && first.Chunks[0].Text+first.Chunks[1].Text != "two\none\n" {
 		t.Fatalf("%+v", first)
 	}
-	// What is there comes at once; nothing is there.
+	// A read without a wait returns at once, here without output.
 	if idle := c.read(x.ExecID, fmt.Sprintf("since_seq=%d", first.NextSeq)); len(idle.Chunks) != 0 || idle.Done || idle.Chunks == nil {
 		t.Fatalf("%+v", idle)
 	}
@@ -295,7 +295,7 @@ func TestExecReading(t *testing.T) {
 	}
 }
 
-// TestExecFlood: a flood is cut at the log's cap and in the answer, and said to be; reading it is bounded.
+// TestExecFlood: excessive output is truncated in the log and in the response, and marked; reads are bounded.
 func TestExecFlood(t *testing.T) {
 	c := newCoding(t)
 	a := c.sh("head -c 3000000 /dev/zero | tr '\\0' x; echo end")
@@ -342,7 +342,7 @@ func TestExecCancel(t *testing.T) {
 	}
 }
 
-// TestExecBelongs: an exec is its session's, and its session's owner's.
+// TestExecBelongs: an exec belongs to its session and to the session's owner.
 func TestExecBelongs(t *testing.T) {
 	c := newCoding(t)
 	x := c.sh("echo mine")
@@ -373,12 +373,12 @@ func TestExecBelongs(t *testing.T) {
 	if got.Error.Details["state"] != "closed" {
 		t.Errorf("%+v", got.Error)
 	}
-	if stdout, _, last := c.text(x.ExecID); stdout != "mine\n" || *last.ExitCode != 0 { // what was printed stays
+	if stdout, _, last := c.text(x.ExecID); stdout != "mine\n" || *last.ExitCode != 0 { // the output is kept
 		t.Errorf("%q %+v", stdout, last)
 	}
 }
 
-// TestExecsAtOnce: execs of one session run side by side and do not see each other's output.
+// TestExecsAtOnce: execs of one session run concurrently, with separate output.
 func TestExecsAtOnce(t *testing.T) {
 	c := newCoding(t)
 	const n = 8
@@ -395,7 +395,7 @@ func TestExecsAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestExecOutlivesItsClient: who goes away finds the exec again.
+// TestExecOutlivesItsClient: an exec continues after its client disconnects.
 func TestExecOutlivesItsClient(t *testing.T) {
 	c := newCoding(t)
 	c.sh("mkfifo began go")
@@ -420,7 +420,7 @@ func TestExecOutlivesItsClient(t *testing.T) {
 		t.Fatal("the answer came before the end")
 	}
 	var list belljar.RunPage
-	for wait := c.context(); len(list.Items) == 0; { // the command may have begun before the service hears of it
+	for wait := c.context(); len(list.Items) == 0; { // the command may start before the service is notified
 		if wait.Err() != nil {
 			t.Fatal("the exec does not run")
 		}
@@ -438,7 +438,7 @@ func TestExecOutlivesItsClient(t *testing.T) {
 	}
 }
 
-// TestExecShortWait: a wait that ends first answers with the exec as it is.
+// TestExecShortWait: if the wait ends first, the response has the exec's current state.
 func TestExecShortWait(t *testing.T) {
 	c := newCoding(t)
 	begun := time.Now()
@@ -452,7 +452,7 @@ func TestExecShortWait(t *testing.T) {
 	}
 }
 
-// TestExecOnce: a repeated request with its key is one exec.
+// TestExecOnce: a request that is repeated with its key starts one exec.
 func TestExecOnce(t *testing.T) {
 	c := newCoding(t)
 	const body = `{"cmd": ["sh", "-c", "echo x >> count; wc -l < count"]}`

@@ -10,10 +10,10 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Bounds of one answer to a request to read an exec.
+// Limits of one response with output of an exec.
 const (
 	defaultChunks = 100
-	maxChunkBytes = 1 << 20 // of output; one more chunk may begin below it
+	maxChunkBytes = 1 << 20 // of output: no chunk is added once the limit is reached
 )
 
 type readExecParams struct {
@@ -23,11 +23,11 @@ type readExecParams struct {
 	WaitSeconds float64 `query:"wait_seconds" minimum:"0" maximum:"600" doc:"How long to wait for output, or the end, if there is none after since_seq; 0 by default"`
 }
 
-// ExecOutput is what an exec printed after a seq (docs/compatibility.md#tools).
+// ExecOutput is the output of an exec after a seq (docs/compatibility.md#tools).
 type ExecOutput struct {
 	Chunks []Chunk `json:"chunks" doc:"The output, in order"`
 	Done   bool    `json:"done" doc:"Whether it has ended and nothing follows these chunks"`
-	// NextSeq counts what is no output, too: heartbeats, the end.
+	// NextSeq also counts frames without output: heartbeats, the end.
 	NextSeq   uint64 `json:"next_seq" doc:"The since_seq to ask for next"`
 	Truncated bool   `json:"truncated,omitempty" doc:"Whether output is missing after since_seq: the log was cut at its cap, or removed"`
 	ExecEnd

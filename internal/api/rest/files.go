@@ -20,7 +20,7 @@ type writeFile struct {
 	Overwrite   bool    `json:"overwrite,omitempty" doc:"Whether a file that is there is replaced; else it is a conflict"`
 }
 
-// batchFile is one of many.
+// batchFile is one file of sandbox_fs_write_batch.
 type batchFile struct {
 	Path        string  `json:"path" doc:"Where it goes"`
 	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
@@ -33,7 +33,7 @@ type writeFiles struct {
 	Overwrite bool        `json:"overwrite,omitempty" doc:"Whether files that are there are replaced; else one is a conflict, and nothing is written"`
 }
 
-// fileDone says that something was done to a path.
+// fileDone confirms an operation on a path.
 type fileDone struct {
 	OK   bool   `json:"ok" doc:"true"`
 	Path string `json:"path" doc:"Absolute path in the sandbox"`
@@ -99,7 +99,7 @@ type fileDeleted struct {
 	Deleted string `json:"deleted" doc:"Absolute path of what was deleted"`
 }
 
-// files declares the file tools of docs/compatibility.md#tools, and more of their kind.
+// files declares the file tools of docs/compatibility.md#tools, and further file operations.
 func (d *Door) files() {
 	op := func(id, method, name, summary, about string) huma.Operation {
 		return huma.Operation{
@@ -192,7 +192,7 @@ func (b *writeFiles) list() ([]belljar.FileWrite, error) {
 	return list, nil
 }
 
-// oneFile is a file of a request. in stands before the names of its fields.
+// oneFile returns a file of a request. in is a prefix for field names in errors.
 func oneFile(in, name string, text *string, raw *[]byte, mode string, overwrite bool) (belljar.FileWrite, error) {
 	w := belljar.FileWrite{Path: name, Overwrite: overwrite}
 	bits, err := api.ParseMode(mode)
@@ -218,7 +218,7 @@ func oneFile(in, name string, text *string, raw *[]byte, mode string, overwrite 
 	return w, nil
 }
 
-// readText reads a file for an answer in JSON.
+// readText reads a file for a JSON response.
 func readText(c *call, id string, q readFile) (fileText, error) {
 	part, err := api.ReadPart(c, c.Files(), id, q.Path, q.Offset, q.MaxBytes)
 	var e *belljar.Error

@@ -15,10 +15,10 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// ModeHeader carries a file's permission bits beside its bytes.
+// ModeHeader carries a file's permission bits in a download.
 const ModeHeader = "X-Belljar-Mode"
 
-// putFile writes a file from the request's body as it comes.
+// putFile writes a file and streams it from the request body.
 func (d *Door) putFile(w http.ResponseWriter, r *http.Request) {
 	entry, err := d.storeFile(w, r)
 	if err != nil {
@@ -48,42 +48,42 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 		return none, api.Refuse("overwrite", "overwrite must be true or false, got %.40q", v)
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be kept as it comes
+		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be stored encoded
 		e.Hint = "send the bytes as they are"
 		return none, e
 	}
 	id := r.PathValue("session_id")
-	// Asked before a byte is read: nobody should send 100 MB to learn that there is no such session, or too little room.
+	// Check the session and the size before the body: a client should not send 100 MB in vain.
 	session, err := d.as(r.Context()).Sessions().Get(r.Context(), id)
 	if err != nil {
 		return none, err
 	}
-	most := int64(session.Limits.WorkspaceMB) << 20
-	if r.ContentLength > most {
+	limit := int64(session.Limits.WorkspaceMB) << 20
+	if r.ContentLength > limit {
 		return none, &belljar.Error{
 			Code: belljar.CodeTooLarge, Message: "the file is larger than the workspace",
-			Details: map[string]any{"field": "body", "maximum": most, "rule": "workspace_mb"}, Hint: "make a session with a larger workspace_mb",
+			Details: map[string]any{"field": "body", "maximum": limit, "rule": "workspace_mb"}, Hint: "make a session with a larger workspace_mb",
 		}
 	}
-	api.LimitBody(w, r, most)
-	body := &source{in: r.Body, limit: most}
+	api.LimitBody(w, r, limit)
+	body := &source{in: r.Body, limit: limit}
 	defer body.close()
 	file.Content = body
 	entry, err := d.as(r.Context()).Files().Write(r.Context(), id, file)
 	if err != nil {
-		return none, body.blame(err) // the first cause, whatever the reader made of it
+		return none, body.cause(err)
 	}
 	return entry, nil
 }
 
-// getFile sends a file: whole, or the one range that was asked for.
+// getFile sends a file: the whole, or one range.
 func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
 	if _, err := api.Query(r, "path"); err != nil {
 		api.Fail(w, r, err)
 		return
 	}
 	files, id, name := d.as(r.Context()).Files(), r.PathValue("session_id"), r.URL.Query().Get("path")
-	// There is nothing that a range could be compared with, so one with a condition is not a range.
+	// Files have no ETag to compare, so a range with If-Range is ignored.
 	asked := r.Header.Get("Range")
 	if r.Header.Get("If-Range") != "" {
 		asked = ""
@@ -98,7 +98,7 @@ func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
-	defer func() { _ = body.Close() }() // it has been read
+	defer func() { _ = body.Close() }() // read only
 	h := w.Header()
 	length, status := entry.Size, http.StatusOK
 	if asked != "" {
@@ -113,15 +113,15 @@ func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if look && r.Method != http.MethodHead {
-		_ = body.Close() // it has been looked at
+		_ = body.Close() // read only
 		if _, body, err = files.Read(r.Context(), id, name, offset, length); err != nil {
 			h.Del("Content-Range")
 			api.Fail(w, r, err)
 			return
 		}
-		defer func() { _ = body.Close() }() // it has been read
+		defer func() { _ = body.Close() }() // read only
 	}
-	shield(h, "application/octet-stream", path.Base(entry.Path))
+	setDownloadHeaders(h, "application/octet-stream", path.Base(entry.Path))
 	h.Set("Accept-Ranges", "bytes")
 	h.Set("Last-Modified", time.Unix(entry.MtimeUnix, 0).UTC().Format(http.TimeFormat))
 	h.Set(ModeHeader, entry.Mode)
@@ -130,18 +130,18 @@ func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	if n, _ := io.Copy(w, &exactly{body, length}); n < length {
-		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+	if n, _ := io.Copy(w, &limitedReader{body, length}); n < length {
+		panic(http.ErrAbortHandler) // so that the client detects the short body
 	}
 }
 
-// exactly is a reader that does not give more than was announced: a file may grow between two looks.
-type exactly struct {
+// limitedReader reads at most left bytes, even if the file grows after Content-Length is sent.
+type limitedReader struct {
 	r    io.Reader
 	left int64
 }
 
-func (e *exactly) Read(p []byte) (int, error) {
+func (e *limitedReader) Read(p []byte) (int, error) {
 	if e.left == 0 {
 		return 0, io.EOF
 	}
@@ -150,21 +150,21 @@ func (e *exactly) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo lets the file write itself, which needs no buffer between.
-func (e *exactly) WriteTo(w io.Writer) (int64, error) {
+// WriteTo uses the file's WriteTo, which needs no buffer.
+func (e *limitedReader) WriteTo(w io.Writer) (int64, error) {
 	if from, ok := e.r.(io.WriterTo); ok {
-		return from.WriteTo(&brim{w, e.left})
+		return from.WriteTo(&limitedWriter{w, e.left})
 	}
 	return io.CopyN(w, e.r, e.left)
 }
 
-// brim takes no more than there is room.
-type brim struct {
+// limitedWriter writes at most left bytes.
+type limitedWriter struct {
 	w    io.Writer
 	left int64
 }
 
-func (b *brim) Write(p []byte) (int, error) {
+func (b *limitedWriter) Write(p []byte) (int, error) {
 	n, err := b.w.Write(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
 	if err == nil && n < len(p) {
@@ -173,8 +173,8 @@ func (b *brim) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// shield says what a body is. What a sandbox wrote must not run on our origin, whatever it says it is.
-func shield(h http.Header, media, name string) {
+// setDownloadHeaders sets the headers of a file. A browser must not run the sandbox's files in the server's origin.
+func setDownloadHeaders(h http.Header, media, name string) {
 	h.Set("Content-Type", media)
 	h.Set("Content-Disposition", disposition(name))
 	h.Set("Cache-Control", "private, no-cache")
@@ -182,7 +182,7 @@ func shield(h http.Header, media, name string) {
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 }
 
-// getArchive sends a folder.
+// getArchive sends a folder as an archive.
 func (d *Door) getArchive(w http.ResponseWriter, r *http.Request) {
 	if _, err := api.Query(r, "path", "format"); err != nil {
 		api.Fail(w, r, err)
@@ -202,7 +202,7 @@ func (d *Door) getArchive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	called := path.Base(api.InWorkspace(name)) + "." + string(format)
-	out := &late{w: w, begin: func() { shield(w.Header(), media, called) }}
+	out := &lazyWriter{w: w, begin: func() { setDownloadHeaders(w.Header(), media, called) }}
 	files, id := d.as(r.Context()).Files(), r.PathValue("session_id")
 	var err error
 	if r.Method == http.MethodHead {
@@ -214,20 +214,20 @@ func (d *Door) getArchive(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil && out.begun:
-		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+		panic(http.ErrAbortHandler) // so that the client detects the short body
 	case err != nil:
 		api.Fail(w, r, err)
 	}
 }
 
-// late is an answer that begins with its first byte: until then it can be a failure.
-type late struct {
+// lazyWriter starts the response with the first byte; until then the handler can still respond with an error.
+type lazyWriter struct {
 	w     http.ResponseWriter
 	begin func()
 	begun bool
 }
 
-func (l *late) Write(b []byte) (int, error) {
+func (l *lazyWriter) Write(b []byte) (int, error) {
 	if !l.begun {
 		l.begun = true
 		l.begin()
@@ -236,7 +236,7 @@ func (l *late) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// declareFiles adds the operations whose bodies are bytes to the document.
+// declareFiles adds the operations with binary bodies to the document.
 func (d *Door) declareFiles(doc *huma.OpenAPI) {
 	raw, text := &huma.Schema{Type: "string", Format: "binary"}, &huma.Schema{Type: "string"}
 	stored := reflect.TypeFor[fileStored]()
@@ -250,8 +250,8 @@ func (d *Door) declareFiles(doc *huma.OpenAPI) {
 			"makes it the whole file. " + ModeHeader + " has its permission bits. If the file shrinks meanwhile, the answer breaks off.",
 		Parameters: []*huma.Param{session, file, inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length")},
 		Responses: map[string]*huma.Response{
-			"200": answers("The file", "application/octet-stream", raw),
-			"206": answers("One range of the file, see Content-Range", "application/octet-stream", raw),
+			"200": response("The file", "application/octet-stream", raw),
+			"206": response("One range of the file, see Content-Range", "application/octet-stream", raw),
 			"416": {Ref: "#/components/responses/Failure"},
 		},
 	})
@@ -263,7 +263,7 @@ func (d *Door) declareFiles(doc *huma.OpenAPI) {
 			inQuery("overwrite", "Whether a file that is there is replaced; else it is a conflict", &huma.Schema{Type: "boolean"}),
 		},
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: raw}}},
-		Responses:   map[string]*huma.Response{"200": answers("The file as it is now", "application/json", doc.Components.Schemas.Schema(stored, true, stored.Name()))},
+		Responses:   map[string]*huma.Response{"200": response("The file as it is now", "application/json", doc.Components.Schemas.Schema(stored, true, stored.Name()))},
 	})
 	doc.AddOperation(&huma.Operation{
 		OperationID: "get-folder", Method: "GET", Path: at + "archive", Tags: []string{"files"}, Summary: "Download a folder",

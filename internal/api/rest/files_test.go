@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/api/rest"
 )
 
-// files is a session of alice's, with its file operations.
+// files is a session of alice with its file operations.
 type files struct {
 	*bench
 	at string
@@ -29,7 +29,7 @@ func (b *bench) files() *files {
 	return &files{b, "/sessions/" + s.ID + "/fs/"}
 }
 
-// is asks for an operation, and compares its answer as JSON.
+// is sends an operation and compares the response as JSON.
 func (f *files) is(op, body string, status int, want string) {
 	f.t.Helper()
 	var got, expected any
@@ -45,7 +45,7 @@ func (f *files) is(op, body string, status int, want string) {
 	}
 }
 
-// TestCodeModeFiles is the session tools by their names: write, read, fix, list, delete.
+// TestCodeModeFiles uses the session tools by their names: write, read, fix, list, delete.
 func TestCodeModeFiles(t *testing.T) {
 	f := newEngine(t).files()
 	f.is("write", `{"path": "main.py", "contents": "print(1/0)\n"}`, 200, `{"ok": true, "path": "/workspace/main.py"}`)
@@ -106,7 +106,7 @@ func (f *files) batch() {
 	}
 }
 
-// A read that is cut in the midst of a character stays text, and goes on where it ended.
+// A read that is cut within a character is still text, and the next read continues with that character.
 func TestReadText(t *testing.T) {
 	f := newEngine(t).files()
 	text := strings.Repeat("añ€😀", 10)
@@ -242,7 +242,7 @@ func TestRawFiles(t *testing.T) {
 	}
 }
 
-// A body that is larger than the workspace is refused as soon as it says so, or is.
+// A body larger than the workspace is refused by its Content-Length, or once it exceeds the limit.
 func TestRawFileTooLarge(t *testing.T) {
 	b := newEngine(t)
 	var s belljar.Session

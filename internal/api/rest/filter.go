@@ -53,7 +53,7 @@ func (p *RunFilter) query() (belljar.RunQuery, error) {
 	return q, nil
 }
 
-// parseTime reads the forms of ISO 8601 that people write. A time without an offset is UTC.
+// parseTime parses the common forms of ISO 8601. A time without an offset is UTC.
 func parseTime(s string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {

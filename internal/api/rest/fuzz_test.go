@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// whole is the door over an engine that runs nothing, and all its routes, as the document has them.
+// whole returns the door with an engine that runs nothing, and all routes of the document.
 func whole(f *testing.F) (http.Handler, []apitest.Route) {
 	f.Helper()
 	door, err := rest.New(rest.Options{Engine: apitest.Still{}, Auth: apitest.Callers(), Version: "1"})
@@ -62,7 +62,7 @@ func FuzzBody(f *testing.F) {
 		`{"path": "a", "contents": "b", "mode": "0644"}`, `{"files": [{"path": "a", "contents_b64": "YQ=="}]}`, `{"cols": 80, "rows": 24}`, `{"concurrent_runs": 1}`)
 }
 
-// describedPaths are the paths of the document, with their methods.
+// describedPaths are the paths of the document and their methods.
 func describedPaths(f *testing.F) map[string][]string {
 	f.Helper()
 	doc, err := openapi3.NewLoader().LoadFromFile(specFile)

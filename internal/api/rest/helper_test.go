@@ -20,10 +20,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// prefix is short for the tests.
 const prefix = api.Prefix
 
-// bench is a server with the door, in front of a world that the test sets.
+// bench is a server with the door and a world that the test prepares.
 type bench struct {
 	t     *testing.T
 	world *world
@@ -39,7 +38,7 @@ func newBench(t *testing.T, change ...func(*rest.Options, *api.EdgeOptions)) *be
 	return b
 }
 
-// onLine runs a test of the door's clocks, where no machine is slow.
+// onLine runs a test of the door's timeouts with a fake clock.
 func onLine(t *testing.T, test func(*testing.T, *bench, *linetest.Line)) {
 	t.Helper()
 	w, opts, edge := worldly(func(_ *rest.Options, e *api.EdgeOptions) { e.BodyIdle = time.Second })
@@ -50,7 +49,7 @@ func onLine(t *testing.T, test func(*testing.T, *bench, *linetest.Line)) {
 	})
 }
 
-// worldly returns a world, and the options of a door to it.
+// worldly returns a world and the options of a door to it.
 func worldly(change ...func(*rest.Options, *api.EdgeOptions)) (*world, rest.Options, api.EdgeOptions) {
 	w := newWorld()
 	opts := rest.Options{Engine: w, Auth: apitest.Callers(), Version: "1"}
@@ -62,7 +61,7 @@ func worldly(change ...func(*rest.Options, *api.EdgeOptions)) (*world, rest.Opti
 	return w, opts, edge
 }
 
-// serve starts a server with the door, and others beside it, behind the edge, as it stands in production.
+// serve starts a server with the door, other doors and the edge, as in production.
 func serve(t *testing.T, opts rest.Options, edge api.EdgeOptions, others ...interface{ Register(*http.ServeMux) }) *bench {
 	t.Helper()
 	server := httptest.NewServer(handler(t, opts, edge, others...))
@@ -79,7 +78,7 @@ func serve(t *testing.T, opts rest.Options, edge api.EdgeOptions, others ...inte
 	return &bench{t: t, url: server.URL, http: client}
 }
 
-// handler is what such a server serves.
+// handler returns the handler of such a server.
 func handler(t *testing.T, opts rest.Options, edge api.EdgeOptions, others ...interface{ Register(*http.ServeMux) }) http.Handler {
 	t.Helper()
 	door, err := rest.New(opts)
@@ -98,7 +97,7 @@ func handler(t *testing.T, opts rest.Options, edge api.EdgeOptions, others ...in
 	return front.Wrap(rest.Straight(mux))
 }
 
-// send sends a request as somebody; "" is nobody.
+// send sends a request as a caller; "" is anonymous.
 func (b *bench) send(method, path, as string, header http.Header, body string) *http.Response {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.context(), method, b.url+path, strings.NewReader(body))
@@ -121,7 +120,7 @@ func (b *bench) send(method, path, as string, header http.Header, body string) *
 	return resp
 }
 
-// get returns the body of a path that must be there.
+// get returns the body of a path, which must exist.
 func (b *bench) get(path, as string) []byte {
 	b.t.Helper()
 	resp := b.send("GET", path, as, nil, "")

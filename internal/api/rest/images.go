@@ -19,12 +19,12 @@ type imageList struct {
 	Items []belljar.Image `json:"items"`
 }
 
-// imageQuery says which image.
+// imageQuery names an image.
 type imageQuery struct {
 	Ref string `query:"ref" required:"true" doc:"A name of the image, or its digest" example:"python:3.11-slim"`
 }
 
-// ImageTag gives an image one more name.
+// ImageTag is a request for another name of an image.
 type ImageTag struct {
 	Ref  string `json:"ref"`
 	Name string `json:"name"`
@@ -75,7 +75,7 @@ func (d *Door) images() {
 	d.guarded("POST "+imagesPath+"/import", streams.receive)
 }
 
-// namedImages fills the lists of images that have to be there.
+// namedImages replaces nil lists by empty ones.
 func namedImages(list []belljar.Image) []belljar.Image {
 	for i := range list {
 		list[i].Names = filled(list[i].Names)
@@ -88,14 +88,14 @@ func oneImage(i belljar.Image, err error) (belljar.Image, error) {
 	return i, err
 }
 
-// imageDoor is what sends and receives images. Its answers are streams.
+// imageDoor handles pull and import, whose responses may be streams.
 type imageDoor struct {
 	as     func(context.Context) belljar.Service
 	bodies *api.Shares
 	most   int64 // bytes of an image
 }
 
-// pull fetches an image: with events for who wants them.
+// pull pulls an image, with events if the client accepts them.
 func (d *imageDoor) pull(w http.ResponseWriter, r *http.Request) {
 	var in belljar.ImagePull
 	_, err := api.Query(r)
@@ -106,7 +106,7 @@ func (d *imageDoor) pull(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, err)
 		return
 	}
-	tellImage(w, r, nil, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
+	serveImage(w, r, nil, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
 		return d.as(ctx).Images().Pull(ctx, in, tell)
 	})
 }
@@ -123,12 +123,12 @@ func (d *imageDoor) readPull(w http.ResponseWriter, r *http.Request, in *belljar
 	return api.Decode(data, in)
 }
 
-// archiveTypes are the media types of what can be imported. What it is shows in its bytes.
+// archiveTypes are the media types of an import. The format is detected from the bytes.
 func archiveTypes() []string {
 	return []string{"application/x-tar", "application/gzip", "application/zstd", "application/octet-stream"}
 }
 
-// receive reads an image from the body as it comes.
+// receive imports an image, streamed from the body.
 func (d *imageDoor) receive(w http.ResponseWriter, r *http.Request) {
 	if err := checkImport(r); err != nil {
 		api.Fail(w, r, err)
@@ -137,11 +137,11 @@ func (d *imageDoor) receive(w http.ResponseWriter, r *http.Request) {
 	api.LimitBody(w, r, d.most)
 	body := &source{in: r.Body, limit: d.most}
 	defer body.close()
-	read := &ending{in: body}
-	tellImage(w, r, &read.over, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
+	read := &eofReader{in: body}
+	serveImage(w, r, &read.over, func(ctx context.Context, tell func(belljar.ImageProgress)) (belljar.Image, error) {
 		got, err := d.as(ctx).Images().Import(ctx, r.URL.Query().Get("name"), read, tell)
 		if err != nil {
-			err = body.blame(err)
+			err = body.cause(err)
 		}
 		return got, err
 	})
@@ -168,13 +168,13 @@ func checkImport(r *http.Request) error {
 	return api.WrongType(given, archiveTypes()...)
 }
 
-// ending is a body that notes when it has been read to its end.
-type ending struct {
+// eofReader is a body that records when it has been read to its end.
+type eofReader struct {
 	in   io.Reader
 	over atomic.Bool
 }
 
-func (e *ending) Read(p []byte) (int, error) {
+func (e *eofReader) Read(p []byte) (int, error) {
 	n, err := e.in.Read(p)
 	if err == io.EOF {
 		e.over.Store(true)
@@ -182,9 +182,9 @@ func (e *ending) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tellImage answers with the image that do makes, or for who accepts events with how it comes about: progress as often as
-// there is some, and at last done or error. While read is false the body is still being read, and the answer must not begin.
-func tellImage(w http.ResponseWriter, r *http.Request, read *atomic.Bool, do func(context.Context, func(belljar.ImageProgress)) (belljar.Image, error)) {
+// serveImage responds with the image that do returns. If the client accepts events, it streams progress and at last done
+// or error. While read is false the body is still being read, and the response must not start.
+func serveImage(w http.ResponseWriter, r *http.Request, read *atomic.Bool, do func(context.Context, func(belljar.ImageProgress)) (belljar.Image, error)) {
 	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		got, err := oneImage(do(r.Context(), nil))
 		if err != nil {
@@ -208,7 +208,7 @@ func tellImage(w http.ResponseWriter, r *http.Request, read *atomic.Bool, do fun
 	}
 }
 
-// declareImages adds the operations whose answers may be streams to the document.
+// declareImages adds the operations whose responses may be streams to the document.
 func declareImages(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas
 	image := schemas.Schema(reflect.TypeFor[belljar.Image](), true, "Image")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// tell reads a stream of events up to one of that name, and returns its data.
-func tell(t *testing.T, lines *bufio.Scanner, name string) string {
+// awaitEvent reads a stream up to an event of that name and returns its data.
+func awaitEvent(t *testing.T, lines *bufio.Scanner, name string) string {
 	t.Helper()
 	event := ""
 	for lines.Scan() {
@@ -25,7 +25,7 @@ func tell(t *testing.T, lines *bufio.Scanner, name string) string {
 	return ""
 }
 
-// events asks for a stream. What it gives is read as it comes.
+// events requests a stream. The caller reads its body.
 func events(t *testing.T, b *bench, ctx context.Context, path, body string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+prefix+path, strings.NewReader(body))
@@ -50,7 +50,7 @@ func events(t *testing.T, b *bench, ctx context.Context, path, body string) *htt
 	return resp
 }
 
-// A pull tells of itself as it goes, and at last of the image, or why there is none.
+// A pull reports its progress, and at last the image or an error.
 func TestPullEvents(t *testing.T) {
 	b := newBench(t)
 	g := newGallery()
@@ -61,39 +61,39 @@ func TestPullEvents(t *testing.T) {
 			t.Fatalf("answer %d, %s", resp.StatusCode, kind)
 		}
 		lines := bufio.NewScanner(resp.Body)
-		if data := tell(t, lines, "progress"); !strings.Contains(data, `"phase":"pulling"`) || !strings.Contains(data, `"total":3`) {
+		if data := awaitEvent(t, lines, "progress"); !strings.Contains(data, `"phase":"pulling"`) || !strings.Contains(data, `"total":3`) {
 			t.Errorf("progress %s", data)
 		}
-		g.goOn <- struct{}{} // not before: it has come while the pull goes on
-		data := tell(t, lines, last)
+		g.resume <- struct{}{} // only now: the event above arrived during the pull
+		data := awaitEvent(t, lines, last)
 		if last == "done" && !strings.Contains(data, `"ref":"slow"`) || last == "error" && !strings.Contains(data, `"code":"image_unavailable"`) {
 			t.Errorf("%s %s", last, data)
 		}
 	}
-	// What is known at once is a plain failure.
+	// An immediate error is a plain response.
 	if resp := events(t, b, t.Context(), "/images/pull", `{"ref": "denied"}`); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("what is denied answers %d", resp.StatusCode)
 	}
-	// Who goes away waits no longer.
+	// The pull ends its wait if the client disconnects.
 	ctx, leave := context.WithCancel(t.Context())
-	tell(t, bufio.NewScanner(events(t, b, ctx, "/images/pull", `{"ref": "slow"}`).Body), "progress")
+	awaitEvent(t, bufio.NewScanner(events(t, b, ctx, "/images/pull", `{"ref": "slow"}`).Body), "progress")
 	leave()
 	if err := <-g.ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the pull ended with %v", err)
 	}
 }
 
-// Events of an import begin when its body has been read.
+// The events of an import start after its body has been read.
 func TestImportEvents(t *testing.T) {
 	b := newBench(t)
 	g := newGallery()
 	b.world.images = g
 	big := strings.Repeat("x", 1<<20)
 	lines := bufio.NewScanner(events(t, b, t.Context(), "/images/import?name=own", big).Body)
-	if data := tell(t, lines, "progress"); !strings.Contains(data, `"phase":"done"`) {
+	if data := awaitEvent(t, lines, "progress"); !strings.Contains(data, `"phase":"done"`) {
 		t.Errorf("the first is %s", data)
 	}
-	if data := tell(t, lines, "done"); !strings.Contains(data, `"ref":"own"`) || g.sent != big {
+	if data := awaitEvent(t, lines, "done"); !strings.Contains(data, `"ref":"own"`) || g.sent != big {
 		t.Errorf("done %s after %d bytes", data, len(g.sent))
 	}
 	if resp := events(t, b, t.Context(), "/images/import", "bad"); resp.StatusCode != http.StatusUnprocessableEntity {

@@ -1,6 +1,6 @@
 package rest
 
-// imageWords say what the properties of images are, as [words] do.
+// imageWords are the descriptions of the properties of images; see [words].
 func imageWords() map[string]string {
 	return map[string]string{
 		"Image.ref": "Its first name: host, or a whole reference such as docker.io/library/python:3.11-slim", "Image.names": "All its names, as they were given",

@@ -13,17 +13,17 @@ import (
 
 var _ belljar.Images = (*gallery)(nil)
 
-// gallery is images in memory. Pulls of what begins with slow tell of themselves and wait until they are let go on.
+// gallery keeps images in memory. Pulls of names that begin with slow report progress and wait for resume.
 type gallery struct {
-	mu    sync.Mutex
-	names map[string]string // name → digest
-	goOn  chan struct{}
-	ended chan error // hears how slow pulls end
-	sent  string     // what was imported
+	mu     sync.Mutex
+	names  map[string]string // name → digest
+	resume chan struct{}
+	ended  chan error // gets the errors of slow pulls
+	sent   string     // the last import
 }
 
 func newGallery() *gallery {
-	return &gallery{names: map[string]string{"python:3.11-slim": digestOf("python")}, goOn: make(chan struct{}), ended: make(chan error, 1)}
+	return &gallery{names: map[string]string{"python:3.11-slim": digestOf("python")}, resume: make(chan struct{}), ended: make(chan error, 1)}
 }
 
 func digestOf(name string) string { return "sha256:" + strings.Repeat("0", 63) + string('a'+name[0]%6) }
@@ -60,7 +60,7 @@ func (g *gallery) Pull(ctx context.Context, p belljar.ImagePull, progress func(b
 			progress(belljar.ImageProgress{Phase: belljar.ImagePulling, Layer: digestOf("layer"), Done: 1, Total: 3})
 		}
 		select {
-		case <-g.goOn:
+		case <-g.resume:
 		case <-ctx.Done():
 			g.ended <- ctx.Err()
 			return belljar.Image{}, ctx.Err()

@@ -22,7 +22,7 @@ func (b *bench) start(query, body string) (int, string) {
 	return resp.StatusCode, string(read(b.t, resp))
 }
 
-// One byte too many is read like the others, so that nobody who still sends is cut off before he hears why.
+// The first byte over the limit is still read, so that a client that is sending gets the response.
 func TestLargeAndDeepBodies(t *testing.T) {
 	b := newBench(t)
 	large := func(n int) string { return `{"base_image": "host", "command": ["` + strings.Repeat("x", n) + `"]}` }
@@ -40,7 +40,7 @@ func TestLargeAndDeepBodies(t *testing.T) {
 	}
 }
 
-// TestRequestReachesTheService: everything that a request says arrives.
+// TestRequestReachesTheService checks that every field of a request arrives.
 func TestRequestReachesTheService(t *testing.T) {
 	b := newBench(t)
 	status, answer := b.start("", `{
@@ -84,7 +84,7 @@ func TestFailuresOfTheService(t *testing.T) {
 	}
 }
 
-// waitForRun returns when a run that is held has started.
+// waitForRun waits until a held run has started.
 func (b *bench) waitForRun() {
 	b.t.Helper()
 	select {
@@ -94,7 +94,7 @@ func (b *bench) waitForRun() {
 	}
 }
 
-// TestWaitEndsWithTheRun: the answer comes when the run ends, not when the wait does.
+// TestWaitEndsWithTheRun: the response is sent when the run ends, before the wait does.
 func TestWaitEndsWithTheRun(t *testing.T) {
 	onLine(t, func(t *testing.T, b *bench, _ *linetest.Line) {
 		answers := make(chan string, 1)
@@ -106,7 +106,7 @@ func TestWaitEndsWithTheRun(t *testing.T) {
 		select {
 		case answer := <-answers:
 			t.Fatalf("answered before the end: %s", answer)
-		case <-time.After(10 * time.Second): // longer than a body may take: waiting is not sending
+		case <-time.After(10 * time.Second): // longer than the timeout of a body, which does not apply to the wait
 		}
 		b.world.finish("run-1")
 		if answer := <-answers; !strings.Contains(answer, `"phase":"completed"`) || !strings.Contains(answer, `"stdout":"sleep"`) {
@@ -115,7 +115,7 @@ func TestWaitEndsWithTheRun(t *testing.T) {
 	})
 }
 
-// TestWaiterGoesAway: a client that hangs up ends its wait and not the run.
+// TestWaiterGoesAway: if the client disconnects, its wait ends but the run continues.
 func TestWaiterGoesAway(t *testing.T) {
 	b := newBench(t)
 	ctx, hangUp := context.WithCancel(b.context())

@@ -13,11 +13,11 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// formParts are the files of a multipart/form-data body, one after the other as they come in.
+// formParts yields the files of a multipart/form-data body as they arrive.
 func formParts(body *source, boundary string, extract bool) iter.Seq2[belljar.UploadPart, error] {
 	return func(yield func(belljar.UploadPart, error) bool) {
 		fail := func(err error) {
-			yield(belljar.UploadPart{}, body.blame(err))
+			yield(belljar.UploadPart{}, body.cause(err))
 		}
 		if boundary == "" {
 			fail(api.Refuse("Content-Type", "multipart/form-data without a boundary"))
@@ -49,7 +49,7 @@ func formParts(body *source, boundary string, extract bool) iter.Seq2[belljar.Up
 	}
 }
 
-// filePart reads a part's header. Part.FileName is of no use: it drops the folders.
+// filePart parses a part's header. It does not use Part.FileName, which drops the folders.
 func filePart(part *multipart.Part, n int, extract bool) (belljar.UploadPart, error) {
 	disposition, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil || disposition != "form-data" {
@@ -78,7 +78,7 @@ func filePart(part *multipart.Part, n int, extract bool) (belljar.UploadPart, er
 	return belljar.UploadPart{Name: name, Format: format}, nil
 }
 
-// formatOf is what a file of this name holds.
+// formatOf returns the format for a file name.
 func formatOf(name string) belljar.UploadFormat {
 	name = strings.ToLower(name)
 	for suffix, format := range map[string]belljar.UploadFormat{
@@ -91,7 +91,8 @@ func formatOf(name string) belljar.UploadFormat {
 	return belljar.UploadFile
 }
 
-// checkName refuses a file name that is no place in the workspace, as the service would, but with the field's name.
+// checkName rejects a file name that is not a path in the workspace. The service would too, but the error here names
+// the field.
 func checkName(field, name string) error {
 	clean, err := belljar.CleanPath(name)
 	if err == nil && clean == "." {
@@ -103,7 +104,7 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// partBody is a part whose reading errors are the upload's.
+// partBody is a part whose read errors become the upload's error.
 type partBody struct {
 	part   *multipart.Part
 	source *source
@@ -112,7 +113,7 @@ type partBody struct {
 func (p *partBody) Read(b []byte) (int, error) {
 	n, err := p.part.Read(b)
 	if err != nil && err != io.EOF {
-		err = p.source.blame(api.Refuse("body", "the multipart body cannot be read: %v", err))
+		err = p.source.cause(api.Refuse("body", "the multipart body cannot be read: %v", err))
 	}
 	return n, err
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// FuzzUpload: whatever is sent as an upload comes out as files whose names are places in the workspace, or is refused
-// as the sender's fault, and takes no more than was sent.
+// FuzzUpload checks that an upload gives files with paths in the workspace and no more bytes than were sent, or fails
+// as an invalid request.
 func FuzzUpload(f *testing.F) {
 	const boundary = "multipart/form-data; boundary=x"
 	f.Add(boundary, "", "--x\r\nContent-Disposition: form-data; name=\"files\"; filename=\"a/b.txt\"\r\n\r\nhello\r\n--x--\r\n")

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// configure is huma without what it would serve itself, and with errors of our own.
+// configure returns huma's configuration without its own routes, and with Belljar's errors.
 func configure(version string) huma.Config {
 	config := huma.DefaultConfig("Belljar", version)
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
@@ -26,7 +26,7 @@ func configure(version string) huma.Config {
 	return config
 }
 
-// adapter is a door as huma sees its router.
+// adapter is the [Door] as huma's router.
 type adapter Door
 
 var _ huma.Adapter = (*adapter)(nil)
@@ -52,28 +52,27 @@ func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 	})
 }
 
-// ServeHTTP is there for huma's own tests only; a door answers through [Door.Register].
+// ServeHTTP is part of huma.Adapter; servers use [Door.Register].
 func (a *adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*Door)(a).Handler().ServeHTTP(w, r)
 }
 
 type exchangeKey struct{}
 
-// carrier is huma's request, under a name that does not hide its method Context.
+// carrier renames huma.Context, so that embedding it does not hide its method Context.
 type carrier = huma.Context
 
-// exchange is one request on its way through huma. A failure, wherever it happens, is answered by [api.Fail] and by
-// nobody after that.
+// exchange is one request in huma. After the first failure, which [api.Fail] writes, it drops all further output.
 type exchange struct {
 	carrier
 	w      http.ResponseWriter
 	r      *http.Request
 	failed bool
-	done   func() // gives back what the body took of the user's share; nil if there is none
+	done   func() // releases the body's share; nil if there is none
 }
 
-// spent says that the request's body is not needed any more.
-func (x *exchange) spent() {
+// releaseBody releases the body's share once the body is no longer needed.
+func (x *exchange) releaseBody() {
 	if x.done != nil {
 		x.done()
 	}
@@ -100,7 +99,7 @@ func (x *exchange) SetHeader(name, value string) {
 	}
 }
 
-// BodyWriter leads nowhere after a failure.
+// BodyWriter discards after a failure.
 func (x *exchange) BodyWriter() io.Writer {
 	if x.failed {
 		return io.Discard
@@ -108,7 +107,7 @@ func (x *exchange) BodyWriter() io.Writer {
 	return x.carrier.BodyWriter()
 }
 
-// ownErrors tells what huma found wrong, with parameters, in our words.
+// ownErrors converts huma's errors about parameters to Belljar's.
 func ownErrors(ctx huma.Context, _ string, v any) (any, error) {
 	x, ok := ctx.(*exchange)
 	if found, is := v.(*huma.ErrorModel); is && ok {
@@ -130,32 +129,32 @@ func parameterError(found *huma.ErrorModel) error {
 	return e
 }
 
-// call is a request with who sent it.
+// call is a request and the service for its caller.
 type call struct {
 	context.Context
 	belljar.Service
 	*exchange
-	status int // of the answer, if it goes well
+	status int // of a successful response
 }
 
-// none is the body of a request that has none.
+// none is the type of an absent body.
 type none struct{}
 
-// spare is a body that may be left out: nothing in it is required, and none is an empty one.
+// spare marks an optional body: a missing one is the same as an empty object.
 type spare interface{ spare() }
 
-// reply is an answer as huma wants it.
+// reply is a response in huma's form.
 type reply[O any] struct {
 	Status int
 	Body   O
 }
 
-// handle adds an operation with parameters P, a JSON body B and an answer O.
+// handle adds an operation with parameters P, a JSON body B and a response O.
 func handle[P, B, O any](d *Door, op huma.Operation, answer func(c *call, p *P, body *B) (O, error)) {
 	read := reader[B](d)
 	huma.Register(d.api, op, func(ctx context.Context, p *P) (*reply[O], error) {
 		c := d.call(ctx)
-		defer c.spent()
+		defer c.releaseBody()
 		body, err := read(c.exchange)
 		if err == nil {
 			var out O
@@ -169,7 +168,7 @@ func handle[P, B, O any](d *Door, op huma.Operation, answer func(c *call, p *P, 
 	declareBody[B](d, op)
 }
 
-// command adds an operation without an answer: 204.
+// command adds an operation that responds with 204.
 func command[P any](d *Door, op huma.Operation, do func(c *call, p *P) error) {
 	op.DefaultStatus = http.StatusNoContent
 	huma.Register(d.api, op, func(ctx context.Context, p *P) (*struct{}, error) {
@@ -186,7 +185,7 @@ func (d *Door) call(ctx context.Context) *call {
 	return &call{Context: ctx, Service: d.as(ctx), exchange: x, status: http.StatusOK}
 }
 
-// reader returns what reads an operation's body.
+// reader returns the function that reads an operation's body.
 func reader[B any](d *Door) func(*exchange) (*B, error) {
 	t := reflect.TypeFor[B]()
 	if t == reflect.TypeFor[none]() {
@@ -210,8 +209,8 @@ func reader[B any](d *Door) func(*exchange) (*B, error) {
 	}
 }
 
-// declareBody writes an operation's body into the document. It comes after the operation, for huma would otherwise read
-// the body itself.
+// declareBody adds an operation's body to the document. Call it after the operation is registered: huma would otherwise
+// read the body itself.
 func declareBody[B any](d *Door, op huma.Operation) {
 	t := reflect.TypeFor[B]()
 	if t == reflect.TypeFor[none]() {
@@ -227,9 +226,9 @@ func declareBody[B any](d *Door, op huma.Operation) {
 	}
 }
 
-// writeJSON answers outside huma.
+// writeJSON responds without huma.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a client that is gone needs no answer
+	_ = json.NewEncoder(w).Encode(v) // fails only if the client is gone
 }

@@ -25,10 +25,10 @@ var pageCSS string
 //go:embed page.js
 var pageJS string
 
-// pagePolicy lets the page load its own two files and nothing else from anywhere.
+// pagePolicy lets the page load its own two files only.
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// page serves the document for people, from this server alone.
+// page serves the document as HTML, without external resources.
 func (d *Door) page(doc *huma.OpenAPI) error {
 	tmpl, err := template.New("page").Parse(pageHTML)
 	if err != nil {
@@ -54,7 +54,7 @@ func static(media string, content func() ([]byte, error)) http.HandlerFunc {
 	}
 }
 
-// manual is the document in the order that people read it.
+// manual is the data of the HTML page.
 type manual struct {
 	Version string
 	About   []string // paragraphs
@@ -75,7 +75,7 @@ type entry struct {
 	Answers                          []use
 }
 
-// use is a schema where it is used: in a body of some type, or in an answer.
+// use is a place where a schema is used: a request body or a response.
 type use struct{ Of, About, Type, Schema string }
 
 // sheet is a schema with its fields.

@@ -9,24 +9,24 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Check is what one part of the server says about itself. Detail is for anybody's eyes.
+// Check is the state of one part of the server. Detail is public.
 type Check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// readiness is the answer of GET /readyz.
+// readiness is the response of GET /readyz.
 type readiness struct {
 	Status string           `json:"status" enum:"ready,not_ready"`
 	Checks map[string]Check `json:"checks"`
 }
 
-// health is the answer of GET /healthz.
+// health is the response of GET /healthz.
 type health struct {
 	Status string `json:"status" enum:"ok"`
 }
 
-// readyTimeout is how long the parts have to answer.
+// readyTimeout limits all checks of GET /readyz.
 const readyTimeout = 5 * time.Second
 
 func (d *Door) probes() {

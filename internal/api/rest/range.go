@@ -9,16 +9,16 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// span is the part of a file that a client asked for.
+// span is the requested part of a file, in bytes.
 type span struct{ start, length int64 }
 
-// contentRange is the header that says which part is sent.
+// contentRange returns the Content-Range header.
 func (s span) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", s.start, s.start+s.length-1, size)
 }
 
-// parseRange reads a Range header for a file of size bytes. nil means the whole file: there is no header, or its unit
-// is not bytes. The error is an invalid request, to be answered with 416.
+// parseRange parses a Range header for a file of size bytes. nil means the whole file: the header is empty, or its unit
+// is not bytes. The error is for a 416 response.
 func parseRange(header string, size int64) (*span, error) {
 	unit, set, found := strings.Cut(header, "=")
 	if !strings.EqualFold(strings.TrimSpace(unit), "bytes") {
@@ -49,7 +49,7 @@ func parseRange(header string, size int64) (*span, error) {
 	return &span{start, end - start + 1}, nil
 }
 
-// position reads a number of bytes, which may be missing. One too great for int64 is as good as the greatest.
+// position parses an optional number of bytes. Numbers above the maximum of int64 count as the maximum.
 func position(s string) (n int64, given, ok bool) {
 	s = strings.Trim(s, " \t")
 	if s == "" {
@@ -62,7 +62,7 @@ func position(s string) (n int64, given, ok bool) {
 	return n, true, true
 }
 
-// unsatisfiable answers a range that cannot be served. It is the one status that its code alone does not give.
+// unsatisfiable responds with 416, which is not the status of the error's code.
 func unsatisfiable(w http.ResponseWriter, r *http.Request, size int64, err error) {
 	w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", size))
 	failAs(w, r, http.StatusRequestedRangeNotSatisfiable, err)

@@ -16,7 +16,7 @@ func TestParseRange(t *testing.T) {
 		"bytes=0-99999999999999999999999": {0, 100}, "bytes=-99999999999999999999999": {0, 100},
 		"BYTES=0-1": {0, 2}, "bytes= 0 - 1 ": {0, 2},
 	}
-	delete(good, "bytes") // it names the unit and says nothing
+	delete(good, "bytes") // the unit without a range
 	for header, want := range good {
 		got, err := parseRange(header, size)
 		if err != nil || (got == nil) != (want == nil) || got != nil && *got != *want {

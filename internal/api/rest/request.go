@@ -20,8 +20,7 @@ func queryNames(op *huma.Operation) []string {
 	return names
 }
 
-// Straight refuses paths that do not go straight to where they lead: with dot segments or empty ones, which a mux
-// would answer with a redirection to somewhere else.
+// Straight rejects paths with dot segments or empty segments, which a mux would redirect.
 func Straight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()

@@ -1,6 +1,6 @@
 // Package rest is the sandbox API: JSON over REST under [api.Prefix], file uploads, artifact downloads, the probes, and
-// the document that describes all of it. Operations are declared code first with huma, which also writes the
-// document; everything that can go wrong is told by [api.Fail].
+// their OpenAPI document. Operations are declared in code with huma, which generates the document; [api.Fail] writes
+// all errors.
 package rest
 
 import (
@@ -15,53 +15,50 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Options is what the door opens to. Engine and Auth are required.
+// Options configure a [Door]. Engine and Auth are required.
 type Options struct {
 	Engine belljar.Engine
-	// Auth finds out who calls. The probes, the document and its page need nobody.
+	// Auth authenticates callers. The probes, the document and its page are public.
 	Auth api.Authenticator
-	// StreamURL is where a run's log can be followed by WebSocket; nil leaves log_stream_url out of answers.
+	// StreamURL returns the WebSocket URL of a run's log; nil omits log_stream_url from responses.
 	StreamURL func(r *http.Request, run belljar.Run) string
-	// Terminal answers who asks for a WebSocket where a session's terminals are listed; nil leaves the request to the
-	// listing.
+	// Terminal handles WebSocket requests on the route that lists a session's terminals; nil lists them.
 	Terminal http.HandlerFunc
-	// BasePath is what clients put before the paths of this server, without a slash at the end: the path of
-	// SANDBOX_PUBLIC_URL, which a proxy strips.
+	// BasePath is the path of SANDBOX_PUBLIC_URL, which a proxy strips, without a trailing slash.
 	BasePath string
-	// Version of this server, for the document; "" is "dev".
+	// Version of this server, for the document; "" means "dev".
 	Version string
-	// Ready looks at the parts that requests need; nil has none. Whoever asks sees what it says.
+	// Ready checks the parts that requests need; nil checks nothing. Its result is public.
 	Ready func(ctx context.Context) map[string]Check
-	// Metrics answers GET /metrics; nil leaves the route out. It is for operators, unless MetricsOpen.
+	// Metrics handles GET /metrics; nil omits the route. It is for operators, unless MetricsOpen.
 	Metrics     http.Handler
 	MetricsOpen bool
-	// MaxUpload bounds the files of an upload, in bytes; 0 is 64 MiB. The door lets [framing] more through, for what an
-	// archive or a form adds: what the files come to is the service's to bound.
+	// MaxUpload limits the files of an upload, in bytes; 0 means 64 MiB. The door allows [framing] more, for the
+	// overhead of an archive or a form; the service enforces the exact limit.
 	MaxUpload int64
-	// MaxImage bounds an archive that is imported, in bytes; 0 is 16 GiB.
+	// MaxImage limits an imported archive, in bytes; 0 means 16 GiB.
 	MaxImage int64
-	// Foreground makes every POST /runs wait for its end, for as long as it may (SANDBOX_BACKGROUND_EXECUTION=false).
+	// Foreground makes every POST /runs wait for its end, at most for MaxWait (SANDBOX_BACKGROUND_EXECUTION=false).
 	Foreground bool
-	// Bodies bounds what the JSON bodies of one user take up; nil is [api.JSONShares] of this door's own.
+	// Bodies limits the memory for JSON bodies of one user; nil means [api.JSONShares], for this door alone.
 	Bodies *api.Shares
-	// MaxWait is the longest that POST /runs waits; 0 is 10 minutes.
+	// MaxWait limits the wait of POST /runs; 0 means 10 minutes.
 	MaxWait time.Duration
 }
 
-// framing is what an archive or a form may add to its files.
+// framing is the maximum overhead of an archive or a form, in bytes.
 const framing = 2 << 20
 
-// maxBody is how many bytes a JSON body may have.
+// maxBody limits a JSON body, in bytes.
 const maxBody = 4 << 20
 
-// What one user's requests may have in hand at once: bodies in memory until they are understood, uploads in spools until
-// they are in the workspace. A request for which there is no room waits for patience.
+// One user may have uploadsAtOnce uploads of the maximum size spooled at once. A further one waits for spoolWait.
 const (
-	uploadsInHand = 4 // of the greatest
-	patience      = 20 * time.Second
+	uploadsAtOnce = 4
+	spoolWait     = 20 * time.Second
 )
 
-// Door answers requests. Make one with [New].
+// Door handles requests. Make one with [New].
 type Door struct {
 	opts   Options
 	api    huma.API
@@ -70,13 +67,13 @@ type Door struct {
 	spools *api.Shares
 }
 
-// route is a pattern of http.ServeMux and what answers it.
+// route is an http.ServeMux pattern and its handler.
 type route struct {
 	pattern string
 	handler http.Handler
 }
 
-// New returns a door to an engine.
+// New returns a door to opts.Engine.
 func New(opts Options) (*Door, error) {
 	if opts.Engine == nil {
 		return nil, errors.New("rest: no engine")
@@ -100,7 +97,7 @@ func New(opts Options) (*Door, error) {
 		opts.MaxWait = 10 * time.Minute
 	}
 	d := &Door{
-		opts: opts, spools: api.NewShares(uploadsInHand*(opts.MaxUpload+framing), patience),
+		opts: opts, spools: api.NewShares(uploadsAtOnce*(opts.MaxUpload+framing), spoolWait),
 	}
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()
@@ -121,8 +118,7 @@ func New(opts Options) (*Door, error) {
 	return d, nil
 }
 
-// Register puts the door's routes on a mux. Nothing else may answer [api.Prefix] as a whole: what no other pattern there
-// answers is told as not found.
+// Register adds the door's routes to a mux. It includes a catch-all for [api.Prefix], which responds with not found.
 func (d *Door) Register(mux *http.ServeMux) {
 	for _, r := range d.routes {
 		mux.Handle(r.pattern, r.handler)
@@ -130,22 +126,22 @@ func (d *Door) Register(mux *http.ServeMux) {
 	mux.Handle(api.Prefix+"/", api.Guard(d.opts.Auth, api.Lost(mux, "GET /openapi.json lists what there is")))
 }
 
-// Handler returns the door by itself, on a mux of its own.
+// Handler returns the door on a mux of its own.
 func (d *Door) Handler() http.Handler {
 	mux := http.NewServeMux()
 	d.Register(mux)
 	return Straight(mux)
 }
 
-// open adds a route that anybody may ask.
+// open adds a public route.
 func (d *Door) open(pattern string, h http.HandlerFunc) {
 	d.routes = append(d.routes, route{pattern, h})
 }
 
-// guarded adds a route for those that the authenticator knows.
+// guarded adds a route that requires authentication.
 func (d *Door) guarded(pattern string, h http.HandlerFunc) {
 	d.routes = append(d.routes, route{pattern, api.Guard(d.opts.Auth, h)})
 }
 
-// as is the engine as the request's caller sees it.
+// as returns the service for the request's caller.
 func (d *Door) as(ctx context.Context) belljar.Service { return d.opts.Engine.As(api.CallerOf(ctx)) }

@@ -20,7 +20,7 @@ type startParams struct {
 	Wait string `query:"wait" doc:"How long to wait for the run's end before answering: a number of seconds, a duration such as 30s or 2m, or true for as long as the server allows (10 minutes). If the wait ends first the answer is 202 with the run as it is" example:"30s"`
 }
 
-// startedRun is the answer to POST /runs: the run under both its names, and what it printed if it was waited for.
+// startedRun is the response to POST /runs: the run, with both fields for its id, and its output if the request waited.
 type startedRun struct {
 	RunID string `json:"run_id"`
 	belljar.Run
@@ -28,13 +28,13 @@ type startedRun struct {
 	*belljar.Output
 }
 
-// shownRun is a run with where to follow it.
+// shownRun is a run with the URL of its log.
 type shownRun struct {
 	belljar.Run
 	LogStreamURL string `json:"log_stream_url,omitempty"`
 }
 
-// cancellation is the answer to a cancellation: where the run stood right after it.
+// cancellation is the response to a cancellation: the run's state right after it.
 type cancellation struct {
 	RunID      string         `json:"run_id"`
 	Status     string         `json:"status" enum:"canceling,finished"`
@@ -84,7 +84,7 @@ func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun
 	if err != nil {
 		return startedRun{}, err
 	}
-	c.spent() // the run and the wait have what they need
+	c.releaseBody() // the wait below does not need it
 	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: *body, IdempotencyKey: p.Key}, wait)
 	if err != nil {
 		return startedRun{}, err
@@ -95,7 +95,7 @@ func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun
 	return startedRun{RunID: run.ID, Run: run, LogStreamURL: d.streamURL(c, run), Output: output}, nil
 }
 
-// wait is how long a request to start a run may take.
+// wait returns how long a request to start a run waits for its end.
 func (d *Door) wait(given string) (time.Duration, error) {
 	wait := time.Duration(0)
 	switch given {

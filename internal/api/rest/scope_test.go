@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/api/rest"
 )
 
-// TestWorkflow is the session tools' example: agents take turns at one workspace, and its end is the end of the workflow.
+// TestWorkflow is the session tools' example: agents share one workspace until the workflow ends.
 func TestWorkflow(t *testing.T) {
 	b := newEngine(t)
 	const open = `{"scope": {"namespace": "workflow", "id": "run_123"}, "workspace_exec": true}`
@@ -57,7 +57,7 @@ func TestWorkflow(t *testing.T) {
 	}
 }
 
-// A hundred who open one scope at once get one session.
+// A hundred concurrent requests for one scope get one session.
 func TestOpenAtOnce(t *testing.T) {
 	b := newEngine(t)
 	var mu sync.Mutex
@@ -121,7 +121,7 @@ func TestScopesAreChecked(t *testing.T) {
 	b.ask(403, "POST", "/sessions/close", "alice", `{"key_prefix": "workflow:", "retain_seconds": 1e12}`, nil)
 	b.ask(400, "GET", "/sessions?key_prefix=%00", "alice", "", nil)
 	b.ask(400, "GET", "/sessions?key_prefix="+long, "alice", "", nil)
-	// Nothing was made; what is odd and allowed works.
+	// No session was made. Unusual but valid names work.
 	var page belljar.SessionPage
 	b.ask(200, "GET", "/sessions?all=true", "alice", "", &page)
 	if page.Total != 0 {

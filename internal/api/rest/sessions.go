@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Idempotent is the header of a request that may be repeated.
+// Idempotent is the header of a request that is safe to repeat.
 type Idempotent struct {
 	Key string `header:"Idempotency-Key" doc:"Repeats of this request with the same key, within the time that the server keeps keys, return the first one's answer; at most 128 characters"`
 }
@@ -24,7 +24,7 @@ type sessionQuery struct {
 	Page
 }
 
-// SessionOpening is a SessionSpec of which everything but the scope may be left out.
+// SessionOpening is a SessionSpec whose fields are all optional but the scope.
 type SessionOpening struct {
 	SpecVersion string `json:"spec_version,omitempty" doc:"The newest that this server knows, if it is not given"`
 	BaseImage   string `json:"base_image,omitempty" doc:"The server's own choice, if it is not given"`
@@ -37,7 +37,7 @@ func (o *SessionOpening) spec() belljar.SessionSpec {
 	return spec
 }
 
-// OpenedSession is a session with what sandbox_open reports of it.
+// OpenedSession is a session with the fields of sandbox_open.
 type OpenedSession struct {
 	belljar.Session
 	SandboxID string `json:"sandbox_id" doc:"The same as session_id"`
@@ -46,12 +46,12 @@ type OpenedSession struct {
 	Created   bool   `json:"created" doc:"It was made now; else it was there already, and is as it was made then"`
 }
 
-// ClosedSessions are those that a request to close has found.
+// ClosedSessions are the sessions that a request closed.
 type ClosedSessions struct {
 	Closed []string `json:"closed" doc:"Their ids, the oldest first"`
 }
 
-// Page is which part of a list is wanted. Exported, like the other parts of parameters, because huma looks for them so.
+// Page selects a part of a list. It is exported because huma ignores unexported embedded structs.
 type Page struct {
 	Limit  int `query:"limit" minimum:"1" maximum:"200" doc:"Entries on a page; 50 if it is not given"`
 	Offset int `query:"offset" minimum:"0" doc:"Entries to skip"`
@@ -109,7 +109,7 @@ func (d *Door) sessions() {
 	})
 }
 
-// filled is items as JSON needs it: a list, even if it is empty.
+// filled returns items, or an empty list for nil.
 func filled[T any](items []T) []T {
 	if items == nil {
 		return []T{}

@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// declareShell adds the shell's operation, which is another door's: its answer may be a stream.
+// declareShell adds the operation of package shell, whose response may be a stream.
 func declareShell(doc *huma.OpenAPI) {
 	text, whole, flag := &huma.Schema{Type: "string"}, &huma.Schema{Type: "integer", Format: "int64"}, &huma.Schema{Type: "boolean"}
 	doc.AddOperation(&huma.Operation{

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write spec/openapi.yaml anew")
 
 const specFile = "../../../spec/openapi.yaml"
 
-// TestSpec: the committed document is the one that the server serves.
+// TestSpec checks that the committed document is the one that the server serves.
 func TestSpec(t *testing.T) {
 	b := newBench(t)
 	got := b.get("/openapi.yaml", "")
@@ -70,14 +70,14 @@ func TestSpecIsValid(t *testing.T) {
 	}
 }
 
-// TestEveryRouteIsDocumented: what the document lists answers, and asks who calls.
+// TestEveryRouteIsDocumented checks that every operation in the document exists and requires authentication.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	b := newBench(t)
-	elsewhere := map[string]bool{"stream-run": true, "get-run-logs": true, "create-ticket": true, "shell": true} // other doors'
+	elsewhere := map[string]bool{"stream-run": true, "get-run-logs": true, "create-ticket": true, "shell": true} // in other doors
 	for path, item := range loadDocument(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			if elsewhere[op.OperationID] || op.Tags[0] == "shell" || op.Tags[0] == "threads" {
-				continue // test/e2e asks a whole server
+				continue // test/e2e covers the whole server
 			}
 			path := strings.NewReplacer("{session_id}", "x", "{run_id}", "x", "{user_id}", "x", "{token_id}", "x", "{path}", "a/b").Replace(path)
 			resp := b.send(method, path, "", nil, "")
@@ -99,7 +99,7 @@ func securityOf(op *openapi3.Operation) *openapi3.SecurityRequirements {
 	return op.Security
 }
 
-// TestPage: the manual names every operation, and neither loads nor runs anything from elsewhere.
+// TestPage checks that the page names every operation and loads nothing from other servers.
 func TestPage(t *testing.T) {
 	b := newBench(t)
 	resp := b.send("GET", "/docs", "", nil, "")

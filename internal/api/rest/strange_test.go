@@ -12,8 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/store/sqlite"
 )
 
-// TestStrangeNames: an id or a filter that nothing can be called is a fault of the request, on every store, and never
-// ours.
+// TestStrangeNames checks that an invalid id or filter is an error of the request, never an internal one, on every store.
 func TestStrangeNames(t *testing.T) {
 	for name, change := range map[string]func(*service.Options){
 		"memory": func(*service.Options) {},
@@ -55,7 +54,7 @@ func TestStrangeNames(t *testing.T) {
 	}
 }
 
-// TestAccept: JSON is what there is, whatever a client would rather have.
+// TestAccept checks that the response is JSON whatever the Accept header.
 func TestAccept(t *testing.T) {
 	b := newBench(t)
 	for _, accept := range []string{"", "*/*", "application/json", "application/problem+json", "text/html", "application/json, application/problem+json", "application/cbor", "garbage;;;q=x"} {

@@ -15,9 +15,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestTranscripts plays the conversations in testdata: requests as they go over the wire, after the caller's name, each
-// followed by the answer: its status, the headers that matter, and the JSON that the body must hold, where "*" is
-// anything and properties that are not named do not matter.
+// TestTranscripts replays the transcripts in testdata: requests in wire format, after the caller's name, each followed by
+// the expected response: its status, some headers, and JSON that the body must contain. "*" matches any value, and other
+// properties are ignored.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -78,7 +78,7 @@ func (b *bench) play(as string, request, answer []byte) {
 	}
 }
 
-// message takes a request or an answer apart: first line, headers, body.
+// message splits a request or a response into first line, headers and body.
 func message(t *testing.T, raw []byte) (first string, header http.Header, body string) {
 	t.Helper()
 	header = http.Header{}
@@ -98,7 +98,7 @@ func message(t *testing.T, raw []byte) (first string, header http.Header, body s
 	return first, header, body
 }
 
-// differs tells where got does not hold want, or "".
+// differs returns where got does not contain want, or "".
 func differs(got, want any, at string) string {
 	switch w := want.(type) {
 	case string:

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// mediaTypes are those that an upload may have, apart from a single file's, which can be any.
+// mediaTypes are the media types of an upload. A single file may have any type.
 func mediaTypes() []string {
 	return []string{"multipart/form-data", "application/x-tar", "application/gzip", "application/zip", "application/octet-stream"}
 }
@@ -35,7 +35,7 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadRe
 		return belljar.UploadResult{}, err
 	}
 	id := r.PathValue("session_id")
-	// Asked before a byte is read: nobody should send 64 MB to learn that there is no such session.
+	// Check the session before the body: a client should not send 64 MB in vain.
 	session, err := d.as(r.Context()).Sessions().Get(r.Context(), id)
 	if err != nil {
 		return belljar.UploadResult{}, err
@@ -45,13 +45,13 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadRe
 			Code: belljar.CodeConflict, Message: "the session has ended", Details: map[string]any{"state": session.State},
 		}
 	}
-	most := d.opts.MaxUpload + framing
-	give, err := d.spools.Take(r.Context(), api.CallerOf(r.Context()).ID, api.Announced(r.ContentLength, most))
+	limit := d.opts.MaxUpload + framing
+	give, err := d.spools.Take(r.Context(), api.CallerOf(r.Context()).ID, api.Announced(r.ContentLength, limit))
 	if err != nil {
 		return belljar.UploadResult{}, err
 	}
 	defer give()
-	api.LimitBody(w, r, most)
+	api.LimitBody(w, r, limit)
 	body := &source{in: r.Body, limit: d.opts.MaxUpload}
 	defer body.close()
 	up, err := parseUpload(r, body)
@@ -60,18 +60,18 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadRe
 	}
 	result, err := d.as(r.Context()).Sessions().Upload(r.Context(), id, up)
 	if err != nil {
-		return belljar.UploadResult{}, body.blame(err) // the first cause, whatever the reader made of it
+		return belljar.UploadResult{}, body.cause(err)
 	}
 	return result, nil
 }
 
-// source is a body that remembers why it could not be read, and that nobody reads once its request is answered.
+// source is a body that records the first read error and refuses reads after close.
 type source struct {
 	limit int64
 
 	mu     sync.Mutex
 	in     io.Reader
-	why    error
+	err    error
 	closed bool
 }
 
@@ -82,30 +82,30 @@ func (s *source) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := s.in.Read(p)
-	if err != nil && err != io.EOF && s.why == nil {
-		s.why = api.Unread(err, s.limit)
+	if err != nil && err != io.EOF && s.err == nil {
+		s.err = api.Unread(err, s.limit)
 	}
 	return n, err
 }
 
-// blame notes why the body cannot be read, unless that is known, and returns what is.
-func (s *source) blame(err error) error {
+// cause records err unless there is an earlier error, and returns the first.
+func (s *source) cause(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.why == nil {
-		s.why = err
+	if s.err == nil {
+		s.err = err
 	}
-	return s.why
+	return s.err
 }
 
-// close waits for the read under way, and lets no other begin.
+// close waits for the current read and fails all later ones.
 func (s *source) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-// parseUpload reads what a request uploads, up to where its bytes begin.
+// parseUpload parses the request of an upload. It does not read the body.
 func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 	query := r.URL.Query()
 	up := belljar.Upload{Dir: query.Get("dir")}
@@ -118,7 +118,7 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 		return up, api.Refuse("extract", "extract must be true or false, got %.40q", v)
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be kept as it comes
+		e := api.Refuse("Content-Encoding", "content encoding %.40q is not taken here", coding) // it would be stored encoded
 		e.Hint = "send the bytes as they are, or a compressed archive by its media type"
 		return up, e
 	}
@@ -136,14 +136,14 @@ func parseUpload(r *http.Request, body *source) (belljar.Upload, error) {
 	}
 	format, archive := map[string]belljar.UploadFormat{
 		"application/x-tar": belljar.UploadTar, "application/tar": belljar.UploadTar,
-		"application/x-gtar": belljar.UploadTar, // GNU's tar, not packed
+		"application/x-gtar": belljar.UploadTar, // GNU tar, uncompressed
 		"application/gzip":   belljar.UploadTarGz, "application/x-gzip": belljar.UploadTarGz,
 		"application/x-compressed-tar": belljar.UploadTarGz, "application/x-gtar-compressed": belljar.UploadTarGz,
 		"application/zip": belljar.UploadZip, "application/x-zip-compressed": belljar.UploadZip,
 	}[media]
 	path := query.Get("path")
 	switch {
-	case path != "": // one file, whatever it is
+	case path != "": // one file of any type
 		if up.Parts, err = onePart(belljar.UploadPart{Name: path, Format: belljar.UploadFile, Body: body}); err != nil {
 			return up, err
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/api/rest"
 )
 
-// withSession makes session-1, alice's.
+// withSession adds session-1, of alice.
 func (b *bench) withSession() *bench {
 	b.world.sessions["session-1"] = belljar.Session{ID: "session-1", UserID: "alice", State: belljar.SessionActive}
 	return b
@@ -30,7 +30,7 @@ func (b *bench) upload(query, contentType, body string) (int, string) {
 	return resp.StatusCode, string(read(b.t, resp))
 }
 
-// form is a multipart body of parts, each a field name, a file name and content.
+// form returns a multipart body of parts, each a field name, a file name and content.
 func form(t *testing.T, parts ...[3]string) (contentType, body string) {
 	t.Helper()
 	var buf bytes.Buffer
@@ -125,7 +125,7 @@ func TestUploadRefused(t *testing.T) {
 
 func TestUploadTooLarge(t *testing.T) {
 	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) { o.MaxUpload = 1000 }).withSession()
-	const most = 1000 + 2<<20 // what a form adds comes on top
+	const most = 1000 + 2<<20 // with the overhead of a form
 	multi, body := form(t, [3]string{"files", "a", strings.Repeat("x", most)})
 	for name, send := range map[string]func() (int, string){
 		"multipart": func() (int, string) { return b.upload("", multi, body) },
@@ -142,7 +142,7 @@ func TestUploadTooLarge(t *testing.T) {
 	}
 }
 
-// TestUploadEncoded: bytes in a coding that nobody undoes would be kept as they come.
+// TestUploadEncoded: a Content-Encoding is refused, since the server would store the encoded bytes.
 func TestUploadEncoded(t *testing.T) {
 	b := newBench(t).withSession()
 	for coding, want := range map[string]int{"gzip": 400, "x": 400, "identity": 200} {
@@ -153,7 +153,7 @@ func TestUploadEncoded(t *testing.T) {
 	}
 }
 
-// TestUploadStreams: a part is handed on before the next byte is sent.
+// TestUploadStreams: the service gets a part before the next byte is sent.
 func TestUploadStreams(t *testing.T) {
 	b := newBench(t).withSession()
 	first := make(chan string, 1)
@@ -201,7 +201,7 @@ func TestUploadStreams(t *testing.T) {
 	}
 }
 
-// TestSlowBodies: who sends nothing is not waited for.
+// TestSlowBodies: a client that stops sending gets an error.
 func TestSlowBodies(t *testing.T) {
 	onLine(t, func(t *testing.T, b *bench, l *linetest.Line) {
 		b.withSession()

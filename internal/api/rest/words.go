@@ -8,8 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// annotate gives every property of every schema its sentence and, where there are few values, all of them. That none
-// goes without is a test's to say.
+// annotate sets the description of every property, and its enum if it has few values. A test checks that none is missing.
 func annotate(schemas map[string]*huma.Schema) {
 	said := words()
 	maps.Copy(said, imageWords())
@@ -45,7 +44,7 @@ func sessionStates() []any {
 	return []any{"starting", "active", "closed", "expired", "crashed", "lost"}
 }
 
-// words say what a property is: by its name, or by schema and name where the name alone does not tell.
+// words are the descriptions of properties, by name, or by schema and name if the name alone is ambiguous.
 func words() map[string]string {
 	return map[string]string{
 		"terminal_id": "The terminal's id", "cols": "Columns, 1 to 1000; 80 if it is not given", "rows": "Rows, 1 to 1000; 24 if it is not given",

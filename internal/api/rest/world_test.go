@@ -16,24 +16,24 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// world is an engine in memory that runs nothing: what a run prints is its command. It stands in where a test is about
-// shapes; what is about behaviour is tested on the service itself.
+// world is an engine in memory that runs nothing: the output of a run is its command. It is for tests of formats; tests of
+// behaviour use the real service.
 type world struct {
 	mu        sync.Mutex
 	requests  []belljar.RunRequest
 	asked     []belljar.RunQuery
 	runs      map[string]belljar.Run
 	sessions  map[string]belljar.Session
-	files     map[string]string // what was uploaded, by path
-	workspace belljar.Files     // nil unless a test gives one
-	images    belljar.Images    // as well
+	files     map[string]string // uploads by path
+	workspace belljar.Files     // nil unless a test sets it
+	images    belljar.Images    // nil unless a test sets it
 	artifacts map[string]string
 	quotas    map[string]belljar.Quota
 	tokens    []belljar.Token
-	hold      map[string]chan struct{} // runs that end when this is closed
-	began     chan struct{}            // hears of each
-	fail      error                    // what Start answers
-	onPart    func(name string)        // hears of every part of an upload when it has been read
+	hold      map[string]chan struct{} // runs that end when the channel is closed
+	began     chan struct{}            // gets a value for each start
+	fail      error                    // the error of Start
+	onPart    func(name string)        // called with every part of an upload that has been read
 }
 
 func newWorld() *world {
@@ -50,7 +50,7 @@ func (w *world) As(c belljar.Caller) belljar.Service { return view{w, c} }
 
 func now() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// view is the world as one caller sees it.
+// view is the world for one caller.
 type view struct {
 	*world
 	caller belljar.Caller
