@@ -9,11 +9,12 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// Authenticate finds out who opens a stream: by token= in the query, a ticket or a signed URL's, or else by headers. A
-// token that is no good is not made up for by headers. Other doors with streams may use it for their routes, too.
+// Authenticate returns the caller that opens a stream. It checks token= in the query, a ticket or the token of a signed URL;
+// without token= it checks the headers. A request with an invalid token is refused, whatever its headers are. Other doors with
+// streams may use it for their routes, too.
 func (d *Door) Authenticate(r *http.Request) (belljar.Caller, error) {
 	query := r.URL.Query()
-	token, given, err := one(query, "token")
+	token, given, err := single(query, "token")
 	if err != nil {
 		return belljar.Caller{}, err
 	}
@@ -21,18 +22,18 @@ func (d *Door) Authenticate(r *http.Request) (belljar.Caller, error) {
 		return d.opts.Auth.Authenticate(r)
 	}
 	var caller belljar.Caller
-	var why string
+	var reason string
 	switch {
 	case strings.HasPrefix(token, ticketPrefix):
-		caller, why = d.tickets.redeem(token, r.URL.Path)
+		caller, reason = d.tickets.redeem(token, r.URL.Path)
 	case strings.HasPrefix(token, signedPrefix):
-		caller, why = d.signed(token, query["exp"], r.PathValue("id"))
+		caller, reason = d.checkSigned(token, query["exp"], r.PathValue("id"))
 	default:
-		why = "unknown"
+		reason = "unknown"
 	}
-	if why != "" {
+	if reason != "" {
 		d.opts.Events.Record(event.Event{
-			Name: event.AuthFailed, Caller: api.CallerOf(r.Context()), Component: "stream", Kind: "token", Reason: why,
+			Name: event.AuthFailed, Caller: api.CallerOf(r.Context()), Component: "stream", Kind: "token", Reason: reason,
 		})
 		return belljar.Caller{}, &belljar.Error{
 			Code: belljar.CodeUnauthorized, Message: "token is invalid or expired",
@@ -42,18 +43,19 @@ func (d *Door) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return caller, nil
 }
 
-// signed checks a signed URL's token: its own word counts, and exp must say the same if it is there.
-func (d *Door) signed(token string, exp []string, run string) (belljar.Caller, string) {
-	pass, err := d.signer.open(token)
+// checkSigned returns the caller of a signed URL, or the reason why its token is invalid. The token's own expiry counts; exp
+// must be the same if it is given.
+func (d *Door) checkSigned(token string, exp []string, run string) (caller belljar.Caller, reason string) {
+	claims, err := d.signer.open(token)
 	switch {
 	case err != nil:
 		return belljar.Caller{}, "forged"
-	case len(exp) > 1 || len(exp) == 1 && exp[0] != pass.expiry():
+	case len(exp) > 1 || len(exp) == 1 && exp[0] != claims.expiry():
 		return belljar.Caller{}, "changed"
-	case d.opts.Now().Unix() >= pass.Expires:
+	case d.opts.Now().Unix() >= claims.Expires:
 		return belljar.Caller{}, "expired"
-	case run == "" || pass.Run != run:
+	case run == "" || claims.Run != run:
 		return belljar.Caller{}, "foreign"
 	}
-	return belljar.Caller{ID: pass.User, Role: pass.Role}, ""
+	return belljar.Caller{ID: claims.User, Role: claims.Role}, ""
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// BenchmarkStream measures one run's output to one reader over loopback TCP, who takes messages without looking at them.
+// BenchmarkStream measures one run's output to one reader over loopback TCP, which does not decode the messages.
 func BenchmarkStream(b *testing.B) {
 	line := "2025-10-28T12:00:00Z INFO the quick brown fox jumps over the lazy dog 0123456789\n"
 	for _, size := range []int{100, 4 << 10, belljar.MaxFrameBytes} {
@@ -60,7 +60,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency measures from a frame's place in the log to its reader.
+// BenchmarkLatency measures the time from the append of a frame to its arrival at the reader.
 func BenchmarkLatency(b *testing.B) {
 	bench := newBench(b)
 	r := bench.add("r")
@@ -79,12 +79,12 @@ func BenchmarkLatency(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
 
-// TestThousandReaders: a thousand readers of one run take less than 200 MB, their clients here and the test included,
-// while they are given a burst of frames of all sizes; and each gets all of it.
+// TestThousandReaders: during a burst of frames of all sizes, a thousand readers of one run take less than 200 MB, including
+// their clients and the test. Each reader gets all frames.
 func TestThousandReaders(t *testing.T) {
 	const frames = 200
 	readers := 1000
-	if raceEnabled { // whose own memory would be measured
+	if raceEnabled { // the detector needs memory itself
 		readers = 50
 	}
 	b := newBench(t)
@@ -159,7 +159,7 @@ func TestThousandReaders(t *testing.T) {
 	}
 }
 
-// skipFrame reads one WebSocket frame and returns how long it was; 0 for the close.
+// skipFrame reads one WebSocket frame and returns its length; 0 for the close.
 func skipFrame(in *bufio.Reader) (int, error) {
 	var head [10]byte
 	if _, err := readFull(in, head[:2]); err != nil {
@@ -190,7 +190,7 @@ func skipFrame(in *bufio.Reader) (int, error) {
 	return n, nil
 }
 
-// resident is the memory that this process has, in bytes: the kernel's figure where there is one, else Go's.
+// resident returns the memory of this process in bytes: the kernel's figure, or Go's if there is none.
 func resident(t *testing.T) int64 {
 	raw, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

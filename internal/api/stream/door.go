@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -13,43 +14,42 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// Options is what the door is made of. Engine, Auth and Secret are required.
+// Options configure a door. Engine, Auth and Secret are required.
 type Options struct {
 	Engine belljar.Engine
-	// Auth knows callers by their headers.
+	// Auth authenticates callers by their headers.
 	Auth api.Authenticator
-	// Secret signs URLs: at least 32 bytes that nobody else has, the same after a restart.
+	// Secret signs URLs: at least 32 bytes, secret, and the same after a restart.
 	Secret []byte
-	// SignedURLs makes [Door.RunURL] give URLs that need no headers.
+	// SignedURLs makes [Door.RunURL] return URLs that need no headers.
 	SignedURLs bool
-	// SignedTTL is how long they can be used to connect, TicketTTL how long tickets can; 0 is 60 s.
+	// SignedTTL is how long clients can connect with a signed URL, TicketTTL with a ticket; 0 is 60 s.
 	SignedTTL, TicketTTL time.Duration
-	// URL returns the WebSocket address of a path of ours, as the client of r reaches it; nil takes the host that r names.
+	// URL returns the WebSocket address of a path of this door for the client of r; nil uses the host of r.
 	URL func(r *http.Request, path string) string
 	// OriginAllowed reports whether a browser's page may open a WebSocket; nil allows pages of the same host.
 	OriginAllowed func(r *http.Request) bool
-	// Connect may refuse a WebSocket of a caller who is known, as one who connects too often; nil refuses none.
+	// Connect may refuse a WebSocket of an authenticated caller, for example because of a rate limit; nil refuses none.
 	Connect func(r *http.Request) error
 	// MaxReaders is how many streams one user may have open at once; 0 is 2,000.
 	MaxReaders int
-	// WriteTimeout is how long a reader may take over a message; 0 is 30 s.
+	// WriteTimeout is how long a reader may take to receive a message; 0 is 30 s.
 	WriteTimeout time.Duration
-	// PingEvery is how often a reader must show that he is there; 0 is 20 s. One who has not answered for three times
-	// that is gone.
+	// PingEvery is the interval of pings; 0 is 20 s. A reader that answers none for three intervals is dropped.
 	PingEvery time.Duration
-	// Events hears of streams and of tokens that are no good; nil is deaf.
+	// Events records streams and invalid tokens; nil discards.
 	Events event.Sink
-	// Logger hears what no client can be told; nil is silent.
+	// Logger logs errors that clients cannot see; nil discards.
 	Logger *slog.Logger
-	// Now is the clock by which tokens expire; nil is time.Now.
+	// Now is the clock for the expiry of tokens; nil is time.Now.
 	Now func() time.Time
 }
 
 const (
-	// lingering is how much longer a slow reader may take to hear why he is dropped.
-	lingering = 5 * time.Second
-	// parting is how long the last words on a connection may take.
-	parting = time.Second
+	// slowGrace is the extra time for a slow reader to receive the reason why it is dropped.
+	slowGrace = 5 * time.Second
+	// closeTime bounds the closing handshake of a connection.
+	closeTime = time.Second
 )
 
 // Door is the streaming door. Make one with [New].
@@ -59,7 +59,7 @@ type Door struct {
 	signer  signer
 	tickets *tickets
 	shares  shares
-	lend    lender
+	buffers bufferPool
 
 	mu      sync.Mutex
 	closed  bool
@@ -77,11 +77,11 @@ func New(opts Options) (*Door, error) {
 	case len(opts.Secret) < 32:
 		return nil, errors.New("stream: the signing secret has fewer than 32 bytes")
 	}
-	setDefault(&opts.SignedTTL, time.Minute)
-	setDefault(&opts.TicketTTL, time.Minute)
-	setDefault(&opts.WriteTimeout, 30*time.Second)
-	setDefault(&opts.PingEvery, 20*time.Second)
-	setDefault(&opts.MaxReaders, 2000)
+	opts.SignedTTL = cmp.Or(opts.SignedTTL, time.Minute)
+	opts.TicketTTL = cmp.Or(opts.TicketTTL, time.Minute)
+	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, 30*time.Second)
+	opts.PingEvery = cmp.Or(opts.PingEvery, 20*time.Second)
+	opts.MaxReaders = cmp.Or(opts.MaxReaders, 2000)
 	if opts.OriginAllowed == nil {
 		opts.OriginAllowed = sameHost
 	}
@@ -103,13 +103,6 @@ func New(opts Options) (*Door, error) {
 	}, nil
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // Register adds the door's routes, each with its own authentication.
 func (d *Door) Register(mux *http.ServeMux) {
 	mux.Handle("GET "+api.Prefix+"/runs/{id}/stream", d.sameOrigin(api.Guard(d, http.HandlerFunc(d.webSocket))))
@@ -117,15 +110,15 @@ func (d *Door) Register(mux *http.ServeMux) {
 	mux.Handle("POST "+api.Prefix+"/tickets", api.Guard(d.opts.Auth, http.HandlerFunc(d.issue)))
 }
 
-// Close ends all streams, WebSockets with code 1001, and returns when they are over. It may be called twice; both calls
+// Close ends all streams, WebSockets with code 1001, and returns when they have ended. It may be called twice; both calls
 // wait.
 func (d *Door) Close() error {
 	d.mu.Lock()
 	if !d.closed {
 		d.closed = true
 		close(d.closing)
-		for w := range d.wires { // readers who are slow need not be waited for
-			w.hurry(parting)
+		for w := range d.wires { // do not wait for slow readers
+			w.bound(closeTime)
 		}
 	}
 	d.mu.Unlock()
@@ -133,8 +126,8 @@ func (d *Door) Close() error {
 	return nil
 }
 
-// enter counts a stream of a user, and leave ends that.
-func (d *Door) enter(user string) (leave func(), err error) {
+// admit counts an open stream of a user; release ends that.
+func (d *Door) admit(user string) (release func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -160,14 +153,14 @@ func (d *Door) enter(user string) (leave func(), err error) {
 	}, nil
 }
 
-// watch makes Close hurry what is being written, until unwatch.
-func (d *Door) watch(w *wire) (unwatch func()) {
+// track makes Close bound the writes of a connection, until untrack.
+func (d *Door) track(w *wire) (untrack func()) {
 	d.mu.Lock()
 	d.wires[w] = struct{}{}
 	closed := d.closed
 	d.mu.Unlock()
 	if closed {
-		w.hurry(parting)
+		w.bound(closeTime)
 	}
 	return func() {
 		d.mu.Lock()
@@ -176,7 +169,7 @@ func (d *Door) watch(w *wire) (unwatch func()) {
 	}
 }
 
-// sameOrigin refuses WebSockets that a foreign web page opens: browsers do not, and send cookies along.
+// sameOrigin refuses WebSockets of foreign web pages: browsers allow them, and send cookies along.
 func (d *Door) sameOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !d.opts.OriginAllowed(r) {
@@ -190,7 +183,7 @@ func (d *Door) sameOrigin(next http.Handler) http.Handler {
 	})
 }
 
-// sameHost allows programs that are no browser, and pages of this very host.
+// sameHost allows clients other than browsers, and pages of this host.
 func sameHost(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 {

@@ -17,16 +17,16 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// patience bounds every wait of a test. Nothing here takes so long unless it hangs.
+// patience bounds every wait of a test.
 const patience = time.Minute
 
-// engine is a belljar.Engine whose runs say what a test tells them to.
+// engine is a belljar.Engine whose runs print what a test appends.
 type engine struct {
 	mu   sync.Mutex
 	runs map[string]*run
 }
 
-// run is one run of it, and its log.
+// run is one run of an engine, and its log.
 type run struct {
 	mu      sync.Mutex
 	state   belljar.Run
@@ -37,7 +37,7 @@ type run struct {
 	fail    error // ends the log for readers who have read all of it
 	changed chan struct{}
 	stdin   *stdin
-	refuse  error // what Stdin answers
+	refuse  error // the error of Stdin
 }
 
 func (e *engine) As(c belljar.Caller) belljar.Service { return service{engine: e, caller: c} }
@@ -179,7 +179,7 @@ func (r *run) end() {
 	}
 }
 
-// stdin is the standard input of a run. A program reads it by asking for a frame.
+// stdin is the standard input of a run. The test reads it as the program.
 type stdin struct {
 	frames chan []byte
 	closed chan struct{}
@@ -199,7 +199,7 @@ func (s *stdin) close(reason string) {
 	}
 }
 
-// read is what a program does.
+// read reads one frame, as the program does.
 func (s *stdin) read(t testing.TB) []byte {
 	t.Helper()
 	select {
@@ -262,7 +262,7 @@ func (headers) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return belljar.Caller{ID: user, Role: role}, nil
 }
 
-// diary is an event.Sink that tests wait on.
+// diary is an event.Sink whose events tests wait for.
 type diary struct {
 	mu      sync.Mutex
 	events  []event.Event
@@ -277,7 +277,7 @@ func (d *diary) Record(e event.Event) {
 	d.changed = make(chan struct{})
 }
 
-// count is how many events match.
+// count returns how many events match.
 func (d *diary) count(match func(event.Event) bool) (n int, changed chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

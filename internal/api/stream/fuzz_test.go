@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// whole is the door over an engine that runs nothing, and all its routes.
+// whole returns the door over an engine that runs nothing, and all its routes.
 func whole(f *testing.F) (http.Handler, []apitest.Route) {
 	f.Helper()
 	door, err := New(Options{

@@ -13,31 +13,30 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// maxInput is the longest message that a client may send: room for a frame of input above every limit on it, so that
-// the limit is what answers.
+// maxInput is the longest message that a client may send. It is above every limit on input, so that such a limit answers first.
 const maxInput = 512 << 10
 
-// input is what the client of an interactive run sends.
+// input is a message of the client of an interactive run.
 type input struct {
 	data []byte
 	last bool // stdin_close
 }
 
-// verdict is why a connection ends.
-type verdict struct {
+// closeReason is why a connection ends.
+type closeReason struct {
 	code   websocket.StatusCode
 	reason string
 	cause  string // for the metrics
 }
 
-// Error makes a verdict on what a client sends an error.
-func (v verdict) Error() string { return v.reason }
+// Error makes a closeReason an error of [decodeInput].
+func (v closeReason) Error() string { return v.reason }
 
 func broken(code websocket.StatusCode, format string, args ...any) error {
-	return verdict{code, fmt.Sprintf(format, args...), causeProtocol}
+	return closeReason{code, fmt.Sprintf(format, args...), causeProtocol}
 }
 
-// decodeInput reads a client's message. The error is a verdict.
+// decodeInput decodes a client's message. The error is a closeReason.
 func decodeInput(raw []byte) (input, error) {
 	if !utf8.Valid(raw) {
 		return input{}, broken(websocket.StatusInvalidFramePayloadData, "message is not utf-8")
@@ -69,8 +68,8 @@ func decodeInput(raw []byte) (input, error) {
 	return input{}, broken(websocket.StatusPolicyViolation, "stdin encoding is neither utf8 nor base64")
 }
 
-// decodeFields reads one JSON object of strings. Names are exact and none comes twice: what is not understood is
-// refused, since it is meant for somebody's program.
+// decodeFields decodes one JSON object of strings. Names are exact and unique. It refuses what it does not understand, because
+// the message is meant for a program.
 func decodeFields(raw []byte) (map[string]string, error) {
 	notJSON := broken(websocket.StatusInvalidFramePayloadData, "message is not a json object")
 	if api.LoneSurrogate(raw) {

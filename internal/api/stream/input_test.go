@@ -23,7 +23,7 @@ func TestDecodeInput(t *testing.T) {
 		raw  string
 		data string
 		last bool
-		code websocket.StatusCode // 0 if it is taken
+		code websocket.StatusCode // 0 if it is accepted
 	}{
 		{`{"type":"stdin","encoding":"utf8","data":"hé\n"}`, "hé\n", false, 0},
 		{`{"data":"aGk=","encoding":"base64","type":"stdin"}`, "hi", false, 0},
@@ -57,7 +57,7 @@ func TestDecodeInput(t *testing.T) {
 		{`{"type":"stdin","encoding":"utf8","data":"x","seq":1}`, "", false, 1008},
 	} {
 		got, err := decodeInput([]byte(test.raw))
-		var v verdict
+		var v closeReason
 		if errors.As(err, &v) != (test.code != 0) || v.code != test.code || string(got.data) != test.data || got.last != test.last {
 			t.Errorf("%s: %q %t, %v %d; want %q %t, %d", test.raw, got.data, got.last, err, v.code, test.data, test.last, test.code)
 		}
@@ -67,7 +67,7 @@ func TestDecodeInput(t *testing.T) {
 	}
 }
 
-// FuzzDecodeInput: what is taken says the same to encoding/json, and every refusal fits a close frame.
+// FuzzDecodeInput: encoding/json decodes an accepted message to the same input, and every refusal fits a close frame.
 func FuzzDecodeInput(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"stdin","encoding":"utf8","data":"x\u00e9\ud83d\ude00"}`, `{"type":"stdin","encoding":"base64","data":"//4="}`,
@@ -78,7 +78,7 @@ func FuzzDecodeInput(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		got, err := decodeInput(raw)
 		if err != nil {
-			var v verdict
+			var v closeReason
 			if !errors.As(err, &v) || v.code < 1007 || v.code > 1008 || len(v.reason) > 123 || !utf8.ValidString(v.reason) {
 				t.Fatalf("%#v", err)
 			}
@@ -102,7 +102,7 @@ func FuzzDecodeInput(f *testing.F) {
 	})
 }
 
-// Input reaches the program, in order; the end of input is noted once, before the end, to every reader.
+// Input reaches the program in order. Every reader gets one note of the end of input, before the end event.
 func TestInput(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r", interactive)
@@ -129,7 +129,7 @@ func TestInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.want(two, `{"type":"event","event":"stdin_closed","data":{"reason":"client"},"seq":1}`)
-	// What comes too late is dropped, and the connection goes on.
+	// Input after stdin_closed is dropped, and the connection continues.
 	if err := two.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"x"}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestInput(t *testing.T) {
 	b.wantClose(two, websocket.StatusNormalClosure, "end of log")
 }
 
-// A limit that is broken closes input for everybody, with its name as the reason.
+// An exceeded limit closes input for all clients, with its name as the reason.
 func TestInputLimit(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r", interactive)
@@ -154,7 +154,7 @@ func TestInputLimit(t *testing.T) {
 	b.want(conn, `{"type":"event","event":"end","data":{"exit_code":0},"seq":2}`)
 }
 
-// A run that ends takes its input along: the note comes once, before the end.
+// The end of a run closes its input: the note comes once, before the end event.
 func TestInputEndsWithRun(t *testing.T) {
 	b := newBench(t)
 	for i := range 20 {
@@ -168,7 +168,7 @@ func TestInputEndsWithRun(t *testing.T) {
 	}
 }
 
-// A run that ended between being looked at and being opened is read like any other that has ended.
+// A run that ends between Get and Stdin is read like any ended run.
 func TestInputTooLate(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r", interactive)
@@ -182,8 +182,7 @@ func TestInputTooLate(t *testing.T) {
 	b.wantClose(conn, websocket.StatusNormalClosure, "end of log")
 }
 
-// While the program does not read, the server takes one message and no more; pings are answered meanwhile, and output
-// goes on.
+// While the program does not read, the server reads one message and no more. It still answers pings and sends output.
 func TestInputBackpressure(t *testing.T) {
 	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {
 		r := b.add("r", interactive)
@@ -226,7 +225,7 @@ func TestInputBackpressure(t *testing.T) {
 		select {
 		case err := <-sent:
 			t.Fatalf("12 MB of input went somewhere: %v", err)
-		case <-time.After(20 * time.Second): // longer than a silent reader is given: he is not silent, we do not listen
+		case <-time.After(20 * time.Second): // longer than the limit for silent readers: this reader is not silent, the server does not read
 		}
 		if got := r.stdin.read(t); string(got) != "first" {
 			t.Errorf("the program read %q", got)
@@ -248,12 +247,12 @@ func TestInputBackpressure(t *testing.T) {
 	})
 }
 
-// Clients that begin a message and do not go on are cut off in time, and hold up the input of others until then only.
+// Clients that start a message and do not finish it are cut off in time, and delay the input of others until then only.
 func TestInputUnfinished(t *testing.T) {
 	onLine(t, func(o *Options) { o.WriteTimeout = 2 * time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {
 		r := b.add("r", interactive)
 		var stuck []*websocket.Conn
-		for range shareInputs {
+		for range maxRunInputs {
 			conn := b.open("r", "")
 			w, err := conn.Writer(b.context(), websocket.MessageText)
 			if err != nil {
@@ -265,7 +264,7 @@ func TestInputUnfinished(t *testing.T) {
 			stuck = append(stuck, conn)
 		}
 		var group sync.WaitGroup
-		for range 3 * shareInputs {
+		for range 3 * maxRunInputs {
 			conn := b.open("r", "")
 			group.Go(func() {
 				if err := conn.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"y"}`)); err != nil {
@@ -273,7 +272,7 @@ func TestInputUnfinished(t *testing.T) {
 				}
 			})
 		}
-		for range 3 * shareInputs {
+		for range 3 * maxRunInputs {
 			if got := r.stdin.read(t); string(got) != "y" {
 				t.Fatalf("the program read %q", got)
 			}
@@ -288,7 +287,7 @@ func TestInputUnfinished(t *testing.T) {
 	})
 }
 
-// What is not in the protocol ends the connection with a code of its own; the run goes on.
+// A message that breaks the protocol ends the connection with its own code; the run continues.
 func TestOutOfProtocol(t *testing.T) {
 	b := newBench(t)
 	b.add("plain")

@@ -10,47 +10,47 @@ import (
 	"github.com/coder/websocket"
 )
 
-// listen reads what the client sends, answers his pings, and returns when the connection is over. Input goes to the
-// program one message at a time: while it does not read, neither does listen, but up to the head of the next message, so
-// that the client's pings are answered as long as he waits, too.
-func (s *socket) listen(ctx context.Context) verdict {
-	idle := make(chan struct{}, 1) // has a token while nothing is being given to the program
+// listen reads the client's messages, answers its pings, and returns when the connection ends. Input goes to the program one
+// message at a time. While the program does not read, listen reads up to the header of the next message, so that it still
+// answers pings.
+func (s *socket) listen(ctx context.Context) closeReason {
+	idle := make(chan struct{}, 1) // has a token while no message is being written to the program
 	idle <- struct{}{}
 	for {
 		kind, body, err := s.conn.Reader(ctx)
 		if err != nil {
-			return lost(err)
+			return readFailure(err)
 		}
-		s.heard.Add(1)
+		s.received.Add(1)
 		switch {
 		case kind != websocket.MessageText:
-			return verdict{websocket.StatusUnsupportedData, "binary messages are not used", causeProtocol}
+			return closeReason{websocket.StatusUnsupportedData, "binary messages are not used", causeProtocol}
 		case !s.run.Interactive:
-			return verdict{websocket.StatusPolicyViolation, "run is not interactive", causeProtocol}
+			return closeReason{websocket.StatusPolicyViolation, "run is not interactive", causeProtocol}
 		}
-		s.held.Store(true)
-		if !wait(ctx, idle) || !enter(ctx, s.inputs) {
-			return verdict{cause: causeGone}
+		s.blocked.Store(true)
+		if !takeToken(ctx, idle) || !putToken(ctx, s.inputs) {
+			return closeReason{cause: causeGone}
 		}
-		s.held.Store(false)
+		s.blocked.Store(false)
 		in, err := s.read(body)
 		if err != nil {
 			<-s.inputs
-			if v := (verdict{}); errors.As(err, &v) {
+			if v := (closeReason{}); errors.As(err, &v) {
 				return v
 			}
-			return lost(err)
+			return readFailure(err)
 		}
-		s.parties.Go(func() {
-			s.give(in)
+		s.workers.Go(func() {
+			s.deliver(in)
 			<-s.inputs
 			idle <- struct{}{}
 		})
 	}
 }
 
-// wait takes a token, and enter gives one, unless ctx ends before.
-func wait(ctx context.Context, tokens <-chan struct{}) bool {
+// takeToken receives a token, and putToken sends one; false if ctx ends first.
+func takeToken(ctx context.Context, tokens <-chan struct{}) bool {
 	select {
 	case <-tokens:
 		return true
@@ -59,7 +59,7 @@ func wait(ctx context.Context, tokens <-chan struct{}) bool {
 	}
 }
 
-func enter(ctx context.Context, tokens chan<- struct{}) bool {
+func putToken(ctx context.Context, tokens chan<- struct{}) bool {
 	select {
 	case tokens <- struct{}{}:
 		return true
@@ -68,7 +68,7 @@ func enter(ctx context.Context, tokens chan<- struct{}) bool {
 	}
 }
 
-// read reads the rest of a message. A client that has begun one and does not go on is cut off: he holds up the others.
+// read reads the rest of a message. It cuts off a client that does not send the rest in time: it delays the other clients.
 func (s *socket) read(body io.Reader) (input, error) {
 	late := time.AfterFunc(s.door.opts.WriteTimeout, func() { _ = s.conn.CloseNow() })
 	defer late.Stop()
@@ -79,8 +79,8 @@ func (s *socket) read(body io.Reader) (input, error) {
 	return decodeInput(raw)
 }
 
-// give gives one message to the program. Why it was not taken, if it was not, is for stdin_closed to say.
-func (s *socket) give(in input) {
+// deliver writes one message to the program. It ignores errors: stdin_closed has the reason.
+func (s *socket) deliver(in input) {
 	switch {
 	case s.stdin == nil: // the run has ended
 	case in.last:
@@ -90,15 +90,15 @@ func (s *socket) give(in input) {
 	}
 }
 
-// lost is the verdict on a connection that could not be read.
-func lost(err error) verdict {
+// readFailure returns the reason for the end of a connection that could not be read.
+func readFailure(err error) closeReason {
 	var failed net.Error
 	switch {
 	case errors.Is(err, websocket.ErrMessageTooBig):
-		return verdict{websocket.StatusMessageTooBig, "message is too long", causeProtocol}
+		return closeReason{websocket.StatusMessageTooBig, "message is too long", causeProtocol}
 	case websocket.CloseStatus(err) != -1, errors.As(err, &failed), errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), errors.Is(err, errFlood):
-		return verdict{cause: causeGone}
+		return closeReason{cause: causeGone}
 	}
-	return verdict{websocket.StatusProtocolError, "message breaks the protocol", causeProtocol}
+	return closeReason{websocket.StatusProtocolError, "message breaks the protocol", causeProtocol}
 }

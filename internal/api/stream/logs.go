@@ -16,10 +16,10 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// output is what of a run's output a download has.
+// output is the part of a run's output that a download has: stdout, stderr or both.
 type output string
 
-// has reports whether a frame is part of it.
+// has reports whether frames of a type are part of it.
 func (o output) has(t belljar.FrameType) bool {
 	switch t {
 	case belljar.FrameStdout, belljar.FrameStderr:
@@ -28,75 +28,74 @@ func (o output) has(t belljar.FrameType) bool {
 	return false
 }
 
-// download is what a request for a log asks for.
-type download struct {
+// logRequest is a request for a log.
+type logRequest struct {
 	sse    bool
 	plain  output // "" for envelopes
 	from   start
 	follow bool
 }
 
-// downloadOf reads the request.
-func downloadOf(r *http.Request) (download, error) {
-	var ask download
+func parseLogRequest(r *http.Request) (logRequest, error) {
+	var req logRequest
 	q, err := api.Query(r, "from_seq", "since_seq", "follow", "format", "stream", "token", "exp")
 	if err != nil {
-		return ask, err
+		return req, err
 	}
-	ask.sse = strings.Contains(r.Header.Get("Accept"), "text/event-stream")
-	if ask.from, err = startOf(q, 0); err != nil {
-		return ask, err
+	req.sse = strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+	if req.from, err = startOf(q, 0); err != nil {
+		return req, err
 	}
-	if last := r.Header.Get("Last-Event-ID"); ask.sse && last != "" {
-		if ask.from, err = startOf(url.Values{"since_seq": {last}}, 0); err != nil {
-			return ask, invalid("Last-Event-ID", "Last-Event-ID %.40q is not a sequence number", last)
+	if last := r.Header.Get("Last-Event-ID"); req.sse && last != "" {
+		if req.from, err = startOf(url.Values{"since_seq": {last}}, 0); err != nil {
+			return req, api.Refuse("Last-Event-ID", "Last-Event-ID %.40q is not a sequence number", last)
 		}
 	}
-	follow, given, err := one(q, "follow")
+	follow, given, err := single(q, "follow")
 	switch follow {
 	case "true", "1":
-		ask.follow = true
+		req.follow = true
 	case "false", "0":
 	case "":
-		ask.follow = ask.sse && !given
+		req.follow = req.sse && !given
 	default:
-		err = invalid("follow", "follow %q is neither true nor false", follow)
+		err = api.Refuse("follow", "follow %q is neither true nor false", follow)
 	}
 	if err != nil {
-		return ask, err
+		return req, err
 	}
-	ask.plain, err = plainOf(q, ask.sse)
-	return ask, err
+	req.plain, err = parseOutput(q, req.sse)
+	return req, err
 }
 
-// plainOf reads format= and stream=.
-func plainOf(q url.Values, sse bool) (output, error) {
-	format, _, err := one(q, "format")
+// parseOutput reads format= and stream=. The result is "" for envelopes.
+func parseOutput(q url.Values, sse bool) (output, error) {
+	format, _, err := single(q, "format")
 	if err != nil {
 		return "", err
 	}
-	stream, given, err := one(q, "stream")
+	stream, given, err := single(q, "stream")
 	switch {
 	case err != nil:
 		return "", err
 	case format != "" && format != "text" && format != "json":
-		return "", invalid("format", "format %q is neither text nor json", format)
+		return "", api.Refuse("format", "format %q is neither text nor json", format)
 	case sse && format == "text":
-		return "", invalid("format", "events are json, format=text is not")
+		return "", api.Refuse("format", "events are json, format=text is not")
 	case !sse && format != "json" && (stream == "stdout" || stream == "stderr"):
 		return output(stream), nil
 	case given && (sse || format == "json"):
-		return "", invalid("stream", "stream is for text, json has both")
+		return "", api.Refuse("stream", "stream is for text, json has both")
 	case given:
-		return "", invalid("stream", "stream %q is neither stdout nor stderr", stream)
+		return "", api.Refuse("stream", "stream %q is neither stdout nor stderr", stream)
 	case sse || format == "json":
 		return "", nil
 	}
 	return "both", nil
 }
 
-// mime is the answer's type.
-func (a download) mime() string {
+// mime returns the media type of the answer.
+func (a logRequest) mime() string {
 	switch {
 	case a.sse:
 		return "text/event-stream"
@@ -113,10 +112,10 @@ func (d *Door) logs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveLogs serves a log to its end. An error means that nothing is written yet; what goes wrong later cuts the
-// connection, so that nobody takes half a log for a whole one.
+// serveLogs serves a log to its end. It returns an error only before it has written anything; later it cuts the connection, so
+// that no client takes half a log for a whole one.
 func (d *Door) serveLogs(w http.ResponseWriter, r *http.Request) error {
-	ask, err := downloadOf(r)
+	req, err := parseLogRequest(r)
 	if err != nil {
 		return err
 	}
@@ -126,15 +125,15 @@ func (d *Door) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := d.enter(caller.ID)
+	release, err := d.admit(caller.ID)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 
-	p := &page{door: d, w: w, control: http.NewResponseController(w), ask: ask, run: run, caller: caller, out: newOutbox()}
+	p := &logWriter{door: d, w: w, control: http.NewResponseController(w), req: req, run: run, caller: caller, out: newOutbox()}
 	h := w.Header()
-	h.Set("Content-Type", ask.mime())
+	h.Set("Content-Type", req.mime())
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox; frame-ancestors 'none'")
@@ -144,21 +143,21 @@ func (d *Door) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	share := d.shares.join(run.ID)
 	defer d.shares.leave(share)
-	f := &feed{runs: runs, id: run.ID, from: ask.from, plain: ask.plain, out: p.out, share: share, lend: &d.lend}
-	if !ask.follow && !run.Phase.Terminal() {
+	f := &feed{runs: runs, id: run.ID, from: req.from, plain: req.plain, out: p.out, share: share, buffers: &d.buffers}
+	if !req.follow && !run.Phase.Terminal() {
 		if f.until = run.LastSeq; f.until == 0 {
-			return nil // nothing was said yet
+			return nil // the log is empty
 		}
 	}
 	return p.serve(r.Context(), f)
 }
 
-// page is one reader of a log by plain HTTP.
-type page struct {
+// logWriter writes a log to one reader over plain HTTP.
+type logWriter struct {
 	door    *Door
 	w       http.ResponseWriter
 	control *http.ResponseController
-	ask     download
+	req     logRequest
 	run     belljar.Run
 	caller  belljar.Caller
 	out     *outbox
@@ -167,7 +166,7 @@ type page struct {
 }
 
 // serve writes what the feed reads until the log's end.
-func (p *page) serve(ctx context.Context, f *feed) error {
+func (p *logWriter) serve(ctx context.Context, f *feed) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var feeding sync.WaitGroup
 	feeding.Go(func() { f.run(ctx) })
@@ -179,7 +178,7 @@ func (p *page) serve(ctx context.Context, f *feed) error {
 	cause, err := p.write(ctx)
 	p.record(event.Event{Name: event.StreamClosed, Reason: cause, Took: time.Since(opened), Count: p.sent})
 	switch {
-	case cause == causeEnd, cause == causeShutdown && p.ask.sse: // a browser comes back by itself
+	case cause == causeEnd, cause == causeShutdown && p.req.sse: // a browser reconnects by itself
 		return nil
 	case !p.begun && cause == causeError:
 		return err
@@ -192,9 +191,9 @@ func (p *page) serve(ctx context.Context, f *feed) error {
 }
 
 // write sends until the log's end, and returns why it stopped.
-func (p *page) write(ctx context.Context) (cause string, err error) {
-	if p.ask.follow && !p.run.Phase.Terminal() {
-		// The client must learn at once that the stream stands.
+func (p *logWriter) write(ctx context.Context) (cause string, err error) {
+	if p.req.follow && !p.run.Phase.Terminal() {
+		// Send the headers at once: the client waits for them.
 		if !p.send(nil, "") {
 			return causeGone, nil
 		}
@@ -209,7 +208,7 @@ func (p *page) write(ctx context.Context) (cause string, err error) {
 		case <-p.door.closing:
 			return causeShutdown, nil
 		case <-alive.C:
-			if p.ask.sse && !p.send(nil, ": still here\n\n") {
+			if p.req.sse && !p.send(nil, ": still here\n\n") {
 				return causeGone, nil
 			}
 		case <-p.out.ready:
@@ -224,8 +223,8 @@ func (p *page) write(ctx context.Context) (cause string, err error) {
 				return causeGone, nil
 			case over && err != nil:
 				return causeError, err
-			case over && !p.begun && p.ask.sse:
-				p.w.WriteHeader(http.StatusNoContent) // tells a browser not to come back
+			case over && !p.begun && p.req.sse:
+				p.w.WriteHeader(http.StatusNoContent) // a browser does not reconnect after it
 				return causeEnd, nil
 			case over:
 				return causeEnd, nil
@@ -234,30 +233,30 @@ func (p *page) write(ctx context.Context) (cause string, err error) {
 	}
 }
 
-// send writes a batch, or a remark, in one piece; false if the reader does not take it.
-func (p *page) send(items []message, remark string) bool {
-	loan := p.door.lend.lend()
-	defer p.door.lend.back(loan)
-	buf := loan.buf
-	if p.ask.sse && !p.begun {
+// send writes a batch, or a comment, in one piece; false if that fails.
+func (p *logWriter) send(items []message, comment string) bool {
+	pooled := p.door.buffers.get()
+	defer p.door.buffers.put(pooled)
+	buf := pooled.buf
+	if p.req.sse && !p.begun {
 		buf = append(buf, "retry: 1000\n\n"...)
 	}
 	for _, m := range items {
 		switch {
-		case p.ask.sse:
+		case p.req.sse:
 			buf = appendEvent(buf, m)
-		case p.ask.plain == "":
+		case p.req.plain == "":
 			buf = append(append(buf, m.data...), '\n')
 		default:
 			buf = append(buf, m.data...)
 		}
-		p.door.lend.back(m.loan)
+		p.door.buffers.put(m.pooled)
 		if m.kind == belljar.FrameHeartbeat {
 			p.record(event.Event{Name: event.HeartbeatSent})
 		}
 	}
-	buf = append(buf, remark...)
-	loan.buf = buf
+	buf = append(buf, comment...)
+	pooled.buf = buf
 	p.begun = true
 	if err := p.control.SetWriteDeadline(time.Now().Add(p.door.opts.WriteTimeout)); err != nil {
 		p.door.log.Error("stream without a deadline", "run_id", p.run.ID, "err", err)
@@ -274,7 +273,7 @@ func (p *page) send(items []message, remark string) bool {
 	return err == nil
 }
 
-// appendEvent appends a server-sent event. Notes have no id: who comes back asks for what follows the last frame.
+// appendEvent appends a server-sent event. Notes have no id: a browser resumes after the last frame.
 func appendEvent(dst []byte, m message) []byte {
 	if !m.note {
 		dst = append(dst, "id: "...)
@@ -288,9 +287,9 @@ func appendEvent(dst []byte, m message) []byte {
 	return append(dst, "\n\n"...)
 }
 
-func (p *page) record(e event.Event) {
+func (p *logWriter) record(e event.Event) {
 	e.Caller, e.Run, e.Runtime, e.Component = p.caller, &p.run, p.run.Runtime, "log"
-	if p.ask.sse {
+	if p.req.sse {
 		e.Component = "sse"
 	}
 	p.door.opts.Events.Record(e)

@@ -83,7 +83,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// follow opens a log and returns a reader of its lines, and what ends the request.
+// follow opens a log and returns a scanner of its lines, and a function that ends the request.
 func follow(b *bench, path string, header http.Header) (*bufio.Scanner, context.CancelFunc) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.context())
@@ -100,7 +100,7 @@ func follow(b *bench, path string, header http.Header) (*bufio.Scanner, context.
 	return bufio.NewScanner(answer.Body), cancel
 }
 
-// What is followed comes as it is said, to the end; a client who goes stops it at once.
+// A followed log arrives as it is appended, to its end; a client that disconnects ends it at once.
 func TestLogsFollow(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r")
@@ -132,7 +132,7 @@ func TestLogsFollow(t *testing.T) {
 	}
 }
 
-// An idle stream of events shows that it is alive.
+// An idle stream of events has comments as heartbeats.
 func TestKeepAlive(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.PingEvery = 10 * time.Millisecond })
 	b.add("r")
@@ -149,7 +149,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// Half a log is never taken for a whole one: the connection is cut.
+// If the log cannot be read to its end, the server cuts the connection.
 func TestLogsCut(t *testing.T) {
 	for name, breaks := range map[string]func(b *bench, r *run){
 		"log fails": func(_ *bench, r *run) { r.change(func() { r.fail = errors.New("disk on fire") }) },
@@ -177,7 +177,7 @@ func TestLogsCut(t *testing.T) {
 	}
 }
 
-// A reader who takes nothing is dropped.
+// A reader that reads nothing is dropped.
 func TestLogsSlow(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.WriteTimeout = 500 * time.Millisecond })
 	r := b.add("r")

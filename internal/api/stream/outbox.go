@@ -7,40 +7,40 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Bounds of what waits in an outbox. A single message may be longer than batchBytes.
+// Limits of an outbox. A single message may be longer than batchBytes.
 const (
 	batchBytes    = 64 << 10
 	batchMessages = 128
 )
 
-// message is one frame on its way to a reader.
+// message is one encoded frame for a reader.
 type message struct {
-	seq   uint64
-	kind  belljar.FrameType
-	event string // of an event
-	note  bool   // borrows its seq
-	data  []byte // the envelope, or the plain output; not to be changed
-	loan  *loan  // where data goes back to; nil if it does not
+	seq    uint64
+	kind   belljar.FrameType
+	event  string  // of an event
+	note   bool    // it is not in the log, and repeats a seq
+	data   []byte  // the envelope, or the plain output; read only
+	pooled *pooled // the buffer of data; nil if it is not pooled
 }
 
-// outbox is what lies between who reads a log and who writes to its reader: while a batch is being written the next one
-// gathers, so that many small frames cost one system call. put waits when it is full.
+// outbox is the queue between a feed and the writer of its connection. The next batch gathers while one is being written, so
+// that many small frames cost one system call. put waits while the outbox is full.
 type outbox struct {
 	mu    sync.Mutex
 	items []message
 	bytes int
-	over  bool  // nothing more comes
-	err   error // why, if not because the log is at its end
+	over  bool  // no more messages come
+	err   error // the reason, unless it is the end of the log
 
-	ready chan struct{} // has a token when there is something to take
-	space chan struct{} // has a token when something was taken
+	ready chan struct{} // has a token when there are messages, or over is set
+	space chan struct{} // has a token when messages were taken
 }
 
 func newOutbox() *outbox {
 	return &outbox{ready: make(chan struct{}, 1), space: make(chan struct{}, 1)}
 }
 
-// put adds a message and waits until there is room for it; false if ctx ends before that.
+// put adds a message as soon as there is room for it; false if ctx ends first.
 func (o *outbox) put(ctx context.Context, m message) bool {
 	size := cap(m.data)
 	for {
@@ -61,7 +61,7 @@ func (o *outbox) put(ctx context.Context, m message) bool {
 	}
 }
 
-// finish says that nothing more comes, and why.
+// finish ends the outbox: no more messages come.
 func (o *outbox) finish(err error) {
 	o.mu.Lock()
 	o.over, o.err = true, err
@@ -69,7 +69,7 @@ func (o *outbox) finish(err error) {
 	signal(o.ready)
 }
 
-// take returns what has gathered, in spare if it has room, and whether more can come. Whoever takes waits for ready first.
+// take returns the messages so far, and whether more can come. The caller waits for ready first. The outbox reuses spare.
 func (o *outbox) take(spare []message) (items []message, over bool, err error) {
 	o.mu.Lock()
 	items, o.items, o.bytes = o.items, spare[:0], 0

@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// Fifty readers of a run that is going on see the same bytes, whether they share what is encoded or not.
+// Fifty readers of a live run get the same bytes, whether or not they share encoded frames.
 func TestManyReaders(t *testing.T) {
 	for _, readers := range []int{2, 50} {
 		t.Run(fmt.Sprint(readers), func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestManyReaders(t *testing.T) {
 	}
 }
 
-// Readers who come and go, politely or not, leave nothing behind (goleak watches).
+// Readers that connect and disconnect, with or without a close, leave nothing open. TestMain checks for leaked goroutines.
 func TestDisconnectStorm(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r", interactive)
@@ -119,7 +119,7 @@ func TestDisconnectStorm(t *testing.T) {
 	}
 }
 
-// The client's pings are answered, and one who does not answer ours is dropped.
+// The server answers pings, and drops a client that does not answer its pings.
 func TestPings(t *testing.T) {
 	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, l *linetest.Line) {
 		b.add("r")
@@ -135,7 +135,7 @@ func TestPings(t *testing.T) {
 		if err := <-pings; err != nil {
 			t.Fatal(err)
 		}
-		silent := l.Dial() // hears everything and answers nothing
+		silent := l.Dial() // reads everything and answers nothing
 		defer silent.Close()
 		askStream(silent, b, "r")
 		in := answered(t, silent)
@@ -158,7 +158,7 @@ func TestPings(t *testing.T) {
 	})
 }
 
-// One who sends pings and takes nothing does not make the server keep answers for him.
+// A client that sends pings and reads nothing does not make the server buffer the answers.
 func TestPingFlood(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r")
@@ -178,7 +178,7 @@ func TestPingFlood(t *testing.T) {
 	}
 }
 
-// Over TLS a slow reader hears why he is dropped, too: the deadline must not break the record layer.
+// Over TLS a slow reader gets the reason why it is dropped, too: the deadline must not break the record layer.
 func TestTLS(t *testing.T) {
 	known := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
 	defer known.Close()

@@ -3,31 +3,31 @@ package stream
 import "sync"
 
 const (
-	// shareFrom is how many readers a run must have for its encoded frames to be kept for the next of them.
-	shareFrom = 4
-	// shareInputs is how many messages of input a run's clients may have in hand together, from the head of a message until
-	// the program has taken it: as many as hold its memory, however many connections there are.
-	shareInputs = 16
-	// shareBytes bounds what is kept of one run.
-	shareBytes = 1 << 20
+	// minSharingReaders is the least number of readers of a run for which its encoded frames are shared.
+	minSharingReaders = 4
+	// maxRunInputs bounds the input messages of all clients of a run, from the header of a message until the program has read
+	// it. It bounds their memory for any number of connections.
+	maxRunInputs = 16
+	// maxSharedBytes bounds the shared frames of one run.
+	maxSharedBytes = 1 << 20
 )
 
-// shares are the runs that are being read.
+// shares are the runs that have readers.
 type shares struct {
 	mu   sync.Mutex
 	runs map[string]*share
 }
 
-// share is what the readers of one run have in common: the frames encoded last. Readers of a live run are all at about
-// the same place, so nearly all of them find what the first of them has made.
+// share is the latest encoded frames of a run, for all its readers. Readers of a live run are at about the same position, so
+// that nearly all of them find what the first one encoded.
 type share struct {
 	id      string
 	readers int           // guarded by shares.mu, and by mu for reading
-	inputs  chan struct{} // one for each message of input in hand
+	inputs  chan struct{} // one token for each input message
 
 	mu     sync.Mutex
 	frames map[uint64][]byte
-	order  []uint64 // of frames, as they came
+	order  []uint64 // keys of frames, the oldest first
 	bytes  int
 }
 
@@ -40,7 +40,7 @@ func (s *shares) join(id string) *share {
 	}
 	sh, ok := s.runs[id]
 	if !ok {
-		sh = &share{id: id, inputs: make(chan struct{}, shareInputs), frames: map[uint64][]byte{}}
+		sh = &share{id: id, inputs: make(chan struct{}, maxRunInputs), frames: map[uint64][]byte{}}
 		s.runs[id] = sh
 	}
 	sh.mu.Lock()
@@ -49,14 +49,14 @@ func (s *shares) join(id string) *share {
 	return sh
 }
 
-// leave ends what join began.
+// leave removes a reader.
 func (s *shares) leave(sh *share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sh.mu.Lock()
 	sh.readers--
 	empty := sh.readers == 0
-	if sh.readers < shareFrom {
+	if sh.readers < minSharingReaders {
 		clear(sh.frames)
 		sh.order, sh.bytes = nil, 0
 	}
@@ -66,24 +66,24 @@ func (s *shares) leave(sh *share) {
 	}
 }
 
-// find returns an encoded frame, if it is there, and whether it is worth keeping if not.
-func (sh *share) find(seq uint64) (data []byte, worth bool) {
+// find returns an encoded frame; nil if there is none. shared reports whether keep keeps frames now.
+func (sh *share) find(seq uint64) (data []byte, shared bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.frames[seq], sh.readers >= shareFrom
+	return sh.frames[seq], sh.readers >= minSharingReaders
 }
 
-// keep keeps an encoded frame for other readers. It must not be changed any more.
+// keep keeps an encoded frame for other readers. The caller must not change it later.
 func (sh *share) keep(seq uint64, data []byte) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if _, ok := sh.frames[seq]; ok || sh.readers < shareFrom {
+	if _, ok := sh.frames[seq]; ok || sh.readers < minSharingReaders {
 		return
 	}
 	sh.frames[seq] = data
 	sh.order = append(sh.order, seq)
 	sh.bytes += cap(data)
-	for sh.bytes > shareBytes {
+	for sh.bytes > maxSharedBytes {
 		oldest := sh.order[0]
 		sh.order = sh.order[1:]
 		sh.bytes -= cap(sh.frames[oldest])

@@ -7,21 +7,21 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// signedPrefix begins every signed token and tells its version.
+// signedPrefix is the prefix of signed tokens, with their version.
 const signedPrefix = "s1."
 
-// pass is what a signed URL's token says: who may open which run's stream, and until when.
-type pass struct {
+// claims are the content of a signed URL's token: the user, the run whose stream the user may open, and the expiry.
+type claims struct {
 	User    string       `json:"u"`
 	Role    belljar.Role `json:"r"`
 	Run     string       `json:"run"`
 	Expires int64        `json:"exp"` // Unix seconds
 }
 
-// expiry is how the URL says when the pass expires.
-func (p pass) expiry() string { return time.Unix(p.Expires, 0).UTC().Format(time.RFC3339) }
+// expiry returns the expiry as the URL has it.
+func (c claims) expiry() string { return time.Unix(c.Expires, 0).UTC().Format(time.RFC3339) }
 
-// signer makes and opens passes.
+// signer makes and opens tokens.
 type signer struct{ *api.Sealer }
 
 // newSigner derives the key from a secret that may have other uses.
@@ -29,11 +29,11 @@ func newSigner(secret []byte) signer {
 	return signer{api.NewSealer(secret, signedPrefix, "belljar signed stream url, version 1")}
 }
 
-// sign returns the pass as a token.
-func (s signer) sign(p pass) (string, error) { return s.Seal(p) }
+// sign returns claims as a token.
+func (s signer) sign(c claims) (string, error) { return s.Seal(c) }
 
-// open returns what a token of ours says. It does not look at the clock.
-func (s signer) open(token string) (p pass, err error) {
-	err = s.Open(token, &p)
-	return p, err
+// open returns the claims of a valid token. It does not check the expiry.
+func (s signer) open(token string) (c claims, err error) {
+	err = s.Open(token, &c)
+	return c, err
 }

@@ -16,27 +16,27 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// socket is one reader of a run by WebSocket. Three parties work on it: the feed reads the log, listen reads what the
-// client sends, and serve, the only one who writes, decides when it is over.
+// socket is one reader of a run over a WebSocket. Three goroutines work on it: the feed reads the log, listen reads the client's
+// messages, and serve, the only one that writes, ends the connection.
 type socket struct {
 	door   *Door
 	caller belljar.Caller
 	run    belljar.Run
-	stdin  belljar.Stdin // nil if the run takes no input, or not any more
+	stdin  belljar.Stdin // nil if the run takes no input, or has ended
 	conn   *websocket.Conn
 	wire   *wire
 	out    *outbox
-	inputs chan struct{} // the run's messages of input in hand
+	inputs chan struct{} // one token for each input message of the run
 
-	parties sync.WaitGroup
-	over    chan verdict // the first word on why the connection ends
-	held    atomic.Bool  // listen waits for the program to read
-	pinged  atomic.Bool  // a ping is on its way
-	heard   atomic.Int64 // messages of the client
+	workers  sync.WaitGroup
+	ending   chan closeReason // the first reason for the end of the connection
+	blocked  atomic.Bool      // listen waits until the program reads
+	pinged   atomic.Bool      // a ping has no pong yet
+	received atomic.Int64     // number of the client's messages
 
-	next  uint64 // the first frame not yet written
-	noted bool   // that stdin is closed
-	spare []message
+	next       uint64 // seq of the first frame that is not written
+	stdinNoted bool   // the note stdin_closed was written
+	spare      []message
 }
 
 // webSocket answers GET /runs/{id}/stream.
@@ -46,10 +46,10 @@ func (d *Door) webSocket(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveSocket serves a WebSocket to its end. An error means that there is none.
+// serveSocket serves a WebSocket to its end. After an error the request was not upgraded.
 func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	caller := api.CallerOf(r.Context())
-	if err := upgrading(w, r); err != nil {
+	if err := checkUpgrade(w, r); err != nil {
 		return err
 	}
 	if err := d.opts.Connect(r); err != nil {
@@ -68,17 +68,17 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := d.enter(caller.ID)
+	release, err := d.admit(caller.ID)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer release()
 
-	s := &socket{door: d, caller: caller, run: run, out: newOutbox(), over: make(chan verdict, 1), next: from.seq}
+	s := &socket{door: d, caller: caller, run: run, out: newOutbox(), ending: make(chan closeReason, 1), next: from.seq}
 	if run.Interactive && !run.Phase.Terminal() {
 		s.stdin, err = runs.Stdin(r.Context(), run.ID)
 		switch {
-		case belljar.CodeOf(err) == belljar.CodeConflict: // it has ended just now
+		case belljar.CodeOf(err) == belljar.CodeConflict: // it has ended since Get
 			s.stdin = nil
 		case err != nil:
 			return err
@@ -86,7 +86,7 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 			defer s.stdin.Close()
 		}
 	}
-	s.conn, s.wire, err = d.upgrade(w, r, s.dropped)
+	s.conn, s.wire, err = d.upgrade(w, r, s.recordSlow)
 	if err != nil {
 		d.log.Debug("websocket was not accepted", "run_id", run.ID, "err", err)
 		return nil // the library has answered
@@ -94,28 +94,28 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	defer s.conn.CloseNow()
 	s.conn.SetReadLimit(maxInput)
 
-	defer d.watch(s.wire)()
+	defer d.track(s.wire)()
 	share := d.shares.join(run.ID)
 	defer d.shares.leave(share)
 	s.inputs = share.inputs
 	begun := time.Now()
 	s.record(event.Event{Name: event.StreamOpened})
-	v := s.serve(r.Context(), &feed{runs: runs, id: run.ID, from: from, out: s.out, share: share, lend: &d.lend})
+	v := s.serve(r.Context(), &feed{runs: runs, id: run.ID, from: from, out: s.out, share: share, buffers: &d.buffers})
 	s.record(event.Event{Name: event.StreamClosed, Reason: v.cause, Took: time.Since(begun), Count: s.wire.bytes()})
 	return nil
 }
 
-// serve runs the three parties until one of them ends the connection, and returns why.
-func (s *socket) serve(ctx context.Context, f *feed) verdict {
+// serve runs the three goroutines until one of them ends the connection, and returns the reason.
+func (s *socket) serve(ctx context.Context, f *feed) closeReason {
 	ctx, cancel := context.WithCancel(ctx)
-	s.parties.Go(func() { f.run(ctx) })
-	s.parties.Go(func() {
+	s.workers.Go(func() { f.run(ctx) })
+	s.workers.Go(func() {
 		s.end(s.listen(ctx))
-		s.wire.hurry(parting) // a batch on its way must not hold up the end
+		s.wire.bound(closeTime) // a batch that is being written must not delay the end
 	})
 	v := s.write()
 	if v.cause != causeGone {
-		s.wire.part(partingOf(v))
+		s.wire.boundClose(closeTimeOf(v))
 		_ = s.conn.Close(v.code, v.reason) // best effort: the client may be gone
 	}
 	_ = s.conn.CloseNow()
@@ -123,27 +123,27 @@ func (s *socket) serve(ctx context.Context, f *feed) verdict {
 	if s.stdin != nil {
 		_ = s.stdin.Close() // ends a write under way
 	}
-	s.parties.Wait()
+	s.workers.Wait()
 	return v
 }
 
-// partingOf is how long the last words may take: one who is slow has had his time.
-func partingOf(v verdict) time.Duration {
+// closeTimeOf returns the bound of the closing handshake. Only at the end of the log does a reader get extra time.
+func closeTimeOf(v closeReason) time.Duration {
 	if v.cause == causeEnd {
-		return lingering
+		return slowGrace
 	}
-	return parting
+	return closeTime
 }
 
-// end gives the first word on why the connection ends.
-func (s *socket) end(v verdict) {
+// end ends the connection, unless it has a reason already.
+func (s *socket) end(v closeReason) {
 	select {
-	case s.over <- v:
+	case s.ending <- v:
 	default:
 	}
 }
 
-// Why connections end, for the metrics.
+// The causes of the end of a connection, for the metrics.
 const (
 	causeEnd      = "end"
 	causeGone     = "client"
@@ -154,8 +154,8 @@ const (
 	causeError    = "error"
 )
 
-// write sends what there is to send until the connection is over.
-func (s *socket) write() verdict {
+// write sends messages and pings until the connection ends.
+func (s *socket) write() closeReason {
 	ping := time.NewTicker(s.door.opts.PingEvery)
 	defer ping.Stop()
 	var closed <-chan struct{}
@@ -164,16 +164,16 @@ func (s *socket) write() verdict {
 	}
 	for {
 		select {
-		case v := <-s.over:
+		case v := <-s.ending:
 			if v.cause == causeSilent {
-				v.reason += ", resume with from_seq=" + s.place()
+				v.reason += ", resume with from_seq=" + s.position()
 			}
 			return v
 		case <-s.door.closing:
 			return s.shutdown()
 		case <-ping.C:
-			if !s.held.Load() && s.pinged.CompareAndSwap(false, true) {
-				s.parties.Go(s.ping)
+			if !s.blocked.Load() && s.pinged.CompareAndSwap(false, true) {
+				s.workers.Go(s.ping)
 			}
 		case <-closed:
 			closed = nil
@@ -189,63 +189,63 @@ func (s *socket) write() verdict {
 			s.spare = items
 			switch {
 			case over && err == nil:
-				return verdict{websocket.StatusNormalClosure, "end of log", causeEnd}
+				return closeReason{websocket.StatusNormalClosure, "end of log", causeEnd}
 			case over && errors.Is(err, context.Canceled): // the server's own context
 				return s.shutdown()
 			case over:
 				s.door.log.Error("log could not be read", "run_id", s.run.ID, "user_id", s.caller.ID, "err", err)
-				return verdict{websocket.StatusInternalError, "internal error, resume with from_seq=" + s.place(), causeError}
+				return closeReason{websocket.StatusInternalError, "internal error, resume with from_seq=" + s.position(), causeError}
 			}
 		}
 	}
 }
 
-func (s *socket) shutdown() verdict {
-	return verdict{websocket.StatusGoingAway, "server is shutting down, resume with from_seq=" + s.place(), causeShutdown}
+func (s *socket) shutdown() closeReason {
+	return closeReason{websocket.StatusGoingAway, "server is shutting down, resume with from_seq=" + s.position(), causeShutdown}
 }
 
-// place is where the reader goes on, for him.
-func (s *socket) place() string {
+// position returns the from_seq with which the reader can resume.
+func (s *socket) position() string {
 	if s.next == belljar.Tail {
 		return "tail"
 	}
 	return fmt.Sprint(s.next)
 }
 
-// send writes a batch, with the note that stdin is closed where it is due: at the latest before the end event.
-func (s *socket) send(items []message, closed bool) (verdict, bool) {
+// send writes a batch, after the note stdin_closed if closed is set. The note comes before the end event at the latest.
+func (s *socket) send(items []message, closed bool) (closeReason, bool) {
 	size := 0
 	for _, m := range items {
 		size += len(m.data) + 16
 	}
-	s.wire.hold(size)
-	err := s.gather(items, closed)
+	s.wire.startBatch(size)
+	err := s.writeBatch(items, closed)
 	if flushed := s.wire.flush(); err == nil {
 		err = flushed
 	}
 	switch {
 	case s.wire.isSlow():
-		return verdict{websocket.StatusTryAgainLater, "slow reader, resume with from_seq=" + s.place(), causeSlow}, false
+		return closeReason{websocket.StatusTryAgainLater, "slow reader, resume with from_seq=" + s.position(), causeSlow}, false
 	case err != nil:
-		return verdict{cause: causeGone}, false
+		return closeReason{cause: causeGone}, false
 	}
-	return verdict{}, true
+	return closeReason{}, true
 }
 
-func (s *socket) gather(items []message, closed bool) error {
+func (s *socket) writeBatch(items []message, closed bool) error {
 	if closed {
-		if err := s.noteClosed(); err != nil {
+		if err := s.noteStdinClosed(); err != nil {
 			return err
 		}
 	}
 	for _, m := range items {
 		if m.event == belljar.EventEnd {
-			if err := s.noteClosed(); err != nil {
+			if err := s.noteStdinClosed(); err != nil {
 				return err
 			}
 		}
 		err := s.conn.Write(context.Background(), websocket.MessageText, m.data)
-		s.door.lend.back(m.loan)
+		s.door.buffers.put(m.pooled)
 		if err != nil {
 			return err
 		}
@@ -259,12 +259,12 @@ func (s *socket) gather(items []message, closed bool) error {
 	return nil
 }
 
-// noteClosed says, once, that the program's input is closed and why.
-func (s *socket) noteClosed() error {
-	if s.stdin == nil || s.noted {
+// noteStdinClosed writes, once, the note that the program's input is closed, with the reason.
+func (s *socket) noteStdinClosed() error {
+	if s.stdin == nil || s.stdinNoted {
 		return nil
 	}
-	s.noted = true
+	s.stdinNoted = true
 	reason := s.stdin.Reason()
 	if reason == "" {
 		reason = "run_ended"
@@ -282,22 +282,22 @@ func (s *socket) noteClosed() error {
 	return s.conn.Write(context.Background(), websocket.MessageText, m.data)
 }
 
-// ping finds out whether the reader is still there.
+// ping drops the reader if it does not answer.
 func (s *socket) ping() {
 	defer s.pinged.Store(false)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*s.door.opts.PingEvery)
 	defer cancel()
-	heard := s.heard.Load()
+	received := s.received.Load()
 	err := s.conn.Ping(ctx)
-	// A pong may be stuck behind input that we do not take, or our ping behind output that he has yet to take.
-	if err != nil && ctx.Err() != nil && s.heard.Load() == heard && !s.held.Load() && !s.wire.busy() {
+	// A pong may wait after input that the server does not read, or the ping after output that the reader does not take.
+	if err != nil && ctx.Err() != nil && s.received.Load() == received && !s.blocked.Load() && !s.wire.busy() {
 		s.record(event.Event{Name: event.StreamDropped, Reason: causeSilent})
-		s.end(verdict{websocket.StatusTryAgainLater, "no pong", causeSilent})
+		s.end(closeReason{websocket.StatusTryAgainLater, "no pong", causeSilent})
 	}
 }
 
-// dropped counts a reader who was too slow.
-func (s *socket) dropped() {
+// recordSlow records that a slow reader is dropped.
+func (s *socket) recordSlow() {
 	s.record(event.Event{Name: event.StreamDropped, Reason: causeSlow})
 }
 

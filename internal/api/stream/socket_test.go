@@ -35,7 +35,7 @@ func finished(b *bench, id string) *run {
 	return r
 }
 
-// A late reader gets the whole log and a clean close; one who says where to begin gets it from there.
+// A late reader gets the whole log and a clean close; with from_seq or since_seq it gets the log from there.
 func TestStarts(t *testing.T) {
 	b := newBench(t)
 	finished(b, "r")
@@ -78,7 +78,7 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// Frames come as they are said, and a reader at the tail gets what is new to him, without a note.
+// Frames arrive as they are appended, and a reader at the tail gets new frames only, without a note.
 func TestLive(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r")
@@ -86,7 +86,7 @@ func TestLive(t *testing.T) {
 	all, tail := b.open("r", ""), b.open("r", "?from_seq=tail")
 	b.want(all, `{"type":"stdout","encoding":"utf8","data":"before","seq":1}`)
 	b.diary.await(t, event.StreamOpened, 2)
-	// The tail's reader is at his place when he has been given something, which heartbeats are for.
+	// The reader at the tail is in position once it has received a frame: a heartbeat.
 	stop := make(chan struct{})
 	beating := make(chan struct{})
 	go func() {
@@ -120,7 +120,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// What is refused is refused before the upgrade, in the API's envelope.
+// A refusal comes before the upgrade, in the API's envelope.
 func TestRefusals(t *testing.T) {
 	b := newBench(t, func(o *Options) {
 		o.MaxReaders = 1
@@ -174,7 +174,7 @@ func TestRefusals(t *testing.T) {
 	if answer.StatusCode != 400 || answer.Header.Get("Upgrade") != "websocket" || !strings.Contains(text, "WebSocket") {
 		t.Errorf("without an upgrade: %d %v %s", answer.StatusCode, answer.Header, text)
 	}
-	// The seat of a reader who has left is free again.
+	// After a reader has left, another one is admitted.
 	busy.CloseNow()
 	b.diary.await(t, event.StreamClosed, 1)
 	deadline := time.Now().Add(patience)
@@ -201,7 +201,7 @@ func TestSameOrigin(t *testing.T) {
 	b.want(conn, hello)
 }
 
-// A log that cannot be read ends the stream with 1011 and says where to go on.
+// A log that cannot be read ends the stream with 1011 and the seq to resume from.
 func TestLogFails(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r")
@@ -212,7 +212,7 @@ func TestLogFails(t *testing.T) {
 	b.wantClose(conn, websocket.StatusInternalError, "resume with from_seq=2")
 }
 
-// At shutdown open streams get 1001 and new ones 503, also when a reader does not read.
+// At shutdown open streams get 1001 and new ones 503, even if a reader does not read.
 func TestShutdown(t *testing.T) {
 	onLine(t, func(*Options) {}, func(t *testing.T, b *bench, l *linetest.Line) {
 		r := b.add("r")
@@ -232,7 +232,7 @@ func TestShutdown(t *testing.T) {
 		if closed.Code != websocket.StatusGoingAway || !strings.Contains(closed.Reason, "resume with from_seq=") {
 			t.Errorf("close %v", closed)
 		}
-		if err := <-done; err != nil || time.Since(begun) > 2*parting {
+		if err := <-done; err != nil || time.Since(begun) > 2*closeTime {
 			t.Errorf("a reader who does not read holds up the end for %v, %v", time.Since(begun), err)
 		}
 		if err := b.door.Close(); err != nil {
@@ -245,7 +245,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// flood makes a run say n frames of the largest size.
+// flood appends n frames of the largest size to a run.
 func flood(r *run, n int) {
 	text := strings.Repeat("x", belljar.MaxFrameBytes-1) + "\n"
 	for range n {
@@ -253,7 +253,7 @@ func flood(r *run, n int) {
 	}
 }
 
-// rawSocket opens a stream on a connection that nobody reads.
+// rawSocket opens a stream on a connection that the test does not read yet.
 func rawSocket(t *testing.T, b *bench, id string) *net.TCPConn {
 	t.Helper()
 	conn := b.tcp()
@@ -261,7 +261,7 @@ func rawSocket(t *testing.T, b *bench, id string) *net.TCPConn {
 	return conn
 }
 
-// askStream asks for an upgrade by hand.
+// askStream sends a request for an upgrade.
 func askStream(conn net.Conn, b *bench, id string) {
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-User: ann\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", b.path(id, "stream"))
@@ -278,8 +278,8 @@ func answered(t *testing.T, conn net.Conn) *bufio.Reader {
 	return in
 }
 
-// A reader who takes nothing is dropped with a word on where to go on. The run and other readers do not notice, and
-// what he has been given plus what he then gets is the whole log.
+// A reader that reads nothing is dropped, with the seq to resume from. The run and other readers are not delayed. What the reader
+// got before and after the resume is the whole log.
 func TestSlowReader(t *testing.T) {
 	onLine(t, func(o *Options) { o.WriteTimeout = 3 * time.Second }, func(t *testing.T, b *bench, l *linetest.Line) {
 		slow := l.Dial()
@@ -303,7 +303,7 @@ func slowReader(t *testing.T, b *bench, slow net.Conn) {
 	flood(r, frames)
 	b.diary.await(t, event.StreamDropped, 1)
 
-	// Now he reads after all, while he may: whole frames in order, then the close.
+	// Now the reader reads, within its grace: whole frames in order, then the close.
 	var next uint64 = 1
 	for {
 		op, payload := readFrame(t, in)

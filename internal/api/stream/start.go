@@ -1,33 +1,32 @@
 package stream
 
 import (
-	"fmt"
 	"net/url"
 	"strconv"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
-// start is where a reader begins: the first frame he has not seen. It is at least 1.
+// start is the seq of the first frame that a reader wants. It is at least 1.
 type start struct{ seq uint64 }
 
-// tail reports whether the reader wants only what comes.
+// tail reports whether the reader wants new frames only.
 func (s start) tail() bool { return s.seq == belljar.Tail }
 
-// startOf reads from_seq (inclusive, or "tail") and since_seq (exclusive); otherwise is where a reader begins who does
-// not say, 0 for the first frame.
+// startOf reads from_seq (inclusive, or "tail") and since_seq (exclusive). otherwise is the default; 0 is the first frame.
 func startOf(q url.Values, otherwise uint64) (start, error) {
-	from, hasFrom, err := one(q, "from_seq")
+	from, hasFrom, err := single(q, "from_seq")
 	if err != nil {
 		return start{}, err
 	}
-	since, hasSince, err := one(q, "since_seq")
+	since, hasSince, err := single(q, "since_seq")
 	if err != nil {
 		return start{}, err
 	}
 	switch {
 	case hasFrom && hasSince:
-		return start{}, invalid("since_seq", "from_seq and since_seq exclude each other")
+		return start{}, api.Refuse("since_seq", "from_seq and since_seq exclude each other")
 	case hasFrom && from == "tail":
 		return start{belljar.Tail}, nil
 	case hasFrom:
@@ -40,19 +39,19 @@ func startOf(q url.Values, otherwise uint64) (start, error) {
 	return start{max(otherwise, 1)}, nil
 }
 
-// maxSeq is the largest number that a client may name: what every JSON reader holds exactly.
+// maxSeq is the largest seq that a client may name: the largest integer that every JSON reader holds exactly.
 const maxSeq = 1<<53 - 1
 
 func seqOf(name, text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n > maxSeq {
-		return 1, invalid(name, "%s %q is not a sequence number", name, text)
+		return 1, api.Refuse(name, "%s %q is not a sequence number", name, text)
 	}
 	return n, nil
 }
 
-// one returns the value of a parameter that may be given once.
-func one(q url.Values, name string) (value string, given bool, err error) {
+// single returns the value of a parameter that may be given once.
+func single(q url.Values, name string) (value string, given bool, err error) {
 	values := q[name]
 	switch len(values) {
 	case 0:
@@ -60,11 +59,5 @@ func one(q url.Values, name string) (value string, given bool, err error) {
 	case 1:
 		return values[0], true, nil
 	}
-	return "", false, invalid(name, "%s is given %d times", name, len(values))
-}
-
-func invalid(field, format string, args ...any) *belljar.Error {
-	return &belljar.Error{
-		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field},
-	}
+	return "", false, api.Refuse(name, "%s is given %d times", name, len(values))
 }

@@ -17,17 +17,17 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// ticketPrefix begins every ticket and tells its version.
+// ticketPrefix is the prefix of tickets, with their version.
 const ticketPrefix = "t1."
 
 const (
-	// maxTickets is how many tickets one user may have that are neither used nor expired.
+	// maxTickets bounds the tickets of one user that are neither used nor expired.
 	maxTickets = 64
 	// maxTicketBody bounds a request for a ticket.
 	maxTicketBody = 4 << 10
 )
 
-// tickets are tokens that are good once. They are kept in memory, by their hashes: after a restart there are none.
+// tickets are tokens that can be used once. They are in memory only, by their hashes, and do not survive a restart.
 type tickets struct {
 	ttl time.Duration
 	now func() time.Time
@@ -38,11 +38,11 @@ type tickets struct {
 	queue list.List // of *ticket, by expiry
 }
 
-// ticket is one of them.
+// ticket is a ticket that is neither used nor expired, unless sweep is due.
 type ticket struct {
 	key     [sha256.Size]byte
 	caller  belljar.Caller
-	path    string // the only one it is good for; "" is any
+	path    string // the only path that accepts it; "" is any
 	expires time.Time
 }
 
@@ -73,33 +73,33 @@ func (t *tickets) issue(caller belljar.Caller, path string) (token string, expir
 	return token, k.expires, nil
 }
 
-// redeem uses a ticket up and returns whose it was, or why it is no good. Tickets are found by their hash, so that the time
-// it takes tells nothing about those that are there.
-func (t *tickets) redeem(token, path string) (caller belljar.Caller, why string) {
+// redeem removes a ticket and returns its caller, or the reason why it is invalid. It looks tickets up by their hash, so that its
+// duration reveals nothing about existing tickets.
+func (t *tickets) redeem(token, path string) (caller belljar.Caller, reason string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep()
 	e, ok := t.byKey[sha256.Sum256([]byte(token))]
 	if !ok {
-		return belljar.Caller{}, "unknown" // used and expired, too
+		return belljar.Caller{}, "unknown" // or used, or expired
 	}
-	k := t.drop(e)
+	k := t.remove(e)
 	if k.path != "" && k.path != path {
 		return belljar.Caller{}, "foreign"
 	}
 	return k.caller, ""
 }
 
-// sweep drops what has expired. The caller holds the lock.
+// sweep removes expired tickets. The caller holds the lock.
 func (t *tickets) sweep() {
 	now := t.now()
 	for e := t.queue.Front(); e != nil && !now.Before(e.Value.(*ticket).expires); e = t.queue.Front() {
-		t.drop(e)
+		t.remove(e)
 	}
 }
 
-// drop forgets a ticket and returns it. The caller holds the lock.
-func (t *tickets) drop(e *list.Element) *ticket {
+// remove removes a ticket and returns it. The caller holds the lock.
+func (t *tickets) remove(e *list.Element) *ticket {
 	k := t.queue.Remove(e).(*ticket)
 	delete(t.byKey, k.key)
 	if t.users[k.caller.ID]--; t.users[k.caller.ID] == 0 {
@@ -128,7 +128,7 @@ func (d *Door) issue(w http.ResponseWriter, r *http.Request) {
 	}{token, expires.UTC()})
 }
 
-// ticketPath reads a request for a ticket: nothing, or the path that it is to be good for.
+// ticketPath reads a request for a ticket: an empty body, or the only path that shall accept the ticket.
 func ticketPath(w http.ResponseWriter, r *http.Request) (string, error) {
 	var in struct {
 		Path string `json:"path,omitempty"`
@@ -141,7 +141,7 @@ func ticketPath(w http.ResponseWriter, r *http.Request) (string, error) {
 	case err != nil:
 		return "", err
 	case in.Path != "" && (!strings.HasPrefix(in.Path, "/") || strings.ContainsAny(in.Path, "?#") || len(in.Path) > 1024):
-		return "", invalid("path", "path %.100q is not an absolute path without a query", in.Path)
+		return "", api.Refuse("path", "path %.100q is not an absolute path without a query", in.Path)
 	}
 	return in.Path, nil
 }

@@ -72,7 +72,7 @@ func TestRunURL(t *testing.T) {
 	}
 }
 
-// A signed URL opens its run's stream for its caller until it expires, and nothing else.
+// A signed URL opens the stream of its run for its caller until it expires, and no other stream.
 func TestSignedURL(t *testing.T) {
 	c := newClock()
 	b := newBench(t, func(o *Options) { o.SignedURLs, o.Now = true, c.Now })
@@ -91,7 +91,7 @@ func TestSignedURL(t *testing.T) {
 	good := query("ann", "r")
 	token, exp, _ := strings.Cut(strings.TrimPrefix(good, "?token="), "&exp=")
 	head, sum, _ := strings.Cut(strings.TrimPrefix(token, "s1."), ".")
-	foreign, err := newSigner([]byte(strings.Repeat("x", 32))).sign(pass{User: "ann", Run: "r", Expires: 1 << 40})
+	foreign, err := newSigner([]byte(strings.Repeat("x", 32))).sign(claims{User: "ann", Run: "r", Expires: 1 << 40})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func ticketFor(b *bench, user, body string) string {
 	return ticket.Token
 }
 
-// A ticket is good once, for its caller's rights, until it expires.
+// A ticket can be used once, with the rights of its caller, until it expires.
 func TestTicket(t *testing.T) {
 	c := newClock()
 	b := newBench(t, func(o *Options) { o.Now = c.Now })
@@ -211,14 +211,14 @@ func TestTicket(t *testing.T) {
 	if got := status(b.path("r", "logs?token=t1.AAAA"), nil); got != 401 {
 		t.Errorf("an invented ticket: %d", got)
 	}
-	// A ticket is no way to more tickets.
+	// A ticket cannot be used to get more tickets.
 	token = ticketFor(b, "ann", "")
 	if answer, _ := b.do("POST", api.Prefix+"/tickets?token="+token, nil, ""); answer.StatusCode != 401 {
 		t.Errorf("a ticket for a ticket: %d", answer.StatusCode)
 	}
 }
 
-// One ticket that many use at once is good for one of them.
+// If many clients use one ticket at once, one of them succeeds.
 func TestTicketRace(t *testing.T) {
 	tickets := newTickets(time.Minute, time.Now)
 	token, _, err := tickets.issue(belljar.Caller{ID: "ann"}, "")
@@ -286,10 +286,10 @@ func TestTicketRequests(t *testing.T) {
 	}
 }
 
-// FuzzToken: what is opened was signed, and there is one text for it.
+// FuzzToken: a token that opens was signed, and no other text has the same content.
 func FuzzToken(f *testing.F) {
 	s := newSigner([]byte(strings.Repeat("k", 32)))
-	good, err := s.sign(pass{User: "ann", Role: belljar.RoleUser, Run: "r", Expires: 1 << 40})
+	good, err := s.sign(claims{User: "ann", Role: belljar.RoleUser, Run: "r", Expires: 1 << 40})
 	if err != nil {
 		f.Fatal(err)
 	}

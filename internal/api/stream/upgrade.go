@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// upgrading reports whether a request asks for a WebSocket; the error says how to do so.
-func upgrading(w http.ResponseWriter, r *http.Request) error {
+// checkUpgrade refuses a request that does not ask for a WebSocket.
+func checkUpgrade(w http.ResponseWriter, r *http.Request) error {
 	if api.Upgrades(r) {
 		return nil
 	}
@@ -22,15 +22,15 @@ func upgrading(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// upgrade takes the connection over and puts a wire beneath its WebSocket. After an error the answer is written.
+// upgrade upgrades the connection to a WebSocket over a wire. After an error the answer is already written.
 func (d *Door) upgrade(w http.ResponseWriter, r *http.Request, onSlow func()) (*websocket.Conn, *wire, error) {
 	var line *wire
 	h := &api.Wired{ResponseWriter: w, Wrap: func(conn net.Conn) net.Conn {
-		line = newWire(conn, d.opts.WriteTimeout, lingering, &d.lend, onSlow)
+		line = newWire(conn, d.opts.WriteTimeout, slowGrace, &d.buffers, onSlow)
 		return line
 	}}
 	conn, err := websocket.Accept(h, r, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // the origin has been looked at
+		InsecureSkipVerify: true, // the door has checked the origin
 		CompressionMode:    websocket.CompressionDisabled,
 	})
 	return conn, line, err

@@ -9,14 +9,14 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// RunURL returns the address of a run's stream for the sender of r. If URLs are signed it carries a
-// token for that caller and that run, and connecting takes no headers; else it takes the usual ones.
+// RunURL returns the address of a run's stream for the sender of r. A signed URL has a token for that caller and run, so that
+// the client needs no headers.
 func (d *Door) RunURL(r *http.Request, run belljar.Run) string {
 	path := api.Prefix + "/runs/" + url.PathEscape(run.ID) + "/stream"
-	// The API's order, which url.Values would not keep.
+	// The API fixes the order of the parameters; url.Values would sort them.
 	query := ""
 	if caller := api.CallerOf(r.Context()); d.opts.SignedURLs && caller.ID != "" {
-		p := pass{User: caller.ID, Role: caller.Role, Run: run.ID, Expires: d.opts.Now().Add(d.opts.SignedTTL).Unix()}
+		p := claims{User: caller.ID, Role: caller.Role, Run: run.ID, Expires: d.opts.Now().Add(d.opts.SignedTTL).Unix()}
 		token, err := d.signer.sign(p)
 		if err != nil {
 			d.log.Error("stream url could not be signed", "run_id", run.ID, "err", err)

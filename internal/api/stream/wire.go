@@ -10,95 +10,95 @@ import (
 )
 
 const (
-	// controlBytes is how much may wait behind a message that the reader does not take: answers to his pings.
+	// controlBytes bounds the answers to pings that wait while the reader does not take a message.
 	controlBytes = 4 << 10
-	// kernelBytes is how much of a connection's output the kernel may hold.
+	// kernelBytes bounds a connection's output in the kernel.
 	kernelBytes = 128 << 10
 )
 
-// errFlood ends a connection whose reader sends pings but takes nothing.
+// errFlood ends a connection whose reader sends pings but reads nothing.
 var errFlood = errors.New("reader takes nothing")
 
-// wire is the network connection beneath a WebSocket. The WebSocket library writes every message by itself and locks
-// out all other messages meanwhile; on a wire the messages of a batch are gathered and leave at once, and while that
-// takes its time the answers to pings queue up behind instead of waiting for the lock.
+// wire is the network connection of a WebSocket. The WebSocket library writes each message separately, under a lock for all
+// messages. A wire sends the messages of a batch in one write, and queues the answers to pings meanwhile, so that they do not
+// wait for the lock.
 type wire struct {
 	net.Conn
-	patience time.Duration // how long the reader may take over a batch until he is slow
-	linger   time.Duration // how much longer he may take until the connection is cut
-	onSlow   func()        // called once when he turns out to be slow
-	lend     *lender
+	timeout time.Duration // how long the reader may take to receive a batch until it is slow
+	grace   time.Duration // the extra time until the connection is cut
+	onSlow  func()        // called once when the reader is slow
+	buffers *bufferPool
 
-	mu      sync.Mutex
-	idle    sync.Cond
-	buf     []byte // what leaves next
-	loan    *loan  // of buf
-	holding bool   // a batch is being gathered
-	sending bool
-	slow    bool
-	by      time.Time // when every write must be over; zero is never
-	err     error
-	sent    int64
+	mu       sync.Mutex
+	idle     sync.Cond
+	buf      []byte  // to be sent next
+	pooled   *pooled // of buf
+	batching bool    // a batch is being gathered
+	sending  bool
+	slow     bool
+	deadline time.Time // of all writes; zero is none
+	err      error
+	sent     int64
 }
 
-func newWire(conn net.Conn, patience, linger time.Duration, lend *lender, onSlow func()) *wire {
-	w := &wire{Conn: conn, patience: patience, linger: linger, lend: lend, onSlow: onSlow}
+func newWire(conn net.Conn, timeout, grace time.Duration, buffers *bufferPool, onSlow func()) *wire {
+	w := &wire{Conn: conn, timeout: timeout, grace: grace, buffers: buffers, onSlow: onSlow}
 	w.idle.L = &w.mu
 	if tcp := api.TCPOf(conn); tcp != nil {
-		_ = tcp.SetWriteBuffer(kernelBytes) // only a bound on memory
+		_ = tcp.SetWriteBuffer(kernelBytes) // without it, the kernel uses more memory
 	}
 	return w
 }
 
-// hold begins a batch of about n bytes.
-func (w *wire) hold(n int) {
+// startBatch starts a batch of about n bytes.
+func (w *wire) startBatch(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.holding = true
+	w.batching = true
 	if w.buf == nil && n >= smallBytes {
-		w.loan = w.lend.lend()
-		w.buf = w.loan.buf
+		w.pooled = w.buffers.get()
+		w.buf = w.pooled.buf
 	}
 }
 
-// flush sends the batch and returns when the kernel has it.
+// flush sends the batch and returns after the kernel has accepted it.
 func (w *wire) flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.holding = false
+	w.batching = false
 	for w.sending {
 		w.idle.Wait()
 	}
 	return w.drain()
 }
 
-// Write gathers what the WebSocket library writes. Unless a batch is being gathered or sent it sends it, too.
+// Write buffers what the WebSocket library writes. It also sends it, unless a batch is being gathered or sent.
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.err != nil:
 		return 0, w.err
-	case w.sending && !w.holding && len(w.buf)+len(p) > controlBytes:
+	case w.sending && !w.batching && len(w.buf)+len(p) > controlBytes:
 		return 0, errFlood
 	}
 	w.buf = append(w.buf, p...)
-	if w.holding || w.sending {
+	if w.batching || w.sending {
 		return len(p), nil
 	}
 	return len(p), w.drain()
 }
 
-// drain sends until nothing is left. The caller holds the lock, and nobody else is sending.
+// drain sends until the buffer is empty. The caller holds the lock, and no other goroutine is sending.
 func (w *wire) drain() error {
 	w.sending = true
 	for len(w.buf) > 0 && w.err == nil {
-		out, loan := w.buf, w.loan
-		w.buf, w.loan = nil, nil
+		out, pooled := w.buf, w.pooled
+		w.buf, w.pooled = nil, nil
 		w.send(out)
-		if loan != nil {
-			loan.buf = out
-			w.lend.back(loan)
+		if pooled != nil {
+			pooled.buf = out
+			w.buffers.put(pooled)
 		}
 	}
 	w.sending = false
@@ -106,16 +106,16 @@ func (w *wire) drain() error {
 	return w.err
 }
 
-// send writes out. The caller holds the lock; it is free while the network takes its time.
+// send writes out. The caller holds the lock; send releases it during the write.
 func (w *wire) send(out []byte) {
-	deadline := time.Now().Add(w.patience + w.linger)
-	if !w.by.IsZero() && w.by.Before(deadline) {
-		deadline = w.by
+	deadline := time.Now().Add(w.timeout + w.grace)
+	if !w.deadline.IsZero() && w.deadline.Before(deadline) {
+		deadline = w.deadline
 	}
 	err := w.SetWriteDeadline(deadline)
 	w.mu.Unlock()
 	if err == nil {
-		late := time.AfterFunc(w.patience, w.tooSlow)
+		late := time.AfterFunc(w.timeout, w.markSlow)
 		var n int
 		n, err = w.Conn.Write(out)
 		late.Stop()
@@ -129,10 +129,10 @@ func (w *wire) send(out []byte) {
 	}
 }
 
-// tooSlow notes that the reader has not taken a batch in time.
-func (w *wire) tooSlow() {
+// markSlow records that the reader has not received a batch in time.
+func (w *wire) markSlow() {
 	w.mu.Lock()
-	first := !w.slow && w.by.IsZero()
+	first := !w.slow && w.deadline.IsZero()
 	w.slow = w.slow || first
 	w.mu.Unlock()
 	if first {
@@ -140,51 +140,51 @@ func (w *wire) tooSlow() {
 	}
 }
 
-// isSlow reports whether the reader has not taken a batch in time.
+// isSlow reports whether the reader has not received a batch in time.
 func (w *wire) isSlow() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.slow
 }
 
-// busy reports whether something is being sent.
+// busy reports whether a batch is being sent.
 func (w *wire) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sending
 }
 
-// bytes is how much was sent.
+// bytes returns how many bytes were sent.
 func (w *wire) bytes() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sent
 }
 
-// hurry bounds all that is still to be written.
-func (w *wire) hurry(d time.Duration) {
+// bound bounds the time of all later writes.
+func (w *wire) bound(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	by := time.Now().Add(d)
-	if w.by.IsZero() || by.Before(w.by) {
-		w.by = by
-		_ = w.SetWriteDeadline(by) // a connection that is closed needs none
+	if w.deadline.IsZero() || by.Before(w.deadline) {
+		w.deadline = by
+		_ = w.SetWriteDeadline(by) // it fails only if the connection is closed
 	}
 }
 
-// part bounds the exchange of last words.
-func (w *wire) part(d time.Duration) {
-	w.hurry(d)
+// boundClose bounds the closing handshake.
+func (w *wire) boundClose(d time.Duration) {
+	w.bound(d)
 	_ = w.SetReadDeadline(time.Now().Add(d)) // as above
 }
 
-// Close lets what is being sent leave, for a second at most, and closes the connection. A reader who would not take it
-// is cut off, so that the kernel does not go on trying.
+// Close waits at most a second for what is being sent, and closes the connection. It resets the connection of a reader that did
+// not receive everything, so that the kernel does not retry.
 func (w *wire) Close() error {
 	w.mu.Lock()
 	if w.sending {
 		w.mu.Unlock()
-		w.hurry(time.Second)
+		w.bound(time.Second)
 		w.mu.Lock()
 		for w.sending {
 			w.idle.Wait()

@@ -44,7 +44,7 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	return b
 }
 
-// onLine runs a test of a door's clocks, where no machine is slow.
+// onLine runs a test of a door's timeouts on a simulated clock.
 func onLine(t *testing.T, change func(*Options), test func(*testing.T, *bench, *linetest.Line)) {
 	t.Helper()
 	var b *bench
@@ -59,7 +59,7 @@ func onLine(t *testing.T, change func(*Options), test func(*testing.T, *bench, *
 	})
 }
 
-// newDoor makes a door, and the handler of a server with it.
+// newDoor makes a door, and an HTTP handler that serves it.
 func newDoor(t testing.TB, change ...func(*Options)) (*bench, http.Handler) {
 	t.Helper()
 	b := &bench{t: t, engine: &engine{runs: map[string]*run{}}, diary: &diary{changed: make(chan struct{})}}
@@ -83,7 +83,7 @@ func newDoor(t testing.TB, change ...func(*Options)) (*bench, http.Handler) {
 	return b, edge.Wrap(mux)
 }
 
-// url is where the server is.
+// url returns the address of the server.
 func (b *bench) url() string {
 	if b.server == nil {
 		return "http://line"
@@ -185,8 +185,8 @@ func (b *bench) wantClose(conn *websocket.Conn, code websocket.StatusCode, reaso
 	}
 }
 
-// drain reads a stream to its end and returns the frames and how it was closed. It looks at them when it has them all: who
-// decodes between them is a slow reader on a slow machine.
+// drain reads a stream to its end and returns the frames and the close. It decodes the frames at the end: decoding between them
+// makes a slow reader on a slow machine.
 func (b *bench) drain(conn *websocket.Conn) (frames []belljar.Frame, closed websocket.CloseError) {
 	b.t.Helper()
 	var messages [][]byte
@@ -206,7 +206,7 @@ func (b *bench) drain(conn *websocket.Conn) (frames []belljar.Frame, closed webs
 	}
 }
 
-// get asks for a path and returns status and body.
+// get requests a path and returns status and body.
 func (b *bench) get(path string, header http.Header) (*http.Response, string) {
 	b.t.Helper()
 	return b.do("GET", path, header, "")
@@ -233,7 +233,7 @@ func (b *bench) do(method, path string, header http.Header, body string) (*http.
 	return answer, string(text)
 }
 
-// tcp opens a connection that the test speaks on by itself, with little room for what it does not read.
+// tcp opens a connection with a small receive buffer, on which the test writes the protocol itself.
 func (b *bench) tcp() *net.TCPConn {
 	b.t.Helper()
 	conn, err := net.Dial("tcp", b.server.Listener.Addr().String())
