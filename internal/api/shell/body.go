@@ -10,19 +10,19 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// The largest bodies: a command of 1 MiB with every byte escaped, and a file as base64.
+// Limits of bodies: a command of 1 MiB with every byte escaped, and a file as base64.
 const (
 	maxCommand = 8 << 20
 	maxFile    = 48 << 20
 )
 
-// write answers with JSON.
+// write responds with JSON.
 func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) // a client that is gone needs no answer
+	_ = enc.Encode(body) // fails only if the client is gone
 }
 
 func (c *call) answer(body any) error {
@@ -30,10 +30,10 @@ func (c *call) answer(body any) error {
 	return nil
 }
 
-// ok is the answer of what has nothing to say.
+// ok responds with {"ok": true}.
 func (c *call) ok() error { return c.answer(map[string]bool{"ok": true}) }
 
-// decode reads the request's body, one JSON object with known fields. An empty body is an empty object.
+// decode decodes the request's body, one JSON object. An empty body is the same as an empty object.
 func (c *call) decode(limit int64, to any) error {
 	data, give, err := c.door.opts.Bodies.ReadBody(c.w, c.r, limit)
 	if err != nil {
@@ -46,23 +46,23 @@ func (c *call) decode(limit int64, to any) error {
 	return api.Decode(data, to)
 }
 
-// number reads a parameter from 1 to most; without it, it is usual.
-func number(q url.Values, name string, usual, most int64) (int64, error) {
+// number parses a parameter from 1 to maximum; fallback is its default.
+func number(q url.Values, name string, fallback, maximum int64) (int64, error) {
 	text := q.Get(name)
 	if !q.Has(name) {
-		return usual, nil
+		return fallback, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 || n > most {
-		e := api.Refuse(name, "%s must be a whole number from 1 to %d, got %.40q", name, most, text)
-		e.Details["provided"], e.Details["maximum"] = text, most
+	if err != nil || n < 1 || n > maximum {
+		e := api.Refuse(name, "%s must be a whole number from 1 to %d, got %.40q", name, maximum, text)
+		e.Details["provided"], e.Details["maximum"] = text, maximum
 		return 0, e
 	}
 	return n, nil
 }
 
-// truth reads a parameter that is true or false; without it, it is false.
-func truth(q url.Values, name string) (bool, error) {
+// boolean parses a parameter that is true or false; its default is false.
+func boolean(q url.Values, name string) (bool, error) {
 	switch text := q.Get(name); text {
 	case "true", "1":
 		return true, nil

@@ -6,8 +6,8 @@
 //	GET    /v1/sessions/{id}/fs/list        DELETE /v1/sessions/{id}/fs/delete
 //	POST   /api/v1/sandbox/sessions/{id}/shell
 //
-// A session has one shell, whose commands run one after the other and find what the ones before have left: directory,
-// variables, functions, background jobs. Every command is a run, so that all routes of a run take its run_id too.
+// A session has one shell. Its commands run one at a time and share its state: directory, variables, functions,
+// background jobs. Every command is a run, so all routes of runs accept its run_id.
 package shell
 
 import (
@@ -20,26 +20,26 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Prefix is where the shell API is.
+// Prefix is the path prefix of the shell API.
 const Prefix = "/v1"
 
-// Options is what the door opens to. Engine and Auth are required.
+// Options configure a [Door]. Engine and Auth are required.
 type Options struct {
 	Engine belljar.Engine
-	// Auth finds out who calls.
+	// Auth authenticates callers.
 	Auth api.Authenticator
-	// Bodies bounds what the bodies of one user take up; nil is [api.JSONShares] of this door's own.
+	// Bodies limits the memory for bodies of one user; nil means [api.JSONShares], for this door alone.
 	Bodies *api.Shares
-	// WriteTimeout is how long the reader of a stream may take over an event; 0 is 30 s.
+	// WriteTimeout limits the write of one event of a stream; 0 means 30 s.
 	WriteTimeout time.Duration
-	// Logger hears what no client can be told; nil is silent.
+	// Logger gets internal errors; nil discards them.
 	Logger *slog.Logger
 }
 
-// Door answers requests. Make one with [New].
+// Door handles requests. Make one with [New].
 type Door struct{ opts Options }
 
-// New returns a door to an engine.
+// New returns a door to o.Engine.
 func New(o Options) (*Door, error) {
 	switch {
 	case o.Engine == nil:
@@ -59,12 +59,12 @@ func New(o Options) (*Door, error) {
 	return &Door{opts: o}, nil
 }
 
-// Register puts the door's routes on a mux.
+// Register adds the door's routes to a mux.
 func (d *Door) Register(mux *http.ServeMux) {
 	const sessions, session = Prefix + "/sessions", Prefix + "/sessions/{id}"
 	for _, r := range []struct {
 		pattern string
-		answer  func(*call) error
+		handler func(*call) error
 	}{
 		{"POST " + sessions, (*call).create}, {"GET " + sessions, (*call).list},
 		{"GET " + session, (*call).get}, {"DELETE " + session, (*call).destroy},
@@ -73,12 +73,12 @@ func (d *Door) Register(mux *http.ServeMux) {
 		{"GET " + session + "/fs/list", (*call).files}, {"DELETE " + session + "/fs/delete", (*call).remove},
 		{"POST " + api.Prefix + "/sessions/{id}/shell", (*call).shell},
 	} {
-		mux.Handle(r.pattern, api.Guard(d.opts.Auth, d.handle(r.answer)))
+		mux.Handle(r.pattern, api.Guard(d.opts.Auth, d.handle(r.handler)))
 	}
 	mux.Handle(Prefix+"/", api.Guard(d.opts.Auth, api.Lost(mux, "")))
 }
 
-// call is one request of somebody known.
+// call is one authenticated request.
 type call struct {
 	belljar.Service
 	door *Door
@@ -87,8 +87,8 @@ type call struct {
 	id   string // of the session, if the path has one
 }
 
-// handle answers with what answer returns an error for; it has answered itself otherwise.
-func (d *Door) handle(answer func(*call) error) http.Handler {
+// handle responds with the error of handler, which writes all other responses itself.
+func (d *Door) handle(handler func(*call) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller := api.CallerOf(r.Context())
 		if caller.Source == "" {
@@ -96,7 +96,7 @@ func (d *Door) handle(answer func(*call) error) http.Handler {
 			r = r.WithContext(api.WithCaller(r.Context(), caller))
 		}
 		c := &call{Service: d.opts.Engine.As(caller), door: d, w: w, r: r, id: r.PathValue("id")}
-		if err := answer(c); err != nil {
+		if err := handler(c); err != nil {
 			api.Fail(w, r, err)
 		}
 	})

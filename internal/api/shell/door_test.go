@@ -17,7 +17,7 @@ import (
 
 const canonical = "/api/v1/sandbox/sessions/"
 
-// Nobody gets in without a key, and nobody sees what is another's.
+// Every route requires a key, and no user can access another's session.
 func TestAuthentication(t *testing.T) {
 	w := newWorld(t)
 	session := w.open()
@@ -113,7 +113,7 @@ func TestRefused(t *testing.T) {
 
 func policy() service.Policy { return service.DefaultPolicy() }
 
-// Links that a program makes do not lead out of the workspace.
+// Links made by a program cannot leave the workspace.
 func TestLinksOut(t *testing.T) {
 	w := newWorld(t)
 	session := w.open()
@@ -128,7 +128,7 @@ func TestLinksOut(t *testing.T) {
 	}
 }
 
-// The canonical route has more to ask for, and the same answer.
+// The route of the sandbox API has more options and the same response.
 func TestCanonicalRoute(t *testing.T) {
 	w := newWorld(t)
 	path := canonical + strings.TrimPrefix(w.open(), "/v1/sessions/") + "/shell"
@@ -158,7 +158,7 @@ func TestCanonicalRoute(t *testing.T) {
 	}
 }
 
-// events reads a stream's events until until says so.
+// events reads a stream's events until until returns true.
 func (w *world) events(resp *http.Response, until func(name, id, data string) bool) {
 	w.Helper()
 	lines := bufio.NewScanner(resp.Body)
@@ -183,7 +183,7 @@ func (w *world) events(resp *http.Response, until func(name, id, data string) bo
 	w.Fatalf("the stream ends early: %v", lines.Err())
 }
 
-// poke lets a command go on that waits for the FIFO go.
+// poke resumes a command that waits for the FIFO go.
 func (w *world) poke(session string) {
 	w.Helper()
 	runs := w.engine.As(belljar.Caller{ID: "alice", Role: belljar.RoleUser}).Runs()
@@ -198,7 +198,7 @@ func (w *world) poke(session string) {
 	}
 }
 
-// Commands of one session wait for each other, in their order; sessions do not.
+// Commands of one session run one at a time, in order; those of different sessions run concurrently.
 func TestTurns(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.open(), w.open()
@@ -223,7 +223,7 @@ func TestTurns(t *testing.T) {
 	w.want(a, "echo $n", "16\n", 0)
 }
 
-// A client that goes away leaves its command running.
+// A command continues after its client disconnects.
 func TestClientGoesAway(t *testing.T) {
 	w := newWorld(t)
 	session := w.open()
@@ -238,7 +238,7 @@ func TestClientGoesAway(t *testing.T) {
 	w.want(session, "echo $n", "went-on\n", 0)
 }
 
-// A stream's chunks come while the command runs: the command waits for the test to have seen each.
+// The chunks of a stream arrive while the command runs: it waits until the test has seen each.
 func TestStreamIsReal(t *testing.T) {
 	w := newWorld(t)
 	session := w.open()

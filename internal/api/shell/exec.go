@@ -11,30 +11,30 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// runHeader tells the run that a command is, before its end.
+// runHeader is the response header with a command's run id.
 const runHeader = "Belljar-Run-Id"
 
-// The exit code of a command that has none, because it never began or was lost, is what the command line exits with.
+// noExitCode is the exit code of a command that never started or was lost, as in the command line.
 const noExitCode = 125
 
-// command is the request of exec.
+// command is the request body of exec.
 type command struct {
 	Cmd       string   `json:"cmd,omitempty"`
-	TimeoutMS *float64 `json:"timeout_ms,omitempty"` // without it, the session's timeout
+	TimeoutMS *float64 `json:"timeout_ms,omitempty"` // the default is the session's timeout
 }
 
-// shellCommand is a command for the canonical route.
+// shellCommand is the request body of the sandbox API's shell route.
 type shellCommand struct {
 	command
 	Separate bool   `json:"separate,omitempty"` // stdout and stderr apart, on pipes
 	Stdin    string `json:"stdin,omitempty"`    // the command's whole standard input
 }
 
-// Result is the outcome of a command: the API's five fields, and Belljar's own.
+// Result is the result of a command: the API's five fields, and Belljar's extensions.
 type Result struct {
-	ExitCode   int     `json:"exit_code"`        // 124 if its time was over, 128+n if a signal ended it, 125 if it never began
-	Cwd        string  `json:"cwd"`              // of the shell, after it
-	Text       *string `json:"output,omitempty"` // what it printed; not of a command that keeps its streams apart
+	ExitCode   int     `json:"exit_code"`        // 124 after a timeout, 128+n after a signal, 125 if it never started
+	Cwd        string  `json:"cwd"`              // of the shell, after the command
+	Text       *string `json:"output,omitempty"` // nil for a command with separate streams
 	Truncated  bool    `json:"truncated"`
 	DurationMS int64   `json:"duration_ms"`
 
@@ -42,7 +42,7 @@ type Result struct {
 	Shell           string          `json:"shell,omitempty"`           // kept | replaced
 	Program         string          `json:"program,omitempty"`         // bash | sh
 	OutputEncoding  string          `json:"output_encoding,omitempty"` // utf8 | base64
-	*belljar.Output                 // of a command that keeps its streams apart
+	*belljar.Output                 // of a command with separate streams
 	TimedOut        bool            `json:"timed_out"`
 	Signal          string          `json:"signal,omitempty"`
 	ReasonCode      belljar.Reason  `json:"reason_code,omitempty"`
@@ -52,7 +52,7 @@ type Result struct {
 	Details         *belljar.Replay `json:"details,omitempty"`
 }
 
-// resultOf is what a run that has ended became, without its output.
+// resultOf returns the result of a run that has ended, without its output.
 func resultOf(run belljar.Run) Result {
 	out := Result{
 		RunID: run.ID, ExitCode: noExitCode, Cwd: belljar.WorkspaceDir, TimedOut: run.Phase == belljar.PhaseTimedOut,
@@ -74,7 +74,7 @@ func resultOf(run belljar.Run) Result {
 	return out
 }
 
-// start begins a command.
+// start starts a command.
 func (c *call) start(in shellCommand) (belljar.Run, error) {
 	timeout := 0.0
 	if ms := in.TimeoutMS; ms != nil {
@@ -108,7 +108,7 @@ func (c *call) exec() error {
 	return c.finish(shellCommand{command: in})
 }
 
-// execStream runs a command and sends its output as it comes.
+// execStream runs a command and streams its output.
 func (c *call) execStream() error {
 	var in command
 	if err := c.decode(maxCommand, &in); err != nil {
@@ -117,7 +117,7 @@ func (c *call) execStream() error {
 	return c.follow(shellCommand{command: in})
 }
 
-// shell is both, with more to ask for.
+// shell is exec or, if the client accepts events, execStream, with more options.
 func (c *call) shell() error {
 	if _, err := api.Query(c.r); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (c *call) shell() error {
 	return c.finish(in)
 }
 
-// finish answers when the command has ended. One whose client has gone away goes on.
+// finish responds after the command has ended. The command continues if the client disconnects.
 func (c *call) finish(in shellCommand) error {
 	run, err := c.start(in)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *call) finish(in shellCommand) error {
 	} else {
 		text := output.Stdout
 		if output.StdoutEncoding == output.StderrEncoding {
-			text += output.Stderr // the agent's words about a command that it could not begin
+			text += output.Stderr // the agent's error if it could not start the command
 		}
 		out.Text, out.OutputEncoding = &text, output.StdoutEncoding
 	}
@@ -159,7 +159,7 @@ func (c *call) finish(in shellCommand) error {
 	return nil
 }
 
-// renamed tells of a refused request in the words of the door.
+// renamed replaces the field names in err by those of this API.
 func renamed(err error, names map[string]string) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) {

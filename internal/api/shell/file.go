@@ -10,13 +10,13 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Bounds of a read, in bytes.
+// Default and maximum of a read, in bytes.
 const (
-	usualRead = 1 << 20
-	mostRead  = 32 << 20
+	defaultRead = 1 << 20
+	maxRead     = 32 << 20
 )
 
-// write writes a file, whole, in place of any that is there.
+// write writes a file and replaces any that exists.
 func (c *call) write() error {
 	var in struct {
 		Path    string  `json:"path,omitempty"`
@@ -51,8 +51,8 @@ func (c *call) write() error {
 	return c.ok()
 }
 
-// place reads the parameters of a file's route.
-func (c *call) place(more ...string) (q url.Values, err error) {
+// fileQuery parses the parameters of a file route.
+func (c *call) fileQuery(more ...string) (q url.Values, err error) {
 	q, err = api.Query(c.r, append(more, "path")...)
 	if err == nil && q.Get("path") == "" {
 		err = api.Refuse("path", "path is required")
@@ -60,17 +60,17 @@ func (c *call) place(more ...string) (q url.Values, err error) {
 	return q, err
 }
 
-// read answers with the beginning of a file.
+// read responds with the first bytes of a file.
 func (c *call) read() error {
-	q, err := c.place("max_bytes")
+	q, err := c.fileQuery("max_bytes")
 	if err != nil {
 		return err
 	}
-	most, err := number(q, "max_bytes", usualRead, mostRead)
+	limit, err := number(q, "max_bytes", defaultRead, maxRead)
 	if err != nil {
 		return err
 	}
-	_, body, err := c.Files().Read(c.r.Context(), c.id, q.Get("path"), 0, most+1)
+	_, body, err := c.Files().Read(c.r.Context(), c.id, q.Get("path"), 0, limit+1)
 	if err != nil {
 		return err
 	}
@@ -79,21 +79,21 @@ func (c *call) read() error {
 	if err != nil {
 		return err
 	}
-	truncated := int64(len(content)) > most
+	truncated := int64(len(content)) > limit
 	if truncated {
-		content = content[:most]
+		content = content[:limit]
 	}
 	return c.answer(map[string]any{"content_base64": base64.StdEncoding.EncodeToString(content), "truncated": truncated})
 }
 
-// files answers with a directory's entries.
+// files responds with a directory's entries.
 func (c *call) files() error {
 	q, err := api.Query(c.r, "path", "recursive", "limit")
 	if err != nil {
 		return err
 	}
 	query := belljar.FileQuery{Path: q.Get("path")}
-	if query.Recursive, err = truth(q, "recursive"); err != nil {
+	if query.Recursive, err = boolean(q, "recursive"); err != nil {
 		return err
 	}
 	limit, err := number(q, "limit", 1000, 10000)
@@ -113,11 +113,11 @@ func (c *call) files() error {
 
 // remove removes a file or directory.
 func (c *call) remove() error {
-	q, err := c.place("recursive")
+	q, err := c.fileQuery("recursive")
 	if err != nil {
 		return err
 	}
-	recursive, err := truth(q, "recursive")
+	recursive, err := boolean(q, "recursive")
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// sessionInfo is a session as the shell API shows it.
+// sessionInfo is a session in the shell API.
 type sessionInfo struct {
 	ID           string    `json:"id"`
 	Image        string    `json:"image"`
@@ -41,7 +41,7 @@ func infoOf(s belljar.Session) sessionInfo {
 	return info
 }
 
-// create makes a session. Programs in its workspace may be executed (docs/compatibility.md#decisions).
+// create creates a session. Its workspace allows execution (docs/compatibility.md#decisions).
 func (c *call) create() error {
 	var in struct {
 		Image      string  `json:"image,omitempty"`
@@ -69,7 +69,7 @@ func (c *call) create() error {
 	return nil
 }
 
-// list answers with the caller's sessions, newest first, those that have ended too.
+// list responds with the caller's sessions, the newest first, including ended ones.
 func (c *call) list() error {
 	q, err := api.Query(c.r, "limit", "offset")
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// chunk is what a command has printed, in an event of that name. Its id is the seq of the run's log: who loses the stream
-// goes on with GET /runs/{run_id}/logs?since_seq=.
+// chunk is output of a command, in an event of that name. The event's id is the seq in the run's log: after a lost
+// connection a client continues with GET /runs/{run_id}/logs?since_seq=.
 type chunk struct {
 	Seq      uint64            `json:"seq"`
-	Stream   belljar.FrameType `json:"stream"`   // stdout | stderr; all is stdout unless the streams are kept apart
+	Stream   belljar.FrameType `json:"stream"`   // stdout | stderr; always stdout unless the streams are separate
 	Encoding string            `json:"encoding"` // utf8 | base64
 	Output   string            `json:"output"`
 }
@@ -30,14 +30,14 @@ func chunkOf(f belljar.Frame) chunk {
 	return k
 }
 
-// sse writes server-sent events. Each is written at once, so that it arrives when it comes.
+// sse writes server-sent events and flushes each.
 type sse struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
 }
 
-// begin starts the answer.
+// begin starts the response.
 func (c *call) begin() *sse {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -47,7 +47,7 @@ func (c *call) begin() *sse {
 	return &sse{w: c.w, control: http.NewResponseController(c.w), timeout: c.door.opts.WriteTimeout}
 }
 
-// event writes one event; seq 0 is none that a client could go on behind.
+// event writes one event. With seq 0 it has no id.
 func (s *sse) event(seq uint64, name string, data any) error {
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *sse) write(text string) error {
 	return s.control.Flush()
 }
 
-// follow tells what the command prints as it comes: events start, chunk, and at last done or error. The command goes on
-// if its client goes away.
+// follow streams a command: events start, chunk, and at last done or error. The command continues if the client
+// disconnects.
 func (c *call) follow(in shellCommand) error {
 	run, err := c.start(in)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *call) follow(in shellCommand) error {
 	}
 	out := c.begin()
 	if err := out.event(0, "start", map[string]string{"run_id": run.ID}); err != nil {
-		return nil // nobody listens
+		return nil // the client is gone
 	}
 	last := uint64(0)
 	for f, err := range c.Runs().Frames(c.r.Context(), run.ID, 1) {
@@ -103,11 +103,11 @@ func (c *call) follow(in shellCommand) error {
 	}
 	result := resultOf(run)
 	result.Details = replay
-	_ = out.event(last, "done", result) // a client that is gone needs no answer
+	_ = out.event(last, "done", result) // fails only if the client is gone
 	return nil
 }
 
-// broken tells why a stream ends before its command.
+// broken sends the error that ends a stream before its command has ended.
 func (c *call) broken(out *sse, err error) error {
 	e, _ := api.Explain(c.r.Context(), err)
 	_ = out.event(0, "error", map[string]any{"error": e})

@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestTranscripts plays the conversations in testdata: requests of alice, each followed by the answer: its status and the
-// JSON that it must hold, where "*" is anything and properties that are not named do not matter. $id is the session.
+// TestTranscripts replays the transcripts in testdata: requests of alice, each followed by the expected response: its status
+// and JSON that the body must contain. "*" matches any value, and other properties are ignored. $id is the session.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -61,7 +61,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// differs tells where got does not hold want, or "".
+// differs returns where got does not contain want, or "".
 func differs(got, want any, at string) string {
 	switch w := want.(type) {
 	case string:

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// world is the door over the real service and the fake runtime.
+// world is the door with the real service and the fake runtime.
 type world struct {
 	*testing.T
 	url    string
@@ -47,14 +47,14 @@ type answer struct {
 	body   map[string]any
 }
 
-// code is that of an error's envelope.
+// code returns the code of an error.
 func (a answer) code() string {
 	e, _ := a.body["error"].(map[string]any)
 	code, _ := e["code"].(string)
 	return code
 }
 
-// detail is one of an error's.
+// detail returns one detail of an error.
 func (a answer) detail(name string) any {
 	e, _ := a.body["error"].(map[string]any)
 	details, _ := e["details"].(map[string]any)
@@ -88,11 +88,11 @@ func (w *world) send(key, method, path, body string, header ...string) answer {
 		w.Fatal(err)
 	}
 	a := answer{status: resp.StatusCode, header: resp.Header, raw: string(raw)}
-	_ = json.Unmarshal(raw, &a.body) // a list is no object
+	_ = json.Unmarshal(raw, &a.body) // lists are not objects
 	return a
 }
 
-// ask is a request of alice's that must be answered with a status.
+// ask sends a request of alice and checks the status.
 func (w *world) ask(status int, method, path, body string, header ...string) answer {
 	w.Helper()
 	a := w.send("alice", method, path, body, header...)
@@ -102,7 +102,7 @@ func (w *world) ask(status int, method, path, body string, header ...string) ans
 	return a
 }
 
-// open makes a session and returns its path.
+// open creates a session and returns its path.
 func (w *world) open() string {
 	w.Helper()
 	a := w.ask(201, "POST", "/v1/sessions", "{}")
@@ -119,7 +119,7 @@ func (w *world) exec(session, cmd string) answer {
 	return w.ask(200, "POST", session+"/exec", string(body))
 }
 
-// want runs a command and says what must come of it.
+// want runs a command and checks its result.
 func (w *world) want(session, cmd, output string, code int) answer {
 	w.Helper()
 	a := w.exec(session, cmd)
