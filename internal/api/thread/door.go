@@ -1,12 +1,12 @@
-// Package thread is the thread API: a session for each thread of a conversation, under /thread and, if the operator wants
-// it so, at the root.
+// Package thread is the thread API: a session for each thread of a conversation, under /thread and optionally at the
+// root.
 //
 //	POST create_session   GET get_session    POST execute        POST upload_file
 //	POST download_file    GET list_files     POST cleanup        GET  health
 //
-// Bodies, statuses and texts are fixed by the API (docs/compatibility.md#thread-api): errors are flat objects with an error. The door has no state of its own but the
-// order in which uploads to one session come; sessions are Belljar's, found by the scope thread:<thread_id> of whoever
-// calls, and user_id is a label.
+// The API fixes bodies, statuses and texts (docs/compatibility.md#thread-api): errors are flat objects with an error. The
+// door's only state is the order of uploads to one session. It finds sessions by the caller's scope thread:<thread_id>;
+// user_id is a label.
 package thread
 
 import (
@@ -21,55 +21,55 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// Prefix is where the door stands.
+// Prefix is the path prefix of the thread API.
 const Prefix = "/thread"
 
-// Options is what the door opens to. Engine and Auth are required.
+// Options configure a [Door]. Engine and Auth are required.
 type Options struct {
 	Engine belljar.Engine
-	// Auth finds out who calls; health needs nobody.
+	// Auth authenticates callers. The route health is public.
 	Auth api.Authenticator
-	// Bodies bounds what the JSON bodies of one user take up; nil is [api.JSONShares] of this door's own.
+	// Bodies limits the memory for JSON bodies of one user; nil means [api.JSONShares], for this door alone.
 	Bodies *api.Shares
-	// Guard looks at every command; nil lets all pass.
+	// Guard checks every command; nil allows all.
 	Guard *Guard
-	// Root serves the door at the root too.
+	// Root adds the routes at the root.
 	Root bool
-	// MaxFileMB is how large an uploaded file may be (0 is 100), MaxFiles how many files may lie in a workspace that
-	// more are uploaded to (0 is 1000), MaxWorkspaceMB how large a workspace is (0 is 500).
+	// MaxFileMB limits an uploaded file (0 means 100), MaxFiles the files in a workspace before an upload (0 means 1000),
+	// MaxWorkspaceMB a workspace (0 means 500).
 	MaxFileMB, MaxFiles, MaxWorkspaceMB int
-	// Image of the sessions' sandboxes; "" is the server's.
+	// Image of the sessions' sandboxes; "" means the server's default.
 	Image string
-	// TempDir is where an upload lies until it is known to be small enough; "" is the system's.
+	// TempDir is the folder for uploads until they are complete; "" means the system's.
 	TempDir string
-	// Room is asked before more of a user's upload is kept there, and may refuse it; nil does not.
+	// Room is called before more of a user's upload is stored there; its error refuses the upload. nil never refuses.
 	Room func(ctx context.Context, user string) error
-	// Health tells what [health] says of the node; nil has no pool and no sessions.
+	// Health returns the figures for the route health; nil means zeros.
 	Health func() Node
-	// WorkerID is the node's name; "" is worker1, as in the API.
+	// WorkerID is the node's name; "" means worker1, as in the API.
 	WorkerID string
 
 	Events event.Sink
 	Logger *slog.Logger
-	// Now is the time; nil is the machine's.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Node is how much of a node is in use.
+// Node is the load of a node.
 type Node struct {
-	PoolSize       int // sandboxes that are held ready when nothing is taken
+	PoolSize       int // blanks in the pool when none is in use
 	PoolAvailable  int
 	ActiveSessions int
 }
 
-// Door answers requests. Make one with [New].
+// Door handles requests. Make one with [New].
 type Door struct {
-	opts  Options
-	begun time.Time
-	turns turns
+	opts    Options
+	begun   time.Time
+	uploads sessionLocks
 }
 
-// New returns a door to an engine.
+// New returns a door to o.Engine.
 func New(o Options) (*Door, error) {
 	switch {
 	case o.Engine == nil:
@@ -78,11 +78,11 @@ func New(o Options) (*Door, error) {
 		return nil, errors.New("thread: no authenticator")
 	}
 	for _, f := range []struct {
-		field *int
-		usual int
+		field    *int
+		fallback int
 	}{{&o.MaxFileMB, 100}, {&o.MaxFiles, 1000}, {&o.MaxWorkspaceMB, 500}} {
 		if *f.field == 0 {
-			*f.field = f.usual
+			*f.field = f.fallback
 		}
 	}
 	if o.Bodies == nil {
@@ -106,17 +106,17 @@ func New(o Options) (*Door, error) {
 	return &Door{opts: o, begun: o.Now()}, nil
 }
 
-// Register puts the door's routes on a mux.
+// Register adds the door's routes to a mux.
 func (d *Door) Register(mux *http.ServeMux) {
 	for _, r := range []struct {
 		method, name string
-		answer       func(*call)
+		handler      func(*call)
 	}{
 		{"POST", "create_session", (*call).create}, {"GET", "get_session", (*call).get}, {"POST", "execute", (*call).execute},
 		{"POST", "upload_file", (*call).upload}, {"POST", "download_file", (*call).download}, {"GET", "list_files", (*call).list},
 		{"POST", "cleanup", (*call).cleanup},
 	} {
-		d.handle(mux, r.method, r.name, d.guarded(r.answer))
+		d.handle(mux, r.method, r.name, d.guarded(r.handler))
 	}
 	d.handle(mux, "GET", "health", d.health)
 }
@@ -134,7 +134,7 @@ func (d *Door) handle(mux *http.ServeMux, method, name string, h http.HandlerFun
 	}
 }
 
-// call is one request of somebody known.
+// call is one authenticated request.
 type call struct {
 	belljar.Service
 	door   *Door
@@ -143,8 +143,8 @@ type call struct {
 	caller belljar.Caller
 }
 
-// guarded lets in whom the authenticator knows.
-func (d *Door) guarded(answer func(*call)) http.HandlerFunc {
+// guarded requires authentication.
+func (d *Door) guarded(handler func(*call)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		api.Route(r.Context(), r.Pattern)
 		caller, err := d.opts.Auth.Authenticate(r)
@@ -157,6 +157,6 @@ func (d *Door) guarded(answer func(*call)) http.HandlerFunc {
 		}
 		ctx := api.WithCaller(r.Context(), caller)
 		caller = api.CallerOf(ctx)
-		answer(&call{Service: d.opts.Engine.As(caller), door: d, w: w, r: r.WithContext(ctx), caller: caller})
+		handler(&call{Service: d.opts.Engine.As(caller), door: d, w: w, r: r.WithContext(ctx), caller: caller})
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/api/thread"
 )
 
-// TestConversation is the thread API's own examples, one after the other.
+// TestConversation replays the examples of the thread API in order.
 func TestConversation(t *testing.T) {
 	w := newWorld(t, nil)
 	created := w.post("create_session", `{"user_id": "user_abc123", "thread_id": "thread_xyz789", "timeout_minutes": 30}`)
@@ -91,7 +91,7 @@ func TestSessionsOfThreads(t *testing.T) {
 	w.run(b, "cat f").want(t, 200, map[string]any{"exit_code": 1})
 	w.run(a, "cat f").want(t, 200, map[string]any{"stdout": "secret\n"})
 
-	// Another caller has threads of his own, and knows of no others.
+	// Another caller has threads of their own and cannot see these.
 	other := w.send("bob", "POST", "/thread/create_session", "application/json", strings.NewReader(`{"user_id":"user_abc123","thread_id":"a"}`))
 	other.want(t, 200, map[string]any{"status": "created"})
 	if other.body["session_id"] == a {
@@ -124,7 +124,7 @@ func TestSessionsExpire(t *testing.T) {
 	w.run(id, "ls").want(t, 200, nil)
 	w.clock.pass(29 * time.Minute)
 	w.run(id, "ls").want(t, 200, nil)
-	// A run is answered before it gives its session back, which counts as use: then it takes another while.
+	// The response is sent before the run releases its session, which counts as use, so the idle time starts later.
 	expired := w.run(id, "ls")
 	for deadline := time.Now().Add(patience); expired.status == 200 && time.Now().Before(deadline); expired = w.run(id, "ls") {
 		w.clock.pass(31 * time.Minute)
@@ -142,7 +142,7 @@ func TestSessionsExpire(t *testing.T) {
 func TestTimeoutIsEnforced(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.open("a")
-	for limit := 1; ; limit *= 4 { // a busy machine may not have begun by then
+	for limit := 1; ; limit *= 4 { // on a busy machine the command may not have started
 		got := w.post("execute", fmt.Sprintf(`{"session_id":%q,"command":"echo begun; touch begun; sleep 10000","timeout":%d}`, id, limit))
 		got.want(t, 200, map[string]any{"exit_code": 124, "timed_out": true})
 		if !strings.HasPrefix(got.body["stderr"].(string), "sandbox: ") {
@@ -179,7 +179,7 @@ func TestUploadLimits(t *testing.T) {
 	}
 }
 
-// TestUploadLimitsBeyondCounting fills a workspace with more than is looked at: the bound must hold all the same.
+// TestUploadLimitsBeyondCounting fills a workspace with more than maxListed entries: the limit must still apply.
 func TestUploadLimitsBeyondCounting(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.open("a")
@@ -187,7 +187,7 @@ func TestUploadLimitsBeyondCounting(t *testing.T) {
 	w.upload(field{"session_id", "", id}, field{"file", "z", "z"}).want(t, 507, map[string]any{"error": "Maximum file count exceeded", "max_files": 1000})
 }
 
-// TestUploadsTakeTurns sends uploads of which only some fit: not one more may pass, however they race.
+// TestUploadsTakeTurns sends concurrent uploads of which only some fit: no more may pass.
 func TestUploadsTakeTurns(t *testing.T) {
 	w := newWorld(t, func(o *thread.Options) { o.MaxFiles = 3 })
 	id := w.open("a")
@@ -280,7 +280,7 @@ func TestRootAndCrowd(t *testing.T) {
 	w := newWorld(t, func(o *thread.Options) { o.Root = true })
 	w.send("alice", "GET", "/health", "", nil).want(t, 200, nil)
 	var all sync.WaitGroup
-	for i := range 20 { // two each for ten threads
+	for i := range 20 { // two for each of ten threads
 		all.Go(func() {
 			got := w.send("alice", "POST", "/create_session", "application/json", strings.NewReader(fmt.Sprintf(`{"user_id":"u","thread_id":"t%d"}`, i/2)))
 			if got.status != 200 && got.status != 409 {
@@ -297,7 +297,7 @@ func TestRootAndCrowd(t *testing.T) {
 	}
 }
 
-// TestClientGoesAway cancels a command whose client has gone: nobody waits for what it says.
+// TestClientGoesAway checks that a command is cancelled if its client disconnects.
 func TestClientGoesAway(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.open("a")
@@ -331,7 +331,7 @@ func TestClientGoesAway(t *testing.T) {
 	}
 }
 
-// TestBodiesShareMemory refuses a body when the same user's others take up his share.
+// TestBodiesShareMemory refuses a body if the user's other bodies take up the share.
 func TestBodiesShareMemory(t *testing.T) {
 	bodies := api.NewShares(100, 0)
 	w := newWorld(t, func(o *thread.Options) { o.Bodies = bodies })

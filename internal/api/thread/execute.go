@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// execution is the request of execute.
+// execution is the request body of execute.
 type execution struct {
 	SessionID string   `json:"session_id,omitempty"`
 	Command   string   `json:"command,omitempty"`
@@ -20,19 +20,19 @@ type execution struct {
 }
 
 const (
-	usualTimeout = 30
-	shownCommand = 200                  // bytes of a refused command that the answer repeats
-	timedOut     = 124                  // exit code of a command that ran out of time, as of timeout(1)
-	forever      = 365 * 24 * time.Hour // longer than any command may run: its own time limit ends the wait
+	defaultTimeout = 30
+	shownCommand   = 200                  // bytes of a refused command in the response
+	timedOut       = 124                  // exit code after a timeout, as of timeout(1)
+	forever        = 365 * 24 * time.Hour // longer than any command: its timeout ends the wait
 )
 
-// execute runs a command to its end. It is cancelled if the client goes away.
+// execute runs a command to its end. It is cancelled if the client disconnects.
 func (c *call) execute() {
 	var in execution
 	if !c.decode(&in) || !c.required([2]string{"session_id", in.SessionID}) || !c.pass(in) {
 		return
 	}
-	limit := float64(usualTimeout)
+	limit := float64(defaultTimeout)
 	if in.Timeout != nil {
 		limit = *in.Timeout
 	}
@@ -57,7 +57,7 @@ func (c *call) execute() {
 	l := line{session: in.SessionID, command: in.Command, took: took}
 	if err != nil {
 		l.exit = -1
-		c.say("command_failed", l)
+		c.log("command_failed", l)
 		if !c.gone(err, in.SessionID) {
 			c.fail(err)
 		}
@@ -67,14 +67,14 @@ func (c *call) execute() {
 	answer["execution_time_ms"] = took.Milliseconds()
 	l.exit = code
 	if code == 0 {
-		c.say("command_executed", l)
+		c.log("command_executed", l)
 	} else {
-		c.say("command_failed", l)
+		c.log("command_failed", l)
 	}
 	write(c.w, http.StatusOK, answer)
 }
 
-// pass asks the guard; false if it has answered.
+// pass checks the command with the guard. If it is refused, pass responds and returns false.
 func (c *call) pass(in execution) bool {
 	if c.door.opts.Guard == nil {
 		return c.required([2]string{"command", in.Command})
@@ -88,12 +88,12 @@ func (c *call) pass(in execution) bool {
 	if errors.As(err, &r) && r.pattern != "" {
 		body["forbidden_pattern"] = r.pattern
 	}
-	c.say("validation_failed", line{session: in.SessionID, command: in.Command, exit: -1, reason: err.Error()})
+	c.log("validation_failed", line{session: in.SessionID, command: in.Command, exit: -1, reason: err.Error()})
 	write(c.w, http.StatusBadRequest, body)
 	return false
 }
 
-// outcome is a run in the API's words, and in Belljar's where it has none.
+// outcome returns the response for a run: the API's fields, and Belljar's extensions.
 func (c *call) outcome(run belljar.Run, out belljar.Output) (answer map[string]any, code int) {
 	stdout, stderr := text(out.Stdout, out.StdoutEncoding), text(out.Stderr, out.StderrEncoding)
 	answer = map[string]any{}
@@ -101,12 +101,12 @@ func (c *call) outcome(run belljar.Run, out belljar.Output) (answer map[string]a
 	case run.Phase == belljar.PhaseTimedOut:
 		code = timedOut
 		answer["timed_out"] = true
-		stderr = below(stderr, run.Message)
+		stderr = addLine(stderr, run.Message)
 	case run.ExitCode != nil:
 		code = *run.ExitCode
 	default:
 		code = 1
-		stderr = below(stderr, run.Message)
+		stderr = addLine(stderr, run.Message)
 	}
 	if run.ReasonCode != "" {
 		answer["reason_code"] = run.ReasonCode
@@ -121,8 +121,8 @@ func (c *call) outcome(run belljar.Run, out belljar.Output) (answer map[string]a
 	return answer, code
 }
 
-// below adds a line of ours to what a command said.
-func below(text, message string) string {
+// addLine appends a message of the server to a command's output.
+func addLine(text, message string) string {
 	if message == "" {
 		return text
 	}
@@ -132,19 +132,19 @@ func below(text, message string) string {
 	return text + fmt.Sprintf("sandbox: %s\n", message)
 }
 
-// text is output as the API has it: UTF-8, with U+FFFD for what is none.
+// text returns output as UTF-8, with U+FFFD for invalid bytes.
 func text(data, encoding string) string {
 	if encoding != "base64" {
 		return data
 	}
 	raw, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		return data // it is ours, and cannot be
+		return data // cannot happen: the service encoded it
 	}
 	return strings.ToValidUTF8(string(raw), "\uFFFD")
 }
 
-// cut is the beginning of a text, in whole characters.
+// cut returns at most n bytes of text, without a partial character.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

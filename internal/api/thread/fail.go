@@ -10,10 +10,10 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// fault is the flat body of an error.
+// fault is the body of an error.
 type fault map[string]any
 
-// maxBody is how many bytes a JSON body may have: a command of the longest, escaped.
+// maxBody limits a JSON body, in bytes: the longest command, escaped.
 const maxBody = 2 << 20
 
 func write(w http.ResponseWriter, status int, body any) {
@@ -21,10 +21,10 @@ func write(w http.ResponseWriter, status int, body any) {
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) // a client that is gone needs no answer
+	_ = enc.Encode(body) // fails only if the client is gone
 }
 
-// fail answers with an error of Belljar's in the API's form: its message, and its code beside it.
+// fail responds with an error of Belljar in the API's form: its message and its code.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	e, header := api.Explain(r.Context(), err)
 	for name, values := range header {
@@ -44,7 +44,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func (c *call) fail(err error) { fail(c.w, c.r, err) }
 
-// gone answers for a session that is none, or has ended, if that is what err says.
+// gone responds if err means that the session does not exist or has ended; false if not.
 func (c *call) gone(err error, id string) bool {
 	if !ended(err) {
 		return false
@@ -53,7 +53,7 @@ func (c *call) gone(err error, id string) bool {
 	return true
 }
 
-// ended reports whether a session was not there, or not any more. A failure about a file names its path.
+// ended reports whether err means that the session does not exist or has ended. An error about a file has a path.
 func ended(err error) bool {
 	var e *belljar.Error
 	if !errors.As(err, &e) {
@@ -64,7 +64,7 @@ func ended(err error) bool {
 	return session && !file && (e.Code == belljar.CodeNotFound || e.Code == belljar.CodeConflict)
 }
 
-// decode reads a JSON body; false if it has answered.
+// decode decodes a JSON body. If it is invalid, decode responds and returns false.
 func (c *call) decode(to any) bool {
 	data, give, err := c.door.opts.Bodies.ReadBody(c.w, c.r, maxBody)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *call) decode(to any) bool {
 	return true
 }
 
-// query reads the one parameter that a request has; false if it has answered.
+// query returns a required parameter. If it is missing, query responds and returns false.
 func (c *call) query(name string) (string, bool) {
 	values, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil || len(values[name]) != 1 || values.Get(name) == "" {
@@ -89,7 +89,7 @@ func (c *call) query(name string) (string, bool) {
 	return values.Get(name), true
 }
 
-// required answers for a missing field; false if there is one.
+// required responds and returns false if a field, given as name and value, is empty.
 func (c *call) required(fields ...[2]string) bool {
 	for _, f := range fields {
 		if f[1] == "" {

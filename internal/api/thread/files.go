@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// download answers with a file's bytes.
+// download responds with a file's bytes.
 func (c *call) download() {
 	var in struct {
 		SessionID string `json:"session_id,omitempty"`
@@ -44,12 +44,12 @@ func (c *call) download() {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(clean)}))
 	h.Set("Content-Length", strconv.FormatInt(entry.Size, 10))
 	c.w.WriteHeader(http.StatusOK)
-	// A file that shrinks or grows meanwhile is cut by its length, and a short one is a broken answer.
+	// The file may change meanwhile: a longer one is cut, and after a shorter one the connection is.
 	n, err := io.Copy(c.w, io.LimitReader(content, entry.Size))
 	if err != nil || n < entry.Size {
 		panic(http.ErrAbortHandler)
 	}
-	c.say("file_downloaded", line{session: in.SessionID, bytes: n, took: c.door.opts.Now().Sub(begun)})
+	c.log("file_downloaded", line{session: in.SessionID, bytes: n, took: c.door.opts.Now().Sub(begun)})
 }
 
 func (c *call) downloadFailed(session, name string, err error) {
@@ -66,13 +66,13 @@ func (c *call) downloadFailed(session, name string, err error) {
 	}
 }
 
-// list answers with what lies in the workspace itself, the newest first.
+// list responds with the entries of the workspace's top folder, the newest first.
 func (c *call) list() {
 	session, ok := c.query("session_id")
 	if !ok {
 		return
 	}
-	found, err := c.Files().List(c.r.Context(), session, belljar.FileQuery{Limit: mostListed})
+	found, err := c.Files().List(c.r.Context(), session, belljar.FileQuery{Limit: maxListed})
 	if err != nil {
 		if !c.gone(err, session) {
 			c.fail(err)
@@ -98,13 +98,13 @@ func (c *call) list() {
 	write(c.w, http.StatusOK, answer)
 }
 
-// permissions is a mode as ls prints it.
+// permissions returns a mode in the format of ls.
 func permissions(e belljar.FileEntry) string {
 	kind := map[string]byte{"file": '-', "dir": 'd', "symlink": 'l'}[e.Type]
 	if kind == 0 {
 		kind = '?'
 	}
-	mode, _ := strconv.ParseUint(e.Mode, 8, 32) // what is no mode has no rights
+	mode, _ := strconv.ParseUint(e.Mode, 8, 32) // 0 if it is invalid
 	out := []byte{kind}
 	for i := 8; i >= 0; i-- {
 		bit := byte('-')

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// whole is the door over an engine that runs nothing, and all its routes.
+// whole returns the door with an engine that runs nothing, and all routes.
 func whole(f *testing.F) (http.Handler, []apitest.Route) {
 	f.Helper()
 	guard, err := thread.NewGuard(nil, nil)

@@ -9,27 +9,26 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Bounds of what the guard reads. A parser descends once for each level of a command, and a command of nothing but
-// brackets must not cost more than it is worth.
+// Limits of a command, in bytes and levels. The parser is recursive, so deep nesting would cost too much.
 const (
 	maxCommand = 64 << 10
 	maxNesting = 200
 )
 
-// Guard refuses commands that are not on a list (docs/compatibility.md#thread-api). It keeps an agent on its path and is no wall: who
-// may call an interpreter may do what that can. The sandbox is the wall.
+// Guard refuses commands that are not on a list (docs/compatibility.md#thread-api). It keeps an agent to the intended
+// programs and is not a protection: an allowed interpreter can run anything. The sandbox is the protection.
 //
-// It parses a command as bash does and looks at each word that names a program, wherever it stands: in pipes, lists,
-// substitutions, subshells, functions, behind redirections, and as an argument of those that run other programs
-// (find -exec, env, xargs, bash -c …). A name that is known only when the command runs is refused. Words of the language
-// itself (if, for, [[ …) are free, as are assignments, and functions behind their definition, if that is certain to have
-// been carried out: where it stands by itself, and not in a condition, a list, a pipe or a subshell.
+// It parses a command as bash does and checks each word that names a program: in pipes, lists, substitutions, subshells,
+// functions, after redirections, and as an argument of programs that run others (find -exec, env, xargs, bash -c …). It
+// refuses a name that is known only when the command runs. It allows keywords (if, for, [[ …), assignments, and functions
+// after their definition, if the definition is certain to have run: a statement of its own, not in a condition, a list, a
+// pipe or a subshell.
 type Guard struct {
 	allowed []string
 	denied  []*regexp.Regexp
 }
 
-// AllowedCommands are those of the thread API.
+// AllowedCommands are the default programs of the thread API.
 func AllowedCommands() []string {
 	return []string{
 		"jq", "awk", "grep", "sed", "sort", "uniq", "head", "tail", "wc", "cut", "tr", "cat", "echo", "date", "find", "ls",
@@ -37,13 +36,13 @@ func AllowedCommands() []string {
 	}
 }
 
-// DeniedPatterns are those of the thread API: regular expressions, matched without regard to case.
+// DeniedPatterns are the default patterns of the thread API: regular expressions that ignore case.
 func DeniedPatterns() []string {
 	return []string{`\brm\b`, `\bmv\b`, `\bdd\b`, `\bcurl\b`, `\bwget\b`, `\bssh\b`, `\bsudo\b`}
 }
 
-// NewGuard returns a guard. A nil list is the API's; an empty list of allowed commands allows all, so that only patterns
-// count. A pattern is one of RE2.
+// NewGuard returns a guard. A nil list means the default. An empty list of allowed commands allows all programs, so that
+// only the patterns apply. Patterns are RE2.
 func NewGuard(allowed, denied []string) (*Guard, error) {
 	if allowed == nil {
 		allowed = AllowedCommands()
@@ -62,16 +61,16 @@ func NewGuard(allowed, denied []string) (*Guard, error) {
 	return g, nil
 }
 
-// refusal is why a command is not run, in the API's words.
+// refusal is the reason why a command is refused, in the API's text.
 type refusal struct {
 	message string
-	pattern string // that it matched; "" if it was something else
+	pattern string // the denied pattern that matched; "" for another reason
 }
 
 func (r *refusal) Error() string { return r.message }
 
-// Check returns nil for a command that may run. Patterns are matched against each simple command without what is quoted in
-// its arguments, so that grep "rm" may be asked.
+// Check returns nil for a command that may run. Patterns apply to each simple command without the quoted parts of its
+// arguments, so that grep "rm" is allowed.
 func (g *Guard) Check(command string) error {
 	if strings.TrimSpace(command) == "" {
 		return &refusal{message: "Empty command"}
@@ -89,15 +88,15 @@ func (g *Guard) Check(command string) error {
 	return nil
 }
 
-// deep reports whether brackets, or words that open a level, might nest beyond the bound. It counts and does not parse:
-// what it takes for nesting may be text, but so much of it is not written by hand.
+// deep reports whether brackets or keywords might be nested too deeply. It counts without parsing: it may count text as
+// nesting, but no command written by hand has so much of it.
 func deep(command string) bool {
-	depth, most, words := 0, 0, 0
+	depth, deepest, words := 0, 0, 0
 	for _, c := range []byte(command) {
 		switch c {
 		case '(', '{', '[':
 			depth++
-			most = max(most, depth)
+			deepest = max(deepest, depth)
 		case ')', '}', ']':
 			depth = max(0, depth-1)
 		}
@@ -109,19 +108,19 @@ func deep(command string) bool {
 		}
 	}
 	ticks := strings.Count(command, "`")
-	return most > maxNesting || words > 10*maxNesting || ticks > 10*maxNesting || strings.Count(command, "(") > 20*maxNesting
+	return deepest > maxNesting || words > 10*maxNesting || ticks > 10*maxNesting || strings.Count(command, "(") > 20*maxNesting
 }
 
-// walk looks through one command, and the scripts inside it.
+// walk checks one command, and the scripts inside it.
 type walk struct {
 	guard     *Guard
-	functions map[string]uint // where in the script each is defined from
-	at        uint            // where in the script a command is that is looked at
+	functions map[string]uint // offset after which each is defined
+	at        uint            // offset of the current command
 	depth     int             // of scripts in scripts
 	fault     error
 }
 
-// script checks a text that a shell would run.
+// script checks a shell script.
 func (w *walk) script(text string) error {
 	if w.depth++; w.depth > 8 {
 		return &refusal{message: "Invalid command syntax: nested too deeply"}
@@ -133,7 +132,7 @@ func (w *walk) script(text string) error {
 	}
 	outer, at := w.functions, w.at
 	defer func() { w.functions, w.at = outer, at }()
-	w.functions = map[string]uint{} // a script in a script is a shell's of its own, or may never be run
+	w.functions = map[string]uint{} // a nested script has a shell of its own, or may never run
 	for _, stmt := range file.Stmts {
 		if name, ok := defines(stmt); ok {
 			if _, again := w.functions[name]; !again {
@@ -151,8 +150,8 @@ func (w *walk) script(text string) error {
 	return w.fault
 }
 
-// defines returns the function that a statement defines for those behind it. The parser takes what follows a definition in
-// a pipe for its body, which makes it another process's.
+// defines returns the function that a statement defines for later statements. In a pipe the parser takes the rest for the
+// function's body, and another process defines it; such a definition does not count.
 func defines(stmt *syntax.Stmt) (name string, ok bool) {
 	f, ok := stmt.Cmd.(*syntax.FuncDecl)
 	if !ok || f.Name == nil || f.Body == nil {
@@ -171,7 +170,7 @@ func defines(stmt *syntax.Stmt) (name string, ok bool) {
 	}
 }
 
-// node checks what may name a program.
+// node checks a node that may name a program.
 func (w *walk) node(n syntax.Node) error {
 	switch n := n.(type) {
 	case *syntax.CallExpr:
@@ -183,7 +182,7 @@ func (w *walk) node(n syntax.Node) error {
 	case *syntax.LetClause:
 		return w.name("let")
 	case *syntax.FuncDecl:
-		if n.Name != nil { // nobody may call cat and mean a function
+		if n.Name != nil { // a function must not have a denied name
 			return w.guard.match(n.Name.Value)
 		}
 	}
@@ -234,7 +233,7 @@ func (g *Guard) match(text string) error {
 
 func unknowable(word *syntax.Word) error {
 	var text strings.Builder
-	_ = syntax.NewPrinter().Print(&text, word) // what cannot be printed is not shown
+	_ = syntax.NewPrinter().Print(&text, word) // only for the message
 	shown := strings.ToValidUTF8(text.String()[:min(100, text.Len())], "")
 	return &refusal{message: fmt.Sprintf("Command '%s' is known only when it runs: name a program", shown)}
 }

@@ -8,13 +8,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// runner is a program that runs another one, named in its arguments.
+// runner is a program that runs another, which its arguments name.
 type runner struct {
-	takes string // options of one letter whose value is the next word
+	takes string // one-letter options whose value is the next word
 	skip  int    // operands before the program's name
 }
 
-// runners are those that take a command as their last arguments.
+// runners are the programs whose last arguments are a command.
 func runners() map[string]runner {
 	return map[string]runner{
 		"env": {takes: "uCS"}, "xargs": {takes: "IEdLnPsa"}, "nohup": {}, "nice": {takes: "n"}, "ionice": {takes: "cnp"},
@@ -23,7 +23,7 @@ func runners() map[string]runner {
 	}
 }
 
-// shells are those that take a script behind -c.
+// shells are the programs that take a script after -c.
 func shells() []string { return []string{"bash", "sh", "dash", "zsh", "ksh", "ash"} }
 
 func assignment() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`) }
@@ -44,10 +44,10 @@ func (w *walk) inner(name string, args []*syntax.Word) error {
 	return nil
 }
 
-// find checks what -exec and its kin run.
+// find checks the programs of -exec and similar options.
 func (w *walk) find(args []*syntax.Word) error {
 	for i, arg := range args {
-		text, _ := literalOf(arg) // a name or a value may be an expansion
+		text, _ := literalOf(arg) // other arguments may be expansions
 		switch text {
 		case "-exec", "-execdir", "-ok", "-okdir":
 			if i+1 < len(args) {
@@ -60,7 +60,7 @@ func (w *walk) find(args []*syntax.Word) error {
 	return nil
 }
 
-// eval checks a text that is put together and run.
+// eval checks the script that eval joins from its arguments.
 func (w *walk) eval(args []*syntax.Word) error {
 	var parts []string
 	for _, arg := range args {
@@ -73,7 +73,7 @@ func (w *walk) eval(args []*syntax.Word) error {
 	return w.script(strings.Join(parts, " "))
 }
 
-// shell checks the script behind -c. A shell that reads a file, or its input, runs what cannot be known.
+// shell checks the script after -c. A shell that reads its script from a file or from its input is refused.
 func (w *walk) shell(args []*syntax.Word) error {
 	for i, arg := range args {
 		text, known := literalOf(arg)
@@ -98,7 +98,7 @@ func (w *walk) shell(args []*syntax.Word) error {
 	return &refusal{message: "A shell runs what is known only then: give the script with -c"}
 }
 
-// run checks the program behind a runner's options.
+// run checks the program after a runner's options.
 func (w *walk) run(name string, r runner, args []*syntax.Word) error {
 	skip := r.skip
 	for i := 0; i < len(args); i++ {
@@ -111,7 +111,7 @@ func (w *walk) run(name string, r runner, args []*syntax.Word) error {
 		case name == "env" && (text == "-S" || strings.HasPrefix(text, "--split-string") || strings.HasPrefix(text, "-S")):
 			return unknowable(args[i])
 		case strings.HasPrefix(text, "--"):
-			// One without = may take the next word as its value, or not; whoever means that writes the =.
+			// An option without = has no value here.
 		case strings.HasPrefix(text, "-") && len(text) > 1:
 			if strings.ContainsRune(r.takes, rune(text[len(text)-1])) {
 				i++

@@ -62,7 +62,7 @@ func TestGuardRefuses(t *testing.T) {
 			t.Errorf("%q: %v, pattern %q, want %q", command, err, r.pattern, want)
 		}
 	}
-	// What a function is called is free only where there is one.
+	// A function's name is allowed only where the function is defined.
 	for _, command := range []string{
 		"touch x; touch() { ls; }", "if false; then touch() { ls; }; fi; touch x", "(touch() { ls; }); touch x", "ls && touch() { ls; }; touch x",
 		"touch() { ls; } & touch x", "touch() { ls; } | cat; touch x", "a() { touch x; }; a; touch() { ls; }", "while false; do f() { ls; }; done; f",
@@ -105,9 +105,9 @@ func TestGuardLooksIntoRunners(t *testing.T) {
 	}
 }
 
-// TestGuardBounded feeds what is deep, so that a command cannot take the server's memory.
+// TestGuardBounded checks deep commands, which must not exhaust the server's memory.
 func TestGuardBounded(t *testing.T) {
-	defer debug.SetMaxStack(debug.SetMaxStack(256 << 20)) // more ends the process
+	defer debug.SetMaxStack(debug.SetMaxStack(256 << 20)) // exceeding it ends the process
 	for _, part := range []string{
 		"(", "{ ", "$(", "`", "\"$(", "${x:-", "((", "$((", "[[ ( ", "if ", "while ", "! ", "a=(", "a[", "<(", "case x in x) ", "f() { ", "~", "1?", "2**", "-",
 		"ls && ", "ls | ", "x=", "\\", "'", "\"", "<<a\n", "{a,", "coproc ", "time ", "for i in x; do ", "ls; ",
@@ -119,7 +119,7 @@ func TestGuardBounded(t *testing.T) {
 	}
 }
 
-// TestGuardNeverPassesAStranger builds commands around a program that is not allowed: none may pass, wherever it stands.
+// TestGuardNeverPassesAStranger builds commands around a program that is not allowed: all must be refused.
 func TestGuardNeverPassesAStranger(t *testing.T) {
 	g := guard(t, "env", "xargs", "bash")
 	seed := rand.Uint64()

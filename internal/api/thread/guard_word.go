@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// literalOf returns what a word says, if that is known before it runs: text, plain or quoted. Braces and wildcards stand
-// for themselves, and so for no program's name.
+// literalOf returns a word's text if it is known before the command runs, plain or quoted. Braces and wildcards are
+// returned unexpanded, and so match no program's name.
 func literalOf(word *syntax.Word) (text string, known bool) {
 	var b strings.Builder
 	known = literals(&b, word.Parts, false)
@@ -35,8 +35,8 @@ func literals(b *strings.Builder, parts []syntax.WordPart, quoted bool) bool {
 	return true
 }
 
-// unescape takes the backslashes out of literal text, as the shell does. Between double quotes they escape only what has
-// a meaning there.
+// unescape removes backslashes from literal text, as the shell does. In double quotes they escape only special
+// characters.
 func unescape(text string, quoted bool) string {
 	if !strings.Contains(text, `\`) {
 		return text
@@ -59,7 +59,7 @@ func unescape(text string, quoted bool) string {
 	return b.String()
 }
 
-// plain is a simple command as text, for patterns: its name, and its arguments without what is quoted in them.
+// plain returns a simple command as text for patterns: its name, and its arguments without their quoted parts.
 func plain(name string, args []*syntax.Word) string {
 	var b strings.Builder
 	b.WriteString(name)

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// line is what one log event of the thread API says.
+// line is one log event of the thread API.
 type line struct {
 	user, thread, session string
 	command               string
@@ -22,8 +22,8 @@ type line struct {
 	reason                string
 }
 
-// say logs one of the API's nine events and counts it.
-func (c *call) say(name string, l line) {
+// log logs one of the API's nine events and counts it.
+func (c *call) log(name string, l line) {
 	if l.thread == "" && l.session != "" {
 		if session, err := c.Sessions().Get(c.r.Context(), l.session); err == nil {
 			l.thread, l.user = session.Labels["thread_id"], session.Labels["user_id"]
@@ -38,7 +38,7 @@ func (c *call) say(name string, l line) {
 	})
 }
 
-// text is the line in the API's form.
+// text formats the line as the API defines it.
 func (l line) text(name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[SANDBOX] event=%s user=%s thread=%s session=%s", name, word(l.user, 8), word(l.thread, 12), word(l.session, 12))
@@ -58,8 +58,7 @@ func (l line) text(name string) string {
 	return b.String()
 }
 
-// Watch tells of the threads whose sessions end by themselves: session_expired, the one of the nine events that no
-// request brings about.
+// Watch logs session_expired, the only one of the nine events without a request.
 type Watch struct {
 	Logger *slog.Logger
 	Events event.Sink // counts it
@@ -79,7 +78,7 @@ func (w Watch) Record(e event.Event) {
 	w.Events.Record(event.Event{Name: event.Thread, Kind: "session_expired", Time: e.Time, Component: "thread", Took: e.Took})
 }
 
-// word is a text of at most n characters for a line of the log: on that line, and quoted if it has blanks.
+// word returns at most n characters of a text for the log: control characters replaced, and quoted if it has blanks.
 func word(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) > n {
@@ -98,20 +97,20 @@ func word(text string, n int) string {
 	return string(runes)
 }
 
-// limited tells of a bound that a request ran into, if that is what err says.
+// limited logs resource_limit_exceeded if err is about a limit.
 func (c *call) limited(err error, session, thread string) {
 	switch belljar.CodeOf(err) {
 	case belljar.CodeQuotaExceeded, belljar.CodeTooLarge, belljar.CodeDiskFull, belljar.CodeRateLimited:
-		c.say("resource_limit_exceeded", line{session: session, thread: thread, reason: string(belljar.CodeOf(err))})
+		c.log("resource_limit_exceeded", line{session: session, thread: thread, reason: string(belljar.CodeOf(err))})
 	}
 }
 
-// abandonTime bounds the cancelling of a command that nobody waits for.
-const abandonTime = 5 * time.Second
+// abandonTimeout limits the cancellation in abandon.
+const abandonTimeout = 5 * time.Second
 
-// abandon cancels a command whose client has gone away.
+// abandon cancels a command whose client has disconnected.
 func (c *call) abandon(run string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), abandonTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), abandonTimeout)
 	defer cancel()
 	if err := c.Runs().Cancel(ctx, run); err != nil {
 		c.door.opts.Logger.Warn("command of a client that went away could not be cancelled", "run_id", run, "err", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/api/thread"
 )
 
-// Nobody fills the server's disk with uploads, and what is for no session is not taken at all.
+// Uploads cannot fill the server's disk, and an upload without a session is refused at once.
 func TestUploadNeedsRoom(t *testing.T) {
 	var full atomic.Bool
 	var asked atomic.Int64

@@ -10,22 +10,22 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// user is the name that the thread API gives to the user of commands.
+// user is the thread API's name for the user that runs commands.
 const user = "sandboxuser"
 
-// creation is the request of create_session.
+// creation is the request body of create_session.
 type creation struct {
 	UserID         string   `json:"user_id,omitempty"`
 	ThreadID       string   `json:"thread_id,omitempty"`
 	TimeoutMinutes *float64 `json:"timeout_minutes,omitempty"`
 }
 
-// minutes is the idle time when a request does not say.
+// minutes is the default of timeout_minutes.
 const minutes = 30
 
 func scopeOf(thread string) belljar.Scope { return belljar.Scope{Namespace: "thread", ID: thread} }
 
-// create answers 200 with a new session, or 409 with the one that the thread has (docs/compatibility.md#decisions).
+// create responds with 200 and a new session, or 409 and the thread's existing one (docs/compatibility.md#decisions).
 func (c *call) create() {
 	var in creation
 	if !c.decode(&in) || !c.required([2]string{"user_id", in.UserID}, [2]string{"thread_id", in.ThreadID}) {
@@ -57,17 +57,17 @@ func (c *call) create() {
 	}
 	l := line{user: in.UserID, thread: in.ThreadID, session: session.ID, took: c.door.opts.Now().Sub(begun)}
 	if created {
-		c.say("session_created", l)
+		c.log("session_created", l)
 		answer["status"], answer["expires_at"] = "created", stamp(session.ExpiresAt)
 		write(c.w, http.StatusOK, answer)
 		return
 	}
-	c.say("session_reused", l)
+	c.log("session_reused", l)
 	answer["status"], answer["created_at"], answer["last_activity"] = "existing", stamp(session.CreatedAt), stamp(lastActivity(session))
 	write(c.w, http.StatusConflict, answer)
 }
 
-// exhausted answers for a node that has no room for more sessions, if that is what err says.
+// exhausted responds if err means that the node has its maximum of sessions; false if not.
 func (c *call) exhausted(err error) bool {
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Details["quota"] != "node_sessions" {
@@ -81,7 +81,7 @@ func (c *call) exhausted(err error) bool {
 	return true
 }
 
-// find returns the living session of a thread; false if there is none.
+// find returns the active session of a thread; false if there is none.
 func (c *call) find(thread string) (belljar.Session, bool, error) {
 	key := scopeOf(thread).String()
 	page, err := c.Sessions().List(c.r.Context(), belljar.SessionQuery{KeyPrefix: key, Limit: belljar.MaxPage})
@@ -96,7 +96,7 @@ func (c *call) find(thread string) (belljar.Session, bool, error) {
 	return belljar.Session{}, false, nil
 }
 
-// get answers for a thread.
+// get responds with the session of a thread.
 func (c *call) get() {
 	thread, ok := c.query("thread_id")
 	if !ok {
@@ -105,9 +105,9 @@ func (c *call) get() {
 	session, found, err := c.find(thread)
 	files := 0
 	if err == nil && found {
-		files, _, err = c.held(session.ID)
+		files, _, err = c.usage(session.ID)
 		if ended(err) {
-			found, err = false, nil // just now
+			found, err = false, nil // it has ended meanwhile
 		}
 	}
 	switch {
@@ -116,7 +116,7 @@ func (c *call) get() {
 	case !found:
 		write(c.w, http.StatusNotFound, fault{"error": "No active session found for thread_id", "thread_id": thread})
 	default:
-		c.say("session_reused", line{user: session.Labels["user_id"], thread: thread, session: session.ID})
+		c.log("session_reused", line{user: session.Labels["user_id"], thread: thread, session: session.ID})
 		write(c.w, http.StatusOK, map[string]any{
 			"session_id": session.ID, "thread_id": thread, "status": "active", "created_at": stamp(session.CreatedAt),
 			"last_activity": stamp(lastActivity(session)), "workspace_dir": belljar.WorkspaceDir, "files_count": files,
@@ -124,13 +124,13 @@ func (c *call) get() {
 	}
 }
 
-// mostListed is how many entries of a workspace are looked at.
-const mostListed = 10000
+// maxListed limits how many entries of a workspace are listed.
+const maxListed = 10000
 
-// held is how many files lie in a workspace, and how many bytes they have. Where there are more than are looked at, it is
-// what its file system counts, with folders.
-func (c *call) held(id string) (files int, bytes int64, err error) {
-	list, err := c.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: mostListed})
+// usage returns the number and the total size of the files in a workspace. Above maxListed entries it returns the file
+// system's figures, which include folders.
+func (c *call) usage(id string) (files int, bytes int64, err error) {
+	list, err := c.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: maxListed})
 	for _, e := range list.Entries {
 		if e.Type == "file" {
 			files++
@@ -145,7 +145,7 @@ func (c *call) held(id string) (files int, bytes int64, err error) {
 	return files, bytes, err
 }
 
-// cleanup ends a session. One that has ended is cleaned up.
+// cleanup ends a session.
 func (c *call) cleanup() {
 	var in struct {
 		SessionID string `json:"session_id,omitempty"`
@@ -162,7 +162,7 @@ func (c *call) cleanup() {
 	write(c.w, http.StatusOK, map[string]any{"status": "cleaned_up", "session_id": in.SessionID})
 }
 
-// health tells a request without a key that the node answers, and nothing else.
+// health responds without figures to a request without a key.
 func (d *Door) health(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") == "" && r.Header.Get("X-Api-Key") == "" {
 		write(w, http.StatusOK, map[string]any{"status": "healthy"})
@@ -171,7 +171,7 @@ func (d *Door) health(w http.ResponseWriter, r *http.Request) {
 	d.guarded((*call).health)(w, r)
 }
 
-// health tells the figures of the node.
+// health responds with the node's figures.
 func (c *call) health() {
 	d := c.door
 	n := d.opts.Health()
@@ -188,5 +188,5 @@ func lastActivity(s belljar.Session) time.Time {
 	return s.LastActivityAt
 }
 
-// stamp is a time as the thread API writes it.
+// stamp formats a time for the thread API.
 func stamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

@@ -17,15 +17,15 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// framing is what a form may add to its file.
+// framing is the maximum overhead of a form, in bytes.
 const framing = 1 << 20
 
-// maxField is how long a field may be that is no file.
+// maxField limits a text field, in bytes.
 const maxField = 8 << 10
 
-// form is an upload as it came, whatever the order of its fields.
+// form is an upload; its fields may arrive in any order.
 type form struct {
-	session, filename, name string // name is what the file's part says
+	session, filename, name string // name is the file name of the part
 	file                    *os.File
 	size                    int64
 }
@@ -36,19 +36,19 @@ func (f *form) close() {
 	}
 }
 
-// errTooLarge says that a file is larger than may be uploaded.
+// errTooLarge means that a file exceeds the limit.
 var errTooLarge = errors.New("file too large")
 
 // upload puts one file into a workspace.
 func (c *call) upload() {
-	most := int64(c.door.opts.MaxFileMB) << 20
-	api.LimitBody(c.w, c.r, most+framing)
+	limit := int64(c.door.opts.MaxFileMB) << 20
+	api.LimitBody(c.w, c.r, limit+framing)
 	begun := c.door.opts.Now()
-	f, err := c.receive(most)
+	f, err := c.receive(limit)
 	defer f.close()
 	if errors.Is(err, errTooLarge) || belljar.CodeOf(err) == belljar.CodeTooLarge {
 		size := max(f.size, c.r.ContentLength)
-		c.say("resource_limit_exceeded", line{session: f.session, bytes: size, reason: "file size"})
+		c.log("resource_limit_exceeded", line{session: f.session, bytes: size, reason: "file size"})
 		write(c.w, http.StatusRequestEntityTooLarge, fault{
 			"error": "File size exceeds maximum allowed size", "max_size_mb": c.door.opts.MaxFileMB, "uploaded_size_mb": megabytes(size),
 		})
@@ -77,11 +77,11 @@ func (c *call) upload() {
 		write(c.w, http.StatusBadRequest, fault{"error": "Invalid filename", "filename": cut(name, shownCommand)})
 		return
 	}
-	back, err := c.door.turns.take(c.r.Context(), f.session)
+	unlock, err := c.door.uploads.lock(c.r.Context(), f.session)
 	if err != nil {
-		return // nobody is there
+		return // the client is gone
 	}
-	defer back()
+	defer unlock()
 	before, fits := c.fits(f)
 	if !fits {
 		return
@@ -91,7 +91,7 @@ func (c *call) upload() {
 		c.uploadFailed(f, err)
 		return
 	}
-	c.say("file_uploaded", line{session: f.session, bytes: f.size, took: c.door.opts.Now().Sub(begun)})
+	c.log("file_uploaded", line{session: f.session, bytes: f.size, took: c.door.opts.Now().Sub(begun)})
 	c.door.opts.Events.Record(event.Event{Name: event.Thread, Kind: event.ThreadWorkspace, Component: "thread", Count: before + f.size})
 	write(c.w, http.StatusOK, map[string]any{
 		"status": "uploaded", "filename": clean, "path": path.Join(belljar.WorkspaceDir, clean), "size_bytes": f.size,
@@ -102,7 +102,7 @@ func (c *call) uploadFailed(f *form, err error) {
 	switch {
 	case c.gone(err, f.session):
 	case belljar.CodeOf(err) == belljar.CodeDiskFull:
-		_, bytes, listErr := c.held(f.session)
+		_, bytes, listErr := c.usage(f.session)
 		if listErr != nil {
 			c.fail(err)
 			return
@@ -114,16 +114,16 @@ func (c *call) uploadFailed(f *form, err error) {
 	}
 }
 
-// fits checks the workspace and returns its size; false if it has answered.
+// fits checks the limits of the workspace and returns its size. If one is exceeded, fits responds and returns false.
 func (c *call) fits(f *form) (size int64, ok bool) {
-	n, bytes, err := c.held(f.session)
+	n, bytes, err := c.usage(f.session)
 	switch {
 	case err != nil:
 		if !c.gone(err, f.session) {
 			c.fail(err)
 		}
 	case n >= c.door.opts.MaxFiles:
-		c.say("resource_limit_exceeded", line{session: f.session, reason: "file count"})
+		c.log("resource_limit_exceeded", line{session: f.session, reason: "file count"})
 		write(c.w, http.StatusInsufficientStorage, fault{
 			"error": "Maximum file count exceeded", "max_files": c.door.opts.MaxFiles, "current_files": n,
 		})
@@ -135,21 +135,21 @@ func (c *call) fits(f *form) (size int64, ok bool) {
 	return 0, false
 }
 
-// full answers for a workspace without room.
+// full responds if the workspace is full.
 func (c *call) full(f *form, bytes int64) {
-	c.say("resource_limit_exceeded", line{session: f.session, bytes: f.size, reason: "workspace size"})
+	c.log("resource_limit_exceeded", line{session: f.session, bytes: f.size, reason: "workspace size"})
 	write(c.w, http.StatusInsufficientStorage, fault{
 		"error": "Workspace size limit exceeded", "max_workspace_mb": c.door.opts.MaxWorkspaceMB,
 		"current_workspace_mb": megabytes(bytes), "file_size_mb": megabytes(f.size),
 	})
 }
 
-// megabytes is a size as the API writes it.
+// megabytes returns a size in MiB, rounded to two decimals.
 func megabytes(n int64) float64 { return math.Round(float64(n)/(1<<20)*100) / 100 }
 
-// receive reads the form. The file waits on the disk until the fields that may follow are known. What it returns is to be
-// closed, also with an error.
-func (c *call) receive(most int64) (*form, error) {
+// receive reads the form and spools the file to the disk, since other fields may follow it. The caller must close the
+// form, even after an error.
+func (c *call) receive(limit int64) (*form, error) {
 	f := &form{}
 	media, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err != nil || media != "multipart/form-data" || params["boundary"] == "" {
@@ -162,7 +162,7 @@ func (c *call) receive(most int64) (*form, error) {
 			return f, nil
 		}
 		if err == nil {
-			err = c.take(f, part, most)
+			err = c.readPart(f, part, limit)
 		}
 		if err != nil {
 			return f, badForm(err)
@@ -178,8 +178,8 @@ func badForm(err error) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("Invalid form: %v", err)}
 }
 
-// take reads one part.
-func (c *call) take(f *form, part *multipart.Part, most int64) error {
+// readPart reads one part.
+func (c *call) readPart(f *form, part *multipart.Part, limit int64) error {
 	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil {
 		return err
@@ -203,18 +203,18 @@ func (c *call) take(f *form, part *multipart.Part, most int64) error {
 			return errors.New("more than one file")
 		}
 		f.name = params["filename"]
-		if f.session != "" { // nobody should send 100 MB to learn that there is no such session
+		if f.session != "" { // a client should not send 100 MB in vain
 			if _, err := c.Sessions().Get(c.r.Context(), f.session); err != nil {
 				return err
 			}
 		}
-		return f.keep(bounded{part, c.room}, c.door.opts.TempDir, most)
+		return f.spool(bounded{part, c.room}, c.door.opts.TempDir, limit)
 	default:
 		return fmt.Errorf("unknown field %.40q", name)
 	}
 }
 
-// room refuses an upload that there is no room for.
+// room returns an error if there is no room for more of an upload.
 func (c *call) room() error {
 	if c.door.opts.Room == nil {
 		return nil
@@ -222,7 +222,7 @@ func (c *call) room() error {
 	return c.door.opts.Room(c.r.Context(), c.caller.ID)
 }
 
-// bounded reads as long as there is room for what it reads.
+// bounded checks for room before each read.
 type bounded struct {
 	in   io.Reader
 	room func() error
@@ -235,26 +235,26 @@ func (b bounded) Read(p []byte) (int, error) {
 	return b.in.Read(p)
 }
 
-// keep puts the file's bytes on the disk, under no name.
-func (f *form) keep(part io.Reader, dir string, most int64) (err error) {
+// spool writes the file's bytes to an unlinked temporary file.
+func (f *form) spool(part io.Reader, dir string, limit int64) (err error) {
 	if f.file, err = os.CreateTemp(dir, ".belljar-upload-*"); err != nil {
 		return &belljar.Error{Code: belljar.CodeInternal, Message: "keep an upload", Err: err}
 	}
 	if err := os.Remove(f.file.Name()); err != nil {
 		return &belljar.Error{Code: belljar.CodeInternal, Message: "keep an upload", Err: err}
 	}
-	f.size, err = io.Copy(f.file, io.LimitReader(part, most+1))
+	f.size, err = io.Copy(f.file, io.LimitReader(part, limit+1))
 	if err != nil {
 		return err
 	}
-	if f.size > most {
+	if f.size > limit {
 		return errTooLarge
 	}
 	_, err = f.file.Seek(0, io.SeekStart)
 	return err
 }
 
-// cleanName is a file's name as a place in the workspace; false if it leads out of it.
+// cleanName returns a file name as a path in the workspace; false if it is not one.
 func cleanName(name string) (string, bool) {
 	if strings.Contains(name, "..") || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') {
 		return "", false

@@ -24,20 +24,20 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// patience bounds every wait of a test.
+// patience limits every wait of a test.
 const patience = 5 * time.Minute
 
-// world is the door over the real service and the fake runtime.
+// world is the door with the real service and the fake runtime.
 type world struct {
 	t       *testing.T
 	url     string
 	runtime *fake.Runtime
 	service *service.Service
 	log     *journal
-	clock   *hourglass
+	clock   *manualClock
 }
 
-// journal keeps log lines.
+// journal records log lines.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -65,20 +65,20 @@ func (j *journal) has(name string) (found []string) {
 	return found
 }
 
-// hourglass is a clock that the test turns.
-type hourglass struct {
+// manualClock is a clock that the test advances.
+type manualClock struct {
 	mu    sync.Mutex
 	ahead time.Duration
 	due   map[*time.Time]func()
 }
 
-func (h *hourglass) Now() time.Time {
+func (h *manualClock) Now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return time.Now().Add(h.ahead)
 }
 
-func (h *hourglass) AfterFunc(d time.Duration, f func()) func() bool {
+func (h *manualClock) AfterFunc(d time.Duration, f func()) func() bool {
 	at := h.Now().Add(d)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,7 +98,7 @@ func (h *hourglass) AfterFunc(d time.Duration, f func()) func() bool {
 	}
 }
 
-func (h *hourglass) take(key *time.Time) bool {
+func (h *manualClock) take(key *time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, ok := h.due[key]
@@ -106,8 +106,8 @@ func (h *hourglass) take(key *time.Time) bool {
 	return ok
 }
 
-// pass lets time go by.
-func (h *hourglass) pass(d time.Duration) {
+// pass advances the clock.
+func (h *manualClock) pass(d time.Duration) {
 	h.mu.Lock()
 	h.ahead += d
 	now := time.Now().Add(h.ahead)
@@ -124,10 +124,10 @@ func (h *hourglass) pass(d time.Duration) {
 	}
 }
 
-// await returns the lines of an event when there are some: what no request brings about is told when it is over.
+// await waits for lines of an event and returns them, for events that no request causes.
 func (j *journal) await(t *testing.T, name string) []string {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // a look at the condition
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // polls the condition
 		if found := j.has(name); len(found) > 0 {
 			return found
 		}
@@ -139,7 +139,7 @@ func (j *journal) await(t *testing.T, name string) []string {
 
 func newWorld(t *testing.T, change func(*thread.Options)) *world {
 	t.Helper()
-	w := &world{t: t, log: &journal{}, clock: &hourglass{}}
+	w := &world{t: t, log: &journal{}, clock: &manualClock{}}
 	log := slog.New(w.log)
 	in := apitest.NewWorld(t, nil, func(o *service.Options) {
 		o.Clock, o.MaxSessions, o.Events = w.clock, -1, thread.Watch{Logger: log, Events: event.Sinks(nil)}
@@ -193,7 +193,7 @@ func (w *world) send(key, method, path, contentType string, body io.Reader) answ
 		w.t.Fatal(err)
 	}
 	a := answer{status: resp.StatusCode, header: resp.Header, raw: string(raw)}
-	_ = json.Unmarshal(raw, &a.body) // a file is no JSON
+	_ = json.Unmarshal(raw, &a.body) // files are not JSON
 	return a
 }
 
@@ -207,7 +207,7 @@ func (w *world) get(name string) answer {
 	return w.send("alice", "GET", "/thread/"+name, "", nil)
 }
 
-// open makes a thread's session.
+// open creates a thread's session.
 func (w *world) open(name string) string {
 	w.t.Helper()
 	a := w.post("create_session", `{"user_id": "user_abc123", "thread_id": "`+name+`", "timeout_minutes": 30}`)
