@@ -1,5 +1,5 @@
-// Package agent is the host's side of the conversation with the agent inside a sandbox: commands, files, terminals and
-// leases, over whatever connections a runtime hands out. The protocol is specified in package wire.
+// Package agent is the host's client for the agent inside a sandbox: commands, files, terminals and leases, over the connections
+// that a runtime dials. Package wire specifies the protocol.
 package agent
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// ErrDisconnected is the cause of every failure of the connection, as opposed to an answer of the agent, which is a
-// [*wire.Error]. The request may or may not have been carried out.
+// ErrDisconnected is the cause of every connection failure. A failure that the agent reports is a [*wire.Error]. After a
+// disconnect, the caller cannot know whether the request was executed.
 var ErrDisconnected = errors.New("disconnected from the agent")
 
-// ErrProtocol means that the agent sent what it must not, or speaks another version. Trying again does not help.
+// ErrProtocol means that the agent violated the protocol, or speaks another version. A retry does not help.
 var ErrProtocol = errors.New("agent breaks the protocol")
 
-// Client talks to one sandbox's agent. It holds no connection: each request dials one. Safe for concurrent use.
+// Client is a client of one sandbox's agent. It holds no connection: each request dials one. Safe for concurrent use.
 type Client struct {
 	dial func(context.Context) (net.Conn, error)
 }
@@ -29,7 +29,7 @@ type Client struct {
 // New returns a client that reaches the agent through dial, usually a sandbox's Dial.
 func New(dial func(context.Context) (net.Conn, error)) *Client { return &Client{dial: dial} }
 
-// Ping asks the agent about itself. It renews the lease, as every request does.
+// Ping returns the agent's description of itself. Like every request, it renews the lease.
 func (c *Client) Ping(ctx context.Context) (wire.Info, error) {
 	reply, err := c.ask(ctx, wire.Request{Op: wire.OpPing})
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *Client) Ping(ctx context.Context) (wire.Info, error) {
 	return *reply.Info, nil
 }
 
-// List returns the commands that the agent knows, running and finished, until they are forgotten.
+// List returns the commands that the agent knows, running and finished, except forgotten ones.
 func (c *Client) List(ctx context.Context) ([]wire.ExecInfo, error) {
 	s, err := c.open(ctx, wire.Request{Op: wire.OpList})
 	if err != nil {
@@ -65,8 +65,7 @@ func (c *Client) List(ctx context.Context) ([]wire.ExecInfo, error) {
 	}
 }
 
-// Forget drops a finished command and what is left of its output. An unknown id is no error; a running command is
-// [wire.CodeInvalid].
+// Forget drops a finished command and its remaining output. An unknown id is no error; a running command is [wire.CodeInvalid].
 func (c *Client) Forget(ctx context.Context, id string) error {
 	if _, err := c.ask(ctx, wire.Request{Op: wire.OpForget, ID: id}); err != nil {
 		return fmt.Errorf("forget: %w", err)
@@ -74,7 +73,7 @@ func (c *Client) Forget(ctx context.Context, id string) error {
 	return nil
 }
 
-// Lease sets for how long the agent lives without hearing from a host, to the millisecond; 0 is for ever.
+// Lease sets how long the agent lives without contact from a host, in whole milliseconds; 0 means for ever.
 func (c *Client) Lease(ctx context.Context, d time.Duration) error {
 	if d < 0 {
 		return fmt.Errorf("lease: negative duration %v", d)
@@ -85,8 +84,8 @@ func (c *Client) Lease(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Kill sends a signal to a command or ends it. It returns when the agent has begun, not when the command is gone:
-// that is [Process.Output]'s to say. A finished or unknown command is [wire.CodeNotFound].
+// Kill sends a signal to a command or ends it. It returns when the agent has started to do so; [Process.Output] reports the end. A
+// finished or unknown command is [wire.CodeNotFound].
 func (c *Client) Kill(ctx context.Context, id string, kill wire.Kill) error {
 	if _, err := c.ask(ctx, wire.Request{Op: wire.OpSignal, ID: id, Kill: &kill}); err != nil {
 		return fmt.Errorf("kill: %w", err)
@@ -94,7 +93,7 @@ func (c *Client) Kill(ctx context.Context, id string, kill wire.Kill) error {
 	return nil
 }
 
-// ask makes a request that has a single answer.
+// ask makes a request with a single reply.
 func (c *Client) ask(ctx context.Context, req wire.Request) (wire.Reply, error) {
 	s, err := c.open(ctx, req)
 	if err != nil {
@@ -109,7 +108,7 @@ type stream struct {
 	conn   net.Conn
 	r      *wire.Reader
 	w      *wire.Writer
-	ctx    context.Context // its end closes conn
+	ctx    context.Context // closes conn when it ends
 	unhook func() bool
 	greet  bool // the agent's Hello has been read
 	hello  wire.Hello
@@ -132,7 +131,7 @@ func (c *Client) open(ctx context.Context, req wire.Request) (*stream, error) {
 	s := &stream{conn: conn, r: wire.NewReader(conn), w: wire.NewWriter(conn), ctx: ctx}
 	s.unhook = context.AfterFunc(ctx, func() { conn.Close() })
 	if _, err := conn.Write(buf.Bytes()); err != nil {
-		// The agent may have said why it closed.
+		// The agent may have sent the reason before it closed.
 		if _, e := s.reply(); e != nil {
 			err = e
 		}
@@ -148,7 +147,7 @@ func (s *stream) close() {
 	s.conn.Close()
 }
 
-// detach takes the stream out of its context's hands.
+// detach stops the context from closing the stream.
 func (s *stream) detach() error {
 	if !s.unhook() {
 		s.conn.Close()
@@ -158,7 +157,7 @@ func (s *stream) detach() error {
 	return nil
 }
 
-// read returns the next frame, past the agent's Hello.
+// read returns the next frame after the agent's Hello.
 func (s *stream) read() (wire.Frame, error) {
 	if !s.greet {
 		f, err := s.r.Read()
@@ -177,7 +176,7 @@ func (s *stream) read() (wire.Frame, error) {
 	return f, nil
 }
 
-// reply reads a frame that must be a Reply; one with an Error is returned as that.
+// reply reads a frame that must be a Reply. It returns a Reply's Error as the error.
 func (s *stream) reply() (wire.Reply, error) {
 	f, err := s.read()
 	if err != nil {
@@ -186,7 +185,7 @@ func (s *stream) reply() (wire.Reply, error) {
 	return asReply(f)
 }
 
-// part is reply for one of the parts of a list, whose bytes it takes from room.
+// part is reply for one part of a list. It takes the part's bytes from room.
 func (s *stream) part(room *room) (wire.Reply, error) {
 	f, err := s.read()
 	if err == nil {
@@ -198,7 +197,7 @@ func (s *stream) part(room *room) (wire.Reply, error) {
 	return asReply(f)
 }
 
-// asReply decodes a Reply; one with an Error is returned as that.
+// asReply decodes a Reply. It returns a Reply's Error as the error.
 func asReply(f wire.Frame) (wire.Reply, error) {
 	var reply wire.Reply
 	if f.Kind != wire.KindReply {
@@ -213,7 +212,7 @@ func asReply(f wire.Frame) (wire.Reply, error) {
 	return reply, nil
 }
 
-// fault returns what a failure of the connection means: the context's end, if that is what closed it.
+// fault maps a connection failure to the context's error, if that closed the connection.
 func (s *stream) fault(err error) error {
 	var remote *wire.Error
 	switch {
@@ -229,9 +228,9 @@ func (s *stream) fault(err error) error {
 	return fmt.Errorf("%w: %w", ErrDisconnected, err)
 }
 
-// checkHello accepts an agent of this version and the one before.
+// checkHello accepts agents of this version and of the previous one.
 func checkHello(f wire.Frame) (hello wire.Hello, err error) {
-	if f.Kind == wire.KindReply { // an agent may refuse before it greets
+	if f.Kind == wire.KindReply { // an agent may refuse before its Hello
 		if _, err := asReply(f); err != nil {
 			return hello, err
 		}
@@ -251,7 +250,7 @@ func checkHello(f wire.Frame) (hello wire.Hello, err error) {
 	return hello, nil
 }
 
-// milliseconds rounds up, so that a short time does not become none.
+// milliseconds rounds up, so that a short duration does not become 0.
 func milliseconds(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// script is what a made-up agent does with one stream, after the request was read; hello is for it to send.
+// script is a fake agent's handler for one stream, called after it has read the request; it sends its own hello.
 type script func(t *testing.T, req wire.Request, r *wire.Reader, w *wire.Writer)
 
-// scripted returns a client whose agent follows the script on every stream. The agent has ended when the test does.
+// scripted returns a client whose fake agent runs the script on every stream and ends with the test.
 func scripted(t *testing.T, s script) *agent.Client {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(sockdir.New(t), "s"))
@@ -155,7 +155,7 @@ func TestRemoteErrors(t *testing.T) {
 	}
 }
 
-// TestRefusalInTheMidstOfContents checks that the agent's reason wins over the broken connection.
+// TestRefusalInTheMidstOfContents checks that the agent's error takes precedence over the broken connection.
 func TestRefusalInTheMidstOfContents(t *testing.T) {
 	c := scripted(t, func(_ *testing.T, _ wire.Request, r *wire.Reader, w *wire.Writer) {
 		r.Read()
@@ -190,7 +190,7 @@ func TestContentsThatFail(t *testing.T) {
 	}
 }
 
-// process starts a command on an agent that has said Started.
+// process starts a command on a fake agent that has sent Started.
 func process(t *testing.T, st wire.Started, s script) *agent.Process {
 	t.Helper()
 	c := scripted(t, func(t *testing.T, req wire.Request, r *wire.Reader, w *wire.Writer) {
@@ -228,7 +228,7 @@ func TestOutputWithAGap(t *testing.T) {
 	}
 }
 
-// TestAcks checks that what was delivered is acknowledged at the end, and what was refused is not.
+// TestAcks checks that delivered output is acknowledged at the end, and refused output is not.
 func TestAcks(t *testing.T) {
 	var acks []int64
 	read := make(chan struct{})
@@ -333,7 +333,7 @@ func TestCancelDetaches(t *testing.T) {
 	ctx, hangUp := context.WithCancelCause(t.Context())
 	bored := errors.New("bored")
 	silent := scripted(t, func(_ *testing.T, _ wire.Request, r *wire.Reader, _ *wire.Writer) {
-		hangUp(bored) // not before the question has arrived
+		hangUp(bored) // after the request has arrived
 		r.Read()
 	})
 	if _, err := silent.Ping(ctx); !errors.Is(err, bored) {

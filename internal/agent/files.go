@@ -25,12 +25,12 @@ func (c *Client) Mkdir(ctx context.Context, req wire.FileRequest) error {
 	return c.change(ctx, "mkdir", wire.OpMkdir, req)
 }
 
-// Rename moves Path to To, replacing what is there unless NoReplace is set.
+// Rename moves Path to To. It replaces an existing file unless NoReplace is set.
 func (c *Client) Rename(ctx context.Context, req wire.FileRequest) error {
 	return c.change(ctx, "rename", wire.OpRename, req)
 }
 
-// Delete removes a file or an empty directory, with Recursive also a full one.
+// Delete removes a file or an empty directory, or with Recursive a whole tree.
 func (c *Client) Delete(ctx context.Context, req wire.FileRequest) error {
 	return c.change(ctx, "delete", wire.OpDelete, req)
 }
@@ -47,7 +47,7 @@ func (c *Client) ReadDir(ctx context.Context, req wire.FileRequest) (list []wire
 	return list, cut, nil
 }
 
-// EachEntry calls visit for what is in a directory and returns its error if there is one. cut is as of ReadDir.
+// EachEntry calls visit for each entry of a directory, and stops at its first error. cut is as in ReadDir.
 func (c *Client) EachEntry(ctx context.Context, req wire.FileRequest, visit func(wire.FileInfo) error) (cut bool, err error) {
 	cut, err = c.list(ctx, wire.OpReadDir, req, visit)
 	if err != nil {
@@ -56,8 +56,8 @@ func (c *Client) EachEntry(ctx context.Context, req wire.FileRequest, visit func
 	return cut, nil
 }
 
-// Walk calls visit for everything below a directory, parents first, and returns its error if there is one. cut tells
-// that the walk ended at a bound.
+// Walk calls visit for everything below a directory, parents first, and stops at its first error. cut reports that the walk
+// stopped at a limit.
 func (c *Client) Walk(ctx context.Context, req wire.FileRequest, visit func(wire.FileInfo) error) (cut bool, err error) {
 	cut, err = c.list(ctx, wire.OpWalk, req, visit)
 	if err != nil {
@@ -66,8 +66,8 @@ func (c *Client) Walk(ctx context.Context, req wire.FileRequest, visit func(wire
 	return cut, nil
 }
 
-// ReadFile opens a file, or Limit bytes of it from Offset. The caller closes the reader; ctx's end closes it too. A
-// read of a file that cannot be read on ends with an error, never with a short io.EOF.
+// ReadFile opens a file, or Limit bytes of it from Offset. The caller closes the reader; the end of ctx closes it too. A read that
+// cannot continue ends with an error, never with a premature io.EOF.
 func (c *Client) ReadFile(ctx context.Context, req wire.FileRequest) (io.ReadCloser, wire.FileInfo, error) {
 	s, err := c.open(ctx, wire.Request{Op: wire.OpRead, File: &req})
 	if err != nil {
@@ -84,8 +84,8 @@ func (c *Client) ReadFile(ctx context.Context, req wire.FileRequest) (io.ReadClo
 	return &body{s: s, what: "read " + req.Path}, *reply.File, nil
 }
 
-// WriteFile replaces a file with what r holds, at once and as a whole: no reader sees a part of it, and when r fails
-// nothing has changed.
+// WriteFile replaces a file atomically with the contents of r: readers see the old or the new file, and an error of r changes
+// nothing.
 func (c *Client) WriteFile(ctx context.Context, req wire.FileRequest, r io.Reader) (wire.FileInfo, error) {
 	reply, err := c.send(ctx, wire.Request{Op: wire.OpWrite, File: &req}, r)
 	if err == nil {
@@ -97,8 +97,8 @@ func (c *Client) WriteFile(ctx context.Context, req wire.FileRequest, r io.Reade
 	return *reply.File, nil
 }
 
-// TarIn unpacks a tar stream below a directory and returns how many bytes of file contents it held. An entry that
-// must not be unpacked ends it; the entries before remain.
+// TarIn unpacks a tar stream below a directory and returns the number of bytes of file contents. A forbidden entry ends it;
+// earlier entries remain.
 func (c *Client) TarIn(ctx context.Context, req wire.FileRequest, r io.Reader) (int64, error) {
 	reply, err := c.send(ctx, wire.Request{Op: wire.OpTarIn, File: &req}, r)
 	if err != nil {
@@ -107,8 +107,8 @@ func (c *Client) TarIn(ctx context.Context, req wire.FileRequest, r io.Reader) (
 	return reply.Bytes, nil
 }
 
-// Merge is TarIn for all or nothing: after an error the workspace is as before. It takes no symbolic links. A file where
-// a directory is, or the reverse, is [wire.CodeExists].
+// Merge is an atomic TarIn: after an error the workspace is unchanged. It refuses symbolic links. A file in place of a directory,
+// or the reverse, is [wire.CodeExists].
 func (c *Client) Merge(ctx context.Context, req wire.FileRequest, r io.Reader) (int64, error) {
 	reply, err := c.send(ctx, wire.Request{Op: wire.OpMerge, File: &req}, r)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *Client) Merge(ctx context.Context, req wire.FileRequest, r io.Reader) (
 	return reply.Bytes, nil
 }
 
-// MergeNew is Merge that replaces nothing: a file that is there already is [wire.CodeExists].
+// MergeNew is Merge without replacement: an existing file is [wire.CodeExists].
 func (c *Client) MergeNew(ctx context.Context, req wire.FileRequest, r io.Reader) (int64, error) {
 	reply, err := c.send(ctx, wire.Request{Op: wire.OpMergeNew, File: &req}, r)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Client) MergeNew(ctx context.Context, req wire.FileRequest, r io.Reader
 	return reply.Bytes, nil
 }
 
-// TarOut writes a directory, or Paths below it, to w as a tar stream. After an error w holds an unfinished one.
+// TarOut writes a directory, or Paths below it, to w as a tar stream. After an error the stream in w is incomplete.
 func (c *Client) TarOut(ctx context.Context, req wire.FileRequest, w io.Writer) error {
 	r, err := c.OpenTar(ctx, req)
 	if err != nil {
@@ -137,13 +137,13 @@ func (c *Client) TarOut(ctx context.Context, req wire.FileRequest, w io.Writer) 
 	return err
 }
 
-// OpenTar is TarOut to read from. The caller closes the reader; ctx's end closes it too.
+// OpenTar is TarOut as a reader. The caller closes it; the end of ctx closes it too.
 func (c *Client) OpenTar(ctx context.Context, req wire.FileRequest) (io.ReadCloser, error) {
 	return c.stream(ctx, wire.OpTarOut, "pack", req)
 }
 
-// Scan reads a tar stream of the text files among Paths, at most Limit bytes of each. What cannot be read is not in it.
-// The caller closes the reader; ctx's end closes it too.
+// Scan returns a tar stream of the text files among Paths, at most Limit bytes of each. It omits unreadable files. The caller
+// closes the reader; the end of ctx closes it too.
 func (c *Client) Scan(ctx context.Context, req wire.FileRequest) (io.ReadCloser, error) {
 	return c.stream(ctx, wire.OpScan, "scan", req)
 }
@@ -156,7 +156,7 @@ func (c *Client) stream(ctx context.Context, op wire.Op, verb string, req wire.F
 	return &body{s: s, what: verb + " " + req.Path}, nil
 }
 
-// Space returns what the workspace's file system holds and may hold.
+// Space returns the use and the size of the workspace's file system.
 func (c *Client) Space(ctx context.Context, req wire.FileRequest) (wire.Space, error) {
 	reply, err := c.ask(ctx, wire.Request{Op: wire.OpSpace, File: &req})
 	if err == nil && (reply.Space == nil || min(reply.Space.Bytes, reply.Space.MaxBytes, reply.Space.Files, reply.Space.MaxFiles) < 0) {
@@ -215,19 +215,18 @@ func (c *Client) list(ctx context.Context, op wire.Op, req wire.FileRequest, vis
 	}
 }
 
-// Bounds of what an agent may say. A program that has taken it over can make it say anything, for as long as this host
-// listens.
+// Limits on an agent's replies. A program that has taken over the agent can send anything, for as long as this host reads.
 const (
 	mostExecs   = 10_000    // commands in a list
-	mostEntries = 200_000   // files in a listing; the agent itself ends one at half of that
-	mostListed  = 128 << 20 // bytes of a list, as they come
+	mostEntries = 200_000   // files in a listing; the agent's own limit is half of that
+	mostListed  = 128 << 20 // bytes of a list, as received
 	mostPath    = 128 << 10
 )
 
-// room is how much more of a list this host takes.
+// room is the remaining budget for a list.
 type room struct{ entries, bytes int }
 
-// take makes room for entries and bytes, or reports that there is none.
+// take reserves entries and bytes, or fails if the budget is exhausted.
 func (r *room) take(entries, bytes int) error {
 	r.entries, r.bytes = r.entries-entries, r.bytes-bytes
 	switch {
@@ -239,7 +238,7 @@ func (r *room) take(entries, bytes int) error {
 	return nil
 }
 
-// checkFile checks what an agent states about a file.
+// checkFile validates the agent's description of a file.
 func checkFile(f *wire.FileInfo) error {
 	if f == nil {
 		return fmt.Errorf("%w: answer without file", ErrProtocol)
@@ -251,7 +250,7 @@ func checkFile(f *wire.FileInfo) error {
 	return nil
 }
 
-// checkEntry checks an entry of a listing: it lies below the directory that was asked for.
+// checkEntry validates an entry of a listing: it must lie below the requested directory.
 func checkEntry(dir string, f *wire.FileInfo) error {
 	if err := checkFile(f); err != nil {
 		return err
@@ -267,11 +266,11 @@ func checkEntry(dir string, f *wire.FileInfo) error {
 	return nil
 }
 
-// workspace is what absolute paths in requests begin with.
+// workspace is the prefix of absolute paths in requests.
 const workspace = "/workspace"
 
-// send makes a request with contents. The agent may refuse in the midst of them: its reason then counts, not the
-// broken connection.
+// send makes a request with contents. If the agent refuses during the transfer, its error takes precedence over the broken
+// connection.
 func (c *Client) send(ctx context.Context, req wire.Request, r io.Reader) (wire.Reply, error) {
 	s, err := c.open(ctx, req)
 	if err != nil {
@@ -282,15 +281,15 @@ func (c *Client) send(ctx context.Context, req wire.Request, r io.Reader) (wire.
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return wire.Reply{}, err // without EOF: the agent drops what it has
+		return wire.Reply{}, err // no EOF frame, so the agent discards the contents
 	}
 	return s.reply()
 }
 
-// firstRead is how much of contents is read first. Most files are not longer.
+// firstRead is the size of the first read. Most files are not longer.
 const firstRead = 8 << 10
 
-// contents sends what r holds, to its end. The error is r's; the agent's answer reports that it does not take it.
+// contents sends all of r. Its error is an error of r; the agent reports a refusal in its reply.
 func (s *stream) contents(r io.Reader) error {
 	buf := make([]byte, wire.DataRoom+firstRead)
 	for {
@@ -356,7 +355,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo gives w the frames' contents as they lie, without a copy between.
+// WriteTo writes the frames' contents to w without a copy.
 func (b *body) WriteTo(w io.Writer) (written int64, err error) {
 	for {
 		if _, err := b.Read(nil); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// What an agent says of files is believed within bounds only: it may be somebody else by now.
+// The client validates file listings, because the agent may have been taken over.
 func TestFilesOfAHostileAgent(t *testing.T) {
 	ok := wire.FileInfo{Path: "d/x", Type: "file"}
 	with := func(change func(*wire.FileInfo)) wire.FileInfo {
@@ -58,7 +58,7 @@ func TestFilesOfAHostileAgent(t *testing.T) {
 	}
 }
 
-// A list ends at a bound, however an agent draws it out: with entries, with long ones, or with parts that hold nothing.
+// A list ends at a limit, whether a hostile agent sends many entries, long entries, or empty parts.
 func TestListWithoutEnd(t *testing.T) {
 	for name, part := range map[string]wire.Reply{
 		"many":  {Files: slices.Repeat([]wire.FileInfo{{Path: "d/x", Type: "file"}}, 10_000), Execs: make([]wire.ExecInfo, 1000)},
@@ -66,7 +66,7 @@ func TestListWithoutEnd(t *testing.T) {
 		"empty": {Info: &wire.Info{Build: strings.Repeat("x", 3<<20)}},
 	} {
 		part.More = true
-		raw, err := json.Marshal(part) // once: it is sent until the bound of 128 MiB
+		raw, err := json.Marshal(part) // once: the agent sends it until the limit of 128 MiB
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestListWithoutEnd(t *testing.T) {
 			},
 		} {
 			if name == "long" && verb == "commands" || name == "empty" && verb == "files" {
-				continue // the same bound, and 128 MiB of JSON take their time
+				continue // the same limit, and 128 MiB of JSON take time
 			}
 			if err := ask(scripted(t, endless)); !errors.Is(err, agent.ErrProtocol) || !strings.Contains(err.Error(), "a list ") {
 				t.Errorf("%s, %s: %v", verb, name, err)
@@ -93,7 +93,7 @@ func TestListWithoutEnd(t *testing.T) {
 	}
 }
 
-// Contents arrive as they were sent, however they come, and those that break off have no end.
+// Contents arrive unchanged in pieces of any size, and incomplete contents end with an error.
 func TestContents(t *testing.T) {
 	var got []byte
 	var whole bool

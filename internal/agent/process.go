@@ -12,48 +12,47 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// When an ack is worth a frame, in bytes delivered since the last one.
+// Thresholds for an ack, in bytes delivered since the previous one.
 const (
-	ackEvery = 256 << 10 // while output keeps coming
-	ackIdle  = 16 << 10  // when nothing more has arrived yet
+	ackEvery = 256 << 10 // while output keeps arriving
+	ackIdle  = 16 << 10  // when no more output has arrived yet
 )
 
-// Process is a command in a sandbox, seen through one attachment. Losing or closing the attachment does not touch the
-// command: [Client.Attach] continues at [Process.Position]. Methods are safe for concurrent use, except that only one
-// Output or Follow may run.
+// Process is a command in a sandbox, seen through one attachment. Losing or closing the attachment does not affect the command:
+// [Client.Attach] continues at [Process.Position]. Methods are safe for concurrent use, except that only one Output or Follow may
+// run.
 type Process struct {
 	s       *stream
 	started wire.Started
 
 	writing sync.Mutex    // orders stdin
 	mu      sync.Mutex    // guards what follows
-	raised  chan struct{} // closed and replaced when limit rises
+	raised  chan struct{} // closed and replaced when the limit rises
 	ended   error         // why stdin can no longer be sent
 	limit   int64
 	sent    int64
 	next    int64 // position of the next output byte to deliver
-	safe    int64 // up to where the host is done with them
+	safe    int64 // position up to which the host has stored the output
 	acked   int64
 }
 
-// Exec starts a command and attaches to it. With the id of a known command it attaches only, from position 0, so it
-// can be repeated after [ErrDisconnected]. A program that cannot be started is [wire.CodeExecFailed]. ctx bounds the
-// start; the process lives on.
+// Exec starts a command and attaches to it. With the id of a known command it only attaches, from position 0, so it can be
+// repeated after [ErrDisconnected]. A program that cannot be started is [wire.CodeExecFailed]. ctx limits only the start.
 func (c *Client) Exec(ctx context.Context, exec wire.Exec) (*Process, error) {
 	p, err := c.attach(ctx, wire.Request{Op: wire.OpExec, Exec: &exec})
 	if err != nil {
 		return nil, fmt.Errorf("exec: %w", err)
 	}
 	if exec.CPUTimeMS > 0 && !slices.Contains(p.s.hello.Features, wire.FeatureCPUTime) {
-		_ = p.End(0) // an agent of old has started it without the limit
+		_ = p.End(0) // an older agent has started it without the limit
 		p.Close()
 		return nil, fmt.Errorf("exec: %w", &wire.Error{Code: wire.CodeUnsupported, Message: "this sandbox's agent is of a version that cannot limit CPU time"})
 	}
 	return p, nil
 }
 
-// Attach joins a command, running or finished, whose output before position from is already safe. A later
-// [wire.Started.From] reports that bytes are gone. Another host's attachment ends. ctx bounds the attaching only.
+// Attach attaches to a command, running or finished, from a position. If [wire.Started.From] is later, earlier output is gone. It
+// ends any other host's attachment. ctx limits only the attaching.
 func (c *Client) Attach(ctx context.Context, id string, from int64) (*Process, error) {
 	p, err := c.attach(ctx, wire.Request{Op: wire.OpAttach, ID: id, From: from})
 	if err != nil {
@@ -85,34 +84,32 @@ func (c *Client) attach(ctx context.Context, req wire.Request) (*Process, error)
 	}, nil
 }
 
-// Started is the agent's answer to the exec or attach.
+// Started is the agent's reply to the exec or attach.
 func (p *Process) Started() wire.Started { return p.started }
 
-// Deliver takes a piece of a command's output. b begins at position and is valid during the call. Every byte before safe
-// is kept where it outlives this process, so that the agent may drop it; what comes later is sent again to the next that
-// attaches next.
+// Deliver receives a piece of a command's output. b starts at position and is valid during the call. Every byte before safe is
+// stored where it outlives this process, so that the agent may drop it. The agent sends later bytes again to the next attachment.
 type Deliver func(position int64, s wire.Stream, b []byte) (safe int64, err error)
 
-// Position is where the next attachment has to continue: after the last byte that is safe.
+// Position is where the next attachment must continue: after the last safe byte.
 func (p *Process) Position() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.safe
 }
 
-// Output is [Process.Follow] for a host that is done with bytes when deliver has returned nil for them.
+// Output is [Process.Follow] for a host that counts bytes as safe once deliver returns nil for them.
 func (p *Process) Output(ctx context.Context, deliver func(position int64, s wire.Stream, b []byte) error) (wire.Exit, error) {
 	return p.Follow(ctx, func(position int64, s wire.Stream, b []byte) (int64, error) {
 		return position + int64(len(b)), deliver(position, s, b)
 	})
 }
 
-// Follow hands the command's output to deliver, in order and without a gap, and returns the outcome after the last
-// byte. What deliver calls safe is acknowledged, now or soon. While deliver takes its time, or is done with nothing, the
-// program blocks, sooner or later.
+// Follow delivers the command's output in order and without a gap, and returns the outcome after the last byte. It acknowledges
+// safe bytes, in batches. If deliver is slow or reports no safe bytes, the program eventually blocks.
 //
-// Follow ends early with deliver's error, with ctx's, or with [ErrDisconnected]; the attachment is then closed and the
-// command runs on.
+// Follow ends early with deliver's error, with ctx's, or with [ErrDisconnected]. It then closes the attachment, and the command
+// continues.
 func (p *Process) Follow(ctx context.Context, deliver Deliver) (wire.Exit, error) {
 	unhook := context.AfterFunc(ctx, func() { p.s.conn.Close() })
 	defer unhook()
@@ -151,7 +148,7 @@ func (p *Process) pump(deliver Deliver) (wire.Exit, error) {
 			if end := reply.Exit.Position; end != p.delivered() {
 				return wire.Exit{}, fmt.Errorf("%w: output ends at %d instead of %d", ErrProtocol, p.delivered(), end)
 			}
-			// Everything is here: a lost ack costs the agent memory until the command is forgotten, and nothing else.
+			// All output has arrived: a lost ack only costs the agent memory until the command is forgotten.
 			_ = p.ack(1)
 			return *reply.Exit, nil
 		default:
@@ -182,14 +179,14 @@ func (p *Process) deliver(f wire.Frame, deliver Deliver) error {
 	return p.ack(ackIdle)
 }
 
-// delivered is the position of the next output byte to deliver.
+// delivered returns the position of the next output byte to deliver.
 func (p *Process) delivered() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.next
 }
 
-// ack acknowledges what has become safe if it has come to least bytes.
+// ack acknowledges newly safe bytes if there are at least this many.
 func (p *Process) ack(least int64) error {
 	p.mu.Lock()
 	safe := p.safe
@@ -204,7 +201,7 @@ func (p *Process) ack(least int64) error {
 	return p.control(wire.Control{Ack: &safe})
 }
 
-// Contact shows the agent that its host is there, which renews the lease of the sandbox.
+// Contact sends the agent a frame, which renews the lease of the sandbox.
 func (p *Process) Contact() error {
 	p.mu.Lock()
 	acked := p.acked
@@ -212,8 +209,8 @@ func (p *Process) Contact() error {
 	return p.control(wire.Control{Ack: &acked})
 }
 
-// Write sends b to the command's stdin or terminal. It blocks while the program does not read, and needs a running
-// Output, which learns of the program's progress. It fails when the attachment is closed or the command has ended.
+// Write sends b to the command's stdin or terminal. It blocks while the program does not read. It needs a running Output, which
+// receives the agent's limits. It fails when the attachment is closed or the command has ended.
 func (p *Process) Write(b []byte) (int, error) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -231,7 +228,7 @@ func (p *Process) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// room waits until some of want bytes may be sent, and takes them.
+// room waits until the limit allows some of want bytes, and reserves them.
 func (p *Process) room(want int) (int, error) {
 	for {
 		p.mu.Lock()
@@ -270,7 +267,7 @@ func (p *Process) endStdin(err error) {
 	}
 }
 
-// CloseStdin reports that no more stdin follows what was written.
+// CloseStdin ends stdin after the bytes written so far.
 func (p *Process) CloseStdin() error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -285,14 +282,13 @@ func (p *Process) Signal(n int) error {
 	return p.control(wire.Control{Kill: &wire.Kill{Signal: n}})
 }
 
-// End asks for the end of the command and of everything it left behind: TERM, after grace KILL. Output reports when it
-// is over.
+// End ends the command and everything it has started: TERM, and KILL after grace. Output returns after the end.
 func (p *Process) End(grace time.Duration) error {
 	return p.control(wire.Control{Kill: &wire.Kill{End: true, GraceMS: milliseconds(grace)}})
 }
 
-// Forget drops the command, whose end Output has reported, and what is left of its output. It ends the attachment and does
-// not wait for an answer, so it is [errors.ErrUnsupported] with an agent of old, which [Client.Forget] asks.
+// Forget drops the command, whose end Output has reported, and its remaining output. It ends the attachment and awaits no reply.
+// With an older agent it is [errors.ErrUnsupported]; use [Client.Forget].
 func (p *Process) Forget() error {
 	if !slices.Contains(p.s.hello.Features, wire.FeatureForget) {
 		return fmt.Errorf("forget: %w", errors.ErrUnsupported)
@@ -314,7 +310,7 @@ func (p *Process) control(c wire.Control) error {
 	return nil
 }
 
-// Close leaves the command alone and ends the attachment; a running Output returns. It may be called twice.
+// Close ends the attachment without affecting the command; a running Output returns. It is idempotent.
 func (p *Process) Close() error {
 	p.endStdin(ErrDisconnected)
 	p.s.conn.Close()

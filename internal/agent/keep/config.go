@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Config is the configuration of a keep, Report what it reports, and Last how it saw its sandbox end.
+// Config is the configuration of a keep, Report its reports, and Last its record of the sandbox's end.
 type (
 	Config = wire.KeepConfig
 	Report = wire.KeepReport

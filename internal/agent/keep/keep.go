@@ -20,25 +20,25 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Command is the argument by which a program is a keep.
+// Command is the argument that makes a program run as a keep.
 const Command = "keep"
 
-// partingTime is how long the sandbox's process is given to end after its byte stream.
-const partingTime = 10 * time.Second
+// exitTime is how long the sandbox's process may take to end after its byte stream.
+const exitTime = 10 * time.Second
 
-// keep is the process. Nothing of it has to be given back: the kernel takes everything at its end.
+// keep is the process. It releases nothing itself: the kernel frees everything at its end.
 type keep struct {
 	cfg      Config
-	children *family
+	children *reaper
 	null     *os.File
-	said     *stderrText     // standard error of the program that makes the sandbox, and of all that it leaves
-	begun    chan struct{}   // closed when that program has ended
-	status   unix.WaitStatus // how; valid once begun is closed
+	stderr   *stderrText     // standard error of the program that makes the sandbox, and of its descendants
+	exited   chan struct{}   // closed when that program has ended
+	status   unix.WaitStatus // its exit status; valid once exited is closed
 	over     chan struct{}
 }
 
-// Run is the life of a keep. It returns when the sandbox has ended or never began; the process has to end then, and with
-// it, since it is the first of its namespace, everything in it does.
+// Run runs a keep. It returns when the sandbox has ended or failed to start. The process must end then; as the first process of
+// its namespace, it takes every other one with it.
 func Run(config []byte) error {
 	cfg, err := ParseConfig(config)
 	if err != nil {
@@ -47,7 +47,7 @@ func Run(config []byte) error {
 	if os.Getpid() != 1 {
 		return errors.New("a keep is the first process of a namespace, so that nothing outlives it")
 	}
-	k := &keep{cfg: cfg, begun: make(chan struct{}), over: make(chan struct{})}
+	k := &keep{cfg: cfg, exited: make(chan struct{}), over: make(chan struct{})}
 	defer close(k.over)
 	ready := os.NewFile(uintptr(cfg.ReadyFD), "ready")
 	host, err := k.begin()
@@ -55,13 +55,13 @@ func Run(config []byte) error {
 		return errors.Join(err, k.report(ready, err))
 	}
 	if err := k.report(ready, nil); err != nil {
-		return err // the caller went before the sandbox was made
+		return err // the caller ended before the sandbox was made
 	}
 	<-host.Done()
 	return k.last()
 }
 
-// begin makes the sandbox and returns when its agent has answered.
+// begin makes the sandbox and returns when its agent has replied.
 func (k *keep) begin() (*wire.MuxHost, error) {
 	if err := k.settle(); err != nil {
 		return nil, err
@@ -82,10 +82,10 @@ func (k *keep) begin() (*wire.MuxHost, error) {
 		}
 		go k.serveOrders(orders)
 	}
-	return host, k.greet(host)
+	return host, k.awaitAgent(host)
 }
 
-// settle makes this process one that is not ended by chance and leaves nothing to its children.
+// settle ignores signals that would end this process, and keeps its descriptors from its children.
 func (k *keep) settle() error {
 	if err := unix.CloseRange(3, ^uint(0)>>32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("descriptors: %w", err)
@@ -95,7 +95,7 @@ func (k *keep) settle() error {
 	if k.null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
 		return err
 	}
-	k.children = newFamily()
+	k.children = newReaper()
 	if fd := k.cfg.LifelineFD; fd > 0 {
 		if err := unix.SetNonblock(fd, true); err != nil {
 			return fmt.Errorf("lifeline: %w", err)
@@ -105,7 +105,7 @@ func (k *keep) settle() error {
 	return nil
 }
 
-// watchLifeline ends everything when the creator's end of the lifeline is closed. Nothing comes over it.
+// watchLifeline ends the process when the creator's end of the lifeline is closed. No data is sent over it.
 func (k *keep) watchLifeline(line *os.File) {
 	var b [16]byte
 	for {
@@ -116,7 +116,7 @@ func (k *keep) watchLifeline(line *os.File) {
 	}
 }
 
-// start runs the program that makes the sandbox and takes its byte stream.
+// start runs the program that makes the sandbox and opens its byte stream.
 func (k *keep) start() (*wire.MuxHost, error) {
 	in, childIn, err := pipe(false)
 	if err != nil {
@@ -126,11 +126,11 @@ func (k *keep) start() (*wire.MuxHost, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, childErr, err := k.listen()
+	stderr, childErr, err := k.captureStderr()
 	if err != nil {
 		return nil, err
 	}
-	k.said = said
+	k.stderr = stderr
 	files := []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childErr)}
 	if k.cfg.StartFD > 0 {
 		files = append(files, uintptr(k.cfg.StartFD))
@@ -147,20 +147,20 @@ func (k *keep) start() (*wire.MuxHost, error) {
 	}
 	go func() {
 		k.status, _ = k.children.wait(pid, nil)
-		close(k.begun)
+		close(k.exited)
 	}()
 	return wire.NewMuxHost(stdio{out, in}), nil
 }
 
-// greet returns when the agent has answered, or with the reason why it never will.
-func (k *keep) greet(host *wire.MuxHost) error {
+// awaitAgent waits for the agent's first reply, and returns an error if it cannot come.
+func (k *keep) awaitAgent(host *wire.MuxHost) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-k.begun:
+		case <-k.exited:
 			if k.status != 0 {
-				cancel(errors.New(describe(k.status, k.said.why())))
+				cancel(errors.New(describe(k.status, k.stderr.failure())))
 			}
 		case <-ctx.Done():
 		}
@@ -172,15 +172,15 @@ func (k *keep) greet(host *wire.MuxHost) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// The stream has ended; the program, if it has failed, reports why.
+	// The stream has ended. If the program has failed, it reports why.
 	select {
-	case <-k.begun:
+	case <-k.exited:
 		if k.status != 0 {
-			return errors.New(describe(k.status, k.said.why()))
+			return errors.New(describe(k.status, k.stderr.failure()))
 		}
-	case <-after(partingTime):
+	case <-after(exitTime):
 	}
-	return fmt.Errorf("the agent does not answer: %w: %s", err, strings.TrimSpace(k.said.stop()))
+	return fmt.Errorf("the agent does not answer: %w: %s", err, strings.TrimSpace(k.stderr.stop()))
 }
 
 // report writes whether the agent can be dialled.
@@ -197,10 +197,10 @@ func (k *keep) report(ready *os.File, failure error) error {
 	return errors.Join(err, ready.Close())
 }
 
-// last waits for the sandbox's process, whose byte stream has ended, and writes down how that went.
+// last waits for the sandbox's process, whose byte stream has ended, and records its outcome.
 func (k *keep) last() error {
 	l := Last{Code: -1}
-	status, ok := k.children.wait(k.main(), after(partingTime))
+	status, ok := k.children.wait(k.main(), after(exitTime))
 	switch {
 	case !ok:
 		l.Detail = "the byte stream has ended, and not the process"
@@ -209,13 +209,13 @@ func (k *keep) last() error {
 	default:
 		l.Code = status.ExitStatus()
 	}
-	if said := strings.TrimSpace(k.said.stop()); said != "" {
-		l.Detail = strings.TrimSpace(l.Detail + " " + said)
+	if stderr := strings.TrimSpace(k.stderr.stop()); stderr != "" {
+		l.Detail = strings.TrimSpace(l.Detail + " " + stderr)
 	}
 	return k.writeLast(l)
 }
 
-// main is the pid of the process whose end is the sandbox's, 0 if it is not known.
+// main returns the pid of the sandbox's process, or 0 if unknown.
 func (k *keep) main() int {
 	text, err := os.ReadFile(k.cfg.PidFile)
 	if err != nil {
@@ -228,7 +228,7 @@ func (k *keep) main() int {
 	return pid
 }
 
-// writeLast writes the last words.
+// writeLast writes the record of the sandbox's end.
 func (k *keep) writeLast(l Last) error {
 	if k.cfg.LastFD == 0 {
 		return nil
@@ -241,7 +241,7 @@ func (k *keep) writeLast(l Last) error {
 	return err
 }
 
-// stderrText is what programs write to their standard error: how it begins, and how it ends.
+// stderrText keeps the beginning and the end of what programs write to their standard error.
 type stderrText struct {
 	file *os.File
 	done chan struct{}
@@ -250,14 +250,14 @@ type stderrText struct {
 	first, text []byte
 }
 
-// maxWords is how many bytes of each are kept.
+// maxWords is the number of bytes kept of each.
 const maxWords = 2 << 10
 
-// maxPipe is what a pipe holds at most: more than that was not written before.
+// maxPipe is the largest capacity of a pipe: no more than that can be left from before a deadline.
 const maxPipe = 1 << 20
 
-// listen makes a pipe for a program's standard error; the caller closes end when the program has it.
-func (k *keep) listen() (w *stderrText, end int, err error) {
+// captureStderr makes a pipe for a program's standard error. The caller closes end after the program has started.
+func (k *keep) captureStderr() (w *stderrText, end int, err error) {
 	file, end, err := pipe(true)
 	if err != nil {
 		return nil, 0, err
@@ -269,17 +269,17 @@ func (k *keep) listen() (w *stderrText, end int, err error) {
 		var b [512]byte
 		for {
 			n, err := file.Read(b[:])
-			w.keep(b[:max(n, 0)])
+			w.add(b[:max(n, 0)])
 			if err != nil {
 				break
 			}
 		}
-		// The time is over, or all is read. What was written before counts, even if we are late.
+		// The deadline has passed, or all is read. Output from before the deadline still counts.
 		raw, err := file.SyscallConn()
 		if err != nil {
 			return
 		}
-		_ = raw.Control(func(fd uintptr) { // fails when it is closed, which is as good
+		_ = raw.Control(func(fd uintptr) { // fails if closed, which is fine
 			for room := maxPipe; room > 0; {
 				n, err := unix.Read(int(fd), b[:])
 				switch {
@@ -287,7 +287,7 @@ func (k *keep) listen() (w *stderrText, end int, err error) {
 				case n <= 0:
 					return
 				default:
-					w.keep(b[:n])
+					w.add(b[:n])
 					room -= n
 				}
 			}
@@ -296,8 +296,8 @@ func (k *keep) listen() (w *stderrText, end int, err error) {
 	return w, end, nil
 }
 
-// keep adds output.
-func (w *stderrText) keep(b []byte) {
+// add adds output.
+func (w *stderrText) add(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.first = append(w.first, b[:min(len(b), maxWords-len(w.first))]...)
@@ -305,23 +305,22 @@ func (w *stderrText) keep(b []byte) {
 	w.text = w.text[max(0, len(w.text)-maxWords):]
 }
 
-// current is the output until now.
+// current returns the output so far.
 func (w *stderrText) current() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return string(w.text)
 }
 
-// stop listens no more, once what was written is read, and returns it.
+// stop stops reading after the output that is there, and returns the end of it.
 func (w *stderrText) stop() string {
-	_ = w.file.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // fails when it is closed, which is as good
+	_ = w.file.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // fails if closed, which is fine
 	<-w.done
 	return w.current()
 }
 
-// why is stop for a program that has failed: a Go program may say with its error where it was in itself, at length, and that
-// explains nothing here.
-func (w *stderrText) why() string {
+// failure is stop for a failed program. It cuts off a Go stack trace, which explains nothing to the caller.
+func (w *stderrText) failure() string {
 	text := w.stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -338,7 +337,7 @@ func (s stdio) Read(b []byte) (int, error)  { return s.in.Read(b) }
 func (s stdio) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
 
-// listener takes a listening Unix socket.
+// listener wraps a listening Unix socket.
 func listener(fd int) (*net.UnixListener, error) {
 	file := os.NewFile(uintptr(fd), "listener")
 	l, err := net.FileListener(file) // on a duplicate, close-on-exec

@@ -26,16 +26,16 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// patience bounds what a test waits for, on a slow and busy machine.
+// patience limits each wait of a test, on a slow and busy machine.
 const patience = time.Minute
 
-// This binary is also what the tests need as other processes: by its first argument.
+// This binary is also the other processes of the tests, selected by its first argument.
 const (
 	asKeep    = "test-keep"
-	asMaker   = "test-maker"   // makes a sandbox: an agent that goes on without it
+	asMaker   = "test-maker"   // makes a sandbox: an agent that outlives it
 	asAgent   = "test-agent"   // echoes every stream
 	asFailure = "test-failure" // makes none
-	asNothing = "test-nothing" // makes none either, and says it did
+	asNothing = "test-nothing" // makes none either, and reports success
 	asOrder   = "test-order"   // writes into descriptor 3, or fails
 	asSlow    = "test-slow"    // an order that never ends
 )
@@ -75,7 +75,7 @@ func status(err error) int {
 	return 0
 }
 
-// makeAgent starts the agent, writes its pid down, and leaves it to whoever adopts orphans.
+// makeAgent starts the agent, writes its pid to a file, and leaves it to be adopted.
 func makeAgent(pidFile string) error {
 	agent := exec.Command("/proc/self/exe", asAgent)
 	agent.Stdin, agent.Stdout, agent.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -91,13 +91,13 @@ func (stdio) Read(b []byte) (int, error)  { return os.Stdin.Read(b) }
 func (stdio) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
 func (stdio) Close() error                { return os.Stdin.Close() }
 
-// echo is an agent that ends when it is told to, by a line of its own.
+// echo is an agent that ends on a command line of its own.
 func echo() error {
 	l := wire.NewMuxAgent(stdio{})
 	for {
 		conn, err := l.Accept()
 		if err != nil {
-			return nil // nobody is there any more
+			return nil // the host has gone
 		}
 		go func() {
 			defer conn.Close()
@@ -133,7 +133,7 @@ type kept struct {
 	ended    chan error
 }
 
-// start begins a keep, and returns when it has reported.
+// start starts a keep and waits for its report.
 func start(t *testing.T, program ...string) *kept {
 	t.Helper()
 	k := &kept{t: t, dir: sockdir.New(t), ended: make(chan error, 1)}
@@ -240,7 +240,7 @@ func (k *kept) last() (l keep.Last) {
 	return l
 }
 
-// order gives an order and returns the answer.
+// order sends an order and returns the report.
 func (k *kept) order(name string, file *os.File) (r keep.Report) {
 	k.t.Helper()
 	conn := k.dialTo("orders")
@@ -277,7 +277,7 @@ func TestStreams(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// More than may be open at once, one after the other.
+	// More streams, one after the other, than may be open at once.
 	for range 2 * wire.MaxMuxStreams {
 		conn := k.dial()
 		if _, err := conn.Write([]byte("x")); err != nil {
@@ -321,7 +321,7 @@ func TestSaysHowItsAgentWasKilled(t *testing.T) {
 	if r := k.order("slow-unknown", nil); !strings.Contains(r.Error, "slow-unknown") {
 		t.Errorf("%+v", r)
 	}
-	k.order("fail", nil) // not before the agent is the keep's own child
+	k.order("fail", nil) // after the agent has become the keep's own child
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", k.cmd.Process.Pid))
 	if err != nil || len(lists) == 0 {
 		t.Skip("this kernel does not tell whose children are whose: ", err)
@@ -373,7 +373,7 @@ func TestOrders(t *testing.T) {
 	if r := k.order("fail", nil); !strings.Contains(r.Error, "it cannot be done") || !strings.Contains(r.Error, "status 1") {
 		t.Errorf("%+v", r)
 	}
-	// For whoever gives up the program ends sooner or later, and the next one has his turn.
+	// After its caller has gone, the program ends within a time limit, and the next order runs.
 	conn := k.dialTo("orders")
 	if _, err := conn.Write([]byte(`{"order":"slow"}`)); err != nil {
 		t.Fatal(err)

@@ -17,15 +17,15 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// maxOrder bounds messages on the second socket, either way.
+// maxOrder limits messages on the second socket, in both directions.
 const maxOrder = 8 << 10
 
-// order is a request on the second socket, with at most one descriptor, which the program has as number 3. The
-// answer, a [Report], comes when the program has ended. If the connection is closed before, the program has
-// [patience] to end: what is half done must not stay so for a daemon that dies.
+// order is a request on the second socket, with at most one descriptor, which the program gets as number 3. A [Report] follows
+// when the program has ended. If the caller disconnects earlier, the program has [patience] to end, so that a dying daemon does
+// not leave work half done.
 type order = wire.KeepOrder
 
-// patience is how long a program may continue without a caller that waits for it.
+// patience is how long a program may continue without its caller.
 const patience = 15 * time.Second
 
 // serveOrders takes orders, one at a time.
@@ -34,7 +34,7 @@ func (k *keep) serveOrders(l *net.UnixListener) {
 	for {
 		conn, err := l.AcceptUnix()
 		if err != nil {
-			if crowded(err) && pause(k.over) {
+			if outOfResources(err) && pause(k.over) {
 				continue
 			}
 			return
@@ -48,7 +48,7 @@ func (k *keep) serveOrders(l *net.UnixListener) {
 				a.Error = err.Error()
 			}
 			if text, err := json.Marshal(a); err == nil {
-				_, _ = conn.Write(text) // the caller is gone
+				_, _ = conn.Write(text) // the caller may have gone
 			}
 		}()
 	}
@@ -67,21 +67,21 @@ func (k *keep) execute(conn *net.UnixConn) error {
 	if argv == nil {
 		return fmt.Errorf("no order %q is known", o.Name)
 	}
-	// The caller sends nothing after its order; so what is read is its end.
+	// The caller sends nothing after its order, so a read returns when it disconnects.
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
 		_, _ = conn.Read(make([]byte, 1))
 	}()
 	select {
-	case <-k.begun:
+	case <-k.exited:
 	case <-gone:
 		return errors.New("nobody waits for it")
 	}
 	if k.status != 0 {
 		return errors.New("the sandbox never began")
 	}
-	said, end, err := k.listen()
+	said, end, err := k.captureStderr()
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (k *keep) execute(conn *net.UnixConn) error {
 	}
 	late := make(chan struct{})
 	go func() {
-		<-gone // the answer closes the connection, too
+		<-gone // closing the connection ends the read
 		time.AfterFunc(patience, func() { close(late) })
 	}()
 	status, ok := k.children.wait(pid, late)
@@ -106,7 +106,7 @@ func (k *keep) execute(conn *net.UnixConn) error {
 		k.children.wait(pid, nil)
 		return errors.New("it was given up")
 	}
-	words := said.why()
+	words := said.failure()
 	if status != 0 {
 		return errors.New(describe(status, words))
 	}
@@ -146,24 +146,24 @@ func readOrder(conn *net.UnixConn) (o order, file *os.File, err error) {
 	return o, file, nil
 }
 
-// describe is how a program ended, in words: its own, if it had any.
-func describe(status unix.WaitStatus, words string) string {
+// describe describes how a program ended, by its own error output if there is any.
+func describe(status unix.WaitStatus, stderr string) string {
 	how := fmt.Sprintf("it ended with status %d", status.ExitStatus())
 	if status.Signaled() {
 		how = "it was killed by " + status.Signal().String()
 	}
-	if words = strings.TrimSpace(words); words != "" {
-		return words + " (" + how + ")"
+	if stderr = strings.TrimSpace(stderr); stderr != "" {
+		return stderr + " (" + how + ")"
 	}
 	return how
 }
 
-// crowded reports whether an error means that there is no room at the moment.
-func crowded(err error) bool {
+// outOfResources reports whether an error means a temporary lack of resources.
+func outOfResources(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
 }
 
-// pause lets others end what they do; false if over is closed meanwhile.
+// pause waits briefly for resources. It returns false if over is closed meanwhile.
 func pause(over <-chan struct{}) bool {
 	t := time.NewTimer(10 * time.Millisecond)
 	defer t.Stop()

@@ -12,16 +12,16 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// relayBytes is what one copy takes. A stream has two while it is open.
+// relayBytes is the buffer size of one copy. A stream has two while it is open.
 const relayBytes = 16 << 10
 
-// relay makes each connection of l a stream of the multiplexer, until either ends.
+// relay connects each connection of l to a stream of the multiplexer, until either ends.
 func relay(l net.Listener, host *wire.MuxHost) {
 	buffers := &sync.Pool{New: func() any { return new([relayBytes]byte) }}
 	for {
 		conn, err := l.Accept()
 		if err != nil {
-			if crowded(err) && pause(host.Done()) {
+			if outOfResources(err) && pause(host.Done()) {
 				continue
 			}
 			return
@@ -30,8 +30,8 @@ func relay(l net.Listener, host *wire.MuxHost) {
 	}
 }
 
-// join copies both ways between a connection and a new stream. The end of one, in whichever direction, is the end of the
-// other: so the protocol has it, in which a stream ends when either side closes it.
+// join copies both ways between a connection and a new stream. As the protocol requires, the end of either direction ends the
+// other.
 func join(conn net.Conn, host *wire.MuxHost, buffers *sync.Pool) {
 	defer conn.Close()
 	stream, err := host.Dial(context.Background()) // ends with the host, which ends with this process
@@ -41,7 +41,7 @@ func join(conn net.Conn, host *wire.MuxHost, buffers *sync.Pool) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		if err := carry(stream, conn, buffers); errors.Is(err, io.ErrClosedPipe) {
-			return // the agent has closed it, perhaps after an answer, which the other direction still has to take
+			return // the agent has closed it; the other direction may still have its reply
 		}
 		stream.Close()
 	})
@@ -54,7 +54,7 @@ func join(conn net.Conn, host *wire.MuxHost, buffers *sync.Pool) {
 func carry(to io.Writer, from io.Reader, buffers *sync.Pool) error {
 	b := buffers.Get().(*[relayBytes]byte)
 	defer buffers.Put(b)
-	// Neither end's own way of copying: each would take a buffer of its own.
+	// Hide both ends' own copy methods, which would each allocate a buffer.
 	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, b[:])
 	return err
 }

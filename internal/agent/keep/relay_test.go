@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// An agent that closes a stream behind its answer, while the host still writes, is heard: refusals come so.
+// A reply of an agent that closes the stream while the host still writes arrives: refusals work that way.
 func TestAnswerBehindWrites(t *testing.T) {
 	outside, inside := net.Pipe()
 	agent := wire.NewMuxAgent(inside)

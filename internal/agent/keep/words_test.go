@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of what a program said before it failed, the reason is told: not where it was in itself, and the end if there was much.
+// The error of a failed program includes the reason without a stack trace, and only the end of a long output.
 func TestWords(t *testing.T) {
 	stack := "\ngoroutine 7 [running]:\nmain.f(0x1)\n\tmain.go:7\n" + strings.Repeat("main.g()\n", 1000)
 	for said, want := range map[string]string{
@@ -21,7 +21,7 @@ func TestWords(t *testing.T) {
 		strings.Repeat("x", 5000) + "end":  strings.Repeat("x", maxWords-3) + "end",
 	} {
 		k := &keep{}
-		w, end, err := k.listen()
+		w, end, err := k.captureStderr()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,27 +30,27 @@ func TestWords(t *testing.T) {
 		}
 		unix.Close(end)
 		<-w.done
-		if got := w.why(); got != want {
+		if got := w.failure(); got != want {
 			t.Errorf("%.60q: %.60q", said, got)
 		}
 	}
 }
 
-// What was said before somebody stopped listening is heard, however little time there was to do so.
+// Output from before the stop is read, however little time there is.
 func TestWordsInAHurry(t *testing.T) {
 	for range 20 {
 		k := &keep{}
-		w, end, err := k.listen()
+		w, end, err := k.captureStderr()
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := strings.Repeat("x", 60<<10) + "end" // what a pipe holds, and many reads
+		said := strings.Repeat("x", 60<<10) + "end" // the capacity of a pipe, and many reads
 		if n, err := unix.Write(end, []byte(said)); err != nil || n != len(said) {
 			t.Fatal(n, err)
 		}
 		_ = w.file.SetReadDeadline(time.Now().Add(-time.Second))
 		<-w.done
-		unix.Close(end) // which somebody else has open for long, as a rule
+		unix.Close(end) // other processes usually hold it open for long
 		if got := w.current(); got != said[len(said)-maxWords:] {
 			t.Fatalf("%.20q… of %d bytes", got[max(0, len(got)-10):], len(got))
 		}

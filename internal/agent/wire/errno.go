@@ -1,6 +1,6 @@
 package wire
 
-// The errnos and signals that agents report and take: Linux's, whatever machine the host side is built for.
+// The errnos and signals of the protocol: Linux's, on every platform of the host.
 const (
 	ENOENT  = 2
 	ENOEXEC = 8
@@ -18,6 +18,6 @@ const (
 
 // Steps of starting a program, as [Error].Step names them.
 const (
-	StepChdir = "chdir" // it enters its directory
-	StepPTY   = "pty"   // it gets its terminal, and a shell's command its pipes
+	StepChdir = "chdir" // entering its directory
+	StepPTY   = "pty"   // opening its terminal, or the pipes of a shell's command
 )

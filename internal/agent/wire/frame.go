@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Kind states what a frame carries.
+// Kind is the type of a frame.
 type Kind uint8
 
 // The kinds of frame. Unknown kinds are a protocol error.
@@ -24,7 +24,7 @@ const (
 	KindOutput  Kind = 7 // 8 bytes position, 1 byte Stream, raw bytes; agent to host
 )
 
-// Bounds of a frame's payload, in bytes.
+// Limits of a frame's payload, in bytes.
 const (
 	MaxJSON = 4 << 20  // Hello, Request, Control, Reply; a request carries a 1 MiB command line
 	MaxData = 64 << 10 // Data, and the bytes of Output
@@ -72,11 +72,11 @@ type Reader struct {
 	buf []byte
 }
 
-// readAhead is how much a Reader reads at once where frames are small. What a large one has beyond that is read past the
-// buffer; most streams carry a few hundred bytes, and one is made for each.
+// readAhead is the buffer size of a Reader. The rest of a larger frame is read past the buffer. Most streams carry a few hundred
+// bytes, and each has its own Reader.
 const readAhead = 4 << 10
 
-// NewReader reads frames from r, and never more than one frame ahead of what a frame's length says.
+// NewReader reads frames from r, with a buffer of [readAhead] bytes.
 func NewReader(r io.Reader) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, readAhead)}
 }
@@ -107,7 +107,7 @@ func (r *Reader) Read() (Frame, error) {
 	return Frame{Kind: kind, Payload: r.buf}, nil
 }
 
-// Buffered is how many bytes have been read from the stream beyond the last frame. At 0 the next Read may wait.
+// Buffered returns the number of bytes that are read but not part of a returned frame. At 0 the next Read may block.
 func (r *Reader) Buffered() int { return r.r.Buffered() }
 
 func bound(k Kind) (uint32, bool) {
@@ -156,7 +156,7 @@ func (w *Writer) JSON(k Kind, v any) error {
 	return w.write(k, nil, raw)
 }
 
-// Data writes b as Data frames, as many as it takes.
+// Data writes b as Data frames.
 func (w *Writer) Data(b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), MaxData)
@@ -171,7 +171,7 @@ func (w *Writer) Data(b []byte) error {
 // DataRoom is how many bytes [Writer.DataInPlace] needs before the data.
 const DataRoom = 5
 
-// DataInPlace writes one Data frame of what lies in b after [DataRoom] bytes, which it overwrites: nothing is copied. The
+// DataInPlace writes one Data frame with the bytes of b after the first [DataRoom], which it overwrites. It copies nothing. The
 // data are at most MaxData bytes.
 func (w *Writer) DataInPlace(b []byte) error {
 	b[0] = byte(KindData)
@@ -182,7 +182,7 @@ func (w *Writer) DataInPlace(b []byte) error {
 	return err
 }
 
-// EOF reports that no Data follows.
+// EOF writes an EOF frame: no Data follows.
 func (w *Writer) EOF() error { return w.write(KindEOF, nil, nil) }
 
 // Output writes one Output frame; b is at most MaxData bytes.

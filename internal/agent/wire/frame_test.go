@@ -13,8 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// TestFramesArriveAsSent writes any sequence of frames and reads it back through a stream that hands out bytes one by
-// one.
+// TestFramesArriveAsSent writes random sequences of frames and reads them back one byte at a time.
 func TestFramesArriveAsSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var buf bytes.Buffer
@@ -111,7 +110,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// FuzzReader feeds arbitrary bytes: what is accepted is within its bounds, and written again gives the same bytes.
+// FuzzReader feeds arbitrary bytes: accepted frames are within the limits, and encode to the same bytes.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("\x04\x00\x00\x00\x02{}\x06\x00\x00\x00\x00"))
 	f.Add([]byte("\x07\x00\x00\x00\x0a\x00\x00\x00\x00\x00\x00\x00\x07\x01x"))

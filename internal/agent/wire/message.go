@@ -6,25 +6,25 @@ const Version = 1
 // Protocol is the name in every Hello.
 const Protocol = "belljar-agent"
 
-// Hello opens every stream, in both directions: the host sends it first, together with its Request.
+// Hello opens every stream in both directions. The host sends it together with its Request.
 type Hello struct {
 	Protocol string   `json:"protocol"` // "belljar-agent"
 	Version  int      `json:"version"`
 	Build    string   `json:"build,omitempty"`
-	BootID   string   `json:"boot_id,omitempty"` // agent to host: made at the agent's start, reveals a restart
+	BootID   string   `json:"boot_id,omitempty"` // agent to host: new at each start of the agent
 	Features []string `json:"features,omitempty"`
 }
 
-// Op is what a stream is for.
+// Op is the operation of a stream.
 type Op string
 
 // The operations. relay and connect are reserved: an agent answers them with CodeUnsupported.
 const (
-	OpPing    Op = "ping"   // answers the agent's Info
-	OpExec    Op = "exec"   // starts a command and streams it; the same id again attaches instead
+	OpPing    Op = "ping"   // returns the agent's Info
+	OpExec    Op = "exec"   // starts a command and streams it; a known id attaches instead
 	OpAttach  Op = "attach" // streams a command again, from a position
 	OpSignal  Op = "signal" // sends a signal, or ends the exec: TERM, grace, KILL
-	OpList    Op = "list"   // the commands known
+	OpList    Op = "list"   // the known commands
 	OpForget  Op = "forget" // drops a finished command and its spool
 	OpLease   Op = "lease"  // sets the lease
 	OpRead    Op = "read"
@@ -37,16 +37,16 @@ const (
 	OpDelete  Op = "delete"
 	OpTarIn   Op = "tar_in"
 	OpTarOut  Op = "tar_out"
-	OpMerge   Op = "merge" // unpacks as tar_in does, all of it or nothing
+	OpMerge   Op = "merge" // unpacks as tar_in does, atomically
 	OpRelay   Op = "relay"
 	OpConnect Op = "connect"
 )
 
-// The operations that came later. An agent lists those that it knows in [Hello.Features].
+// The later operations. An agent lists those that it supports in [Hello.Features].
 const (
-	OpMergeNew Op = "merge_new" // merges, and replaces nothing that is there
+	OpMergeNew Op = "merge_new" // merges, and replaces no existing file
 	OpScan     Op = "scan"      // packs the text files among Paths, for a search
-	OpSpace    Op = "space"     // what the workspace holds and may hold
+	OpSpace    Op = "space"     // use and size of the workspace's file system
 )
 
 // Request is the second frame of a stream, from the host.
@@ -54,7 +54,7 @@ type Request struct {
 	Op    Op           `json:"op"`
 	Exec  *Exec        `json:"exec,omitempty"`
 	ID    string       `json:"id,omitempty"`   // attach, signal, forget
-	From  int64        `json:"from,omitempty"` // attach: position of the first byte wanted
+	From  int64        `json:"from,omitempty"` // attach: position of the first byte to send
 	Kill  *Kill        `json:"kill,omitempty"` // signal
 	Lease int64        `json:"lease_ms,omitempty"`
 	File  *FileRequest `json:"file,omitempty"`
@@ -62,37 +62,37 @@ type Request struct {
 
 // Exec is a command to start.
 type Exec struct {
-	ID    string    `json:"id"`              // the host's choice; starting the same id twice starts it once
+	ID    string    `json:"id"`              // chosen by the host; starting the same id twice starts it once
 	Argv  []string  `json:"argv,omitempty"`  // the program and its arguments
 	Shell *ShellRun `json:"shell,omitempty"` // in place of Argv
 	Env   []string  `json:"env"`             // the whole environment
-	Cwd   string    `json:"cwd,omitempty"`   // "" is the workspace, and what a relative one starts from
+	Cwd   string    `json:"cwd,omitempty"`   // "" is the workspace; a relative one starts there
 	UID   int       `json:"uid"`
 	GID   int       `json:"gid"`
 	// Rlimits by name: nofile, nproc, core, fsize, cpu (seconds), stack, data; hard and soft alike.
 	Rlimits map[string]uint64 `json:"rlimits,omitempty"`
 	Stdin   bool              `json:"stdin,omitempty"` // false is /dev/null
 	PTY     *Size             `json:"pty,omitempty"`   // a terminal instead of pipes; output is then all stdout
-	// TimeoutMS ends the exec: TERM, GraceMS, KILL, enforced by the agent itself. 0 is no timeout.
+	// TimeoutMS ends the exec: TERM, GraceMS, KILL. The agent enforces it. 0 is no timeout.
 	TimeoutMS int64 `json:"timeout_ms,omitempty"`
 	GraceMS   int64 `json:"grace_ms,omitempty"`
-	// CPUTimeMS ends the exec in the same way when its processes together have used so much processor time; 0 is no limit. It
-	// is invalid with Shell, and for agents that list [FeatureCPUTime].
+	// CPUTimeMS ends the exec in the same way when its processes together have used this much CPU time; 0 is no limit. It is
+	// invalid with Shell, and needs an agent that lists [FeatureCPUTime].
 	CPUTimeMS int64 `json:"cpu_time_ms,omitempty"`
-	// OutputLimit is how many bytes of output are kept; what comes after is read, counted and dropped. 0 is no limit.
+	// OutputLimit is the number of output bytes to keep; later output is read, counted and dropped. 0 is no limit.
 	OutputLimit int64 `json:"output_limit,omitempty"`
-	// KillAll kills everything the command left behind when its first process has ended (a one-shot run). Otherwise
-	// survivors live on and their output is read and dropped.
+	// KillAll kills every remaining process of the command when its first process has ended (a one-shot run). Without it,
+	// survivors continue and their output is read and dropped.
 	KillAll bool `json:"kill_all,omitempty"`
-	// Note is what the host wants to find again in OpList, after a restart of its own. It means nothing to the agent.
+	// Note is for the host: OpList returns it, also after the host restarts. The agent ignores it.
 	Note string `json:"note,omitempty"` // at most MaxNote bytes
 }
 
-// MaxNote is how many bytes of Exec.Note an agent takes.
+// MaxNote is the maximum length of Exec.Note in bytes.
 const MaxNote = 2 << 10
 
-// ShellRun is a command for a shell that lives on from one command to the next. The first exec that names a shell starts
-// it: in its Cwd, with its Env, user and rlimits, which later ones do not change.
+// ShellRun is a command for a persistent shell. The first exec that names a shell starts it with its Cwd, Env, user and rlimits,
+// which later ones do not change.
 type ShellRun struct {
 	Name string `json:"name,omitempty"` // of the shell
 	Cmd  []byte `json:"cmd"`
@@ -100,7 +100,7 @@ type ShellRun struct {
 	Separate bool `json:"separate,omitempty"`
 }
 
-// Size is that of a terminal.
+// Size is the size of a terminal.
 type Size struct {
 	Cols uint16 `json:"cols"`
 	Rows uint16 `json:"rows"`
@@ -109,31 +109,31 @@ type Size struct {
 // Kill sends a signal or ends an exec.
 type Kill struct {
 	Signal  int   `json:"signal,omitempty"`   // to the command's first process's group; 0 with End
-	End     bool  `json:"end,omitempty"`      // TERM, grace, KILL, and every process is gone
+	End     bool  `json:"end,omitempty"`      // TERM, grace, KILL, until no process is left
 	GraceMS int64 `json:"grace_ms,omitempty"` // of End
 }
 
-// Control frames travel from the host on an exec or attach stream, besides stdin data.
+// Control frames go from the host to the agent on an exec or attach stream, alongside stdin data.
 type Control struct {
 	Ack        *int64 `json:"ack,omitempty"` // every byte before this position may be dropped from the spool
 	Resize     *Size  `json:"resize,omitempty"`
 	Kill       *Kill  `json:"kill,omitempty"`
 	CloseStdin bool   `json:"close_stdin,omitempty"`
-	// Forget drops the command as OpForget does, and ends the stream; invalid while it runs. It is for agents that list
-	// [FeatureForget].
+	// Forget drops the command as OpForget does, and ends the stream; it is invalid while the command runs. It needs an agent that
+	// lists [FeatureForget].
 	Forget bool `json:"forget,omitempty"`
 }
 
-// FeatureForget is an agent's that takes Control.Forget.
+// FeatureForget means that an agent supports Control.Forget.
 const FeatureForget = "forget"
 
-// FeatureShell is an agent's that takes Exec.Shell.
+// FeatureShell means that an agent supports Exec.Shell.
 const FeatureShell = "shell"
 
-// FeatureCPUTime is an agent's that takes Exec.CPUTimeMS.
+// FeatureCPUTime means that an agent supports Exec.CPUTimeMS.
 const FeatureCPUTime = "cpu_time"
 
-// Stream is where output came from.
+// Stream identifies an output stream.
 type Stream uint8
 
 // The output streams.
@@ -147,54 +147,54 @@ type Cause string
 
 // The causes.
 const (
-	CauseExited     Cause = "exited"      // the program ended by itself, also by a signal that the agent did not send
-	CauseTimeout    Cause = "timeout"     // TimeoutMS was over
-	CauseCPUTime    Cause = "cpu_time"    // CPUTimeMS was used up; the program may have ended by itself just then
+	CauseExited     Cause = "exited"      // the program ended on its own, also by a signal that the agent did not send
+	CauseTimeout    Cause = "timeout"     // TimeoutMS has passed
+	CauseCPUTime    Cause = "cpu_time"    // CPUTimeMS is used up; the program may have ended on its own at that moment
 	CauseEnded      Cause = "ended"       // a Kill with End
-	CauseKillFailed Cause = "kill_failed" // processes outlived every kill: the host must destroy the sandbox
-	CauseLost       Cause = "lost"        // the exec's keeper died: its status is unknown
+	CauseKillFailed Cause = "kill_failed" // processes survived every kill: the host must destroy the sandbox
+	CauseLost       Cause = "lost"        // the exec's keeper died: the status is unknown
 )
 
-// Started is the agent's answer to exec and attach, before any output.
+// Started is the agent's reply to exec and attach, before any output.
 type Started struct {
 	ID       string `json:"id"`
-	Attached bool   `json:"attached,omitempty"` // it ran already
+	Attached bool   `json:"attached,omitempty"` // it was already running
 	Pid      int    `json:"pid,omitempty"`
-	From     int64  `json:"from"` // position of the first output byte that follows; more than asked for if some are gone
-	// Stdin is the position of the next byte of stdin that the agent expects: what it has received so far. StdinLimit
-	// is the position up to which the host may send; 0 when the exec has no stdin.
+	From     int64  `json:"from"` // position of the first output byte that follows; later than requested if output is gone
+	// Stdin is the number of bytes of stdin that the agent has received, and so the position of the next one. StdinLimit is the
+	// position up to which the host may send; 0 when the exec has no stdin.
 	Stdin      int64 `json:"stdin,omitempty"`
 	StdinLimit int64 `json:"stdin_limit,omitempty"`
 	// StdinClosed means that a host has ended the stdin, or that no process reads it.
 	StdinClosed bool `json:"stdin_closed,omitempty"`
-	// AgeMS is for how long the command had run when a host attached to it.
+	// AgeMS is how long the command has run when a host attaches, in milliseconds.
 	AgeMS int64 `json:"age_ms,omitempty"`
 }
 
-// StdinWindow is how many bytes of stdin an agent holds for a program that does not read them.
+// StdinWindow is the number of unread bytes of stdin that an agent buffers for a program.
 const StdinWindow = 64 << 10
 
-// Exit ends an exec stream: the command's outcome. It travels apart from the output, where no program can write.
+// Exit ends an exec stream with the command's outcome. It is separate from the output, so no program can forge it.
 type Exit struct {
 	Code     int     `json:"code"`             // exit status, -1 if signalled
-	Signal   int     `json:"signal,omitempty"` // that ended the first process
+	Signal   int     `json:"signal,omitempty"` // signal that ended the first process
 	Cause    Cause   `json:"cause"`
-	Position int64   `json:"position"` // of the end of the kept output
+	Position int64   `json:"position"` // end of the kept output
 	Dropped  int64   `json:"dropped,omitempty"`
-	Cwd      string  `json:"cwd,omitempty"` // of a shell: where its next command starts
+	Cwd      string  `json:"cwd,omitempty"` // of a shell: directory of its next command
 	WallMS   float64 `json:"wall_ms"`
 	Usage    Usage   `json:"usage"`
-	// Shell is how a command left its shell; nil for other execs, and for a command that never began.
+	// Shell is the state of the shell; nil for other execs, and for a command that never started.
 	Shell *ShellExit `json:"shell,omitempty"`
 }
 
-// ShellExit is how a command left its shell.
+// ShellExit is the state of a shell after a command.
 type ShellExit struct {
-	Replaced bool   `json:"replaced,omitempty"` // the shell has ended; the next command finds a new one
-	Program  string `json:"program"`            // what the shell is: bash, or sh where there is none
+	Replaced bool   `json:"replaced,omitempty"` // the shell has ended; the next command gets a new one
+	Program  string `json:"program"`            // the shell's program: bash or sh
 }
 
-// Usage is what an exec's processes used, and where that was read.
+// Usage is the resource usage of an exec's processes, and its source.
 type Usage struct {
 	UserMicros   uint64 `json:"user_us"`
 	SystemMicros uint64 `json:"system_us"`
@@ -202,7 +202,7 @@ type Usage struct {
 	Source       string `json:"source"`  // cgroup2 | rusage | process clocks (where rusage misses some) | proc (of a shell, in ticks of 10 ms)
 }
 
-// ExecInfo is a line of OpList.
+// ExecInfo is an entry of OpList.
 type ExecInfo struct {
 	ID       string `json:"id"`
 	Running  bool   `json:"running"`
@@ -210,7 +210,7 @@ type ExecInfo struct {
 	Acked    int64  `json:"acked"`
 	Exit     *Exit  `json:"exit,omitempty"`
 	Note     string `json:"note,omitempty"` // as in Exec
-	PTY      *Size  `json:"pty,omitempty"`  // of a running exec's terminal, as it is now
+	PTY      *Size  `json:"pty,omitempty"`  // current size of a running exec's terminal
 }
 
 // FileRequest names files. Paths are relative to the workspace; /workspace/x and x are the same file, "." is the
@@ -220,13 +220,13 @@ type FileRequest struct {
 	To        string   `json:"to,omitempty"` // rename
 	Mode      uint32   `json:"mode,omitempty"`
 	Offset    int64    `json:"offset,omitempty"` // read
-	Limit     int64    `json:"limit,omitempty"`  // read: bytes, scan: bytes of each file, walk and readdir: entries; 0 is the agent's own bound
+	Limit     int64    `json:"limit,omitempty"`  // read: bytes, scan: bytes of each file, walk and readdir: entries; 0 is the agent's own limit
 	Parents   bool     `json:"parents,omitempty"`
 	NoReplace bool     `json:"no_replace,omitempty"`
 	NoFollow  bool     `json:"no_follow,omitempty"` // no symbolic link anywhere on the path
 	Recursive bool     `json:"recursive,omitempty"` // delete
-	Paths     []string `json:"paths,omitempty"`     // tar_out, scan: these only
-	UID       int      `json:"uid"`                 // whose rights the operation uses
+	Paths     []string `json:"paths,omitempty"`     // tar_out, scan: only these
+	UID       int      `json:"uid"`                 // user of the operation
 	GID       int      `json:"gid"`
 }
 
@@ -240,7 +240,7 @@ type FileInfo struct {
 	Target  string `json:"target,omitempty"` // of a symlink
 }
 
-// Space is what the file system of a workspace holds and may hold. Files are all that takes an inode.
+// Space is the use and the size of the workspace's file system. Files count inodes.
 type Space struct {
 	Bytes    int64 `json:"bytes"`
 	MaxBytes int64 `json:"max_bytes"`
@@ -248,8 +248,8 @@ type Space struct {
 	MaxFiles int64 `json:"max_files"`
 }
 
-// Reply is the agent's control answer. Exactly one field is set, apart from More and Cut, which qualify Files, and
-// Bytes, which comes with Done.
+// Reply is the agent's reply. Exactly one field is set, apart from More and Cut, which qualify Files, and Bytes, which comes with
+// Done.
 type Reply struct {
 	Error   *Error     `json:"error,omitempty"`
 	Info    *Info      `json:"info,omitempty"`
@@ -259,7 +259,7 @@ type Reply struct {
 	File    *FileInfo  `json:"file,omitempty"`
 	Files   []FileInfo `json:"files,omitempty"` // one batch; More means that others follow
 	More    bool       `json:"more,omitempty"`
-	Cut     bool       `json:"cut,omitempty"` // the listing stopped at its bound
+	Cut     bool       `json:"cut,omitempty"` // the listing stopped at its limit
 	Space   *Space     `json:"space,omitempty"`
 	Bytes   int64      `json:"bytes,omitempty"`
 	Done    bool       `json:"done,omitempty"`
@@ -267,25 +267,25 @@ type Reply struct {
 	StdinLimit *int64 `json:"stdin_limit,omitempty"`
 }
 
-// Info is what an agent states about itself.
+// Info is an agent's description of itself.
 type Info struct {
 	BootID  string `json:"boot_id"`
 	Build   string `json:"build"`
 	Pid     int    `json:"pid"`
 	UID     int    `json:"uid"`
 	GID     int    `json:"gid"`
-	Cgroup  bool   `json:"cgroup"` // execs have a cgroup of their own
+	Cgroup  bool   `json:"cgroup"` // each exec has its own cgroup
 	LeaseMS int64  `json:"lease_ms"`
 	Execs   int    `json:"execs"`
 }
 
-// Code is what went wrong in the agent.
+// Code is the kind of an agent's error.
 type Code string
 
 // The agent's error codes.
 const (
-	CodeProtocol    Code = "protocol"    // a message the other side must not send
-	CodeUnsupported Code = "unsupported" // a known operation that this agent does not do
+	CodeProtocol    Code = "protocol"    // the other side violated the protocol
+	CodeUnsupported Code = "unsupported" // a known operation that this agent does not support
 	CodeVersion     Code = "version"
 	CodeNotFound    Code = "not_found"
 	CodeExists      Code = "exists"
@@ -305,14 +305,14 @@ type Error struct {
 	Message string `json:"message"`
 	Errno   int    `json:"errno,omitempty"`
 	Step    string `json:"step,omitempty"` // of starting a program
-	Path    string `json:"path,omitempty"` // what it is about, where that is below what was asked for
+	Path    string `json:"path,omitempty"` // the affected path, if it is below the requested one
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// SpoolSize bounds the output of one exec that the agent holds until it is acknowledged, in bytes.
+// SpoolSize is the maximum unacknowledged output of one exec that the agent holds, in bytes.
 const SpoolSize = 8 << 20
 
-// TerminalSpool bounds it instead, in bytes, for an exec with a terminal while a host is attached: who interrupts a
-// program that floods its terminal does not want to see 8 MiB more.
+// TerminalSpool is the maximum for an exec with a terminal and an attached host, in bytes. It is smaller, so that after an
+// interrupt the user does not see another 8 MiB of output.
 const TerminalSpool = 1 << 20

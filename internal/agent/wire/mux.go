@@ -9,36 +9,36 @@ import (
 	"sync"
 )
 
-// errReset ends the streams of an epoch that another follows.
+// errReset ends the streams of an epoch when the next one starts.
 var errReset = errors.New("the host has gone and another has come")
 
 // muxBatch is how much the writer collects for one write, roughly.
 const muxBatch = 32 << 10
 
-// mux is what both ends have in common: the streams, one goroutine that reads frames and one that writes them.
+// mux is the part that both ends share: the streams, one goroutine that reads frames and one that writes them.
 type mux struct {
 	rwc  io.ReadWriteCloser
 	side muxSide
-	done chan struct{} // closed when the byte stream is abandoned
+	done chan struct{} // closed when the byte stream is closed
 	both sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows, the streams and the side's state
-	wake    sync.Cond  // the writer has something to do
-	changed sync.Cond  // a stream came or went, the epoch or the mux ended
-	err     error      // why the byte stream was abandoned
-	live    bool       // an epoch is under way
+	mu      sync.Mutex // guards the following fields, the streams and the side's state
+	wake    sync.Cond  // signals that the writer has something to do
+	changed sync.Cond  // signals that a stream opened or closed, or the epoch or the mux ended
+	err     error      // why the byte stream was closed
+	live    bool       // an epoch is active
 	in, out epoch
 	streams map[uint32]*muxStream
-	queue   []*muxStream // with something to send, in turn
+	queue   []*muxStream // with something to send, in order
 }
 
-// muxSide is where host and agent differ. Its methods are called with mu held.
+// muxSide is the part in which host and agent differ. Its methods are called with mu held.
 type muxSide interface {
-	// handle takes what lies between two delimiters; an error gives the byte stream up.
+	// handle processes the bytes between two delimiters; an error closes the byte stream.
 	handle(coated []byte) error
-	// lead appends the frames that go before those of streams.
+	// lead appends the frames that precede those of streams.
 	lead(dst []byte) []byte
-	// allowed is whether cost more bytes may be written; spend takes them.
+	// allowed reports whether cost more bytes may be written; spend reserves them.
 	allowed(cost int) bool
 	spend(n int)
 }
@@ -52,15 +52,15 @@ func (m *mux) start(rwc io.ReadWriteCloser, side muxSide) {
 	m.both.Go(m.writeFrames)
 }
 
-// Close gives the byte stream up and closes every stream. It waits for the multiplexer's goroutines; so closing the
-// byte stream has to make its Read and Write return.
+// Close closes the byte stream and every stream. It waits for the multiplexer's goroutines, so closing the byte stream must make
+// its Read and Write return.
 func (m *mux) Close() error {
 	m.fail(errClosed)
 	m.both.Wait()
 	return nil
 }
 
-// fail gives the byte stream up, because of err unless that has happened before.
+// fail closes the byte stream with the error err, unless it is closed already.
 func (m *mux) fail(err error) {
 	m.mu.Lock()
 	first := m.err == nil
@@ -89,7 +89,7 @@ func (m *mux) endEpoch(err error) {
 }
 
 func (m *mux) readFrames() {
-	// A frame and its delimiter fit; what does not fit is none.
+	// A frame and its delimiter fit; anything larger is invalid.
 	r := bufio.NewReaderSize(m.rwc, max(maxMuxCoat+1, muxBatch))
 	for {
 		coated, err := r.ReadSlice(0)
@@ -107,7 +107,7 @@ func (m *mux) readFrames() {
 			continue
 		}
 		if tooLong {
-			coated = nil // cannot be decoded, like any damaged frame
+			coated = nil // invalid, like any damaged frame
 		}
 		m.mu.Lock()
 		if m.err == nil {
@@ -140,7 +140,7 @@ func (m *mux) writeFrames() {
 	}
 }
 
-// fill appends what can be sent now: the side's own frames, then each stream's in turn.
+// fill appends the frames that can be sent now: the side's own, then each stream's in turn.
 func (m *mux) fill(dst []byte) []byte {
 	if m.err != nil {
 		return dst
@@ -161,7 +161,7 @@ func (m *mux) fill(dst []byte) []byte {
 	return dst
 }
 
-// enqueue gives s its turn to send.
+// enqueue adds s to the send queue.
 func (m *mux) enqueue(s *muxStream) {
 	if !s.queued && m.streams[s.id] == s {
 		s.queued = true
@@ -181,7 +181,7 @@ func (m *mux) emit(dst []byte, f muxFrame) ([]byte, bool) {
 	return dst, true
 }
 
-// handleStream takes a frame that both sides know.
+// handleStream handles a frame that both sides support.
 func (m *mux) handleStream(f muxFrame) error {
 	s := m.streams[f.stream]
 	if s == nil {
@@ -219,7 +219,7 @@ func (m *mux) handleStream(f muxFrame) error {
 	return nil
 }
 
-// drop forgets a stream that both sides have closed.
+// drop removes a stream that both sides have closed.
 func (m *mux) drop(s *muxStream) {
 	delete(m.streams, s.id)
 	m.changed.Broadcast()

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// line is a byte stream whose agent end stays while hosts come and go: what a host leaves unread, the next one finds.
+// line is a byte stream whose agent end stays while hosts come and go: the next host receives what the previous one left unread.
 type line struct{ toAgent, toHost *halfLine }
 
 func newLine() *line { return &line{toAgent: newHalfLine(), toHost: newHalfLine()} }
@@ -30,12 +30,12 @@ func (l *line) agentEnd() io.ReadWriteCloser {
 	return &lineEnd{r: l.toAgent, w: l.toHost, agent: true, reads: -1, writes: -1}
 }
 
-// attach returns a host's end that vanishes after so many bytes read or written; -1 is never.
+// attach returns a host's end that fails after so many bytes read or written; -1 is never.
 func (l *line) attach(reads, writes int) io.ReadWriteCloser {
 	return &lineEnd{r: l.toHost, w: l.toAgent, reads: reads, writes: writes}
 }
 
-// halfLine holds as much as a pipe.
+// halfLine has the capacity of a pipe.
 type halfLine struct {
 	mu   sync.Mutex
 	cond sync.Cond
@@ -133,7 +133,7 @@ func (e *lineEnd) Close() error {
 	return nil
 }
 
-// echo answers each stream with what it reads.
+// echo sends back what it reads on each stream.
 func echo(l net.Listener) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -149,14 +149,14 @@ func echo(l net.Listener) {
 	}
 }
 
-// pattern is a byte of a stream; neighbours and streams differ.
+// pattern returns a byte of a stream; adjacent bytes and streams differ.
 func pattern(stream, i int) byte {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:], uint64(stream+1)*0x9e3779b97f4a7c15+uint64(i)*0xbf58476d1ce4e5b9)
 	return b[0] ^ b[3]&b[5]
 }
 
-// exchange sends size bytes in pieces and returns how many came back, all of them checked.
+// exchange sends size bytes in pieces and returns how many came back, checking all of them.
 func exchange(c net.Conn, stream, size, piece int) (got int, wrong bool, err error) {
 	sent := make([]byte, size)
 	for i := range sent {
@@ -185,8 +185,8 @@ func exchange(c net.Conn, stream, size, piece int) (got int, wrong bool, err err
 	return got, false, nil
 }
 
-// TestMuxSurvivesHosts lets hosts vanish at any byte, in either direction, and checks that no stream ever delivers a
-// wrong, lost or doubled byte, and that the host that stays gets everything.
+// TestMuxSurvivesHosts disconnects hosts at random bytes in either direction. No stream delivers a wrong, lost or duplicate byte,
+// and the last host receives everything.
 func TestMuxSurvivesHosts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLine()
@@ -290,7 +290,7 @@ func TestMuxWindowBoundsAWriter(t *testing.T) {
 	if n != wire.MuxWindow {
 		t.Fatalf("wrote %d; want one window", n)
 	}
-	// Another stream is not held up, and the first goes on when it is read.
+	// Another stream is not blocked, and the first continues when it is read.
 	at2, in2 := dial(t, host, agent)
 	go at2.Write([]byte("free"))
 	free := make([]byte, 4)
@@ -305,8 +305,8 @@ func TestMuxWindowBoundsAWriter(t *testing.T) {
 	}
 }
 
-// fill writes to a stream that nobody reads until as much went through as must and nothing more does for a while, and
-// returns how much went.
+// fill writes to an unread stream until at least this many bytes are accepted and the write blocks for a while, and returns the
+// number of bytes.
 func fill(t *testing.T, c net.Conn, least int) (n int) {
 	t.Helper()
 	patience := within(t)
@@ -316,7 +316,7 @@ func fill(t *testing.T, c net.Conn, least int) (n int) {
 		if n += wrote; !errors.Is(err, os.ErrDeadlineExceeded) || n > 1<<20 {
 			t.Fatalf("wrote %d, %v; want a deadline", n, err)
 		}
-		if wrote == 0 && (n >= least || patience.Err() != nil) { // a busy machine may have no time for a while
+		if wrote == 0 && (n >= least || patience.Err() != nil) { // a busy machine may pause for a while
 			quiet++
 		}
 	}
@@ -375,7 +375,7 @@ func TestMuxNewHostDisconnectsTheOld(t *testing.T) {
 	}
 }
 
-// TestMuxAgentWritesOnlyWhatWasGranted floods a host that has gone: no more than the grant may be on the way.
+// TestMuxAgentWritesOnlyWhatWasGranted: the agent sends a host that has gone no more than the grant.
 func TestMuxAgentWritesOnlyWhatWasGranted(t *testing.T) {
 	l := newLine()
 	agent := wire.NewMuxAgent(l.agentEnd())
@@ -393,7 +393,7 @@ func TestMuxAgentWritesOnlyWhatWasGranted(t *testing.T) {
 	}
 }
 
-// TestMuxDamageEndsTheEpoch turns one bit on the way to the agent.
+// TestMuxDamageEndsTheEpoch flips one bit on the way to the agent.
 func TestMuxDamageEndsTheEpoch(t *testing.T) {
 	l := newLine()
 	agent := wire.NewMuxAgent(l.agentEnd())
@@ -413,14 +413,14 @@ func TestMuxDamageEndsTheEpoch(t *testing.T) {
 	}
 }
 
-// files is a byte stream over two pipes of the kernel, as a real one.
+// files is a byte stream over two kernel pipes.
 type files struct{ r, w *os.File }
 
 func (f files) Read(p []byte) (int, error)  { return f.r.Read(p) }
 func (f files) Write(p []byte) (int, error) { return f.w.Write(p) }
 func (f files) Close() error                { return errors.Join(f.r.Close(), f.w.Close()) }
 
-// BenchmarkMux sends to the host, which is the direction that needs credit twice.
+// BenchmarkMux sends to the host, the direction that needs both kinds of credit.
 func BenchmarkMux(b *testing.B) {
 	agentReads, hostWrites, err := os.Pipe()
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 	"net"
 )
 
-// MuxAgent is the agent's end of a multiplexed byte stream: a [net.Listener] of the streams that hosts open. It lives
-// through any number of hosts, one after the other. Safe for concurrent use.
+// MuxAgent is the agent's end of a multiplexed byte stream: a [net.Listener] of the streams that hosts open. It serves any number
+// of hosts in succession. Safe for concurrent use.
 type MuxAgent struct {
 	mux
 	backlog []*muxStream // opened and not yet accepted
-	last    uint32       // stream opened last
+	last    uint32       // id of the newest stream
 	credit  int          // bytes that may be written
-	greet   bool         // ready is to be sent
-	broken  bool         // broken is to be sent
+	greet   bool         // ready must be sent
+	broken  bool         // broken must be sent
 }
 
-// NewMuxAgent listens on a byte stream. Closing rwc has to make its Read and Write return.
+// NewMuxAgent listens on a byte stream. Closing rwc must make its Read and Write return.
 func NewMuxAgent(rwc io.ReadWriteCloser) *MuxAgent {
 	a := &MuxAgent{}
 	a.start(rwc, a)
@@ -51,7 +51,7 @@ func (a *MuxAgent) handle(coated []byte) error {
 	switch {
 	case err == nil && f.kind == muxReset:
 		a.begin(f)
-	case !a.live: // between two epochs everything is dropped
+	case !a.live: // between two epochs everything is discarded
 	case err != nil:
 		a.abort(err)
 	default:
@@ -62,7 +62,7 @@ func (a *MuxAgent) handle(coated []byte) error {
 	return nil
 }
 
-// begin starts the epoch that a reset asks for.
+// begin starts the epoch of a reset.
 func (a *MuxAgent) begin(f muxFrame) {
 	a.end(errReset)
 	n := nonce(f.body)
@@ -73,7 +73,7 @@ func (a *MuxAgent) begin(f muxFrame) {
 	a.wake.Signal()
 }
 
-// abort ends the epoch because of what the host sent, or what became of it on the way.
+// abort ends the epoch after an invalid frame.
 func (a *MuxAgent) abort(err error) {
 	a.end(err)
 	a.broken = true
@@ -124,7 +124,7 @@ func (a *MuxAgent) lead(dst []byte) []byte {
 	return dst
 }
 
-// allowed keeps enough credit back to say that the epoch is broken.
+// allowed reserves enough credit to report that the epoch is broken.
 func (a *MuxAgent) allowed(cost int) bool { return a.credit >= cost+muxCost(0) }
 
 func (a *MuxAgent) spend(n int) { a.credit -= n }

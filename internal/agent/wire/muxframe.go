@@ -8,15 +8,15 @@ import (
 	"hash/crc32"
 )
 
-// Bounds of the multiplexer; see the package comment.
+// Limits of the multiplexer; see the package comment.
 const (
 	MaxMuxBody    = 16 << 10 // bytes of one frame's body
 	MaxMuxStreams = 256      // open at once
 	MuxWindow     = 64 << 10 // unread bytes of one stream
-	MuxGrant      = 48 << 10 // bytes that the agent may have on the way; a pipe holds 64 KiB
+	MuxGrant      = 48 << 10 // bytes of the agent in transit; a pipe holds 64 KiB
 )
 
-// ErrMux is a mux frame that does not pass or breaks a rule. The epoch is over.
+// ErrMux is an invalid mux frame, or one that violates a rule. It ends the epoch.
 var ErrMux = errors.New("broken multiplexer stream")
 
 type muxType uint8
@@ -39,7 +39,7 @@ const (
 	maxMuxCoat = maxMuxRaw + maxMuxRaw/254 + 1 // encoded, without the delimiter
 )
 
-// muxCost is an upper bound of what a frame with n bytes of body takes on the byte stream.
+// muxCost is an upper bound for the size on the byte stream of a frame with n bytes of body.
 func muxCost(n int) int {
 	raw := muxHead + n + muxTail
 	return raw + raw/254 + 2
@@ -47,14 +47,14 @@ func muxCost(n int) int {
 
 type nonce [16]byte
 
-// epoch is what the CRCs of one direction of an epoch cover besides the frame.
+// epoch is the additional input of the CRCs in one direction of an epoch.
 type epoch struct {
 	nonce nonce
 	next  uint64 // number of the next frame
-	raw   []byte // scratch of append
+	raw   []byte // buffer of append
 }
 
-// seal returns the CRC of the next frame, without going on to it.
+// seal returns the CRC of the next frame, without advancing.
 func (e *epoch) seal(frame []byte) uint32 {
 	var prefix [24]byte
 	copy(prefix[:], e.nonce[:])
@@ -90,8 +90,7 @@ func (f muxFrame) append(dst []byte, e *epoch) []byte {
 	return append(appendCOBS(dst, raw), 0)
 }
 
-// parseMuxFrame decodes what lies between two delimiters, in place. A reset passes whatever e is; with e nil nothing
-// else does.
+// parseMuxFrame decodes the bytes between two delimiters, in place. A reset is valid in any epoch; with e nil nothing else is.
 func parseMuxFrame(coated []byte, e *epoch) (muxFrame, error) {
 	raw, ok := decodeCOBS(coated)
 	if !ok || len(raw) < muxHead+muxTail || len(raw) > maxMuxRaw {
@@ -137,14 +136,14 @@ func (f muxFrame) wellFormed() bool {
 	return false
 }
 
-// number is the body of a grant or window.
+// number returns the body of a grant or window.
 func (f muxFrame) number() int { return int(binary.BigEndian.Uint32(f.body)) }
 
 // appendCOBS encodes src after dst without a 0x00 (Consistent Overhead Byte Stuffing): each block is its length plus
 // one, then the bytes up to the next 0x00, which the block's end stands for unless it is 254 bytes long.
 func appendCOBS(dst, src []byte) []byte {
 	for {
-		for len(src) > 0 && src[0] == 0 { // runs of 0x00 are common, and quick this way
+		for len(src) > 0 && src[0] == 0 { // a shortcut for runs of 0x00, which are common
 			dst = append(dst, 1)
 			src = src[1:]
 		}
@@ -157,7 +156,7 @@ func appendCOBS(dst, src []byte) []byte {
 		src = src[len(block):]
 		if zero >= 0 {
 			src = src[1:]
-			continue // a 0x00 at the very end leaves an empty block after it
+			continue // a trailing 0x00 leaves an empty last block
 		}
 		if len(src) == 0 {
 			return dst
@@ -165,7 +164,7 @@ func appendCOBS(dst, src []byte) []byte {
 	}
 }
 
-// decodeCOBS undoes appendCOBS in place; false if src is none of its.
+// decodeCOBS decodes src in place; false if it is not valid COBS.
 func decodeCOBS(src []byte) ([]byte, bool) {
 	if len(src) == 0 || bytes.IndexByte(src, 0) >= 0 {
 		return nil, false

@@ -29,7 +29,7 @@ func TestCOBSIsUndone(t *testing.T) {
 	})
 }
 
-// TestMuxFramePassesOnce checks that a frame passes in its place, and not damaged, cut, doubled or in another epoch.
+// TestMuxFramePassesOnce checks that a frame is valid only in its place, and not damaged, cut, duplicate or in another epoch.
 func TestMuxFramePassesOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		body := rapid.SliceOfN(rapid.Byte(), 1, 600).Draw(t, "body")
@@ -68,7 +68,7 @@ func TestMuxFramePassesOnce(t *testing.T) {
 	})
 }
 
-// FuzzMuxFrame decodes arbitrary bytes: what passes is well-formed, within its bounds and encodes to the same.
+// FuzzMuxFrame decodes arbitrary bytes: valid frames are within the limits and encode to the same bytes.
 func FuzzMuxFrame(f *testing.F) {
 	seed := func(fr muxFrame, e *epoch) {
 		b := fr.append(nil, e)
@@ -99,7 +99,7 @@ func FuzzMuxFrame(f *testing.F) {
 	})
 }
 
-// FuzzMuxAgent throws arbitrary bytes at an agent, before and within an epoch, and then takes it over: it answers.
+// FuzzMuxAgent sends arbitrary bytes to an agent, before and within an epoch. A new host can then take over.
 func FuzzMuxAgent(f *testing.F) {
 	reset := muxFrame{kind: muxReset, body: append(make([]byte, 16), 0, 0, 64, 0)}.append([]byte{0}, nil)
 	e := &epoch{}
@@ -118,7 +118,7 @@ func FuzzMuxAgent(f *testing.F) {
 		written := make(chan struct{})
 		drained := make(chan struct{})
 		var seen bytes.Buffer
-		go func() { // what answers the garbage gets, nobody wants
+		go func() { // ignore the replies to garbage
 			defer close(drained)
 			buf := make([]byte, 4096)
 			for {

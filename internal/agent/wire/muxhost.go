@@ -13,19 +13,18 @@ import (
 type MuxHost struct {
 	mux
 	nonce nonce
-	reset bool // the reset has been sent
-	ready bool // its answer has come
+	reset bool // reset has been sent
+	ready bool // ready has arrived
 	last  uint32
 	owed  int // bytes read and not yet granted again
 	left  int // bytes that the agent may still write
 }
 
-// NewMuxHost takes a byte stream over, from whatever host had it before, and begins a new epoch. When the stream
-// fails or the agent breaks a rule, the stream is closed and every connection over it ends. Closing rwc has to make its
-// Read and Write return.
+// NewMuxHost takes over a byte stream from any previous host and starts a new epoch. When the stream fails or the agent violates a
+// rule, it closes the stream and every connection over it. Closing rwc must make its Read and Write return.
 func NewMuxHost(rwc io.ReadWriteCloser) *MuxHost {
 	h := &MuxHost{left: MuxGrant}
-	// It has to be new, not secret; package crypto/rand would cost the agent, which has this file too, part of its start.
+	// The nonce must be new, not secret. The agent includes this file, and package crypto/rand would slow down its start.
 	for i := 0; i+8 <= len(h.nonce); i += 8 {
 		binary.NativeEndian.PutUint64(h.nonce[i:], rand.Uint64())
 	}
@@ -33,8 +32,7 @@ func NewMuxHost(rwc io.ReadWriteCloser) *MuxHost {
 	return h
 }
 
-// Dial opens a stream. It waits until the agent has taken part in the new epoch, and while MaxMuxStreams streams are
-// open.
+// Dial opens a stream. It waits until the agent has joined the new epoch, and while MaxMuxStreams streams are open.
 func (h *MuxHost) Dial(ctx context.Context) (net.Conn, error) {
 	unhook := context.AfterFunc(ctx, func() {
 		h.mu.Lock()
@@ -61,10 +59,10 @@ func (h *MuxHost) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Done is closed when the byte stream has been abandoned.
+// Done is closed when the byte stream is closed.
 func (h *MuxHost) Done() <-chan struct{} { return h.done }
 
-// Err is why it was abandoned: net.ErrClosed after Close, nil before Done.
+// Err returns why the byte stream was closed: net.ErrClosed after Close, nil before Done.
 func (h *MuxHost) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +90,7 @@ func (h *MuxHost) handle(coated []byte) error {
 	return h.handleStream(f)
 }
 
-// awaitReady drops everything but the answer to our reset.
+// awaitReady discards everything until the reply to our reset.
 func (h *MuxHost) awaitReady(coated []byte) {
 	e := epoch{nonce: h.nonce}
 	f, err := parseMuxFrame(coated, &e)

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// errClosed is what a closed multiplexer or stream answers.
+// errClosed is the error of a closed multiplexer or stream.
 var errClosed = net.ErrClosed
 
 // muxStream is one stream of a multiplexer. All fields are guarded by the mux's mutex.
 type muxStream struct {
 	m    *mux
 	id   uint32
-	cond sync.Cond // something below has changed
-	err  error     // the epoch is over
+	cond sync.Cond // signals a change of the fields below
+	err  error     // set when the epoch has ended
 
 	// Receiving.
 	buffer bytes.Buffer // arrived and unread
@@ -28,7 +28,7 @@ type muxStream struct {
 	// Sending.
 	open    bool   // the open frame has been sent, or came from the peer
 	window  int    // bytes that we may still send
-	out     []byte // what is left of the running Write
+	out     []byte // the rest of the active Write
 	writing bool
 	queued  bool // in the mux's queue
 
@@ -45,7 +45,7 @@ func newMuxStream(m *mux, id uint32, open bool) *muxStream {
 	return s
 }
 
-// wantsToSend is whether fill has a frame to send, credit of the byte stream apart.
+// wantsToSend reports whether fill has a frame to send, apart from the byte stream's credit.
 func (s *muxStream) wantsToSend() bool {
 	switch {
 	case s.closeSent:
@@ -58,7 +58,7 @@ func (s *muxStream) wantsToSend() bool {
 
 func (s *muxStream) wantsWindow() bool { return s.read >= MuxWindow/2 }
 
-// fill appends the stream's next frames, one data frame at most. It is blocked if credit of the byte stream is wanting.
+// fill appends the stream's next frames, at most one data frame. blocked means that the byte stream has too little credit.
 func (s *muxStream) fill(dst []byte) (_ []byte, blocked bool) {
 	var ok bool
 	if !s.open {
@@ -99,7 +99,7 @@ func (s *muxStream) fill(dst []byte) (_ []byte, blocked bool) {
 	return dst, false
 }
 
-// Read implements [net.Conn]. What has arrived before the end of the stream or the epoch is read first.
+// Read implements [net.Conn]. It first returns what arrived before the end of the stream or the epoch.
 func (s *muxStream) Read(p []byte) (int, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *muxStream) Read(p []byte) (int, error) {
 	}
 }
 
-// Write implements [net.Conn]. It returns when all of p is on its way.
+// Write implements [net.Conn]. It returns when all of p is sent.
 func (s *muxStream) Write(p []byte) (int, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -167,7 +167,7 @@ func (s *muxStream) writable() error {
 	return nil
 }
 
-// Close implements [net.Conn]. What was written before still arrives.
+// Close implements [net.Conn]. Earlier writes still arrive.
 func (s *muxStream) Close() error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -215,7 +215,7 @@ func (s *muxStream) setDeadlines(t time.Time, which ...*muxDeadline) error {
 	return nil
 }
 
-// muxDeadline wakes the waiters of a stream when its time has come.
+// muxDeadline wakes the waiters of a stream when it expires.
 type muxDeadline struct {
 	at    time.Time
 	timer *time.Timer
@@ -241,7 +241,7 @@ func (d *muxDeadline) set(t time.Time, s *muxStream) {
 	}
 }
 
-// muxAddr is the address of a stream: its number.
+// muxAddr is the address of a stream: its id.
 type muxAddr uint32
 
 // Network implements [net.Addr].

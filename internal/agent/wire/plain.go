@@ -5,27 +5,26 @@ import (
 	"strconv"
 )
 
-// Plain reads JSON as encoding/json writes it when nothing is special about it: no blanks, no escapes, ASCII only, no
-// null. What is not plain is left to encoding/json, so Plain is never wrong about it, only sooner done: an agent lives for
-// one command, and finding out about types by reflection would be a good part of its life.
+// Plain parses JSON in the simple form that encoding/json writes: no blanks, no escapes, ASCII only, no null. The caller uses
+// encoding/json for anything else. Plain is faster: an agent often lives for one command, and reflection would take a good part of
+// that time.
 //
-// Its methods read one value each and return zero once something was not plain. The zero Plain is not usable; see
-// [NewPlain].
+// Its methods parse one value each and return zero after anything that is not plain. The zero Plain is not usable; see [NewPlain].
 type Plain struct {
 	rest []byte
 	odd  bool // something was not plain
 }
 
-// NewPlain returns a reader of text, which it does not keep.
+// NewPlain returns a parser of text, which it does not keep.
 func NewPlain(text []byte) *Plain { return &Plain{rest: text} }
 
 // Done reports whether the whole text was read, and all of it was plain.
 func (p *Plain) Done() bool { return !p.odd && len(p.rest) == 0 }
 
-// Odd gives up: the caller has met what it does not know.
+// Odd rejects the text: the caller has met something unknown.
 func (p *Plain) Odd() { p.odd, p.rest = true, nil }
 
-// take reads c, and reports whether it was there.
+// take consumes c, and reports whether it was next.
 func (p *Plain) take(c byte) bool {
 	if len(p.rest) == 0 || p.rest[0] != c {
 		return false
@@ -34,14 +33,14 @@ func (p *Plain) take(c byte) bool {
 	return true
 }
 
-// want reads c, or gives up.
+// want consumes c, or rejects the text.
 func (p *Plain) want(c byte) {
 	if !p.take(c) {
 		p.Odd()
 	}
 }
 
-// list reads the values between two brackets, each by a call of value.
+// list parses the values between two brackets by calling value for each.
 func (p *Plain) list(begin, end byte, value func()) {
 	p.want(begin)
 	if p.take(end) {
@@ -56,7 +55,7 @@ func (p *Plain) list(begin, end byte, value func()) {
 	}
 }
 
-// Object reads an object. It calls field with each key, to read the value; a key that field does not know is [Plain.Odd].
+// Object parses an object. It calls field with each key to parse the value; for an unknown key field calls [Plain.Odd].
 func (p *Plain) Object(field func(key string)) {
 	p.list('{', '}', func() {
 		key := p.Text()
@@ -67,7 +66,7 @@ func (p *Plain) Object(field func(key string)) {
 	})
 }
 
-// quoted reads what is between quotes.
+// quoted parses a string without its quotes.
 func (p *Plain) quoted() []byte {
 	p.want('"')
 	for i, c := range p.rest {
@@ -95,7 +94,7 @@ func (p *Plain) Texts() []string {
 	return list
 }
 
-// Bytes reads a string of base64, which stands for bytes.
+// Bytes parses a base64 string and decodes it.
 func (p *Plain) Bytes() []byte {
 	text := p.quoted()
 	b := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
@@ -106,7 +105,7 @@ func (p *Plain) Bytes() []byte {
 	return b[:n]
 }
 
-// digits reads a number without fraction and exponent.
+// digits parses a number without fraction and exponent.
 func (p *Plain) digits() string {
 	n := 0
 	if n < len(p.rest) && p.rest[n] == '-' {
@@ -134,7 +133,7 @@ func (p *Plain) Int() int64 {
 	return n
 }
 
-// small reads a number of few bits.
+// small parses an unsigned 16-bit number.
 func (p *Plain) small() uint16 {
 	n := p.Int()
 	if n < 0 || n > 1<<16-1 {
@@ -143,7 +142,7 @@ func (p *Plain) small() uint16 {
 	return uint16(n)
 }
 
-// uint reads a number that is not negative.
+// uint parses an unsigned number.
 func (p *Plain) uint() uint64 {
 	n, err := strconv.ParseUint(p.digits(), 10, 64)
 	if err != nil {
@@ -152,7 +151,7 @@ func (p *Plain) uint() uint64 {
 	return n
 }
 
-// float reads a number without an exponent.
+// float parses a number without an exponent.
 func (p *Plain) float() float64 {
 	before := p.rest
 	p.digits()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fill sets every field of v to something, through pointers, lists and maps.
+// fill sets every field of v to a nonzero value, through pointers, lists and maps.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -50,11 +50,11 @@ func filled[T any]() (v T) {
 	return v
 }
 
-// A new field that is not known costs time whenever it is used.
+// A new field that Plain does not support makes every use slow.
 func TestPlainKnowsEveryField(t *testing.T) {
 	exec, size, ack := filled[Exec](), filled[Size](), int64(7)
 	exit := filled[Exit]()
-	exec.Shell, exit.Shell = nil, nil // a shell lives long enough for encoding/json
+	exec.Shell, exit.Shell = nil, nil // a shell's messages may be slow
 	for _, v := range []any{
 		new(filled[Hello]()), &Request{Op: OpExec, Exec: &exec, ID: "x", From: 1, Lease: 2},
 		&Control{Ack: &ack, Resize: &size, CloseStdin: true, Forget: true},
@@ -87,7 +87,7 @@ func TestPlainKnowsEveryField(t *testing.T) {
 	}
 }
 
-// A command with any field set, alone, is written as encoding/json does it, or left to it.
+// A command with any single field set is encoded as by encoding/json, or left to it.
 func TestPlainLosesNothingOfExec(t *testing.T) {
 	for i := range reflect.TypeFor[Exec]().NumField() {
 		exec := Exec{Argv: []string{}, Env: []string{}}
@@ -111,7 +111,7 @@ func TestPlainLosesNothingOfExec(t *testing.T) {
 	}
 }
 
-// Each field of an answer, beside each other, is left to encoding/json unless it is known.
+// Each combination of fields of a reply is left to encoding/json unless it is supported.
 func TestPlainLeavesWhatIsSpecial(t *testing.T) {
 	for i := range reflect.TypeFor[Reply]().NumField() {
 		var r Reply
@@ -201,7 +201,7 @@ func readBytes(text string) ([]byte, bool) {
 	return b, p.Done()
 }
 
-// agrees checks that what is read plainly is what encoding/json reads.
+// agrees checks that the plain parser and encoding/json return the same.
 func agrees[T any](t *testing.T, text string) {
 	var got, want T
 	if !plainly([]byte(text), &got) {

@@ -2,10 +2,10 @@ package wire
 
 import "reflect"
 
-// What an agent and its host exchange in the life of one command, without encoding/json. Each function reports false for
-// what it leaves to that. A field that is not known here is left to it, too; TestPlainKnowsEveryField reports one.
+// The messages in the life of one command, parsed without encoding/json. Each function returns false for text that it leaves to
+// encoding/json. Unknown fields are left to it, too; TestPlainKnowsEveryField reports them.
 
-// plainly decodes text into v, unless either is anything special; v is then as it was.
+// plainly decodes text into v. It returns false, with v unchanged, if either is not plain.
 func plainly(text []byte, v any) bool {
 	switch v := v.(type) {
 	case *Hello:
@@ -23,14 +23,14 @@ func plainly(text []byte, v any) bool {
 func readPlain[T any](text []byte, v *T, read func(*Plain) T) bool {
 	p := NewPlain(text)
 	got := read(p)
-	if !p.Done() || !reflect.ValueOf(v).Elem().IsZero() { // encoding/json adds to what is there
+	if !p.Done() || !reflect.ValueOf(v).Elem().IsZero() { // encoding/json merges into existing values
 		return false
 	}
 	*v = got
 	return true
 }
 
-// once reads a value that stands once: of one that stands twice, encoding/json joins the parts.
+// once parses a value that must not repeat: encoding/json merges repeated values.
 func once[T any](p *Plain, at **T, read func(*Plain) T) {
 	if *at != nil {
 		p.Odd()

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// writePlain is the JSON of v, the same as that of encoding/json, unless anything is special about v.
+// writePlain returns the same JSON of v as encoding/json, unless v is not plain.
 func writePlain(v any) ([]byte, bool) {
 	b := plainText{raw: make([]byte, 0, 256)}
 	switch v := v.(type) {
@@ -24,10 +24,10 @@ func writePlain(v any) ([]byte, bool) {
 	return b.raw, !b.odd
 }
 
-// plainText is JSON in the making.
+// plainText is an incomplete JSON text.
 type plainText struct {
 	raw []byte
-	odd bool // something is special, and encoding/json is to do it
+	odd bool // not plain; encoding/json must encode it
 }
 
 func (b *plainText) put(s string)  { b.raw = append(b.raw, s...) }
@@ -45,7 +45,7 @@ func (b *plainText) text(s string) {
 	b.raw = append(append(append(b.raw, '"'), s...), '"')
 }
 
-// float writes a number of the size that encoding/json writes without an exponent.
+// float writes a number that encoding/json writes without an exponent.
 func (b *plainText) float(f float64) {
 	if size := math.Abs(f); f != 0 && !(size >= 1e-6 && size < 1e21) {
 		b.odd = true
@@ -54,7 +54,7 @@ func (b *plainText) float(f float64) {
 	b.raw = strconv.AppendFloat(b.raw, f, 'f', -1, 64)
 }
 
-// all gives up where the fields written are not all that there are.
+// all rejects v if it has fields other than those written.
 func (b *plainText) all(are bool) { b.odd = b.odd || !are }
 
 func (b *plainText) hello(h Hello) {
@@ -71,7 +71,7 @@ func (b *plainText) hello(h Hello) {
 	b.put(`}`)
 }
 
-// request writes the start of a command.
+// request writes the request that starts a command.
 func (b *plainText) request(r Request) {
 	exec := r.Exec
 	if exec == nil {
@@ -128,13 +128,13 @@ func (b *plainText) exec(e Exec) {
 	b.flag(`,"kill_all":true`, e.KillAll)
 	b.optional(`,"note":`, e.Note)
 	b.put(`}`)
-	// What has been written leaves nothing.
+	// After clearing the written fields, the zero value must be left.
 	e.ID, e.Argv, e.Env, e.Cwd, e.UID, e.GID, e.Rlimits, e.Stdin, e.PTY = "", nil, nil, "", 0, 0, nil, false, nil
 	e.TimeoutMS, e.GraceMS, e.CPUTimeMS, e.OutputLimit, e.KillAll, e.Note = 0, 0, 0, 0, false, ""
 	b.all(reflect.ValueOf(e).IsZero())
 }
 
-// texts writes a list of strings that is there, and be it empty.
+// texts writes a non-nil list of strings, which may be empty.
 func (b *plainText) texts(list []string) {
 	b.all(list != nil)
 	for i, s := range list {
@@ -151,7 +151,7 @@ func (b *plainText) texts(list []string) {
 	b.put(`]`)
 }
 
-// optional, count and flag write what is not the zero value.
+// optional, count and flag omit a zero value.
 func (b *plainText) optional(key, s string) {
 	if s != "" {
 		b.put(key)
@@ -172,7 +172,7 @@ func (b *plainText) flag(what string, set bool) {
 	}
 }
 
-// reply writes the answers of a command's stream: that it has started, that it has ended, and that it is forgotten.
+// reply writes the replies of a command's stream: Started, Exit and Done.
 func (b *plainText) reply(r Reply) {
 	started, exit, done := r.Started, r.Exit, r.Done
 	r.Started, r.Exit, r.Done = nil, nil, false

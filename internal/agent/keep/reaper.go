@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remembered is how many of the dead are kept that were not asked for yet. A sandbox has two or three processes that
-// are ours.
-const remembered = 64
+// maxDead is the number of exit statuses that are kept until a caller waits for them. A sandbox has two or three processes of
+// ours.
+const maxDead = 64
 
-// family is the children of this process, its own and those that were left to it. It reaps all of them.
-type family struct {
+// reaper reaps all children of this process, including adopted ones.
+type reaper struct {
 	mu    sync.Mutex
 	dead  map[int]unix.WaitStatus
 	order []int // of dead, the oldest first
 	grew  chan struct{}
 }
 
-// newFamily begins to reap. It never ends: the process does.
-func newFamily() *family {
-	f := &family{dead: map[int]unix.WaitStatus{}, grew: make(chan struct{})}
+// newReaper starts reaping, which never ends.
+func newReaper() *reaper {
+	f := &reaper{dead: map[int]unix.WaitStatus{}, grew: make(chan struct{})}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGCHLD)
 	go func() {
@@ -38,7 +38,7 @@ func newFamily() *family {
 	return f
 }
 
-func (f *family) reap() {
+func (f *reaper) reap() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
@@ -51,7 +51,7 @@ func (f *family) reap() {
 			return
 		}
 		f.dead[pid] = status
-		if f.order = append(f.order, pid); len(f.order) > remembered {
+		if f.order = append(f.order, pid); len(f.order) > maxDead {
 			delete(f.dead, f.order[0])
 			f.order = f.order[1:]
 		}
@@ -60,8 +60,8 @@ func (f *family) reap() {
 	}
 }
 
-// start runs a program with the descriptors given, the first as number 0.
-func (f *family) start(argv []string, files []uintptr) (int, error) {
+// start runs a program with the given descriptors, the first of them as 0.
+func (f *reaper) start(argv []string, files []uintptr) (int, error) {
 	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Dir: "/", Env: []string{}, Files: files})
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", argv[0], err)
@@ -69,8 +69,8 @@ func (f *family) start(argv []string, files []uintptr) (int, error) {
 	return pid, nil
 }
 
-// wait waits for the end of a child, which is then forgotten, or for stop; false then. A pid of 0 never ends.
-func (f *family) wait(pid int, stop <-chan struct{}) (unix.WaitStatus, bool) {
+// wait waits for the end of a child and forgets it. It returns false if stop is closed first. A pid of 0 never ends.
+func (f *reaper) wait(pid int, stop <-chan struct{}) (unix.WaitStatus, bool) {
 	for {
 		f.mu.Lock()
 		status, ok := f.dead[pid]
@@ -91,7 +91,7 @@ func (f *family) wait(pid int, stop <-chan struct{}) (unix.WaitStatus, bool) {
 	}
 }
 
-// pipe makes a pipe whose one end, ours, waits in the poller; the other is for a child.
+// pipe makes a pipe. Our end uses the poller; the other is for a child.
 func pipe(ourEndReads bool) (ours *os.File, theirs int, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
