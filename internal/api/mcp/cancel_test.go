@@ -12,12 +12,12 @@ import (
 	"github.com/belljar/belljar/internal/api/mcp"
 )
 
-// waiting is a command that tells that it runs, and ends when a file is there.
+// waiting returns a command that prints that it runs, and ends once a file exists.
 func waiting() []string {
 	return []string{"sh", "-c", "echo begun; until [ -e go ]; do sleep .05; done; echo went"}
 }
 
-// begun waits until a user's only run under way has printed something, and returns it.
+// begun waits until a user's only active run has printed something, and returns it.
 func begun(t *testing.T, w *world, user string) belljar.Run {
 	t.Helper()
 	var found belljar.Run
@@ -47,7 +47,7 @@ func phase(t *testing.T, w *world, user, id string) belljar.Phase {
 	return run.Phase
 }
 
-// Whoever cancels a call cancels its run.
+// Cancelling a call cancels its run.
 func TestCancel(t *testing.T) {
 	w := newWorld(t)
 	for _, mode := range []belljar.ToolMode{belljar.ToolsCode, belljar.ToolsCompute} {
@@ -75,7 +75,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A client that only stops waiting cancels nothing: its next result says how to go on.
+// A client that only stops waiting cancels nothing: its next result reports how to continue.
 func TestImpatientClient(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code())
@@ -101,7 +101,7 @@ func TestImpatientClient(t *testing.T) {
 	}
 }
 
-// One-shot runs that were given up are told of until they have ended, with what they printed.
+// Results report a detached one-shot run until it has ended, and then what it printed.
 func TestImpatientOneShot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -122,7 +122,7 @@ func TestImpatientOneShot(t *testing.T) {
 	}
 }
 
-// A client that wants to know hears how its run gets on: first its id, then what it prints.
+// A client with a progress token gets notifications about its run: first its id, then what it prints.
 func TestProgress(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code())
@@ -148,7 +148,7 @@ func TestProgress(t *testing.T) {
 	_ = id
 }
 
-// When the input ends, what runs ends with it, and nothing is left; but not what a workflow's others may wait for.
+// The end of the input ends the client's runs and sandboxes, but not those of a workflow.
 func TestEndOfInput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

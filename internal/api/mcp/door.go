@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,12 +79,7 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	if o.Bodies == nil {
 		o.Bodies = api.JSONShares()
 	}
-	if o.Idle == 0 {
-		o.Idle = 15 * time.Minute
-	}
-	if o.Visits == 0 {
-		o.Visits = 100
-	}
+	o.Idle, o.Visits = cmp.Or(o.Idle, 15*time.Minute), cmp.Or(o.Visits, 100)
 	if o.AfterFunc == nil {
 		o.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}

@@ -20,7 +20,7 @@ const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol
 
 func TestHTTP(t *testing.T) {
 	w := newWorld(t)
-	h := w.house(nil)
+	h := w.httpServer(nil)
 	p, c := h.peer(t, "ann", "?mode=code")
 	if names, _ := toolNames(t, p); len(names) != 10 {
 		t.Errorf("tools: %v", names)
@@ -50,10 +50,10 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// Nobody comes in without a key, and nobody into what is another's.
+// The door refuses requests without a key, requests for another user's session, and malformed ones.
 func TestHTTPRefused(t *testing.T) {
 	w := newWorld(t)
-	h := w.house(func(o *mcp.DoorOptions) {
+	h := w.httpServer(func(o *mcp.DoorOptions) {
 		o.OriginAllowed = func(r *http.Request) bool { return r.Header.Get("Origin") == "" }
 	})
 	p, c := h.peer(t, "ann", "?mode=code")
@@ -65,7 +65,7 @@ func TestHTTPRefused(t *testing.T) {
 	call := `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"sandbox_exec","arguments":{"sandbox_id":"` + sandbox + `","cmd":["true"]}}}`
 	new := func(query string) *web { return h.client(t, "ann", query) }
 	bg := context.Background()
-	// It is read like the others, so that nobody who still sends is cut off before he hears why.
+	// The server reads it to its end, so that a client that is still sending gets the answer.
 	oneByteTooMany := `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"`
 	oneByteTooMany += strings.Repeat("x", 16<<20+1-len(oneByteTooMany)-len(`"}}`)) + `"}}`
 	for name, x := range map[string]struct {
@@ -111,10 +111,10 @@ func TestHTTPRefused(t *testing.T) {
 	p.exec(sandbox, "true").good(t)
 }
 
-// The operator of a client writes its URL; the server's terms hold in any case.
+// The URL of a client narrows the server's terms, and cannot widen them.
 func TestTermsOfURL(t *testing.T) {
 	w := newWorld(t)
-	h := w.house(func(o *mcp.DoorOptions) {
+	h := w.httpServer(func(o *mcp.DoorOptions) {
 		o.Terms = mcp.Terms{Toolset: belljar.Toolset{TimeoutSec: 20, Resources: belljar.Resources{MemoryMB: 128}}}
 	})
 	for query, word := range map[string]string{"?timeout=30": "timeout is 20 at most", "?memory_mb=1024": "memory_mb is 128 at most"} {
@@ -132,16 +132,16 @@ func TestTermsOfURL(t *testing.T) {
 		t.Errorf("the session is %+v, %v", got, err)
 	}
 	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []string{"true"}, "timeout_seconds": 15}).refused(t, "10 seconds at most")
-	compute := w.house(func(o *mcp.DoorOptions) { o.Terms.Mode = belljar.ToolsCompute })
+	compute := w.httpServer(func(o *mcp.DoorOptions) { o.Terms.Mode = belljar.ToolsCompute })
 	if got := bodyOf(t, compute.client(t, "ann", "?mode=code").post(context.Background(), hello)); !strings.HasPrefix(got, "403") {
 		t.Errorf("code where there is compute only: %s", got)
 	}
 }
 
-// A client whose connection breaks in the middle of an answer comes back, and misses nothing.
+// A client whose connection breaks during an answer resumes, and misses nothing.
 func TestResume(t *testing.T) {
 	w := newWorld(t)
-	p, c := w.house(nil).peer(t, "ann", "?mode=code")
+	p, c := w.httpServer(nil).peer(t, "ann", "?mode=code")
 	sandbox := p.open()
 	id := p.last + 1
 	ctx, hangUp := context.WithCancel(context.Background())
@@ -160,7 +160,7 @@ func TestResume(t *testing.T) {
 	}
 	p.last++
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
-	// The server has not seen that the connection is dead: it is taken over.
+	// The server has not noticed that the connection is dead: the new one replaces it.
 	back := c.do(c.ctx, http.MethodGet, "", map[string]string{"Last-Event-ID": c.firstEvent()})
 	c.open.Add(1)
 	go func() {
@@ -173,15 +173,15 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A client that disappears in the middle of a run leaves nothing, once its time is over.
+// When the idle time of a client that disappeared is over, its run and its sandbox are removed.
 func TestClientDisappears(t *testing.T) {
 	w := newWorld(t)
-	late := &lateness{}
-	h := w.house(func(o *mcp.DoorOptions) { o.AfterFunc = late.after })
+	late := &manualClock{}
+	h := w.httpServer(func(o *mcp.DoorOptions) { o.AfterFunc = late.after })
 	p, c := h.peer(t, "ann", "?mode=code")
 	stream := c.do(c.ctx, http.MethodGet, "", nil)
 	sandbox := p.open()
-	late.come() // an open stream keeps the visit, however long
+	late.come() // an open stream keeps the session, however long
 	p.exec(sandbox, "true").good(t)
 	p.ask("tools/call", map[string]any{"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": sandbox, "cmd": waiting()}})
 	run := begun(t, w, "ann")
@@ -199,10 +199,10 @@ func TestClientDisappears(t *testing.T) {
 	}
 }
 
-// A server that is started again takes its clients up where they were.
+// A restarted server resumes the sessions of its clients.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
-	first := w.house(nil)
+	first := w.httpServer(nil)
 	p, c := first.peer(t, "ann", "?mode=code")
 	sandbox := p.open()
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "kept", "contents": "yes"}).good(t)
@@ -210,10 +210,10 @@ func TestRestart(t *testing.T) {
 	if err := first.door.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := bodyOf(t, h2(c, first.URL).post(context.Background(), hello)); !strings.HasPrefix(got, "503") {
+	if got := bodyOf(t, withoutSession(c, first.URL).post(context.Background(), hello)); !strings.HasPrefix(got, "503") {
 		t.Errorf("a server that stops takes somebody in: %s", got)
 	}
-	second := w.house(nil)
+	second := w.httpServer(nil)
 	c.url = second.URL + "/mcp"
 	if r := p.tool("sandbox_open", map[string]any{}).good(t); r.data["sandbox_id"] != sandbox || r.data["created"] != false {
 		t.Fatalf("after the restart: %v", r.data)
@@ -238,15 +238,15 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// h2 is a client like another, without its session.
-func h2(c *web, url string) *web {
+// withoutSession returns a client like c without its session, for another server.
+func withoutSession(c *web, url string) *web {
 	return &web{t: c.t, url: url + "/mcp", key: c.key, got: make(chan reply, 10)}
 }
 
-// One who begins sessions and leaves them loses the idlest.
+// A user with too many sessions loses the one that is idle longest.
 func TestTooManyVisits(t *testing.T) {
 	w := newWorld(t)
-	h := w.house(func(o *mcp.DoorOptions) { o.Visits = 2 })
+	h := w.httpServer(func(o *mcp.DoorOptions) { o.Visits = 2 })
 	a, ca := h.peer(t, "ann", "?mode=code")
 	a.open()
 	until(t, "the first is idle", func() bool { ca.open.Wait(); return true })
@@ -262,13 +262,13 @@ func TestTooManyVisits(t *testing.T) {
 	until(t, "its sandbox is gone", func() bool { return len(w.sessions("ann")) == 0 })
 }
 
-// lateness is a clock on which nothing is late until the test says so.
-type lateness struct {
+// manualClock is a clock whose timers fire when the test calls come.
+type manualClock struct {
 	mu  sync.Mutex
 	due []func()
 }
 
-func (l *lateness) after(_ time.Duration, f func()) func() bool {
+func (l *manualClock) after(_ time.Duration, f func()) func() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := len(l.due)
@@ -281,8 +281,8 @@ func (l *lateness) after(_ time.Duration, f func()) func() bool {
 	}
 }
 
-// come makes everything late that is waited for.
-func (l *lateness) come() {
+// come fires all timers.
+func (l *manualClock) come() {
 	l.mu.Lock()
 	due := slices.Clone(l.due)
 	l.mu.Unlock()

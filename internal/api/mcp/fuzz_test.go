@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// whole is the door over an engine that runs nothing.
+// whole returns the door over an engine that runs nothing, and its routes.
 func whole(f *testing.F) (http.Handler, []apitest.Route) {
 	f.Helper()
 	kit, err := mcp.New(mcp.Options{Version: "test"})

@@ -65,7 +65,9 @@ func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string
 	if err != nil {
 		return nil, err
 	}
-	s.user = caller.ID
+	if caller.ID != "" {
+		s.user.Store(&caller.ID)
+	}
 	hs := &httpSession{clientSession: s, key: key, caller: caller, since: time.Now()}
 	return hs, d.admit(hs)
 }
@@ -151,9 +153,7 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string
 		}},
 		{"jsonrpc": "2.0", "method": "notifications/initialized"},
 	} {
-		if err := d.replay(hs, message); err != nil {
-			return nil, err
-		}
+		d.replay(hs, message)
 	}
 	if hs.connection() == nil {
 		d.end(hs)
@@ -163,22 +163,16 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string
 }
 
 // replay sends the SDK a message in the client's name, and discards the answer.
-func (d *Door) replay(hs *httpSession, message any) error {
-	body, err := json.Marshal(message)
-	if err != nil {
-		return err
-	}
-	r, err := http.NewRequestWithContext(context.WithValue(context.Background(), serverKey{}, hs.server), http.MethodPost, Path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
+func (d *Door) replay(hs *httpSession, message map[string]any) {
+	body, _ := json.Marshal(message) // of strings and maps
+	ctx := context.WithValue(context.Background(), serverKey{}, hs.server)
+	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, Path, bytes.NewReader(body)) // method and path are valid
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if hs.connection() != nil {
 		r.Header.Set(sessionHeader, hs.key)
 	}
 	d.handler.ServeHTTP(discard{}, r)
-	return nil
 }
 
 // discard is a response that no client reads.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -29,9 +30,7 @@ type Kit struct {
 
 // New returns a kit.
 func New(o Options) (*Kit, error) {
-	if o.Image == "" {
-		o.Image = "host"
-	}
+	o.Image = cmp.Or(o.Image, "host")
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

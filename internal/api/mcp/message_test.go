@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/api/mcp"
 )
 
-// unfit are messages that are refused before anything is done: what would come out changed, or could not be answered.
+// unfit returns messages that are refused at once, because decoding would change them, or because no answer could carry their id.
 func unfit() map[string][2]string {
 	call := func(contents string) string {
 		return `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"sandbox_open","arguments":{"session_key":"` + contents + `"}}}`
@@ -33,7 +33,7 @@ func unfit() map[string][2]string {
 func TestUnfitMessages(t *testing.T) {
 	w := newWorld(t)
 	l := w.stdio("ann", code())
-	greet(t, l, "tests")
+	initialize(t, l, "tests")
 	for name, c := range unfit() {
 		l.line(c[0])
 		if r := l.next(); r.Error == nil || r.Error.Code > -32600 || !strings.Contains(r.Error.Message, c[1]) {
@@ -48,7 +48,7 @@ func TestUnfitMessages(t *testing.T) {
 }
 
 func TestUnfitMessagesOverHTTP(t *testing.T) {
-	h := newWorld(t).house(nil)
+	h := newWorld(t).httpServer(nil)
 	p, c := h.peer(t, "ann", "?mode=code")
 	for name, x := range unfit() {
 		if got := bodyOf(t, c.post(context.Background(), x[0])); !strings.Contains(got, "400") || !strings.Contains(got, x[1]) {
@@ -58,11 +58,11 @@ func TestUnfitMessagesOverHTTP(t *testing.T) {
 	p.open()
 }
 
-// Two requests with one id cannot be told apart: the second is refused, and the first is answered all the same.
+// A request with the id of a pending one is refused, and the pending one is answered.
 func TestSameIDTwice(t *testing.T) {
 	w := newWorld(t)
 	l := w.stdio("ann", code(func(t *mcp.Terms) { t.Wait = patience }))
-	p := greet(t, l, "tests")
+	p := initialize(t, l, "tests")
 	sandbox := p.open()
 	exec := func(command string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":500,"method":"tools/call","params":{"name":"sandbox_exec","arguments":{"sandbox_id":%q,"cmd":["sh","-c",%q]}}}`, sandbox, command)

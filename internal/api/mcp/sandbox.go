@@ -250,23 +250,22 @@ func exec(c *call, in execInput) (*reply, error) {
 
 // sandboxError gives the error about an ended sandbox or a missing file a hint in the terms of the tools.
 func sandboxError(err error) error {
-	var e *belljar.Error
-	if !errors.As(err, &e) || e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict {
-		return err
-	}
-	_, session := e.Details["session_id"]
-	out := *e
-	switch {
-	case e.Code == belljar.CodeNotFound && e.Details["path"] != nil:
-		out.Hint = "sandbox_fs_list shows what is there"
-	case e.Details["rule"] == "not_a_file":
-		out.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
-	case session && e.Details["path"] == nil:
-		out.Hint = "call sandbox_open for a new one; the files of the old one are gone"
-	default:
-		return err
-	}
-	return &out
+	return rewritten(err, func(e *belljar.Error) bool {
+		_, session := e.Details["session_id"]
+		switch {
+		case e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict:
+			return false
+		case e.Code == belljar.CodeNotFound && e.Details["path"] != nil:
+			e.Hint = "sandbox_fs_list shows what is there"
+		case e.Details["rule"] == "not_a_file":
+			e.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
+		case session && e.Details["path"] == nil:
+			e.Hint = "call sandbox_open for a new one; the files of the old one are gone"
+		default:
+			return false
+		}
+		return true
+	})
 }
 
 // findExec returns the run with an exec_id. A one-shot run's id is its sandbox_id, too.
@@ -375,18 +374,27 @@ func closeSandbox(c *call, in closeInput) (*reply, error) {
 
 // renamed returns an error with the tool's own name of the field: own names by the API's.
 func renamed(err error, names map[string]string) error {
+	return rewritten(err, func(e *belljar.Error) bool {
+		name, _ := e.Details["field"].(string)
+		own, known := names[name]
+		if known {
+			e.Message = strings.Replace(e.Message, name, own, 1)
+			e.Details = maps.Clone(e.Details)
+			e.Details["field"] = own
+		}
+		return known
+	})
+}
+
+// rewritten returns a changed copy of a [belljar.Error]. It returns err itself if err is another error, or change reports false.
+func rewritten(err error, change func(e *belljar.Error) bool) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	name, _ := e.Details["field"].(string)
-	own, known := names[name]
-	if !known {
+	out := *e
+	if !change(&out) {
 		return err
 	}
-	out := *e
-	out.Details = maps.Clone(e.Details)
-	out.Details["field"] = own
-	out.Message = strings.Replace(e.Message, name, own, 1)
 	return &out
 }

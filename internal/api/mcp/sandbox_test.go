@@ -20,7 +20,7 @@ func workflow(id string) mcp.Terms {
 	return code(func(t *mcp.Terms) { t.Workflow = id })
 }
 
-// A sandbox lasts from call to call, and is gone when its client is.
+// A sandbox lasts from call to call, and ends with its client.
 func TestSandboxLasts(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code())
@@ -91,7 +91,7 @@ func TestSandboxLasts(t *testing.T) {
 	}
 }
 
-// Sandboxes of others are not there: of another client, of another user, of an operator's users.
+// A client cannot see the sandboxes of another client, of another user, or of an operator's users.
 func TestOthersSandboxes(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code())
@@ -101,8 +101,8 @@ func TestOthersSandboxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	house := w.house(nil)
-	operator, _ := house.peer(t, "root", "?mode=code")
+	httpServer := w.httpServer(nil)
+	operator, _ := httpServer.peer(t, "root", "?mode=code")
 	for name, other := range map[string]*peer{"the same user's": w.peer("ann", code()), "another's": w.peer("bob", code()), "an operator's": operator} {
 		for tool, arguments := range map[string]map[string]any{
 			"sandbox_exec": {"cmd": []string{"true"}}, "sandbox_exec_read": {"exec_id": exec}, "sandbox_exec_wait": {"exec_id": exec},
@@ -113,18 +113,18 @@ func TestOthersSandboxes(t *testing.T) {
 			other.tool(tool, arguments).refused(t, "does not exist", "not_found")
 		}
 		other.tool("sandbox.run", map[string]any{"session_id": sandbox, "command": []string{"true"}}).refused(t, "not_found")
-		// An exec is found by its own sandbox only.
+		// Only its own sandbox finds an exec.
 		own := other.open()
 		other.tool("sandbox_exec_read", map[string]any{"sandbox_id": own, "exec_id": exec}).refused(t, "not_found")
 		if name != "the same user's" {
 			other.tool("sandbox.run", map[string]any{"session_id": plain.ID, "command": []string{"true"}}).refused(t, "not_found")
 			continue
 		}
-		// A session that no agent made is its user's.
+		// sandbox.run may use the user's session that belongs to no agent.
 		if r := other.tool("sandbox.run", map[string]any{"session_id": plain.ID, "command": []string{"echo", "hi"}}).good(t); r.data["stdout"] != "hi\n" || r.data["session_id"] != plain.ID {
 			t.Errorf("in a session of the user: %v", r.data)
 		}
-		// That makes it no sandbox of the model's.
+		// The other tools still may not.
 		for tool, arguments := range map[string]map[string]any{
 			"sandbox_exec": {"cmd": []string{"true"}}, "sandbox_fs_write": {"path": "x", "contents": "x"}, "sandbox_fs_list": {}, "sandbox_close": {},
 		} {
@@ -132,14 +132,14 @@ func TestOthersSandboxes(t *testing.T) {
 			other.tool(tool, arguments).refused(t, "does not exist", "not_found")
 		}
 	}
-	// One that nobody finds by its scope is its client's all the same.
+	// An isolated sandbox belongs to its client alone.
 	isolated := w.peer("ann", code(func(t *mcp.Terms) { t.Session = belljar.IsolatedKey }))
 	alone := isolated.open()
 	isolated.exec(alone, "true").good(t)
 	w.peer("ann", code()).tool("sandbox.run", map[string]any{"session_id": alone, "command": []string{"true"}}).refused(t, "not_found")
 }
 
-// The agents of a workflow share its sandboxes, at the same time and after each other; they stay when an agent ends.
+// The agents of a workflow share its sandboxes, which stay when an agent ends.
 func TestWorkflow(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.peer("ann", workflow("run_1")), w.peer("ann", workflow("run_1"))
@@ -189,7 +189,7 @@ func TestWorkflow(t *testing.T) {
 	three.exec(a, "true").refused(t, "has ended")
 }
 
-// Output that takes long is read by and by, in order and whole.
+// The output of a long command can be read in parts, in order and completely.
 func TestReadOn(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code())
@@ -236,7 +236,7 @@ func TestReadOn(t *testing.T) {
 	p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": exec, "max_chunks": 5000}).refused(t, "1000 at most")
 }
 
-// A call does not wait longer than clients do: what takes longer is told, waited for, and read.
+// A call does not wait longer than clients do. The model can wait for a longer command, and read its output.
 func TestLongRun(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code(func(t *mcp.Terms) { t.Wait = 300 * time.Millisecond }))
@@ -265,7 +265,7 @@ func TestLongRun(t *testing.T) {
 	}
 }
 
-// Much output is cut, and it is told how much, and how to get the rest.
+// Long output is cut. The result reports how much is missing, and how to get it.
 func TestHugeOutput(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code(func(t *mcp.Terms) { t.MaxOutput = 1000 }))
@@ -281,7 +281,7 @@ func TestHugeOutput(t *testing.T) {
 	}
 }
 
-// What is empty is a resource with nothing in it: clients refuse contents that have neither text nor blob.
+// An empty file is a resource with an empty blob: clients refuse contents with neither text nor blob.
 func TestEmptyResource(t *testing.T) {
 	p := newWorld(t).peer("ann", code())
 	sandbox := p.open()
@@ -297,12 +297,12 @@ func TestEmptyResource(t *testing.T) {
 	}
 }
 
-// An isolated sandbox is found again by its client when the server was restarted, and goes with him.
+// After a restart of the server a client finds its isolated sandbox again, and the sandbox ends with the client.
 func TestIsolatedRestart(t *testing.T) {
 	for name, query := range map[string]string{"of its own": "?mode=code&session=isolated", "in a workflow": "?mode=code&workflow=w"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			first := w.house(nil)
+			first := w.httpServer(nil)
 			p, c := first.peer(t, "ann", query)
 			open := func() result {
 				return p.tool("sandbox_open", map[string]any{"session_key": belljar.IsolatedKey}).good(t)
@@ -311,12 +311,12 @@ func TestIsolatedRestart(t *testing.T) {
 			if err := first.door.Close(); err != nil {
 				t.Fatal(err)
 			}
-			c.url = w.house(nil).URL + "/mcp"
+			c.url = w.httpServer(nil).URL + "/mcp"
 			p.exec(sandbox, "true").good(t)
 			if r := open(); r.data["sandbox_id"] != sandbox || r.data["created"] != false {
 				t.Errorf("after the restart: %v", r.data)
 			}
-			c.url = w.house(nil).URL + "/mcp" // one that has never heard of the sandbox ends the visit
+			c.url = w.httpServer(nil).URL + "/mcp" // a server that does not know the sandbox ends the session
 			p.rpc("ping", map[string]any{})
 			c.do(context.Background(), http.MethodDelete, "", nil).Body.Close()
 			if left := w.sessions("ann"); len(left) > 0 {

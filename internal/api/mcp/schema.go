@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -122,21 +121,18 @@ func normalized(raw []byte) ([]byte, error) {
 
 // argumentError rewrites a decoder's error in the terms of tools. known lists the arguments.
 func argumentError(err error, known string) error {
-	var e *belljar.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	out := *e
-	out.Message = strings.Replace(e.Message, "the body", "the arguments", 1)
-	out.Message = strings.Replace(out.Message, "unknown field", "unknown argument", 1)
-	field, _ := e.Details["field"].(string)
-	switch {
-	case strings.HasPrefix(out.Message, "unknown argument") && e.Hint != "":
-		out.Hint = e.Hint + "? " + known
-	case strings.HasPrefix(out.Message, "unknown argument"), field == "":
-		out.Hint = known
-	case (field == "cmd" || field == "command") && e.Details["expected"] == "array":
-		out.Hint = `give a list, as ["python3", "main.py"], or ["sh", "-c", "…"] for a line of shell`
-	}
-	return &out
+	return rewritten(err, func(e *belljar.Error) bool {
+		e.Message = strings.Replace(e.Message, "the body", "the arguments", 1)
+		e.Message = strings.Replace(e.Message, "unknown field", "unknown argument", 1)
+		field, _ := e.Details["field"].(string)
+		switch {
+		case strings.HasPrefix(e.Message, "unknown argument") && e.Hint != "":
+			e.Hint += "? " + known
+		case strings.HasPrefix(e.Message, "unknown argument"), field == "":
+			e.Hint = known
+		case (field == "cmd" || field == "command") && e.Details["expected"] == "array":
+			e.Hint = `give a list, as ["python3", "main.py"], or ["sh", "-c", "…"] for a line of shell`
+		}
+		return true
+	})
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// accepts is whether arguments of a type are taken.
+// accepts reports whether the decoder accepts arguments of a type.
 func accepts[In any](raw []byte) bool {
 	var in In
 	raw, err := normalized(raw)
 	return err == nil && api.Decode(raw, &in) == nil
 }
 
-// TestArgumentsAgree: what a library that knows all of JSON Schema takes as a tool's arguments, the tool takes. sandbox.run is
+// TestArgumentsAgree: a tool accepts the arguments that a complete library of JSON Schema accepts, and no others. sandbox.run is
 // stricter than its schema, which is fixed.
 func TestArgumentsAgree(t *testing.T) {
 	kit, err := New(Options{Runtimes: []string{"native"}})
@@ -95,7 +95,7 @@ func compiled(t *testing.T, s schema) *jsonschema.Schema {
 	return c.MustCompile("test://tool")
 }
 
-// anyValue is any JSON, with names and words among it that mean something to a tool.
+// anyValue generates any JSON, with names and words among it that mean something to a tool.
 func anyValue(names, words []string) *rapid.Generator[any] {
 	plain := rapid.OneOf(
 		rapid.Just[any](nil), rapid.Map(rapid.Bool(), func(b bool) any { return b }), rapid.Map(rapid.IntRange(-2, 3), func(n int) any { return n }),
@@ -109,7 +109,7 @@ func anyValue(names, words []string) *rapid.Generator[any] {
 	return rapid.OneOf(plain, list(plain), table(plain), list(table(plain)))
 }
 
-// likely is a value that a schema takes, most of the time.
+// likely generates values that a schema accepts, most of the time.
 func likely(s schema, value *rapid.Generator[any]) *rapid.Generator[any] {
 	good := value
 	switch s["type"] {

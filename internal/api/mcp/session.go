@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -28,11 +29,11 @@ type clientSession struct {
 	server  *sdk.Server
 	life    context.Context
 	end     context.CancelCauseFunc
-	working sync.WaitGroup // calls
+	working sync.WaitGroup         // calls
+	user    atomic.Pointer[string] // the owner of its sandboxes; nil until it is known
 
 	mu        sync.Mutex
 	closing   bool
-	user      string            // the owner of its sandboxes; "" until it is known
 	isolated  map[string]string // sandboxes that their scope does not find: id by name
 	known     map[string]bool   // sandboxes of this client session
 	reasons   map[string]string // of cancellations, by the request's key
@@ -195,20 +196,14 @@ func (s *clientSession) isolatedSandbox(ctx context.Context, svc belljar.Service
 // userID returns the owner of the client session's sandboxes. An operator sees the sandboxes of all users; the operator's model
 // must not.
 func (s *clientSession) userID(ctx context.Context, svc belljar.Service) (string, error) {
-	s.mu.Lock()
-	user := s.user
-	s.mu.Unlock()
-	if user != "" {
-		return user, nil
+	if user := s.user.Load(); user != nil {
+		return *user, nil
 	}
 	me, err := svc.Node().Me(ctx)
-	if err != nil {
-		return "", err
+	if err == nil && me.UserID != "" {
+		s.user.Store(&me.UserID)
 	}
-	s.mu.Lock()
-	s.user = me.UserID
-	s.mu.Unlock()
-	return me.UserID, nil
+	return me.UserID, err
 }
 
 // ignoreNotFound returns err; nil if what was to be removed does not exist.

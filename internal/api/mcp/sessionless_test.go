@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/api/mcp"
 )
 
-// modern makes one request of the protocol without sessions.
+// modern sends one request of the protocol without sessions.
 func (c *web) modern(method string, params map[string]any) *http.Response {
 	c.t.Helper()
 	return c.modernUntil(context.Background(), method, params)
@@ -48,10 +48,10 @@ func (c *web) once(name string, arguments map[string]any) result {
 	return parse(c.t, []byte(strings.TrimSpace(answer))).tool(c.t)
 }
 
-// Clients without sessions find their sandboxes again, after a restart too; others do not.
+// A client without a session finds its sandbox again, also after a restart; others do not.
 func TestWithoutSessions(t *testing.T) {
 	w := newWorld(t)
-	first := w.house(nil)
+	first := w.httpServer(nil)
 	ann := first.client(t, "ann", "?mode=code")
 	if got := bodyOf(t, ann.modern("server/discover", nil)); !strings.HasPrefix(got, "200") || !strings.Contains(got, `"2026-07-28"`) {
 		t.Fatalf("discover: %s", got)
@@ -73,8 +73,8 @@ func TestWithoutSessions(t *testing.T) {
 	if err := first.door.Close(); err != nil {
 		t.Fatal(err)
 	}
-	late := &lateness{}
-	second := w.house(func(o *mcp.DoorOptions) { o.AfterFunc = late.after })
+	late := &manualClock{}
+	second := w.httpServer(func(o *mcp.DoorOptions) { o.AfterFunc = late.after })
 	ann = second.client(t, "ann", "?mode=code")
 	if r := ann.once("sandbox_open", nil).good(t); r.data["sandbox_id"] != sandbox || r.data["created"] != false {
 		t.Errorf("after the restart: %v", r.data)
@@ -83,10 +83,10 @@ func TestWithoutSessions(t *testing.T) {
 	until(t, "the sandbox goes", func() bool { return len(w.sessions("ann")) == 0 })
 }
 
-// A client that goes away cancels its call: nothing else could.
+// A client that disconnects cancels its call: it has no other way.
 func TestWithoutSessionsCancelled(t *testing.T) {
 	w := newWorld(t)
-	c := w.house(nil).client(t, "ann", "")
+	c := w.httpServer(nil).client(t, "ann", "")
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
 	gone := make(chan struct{})
@@ -105,9 +105,9 @@ func TestWithoutSessionsCancelled(t *testing.T) {
 	until(t, "the run is cancelled", func() bool { return phase(t, w, "ann", run.ID) == belljar.PhaseKilled })
 }
 
-// The event that begins a stream has an id, no data and no name.
+// The first event of a stream has an id, no data and no name.
 func TestStreamBegins(t *testing.T) {
-	h := newWorld(t).house(nil)
+	h := newWorld(t).httpServer(nil)
 	got := bodyOf(t, h.client(t, "ann", "").post(context.Background(), hello))
 	if !strings.HasPrefix(got, "200 id: ") || strings.Contains(got, "prime") {
 		t.Errorf("it begins with %.100q", got)

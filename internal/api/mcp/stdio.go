@@ -151,34 +151,34 @@ func nextLine(r *bufio.Reader) (line []byte, long bool, err error) {
 
 // readLine passes the messages of a line on. It reports false when the pipe is closed.
 func (p *pipe) readLine(line []byte) bool {
-	if !utf8.Valid(line) || !json.Valid(line) {
-		p.refuse(nil, jsonrpc.CodeParseError, "the line is not JSON: one message a line, in UTF-8")
-		return true
-	}
-	if err := checkText(line); err != nil {
-		p.refuse(nil, jsonrpc.CodeInvalidRequest, err.Error())
-		return true
-	}
-	list := []json.RawMessage{line}
+	var list []json.RawMessage
 	inBatch := isBatch(line)
-	if inBatch {
-		if err := json.Unmarshal(line, &list); err != nil || len(list) == 0 {
-			p.refuse(nil, jsonrpc.CodeInvalidRequest, "the batch is empty")
-			return true
-		}
-		if len(list) > maxBatch {
-			p.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("a batch has %d messages at most", maxBatch))
-			return true
-		}
+	if !inBatch {
+		list = append(list, line)
+	}
+	code, problem := jsonrpc.CodeInvalidRequest, ""
+	switch err := checkText(line); {
+	case !utf8.Valid(line) || !json.Valid(line):
+		code, problem = jsonrpc.CodeParseError, "the line is not JSON: one message a line, in UTF-8"
+	case err != nil:
+		problem = err.Error()
+	case inBatch && (json.Unmarshal(line, &list) != nil || len(list) == 0):
+		problem = "the batch is empty"
+	case len(list) > maxBatch:
+		problem = fmt.Sprintf("a batch has %d messages at most", maxBatch)
+	}
+	if problem != "" {
+		p.refuse(nil, code, problem)
+		return true
 	}
 	var messages []jsonrpc.Message
 	for _, raw := range list {
 		var own message
-		failed := json.Unmarshal(raw, &own)
+		unread := json.Unmarshal(raw, &own)
 		m, err := jsonrpc.DecodeMessage(raw)
 		if err != nil {
 			err = fmt.Errorf("the line is not a JSON-RPC 2.0 message: %w", err)
-		} else if err = failed; err == nil {
+		} else if err = unread; err == nil {
 			err = own.check()
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -82,14 +83,9 @@ func (t *Terms) complete() error {
 			return api.Refuse(strings.ReplaceAll(f.name, " ", "_"), "%s must not be less than 0", f.name)
 		}
 	}
-	if t.Wait == 0 {
-		t.Wait = DefaultWait
-	}
+	t.Wait, t.MaxOutput = cmp.Or(t.Wait, DefaultWait), cmp.Or(t.MaxOutput, DefaultMaxOutput)
 	if t.Wait > MaxWait {
 		return api.Refuse("wait", "wait is at most %v", MaxWait)
-	}
-	if t.MaxOutput == 0 {
-		t.MaxOutput = DefaultMaxOutput
 	}
 	if t.MaxOutput < LeastMaxOutput || t.MaxOutput > MaxMaxOutput {
 		return api.Refuse("max_output", "max output is %d to %d bytes", LeastMaxOutput, MaxMaxOutput)
@@ -145,10 +141,7 @@ func fixed(field, asked, operators string) (string, error) {
 	if asked != "" && operators != "" && asked != operators {
 		return "", exceeds(field, asked, operators, "%s here is %s, and nothing else", field, operators)
 	}
-	if asked == "" {
-		asked = operators
-	}
-	return asked, nil
+	return cmp.Or(asked, operators), nil
 }
 
 // exceeds refuses a request for more than the terms allow.

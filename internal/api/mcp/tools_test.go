@@ -35,7 +35,7 @@ func toolNames(t *testing.T, p *peer) (names []string, all map[string]map[string
 	return names, all
 }
 
-// What a mode consists of is fixed; sandbox.run comes with both.
+// The tools of a mode are fixed; sandbox.run is in both.
 func TestToolsOfModes(t *testing.T) {
 	w := newWorld(t)
 	for _, mode := range []belljar.ToolMode{belljar.ToolsCompute, belljar.ToolsCode} {
@@ -83,7 +83,7 @@ func TestSchemaToTheLetter(t *testing.T) {
 	}
 }
 
-// The API's fields are there, with their names; every tool says what it gives and how dangerous it is.
+// The schemas have the API's fields; every tool has an output schema and annotations.
 func TestSchemaFields(t *testing.T) {
 	w := newWorld(t)
 	_, tools := toolNames(t, w.peer("ann", code()))
@@ -128,7 +128,7 @@ func TestSchemaFields(t *testing.T) {
 	}
 }
 
-// Hosts whose models refuse a schema like sandbox.run's do not get it, unless their operator says so.
+// Hosts whose models refuse the schema of sandbox.run do not get the tool, unless the operator names it.
 func TestHostsWithoutRun(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
@@ -136,7 +136,7 @@ func TestHostsWithoutRun(t *testing.T) {
 		tools []string
 		has   bool
 	}{{"claude-ai", nil, false}, {"Visual Studio Code", nil, false}, {"inspector", nil, true}, {"claude-ai", []string{"sandbox.run"}, true}} {
-		p := greet(t, w.stdio("ann", mcp.Terms{Tools: c.tools}), c.host)
+		p := initialize(t, w.stdio("ann", mcp.Terms{Tools: c.tools}), c.host)
 		if names, _ := toolNames(t, p); slices.Contains(names, "sandbox.run") != c.has {
 			t.Errorf("%s with %v gets %v", c.host, c.tools, names)
 		}
@@ -177,7 +177,7 @@ func TestComputeRun(t *testing.T) {
 	}
 }
 
-// What a run leaves comes back as links, pictures as pictures, and what only calls itself one is none.
+// A result links the files that a run left, and has the pictures among them. A file with the name of a picture must be one.
 func TestArtifacts(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", mcp.Terms{Capture: []string{"*.csv"}})
@@ -214,7 +214,7 @@ func TestArtifacts(t *testing.T) {
 	if list := p.rpc("resources/list", map[string]any{}).Result["resources"].([]any); len(list) != 5 {
 		t.Errorf("resources/list has %d", len(list))
 	}
-	// Nobody else reads it, whoever he is.
+	// No other client can read it, even of the same user.
 	for _, user := range []string{"ann", "bob"} {
 		other := w.peer(user, code())
 		for _, uri := range []string{"belljar://runs/" + run + "/output", "belljar://runs/" + run + "/artifacts/table.csv"} {
@@ -233,7 +233,7 @@ func escaped(raw []byte) string {
 	return b.String()
 }
 
-// A model asks for less; for more it is told the bound.
+// A model can ask for less; a request for more is refused with the limit.
 func TestBounds(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{TimeoutSec: 5, Image: "host", Runtime: "fake"}})
@@ -254,7 +254,7 @@ func TestBounds(t *testing.T) {
 	more.tool("sandbox_run", map[string]any{"code": "pass"}).refused(t, "network_policy", "policy_denied")
 }
 
-// Arguments that are wrong are told by their path, and what would be right.
+// An error about arguments names their path, and the right form.
 func TestBadArguments(t *testing.T) {
 	p := newWorld(t).peer("ann", code())
 	sandbox := p.open()
@@ -295,13 +295,13 @@ func TestBadArguments(t *testing.T) {
 	} {
 		p.tool(c.tool, c.arguments).refused(t, c.words...)
 	}
-	// Models send null for what they leave out.
+	// Models send null for absent arguments.
 	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"true"}, "cwd": nil, "env": nil, "timeout_seconds": nil}).good(t)
 	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": nil}).tool(t).good(t)
 	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": []any{}}).tool(t).refused(t, "the arguments must be an object", "its arguments are session_key")
-	// Those that fill in every field send "" for one of two that exclude each other.
+	// Models that set every field send "" for one of two that exclude each other.
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "y", "contents": "", "contents_b64": "aGk=", "mode": "", "overwrite": false}).good(t)
-	// A whole number is one however it is written.
+	// A whole number may be written as a decimal.
 	part := p.tool("sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "y", "max_bytes": json.Number("1.0"), "offset": json.Number("1e0")}).good(t)
 	if part.data["contents"] != "i" {
 		t.Errorf("one byte behind the first: %v", part.data)

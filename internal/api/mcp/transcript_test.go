@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/api/mcp"
 )
 
-// The transcripts in testdata: prose, then by turns what a client sends, a line each, and what it must hear. An expected
-// object may leave fields out; an expected text that begins with ~ is a regular expression.
+// The transcripts in testdata have a comment, then by turns the lines that a client sends and the answers that it must get. An
+// expected object may leave fields out; an expected text that begins with ~ is a regular expression.
 func TestTranscripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -68,7 +68,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// within says where got does not have what want has; "" if it has all of it.
+// within returns the place where got differs from want; "" if got has all that want has.
 func within(want, got any, at string) string {
 	switch w := want.(type) {
 	case map[string]any:

@@ -22,7 +22,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// patience is how long a test waits for what must happen.
+// patience bounds every wait of a test.
 const patience = 2 * time.Minute
 
 // world is the door over the real service and the fake runtime.
@@ -47,7 +47,7 @@ func (w *world) as(user string) belljar.Service {
 	return w.service.As(belljar.Caller{ID: user, Role: belljar.RoleUser})
 }
 
-// sessions are the living sessions of a user.
+// sessions returns the sessions of a user that have not ended.
 func (w *world) sessions(user string) []belljar.Session {
 	w.t.Helper()
 	page, err := w.as(user).Sessions().List(context.Background(), belljar.SessionQuery{})
@@ -57,7 +57,7 @@ func (w *world) sessions(user string) []belljar.Session {
 	return page.Items
 }
 
-// until waits until something is so.
+// until waits until a condition holds.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -85,7 +85,7 @@ type rpcError struct {
 	Data    map[string]any `json:"data"`
 }
 
-// result is that of a call.
+// result is the result of a tool call.
 type result struct {
 	text  string // of the first part
 	parts []map[string]any
@@ -111,7 +111,7 @@ func (r reply) tool(t *testing.T) result {
 	return out
 }
 
-// good is the result of a call that must be none of an error.
+// good returns the result of a call that must succeed.
 func (r result) good(t *testing.T) result {
 	t.Helper()
 	if r.bad {
@@ -120,7 +120,7 @@ func (r result) good(t *testing.T) result {
 	return r
 }
 
-// refused checks that a call failed with these words.
+// refused checks that a call failed, and that the error has these words.
 func (r result) refused(t *testing.T, words ...string) {
 	t.Helper()
 	if !r.bad {
@@ -133,14 +133,14 @@ func (r result) refused(t *testing.T, words ...string) {
 	}
 }
 
-// client is an MCP client of ours, on one of the transports.
+// client is a test client on one of the transports.
 type client interface {
 	send(message map[string]any)
 	next() reply // the next message of the server
 	close()
 }
 
-// peer speaks with a server.
+// peer is an initialized client.
 type peer struct {
 	t *testing.T
 	client
@@ -148,8 +148,8 @@ type peer struct {
 	notes []reply // notifications so far
 }
 
-// greet initializes.
-func greet(t *testing.T, c client, name string) *peer {
+// initialize initializes a client.
+func initialize(t *testing.T, c client, name string) *peer {
 	t.Helper()
 	p := &peer{t: t, client: c}
 	t.Cleanup(c.close)
@@ -170,7 +170,7 @@ func (p *peer) ask(method string, params map[string]any) int {
 	return p.last
 }
 
-// answer waits for the answer to a request. It may have come before that to another.
+// answer waits for the answer to a request. Answers may come in any order.
 func (p *peer) answer(id int) reply {
 	p.t.Helper()
 	is := func(r reply) bool {
@@ -243,10 +243,10 @@ func (w *world) stdio(user string, terms mcp.Terms) *lines {
 	return l
 }
 
-// peer is a greeted client on pipes.
+// peer returns an initialized client on pipes.
 func (w *world) peer(user string, terms mcp.Terms) *peer {
 	w.t.Helper()
-	return greet(w.t, w.stdio(user, terms), "tests")
+	return initialize(w.t, w.stdio(user, terms), "tests")
 }
 
 func (l *lines) line(text string) {
@@ -287,7 +287,7 @@ func parse(t *testing.T, raw []byte) reply {
 	return r
 }
 
-// close ends the input and waits until the server has taken everything down.
+// close ends the input and waits until the server has removed everything.
 func (l *lines) close() {
 	l.once.Do(func() {
 		l.out.Close()

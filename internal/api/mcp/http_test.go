@@ -22,16 +22,16 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// secret is the server's, over restarts.
+// secret is the secret of all servers, so that one resumes the sessions of another.
 var secret = []byte(strings.Repeat("s", 32))
 
-// house is a server with the door.
-type house struct {
+// httpServer is a server with the door.
+type httpServer struct {
 	*httptest.Server
 	door *mcp.Door
 }
 
-func (w *world) house(change func(*mcp.DoorOptions)) *house {
+func (w *world) httpServer(change func(*mcp.DoorOptions)) *httpServer {
 	w.t.Helper()
 	o := mcp.DoorOptions{
 		Kit: w.kit, Engine: w.service, Secret: secret,
@@ -44,7 +44,7 @@ func (w *world) house(change func(*mcp.DoorOptions)) *house {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	h := &house{httptest.NewServer(apitest.Handler(w.t, api.EdgeOptions{}, door)), door}
+	h := &httpServer{httptest.NewServer(apitest.Handler(w.t, api.EdgeOptions{}, door)), door}
 	w.t.Cleanup(func() {
 		_ = door.Close() // it never fails
 		h.Close()
@@ -66,20 +66,20 @@ type web struct {
 	events  []string // ids of those that came
 }
 
-func (h *house) client(t *testing.T, key, query string) *web {
+func (h *httpServer) client(t *testing.T, key, query string) *web {
 	c := &web{t: t, url: h.URL + "/mcp" + query, key: key, got: make(chan reply, 1000)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
-// peer is a greeted client on HTTP.
-func (h *house) peer(t *testing.T, key, query string) (*peer, *web) {
+// peer returns an initialized client on HTTP.
+func (h *httpServer) peer(t *testing.T, key, query string) (*peer, *web) {
 	t.Helper()
 	c := h.client(t, key, query)
-	return greet(t, c, "tests"), c
+	return initialize(t, c, "tests"), c
 }
 
-// post sends a body and returns the answer as it comes.
+// post sends a body and returns the answer.
 func (c *web) post(ctx context.Context, body string) *http.Response {
 	c.t.Helper()
 	return c.do(ctx, http.MethodPost, body, nil)
@@ -141,7 +141,7 @@ func (c *web) send(message map[string]any) {
 	}()
 }
 
-// follow reads an answer, whatever it is.
+// follow reads an answer of any content type.
 func (c *web) follow(resp *http.Response) {
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		raw, _ := io.ReadAll(resp.Body)
@@ -182,13 +182,13 @@ func (c *web) next() reply {
 	}
 }
 
-// close breaks all connections: the client is gone.
+// close breaks all connections.
 func (c *web) close() {
 	c.cancel()
 	c.open.Wait()
 }
 
-// firstEvent is the id of the first event since events was emptied.
+// firstEvent returns the id of the first event since the test emptied events.
 func (c *web) firstEvent() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +218,7 @@ func (c *web) first(resp *http.Response) {
 	}
 }
 
-// bodyOf is an answer's body.
+// bodyOf returns the status and the body of an answer.
 func bodyOf(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	if resp == nil {
