@@ -1,5 +1,5 @@
-// Package auth finds out who sends a request: by API key, by a JWT signed with a shared secret, or by a JWT of an OpenID
-// provider. What it cannot verify it refuses, with one answer for every reason; the reason goes to the audit trail.
+// Package auth authenticates requests: by API key, by a JWT signed with a shared secret, or by a JWT of an OpenID
+// provider. Most failures get the same response; the reason is in the audit trail.
 package auth
 
 import (
@@ -18,28 +18,28 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// Options say who may come in. The zero value lets nobody in.
+// Options configure an [Authenticator]. The zero value refuses every request.
 type Options struct {
-	// Key is the operator's API key; "" is none. KeyID is the user that it stands for, "" is "operator".
+	// Key is the operator's API key; "" means none. KeyID is the operator's user id; "" means "operator".
 	Key   string
 	KeyID string
-	// Keys finds the user of any other API key. Its error is [belljar.CodeUnauthorized] for a key that does not
-	// exist; others are passed on. Nil knows no keys.
+	// Keys returns the user of any other API key. Its error is [belljar.CodeUnauthorized] for a key that does not
+	// exist; other errors are returned unchanged. Nil means that there are no other keys.
 	Keys func(ctx context.Context, key string) (belljar.Caller, error)
-	// JWTSecret verifies tokens signed with HS256; empty refuses them.
+	// JWTSecret verifies tokens signed with HS256; if it is empty, they are refused.
 	JWTSecret []byte
-	// Issuer is an OpenID provider whose tokens (RS256, ES256) are accepted if they are meant for Audience; "" is none.
+	// Issuer is an OpenID provider whose tokens (RS256, ES256) are accepted if they are for Audience; "" means none.
 	Issuer, Audience string
-	// Client reaches the provider; nil is one with a timeout of 5 s.
+	// Client is for requests to the provider; nil means one with a timeout of 5 s.
 	Client *http.Client
-	// FailuresPerMin is how many wrong credentials one address may send; 0 is 30. One who is over it is not looked
-	// at any more, unless he sends what was right before.
+	// FailuresPerMin limits the wrong credentials from one address; 0 means 30. Over the limit, credentials are refused
+	// unverified, except those that were valid from this address before.
 	FailuresPerMin int
-	// Events hears of every failure; nil is nobody.
+	// Events gets every failure; nil discards them.
 	Events event.Sink
-	// Logger hears when the provider cannot be reached; nil is silent.
+	// Logger gets errors about the provider; nil discards them.
 	Logger *slog.Logger
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -54,8 +54,7 @@ type Authenticator struct {
 
 var _ api.Authenticator = (*Authenticator)(nil)
 
-// New returns an authenticator. It reaches no network: an OpenID provider is looked up when the first of its tokens
-// comes.
+// New returns an authenticator. It does not use the network: an OpenID provider is contacted for its first token.
 func New(opts Options) (*Authenticator, error) {
 	if len(opts.JWTSecret) > 0 && len(opts.JWTSecret) < 32 {
 		return nil, errors.New("auth: the JWT secret has fewer than 32 bytes")
@@ -85,16 +84,16 @@ func New(opts Options) (*Authenticator, error) {
 	return a, nil
 }
 
-// Authenticate finds out who sent a request by its Authorization or X-API-KEY header. The error is
-// [belljar.CodeUnauthorized] for credentials that are missing or wrong, [belljar.CodeRateLimited] for an address that
-// sends too many wrong ones, and [belljar.CodeRuntimeUnavailable] for a token whose issuer cannot be reached.
+// Authenticate returns the caller for the Authorization or X-API-KEY header. The error is [belljar.CodeUnauthorized] for
+// missing or wrong credentials, [belljar.CodeRateLimited] for an address with too many wrong ones, and
+// [belljar.CodeRuntimeUnavailable] for a token whose issuer cannot be reached.
 func (a *Authenticator) Authenticate(r *http.Request) (belljar.Caller, error) {
 	address := api.Network(api.CallerOf(r.Context()).Address)
 	cred, err := credentialOf(r.Header)
 	if err != nil {
 		return belljar.Caller{}, a.refuse(r, address, err)
 	}
-	if err := a.slow(address, cred); err != nil {
+	if err := a.limit(address, cred); err != nil {
 		return belljar.Caller{}, a.refuse(r, address, err)
 	}
 	c, err := a.identify(r.Context(), cred)
@@ -105,7 +104,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return c, nil
 }
 
-// identify is who has this credential.
+// identify returns the caller with this credential.
 func (a *Authenticator) identify(ctx context.Context, cred credential) (belljar.Caller, error) {
 	if a.operator(cred.text) {
 		return belljar.Caller{ID: a.opts.KeyID, Role: belljar.RoleAdmin}, nil
@@ -128,15 +127,15 @@ func (a *Authenticator) identify(ctx context.Context, cred credential) (belljar.
 	return c, nil
 }
 
-// operator reports whether key is the operator's. Hashes have one length, so that the time tells nothing.
+// operator reports whether key is the operator's. It compares hashes, so that the time does not reveal the length.
 func (a *Authenticator) operator(key string) bool {
 	given := sha256.Sum256([]byte(key))
 	return subtle.ConstantTimeCompare(given[:], a.keyHash[:]) == 1 && a.opts.Key != ""
 }
 
-// slow refuses an address that has sent too many wrong credentials, but for one that it sent rightly before: who
-// shares an address with a guesser is not locked out.
-func (a *Authenticator) slow(address string, cred credential) error {
+// limit refuses an address with too many wrong credentials, except for a credential that was valid from it before: a user
+// who shares an address with an attacker is not locked out.
+func (a *Authenticator) limit(address string, cred credential) error {
 	wait := a.failures.Peek(address)
 	if wait <= 0 || address == "" || a.known.has(address, cred.text) {
 		return nil
@@ -147,7 +146,7 @@ func (a *Authenticator) slow(address string, cred credential) error {
 	}}
 }
 
-// refusal is a failure that is the caller's, and why, in one word, for the audit trail.
+// refusal is an error of the caller, and its reason for the audit trail.
 type refusal struct {
 	reason string
 	err    *belljar.Error
@@ -155,14 +154,14 @@ type refusal struct {
 
 func (f refusal) Error() string { return f.reason + ": " + f.err.Message }
 
-// refuse puts a failure on record and returns what the caller is told.
+// refuse records a failure and returns the error for the caller.
 func (a *Authenticator) refuse(r *http.Request, address string, err error) error {
 	var f refusal
 	if !errors.As(err, &f) {
 		return err
 	}
 	switch f.reason {
-	case "missing", "rate_limited", "unavailable": // nobody guessed
+	case "missing", "rate_limited", "unavailable": // not a guess
 	default:
 		a.failures.Take(address)
 	}
@@ -175,7 +174,7 @@ func (a *Authenticator) refuse(r *http.Request, address string, err error) error
 	return f.err
 }
 
-// wrong is the answer to every credential that is not right, whatever is wrong with it.
+// wrong returns the error for every invalid credential.
 func wrong() *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeUnauthorized, Message: "credentials are not valid",

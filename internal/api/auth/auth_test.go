@@ -24,7 +24,7 @@ const (
 	secret      = "0123456789abcdef0123456789abcdef"
 )
 
-// reasons are the failures that were put on record.
+// reasons records the reasons of failures.
 type reasons struct {
 	mu   sync.Mutex
 	list []string
@@ -74,7 +74,7 @@ func newAuth(t *testing.T, opts Options) (*Authenticator, *reasons) {
 		opts.Now = newClock().now
 	}
 	if opts.Client == nil {
-		opts.Client = &http.Client{Timeout: time.Minute} // a provider of the tests is there
+		opts.Client = &http.Client{Timeout: time.Minute} // the test's provider always answers
 	}
 	a, err := New(opts)
 	if err != nil {
@@ -83,7 +83,7 @@ func newAuth(t *testing.T, opts Options) (*Authenticator, *reasons) {
 	return a, heard
 }
 
-// request has headers "Name: value".
+// request returns a request with headers "Name: value".
 func request(headers ...string) *http.Request {
 	r := httptest.NewRequest("GET", "/", nil)
 	for _, h := range headers {
@@ -93,7 +93,7 @@ func request(headers ...string) *http.Request {
 	return r
 }
 
-// from is a request from an address, as the edge would say.
+// from returns a request from an address, as set by the edge.
 func from(address string, r *http.Request) *http.Request {
 	return r.WithContext(api.WithCaller(r.Context(), belljar.Caller{Address: address}))
 }
@@ -310,7 +310,7 @@ func TestGuessersAreSlowedDown(t *testing.T) {
 	if got := try("192.0.2.1", operatorKey); got != "" {
 		t.Errorf("after the wait: %s", got)
 	}
-	// Nobody is counted for sending nothing; a whole IPv6 network is one guesser.
+	// A request without credentials is not a failure; an IPv6 network counts as one address.
 	for range 10 {
 		if _, err := a.Authenticate(from("192.0.2.9", request())); belljar.CodeOf(err) != belljar.CodeUnauthorized {
 			t.Fatal(err)
@@ -325,10 +325,10 @@ func TestGuessersAreSlowedDown(t *testing.T) {
 
 func TestKnownIsBounded(t *testing.T) {
 	k := newKnown()
-	for i := range mostKnown + 10 {
+	for i := range maxKnown + 10 {
 		k.add("a", fmt.Sprint(i))
 	}
-	if len(k.good) > mostKnown || !k.has("a", fmt.Sprint(mostKnown+9)) || k.has("b", fmt.Sprint(mostKnown+9)) {
+	if len(k.good) > maxKnown || !k.has("a", fmt.Sprint(maxKnown+9)) || k.has("b", fmt.Sprint(maxKnown+9)) {
 		t.Errorf("%d remembered", len(k.good))
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// maxCredential is how long a credential may be, in bytes. Tokens that list a user's groups can be long.
+// maxCredential limits a credential, in bytes. Tokens that list a user's groups can be long.
 const maxCredential = 16 << 10
 
-// credential is what a request brings to show who sent it.
+// credential is the API key or token of a request.
 type credential struct {
 	text   string
-	bearer bool // from Authorization, where a JWT may stand
+	bearer bool // from Authorization, and so maybe a JWT
 }
 
-// credentialOf takes the credential from a request's headers. Both headers may have it if they agree; two of one kind
-// are refused, since a proxy in front may have looked at the other one.
+// credentialOf returns the credential in a request's headers. Both headers may be set if they agree. A repeated header is
+// refused, since a proxy may have checked the other value.
 func credentialOf(h http.Header) (credential, error) {
 	authorization, key := h.Values("Authorization"), h.Values("X-Api-Key")
 	if len(authorization) > 1 || len(key) > 1 {

@@ -5,12 +5,11 @@ import (
 	"sync"
 )
 
-// mostKnown is how many good credentials are remembered. When there are more, all are forgotten: whoever is in the
-// right is back with his next request.
-const mostKnown = 16384
+// maxKnown limits the known credentials. Above it all are removed; the next request adds a valid one again.
+const maxKnown = 16384
 
-// known remembers which credential was right from which address. It holds hashes, and lets nobody in: what it knows is
-// verified like anything else.
+// known is the set of credentials, as hashes, that were valid from an address. It only exempts them from the rate limit:
+// they are still verified.
 type known struct {
 	mu   sync.RWMutex
 	good map[[sha256.Size]byte]struct{}
@@ -39,7 +38,7 @@ func (k *known) add(address, text string) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.good) >= mostKnown {
+	if len(k.good) >= maxKnown {
 		clear(k.good)
 	}
 	k.good[m] = struct{}{}

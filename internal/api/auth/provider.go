@@ -17,18 +17,17 @@ import (
 )
 
 const (
-	// retryProvider is how long a provider that could not be reached is left alone.
+	// retryProvider is the pause before a provider that could not be reached is retried.
 	retryProvider = 5 * time.Second
-	// freshKeys is how long keys just fetched are not fetched again for a token that none of them fits: whoever makes
-	// up key ids must not make us hammer the provider.
+	// freshKeys is the minimum interval between fetches of the keys, so that tokens with invented key ids do not cause a
+	// request each.
 	freshKeys = 10 * time.Second
 )
 
-// errFresh says that keys are not fetched again so soon.
+// errFresh means that the keys were fetched too recently to fetch them again.
 var errFresh = errors.New("the provider's keys are fresh")
 
-// provider verifies the tokens of an OpenID provider. What it has to ask the provider it asks when it needs it, and
-// remembers.
+// provider verifies the tokens of an OpenID provider. It fetches the provider's metadata on first use.
 type provider struct {
 	issuer, audience string
 	client           *http.Client
@@ -36,8 +35,8 @@ type provider struct {
 	log              *slog.Logger
 
 	mu       sync.Mutex
-	verifier *oidc.IDTokenVerifier // nil until the provider was reached
-	failed   error                 // why it was not, the last time
+	verifier *oidc.IDTokenVerifier // nil until the metadata is fetched
+	failed   error                 // of the last fetch
 	tried    time.Time
 }
 
@@ -80,7 +79,7 @@ func (p *provider) verify(ctx context.Context, raw string) ([]byte, error) {
 	return claims, nil
 }
 
-// times are the claims that go-oidc looks at more generously than we do.
+// times are the claims that go-oidc does not check strictly enough.
 type times struct {
 	NotBefore json.Number `json:"nbf"`
 	IssuedAt  json.Number `json:"iat"`
@@ -99,7 +98,7 @@ func (t times) check(now time.Time) error {
 	return nil
 }
 
-// reach returns what verifies tokens. While the provider is out of reach it is asked again every retryProvider only.
+// reach returns the verifier of tokens. After a failure it retries only after retryProvider.
 func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +109,7 @@ func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 		return nil, p.failed
 	}
 	p.tried = p.now()
-	// What one caller found out serves all: that he goes away must not count as the provider's failure.
+	// The result serves all callers, so the end of this one's request must not count as a failure of the provider.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(p.client.Timeout, retryProvider))
 	defer cancel()
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.issuer)
@@ -139,7 +138,7 @@ func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 
 type outageKey struct{}
 
-// keySet tells keys that do not fit from keys that cannot be had: the verifier's error does not.
+// keySet distinguishes a token without a matching key from keys that cannot be fetched; the verifier's error does not.
 type keySet struct{ next oidc.KeySet }
 
 // VerifySignature reports an outage through the context.
@@ -151,7 +150,7 @@ func (k keySet) VerifySignature(ctx context.Context, raw string) ([]byte, error)
 	return payload, err
 }
 
-// fetcher spares the provider: it does not fetch what it has just fetched, nor ask again at once after a failure.
+// fetcher limits the rate of requests for the provider's keys, after a success and after a failure.
 type fetcher struct {
 	next *http.Client
 	now  func() time.Time
@@ -182,7 +181,7 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// unavailable is the answer to a token that nobody can verify at present. Keys still work.
+// unavailable returns the error for a token that cannot be verified at present. API keys still work.
 func unavailable(err error) error {
 	return refusal{"unavailable", &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "tokens cannot be verified at present: their issuer is out of reach",

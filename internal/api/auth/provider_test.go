@@ -27,7 +27,7 @@ type issuer struct {
 	mu         sync.Mutex
 	down       bool
 	keys       []map[string]string
-	name       string // that it says it has; "" is its URL
+	name       string // in its metadata; "" means its URL
 	discovered int
 	fetched    int
 }
@@ -178,12 +178,12 @@ func TestMadeUpKeyIDsDoNotReachTheProvider(t *testing.T) {
 	if _, fetched := from.asked(); fetched != 1 {
 		t.Errorf("keys were fetched %d times", fetched)
 	}
-	// A key that the provider has since made is found.
+	// A new key of the provider is found.
 	from.publish("2", "RS256", evil)
 	at.pass(freshKeys)
 	raw := sign(t, jwt.SigningMethodRS256, evil, claims, map[string]any{"kid": "2"})
 	var err error
-	for range 100 { // the library may still hold the last fetch to be under way, and have us share its failure
+	for range 100 { // the library may still share the result of the last fetch, which failed
 		if _, err = a.Authenticate(request("Authorization: Bearer " + raw)); err == nil {
 			return
 		}
@@ -204,7 +204,7 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 		_, err := a.Authenticate(request(headers...))
 		return belljar.CodeOf(err)
 	}
-	for range 50 { // and who tries again is no guesser
+	for range 50 { // retries do not count as guesses
 		if got := try("Authorization: Bearer " + raw); got != belljar.CodeRuntimeUnavailable || heard.last() != "unavailable" {
 			t.Fatalf("token: %s (%s)", got, heard.last())
 		}
@@ -220,7 +220,7 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 	if got := try("Authorization: Bearer " + raw); got != "" {
 		t.Errorf("token after the outage: %s", got)
 	}
-	// Once its keys are known, the provider may be down.
+	// With known keys the provider may be down.
 	from.set(true)
 	at.pass(time.Minute)
 	if got := try("Authorization: Bearer " + raw); got != "" {

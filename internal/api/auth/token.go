@@ -14,17 +14,17 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// leeway is how far the clocks of an issuer and of this machine may differ.
+// leeway is the tolerated difference between the issuer's clock and this machine's.
 const leeway = 30 * time.Second
 
-// maxSubject is how long a user id may be, in bytes.
+// maxSubject limits a user id, in bytes.
 const maxSubject = 256
 
-// looksLikeJWT tells tokens from keys: three parts, the first of them a JSON object.
+// looksLikeJWT distinguishes tokens from keys: three parts, the first of them a JSON object.
 func looksLikeJWT(s string) bool { return strings.Count(s, ".") == 2 && strings.HasPrefix(s, "eyJ") }
 
-// token is who a JWT speaks of. The algorithm that the token names decides only whose it could be; each way to verify
-// takes the algorithms that belong to its own keys, so that a public key is never taken for a secret.
+// token returns the caller of a JWT. The token's algorithm only selects the verifier; each verifier accepts only the
+// algorithms of its own keys, so that a public key is never used as a secret.
 func (a *Authenticator) token(ctx context.Context, raw string) (belljar.Caller, error) {
 	alg, err := algorithm(raw)
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *Authenticator) token(ctx context.Context, raw string) (belljar.Caller, 
 	return c, nil
 }
 
-// algorithm reads a token's header, before anything is verified.
+// algorithm returns the algorithm in a token's header, which is not verified yet.
 func algorithm(raw string) (string, error) {
 	first, _, _ := strings.Cut(raw, ".")
 	text, err := base64.RawURLEncoding.Strict().DecodeString(first)
@@ -101,8 +101,8 @@ func (a *Authenticator) verifyShared(raw string) ([]byte, error) {
 	return json.Marshal(claims)
 }
 
-// callerOf reads verified claims. sub is the user; is_admin or sandbox_admin being true, or a role (role, roles) of
-// admin or sandbox_admin, makes the user an operator (docs/compatibility.md#administration).
+// callerOf returns the caller for verified claims. sub is the user id. The user is an operator if is_admin or
+// sandbox_admin is true, or a role (role, roles) is admin or sandbox_admin (docs/compatibility.md#administration).
 func callerOf(raw []byte) (belljar.Caller, error) {
 	var claims struct {
 		Subject               string
@@ -135,8 +135,8 @@ func callerOf(raw []byte) (belljar.Caller, error) {
 	return c, nil
 }
 
-// exactly reads the members of a JSON object that have these very names. encoding/json by itself would take SUB for sub,
-// and an issuer may let its users add claims of their own.
+// exactly decodes the members of a JSON object with exactly these names. encoding/json alone would accept SUB for sub, and
+// an issuer may let its users add claims of their own.
 func exactly(raw []byte, into map[string]any) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -152,7 +152,7 @@ func exactly(raw []byte, into map[string]any) error {
 	return nil
 }
 
-// words is a claim that is a string, some separated by spaces, or a list of strings.
+// words is a claim that is a string, with words separated by spaces, or a list of strings.
 type words []string
 
 func (w *words) UnmarshalJSON(raw []byte) error {
@@ -169,7 +169,7 @@ func (w *words) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// flag is a claim that counts only if it is the JSON value true. An issuer's "false" must not make an operator.
+// flag is a claim that is set only by the JSON value true. The string "false" must not make an operator.
 type flag bool
 
 func (f *flag) UnmarshalJSON(raw []byte) error {
@@ -177,21 +177,21 @@ func (f *flag) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// bad is the refusal of a token.
+// bad is the refusal of an invalid token, without the reason.
 func bad(err error) error {
 	e := wrong()
 	e.Err = err
 	return refusal{"invalid_token", e}
 }
 
-// flawed is the refusal of a token whose signature is right: its issuer may know what is wrong with it.
+// flawed is the refusal of a token with a valid signature but invalid claims; the message has the reason.
 func flawed(err error) error {
 	return refusal{"invalid_token", &belljar.Error{
 		Code: belljar.CodeUnauthorized, Message: "token is not valid: " + err.Error(), Hint: "its issuer must set sub and exp", Err: err,
 	}}
 }
 
-// expired is the refusal of a token that was good once. Its owner may know.
+// expired is the refusal of an expired token.
 func expired(err error) error {
 	return refusal{"expired_token", &belljar.Error{
 		Code: belljar.CodeUnauthorized, Message: "token has expired", Hint: "get a new one from its issuer", Err: err,
