@@ -12,13 +12,13 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// fresh opens a terminal in the session of the path.
-func (d *Door) fresh(ctx context.Context, service belljar.Service, r *http.Request, q url.Values) (*seat, error) {
-	return begin(ctx, service, r.PathValue("session_id"), q)
+// openNew opens a terminal in the session of the path.
+func (d *Door) openNew(ctx context.Context, service belljar.Service, r *http.Request, q url.Values) (*attachment, error) {
+	return openIn(ctx, service, r.PathValue("session_id"), q)
 }
 
-// begin opens a terminal in a session, as a query says, and sits down before it.
-func begin(ctx context.Context, service belljar.Service, sessionID string, q url.Values) (*seat, error) {
+// openIn opens a terminal in a session and attaches to it.
+func openIn(ctx context.Context, service belljar.Service, sessionID string, q url.Values) (*attachment, error) {
 	spec, err := specOf(q)
 	if err != nil {
 		return nil, err
@@ -34,17 +34,17 @@ func begin(ctx context.Context, service belljar.Service, sessionID string, q url
 	if err != nil {
 		return nil, err
 	}
-	return &seat{Attachment: a, history: true}, nil
+	return &attachment{Attachment: a, history: true}, nil
 }
 
-// back finds the terminal that a token leads to, or that is named.
-func (d *Door) back(ctx context.Context, service belljar.Service, r *http.Request, q url.Values) (*seat, error) {
+// reattach attaches to the terminal of a token or a terminal id.
+func (d *Door) reattach(ctx context.Context, service belljar.Service, r *http.Request, q url.Values) (*attachment, error) {
 	values, err := read(q)
 	if err != nil {
 		return nil, err
 	}
 	resume, err1 := flag(values, "resume", true)
-	anew, err2 := flag(values, "force_new", false)
+	forceNew, err2 := flag(values, "force_new", false)
 	err = shellOnly(values)
 	for _, e := range []error{err1, err2} {
 		if e != nil {
@@ -67,7 +67,7 @@ func (d *Door) back(ctx context.Context, service belljar.Service, r *http.Reques
 		}
 		id, session = c.Terminal, c.Session
 	}
-	if anew {
+	if forceNew {
 		if session == "" {
 			t, err := service.Terminals().Get(ctx, id)
 			if err != nil {
@@ -75,9 +75,9 @@ func (d *Door) back(ctx context.Context, service belljar.Service, r *http.Reques
 			}
 			session = t.SessionID
 		}
-		return begin(ctx, service, session, q)
+		return openIn(ctx, service, session, q)
 	}
-	if err := sameSize(values); err != nil {
+	if err := checkSize(values); err != nil {
 		return nil, err
 	}
 	a, err := service.Terminals().Attach(ctx, id)
@@ -87,12 +87,12 @@ func (d *Door) back(ctx context.Context, service belljar.Service, r *http.Reques
 	if values["cols"] != "" {
 		cols, _ := strconv.Atoi(values["cols"])
 		rows, _ := strconv.Atoi(values["rows"])
-		_ = a.Resize(cols, rows) // they have been checked; one that has ended has no size
+		_ = a.Resize(cols, rows) // checked above; fails only if the terminal has ended
 	}
-	return &seat{Attachment: a, resumed: true, history: resume}, nil
+	return &attachment{Attachment: a, resumed: true, history: resume}, nil
 }
 
-// specOf reads what a new terminal should be.
+// specOf parses the parameters of a new terminal.
 func specOf(q url.Values) (spec belljar.TerminalSpec, err error) {
 	values, err := read(q)
 	if err != nil {
@@ -119,8 +119,8 @@ func specOf(q url.Values) (spec belljar.TerminalSpec, err error) {
 	return spec, spec.Validate()
 }
 
-// sameSize checks the size of who comes back: both sides, or none.
-func sameSize(values map[string]string) error {
+// checkSize checks the size in a request to reattach: both sides, or none.
+func checkSize(values map[string]string) error {
 	if values["cols"] == "" && values["rows"] == "" {
 		return nil
 	}
@@ -132,7 +132,7 @@ func sameSize(values map[string]string) error {
 	return belljar.CheckTerminalSize(cols, rows)
 }
 
-// shellOnly refuses the other providers of the workspace API: what runs here is named by command.
+// shellOnly rejects the other providers of the workspace API; here command names the program.
 func shellOnly(values map[string]string) error {
 	if p := values["provider"]; p != "" && p != "shell" {
 		e := invalid("provider", "provider %.40q is not known", p)
@@ -142,14 +142,14 @@ func shellOnly(values map[string]string) error {
 	return nil
 }
 
-// parameters are those of both routes. token is for who has no headers.
+// parameters are the query parameters of both routes. token is for clients that cannot set headers.
 func parameters() []string {
 	return []string{
 		"session_id", "terminal_id", "resume", "force_new", "provider", "session_name", "cols", "rows", "shared", "command", "token",
 	}
 }
 
-// read returns the parameters of a query. All but command come once at most; others are refused.
+// read returns the parameters of a query. Unknown parameters are errors, and repeated ones other than command.
 func read(q url.Values) (map[string]string, error) {
 	values := map[string]string{}
 	for name, given := range q {
@@ -164,11 +164,11 @@ func read(q url.Values) (map[string]string, error) {
 	return values, nil
 }
 
-// flag reads a yes or no.
-func flag(values map[string]string, name string, otherwise bool) (bool, error) {
+// flag parses a boolean parameter; fallback is its default.
+func flag(values map[string]string, name string, fallback bool) (bool, error) {
 	text := values[name]
 	if text == "" {
-		return otherwise, nil
+		return fallback, nil
 	}
 	is, err := strconv.ParseBool(text)
 	if err != nil {

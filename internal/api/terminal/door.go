@@ -17,35 +17,34 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// Options is what the door is made of. Engine, Auth and Secret are required.
+// Options configure a [Door]. Engine, Auth, Secret and OriginAllowed are required.
 type Options struct {
 	Engine belljar.Engine
-	// Auth knows callers by their headers, or a token= in the query.
+	// Auth authenticates callers by their headers, or a token= in the query.
 	Auth api.Authenticator
-	// Secret seals what browsers come back with: at least 32 bytes that nobody else has, the same after a restart.
+	// Secret signs the tokens for reattaching: at least 32 bytes, the same after a restart.
 	Secret []byte
-	// TokenTTL is how long one can come back with it; 0 is 30 min.
+	// TokenTTL is the lifetime of a token; 0 means 30 min.
 	TokenTTL time.Duration
-	// OriginAllowed reports whether a browser's page may open a WebSocket. Required.
+	// OriginAllowed reports whether a web page may open a WebSocket.
 	OriginAllowed func(r *http.Request) bool
-	// Connect may refuse a WebSocket, as of one who connects too often; nil refuses none.
+	// Connect may refuse a WebSocket, for example for a rate limit; nil refuses none.
 	Connect func(r *http.Request) error
-	// WriteTimeout is how long a reader may take over a message; 0 is 30 s.
+	// WriteTimeout limits the write of one message; 0 means 30 s.
 	WriteTimeout time.Duration
-	// PingEvery is how often a reader must show that he is there; 0 is 20 s. One who has not answered for three times
-	// that is gone.
+	// PingEvery is the interval of pings; 0 means 20 s. A client without a pong for three intervals is disconnected.
 	PingEvery time.Duration
-	// Flush is how long the beginning of a character waits for its rest; 0 is 50 ms.
+	// Flush is how long the first bytes of a character wait for the rest; 0 means 50 ms.
 	Flush time.Duration
-	// Events hears of connections; nil is deaf.
+	// Events gets an event for each connection; nil discards them.
 	Events event.Sink
-	// Logger hears what no client can be told; nil is silent.
+	// Logger gets internal errors; nil discards them.
 	Logger *slog.Logger
-	// Now is the clock by which tokens expire; nil is time.Now.
+	// Now is the clock for the expiry of tokens; nil means time.Now.
 	Now func() time.Time
 }
 
-// kernelBytes is how much of a connection's output the kernel may hold.
+// kernelBytes is the size of the kernel's send buffer of a connection.
 const kernelBytes = 128 << 10
 
 // Door is the door to terminals. Make one with [New].
@@ -96,8 +95,8 @@ func setDefault(field *time.Duration, value time.Duration) {
 	}
 }
 
-// Register adds the route by which one comes back. That of new terminals is another door's, which hands over to
-// [Door.New] who asks for a WebSocket.
+// Register adds the route to reattach. Package rest has the route for new terminals, and calls [Door.New] for
+// WebSocket requests.
 func (d *Door) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+api.Prefix+"/terminals", func(w http.ResponseWriter, r *http.Request) {
 		if !api.Upgrades(r) {
@@ -109,14 +108,14 @@ func (d *Door) Register(mux *http.ServeMux) {
 			})
 			return
 		}
-		d.serve(w, r, d.back)
+		d.serve(w, r, d.reattach)
 	})
 }
 
-// New opens a terminal in the session that the request's path names as session_id, for who asks for a WebSocket.
-func (d *Door) New(w http.ResponseWriter, r *http.Request) { d.serve(w, r, d.fresh) }
+// New handles a WebSocket request and opens a terminal in the session {session_id} of the path.
+func (d *Door) New(w http.ResponseWriter, r *http.Request) { d.serve(w, r, d.openNew) }
 
-// Close ends all connections with code 1001 and returns when they are over. It may be called twice; both calls wait.
+// Close ends all connections with code 1001 and waits for them. Further calls wait, too.
 func (d *Door) Close() error {
 	d.mu.Lock()
 	d.closed = true
@@ -126,13 +125,13 @@ func (d *Door) Close() error {
 	return nil
 }
 
-// hurry cancels what may take long soon after the door begins to close, until it is done.
-func (d *Door) hurry(cancel context.CancelFunc) (done func()) {
-	stop := context.AfterFunc(d.closing, func() { time.AfterFunc(parting, cancel) })
-	return func() { stop() }
+// cancelOnClose calls cancel shortly after the door starts to close, unless stop is called before.
+func (d *Door) cancelOnClose(cancel context.CancelFunc) (stop func()) {
+	undo := context.AfterFunc(d.closing, func() { time.AfterFunc(shutdownGrace, cancel) })
+	return func() { undo() }
 }
 
-// enter counts a connection, which leave ends.
+// enter counts a connection until leave is called.
 func (d *Door) enter() (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,15 +144,15 @@ func (d *Door) enter() (leave func(), err error) {
 	return d.open.Done, nil
 }
 
-// seat is a terminal that somebody has come to.
-type seat struct {
+// attachment is an attached terminal.
+type attachment struct {
 	belljar.Attachment
 	resumed bool
-	history bool // wanted
+	history bool // whether the client wants it
 }
 
-// serve answers who asks for a WebSocket, on it as soon as there is one.
-func (d *Door) serve(w http.ResponseWriter, r *http.Request, come func(context.Context, belljar.Service, *http.Request, url.Values) (*seat, error)) {
+// serve accepts a WebSocket and attaches it to the terminal that attach returns. Most errors are sent over the WebSocket.
+func (d *Door) serve(w http.ResponseWriter, r *http.Request, attach func(context.Context, belljar.Service, *http.Request, url.Values) (*attachment, error)) {
 	if !d.opts.OriginAllowed(r) {
 		api.Fail(w, r, &belljar.Error{
 			Code: belljar.CodeForbidden, Message: "this web page may not open a terminal",
@@ -180,28 +179,28 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, come func(context.C
 		return
 	}
 	defer leave()
-	conn, err := websocket.Accept(&api.Wired{ResponseWriter: w, Wrap: shorten}, r, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // the origin has been looked at
+	conn, err := websocket.Accept(&api.Wired{ResponseWriter: w, Wrap: limitSendBuffer}, r, &websocket.AcceptOptions{
+		InsecureSkipVerify: true, // OriginAllowed has checked the origin
 		CompressionMode:    websocket.CompressionDisabled,
 	})
 	if err != nil {
 		d.log.Debug("websocket was not accepted", "err", err)
-		return // the library has answered
+		return // the library has responded
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)
 	s := &socket{door: d, conn: conn, caller: caller, over: make(chan verdict, 1)}
 	if unknown != nil {
-		s.part(refused(unknown))
+		s.close(refused(unknown))
 		return
 	}
 	service := d.opts.Engine.As(caller)
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		s.part(refused(invalid("query", "the query cannot be read")))
+		s.close(refused(invalid("query", "the query cannot be read")))
 		return
 	}
-	seat, err := come(r.Context(), service, r, query)
+	term, err := attach(r.Context(), service, r, query)
 	if err != nil {
 		if belljar.CodeOf(err) == belljar.CodeInternal {
 			d.log.Error("terminal could not be had", "user_id", caller.ID, "err", err)
@@ -209,11 +208,11 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, come func(context.C
 		d.opts.Events.Record(event.Event{
 			Name: event.TerminalRefused, Caller: caller, Component: "ws", Reason: string(belljar.CodeOf(err)), Err: err,
 		})
-		s.part(refused(err))
+		s.close(refused(err))
 		return
 	}
-	defer seat.Close()
-	s.seat = seat
+	defer term.Close()
+	s.terminal = term
 	begun := time.Now()
 	d.opts.Events.Record(event.Event{Name: event.StreamOpened, Caller: caller, Component: "ws", Kind: "terminal"})
 	v := s.run(r.Context())
@@ -222,10 +221,10 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, come func(context.C
 	})
 }
 
-// shorten bounds how much of a connection's output the kernel holds.
-func shorten(conn net.Conn) net.Conn {
+// limitSendBuffer limits the kernel's send buffer of a connection.
+func limitSendBuffer(conn net.Conn) net.Conn {
 	if tcp := api.TCPOf(conn); tcp != nil {
-		_ = tcp.SetWriteBuffer(kernelBytes) // only a bound on memory
+		_ = tcp.SetWriteBuffer(kernelBytes) // an error only costs memory
 	}
 	return conn
 }

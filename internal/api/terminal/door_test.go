@@ -37,7 +37,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Foreign pages, hasty callers and those who want no WebSocket are told before there is one.
+// Foreign origins, callers over the rate limit and requests without an upgrade get an HTTP error.
 func TestRefusedBefore(t *testing.T) {
 	b := newBench(t, func(o *Options) {
 		o.Connect = func(r *http.Request) error {
@@ -76,7 +76,7 @@ func TestRefusedBefore(t *testing.T) {
 	}
 }
 
-// Not one byte of a token can be another.
+// A token with any byte changed is invalid.
 func TestTokenTampered(t *testing.T) {
 	now := time.Unix(1_760_000_000, 0)
 	tokens := newTokens([]byte(strings.Repeat("k", 32)), 30*time.Minute, func() time.Time { return now })
@@ -146,7 +146,7 @@ func (b *bench) next(conn *websocket.Conn) map[string]any {
 	return m
 }
 
-// Whoever is connected gets new tokens before the old one expires, and its expiry does not end the connection.
+// A connected client gets a new token before the old one expires, and the expiry does not end the connection.
 func TestTokenIsRenewed(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Unix(1_760_000_000, 0)
@@ -174,7 +174,7 @@ func TestTokenIsRenewed(t *testing.T) {
 	}
 }
 
-// sink keeps the names and reasons of events.
+// sink records the names and reasons of events.
 type sink struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -186,7 +186,7 @@ func (s *sink) Record(e event.Event) {
 	s.seen[e.Name+" "+e.Reason]++
 }
 
-// Who cannot come to a terminal is counted, by why.
+// Failed attaches are counted by reason.
 func TestFailedAttachesAreCounted(t *testing.T) {
 	s := &sink{seen: map[string]int{}}
 	b := newBench(t, func(o *Options) { o.Events = s })
@@ -206,7 +206,7 @@ func TestFailedAttachesAreCounted(t *testing.T) {
 	}
 }
 
-// Close says goodbye to everybody, also to who does not listen.
+// Close ends all connections, even if a client does not read.
 func TestClose(t *testing.T) {
 	onLine(t, func(*Options) {}, func(t *testing.T, b *bench, _ *linetest.Line) {
 		conn := b.open("/sessions/s1/terminals", "ann")
@@ -221,13 +221,13 @@ func TestClose(t *testing.T) {
 		if websocket.CloseStatus(err) != websocket.StatusGoingAway {
 			t.Error(err)
 		}
-		if err := <-closed; err != nil || time.Since(begun) > 2*parting {
+		if err := <-closed; err != nil || time.Since(begun) > 2*shutdownGrace {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
 }
 
-// While a program does not read, whoever types waits, is not taken for dead, and is missed when he goes.
+// While a program does not read its input, the client waits, is not considered dead, and its disconnect is detected.
 func TestStuckProgram(t *testing.T) {
 	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {
 		pings := make(chan struct{}, 100)
@@ -248,15 +248,15 @@ func TestStuckProgram(t *testing.T) {
 		p := b.pty("t1")
 		p.change(func() { p.stuck = true })
 		typed := make(chan struct{})
-		go func() { // he waits where he is: nothing lies between him and who does not read
+		go func() { // the write blocks: the line has no buffer
 			defer close(typed)
 			for range 3 {
 				_ = conn.Write(b.context(), websocket.MessageBinary, []byte("x"))
 			}
 		}()
 		conn.CloseRead(b.context())
-		mute.Store(true) // nobody answers
-		for range 3 {    // the server asks again when it has not been answered
+		mute.Store(true) // no pong
+		for range 3 {    // the server repeats an unanswered ping
 			<-pings
 		}
 		if got := p.snapshot().Attached; got != 1 {
@@ -268,7 +268,7 @@ func TestStuckProgram(t *testing.T) {
 	})
 }
 
-// Who does not answer is gone.
+// A client without a pong is disconnected.
 func TestSilentClient(t *testing.T) {
 	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, l *linetest.Line) {
 		raw := l.Dial()
@@ -278,7 +278,7 @@ func TestSilentClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// He hears everything and says nothing, until the connection goes.
+		// The client reads everything and sends nothing until the connection ends.
 		heard, err := io.ReadAll(raw)
 		if err != nil || !strings.HasPrefix(string(heard), "HTTP/1.1 101") || !bytes.Contains(heard, []byte("\x89")) {
 			t.Fatalf("%q %v", heard, err)
@@ -288,7 +288,7 @@ func TestSilentClient(t *testing.T) {
 	})
 }
 
-// A message that is too long ends the connection; one of 2 MiB does not.
+// A message of more than 2 MiB ends the connection.
 func TestLongMessage(t *testing.T) {
 	b := newBench(t)
 	conn := b.open("/sessions/s1/terminals", "ann")
@@ -309,7 +309,7 @@ func TestLongMessage(t *testing.T) {
 	}
 }
 
-// FuzzSplit cuts bytes anywhere: what comes out is what went in, and text is never cut within a character.
+// FuzzSplit cuts bytes anywhere: the output equals the input, and text is never cut within a character.
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte("grüße 🐌\xff\xe2\x82"), uint8(1))
 	f.Add([]byte("\xf0\x9f\x90"), uint8(2))
@@ -354,7 +354,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// FuzzDecode reads whatever a client sends.
+// FuzzDecode decodes arbitrary messages.
 func FuzzDecode(f *testing.F) {
 	for _, m := range []string{
 		`{"type":"input","data":"x"}`, `{"type":"input","data":"/w==","encoding":"base64"}`, `{"type":"resize","cols":80,"rows":24}`,
@@ -366,7 +366,7 @@ func FuzzDecode(f *testing.F) {
 		in, err := decode(raw)
 		if err != nil {
 			var v verdict
-			if !errors.As(err, &v) || v.code == 0 || v.say == nil {
+			if !errors.As(err, &v) || v.code == 0 || v.message == nil {
 				t.Fatalf("%v is no verdict", err)
 			}
 			return

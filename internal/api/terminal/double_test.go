@@ -23,11 +23,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// patience bounds every wait of a test. Nothing here takes so long unless it hangs.
+// patience limits every wait of a test.
 const patience = time.Minute
 
-// engine is a belljar.Engine whose terminals say what a test tells them to. Session s1 is ann's and s2 bob's; a third has
-// room for none.
+// engine is a belljar.Engine whose terminals the test controls. Session s1 is ann's and s2 bob's; session full cannot have
+// a terminal.
 type engine struct {
 	mu        sync.Mutex
 	terminals map[string]*pty
@@ -135,7 +135,7 @@ func (p *pty) change(f func()) {
 	p.mu.Unlock()
 }
 
-// say tells whoever attached last.
+// say sends an event to the last attachment.
 func (p *pty) say(e belljar.TerminalEvent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +143,7 @@ func (p *pty) say(e belljar.TerminalEvent) {
 	p.view.events <- e
 }
 
-// await waits until something holds of the terminal.
+// await waits until a condition of the terminal is true.
 func (p *pty) await(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	late := time.After(patience)
@@ -234,16 +234,16 @@ func (headers) Authenticate(r *http.Request) (belljar.Caller, error) {
 	}
 }
 
-// bench is a door on a real server.
+// bench is a door with a server.
 type bench struct {
 	t      testing.TB
 	engine *engine
 	door   *Door
-	server *httptest.Server // or nil, on a line
-	client *http.Client     // nil for the usual one
+	server *httptest.Server // nil on a line
+	client *http.Client     // nil for the default
 }
 
-// newBench serves a door on the loopback.
+// newBench serves a door on a loopback address.
 func newBench(t testing.TB, change ...func(*Options)) *bench {
 	t.Helper()
 	b, h := newDoor(t, change...)
@@ -259,7 +259,7 @@ func newBench(t testing.TB, change ...func(*Options)) *bench {
 	return b
 }
 
-// onLine runs a test of a door's clocks, where no machine is slow.
+// onLine runs a test of the door's timeouts with a fake clock.
 func onLine(t *testing.T, change func(*Options), test func(*testing.T, *bench, *linetest.Line)) {
 	t.Helper()
 	var b *bench
@@ -274,7 +274,7 @@ func onLine(t *testing.T, change func(*Options), test func(*testing.T, *bench, *
 	})
 }
 
-// newDoor makes a door, and the handler of a server with it.
+// newDoor returns a door and the handler of its server.
 func newDoor(t testing.TB, change ...func(*Options)) (*bench, http.Handler) {
 	t.Helper()
 	b := &bench{t: t, engine: &engine{terminals: map[string]*pty{}}}
@@ -299,7 +299,7 @@ func newDoor(t testing.TB, change ...func(*Options)) (*bench, http.Handler) {
 	return b, edge.Wrap(mux)
 }
 
-// at is the address of a path, for a WebSocket.
+// at returns the WebSocket URL of a path.
 func (b *bench) at(path string) string {
 	if b.server == nil {
 		return "ws://line" + api.Prefix + path

@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// whole is the door over an engine that runs nothing, and its routes. A terminal has no body: its messages have a target of
-// their own.
+// whole returns the door with an engine that runs nothing, and its routes. A terminal has no body; FuzzDecode covers its
+// messages.
 func whole(f *testing.F) (http.Handler, []apitest.Route) {
 	f.Helper()
 	door, err := New(Options{Engine: apitest.Still{}, Auth: apitest.Callers(), Secret: []byte("0123456789abcdef0123456789abcdef"),

@@ -16,10 +16,10 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// maxMessage is the longest message that a client may send: a megabyte that is pasted, as base64.
+// maxMessage limits a client's message, in bytes: a pasted megabyte as base64.
 const maxMessage = 2 << 20
 
-// input is what a client sends.
+// input is a client's message.
 type input struct {
 	Type     string `json:"type"`
 	Data     string `json:"data"`
@@ -27,7 +27,7 @@ type input struct {
 	Cols     int    `json:"cols"`
 	Rows     int    `json:"rows"`
 
-	bytes []byte // of Data
+	bytes []byte // Data, decoded
 }
 
 // The types of a client's messages.
@@ -37,8 +37,8 @@ const (
 	typePing   = "ping"
 )
 
-// decode reads a client's text message. Fields that are not known are left alone, since clients of the workspace API may have their own.
-// The error is a [verdict].
+// decode decodes a client's text message. It ignores unknown fields, since clients of the workspace API may send their
+// own. The error is a [verdict].
 func decode(raw []byte) (input, error) {
 	if !utf8.Valid(raw) {
 		return input{}, broken(websocket.StatusInvalidFramePayloadData, "message is not utf-8")
@@ -79,14 +79,14 @@ func decode(raw []byte) (input, error) {
 	return in, nil
 }
 
-// verdict is why a connection ends: a close code, and before that a message, if there is one to send.
+// verdict is why a connection ends: an optional message, a close code and its reason.
 type verdict struct {
-	code   websocket.StatusCode
-	reason string
-	say    any // a message; nil for none
+	code    websocket.StatusCode // 0 if the connection is lost
+	reason  string
+	message any // nil for none
 }
 
-// Error makes a verdict on what a client sends an error.
+// Error makes a verdict an error.
 func (v verdict) Error() string { return v.reason }
 
 // Close codes of this door's own.
@@ -98,20 +98,20 @@ const (
 	closeReplaced     websocket.StatusCode = 4010
 )
 
-// broken is a verdict on a client who does not keep to the rules.
+// broken is the verdict on an invalid message.
 func broken(code websocket.StatusCode, format string, args ...any) verdict {
 	text := fmt.Sprintf(format, args...)
 	return verdict{code, text, failed(belljar.CodeInvalidRequest, text)}
 }
 
-// notFound is the one answer to everything that leads nowhere.
+// notFound is the verdict for every terminal that cannot be found, whatever the reason.
 func notFound() verdict {
 	return verdict{closeNotFound, "session not found", struct {
 		Type string `json:"type"`
 	}{"session_not_found"}}
 }
 
-// refused is the verdict on a request that cannot be granted.
+// refused is the verdict for a failed request.
 func refused(err error) verdict {
 	code := belljar.CodeOf(err)
 	switch code {
@@ -122,9 +122,9 @@ func refused(err error) verdict {
 	}
 	var e *belljar.Error
 	errors.As(err, &e)
-	say := failed(code, e.Message)
-	say.Details, say.Hint = e.Details, e.Hint
-	v := verdict{websocket.StatusPolicyViolation, e.Message, say}
+	message := failed(code, e.Message)
+	message.Details, message.Hint = e.Details, e.Hint
+	v := verdict{websocket.StatusPolicyViolation, e.Message, message}
 	switch code {
 	case belljar.CodeUnauthorized:
 		v.code = closeUnauthorized
@@ -147,7 +147,7 @@ func failed(code belljar.Code, message string) failure {
 	return failure{Type: "error", Code: code, Message: message}
 }
 
-// greeting says which terminal this is, and what to come back with.
+// greeting is the session message: the terminal, and the token to reattach.
 type greeting struct {
 	Type      string           `json:"type"` // session
 	Token     string           `json:"session_id"`
@@ -157,20 +157,20 @@ type greeting struct {
 	State     belljar.Terminal `json:"terminal"`
 }
 
-// text is history or output.
+// text is a history or output message.
 type text struct {
 	Type     string `json:"type"`
 	Data     string `json:"data"`
 	Encoding string `json:"encoding,omitempty"`
 }
 
-// exit says how the program ended.
+// exit is the exit message.
 type exit struct {
 	Type string `json:"type"`
 	Code int    `json:"exit_code"`
 }
 
-// encode returns a message. Characters that mean something in HTML stay as they are: this is not for a page's source.
+// encode returns a message as JSON, without HTML escapes.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

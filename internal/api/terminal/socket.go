@@ -16,51 +16,51 @@ import (
 )
 
 const (
-	// lingering is how long the last words on a connection may take, and parting how long when the server shuts down.
-	lingering = 10 * time.Second
-	parting   = time.Second
-	// messagesPerSecond is how many messages of a client are looked at, of whatever kind; he may hurry for two seconds.
+	// closeGrace limits the last message and the close handshake, shutdownGrace during the server's shutdown.
+	closeGrace    = 10 * time.Second
+	shutdownGrace = time.Second
+	// messagesPerSecond limits the rate of a client's messages, after a burst of two seconds' worth.
 	messagesPerSecond = 1000
 )
 
-// socket is one connection to a terminal. Four parties work on it: follow waits for what the terminal says, listen reads
-// what the client sends, type hands that to the terminal, and write, the only one who writes, decides when it is over.
+// socket is one connection to a terminal. It has four goroutines: follow waits for events of the terminal, listen reads
+// the client's messages, typist writes input to the terminal, and write is the only one that writes to the client.
 type socket struct {
-	door   *Door
-	conn   *websocket.Conn
-	caller belljar.Caller
-	seat   *seat
+	door     *Door
+	conn     *websocket.Conn
+	caller   belljar.Caller
+	terminal *attachment
 
-	parties sync.WaitGroup
-	events  chan belljar.TerminalEvent
-	answers chan any    // to what the client sent
-	typed   chan []byte // on its way to the terminal
-	over    chan verdict
-	held    atomic.Bool  // listen waits for the program to read
-	pinged  atomic.Bool  // a ping is on its way
-	heard   atomic.Int64 // messages of the client
+	goroutines sync.WaitGroup
+	events     chan belljar.TerminalEvent
+	answers    chan any    // to the client's messages
+	typed      chan []byte // input for the terminal
+	over       chan verdict
+	blocked    atomic.Bool  // listen waits until the program reads its input
+	pinging    atomic.Bool  // a ping is pending
+	received   atomic.Int64 // messages of the client
 
-	split splitter
-	late  *time.Timer // of what split holds
+	split      splitter
+	flushTimer *time.Timer // for the bytes that split holds
 }
 
-// run serves the connection to its end, and returns why it ended.
+// run serves the connection to its end and returns the reason.
 func (s *socket) run(ctx context.Context) verdict {
 	ctx, cancel := context.WithCancel(ctx)
-	defer s.door.hurry(cancel)()
+	defer s.door.cancelOnClose(cancel)()
 	s.events, s.answers, s.typed = make(chan belljar.TerminalEvent), make(chan any, 8), make(chan []byte)
-	s.parties.Go(func() { s.follow(ctx) })
-	s.parties.Go(func() { s.end(s.listen(ctx)) })
-	s.parties.Go(func() { s.typist(ctx) })
+	s.goroutines.Go(func() { s.follow(ctx) })
+	s.goroutines.Go(func() { s.end(s.listen(ctx)) })
+	s.goroutines.Go(func() { s.typist(ctx) })
 	v := s.write(ctx)
-	s.part(v)
+	s.close(v)
 	cancel()
-	_ = s.seat.Close() // which never fails, and ends what is being typed
-	s.parties.Wait()
+	_ = s.terminal.Close() // never fails; it ends a pending write of input
+	s.goroutines.Wait()
 	return v
 }
 
-// end gives a word on why the connection ends; the first one counts.
+// end ends the connection; the first verdict wins.
 func (s *socket) end(v verdict) {
 	select {
 	case s.over <- v:
@@ -68,26 +68,26 @@ func (s *socket) end(v verdict) {
 	}
 }
 
-// part says the last words.
-func (s *socket) part(v verdict) {
+// close sends the verdict and closes the connection.
+func (s *socket) close(v verdict) {
 	if v.code != 0 {
-		patience := lingering
-		if v.code == closeUnauthorized { // a stranger's connection is not worth much
-			patience = parting
+		timeout := closeGrace
+		if v.code == closeUnauthorized { // an unauthenticated client may not hold a connection for long
+			timeout = shutdownGrace
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
-		defer s.door.hurry(cancel)()
-		if v.say != nil {
-			_ = s.send(ctx, v.say) // best effort: the client may be gone
+		defer s.door.cancelOnClose(cancel)()
+		if v.message != nil {
+			_ = s.send(ctx, v.message) // best effort: the client may be gone
 		}
-		s.farewell(ctx, v)
+		s.handshake(ctx, v)
 	}
 	_ = s.conn.CloseNow()
 }
 
-// farewell closes the connection, and does not wait for long until the client has, too.
-func (s *socket) farewell(ctx context.Context, v verdict) {
+// handshake performs the close handshake, until ctx ends.
+func (s *socket) handshake(ctx context.Context, v verdict) {
 	reason := v.reason
 	if len(reason) > 120 { // a close frame takes 123 bytes
 		reason = reason[:100] + "…"
@@ -105,10 +105,10 @@ func (s *socket) farewell(ctx context.Context, v verdict) {
 	}
 }
 
-// follow hands on what the terminal says.
+// follow forwards the terminal's events to write.
 func (s *socket) follow(ctx context.Context) {
 	for {
-		e, err := s.seat.Next(ctx)
+		e, err := s.terminal.Next(ctx)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, io.EOF) {
 				s.end(refused(err))
@@ -123,7 +123,7 @@ func (s *socket) follow(ctx context.Context) {
 	}
 }
 
-// write sends what there is to send until the connection is over.
+// write sends all messages until the connection ends.
 func (s *socket) write(ctx context.Context) verdict {
 	if err := s.greet(ctx); err != nil {
 		return lost(err)
@@ -132,9 +132,9 @@ func (s *socket) write(ctx context.Context) verdict {
 	defer renew.Stop()
 	ping := time.NewTicker(s.door.opts.PingEvery)
 	defer ping.Stop()
-	s.late = time.NewTimer(s.door.opts.Flush)
-	s.late.Stop()
-	defer s.late.Stop()
+	s.flushTimer = time.NewTimer(s.door.opts.Flush)
+	s.flushTimer.Stop()
+	defer s.flushTimer.Stop()
 	for {
 		var err error
 		select {
@@ -146,10 +146,10 @@ func (s *socket) write(ctx context.Context) verdict {
 			return verdict{code: websocket.StatusGoingAway, reason: "server is shutting down"}
 		case e := <-s.events:
 			var v verdict
-			if v, err = s.tell(ctx, e); v.code != 0 {
+			if v, err = s.sendEvent(ctx, e); v.code != 0 {
 				return v
 			}
-		case <-s.late.C:
+		case <-s.flushTimer.C:
 			if m, ok := s.split.flush(string(belljar.TerminalOutput)); ok {
 				err = s.send(ctx, m)
 			}
@@ -158,8 +158,8 @@ func (s *socket) write(ctx context.Context) verdict {
 		case <-renew.C:
 			err = s.greet(ctx)
 		case <-ping.C:
-			if s.pinged.CompareAndSwap(false, true) {
-				s.parties.Go(s.ping)
+			if s.pinging.CompareAndSwap(false, true) {
+				s.goroutines.Go(s.ping)
 			}
 		}
 		if err != nil {
@@ -168,29 +168,29 @@ func (s *socket) write(ctx context.Context) verdict {
 	}
 }
 
-// greet says which terminal this is, and what to come back with.
+// greet sends the session message with a new token.
 func (s *socket) greet(ctx context.Context) error {
-	state := s.seat.Terminal()
+	state := s.terminal.Terminal()
 	token, expires, err := s.door.tokens.issue(s.caller.ID, state.SessionID, state.ID)
 	if err != nil {
 		return err
 	}
 	return s.send(ctx, greeting{
-		Type: "session", Token: token, Terminal: state.ID, Resumed: s.seat.resumed, ExpiresAt: expires, State: state,
+		Type: "session", Token: token, Terminal: state.ID, Resumed: s.terminal.resumed, ExpiresAt: expires, State: state,
 	})
 }
 
-// tell sends an event. The verdict has a code if it was the last one.
-func (s *socket) tell(ctx context.Context, e belljar.TerminalEvent) (verdict, error) {
+// sendEvent sends an event. The verdict has a code if the event is the last.
+func (s *socket) sendEvent(ctx context.Context, e belljar.TerminalEvent) (verdict, error) {
 	switch e.Kind {
 	case belljar.TerminalHistory, belljar.TerminalOutput:
-		if e.Kind == belljar.TerminalHistory && !s.seat.history {
+		if e.Kind == belljar.TerminalHistory && !s.terminal.history {
 			return verdict{}, nil
 		}
-		s.late.Stop()
+		s.flushTimer.Stop()
 		m, ok := s.split.next(string(e.Kind), e.Data)
 		if len(s.split.held) > 0 {
-			s.late.Reset(s.door.opts.Flush)
+			s.flushTimer.Reset(s.door.opts.Flush)
 		}
 		if !ok {
 			return verdict{}, nil
@@ -202,11 +202,11 @@ func (s *socket) tell(ctx context.Context, e belljar.TerminalEvent) (verdict, er
 			return verdict{}, err
 		}
 	}
-	return farewellOf(e), nil
+	return verdictOf(e), nil
 }
 
-// farewellOf is how a connection ends whose terminal has nothing more to say.
-func farewellOf(e belljar.TerminalEvent) verdict {
+// verdictOf returns the verdict for a terminal's last event.
+func verdictOf(e belljar.TerminalEvent) verdict {
 	switch e.Kind {
 	case belljar.TerminalExit:
 		return verdict{websocket.StatusNormalClosure, "the program has ended", exit{"exit", e.ExitCode}}
@@ -223,9 +223,9 @@ func farewellOf(e belljar.TerminalEvent) verdict {
 		if e.Reason == "lifetime" {
 			text = "the terminal's lifetime is over"
 		}
-		say := failed(belljar.CodeTimeout, text)
-		say.Details = map[string]any{"reason": e.Reason}
-		return verdict{closeTimeout, text, say}
+		message := failed(belljar.CodeTimeout, text)
+		message.Details = map[string]any{"reason": e.Reason}
+		return verdict{closeTimeout, text, message}
 	case "shutdown":
 		return verdict{code: websocket.StatusGoingAway, reason: "server is shutting down"}
 	}
@@ -243,36 +243,36 @@ func (s *socket) send(ctx context.Context, m any) error {
 	return s.conn.Write(ctx, websocket.MessageText, raw)
 }
 
-// ping finds out whether the client is still there. While what he types waits for the program nobody reads his answers.
+// ping checks that the client is alive. While listen waits for the program, it does not read the pong either.
 func (s *socket) ping() {
-	defer s.pinged.Store(false)
-	patience := 3 * s.door.opts.PingEvery
-	if s.held.Load() {
-		patience = parting
+	defer s.pinging.Store(false)
+	timeout := 3 * s.door.opts.PingEvery
+	if s.blocked.Load() {
+		timeout = shutdownGrace
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	heard := s.heard.Load()
+	received := s.received.Load()
 	err := s.conn.Ping(ctx)
 	switch {
 	case err == nil:
-	case ctx.Err() == nil: // it cannot even be asked
+	case ctx.Err() == nil: // the ping cannot be sent
 		s.end(verdict{reason: "client"})
-	case s.heard.Load() == heard && !s.held.Load():
+	case s.received.Load() == received && !s.blocked.Load():
 		s.end(verdict{code: websocket.StatusTryAgainLater, reason: "no pong"})
 	}
 }
 
-// listen reads what the client sends until the connection is over.
+// listen reads the client's messages until the connection ends.
 func (s *socket) listen(ctx context.Context) verdict {
-	pace := rate.NewLimiter(messagesPerSecond, 2*messagesPerSecond)
+	limiter := rate.NewLimiter(messagesPerSecond, 2*messagesPerSecond)
 	for {
 		kind, raw, err := s.conn.Read(ctx)
 		if err != nil {
 			return lost(err)
 		}
-		s.heard.Add(1)
-		if pace.Wait(ctx) != nil {
+		s.received.Add(1)
+		if limiter.Wait(ctx) != nil {
 			return verdict{reason: "client"}
 		}
 		in := input{Type: typeInput, bytes: raw}
@@ -283,30 +283,30 @@ func (s *socket) listen(ctx context.Context) verdict {
 				return v
 			}
 		}
-		if !s.take(ctx, in) {
+		if !s.handle(ctx, in) {
 			return verdict{reason: "client"}
 		}
 	}
 }
 
-// take does what a message asks; false if the connection ends meanwhile.
-func (s *socket) take(ctx context.Context, in input) bool {
+// handle handles a message; false if the connection ends meanwhile.
+func (s *socket) handle(ctx context.Context, in input) bool {
 	switch in.Type {
 	case typePing:
 		return s.answer(ctx, struct {
 			Type string `json:"type"`
 		}{"pong"})
 	case typeResize:
-		if err := s.seat.Resize(in.Cols, in.Rows); belljar.CodeOf(err) == belljar.CodeInvalidRequest {
-			return s.answer(ctx, refused(err).say)
+		if err := s.terminal.Resize(in.Cols, in.Rows); belljar.CodeOf(err) == belljar.CodeInvalidRequest {
+			return s.answer(ctx, refused(err).message)
 		}
-		return true // one that has ended has no size, and says so
+		return true // any other error means that the terminal has ended, which its last event reports
 	}
 	if len(in.bytes) == 0 {
 		return true
 	}
-	s.held.Store(true)
-	defer s.held.Store(false)
+	s.blocked.Store(true)
+	defer s.blocked.Store(false)
 	select {
 	case s.typed <- in.bytes:
 		return true
@@ -324,14 +324,14 @@ func (s *socket) answer(ctx context.Context, m any) bool {
 	}
 }
 
-// typist hands what is typed to the terminal, one message after the other.
+// typist writes input to the terminal, one message at a time.
 func (s *socket) typist(ctx context.Context) {
 	for {
 		select {
 		case b := <-s.typed:
-			err := s.seat.Write(ctx, b)
+			err := s.terminal.Write(ctx, b)
 			if err != nil && belljar.CodeOf(err) != belljar.CodeConflict && ctx.Err() == nil {
-				s.end(refused(err)) // of one that has ended, its last event tells
+				s.end(refused(err)) // a conflict means that the terminal has ended, which its last event reports
 			}
 		case <-ctx.Done():
 			return
@@ -339,7 +339,7 @@ func (s *socket) typist(ctx context.Context) {
 	}
 }
 
-// lost is the verdict on a connection that cannot be read or written any more.
+// lost is the verdict on a connection that can no longer be read or written.
 func lost(err error) verdict {
 	var failed net.Error
 	switch {

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// splitter makes messages of bytes as they come, without harming any: a character that is not yet whole is held back.
+// splitter makes messages from a stream of bytes. It holds an incomplete character back until the rest arrives.
 type splitter struct{ held []byte }
 
-// next returns the message for what has come; false if all of it is held.
+// next returns the message for b; false if all of it is held.
 func (s *splitter) next(kind string, b []byte) (text, bool) {
 	if len(s.held) > 0 {
 		b = append(s.held, b...)
@@ -24,7 +24,7 @@ func (s *splitter) next(kind string, b []byte) (text, bool) {
 	return textOf(kind, b), true
 }
 
-// flush returns what is held, as it is; false if nothing is.
+// flush returns the held bytes as a message; false if there are none.
 func (s *splitter) flush(kind string) (text, bool) {
 	if len(s.held) == 0 {
 		return text{}, false
@@ -34,7 +34,7 @@ func (s *splitter) flush(kind string) (text, bool) {
 	return textOf(kind, b), true
 }
 
-// unfinished is how many bytes at the end of b begin a character that b does not finish.
+// unfinished returns how many bytes at the end of b are an incomplete character.
 func unfinished(b []byte) int {
 	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
 		tail := b[len(b)-n:]
@@ -48,7 +48,7 @@ func unfinished(b []byte) int {
 	return 0
 }
 
-// textOf is bytes as a message: text if they are UTF-8 and do not grow too much as such.
+// textOf returns b as a message: text if it is UTF-8 and JSON escapes would not make it much longer, else base64.
 func textOf(kind string, b []byte) text {
 	if utf8.Valid(b) {
 		escapes := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// What tokens of this door begin with, and say of themselves.
+// The prefix and the fixed claims of this door's tokens.
 const (
 	tokenPrefix   = "p1."
 	tokenAudience = "belljar"
@@ -15,10 +15,10 @@ const (
 	tokenRuntime  = "belljar"
 )
 
-// errNoToken says that a token does not lead anywhere. Why is nobody's business.
+// errNoToken is the error of every invalid token; it does not give the reason.
 var errNoToken = errors.New("token is invalid or expired")
 
-// claims are what a browser's session_id says (docs/compatibility.md#terminals).
+// claims are the payload of a client's session_id (docs/compatibility.md#terminals).
 type claims struct {
 	Audience  string `json:"aud"`
 	Runtime   string `json:"provider"`
@@ -26,11 +26,11 @@ type claims struct {
 	Kind      string `json:"kind"`
 	User      string `json:"user_id"`
 	Session   string `json:"workspace_id"`
-	IssuedAt  int64  `json:"issued_at"` // Unix seconds, as the next
+	IssuedAt  int64  `json:"issued_at"` // Unix seconds, as is ExpiresAt
 	ExpiresAt int64  `json:"expires_at"`
 }
 
-// tokens makes and reads them.
+// tokens issues and verifies tokens.
 type tokens struct {
 	sealer *api.Sealer
 	ttl    time.Duration
@@ -52,7 +52,7 @@ func (t *tokens) issue(user, session, terminal string) (string, time.Time, error
 	return token, time.Unix(c.ExpiresAt, 0).UTC(), err
 }
 
-// read returns what a token says to the user that it was made for.
+// read returns a token's claims if it is valid and issued to the user.
 func (t *tokens) read(user, token string) (claims, error) {
 	var c claims
 	now := t.now().Unix()

@@ -16,15 +16,15 @@ import (
 	"github.com/belljar/belljar/internal/api/linetest"
 )
 
-// TestTranscripts plays the conversations in testdata. What happens is one section each:
+// TestTranscripts replays the transcripts in testdata. Each section is one step:
 //
 //	connect PATH as USER    $TOKEN is the latest session_id
-//	server                  a message, "*" being anything; what is not named does not matter
+//	server                  a message; "*" matches any value, and other properties are ignored
 //	client, binary          a message; binary is quoted as in Go
-//	typed                   what has arrived at the terminal, quoted
-//	prints, exits, says     what the terminal does: prints is quoted, exits a status, says an event's kind and reason
-//	size                    what size the terminal has now
-//	closes                  the code
+//	typed                   the terminal's input, quoted
+//	prints, exits, says     events of the terminal: quoted output, an exit status, a kind and reason
+//	size                    the terminal's size
+//	closes                  the close code
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -36,7 +36,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// On a line: half a character is held for a moment, and what follows it must come in time.
+			// On a line with its fake clock: the server holds half a character only for a moment.
 			onLine(t, func(*Options) {}, func(_ *testing.T, b *bench, _ *linetest.Line) {
 				p := &play{bench: b}
 				for i, section := range talk.Files {
