@@ -86,9 +86,7 @@ func (c *call) failed(t *tool, err error) *sdk.CallToolResult {
 	if e.Code == belljar.CodeInternal {
 		c.kit.log.Error("tool failed inside", "tool", t.Name, "visit", c.id, "err", err)
 	}
-	r := &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: explain(e)}}}
-	r.Meta = sdk.Meta{errorMeta: e}
-	return r
+	return &sdk.CallToolResult{Meta: sdk.Meta{errorMeta: e}, IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: explain(e)}}}
 }
 
 // explain returns an error as text for a model.

@@ -217,7 +217,13 @@ func (d *Door) acquire(hs *httpSession) (release func()) {
 		defer d.mu.Unlock()
 		hs.since = time.Now()
 		if hs.open--; hs.open == 0 && d.sessions[hs.key] == hs {
-			hs.stop = d.opts.AfterFunc(d.opts.Idle, func() { d.expire(hs) })
+			hs.stop = d.opts.AfterFunc(d.opts.Idle, func() {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				if hs.open == 0 {
+					d.remove(hs)
+				}
+			})
 		}
 	}
 }
@@ -227,15 +233,6 @@ func (hs *httpSession) stopTimer() {
 	if hs.stop != nil {
 		hs.stop()
 		hs.stop = nil
-	}
-}
-
-// expire removes a session that is still idle.
-func (d *Door) expire(hs *httpSession) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if hs.open == 0 {
-		d.remove(hs)
 	}
 }
 

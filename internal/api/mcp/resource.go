@@ -39,15 +39,13 @@ const (
 
 // addTemplates describes the resources that can be read but are not listed.
 func (s *clientSession) addTemplates() {
-	list := []*sdk.ResourceTemplate{
-		{Name: "output", Title: "What a run printed", URITemplate: scheme + "://runs/{run_id}/output", MIMEType: "text/plain"},
-		{Name: "artifact", Title: "A file that a run left", URITemplate: scheme + "://runs/{run_id}/artifacts/{+path}"},
+	add := func(name, title, path, media string) {
+		s.server.AddResourceTemplate(&sdk.ResourceTemplate{Name: name, Title: title, URITemplate: scheme + "://" + path, MIMEType: media}, s.readResource)
 	}
+	add("output", "What a run printed", "runs/{run_id}/output", "text/plain")
+	add("artifact", "A file that a run left", "runs/{run_id}/artifacts/{+path}", "")
 	if s.terms.InMode() == belljar.ToolsCode {
-		list = append(list, &sdk.ResourceTemplate{Name: "file", Title: "A file of a sandbox", URITemplate: scheme + "://sandboxes/{sandbox_id}/files/{+path}"})
-	}
-	for _, t := range list {
-		s.server.AddResourceTemplate(t, s.readResource)
+		add("file", "A file of a sandbox", "sandboxes/{sandbox_id}/files/{+path}", "")
 	}
 }
 
