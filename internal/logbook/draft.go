@@ -10,39 +10,39 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// draftBytes is how much a draft holds. It is about what a row of the store takes without slowing down lists.
+// draftBytes is the size limit of a draft. A row of the store can hold about that much without slowing down lists.
 const draftBytes = 16 << 10
 
-// frameBytes is about what a frame takes without its output.
+// frameBytes is the approximate size of a frame without its output.
 const frameBytes = 128
 
-// Draft is a [Log] in memory that its book does not have yet. It becomes a log of its book when it is kept, has more than
-// 16 KiB or is read before its end. What is over in a moment then costs no file.
+// Draft is a [Log] in memory that is not yet in its book. It moves to the book when it is kept, exceeds 16 KiB or is read
+// before its end. A short run thus costs no file.
 type Draft struct {
 	book Book
 	id   string
 
 	mu     sync.Mutex
 	log    Log             // in the book; nil while the draft is in memory
-	frames []belljar.Frame // while it is
-	bytes  int             // of the frames, about
-	sealed bool            // in memory, and for good
+	frames []belljar.Frame // the frames while it is in memory
+	bytes  int             // approximate size of the frames
+	sealed bool            // in memory, and final
 }
 
 // NewDraft returns a draft of the log of id.
 func NewDraft(book Book, id string) *Draft { return &Draft{book: book, id: id} }
 
-// Append is [Log.Append]. After an error none of the frames is kept.
+// Append implements [Log.Append]. After an error none of the frames is kept.
 func (d *Draft) Append(frames ...belljar.Frame) error {
-	log, err := d.jot(frames)
+	log, err := d.buffer(frames)
 	if log == nil || err != nil {
 		return err
 	}
 	return log.Append(frames...)
 }
 
-// jot keeps frames in memory, or returns the log that takes them.
-func (d *Draft) jot(frames []belljar.Frame) (Log, error) {
+// buffer keeps frames in memory, or returns the log to append them to.
+func (d *Draft) buffer(frames []belljar.Frame) (Log, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.sealed {
@@ -68,7 +68,7 @@ func (d *Draft) jot(frames []belljar.Frame) (Log, error) {
 	return nil, nil
 }
 
-// Keep puts the draft into its book. It may be called twice. After an error it is a draft as before.
+// Keep moves the draft to its book. It may be called twice. An error leaves the draft unchanged.
 func (d *Draft) Keep() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +94,8 @@ func (d *Draft) keep() error {
 	return nil
 }
 
-// Take seals a draft that is in memory: from now on the caller keeps its frames. It returns false if the book has the log.
+// Take seals a draft that is in memory and returns its frames for the caller to store. It returns false if the book has
+// the log.
 func (d *Draft) Take() (frames []belljar.Frame, taken bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +103,7 @@ func (d *Draft) Take() (frames []belljar.Frame, taken bool) {
 	return d.frames, d.sealed
 }
 
-// Read is [Log.Read].
+// Read implements [Log.Read].
 func (d *Draft) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		if err := d.Keep(); err != nil {
@@ -121,7 +122,7 @@ func (d *Draft) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, 
 	}
 }
 
-// Last is [Log.Last].
+// Last implements [Log.Last].
 func (d *Draft) Last() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +132,7 @@ func (d *Draft) Last() uint64 {
 	return uint64(len(d.frames))
 }
 
-// Size is [Log.Size], about, while the draft is in memory.
+// Size implements [Log.Size]. It is approximate while the draft is in memory.
 func (d *Draft) Size() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,7 +142,7 @@ func (d *Draft) Size() int64 {
 	return int64(d.bytes)
 }
 
-// Seal is [Log.Seal]. A draft that was not taken is kept first.
+// Seal implements [Log.Seal]. It first keeps a draft that was not taken.
 func (d *Draft) Seal() error {
 	if err := d.Keep(); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook/memory"
 )
 
-// keptDrafts is a book whose logs are drafts that were kept.
+// keptDrafts is a book whose logs are kept drafts.
 type keptDrafts struct{ logbook.Book }
 
 func (b keptDrafts) Create(id string) (logbook.Log, error) {
@@ -23,12 +23,12 @@ func (b keptDrafts) Create(id string) (logbook.Log, error) {
 	return d, nil
 }
 
-// TestKeptDrafts: a draft that was kept is a log like any other.
+// TestKeptDrafts runs the conformance suite with kept drafts.
 func TestKeptDrafts(t *testing.T) {
 	logbooktest.Run(t, func(*testing.T) logbook.Book { return keptDrafts{memory.New()} })
 }
 
-// fullBook is a book on a disk that may be full: for files, or for what is in them.
+// fullBook is a book on a disk that may be full, for new files or for their contents.
 type fullBook struct {
 	logbook.Book
 	full, torn error
@@ -58,7 +58,7 @@ func printed(b string) belljar.Frame {
 	return belljar.Frame{Type: belljar.FrameStdout, Output: []byte(b)}
 }
 
-// text is what a log printed, from frame from to its end.
+// text returns a log's output from frame from to its end.
 func text(t *testing.T, log logbook.Log, from uint64) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -75,12 +75,12 @@ func text(t *testing.T, log logbook.Log, from uint64) string {
 	return b.String()
 }
 
-// TestDraft: a draft is in its book when it is kept, sealed, read or too large for memory, and then all of it is there.
+// TestDraft checks that a draft moves completely to its book when it is kept, sealed, read or too large.
 func TestDraft(t *testing.T) {
 	large := string(bytes.Repeat([]byte("0123456789abcdef"), 2<<10))
 	for name, c := range map[string]struct {
 		write  func(d *logbook.Draft) error
-		before bool // its book has it before it is sealed
+		before bool // in its book before it is sealed
 		want   string
 	}{
 		"empty":  {func(*logbook.Draft) error { return nil }, false, ""},
@@ -139,7 +139,7 @@ func TestDraft(t *testing.T) {
 	}
 }
 
-// TestTake: a draft that is taken is not in its book, and those who have it read it.
+// TestTake checks that a taken draft is not in its book but can still be read.
 func TestTake(t *testing.T) {
 	book := memory.New()
 	id := belljar.NewID()
@@ -148,7 +148,7 @@ func TestTake(t *testing.T) {
 	if err := d.Append(belljar.Frame{Type: belljar.FrameStdout, Output: output}, printed("b"), printed("c")); err != nil {
 		t.Fatal(err)
 	}
-	output[0] = 'x' // the caller's again
+	output[0] = 'x' // Append has copied it
 	frames, taken := d.Take()
 	if !taken || len(frames) != 3 || d.Last() != 3 || text(t, d, 0+1) != "abc" || text(t, d, 3) != "c" {
 		t.Errorf("%v, %t", frames, taken)
@@ -164,7 +164,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestDraftOnAFullDisk: a draft for which there is no room stays a draft, and is kept when there is room again.
+// TestDraftOnAFullDisk checks that a draft stays in memory while the disk is full, and can be kept when there is room
+// again.
 func TestDraftOnAFullDisk(t *testing.T) {
 	full := errors.New("no room")
 	book := &fullBook{Book: memory.New(), full: full}
@@ -198,7 +199,7 @@ func TestDraftOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestDraftOfMany: frames of many writers are all there once, whenever the draft is kept.
+// TestDraftOfMany checks that the frames of concurrent writers are all stored once, whenever the draft is kept.
 func TestDraftOfMany(t *testing.T) {
 	d := logbook.NewDraft(memory.New(), belljar.NewID())
 	var all sync.WaitGroup

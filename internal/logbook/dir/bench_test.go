@@ -23,7 +23,7 @@ func BenchmarkAppend(b *testing.B) {
 			written := 0
 			for b.Loop() {
 				check(b, log.Append(one...))
-				if written += size.bytes; written > 1<<30 { // stay small on the disk
+				if written += size.bytes; written > 1<<30 { // limit the space on the disk
 					b.StopTimer()
 					check(b, book.Remove("run"))
 					log, written = must(book.Create("run")), 0
@@ -34,7 +34,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// A whole small run: made, four frames, sealed.
+// A complete small run: create, four frames, seal.
 func BenchmarkSmallRun(b *testing.B) {
 	small := func(book *Book, seal bool) {
 		log := must(book.Create(belljar.NewID()))
@@ -103,7 +103,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// A thousand readers cost little, whether they follow or come late, and do not hold up the writer.
+// A thousand readers, at the end or behind, cost little and do not delay the writer.
 func TestThousandReaders(t *testing.T) {
 	const readers, frames = 1000, 64
 	book := openBook(t, t.TempDir())
@@ -131,7 +131,7 @@ func TestThousandReaders(t *testing.T) {
 				}
 				if n++; n == 1+i%(frames/2) {
 					begun.Done()
-					<-hold // each somewhere else in the log
+					<-hold // each at another place in the log
 				}
 			}
 			if n != frames {
@@ -140,7 +140,7 @@ func TestThousandReaders(t *testing.T) {
 		})
 	}
 	begun.Wait()
-	runtime.GC() // what they hold, and not what they have had
+	runtime.GC() // measure live memory only
 	runtime.ReadMemStats(&during)
 	if got := int64(during.HeapInuse+during.StackInuse) - int64(before.HeapInuse+before.StackInuse); got > 120<<20 {
 		t.Errorf("%d readers take %d MiB", readers, got>>20)

@@ -11,12 +11,12 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// blockSize is how much a reader reads of a file at once, in bytes: room for any frame that the service makes. A larger
-// one is read whole.
+// blockSize is the number of bytes that a reader reads from a file at once. It fits every frame that the service makes;
+// a larger frame is read in one piece.
 const blockSize = 48 << 10
 
-// Read yields the frames from seq from and follows the log to its end. Frames keep what they refer to alive: it is not
-// used again.
+// Read yields the frames from seq from and follows the log to its end. Yielded frames may be kept: their memory is not
+// reused.
 func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		c := cursor{log: l, next: 1, at: headSize, want: max(from, 1)}
@@ -61,20 +61,20 @@ func (l *Log) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, er
 type cursor struct {
 	log     *Log
 	file    *os.File // nil if all of the log is in memory
-	next    uint64   // the frame at at
+	next    uint64   // seq of the frame at offset at
 	at      int64    // offset
 	want    uint64   // the first frame to yield
-	piece   []byte   // of the file, from at on
+	piece   []byte   // bytes of the file from at on
 	trusted bool     // piece is memory that the writer filled
-	marked  int64    // offset of the last mark the cursor came by
+	marked  int64    // offset of the last mark that the cursor passed
 }
 
-// walk yields what there is. It returns false when the reader is done.
+// walk yields the available frames. It returns false when the reader is done.
 func (c *cursor) walk(ctx context.Context, v view, yield func(belljar.Frame, error) bool) bool {
 	c.jump(v)
 	for c.next <= v.count {
 		if c.at-c.marked >= markEvery {
-			c.log.note(mark{c.next, c.at})
+			c.log.addMark(mark{c.next, c.at})
 			c.marked = c.at
 		}
 		r, err := c.record(v)
@@ -107,7 +107,7 @@ func (c *cursor) walk(ctx context.Context, v view, yield func(belljar.Frame, err
 	return true
 }
 
-// jump moves to the last mark before the first frame wanted.
+// jump moves to the last mark before the first wanted frame.
 func (c *cursor) jump(v view) {
 	if c.next >= c.want {
 		return
@@ -117,7 +117,7 @@ func (c *cursor) jump(v view) {
 	}
 }
 
-// record returns the record at the cursor, which v has.
+// record returns the record at the cursor, which v must contain.
 func (c *cursor) record(v view) (record, error) {
 	r, err := c.log.codec.next(c.piece, c.next, c.trusted)
 	for errors.Is(err, errShort) {
@@ -129,7 +129,7 @@ func (c *cursor) record(v view) (record, error) {
 	return r, err
 }
 
-// load makes the piece at least need bytes long: from memory if it is there, else from the file.
+// load extends the piece to need bytes or more, from memory if possible, else from the file.
 func (c *cursor) load(v view, need int) error {
 	if b := v.tail.from(c.at, v.end); b != nil {
 		if c.trusted && len(b) < need {
@@ -152,8 +152,8 @@ func (c *cursor) load(v view, need int) error {
 	return nil
 }
 
-// fill returns what file has from offset at on, of which have is known: need bytes or more, a block if there is that
-// much before end. [errShort] says that there is less than need.
+// fill reads from offset at: need bytes or more, and a whole block if the file has that much before end. have holds the
+// bytes already read. It returns [errShort] if there are fewer than need.
 func fill(file io.ReaderAt, at int64, have []byte, need int, end int64) ([]byte, error) {
 	left := end - at
 	if int64(need) > left {

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 )
 
-// sample is one frame of each type.
+// sample returns one frame of each type.
 func sample() []belljar.Frame {
 	return []belljar.Frame{
 		{Type: belljar.FrameEvent, Event: belljar.EventStart, Data: map[string]any{"phase": "running"}},
@@ -37,7 +37,7 @@ func numbered(frames []belljar.Frame) []belljar.Frame {
 	return frames
 }
 
-// written returns the file of a log with these frames, and where each record ends.
+// written returns the file of a log with these frames, and the end offset of each record.
 func written(t testing.TB, seal bool, frames ...belljar.Frame) (file []byte, ends []int) {
 	t.Helper()
 	book := openBook(t, t.TempDir())
@@ -52,7 +52,7 @@ func written(t testing.TB, seal bool, frames ...belljar.Frame) (file []byte, end
 	return must(os.ReadFile(book.file("run"))), ends
 }
 
-// found opens a book whose only log is file.
+// found opens a book with file as its only log.
 func found(t testing.TB, file []byte) *Book {
 	t.Helper()
 	path := t.TempDir()
@@ -92,7 +92,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Wherever a crash cuts a file, what is whole comes back and the log goes on behind it.
+// Wherever a crash truncates a file, complete records are recovered and the log continues after them.
 func TestTorn(t *testing.T) {
 	want := numbered(sample())
 	for _, sealed := range []bool{false, true} {
@@ -123,7 +123,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// Whatever bit is wrong, what comes back is a beginning of what was written.
+// Whichever bit flips, the log returns a prefix of the written frames.
 func TestDamaged(t *testing.T) {
 	want := numbered(sample())
 	for _, sealed := range []bool{false, true} {
@@ -147,7 +147,7 @@ func TestDamaged(t *testing.T) {
 			if n < headSize {
 				whole = 0
 			}
-			if !sealed || n < headSize || n >= ends[len(ends)-1] { // else it still counts as sealed
+			if !sealed || n < headSize || n >= ends[len(ends)-1] { // else the log still counts as sealed
 				check(t, log.Seal())
 			}
 			got := frames(t, log)
@@ -161,7 +161,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Reading a damaged log changes nothing on the disk, and says so once.
+// Reading a damaged log does not change the file, and logs the damage once.
 func TestDamageIsReported(t *testing.T) {
 	file, ends := written(t, true, sample()...)
 	file[ends[2]+recordHead] ^= 1
@@ -182,7 +182,7 @@ func TestDamageIsReported(t *testing.T) {
 	}
 }
 
-// A program knows the format and where its output lies, but not the salt.
+// A program may know the format and the offset of its output, but not the salt.
 func TestSealCannotBePrinted(t *testing.T) {
 	book := openBook(t, t.TempDir())
 	log := must(book.Create("run"))
@@ -239,11 +239,11 @@ func TestLayout(t *testing.T) {
 	if left := must(os.ReadDir(book.path)); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	check(t, log.Append(sample()...)) // its readers may be under way
+	check(t, log.Append(sample()...)) // readers may be active
 	check(t, log.Seal())
 }
 
-// A sealed log holds no descriptor while nobody reads it.
+// A sealed log without readers holds no descriptor.
 func TestDescriptors(t *testing.T) {
 	book := openBook(t, t.TempDir())
 	log := must(book.Create("run")).(*Log)
@@ -281,7 +281,7 @@ func TestOrphans(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(book.path, timeless, "notes.txt"), nil, 0o600))
 	known := func(id string) bool { return id == "d" }
 	got := must(book.Orphans(old.Add(time.Hour), known))
-	if want := []string{"a"}; !reflect.DeepEqual(got, want) { // the id with a time was made later than that
+	if want := []string{"a"}; !reflect.DeepEqual(got, want) { // the time in the other id is later than t
 		t.Errorf("orphans %v, want %v", got, want)
 	}
 	got = must(book.Orphans(time.Date(2025, 10, 3, 0, 0, 0, 0, time.UTC), known))
@@ -290,7 +290,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// Close ends waiting readers and lets nobody write.
+// Close ends waiting readers and refuses writes.
 func TestClose(t *testing.T) {
 	book := openBook(t, t.TempDir())
 	log := must(book.Create("run"))
@@ -314,7 +314,7 @@ func TestClose(t *testing.T) {
 	check(t, book.Close())
 }
 
-// Large appends, small ones and readers from anywhere, beyond what stays in memory.
+// Large and small appends, with readers from any frame, exceed the part in memory.
 func TestTail(t *testing.T) {
 	book := openBook(t, t.TempDir())
 	log := must(book.Create("run")).(*Log)

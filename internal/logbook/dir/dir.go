@@ -13,10 +13,10 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 )
 
-// Options is how a book is opened.
+// Options configure a book.
 type Options struct {
 	Path   string       // the book's folder; made if there is none
-	Logger *slog.Logger // logs of damage; nil is silence
+	Logger *slog.Logger // logs damage; nil discards
 }
 
 // Book is a [logbook.Book] in a folder. No other process may use the folder.
@@ -24,19 +24,19 @@ type Book struct {
 	path   string
 	logger *slog.Logger
 
-	names [64]sync.Mutex // by id: held while its file is made, found or removed
+	names [64]sync.Mutex // locks by id, held while the id's file is created, opened or removed
 
 	mu      sync.Mutex
 	closed  bool
-	logs    map[string]*Log    // those that grow, and the last few sealed ones
-	sealed  []*Log             // those of logs that are sealed, oldest first
+	logs    map[string]*Log    // cache: unsealed logs and the most recent sealed ones
+	sealed  []*Log             // the sealed logs of the cache, oldest first
 	folders map[string]*folder // by shard
 }
 
-// remembered is how many sealed logs a book keeps at hand: the next reader of one needs not look for it.
-const remembered = 128
+// maxSealed is the number of sealed logs in a book's cache.
+const maxSealed = 128
 
-// Open opens the book in a folder, which it makes if need be.
+// Open opens the book in a folder, and creates the folder if it is missing.
 func Open(o Options) (*Book, error) {
 	if o.Path == "" {
 		return nil, errors.New("logbook: no folder given")
@@ -55,10 +55,10 @@ func (b *Book) Create(id string) (logbook.Log, error) {
 	if !belljar.ValidID(id) {
 		return nil, fmt.Errorf("log %q: not an id", id)
 	}
-	name := b.name(id)
+	name := b.nameLock(id)
 	name.Lock()
 	defer name.Unlock()
-	if _, err := b.known(id); err != nil {
+	if _, err := b.cached(id); err != nil {
 		return nil, err
 	}
 	path := b.file(id)
@@ -78,9 +78,9 @@ func (b *Book) Create(id string) (logbook.Log, error) {
 	return l, nil
 }
 
-// create makes a file, and its folder if there is none.
+// create creates a file, and its folder if it is missing.
 func create(path string) (f *os.File, err error) {
-	for range 100 { // Remove may take the empty folder away again
+	for range 100 { // Remove may remove the empty folder concurrently
 		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
@@ -92,18 +92,18 @@ func create(path string) (f *os.File, err error) {
 	return nil, err
 }
 
-// Open finds the log of id. A sealed one costs a look at the two ends of its file; any other is read through.
+// Open finds the log of id. It reads only the two ends of a sealed log's file, and the whole file of any other.
 func (b *Book) Open(id string) (logbook.Log, error) {
 	if !belljar.ValidID(id) {
 		return nil, logbook.ErrNotFound
 	}
-	if l, err := b.known(id); l != nil || err != nil {
+	if l, err := b.cached(id); l != nil || err != nil {
 		return l.orNil(), err
 	}
-	name := b.name(id)
+	name := b.nameLock(id)
 	name.Lock()
 	defer name.Unlock()
-	if l, err := b.known(id); l != nil || err != nil {
+	if l, err := b.cached(id); l != nil || err != nil {
 		return l.orNil(), err
 	}
 	l, err := b.load(id)
@@ -115,12 +115,12 @@ func (b *Book) Open(id string) (logbook.Log, error) {
 		return nil, err
 	}
 	if l.now.sealed {
-		b.remember(l)
+		b.evict(l)
 	}
 	return l, nil
 }
 
-// orNil is l as an interface that is nil if l is.
+// orNil returns l as an interface that is nil if l is nil.
 func (l *Log) orNil() logbook.Log {
 	if l == nil {
 		return nil
@@ -128,12 +128,12 @@ func (l *Log) orNil() logbook.Log {
 	return l
 }
 
-// Remove drops the log of id, if there is one.
+// Remove removes the log of id, if there is one.
 func (b *Book) Remove(id string) error {
 	if !belljar.ValidID(id) {
 		return nil
 	}
-	name := b.name(id)
+	name := b.nameLock(id)
 	name.Lock()
 	defer name.Unlock()
 	b.mu.Lock()
@@ -146,7 +146,7 @@ func (b *Book) Remove(id string) error {
 	return nil
 }
 
-// prune removes the folder of a shard, if it is empty, and the day's.
+// prune removes a shard's folder and its day's, if they are empty.
 func (b *Book) prune(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,7 +158,7 @@ func (b *Book) prune(shard string) {
 	}
 }
 
-// Close ends all use of the book. Logs that grow stay unsealed, their readers get an error. It may be called twice.
+// Close closes the book. Open logs stay unsealed; their readers get an error. It may be called twice.
 func (b *Book) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -171,8 +171,8 @@ func (b *Book) Close() error {
 	return nil
 }
 
-// name is the lock of an id.
-func (b *Book) name(id string) *sync.Mutex {
+// nameLock returns the lock of an id.
+func (b *Book) nameLock(id string) *sync.Mutex {
 	h := uint32(2166136261) // FNV-1a
 	for i := range len(id) {
 		h = (h ^ uint32(id[i])) * 16777619
@@ -180,11 +180,11 @@ func (b *Book) name(id string) *sync.Mutex {
 	return &b.names[h%uint32(len(b.names))]
 }
 
-// file is where the log of id lies.
+// file returns the path of the log of id.
 func (b *Book) file(id string) string { return filepath.Join(b.path, shard(id), id+suffix) }
 
-// known returns the log of id if it is at hand.
-func (b *Book) known(id string) (*Log, error) {
+// cached returns the log of id if it is in the cache.
+func (b *Book) cached(id string) (*Log, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -193,7 +193,7 @@ func (b *Book) known(id string) (*Log, error) {
 	return b.logs[id], nil
 }
 
-// keep has a log at hand.
+// keep adds a log to the cache.
 func (b *Book) keep(l *Log) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,15 +204,15 @@ func (b *Book) keep(l *Log) error {
 	return nil
 }
 
-// remember notes that a log is sealed: the oldest of those need not stay at hand.
-func (b *Book) remember(l *Log) {
+// evict records that a log is sealed and drops the oldest sealed log from a full cache.
+func (b *Book) evict(l *Log) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.logs[l.id] != l {
 		return // removed
 	}
 	b.sealed = append(b.sealed, l)
-	if len(b.sealed) > remembered {
+	if len(b.sealed) > maxSealed {
 		oldest := b.sealed[0]
 		b.sealed[0] = nil
 		b.sealed = b.sealed[1:]
@@ -222,7 +222,7 @@ func (b *Book) remember(l *Log) {
 	}
 }
 
-// folder is that of id.
+// folder returns the folder of id.
 func (b *Book) folder(id string) *folder {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package dir keeps logs in files, one a run, below one folder. What Append has kept survives the death of the process;
-// what Seal has closed survives the loss of power.
+// Package dir keeps logs in files below one folder, one for each run. Appended frames survive the death of the process;
+// a sealed log survives a loss of power.
 //
 // # Where a log lies
 //
@@ -28,17 +28,17 @@
 //	kind 5     heartbeat: seconds since 1970 (8 bytes), nanoseconds (4 bytes)
 //	kind 6     seal: the salt, how many frames there are, the offset of this record (8 bytes each); the last record
 //
-// A sum fits at one place of one file only, so no record can be lost, doubled or moved unseen. A program knows what it
-// prints but not the salt, so it cannot print a seal.
+// A sum is valid at one place of one file only, so a lost, duplicated or moved record is detected. A program controls
+// its output but does not know the salt, so it cannot forge a seal.
 //
 // # After a crash
 //
-// A file that ends with its seal is whole; opening it reads its two ends. Any other is read through: it continues after
-// the last record whose sum is right, and what lies after that is cut off when something is written. A record that is
-// damaged counts as the end of its log, and the damage is logged.
+// A file that ends with its seal is complete; opening it reads its two ends. Any other file is read in full: the log
+// continues after the last valid record, and the next write truncates the rest. A damaged record counts as the end of
+// its log, and the damage is logged.
 //
 // # Readers
 //
-// The end of a growing log stays in memory, as the file has it, and all readers that follow share it. Others read
-// blocks of the file. A reader holds no lock while it reads or waits, so none delays the writer.
+// The end of an open log stays in memory, in the format of the file, and is shared by all readers that follow. Other
+// readers read blocks of the file. A reader holds no lock while it reads or waits, so it never delays the writer.
 package dir

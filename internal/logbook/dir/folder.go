@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// folder is one hour's folder. Callers that want its names made durable at the same moment share one sync.
+// folder is one hour's folder. Concurrent calls of sync share one fsync.
 type folder struct {
 	path    string
-	parents []string // nearest first, down to the book's own
+	parents []string // nearest first, up to the book's own
 
 	turn   sync.Mutex // held by the round that is syncing
-	rooted bool       // the parents are durable too; belongs to the round that is syncing
+	rooted bool       // the parents are synced too; owned by the round that is syncing
 
 	mu   sync.Mutex
-	next *round // takes callers that come before its sync begins; nil for none
+	next *round // collects callers until its sync begins; nil for none
 }
 
 // round is one sync of a folder.
@@ -24,7 +24,7 @@ type round struct {
 	err  error
 }
 
-// sync returns when every name that was in the folder survives the loss of power.
+// sync returns when every name in the folder at the time of the call survives a loss of power.
 func (f *folder) sync() error {
 	f.mu.Lock()
 	if r := f.next; r != nil {
@@ -47,14 +47,14 @@ func (f *folder) sync() error {
 }
 
 func (f *folder) flush() error {
-	if err := present(syncFolder(f.path)); err != nil {
+	if err := ignoreMissing(syncFolder(f.path)); err != nil {
 		return err
 	}
 	if f.rooted {
 		return nil
 	}
 	for _, parent := range f.parents {
-		if err := present(syncFolder(parent)); err != nil {
+		if err := ignoreMissing(syncFolder(parent)); err != nil {
 			return err
 		}
 	}
@@ -62,8 +62,8 @@ func (f *folder) flush() error {
 	return nil
 }
 
-// present forgives a folder that is gone: then so is every log that was in it.
-func present(err error) error {
+// ignoreMissing drops the error of a folder that was removed: all of its logs were removed first.
+func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

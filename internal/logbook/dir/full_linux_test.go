@@ -12,13 +12,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// onSmallDisk runs f on a thread that sees a file system of size at path, and nobody else does.
+// onSmallDisk runs f on a thread with a file system of the given size mounted at path, visible to that thread only.
 func onSmallDisk(t *testing.T, size string, f func(path string)) {
 	t.Helper()
 	path := t.TempDir()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine, and the mount with the thread
+		runtime.LockOSThread() // never unlocked: the thread, and its mount, end with the goroutine
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		if err == nil {
 			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
@@ -38,7 +38,7 @@ func onSmallDisk(t *testing.T, size string, f func(path string)) {
 	}
 }
 
-// A full disk refuses an append whole; when there is room again the log goes on without a gap.
+// A full disk fails the whole append. When there is room again, the log continues without a gap.
 func TestDiskFull(t *testing.T) {
 	onSmallDisk(t, "256k", func(path string) {
 		book := openBook(t, path)

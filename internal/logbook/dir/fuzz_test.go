@@ -8,7 +8,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// FuzzRecord feeds the decoder: nothing it says may lie outside the bytes, and a frame it accepts survives writing.
+// FuzzRecord checks that the decoder stays within its input, and that an accepted frame can be encoded and decoded
+// again.
 func FuzzRecord(f *testing.F) {
 	c := saltedCodec([8]byte{1, 2, 3})
 	for _, frame := range sample() {
@@ -46,7 +47,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzFile opens any file as a log: it goes on behind what is whole, without a gap.
+// FuzzFile opens arbitrary files as logs and checks that they continue after their complete records without a gap.
 func FuzzFile(f *testing.F) {
 	file, ends := written(f, true, sample()...)
 	f.Add(file)
@@ -56,7 +57,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		log, err := found(t, file).Open("run")
 		if err != nil {
-			return // of a later version
+			return // file of a later version
 		}
 		last := log.Last()
 		grew := log.Append(belljar.Frame{Type: belljar.FrameStdout, Output: []byte("next")}) == nil

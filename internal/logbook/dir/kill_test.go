@@ -13,8 +13,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestWriter is no test: it is the process that TestKilled kills. It appends frames as fast as it can and tells the seq
-// of each when it is kept.
+// TestWriter is the process that TestKilled kills. It appends frames as fast as it can and prints the seq of each
+// stored frame.
 func TestWriter(t *testing.T) {
 	path := os.Getenv("LOGBOOK_WRITER")
 	if path == "" {
@@ -29,7 +29,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// What Append has kept is there after the process was killed, and the next one goes on.
+// Appended frames survive a kill of the process, and the next process continues the log.
 func TestKilled(t *testing.T) {
 	book := openBook(t, t.TempDir())
 	_ = must(book.Create("run"))

@@ -20,8 +20,8 @@ type Log struct {
 	codec codec
 
 	sealing sync.Mutex // held by Seal
-	settled bool       // Seal has synced the file, or failed to for good
-	failed  error      // of that sync
+	settled bool       // Seal has synced the file or failed permanently
+	failed  error      // error of that sync
 
 	writing sync.Mutex // held while the file or the log's end changes; comes before mu
 	dirty   bool       // the file may have bytes after the end
@@ -35,7 +35,7 @@ type Log struct {
 	reported bool          // damage was logged
 }
 
-// view is what there is of a log at one moment. It does not change.
+// view is an immutable snapshot of a log's state.
 type view struct {
 	count  uint64 // frames
 	end    int64  // offset after the last frame; 0 if the file is empty
@@ -44,20 +44,20 @@ type view struct {
 	tail   tail
 }
 
-// inMemory reports whether readers need no file: nothing of the log is elsewhere, and nothing will be.
+// inMemory reports whether readers need no file, because the whole sealed log is in memory.
 func (v view) inMemory() bool { return v.sealed && v.tail.begins() }
 
-// mark states where a frame lies.
+// mark is an index entry: the offset of a frame.
 type mark struct {
 	seq uint64
 	at  int64
 }
 
-// markEvery is how many bytes lie between two marks, about.
+// markEvery is the approximate number of bytes between two marks.
 const markEvery = 64 << 10
 
-// Append numbers frames and keeps them, with one write. After an error of the file none of them is kept, and the next
-// Append tries again after the last whole frame.
+// Append numbers frames and writes them with one write. After a write error none of them is kept, and the next Append
+// writes after the last complete frame.
 func (l *Log) Append(frames ...belljar.Frame) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -81,7 +81,7 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 			return err
 		}
 	}
-	if len(out) > len(space) { // it did not fit and moved
+	if len(out) > len(space) { // it did not fit and was reallocated
 		space, fresh = out[:cap(out)], true
 	}
 	if err := l.write(out, v.end); err != nil {
@@ -95,11 +95,11 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 		next.tail = v.tail.with(segment{v.end, space}, next.end)
 	}
 	l.publish(next)
-	l.note(mark{v.count + 1, max(v.end, headSize)})
+	l.addMark(mark{v.count + 1, max(v.end, headSize)})
 	return nil
 }
 
-// estimate is about how many bytes frames take.
+// estimate returns the approximate size of frames, in bytes.
 func estimate(frames []belljar.Frame) int {
 	n := headSize
 	for i := range frames {
@@ -111,7 +111,8 @@ func estimate(frames []belljar.Frame) int {
 	return n
 }
 
-// open reports whether the log takes more, and makes its file end where the log does. The caller holds writing.
+// open returns an error if the log takes no more frames, and truncates leftovers of a failed write. The caller holds
+// writing.
 func (l *Log) open() error {
 	switch {
 	case l.now.closed:
@@ -122,7 +123,7 @@ func (l *Log) open() error {
 	return l.cut()
 }
 
-// cut drops what lies after the log's end, if anything does. The caller holds writing.
+// cut truncates bytes after the log's end, if there are any. The caller holds writing.
 func (l *Log) cut() error {
 	if !l.dirty {
 		return nil
@@ -134,7 +135,7 @@ func (l *Log) cut() error {
 	return nil
 }
 
-// write puts b at the log's end, which is at offset at. The caller holds writing.
+// write writes b at the log's end, offset at. The caller holds writing.
 func (l *Log) write(b []byte, at int64) error {
 	if _, err := l.file.WriteAt(b, at); err != nil {
 		l.dirty = true
@@ -144,7 +145,7 @@ func (l *Log) write(b []byte, at int64) error {
 	return nil
 }
 
-// publish shows readers what there is now. The caller holds writing.
+// publish replaces the view and wakes waiting readers. The caller holds writing.
 func (l *Log) publish(v view) {
 	l.mu.Lock()
 	l.now = v
@@ -156,8 +157,8 @@ func (l *Log) publish(v view) {
 	}
 }
 
-// note adds a mark, if it is far enough after the last one.
-func (l *Log) note(m mark) {
+// addMark adds a mark if it is far enough after the last one.
+func (l *Log) addMark(m mark) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var last int64
@@ -169,7 +170,7 @@ func (l *Log) note(m mark) {
 	}
 }
 
-// before returns the last mark at or before frame seq; not ok if there is none.
+// before returns the last mark at or before frame seq; ok is false if there is none.
 func (l *Log) before(seq uint64) (m mark, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +181,8 @@ func (l *Log) before(seq uint64) (m mark, ok bool) {
 	return l.marks[i-1], true
 }
 
-// look returns what there is, and if frame next is missing but may come, a channel that is closed when that changes.
+// look returns the current view. If frame next may still be written, it also returns a channel that is closed at the
+// next change.
 func (l *Log) look(next uint64) (view, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,22 +195,22 @@ func (l *Log) look(next uint64) (view, <-chan struct{}) {
 	return l.now, l.changed
 }
 
-// Size is the length of the log's file, its seal included.
+// Size returns the length of the log's file, including its seal.
 func (l *Log) Size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return max(l.now.end, headSize) + sealSize
 }
 
-// Last is the seq of the last frame.
+// Last returns the seq of the last frame.
 func (l *Log) Last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now.count
 }
 
-// Seal ends the log: nothing more comes. If the disk fails, so does every later Seal; if the log could not be ended, for
-// want of room say, it takes more and may be sealed later.
+// Seal ends the log. After a failed sync every later Seal fails too. If the seal cannot be written, for example on a
+// full disk, the log stays open and may be sealed later.
 func (l *Log) Seal() error {
 	l.sealing.Lock()
 	defer l.sealing.Unlock()
@@ -237,7 +239,7 @@ func (l *Log) Seal() error {
 	return err
 }
 
-// finish writes the last record, unless it is there.
+// finish writes the seal, unless the log is sealed.
 func (l *Log) finish() error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -263,11 +265,11 @@ func (l *Log) finish() error {
 		v.tail = nil
 	}
 	l.publish(v)
-	l.book.remember(l)
+	l.book.evict(l)
 	return nil
 }
 
-// hold returns the log's file, open until release.
+// hold returns the log's file, which stays open until release.
 func (l *Log) hold() (*os.File, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -288,7 +290,7 @@ func (l *Log) hold() (*os.File, error) {
 	return l.file, nil
 }
 
-// release releases a hold. A file without writers and readers is closed.
+// release ends a hold. It closes a file without a writer and readers.
 func (l *Log) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -296,7 +298,7 @@ func (l *Log) release() {
 	l.retire()
 }
 
-// retire closes a file that is not in use. The caller holds mu.
+// retire closes the file if it is not in use. The caller holds mu.
 func (l *Log) retire() {
 	if l.users == 0 && l.file != nil && (l.now.sealed || l.now.closed) {
 		l.file.Close()
@@ -304,7 +306,7 @@ func (l *Log) retire() {
 	}
 }
 
-// leave ends all use of the log: the book is closed.
+// leave closes the log because the book is closed.
 func (l *Log) leave() {
 	l.writing.Lock()
 	defer l.writing.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Orphans returns the ids of logs that were last written before t and that known denies. Logs that grow in this process
-// are none. What could not be looked at is in the error; the ids hold all the same.
+// Orphans returns the ids of logs that were last written before t and that known does not know, except those that this
+// process writes. The ids are valid even with an error, which lists the files that could not be examined.
 func (b *Book) Orphans(t time.Time, known func(id string) bool) ([]string, error) {
 	var ids []string
 	var errs []error
@@ -50,9 +50,9 @@ func (b *Book) Orphans(t time.Time, known func(id string) bool) ([]string, error
 	return ids, errors.Join(errs...)
 }
 
-// grows reports whether the log of id is being written by this process.
+// grows reports whether this process writes the log of id.
 func (b *Book) grows(id string) bool {
-	l, err := b.known(id)
+	l, err := b.cached(id)
 	if l == nil || err != nil {
 		return false
 	}

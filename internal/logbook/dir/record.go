@@ -25,7 +25,7 @@ const (
 	version = 1
 )
 
-// kind is what a record carries.
+// kind is the type of a record.
 type kind byte
 
 const (
@@ -35,10 +35,10 @@ const (
 	kindTruncated
 	kindHeartbeat
 	kindSeal
-	kindBuild // what a compiler printed
+	kindBuild // output of a compiler
 )
 
-// errShort means that a record continues after the bytes there are, errDamaged that it cannot be what was written.
+// errShort means that a record is longer than the available bytes, errDamaged that it is invalid.
 var (
 	errShort   = errors.New("record is cut short")
 	errDamaged = errors.New("record is damaged")
@@ -50,7 +50,7 @@ type codec struct {
 	base uint32 // CRC-32C of the salt
 }
 
-// newCodec is the codec of a new file.
+// newCodec returns the codec of a new file.
 func newCodec() codec {
 	var salt [8]byte
 	rand.Read(salt[:])
@@ -61,8 +61,8 @@ func saltedCodec(salt [8]byte) codec {
 	return codec{salt, crc32.Checksum(salt[:], crc32.MakeTable(crc32.Castagnoli))}
 }
 
-// readHead returns the codec of a file that begins with b: [errDamaged] if none of ours does, another error if a later
-// version of Belljar wrote it.
+// readHead returns the codec of a file that begins with b. It returns [errDamaged] for a foreign file, and another
+// error if a later version of Belljar wrote it.
 func readHead(b []byte) (codec, error) {
 	if len(b) < headSize || string(b[:4]) != magic || b[4] == 0 || b[5]|b[6]|b[7] != 0 {
 		return codec{}, errDamaged
@@ -73,19 +73,19 @@ func readHead(b []byte) (codec, error) {
 	return saltedCodec([8]byte(b[8:headSize])), nil
 }
 
-// appendHead adds the head of the file to b.
+// appendHead appends the head of the file to b.
 func (c codec) appendHead(b []byte) []byte {
 	b = append(b, magic...)
 	b = append(b, version, 0, 0, 0)
 	return append(b, c.salt[:]...)
 }
 
-// sum is the checksum of record seq, whose kind and payload are body.
+// sum returns the checksum of record seq, whose kind and payload are body.
 func (c codec) sum(seq uint64, body []byte) uint32 {
 	return crc32.Update(c.base^uint32(seq)^uint32(seq>>32), crc32.MakeTable(crc32.Castagnoli), body)
 }
 
-// append adds record seq to b. After an error b is as before.
+// append appends record seq to b. An error leaves b unchanged.
 func (c codec) append(b []byte, seq uint64, f belljar.Frame) ([]byte, error) {
 	begin := len(b)
 	b = append(b, make([]byte, recordHead)...)
@@ -125,7 +125,7 @@ func (c codec) append(b []byte, seq uint64, f belljar.Frame) ([]byte, error) {
 	return b, nil
 }
 
-// appendSeal adds the last record of a file that has count frames. It begins at offset at.
+// appendSeal appends the last record of a file with count frames. It begins at offset at.
 func (c codec) appendSeal(b []byte, count uint64, at int64) []byte {
 	begin := len(b)
 	b = append(b, make([]byte, recordHead)...)
@@ -136,22 +136,22 @@ func (c codec) appendSeal(b []byte, count uint64, at int64) []byte {
 	return b
 }
 
-// close fills the head of the record that b is.
+// close fills in the head of the record b.
 func (c codec) close(b []byte, seq uint64, k kind) {
 	b[8] = byte(k)
 	binary.LittleEndian.PutUint32(b, uint32(len(b)-recordHead))
 	binary.LittleEndian.PutUint32(b[4:], c.sum(seq, b[8:]))
 }
 
-// record is a piece of a file: its payload lies in the bytes it was read from.
+// record is a parsed record. Its payload shares the memory that it was read from.
 type record struct {
 	kind    kind
 	payload []byte
-	size    int // of the whole record
+	size    int // of the whole record, in bytes
 }
 
-// next returns the record seq that b begins with. With [errShort], size is how many bytes it needs at least. trusted
-// bytes come from memory: their sum is not checked.
+// next returns record seq at the start of b. With [errShort], size is the least number of bytes that it needs. It does
+// not check the sum of trusted bytes, which come from memory.
 func (c codec) next(b []byte, seq uint64, trusted bool) (record, error) {
 	if len(b) < recordHead {
 		return record{size: recordHead}, errShort
@@ -178,7 +178,7 @@ func (c codec) seals(r record, count uint64, at int64) bool {
 		binary.LittleEndian.Uint64(r.payload[16:]) == uint64(at)
 }
 
-// frame returns what r says as frame seq. Output lies in r's payload.
+// frame decodes r as frame seq. The output shares the memory of r's payload.
 func (r record) frame(seq uint64) (belljar.Frame, error) {
 	f := belljar.Frame{Seq: seq}
 	p := r.payload

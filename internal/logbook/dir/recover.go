@@ -11,8 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 )
 
-// load finds the log of id on the disk: one that is sealed without its file, any other with its file open and its
-// place at its end.
+// load finds the log of id on the disk. It closes the file of a sealed log, and keeps any other open for appending.
 func (b *Book) load(id string) (*Log, error) {
 	l := &Log{book: b, id: id, path: b.file(id)}
 	f, err := os.Open(l.path)
@@ -43,8 +42,7 @@ func (b *Book) load(id string) (*Log, error) {
 	return l, nil
 }
 
-// readEnds takes the log's state from the two ends of its file, and reports whether it could: if the file ends with a
-// seal.
+// readEnds reads the log's state from the two ends of its file. It returns false if the file does not end with a seal.
 func (l *Log) readEnds(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -79,7 +77,7 @@ func (l *Log) readEnds(f *os.File) (bool, error) {
 	return true, nil
 }
 
-// recover reads the whole file of a log that was not sealed.
+// recover reads the whole file of an unsealed log.
 func (l *Log) recover() error {
 	info, err := l.file.Stat()
 	if err != nil {
@@ -98,7 +96,7 @@ func (l *Log) recover() error {
 	return nil
 }
 
-// scan finds the end of a file of size bytes, and why it is there.
+// scan finds the last valid record of a file of size bytes. why is the reason that the next record is not valid.
 func (l *Log) scan(size int64) (why, err error) {
 	var v view
 	piece, err := fill(l.file, 0, nil, headSize, size)
@@ -138,7 +136,7 @@ func (l *Log) scan(size int64) (why, err error) {
 			break
 		}
 		v.count++
-		l.note(mark{v.count, v.end})
+		l.addMark(mark{v.count, v.end})
 		v.end += int64(r.size)
 		piece = piece[r.size:]
 	}

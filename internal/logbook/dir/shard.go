@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// How the folders of a book are called.
+// Names of a book's folders.
 const (
 	dayFormat  = "2006-01-02"
 	hourFormat = "15"
-	timeless   = "other" // of ids without a time
+	timeless   = "other" // folder of ids without a time
 	suffix     = ".log"
 )
 
-// shard is the folder of id below the book's own.
+// shard returns the folder of id, relative to the book's.
 func shard(id string) string {
 	t, ok := idTime(id)
 	if !ok {
@@ -23,7 +23,7 @@ func shard(id string) string {
 	return filepath.Join(t.Format(dayFormat), t.Format(hourFormat))
 }
 
-// idTime is when a UUIDv7 was made; not ok for another id.
+// idTime returns the time of a UUIDv7; ok is false for any other id.
 func idTime(id string) (t time.Time, ok bool) {
 	if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[14] != '7' || id[18] != '-' || id[23] != '-' {
 		return time.Time{}, false

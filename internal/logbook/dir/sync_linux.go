@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncFile makes what a file holds survive the loss of power.
+// syncFile makes the contents of a file survive a loss of power.
 func syncFile(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
@@ -16,7 +16,7 @@ func syncFile(f *os.File) error {
 	}
 }
 
-// syncFolder does so for the names in a folder.
+// syncFolder makes the names in a folder survive a loss of power.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -7,10 +7,11 @@ import (
 	"runtime"
 )
 
-// syncFile makes what a file holds survive the loss of power.
+// syncFile makes the contents of a file survive a loss of power.
 func syncFile(f *os.File) error { return f.Sync() }
 
-// syncFolder does so for the names in a folder. Windows has no such call: there names are the file system's business.
+// syncFolder makes the names in a folder survive a loss of power. Windows has no such call and leaves it to the file
+// system.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil

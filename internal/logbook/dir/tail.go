@@ -2,26 +2,25 @@ package dir
 
 import "slices"
 
-// Sizes of what stays in memory of a growing log, in bytes.
+// Sizes of the part of a log that stays in memory, in bytes.
 const (
 	firstSegment = 1 << 10
 	lastSegment  = 256 << 10 // segments grow to this; a larger Append goes to the file only
-	tailSize     = 256 << 10 // kept at least, where there is that much
-	smallTail    = 16 << 10  // a sealed log that is no larger stays in memory while the book remembers it
+	tailSize     = 256 << 10 // least size, if the log has that much
+	smallTail    = 16 << 10  // a sealed log up to this size stays in memory while the book caches it
 )
 
-// segment is a piece of the file in memory. Bytes are written once, before the log's end moves after them, so readers
-// need no lock for those before the end. It begins and ends with whole records.
+// segment is a part of the file in memory. It begins and ends with complete records. Bytes are written once, before the
+// log's end moves past them, so readers need no lock for the bytes before the end.
 type segment struct {
 	base int64  // offset in the file
-	buf  []byte // all its room; the next segment's base or the log's end reports how much is used
+	buf  []byte // full capacity; the used part ends at the next segment's base or at the log's end
 }
 
-// tail is the end of a file in memory: segments that follow each other. A tail that readers have seen is not changed
-// but replaced.
+// tail is the end of a file in memory, in contiguous segments. It is immutable: a change makes a new tail.
 type tail []segment
 
-// room returns space after offset end for about need bytes, and whether it is a new segment's.
+// room returns space for about need bytes after offset end. fresh reports whether it is a new segment.
 func (t tail) room(end int64, need int) (space []byte, fresh bool) {
 	size := firstSegment
 	if len(t) > 0 {
@@ -35,7 +34,7 @@ func (t tail) room(end int64, need int) (space []byte, fresh bool) {
 	return make([]byte, max(size, need)), true
 }
 
-// with returns the tail with one more segment and without those that are not needed, when the log ends at end.
+// with returns the tail with one more segment and without those that a log that ends at end no longer needs.
 func (t tail) with(s segment, end int64) tail {
 	keep := t
 	for len(keep) > 0 {
@@ -51,7 +50,8 @@ func (t tail) with(s segment, end int64) tail {
 	return append(slices.Clip(keep), s)
 }
 
-// from returns what the tail has from offset at on, in one piece, of a log that ends at end; nil if it is not here.
+// from returns one contiguous piece of the log from offset at on, for a log that ends at end; nil if the tail does not
+// have it.
 func (t tail) from(at, end int64) []byte {
 	for i := len(t) - 1; i >= 0; i-- {
 		if s := t[i]; s.base <= at {
@@ -62,5 +62,5 @@ func (t tail) from(at, end int64) []byte {
 	return nil
 }
 
-// begins reports whether the tail begins where the file does.
+// begins reports whether the tail begins at the start of the file.
 func (t tail) begins() bool { return len(t) > 0 && t[0].base == 0 }

@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 )
 
-// Durable checks a kind of book whose logs outlive the process. open returns an empty one; reopen gives that one up, as
-// a process that dies does, and returns it as the next process finds it.
+// Durable checks a book whose logs outlive the process. open returns an empty one. reopen abandons it without closing,
+// like a killed process, and opens it again.
 func Durable(t *testing.T, open func(t *testing.T) (book logbook.Book, reopen func() logbook.Book)) {
 	t.Run("sealed log", func(t *testing.T) { testReopenSealed(t, open) })
 	t.Run("log that grows", func(t *testing.T) { testReopenGrowing(t, open) })

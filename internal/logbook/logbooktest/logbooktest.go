@@ -1,4 +1,4 @@
-// Package logbooktest is the conformance suite of logbooks: every implementation passes it.
+// Package logbooktest is the conformance suite of logbooks. Every implementation must pass it.
 package logbooktest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 )
 
-// Run checks a kind of book. open returns an empty one, whose end the test's cleanup sees to.
+// Run runs the suite. open returns an empty book and registers its cleanup with the test.
 func Run(t *testing.T, open func(t *testing.T) logbook.Book) {
 	t.Run("book", func(t *testing.T) { testBook(t, open(t)) })
 	t.Run("numbers", func(t *testing.T) { testNumbers(t, create(t, open(t))) })
@@ -163,7 +163,7 @@ func testLast(t *testing.T, log logbook.Log) {
 	want(3)
 }
 
-// testSize wants every frame to count by its output and something for itself, and the seal to change nothing.
+// testSize checks that every frame adds its output and some overhead to the size, and that the seal does not change it.
 func testSize(t *testing.T, log logbook.Log) {
 	size := log.Size()
 	for _, output := range []string{"a", strings.Repeat("b", 5000), ""} {
@@ -179,7 +179,7 @@ func testSize(t *testing.T, log logbook.Log) {
 	}
 }
 
-// testFollow reads each frame before the next is written; a second reader waits for one that is missing so far.
+// testFollow reads each frame before the next is written. A second reader waits for a later frame.
 func testFollow(t *testing.T, log logbook.Log) {
 	first := follow(t, log, 1)
 	for i := range uint64(4) {
@@ -203,7 +203,7 @@ func testFollow(t *testing.T, log logbook.Log) {
 	}
 }
 
-// follow reads the log in the background and sends each frame's seq. The channel is closed at the log's end.
+// follow reads the log in a goroutine and sends each frame's seq. It closes the channel at the log's end.
 func follow(t *testing.T, log logbook.Log, from uint64) <-chan uint64 {
 	seen := make(chan uint64)
 	go func() {
@@ -247,7 +247,7 @@ func testCancel(t *testing.T, log logbook.Log) {
 			continue
 		}
 		frames++
-		cancel() // the reader then waits for a frame that never comes
+		cancel() // the reader waits for a frame that is never written
 	}
 	if frames != 1 || !errors.Is(last, context.Canceled) {
 		t.Errorf("%d frames and %v, want 1 and context.Canceled", frames, last)
@@ -266,7 +266,7 @@ func testStop(t *testing.T, log logbook.Log) {
 	}
 }
 
-// testSlowReader has a reader that takes one frame and then nothing until the writer is done.
+// testSlowReader has a reader that reads one frame and then blocks until the writer is done.
 func testSlowReader(t *testing.T, log logbook.Log) {
 	begun, done := make(chan struct{}), make(chan struct{})
 	count := make(chan int, 1)
@@ -317,7 +317,7 @@ func testRemove(t *testing.T, book logbook.Book) {
 	}
 }
 
-// testConcurrent has several writers, and readers that begin at any moment. A lost wake-up hangs it.
+// testConcurrent has several writers, and readers that start at any time. A lost wake-up makes it hang.
 func testConcurrent(t *testing.T, log logbook.Log) {
 	const writers, each, readers = 4, 300, 8
 	var writing, reading sync.WaitGroup
@@ -360,7 +360,7 @@ func testConcurrent(t *testing.T, log logbook.Log) {
 	reading.Wait()
 }
 
-// testManyLogs has runs come and go, and a reader that looks at all of them.
+// testManyLogs creates and removes logs while a reader reads all of them.
 func testManyLogs(t *testing.T, book logbook.Book) {
 	const workers, each = 4, 40
 	var all sync.WaitGroup

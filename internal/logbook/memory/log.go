@@ -9,10 +9,10 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 )
 
-// markEvery is how many frames lie between two entries of the index by which a reader finds its first frame.
+// markEvery is the number of frames between two index entries, by which a reader finds its first frame.
 const markEvery = 256
 
-// frameSize is about what a frame takes besides its output.
+// frameSize is the approximate size of a frame without its output, in bytes.
 const frameSize = 16
 
 // Log is a [logbook.Log] in memory. The zero value is empty and open.
@@ -20,20 +20,20 @@ type Log struct {
 	mu      sync.Mutex
 	tape    tape
 	notes   []belljar.Frame // the frames that are not output, in order
-	marks   []place         // of frames 1, 1+markEvery, 1+2*markEvery …
+	marks   []place         // index entries of frames 1, 1+markEvery, 1+2*markEvery …
 	count   uint64          // frames appended
 	size    int64           // of output and notes
 	sealed  bool
 	changed chan struct{} // closed at the next change; nil without waiters
 }
 
-// place is where the next frame lies: on the tape and, were it a note, among the notes.
+// place is the position of a frame on the tape, and in notes if the frame is a note.
 type place struct {
 	at   position
 	note int
 }
 
-// Append numbers frames and keeps them.
+// Append numbers frames and stores them.
 func (l *Log) Append(frames ...belljar.Frame) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,21 +56,21 @@ func (l *Log) Append(frames ...belljar.Frame) error {
 	return nil
 }
 
-// Last is the seq of the last frame.
+// Last returns the seq of the last frame.
 func (l *Log) Last() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.count
 }
 
-// Size is about how many bytes the log takes up.
+// Size returns the approximate size of the log in bytes.
 func (l *Log) Size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.size
 }
 
-// Seal ends the log: nothing more comes.
+// Seal ends the log.
 func (l *Log) Seal() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,8 +127,8 @@ type cursor struct {
 	want  uint64 // first frame to yield
 }
 
-// take fills batch with the frames that are there. If there are none it returns a channel that is closed when the log
-// changes, or nil at the log's end.
+// take fills batch with available frames. If there are none it returns a channel that is closed when the log changes,
+// or nil at the log's end.
 func (c *cursor) take(batch []belljar.Frame) (n int, changed <-chan struct{}) {
 	l := c.log
 	l.mu.Lock()
@@ -153,7 +153,7 @@ func (c *cursor) take(batch []belljar.Frame) (n int, changed <-chan struct{}) {
 	return 0, l.changed
 }
 
-// skip moves to the last mark before the first frame wanted.
+// skip moves to the last mark before the first wanted frame.
 func (c *cursor) skip() {
 	if c.next >= c.want || c.log.count == 0 {
 		return
@@ -164,7 +164,7 @@ func (c *cursor) skip() {
 	}
 }
 
-// read returns frame next, which exists, and moves after it.
+// read returns frame next, which must exist, and advances past it.
 func (c *cursor) read() belljar.Frame {
 	kind, output, at := c.log.tape.get(c.at)
 	f := kind.frame(c.next, output)

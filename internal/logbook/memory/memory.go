@@ -1,8 +1,8 @@
 // Package memory keeps logs in memory. They end with the process.
 //
-// A log costs little more than the output in it, however small its frames are: a program that writes single bytes
-// makes millions of frames. Output therefore lies in large segments, each frame with a head of a few bytes, and readers walk
-// along; events, which are few, are kept as they are.
+// A log costs little more than its output, however small its frames are: a program that writes single bytes makes millions
+// of frames. Output is therefore stored in large segments, each frame with a head of a few bytes. Events are few and are
+// stored as they are.
 package memory
 
 import (
@@ -20,7 +20,7 @@ type Book struct {
 // New returns an empty book.
 func New() *Book { return &Book{} }
 
-// Create begins the log of id.
+// Create creates the log of id.
 func (b *Book) Create(id string) (logbook.Log, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +46,7 @@ func (b *Book) Open(id string) (logbook.Log, error) {
 	return log, nil
 }
 
-// Remove drops the log of id.
+// Remove removes the log of id.
 func (b *Book) Remove(id string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 	logbooktest.Run(t, func(*testing.T) logbook.Book { return memory.New() })
 }
 
-// Very many single bytes cost a few bytes each, not the hundred that a slice of frames would.
+// Many frames of one byte cost a few bytes each, rather than the hundred of a slice of frames.
 func TestSmallFramesAreCheap(t *testing.T) {
 	const frames = 1 << 18
 	log, err := memory.New().Create("run")

@@ -16,10 +16,10 @@ const (
 type kind byte
 
 const (
-	kindNote kind = iota // kept apart
+	kindNote kind = iota // stored in Log.notes
 	kindStdout
 	kindStderr
-	kindBuild // what a compiler printed
+	kindBuild // output of a compiler
 )
 
 func kindOf(f *belljar.Frame) kind {
@@ -34,7 +34,7 @@ func kindOf(f *belljar.Frame) kind {
 	return kindNote
 }
 
-// frame is output on the tape as a frame; a note brings its own.
+// frame returns output on the tape as a frame. It is not for notes.
 func (k kind) frame(seq uint64, output []byte) belljar.Frame {
 	switch k {
 	case kindBuild:
@@ -45,13 +45,12 @@ func (k kind) frame(seq uint64, output []byte) belljar.Frame {
 	return belljar.Frame{Seq: seq, Type: belljar.FrameStdout, Output: output}
 }
 
-// tape holds records, each a kind, the length of its bytes and the bytes, in one piece. What was put on it never
-// moves or changes, so what get returned stays valid.
+// tape holds records of a kind, a length and the bytes. Records never move or change, so the results of get stay valid.
 type tape struct {
 	segments [][]byte
 }
 
-// position is where a record begins or, at the end of a segment, the next segment's first one.
+// position is the start of a record. The end of a segment means the first record of the next.
 type position struct{ segment, offset int }
 
 // put adds a record with a copy of b and returns its position.
@@ -76,7 +75,7 @@ func (t *tape) put(k kind, b []byte) position {
 	return at
 }
 
-// get returns the record at at, which exists, and the position after it.
+// get returns the record at at, which must exist, and the position after it.
 func (t *tape) get(at position) (kind, []byte, position) {
 	if at.offset == len(t.segments[at.segment]) {
 		at = position{at.segment + 1, 0}
