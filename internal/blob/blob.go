@@ -1,6 +1,6 @@
-// Package blob is the contract for the bytes of artifacts. What artifacts there are is on record in the store.
+// Package blob is the contract for the bytes of artifacts. The store has the list of artifacts.
 //
-// Implementations live in child packages, import only this one and the root package, and pass blobtest.
+// Implementations are child packages, import only this one and the root package, and pass blobtest.
 package blob
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// ErrNotFound means that there are no such bytes.
+// ErrNotFound means that there is no such artifact.
 var ErrNotFound = errors.New("blob not found")
 
 // ErrFull means that the disk is full.
 var ErrFull = errors.New("blob store is full")
 
-// Key names the bytes of one artifact. Any user name is safe; Path is relative and clean (belljar.CleanPath).
+// Key identifies one artifact. Any user name is safe; Path is relative and clean (belljar.CleanPath).
 type Key struct {
 	UserID, RunID, Path string
 }
 
-// Check reports whether k can name anything.
+// Check returns an error unless k is valid.
 func (k Key) Check() error {
 	if !belljar.ValidID(k.RunID) {
 		return fmt.Errorf("run %q: not an id", k.RunID)
@@ -35,24 +35,24 @@ func (k Key) Check() error {
 	return nil
 }
 
-// Info is what was put.
+// Info describes stored bytes.
 type Info struct {
 	Size   int64
 	Digest string // sha256:…
 }
 
-// Store holds bytes. All methods are safe for concurrent use.
+// Store holds the bytes of artifacts. All methods are safe for concurrent use.
 type Store interface {
-	// Put keeps what r yields: all of it, or after an error nothing. It replaces what the key had. It is not durable
-	// before Sync.
+	// Put stores all bytes of r under k, or nothing after an error. It replaces earlier bytes. They are durable only after
+	// Sync.
 	Put(ctx context.Context, k Key, r io.Reader) (Info, error)
-	// Sync makes everything that a run has put survive the loss of power.
+	// Sync makes all artifacts of a run survive a loss of power.
 	Sync(ctx context.Context, userID, runID string) error
-	// Open returns the bytes from offset on; ErrNotFound. A reader under way survives Delete.
+	// Open returns the bytes from offset on; ErrNotFound. An open reader survives Delete.
 	Open(ctx context.Context, k Key, offset int64) (io.ReadCloser, error)
-	// Delete drops everything of a run. It is idempotent.
+	// Delete removes all artifacts of a run. It is idempotent.
 	Delete(ctx context.Context, userID, runID string) error
-	// Orphans returns runs that hold bytes last put before t and that known denies.
+	// Orphans returns the runs whose last Put was before t and that known does not know.
 	Orphans(ctx context.Context, t time.Time, known func(runID string) bool) ([]Key, error)
 	Close() error
 }

@@ -1,4 +1,4 @@
-// Package blobtest is the conformance suite of blob stores: every implementation passes it.
+// Package blobtest is the conformance suite of blob stores. Every implementation must pass it.
 package blobtest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// Run checks a kind of store. open returns an empty one, whose end the test's cleanup sees to.
+// Run runs the suite. open returns an empty store and registers its cleanup with the test.
 func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	t.Run("bytes come back", func(t *testing.T) { testBytes(t, open(t)) })
 	t.Run("any user", func(t *testing.T) { testUsers(t, open(t)) })
@@ -59,7 +59,7 @@ func testBytes(t *testing.T, s blob.Store) {
 	}
 }
 
-// Users returns names that must not get in each other's way, or out of the store.
+// Users returns user names that must not collide with each other or escape from the store.
 func Users() []string {
 	return []string{
 		"", ".", "..", "...", "/", "a/b", "a%2Fb", "../../etc", "user\x00", "nul\x00byte", "\xff\xfe", "~", "~user", "%", "%%", "a b",
@@ -279,7 +279,7 @@ func testOrphans(t *testing.T, s blob.Store) {
 	}
 }
 
-// testConcurrent has runs of a few users come and go.
+// testConcurrent creates and deletes runs of a few users concurrently.
 func testConcurrent(t *testing.T, s blob.Store) {
 	var all sync.WaitGroup
 	for w := range 8 {
@@ -302,7 +302,7 @@ func testConcurrent(t *testing.T, s blob.Store) {
 			}
 		})
 	}
-	for w := range 4 { // of one run
+	for w := range 4 { // writers of one run
 		all.Go(func() {
 			for i := range 25 {
 				k := key("user", fmt.Sprintf("%d/%d", w, i))
@@ -338,7 +338,7 @@ func testClose(t *testing.T, s blob.Store) {
 	}
 }
 
-// run is the run that most tests are about.
+// run is the id that most tests use.
 const run = "0199a326-cc88-7abc-8def-0123456789ab"
 
 func key(user, path string) blob.Key { return blob.Key{UserID: user, RunID: run, Path: path} }
@@ -381,7 +381,7 @@ func absent(t *testing.T, s blob.Store, k blob.Key) {
 	}
 }
 
-// Clash checks what stores whose artifacts are files refuse: an artifact whose path has another's as a part.
+// Clash checks that a store that keeps artifacts as files refuses one whose path runs through another artifact.
 func Clash(t *testing.T, s blob.Store) {
 	put(t, s, key("user", "a/b"), []byte("x"))
 	for _, p := range []string{"a", "a/b/c"} {

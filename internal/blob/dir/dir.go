@@ -2,12 +2,12 @@
 //
 //	<path>/<user>/runs/<run id>/artifacts/<artifact's path>
 //
-// A user's folder has his name if that is simple; other bytes are written as %XX, and a name that gets too long that
-// way has its SHA-256 instead, with the name itself in <user>/user_id. Files have mode 0600, folders 0700, whatever the
-// artifact's own mode is. Everything is opened through [os.Root]: no link leads out of the folder.
+// A user's folder has the user's name, with special bytes written as %XX. If that is too long, the folder has the
+// SHA-256 of the name, and <user>/user_id has the name itself. Files have mode 0600 and folders 0700; the artifact's
+// own mode is not used. Everything is opened through [os.Root]: no link leads out of the folder.
 //
-// While bytes come they are in runs/<run id>/put-…, so that a reader never sees half an artifact. What a crash leaves
-// there goes with its run.
+// Put writes to runs/<run id>/put-… and renames the file, so that a reader never sees a partial artifact. Delete
+// removes what a crash leaves there.
 package dir
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// Options is how a store is opened.
+// Options configure a store.
 type Options struct {
 	Path string // the store's folder; made if there is none
 }
@@ -34,11 +34,11 @@ type Options struct {
 type Store struct {
 	root *os.Root
 
-	// tree keeps Delete from taking away an empty folder that Put is about to use.
+	// tree keeps Delete from removing an empty folder that Put is about to use.
 	tree sync.RWMutex
 }
 
-// Open opens the store in a folder, which it makes if need be.
+// Open opens the store in a folder, and creates the folder if it is missing.
 func Open(o Options) (*Store, error) {
 	if o.Path == "" {
 		return nil, errors.New("blob store: no folder given")
@@ -53,15 +53,15 @@ func Open(o Options) (*Store, error) {
 	return &Store{root: root}, nil
 }
 
-// Close ends all use of the store. Readers under way read on. It may be called twice.
+// Close closes the store. Open readers stay valid. It may be called twice.
 func (s *Store) Close() error { return s.root.Close() }
 
-// runFolder is where everything of a run lies.
+// runFolder returns the folder of a run.
 func runFolder(userID, runID string) string {
 	return path.Join(userFolder(userID), "runs", runID)
 }
 
-// artifacts is the folder in a run's that holds its artifacts.
+// artifacts is the name of the folder for artifacts in a run's folder.
 const artifacts = "artifacts"
 
 // Open returns an artifact's bytes from offset on; after the end there are none.
@@ -71,7 +71,7 @@ func (s *Store) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser
 	}
 	f, err := s.root.Open(path.Join(runFolder(k.UserID, k.RunID), artifacts, k.Path))
 	if err != nil {
-		return nil, absent(fmt.Errorf("open artifact %q: %w", k.Path, err))
+		return nil, orNotFound(fmt.Errorf("open artifact %q: %w", k.Path, err))
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -87,8 +87,8 @@ func (s *Store) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser
 	return f, nil
 }
 
-// absent is err, or [blob.ErrNotFound] if err means that a file is missing.
-func absent(err error) error {
+// orNotFound returns err, or [blob.ErrNotFound] if err means that a file is missing.
+func orNotFound(err error) error {
 	for _, missing := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ENAMETOOLONG} {
 		if errors.Is(err, missing) {
 			return blob.ErrNotFound
@@ -97,7 +97,7 @@ func absent(err error) error {
 	return err
 }
 
-// Delete drops everything of a run, and its owner's folder if nothing else is in it.
+// Delete removes a run's folder, and its owner's if nothing else is in it.
 func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	if !belljar.ValidID(runID) {
 		return nil
@@ -109,7 +109,7 @@ func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	defer s.tree.Unlock()
 	user := userFolder(userID)
 	if s.root.Remove(path.Join(user, "runs")) != nil {
-		return nil // there are more
+		return nil // the owner has other runs
 	}
 	if s.root.Remove(user) != nil && hashed(user) && s.alone(user) {
 		_ = s.root.Remove(path.Join(user, nameFile))
@@ -118,13 +118,13 @@ func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	return nil
 }
 
-// alone reports whether there is nothing in a user's folder but his name.
+// alone reports whether a user's folder has no entry but the name file.
 func (s *Store) alone(user string) bool {
 	list, err := s.list(user)
 	return err == nil && len(list) == 1 && list[0].Name() == nameFile
 }
 
-// list returns what is in a folder.
+// list returns the entries of a folder.
 func (s *Store) list(folder string) ([]fs.DirEntry, error) {
 	f, err := s.root.Open(folder)
 	if err != nil {

@@ -68,7 +68,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Nothing stays behind when the last run of a user goes.
+// Delete of a user's last run leaves nothing.
 func TestDeleteLeavesNothing(t *testing.T) {
 	s, path := open(t)
 	for _, user := range blobtest.Users() {
@@ -136,7 +136,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// A link that somebody put there leads nowhere.
+// A link planted in the folder is not followed.
 func TestLinks(t *testing.T) {
 	s, path := open(t)
 	put(t, s, blob.Key{UserID: "user", RunID: run, Path: "a"})
@@ -165,7 +165,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// What survives a restart.
+// Artifacts survive a restart.
 func TestReopen(t *testing.T) {
 	s, path := open(t)
 	for _, user := range blobtest.Users() {

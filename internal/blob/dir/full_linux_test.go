@@ -14,12 +14,12 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// A full disk refuses an artifact whole, and takes the next that fits.
+// A full disk refuses the whole artifact, and accepts a later one that fits.
 func TestDiskFull(t *testing.T) {
 	path := t.TempDir()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine, and what it mounts with the thread
+		runtime.LockOSThread() // never unlocked: the thread, and its mounts, end with the goroutine
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		if err == nil {
 			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// Orphans returns runs that hold bytes last put before t and that known denies; their keys have no path. What could not
-// be looked at is in the error; the keys hold all the same.
+// Orphans returns the runs whose last Put was before t and that known does not know; their keys have no path. The keys
+// are valid even with an error, which lists the folders that could not be examined.
 func (s *Store) Orphans(ctx context.Context, t time.Time, known func(runID string) bool) ([]blob.Key, error) {
 	users, err := s.list(".")
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Store) Orphans(ctx context.Context, t time.Time, known func(runID strin
 	for _, user := range users {
 		runs, err := s.list(path.Join(user.Name(), "runs"))
 		if err != nil {
-			if absent(err) != blob.ErrNotFound {
+			if orNotFound(err) != blob.ErrNotFound {
 				errs = append(errs, err)
 			}
 			continue
@@ -48,7 +48,7 @@ func (s *Store) Orphans(ctx context.Context, t time.Time, known func(runID strin
 	return keys, errors.Join(errs...)
 }
 
-// user is whose folder it is.
+// user returns the owner of a folder.
 func (s *Store) user(folder string) (string, error) {
 	if !hashed(folder) {
 		if userID, ok := folderUser(folder); ok {

@@ -18,14 +18,14 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// What a path may be: no file system here takes more.
+// Limits of a path: the supported file systems take no more.
 const (
 	maxName = 255  // bytes of one part
 	maxPath = 4096 // bytes in all
 )
 
-// Put keeps what r yields. A path of which a part is another artifact, or that is a part of another's, is refused with
-// [belljar.CodeConflict], one that is too long for a file with [belljar.CodeInvalidRequest].
+// Put stores the bytes of r. It returns [belljar.CodeConflict] if another artifact is where the path needs a folder, or
+// the reverse, and [belljar.CodeInvalidRequest] if the path is too long for a file.
 func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Info, error) {
 	if err := k.Check(); err != nil {
 		return blob.Info{}, err
@@ -36,7 +36,7 @@ func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Info, er
 	run := runFolder(k.UserID, k.RunID)
 	f, name, err := s.begin(k.UserID, run)
 	if err != nil {
-		return blob.Info{}, full(fmt.Errorf("keep artifact %q: %w", k.Path, err))
+		return blob.Info{}, orFull(fmt.Errorf("keep artifact %q: %w", k.Path, err))
 	}
 	info, err := receive(ctx, f, r)
 	if closed := f.Close(); err == nil {
@@ -47,7 +47,7 @@ func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Info, er
 	}
 	if err != nil {
 		_ = s.root.Remove(name)
-		return blob.Info{}, full(fmt.Errorf("keep artifact %q: %w", k.Path, err))
+		return blob.Info{}, orFull(fmt.Errorf("keep artifact %q: %w", k.Path, err))
 	}
 	return info, nil
 }
@@ -77,7 +77,7 @@ func checkLength(p string) error {
 	}
 }
 
-// begin makes the file that bytes come into.
+// begin creates the file that Put writes to.
 func (s *Store) begin(userID, run string) (f *os.File, name string, err error) {
 	s.tree.RLock()
 	defer s.tree.RUnlock()
@@ -85,14 +85,14 @@ func (s *Store) begin(userID, run string) (f *os.File, name string, err error) {
 		return nil, "", err
 	}
 	if user := userFolder(userID); hashed(user) {
-		if err := s.sign(user, userID); err != nil {
+		if err := s.writeName(user, userID); err != nil {
 			return nil, "", err
 		}
 	}
 	return s.temporary(run)
 }
 
-// temporary makes a file with a new name in a folder.
+// temporary creates a file with a new name in a folder.
 func (s *Store) temporary(folder string) (f *os.File, name string, err error) {
 	var b [12]byte
 	rand.Read(b[:])
@@ -101,8 +101,8 @@ func (s *Store) temporary(folder string) (f *os.File, name string, err error) {
 	return f, name, err
 }
 
-// sign writes a user's name into his folder, unless it is there.
-func (s *Store) sign(user, userID string) error {
+// writeName writes a user's name file, unless it exists.
+func (s *Store) writeName(user, userID string) error {
 	if b, err := s.root.ReadFile(path.Join(user, nameFile)); err == nil && string(b) == userID {
 		return nil
 	}
@@ -129,27 +129,27 @@ func (s *Store) sign(user, userID string) error {
 // receive copies r to f.
 func receive(ctx context.Context, f *os.File, r io.Reader) (blob.Info, error) {
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum), patient{ctx, r})
+	n, err := io.Copy(io.MultiWriter(f, sum), ctxReader{ctx, r})
 	if err != nil {
 		return blob.Info{}, err
 	}
 	return blob.Info{Size: n, Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// patient reads until ctx is done.
-type patient struct {
+// ctxReader reads until ctx is done.
+type ctxReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (p patient) Read(b []byte) (int, error) {
+func (p ctxReader) Read(b []byte) (int, error) {
 	if err := p.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return p.r.Read(b)
 }
 
-// place gives a finished file the name that readers know.
+// place renames a finished file to its final name.
 func (s *Store) place(name, target string) error {
 	err := s.root.MkdirAll(path.Dir(target), 0o700)
 	if err == nil {
@@ -165,8 +165,8 @@ func (s *Store) place(name, target string) error {
 	return err
 }
 
-// full is err, as [blob.ErrFull] if it means that the disk is.
-func full(err error) error {
+// orFull returns err, as [blob.ErrFull] if it means that the disk is full.
+func orFull(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", blob.ErrFull, err)
 	}

@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// syncers is how many files are synced at once: a journal takes them together.
+// syncers is the number of concurrent syncs: a journaling file system commits them together.
 const syncers = 8
 
-// Sync makes everything that a run has put survive the loss of power: each file, and each folder down from the store's.
+// Sync makes all artifacts of a run survive a loss of power: it syncs each file and each folder from the store's down.
 func (s *Store) Sync(ctx context.Context, userID, runID string) error {
 	run := runFolder(userID, runID)
 	var files []string
@@ -31,16 +31,16 @@ func (s *Store) Sync(ctx context.Context, userID, runID string) error {
 		return ctx.Err()
 	})
 	if errors.Is(err, fs.ErrNotExist) && len(files) == 0 {
-		return nil // it has put nothing
+		return nil // the run has no artifacts
 	}
 	if err == nil {
 		err = s.syncAll(ctx, files, os.O_RDWR)
 	}
-	if err == nil && runtime.GOOS != "windows" { // has no such call: there names are the file system's business
+	if err == nil && runtime.GOOS != "windows" { // Windows cannot sync a folder and leaves it to the file system
 		err = s.syncAll(ctx, folders, os.O_RDONLY)
 	}
 	if err != nil {
-		return full(fmt.Errorf("sync artifacts of run %s: %w", runID, err))
+		return orFull(fmt.Errorf("sync artifacts of run %s: %w", runID, err))
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (s *Store) syncAll(ctx context.Context, names []string, flag int) error {
 					break
 				}
 			}
-			for range work { // the rest is not worth it
+			for range work { // drain the rest after an error
 			}
 		})
 	}

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	nameFile = "user_id" // in the folder of a user whose folder does not show the name
+	nameFile = "user_id" // in a user's folder that has a hashed name
 	longest  = 200       // bytes of a folder's name
 	noName   = "%"       // the folder of the user without a name
 )
 
-// userFolder is the name of a user's folder: one part of a path, whatever the user is called, and no other user's.
+// userFolder returns the name of a user's folder. It is one path element for any user name, and unique.
 func userFolder(userID string) string {
 	if userID == "" {
 		return noName
@@ -34,10 +34,10 @@ func userFolder(userID string) string {
 	return b.String()
 }
 
-// hashed reports whether a folder hides its user's name.
+// hashed reports whether a folder has a hashed name.
 func hashed(folder string) bool { return strings.HasPrefix(folder, "~") }
 
-// folderUser is the user whose folder it is; not ok if it is no user's, or hashed.
+// folderUser returns the user of a folder; ok is false if the name is hashed or not a user's.
 func folderUser(folder string) (userID string, ok bool) {
 	if folder == noName {
 		return "", true

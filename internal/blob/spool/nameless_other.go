@@ -4,5 +4,6 @@ package spool
 
 import "os"
 
-// nameless makes a file that goes with its last descriptor or, if it has to keep a name, with that.
+// nameless creates a file that disappears with its last descriptor or, if the system needs a name for it, when the
+// caller removes that name.
 func nameless(dir string) (f *os.File, name string, err error) { return unnamed(dir) }

@@ -1,5 +1,5 @@
-// Package spool keeps the bytes of artifacts in one file a run that has no name, so that nothing is left however the
-// process ends. It is for the command line.
+// Package spool keeps the artifacts of each run in one file without a name, so that nothing is left however the process
+// ends. It is for the command line.
 package spool
 
 import (
@@ -24,10 +24,10 @@ type Store struct {
 	tapes  map[owner]*tape
 }
 
-// owner is a run and whose it is.
+// owner is a run and its user.
 type owner struct{ userID, runID string }
 
-// Put keeps what r yields. Those of one run take turns.
+// Put stores the bytes of r. Puts of one run are serialised.
 func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Info, error) {
 	if err := k.Check(); err != nil {
 		return blob.Info{}, err
@@ -46,7 +46,7 @@ func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Info, er
 	return blob.Info{}, fmt.Errorf("keep artifact %q: %w", k.Path, err)
 }
 
-// tape returns a run's tape, which the caller releases.
+// tape returns a run's tape. The caller must release it.
 func (s *Store) tape(o owner) (*tape, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Store) tape(o owner) (*tape, error) {
 	}
 	t, ok := s.tapes[o]
 	if !ok {
-		t = &tape{users: 1, parts: map[string]part{}} // the store is one of its users
+		t = &tape{users: 1, parts: map[string]part{}} // the store's own reference
 		if s.tapes == nil {
 			s.tapes = map[owner]*tape{}
 		}
@@ -65,7 +65,7 @@ func (s *Store) tape(o owner) (*tape, error) {
 	return t, nil
 }
 
-// Sync does nothing: nothing here outlives the process, let alone the power.
+// Sync does nothing: the files end with the process.
 func (s *Store) Sync(context.Context, string, string) error { return nil }
 
 // Open returns an artifact's bytes from offset on; after the end there are none.
@@ -79,7 +79,7 @@ func (s *Store) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser
 	return t.open(k.Path, offset)
 }
 
-// Delete drops everything of a run. Its file is gone when the last reader is done.
+// Delete removes all artifacts of a run. Its file is freed when the last reader closes.
 func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	s.mu.Lock()
 	t := s.tapes[owner{userID, runID}]
@@ -91,7 +91,7 @@ func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	return nil
 }
 
-// Orphans returns runs that hold bytes last put before t and that known denies.
+// Orphans returns the runs whose last Put was before t and that known does not know.
 func (s *Store) Orphans(_ context.Context, t time.Time, known func(runID string) bool) ([]blob.Key, error) {
 	s.mu.Lock()
 	var keys []blob.Key
@@ -110,7 +110,7 @@ func (s *Store) Orphans(_ context.Context, t time.Time, known func(runID string)
 	return orphans, nil
 }
 
-// Close drops everything. Readers under way read on. It may be called twice.
+// Close removes all artifacts. Open readers stay valid. It may be called twice.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	tapes := s.tapes

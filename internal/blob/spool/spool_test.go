@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// There is nothing to see in the folder, whatever the process does next.
+// The folder is empty from the start, so nothing is left if the process is killed.
 func TestNoName(t *testing.T) {
 	for name, file := range map[string]func(string) (*os.File, string, error){"nameless": nameless, "unnamed": unnamed} {
 		dir := t.TempDir()
@@ -35,7 +35,7 @@ func TestNoName(t *testing.T) {
 	}
 }
 
-// The file goes with the last of those who use it.
+// The last user closes the file.
 func TestDescriptors(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	defer s.Close()

@@ -13,23 +13,23 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// tape is the artifacts of one run, one behind the other in one file.
+// tape holds the artifacts of one run, one after the other in one file.
 type tape struct {
-	putting sync.Mutex // held while bytes come; comes before mu
-	end     int64      // where the next bytes go; belongs to the writer
+	putting sync.Mutex // held by Put; locked before mu
+	end     int64      // offset of the next artifact; owned by the writer
 
 	mu    sync.Mutex
-	users int      // the store, its writer and its readers; with the last of them the file goes
+	users int      // reference count: the store, its writers and readers; the last one closes the file
 	file  *os.File // nil before the first Put
-	name  string   // of the file, where it has to have one; else ""
+	name  string   // of the file on systems that need one; else ""
 	parts map[string]part
 	last  time.Time // of the last Put
 }
 
-// part is where an artifact lies.
+// part is the place of an artifact in the file.
 type part struct{ at, size int64 }
 
-// put keeps what r yields under path.
+// put stores the bytes of r under path.
 func (t *tape) put(ctx context.Context, dir, path string, r io.Reader) (blob.Info, error) {
 	t.putting.Lock()
 	defer t.putting.Unlock()
@@ -38,9 +38,9 @@ func (t *tape) put(ctx context.Context, dir, path string, r io.Reader) (blob.Inf
 		return blob.Info{}, err
 	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(io.NewOffsetWriter(file, t.end), sum), patient{ctx, r})
+	n, err := io.Copy(io.MultiWriter(io.NewOffsetWriter(file, t.end), sum), ctxReader{ctx, r})
 	if err != nil {
-		_ = file.Truncate(t.end) // if not, the next bytes are written over these
+		_ = file.Truncate(t.end) // if that fails, the next Put overwrites the bytes
 		return blob.Info{}, err
 	}
 	t.mu.Lock()
@@ -51,7 +51,7 @@ func (t *tape) put(ctx context.Context, dir, path string, r io.Reader) (blob.Inf
 	return blob.Info{Size: n, Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// ready returns the tape's file, which it makes if need be.
+// ready returns the tape's file, and creates it first if it is missing.
 func (t *tape) ready(dir string) (*os.File, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +65,7 @@ func (t *tape) ready(dir string) (*os.File, error) {
 	return t.file, nil
 }
 
-// open returns a reader of what path has from offset on.
+// open returns a reader of the artifact at path from offset on.
 func (t *tape) open(path string, offset int64) (io.ReadCloser, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,21 +81,21 @@ func (t *tape) open(path string, offset int64) (io.ReadCloser, error) {
 	return &reader{SectionReader: io.NewSectionReader(t.file, p.at+offset, p.size-offset), tape: t}, nil
 }
 
-// since is when bytes came last.
+// since returns the time of the last Put.
 func (t *tape) since() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.last
 }
 
-// hold adds a user.
+// hold adds a reference.
 func (t *tape) hold() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.users++
 }
 
-// release takes one away; with the last one the file goes.
+// release drops a reference. The last one closes the file.
 func (t *tape) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,19 +116,19 @@ type reader struct {
 	once sync.Once
 }
 
-// Close lets the tape go. It may be called twice.
+// Close releases the tape. It may be called twice.
 func (r *reader) Close() error {
 	r.once.Do(r.tape.release)
 	return nil
 }
 
-// patient reads until ctx is done.
-type patient struct {
+// ctxReader reads until ctx is done.
+type ctxReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (p patient) Read(b []byte) (int, error) {
+func (p ctxReader) Read(b []byte) (int, error) {
 	if err := p.ctx.Err(); err != nil {
 		return 0, err
 	}

@@ -2,8 +2,8 @@ package spool
 
 import "os"
 
-// unnamed makes a file and takes its name away. Where an open file has to keep it, name reports what is to be removed once
-// it is closed.
+// unnamed creates a file and removes its name. If the system cannot remove the name of an open file, name is the file to
+// remove after it is closed.
 func unnamed(dir string) (f *os.File, name string, err error) {
 	f, err = os.CreateTemp(dir, "belljar-artifacts-")
 	if err != nil {
