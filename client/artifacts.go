@@ -11,10 +11,10 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// artifacts are what the caller's runs left on the server.
+// artifacts implements [belljar.Artifacts].
 type artifacts struct{ c *Client }
 
-// List lists what a finished run left.
+// List lists the artifacts of a finished run.
 func (a artifacts) List(ctx context.Context, runID string) ([]belljar.Artifact, error) {
 	var list struct {
 		Items []belljar.Artifact `json:"items"`
@@ -23,7 +23,7 @@ func (a artifacts) List(ctx context.Context, runID string) ([]belljar.Artifact, 
 	return list.Items, err
 }
 
-// Open returns one artifact and its bytes from offset on.
+// Open returns one artifact and its bytes, starting at offset.
 func (a artifacts) Open(ctx context.Context, runID, file string, offset int64) (belljar.Artifact, io.ReadCloser, error) {
 	clean, err := belljar.CleanPath(file)
 	if err != nil {
@@ -56,10 +56,10 @@ func (a artifacts) Open(ctx context.Context, runID, file string, offset int64) (
 	if err != nil {
 		return belljar.Artifact{}, nil, err
 	}
-	if offset > 0 && resp.StatusCode != http.StatusPartialContent { // something on the way does not know ranges
+	if offset > 0 && resp.StatusCode != http.StatusPartialContent { // a proxy does not support ranges
 		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {
 			resp.Body.Close()
-			return belljar.Artifact{}, nil, told(a.c.foreign(ctx, "the artifact broke off", err))
+			return belljar.Artifact{}, nil, callerError(a.c.transportError(ctx, "the artifact broke off", err))
 		}
 	}
 	return found, resp.Body, nil

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// backoff is how often something has failed in a row.
+// backoff counts consecutive failures.
 type backoff int
 
 func (b *backoff) next() { *b++ }
 
-// pause is how long to wait: from 0.2 s, doubling, to 30 s, give or take a tenth (docs/compatibility.md#frames).
+// pause returns the delay before the next try: from 0.2 s, doubling, to 30 s, with a jitter of 10 %
+// (docs/compatibility.md#frames).
 func (b backoff) pause() time.Duration {
 	return jitter(min(200*time.Millisecond<<min(int(b), 10), 30*time.Second))
 }
 
-// after says whether it is worth to try again after err, and how long to wait for that: never less than was asked for.
+// after reports whether to retry after err, and the delay: never less than the server's Retry-After.
 func (b backoff) after(err error) (pause time.Duration, again bool) {
 	var p *passing
 	if !errors.As(err, &p) || p.most > 0 && int(b) >= p.most {
@@ -33,7 +34,7 @@ func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
-// sleep waits and reports whether it did so to the end.
+// sleep waits for d; false if ctx ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// BenchmarkLocal starts the belljar of BELLJAR_BENCH, has it run a program, and ends it.
+// BenchmarkLocal starts the belljar of BELLJAR_BENCH, runs a program and ends it.
 func BenchmarkLocal(b *testing.B) {
 	program := os.Getenv("BELLJAR_BENCH")
 	if program == "" {
@@ -39,7 +39,7 @@ func BenchmarkLocal(b *testing.B) {
 	}
 }
 
-// BenchmarkGet asks for a run, by the client and by net/http alone: the difference is the client's own.
+// BenchmarkGet gets a run with the client, and with net/http alone for comparison.
 func BenchmarkGet(b *testing.B) {
 	w, err := serve(b.TempDir(), nil)
 	if err != nil {

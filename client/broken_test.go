@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// double is a server that answers as it is told.
+// double starts a server with a handler.
 func double(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(answer)
@@ -31,7 +31,7 @@ func double(t *testing.T, answer http.HandlerFunc) string {
 	return s.URL
 }
 
-// script answers the first requests as told, the later ones like the last.
+// script uses one handler for each request, and the last for all later ones.
 func script(answers ...http.HandlerFunc) (http.HandlerFunc, *atomic.Int32) {
 	n := new(atomic.Int32)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func envelope(status int, code belljar.Code, header ...string) http.HandlerFunc 
 	return says(status, "application/json", fmt.Sprintf(`{"error":{"code":%q,"message":"told","hint":"do"}}`, code), header...)
 }
 
-// hangUp ends the connection without an answer, cut in the middle of one.
+// hangUp ends the connection without a response, cut in the middle of one.
 func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func cut(w http.ResponseWriter, _ *http.Request) {
@@ -65,9 +65,9 @@ func cut(w http.ResponseWriter, _ *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// silent never answers.
+// silent never responds.
 func silent(_ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // until then the server does not notice that the client leaves
+	_, _ = io.Copy(io.Discard, r.Body) // before that, the server cannot detect a disconnect
 	<-r.Context().Done()
 }
 
@@ -75,7 +75,7 @@ func TestAnswers(t *testing.T) {
 	fine := says(200, "application/json", `{"user_id":"alice"}`)
 	for name, test := range map[string]struct {
 		answers []http.HandlerFunc
-		code    belljar.Code // "" is fine in the end
+		code    belljar.Code // "" for success
 		asked   int32
 	}{
 		"fine":                        {[]http.HandlerFunc{fine}, "", 1},
@@ -120,7 +120,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOnce: what must not be repeated is not.
+// TestOnce: requests that are not idempotent are not retried.
 func TestOnce(t *testing.T) {
 	answer, asked := script(hangUp)
 	c := open(t, double(t, answer))
@@ -133,7 +133,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestRefusedOnce: what must not be done twice is tried again where the server has done nothing of it.
+// TestRefusedOnce: such a request is retried if the server has not processed it.
 func TestRefusedOnce(t *testing.T) {
 	fine := says(200, "application/json", `{}`)
 	for name, test := range map[string]struct {
@@ -155,7 +155,7 @@ func TestRefusedOnce(t *testing.T) {
 	}
 }
 
-// TestNoRanges: what is read from an offset begins there, also behind something that knows no ranges and no lengths.
+// TestNoRanges: a read from an offset is right even if a proxy supports neither ranges nor lengths.
 func TestNoRanges(t *testing.T) {
 	const text = "0123456789"
 	for name, whole := range map[string]http.HandlerFunc{
@@ -179,7 +179,7 @@ func TestNoRanges(t *testing.T) {
 	}
 }
 
-// TestKeyStays: a redirect does not carry the key elsewhere.
+// TestKeyStays: the key is not sent to the target of a redirect.
 func TestKeyStays(t *testing.T) {
 	elsewhere := double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("somebody else got %v", r.Header) })
 	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
@@ -196,8 +196,8 @@ func TestKeyStays(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestNobodyThere: an address where nobody listens is told at once.
-func TestNobodyThere(t *testing.T) {
+// TestNoServer: without a listener at the address a request fails at once.
+func TestNoServer(t *testing.T) {
 	address := taken(t)
 	c := open(t, "http://"+address, patience(time.Hour))
 	_, err := c.Node().Me(within(t))
@@ -209,7 +209,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// taken is an address where nobody listens, and nobody else will as long as the test runs: it is a socket's that does not.
+// taken returns an address without a listener, reserved for the test by a bound socket.
 func taken(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -227,7 +227,7 @@ func taken(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
 }
 
-// shared listens at a port of the loopback, 0 for any, that others of ours may have as well.
+// shared listens at a loopback port, 0 for any, with SO_REUSEPORT.
 func shared(t *testing.T, port int) net.Listener {
 	t.Helper()
 	config := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) (err error) {
@@ -241,7 +241,7 @@ func shared(t *testing.T, port int) net.Listener {
 	return l
 }
 
-// kept keeps a port for us while nobody listens there.
+// kept reserves a port without listening.
 func kept(t *testing.T, port int) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -255,7 +255,7 @@ func kept(t *testing.T, port int) {
 	}
 }
 
-// serveOn serves at a listener.
+// serveOn serves on a listener.
 func serveOn(t *testing.T, l net.Listener, answer http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(answer)
@@ -266,7 +266,7 @@ func serveOn(t *testing.T, l net.Listener, answer http.HandlerFunc) *httptest.Se
 	return s
 }
 
-// TestRestart: a server that was there is waited for.
+// TestRestart: the client waits for a server that has responded before.
 func TestRestart(t *testing.T) {
 	answer := says(200, "application/json", `{"user_id":"alice"}`)
 	l := shared(t, 0)
@@ -311,7 +311,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestContext: an end of the context is an end everywhere.
+// TestContext: the end of the context ends every call.
 func TestContext(t *testing.T) {
 	const id = "01970000-0000-7000-8000-000000000000"
 	calls := map[string]func(context.Context, *client.Client) error{
@@ -383,19 +383,19 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// late is a context that is over and has not heard of it.
+// late is a context whose deadline has passed but that is not done yet.
 type late struct{ context.Context }
 
 func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
 
-// refusing is a network on which nobody is reached in time.
+// refusing is a network whose connections all time out.
 type refusing struct{}
 
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
 }
 
-// TestConnectionIsAheadOfContext: a connection that ends with its context's time may do so before the context.
+// TestConnectionIsAheadOfContext: a connection may reach its context's deadline slightly before the context.
 func TestConnectionIsAheadOfContext(t *testing.T) {
 	c := open(t, "http://nowhere", func(o *client.Options) { o.HTTP = &http.Client{Transport: refusing{}} })
 	_, err := c.Node().Me(late{t.Context()})

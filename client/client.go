@@ -1,5 +1,5 @@
-// Package client is Belljar over the network: the interfaces of package belljar, spoken to a server's HTTP API. A program
-// written against [belljar.Service] works with a server through a [Client] as it does with the engine in process.
+// Package client implements the interfaces of package belljar over a server's HTTP API. A program that uses
+// [belljar.Service] works the same with a [Client] as with the engine in process.
 //
 //	c, err := client.New(client.Options{URL: "http://127.0.0.1:8080", APIKey: os.Getenv("BELLJAR_API_KEY")})
 //	…
@@ -11,28 +11,27 @@
 //	for frame, err := range c.Runs().Frames(ctx, run.ID, 1) { … } // as it is printed
 //	run, output, err := belljar.Collect(ctx, c.Runs(), run.ID)    // or all at once
 //
-// # What goes wrong by itself
+// # Retries
 //
-// Requests that can be repeated without doing anything twice are repeated when the connection breaks, when the server
-// says when to come back, and when something before it says that it is away: those that only read, those that can be
-// done twice, and those that make a run or a session, which carry an Idempotency-Key for that. Options.Patience bounds
-// it. Only a server that has never answered is not waited for, if nobody listens at its address. What must not be done
-// twice, such as renaming a file or making an API key, is repeated only where the server has done nothing of it: it was not
-// there, or had been asked too often. Uploads are not repeated at all: the server takes all of an upload or nothing, so that
-// the caller can.
+// The client retries idempotent requests when the connection breaks, when the server sends Retry-After, and when a proxy
+// reports that the server is unavailable. Idempotent are reads, and requests to create a run or a session, which carry an
+// Idempotency-Key. Options.Patience limits the retries. If no server listens at the address and none has ever responded,
+// the request fails at once. Other requests, such as renaming a file or creating an API key, are retried only if the
+// server has not processed them: it could not be reached, or it refused them for the rate limit. Uploads are never
+// retried. The server stores all of an upload or nothing, so the caller can retry.
 //
-// A log that is followed survives broken connections and restarts of the server: it goes on behind the last frame that
-// came, without a gap and without a duplicate.
+// Following a log survives broken connections and restarts of the server: it continues after the last frame, without gaps
+// and duplicates.
 //
-// The input of a run (RunRequest.Input) is sent behind Start's back. How much the server took is not known when that
-// connection breaks, so the run is cancelled then; so is one whose input is larger than the server takes. Frames and
-// Collect end with the reason. A program that ends before it has read everything is no failure.
+// The input of a run (RunRequest.Input) is sent in the background after Start. If that connection breaks, it is unknown
+// how much the server received, so the run is cancelled; so is a run whose input exceeds the server's limit. Frames and
+// Collect then return the reason. It is not an error if a program ends before it has read all input.
 //
 // # Errors
 //
-// All errors of methods are [belljar.Error]: the server's as it told them, and of the client's own [belljar.CodeRuntimeUnavailable]
-// for a server that cannot be reached, [belljar.CodeCanceled] and [belljar.CodeTimeout] for a context that has ended (the
-// context's own error is in their chain), and [belljar.CodeInternal] for an answer that is not Belljar's.
+// All errors of methods are [belljar.Error]. Errors of the server are returned unchanged. The client's own are
+// [belljar.CodeRuntimeUnavailable] if the server cannot be reached, [belljar.CodeCanceled] and [belljar.CodeTimeout] after
+// the end of a context (they wrap the context's error), and [belljar.CodeInternal] for a response that is not Belljar's.
 package client
 
 import (
@@ -50,21 +49,21 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Options is where the server is and who calls.
+// Options configure a [Client].
 type Options struct {
 	// URL of the server, such as http://127.0.0.1:8080, or unix:/run/belljar.sock. Required.
 	URL string
-	// APIKey is sent with every request, as X-API-KEY; a JWT goes into Bearer instead. At most one of them.
+	// APIKey is sent with every request as X-API-KEY, Bearer as a bearer token, such as a JWT. Set at most one.
 	APIKey, Bearer string
-	// Source says in the server's audit trail where requests come from; "" is client.
+	// Source is the source of the requests in the server's audit trail; "" means client.
 	Source string
-	// HTTP carries the requests; nil is a client of its own. Its Timeout must be 0: runs are waited for. Redirects are
-	// not followed, whatever it says: the key is for this server.
+	// HTTP sends the requests; nil means a client of its own. Its Timeout must be 0, since requests wait for runs.
+	// Redirects are never followed, so that the key is sent to this server only.
 	HTTP *http.Client
-	// Patience is how long a request is repeated while the server is away or asks to wait, and a tenth of how long a log
-	// that has begun is; 0 is 30 s, a negative one never repeats.
+	// Patience limits how long a request is retried while the server is unavailable or asks to wait. Following a log is
+	// retried for ten times as long, once it has begun. 0 means 30 s, a negative value disables retries.
 	Patience time.Duration
-	// Silence is how long the server may say nothing while it owes an answer; 0 is 60 s.
+	// Silence is the longest pause while the client waits for bytes of a response; 0 means 60 s.
 	Silence time.Duration
 }
 
@@ -74,24 +73,24 @@ type Client struct {
 	base *url.URL
 	http *http.Client
 	own  *http.Transport // closed with the client; nil if it is the caller's
-	met  atomic.Bool     // the server has answered once
+	met  atomic.Bool     // the server has responded once
 
 	local *local // this client's own server; nil for others
 
-	ctx   context.Context // of what goes on behind a call's back
+	ctx   context.Context // of background work
 	stop  context.CancelFunc
 	mu    sync.Mutex
 	done  bool
-	after sync.WaitGroup
-	feeds map[string]*feed // by run: those under way, and those that failed
+	after sync.WaitGroup   // background work
+	feeds map[string]*feed // by run: active and failed ones
 }
 
 var _ belljar.Service = (*Client)(nil)
 
-// prefix is where the sandbox API is.
+// prefix is the path prefix of the sandbox API.
 const prefix = "/api/v1/sandbox"
 
-// New returns a client. It does not talk to the server yet.
+// New returns a client. It does not connect to the server.
 func New(opts Options) (*Client, error) {
 	if opts.APIKey != "" && opts.Bearer != "" {
 		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "give an API key or a bearer token, not both"}
@@ -129,7 +128,7 @@ func New(opts Options) (*Client, error) {
 	return c, nil
 }
 
-// locate sets the server's address, and returns its socket file if it has one.
+// locate sets the server's address and returns its unix socket, "" if it has none.
 func (c *Client) locate(address string) (socket string, err error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok && path != "" {
 		c.base = &url.URL{Scheme: "http", Host: "belljar"}
@@ -146,15 +145,15 @@ func (c *Client) locate(address string) (socket string, err error) {
 	return "", nil
 }
 
-// transport carries requests over the network, or to a socket file.
+// transport returns a transport for the network, or for a unix socket.
 func transport(socket string) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	t := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
 		MaxIdleConns: 64, MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
-		// A busy server takes a while to look at what a body is for; who does not wait is cut off in the midst of it, and may
-		// not hear why.
+		// A busy server may need a while to check the headers. Without the wait it would cut a refused body off, and the client
+		// might not get the reason.
 		ExpectContinueTimeout: 10 * time.Second,
 	}
 	if socket != "" {
@@ -166,9 +165,8 @@ func transport(socket string) *http.Transport {
 	return t
 }
 
-// Close gives up what still goes on behind finished calls, such as feeding a run's input, and waits for that. Runs and
-// sessions live on, but for those of a client that [Local] made, whose server ends with them. It may be called twice; both
-// calls wait.
+// Close ends the client's background work, such as sending a run's input, and waits for it. Runs and sessions continue,
+// except those of a client from [Local], whose server ends. Further calls wait, too.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.done = true
@@ -179,15 +177,15 @@ func (c *Client) Close() error {
 		c.own.CloseIdleConnections()
 	}
 	if c.local != nil {
-		return c.local.end(endTime)
+		return c.local.end(stopTimeout)
 	}
 	return nil
 }
 
 var errClosed = errors.New("the client is closed")
 
-// behind does something behind a call's back; false if the client is closed.
-func (c *Client) behind(do func()) bool {
+// background runs do in the background; false if the client is closed.
+func (c *Client) background(do func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done {
@@ -197,28 +195,28 @@ func (c *Client) behind(do func()) bool {
 	return true
 }
 
-// Runs are the caller's runs.
+// Runs gives access to the caller's runs.
 func (c *Client) Runs() belljar.Runs { return runs{c} }
 
-// Artifacts are what the caller's runs left.
+// Artifacts gives access to the artifacts of the caller's runs.
 func (c *Client) Artifacts() belljar.Artifacts { return artifacts{c} }
 
-// Sessions are the caller's sessions.
+// Sessions gives access to the caller's sessions.
 func (c *Client) Sessions() belljar.Sessions { return sessions{c} }
 
-// Files are the workspaces of the caller's sessions.
+// Files gives access to the workspaces of the caller's sessions.
 func (c *Client) Files() belljar.Files { return files{c} }
 
-// Terminals are those in the caller's sessions.
+// Terminals gives access to the terminals in the caller's sessions.
 func (c *Client) Terminals() belljar.Terminals { return terminals{c} }
 
-// Node is what the server can do, and what the caller may.
+// Node describes the server and the caller.
 func (c *Client) Node() belljar.Node { return node{c} }
 
 // Admin is for operators.
 func (c *Client) Admin() belljar.Admin { return admin{c} }
 
-// route joins the parts of a path below the API, each escaped.
+// route returns a path of the API; it escapes each part.
 func route(parts ...string) string {
 	var b strings.Builder
 	b.WriteString(prefix)
@@ -229,7 +227,7 @@ func route(parts ...string) string {
 	return b.String()
 }
 
-// authorize puts who calls on a request.
+// authorize sets the headers that identify the caller.
 func (c *Client) authorize(h http.Header) {
 	switch {
 	case c.opts.Bearer != "":
@@ -240,7 +238,7 @@ func (c *Client) authorize(h http.Header) {
 	h.Set("X-Belljar-Source", c.opts.Source)
 }
 
-// host is the server as people know it.
+// host is the server's address for messages.
 func (c *Client) host() string {
 	if path, ok := strings.CutPrefix(c.opts.URL, "unix:"); ok {
 		return path

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDocuments: the Go in the documents is that of the examples, which are compiled and run.
+// TestDocuments checks that the Go code in the documents is that of the examples, which are tested.
 func TestDocuments(t *testing.T) {
 	files, err := filepath.Glob("example*_test.go")
 	if err != nil || len(files) == 0 {
@@ -41,7 +41,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// flush is a text without indentation.
+// flush removes the indentation of a text.
 func flush(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

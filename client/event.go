@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// maxEvent bounds a line of a stream of events, in bytes.
+// maxEvent limits a line of an event stream, in bytes.
 const maxEvent = 4 << 20
 
 // serverEvent is one server-sent event.
@@ -16,8 +16,8 @@ type serverEvent struct {
 	data []byte
 }
 
-// events reads server-sent events as servers of Belljar write them. It ends with the stream; what comes then is told by an
-// error, if it is one. An event that the stream breaks off in is left out.
+// events yields the server-sent events of a Belljar server until the end of the stream, and a read error as the last
+// element. It drops an incomplete event.
 func events(r io.Reader) iter.Seq2[serverEvent, error] {
 	return func(yield func(serverEvent, error) bool) {
 		lines := bufio.NewScanner(r)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever comes as a stream, events are made of what is in it, and reading it ends.
+// FuzzEvents checks that arbitrary streams are parsed to their end, and that events contain only their data.
 func FuzzEvents(f *testing.F) {
 	for _, s := range []string{
 		"", "\n", "event: done\ndata: {}\n\n", "data: 1\n\n", ": \n\nevent:x\n\n", "event: a\r\ndata: b\r\n\r\n", "event: a\ndata: 1\ndata: 2\n\nevent: b", "event\n\n",

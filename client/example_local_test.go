@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// A program starts a belljar of its own, which ends with it.
+// A program starts a private server, which ends with it.
 func ExampleLocal() {
 	ctx := context.Background()
 	c, err := client.Local(ctx, client.LocalOptions{})

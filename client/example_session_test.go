@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/client/agentfile"
 )
 
-// A log can be left and taken up again, also by another program: its frames are numbered.
+// A reader can stop and resume a log, even in another program, since frames are numbered.
 func Example_resume() {
 	c, err := client.New(exampleOptions())
 	if err != nil {
@@ -87,7 +87,7 @@ func Example_shell() {
 	// Output: in src: jar
 }
 
-// Files go in and out of a session's workspace, beside what runs there.
+// Files are read and written in a session's workspace, alongside its runs.
 func Example_files() {
 	c, err := client.New(exampleOptions())
 	if err != nil {
@@ -131,7 +131,7 @@ func Example_files() {
 	// 3,4
 }
 
-// A terminal lives on when one leaves it, for a while.
+// A terminal continues for a while after a client detaches.
 func Example_terminal() {
 	c, err := client.New(exampleOptions())
 	if err != nil {
@@ -180,7 +180,7 @@ func Example_terminal() {
 	// Output: ended with 3 true
 }
 
-// The images that are ready on the server; Pull fetches more.
+// The images on the server; Pull adds more.
 func Example_images() {
 	c, err := client.New(exampleOptions())
 	if err != nil {
@@ -198,7 +198,7 @@ func Example_images() {
 	// Output: host host
 }
 
-// An agent file says what its model may do; all agents of a workflow's run find the same session.
+// An agent file defines what its model may do; all agents of a workflow's run share a session.
 func ExampleOpenToolset() {
 	c, err := client.New(exampleOptions())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// A program's text is sent to a server, and what it prints is shown as it comes.
+// A program is sent to a server, and its output is printed as it arrives.
 func Example() {
 	url, key := exampleServer() // in earnest: BELLJAR_SERVER and BELLJAR_API_KEY
 	c, err := client.New(client.Options{URL: url, APIKey: key})
@@ -123,7 +123,7 @@ func Example_session() {
 	// Output: 2
 }
 
-// Errors say what is wrong in words, and in a code for programs; many say what to do.
+// Errors have a message, a code for programs, and often a hint.
 func Example_errors() {
 	c, err := client.New(exampleOptions())
 	if err != nil {

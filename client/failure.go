@@ -18,19 +18,19 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// passing is a failure that may be over when the same is tried again.
+// passing is an error that a retry may resolve.
 type passing struct {
 	error
-	after time.Duration // the earliest moment to try; 0 is ours to choose
-	most  int           // how often it is worth it; 0 is no bound
-	// undone says that the server has done nothing: what must not be done twice may be tried again, too.
+	after time.Duration // minimum delay; 0 leaves it to the client
+	most  int           // maximum number of retries; 0 means no limit
+	// undone means that the server has not processed the request, so that any request may be retried.
 	undone bool
 }
 
 func (p *passing) Unwrap() error { return p.error }
 
-// told is what a caller hears of an error.
-func told(err error) error {
+// callerError returns err for the caller, without [passing].
+func callerError(err error) error {
 	var p *passing
 	if errors.As(err, &p) {
 		return p.error
@@ -38,48 +38,48 @@ func told(err error) error {
 	return err
 }
 
-// untouched reports whether the server has done nothing of what failed with err.
-func untouched(err error) bool {
+// undone reports whether the server has not processed the request that failed with err.
+func undone(err error) bool {
 	var p *passing
 	return errors.As(err, &p) && p.undone
 }
 
-// unreachable is a failure to get an answer at all.
+// unreachable returns the error for a request without a response.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errSilent) {
 		err = errSilent
 	}
 	var dial *net.OpError
-	nobody := errors.As(err, &dial) && dial.Op == "dial"
+	refused := errors.As(err, &dial) && dial.Op == "dial"
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return &belljar.Error{
 			Code: belljar.CodeRuntimeUnavailable, Message: "server " + c.host() + " speaks HTTP, without TLS", Err: http.ErrSchemeMismatch, Hint: "use http://" + c.host(),
 		}
 	}
-	err = c.foreign(ctx, "server "+c.host()+" cannot be reached", err)
+	err = c.transportError(ctx, "server "+c.host()+" cannot be reached", err)
 	var p *passing
 	switch {
-	case nobody && !c.met.Load(): // more likely a wrong address than one that will be right in a moment
-		return told(err)
-	case nobody && errors.As(err, &p):
+	case refused && !c.met.Load(): // most likely a wrong address
+		return callerError(err)
+	case refused && errors.As(err, &p):
 		p.undone = true
 	}
 	return err
 }
 
-// foreign is a failure that the server did not tell. It is passing unless the context has ended.
-func (c *Client) foreign(ctx context.Context, message string, err error) error {
-	if e := given(ctx); e != nil {
+// transportError returns an error that the server did not send. It is passing unless the context has ended.
+func (c *Client) transportError(ctx context.Context, message string, err error) error {
+	if e := contextError(ctx); e != nil {
 		return e
 	}
 	if c.local != nil {
-		if over := c.local.over(); over != nil {
+		if over := c.local.exited(); over != nil {
 			return over
 		}
 	}
-	var told *url.Error
-	if errors.As(err, &told) {
-		err = told.Err // without the address, which the message has
+	var inner *url.Error
+	if errors.As(err, &inner) {
+		err = inner.Err // the message has the address already
 	}
 	hint := "check the address, and that belljar serve is running there"
 	var untrusted *tls.CertificateVerificationError
@@ -89,11 +89,11 @@ func (c *Client) foreign(ctx context.Context, message string, err error) error {
 	return &passing{error: &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: message, Err: err, Hint: hint}}
 }
 
-// given is the error of a context that its owner has ended; nil if it has not.
-func given(ctx context.Context) error {
+// contextError returns the error of a context that the caller has ended; nil otherwise.
+func contextError(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if at, bounded := ctx.Deadline(); cause == nil && bounded && !time.Now().Before(at) {
-		cause = context.DeadlineExceeded // a connection has a clock of its own, which may be a moment ahead
+		cause = context.DeadlineExceeded // a connection's deadline may fire slightly before the context's
 	}
 	switch {
 	case cause == nil, errors.Is(cause, errSilent):
@@ -104,10 +104,10 @@ func given(ctx context.Context) error {
 	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was given up", Err: cause}
 }
 
-// failure is the error that an answer tells. It closes the answer.
+// failure returns the error in a response, and closes it.
 func failure(resp *http.Response) error {
 	defer resp.Body.Close()
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what is there says enough, or too little
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // a partial body is as good as none
 	var body struct {
 		Error *belljar.Error `json:"error"`
 	}
@@ -119,7 +119,7 @@ func failure(resp *http.Response) error {
 	}
 	e := own
 	if e == nil {
-		e = stranger(resp)
+		e = unexpected(resp)
 		if resp.StatusCode == http.StatusBadRequest && strings.Contains(string(raw), "HTTP request to an HTTPS server") && resp.Request != nil {
 			e.Message, e.Hint = "server "+resp.Request.URL.Host+" speaks HTTPS only", "use https://"+resp.Request.URL.Host
 		}
@@ -129,23 +129,23 @@ func failure(resp *http.Response) error {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		var asked bool
 		if p.after, asked = retryAfter(resp.Header.Get("Retry-After")); !asked {
-			return e // it will not be better soon
+			return e // not temporary
 		}
 		p.undone = own != nil && own.Code == belljar.CodeRateLimited
 		if _, says := e.Details["retry_after_sec"]; own != nil && own.Code != belljar.CodeRateLimited && !says {
-			p.most = 2 // a server that starts or ends, perhaps; or one that cannot do it at all
+			p.most = 2 // the server may be starting or stopping, or may lack the feature
 		}
 		return p
 	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		if own == nil { // what stands before the server says that it is away
+		if own == nil { // from a proxy: the server is unavailable
 			return p
 		}
 	}
 	return e
 }
 
-// stranger is the failure of an answer that no Belljar gives.
-func stranger(resp *http.Response) *belljar.Error {
+// unexpected returns the error for a response that is not Belljar's.
+func unexpected(resp *http.Response) *belljar.Error {
 	e := &belljar.Error{
 		Code: belljar.CodeInternal, Message: fmt.Sprintf("the server answered %s, so it is not belljar", resp.Status),
 		Hint: "check that this is the address of a belljar, and any proxy in front of it",
@@ -168,7 +168,7 @@ func stranger(resp *http.Response) *belljar.Error {
 	return e
 }
 
-// retryAfter tells when an answer asks to come back, if it does.
+// retryAfter parses a Retry-After header; false if it is missing or invalid.
 func retryAfter(given string) (after time.Duration, asked bool) {
 	const soonest, latest = 50 * time.Millisecond, 24 * time.Hour
 	if sec, err := strconv.ParseFloat(given, 64); err == nil && sec >= 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// askInput asks for as much input as a run can have where the caller has set no limit. A server that allows less says how
-// much.
+// askInput sets the limits of input that the caller left unset to the maximum. A server that allows less returns its
+// maximum.
 func askInput(s *belljar.RunSpec) {
 	s.StdinMaxBytes = cmp.Or(s.StdinMaxBytes, 64<<20)
 	s.StdinMaxFrameBytes = cmp.Or(s.StdinMaxFrameBytes, inputFrame)
@@ -20,7 +20,7 @@ func askInput(s *belljar.RunSpec) {
 	s.StdinIdleTimeoutSec = cmp.Or(s.StdinIdleTimeoutSec, 3600)
 }
 
-// lessInput lowers a limit of input that the server refused to what it allows, unless the caller asked for it.
+// lessInput lowers a refused limit of input to the server's maximum, unless the caller has set it.
 func lessInput(s, asked *belljar.RunSpec, err error) bool {
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Code != belljar.CodePolicyDenied {
@@ -45,29 +45,29 @@ func lessInput(s, asked *belljar.RunSpec, err error) bool {
 	return true
 }
 
-// feed is a run's input on its way.
+// feed sends a run's input.
 type feed struct {
 	c    *Client
-	run  string
+	id   string // of the run
 	spec belljar.RunSpec
 	from io.Reader
 	done chan struct{}
-	err  error // why not all of it arrived that the program wanted; set before done is closed
+	err  error // why the program did not get all its input; set before done is closed
 }
 
-// feed feeds a run behind its start's back.
+// feed sends a run's input in the background.
 func (c *Client) feed(run string, spec belljar.RunSpec, from io.Reader) {
-	f := &feed{c: c, run: run, spec: spec, from: from, done: make(chan struct{})}
+	f := &feed{c: c, id: run, spec: spec, from: from, done: make(chan struct{})}
 	c.mu.Lock()
 	c.feeds[run] = f
 	c.mu.Unlock()
-	if !c.behind(f.carry) {
+	if !c.background(f.run) {
 		f.finish(errClosed)
 	}
 }
 
-// fed waits until the input of a run that has ended is dealt with, and returns what went wrong with it.
-func (c *Client) fed(ctx context.Context, run string) error {
+// awaitFeed waits until the feed of a run that has ended is done, and returns its error.
+func (c *Client) awaitFeed(ctx context.Context, run string) error {
 	c.mu.Lock()
 	f := c.feeds[run]
 	c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *Client) fed(ctx context.Context, run string) error {
 	case <-f.done:
 		return f.err
 	case <-ctx.Done():
-		return given(ctx)
+		return contextError(ctx)
 	}
 }
 
@@ -87,29 +87,29 @@ func (f *feed) finish(err error) {
 	close(f.done)
 	if err == nil {
 		f.c.mu.Lock()
-		delete(f.c.feeds, f.run)
+		delete(f.c.feeds, f.id)
 		f.c.mu.Unlock()
 	}
 }
 
-// carry feeds the run to its end. A program that would go on with half of its input is cancelled instead.
-func (f *feed) carry() {
+// run sends all input. After an error it cancels the run, which must not continue with a part of its input.
+func (f *feed) run() {
 	err := f.copy()
 	if err != nil && f.c.ctx.Err() == nil {
-		_ = f.c.Runs().Cancel(f.c.ctx, f.run) // what matters is told by Frames
+		_ = f.c.Runs().Cancel(f.c.ctx, f.id) // Frames returns err
 	}
 	f.finish(err)
 }
 
-// copy feeds the run until its input ends.
+// copy sends input until it ends.
 func (f *feed) copy() error {
 	ctx := f.c.ctx
 	in, err := f.open(ctx)
 	switch {
 	case belljar.CodeOf(err) == belljar.CodeConflict:
-		return nil // the run has ended: nobody is left who reads
+		return nil // the run has ended
 	case err != nil:
-		return told(err)
+		return callerError(err)
 	}
 	defer in.Close()
 	pieces := make(chan []byte)
@@ -118,7 +118,7 @@ func (f *feed) copy() error {
 		select {
 		case piece, more := <-pieces:
 			if !more {
-				_ = in.End() // it may have ended meanwhile
+				_ = in.End() // the run may have ended meanwhile
 				select {
 				case <-in.Closed():
 				case <-ctx.Done():
@@ -138,11 +138,11 @@ func (f *feed) copy() error {
 	}
 }
 
-// open opens the run's input, again if need be.
+// open opens the run's input, with retries.
 func (f *feed) open(ctx context.Context) (*stdin, error) {
 	deadline := time.Now().Add(f.c.opts.Patience)
 	for tries := backoff(0); ; tries.next() {
-		in, err := f.c.hold(ctx, f.run)
+		in, err := f.c.hold(ctx, f.id)
 		pause, again := tries.after(err)
 		if err == nil || !again || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause) {
 			return in, err
@@ -150,12 +150,12 @@ func (f *feed) open(ctx context.Context) (*stdin, error) {
 	}
 }
 
-// read reads the source, no faster than the run may be fed: who is over the rate for long is cut off by the server. The
-// source may block for ever, so that nobody waits for read; it gives up when the input has ended.
+// read reads the source, at most at the run's rate of input, since the server ends input that exceeds it for long. The
+// source may block forever, so no goroutine waits for read; it returns after the input has ended.
 func (f *feed) read(in *stdin, pieces chan<- []byte) {
 	defer close(pieces)
 	size := min(f.spec.StdinMaxFrameBytes, inputFrame)
-	rate := 0.9 * float64(f.spec.StdinBytesPerSec) // the network bunches what left evenly
+	rate := 0.9 * float64(f.spec.StdinBytesPerSec) // below the limit, since packets arrive in bursts
 	for due := time.Now(); ; {
 		piece := make([]byte, size)
 		n, err := f.from.Read(piece)
@@ -179,16 +179,16 @@ func (f *feed) read(in *stdin, pieces chan<- []byte) {
 	}
 }
 
-// verdict is what is wrong with how the input ended, if anything.
+// verdict returns the error for how the input ended, nil if it ended well.
 func (f *feed) verdict(ctx context.Context, in *stdin, sent int64) error {
 	switch reason := in.Reason(); reason {
 	case reasonClient, reasonEnded:
 		return nil
 	case "", reasonLost:
 		if ctx.Err() != nil {
-			return nil // the client is closed, and promises nothing
+			return nil // the client is closed
 		}
-		if run, err := f.c.Runs().Get(ctx, f.run); err == nil && run.Phase.Terminal() {
+		if run, err := f.c.Runs().Get(ctx, f.id); err == nil && run.Phase.Terminal() {
 			return nil
 		}
 		return &belljar.Error{

@@ -17,15 +17,15 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// files are the workspaces of the caller's sessions on the server.
+// files implements [belljar.Files].
 type files struct{ c *Client }
 
 var _ belljar.Files = files{}
 
-// fileTime is how much longer than other answers one may take that waits for a sandbox.
+// fileTime is added to Options.Silence for requests that wait for a sandbox.
 const fileTime = time.Minute
 
-// Write writes one file. It is not repeated when the connection breaks: what it brings can be read once.
+// Write writes one file. It is not retried, since its reader can be read only once.
 func (f files) Write(ctx context.Context, sessionID string, w belljar.FileWrite) (belljar.FileEntry, error) {
 	query := url.Values{"path": {w.Path}}
 	if w.Mode != 0 {
@@ -39,7 +39,7 @@ func (f files) Write(ctx context.Context, sessionID string, w belljar.FileWrite)
 		content.r = strings.NewReader("")
 	}
 	header := http.Header{"Content-Type": {"application/octet-stream"}}
-	if w.Size <= 0 || w.Size > 64<<10 { // what is refused need not be sent
+	if w.Size <= 0 || w.Size > 64<<10 { // a refused body is then not sent
 		header.Set("Expect", "100-continue")
 	}
 	var stored struct {
@@ -54,10 +54,10 @@ func (f files) Write(ctx context.Context, sessionID string, w belljar.FileWrite)
 	return stored.Entry, err
 }
 
-// whole is a reader that brings as many bytes as was said, if it was, and remembers why it fails.
+// whole is a reader that checks its size, if it is set, and records its error.
 type whole struct {
 	r     io.Reader
-	size  int64 // less than 1 if it was not said
+	size  int64 // less than 1 if it is unknown
 	read  int64
 	fault atomic.Pointer[error]
 }
@@ -78,11 +78,11 @@ func (w *whole) Read(p []byte) (int, error) {
 	return 0, err
 }
 
-// octal is permission bits as the server reads them.
+// octal formats permission bits for the server.
 func octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }
 
-// WriteAll writes many small files. It is repeated when the connection breaks only if it may replace files: else it would
-// meet its own.
+// WriteAll writes many small files. It is retried only if it may replace files: otherwise a retry could conflict with
+// files of the first try.
 func (f files) WriteAll(ctx context.Context, sessionID string, list []belljar.FileWrite) ([]belljar.FileEntry, error) {
 	type file struct {
 		Path    string `json:"path"`
@@ -129,7 +129,7 @@ func (f files) WriteAll(ctx context.Context, sessionID string, list []belljar.Fi
 	return stored.Entries, err
 }
 
-// post asks one of the operations that take JSON. once says that it must not be repeated.
+// post sends an operation with a JSON body. once means that it is not idempotent.
 func (f files) post(ctx context.Context, sessionID, op string, body, to any, once bool) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -159,7 +159,7 @@ func (f files) Read(ctx context.Context, sessionID, name string, offset, limit i
 		req.header.Set("Range", fmt.Sprintf("bytes=%d-%s", offset, last))
 	}
 	resp, err := f.c.open(ctx, req)
-	if behind(err) { // the end of the file, which is nothing to read and no failure
+	if pastEnd(err) { // not an error: there is nothing to read
 		req.method = http.MethodHead
 		req.header.Del("Range")
 		if resp, err = f.c.open(ctx, req); err == nil {
@@ -175,12 +175,12 @@ func (f files) Read(ctx context.Context, sessionID, name string, offset, limit i
 		_, total, _ := strings.Cut(resp.Header.Get("Content-Range"), "/")
 		if size, err = strconv.ParseInt(total, 10, 64); err != nil {
 			resp.Body.Close()
-			return belljar.FileEntry{}, nil, stranger(resp)
+			return belljar.FileEntry{}, nil, unexpected(resp)
 		}
-	} else if req.header.Get("Range") != "" { // something on the way does not know ranges
+	} else if req.header.Get("Range") != "" { // a proxy does not support ranges
 		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil && !(errors.Is(err, io.EOF) && size <= offset) {
 			resp.Body.Close()
-			return belljar.FileEntry{}, nil, told(f.c.foreign(ctx, "the file broke off", err))
+			return belljar.FileEntry{}, nil, callerError(f.c.transportError(ctx, "the file broke off", err))
 		}
 	}
 	body := resp.Body
@@ -193,13 +193,13 @@ func (f files) Read(ctx context.Context, sessionID, name string, offset, limit i
 	return entryOf(resp, name, size), body, nil
 }
 
-// behind reports whether an error says that a range begins behind a file's end.
-func behind(err error) bool {
+// pastEnd reports whether err means that a range starts after the end of the file.
+func pastEnd(err error) bool {
 	var e *belljar.Error
 	return errors.As(err, &e) && e.Code == belljar.CodeInvalidRequest && e.Details["field"] == "Range" && e.Details["size"] != nil
 }
 
-// entryOf is a file as the headers beside its bytes describe it.
+// entryOf returns the entry of a file from the headers of its download.
 func entryOf(resp *http.Response, name string, size int64) belljar.FileEntry {
 	entry := belljar.FileEntry{Path: name, Type: "file", Size: size, Mode: resp.Header.Get("X-Belljar-Mode")}
 	if clean, err := belljar.CleanPath(name); err == nil {
@@ -211,7 +211,7 @@ func entryOf(resp *http.Response, name string, size int64) belljar.FileEntry {
 	return entry
 }
 
-// Stat describes what is at a path.
+// Stat describes the file or directory at a path.
 func (f files) Stat(ctx context.Context, sessionID, path string) (belljar.FileEntry, error) {
 	var entry belljar.FileEntry
 	return entry, f.post(ctx, sessionID, "stat", map[string]any{"path": path}, &entry, false)
@@ -224,7 +224,7 @@ func (f files) List(ctx context.Context, sessionID string, q belljar.FileQuery) 
 	return list, f.post(ctx, sessionID, "list", body, &list, false)
 }
 
-// Mkdir makes a directory and those above it.
+// Mkdir creates a directory and its parents.
 func (f files) Mkdir(ctx context.Context, sessionID, path string, mode uint32) error {
 	body := map[string]any{"path": path}
 	if mode != 0 {
@@ -245,7 +245,7 @@ func (f files) Delete(ctx context.Context, sessionID, path string, recursive boo
 	return f.post(ctx, sessionID, "delete", body, nil, true)
 }
 
-// Search looks for files and lines.
+// Search searches for files and lines.
 func (f files) Search(ctx context.Context, sessionID string, q belljar.FileSearch) (belljar.FileMatches, error) {
 	var found belljar.FileMatches
 	return found, f.post(ctx, sessionID, "search", q, &found, false)
@@ -262,23 +262,23 @@ func (f files) Archive(ctx context.Context, sessionID, path string, format bellj
 		return err
 	}
 	defer resp.Body.Close()
-	out := &taker{w: w}
+	out := &destination{w: w}
 	if _, err := io.Copy(out, resp.Body); err != nil {
 		if out.err != nil {
 			return &belljar.Error{Code: belljar.CodeCanceled, Message: "the client stopped reading the archive", Err: out.err}
 		}
-		return told(f.c.foreign(ctx, "the archive broke off", err))
+		return callerError(f.c.transportError(ctx, "the archive broke off", err))
 	}
 	return nil
 }
 
-// taker tells a failure of w from one of the connection.
-type taker struct {
+// destination is a writer that records its error, to distinguish it from an error of the connection.
+type destination struct {
 	w   io.Writer
 	err error
 }
 
-func (t *taker) Write(b []byte) (int, error) {
+func (t *destination) Write(b []byte) (int, error) {
 	n, err := t.w.Write(b)
 	if err != nil {
 		t.err = err
@@ -286,7 +286,7 @@ func (t *taker) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Space is what a workspace holds.
+// Space returns the usage of a workspace.
 func (f files) Space(ctx context.Context, sessionID string) (belljar.Space, error) {
 	var s belljar.Space
 	return s, f.c.get(ctx, &s, nil, "sessions", sessionID, "fs", "space")

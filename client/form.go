@@ -13,8 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Upload sends files as they are read, as one form. It is not repeated: the server takes all of it or nothing, so the
-// caller can.
+// Upload streams files as one form. It is not retried. The server stores all of it or nothing, so the caller can retry.
 func (s sessions) Upload(ctx context.Context, id string, u belljar.Upload) (belljar.UploadResult, error) {
 	out, in := io.Pipe()
 	form := multipart.NewWriter(in)
@@ -34,12 +33,12 @@ func (s sessions) Upload(ctx context.Context, id string, u belljar.Upload) (bell
 	var result belljar.UploadResult
 	err := s.c.ask(ctx, request{
 		method: http.MethodPost, path: route("sessions", id, "files"), query: query, stream: own{out}, longer: startup(0),
-		// The server looks at the session before it asks for the bytes.
+		// The server checks the session before it requests the body.
 		header: http.Header{"Content-Type": {form.FormDataContentType()}, "Expect": {"100-continue"}},
 	}, &result)
-	_ = out.CloseWithError(errEnough) // what was not read by now will not be
+	_ = out.CloseWithError(errEnough) // the rest is not read
 	select {
-	case unread := <-written: // so that nobody reads the caller's files any more when this returns
+	case unread := <-written: // so that the caller's files are no longer read after Upload returns
 		if unread != nil && !errors.Is(unread, errEnough) && ctx.Err() == nil {
 			err = unread
 			var own *belljar.Error
@@ -57,7 +56,7 @@ func (s sessions) Upload(ctx context.Context, id string, u belljar.Upload) (bell
 
 var errEnough = errors.New("the server stopped reading the upload")
 
-// write puts the parts of an upload into a form.
+// write writes the parts of an upload as a form.
 func write(form *multipart.Writer, u belljar.Upload) error {
 	for part, err := range u.Parts {
 		if err != nil {
@@ -70,7 +69,7 @@ func write(form *multipart.Writer, u belljar.Upload) error {
 	return nil
 }
 
-// archives are the names by which the server knows an archive.
+// archives are the file name suffixes that the server takes for an archive.
 func archives() map[belljar.UploadFormat]string {
 	return map[belljar.UploadFormat]string{
 		belljar.UploadTar: ".tar", belljar.UploadTarGz: ".tar.gz", belljar.UploadZip: ".zip",
@@ -81,7 +80,7 @@ func writePart(form *multipart.Writer, part belljar.UploadPart) error {
 	name := part.Name
 	suffix := archives()[part.Format]
 	lower := strings.ToLower(name)
-	// A plain file with an archive's name would be unpacked, so it travels in an archive itself.
+	// The server would unpack a plain file with an archive's name, so it is sent within an archive.
 	boxed := suffix == "" && (strings.HasSuffix(lower, ".tgz") || strings.HasSuffix(lower, ".tar") ||
 		strings.HasSuffix(lower, ".tar.gz") || strings.HasSuffix(lower, ".zip"))
 	switch {
@@ -101,11 +100,11 @@ func writePart(form *multipart.Writer, part belljar.UploadPart) error {
 	return err
 }
 
-// box writes one file as a zip archive, which unlike tar does not need its size beforehand.
+// box writes one file as a zip archive, which unlike tar does not need the size first.
 func box(w io.Writer, part belljar.UploadPart) error {
 	z := zip.NewWriter(w)
 	name := part.Name
-	if clean, err := belljar.CleanPath(name); err == nil { // else the server says what is wrong with it
+	if clean, err := belljar.CleanPath(name); err == nil { // otherwise the server returns the error
 		name = clean
 	}
 	h := &zip.FileHeader{Name: name, Method: zip.Store}

@@ -17,20 +17,19 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Bounds of a stream.
 const (
-	maxMessage = 1 << 20          // docs/compatibility.md#frames: 64 KB; more only so that a mistake is reported and not cut
-	pingEvery  = 15 * time.Second // a connection is dead when a ping is not answered within as much again
+	maxMessage = 1 << 20          // of a stream, in bytes. Messages have at most 64 KB (docs/compatibility.md#frames)
+	pingEvery  = 15 * time.Second // also the timeout of a ping
 )
 
-// Frames follows a run's log over a WebSocket. When that breaks it is opened again behind the last frame that came, until
-// the log's end, an answer that will not change (such as not found), ctx's end, or the end of the client's patience.
+// Frames follows a run's log over a WebSocket. If the connection breaks, Frames reconnects after the last frame, until
+// the log's end, a permanent error (such as not found), ctx's end, or the end of Options.Patience.
 func (r runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		f := &follower{c: r.c, id: id, next: max(from, 1), yield: yield}
 		if err := f.run(ctx); err != nil && !f.left {
 			if ctx.Err() != nil {
-				err = given(ctx)
+				err = contextError(ctx)
 			}
 			yield(belljar.Frame{}, err)
 		}
@@ -43,12 +42,12 @@ type follower struct {
 	id    string
 	next  uint64 // the first seq that the reader has not seen
 	yield func(belljar.Frame, error) bool
-	left  bool // the reader wants no more
-	heard bool // something came on the connection at hand
+	left  bool // the reader has stopped
+	heard bool // the current connection has received a frame
 }
 
 func (f *follower) run(ctx context.Context) error {
-	if err := f.place(ctx); err != nil {
+	if err := f.resolveTail(ctx); err != nil {
 		return err
 	}
 	patience := f.c.opts.Patience
@@ -60,20 +59,20 @@ func (f *follower) run(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			return f.c.fed(ctx, f.id)
+			return f.c.awaitFeed(ctx, f.id)
 		}
 		if f.heard {
 			failures, deadline = 0, time.Now().Add(10*patience)
 		}
 		pause, again := failures.after(err)
 		if !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause) {
-			return told(err)
+			return callerError(err)
 		}
 	}
 }
 
-// place finds out which seq the tail begins with, so that a connection that breaks before the first frame loses none.
-func (f *follower) place(ctx context.Context) error {
+// resolveTail replaces the tail by its first seq, so that no frame is lost if the connection breaks before the first.
+func (f *follower) resolveTail(ctx context.Context) error {
 	if f.next != belljar.Tail {
 		return nil
 	}
@@ -82,8 +81,8 @@ func (f *follower) place(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case run.LastSeq == 0: // the server does not say
-	case run.Phase.Terminal(): // the end event is never history
+	case run.LastSeq == 0: // unknown
+	case run.Phase.Terminal(): // the tail includes the end event
 		f.next = run.LastSeq
 	default:
 		f.next = run.LastSeq + 1
@@ -91,7 +90,7 @@ func (f *follower) place(ctx context.Context) error {
 	return nil
 }
 
-// follow reads one connection. It returns nil at the log's end, and when the reader has left.
+// follow reads one connection. It returns nil at the log's end, and after the reader has stopped.
 func (f *follower) follow(ctx context.Context) error {
 	from := "tail"
 	if f.next != belljar.Tail {
@@ -130,12 +129,12 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// note reports whether a frame is for this connection only.
+// note reports whether a frame is not part of the log.
 func note(f belljar.Frame) bool {
 	return f.Type == belljar.FrameEvent && (f.Event == belljar.EventResume || f.Event == belljar.EventStdinClosed)
 }
 
-// broken is why a stream ended before its log. It is passing unless the other side is sure that it will not get better.
+// broken returns the error for a stream that ended before its log. It is passing unless the close code is permanent.
 func (c *Client) broken(ctx context.Context, err error) error {
 	var e *belljar.Error
 	if errors.As(err, &e) {
@@ -152,7 +151,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errSilent) {
 		err = errSilent
 	}
-	return c.foreign(ctx, "the stream broke", err)
+	return c.transportError(ctx, "the stream broke", err)
 }
 
 // link is one WebSocket.
@@ -174,10 +173,10 @@ func (c *Client) connect(ctx context.Context, path string, query url.Values) (*l
 	opts := &websocket.DialOptions{HTTPClient: c.http, HTTPHeader: map[string][]string{}, OnPingReceived: l.pulse.answers}
 	c.authorize(opts.HTTPHeader)
 	watched, w := watch(ctx, c.opts.Silence)
-	w.owe()
+	w.start()
 	address := c.base.String() + path + "?" + query.Encode()
 	conn, resp, err := websocket.Dial(watched, address, opts)
-	w.mine()
+	w.stop()
 	if resp != nil {
 		c.met.Store(true)
 	}
@@ -196,11 +195,11 @@ func (c *Client) connect(ctx context.Context, path string, query url.Values) (*l
 
 // end cuts the connection.
 func (l *link) end() {
-	_ = l.CloseNow() // it is over in any case
+	_ = l.CloseNow() // closed even after an error
 	l.w.end()
 }
 
-// errEndOfLog is the end of a stream that has nothing more to say.
+// errEndOfLog is the regular end of a stream.
 var errEndOfLog = errors.New("end of log")
 
 // read returns the next frame.

@@ -14,12 +14,12 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// images are the root file systems on the server.
+// images implements [belljar.Images].
 type images struct{ c *Client }
 
 var _ belljar.Images = images{}
 
-// Images are the root file systems on the server.
+// Images gives access to the server's images.
 func (c *Client) Images() belljar.Images { return images{c} }
 
 // List lists the images.
@@ -37,8 +37,8 @@ func (i images) Get(ctx context.Context, ref string) (belljar.Image, error) {
 	return image, i.c.get(ctx, &image, url.Values{"ref": {ref}}, "images", "inspect")
 }
 
-// Pull has the server fetch an image. When the connection breaks in the midst of it, the pull may go on there: for as long
-// as somebody else waits for it, too.
+// Pull makes the server pull an image. If the connection breaks, the server ends the pull, unless other clients wait for
+// it.
 func (i images) Pull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -47,18 +47,18 @@ func (i images) Pull(ctx context.Context, p belljar.ImagePull, progress func(bel
 	return i.follow(ctx, request{method: http.MethodPost, path: route("images", "pull"), body: raw}, p.Ref, progress)
 }
 
-// Import sends an image. It is not repeated when the connection breaks: what it is read from can be read once.
+// Import sends an image. It is not retried, since r can be read only once.
 func (i images) Import(ctx context.Context, name string, r io.Reader, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	query := url.Values{}
 	if name != "" {
 		query.Set("name", name)
 	}
-	tell := make(chan belljar.ImageProgress, 1) // of what is sent; the newest is enough
-	body := &sent{r: r, tell: tell}
+	uploaded := make(chan belljar.ImageProgress, 1) // progress of the upload; only the latest counts
+	body := &sent{r: r, progress: uploaded}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for p := range tell {
+		for p := range uploaded {
 			if progress != nil {
 				progress(p)
 			}
@@ -68,13 +68,13 @@ func (i images) Import(ctx context.Context, name string, r io.Reader, progress f
 		method: http.MethodPost, path: route("images", "import"), query: query, stream: body, longer: fileTime,
 		header: http.Header{"Content-Type": {"application/x-tar"}, "Expect": {"100-continue"}},
 	}, name, func(p belljar.ImageProgress) {
-		body.quiet()
-		<-done // the server speaks, and one at a time
+		body.stop()
+		<-done // from here on the server reports progress; never two callbacks at once
 		if progress != nil {
 			progress(p)
 		}
 	})
-	body.quiet()
+	body.stop()
 	<-done
 	if fault := body.fault.Load(); err != nil && fault != nil {
 		return belljar.Image{}, *fault
@@ -82,13 +82,13 @@ func (i images) Import(ctx context.Context, name string, r io.Reader, progress f
 	return image, err
 }
 
-// sent is an archive on its way: it tells how much has left, and remembers why it cannot be read.
+// sent is the body of an import: it reports its progress and records its read error.
 type sent struct {
-	r     io.Reader
-	n     int64
-	fault atomic.Pointer[error]
-	mu    sync.Mutex
-	tell  chan belljar.ImageProgress // nil once nobody listens
+	r        io.Reader
+	n        int64
+	fault    atomic.Pointer[error]
+	mu       sync.Mutex
+	progress chan belljar.ImageProgress // nil after stop
 }
 
 func (s *sent) Read(b []byte) (int, error) {
@@ -100,27 +100,27 @@ func (s *sent) Read(b []byte) (int, error) {
 	s.n += int64(n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tell != nil {
+	if s.progress != nil {
 		select {
-		case <-s.tell: // nobody has taken it, and it is old
+		case <-s.progress: // outdated
 		default:
 		}
-		s.tell <- belljar.ImageProgress{Phase: belljar.ImagePulling, Done: s.n}
+		s.progress <- belljar.ImageProgress{Phase: belljar.ImagePulling, Done: s.n}
 	}
 	return n, err
 }
 
-// quiet ends what is told of the sending.
-func (s *sent) quiet() {
+// stop ends the progress of the upload.
+func (s *sent) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tell != nil {
-		close(s.tell)
-		s.tell = nil
+	if s.progress != nil {
+		close(s.progress)
+		s.progress = nil
 	}
 }
 
-// follow asks for an image and tells how it comes about, until it is there.
+// follow sends a request for an image, reports its progress and returns the image.
 func (i images) follow(ctx context.Context, r request, ref string, progress func(belljar.ImageProgress)) (image belljar.Image, err error) {
 	if r.header == nil {
 		r.header = http.Header{}
@@ -132,7 +132,7 @@ func (i images) follow(ctx context.Context, r request, ref string, progress func
 	}
 	defer resp.Body.Close()
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "text/event-stream" {
-		return image, stranger(resp)
+		return image, unexpected(resp)
 	}
 	for e, err := range events(resp.Body) {
 		if err != nil {
@@ -157,17 +157,17 @@ func (i images) follow(ctx context.Context, r request, ref string, progress func
 			}
 		}
 		if err != nil {
-			foreign := stranger(resp)
-			foreign.Err = err
-			return image, foreign
+			e := unexpected(resp)
+			e.Err = err
+			return image, e
 		}
 	}
 	return image, i.lost(ctx, ref, io.ErrUnexpectedEOF)
 }
 
-// lost is the failure of a stream that broke off.
+// lost returns the error for a stream that broke.
 func (i images) lost(ctx context.Context, ref string, err error) error {
-	if e := given(ctx); e != nil {
+	if e := contextError(ctx); e != nil {
 		return e
 	}
 	return &belljar.Error{
@@ -177,7 +177,7 @@ func (i images) lost(ctx context.Context, ref string, err error) error {
 	}
 }
 
-// Tag gives an image one more name.
+// Tag adds a name to an image.
 func (i images) Tag(ctx context.Context, ref, name string) (belljar.Image, error) {
 	var image belljar.Image
 	raw, err := json.Marshal(map[string]string{"ref": ref, "name": name})
@@ -187,15 +187,16 @@ func (i images) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 	return image, i.c.ask(ctx, request{method: http.MethodPost, path: route("images", "tag"), body: raw}, &image)
 }
 
-// Remove takes a name away, and with its last one the image. It is not repeated when the connection breaks: it would find
-// nothing.
+// Remove removes a name of an image, and with its last name the image. It is not retried after a broken connection: the
+// retry would find nothing.
 func (i images) Remove(ctx context.Context, ref string) error {
 	return i.c.ask(ctx, request{
 		method: http.MethodDelete, path: route("images"), query: url.Values{"ref": {ref}}, once: true, longer: fileTime,
 	}, nil)
 }
 
-// Prune removes what is not used. It is not repeated when the connection breaks: what went would not be told.
+// Prune removes unused images. It is not retried after a broken connection: the retry would not report what the first try
+// removed.
 func (i images) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImagePruned, error) {
 	var gone belljar.ImagePruned
 	raw, err := json.Marshal(p)

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// imageServer answers as a server of images would, with what a test says.
+// imageServer is a server of images with the test's handler.
 func imageServer(t *testing.T, answer http.HandlerFunc) belljar.Images {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -31,7 +31,7 @@ func imageServer(t *testing.T, answer http.HandlerFunc) belljar.Images {
 	return c.Images()
 }
 
-// eventsTo begins an answer of events, and returns what writes one.
+// eventsTo starts a response of events and returns a function that writes one.
 func eventsTo(w http.ResponseWriter) func(text string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	return func(text string) {
@@ -62,7 +62,7 @@ func TestPullIsFollowed(t *testing.T) {
 	}
 }
 
-// However a stream ends that should have ended otherwise, the caller hears what he may expect.
+// The caller gets a useful error for every premature end of a stream.
 func TestPullEndsBadly(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -133,7 +133,7 @@ func TestImportIsSent(t *testing.T) {
 
 var errTorn = errors.New("torn")
 
-// torn cannot be read.
+// torn is a reader that fails.
 type torn struct{}
 
 func (torn) Read([]byte) (int, error) { return 0, errTorn }

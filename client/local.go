@@ -20,36 +20,35 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// LocalOptions say how a program has a belljar of its own. The zero value is enough where belljar is installed.
+// LocalOptions configure a private server. The zero value is enough if belljar is installed.
 type LocalOptions struct {
-	// Program is the belljar to start; "" is the one that BELLJAR_BIN names, else belljar on the PATH.
+	// Program is the belljar to start; "" means the path in BELLJAR_BIN, else belljar on the PATH.
 	Program string
-	// Data is a folder that keeps records, logs and artifacts for the next belljar; one at a time can have it. "" keeps
-	// nothing.
+	// Data is the folder for records, logs and artifacts; only one server at a time can use it. With "" they are deleted at
+	// the end.
 	Data string
-	// Set are settings by their names in docs/config.md, such as max_concurrent_runs. Those in the environment (SANDBOX_…)
-	// hold, too.
+	// Set are settings by their names in docs/config.md, such as max_concurrent_runs. The environment (SANDBOX_…) applies,
+	// too.
 	Set map[string]string
-	// Log hears what the belljar has to say, which is little; nil is nobody. It is written to until [Client.Close] returns.
+	// Log gets the server's log, until [Client.Close] returns; nil discards it.
 	Log io.Writer
 	// Source, Patience and Silence are as in [Options].
 	Source            string
 	Patience, Silence time.Duration
 }
 
-// Bounds of a local belljar.
 const (
-	startTime = time.Minute      // to be ready, whatever the context says
-	endTime   = 30 * time.Second // to end what runs, when it is asked to
-	lastWords = 16 << 10         // bytes of its log that are kept
+	startTimeout = time.Minute      // until the server is ready
+	stopTimeout  = 30 * time.Second // until the server has ended all runs and itself
+	logTail      = 16 << 10         // how much of its log is kept, in bytes
 )
 
-// Local starts a belljar that is this program's alone: on a private socket, without a port and without configuration. It
-// ends with [Client.Close], which waits until it is gone with all that runs in it, and with this program, however that
-// ends. ctx bounds the start only.
+// Local starts a private server for this program: on a private socket, without a port and without configuration. It ends
+// with [Client.Close], which waits for the end of the server and its runs, and with this program, even if that crashes.
+// ctx applies to the start only.
 //
-// A belljar that cannot be started, or has ended by itself, is [belljar.CodeRuntimeUnavailable]; details.log is the end of
-// what it had to say.
+// If the server cannot be started or has ended by itself, the error is [belljar.CodeRuntimeUnavailable]; details.log is the
+// end of its log.
 func Local(ctx context.Context, opts LocalOptions) (*Client, error) {
 	l, ready, err := startLocal(ctx, opts)
 	if err != nil {
@@ -65,30 +64,30 @@ func Local(ctx context.Context, opts LocalOptions) (*Client, error) {
 	return c, nil
 }
 
-// local is a belljar of this program's.
+// local is a private server.
 type local struct {
 	program string
 	cmd     *exec.Cmd
-	stdin   io.Closer // its life
-	said    *tail
-	gone    chan struct{} // closed when it has ended and everything it said is here
-	err     error         // how it ended; set before
+	stdin   io.Closer // closing it ends the server
+	log     *tail
+	gone    chan struct{} // closed when it has ended and log is complete
+	err     error         // of its end; set before gone is closed
 
 	mu    sync.Mutex
-	ended bool // by us
+	ended bool // by this client
 }
 
-// ready is what a private server says when it answers requests (belljar serve --private).
+// ready is the line that a private server prints when it accepts requests (belljar serve --private).
 type ready struct {
 	Socket  string `json:"socket"`
 	APIKey  string `json:"api_key"`
 	Version string `json:"version"`
 }
 
-// startLocal starts a belljar and waits until it answers.
+// startLocal starts a server and waits until it is ready.
 func startLocal(ctx context.Context, opts LocalOptions) (*local, ready, error) {
 	if err := context.Cause(ctx); err != nil {
-		return nil, ready{}, given(ctx)
+		return nil, ready{}, contextError(ctx)
 	}
 	program, err := findProgram(opts.Program)
 	if err != nil {
@@ -106,9 +105,9 @@ func startLocal(ctx context.Context, opts LocalOptions) (*local, ready, error) {
 		}
 		args = append(args, "--set", name+"="+opts.Set[name])
 	}
-	l := &local{program: program, cmd: exec.Command(program, args...), said: &tail{also: opts.Log}, gone: make(chan struct{})}
-	l.cmd.Stderr, l.cmd.SysProcAttr = l.said, apart()
-	l.cmd.WaitDelay = time.Second // for what others that have its stderr still say
+	l := &local{program: program, cmd: exec.Command(program, args...), log: &tail{also: opts.Log}, gone: make(chan struct{})}
+	l.cmd.Stderr, l.cmd.SysProcAttr = l.log, detached()
+	l.cmd.WaitDelay = time.Second // for child processes that still have its stderr
 	stdin, err := l.cmd.StdinPipe()
 	if err != nil {
 		return nil, ready{}, l.failed("cannot be started", err)
@@ -118,7 +117,7 @@ func startLocal(ctx context.Context, opts LocalOptions) (*local, ready, error) {
 	if err != nil {
 		return nil, ready{}, errors.Join(l.failed("cannot be started", err), stdin.Close())
 	}
-	if err := l.cmd.Start(); err != nil { // which closes both
+	if err := l.cmd.Start(); err != nil { // Start has closed both pipes
 		return nil, ready{}, l.failed("cannot be started", err)
 	}
 	type answer struct {
@@ -133,17 +132,17 @@ func startLocal(ctx context.Context, opts LocalOptions) (*local, ready, error) {
 		l.err = l.cmd.Wait()
 		close(l.gone)
 	}()
-	late := time.NewTimer(startTime)
+	late := time.NewTimer(startTimeout)
 	defer late.Stop()
 	select {
 	case <-ctx.Done():
 		l.stop(time.Second)
-		return nil, ready{}, given(ctx)
+		return nil, ready{}, contextError(ctx)
 	case <-late.C:
 		l.stop(time.Second)
-		return nil, ready{}, l.failed(fmt.Sprintf("is not ready after %s", startTime), nil)
+		return nil, ready{}, l.failed(fmt.Sprintf("is not ready after %s", startTimeout), nil)
 	case a := <-answered:
-		r, err := l.greeted(a.line, a.err)
+		r, err := l.parseReady(a.line, a.err)
 		if err != nil {
 			l.stop(time.Second)
 		}
@@ -151,8 +150,8 @@ func startLocal(ctx context.Context, opts LocalOptions) (*local, ready, error) {
 	}
 }
 
-// greeted reads what a belljar says when it is ready.
-func (l *local) greeted(line []byte, err error) (r ready, _ error) {
+// parseReady parses the server's ready line.
+func (l *local) parseReady(line []byte, err error) (r ready, _ error) {
 	if err != nil {
 		l.stop(time.Second)
 		return r, l.refused()
@@ -170,7 +169,7 @@ func (l *local) greeted(line []byte, err error) (r ready, _ error) {
 	return r, nil
 }
 
-// findProgram finds the belljar to start.
+// findProgram returns the path of the program to start.
 func findProgram(name string) (string, error) {
 	from := "LocalOptions.Program"
 	if name == "" {
@@ -196,19 +195,19 @@ func findProgram(name string) (string, error) {
 	return "", e
 }
 
-// failed is the error of a belljar that is not there for us.
+// failed returns the error for a server that cannot be used.
 func (l *local) failed(what string, cause error) *belljar.Error {
 	e := &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: l.program + " " + what, Err: cause}
-	if text := l.said.String(); text != "" {
+	if text := l.log.String(); text != "" {
 		e.Details = map[string]any{"log": text}
 	}
 	return e
 }
 
-// refused is the error of a belljar that did not become ready, in its own words if it found some.
+// refused returns the error for a server that did not become ready, with its own message if there is one.
 func (l *local) refused() *belljar.Error {
 	e := l.failed("ended before it was ready", l.err)
-	for line := range strings.Lines(l.said.String()) {
+	for line := range strings.Lines(l.log.String()) {
 		if said, ok := strings.CutPrefix(strings.TrimSpace(line), "belljar: "); ok {
 			e.Message, e.Err = l.program+" does not start: "+said, nil
 		} else if hint, ok := strings.CutPrefix(strings.TrimSpace(line), "hint: "); ok {
@@ -221,8 +220,8 @@ func (l *local) refused() *belljar.Error {
 	return e
 }
 
-// over is why a belljar is no longer there; nil if it is.
-func (l *local) over() error {
+// exited returns the error if the server has ended; nil if it runs.
+func (l *local) exited() error {
 	select {
 	case <-l.gone:
 	default:
@@ -234,7 +233,7 @@ func (l *local) over() error {
 		return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the client is closed, and its belljar has ended", Err: errClosed}
 	}
 	what := "has ended by itself"
-	if last := l.said.last(); last != "" {
+	if last := l.log.last(); last != "" {
 		what += fmt.Sprintf(" after saying %q", last)
 	}
 	e := l.failed(what, l.err)
@@ -242,43 +241,43 @@ func (l *local) over() error {
 	return e
 }
 
-// end asks it to end and waits until it is gone. Only the first call tells how that went.
-func (l *local) end(patience time.Duration) error {
-	died := l.over()
+// end stops the server and waits. Only the first call returns its error.
+func (l *local) end(timeout time.Duration) error {
+	died := l.exited()
 	l.mu.Lock()
 	first := !l.ended
 	l.ended = true
 	l.mu.Unlock()
-	killed := l.stop(patience)
+	killed := l.stop(timeout)
 	switch {
 	case !first:
 		return nil
 	case died != nil:
 		return died
 	case killed:
-		return l.failed(fmt.Sprintf("did not end within %s, and was killed", patience), nil)
+		return l.failed(fmt.Sprintf("did not end within %s, and was killed", timeout), nil)
 	case l.err != nil:
 		return l.failed("ended with a failure", l.err)
 	}
 	return nil
 }
 
-// stop ends it, the hard way if it does not go, and waits.
-func (l *local) stop(patience time.Duration) (killed bool) {
-	_ = l.stdin.Close() // it may be closed
-	late := time.NewTimer(patience)
+// stop stops the server, kills it after the timeout, and waits.
+func (l *local) stop(timeout time.Duration) (killed bool) {
+	_ = l.stdin.Close() // may be closed already
+	late := time.NewTimer(timeout)
 	defer late.Stop()
 	select {
 	case <-l.gone:
 		return false
 	case <-late.C:
 	}
-	_ = l.cmd.Process.Kill() // it may have ended
+	_ = l.cmd.Process.Kill() // fails if it has ended
 	<-l.gone
 	return true
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last logTail bytes written to it.
 type tail struct {
 	also io.Writer
 
@@ -286,11 +285,11 @@ type tail struct {
 	text []byte
 }
 
-// Write never fails: a log that cannot be written must not end what it is about.
+// Write never fails: a log that cannot be written must not end the server.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	t.text = append(t.text, b...)
-	t.text = slices.Clone(t.text[max(len(t.text)-lastWords, 0):])
+	t.text = slices.Clone(t.text[max(len(t.text)-logTail, 0):])
 	t.mu.Unlock()
 	if t.also != nil {
 		_, _ = t.also.Write(b)
@@ -298,7 +297,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// last is the line that tells most about an end: what a program in Go says when it breaks, or else the last one.
+// last returns the most informative line: that of a panic or a fatal error of Go, else the last line.
 func (t *tail) last() (line string) {
 	for text := range strings.Lines(t.String()) {
 		if text = strings.TrimSpace(text); strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ") {
@@ -310,12 +309,12 @@ func (t *tail) last() (line string) {
 	return line
 }
 
-// String is the end of it, from the beginning of a line if that is there.
+// String returns the kept text, from the start of a line if possible.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := t.text
-	if len(text) == lastWords {
+	if len(text) == logTail {
 		if _, rest, ok := bytes.Cut(text, []byte("\n")); ok {
 			text = rest
 		}

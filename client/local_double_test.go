@@ -15,28 +15,28 @@ import (
 	"testing"
 )
 
-// doubleVariable makes this test program play a belljar that was started by [client.Local].
+// doubleVariable makes this test program act as the server that [client.Local] starts.
 const doubleVariable = "BELLJAR_TEST_DOUBLE"
 
-// What the double does.
+// Behaviour of the double.
 const (
-	playServe    = "serve"    // as it should
-	playDie      = "die"      // as it should until the first request, then it breaks
-	playRefuse   = "refuse"   // it does not start, and says why
-	playOld      = "old"      // it does not know private servers
-	playStranger = "stranger" // it is something else
-	playSilent   = "silent"   // it is never ready, and ends when it should
-	playStubborn = "stubborn" // it is never ready, and does not end
+	playServe    = "serve"    // works
+	playDie      = "die"      // works until the first request, then panics
+	playRefuse   = "refuse"   // fails to start, with a message
+	playOld      = "old"      // does not support private servers
+	playStranger = "stranger" // is another program
+	playSilent   = "silent"   // is never ready; ends when stopped
+	playStubborn = "stubborn" // is never ready; must be killed
 )
 
-// play has [client.Local] start this program.
+// play makes [client.Local] start this program.
 func play(t *testing.T, mode string) {
 	t.Helper()
 	t.Setenv("BELLJAR_BIN", os.Args[0])
 	t.Setenv(doubleVariable, mode)
 }
 
-// playBelljar is belljar serve --private, over the fake runtime.
+// playBelljar is belljar serve --private with the fake runtime.
 func playBelljar(mode string) int {
 	switch mode {
 	case playRefuse:
@@ -62,7 +62,7 @@ func playBelljar(mode string) int {
 }
 
 func playServer(mode string) (err error) {
-	dir, err := os.MkdirTemp("/tmp", "blj") // short: a socket's path has 107 bytes
+	dir, err := os.MkdirTemp("/tmp", "blj") // short: a socket's path has at most 107 bytes
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func TestLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cancel() // it bounds the start only
+	cancel() // it applies to the start only
 	other := local(t, client.LocalOptions{})
 	if _, out := finish(t, c, shell("echo here")); out.Stdout != "here\n" {
 		t.Errorf("%+v", out)
@@ -110,7 +110,7 @@ func TestLocalStartIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestLocalDies: a belljar that breaks says so in every call, at once or as soon as it is gone.
+// TestLocalDies: after a crash of the server every call returns its error.
 func TestLocalDies(t *testing.T) {
 	play(t, playDie)
 	c, err := client.Local(within(t), client.LocalOptions{})
@@ -174,7 +174,7 @@ func TestLocalProgram(t *testing.T) {
 	})
 }
 
-// realBelljar is a belljar with its agent. It skips the test where this machine has no sandboxes.
+// realBelljar returns a belljar with its agent. It skips the test if this machine cannot run sandboxes.
 func realBelljar(t *testing.T) string {
 	t.Helper()
 	programs, err := build.Into(t.TempDir())
@@ -188,7 +188,7 @@ func realBelljar(t *testing.T) string {
 	return name
 }
 
-// TestLocalBelljar is the real thing, from the start to nothing left.
+// TestLocalBelljar uses a real server and checks that nothing is left after its end.
 func TestLocalBelljar(t *testing.T) {
 	program := realBelljar(t)
 	temp := sockdir.New(t)

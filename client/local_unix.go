@@ -4,5 +4,5 @@ package client
 
 import "syscall"
 
-// apart starts a belljar outside this program's terminal, whose Ctrl-C is meant for the program.
-func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+// detached starts the server in a session of its own, so that Ctrl-C in the terminal reaches this program only.
+func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

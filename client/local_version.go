@@ -5,10 +5,10 @@ import (
 	"runtime/debug"
 )
 
-// modulePath is this module's, by which a program that was built with it knows its version.
+// modulePath is the path of this module in a program's build information.
 const modulePath = "github.com/belljar/belljar"
 
-// ownVersion is this client's version, "" if the program was built from a checkout.
+// ownVersion returns this client's version, "" if the program was built from a checkout.
 func ownVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -22,14 +22,14 @@ func ownVersion() string {
 	return ""
 }
 
-// differ reports whether two versions do not promise to understand each other (semver: another major one, or another minor
-// one below 1.0). Builds that are no release are the business of who built them.
+// differ reports whether two versions are incompatible by semver: a different major version, or a different minor version
+// below 1.0. A build that is not a release is compatible with all.
 func differ(a, b string) bool {
 	one, other := release(a), release(b)
 	return one != "" && other != "" && one != other
 }
 
-// release is the part of a version that stands for what it promises, "" for what is no release.
+// release returns the part of a version that determines its compatibility, "" if it is not a release.
 func release(version string) string {
 	m := regexp.MustCompile(`^v?(\d+)\.(\d+)\.\d+(\+.*)?$`).FindStringSubmatch(version)
 	switch {

@@ -2,7 +2,7 @@ package client
 
 import "syscall"
 
-// apart starts a belljar that does not get this program's Ctrl-C.
-func apart() *syscall.SysProcAttr {
+// detached starts the server in a process group of its own, so that Ctrl-C reaches this program only.
+func detached() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

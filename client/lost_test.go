@@ -20,9 +20,8 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// TestGivenUpInTheMidst: who gives up does so also while what he sends is read from a source that brings nothing more, and
-// when the server has gone meanwhile.
-func TestGivenUpInTheMidst(t *testing.T) {
+// TestCancelDuringUpload: a request can be cancelled while its source blocks, and after the server has gone.
+func TestCancelDuringUpload(t *testing.T) {
 	const id = "01970000-0000-7000-8000-000000000000"
 	calls := map[string]func(context.Context, *client.Client, io.Reader) error{
 		"upload": func(ctx context.Context, c *client.Client, r io.Reader) error {
@@ -67,7 +66,7 @@ func TestGivenUpInTheMidst(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: a run whose acceptance was not heard of is not started again.
+// TestLostAnswer: a run is not started twice if the response to the first request is lost.
 func TestLostAnswer(t *testing.T) {
 	var lost atomic.Int32
 	w := newWorld(t, func(next http.Handler) http.Handler {
@@ -97,7 +96,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestFramesResume: a log that is read over connections that keep breaking arrives whole, each frame once.
+// TestFramesResume: a log arrives complete, each frame once, over connections that break repeatedly.
 func TestFramesResume(t *testing.T) {
 	w := newWorld(t, nil)
 	p := newFlaky(t, strings.TrimPrefix(w.url, "http://"), 3000)
@@ -130,7 +129,7 @@ func TestFramesResume(t *testing.T) {
 	}
 }
 
-// flaky is a network that breaks every connection after some bytes of the server's, more each time.
+// flaky is a network that breaks every connection after some bytes of the server, more each time.
 type flaky struct {
 	address string
 	broken  atomic.Int32
@@ -180,7 +179,7 @@ func (f *flaky) carry(in *net.TCPConn, to string, budget int64) {
 	}
 }
 
-// TestUnix: a server may listen on a socket file.
+// TestUnix: a server may listen on a unix socket.
 func TestUnix(t *testing.T) {
 	dir := sockdir.New(t)
 	serveUnix(t, dir+"/s", says(200, "application/json", `{"user_id":"alice"}`))
@@ -202,10 +201,10 @@ func serveUnix(t *testing.T, path string, answer http.HandlerFunc) *httptest.Ser
 	return serveOn(t, l, answer)
 }
 
-// TestRestartOnce: a request that must not be made twice waits for a server that is away, too: it has not been sent yet.
+// TestRestartOnce: a request that is not idempotent also waits for an unreachable server, since it has not been sent yet.
 func TestRestartOnce(t *testing.T) {
 	dir := sockdir.New(t)
-	answer := says(200, "application/json", `{}`, "Connection", "close") // so that no connection is there to be used again
+	answer := says(200, "application/json", `{}`, "Connection", "close") // so that no connection is reused
 	first := serveUnix(t, dir+"/s", answer)
 	c := open(t, "unix:"+dir+"/s", patience(limit))
 	if _, err := c.Node().Me(within(t)); err != nil {

@@ -9,25 +9,25 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// node is what the server can do, and what the caller may.
+// node implements [belljar.Node].
 type node struct{ c *Client }
 
-// Runtimes says what the server can do.
+// Runtimes describes the server's runtimes.
 func (n node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 	var d belljar.Discovery
 	return d, n.c.get(ctx, &d, nil, "runtimes")
 }
 
-// Me says who the caller is and what he may.
+// Me describes the caller and their limits.
 func (n node) Me(ctx context.Context) (belljar.Me, error) {
 	var me belljar.Me
 	return me, n.c.get(ctx, &me, nil, "me")
 }
 
-// admin is for operators.
+// admin implements [belljar.Admin].
 type admin struct{ c *Client }
 
-// Runs lists everybody's runs.
+// Runs lists all users' runs.
 func (a admin) Runs(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
 	var page belljar.RunPage
 	return page, a.c.get(ctx, &page, queryOf(q), "admin", "runs")
@@ -50,7 +50,7 @@ func (a admin) Idempotency(ctx context.Context, q belljar.KeyQuery) ([]belljar.K
 	return list.Items, err
 }
 
-// Usage lists the users who use most.
+// Usage lists the users with the highest usage.
 func (a admin) Usage(ctx context.Context, limit int) ([]belljar.UserUsage, error) {
 	v := url.Values{}
 	paging(v, limit, 0)
@@ -67,7 +67,7 @@ func (a admin) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 	return q, a.c.get(ctx, &q, nil, "admin", "quotas", userID)
 }
 
-// SetQuota gives a user a quota of his own.
+// SetQuota sets a user's quota.
 func (a admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) error {
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) err
 	return a.c.ask(ctx, request{method: http.MethodPut, path: route("admin", "quotas", userID), body: body}, nil)
 }
 
-// Create makes a key. It is not repeated when the connection breaks: there would be two.
+// CreateToken creates an API key. It is not retried after a broken connection, which could create two.
 func (a admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
 	var token belljar.Token
 	body, err := json.Marshal(spec)
@@ -86,7 +86,7 @@ func (a admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar
 	return token, a.c.ask(ctx, request{method: http.MethodPost, path: route("admin", "tokens"), body: body, once: true}, &token)
 }
 
-// List lists the keys.
+// Tokens lists the API keys.
 func (a admin) Tokens(ctx context.Context) ([]belljar.Token, error) {
 	var list struct {
 		Items []belljar.Token `json:"items"`
@@ -95,7 +95,7 @@ func (a admin) Tokens(ctx context.Context) ([]belljar.Token, error) {
 	return list.Items, err
 }
 
-// Revoke makes a key useless.
+// RevokeToken revokes an API key.
 func (a admin) RevokeToken(ctx context.Context, id string) error {
 	return a.c.ask(ctx, request{method: http.MethodDelete, path: route("admin", "tokens", id)}, nil)
 }

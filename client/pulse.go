@@ -8,24 +8,24 @@ import (
 	"github.com/coder/websocket"
 )
 
-// easyBytes is how much that the other side has not taken leaves room for a ping behind it, whatever lies between.
-const easyBytes = 8 << 10
+// maxUnread is how many unread bytes still leave room for a ping in the buffers of the connection.
+const maxUnread = 8 << 10
 
-// pulse knows whether silence means something. Who is spoken to reads one message after the other, a ping in its turn, and
-// a program that does not read its input holds all of them up: then no answer is to be expected.
+// pulse tracks whether a missing pong means that the connection is dead. The server reads messages in order, pings
+// included, and waits while the program does not read its input: then there is no pong.
 type pulse struct {
 	mu      sync.Mutex
-	said    int // messages, begun and ended
-	behind  int // bytes since the other side was last known to have taken everything
-	writing int // messages on their way to the network
+	said    int // counts starts and ends of messages
+	unread  int // bytes that the server may not have read
+	writing int // messages that are being written
 }
 
-// begin notes that n bytes are being sent, and end that they were.
+// begin records the start of a message of n bytes, and end its end.
 func (p *pulse) begin(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.said++
-	p.behind += n
+	p.unread += n
 	p.writing++
 }
 
@@ -36,31 +36,32 @@ func (p *pulse) end() {
 	p.writing--
 }
 
-// beat is a moment in which a ping can be sent: ok is false if it could get stuck. It is clear if nothing is in its way.
-func (p *pulse) beat() (said int, clear, ok bool) {
+// check reports whether a ping can be sent without blocking (ok), and whether a pong must then arrive in time (clear).
+// said is for still and answered.
+func (p *pulse) check() (said int, clear, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said, p.behind == 0, p.writing == 0 && p.behind <= easyBytes
+	return p.said, p.unread == 0, p.writing == 0 && p.unread <= maxUnread
 }
 
-// still reports whether nothing was sent since a beat.
+// still reports whether nothing was sent since a check.
 func (p *pulse) still(said int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.said == said
 }
 
-// answered notes that what was sent before a beat was taken.
+// answered records that the server has read everything sent before a check.
 func (p *pulse) answered(said int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.said == said {
-		p.behind = 0
+		p.unread = 0
 	}
 }
 
-// answers reports whether a ping of the other side is answered. An answer would wait behind what is being sent, which shows as
-// well that somebody is here, and would end the connection if it waited for long.
+// answers reports whether to send a pong. During a write it would have to wait and might end the connection by its
+// timeout; the write itself shows that the client is alive.
 func (p *pulse) answers(context.Context, []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,9 +75,9 @@ func (l *link) say(ctx context.Context, kind websocket.MessageType, raw []byte) 
 	return l.Write(ctx, kind, raw)
 }
 
-// keepAlive gives up when the other end is gone without a word. While nobody reads, pings cannot be answered and are not
-// sent; neither are they behind input that may be waiting for the program. Then the network has to tell.
-func (l *link) keepAlive(ctx context.Context, give context.CancelCauseFunc) {
+// keepAlive cancels the connection if the server is gone. It sends no ping while the client does not read, which could not
+// receive the pong, or while input may be waiting for the program. Then only TCP can detect a dead connection.
+func (l *link) keepAlive(ctx context.Context, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
@@ -85,7 +86,7 @@ func (l *link) keepAlive(ctx context.Context, give context.CancelCauseFunc) {
 			return
 		case <-tick.C:
 		}
-		said, clear, ok := l.pulse.beat()
+		said, clear, ok := l.pulse.check()
 		if !ok || !l.reading.Load() {
 			continue
 		}
@@ -97,7 +98,7 @@ func (l *link) keepAlive(ctx context.Context, give context.CancelCauseFunc) {
 		case err = <-pong:
 		case <-late.C:
 			if clear && l.pulse.still(said) && l.reading.Load() {
-				give(errSilent) // which ends the ping, too
+				cancel(errSilent) // ends the ping, too
 			}
 			err = <-pong
 		}
@@ -106,7 +107,7 @@ func (l *link) keepAlive(ctx context.Context, give context.CancelCauseFunc) {
 		case err == nil:
 			l.pulse.answered(said)
 		case clear && l.pulse.still(said) && l.reading.Load():
-			give(errSilent)
+			cancel(errSilent)
 			return
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// line is a listener whose connections are pipes, on which time stands still while nobody does anything.
+// line is a listener whose connections are pipes, for a fake clock.
 type line struct {
 	conns chan net.Conn
 	shut  chan struct{}
@@ -31,7 +31,7 @@ func (l *line) Accept() (net.Conn, error) {
 	}
 }
 
-// deaf is a connection whose other end hears nothing more once it is told so.
+// deaf is a connection whose other end receives nothing after a signal.
 type deaf struct {
 	net.Conn
 	from, over <-chan struct{}
@@ -51,8 +51,7 @@ func (d deaf) Read(b []byte) (int, error) {
 func (l *line) Close() error   { close(l.shut); return nil }
 func (l *line) Addr() net.Addr { return &net.UnixAddr{Name: "line"} }
 
-// onLine returns a client of a server that knows one interactive run, x, and serves its stream as told. It is gone without
-// a word when leave is called.
+// onLine returns a client of a server with one interactive run, x, and the test's stream. After leave the server is silent.
 func onLine(t *testing.T, stream func(conn *websocket.Conn, leave func())) *client.Client {
 	t.Helper()
 	gone, over := make(chan struct{}), make(chan struct{})
@@ -94,8 +93,8 @@ func onLine(t *testing.T, stream func(conn *websocket.Conn, leave func())) *clie
 	return c
 }
 
-// TestInputOfABusyProgram: a program that reads its input after half an hour gets all of it. The server answers no ping
-// meanwhile, since what was sent before waits in front of it.
+// TestInputOfABusyProgram: a program that reads its input after half an hour gets all of it. Meanwhile the server sends no
+// pong, since it handles the earlier input first.
 func TestInputOfABusyProgram(t *testing.T) {
 	const piece, pieces = 20 << 10, 10
 	for name, first := range map[string]int{"much": piece, "first a word": 5} {
@@ -105,7 +104,7 @@ func TestInputOfABusyProgram(t *testing.T) {
 				c := onLine(t, func(conn *websocket.Conn, _ func()) {
 					over := make(chan struct{})
 					defer close(over)
-					go func() { // the server asks, too, and does not hear the answer
+					go func() { // the server pings, too, and gets no pong
 						for {
 							select {
 							case <-over:
@@ -157,8 +156,8 @@ func TestInputOfABusyProgram(t *testing.T) {
 	}
 }
 
-// TestInputToNobody: a server that is gone without a word is noticed, by who says nothing and by who has been heard before.
-func TestInputToNobody(t *testing.T) {
+// TestInputToADeadServer: a dead server is detected, with and without earlier input.
+func TestInputToADeadServer(t *testing.T) {
 	for name, said := range map[string]string{"silent": "", "heard before": "x"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

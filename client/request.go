@@ -13,43 +13,43 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// request is one question to the server.
+// request is one HTTP request.
 type request struct {
 	method string
 	path   string
 	query  url.Values
 	header http.Header
 	body   []byte        // JSON; nil for none
-	stream io.Reader     // in place of body; makes the request one that cannot be repeated
-	once   bool          // it must not be done twice
-	longer time.Duration // how much longer than others it may take
-	tries  *int          // counts how often it was sent; nil does not
+	stream io.Reader     // in place of body; such a request is never retried
+	once   bool          // not idempotent
+	longer time.Duration // added to Options.Silence
+	tries  *int          // counts the tries, unless nil
 }
 
-// maxAnswer bounds an answer that is decoded, in bytes.
+// maxAnswer limits a JSON response, in bytes.
 const maxAnswer = 32 << 20
 
-// get asks for JSON.
+// get sends a GET request and decodes its JSON response.
 func (c *Client) get(ctx context.Context, to any, query url.Values, parts ...string) error {
 	return c.ask(ctx, request{method: http.MethodGet, path: route(parts...), query: query}, to)
 }
 
-// ask sends a request and decodes its answer into to, unless that is nil.
+// ask sends a request and decodes its response into to, unless that is nil.
 func (c *Client) ask(ctx context.Context, r request, to any) error {
-	return c.repeat(ctx, r, func(resp *http.Response) error {
+	return c.retry(ctx, r, func(resp *http.Response) error {
 		defer resp.Body.Close()
-		raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // to its end, so that the connection can be used again
+		raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // to its end, so that the connection can be reused
 		if err != nil {
-			return c.foreign(ctx, "the server's answer broke off", err)
+			return c.transportError(ctx, "the server's answer broke off", err)
 		}
 		if to == nil || resp.StatusCode == http.StatusNoContent {
 			return nil
 		}
 		if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
-			return stranger(resp)
+			return unexpected(resp)
 		}
 		if err := json.Unmarshal(raw, to); err != nil {
-			e := stranger(resp)
+			e := unexpected(resp)
 			e.Err = err
 			return e
 		}
@@ -57,18 +57,18 @@ func (c *Client) ask(ctx context.Context, r request, to any) error {
 	})
 }
 
-// open sends a request and returns its answer. The caller closes its body.
+// open sends a request and returns its response. The caller closes the body.
 func (c *Client) open(ctx context.Context, r request) (resp *http.Response, err error) {
-	err = c.repeat(ctx, r, func(got *http.Response) error {
+	err = c.retry(ctx, r, func(got *http.Response) error {
 		resp = got
 		return nil
 	})
 	return resp, err
 }
 
-// repeat sends a request, again if need be, and gives take an answer that is no failure. An error of take's is a reason to
-// repeat, too, if it says that the server cannot be reached.
-func (c *Client) repeat(ctx context.Context, r request, take func(*http.Response) error) error {
+// retry sends a request, with retries, and calls take with a successful response. It also retries after a passing error of
+// take.
+func (c *Client) retry(ctx context.Context, r request, take func(*http.Response) error) error {
 	deadline := time.Now().Add(c.opts.Patience)
 	for tries := backoff(0); ; tries.next() {
 		if r.tries != nil {
@@ -82,16 +82,16 @@ func (c *Client) repeat(ctx context.Context, r request, take func(*http.Response
 		switch {
 		case err == nil:
 			return nil
-		case !again, r.once && !untouched(err), r.stream != nil, ctx.Err() != nil, time.Now().Add(pause).After(deadline), !sleep(ctx, pause):
-			if over := given(ctx); over != nil {
+		case !again, r.once && !undone(err), r.stream != nil, ctx.Err() != nil, time.Now().Add(pause).After(deadline), !sleep(ctx, pause):
+			if over := contextError(ctx); over != nil {
 				return over
 			}
-			return told(err)
+			return callerError(err)
 		}
 	}
 }
 
-// attempt sends a request once and returns an answer that is no failure.
+// attempt sends a request once and returns a successful response.
 func (c *Client) attempt(ctx context.Context, r request) (*http.Response, error) {
 	ctx, w := watch(ctx, c.opts.Silence+r.longer)
 	body := r.stream
@@ -115,7 +115,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*http.Response, error)
 		req.Header.Set("Content-Type", "application/json")
 	}
 	c.authorize(req.Header)
-	w.owe()
+	w.start()
 	resp, err := c.http.Do(req)
 	if err != nil {
 		defer w.end()

@@ -11,15 +11,15 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// runs are the caller's runs on the server.
+// runs implements [belljar.Runs].
 type runs struct{ c *Client }
 
-// Start starts a run. A request whose connection breaks is repeated under the same idempotency key.
+// Start starts a run. After a broken connection it retries with the same idempotency key.
 //
-// The API takes small files inside a request. An upload that is larger than [belljar.MaxInlineBytes], or holds more than
-// plain files, goes into the workspace of its session, or of one made for this run, which ends with it. A request with an Input becomes an interactive
-// run, which is fed behind this call's back; Frames and Collect tell if the server did not take all of what the program
-// wanted to read. The streams of a request that turns out to be a repeat of an earlier one are not read.
+// Small files are sent in the request. An upload larger than [belljar.MaxInlineBytes], or with other than plain files, is
+// sent to the workspace of the run's session, or of a new one that ends with the run. A request with an Input becomes an
+// interactive run, whose input is sent in the background; Frames and Collect return an error if the program could not get
+// all of it. The readers of a request that repeats an earlier one are not read.
 func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
 	spec := req.RunSpec
 	if req.Input != nil {
@@ -47,7 +47,7 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 	}
 	run, replayed, err := r.start(ctx, &spec, req)
 	if staged != "" {
-		alone := err != nil || !r.c.behind(func() { r.c.outlive(run.ID, staged) })
+		alone := err != nil || !r.c.background(func() { r.c.endSession(run.ID, staged) })
 		if alone {
 			r.c.discard(staged)
 		}
@@ -58,8 +58,8 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 	return run, err
 }
 
-// start sends a request, with less of a claim to input where the server says so. replayed tells that the run was
-// started by somebody else's request.
+// start sends a request, and lowers its limits of input to the server's maximum if it must. replayed reports that an
+// earlier request of another caller started the run.
 func (r runs) start(ctx context.Context, spec *belljar.RunSpec, req belljar.RunRequest) (run belljar.Run, replayed bool, err error) {
 	key := req.IdempotencyKey
 	if key == "" {
@@ -73,11 +73,11 @@ func (r runs) start(ctx context.Context, spec *belljar.RunSpec, req belljar.RunR
 		tries := 0
 		err = r.c.ask(ctx, request{
 			method: http.MethodPost, path: route("runs"), body: body, tries: &tries,
-			query:  url.Values{"wait": {"false"}}, // also where the server waits unless told otherwise
+			query:  url.Values{"wait": {"false"}}, // in case the server waits by default
 			header: http.Header{"Idempotency-Key": {key}},
 		}, &run)
 		if err == nil {
-			// After a lost answer the earlier request was our own.
+			// After a lost response the earlier request was this one.
 			return run, run.Details != nil && run.Details.Status == "replayed" && tries == 1, nil
 		}
 		if req.Input == nil || !lessInput(spec, &req.RunSpec, err) {
@@ -99,12 +99,12 @@ func (r runs) List(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, er
 	return page, r.c.get(ctx, &page, queryOf(q), "runs")
 }
 
-// Cancel asks a run to end.
+// Cancel cancels a run.
 func (r runs) Cancel(ctx context.Context, id string) error {
 	return r.c.ask(ctx, request{method: http.MethodPost, path: route("runs", id, "cancel")}, nil)
 }
 
-// queryOf is a query as the API writes it.
+// queryOf returns a query's parameters.
 func queryOf(q belljar.RunQuery) url.Values {
 	v := url.Values{}
 	put := func(name, value string) {

@@ -68,8 +68,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// An answer that is lost on its way is asked for again, and is the same: the caller made the session, also where no scope
-// tells.
+// After a lost response the retry gets the same one: created is true, even for an isolated session.
 func TestOpenAnswerIsLost(t *testing.T) {
 	for _, key := range []string{"", belljar.IsolatedKey} {
 		var asked atomic.Int32

@@ -124,7 +124,7 @@ func TestTail(t *testing.T) {
 		case f.Event == belljar.EventEnd:
 			got = append(got, "end")
 		}
-		if in != nil { // the first heartbeat: the tail has begun
+		if in != nil { // the first heartbeat: the tail has started
 			write(t, in)
 			in = nil
 		}
@@ -264,7 +264,7 @@ func TestTokens(t *testing.T) {
 	want(t, err, belljar.CodeForbidden)
 }
 
-// TestStagedAsAsked: the session that is made for a large upload is sealed as the run was to be.
+// TestStagedAsAsked: the session for a large upload has the isolation that the run requests.
 func TestStagedAsAsked(t *testing.T) {
 	asked := make(chan belljar.SessionSpec, 1)
 	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {

@@ -80,7 +80,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestUpload: files arrive under their names and as they are, archives unpacked.
+// TestUpload: files arrive unchanged under their names, archives unpacked.
 func TestUpload(t *testing.T) {
 	c := newWorld(t, nil).client()
 	s := session(t, c)
@@ -157,7 +157,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestStart: small files travel in the request, others by a session that nobody sees and that ends with the run.
+// TestStart: small files are sent in the request, others through a temporary session that ends with the run.
 func TestStart(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 3<<16) // 3 MiB
 	for name, test := range map[string]struct {
@@ -184,7 +184,7 @@ func TestStart(t *testing.T) {
 			if err != nil || len(test.files) > 0 && len(list) == 0 {
 				t.Errorf("%v, %v", list, err)
 			}
-			if err := c.Close(); err != nil { // even a client that is closed at once leaves no session
+			if err := c.Close(); err != nil { // no session is left even if the client is closed at once
 				t.Fatal(err)
 			}
 			page, err := w.client().Sessions().List(within(t), belljar.SessionQuery{})
@@ -198,7 +198,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestStartInSession: what does not fit into the request goes into the session that it names.
+// TestStartInSession: files that do not fit into the request are sent to its session.
 func TestStartInSession(t *testing.T) {
 	c := newWorld(t, nil).client()
 	s := session(t, c)
@@ -224,13 +224,13 @@ func TestStartFails(t *testing.T) {
 	if want(t, err, belljar.CodeInvalidRequest); !errors.Is(err, broken) {
 		t.Errorf("%v hides the reason", err)
 	}
-	req = shell("true") // the API takes no links
+	req = shell("true") // the API does not accept links inline
 	req.Upload = archive(t, map[string]string{"a": "x", "b": "-> a"})
 	_, err = c.Runs().Start(within(t), req)
 	want(t, err, belljar.CodeInvalidRequest)
 	req = shell("true")
 	req.Upload = archive(t, map[string]string{"a": strings.Repeat("x", 2<<20)})
-	req.CapturePatterns = []string{"../x"} // the run is refused when its session stands
+	req.CapturePatterns = []string{"../x"} // the run is refused after its session is created
 	_, err = c.Runs().Start(within(t), req)
 	want(t, err, belljar.CodeInvalidRequest)
 	page, err := c.Sessions().List(within(t), belljar.SessionQuery{})
@@ -239,7 +239,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// TestStartTwice: a request that is repeated by its caller is one run, whatever travels with it.
+// TestStartTwice: a request that the caller repeats is one run, with and without files.
 func TestStartTwice(t *testing.T) {
 	c := newWorld(t, nil).client()
 	make := func() belljar.RunRequest {

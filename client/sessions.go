@@ -10,10 +10,10 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// sessions are the caller's sessions on the server.
+// sessions implements [belljar.Sessions].
 type sessions struct{ c *Client }
 
-// Create makes a session. A request whose connection breaks is repeated under the same idempotency key.
+// Create creates a session. After a broken connection it retries with the same idempotency key.
 func (s sessions) Create(ctx context.Context, req belljar.SessionRequest) (belljar.Session, error) {
 	body, err := json.Marshal(req.SessionSpec)
 	if err != nil {
@@ -56,13 +56,13 @@ func (s sessions) Delete(ctx context.Context, id string) error {
 	return s.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", id)}, nil)
 }
 
-// startup is how much longer than other answers one may take that waits for a sandbox.
+// startup is added to Options.Silence for requests that wait for a sandbox to start.
 func startup(sec float64) time.Duration {
 	return time.Duration(min(max(sec, 60), 86400) * float64(time.Second))
 }
 
-// Open returns the living session of a scope, or makes one. A request whose connection breaks is repeated under the same
-// idempotency key, so that created stays true.
+// Open returns the active session of a scope, or creates one. After a broken connection it retries with the same
+// idempotency key, so that created is still right.
 func (s sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
 	body, err := json.Marshal(req.SessionSpec)
 	if err != nil {

@@ -15,27 +15,27 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// inputFrame is how much input travels in one message, in bytes.
+// inputFrame is how much input is sent in one message, in bytes.
 const inputFrame = 32 << 10
 
-// Why input has ended, as far as the client decides something by it.
+// Reasons for the end of input that the client handles.
 const (
 	reasonClient = "client"
 	reasonEnded  = "run_ended"
-	reasonLost   = "connection_lost" // the client's own: what became of the last frames is not known
+	reasonLost   = "connection_lost" // set by the client: it is unknown whether the last frames arrived
 )
 
-// Stdin opens the standard input of an interactive run over a WebSocket of its own. A connection that breaks ends the
-// hold, with the reason connection_lost, and leaves the program's input open: open it again to go on.
+// Stdin opens the standard input of an interactive run over a WebSocket of its own. If the connection breaks, it ends with
+// the reason connection_lost and the program's input stays open: call Stdin again to continue.
 func (r runs) Stdin(ctx context.Context, id string) (belljar.Stdin, error) {
 	s, err := r.c.hold(ctx, id)
 	if err != nil {
-		return nil, told(err)
+		return nil, callerError(err)
 	}
 	return s, nil
 }
 
-// hold opens a run's input. The error may be passing.
+// hold opens a run's input. The error may be [passing].
 func (c *Client) hold(ctx context.Context, id string) (*stdin, error) {
 	run, err := c.Runs().Get(ctx, id)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *Client) hold(ctx context.Context, id string) (*stdin, error) {
 	}
 	s := &stdin{link: conn, closed: make(chan struct{}), watched: make(chan struct{})}
 	s.ctx, s.stop = context.WithCancelCause(c.ctx)
-	if !c.behind(s.watch) {
+	if !c.background(s.watch) {
 		s.stop(nil)
 		conn.end()
 		return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: errClosed.Error(), Err: errClosed}
@@ -60,7 +60,7 @@ func (c *Client) hold(ctx context.Context, id string) (*stdin, error) {
 	return s, nil
 }
 
-// stdin is a hold on a run's input.
+// stdin implements [belljar.Stdin].
 type stdin struct {
 	*link
 	ctx  context.Context
@@ -69,12 +69,12 @@ type stdin struct {
 	once    sync.Once
 	closed  chan struct{}
 	reason  string        // set before closed is closed
-	watched chan struct{} // closed when nobody listens any more
+	watched chan struct{} // closed when watch has returned
 }
 
 var _ belljar.Stdin = (*stdin)(nil)
 
-// watch reads what the server says until the connection is over.
+// watch reads the server's messages until the connection ends.
 func (s *stdin) watch() {
 	defer close(s.watched)
 	defer s.link.end()
@@ -102,7 +102,7 @@ func (s *stdin) watch() {
 	}
 }
 
-// end notes why input has ended; the first reason stays.
+// end records why input has ended; the first reason wins.
 func (s *stdin) end(reason string) {
 	s.once.Do(func() {
 		s.reason = reason
@@ -116,12 +116,12 @@ type stdinMessage struct {
 	Data     *string `json:"data,omitempty"`
 }
 
-// Write sends b, in frames of at most 32 KiB. It returns when the network has them.
+// Write sends b, in frames of at most 32 KiB. It returns once they are written to the connection.
 func (s *stdin) Write(b []byte) (n int, err error) {
 	for len(b) > 0 {
 		piece := b[:min(len(b), inputFrame)]
 		text, encoding := string(piece), "utf8"
-		if !utf8.Valid(piece) || bytes.IndexByte(piece, 0) >= 0 { // JSON makes six bytes of a NUL
+		if !utf8.Valid(piece) || bytes.IndexByte(piece, 0) >= 0 { // a NUL takes six bytes in JSON
 			text, encoding = base64.StdEncoding.EncodeToString(piece), "base64"
 		}
 		if err := s.send(stdinMessage{Type: "stdin", Encoding: encoding, Data: &text}); err != nil {
@@ -133,7 +133,7 @@ func (s *stdin) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// End closes the program's input. Closed tells when the server has done so.
+// End closes the program's input. Closed is closed once the server has done so.
 func (s *stdin) End() error {
 	select {
 	case <-s.closed:
@@ -159,14 +159,14 @@ func (s *stdin) send(m stdinMessage) error {
 		return nil
 	}
 	select {
-	case <-s.watched: // which knows better
+	case <-s.watched: // it has the actual reason
 		return refusal(s.reason)
 	case <-s.ctx.Done():
 	}
 	return refusal(reasonLost)
 }
 
-// refusal says why no more input is taken.
+// refusal returns the error for input that has ended.
 func refusal(reason string) error {
 	e := &belljar.Error{
 		Code: belljar.CodeConflict, Message: "standard input is closed: " + reason, Details: map[string]any{"reason": reason},
@@ -185,7 +185,7 @@ func refusal(reason string) error {
 // Closed is closed when input has ended.
 func (s *stdin) Closed() <-chan struct{} { return s.closed }
 
-// Reason says why input has ended; "" while it has not.
+// Reason returns why input has ended; "" while it has not.
 func (s *stdin) Reason() string {
 	select {
 	case <-s.closed:
@@ -195,17 +195,17 @@ func (s *stdin) Reason() string {
 	}
 }
 
-// partingTime is how long a client that leaves may take over it.
-const partingTime = 10 * time.Second
+// detachTimeout limits the wait in Close.
+const detachTimeout = 10 * time.Second
 
-// Close gives up this hold once the program's agent has taken what was written, or does not within ten seconds. When the
-// server sees the connection end it drops what it still holds; but it reads a message only when it has given the one
-// before away, and answers pings in their turn.
+// Close releases the input, after the sandbox's agent has accepted everything written, or after ten seconds. The server
+// drops pending input when the connection ends. It handles messages and pings in order, so the pong to a last ping shows
+// that none is pending.
 func (s *stdin) Close() error {
-	ctx, cancel := context.WithTimeout(s.ctx, partingTime)
+	ctx, cancel := context.WithTimeout(s.ctx, detachTimeout)
 	defer cancel()
 	if s.send(stdinMessage{Type: "stdin", Encoding: "utf8", Data: new(string)}) == nil {
-		_ = s.Ping(ctx) // whatever comes of it, the hold is over
+		_ = s.Ping(ctx) // closed below even after an error
 	}
 	_ = s.Conn.Close(websocket.StatusNormalClosure, "")
 	s.stop(nil)

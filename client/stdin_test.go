@@ -30,7 +30,7 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-// TestLargeStdin: what is more than the server takes by default arrives too, binary and whole.
+// TestLargeStdin: binary input larger than the server's default limit arrives complete.
 func TestLargeStdin(t *testing.T) {
 	c := newWorld(t, nil).client()
 	random := rand.NewChaCha8([32]byte{1})
@@ -46,7 +46,7 @@ func TestLargeStdin(t *testing.T) {
 	}
 }
 
-// TestStdinTooLarge: a program never goes on with half of its input as if that were all.
+// TestStdinTooLarge: a program never continues with a part of its input.
 func TestStdinTooLarge(t *testing.T) {
 	c := newWorld(t, nil, func(o *service.Options) {
 		o.MaxStdin = stdin.Limits{MaxBytes: 2 << 20, BytesPerSec: 8 << 20, MaxFrameBytes: 16 << 10, IdleTimeoutSec: 1000}
@@ -72,7 +72,7 @@ func TestStdinTooLarge(t *testing.T) {
 	want(t, err, belljar.CodePolicyDenied)
 }
 
-// blocking is a reader that blocks for ever, and says when somebody reads it.
+// blocking is a reader that blocks forever and reports the first read.
 type blocking struct{ read, free chan struct{} }
 
 func newBlocking(t *testing.T) *blocking {
@@ -90,7 +90,7 @@ func (b *blocking) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestStdinBlocks: a program that ends is not kept by who would feed it, nor is the client.
+// TestStdinBlocks: a blocked source delays neither the end of the program nor that of the client.
 func TestStdinBlocks(t *testing.T) {
 	c := newWorld(t, nil).client()
 	req := shell("echo done")
@@ -120,7 +120,7 @@ func TestStdinUnread(t *testing.T) {
 	}
 }
 
-// TestStdinQueued: input may be opened and written while the run still waits for its turn.
+// TestStdinQueued: input may be opened and written while the run is queued.
 func TestStdinQueued(t *testing.T) {
 	c := newWorld(t, nil, func(o *service.Options) { o.Concurrency = 1 }).client()
 	first, err := c.Runs().Start(within(t), shell("exec sleep 1000"))
@@ -180,7 +180,7 @@ func TestStdinQueued(t *testing.T) {
 	}
 }
 
-// TestHold: a hold that is given up leaves the program's input open for the next.
+// TestHold: after Close the program's input stays open for the next Stdin.
 func TestHold(t *testing.T) {
 	c := newWorld(t, nil).client()
 	req := shell("echo zero; cat")
@@ -189,7 +189,7 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for f, err := range c.Runs().Frames(within(t), run.ID, 1) { // who leaves does not wait for long until the program reads
+	for f, err := range c.Runs().Frames(within(t), run.ID, 1) { // Close does not wait long for the program to read
 		if err != nil {
 			t.Fatal(err)
 		}

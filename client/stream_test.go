@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestStreamEnds: which ends of a stream are taken for good, and where it goes on after the others.
+// TestStreamEnds: which ends of a stream are final, and where it resumes after the others.
 func TestStreamEnds(t *testing.T) {
 	const (
 		first  = `{"type":"stdout","encoding":"utf8","data":"one","seq":1}`
@@ -29,9 +29,9 @@ func TestStreamEnds(t *testing.T) {
 		end    = `{"type":"event","event":"end","data":{},"seq":3}`
 	)
 	for name, test := range map[string]struct {
-		code     websocket.StatusCode // of the first connection, behind the first frame; 0 cuts it
+		code     websocket.StatusCode // of the first connection, after the first frame; 0 cuts it
 		messages []string             // of the second connection
-		froms    string               // what the connections asked for
+		froms    string               // from_seq of the connections
 		want     string
 		err      belljar.Code
 	}{
@@ -92,7 +92,7 @@ func TestStreamEnds(t *testing.T) {
 	}
 }
 
-// TestFramesGivesUp: a log whose server is gone for good is not waited for for ever.
+// TestFramesGivesUp: following a log ends if the server does not return.
 func TestFramesGivesUp(t *testing.T) {
 	answer, _ := script(says(502, "text/html", "<html>"))
 	c := open(t, double(t, answer), patience(50*time.Millisecond))
@@ -101,7 +101,7 @@ func TestFramesGivesUp(t *testing.T) {
 	}
 }
 
-// TestInputBreaks: a program whose input broke off somewhere is cancelled, and its reader is told.
+// TestInputBreaks: if a program's input breaks, the run is cancelled and its reader gets the error.
 func TestInputBreaks(t *testing.T) {
 	cutter := &cutter{conns: make(chan net.Conn, 1)}
 	c := newWorld(t, cutter.wrap).client()
@@ -126,7 +126,7 @@ func TestInputBreaks(t *testing.T) {
 	}
 }
 
-// cutter gets hold of the connections for input.
+// cutter collects the connections for input.
 type cutter struct{ conns chan net.Conn }
 
 func (k *cutter) wrap(next http.Handler) http.Handler {

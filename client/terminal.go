@@ -27,17 +27,17 @@ type attachment struct {
 	ctx    context.Context
 	stop   context.CancelCauseFunc
 	events chan belljar.TerminalEvent
-	over   chan struct{} // closed when nobody reads the connection any more
+	over   chan struct{} // closed when follow has returned
 
 	mu    sync.Mutex
 	state belljar.Terminal
 	left  bool
-	err   error // why it is over; set before over is closed
+	err   error // set before over is closed
 }
 
 var _ belljar.Attachment = (*attachment)(nil)
 
-// terminalMessage is what the server says.
+// terminalMessage is a message of the server.
 type terminalMessage struct {
 	Type     string            `json:"type"`
 	Data     string            `json:"data"`
@@ -64,7 +64,7 @@ func (a *attachment) receive(ctx context.Context) (m terminalMessage, err error)
 	return m, err
 }
 
-// follow reads what the server says until the connection is over.
+// follow reads the server's messages until the connection ends.
 func (a *attachment) follow() {
 	defer close(a.over)
 	defer a.link.end()
@@ -97,7 +97,7 @@ func (a *attachment) follow() {
 	}
 }
 
-// event is what a message tells of the terminal, if anything.
+// event returns the terminal event of a message; false if it has none.
 func (a *attachment) event(m terminalMessage) (e belljar.TerminalEvent, ok bool) {
 	switch m.Type {
 	case "history", "output":
@@ -105,7 +105,7 @@ func (a *attachment) event(m terminalMessage) (e belljar.TerminalEvent, ok bool)
 		if m.Encoding == "base64" {
 			data, err := base64.StdEncoding.DecodeString(m.Data)
 			if err != nil {
-				return e, false // not a server of ours
+				return e, false // not a Belljar server
 			}
 			e.Data = data
 		}
@@ -125,7 +125,7 @@ func (a *attachment) event(m terminalMessage) (e belljar.TerminalEvent, ok bool)
 	return e, false
 }
 
-// conclude tells how a connection ended that did not tell of the program's end.
+// conclude reports the end of a connection that ended before the program.
 func (a *attachment) conclude(last terminalMessage, err error) {
 	e := belljar.TerminalEvent{Kind: belljar.TerminalClosed}
 	switch websocket.CloseStatus(err) {
@@ -144,18 +144,18 @@ func (a *attachment) conclude(last terminalMessage, err error) {
 			a.finish(last.failure())
 			return
 		}
-		a.finish(told(a.client.broken(a.ctx, err)))
+		a.finish(callerError(a.client.broken(a.ctx, err)))
 		return
 	}
 	select {
 	case a.events <- e:
 		a.finish(io.EOF)
 	case <-a.ctx.Done():
-		a.finish(told(a.client.broken(a.ctx, err)))
+		a.finish(callerError(a.client.broken(a.ctx, err)))
 	}
 }
 
-// finish notes why it is over.
+// finish records the error and closes over.
 func (a *attachment) finish(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,20 +164,20 @@ func (a *attachment) finish(err error) {
 	}
 }
 
-// Terminal is the terminal as the server last told.
+// Terminal returns the latest state from the server.
 func (a *attachment) Terminal() belljar.Terminal {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.state
 }
 
-// Next waits for what comes.
+// Next waits for the next event.
 func (a *attachment) Next(ctx context.Context) (belljar.TerminalEvent, error) {
 	select {
 	case e := <-a.events:
 		return e, nil
 	case <-ctx.Done():
-		return belljar.TerminalEvent{}, given(ctx)
+		return belljar.TerminalEvent{}, contextError(ctx)
 	case <-a.over:
 	}
 	a.mu.Lock()
@@ -188,7 +188,7 @@ func (a *attachment) Next(ctx context.Context) (belljar.TerminalEvent, error) {
 	return belljar.TerminalEvent{}, a.err
 }
 
-// Write types. It returns when the network has taken all of it; if ctx ends before that the connection does, too.
+// Write sends input. It returns once all of it is written to the connection; if ctx ends before that, the connection ends.
 func (a *attachment) Write(ctx context.Context, b []byte) error {
 	for len(b) > 0 {
 		piece := b[:min(len(b), inputFrame)]
@@ -200,7 +200,7 @@ func (a *attachment) Write(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// Resize changes the size for everybody.
+// Resize changes the size for all clients.
 func (a *attachment) Resize(cols, rows int) error {
 	if err := belljar.CheckTerminalSize(cols, rows); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (a *attachment) Resize(cols, rows int) error {
 
 func (a *attachment) send(ctx context.Context, kind websocket.MessageType, raw []byte) error {
 	if err := a.say(ctx, kind, raw); err != nil {
-		if e := given(ctx); e != nil && a.ctx.Err() == nil {
+		if e := contextError(ctx); e != nil && a.ctx.Err() == nil {
 			return e
 		}
 		return &belljar.Error{Code: belljar.CodeConflict, Message: "the terminal no longer accepts input", Err: err}
@@ -228,14 +228,14 @@ func (a *attachment) send(ctx context.Context, kind websocket.MessageType, raw [
 	return nil
 }
 
-// Close leaves the terminal, whose program lives on for its reattach window.
+// Close detaches from the terminal. Its program continues for the reattach window.
 func (a *attachment) Close() error {
 	a.mu.Lock()
 	again := a.left
 	a.left = true
 	a.mu.Unlock()
 	if !again {
-		go func() { // who reads must get to the server's goodbye
+		go func() { // drains events, so that follow can read the server's close frame
 			for {
 				select {
 				case <-a.events:
@@ -244,7 +244,7 @@ func (a *attachment) Close() error {
 				}
 			}
 		}()
-		_ = a.Conn.Close(websocket.StatusNormalClosure, "") // behind what was typed; it is over in any case
+		_ = a.Conn.Close(websocket.StatusNormalClosure, "") // after the input; closed even after an error
 	}
 	a.stop(nil)
 	<-a.over

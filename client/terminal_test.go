@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// until reads from a terminal until text was printed.
+// until reads from a terminal until it prints text.
 func until(t *testing.T, a belljar.Attachment, text string) {
 	t.Helper()
 	var seen []byte
@@ -27,7 +27,7 @@ func until(t *testing.T, a belljar.Attachment, text string) {
 	}
 }
 
-// last reads from a terminal to its last event.
+// last reads from a terminal up to its last event.
 func last(t *testing.T, a belljar.Attachment) (e belljar.TerminalEvent) {
 	t.Helper()
 	for {
@@ -87,7 +87,7 @@ func TestTerminal(t *testing.T) {
 	if err := a.Resize(132, 50); err != nil {
 		t.Fatal(err)
 	}
-	for { // sizes and keys go different ways inside
+	for { // sizes and input take different paths
 		if got, err := c.Terminals().Get(within(t), made.ID); err != nil || got.Cols == 132 {
 			break
 		}
@@ -134,7 +134,7 @@ func TestTerminalEnds(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	_, slow := open("sh", "-c", "yes")
-	for { // it is let go as soon as the network holds no more
+	for { // it is detached as soon as the network buffers are full
 		if list, err := c.Terminals().List(within(t), x.ID); err != nil || list[len(list)-1].Attached == 0 {
 			break
 		}

@@ -10,12 +10,12 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// terminals are those in sessions on the server.
+// terminals implements [belljar.Terminals].
 type terminals struct{ c *Client }
 
 var _ belljar.Terminals = terminals{}
 
-// Open starts a terminal that nobody watches yet. It is not repeated when the connection breaks.
+// Open starts a terminal without attaching to it. It is not retried after a broken connection.
 func (t terminals) Open(ctx context.Context, sessionID string, spec belljar.TerminalSpec) (belljar.Terminal, error) {
 	body, err := json.Marshal(spec)
 	if err != nil {
@@ -49,8 +49,8 @@ func (t terminals) Close(ctx context.Context, id string) error {
 	return t.c.ask(ctx, request{method: http.MethodDelete, path: route("terminals", id)}, nil)
 }
 
-// Attach follows a terminal over a WebSocket, which is opened again until there is an answer or the client's patience is
-// over. One that breaks later ends the attachment with [belljar.CodeRuntimeUnavailable]: attach again for what was missed.
+// Attach attaches to a terminal over a WebSocket. It retries the connection for Options.Patience. If the connection breaks
+// later, the attachment ends with [belljar.CodeRuntimeUnavailable]: attach again for the missed output.
 func (t terminals) Attach(ctx context.Context, id string) (belljar.Attachment, error) {
 	deadline := time.Now().Add(t.c.opts.Patience)
 	for tries := backoff(0); ; tries.next() {
@@ -60,12 +60,12 @@ func (t terminals) Attach(ctx context.Context, id string) (belljar.Attachment, e
 		case err == nil:
 			return a, nil
 		case !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause):
-			return nil, told(err)
+			return nil, callerError(err)
 		}
 	}
 }
 
-// attach opens a terminal's WebSocket and reads its greeting. The error may be passing.
+// attach opens a terminal's WebSocket and reads the session message. The error may be [passing].
 func (c *Client) attach(ctx context.Context, id string) (*attachment, error) {
 	conn, err := c.connect(ctx, route("terminals"), url.Values{"terminal_id": {id}})
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) attach(ctx context.Context, id string) (*attachment, error) {
 	}
 	a := &attachment{link: conn, client: c, events: make(chan belljar.TerminalEvent), over: make(chan struct{})}
 	watched, w := watch(ctx, c.opts.Silence)
-	w.owe()
+	w.start()
 	m, err := a.receive(watched)
 	w.end()
 	switch {
@@ -93,7 +93,7 @@ func (c *Client) attach(ctx context.Context, id string) (*attachment, error) {
 	}
 	a.state = *m.Terminal
 	a.ctx, a.stop = context.WithCancelCause(c.ctx)
-	if !c.behind(a.follow) {
+	if !c.background(a.follow) {
 		a.stop(nil)
 		conn.end()
 		return nil, &belljar.Error{Code: belljar.CodeCanceled, Message: errClosed.Error(), Err: errClosed}

@@ -6,9 +6,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// OpenToolset opens the session that a toolset's tools work in, as sandbox_open does: the living one of its scope, or a
-// new one with the toolset's limits. created tells which. What ends it is [belljar.Sessions].Delete, or CloseAll with the
-// scope's prefix when the workflow is over:
+// OpenToolset opens the session of a toolset, as sandbox_open does: the active one of its scope, or a new one with the
+// toolset's limits. created reports whether it is new. End it with [belljar.Sessions].Delete, or with CloseAll and the
+// scope's prefix when the workflow has ended:
 //
 //	c.Sessions().CloseAll(ctx, belljar.CloseRequest{KeyPrefix: tools.Scope().Prefix()})
 func OpenToolset(ctx context.Context, s belljar.Service, tools belljar.Toolset) (session belljar.Session, created bool, err error) {
@@ -22,7 +22,7 @@ func OpenToolset(ctx context.Context, s belljar.Service, tools belljar.Toolset) 
 		SpecVersion: belljar.SpecVersion, BaseImage: tools.Image,
 		Runtime: tools.Runtime, Isolation: tools.Isolation, TrustLevel: tools.TrustLevel,
 		Resources: tools.Resources, TimeoutSec: tools.TimeoutSec,
-		// The TTL waits for runs, the idle time does not; neither may end it earlier than was asked for.
+		// Runs extend the TTL but not the idle time. Neither may end the session before the toolset's idle time.
 		IdleTimeoutSec: tools.IdleTimeoutSec, TTLSec: tools.IdleTimeoutSec,
 		Scope: tools.Scope(), WorkspaceExec: true,
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// inlined is how much room a request's files take already, in bytes.
+// inlined returns the size of a request's inline files, in bytes.
 func inlined(spec belljar.RunSpec) int {
 	n := len(spec.Code)
 	for _, f := range spec.Files {
@@ -22,11 +22,11 @@ func inlined(spec belljar.RunSpec) int {
 	return n
 }
 
-// mostRead is how much of a tar stream is read, headers and all, to see whether it fits into a request.
-const mostRead = 2 << 20
+// maxInlineTar is how much of a tar stream, including headers, is read to check whether it fits into a request.
+const maxInlineTar = 2 << 20
 
-// inline reads a tar stream into files that fit into a request. If they do not, or are not all plain files, it returns
-// the stream from its beginning instead.
+// inline converts a tar stream to inline files. If they do not fit or are not all plain files, it returns the whole stream
+// instead.
 func inline(archive io.Reader, room int) (files []belljar.InlineFile, rest io.Reader, err error) {
 	var read bytes.Buffer
 	in := tar.NewReader(io.TeeReader(archive, &read))
@@ -44,7 +44,7 @@ func inline(archive io.Reader, room int) (files []belljar.InlineFile, rest io.Re
 		case h.Typeflag == tar.TypeDir:
 			folders[path.Clean(h.Name)] = true
 			continue
-		case h.Typeflag != tar.TypeReg || h.Size > int64(room) || read.Len() > mostRead:
+		case h.Typeflag != tar.TypeReg || h.Size > int64(room) || read.Len() > maxInlineTar:
 			return nil, whole(), nil
 		}
 		content, err := io.ReadAll(in)
@@ -54,7 +54,7 @@ func inline(archive io.Reader, room int) (files []belljar.InlineFile, rest io.Re
 		room -= len(content)
 		files = append(files, belljar.InlineFile{Path: h.Name, Content: content, Mode: uint32(h.Mode) & 0o777})
 	}
-	for _, f := range files { // folders that files make anyway need no mention
+	for _, f := range files { // the parents of files are implied
 		for dir := path.Dir(path.Clean(f.Path)); dir != "." && dir != "/"; dir = path.Dir(dir) {
 			delete(folders, dir)
 		}
@@ -66,11 +66,11 @@ func inline(archive io.Reader, room int) (files []belljar.InlineFile, rest io.Re
 	return files, nil, nil
 }
 
-// stagedTTL is how long a session made for one upload outlives a client that has died, in seconds.
+// stagedTTL is the TTL of a session for one upload in case the client dies, in seconds.
 const stagedTTL = 60
 
-// stage makes a session for one run and fills it, and turns spec into one for a run in it. A request that has a key of
-// its caller's gets the same session again when it is repeated.
+// stage creates a session for one run, uploads the files, and changes spec to a run in the session. A request with an
+// idempotency key gets the same session when it is repeated.
 func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Reader, key string) (session string, err error) {
 	if key != "" {
 		sum := sha256.Sum256([]byte(key))
@@ -90,9 +90,9 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 		if code := belljar.CodeOf(err); !again || code != belljar.CodeConflict && code != belljar.CodeNotFound {
 			c.discard(made.ID)
 			return "", err
-		} // else the run that the session was made for may be over: the server knows
+		} // otherwise the session's run may have ended: the server decides
 	}
-	// What belongs to the sandbox has been asked for with it.
+	// The session has these already.
 	spec.SessionID, spec.Runtime, spec.BaseImage, spec.AllowWeak = made.ID, "", "", nil
 	spec.WorkspaceExec, spec.NetworkPolicy, spec.StartupTimeoutSec = false, "", 0
 	asked := spec.Resources
@@ -100,7 +100,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	return made.ID, nil
 }
 
-// unpack puts a tar stream into a session's workspace.
+// unpack uploads a tar stream to a session's workspace.
 func (c *Client) unpack(ctx context.Context, session string, archive io.Reader) error {
 	_, err := c.Sessions().Upload(ctx, session, belljar.Upload{Parts: func(yield func(belljar.UploadPart, error) bool) {
 		yield(belljar.UploadPart{Format: belljar.UploadTar, Body: archive}, nil)
@@ -108,16 +108,15 @@ func (c *Client) unpack(ctx context.Context, session string, archive io.Reader) 
 	return err
 }
 
-// outlive ends a session when its only run has ended. If this client is closed first the session expires, unless the run
-// is over by then.
-func (c *Client) outlive(run, session string) {
+// endSession ends a session when its only run has ended. If the client is closed before, the session expires.
+func (c *Client) endSession(run, session string) {
 	for _, err := range c.Runs().Frames(c.ctx, run, belljar.Tail) {
 		if err != nil {
 			break
 		}
 	}
 	if c.ctx.Err() != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), partingTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), detachTimeout)
 		defer cancel()
 		if got, err := c.Runs().Get(ctx, run); err != nil || !got.Phase.Terminal() {
 			return
@@ -126,9 +125,9 @@ func (c *Client) outlive(run, session string) {
 	c.discard(session)
 }
 
-// discard ends a session that nobody is going to use.
+// discard ends an unused session.
 func (c *Client) discard(session string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), partingTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), detachTimeout)
 	defer cancel()
 	_ = c.Sessions().Delete(ctx, session) // it expires otherwise
 }

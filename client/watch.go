@@ -9,14 +9,14 @@ import (
 
 var errSilent = errors.New("the server does not answer")
 
-// watcher ends a request whose server says nothing for too long while it owes something.
+// watcher cancels a request if the server is silent for too long while the client waits for it.
 type watcher struct {
 	silence time.Duration
 	timer   *time.Timer
 	cancel  context.CancelCauseFunc
 }
 
-// watch returns a context for one request, and who watches over it. It must be ended.
+// watch returns a context for one request and its watcher. Call the watcher's end afterwards.
 func watch(ctx context.Context, silence time.Duration) (context.Context, *watcher) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &watcher{silence: silence, cancel: cancel}
@@ -25,34 +25,34 @@ func watch(ctx context.Context, silence time.Duration) (context.Context, *watche
 	return ctx, w
 }
 
-// owe says that it is the server's turn, and mine that it is not.
-func (w *watcher) owe()  { w.timer.Reset(w.silence) }
-func (w *watcher) mine() { w.timer.Stop() }
+// start starts the timer while the client waits for the server, and stop stops it.
+func (w *watcher) start() { w.timer.Reset(w.silence) }
+func (w *watcher) stop()  { w.timer.Stop() }
 
-// end gives up the request.
+// end ends the request.
 func (w *watcher) end() {
 	w.timer.Stop()
 	w.cancel(nil)
 }
 
-// sending is a request's body: while we look for more of it, the server owes nothing.
+// sending is a request's body. The watcher does not count the time to read it from its source.
 type sending struct {
 	io.Reader
 	w *watcher
 }
 
 func (s *sending) Read(p []byte) (int, error) {
-	s.w.mine()
+	s.w.stop()
 	n, err := s.Reader.Read(p)
-	s.w.owe()
+	s.w.start()
 	return n, err
 }
 
-// own is a pipe that the client has made itself.
+// own is a pipe made by the client.
 type own struct{ *io.PipeReader }
 
-// breakable returns a body whose Read ends with ctx at the latest: the transport waits for it when the connection is over,
-// whatever becomes of the request, and what it is read from may block for as long as it likes.
+// breakable returns a body whose Read ends with ctx at the latest. After the end of the connection the transport waits for
+// Read, and the source may block forever.
 func breakable(ctx context.Context, source io.Reader) io.Reader {
 	pipe, ok := source.(own)
 	if !ok {
@@ -67,16 +67,16 @@ func breakable(ctx context.Context, source io.Reader) io.Reader {
 	return pipe
 }
 
-// receiving is an answer's body: the server owes something while we read.
+// receiving is a response's body. The watcher counts the time of each Read.
 type receiving struct {
 	io.ReadCloser
 	w *watcher
 }
 
 func (r *receiving) Read(p []byte) (int, error) {
-	r.w.owe()
+	r.w.start()
 	n, err := r.ReadCloser.Read(p)
-	r.w.mine()
+	r.w.stop()
 	return n, err
 }
 

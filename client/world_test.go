@@ -34,7 +34,7 @@ import (
 	"github.com/belljar/belljar/test/leak"
 )
 
-// forExamples is the server that the examples talk to, started when the first asks for it.
+// forExamples starts the server of the examples on first use.
 var forExamples = sync.OnceValue(func() *world {
 	dir, err := os.MkdirTemp("", "belljar-client-")
 	if err != nil {
@@ -72,10 +72,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// limit bounds every wait of a test. Nothing here takes so long unless it hangs.
+// limit is the timeout of every wait in a test.
 const limit = 5 * time.Minute
 
-// world is a server with the real doors and the real service, over the fake runtime.
+// world is a server with the real doors, the real service and the fake runtime.
 type world struct {
 	t   *testing.T // nil for examples
 	url string
@@ -88,7 +88,7 @@ type world struct {
 	end       func() error // of the examples' world
 }
 
-// around is what a test puts between the client and the server.
+// around is a test's middleware.
 type around func(http.Handler) http.Handler
 
 // newWorld starts a server. Its end checks that no sandbox is left.
@@ -117,7 +117,7 @@ func serve(dir string, wrap around, change ...func(*service.Options)) (*world, e
 	return w, nil
 }
 
-// assemble makes everything but the server's address.
+// assemble creates everything but the listener.
 func assemble(dir string, wrap around, change ...func(*service.Options)) (w *world, handler http.Handler, err error) {
 	w = &world{runtime: fake.New(fake.Options{Dir: dir, Enforces: []string{"memory"}})}
 	opts := service.Options{
@@ -160,7 +160,7 @@ func assemble(dir string, wrap around, change ...func(*service.Options)) (w *wor
 	return w, handler, nil
 }
 
-// close ends everything, and tells of sandboxes that are left.
+// close ends everything and reports sandboxes that are left.
 func (w *world) close() error {
 	err := errors.Join(w.service.Close(), w.streams.Close(), w.terminals.Close())
 	w.server.Close()
@@ -171,7 +171,7 @@ func (w *world) close() error {
 	return errors.Join(err, listed, w.runtime.Close())
 }
 
-// keys are the callers that the server knows, by their X-API-KEY.
+// keys are the server's callers by X-API-KEY.
 type keys map[string]belljar.Caller
 
 func (k keys) Authenticate(r *http.Request) (belljar.Caller, error) {
@@ -182,7 +182,7 @@ func (k keys) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return c, nil
 }
 
-// client returns a client of alice's.
+// client returns a client for alice.
 func (w *world) client(change ...func(*client.Options)) *client.Client {
 	w.t.Helper()
 	return open(w.t, w.url, change...)
@@ -226,7 +226,7 @@ func shell(script string) belljar.RunRequest {
 	}}
 }
 
-// finish runs a request and returns it with what it printed.
+// finish runs a request and returns the run and its output.
 func finish(t *testing.T, c belljar.Service, req belljar.RunRequest) (belljar.Run, belljar.Output) {
 	t.Helper()
 	run, out, err := tryFinish(t, c, req)
@@ -255,7 +255,7 @@ func ended(t *testing.T, c belljar.Service, id string) belljar.Run {
 	return run
 }
 
-// want checks an error's code, and that it is one of ours.
+// want checks an error's type and code.
 func want(t *testing.T, err error, code belljar.Code) *belljar.Error {
 	t.Helper()
 	e, ok := err.(*belljar.Error)
@@ -268,7 +268,7 @@ func want(t *testing.T, err error, code belljar.Code) *belljar.Error {
 	return e
 }
 
-// archive makes a tar stream of files, by name.
+// archive returns a tar stream of files, by name.
 func archive(t *testing.T, files map[string]string) io.Reader {
 	t.Helper()
 	var buf bytes.Buffer
