@@ -30,8 +30,8 @@ type Agent struct {
 	own      identity.Own
 	files    *file.Workspace
 	null     *os.File
-	oomScore string // of commands; "" for the agent's own
-	// execFilter is what every command gets besides.
+	oomScore string // of commands; "" leaves the agent's own
+	// execFilter is the seccomp filter of every command.
 	execFilter []unix.SockFilter
 	traits     traits
 	waits      waiting
@@ -39,32 +39,32 @@ type Agent struct {
 	reaper     *process.Reaper // nil unless Config.Init
 	lease      *lease
 	lifeline   *os.File
-	buffers    sync.Pool     // of *[]byte, what one read of output takes
-	programs   forkexec.Pool // of the births of commands
+	buffers    sync.Pool     // of *[]byte, the buffers for reading output
+	programs   forkexec.Pool // processes that start commands
 
-	births sync.RWMutex // held for reading while an exec is started
+	launches sync.RWMutex // read-locked while an exec is started
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	execs     map[string]*exec
-	alive     map[*exec]struct{} // those with processes, also when forgotten
+	alive     map[*exec]struct{} // those with processes, including forgotten ones
 	shells    map[string]*shell  // by name
-	unborn    map[*exec]struct{} // those without their first process yet
+	launching map[*exec]struct{} // those that are starting
 	conns     map[io.Closer]struct{}
 	closing   bool
 	handlers  sync.WaitGroup
 	lives     sync.WaitGroup
-	stop      chan struct{} // closed when closing begins
+	stop      chan struct{} // closed when closing starts
 	done      chan struct{}
 	closeOnce sync.Once
 }
 
-// waiting is what is found out about terminals when there is the first one; see [Agent.plain].
+// waiting is what [Agent.plain] finds out about terminals on first use.
 type waiting struct {
 	once sync.Once
 	yes  bool
 }
 
-// New returns an agent that works with cfg and takes over its descriptors. [Agent.Close] ends it.
+// New returns an agent with the configuration cfg, whose descriptors it takes over. [Agent.Close] ends it.
 func New(cfg Config) (*Agent, error) {
 	if cfg.Workspace == "" {
 		cfg.Workspace = file.Path
@@ -92,7 +92,7 @@ func New(cfg Config) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, bootID: hex.EncodeToString(boot[:]), null: null, execFilter: filter,
 		own: identity.Current(), traits: ownTraits(),
-		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), unborn: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
+		execs: make(map[string]*exec), alive: make(map[*exec]struct{}), launching: make(map[*exec]struct{}), shells: make(map[string]*shell), conns: make(map[io.Closer]struct{}),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if !cfg.Unscored {
@@ -103,7 +103,7 @@ func New(cfg Config) (*Agent, error) {
 		b := make([]byte, maxChunk)
 		return &b
 	}
-	a.files = file.New(cfg.Workspace, root, a.own, &a.buffers, a.awaitBirths)
+	a.files = file.New(cfg.Workspace, root, a.own, &a.buffers, a.awaitLaunches)
 	if cfg.CgroupFD > 0 {
 		unix.CloseOnExec(cfg.CgroupFD)
 		a.group = &process.Groups{Dir: os.NewFile(uintptr(cfg.CgroupFD), "cgroup")}
@@ -128,7 +128,7 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// childOOMScore is that of commands: 500 above our own, so that the kernel takes them before the agent.
+// childOOMScore returns the OOM score of commands: 500 above our own, so that the kernel kills them before the agent.
 func childOOMScore() string {
 	own, err := os.ReadFile("/proc/self/oom_score_adj")
 	n, _ := strconv.Atoi(strings.TrimSpace(string(own)))
@@ -138,7 +138,7 @@ func childOOMScore() string {
 	return strconv.Itoa(min(n+500, 1000))
 }
 
-// watchLifeline ends the agent when its creator's end of the lifeline is closed. Nothing else comes over it.
+// watchLifeline ends the agent when its creator's end of the lifeline is closed. No data is sent over it.
 func (a *Agent) watchLifeline() {
 	var b [64]byte
 	for {
@@ -149,7 +149,7 @@ func (a *Agent) watchLifeline() {
 	}
 }
 
-// Serve accepts streams from l and handles each, until l fails or the agent is closed, which closes l and is no error.
+// Serve accepts streams from l and handles each, until l fails or the agent is closed. Closing the agent closes l and is no error.
 func (a *Agent) Serve(l net.Listener) error {
 	if !a.track(l) {
 		l.Close()
@@ -162,8 +162,8 @@ func (a *Agent) Serve(l net.Listener) error {
 			if a.isClosing() || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			if crowded(err) && a.pause() {
-				continue // it passes, and ending for it would end the sandbox
+			if outOfResources(err) && a.pause() {
+				continue // temporary; returning would end the sandbox
 			}
 			return fmt.Errorf("accept: %w", err)
 		}
@@ -171,12 +171,12 @@ func (a *Agent) Serve(l net.Listener) error {
 	}
 }
 
-// crowded reports whether an error means that there is no room at the moment.
-func crowded(err error) bool {
+// outOfResources reports whether an error means a temporary lack of resources.
+func outOfResources(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
 }
 
-// pause lets others end what they do; false if the agent is closing.
+// pause waits briefly for resources; false if the agent is closing.
 func (a *Agent) pause() bool {
 	t := time.NewTimer(10 * time.Millisecond)
 	defer t.Stop()
@@ -197,19 +197,19 @@ func (a *Agent) Handle(conn net.Conn) {
 	defer a.untrack(conn)
 	a.serveStream(newStream(a, conn))
 	if a.group != nil {
-		conn.Close() // no host waits
+		conn.Close() // the host is not waiting
 		a.group.Stock()
 	}
 }
 
-// Close kills every command, closes every stream, and returns when all are gone. It may be called twice.
+// Close kills every command, closes every stream, and returns when all have ended. It is idempotent.
 func (a *Agent) Close() error {
 	a.closeOnce.Do(func() {
 		a.mu.Lock()
 		a.closing = true
 		close(a.stop)
 		if os.Getpid() == 1 && a.cfg.Init {
-			// One stroke instead of many. That it finds no process is fine.
+			// Kill all processes at once. It may find none.
 			_ = unix.Kill(-1, unix.SIGKILL)
 		}
 		for c := range a.conns {
@@ -236,7 +236,7 @@ func (a *Agent) Close() error {
 	return nil
 }
 
-// Done is closed when the agent is over: closed, out of lease, or without its creator.
+// Done is closed when the agent has ended: closed, with an expired lease, or without its creator.
 func (a *Agent) Done() <-chan struct{} { return a.done }
 
 // track registers c to be closed with the agent. It refuses when the agent is closing or has too many streams.

@@ -11,11 +11,11 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// attachment is a host that follows a command. Guarded by the exec's lock.
+// attachment is a host that is attached to a command. Guarded by the exec's lock.
 type attachment struct {
 	conn      net.Conn
 	sent      int64 // position after the output handed to the connection
-	announced int64 // stdin limit that the host knows
+	announced int64 // last stdin limit sent to the host
 	detached  bool
 }
 
@@ -37,7 +37,7 @@ func (s *stream) attach(id string, from int64) error {
 	return s.follow(e, from, true)
 }
 
-// follow streams a command to the host and takes what the host sends, until the host goes or is replaced.
+// follow streams a command to the host and handles the host's frames, until the host disconnects or is replaced.
 func (s *stream) follow(e *exec, from int64, known bool) error {
 	at := &attachment{conn: s.conn}
 	started, err := e.attach(at, from)
@@ -46,14 +46,14 @@ func (s *stream) follow(e *exec, from int64, known bool) error {
 	}
 	if started.Attached = known; known {
 		e.mu.Lock()
-		started.AgeMS = time.Since(e.began).Milliseconds() // a shell's command begins again when it has its turn
+		started.AgeMS = time.Since(e.began).Milliseconds() // a shell's command starts when its turn comes
 		e.mu.Unlock()
 	}
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
 		if err := s.send(e, at, started); err != nil {
-			s.conn.Close() // our reader learns of it
+			s.conn.Close() // ends our reader
 		}
 	}()
 	s.refuse(s.listen(e, at))
@@ -64,7 +64,7 @@ func (s *stream) follow(e *exec, from int64, known bool) error {
 	return nil
 }
 
-// attach makes at the host that follows e, instead of any other.
+// attach attaches at to e, in place of any other host.
 func (e *exec) attach(at *attachment, from int64) (wire.Started, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,11 +90,11 @@ func (e *exec) detach(at *attachment) {
 	}
 	at.detached = true
 	e.attached = nil
-	at.conn.Close() // its reader and its sender notice
+	at.conn.Close() // ends its reader and its sender
 	e.change.Broadcast()
 }
 
-// send writes Started, output, stdin limits and at last Exit.
+// send writes Started, output, stdin limits, and finally Exit.
 func (s *stream) send(e *exec, at *attachment, started wire.Started) error {
 	if err := s.reply(wire.Reply{Started: &started}); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (s *stream) send(e *exec, at *attachment, started wire.Started) error {
 	}
 }
 
-// listen carries out what the host sends, until it goes.
+// listen handles the host's frames until it disconnects.
 func (s *stream) listen(e *exec, at *attachment) error {
 	for {
 		f, err := s.read()
@@ -198,7 +198,7 @@ func (e *exec) control(at *attachment, c wire.Control) error {
 		err := e.signal(*c.Kill)
 		var said *wire.Error
 		if errors.As(err, &said) && said.Code == wire.CodeNotFound {
-			return nil // it was on its way when the command ended
+			return nil // sent before the host received the Exit
 		}
 		return err
 	}

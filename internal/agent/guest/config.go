@@ -20,7 +20,7 @@ func ParseConfig(text []byte) (cfg Config, err error) {
 	return cfg, json.Unmarshal(text, &cfg)
 }
 
-// plainConfig reads a configuration in which there is nothing special.
+// plainConfig parses a configuration with [wire.Plain].
 func plainConfig(text []byte) (cfg Config, ok bool) {
 	p := wire.NewPlain(text)
 	p.Object(func(key string) {
@@ -58,11 +58,11 @@ func plainConfig(text []byte) (cfg Config, ok bool) {
 	return cfg, p.Done()
 }
 
-// Bounds of what one agent takes on.
+// Limits of one agent.
 const (
 	maxStreams = 1024
 	maxExecs   = 1024 // running, and finished but not forgotten
 )
 
-// drainTime is how long output is awaited from pipes that a survivor holds open.
+// drainTime is how long the agent waits for output from pipes that a survivor holds open.
 const drainTime = 100 * time.Millisecond

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest/confine"
 )
 
-// Confine bounds what programs can have of the kernel that it charges to no cgroup. It fails where the kernel is not as the
-// configuration states.
+// Confine limits the kernel memory of programs that no cgroup is charged for. It fails if the kernel does not match the
+// configuration.
 func Confine(c Config) error {
 	if err := fence(c); err != nil || c.Fenced {
 		return err
@@ -24,7 +24,7 @@ func Confine(c Config) error {
 	return nil
 }
 
-// fence fails where the kernel is to be one that refuses, and is not.
+// fence fails if the kernel should be fenced and is not.
 func fence(c Config) error {
 	if c.Fenced && !confine.Fenced() {
 		return errors.New("this kernel refuses nothing of its own accord: belljar-runsc is older than belljar")
@@ -32,7 +32,7 @@ func fence(c Config) error {
 	return nil
 }
 
-// instructions are what a filter's bytes are of.
+// instructions decodes a filter.
 func instructions(filter []byte) ([]unix.SockFilter, error) {
 	const size = int(unsafe.Sizeof(unix.SockFilter{}))
 	if len(filter)%size != 0 || len(filter)/size > unix.BPF_MAXINSNS {

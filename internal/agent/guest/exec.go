@@ -25,46 +25,46 @@ type exec struct {
 
 	ready    chan struct{} // closed when started or startErr is known
 	startErr error
-	born     chan struct{} // closed when no child of the agent has its descriptors on the way to a program
+	executed chan struct{} // closed when no child of the agent still has its descriptors before an execve
 
 	// Set by launch, before ready.
 	began    time.Time
-	pid      int // of the first process, which leads a session and a process group of that number
+	pid      int // of the first process, which leads a session and a process group with that id
 	keeper   forkexec.Child
 	program  *forkexec.Program // the keeper's
-	settled  bool              // only the keeper has the program's memory: its child has become another or is dead
+	settled  bool              // only the keeper uses the program's memory: its child has called execve or is dead
 	status   *os.File          // what the keeper reports to
-	cut      wire.Cause        // why it was killed before it had become its program; else ""
+	cut      wire.Cause        // why it was killed before its execve; else ""
 	group    *process.Group    // nil without a cgroup
 	outlets  []*outlet
 	meter    *meter   // of its processor time; set by its life
 	terminal *os.File // the PTY's master, nil with pipes
 
-	command *command      // not nil for a command of a shell, which has no process of its own
-	host    *shellProcess // not nil for a shell
+	command *command      // set for a command of a shell, which has no process of its own
+	host    *shellProcess // set for a shell
 
-	// What the keeper said; fixed before the channel that reports it is closed.
+	// The keeper's reports; fixed before the channel of each is closed.
 	exited chan struct{} // the first process has been reaped, or its status is lost
-	empty  chan struct{} // no process of the command is left, or the keeper is gone
-	reaped chan struct{} // the keeper is gone
+	empty  chan struct{} // no process of the command is left, or the keeper has ended
+	reaped chan struct{} // the keeper has ended
 	first  *forkexec.Record
 	last   *forkexec.Record
-	swept  *process.Usage // instead of the keeper's word, when kill(-1) took it along
+	swept  *process.Usage // replaces the keeper's report after kill(-1) killed the keeper too
 	ended  time.Time      // when exited was closed
 
 	ends chan ending   // requests to end it
 	over chan struct{} // closed when its outcome is known and no process is left
 
-	mu       sync.Mutex // guards what follows
-	change   *sync.Cond // of anything that a sender, an outlet or the feeder waits for
+	mu       sync.Mutex // guards the following fields
+	change   *sync.Cond // signals the senders, the outlets and the feeder
 	spool    spool
-	drain    bool // the first process has ended: read on beyond the spool's bound
+	drain    bool // the first process has ended: read beyond the spool's limit
 	inlet    *inlet
 	attached *attachment
 	exit     *wire.Exit
 }
 
-// ending asks for the end of a command.
+// ending is a request to end a command.
 type ending struct {
 	cause wire.Cause
 	grace time.Duration
@@ -72,7 +72,7 @@ type ending struct {
 
 func newExec(a *Agent, spec wire.Exec) *exec {
 	e := &exec{
-		a: a, spec: spec, ready: make(chan struct{}), born: make(chan struct{}),
+		a: a, spec: spec, ready: make(chan struct{}), executed: make(chan struct{}),
 		exited: make(chan struct{}), empty: make(chan struct{}), reaped: make(chan struct{}), over: make(chan struct{}),
 		ends: make(chan ending, 1), spool: spool{limit: spec.OutputLimit},
 	}
@@ -80,7 +80,7 @@ func newExec(a *Agent, spec wire.Exec) *exec {
 	return e
 }
 
-// start begins a command, or finds the one with that id. It returns when the command runs.
+// start starts a command, or finds the one with that id. It returns when the command runs.
 func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 	if err := checkExec(spec); err != nil {
 		return nil, false, err
@@ -106,7 +106,7 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 			return nil, false, err
 		}
 	} else {
-		a.unborn[e] = struct{}{}
+		a.launching[e] = struct{}{}
 	}
 	a.execs[spec.ID] = e
 	a.lives.Add(1)
@@ -115,7 +115,7 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 	if e.command != nil {
 		e.startErr = e.command.enter()
 	} else {
-		e.startErr = e.bear()
+		e.startErr = e.launchTracked()
 	}
 	if e.startErr != nil {
 		a.mu.Lock()
@@ -129,30 +129,30 @@ func (a *Agent) start(spec wire.Exec) (e *exec, known bool, err error) {
 	return e, false, e.startErr
 }
 
-// bear launches a command that the agent counts as starting.
-func (e *exec) bear() error {
+// launchTracked launches a command and records it as starting meanwhile.
+func (e *exec) launchTracked() error {
 	a := e.a
-	a.births.RLock()
-	defer a.births.RUnlock()
+	a.launches.RLock()
+	defer a.launches.RUnlock()
 	err := e.launch()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.unborn, e)
-	close(e.born)
+	delete(a.launching, e)
+	close(e.executed)
 	if err == nil {
 		a.alive[e] = struct{}{}
 	}
 	return err
 }
 
-// awaitBirths waits for the commands that are being started. Until a child is its program it has a copy of every
-// descriptor, and the kernel executes no file that one of them can write to.
-func (a *Agent) awaitBirths() {
+// awaitLaunches waits for the commands that are being started. Before its execve, a child has a copy of every descriptor, and the
+// kernel executes no file that is open for writing.
+func (a *Agent) awaitLaunches() {
 	a.mu.Lock()
-	unborn := slices.Collect(maps.Keys(a.unborn))
+	launching := slices.Collect(maps.Keys(a.launching))
 	a.mu.Unlock()
-	for _, e := range unborn {
-		<-e.born
+	for _, e := range launching {
+		<-e.executed
 	}
 }
 
@@ -170,7 +170,7 @@ func (a *Agent) find(id string) (*exec, error) {
 	return e, nil
 }
 
-// signal carries out a Kill for a command that has not ended.
+// signal performs a Kill for a command that has not ended.
 func (a *Agent) signal(id string, k wire.Kill) error {
 	e, err := a.find(id)
 	if err != nil {
@@ -200,7 +200,7 @@ func (e *exec) signal(k wire.Kill) error {
 		return e.command.signal(unix.Signal(k.Signal))
 	}
 	select {
-	case <-e.exited: // its number may be another's by now
+	case <-e.exited: // the pid may be reused by now
 		return fault.New(wire.CodeNotFound, "exec %q has ended", e.spec.ID)
 	default:
 	}
@@ -210,7 +210,7 @@ func (e *exec) signal(k wire.Kill) error {
 	return nil
 }
 
-// end asks the command's life to end it. A request that waits already gives way to the more urgent one.
+// end asks the command's life to end it. A pending request is replaced by a more urgent one.
 func (e *exec) end(want ending) {
 	for {
 		select {
@@ -224,7 +224,7 @@ func (e *exec) end(want ending) {
 	}
 }
 
-// forget drops a command that has ended. Survivors live on, unnamed.
+// forget drops a command that has ended. Survivors continue without an id.
 func (a *Agent) forget(id string) error {
 	a.mu.Lock()
 	e := a.execs[id]
@@ -252,8 +252,8 @@ func (a *Agent) forget(id string) error {
 	return nil
 }
 
-// listBatch is how many commands one answer names.
-const listBatch = 256 // fits a frame with notes of their longest, however JSON escapes them
+// listBatch is the number of commands in one reply.
+const listBatch = 256 // fits a frame with notes of maximum length, however JSON escapes them
 
 func (s *stream) list() error {
 	s.a.mu.Lock()

@@ -135,9 +135,9 @@ func TestSameIDAttaches(t *testing.T) {
 	second.await("bye")
 	second.exit()
 
-	// What was acknowledged is gone; the rest can be had again, and the outcome.
+	// Acknowledged output is gone; the rest and the outcome can be read again.
 	third := h.ask(wire.Request{Op: wire.OpAttach, ID: "a"})
-	// The last ack may still have been on its way when the third stream took over.
+	// The last ack may have been in transit when the third stream took over.
 	if st := third.started(); st.From != 10 && st.From != 6 || st.Stdin != 4 {
 		t.Errorf("started %+v", st)
 	}
@@ -159,7 +159,7 @@ func TestSameIDAttaches(t *testing.T) {
 	h.ask(wire.Request{Op: wire.OpAttach, ID: "a"}).failure(wire.CodeNotFound)
 }
 
-// The program blocks when 8 MiB are unacknowledged, and a host that comes back gets every byte.
+// The program blocks when 8 MiB are unacknowledged, and a host that attaches again receives every byte.
 func TestSpool(t *testing.T) {
 	h := begin(t, guest.Config{})
 	const size = 12 << 20
@@ -213,7 +213,7 @@ func TestAckBeyondOutputIsRefused(t *testing.T) {
 	l.failure(wire.CodeProtocol)
 }
 
-// Bytes beyond the window wait at the host until the program reads.
+// Bytes beyond the window stay at the host until the program reads.
 func TestStdinIsBounded(t *testing.T) {
 	h := begin(t, guest.Config{})
 	e := h.sh("a", "echo ready; read x < gate; cat | wc -c")
@@ -266,7 +266,7 @@ func TestStdinBeyondItsLimit(t *testing.T) {
 	e.ID, e.Stdin = "b", true
 	l = h.exec(e)
 	l.started()
-	for range 5 { // a pipe takes 64 KiB, the window as much
+	for range 5 { // a pipe takes 64 KiB, and so does the window
 		if err := l.w.Data(make([]byte, 60<<10)); err != nil {
 			break
 		}
@@ -300,12 +300,12 @@ func TestClosedStdinIsDropped(t *testing.T) {
 	}
 }
 
-// A user's program can open its standard streams by name, which needs them to be its own.
+// Another user's program can open its standard streams by name, because it owns them.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("changing the user needs root")
 	}
-	dir, err := os.MkdirTemp("", "guest") // reachable by anybody, unlike the test's own
+	dir, err := os.MkdirTemp("", "guest") // accessible to every user, unlike the test's own
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +372,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A terminal is found again by its note and in its size, and holds less of a flood while somebody is there to see it.
+// A host finds a terminal by its note, with its size. While a host is attached, the terminal buffers less output.
 func TestTerminalIsListed(t *testing.T) {
 	h := begin(t, guest.Config{})
 	e := h.sh("a", "stty -opost; head -c 4000000 /dev/zero; echo over")
@@ -396,7 +396,7 @@ func TestTerminalIsListed(t *testing.T) {
 		t.Errorf("%d bytes wait for the host", info.Position)
 	}
 	l.conn.Close()
-	for info.Running { // nobody is attached: all of it fits
+	for info.Running { // no host is attached: all of it fits
 		info = h.ask(wire.Request{Op: wire.OpList}).reply().Execs[0]
 	}
 	if info.Exit == nil || info.Exit.Code != 0 || info.Position < 4000000 {

@@ -11,8 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// An agent that comes to be in a kernel that does not refuse what it should, by a snapshot that another one restores, does
-// nothing there, says why, and is over.
+// An agent whose snapshot is restored on a kernel that is not fenced refuses requests, reports why, and ends.
 func TestFenceIsGone(t *testing.T) {
 	h := begin(t, guest.Config{Fenced: true})
 	said := h.ask(wire.Request{Op: wire.OpPing}).failure(wire.CodeInternal)

@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// chain makes directories one in the other below dir, which are deeper than any path can say.
+// chain makes nested directories below dir, deeper than the maximum length of a path.
 func chain(t *testing.T, dir string, depth int) {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -47,7 +47,7 @@ func chain(t *testing.T, dir string, depth int) {
 	unix.Close(fd)
 }
 
-// descriptors is how many this process has open.
+// descriptors returns the number of open descriptors of this process.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
@@ -130,7 +130,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// Somebody makes files in a tree as fast as they are removed.
+// A program creates files in a tree while it is being removed.
 func TestRemoveWhatIsWrittenTo(t *testing.T) {
 	h := begin(t, guest.Config{})
 	busy := filepath.Join(h.dir, "busy/a/b")
@@ -160,7 +160,7 @@ func TestRemoveWhatIsWrittenTo(t *testing.T) {
 	}
 }
 
-// What is in the making is nobody's to see.
+// Temporary files are hidden.
 func TestUnfinishedFilesAreHidden(t *testing.T) {
 	h := begin(t, guest.Config{})
 	l := h.file(wire.OpWrite, wire.FileRequest{Path: "d/f", Parents: true})
@@ -180,7 +180,7 @@ func TestUnfinishedFilesAreHidden(t *testing.T) {
 	}
 }
 
-// The folder for temporary files is listed and packed for those who name it only.
+// Listings and archives include the folder for temporary files only if the request names it.
 func TestScratchFolderIsHidden(t *testing.T) {
 	h := begin(t, guest.Config{})
 	for _, name := range []string{".tmp/build", "sub/.tmp"} {
@@ -323,7 +323,7 @@ func TestSpace(t *testing.T) {
 	}
 }
 
-// crowdedListener has no room for a while.
+// crowdedListener fails for a while from lack of resources.
 type crowdedListener struct {
 	net.Listener
 	refusals atomic.Int32
@@ -336,7 +336,7 @@ func (l *crowdedListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// An agent that runs out of descriptors for a moment does not take its sandbox with it.
+// An agent that runs out of descriptors for a moment keeps its sandbox.
 func TestCrowdedAgentLivesOn(t *testing.T) {
 	a, err := guest.New(guest.Config{Workspace: t.TempDir()})
 	if err != nil {

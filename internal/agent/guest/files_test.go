@@ -27,7 +27,7 @@ func (h *host) file(op wire.Op, req wire.FileRequest) *line {
 	return h.ask(wire.Request{Op: op, File: &req})
 }
 
-// give sends contents. The agent may have refused them already: its answer tells.
+// give sends contents. If the agent has refused them already, its reply says so.
 func (l *line) give(b []byte) *line {
 	l.h.Helper()
 	err := l.w.Data(b)
@@ -222,8 +222,8 @@ func TestWalkIsBoundedAndSorted(t *testing.T) {
 	}
 }
 
-// A file can be executed once its writer has the answer, also while another command is being born, whose first process
-// has the descriptors of all files that are being written.
+// A file can be executed once its writer has the reply, even while another command is starting, whose child holds copies of the
+// descriptors of all files being written.
 func TestWrittenFileCanBeExecuted(t *testing.T) {
 	program := []byte("#!/bin/true\n")
 	archive := func(name string) []byte {
@@ -275,7 +275,7 @@ func TestWrittenFileCanBeExecuted(t *testing.T) {
 	}
 }
 
-// filesBelow are the names of all files in a folder and below.
+// filesBelow returns the names of all files below a folder.
 func filesBelow(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {

@@ -24,7 +24,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// patience is how long a test waits for something that must happen.
+// patience is how long a test waits for an event.
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ type host struct {
 	socket string
 }
 
-// begin starts an agent in this process, on a workspace of its own.
+// begin starts an agent in this process, with its own workspace.
 func begin(t *testing.T, cfg guest.Config) *host {
 	t.Helper()
 	if cfg.Workspace == "" {
@@ -61,7 +61,7 @@ func begin(t *testing.T, cfg guest.Config) *host {
 	return &host{TB: t, dir: cfg.Workspace, agent: a, socket: serve(t, a)}
 }
 
-// serve makes an agent listen on a socket, until the test ends.
+// serve makes an agent listen on a socket until the test ends.
 func serve(t testing.TB, a *guest.Agent) string {
 	t.Helper()
 	socket := filepath.Join(sockdir.New(t), "s")
@@ -117,7 +117,7 @@ func (l *line) json(k wire.Kind, v any) {
 	}
 }
 
-// next is the next frame that is no hello.
+// next returns the next frame other than a hello.
 func (l *line) next() wire.Frame {
 	l.h.Helper()
 	for {
@@ -157,7 +157,7 @@ func (l *line) started() wire.Started {
 	return *r.Started
 }
 
-// stdinLimit is the next one; output before it, such as a shell's remark, is passed over.
+// stdinLimit returns the next stdin limit; it skips earlier output, such as a shell's message.
 func (l *line) stdinLimit() int64 {
 	l.h.Helper()
 	for {
@@ -173,7 +173,7 @@ func (l *line) stdinLimit() int64 {
 	}
 }
 
-// follow collects output until until says it is enough, or the exit. It acknowledges as it goes.
+// follow collects output until the function until returns true, or the exit. It acknowledges along the way.
 func (l *line) follow(until func(out string) bool) (out, errs string, exit *wire.Exit) {
 	l.h.Helper()
 	position := int64(-1)
@@ -224,7 +224,7 @@ func (l *line) await(word string) string {
 	return out
 }
 
-// failure is the error that the stream must end with.
+// failure returns the error that the stream must end with.
 func (l *line) failure(want wire.Code) *wire.Error {
 	l.h.Helper()
 	r := l.reply()
@@ -245,7 +245,7 @@ func (h *host) exec(e wire.Exec) *line {
 	return h.ask(wire.Request{Op: wire.OpExec, Exec: &e})
 }
 
-// gone fails unless the process does not exist any more.
+// gone fails if the process still exists.
 func (h *host) gone(pid int) {
 	h.Helper()
 	if err := unix.Kill(pid, 0); err != unix.ESRCH {
@@ -377,8 +377,8 @@ func TestCloseTwiceAndWithoutServe(t *testing.T) {
 	<-a.Done()
 }
 
-// FuzzConversation feeds an agent whatever comes. Only requests that cannot start programs or leave the workspace are
-// in the corpus; argv is rewritten so that none is found.
+// FuzzConversation sends an agent arbitrary bytes. The corpus holds only requests that cannot start programs or leave the
+// workspace; argv is rewritten to a missing program.
 func FuzzConversation(f *testing.F) {
 	seed := func(reqs ...any) []byte {
 		var b bytes.Buffer
@@ -423,7 +423,7 @@ func FuzzConversation(f *testing.F) {
 	})
 }
 
-// startsPrograms recognises the requests that a fuzzer had better not make up.
+// startsPrograms recognises requests that a fuzzer must not send.
 func startsPrograms(in []byte) bool {
 	r := wire.NewReader(bytes.NewReader(in))
 	for {
@@ -457,7 +457,7 @@ func TestManyStreamsAreBounded(t *testing.T) {
 			closed <- err
 		}()
 	}
-	select { // those within the bound wait for our hello
+	select { // those within the limit wait for our hello
 	case err := <-closed:
 		if !errors.Is(err, io.EOF) {
 			t.Error(err)

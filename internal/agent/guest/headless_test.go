@@ -15,12 +15,12 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// beHeadless is the life of a program whose first thread has ended, while another one goes on.
+// beHeadless runs a program whose first thread ends while another one continues.
 func beHeadless() {
 	first := os.Getpid()
 	go func() {
 		runtime.LockOSThread()
-		for unix.Gettid() == first { // this is the first thread: let it be another's
+		for unix.Gettid() == first { // this is the first thread: use another one
 			runtime.UnlockOSThread()
 			runtime.Gosched()
 			runtime.LockOSThread()
@@ -42,7 +42,7 @@ func beHeadless() {
 			time.Sleep(time.Hour)
 		}
 	}()
-	runtime.LockOSThread() // package testing calls on the main goroutine, which TestMain's caller has locked to no thread
+	runtime.LockOSThread() // package testing calls on the main goroutine, which TestMain's caller has not locked to a thread
 	for unix.Gettid() != first {
 		runtime.UnlockOSThread()
 		runtime.Gosched()
@@ -51,7 +51,7 @@ func beHeadless() {
 	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // not a raw one: with a single processor the other thread needs this one's
 }
 
-// A program whose first thread has ended looks dead in the table of processes. It ends with its command all the same.
+// A program whose first thread has ended looks dead in /proc. It ends with its command all the same.
 func TestTimeoutKillsTheHeadless(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		self, err := os.Executable()

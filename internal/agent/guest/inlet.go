@@ -11,28 +11,28 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// inlet is a command's stdin: at most [wire.StdinWindow] bytes on their way into a pipe or terminal. Guarded by the
-// exec's lock, except that only the feeder writes to file.
+// inlet is a command's stdin: at most [wire.StdinWindow] buffered bytes for a pipe or terminal. Guarded by the exec's lock, except
+// that only the feeder writes to file.
 type inlet struct {
 	file     *os.File
 	terminal bool
-	waiting  []byte // received, not yet taken by the program
+	waiting  []byte // received, not yet read by the program
 	received int64
 	taken    int64
-	eof      bool // no more comes from the host
-	broken   bool // no process reads: what comes is dropped
+	eof      bool // the host has ended stdin
+	broken   bool // no process reads: further input is dropped
 }
 
 // limit is the position up to which the host may send.
 func (in *inlet) limit() int64 { return in.taken + wire.StdinWindow }
 
-// worth reports whether the limit has risen enough for a frame: by a quarter, or as far as it can.
+// worth reports whether the limit has risen enough for a frame: by a quarter of the window, or to its maximum.
 func (in *inlet) worth(announced int64) bool {
 	risen := in.limit() - announced
 	return risen >= wire.StdinWindow/4 || risen > 0 && len(in.waiting) == 0 && in.received == announced
 }
 
-// feed takes stdin from the attached host.
+// feed receives stdin from the attached host.
 func (e *exec) feed(at *attachment, b []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -57,8 +57,7 @@ func (e *exec) feed(at *attachment, b []byte) error {
 	return nil
 }
 
-// closeStdin ends stdin after what has been received. Of a terminal it is the end-of-file character, of which there
-// may be several.
+// closeStdin ends stdin after the received bytes. For a terminal it sends the end-of-file character, possibly several times.
 func (e *exec) closeStdin(at *attachment) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,7 +92,7 @@ func (e *exec) endOfFile() byte {
 	return c
 }
 
-// feeder moves stdin into the pipe as the program takes it. It owns the pipe.
+// feeder writes stdin to the pipe as the program reads. It owns the pipe.
 func (e *exec) feeder() {
 	in := e.inlet
 	buf := make([]byte, 0, 4<<10)
@@ -114,14 +113,14 @@ func (e *exec) feeder() {
 		if len(in.waiting) == 0 {
 			in.waiting = nil
 		}
-		// The host does not count a terminal's end-of-file characters, of which waiting holds a few at most.
+		// The host does not count a terminal's end-of-file characters; waiting holds at most a few of them.
 		in.taken = max(in.received-int64(len(in.waiting)), in.taken)
 		e.change.Broadcast()
 		if err != nil {
 			break
 		}
 	}
-	if !in.eof || len(in.waiting) > 0 { // the program has closed it, or is gone
+	if !in.eof || len(in.waiting) > 0 { // the program has closed it, or has ended
 		in.broken = true
 		in.waiting, in.taken = nil, in.received
 	}
@@ -131,7 +130,7 @@ func (e *exec) feeder() {
 	e.change.Broadcast()
 }
 
-// closeInlet gives stdin up when no process of the command is left.
+// closeInlet closes stdin when no process of the command is left.
 func (e *exec) closeInlet() {
 	e.mu.Lock()
 	in := e.inlet
@@ -141,6 +140,6 @@ func (e *exec) closeInlet() {
 	}
 	e.mu.Unlock()
 	if in != nil {
-		in.file.Close() // a feeder in the midst of a write returns
+		in.file.Close() // a blocked write of the feeder returns
 	}
 }

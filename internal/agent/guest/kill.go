@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of killing a command. A sweep that finds a new process after all these rounds does not converge.
+// Limits for killing a command. A sweep that still finds new processes after all these rounds does not converge.
 const (
 	maxSweeps = 64
-	// headTime is how long a cgroup that was killed is given before its processes are looked at one by one.
+	// headTime is how long a killed cgroup may take to become empty before its processes are killed one by one.
 	headTime = 100 * time.Millisecond
-	// settleTime is how long a keeper is given to report that its command has left no process, which it does at once.
+	// settleTime is how long a keeper may take to report that its command has no process left, which it normally does at once.
 	settleTime = 2 * time.Millisecond
 )
 
-// term asks every process to end, and gives them grace to do so. A further request to end may shorten it.
+// term sends every process TERM, and waits for up to grace. A further request to end may shorten it.
 func (e *exec) term(grace time.Duration) {
 	if grace <= 0 {
 		return
 	}
 	for _, p := range e.processes() {
 		p.Signal(unix.SIGTERM)
-		p.Signal(unix.SIGCONT) // a stopped process would not notice
+		p.Signal(unix.SIGCONT) // a stopped process cannot handle TERM
 		p.Close()
 	}
 	until := time.Now().Add(grace)
@@ -50,13 +50,13 @@ func (e *exec) term(grace time.Duration) {
 	}
 }
 
-// kill ends every process of the command and waits until none is left; false if that cannot be reached.
+// kill kills every process of the command and waits until none is left; false if it fails.
 func (e *exec) kill() bool {
 	if e.group != nil {
 		if e.group.Kill() != nil {
 			return false
 		}
-		// The kernel kills by way of a process's first thread, and not a process that has lost it.
+		// The kernel kills a process through its first thread, and misses a process that has lost it.
 		if e.group.WaitEmpty(headTime) != nil && !e.sweep() {
 			return false
 		}
@@ -68,7 +68,7 @@ func (e *exec) kill() bool {
 	return e.sweep()
 }
 
-// await waits until the keeper has reported that nothing is left, or has gone itself.
+// await waits until the keeper has reported that no process is left, or has ended itself.
 func (e *exec) await(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -80,15 +80,15 @@ func (e *exec) await(d time.Duration) bool {
 	}
 }
 
-// killAlone kills everything in our process namespace at once, if that is this command and nothing else. No fork can
-// slip through: the kernel does it under a lock.
+// killAlone kills everything in our PID namespace at once, if that is only this command. No fork can escape: the kernel holds a
+// lock meanwhile.
 func (e *exec) killAlone() bool {
 	a := e.a
 	if a.reaper == nil || os.Getpid() != 1 {
 		return false
 	}
 	a.mu.Lock()
-	if len(a.unborn) > 0 || len(a.alive) != 1 {
+	if len(a.launching) > 0 || len(a.alive) != 1 {
 		a.mu.Unlock()
 		return false
 	}
@@ -112,5 +112,5 @@ func (e *exec) killAlone() bool {
 	return true
 }
 
-// sweep kills the keeper's descendants, and those of a keeper that is gone, until none is left.
+// sweep kills the keeper's descendants, or strays without a keeper, until none is left.
 func (e *exec) sweep() bool { return process.Sweep(maxSweeps, e.processes, e.await) }

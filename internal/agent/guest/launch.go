@@ -34,13 +34,13 @@ const (
 	stepExec     = "exec"
 )
 
-// timerSlack is by how many nanoseconds the kernel may be late for a command: its default. The agent's own may be more.
+// timerSlack is the kernel's default for a command's timers, in nanoseconds. The agent's own may be larger.
 const timerSlack = 50_000
 
-// maxID bounds the length of an exec's id.
+// maxID is the maximum length of an exec's id.
 const maxID = 128
 
-// checkExec refuses what no command can be.
+// checkExec validates a command.
 func checkExec(spec wire.Exec) error {
 	switch {
 	case spec.ID == "" || len(spec.ID) > maxID:
@@ -120,7 +120,7 @@ func (e *exec) launch() error {
 	return nil
 }
 
-// cwd is where a command starts.
+// cwd returns the initial directory of a command.
 func (a *Agent) cwd(dir string) string {
 	if !filepath.IsAbs(dir) {
 		return filepath.Join(a.cfg.Workspace, dir)
@@ -131,7 +131,7 @@ func (a *Agent) cwd(dir string) string {
 	return dir
 }
 
-// launcher holds what exists between the decision to start a command and its first process.
+// launcher holds the resources of a command until its first process starts.
 type launcher struct {
 	e     *exec
 	user  identity.ID
@@ -142,7 +142,7 @@ type launcher struct {
 	child []int // descriptors for the child, which we close
 	stdio [3]int
 	tty   int      // the controlling terminal; -1 for none
-	extra [][2]int // of descriptors: whence and as what the program has them besides its stdio
+	extra [][2]int // descriptors besides stdio: ours, and its number in the program
 }
 
 func (l *launcher) launch() error {
@@ -171,7 +171,7 @@ func (l *launcher) launch() error {
 	return e.begin()
 }
 
-// prepare makes what has to belong to the user: programs open /dev/stdout and their terminal again by name.
+// prepare opens what must belong to the user: programs can open /dev/stdout and their terminal by name.
 func (l *launcher) prepare() error {
 	l.step = stepLookup
 	if l.e.host != nil {
@@ -233,7 +233,7 @@ func (l *launcher) pipe(childReads bool) (child int, ours *os.File, err error) {
 	return child, ours, err
 }
 
-// own makes fd, of which no flag has been set, a file that waits in the poller.
+// own makes fd, which has no flags set, a file that uses the poller.
 func (l *launcher) own(fd int, name string) (*os.File, error) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
 		unix.Close(fd)
@@ -244,7 +244,7 @@ func (l *launcher) own(fd int, name string) (*os.File, error) {
 	return f, nil
 }
 
-// openStatus makes the socket that the keeper reports to.
+// openStatus makes the socket for the keeper's reports.
 func (l *launcher) openStatus() (int, error) {
 	l.step = stepKeeper
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -272,7 +272,7 @@ func (l *launcher) closeOurEnds() {
 	}
 }
 
-// program writes down the birth of a command: keeper first, then, in the child that becomes the program, everything
+// program records the system calls that start a command: first the keeper's, then those of the child that becomes the program,
 // from the least to the most confining.
 func (l *launcher) program(status int) *forkexec.Program {
 	e, num := l.e, forkexec.Int[int]
@@ -288,7 +288,7 @@ func (l *launcher) program(status int) *forkexec.Program {
 		p.Keep(status, 0)
 	case e.a.group.HasClone3():
 		p.Keep(status, int(e.group.Dir.Fd()))
-	default: // a filter refuses clone3: the child moves itself, with the rights of the opener of the file
+	default: // a filter refuses clone3: the child moves itself, with the rights of the file's opener
 		p.Keep(status, 0)
 		p.Call(unix.SYS_WRITE, num(e.group.Procs), p.Str("0"), num(1))
 	}
@@ -350,23 +350,23 @@ func (l *launcher) program(status int) *forkexec.Program {
 	return p
 }
 
-// score makes the child one that the kernel takes before the agent when memory is short.
+// score raises the child's OOM score, so that the kernel kills it before the agent.
 func (a *Agent) score(p *forkexec.Program) {
 	if a.oomScore == "" {
 		return
 	}
 	num := forkexec.Int[int]
 	adj := p.Open(unix.SYS_OPENAT, num(unix.AT_FDCWD), p.Str("/proc/self/oom_score_adj"), num(unix.O_WRONLY|unix.O_CLOEXEC), num(0))
-	// Where the agent shares the user's id, the files of an undumpable process belong to a root that is not mapped, and
-	// until its execve the child is such a process. The score then stays the agent's.
+	// If the agent shares the user's id, the files of an undumpable process belong to an unmapped root. The child is such a
+	// process until its execve, and then keeps the agent's score.
 	p.Unless(func() {
 		p.Call(unix.SYS_WRITE, adj, p.Str(a.oomScore), num(len(a.oomScore)))
 		p.Close(adj)
 	}, unix.EACCES)
 }
 
-// place gives the child the descriptors that it has besides its stdio, before its limit on them, and returns where those
-// for its stdio are then: any of them may have stood in another's place.
+// place installs the child's extra descriptors, before its limit on descriptors applies. It returns the moved numbers of those for
+// its stdio, which may have had one of those numbers.
 func (l *launcher) place(p *forkexec.Program) (stdio [3]forkexec.Arg) {
 	num := forkexec.Int[int]
 	for fd, from := range l.stdio {

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// lease calls over when no host has made contact for its length. A contact costs one store: the timer looks when it
-// fires how much is left.
+// lease calls over when no host has made contact for its length. A contact is one atomic store: when the timer fires, it checks
+// how much time is left.
 type lease struct {
 	born time.Time
 	last atomic.Int64 // of the latest contact, since born
 	over func()
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the following fields
 	time  time.Duration
 	timer *time.Timer
 	ended bool
 }
 
-// newLease begins a lease; a length of 0 never ends.
+// newLease starts a lease; a length of 0 never expires.
 func newLease(length time.Duration, over func()) *lease {
 	l := &lease{born: time.Now(), over: over}
 	l.set(length)
@@ -31,7 +31,7 @@ func newLease(length time.Duration, over func()) *lease {
 // contact renews the lease.
 func (l *lease) contact() { l.last.Store(int64(time.Since(l.born))) }
 
-// set changes the length, from now on.
+// set changes the length from now on.
 func (l *lease) set(length time.Duration) {
 	l.contact()
 	l.mu.Lock()

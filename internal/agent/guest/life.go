@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// run sets a command's goroutines going: its keeper's listener, its pipes, its stdin and its life.
+// run starts a command's goroutines: its keeper's listener, its pipes, its stdin and its life.
 func (e *exec) run() {
 	if e.command != nil {
 		go e.command.life()
@@ -28,7 +28,7 @@ func (e *exec) run() {
 	go e.life()
 }
 
-// life waits for the command's end, or brings it about, and publishes the outcome. It lasts until no process is left.
+// life waits for the command's end, or ends it, and publishes the outcome. It returns when no process is left.
 func (e *exec) life() {
 	defer e.a.lives.Done()
 	var timeout <-chan time.Time
@@ -42,14 +42,14 @@ func (e *exec) life() {
 	cause := e.cut
 	var grace time.Duration
 	if cause == "" {
-		cause, grace = e.outlast(timeout)
+		cause, grace = e.awaitEnd(timeout)
 	}
 	dead := true
 	lost := cause == wire.CauseExited && e.first == nil
 	switch {
 	case lost:
 		cause = wire.CauseLost
-		<-e.empty // its children have found their new parent
+		<-e.empty // its children have been adopted
 		dead = e.kill()
 		e.settled = e.settled || dead && e.certain()
 	case cause != wire.CauseExited:
@@ -63,19 +63,19 @@ func (e *exec) life() {
 	}
 	e.drainOutlets()
 	e.publish(cause)
-	runtime.Gosched() // the waiters for the outcome go first: tidying up takes as long as reporting it
+	runtime.Gosched() // let waiters for the outcome run first: the cleanup takes as long as the report
 
 	select {
 	case <-e.empty:
 	case <-e.a.stop:
 		e.kill()
 	}
-	e.tidy()
+	e.cleanUp()
 	close(e.over)
 }
 
-// outlast waits for the command's end, or for what brings it about.
-func (e *exec) outlast(timeout <-chan time.Time) (cause wire.Cause, grace time.Duration) {
+// awaitEnd waits for the command's end, or for a reason to end it.
+func (e *exec) awaitEnd(timeout <-chan time.Time) (cause wire.Cause, grace time.Duration) {
 	for {
 		select {
 		case <-e.exited:
@@ -94,7 +94,7 @@ func (e *exec) outlast(timeout <-chan time.Time) (cause wire.Cause, grace time.D
 	}
 }
 
-// drainOutlets waits for the rest of the output: until the pipes are closed, or for drainTime.
+// drainOutlets waits for the remaining output: until the pipes are closed, or for drainTime.
 func (e *exec) drainOutlets() {
 	e.mu.Lock()
 	e.drain = true
@@ -102,21 +102,21 @@ func (e *exec) drainOutlets() {
 	e.mu.Unlock()
 	deadline := time.Now().Add(drainTime)
 	for _, o := range e.outlets {
-		_ = o.file.SetReadDeadline(deadline) // fails when it is closed, which is as good
+		_ = o.file.SetReadDeadline(deadline) // fails if closed, which is fine
 	}
 	for _, o := range e.outlets {
 		<-o.drained
 	}
 }
 
-// publish makes the outcome known.
+// publish publishes the outcome.
 func (e *exec) publish(cause wire.Cause) {
 	exit := &wire.Exit{Code: -1, Cause: cause, Usage: e.usage()}
 	if cause == wire.CauseExited && e.meter.exceeded(exit.Usage) {
-		exit.Cause = wire.CauseCPUTime // it ended between two looks
+		exit.Cause = wire.CauseCPUTime // it ended between two readings
 	}
 	ended := time.Now()
-	if isClosed(e.exited) { // else kill_failed: it runs on
+	if isClosed(e.exited) { // else kill_failed: it is still running
 		ended = e.ended
 		e.setStatus(exit)
 	}
@@ -132,7 +132,7 @@ func (e *exec) publish(cause wire.Cause) {
 func (e *exec) setStatus(exit *wire.Exit) {
 	if e.first == nil {
 		if exit.Cause != wire.CauseLost {
-			exit.Signal = int(unix.SIGKILL) // ours, which took the keeper along
+			exit.Signal = int(unix.SIGKILL) // ours, which also killed the keeper
 		}
 		return
 	}
@@ -153,7 +153,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// usage is what the processes reaped so far have used; where there is a cgroup, what all have.
+// usage is the usage of the processes reaped so far, or of all processes with a cgroup.
 func (e *exec) usage() wire.Usage {
 	u := wire.Usage{Source: "rusage"}
 	var rec *forkexec.Record
@@ -179,8 +179,8 @@ func (e *exec) usage() wire.Usage {
 	return u
 }
 
-// tidy gives back what the command's processes were held by.
-func (e *exec) tidy() {
+// cleanUp releases the command's cgroup and descriptors.
+func (e *exec) cleanUp() {
 	e.a.mu.Lock()
 	delete(e.a.alive, e)
 	e.a.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// stubborn are commands that do not want to end. Each prints the numbers of its processes, and then "up".
+// stubborn returns commands that resist their end. Each prints the pids of its processes, and then "up".
 func stubborn() map[string]string {
 	return map[string]string{
 		"waits":         "echo $$; echo up; exec sleep 1000",
@@ -34,7 +34,7 @@ func stubborn() map[string]string {
 	}
 }
 
-// modes are the ways in which an agent can kill.
+// modes runs a test with each way in which an agent can kill.
 func modes(t *testing.T, run func(t *testing.T, config func(*testing.T) guest.Config)) {
 	t.Run("keeper", func(t *testing.T) { run(t, func(*testing.T) guest.Config { return guest.Config{} }) })
 	t.Run("cgroup", func(t *testing.T) {
@@ -42,7 +42,7 @@ func modes(t *testing.T, run func(t *testing.T, config func(*testing.T) guest.Co
 	})
 }
 
-// delegate makes a cgroup2 folder for a test and returns a descriptor of it.
+// delegate creates a cgroup2 folder for a test and returns a descriptor of it.
 func delegate(t *testing.T) int {
 	t.Helper()
 	for _, root := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
@@ -68,15 +68,15 @@ func delegate(t *testing.T) int {
 	return 0
 }
 
-// timed runs one of the stubborn until its time is over, on a host that begin makes. It has to be up by then: on a busy
-// machine it is given more, until it is.
+// timed runs a stubborn command until its timeout, on a host that begin starts. It retries with a longer timeout until the command
+// is up by then.
 func timed(t *testing.T, begin func() *host, name, script string) (h *host, out string, exit *wire.Exit) {
 	t.Helper()
 	for timeout := int64(1500); ; timeout *= 3 {
 		h = begin()
 		e := h.sh("a", script)
 		e.TimeoutMS, e.GraceMS = timeout, 100
-		if name == "exits 0" { // it must have the time
+		if name == "exits 0" { // it needs the time
 			e.GraceMS = patience.Milliseconds() / 2
 		}
 		l := h.exec(e)
@@ -146,7 +146,7 @@ func TestKillAllTakesSurvivors(t *testing.T) {
 	})
 }
 
-// In a session survivors live on: the exit does not wait for them, and their output neither blocks nor kills them.
+// In a session, survivors continue: the exit does not wait for them, and their output neither blocks nor kills them.
 func TestSurvivorsLiveOn(t *testing.T) {
 	h := begin(t, guest.Config{})
 	gate, result := filepath.Join(h.dir, "gate"), filepath.Join(h.dir, "result")
@@ -169,7 +169,7 @@ func TestSurvivorsLiveOn(t *testing.T) {
 	}
 }
 
-// A command that is over does not wait for the hour that its child sleeps, also on a terminal.
+// A command's end does not wait for the hour that its child sleeps, also on a terminal.
 func TestTerminalSurvivor(t *testing.T) {
 	h := begin(t, guest.Config{})
 	e := h.sh("a", "trap '' HUP; sleep 1000 & echo $!")
@@ -218,7 +218,7 @@ func TestCgroupUsage(t *testing.T) {
 	}
 }
 
-// The same as PID 1: a process namespace of its own, in which the agent reaps, and kills all at once.
+// The same as PID 1: in its own PID namespace, where the agent reaps, and kills all at once.
 func TestAsInit(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("a process namespace needs root")
@@ -230,7 +230,7 @@ func TestAsInit(t *testing.T) {
 			if exit.Cause != wire.CauseTimeout || exit.Usage.MaxRSS == 0 {
 				t.Errorf("exit %+v", exit)
 			}
-			// Nobody is left beside PID 1 and who looks: init, keeper, sh, ls.
+			// Only PID 1 and the observer are left: init, keeper, sh, ls.
 			l := h.exec(h.sh("b", "for p in /proc/[0-9]*; do echo ${p#/proc/}; done"))
 			l.started()
 			if out, _, _ := l.follow(nil); len(strings.Fields(out)) != 3 {
@@ -259,7 +259,7 @@ func TestAsInit(t *testing.T) {
 		}
 		bystander.await("fine")
 		bystander.exit()
-		l = h.exec(h.sh("b", "grep -l '^[s]leep' /proc/[0-9]*/cmdline || echo none")) // the dead have no arguments
+		l = h.exec(h.sh("b", "grep -l '^[s]leep' /proc/[0-9]*/cmdline || echo none")) // dead processes have no arguments
 		l.started()
 		if out, _, _ := l.follow(nil); out != "none\n" {
 			t.Errorf("processes: %q", out)
@@ -267,7 +267,7 @@ func TestAsInit(t *testing.T) {
 	})
 }
 
-// beginInit starts an agent as PID 1 of namespaces of its own, in which this program is run once more.
+// beginInit starts an agent as PID 1 of new namespaces, by running this program again.
 func beginInit(t *testing.T) *host {
 	t.Helper()
 	socket := filepath.Join(sockdir.New(t), "s")
@@ -309,7 +309,7 @@ func beginInit(t *testing.T) *host {
 	return &host{TB: t, dir: dir, socket: socket}
 }
 
-// beInit is the other program's life.
+// beInit is the other program's main function.
 func beInit(config string) int {
 	var cfg guest.Config
 	err := json.Unmarshal([]byte(config), &cfg)

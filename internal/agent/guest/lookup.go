@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is searched where the command's environment has no PATH.
+// defaultPath is searched if the command's environment has no PATH.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// lookPath finds a program as execvp(3) does, with the rights of the calling thread: a name without a slash in PATH,
-// whose relative and empty entries begin at cwd. The error is ENOENT if there is none, and EACCES if what there is may
-// not be executed.
+// lookPath finds a program as execvp(3) does, with the rights of the calling thread: a name without a slash is searched in PATH,
+// whose relative and empty entries start at cwd. The error is ENOENT if there is none, and EACCES if those found are not
+// executable.
 func lookPath(name string, env []string, cwd string) (string, error) {
 	if strings.Contains(name, "/") {
-		return name, nil // the kernel has the last word, from cwd
+		return name, nil // the kernel resolves it, from cwd
 	}
 	list := defaultPath
 	for _, v := range env {

@@ -10,8 +10,8 @@ import (
 // processes returns the living processes of the command: below its keeper, or in its cgroup. The caller closes them.
 func (e *exec) processes() []*process.Process {
 	if isClosed(e.empty) {
-		e.a.births.Lock() // a keeper in the making would look like a stray
-		defer e.a.births.Unlock()
+		e.a.launches.Lock() // a keeper that is being started would look like a stray
+		defer e.a.launches.Unlock()
 	}
 	table := process.ReadTable()
 	var found []*process.Process
@@ -26,7 +26,7 @@ func (e *exec) processes() []*process.Process {
 	return found
 }
 
-// members picks the command's processes from the table.
+// members selects the command's processes from the table.
 func (e *exec) members(table map[int]process.Entry) []process.Entry {
 	children := make(map[int][]process.Entry, len(table))
 	for _, x := range table {
@@ -36,13 +36,13 @@ func (e *exec) members(table map[int]process.Entry) []process.Entry {
 	case !isClosed(e.empty):
 		return process.Below(children, e.keeper.Pid, nil)
 	case e.last != nil:
-		return nil // the keeper saw the last one go
+		return nil // the keeper has seen the last one end
 	}
 	return e.a.strays(e, table, children)
 }
 
-// strays are processes whose keeper was killed. They have become children of the agent where it is their foster
-// parent; elsewhere the first process's session is all there is to know them by.
+// strays returns processes whose keeper was killed. If the agent adopts orphans, they have become its children; otherwise the
+// first process's session is the only way to identify them.
 func (a *Agent) strays(e *exec, table map[int]process.Entry, children map[int][]process.Entry) []process.Entry {
 	if a.reaper != nil {
 		return process.Below(children, os.Getpid(), a.keepers())
@@ -56,7 +56,7 @@ func (a *Agent) strays(e *exec, table map[int]process.Entry, children map[int][]
 	return found
 }
 
-// keepers returns the numbers of all keepers: what they keep is not astray.
+// keepers returns the pids of all keepers, whose children are not strays.
 func (a *Agent) keepers() map[int]bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -44,7 +44,7 @@ func pack(t *testing.T, list ...string) []byte {
 	return b.Bytes()
 }
 
-// tree lists a folder: "name/" or "name=contents", with the mode of what is no plain file and no folder.
+// tree lists a folder: "name/" or "name=contents", with the mode of special files.
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	list := []string{}
@@ -74,7 +74,7 @@ func tree(t *testing.T, dir string) []string {
 	return list
 }
 
-// lay makes what pack would pack.
+// lay creates the files that pack would pack.
 func lay(t *testing.T, dir string, list ...string) {
 	t.Helper()
 	for _, item := range list {
@@ -118,7 +118,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Whatever makes a merge fail, the workspace is as before.
+// Whatever makes a merge fail, the workspace is unchanged.
 func TestMergeFails(t *testing.T) {
 	good := pack(t, "a=new", "d/b=new", "new/x=1", "z=new")
 	link := func() []byte {
@@ -158,7 +158,7 @@ func TestMergeFails(t *testing.T) {
 	}
 }
 
-// A link in the way is no folder, wherever it leads, and files replace it itself.
+// A link in the way is no folder, whatever its target, and a file replaces the link itself.
 func TestMergeAndLinks(t *testing.T) {
 	h := begin(t, guest.Config{})
 	outside := t.TempDir()
@@ -181,7 +181,7 @@ func TestMergeAndLinks(t *testing.T) {
 	}
 }
 
-// A host that goes away in the midst leaves nothing, and a merge in the making is in no listing.
+// A host that disconnects in the middle leaves nothing, and listings hide an unfinished merge.
 func TestMergeBreaksOff(t *testing.T) {
 	h := begin(t, guest.Config{})
 	lay(t, h.dir, "a=1")
@@ -190,7 +190,7 @@ func TestMergeBreaksOff(t *testing.T) {
 	if err := l.w.Data(body[:10_000]); err != nil {
 		t.Fatal(err)
 	}
-	// The agent has made its folder when it takes what does not fit into the connection's buffers.
+	// The agent has created its folder once it receives more than fits into the connection's buffers.
 	for rest := body[10_000:200_000]; len(rest) > 0; rest = rest[min(len(rest), wire.MaxData):] {
 		if err := l.w.Data(rest[:min(len(rest), wire.MaxData)]); err != nil {
 			t.Fatal(err)
@@ -210,7 +210,7 @@ func TestMergeBreaksOff(t *testing.T) {
 	}
 }
 
-// Where there is no room, nothing has changed.
+// A merge without enough space changes nothing.
 func TestMergeWithoutRoom(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,nr_inodes=20"); err != nil {
@@ -233,7 +233,7 @@ func TestMergeWithoutRoom(t *testing.T) {
 	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	// What is left of the room can be used.
+	// The remaining space is usable.
 	if r := h.file(wire.OpMerge, wire.FileRequest{Path: "."}).give(pack(t, "a="+strings.Repeat("x", 500_000))).reply(); !r.Done {
 		t.Errorf("%+v", r.Error)
 	}
@@ -266,7 +266,7 @@ func TestMergeAsAnotherUser(t *testing.T) {
 	if err := unix.Stat(filepath.Join(h.dir, "d3/f3"), &st); err != nil || st.Uid != 4321 {
 		t.Errorf("%v, owner %d", err, st.Uid)
 	}
-	// What the user may not change stays, with all that was moved before.
+	// What the user cannot change stays, and so does everything that was moved before.
 	before := tree(t, h.dir)
 	h.file(wire.OpMerge, user).give(pack(t, "d0/f0=changed", "new=1", "roots/f=2", "z=1")).failure(wire.CodeDenied)
 	if diff := cmp.Diff(before, tree(t, h.dir)); diff != "" {

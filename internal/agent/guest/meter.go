@@ -12,18 +12,18 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// meter notices when a command has used up its processor time. Processes cannot use time faster than all processors give it,
-// so the next look is due when they could have used what is left, and never before: a command that sleeps costs nothing.
+// meter detects when a command has used up its CPU time. All processors together limit how fast that can happen, so the next
+// reading is due when the remaining time could be used up, and no earlier: a sleeping command costs nothing.
 type meter struct {
 	e     *exec
 	limit time.Duration
-	least time.Duration // between two looks
+	least time.Duration // between two readings
 	cpus  time.Duration
 	timer *time.Timer // nil without a limit
 	tree  tree
 }
 
-// leastError is how far a command may come above its limit before the agent looks, where 1 % of the limit is less.
+// leastError is how far a command may exceed its limit before the next reading, if 1 % of the limit is less.
 const leastError = 5 * time.Millisecond
 
 func newMeter(e *exec) *meter {
@@ -35,10 +35,10 @@ func newMeter(e *exec) *meter {
 	return m
 }
 
-// due is how long it takes at least until the limit can have been reached, or matters.
+// due returns the minimum time until the limit can be reached.
 func (m *meter) due(used time.Duration) time.Duration { return max((m.limit-used)/m.cpus, m.least) }
 
-// look returns the channel that states when to look.
+// look returns the channel that signals the next reading.
 func (m *meter) look() <-chan time.Time {
 	if m.timer == nil {
 		return nil
@@ -46,7 +46,7 @@ func (m *meter) look() <-chan time.Time {
 	return m.timer.C
 }
 
-// over reports whether the command has used up its time, and sets the next look if not.
+// over reports whether the command has used up its time, and schedules the next reading if not.
 func (m *meter) over() bool {
 	used := m.used()
 	if used >= m.limit {
@@ -62,7 +62,7 @@ func (m *meter) stop() {
 	}
 }
 
-// used is the processor time of the command's processes until now, the dead included.
+// used returns the CPU time of the command's processes so far, including dead ones.
 func (m *meter) used() time.Duration {
 	if g := m.e.group; g != nil {
 		if user, system, err := g.Cpu(); err == nil {
@@ -72,14 +72,14 @@ func (m *meter) used() time.Duration {
 	return m.tree.used(m.e)
 }
 
-// exceeded reports whether the figures of a command that has ended are above its limit.
+// exceeded reports whether the usage of an ended command exceeds its limit.
 func (m *meter) exceeded(u wire.Usage) bool {
 	return m.limit > 0 && time.Duration(u.UserMicros+u.SystemMicros)*time.Microsecond > m.limit
 }
 
-// missed is by how many microseconds a look has found more than u tells, which has only what was handed up.
+// missed returns by how many microseconds a reading exceeds u, which counts only reaped processes.
 func (m *meter) missed(u wire.Usage) uint64 {
-	const rounded = 1000 // what is handed up is in whole microseconds, process by process
+	const rounded = 1000 // the reaped time is in whole microseconds for each process
 	seen, told := uint64(m.tree.most.Microseconds()), u.UserMicros+u.SystemMicros
 	if seen <= told+rounded {
 		return 0
@@ -87,23 +87,22 @@ func (m *meter) missed(u wire.Usage) uint64 {
 	return seen - told
 }
 
-// tree is the processor time of a command that has no cgroup: what its living processes have used, and its dead ones.
+// tree measures the CPU time of a command without a cgroup: of its living processes and its dead ones.
 type tree struct {
 	seen map[int]lived
-	gone time.Duration // what those had used that were seen and have died since
-	most time.Duration // the answer never falls
+	gone time.Duration // time of seen processes that have died since
+	most time.Duration // the result never decreases
 }
 
-// lived is what a process had used when it was last seen.
+// lived is the time that a process had used when last seen.
 type lived struct {
 	start uint64
 	own   time.Duration
 }
 
-// used looks at all processes. Each moment's figure is at most what was used, and time is counted once: that of a dead
-// process goes up to its parent, or further, and parents are asked before their children. The kernel does not hand up the
-// time of a process whose parent ignores SIGCHLD, so what was seen of the dead counts where it is more than what was
-// handed up.
+// used reads all processes. Its result never exceeds the time used, and counts time once: a dead process's time moves to its
+// parent or another ancestor, and parents are read before their children. The kernel drops the time of a process whose parent
+// ignores SIGCHLD, so the last reading counts if it is higher.
 func (t *tree) used(e *exec) time.Duration {
 	var living, handedUp time.Duration
 	if keeper, ok := process.ReadEntry(e.keeper.Pid); ok {
@@ -114,7 +113,7 @@ func (t *tree) used(e *exec) time.Duration {
 		own, timed := processClock(x.Pid)
 		again, ok := process.ReadEntry(x.Pid)
 		if !ok || again.Start != x.Start {
-			continue // it has died meanwhile, and the number may be another's
+			continue // it has died meanwhile, and the pid may be reused
 		}
 		if !timed {
 			own = again.Own
@@ -128,7 +127,7 @@ func (t *tree) used(e *exec) time.Duration {
 			continue
 		}
 		if x, ok := process.ReadEntry(pid); ok && x.Start == was.start {
-			now[pid] = was // its parent died while we looked: it was not found, and lives
+			now[pid] = was // its parent died during the reading: it was missed, and is alive
 			living += was.own
 			continue
 		}
@@ -139,7 +138,7 @@ func (t *tree) used(e *exec) time.Duration {
 	return t.most
 }
 
-// processClock reads what a process has used, its dead threads included, to the nanosecond; that needs no privilege.
+// processClock returns the CPU time of a process, including dead threads, in nanoseconds. It needs no privilege.
 func processClock(pid int) (time.Duration, bool) {
 	const whole = 2 // of the three clocks of a process, the scheduler's
 	var ts unix.Timespec

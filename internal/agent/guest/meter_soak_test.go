@@ -10,15 +10,15 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// The promise of docs/specification.md: a command comes at most 20 ms or 2 % above its limit, on a machine that has nothing
-// else to do, and never below it.
+// The promise of docs/specification.md: a command exceeds its limit by at most 20 ms or 2 %, on an otherwise idle machine, and is
+// never ended below it.
 func TestSoakCPUTimeError(t *testing.T) {
 	const rounds = 15
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))
 		for name, script := range busy() {
 			if name == "takes no hints" || name == "no remains" {
-				continue // the one goes on in its grace, the time of the other is only seen in part without a cgroup
+				continue // one continues in its grace; without a cgroup the other's time is only partly visible
 			}
 			for _, limit := range []int64{100, 500, 2000} {
 				var errors []int64
@@ -44,8 +44,7 @@ func TestSoakCPUTimeError(t *testing.T) {
 	})
 }
 
-// Sixteen commands at once, each of which uses less than half of its limit: that they wait for each other's processors is
-// no time of theirs.
+// Sixteen commands at once, each of which uses less than half of its limit: waiting for a processor does not count.
 func TestSoakCPUTimeOfMany(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// busy are commands that use processor time in one way or another, and never end.
+// busy returns commands that use CPU time in different ways and never end.
 func busy() map[string]string {
 	return map[string]string{
 		"alone":          "while :; do :; done",
@@ -24,7 +24,7 @@ func busy() map[string]string {
 	}
 }
 
-// Whichever process uses it: the time of all is the command's, and the end is that of a timeout.
+// The time of all processes counts, and the command ends as by a timeout.
 func TestCPUTimeEndsEverything(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		for name, script := range busy() {
@@ -46,7 +46,7 @@ func TestCPUTimeEndsEverything(t *testing.T) {
 	})
 }
 
-// A command that ended by itself has passed its limit too, if its figures say so: they are what a host tells its caller.
+// A command that ended on its own has exceeded its limit if its usage says so: hosts report that usage.
 func TestCPUTimeAgreesWithUsage(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))
@@ -65,7 +65,7 @@ func TestCPUTimeAgreesWithUsage(t *testing.T) {
 	})
 }
 
-// A command that sleeps uses no time, however little it may use.
+// A sleeping command uses no time, however low its limit.
 func TestCPUTimeOfSleep(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))

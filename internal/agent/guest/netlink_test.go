@@ -16,10 +16,10 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest"
 )
 
-const maxNetlink = 64 // as the documents promise
+const maxNetlink = 64 // as documented
 
-// In a sandbox live at most 64 netlink sockets, whoever has them, and each is what was asked for. The test runs in a process and
-// a network namespace of its own, since a filter cannot be taken back.
+// A sandbox has at most 64 netlink sockets, whichever process holds them, and each is as requested. The test runs in its own
+// process and network namespace, since a filter cannot be removed.
 func TestNetlinkSockets(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Env = append(os.Environ(), "GUEST_TEST_NETLINK=confined")
@@ -38,7 +38,7 @@ func TestNetlinkSockets(t *testing.T) {
 	}
 }
 
-// beConfined is the process of TestNetlinkSockets, and the programs that it starts: the agent itself asks for no such socket.
+// beConfined is the process of TestNetlinkSockets, and the programs that it starts: the agent itself opens no such socket.
 func beConfined(how string) {
 	err := map[string]func() error{"confined": confined, "program": program, "another": another}[how]()
 	if err != nil {
@@ -87,7 +87,7 @@ func program() error {
 	return errors.Join(asAsked(), otherFamilies())
 }
 
-// another gets none while the first has all.
+// another fails to open a socket while the first process has all.
 func another() error {
 	if _, err := netlinkSocket(unix.SOCK_RAW); err != unix.EMFILE {
 		return fmt.Errorf("one more socket: %v, want %v", err, unix.EMFILE)
@@ -95,7 +95,7 @@ func another() error {
 	return nil
 }
 
-// asManyAsThereAre opens sockets in many threads at once until there are no more.
+// asManyAsThereAre opens sockets in many threads at once until the limit.
 func asManyAsThereAre() (fds []int, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -121,7 +121,7 @@ func asManyAsThereAre() (fds []int, err error) {
 	return fds, err
 }
 
-// asAsked looks at sockets: their type and flags are those of the call, and an error is the kernel's.
+// asAsked checks sockets: their type and flags are those of the call, and an error is the kernel's.
 func asAsked() error {
 	for _, kind := range []int{unix.SOCK_RAW, unix.SOCK_DGRAM, unix.SOCK_RAW | unix.SOCK_CLOEXEC, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK} {
 		fd, err := netlinkSocket(kind)
@@ -147,8 +147,8 @@ func asAsked() error {
 	return nil
 }
 
-// otherFamilies finds that the supervisor has to do with netlink alone, and with all of it: the kernel reads 32 bits of a family, and
-// what else is in the registers says nothing.
+// otherFamilies checks that the supervisor handles netlink only, and all of it: the kernel reads 32 bits of a family and ignores
+// the rest of the register.
 func otherFamilies() error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {

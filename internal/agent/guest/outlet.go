@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// A pipe that needs no wait holds at most this much: the largest size that a program without
-// privileges can give it.
+// maxPipe is the largest capacity that an unprivileged program can give a pipe, and so the most that a read without waiting can
+// return.
 const maxPipe = 1 << 20
 
 // outlet is one pipe, or terminal, that a command writes to.
@@ -24,8 +24,8 @@ type outlet struct {
 	stream  wire.Stream
 	file    *os.File
 	raw     syscall.RawConn
-	drained chan struct{} // closed when nothing more of it will be kept
-	ended   chan struct{} // closed when nothing more of it will be read
+	drained chan struct{} // closed when no more of it is kept
+	ended   chan struct{} // closed when no more of it is read
 	once    sync.Once
 }
 
@@ -37,12 +37,11 @@ func newOutlet(e *exec, stream wire.Stream, file *os.File) (*outlet, error) {
 	return &outlet{e: e, stream: stream, file: file, raw: raw, drained: make(chan struct{}), ended: make(chan struct{})}, nil
 }
 
-// run reads until the last writer is gone. What comes after the drain is read and dropped, so that survivors neither
-// block nor die of SIGPIPE.
+// run reads until the last writer is gone. After the drain it reads and drops, so that survivors neither block nor die of SIGPIPE.
 func (o *outlet) run() {
 	defer close(o.ended)
 	defer o.finish()
-	allowance := maxPipe // may be kept beyond the spool's bound once the program has ended
+	allowance := maxPipe // bytes kept beyond the spool's limit once the program has ended
 	keep := true
 	for {
 		if keep {
@@ -56,21 +55,21 @@ func (o *outlet) run() {
 		switch {
 		case n > 0 && allowance > 0:
 		case n > 0 || errors.Is(err, os.ErrDeadlineExceeded):
-			// The time is over, but what was written before it counts, even if we are late.
+			// The deadline has passed, but output written before it counts, even if we read it later.
 			for keep && allowance > 0 && o.readNow(func(b []byte) { allowance -= o.e.keep(o.stream, b) }) {
 			}
 			keep = false
 			o.finish()
 			_ = o.file.SetReadDeadline(time.Time{})
 		default:
-			return // end of file; EIO of a terminal that no process has open; closed by us
+			return // end of file; EIO if no process has the terminal open; or closed by us
 		}
 	}
 }
 
 func (o *outlet) finish() { o.once.Do(func() { close(o.drained) }) }
 
-// read waits for output and hands it to use. It borrows a buffer only when there is some.
+// read waits for output and passes it to use. It takes a buffer from the pool only when there is some.
 func (o *outlet) read(use func([]byte)) (n int, err error) {
 	wait := o.raw.Read(func(fd uintptr) bool {
 		n, err = o.readFD(fd, use)
@@ -82,7 +81,7 @@ func (o *outlet) read(use func([]byte)) (n int, err error) {
 	return n, err
 }
 
-// readNow reads what is there without waiting; false if there was nothing.
+// readNow reads without waiting; false if there was nothing.
 func (o *outlet) readNow(use func([]byte)) bool {
 	n := 0
 	if err := o.raw.Control(func(fd uintptr) { n, _ = o.readFD(fd, use) }); err != nil {
@@ -102,9 +101,9 @@ func (o *outlet) readFD(fd uintptr, use func([]byte)) (int, error) {
 	return n, err
 }
 
-// readOutput reads once, without waiting. EIO means that no process has the terminal open, but not that all has been read:
-// the kernel looks for output first and for its writer then, and he may have written his last words and gone between the
-// two. Behind EIO nothing new comes, so the second one is to be believed.
+// readOutput reads once, without waiting. EIO means that no process has the terminal open, but not that all has been read: the
+// kernel checks for output first and for a writer then, and the writer may write and close between the two. No output follows EIO,
+// so a second EIO is final.
 func readOutput(read func(fd int, b []byte) (int, error), fd int, b []byte) (int, error) {
 	for left := false; ; {
 		n, err := read(fd, b)
@@ -118,8 +117,8 @@ func readOutput(read func(fd int, b []byte) (int, error), fd int, b []byte) (int
 	}
 }
 
-// awaitRoom waits until the spool takes a whole read. Nothing waits once the program has ended: a pipe's worth may
-// then pass the bound, so that a slow host does not cost the last words. Nor does what will be dropped.
+// awaitRoom waits until the spool can hold a whole read. It does not wait once the program has ended, so a slow host does not
+// cause loss: a pipe's capacity may then exceed the limit. It does not wait for output that will be dropped, either.
 func (e *exec) awaitRoom() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,7 +127,7 @@ func (e *exec) awaitRoom() {
 	}
 }
 
-// room is how much output the spool takes before the program has to wait. The exec is locked.
+// room returns how much more output the spool takes before the program must wait. The exec is locked.
 func (e *exec) room() int {
 	if e.terminal != nil && e.attached != nil {
 		return e.spool.room() - (wire.SpoolSize - wire.TerminalSpool)
@@ -136,7 +135,7 @@ func (e *exec) room() int {
 	return e.spool.room()
 }
 
-// keep adds output to the spool and returns how many bytes of it lie beyond the spool's bound.
+// keep adds output to the spool and returns how many bytes of it exceed the spool's limit.
 func (e *exec) keep(stream wire.Stream, b []byte) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// A terminal's last words may come behind the word that nobody has it open.
+// A terminal's last output may follow the first EIO.
 func TestReadOutputBehindTheEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		reads []error // nil is a read of one byte
@@ -37,7 +37,7 @@ func TestReadOutputBehindTheEnd(t *testing.T) {
 	}
 }
 
-// Whatever a program writes to its terminal before it goes is read, on the kernel as it is.
+// On this kernel, all output of a program to its terminal is read.
 func TestTerminalsLastWords(t *testing.T) {
 	for i := range 3000 {
 		master, slave, err := openPTY(wire.Size{Cols: 80, Rows: 25})

@@ -11,7 +11,7 @@ import (
 // endOfFile is the character that ends a terminal's input.
 const endOfFile = 4
 
-// plain makes the terminal of a master pass bytes as they are. A reader finds end of file at once: there is no input.
+// plain makes the terminal of a master pass bytes unchanged. A reader gets end of file at once: there is no input.
 func (a *Agent) plain(master int) error {
 	t, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *Agent) plain(master int) error {
 	return endInput(master)
 }
 
-// waits reports whether a reader of a terminal waits in spite of a VMIN and VTIME of 0, as with gVisor's kernel.
+// waits reports whether a reader of a terminal blocks despite VMIN and VTIME of 0, as on gVisor's kernel.
 func waits(master int) bool {
 	peer, err := openPeer(master)
 	if err != nil {
@@ -47,8 +47,8 @@ func waits(master int) bool {
 	return err == unix.EAGAIN
 }
 
-// endInput makes the next reader of a terminal of lines find the end of file. It takes what is there out first: two
-// ends would be none to gVisor, whose reader then waits.
+// endInput makes the next reader of a line-mode terminal get end of file. It first reads the pending input: gVisor ignores two
+// ends in a row, and the reader would block.
 func endInput(master int) error {
 	peer, err := openPeer(master)
 	if err != nil {
@@ -69,7 +69,7 @@ func endInput(master int) error {
 	return nil
 }
 
-// openPeer opens the other side of a master, to be read without waiting.
+// openPeer opens the other side of a master for non-blocking reads.
 func openPeer(master int) (int, error) {
 	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC)
 	if errno != 0 {

@@ -9,35 +9,34 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// maxShells bounds how many shells one sandbox has.
+// maxShells is the maximum number of shells in one sandbox.
 const maxShells = 16
 
-// shell is where commands run one after the other, in the order of their requests. The process behind it may end and
-// be replaced.
+// shell runs commands one at a time, in the order of their requests. Its process may end and be replaced.
 type shell struct {
 	a    *Agent
-	last chan struct{} // closed when the command that came last has had its turn; guarded by the agent's lock
+	last chan struct{} // closed when the newest command's turn is over; guarded by the agent's lock
 
-	// The command whose turn it is has these to itself.
-	proc *shellProcess // nil before the first command, and when a command has ended it
-	cwd  string        // where the next process starts; "" is where its command says
+	// Only the active command uses these.
+	proc *shellProcess // nil before the first command, and after a command has ended it
+	cwd  string        // where the next process starts; "" uses its command's
 }
 
-// command is what an exec is that runs in a shell.
+// command is the state of an exec that runs in a shell.
 type command struct {
 	e      *exec
 	shell  *shell
-	before <-chan struct{} // closed when it is its turn
-	after  chan struct{}   // closed by it when its turn is over
+	before <-chan struct{} // closed when its turn comes
+	after  chan struct{}   // closed when its turn is over
 
 	// Set by begin.
 	proc      *shellProcess
-	id        string         // by which the shell reports it
-	opened    chan struct{}  // closed when the shell has the command's streams in hand
-	told      chan int       // its status; of one element
-	survivors map[int]uint64 // what earlier commands have left: process id and start
-	replaced  bool           // the shell that it began in is a new one, though the last command had left one
-	used      cpuTime        // by the shell and its dead children, when it began
+	id        string         // identifies the command in the shell's reports
+	opened    chan struct{}  // closed when the shell has opened the command's streams
+	result    chan int       // its status; of one element
+	survivors map[int]uint64 // processes that earlier commands left: pid and start time
+	replaced  bool           // it started in a new shell, although the previous command had left one
+	used      cpuTime        // by the shell and its dead children, when it started
 	streams   streams
 }
 
@@ -57,13 +56,13 @@ func (a *Agent) enqueue(e *exec) error {
 	sh.last = c.after
 	e.command, e.began = c, time.Now()
 	if e.spec.Stdin {
-		e.inlet = &inlet{} // what comes before the command begins waits
+		e.inlet = &inlet{} // buffers stdin until the command starts
 	}
 	return nil
 }
 
-// enter starts a command whose turn it is already, so that what keeps it from starting is an answer to its request.
-// Others begin when those before them have ended.
+// enter starts a command whose turn has already come, so that a start failure is the reply to its request. Others start when their
+// predecessors have ended.
 func (c *command) enter() error {
 	if isClosed(c.before) {
 		if err := c.begin(); err != nil {
@@ -74,7 +73,7 @@ func (c *command) enter() error {
 	return nil
 }
 
-// checkShell refuses what no command of a shell can be.
+// checkShell validates a command of a shell.
 func checkShell(spec wire.Exec) error {
 	const maxName, leastFiles = 64, 32
 	files, limited := spec.Rlimits["nofile"]

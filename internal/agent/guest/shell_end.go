@@ -13,41 +13,41 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// How a command of a shell is ended.
+// How to end a command of a shell.
 const (
-	// settleShell is how long a shell takes to start a job that it has begun to start.
+	// settleShell is how long a shell may take to start the job that it is about to start.
 	settleShell = 20 * time.Millisecond
-	// atLeast is how long a command has to end after an interrupt, however small its grace.
-	atLeast = 250 * time.Millisecond
-	// comeBack is how long a shell is given to come back once nothing is left that it could wait for: at once, unless the
-	// machine is very busy, and one that is given up has lost its variables.
-	comeBack = 5 * time.Second
-	// commandSweeps is after how many rounds of killing the shell itself is taken for the one that starts new processes.
+	// minGrace is the minimum time for a command to end after an interrupt, however small its grace.
+	minGrace = 250 * time.Millisecond
+	// returnTime is how long a shell may take to return to its prompt once it has nothing to wait for. It normally does so at once,
+	// but on a busy machine it may be slow, and killing it would lose its variables.
+	returnTime = 5 * time.Second
+	// commandSweeps is the number of kill rounds after which the shell itself must be the process that keeps starting new ones.
 	commandSweeps = 8
-	// timedOutCode is the exit code of a command that was interrupted for its time, as of timeout(1).
+	// timedOutCode is the exit code of a command that was interrupted by its timeout, as in timeout(1).
 	timedOutCode = 124
 )
 
-// end ends a command: an interrupt, TERM after half the grace, KILL after all of it, for everything that the command has
-// started and nothing else. The shell goes only if it does not come back.
+// end ends a command: an interrupt, TERM after half the grace, KILL after all of it, for everything that the command has started
+// and nothing else. It kills the shell only if that does not return to its prompt.
 func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	until := time.Now().Add(grace)
 	group := c.interrupt()
 	exit := c.wait(settleShell)
 	if exit == nil && (c.proc.foreground() != group || !handles(group, unix.SIGINT)) {
-		c.interrupt() // it came while the shell was about to start the job
+		c.interrupt() // the first may arrive before the shell has started the job
 	}
 	if exit == nil {
-		exit = c.wait(max(grace/2, atLeast))
+		exit = c.wait(max(grace/2, minGrace))
 	}
 	c.term(time.Until(until))
 	if exit == nil && !isClosed(c.proc.exec.exited) {
-		_ = unix.Kill(c.proc.exec.pid, unix.SIGSTOP) // or it would continue with what follows its job
+		_ = unix.Kill(c.proc.exec.pid, unix.SIGSTOP) // else it would continue after its job
 	}
 	clean := c.sweep()
 	if exit == nil {
 		c.interrupt()
-		exit = c.wait(comeBack)
+		exit = c.wait(returnTime)
 		clean = c.sweep() && clean
 	}
 	if exit == nil || !clean {
@@ -63,30 +63,31 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	return exit
 }
 
-// interrupt does what a terminal's interrupt key does: the job in the foreground receives it, and the shell, which then does
-// not continue with what follows that job. It returns the job's process group.
+// interrupt acts as a terminal's interrupt key: it signals the foreground job and the shell, which then skips the rest of the
+// command. It returns the job's process group.
 func (c *command) interrupt() int {
 	p := c.proc
 	group := p.foreground()
-	_ = unix.Kill(-group, unix.SIGINT) // a process that is gone needs no signal
+	_ = unix.Kill(-group, unix.SIGINT) // the process may have ended
 	_ = unix.Kill(-group, unix.SIGCONT)
 	if isClosed(p.exec.exited) {
-		return group // its number may be another's by now
+		return group // the group's id may be reused by now
 	}
 	if group != p.exec.pid {
 		_ = unix.Kill(p.exec.pid, unix.SIGINT)
 		_ = unix.Kill(p.exec.pid, unix.SIGCONT)
 	}
-	// The question may have been lost with what the shell had read. A second answer is ignored.
+	// The shell may have discarded the query with its input. A second reply is ignored.
 	_ = p.send(p.dialect.ask(c.id))
 	return group
 }
 
-// handles reports whether a process catches or ignores a signal: one that does neither, and is still there, has not had it.
+// handles reports whether a process catches or ignores a signal. A living process that does neither has not received the signal
+// yet.
 func handles(pid int, s unix.Signal) bool {
 	raw, err := process.ReadSmall("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
-		return true // it is gone
+		return true // it has ended
 	}
 	for line := range bytes.Lines(raw) {
 		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":\t"))
@@ -100,13 +101,13 @@ func handles(pid int, s unix.Signal) bool {
 	return false
 }
 
-// wait waits for the shell to come back or die; nil if it does neither in that time.
+// wait waits for the shell to return to its prompt or die; nil after the timeout.
 func (c *command) wait(d time.Duration) *wire.Exit {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
 	for {
 		select {
-		case status := <-c.told:
+		case status := <-c.result:
 			return c.back(status)
 		case <-c.proc.exec.exited:
 			return c.died()
@@ -145,7 +146,7 @@ func (c *command) replace() *wire.Exit {
 	return exit
 }
 
-// term asks what is left of the command to end, and gives it a time to do so.
+// term sends TERM to the command's remaining processes, and waits for up to grace.
 func (c *command) term(grace time.Duration) {
 	left := c.processes()
 	defer func() {
@@ -172,23 +173,23 @@ func (c *command) awaitDeath(p *process.Process, until time.Time) bool {
 		if left <= 0 {
 			return false
 		}
-		if p.Ended(time.Now().Add(min(left, atLeast))) {
+		if p.Ended(time.Now().Add(min(left, minGrace))) {
 			return true
 		}
 	}
 	return false
 }
 
-// sweep kills all that is left of the command, and reports whether nothing is.
+// sweep kills the command's remaining processes, and reports whether none is left.
 func (c *command) sweep() bool {
 	return process.Sweep(commandSweeps, c.processes, func(pause time.Duration) bool {
-		time.Sleep(pause) // the dead take a moment to leave the table
+		time.Sleep(pause) // dead processes take a moment to leave the table
 		return true
 	})
 }
 
-// processes returns the command's living processes: all that the shell, or the keeper of its orphans, has, without the
-// shell and without what earlier commands have left. The caller closes them.
+// processes returns the command's living processes: the descendants of the shell, or of the keeper of its orphans, without the
+// shell and without survivors of earlier commands. The caller closes them.
 func (c *command) processes() []*process.Process {
 	host := c.proc.exec
 	table := process.ReadTable()
@@ -214,7 +215,7 @@ func (c *command) processes() []*process.Process {
 	return found
 }
 
-// survivors are the processes that earlier commands have left: children of the shell, and orphans with its keeper.
+// survivors are the processes left by earlier commands: children of the shell, and orphans adopted by its keeper.
 func (p *shellProcess) survivors() map[int]uint64 {
 	var found map[int]uint64
 	for _, parent := range []int{p.exec.pid, p.exec.keeper.Pid} {
@@ -236,7 +237,7 @@ func (p *shellProcess) survivors() map[int]uint64 {
 func childrenOf(parent int) (pids []int) {
 	name := strconv.Itoa(parent)
 	raw, err := process.ReadSmall("/proc/" + name + "/task/" + name + "/children")
-	if err != nil || len(raw) == 4096 { // not in this kernel; or more than one read takes
+	if err != nil || len(raw) == 4096 { // unsupported by this kernel, or more than one read returns
 		for _, x := range process.ReadTable() {
 			if x.Parent == parent {
 				pids = append(pids, x.Pid)
@@ -252,7 +253,7 @@ func childrenOf(parent int) (pids []int) {
 	return pids
 }
 
-// parseTimes reads the processor time of a process and its dead children, in microseconds, from a line of /proc/pid/stat.
+// parseTimes parses the CPU time of a process and its dead children, in microseconds, from /proc/pid/stat.
 func parseTimes(raw []byte) (user, system uint64, ok bool) {
 	at := bytes.LastIndexByte(raw, ')')
 	if at < 0 {

@@ -17,16 +17,16 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// enough is a grace, in milliseconds, in which everybody comes back who can.
+// enough is a grace, in milliseconds, in which every shell returns that can.
 const enough = 10_000
 
-// A command whose time is over is interrupted, with all that it has started; jobs of earlier commands live on, and so
-// does the shell if it comes back.
+// A timeout interrupts a command and all that it has started. Jobs of earlier commands continue, and so does the shell if it
+// returns to its prompt.
 func TestShellTimeout(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		for name, test := range map[string]struct {
-			cmd      string // prints "up" when its time may be over
-			deaf     bool   // what it runs does not hear an interrupt, and has to be given little grace
+			cmd      string // prints "up" when it may time out
+			deaf     bool   // ignores interrupts, and is given little grace
 			replaced bool
 		}{
 			"a program":               {cmd: "exec 2>&1; echo up; sleep 1000; echo not reached"},
@@ -45,7 +45,7 @@ func TestShellTimeout(t *testing.T) {
 				var s *term
 				var early, out string
 				var exit *wire.Exit
-				// It has to be up by then: on a busy machine it is given more, until it is.
+				// The command must be up before its timeout: on a busy machine, retry with a longer one.
 				for timeout := int64(700); !strings.Contains(out, "up\n") && timeout < patience.Milliseconds()/2; timeout *= 3 {
 					s = begin(t, config(t)).shell()
 					early, _ = s.do("sleep 1000 & x=state; echo $!")
@@ -78,7 +78,7 @@ func TestShellTimeout(t *testing.T) {
 	})
 }
 
-// sleepers are the sleeping programs that have the workspace's environment.
+// sleepers returns the sleep processes that have the workspace's environment.
 func sleepers(t *testing.T, s *term) (pids []string) {
 	t.Helper()
 	list, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -95,7 +95,7 @@ func sleepers(t *testing.T, s *term) (pids []string) {
 	return pids
 }
 
-// Ending a command is as a timeout; a signal goes to the job in the foreground.
+// Ending a command works like a timeout; a signal goes to the foreground job.
 func TestShellIsEnded(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, _ string) {
 		e := s.command("echo up; sleep 1000; echo not reached")
@@ -125,7 +125,7 @@ func TestShellIsEnded(t *testing.T) {
 	})
 }
 
-// A shell that is interrupted while it gives birth to a job is the same afterwards.
+// A shell that is interrupted while it forks a job still works.
 func TestShellIsInterruptedAtABirth(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	for i := range 60 {
@@ -143,7 +143,7 @@ func TestShellIsInterruptedAtABirth(t *testing.T) {
 	}
 }
 
-// Commands take their turns in the order of their requests; one that is ended before its turn never runs.
+// Commands run in the order of their requests; one that is ended before its turn never runs.
 func TestShellTurns(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	fifo := filepath.Join(s.dir, "fifo")
@@ -201,7 +201,7 @@ func TestShellTurns(t *testing.T) {
 	}
 }
 
-// Output waits for a host that comes back, as that of every exec.
+// Output is kept for a host that attaches again, as for every exec.
 func TestShellSpool(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	e := s.command("seq 1 1300000; echo over")
@@ -224,7 +224,7 @@ func TestShellSpool(t *testing.T) {
 	s.want("echo fine", "fine\n", 0)
 }
 
-// The agent's end takes shells, commands and their jobs along, whatever they are doing.
+// Closing the agent ends shells, commands and their jobs, whatever they are doing.
 func TestShellAndTheAgentsEnd(t *testing.T) {
 	h := begin(t, guest.Config{})
 	s := h.shell()
@@ -239,7 +239,7 @@ func TestShellAndTheAgentsEnd(t *testing.T) {
 	}
 }
 
-// Whatever commands do to their shell, the next one is answered, and state is kept unless its loss was told.
+// Whatever commands do to their shell, the next one gets a reply, and state is kept unless its loss was reported.
 func TestShellProperty(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	s.spec.GraceMS = 50

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// A command's children cannot say how it ended or where, whatever they write to, and have none of our descriptors.
+// A command's children cannot forge its status or directory, whatever they write to, and have none of our descriptors.
 func TestShellCannotBeForged(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, program string) {
 		s.want("true", "", 0)
@@ -24,15 +24,15 @@ func TestShellCannotBeForged(t *testing.T) {
 			t.Errorf("a child has descriptors %q", got)
 		}
 		s.want("for f in 3 4 5 6 7 8 9 97 98 99 100; do sh -c \"echo x >&$f\" 2>/dev/null && echo $f; done; true", "", 0)
-		// What upstream took for a command's end.
+		// A forged end marker of another shell driver.
 		s.want(`printf '\n__SANDKASTEN_END__:%s:%d:%s\n' c1 0 /forged; cd /tmp; (exit 4)`, "\n__SANDKASTEN_END__:c1:0:/forged\n", 4)
-		// A child that looks for the shell's descriptors through /proc, among which is its own output.
+		// A child that searches /proc for the shell's descriptors, including its own output.
 		attacks := []string{"sh -c 'for f in /proc/$PPID/fd/*; do echo \"0 0\" >$f; done' 2>/dev/null"}
-		if program == "bash" { // a subshell is a fork of the shell, and has what it has put aside
+		if program == "bash" { // a subshell is a fork of the shell, with the saved descriptors
 			attacks = append(attacks,
 				"(for f in {3..255}; do for id in '' 0000000000000000; do printf '%s 0' $id >&$f; done; done) 2>/dev/null",
 				"(for f in {3..255}; do echo \"cd /; echo forged\" >&$f; done) 2>/dev/null",
-				// The shell itself can lie about itself only, and not by chance.
+				// The shell itself can forge only its own report, and only on purpose.
 				"for f in {10..30} 98 99; do printf 'x 0' >&$f; done 2>/dev/null")
 		}
 		for _, attack := range attacks {
@@ -47,7 +47,7 @@ func TestShellCannotBeForged(t *testing.T) {
 	})
 }
 
-// Commands that harm their shell get what they deserve, and the next one finds a shell in the same directory.
+// A command can break its shell, and the next one gets a new shell in the same directory.
 func TestShellIsReplaced(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, program string) {
 		for _, test := range []struct {
@@ -73,7 +73,7 @@ func TestShellIsReplaced(t *testing.T) {
 	})
 }
 
-// A job that kills its shell between two commands loses the state, and that is told.
+// A job that kills its shell between two commands loses the state, and that is reported.
 func TestShellDiesIdle(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	fifo := filepath.Join(s.dir, "fifo")
@@ -100,7 +100,7 @@ func TestShellDiesIdle(t *testing.T) {
 	s.kept(s.want("echo y", "y\n", 0))
 }
 
-// Descriptors and terminals that a command closes, redirects or spoils are the next one's as they should be.
+// Descriptors and terminals that a command closes, redirects or changes are restored for the next one.
 func TestShellSurvives(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, program string) {
 		for _, cmd := range []string{
@@ -120,20 +120,20 @@ func TestShellSurvives(t *testing.T) {
 	})
 }
 
-// What a shell needs itself may be taken from it; then it is replaced, and nobody waits.
+// A shell without its own descriptors is replaced, and no command hangs.
 func TestShellWithoutItsDescriptors(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	for _, cmd := range []string{
 		"for f in {10..30}; do eval \"exec $f>&-\"; done", "exec 10<&-", "exec 11>&- 12>&- 13>&- 14>&-", "ulimit -n 20",
 	} {
 		s.do(cmd)
-		s.do("true") // may still find the old one at its end
+		s.do("true") // may still reach the ending shell
 		s.want("echo fine", "fine\n", 0)
 	}
 }
 
-// A shell that reads commands no more, or not ours, is replaced: that a command ended well is only said of one that began,
-// and no command begins twice.
+// A shell that cannot read our commands is replaced: success is only reported for a command that started, and no command starts
+// twice.
 func TestShellThatCannotBegin(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	for _, test := range []struct{ cmd, next, out string }{
@@ -182,7 +182,7 @@ func TestShellOutput(t *testing.T) {
 	})
 }
 
-// With pipes the streams are told apart, and there may be stdin, which ends.
+// With pipes, stdout and stderr are separate, and there may be stdin, which ends.
 func TestShellPipes(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, _ string) {
 		for _, test := range []struct {
@@ -236,7 +236,7 @@ func TestShellPlaces(t *testing.T) {
 			t.Errorf("cwd %q", exit.Cwd)
 		}
 		_, exit := s.do("exit 1")
-		s.replaced(exit) // its directory is gone: the next one starts where a shell starts
+		s.replaced(exit) // its directory is gone: the next one starts in the default one
 		if exit := s.want("pwd", s.dir+"\n", 0); exit.Cwd != "/workspace" {
 			t.Errorf("cwd %q", exit.Cwd)
 		}

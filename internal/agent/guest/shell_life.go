@@ -16,18 +16,18 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// maxStarts is how many shells in a row may die before they have opened a command's streams: one whose jobs kill it has
-// to be reported some time.
+// maxStarts is how many successive shells may die before they have opened a command's streams. A job that kills every shell must
+// be reported at some point.
 const maxStarts = 3
 
-// begin starts a command. It is its turn.
+// begin starts a command when its turn has come.
 func (c *command) begin() error {
 	var random [8]byte
 	if _, err := unix.Getrandom(random[:], 0); err != nil {
 		return err
 	}
 	c.id = hex.EncodeToString(random[:])
-	c.opened, c.told = make(chan struct{}), make(chan int, 1)
+	c.opened, c.result = make(chan struct{}), make(chan int, 1)
 	if err := c.provide(); err != nil {
 		return c.refuse(err)
 	}
@@ -42,12 +42,12 @@ func (c *command) begin() error {
 	c.e.mu.Lock()
 	c.e.began, c.e.pid = time.Now(), c.proc.exec.pid
 	c.e.mu.Unlock()
-	// A shell that takes no message has ended, as its keeper will report.
+	// A shell that cannot receive the command has ended, as its keeper will report.
 	_ = c.proc.take(c)
 	return nil
 }
 
-// refuse reports why a command could not begin.
+// refuse reports why a command could not start.
 func (c *command) refuse(err error) error {
 	var said *wire.Error
 	if errors.As(err, &said) || errors.Is(err, fault.ErrDisconnected) {
@@ -61,7 +61,7 @@ func (c *command) refuse(err error) error {
 	return fault
 }
 
-// provide finds the shell's process, or starts one where the last has ended.
+// provide returns the shell's process, and starts one if the last has ended.
 func (c *command) provide() error {
 	sh := c.shell
 	if sh.proc != nil && isClosed(sh.proc.exec.exited) {
@@ -70,7 +70,7 @@ func (c *command) provide() error {
 	}
 	if sh.proc == nil {
 		p, err := sh.a.startShell(c.e.spec, sh.cwd)
-		if err != nil && sh.cwd != "" { // its directory may be gone
+		if err != nil && sh.cwd != "" { // its directory may be missing
 			sh.cwd = ""
 			p, err = sh.a.startShell(c.e.spec, "")
 		}
@@ -88,7 +88,7 @@ func (c *command) provide() error {
 	return nil
 }
 
-// hear takes what the shell reports about the command. Its process is locked.
+// hear handles the shell's report about the command. Its process is locked.
 func (c *command) hear(open bool, status int) {
 	if open {
 		if !isClosed(c.opened) {
@@ -97,13 +97,12 @@ func (c *command) hear(open bool, status int) {
 		return
 	}
 	select {
-	case c.told <- status:
+	case c.result <- status:
 	default:
 	}
 }
 
-// life takes a command from its place in the line to its outcome, and lasts until nothing that it started writes to its
-// streams any more.
+// life runs a command from its place in the queue to its outcome, and returns when no process writes to its streams.
 func (c *command) life() {
 	e := c.e
 	defer e.a.lives.Done()
@@ -112,10 +111,10 @@ func (c *command) life() {
 	}
 	exit := c.run()
 	c.finish(exit)
-	c.linger()
+	c.discardOutput()
 }
 
-// await waits for the command's turn and begins it. It reports false, and the outcome is known, if that does not happen.
+// await waits for the command's turn and starts it. If that fails, it publishes the outcome and returns false.
 func (c *command) await() bool {
 	if c.proc != nil {
 		return true
@@ -127,7 +126,7 @@ func (c *command) await() bool {
 		if err == nil {
 			return true
 		}
-		// The request that this would answer is gone.
+		// Its request has been answered already.
 		c.e.keep(wire.Stderr, []byte("belljar: "+err.Error()+"\n"))
 		exit = &wire.Exit{Code: 126, Cause: wire.CauseExited}
 		close(c.after)
@@ -141,7 +140,7 @@ func (c *command) await() bool {
 	return false
 }
 
-// pass hands the turn on when it comes.
+// pass passes the turn on as soon as it comes.
 func (c *command) pass() {
 	c.e.a.lives.Add(1)
 	go func() {
@@ -151,7 +150,7 @@ func (c *command) pass() {
 	}()
 }
 
-// run waits for the command's end, or brings it about.
+// run waits for the command's end, or ends it.
 func (c *command) run() *wire.Exit {
 	for _, o := range c.e.outlets {
 		go o.run()
@@ -164,7 +163,7 @@ func (c *command) run() *wire.Exit {
 		if starts == maxStarts {
 			return c.died()
 		}
-		// The shell died, or was discarded, before it had the command, which can go to another one.
+		// The shell died, or was discarded, before it had the command, which another one can run.
 		c.proc.leave()
 		if err := c.provide(); err != nil {
 			c.e.keep(wire.Stderr, []byte("belljar: "+err.Error()+"\n"))
@@ -175,8 +174,7 @@ func (c *command) run() *wire.Exit {
 	}
 }
 
-// follow waits for the command's end in the shell that it is in; nil if that died before it had the command, or cannot take
-// one any more.
+// follow waits for the command's end in its shell; nil if the shell died before it had the command, or can run no more commands.
 func (c *command) follow() *wire.Exit {
 	var timeout <-chan time.Time
 	if c.e.spec.TimeoutMS > 0 {
@@ -193,9 +191,9 @@ func (c *command) follow() *wire.Exit {
 			if c.e.inlet != nil {
 				go c.e.feeder()
 			}
-		case status := <-c.told:
+		case status := <-c.result:
 			if !isClosed(c.opened) {
-				// It is back without having begun the command: an earlier one has made it useless.
+				// The shell returned without starting the command: an earlier one has broken it.
 				c.replace()
 				return nil
 			}
@@ -206,7 +204,7 @@ func (c *command) follow() *wire.Exit {
 				return nil
 			}
 			select {
-			case status := <-c.told: // it ended after the command
+			case status := <-c.result: // it ended after the command
 				return c.back(status)
 			default:
 			}
@@ -233,7 +231,7 @@ func (c *command) release() {
 	})
 }
 
-// back is the outcome of a command that the shell has come back from.
+// back returns the outcome of a command from which the shell has returned.
 func (c *command) back(status int) *wire.Exit {
 	exit := &wire.Exit{Code: status, Cause: wire.CauseExited, Usage: c.usage()}
 	if dir := c.proc.dir(); dir != "" {
@@ -242,7 +240,7 @@ func (c *command) back(status int) *wire.Exit {
 	return exit
 }
 
-// died is the outcome of a command that has ended its shell.
+// died returns the outcome of a command that has ended its shell.
 func (c *command) died() *wire.Exit {
 	exit := &wire.Exit{Code: -1, Cause: wire.CauseExited}
 	host := c.proc.exec
@@ -255,7 +253,7 @@ func (c *command) died() *wire.Exit {
 	return exit
 }
 
-// finish drains the command's output, passes the turn on, and makes the outcome known.
+// finish drains the command's output, passes the turn on, and publishes the outcome.
 func (c *command) finish(exit *wire.Exit) {
 	e := c.e
 	exit.WallMS = float64(time.Since(e.began)) / float64(time.Millisecond)
@@ -282,8 +280,8 @@ func (c *command) publish(exit *wire.Exit) {
 	e.change.Broadcast()
 }
 
-// linger reads and drops what survivors of the command write, until they are gone.
-func (c *command) linger() {
+// discardOutput reads and drops the output of the command's survivors, until they have ended.
+func (c *command) discardOutput() {
 	silent := make(chan struct{})
 	go func() {
 		defer close(silent)
@@ -315,13 +313,13 @@ func (c *command) signal(s unix.Signal) error {
 	return nil
 }
 
-// cpuTime is processor time in microseconds, and where that was read.
+// cpuTime is CPU time in microseconds, and its source.
 type cpuTime struct {
 	user, system uint64
 	source       string
 }
 
-// used is the processor time of the shell and of its dead children; of all that it has started where there is a cgroup.
+// used returns the CPU time of the shell and its dead children, or with a cgroup of all that it has started.
 func (p *shellProcess) used() cpuTime {
 	if g := p.exec.group; g != nil {
 		if user, system, err := g.Cpu(); err == nil {
@@ -339,7 +337,7 @@ func (p *shellProcess) used() cpuTime {
 	return cpuTime{user, system, "proc"}
 }
 
-// usage is what the command has used, as far as that is known.
+// usage returns the command's usage, as far as it is known.
 func (c *command) usage() wire.Usage {
 	now := c.proc.used()
 	if now.source == "" || now.source != c.used.source {

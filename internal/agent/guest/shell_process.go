@@ -19,24 +19,24 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// shellProcess is one process of a shell. It is interactive, so that an interrupt takes it back to its prompt, and has
-// job control and a terminal for that; but it reads lines of ours from a socket, and prints no prompt.
+// shellProcess is one process of a shell. It is interactive, with job control and a terminal, so that an interrupt returns it to
+// its prompt. But it reads our lines from a socket, and prints no prompt.
 type shellProcess struct {
-	exec     *exec // what it is as a process: its keeper, its cgroup, its end
+	exec     *exec // its keeper, its cgroup, its end
 	user     identity.ID
 	dialect  dialect
-	input    *os.File // it reads lines here
-	control  *os.File // and reports here what became of them
-	text     *os.File // it reads the command here; its user cannot write it
-	terminal *os.File // its controlling terminal's other side
+	input    *os.File // we send lines to it
+	control  *os.File // its reports
+	text     *os.File // the command's text; its user cannot write it
+	terminal *os.File // the other side of its controlling terminal
 	raw      syscall.RawConn
 	once     sync.Once
 
 	mu  sync.Mutex
-	now *command // whose turn it is; nil for none
+	now *command // the active command; nil for none
 }
 
-// startShell starts a process for a shell, as the exec wants it, in a directory; "" is the exec's own.
+// startShell starts a process for a shell, as the exec specifies, in a directory; "" uses the exec's.
 func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 	own := wire.Exec{ID: spec.ID, Env: spec.Env, Cwd: spec.Cwd, UID: spec.UID, GID: spec.GID, Rlimits: spec.Rlimits}
 	if dir != "" {
@@ -54,10 +54,10 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 		p.close()
 		return nil, fault.ErrDisconnected
 	}
-	a.unborn[e] = struct{}{}
+	a.launching[e] = struct{}{}
 	a.lives.Add(1)
 	a.mu.Unlock()
-	if err := e.bear(); err != nil {
+	if err := e.launchTracked(); err != nil {
 		a.lives.Done()
 		p.close()
 		return nil, err
@@ -67,16 +67,16 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 	go p.watchTerminal()
 	go func() {
 		<-e.over
-		if p.current() == nil { // else it still has to learn how the shell ended
+		if p.current() == nil { // else the command must still learn how the shell ended
 			p.close()
 		}
 	}()
-	// One that is dead already is found out when it does not take its first command.
+	// If it is already dead, sending the first command fails.
 	_ = p.send(p.dialect.setup)
 	return p, nil
 }
 
-// find decides which program the shell is.
+// find selects the shell's program.
 func (p *shellProcess) find(l *launcher) error {
 	var err error
 	for _, d := range dialects() {
@@ -90,13 +90,13 @@ func (p *shellProcess) find(l *launcher) error {
 	return err
 }
 
-// prepare makes what the process is born with. It runs as the user, apart from what is to be ours.
+// prepare opens the descriptors of the process. It runs as the user, except for what the agent must own.
 func (p *shellProcess) prepare(l *launcher) error {
 	if err := p.find(l); err != nil {
 		return err
 	}
 	l.step = stepTerminal
-	// It is never shown: it carries what programs write to /dev/tty.
+	// It is never shown: it carries output to /dev/tty.
 	master, slave, err := openPTY(wide())
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (p *shellProcess) prepare(l *launcher) error {
 	if err != nil {
 		return err
 	}
-	// By its name in /proc: a descriptor of its own, for reading only.
+	// Opened by its name in /proc: a separate descriptor, read-only.
 	text, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(p.text.Fd())), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open the shell's file: %w", err)
@@ -129,8 +129,8 @@ func (p *shellProcess) prepare(l *launcher) error {
 	return nil
 }
 
-// socket makes a socket, whose one end is the process's. A program with the same user cannot open it by its name in
-// /proc, as it could a pipe.
+// socket makes a socket pair with one end for the process. Unlike a pipe, a program of the same user cannot open it by its name in
+// /proc.
 func (p *shellProcess) socket(l *launcher, kind int, ours **os.File) (int, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -140,12 +140,12 @@ func (p *shellProcess) socket(l *launcher, kind int, ours **os.File) (int, error
 	if *ours, err = l.own(pair[0], "shell"); err != nil {
 		return 0, err
 	}
-	// Any process that has the other end may write to it; the kernel reports which one did.
+	// Any process that holds the other end can write to it; the kernel reports the sender.
 	return pair[1], unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
 }
 
-// openText makes the file that the shell reads commands from. Its owner is the agent and it is read-only for others, so
-// that no program can put a line of its own into the next command.
+// openText creates the file from which the shell reads commands. The agent owns it, and others can only read it, so that no
+// program can inject a line into the next command.
 func (p *shellProcess) openText() error {
 	fd, err := unix.MemfdCreate("command", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -155,13 +155,13 @@ func (p *shellProcess) openText() error {
 	return unix.Fchmod(fd, 0o444)
 }
 
-// send gives the shell lines to read.
+// send sends lines to the shell.
 func (p *shellProcess) send(lines string) error {
 	_, err := p.input.WriteString(lines)
 	return err
 }
 
-// take makes c the command whose turn it is, and gives it to the shell.
+// take makes c the active command, and sends it to the shell.
 func (p *shellProcess) take(c *command) error {
 	text := p.dialect.file(c.id, c.streams.redirect, c.e.spec.Shell.Cmd)
 	if err := p.text.Truncate(0); err != nil {
@@ -176,7 +176,7 @@ func (p *shellProcess) take(c *command) error {
 	return p.send(p.dialect.lines(c.id))
 }
 
-// leave ends the turn of the command that has it.
+// leave ends the turn of the active command.
 func (p *shellProcess) leave() {
 	p.mu.Lock()
 	p.now = nil
@@ -192,7 +192,7 @@ func (p *shellProcess) current() *command {
 	return p.now
 }
 
-// listen reads what the shell reports, until no process has the other end.
+// listen reads the shell's reports, until no process holds the other end.
 func (p *shellProcess) listen() {
 	raw, err := p.control.SyscallConn()
 	if err != nil {
@@ -209,7 +209,7 @@ func (p *shellProcess) listen() {
 	}
 }
 
-// catchUp reads all that the shell has reported, which it did before it ended.
+// catchUp reads all reports of a shell that has ended.
 func (p *shellProcess) catchUp() {
 	raw, err := p.control.SyscallConn()
 	if err != nil {
@@ -221,8 +221,8 @@ func (p *shellProcess) catchUp() {
 	})
 }
 
-// hear reads one report of the shell, without waiting, and hands it to the command that it is about. Others may have
-// the shell's end of the socket: a subshell is a fork of the shell. They are not listened to.
+// hear reads one report of the shell, without waiting, and passes it to its command. Other processes may hold the shell's end of
+// the socket, such as a subshell, which is a fork. Their messages are ignored.
 func (p *shellProcess) hear(fd uintptr) error {
 	var buf [64]byte
 	p.mu.Lock()
@@ -231,15 +231,14 @@ func (p *shellProcess) hear(fd uintptr) error {
 	if err != nil {
 		return err
 	}
-	id, open, status, ok := parseTold(buf[:n])
+	id, open, status, ok := parseReport(buf[:n])
 	if c := p.now; ok && pid == p.exec.pid && c != nil && c.id == id {
 		c.hear(open, status)
 	}
 	return nil
 }
 
-// watchTerminal hands what is written to the controlling terminal to the command whose turn it is, until the terminal is
-// closed.
+// watchTerminal passes output to the controlling terminal to the active command, until the terminal is closed.
 func (p *shellProcess) watchTerminal() {
 	for {
 		if c := p.current(); c != nil {
@@ -257,7 +256,7 @@ func (p *shellProcess) watchTerminal() {
 	}
 }
 
-// drainTerminal reads what is there.
+// drainTerminal reads the pending output.
 func (p *shellProcess) drainTerminal() {
 	for room := maxPipe; room > 0; {
 		n := 0
@@ -268,7 +267,7 @@ func (p *shellProcess) drainTerminal() {
 	}
 }
 
-// readTerminal reads once, without waiting. Two readers do not mix what they read.
+// readTerminal reads once, without waiting. A lock keeps two readers apart.
 func (p *shellProcess) readTerminal(fd uintptr) (int, error) {
 	buf := p.exec.a.buffers.Get().(*[]byte)
 	defer p.exec.a.buffers.Put(buf)
@@ -281,12 +280,12 @@ func (p *shellProcess) readTerminal(fd uintptr) (int, error) {
 	return n, err
 }
 
-// reset makes the controlling terminal what it was before a command changed its modes.
+// reset restores the controlling terminal's modes.
 func (p *shellProcess) reset() {
-	_ = p.raw.Control(func(fd uintptr) { _ = p.exec.a.plain(int(fd)) }) // one that is gone belongs to a shell that is
+	_ = p.raw.Control(func(fd uintptr) { _ = p.exec.a.plain(int(fd)) }) // fails if the terminal is closed, and its shell has ended
 }
 
-// foreground is the process group that the terminal belongs to: that of the job that the shell waits for, or its own.
+// foreground returns the terminal's foreground process group: that of the job that the shell waits for, or its own.
 func (p *shellProcess) foreground() int {
 	group := 0
 	_ = p.raw.Control(func(fd uintptr) { group, _ = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) })
@@ -296,7 +295,7 @@ func (p *shellProcess) foreground() int {
 	return group
 }
 
-// dir is the shell's working directory, as requests name it; "" if that is not known.
+// dir returns the shell's working directory, as requests name it; "" if unknown.
 func (p *shellProcess) dir() string {
 	var dir string
 	a := p.exec.a
@@ -313,7 +312,7 @@ func (p *shellProcess) dir() string {
 		return nil
 	}
 	err := a.own.As(p.user, read)
-	if err != nil && a.own.Effective { // the user's processes do not belong to a thread that is him for a moment
+	if err != nil && a.own.Effective { // a thread with the user's effective ids cannot read /proc of the user's processes
 		err = read()
 	}
 	if err != nil {
@@ -325,7 +324,7 @@ func (p *shellProcess) dir() string {
 	return dir
 }
 
-// close gives up what we have of the process.
+// close closes our ends of the process's descriptors.
 func (p *shellProcess) close() {
 	p.once.Do(func() {
 		for _, f := range []*os.File{p.input, p.control, p.text, p.terminal} {
@@ -336,8 +335,7 @@ func (p *shellProcess) close() {
 	})
 }
 
-// receiveNow reads one message and its sender without waiting. EAGAIN if there is none, io.EOF if no writer is left
-// to send one.
+// receiveNow reads one message and its sender without waiting. It returns EAGAIN if there is none, io.EOF if no writer is left.
 func receiveNow(fd uintptr, b []byte) (pid, n int, err error) {
 	oob := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	oobn := 0

@@ -7,19 +7,19 @@ import (
 	"strconv"
 )
 
-// dialect is how a shell is driven. The lines are constant but for a command's id: what the caller wrote is in a file,
-// as one quoted word, and cannot become part of them.
+// dialect is how to drive a shell. The lines are constant except for a command's id: the caller's text is in a file, as one quoted
+// word, and cannot become part of them.
 type dialect struct {
 	program string
 	args    []string
 	setup   string // its first line
-	prefix  string // calls what is built in, whatever aliases and functions there are
-	control int    // descriptor on which it reports
-	text    int    // and of the file
+	prefix  string // calls builtins, despite aliases and functions
+	control int    // descriptor for its reports
+	text    int    // descriptor of the file
 }
 
-// dialects are the shells that we know, the better one first. A script's own descriptors are small numbers, or round ones,
-// so ours are neither where the shell can have that.
+// dialects are the supported shells, the better one first. Scripts usually use small or round numbers as descriptors, so ours are
+// neither if the shell supports that.
 func dialects() []dialect {
 	return []dialect{
 		{
@@ -34,7 +34,7 @@ func dialects() []dialect {
 	}
 }
 
-// fit keeps descriptors below a limit on open files, for a shell that puts them aside and back.
+// fit keeps descriptors below the limit on open files, for a shell that saves and restores them.
 func (d dialect) fit(files uint64) dialect {
 	if files > 0 && uint64(d.text) >= files {
 		d.text, d.control = int(files)-1, int(files)-2
@@ -42,26 +42,26 @@ func (d dialect) fit(files uint64) dialect {
 	return d
 }
 
-// lines has the shell read its file, and report the outcome. That is a line of its own: an interrupt, or an error that
-// takes the shell back to its prompt, drops the rest of a line.
+// lines makes the shell read its file, and report the outcome. The report is a separate line, because an interrupt, or an error
+// that returns to the prompt, drops the rest of a line.
 func (d dialect) lines(id string) string {
 	return d.prefix + `\. /proc/self/fd/` + strconv.Itoa(d.text) + "\n" + d.ask(id)
 }
 
-// ask has the shell report the outcome of the line before. A shell that no longer can is of no use; but it has to fail
-// twice: bash that was interrupted while it gave birth to a job believes that the next command, this one, is still about
-// that job, waits for it and takes its status. A second answer is ignored.
+// ask makes the shell report the outcome of the previous line. A shell that cannot is broken, but must fail twice: a bash that is
+// interrupted while it forks a job takes the next command, this one, for part of that job, waits for it and takes its status. A
+// second reply is ignored.
 func (d dialect) ask(id string) string {
 	tell := d.prefix + `\printf '` + id + ` %s' "$?" >&` + strconv.Itoa(d.control)
 	return tell + " || " + tell + ` || \exit` + "\n"
 }
 
-// opened is what the shell reports when it has the command's streams in hand.
+// opened is the shell's report that it has opened the command's streams.
 const opened = "open"
 
-// file is what the shell reads: it opens the streams, says so, and evaluates the command if that was possible: one that
-// was not reported would begin once more in another shell. The command has neither of our
-// descriptors. The shell has put them aside meanwhile, where programs that it executes do not get them.
+// file returns the text that the shell reads. It opens the streams, reports that, and runs the command only if both succeed: an
+// unreported command would start again in another shell. The command has neither of our descriptors: meanwhile the shell keeps
+// them where executed programs do not inherit them.
 func (d dialect) file(id, redirect string, cmd []byte) []byte {
 	control, text := strconv.Itoa(d.control), strconv.Itoa(d.text)
 	var b bytes.Buffer
@@ -72,7 +72,7 @@ func (d dialect) file(id, redirect string, cmd []byte) []byte {
 	return b.Bytes()
 }
 
-// quote writes a command as one word. Lines that end with CR LF, as some clients send, end with LF, as from a terminal.
+// quote writes a command as one word. CR LF, which some clients send, becomes LF, as on a terminal.
 func quote(b *bytes.Buffer, cmd []byte) {
 	cmd = bytes.ReplaceAll(cmd, []byte("\r\n"), []byte("\n"))
 	b.WriteByte('\'')
@@ -89,8 +89,8 @@ func quote(b *bytes.Buffer, cmd []byte) {
 	b.WriteByte('\'')
 }
 
-// parseTold reads a shell's report: an id, and that it has opened the streams or a status.
-func parseTold(b []byte) (id string, open bool, status int, ok bool) {
+// parseReport parses a shell's report: an id, and either that it has opened the streams or a status.
+func parseReport(b []byte) (id string, open bool, status int, ok bool) {
 	name, word, found := bytes.Cut(b, []byte(" "))
 	if !found {
 		return "", false, 0, false

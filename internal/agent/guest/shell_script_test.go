@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The driver's lines hold nothing of a command but one quoted word.
+// The driver's lines contain nothing of a command except one quoted word.
 func TestShellLines(t *testing.T) {
 	d := dialects()[0]
 	tell := "\\builtin \\printf 'id %s' \"$?\" >&98 || "
@@ -36,7 +36,7 @@ func FuzzParseTold(f *testing.F) {
 	f.Add([]byte("a 256 b"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		id, open, status, ok := parseTold(b)
+		id, open, status, ok := parseReport(b)
 		switch {
 		case !ok:
 		case status < 0 || status > 255 || open && status != 0:
@@ -47,7 +47,7 @@ func FuzzParseTold(f *testing.F) {
 	})
 }
 
-// FuzzQuote: a shell reads back what was quoted, but for its line ends.
+// FuzzQuote: a shell reads the quoted text back, except for line ends.
 func FuzzQuote(f *testing.F) {
 	for _, s := range []string{"", "'", "''", "a'b'c", "\n", "\r\n", "\\'", "$(x) `y` \"z\"", "€", "\xff\xfe", strings.Repeat("'x", 50)} {
 		f.Add([]byte(s))

@@ -14,19 +14,19 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// streams are what a command of a shell reads and writes. A shell that runs already cannot be handed a descriptor, so
-// it opens them by name: a terminal, or named pipes, which lose their names when it has.
+// streams are a shell command's stdin, stdout and stderr. A running shell cannot receive descriptors, so it opens them by name: a
+// terminal, or named pipes, which are then unlinked.
 type streams struct {
-	redirect string // what the shell opens
-	holds    []int  // our hold on the shell's ends, so that they are there until it has its own
+	redirect string // the shell's redirections
+	holds    []int  // our descriptors of the shell's ends, which keep them open until the shell has its own
 	names    []string
 	ours     []*os.File
 }
 
-// wide is the size of a command's terminal: programs cut their lines to it.
+// wide is the size of a command's terminal: programs wrap or cut lines to it.
 func wide() wire.Size { return wire.Size{Cols: 200, Rows: 50} }
 
-// open makes a command's streams, with the rights of its user.
+// open opens a command's streams, with the rights of its user.
 func (s *streams) open(e *exec) error {
 	s.redirect = "</dev/null"
 	if e.spec.Stdin {
@@ -34,7 +34,7 @@ func (s *streams) open(e *exec) error {
 		if err != nil {
 			return err
 		}
-		// The reader first: a writer that does not wait needs one.
+		// The reader first: a non-blocking writer needs one.
 		if err := s.hold(name, unix.O_RDONLY); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (s *streams) outlet(e *exec, stream wire.Stream, file *os.File) error {
 	return err
 }
 
-// terminal makes the terminal that is both of a command's output streams. It changes no byte and echoes nothing.
+// terminal makes the terminal for both of a command's output streams. It changes no byte and echoes nothing.
 func (s *streams) terminal(e *exec) error {
 	master, slave, err := openPTY(wide())
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *streams) terminal(e *exec) error {
 	return s.outlet(e, wire.Stdout, file)
 }
 
-// pipe makes a named pipe where the user can have one.
+// pipe makes a named pipe in a folder that the user can write to.
 func (s *streams) pipe() (name string, err error) {
 	var random [12]byte
 	if _, err := unix.Getrandom(random[:], 0); err != nil {
@@ -121,7 +121,7 @@ func (s *streams) pipe() (name string, err error) {
 	return "", fmt.Errorf("make a named pipe: %w", err)
 }
 
-// end opens an end of a named pipe, and nothing else that may be there by now.
+// end opens an end of a named pipe, and fails if another file has replaced it.
 func (s *streams) end(name string, mode int) (int, error) {
 	fd, err := unix.Open(name, mode|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *streams) own(name string, mode int) (*os.File, error) {
 	return s.file(fd)
 }
 
-// file makes a descriptor a file of ours that waits in the poller.
+// file makes a descriptor a file that uses the poller.
 func (s *streams) file(fd int) (*os.File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
@@ -162,7 +162,7 @@ func (s *streams) file(fd int) (*os.File, error) {
 	return f, nil
 }
 
-// release gives up our hold on the shell's ends, and the names.
+// release closes our descriptors of the shell's ends, and removes the names.
 func (s *streams) release() {
 	for _, fd := range s.holds {
 		unix.Close(fd)
@@ -174,7 +174,7 @@ func (s *streams) release() {
 	s.names = nil
 }
 
-// close gives up everything.
+// close closes everything.
 func (s *streams) close() {
 	s.release()
 	for _, f := range s.ours {

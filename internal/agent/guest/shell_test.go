@@ -29,7 +29,7 @@ func (h *host) shell() *term {
 	}}
 }
 
-// posix is a host's shell where there is no bash.
+// posix returns a host's shell without bash.
 func (h *host) posix(t *testing.T) *term {
 	s := h.shell()
 	bin := t.TempDir()
@@ -47,7 +47,7 @@ func (h *host) posix(t *testing.T) *term {
 	return s
 }
 
-// command is an exec for the shell.
+// command returns an exec for the shell.
 func (s *term) command(cmd string) wire.Exec {
 	s.n++
 	e := s.spec
@@ -65,7 +65,7 @@ func (s *term) do(cmd string) (string, wire.Exit) {
 	return out + errs, *exit
 }
 
-// want runs a command and says what must come of it.
+// want runs a command and checks its output and status.
 func (s *term) want(cmd, out string, code int) wire.Exit {
 	s.Helper()
 	got, exit := s.do(cmd)
@@ -75,7 +75,7 @@ func (s *term) want(cmd, out string, code int) wire.Exit {
 	return exit
 }
 
-// kept and replaced say what the last command must have done to the shell.
+// kept and replaced check what the last command did to the shell.
 func (s *term) kept(exit wire.Exit) {
 	s.Helper()
 	if exit.Shell.Replaced {
@@ -91,13 +91,13 @@ func (s *term) replaced(exit wire.Exit) {
 	s.want("echo again", "again\n", 0)
 }
 
-// shells runs a test with each shell that can be driven.
+// shells runs a test with each supported shell.
 func shells(t *testing.T, run func(*testing.T, *term, string)) {
 	t.Run("bash", func(t *testing.T) { run(t, begin(t, guest.Config{}).shell(), "bash") })
 	t.Run("sh", func(t *testing.T) { run(t, begin(t, guest.Config{}).posix(t), "sh") })
 }
 
-// State is what a shell is for: every construct that changes it lasts.
+// A shell keeps its state: every construct that changes it has a lasting effect.
 func TestShellKeepsItsState(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, program string) {
 		if exit := s.want("cd /tmp; export FOO=bar; baz=1", "", 0); exit.Cwd != "/tmp" || exit.Shell.Program != program {
@@ -160,7 +160,7 @@ func TestShellScripts(t *testing.T) {
 	})
 }
 
-// Jobs in the background live on, can be asked for, and what they print later is nobody's.
+// Background jobs continue, later commands can list them, and their later output is dropped.
 func TestShellJobs(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, _ string) {
 		out, _ := s.do("sleep 1000 & echo $!")

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// catchSignals has this process take the signals that it was started to ignore, as by nohup or a shell's &: what is ignored is
-// by every program that it starts, too. Go leaves these two as they are; the channel is never read.
+// catchSignals catches the signals that this process inherited as ignored, for example from nohup or a shell's &, because every
+// program that it starts would inherit that. Go leaves these two unchanged; the channel is never read.
 func catchSignals() {
 	for _, s := range []os.Signal{unix.SIGHUP, unix.SIGINT} {
 		if signal.Ignored(s) {

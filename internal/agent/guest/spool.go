@@ -4,22 +4,22 @@ package guest
 
 import "github.com/belljar/belljar/internal/agent/wire"
 
-// Sizes of a spool's chunks. Small writes share one; what a chunk costs beyond its bytes counts as well, so that a
-// program cannot make the agent hold more than the spool's bound by writing single bytes to two streams in turn.
+// Sizes of a spool's chunks. Small writes share one. A chunk's overhead counts as well, so that a program cannot exceed the
+// spool's limit by writing single bytes to two streams in turn.
 const (
 	minChunk      = 128
 	maxChunk      = wire.MaxData
 	chunkOverhead = 64
 )
 
-// spool is the output that the host has not acknowledged. Positions count kept bytes from the exec's start. It has no
-// lock of its own.
+// spool holds the output that the host has not acknowledged. Positions count kept bytes from the exec's start. It has no lock of
+// its own.
 type spool struct {
 	chunks  []chunk
-	first   int64 // position of the first byte that is still here
+	first   int64 // position of the first byte that is held
 	next    int64 // position after the last byte
-	cost    int   // bytes that the chunks take
-	limit   int64 // of next; 0 is none
+	cost    int   // memory of the chunks in bytes
+	limit   int64 // on next; 0 is none
 	dropped int64 // bytes beyond limit
 }
 
@@ -32,13 +32,13 @@ type chunk struct {
 
 func (c chunk) end() int64 { return c.position + int64(len(c.data)) }
 
-// room is how many bytes may be added until the bound is reached; negative beyond it.
+// room returns how many bytes may be added until the limit; it is negative above it.
 func (s *spool) room() int { return wire.SpoolSize - s.cost }
 
-// full reports that the output's limit is reached: all that follows is dropped.
+// full reports whether the output's limit is reached: further output is dropped.
 func (s *spool) full() bool { return s.limit > 0 && s.next >= s.limit }
 
-// add keeps b, or counts it where the limit is passed.
+// add keeps b, and counts the bytes above the output's limit.
 func (s *spool) add(stream wire.Stream, b []byte) {
 	if s.limit > 0 {
 		if left := s.limit - s.next; int64(len(b)) > left {
@@ -65,7 +65,7 @@ func (s *spool) add(stream wire.Stream, b []byte) {
 	}
 }
 
-// ack drops what lies before position.
+// ack drops the output before position.
 func (s *spool) ack(position int64) {
 	if position <= s.first {
 		return
@@ -83,7 +83,7 @@ func (s *spool) ack(position int64) {
 	}
 }
 
-// at returns output from position on, of one stream; nothing when there is none yet.
+// at returns output of one stream from position on; nothing if there is none yet.
 func (s *spool) at(position int64) (wire.Stream, []byte) {
 	low, high := 0, len(s.chunks)
 	for low < high {

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// record reads the next record of the keeper's. io.EOF means that no keeper is left.
+// record reads the keeper's next record. io.EOF means that the keeper has ended.
 func (e *exec) record() (forkexec.Record, error) {
 	buf := make([]byte, forkexec.RecordSize)
 	n, err := e.status.Read(buf)
@@ -28,18 +28,18 @@ func (e *exec) record() (forkexec.Record, error) {
 	return rec, nil
 }
 
-// birthTime is how long a command may take to become its program. Files can keep one waiting: those of a dead server,
-// or of a program that has a lease on them; and so can a program that stops it.
-const birthTime = time.Minute
+// launchTime is how long a command may take to call execve. A file on a dead server, a program with a lease on its file, and a
+// program that stops the process can each delay it.
+const launchTime = time.Minute
 
-// errUnborn is a command that has not become its program within birthTime.
-var errUnborn = errors.New("it has not begun within " + birthTime.String())
+// errLaunchTimeout means that a command has not called execve within launchTime.
+var errLaunchTimeout = errors.New("it has not begun within " + launchTime.String())
 
-// firstRecord waits for the keeper's first record, but not for longer than the command may run, and not when the agent is
-// closed: what the keeper has begun is then killed, of which it tells, and cut states why.
+// firstRecord waits for the keeper's first record, but no longer than the command's timeout, and not after the agent is closed. It
+// then kills the child, which the keeper reports; cut is the reason.
 func (e *exec) firstRecord() (rec forkexec.Record, cut wire.Cause, err error) {
-	const look = time.Second // whether the agent is closed; most births take a thousandth
-	limit, cause := birthTime, wire.CauseLost
+	const look = time.Second // interval to check whether the agent is closed; most starts take a thousandth
+	limit, cause := launchTime, wire.CauseLost
 	if t := milliseconds(e.spec.TimeoutMS); t > 0 && t < limit {
 		limit, cause = t, wire.CauseTimeout
 	}
@@ -64,21 +64,21 @@ func (e *exec) firstRecord() (rec forkexec.Record, cut wire.Cause, err error) {
 			p.Signal(unix.SIGKILL)
 			p.Close()
 		}
-		if kills++; kills > 2 { // it is the keeper that was stopped
+		if kills++; kills > 2 { // the keeper itself is stopped
 			_ = unix.PidfdSendSignal(e.keeper.PidFD, unix.SIGKILL, nil, 0)
 		}
 	}
 }
 
-// begin waits for the keeper's first record: the number of the first process, which has become the program, or why it
-// has not. A keeper that was killed before has left a command that will be found to be lost.
+// begin waits for the keeper's first record: the pid of the first process after its execve, or the error. A keeper that was killed
+// before leaves a command whose status is lost.
 func (e *exec) begin() error {
 	rec, cut, err := e.firstRecord()
 	e.cut = cut
 	var failure error
 	switch {
 	case cut == wire.CauseLost:
-		failure = errUnborn
+		failure = errLaunchTimeout
 	case err != nil:
 		e.pid = e.keeper.Pid // leads no group: signals find no process
 		return nil
@@ -97,8 +97,8 @@ func (e *exec) begin() error {
 	return failure
 }
 
-// certain reports whether a lost command's processes have all been found where they were looked for: among the agent's
-// children, where they are then; or in the cgroup, if they were born there. A session is something that they leave.
+// certain reports whether all processes of a lost command can be found: among the agent's children, if it adopts orphans, or in
+// the cgroup, if they started there. A process can leave a session.
 func (e *exec) certain() bool {
 	if e.group != nil {
 		return e.a.group.HasClone3()
@@ -106,11 +106,11 @@ func (e *exec) certain() bool {
 	return e.a.reaper != nil
 }
 
-// release frees the resources of a keeper that is dead.
+// release frees the resources of a dead keeper.
 func (e *exec) release() {
 	unix.Close(e.keeper.PidFD)
 	if e.settled {
-		e.program.Free() // else its memory is lost: a process that was not seen to die may have it
+		e.program.Free() // else its memory leaks: a process that may be alive may use it
 	}
 }
 
@@ -129,7 +129,7 @@ func (e *exec) watch() {
 			close(e.exited)
 		}
 		if rec.Kind&forkexec.RecordEmpty != 0 {
-			close(e.empty) // before the keeper's own end, which no caller has to wait for
+			close(e.empty) // before the keeper's own end, which callers need not wait for
 		}
 	}
 	e.status.Close()
@@ -144,8 +144,8 @@ func (e *exec) watch() {
 	close(e.reaped)
 }
 
-// reap takes the remains of a keeper that has closed its socket, and is thus dying. Where the process is ours the
-// reaper does that, and all there is to do is to wait until it is dead and its children have another parent.
+// reap reaps a keeper that has closed its socket and is exiting. If the agent is an init process, the reaper does that, and reap
+// only waits until the keeper is dead and its children are adopted.
 func (a *Agent) reap(keeper forkexec.Child) {
 	for {
 		var err error

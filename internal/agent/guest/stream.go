@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// stream is one request's conversation with the host.
+// stream is the connection of one request.
 type stream struct {
 	a    *Agent
 	conn net.Conn
@@ -22,7 +22,7 @@ type stream struct {
 	w    *wire.Writer
 }
 
-// features are what this agent can do beyond the protocol's first version.
+// features are the additions to the first version of the protocol.
 func features() []string {
 	return []string{string(wire.OpMerge), wire.FeatureForget, wire.FeatureShell, wire.FeatureCPUTime}
 }
@@ -75,10 +75,10 @@ func (s *stream) reply(r wire.Reply) error { return s.w.JSON(wire.KindReply, r) 
 func (a *Agent) serveStream(s *stream) {
 	a.lease.contact()
 	req, err := s.open()
-	// Every time: an agent that was saved on one kernel may have been restored on another.
+	// Every time: a saved agent may have been restored on another kernel.
 	if err := fence(a.cfg); err != nil {
 		s.refuse(err)
-		go a.Close() // and with it all that was restored
+		go a.Close() // ends everything that was restored
 		return
 	}
 	if err == nil {
@@ -89,7 +89,7 @@ func (a *Agent) serveStream(s *stream) {
 	}
 }
 
-// open reads what a stream begins with.
+// open reads the hello and the request.
 func (s *stream) open() (wire.Request, error) {
 	var hello wire.Hello
 	var req wire.Request
@@ -119,18 +119,18 @@ func (s *stream) expect(kind wire.Kind, v any) error {
 	return f.JSON(v)
 }
 
-// refuse reports why the stream ends. Whatever the host is still sending is read meanwhile: it may be in the midst of
-// data and listen only after it.
+// refuse reports why the stream ends. It reads the host's remaining frames meanwhile, because a host may send all data before it
+// reads.
 func (s *stream) refuse(err error) {
 	if errors.Is(err, fault.ErrDisconnected) {
 		return
 	}
 	go io.Copy(io.Discard, s.conn) // ends with the connection, which our caller closes
 	_ = s.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	_ = s.reply(wire.Reply{Error: fault.Of(err)}) // a host that does not listen misses it
+	_ = s.reply(wire.Reply{Error: fault.Of(err)}) // the host may have disconnected
 }
 
-// serve carries out a request. Its error is for the host.
+// serve performs a request. Its error is for the host.
 func (s *stream) serve(req wire.Request) error {
 	switch req.Op {
 	case wire.OpPing:
@@ -170,7 +170,7 @@ func (s *stream) serve(req wire.Request) error {
 	return fault.Protocol("unknown operation %q", req.Op)
 }
 
-// done answers a request that returns nothing but its success.
+// done replies success, or the error err.
 func (s *stream) done(err error) error {
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ func (l *launcher) openTerminal(size wire.Size) error {
 	return nil
 }
 
-// openPTY makes a PTY. Its slave belongs to the user who opens the master, which is why this runs as the user.
+// openPTY makes a PTY. Its slave belongs to the user who opens the master, so this runs as the user.
 func openPTY(size wire.Size) (master, slave int, err error) {
 	master, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -51,7 +51,7 @@ func openPTY(size wire.Size) (master, slave int, err error) {
 	if err := unix.IoctlSetWinsize(master, unix.TIOCSWINSZ, winsize(size)); err != nil {
 		return 0, 0, fmt.Errorf("size the terminal: %w", err)
 	}
-	// By descriptor, not by name: /dev/pts may be another's.
+	// By descriptor, not by name: /dev/pts may be another instance.
 	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		return 0, 0, fmt.Errorf("open the terminal's other side: %w", errno)
@@ -61,7 +61,7 @@ func openPTY(size wire.Size) (master, slave int, err error) {
 
 func winsize(s wire.Size) *unix.Winsize { return &unix.Winsize{Col: s.Cols, Row: s.Rows} }
 
-// resize sets the terminal's size, which its program learns by a signal.
+// resize sets the terminal's size. The kernel signals its program.
 func (e *exec) resize(size wire.Size) error {
 	if e.terminal == nil {
 		return fault.Protocol("exec %q has no terminal", e.spec.ID)
@@ -70,12 +70,12 @@ func (e *exec) resize(size wire.Size) error {
 	if err != nil {
 		return err
 	}
-	// A closed terminal is one whose command is gone: its size no longer matters.
+	// A closed terminal means that its command has ended.
 	_ = raw.Control(func(fd uintptr) { err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, winsize(size)) })
 	return err
 }
 
-// size is that of the terminal; nil without one, and when the command is gone.
+// size returns the terminal's size; nil without one, and after the command has ended.
 func (e *exec) size() *wire.Size {
 	if e.terminal == nil {
 		return nil

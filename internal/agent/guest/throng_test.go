@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// bad are programs that cannot be executed, and the error that says why.
+// bad returns programs that cannot be executed, and the expected errors.
 func bad(t *testing.T) map[string]unix.Errno {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,8 +44,8 @@ func bad(t *testing.T) map[string]unix.Errno {
 	}
 }
 
-// Many commands are born at once, of which some cannot be, and some lose their keeper on the way. The agent is as before:
-// its score, its descriptors, its memory, and what it answers the next one.
+// Many commands start at once; some cannot, and some lose their keeper on the way. The agent is unchanged: its score, its
+// descriptors, its memory, and its reply to the next one.
 func TestThrong(t *testing.T) {
 	h := begin(t, guest.Config{})
 	failing := bad(t)
@@ -98,7 +98,7 @@ func TestThrong(t *testing.T) {
 		}
 		all.Wait()
 	}
-	round("first") // what is made once is made
+	round("first") // allocate what is allocated once
 	score, files, maps := ownScore(t), entries(t, "/proc/self/fd"), lines(t, "/proc/self/maps")
 	for i := range 3 {
 		round(fmt.Sprint("round", i, "."))
@@ -137,7 +137,7 @@ func lines(t *testing.T, name string) int {
 	return strings.Count(string(raw), "\n")
 }
 
-// settle waits until a number is as it should be: what has ended is tidied up behind its outcome.
+// settle waits until a number is as expected: the cleanup follows the outcome.
 func settle(t *testing.T, what string, look func() (int, bool)) {
 	t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {

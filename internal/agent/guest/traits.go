@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// traits are what commands inherit from the agent and must not have. The runtime that made the sandbox may have ensured that
-// there is none: what a command need not be rid of is a system call less for each.
+// traits are attributes that commands would inherit from the agent and must not have. The runtime may have removed them already:
+// each absent one saves a system call per command.
 type traits struct {
-	late     bool  // timers may be late by more than is usual
+	late     bool  // timers may be later than the default
 	gains    bool  // programs may gain privileges
 	groups   bool  // supplementary groups
 	bounding []int // capabilities that a program executed here could still gain
-	inherits bool  // capabilities that are inherited
-	exposed  bool  // what has changed its user may be looked into, or takes along those it shares memory with when it dies
+	inherits bool  // inheritable capabilities
+	exposed  bool  // a process that changed its user can be traced, or its death kills processes that share its memory
 }
 
 func ownTraits() (t traits) {
 	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
-	t.late = err == nil && slack != timerSlack // a kernel without it, gVisor's, is never late on purpose
+	t.late = err == nil && slack != timerSlack // gVisor's kernel has no timer slack
 	none, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	t.gains = err != nil || none != 1
 	n, err := unix.Getgroups()
@@ -42,13 +42,13 @@ func inherits() bool {
 	return err != nil || caps[0].Inheritable|caps[1].Inheritable != 0
 }
 
-// exposed reports whether a process that has changed its user, which sets how its memory may be dumped to fs.suid_dumpable,
-// endangers those whose memory it shares. With 1, processes of the new user may trace it. With 2, it may dump its memory
-// when it dies of a signal, and before Linux 5.16 that kills all processes that share it.
+// exposed reports whether a process that has changed its user endangers those whose memory it shares. Such a process may be dumped
+// according to fs.suid_dumpable. With 1, processes of the new user may trace it. With 2, a fatal signal may dump its memory, and
+// before Linux 5.16 that kills all processes that share it.
 func exposed() bool {
 	raw, err := process.ReadSmall("/proc/sys/fs/suid_dumpable")
 	if err == unix.ENOENT {
-		return false // not Linux, but gVisor: there is no such thing
+		return false // gVisor has no such setting
 	}
 	how := strings.TrimSpace(string(raw))
 	var name unix.Utsname

@@ -4,7 +4,7 @@ package guest
 
 import "testing"
 
-// Who changes his user is safe to share memory with unless the kernel lets others have a look, or dumps all of them.
+// Sharing memory with a process that changes its user is safe unless the kernel lets others trace it, or dumps all sharers.
 func TestDumps(t *testing.T) {
 	for _, c := range []struct {
 		how          string

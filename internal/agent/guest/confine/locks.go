@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel charges no cgroup for file locks, and a process may have any number. Programs need a few.
+// The kernel charges no cgroup for file locks, and a process can have any number. Programs need few.
 const (
-	maxLocks = 4096 // programs that have as many get no more, but at a look only
-	lookEach = 8192 // calls for locks, of which each makes at most two more
+	maxLocks = 4096 // the limit, as of the last count
+	lookEach = 8192 // calls for locks between counts; each makes at most two more locks
 )
 
-// ledger bounds the POSIX record locks of a sandbox. It looks at the kernel's list after some calls, not at each one. So there
-// are never more than maxLocks + 2*lookEach, and two for each thread that waits in a call.
+// ledger limits the POSIX record locks of a sandbox. It counts the kernel's list after a number of calls, not after each. So there
+// are at most maxLocks + 2*lookEach locks, and two for each thread that waits in a call.
 type ledger struct {
-	list   io.ReadSeeker // the kernel's, of our process namespace; nil where there is none
-	calls  int           // since the last look
-	full   bool          // as of the last look
+	list   io.ReadSeeker // the kernel's, of our PID namespace; nil if there is none
+	calls  int           // since the last count
+	full   bool          // as of the last count
 	next   time.Time
 	shared bool
 }
 
-// newLedger takes the descriptor of the list.
+// newLedger takes over the descriptor of the list.
 func newLedger(fd int) *ledger {
 	if fd <= 0 {
 		return &ledger{}
@@ -36,8 +36,8 @@ func newLedger(fd int) *ledger {
 	return &ledger{list: os.NewFile(uintptr(fd), "locks")}
 }
 
-// filter hands the supervisor each call that makes a lock, and each that makes a process with the file table of another: the kernel's
-// list hides locks whose maker has ended, and only such a process keeps them.
+// filter notifies the supervisor of each call that creates a lock, and of each that creates a process with a shared file table:
+// the kernel's list hides locks whose creator has ended, and only such a process can keep them.
 func (l *ledger) filter() []unix.SockFilter {
 	if l.list == nil {
 		return nil
@@ -55,7 +55,7 @@ func (l *ledger) filter() []unix.SockFilter {
 	}
 }
 
-// share notes that from now on there may be locks that the list hides: no call is forgotten any longer.
+// share records that the list may hide locks from now on, so every call counts.
 func (l *ledger) share() {
 	if !l.shared {
 		l.look()
@@ -63,7 +63,7 @@ func (l *ledger) share() {
 	}
 }
 
-// admit reports whether one more call for a lock may continue.
+// admit reports whether another call for a lock may continue.
 func (l *ledger) admit() bool {
 	l.calls++
 	switch {
@@ -76,8 +76,8 @@ func (l *ledger) admit() bool {
 	return !l.full
 }
 
-// look reads the list. While there are too many locks, the next look is so much later that all take a tenth of a processor at
-// most.
+// look counts the locks in the list. While there are too many, it delays the next count so that counting takes at most a tenth of
+// a processor.
 func (l *ledger) look() {
 	start := time.Now()
 	_, err := l.list.Seek(0, io.SeekStart)
@@ -88,11 +88,11 @@ func (l *ledger) look() {
 	}
 }
 
-// countLocks counts the lines of a list of locks up to most. Those of open files (owner -1) are of the host: a sandbox can make
-// none. What cannot be read counts as most.
+// countLocks counts the lines of a list of locks, at most most. It skips open-file locks (owner -1), which are the host's: a
+// sandbox cannot create them. An unreadable list counts as most.
 func countLocks(list io.Reader, most int) (n int) {
 	var rest []byte
-	buf := make([]byte, 4096) // the kernel gives no more at once
+	buf := make([]byte, 4096) // the kernel returns no more at once
 	for left := 512 * most; n < most && left > 0; {
 		k, err := list.Read(buf)
 		left -= k

@@ -22,7 +22,7 @@ func TestCountLocks(t *testing.T) {
 		{"1: OFDLCK ADVISORY  WRITE -1 00:1b:155753 0 EOF\n" + oneLock, 1},
 		{strings.Repeat(oneLock, 99), 99},
 		{strings.Repeat(oneLock, 500), 100},
-		{strings.Repeat("x", 512*100+1), 100}, // no list at all
+		{strings.Repeat("x", 512*100+1), 100}, // not a list
 	} {
 		for range 2 {
 			if got := countLocks(iotest.HalfReader(strings.NewReader(c.list)), 100); got != c.want {
@@ -53,10 +53,10 @@ func FuzzCountLocks(f *testing.F) {
 	})
 }
 
-// held is a list of so many locks.
+// held is a list of n locks.
 func held(n int) *strings.Reader { return strings.NewReader(strings.Repeat(oneLock, n)) }
 
-// take makes calls until one is refused, and returns how many were not.
+// take makes calls until one is refused, and returns the number of admitted ones.
 func take(l *ledger, most int) (n int) {
 	for n < most && l.admit() {
 		n++

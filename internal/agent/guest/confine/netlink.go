@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package confine bounds what programs can have of the kernel that it charges to no cgroup: netlink sockets and file locks.
+// Package confine limits kernel memory that no cgroup is charged for: netlink sockets and file locks.
 package confine
 
 import (
@@ -15,25 +15,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxNetlink is how many netlink sockets a sandbox may have: the kernel charges no cgroup for what waits in them, about 200 KiB
+// maxNetlink is the maximum number of netlink sockets in a sandbox. The kernel charges no cgroup for their queues, about 200 KiB
 // each. Programs need one at a time, to list network interfaces.
 const maxNetlink = 64
 
-// supervisor makes the netlink sockets that programs ask for, as long as there are few. The kernel hands it every such call,
-// by a seccomp filter that all processes of the sandbox inherit. It counts the sockets of the network namespace, and not of
-// processes, which can pass them on; and it makes each itself, one at a time, so that none is made between two counts.
+// supervisor creates the netlink sockets of programs, up to the limit. A seccomp filter that all processes of the sandbox inherit
+// notifies it of each such call. It counts the sockets of the network namespace, not of processes, which can pass sockets on. It
+// creates each socket itself, one at a time, so that none appears between two counts.
 //
-// It also lets calls for file locks continue, as long as there are few.
+// It also admits calls for file locks, up to their limit.
 type supervisor struct {
 	calls  *os.File // the filter's listener
 	secret secret
 	locks  *ledger
 }
 
-// secret is what the supervisor's own calls carry, in arguments that socket(2) does not have: the filter lets them through.
+// secret marks the supervisor's own calls, in arguments that socket(2) does not have, so that the filter allows them.
 type secret [3]uint32
 
-// notification is struct seccomp_notif: a call that waits for its answer.
+// notification is struct seccomp_notif: a call that waits for its response.
 type notification struct {
 	id   uint64
 	pid  uint32
@@ -60,7 +60,8 @@ type addition struct {
 	descriptor uint32 // its flags
 }
 
-// arguments is where they begin in struct seccomp_data, after the call's number at 0. Of each the lower half comes first.
+// arguments is the offset of the arguments in struct seccomp_data, after the call's number at 0. The lower half of each comes
+// first.
 const arguments = 16
 
 func load(at uint32) unix.SockFilter {
@@ -71,11 +72,11 @@ func unless(value uint32, skip uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: skip, K: value}
 }
 
-// netlinkFilter answers the calls for netlink sockets with what, unless they carry the secret, and allows all others.
+// netlinkFilter returns what for calls that create netlink sockets without the secret, and allows all others.
 func netlinkFilter(own secret, what uint32) []unix.SockFilter {
 	return []unix.SockFilter{
 		load(0), unless(unix.SYS_SOCKET, 8),
-		load(arguments), unless(unix.AF_NETLINK, 6), // the kernel reads no more of the family
+		load(arguments), unless(unix.AF_NETLINK, 6), // the kernel reads only 32 bits of the family
 		load(arguments + 3*8), unless(own[0], 5),
 		load(arguments + 4*8), unless(own[1], 3),
 		load(arguments + 5*8), unless(own[2], 1),
@@ -84,15 +85,15 @@ func netlinkFilter(own secret, what uint32) []unix.SockFilter {
 	}
 }
 
-// Bound puts the filter in force for all threads of this process. Where the kernel has no supervisor for calls, or
-// a supervisor of an outer container already, there are no netlink sockets, and locks have no bound.
+// Bound installs the filter in all threads of this process. If the kernel supports no supervisor, or an outer container has one
+// already, netlink sockets are forbidden and locks are unlimited.
 func Bound(locksFD int) error {
 	if identity.NoFileIDs() {
-		return nil // gVisor's kernel, whose sockets are memory of its own
+		return nil // gVisor's kernel, whose sockets are its own memory
 	}
 	locks := newLedger(locksFD)
 	var own secret
-	// Not crypto/rand, whose packages are a tenth of the agent.
+	// crypto/rand would add a tenth to the size of the agent.
 	if _, err := unix.Getrandom((*[unsafe.Sizeof(own)]byte)(unsafe.Pointer(&own))[:], 0); err != nil {
 		return err
 	}
@@ -104,10 +105,10 @@ func Bound(locksFD int) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // waits in the poller
+	if err := unix.SetNonblock(fd, true); err != nil { // to use the poller
 		return err
 	}
-	// From Linux 6.6 on: the caller's processor continues with the supervisor, at a tenth of the time. Elsewhere it is slower.
+	// Since Linux 6.6, the supervisor can run at once on the caller's processor, which takes a tenth of the time.
 	const setFlags, syncWakeUp = 0x40082104, 1 // SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
 	unix.Syscall(unix.SYS_IOCTL, uintptr(fd), setFlags, syncWakeUp)
 	c := &supervisor{calls: os.NewFile(uintptr(fd), "netlink"), secret: own, locks: locks}
@@ -115,7 +116,7 @@ func Bound(locksFD int) error {
 	return nil
 }
 
-// install puts a filter in force for all threads of this process.
+// install installs a filter in all threads of this process.
 func install(code []unix.SockFilter, flags uintptr) (fd int, err error) {
 	prog := &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
 	r, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags|unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(prog)))
@@ -125,7 +126,7 @@ func install(code []unix.SockFilter, flags uintptr) (fd int, err error) {
 	return int(r), nil
 }
 
-// serve takes calls until the process ends.
+// serve handles calls until the process ends.
 func (c *supervisor) serve() {
 	conn, err := c.calls.SyscallConn()
 	var n notification
@@ -133,27 +134,27 @@ func (c *supervisor) serve() {
 		var e unix.Errno
 		wait := 0
 		if n.nr == unix.SYS_FCNTL {
-			wait = 5 // milliseconds: another often follows, and Go's poller takes ten times as long as the kernel
+			wait = 5 // milliseconds: another call often follows, and Go's poller takes ten times as long as the kernel
 		}
 		err = conn.Read(func(fd uintptr) bool {
 			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 			if ready, err := unix.Poll(poll, wait); ready == 0 && err == nil {
 				return false // the kernel would wait for the next call
 			}
-			n = notification{} // as the kernel demands
+			n = notification{} // the kernel requires zeros
 			_, _, e = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n)))
 			return true
 		})
 		if err != nil || e != 0 { // interrupted, or the caller was killed
 			continue
 		}
-		if refused := c.answer(n); refused != nil && refused != unix.ENOENT { // that is a caller that is gone
+		if refused := c.answer(n); refused != nil && refused != unix.ENOENT { // ENOENT means that the caller has ended
 			c.refuse(n, refused)
 		}
 	}
 }
 
-// answer does what a call asks for, or states why not.
+// answer performs a call, or returns its error.
 func (c *supervisor) answer(n notification) error {
 	switch n.nr {
 	case unix.SYS_CLONE:
@@ -165,12 +166,12 @@ func (c *supervisor) answer(n notification) error {
 	default:
 		return c.make(n)
 	}
-	const goOn = 1 // SECCOMP_USER_NOTIF_FLAG_CONTINUE; what the filter looked at is in registers, and stays
+	const goOn = 1 // SECCOMP_USER_NOTIF_FLAG_CONTINUE; the filter checked registers only, which cannot change
 	_, err := c.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer{id: n.id, flags: goOn}))
 	return err
 }
 
-// make makes the socket that n asks for, and gives it to the caller.
+// make creates the requested socket and installs it in the caller.
 func (c *supervisor) make(n notification) error {
 	living, err := netlinkSockets()
 	if err != nil {
@@ -187,7 +188,7 @@ func (c *supervisor) make(n notification) error {
 	}
 	fd := int(r)
 	defer unix.Close(fd)
-	const send = 2 // SECCOMP_ADDFD_FLAG_SEND: it is the answer, too
+	const send = 2 // SECCOMP_ADDFD_FLAG_SEND: it is also the response
 	add := addition{id: n.id, flags: send, from: uint32(fd)}
 	if kind&unix.SOCK_CLOEXEC != 0 {
 		add.descriptor = unix.O_CLOEXEC
@@ -203,7 +204,7 @@ func (c *supervisor) make(n notification) error {
 	return err
 }
 
-// refuse answers with an error.
+// refuse responds with an error.
 func (c *supervisor) refuse(n notification, err error) {
 	e, ok := err.(unix.Errno)
 	if !ok {
@@ -227,7 +228,7 @@ func (c *supervisor) ioctl(request uintptr, at unsafe.Pointer) (result int, err 
 	return result, cmp.Or(fail, err)
 }
 
-// netlinkSockets is how many there are in our network namespace, wherever their descriptors are.
+// netlinkSockets returns the number of netlink sockets in our network namespace, whoever holds their descriptors.
 func netlinkSockets() (int, error) {
 	table, err := os.ReadFile("/proc/self/net/protocols")
 	if err != nil {

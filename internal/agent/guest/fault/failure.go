@@ -13,25 +13,25 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// ErrDisconnected is a stream that ended where it must not. It cannot be reported to the host.
+// ErrDisconnected means that a stream ended prematurely. It cannot be reported to the host.
 var ErrDisconnected = errors.New("host has gone")
 
-// New is an error with a code.
+// New returns an error with a code.
 func New(code wire.Code, format string, args ...any) *wire.Error {
 	return &wire.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Invalid is the error of a request that makes no sense.
+// Invalid returns the error for an invalid request.
 func Invalid(format string, args ...any) *wire.Error {
 	return New(wire.CodeInvalid, format, args...)
 }
 
-// Protocol is the error of a host that breaks the protocol.
+// Protocol returns the error for a host that violates the protocol.
 func Protocol(format string, args ...any) *wire.Error {
 	return New(wire.CodeProtocol, format, args...)
 }
 
-// Of is err as the host reads it.
+// Of returns err as it is sent to the host.
 func Of(err error) *wire.Error {
 	var e *wire.Error
 	if errors.As(err, &e) {
@@ -69,7 +69,7 @@ func Of(err error) *wire.Error {
 	return e
 }
 
-// IsEscape recognises the error of os.Root for a path that leaves it, which has no name.
+// IsEscape recognises the error of os.Root for a path that leaves it, which is not exported.
 func IsEscape(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if err.Error() == "path escapes from parent" {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBeneath opens a clean relative path below the folder dir, on which no symbolic link may be: ELOOP.
+// openBeneath opens a clean relative path below the folder dir. A symbolic link on it is ELOOP.
 func openBeneath(dir int, name string, flags int) (int, error) {
 	how := &unix.OpenHow{
 		Flags:   uint64(flags | unix.O_CLOEXEC),
@@ -21,7 +21,7 @@ func openBeneath(dir int, name string, flags int) (int, error) {
 	return fd, err
 }
 
-// openStepwise is openBeneath where there is no openat2: one element after the other, each in the folder that is open.
+// openStepwise is openBeneath without openat2: it opens one element after the other, each in the previous folder.
 func openStepwise(dir int, name string, flags int) (int, error) {
 	at := dir
 	for {

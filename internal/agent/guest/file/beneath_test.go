@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStepwiseOpensTheSame: without openat2 the same is opened and the same refused.
+// TestStepwiseOpensTheSame: without openat2 the same paths are opened and refused.
 func TestStepwiseOpensTheSame(t *testing.T) {
 	dir := t.TempDir()
 	for _, err := range []error{

@@ -12,13 +12,13 @@ import (
 
 // Stream is the stream of a request for files.
 type Stream struct {
-	Read func() (wire.Frame, error) // the next frame of the host's
+	Read func() (wire.Frame, error) // the host's next frame
 	W    *wire.Writer
 }
 
 func (s Stream) reply(r wire.Reply) error { return s.W.JSON(wire.KindReply, r) }
 
-// done replies that a request has been met, unless err states why not.
+// done replies success, or the error err.
 func (s Stream) done(err error) error {
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ type contents struct {
 	end  error
 }
 
-// failed reports that the stream ended without EOF.
+// failed reports whether the stream ended without EOF.
 func (c *contents) failed() bool { return c.end != nil && !errors.Is(c.end, io.EOF) }
 
 func (c *contents) Read(p []byte) (int, error) {
@@ -58,7 +58,7 @@ func (c *contents) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo gives w the frames' contents as they lie, without a copy between.
+// WriteTo writes the frames' contents to w without a copy.
 func (c *contents) WriteTo(w io.Writer) (written int64, err error) {
 	for {
 		if len(c.rest) > 0 {

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package file serves the workspace: it reads and changes files through os.Root, with the file system ids of the user
-// whom the request names.
+// Package file serves the workspace: it reads and changes files through os.Root, with the file system ids of the request's user.
 package file
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// file serves the operations on files.
+// Serve performs a file operation.
 func (w *Workspace) Serve(s Stream, op wire.Op, req wire.FileRequest) error {
 	user := identity.ID{UID: req.UID, GID: req.GID}
 	if !user.Valid() {
@@ -82,11 +81,10 @@ type fileOp struct {
 	name string // Path, relative to the workspace
 }
 
-// as runs do with the requester's rights.
+// as calls do with the requester's rights.
 func (f *fileOp) as(do func() error) error { return f.w.own.As(f.user, do) }
 
-// checkLinks refuses symbolic links on the path. Of what the operation itself does not follow, or makes, the last
-// element may be one.
+// checkLinks refuses symbolic links on the path. The last element may be one if the operation creates it or does not follow it.
 func (f *fileOp) checkLinks(op wire.Op) error {
 	names := []string{f.name}
 	switch op {
@@ -123,7 +121,7 @@ func (f *fileOp) stat() error {
 	return f.s.reply(wire.Reply{File: &info})
 }
 
-// describe looks at a file, and does not follow it. shown is its path in the answer.
+// describe describes a file without following links. shown is its path in the reply.
 func describe(root *os.Root, name, shown string) (out wire.FileInfo, err error) {
 	for range describeTries {
 		info, err := root.Lstat(name)
@@ -137,12 +135,12 @@ func describe(root *os.Root, name, shown string) (out wire.FileInfo, err error) 
 		if out.Target, err = root.Readlink(name); !errors.Is(err, unix.EINVAL) {
 			return out, err
 		}
-		// A program put something else there between the two looks.
+		// A program has replaced it between the two lookups.
 	}
 	return out, fault.New(wire.CodeNotFound, "%s does not stay the same", shown)
 }
 
-// describeTries is how often a file that changes is looked at.
+// describeTries is the number of attempts for a file that changes.
 const describeTries = 20
 
 func fileInfo(info fs.FileInfo, shown string) wire.FileInfo {
@@ -211,10 +209,10 @@ func (f *fileOp) send(r io.Reader) error {
 	}
 }
 
-// onlyReader hides a reader's other abilities, which io.CopyBuffer would prefer to its buffer.
+// onlyReader hides a reader's other methods, which io.CopyBuffer would prefer to its buffer.
 type onlyReader struct{ io.Reader }
 
-// write replaces a file as a whole: contents go to a file next to it, which then takes its name.
+// write replaces a file atomically: it writes the contents to a temporary file and renames that.
 func (f *fileOp) write() error {
 	var t *target
 	err := f.as(func() (err error) {
@@ -230,16 +228,16 @@ func (f *fileOp) write() error {
 		err = f.as(func() error { return t.commit(f.req.NoReplace) })
 	}
 	if err != nil {
-		_ = f.as(func() error { return unix.Unlinkat(int(t.dir.Fd()), t.temporary, 0) }) // gone already is fine
+		_ = f.as(func() error { return unix.Unlinkat(int(t.dir.Fd()), t.temporary, 0) }) // ignore a missing file
 		return err
 	}
 	info, err := t.file.Stat()
 	if err != nil {
 		return err
 	}
-	t.file.Close() // before the answer: after it the caller may execute the file
+	t.file.Close() // before the reply: the caller may execute the file after it
 	if info.Mode()&0o111 != 0 {
-		f.w.awaitBirths()
+		f.w.awaitLaunches()
 	}
 	answer := fileInfo(info, f.name)
 	return f.s.reply(wire.Reply{File: &answer})
@@ -253,7 +251,7 @@ func (f *fileOp) receive(w io.Writer) error {
 
 type onlyWriter struct{ io.Writer }
 
-// target is a file in the making. No listing shows it under its temporary name.
+// target is an unfinished file. Listings hide its temporary name.
 type target struct {
 	staging   *staging
 	dir       *os.File
@@ -271,7 +269,7 @@ func (t *target) close() {
 	t.staging.drop(t.hidden)
 }
 
-// openTarget finds the place for a written file and begins it.
+// openTarget finds the place for a file and creates the temporary file.
 func (f *fileOp) openTarget() (*target, error) {
 	name, mode := f.name, fs.FileMode(f.req.Mode&0o777)
 	var info fs.FileInfo
@@ -327,7 +325,7 @@ func (f *fileOp) beginTarget(name string, mode fs.FileMode) (*target, error) {
 	return t, nil
 }
 
-// uniqueName is for what must not meet another file.
+// uniqueName returns a name that no other file has.
 func uniqueName() (string, error) {
 	var random [8]byte
 	if _, err := unix.Getrandom(random[:], 0); err != nil {
@@ -336,7 +334,7 @@ func uniqueName() (string, error) {
 	return strconv.FormatUint(binary.BigEndian.Uint64(random[:]), 36), nil
 }
 
-// createIn makes a new file in an open directory, with that mode whatever the umask is.
+// createIn creates a file in an open directory with exactly this mode, whatever the umask.
 func createIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -349,7 +347,7 @@ func createIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
 	return os.NewFile(uintptr(fd), base), nil
 }
 
-// commit gives the file its name.
+// commit renames the file to its final name.
 func (t *target) commit(noReplace bool) error {
 	return renameIn(t.dir, t.temporary, t.dir, t.base, noReplace)
 }
@@ -365,7 +363,7 @@ func renameIn(from *os.File, old string, to *os.File, name string, noReplace boo
 	return nil
 }
 
-// mkdir makes a directory, of exactly the mode that was asked for. With Parents one that is there is no error.
+// mkdir makes a directory with exactly the requested mode. With Parents, an existing one is no error.
 func (f *fileOp) mkdir() error {
 	mode := fs.FileMode(f.req.Mode & 0o777)
 	return f.as(func() error {

@@ -16,9 +16,9 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// staging is the folders at the top of the workspace in which merges are being put together. No listing shows them.
+// staging holds the hidden folders at the top of the workspace in which merges are prepared.
 type staging struct {
-	moving sync.Mutex // one merge at a time takes its place
+	moving sync.Mutex // one merge at a time moves its files
 
 	mu    sync.Mutex
 	names map[string]struct{}
@@ -46,9 +46,9 @@ func (s *staging) drop(name string) {
 	delete(s.names, name)
 }
 
-// merge unpacks a stream below the request's path, all of it or nothing: first into a staging folder, whose contents
-// then take their places; with fresh they replace no file. Programs may be at work meanwhile; what they change under a
-// merge may make it fail, and moves nothing out of the workspace.
+// merge unpacks a stream below the request's path atomically: first into a staging folder, whose contents it then moves into
+// place; with fresh they replace no file. Concurrent programs can make a merge fail, but cannot make it move anything out of the
+// workspace.
 func (f *fileOp) merge(fresh bool) error {
 	stage, err := f.stage()
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *fileOp) mergeFrom(stage string, fresh bool) (int64, error) {
 			}
 			return m.move()
 		})
-		// A program has made or removed something between the look and the move.
+		// A program has created or removed a file between the check and the move.
 		if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -87,10 +87,10 @@ func (f *fileOp) mergeFrom(stage string, fresh bool) (int64, error) {
 	return n, err
 }
 
-// mergeTries is how often a merge tries to get past a program that is busy in the same place.
+// mergeTries is the number of attempts if a program changes the same folder.
 const mergeTries = 5
 
-// stage makes a staging folder.
+// stage creates a staging folder.
 func (f *fileOp) stage() (string, error) {
 	unique, err := uniqueName()
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *fileOp) stage() (string, error) {
 	return name, nil
 }
 
-// unstage removes a staging folder with all that is left in it. What a program put there and holds on to stays behind.
+// unstage removes a staging folder and its contents, except what a program keeps there.
 func (f *fileOp) unstage(name string) {
 	_ = f.as(func() error { return f.w.removeTree(name) })
 	f.w.staging.drop(name)
@@ -114,19 +114,19 @@ func (f *fileOp) unstage(name string) {
 // step is one move of a merge.
 type step struct {
 	from, to string
-	exchange bool // there is something at to, which goes to from
+	exchange bool // to exists, and moves to from
 }
 
-// merger moves what is staged to its place. Its methods run with the requester's rights.
+// merger moves staged files into place. Its methods run with the requester's rights.
 type merger struct {
 	f     *fileOp
-	fresh bool // nothing is replaced
+	fresh bool // replace nothing
 	steps []step
 	from  dirCache
 	to    dirCache
 }
 
-// plan finds out how the contents of a staged folder get into a folder that exists, and changes nothing.
+// plan plans how to move the contents of a staged folder into an existing folder. It changes nothing.
 func (m *merger) plan(staged, to string) error {
 	names, err := m.names(staged)
 	if err != nil {
@@ -174,7 +174,7 @@ func (m *merger) names(name string) ([]string, error) {
 	return names, err
 }
 
-// move makes the planned moves, or takes back those that it made.
+// move makes the planned moves, or undoes those that it made.
 func (m *merger) move() error {
 	defer m.from.close()
 	defer m.to.close()
@@ -182,7 +182,7 @@ func (m *merger) move() error {
 		if err := m.take(s); err != nil {
 			for i > 0 {
 				i--
-				// What cannot be taken back was changed by a program meanwhile: it is that program's now.
+				// A move that cannot be undone was changed by a program meanwhile, which now owns the result.
 				_ = m.back(m.steps[i])
 			}
 			return err
@@ -218,11 +218,11 @@ func (m *merger) rename(from *dirCache, old string, to *dirCache, name string, e
 	return nil
 }
 
-// aside is what swap calls the one while the other takes its place.
+// aside is the temporary name of one file during a swap.
 const aside = ".belljar-aside"
 
-// swap exchanges two files where the kernel cannot do that at once: for a moment there is nothing of the second name. A
-// failure leaves both as they were.
+// swap exchanges two files if the kernel cannot do so atomically: for a moment the second name is missing. A failure leaves both
+// unchanged.
 func swap(src int, old string, dst int, name string) error {
 	const flags = unix.RENAME_NOREPLACE
 	if err := unix.Renameat2(dst, name, src, aside, flags); err != nil {
@@ -238,7 +238,7 @@ func swap(src int, old string, dst int, name string) error {
 	return nil
 }
 
-// dirCache is the folder that was opened last: files often come by the folder.
+// dirCache caches the folder that was opened last: successive files often share one.
 type dirCache struct {
 	name string
 	dir  *os.File

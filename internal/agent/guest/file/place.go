@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Bounds of a path.
+// Limits of a path.
 const (
 	maxPath  = 16 << 10
 	maxLinks = 40
@@ -25,7 +25,7 @@ func escapes(name string) error {
 	return fault.New(wire.CodePathEscapes, "%s leads out of the workspace", name)
 }
 
-// place turns a path of a request into one relative to the workspace, "." for itself.
+// place converts a path of a request to one relative to the workspace, "." for the workspace itself.
 func (w *Workspace) place(name string) (string, error) {
 	if name == "" || len(name) > maxPath || strings.ContainsRune(name, 0) {
 		return "", fault.Invalid("malformed path of %d bytes", len(name))
@@ -58,9 +58,9 @@ func (w *Workspace) inside(name string) (string, bool) {
 	return "", false
 }
 
-// within runs do with name and, if os.Root finds that it leaves the workspace, once more with its symbolic links
-// replaced: those with an absolute target in the workspace do not leave it. os.Root checks the second time too. last
-// states whether the last element is followed.
+// within calls do with name. If os.Root finds that name leaves the workspace, it resolves the symbolic links and calls do again:
+// links with an absolute target in the workspace do not leave it. os.Root checks the second call too. last states whether the last
+// element is followed.
 func (w *Workspace) within(name string, last bool, do func(name string) error) error {
 	err := do(name)
 	if !fault.IsEscape(err) {
@@ -73,7 +73,7 @@ func (w *Workspace) within(name string, last bool, do func(name string) error) e
 	return do(real)
 }
 
-// follow replaces the symbolic links on a path.
+// follow resolves the symbolic links on a path.
 func (w *Workspace) follow(name string, last bool) (string, error) {
 	rest := strings.Split(name, "/")
 	done := "."
@@ -93,7 +93,7 @@ func (w *Workspace) follow(name string, last bool) (string, error) {
 		here := path.Join(done, element)
 		info, err := w.root.Lstat(here)
 		if err != nil {
-			// What does not exist is no link; the operation itself reports that.
+			// A missing file is no link; the operation itself reports it.
 			return path.Join(append([]string{here}, rest...)...), nil
 		}
 		if info.Mode()&fs.ModeSymlink == 0 || len(rest) == 0 && !last {
@@ -104,7 +104,7 @@ func (w *Workspace) follow(name string, last bool) (string, error) {
 			return "", fault.New(wire.CodePathEscapes, "%s goes through more than %d symbolic links", name, maxLinks)
 		}
 		target, err := w.root.Readlink(here)
-		if errors.Is(err, unix.EINVAL) { // a program put something else there
+		if errors.Is(err, unix.EINVAL) { // a program has replaced it
 			rest = append([]string{element}, rest...)
 			continue
 		}
@@ -123,7 +123,7 @@ func (w *Workspace) follow(name string, last bool) (string, error) {
 	return done, nil
 }
 
-// refuseLinks fails if a symbolic link is on the path, the last element included.
+// refuseLinks fails if the path has a symbolic link, including the last element.
 func (w *Workspace) refuseLinks(name string) error {
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && name[i] != '/' {
@@ -149,7 +149,7 @@ func (w *Workspace) openDir(name string) (dir *os.File, err error) {
 	return dir, err
 }
 
-// openRegular opens a regular file for reading. Others are not opened at all: opening a FIFO or a device has effects.
+// openRegular opens a regular file for reading. It opens no others: opening a FIFO or a device has effects.
 func (w *Workspace) openRegular(name string, follow bool) (file *os.File, err error) {
 	if !follow {
 		return w.openUnlinked(name)
@@ -168,7 +168,7 @@ func (w *Workspace) openRegular(name string, follow bool) (file *os.File, err er
 	return checkRegular(name, file, err)
 }
 
-// openUnlinked opens a regular file on whose path no symbolic link is, the last element included.
+// openUnlinked opens a regular file whose path has no symbolic link, including the last element.
 func (w *Workspace) openUnlinked(name string) (*os.File, error) {
 	top, err := w.root.Open(".")
 	if err != nil {
@@ -192,7 +192,7 @@ func (w *Workspace) openUnlinked(name string) (*os.File, error) {
 	return checkRegular(name, os.NewFile(uintptr(fd), name), nil)
 }
 
-// checkRegular looks once more, at what was really opened.
+// checkRegular checks the opened file again.
 func checkRegular(name string, file *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func notFile(name string, mode fs.FileMode) error {
 	return fault.New(wire.CodeNotFile, "%s is %s", name, kind)
 }
 
-// modeOf translates the type of a raw mode.
+// modeOf converts the file type of a raw mode.
 func modeOf(mode uint32) fs.FileMode {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:

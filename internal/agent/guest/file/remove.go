@@ -16,12 +16,12 @@ import (
 
 const (
 	removeDepth = 32               // directories that a removal has open at once
-	removeBatch = 256              // names that it knows of each of them
-	removeTime  = 30 * time.Second // programs may write to the tree faster than it can be removed
+	removeBatch = 256              // names that it reads from each of them
+	removeTime  = 30 * time.Second // programs may write to the tree faster than it is removed
 )
 
-// removeTree removes what is at name, with all that is below. Links are removed, not followed. Some of a tree that could
-// not be removed whole is gone. Runs with the requester's rights.
+// removeTree removes name and everything below. It removes links without following them. If it fails, part of the tree may be
+// gone. Runs with the requester's rights.
 func (w *Workspace) removeTree(name string) error {
 	parent, err := w.openDir(path.Dir(name))
 	if err != nil {
@@ -35,8 +35,7 @@ func (w *Workspace) removeTree(name string) error {
 	return nil
 }
 
-// remover removes trees of any depth and width with few descriptors and little memory: what is too deep moves to the top
-// first.
+// remover removes trees of any depth and width with few descriptors and little memory: it moves deep directories to the top first.
 type remover struct {
 	top   int // the tree's topmost directory
 	moved int
@@ -79,14 +78,14 @@ func (r *remover) remove(parent int, base string, depth int) error {
 		case time.Now().After(r.until):
 			return err
 		}
-		// Something moved up here, or a program put something here meanwhile.
+		// A directory was moved up to here, or a program has created files meanwhile.
 		if _, err := dir.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
 	}
 }
 
-// open opens a directory, also one that its owner may not read or write.
+// open opens a directory, even one that its owner cannot read or write.
 func (r *remover) open(parent int, base string) (*os.File, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 	fd, err := unix.Openat(parent, base, flags, 0)
@@ -94,7 +93,7 @@ func (r *remover) open(parent int, base string) (*os.File, error) {
 		fd, err = unix.Openat(parent, base, flags, 0)
 	}
 	if err == unix.ELOOP {
-		err = unix.ENOTDIR // a link took its place
+		err = unix.ENOTDIR // a link has replaced it
 	}
 	if err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func (r *remover) open(parent int, base string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), base), nil
 }
 
-// empty removes what is in a directory as far as it can be, and returns the first reason why some is not.
+// empty removes as many entries of a directory as possible, and returns the first error.
 func (r *remover) empty(dir *os.File, depth int) (first error) {
 	fd, opened := int(dir.Fd()), false
 	for {
@@ -128,7 +127,7 @@ func (r *remover) empty(dir *os.File, depth int) (first error) {
 	}
 }
 
-// drop removes one entry of a directory, or moves it up if it is a directory too deep down.
+// drop removes one entry of a directory, or moves it up if it is a directory at too great a depth.
 func (r *remover) drop(dir int, name string, depth int) error {
 	if depth < removeDepth {
 		return r.remove(dir, name, depth+1)

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// space returns what the workspace's file system holds and may hold.
+// space returns the use and the size of the workspace's file system.
 func (f *fileOp) space() error {
 	dir, err := f.w.root.Open(".")
 	if err != nil {

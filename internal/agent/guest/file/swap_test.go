@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSwap: two files change places, and a failure leaves both as they were.
+// TestSwap: two files are exchanged, and a failure leaves both unchanged.
 func TestSwap(t *testing.T) {
 	for name, c := range map[string]struct {
-		obstacle string // a file that is in the way
+		obstacle string // an existing file that blocks the swap
 		want     error
 	}{
 		"both": {"", nil}, "no room aside": {"from/" + aside, unix.EEXIST},

@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// tarIn unpacks a stream below the request's path. What has been unpacked before a failure stays.
+// tarIn unpacks a stream below the request's path. After a failure, earlier entries remain.
 func (f *fileOp) tarIn() error {
 	n, err := f.unpack(&unpacker{f: f})
 	if err != nil {
@@ -27,7 +27,7 @@ func (f *fileOp) tarIn() error {
 	return f.s.reply(wire.Reply{Done: true, Bytes: n})
 }
 
-// unpack unpacks the stream's contents with u and returns how many bytes the files held.
+// unpack unpacks the stream's contents with u and returns the number of bytes of file contents.
 func (f *fileOp) unpack(u *unpacker) (int64, error) {
 	body := &contents{s: f.s}
 	u.modes = make(map[string]fs.FileMode)
@@ -51,31 +51,31 @@ func (f *fileOp) unpack(u *unpacker) (int64, error) {
 			return 0, err
 		}
 	}
-	// Behind the archive's end there may be padding; the stream ends with its EOF.
+	// The archive may end with padding; the stream ends with its EOF.
 	if _, err := io.Copy(io.Discard, body); err != nil {
 		return 0, err
 	}
 	if u.programs {
-		f.w.awaitBirths()
+		f.w.awaitLaunches()
 	}
 	return u.bytes, u.setModes()
 }
 
-// unpacker is where a tar stream goes.
+// unpacker is the destination of a tar stream.
 type unpacker struct {
 	f     *fileOp
 	stage bool // for a merge: no links, and folders that can be moved and removed again
 	bytes int64
-	modes map[string]fs.FileMode // of directories, set at last: one may forbid what goes into it
-	dir   *os.File               // the directory used last
+	modes map[string]fs.FileMode // of directories, set at the end: a mode may forbid writing
+	dir   *os.File               // the previous directory
 	at    string                 // its path
 
-	programs bool // there are executable files among those unpacked
+	programs bool // executable files were unpacked
 }
 
 func (u *unpacker) malformed(body *contents, err error) error {
 	if body.failed() {
-		return body.end // the stream's fault, not the archive's
+		return body.end // an error of the stream, not of the archive
 	}
 	return fault.Invalid("malformed archive: %v", err)
 }
@@ -118,7 +118,7 @@ func (u *unpacker) entry(head *tar.Header, r io.Reader) error {
 	return fault.Invalid("archive entry %s is of the unknown type %q", head.Name, head.Typeflag)
 }
 
-// place refuses a name that is absolute or goes up anywhere.
+// place refuses a name that is absolute or contains "..".
 func (u *unpacker) place(name string) (string, error) {
 	if path.IsAbs(name) || strings.ContainsRune(name, 0) || len(name) > maxPath {
 		return "", fault.New(wire.CodePathEscapes, "archive entry %s is no relative path", name)
@@ -140,7 +140,7 @@ func (u *unpacker) mkdir(name string) error {
 	})
 }
 
-// parent opens the directory that name goes into, and makes it if need be. Runs with the requester's rights.
+// parent opens the directory of name, and creates it if necessary. Runs with the requester's rights.
 func (u *unpacker) parent(name string) (*os.File, error) {
 	at := path.Dir(name)
 	if u.dir != nil && u.at == at {
@@ -190,9 +190,9 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 	defer u.f.w.buffers.Put(buf)
 	n, err := io.CopyBuffer(onlyWriter{file}, onlyReader{r}, *buf)
 	u.bytes += n
-	if err == nil && head.ModTime.Unix() > 0 { // else it is as old as its arrival
+	if err == nil && head.ModTime.Unix() > 0 { // else it keeps the time of its arrival
 		t := unix.NsecToTimeval(head.ModTime.UnixNano())
-		err = u.f.as(func() error { return unix.Futimes(int(file.Fd()), []unix.Timeval{t, t}) }) // its owner's right
+		err = u.f.as(func() error { return unix.Futimes(int(file.Fd()), []unix.Timeval{t, t}) }) // the owner has this right
 	}
 	if err != nil {
 		return fmt.Errorf("archive entry %s: %w", head.Name, err)
@@ -200,7 +200,7 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 	return nil
 }
 
-// replaceIn makes a new file where another, or a link, may be.
+// replaceIn creates a file, replacing any file or link.
 func replaceIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
 	file, err := createIn(dir, base, mode)
 	if errors.Is(err, fs.ErrExist) {
@@ -212,7 +212,7 @@ func replaceIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
 	return file, err
 }
 
-// symlink makes a link whose target lies in the workspace.
+// symlink creates a link, whose target must lie in the workspace.
 func (u *unpacker) symlink(name string, head *tar.Header) error {
 	target := head.Linkname
 	outside := fault.New(wire.CodePathEscapes, "archive entry %s links to %s, outside of the workspace", head.Name, target)
@@ -244,7 +244,7 @@ func (u *unpacker) symlink(name string, head *tar.Header) error {
 	return nil
 }
 
-// setModes gives directories the modes they were packed with.
+// setModes sets the modes of directories.
 func (u *unpacker) setModes() error {
 	return u.f.as(func() error {
 		for name, mode := range u.modes {

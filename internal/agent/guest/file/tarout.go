@@ -21,8 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// tarOut packs a directory, one file, or Paths below a directory. Links are packed as links, and never followed;
-// special files are left out.
+// tarOut packs a directory, one file, or Paths below a directory. It packs links as links and skips special files.
 func (f *fileOp) tarOut() error {
 	out := bufio.NewWriterSize(dataWriter{f.s}, wire.MaxData)
 	p := &packer{f: f, w: tar.NewWriter(out)}
@@ -51,10 +50,10 @@ func (f *fileOp) tarOut() error {
 	return f.s.W.EOF()
 }
 
-// scanText is how much of a file must be text for a search to look into it, in bytes.
+// scanText is the size in bytes of the beginning of a file that must be text for a search.
 const scanText = 8000
 
-// scan packs the text files among Paths, the beginning of each. What cannot be read is left out.
+// scan packs the beginnings of the text files among Paths. It skips unreadable files.
 func (f *fileOp) scan() error {
 	out := bufio.NewWriterSize(dataWriter{f.s}, wire.MaxData)
 	w := tar.NewWriter(out)
@@ -122,7 +121,7 @@ func (f *fileOp) scanFile(w *tar.Writer, shown, name string, buf []byte) error {
 	return err
 }
 
-// zeros is NULs without end.
+// zeros is an endless reader of NULs.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -136,7 +135,7 @@ type packer struct {
 	w *tar.Writer
 }
 
-// pack adds what is at a path of the workspace, with everything below.
+// pack adds a path of the workspace and everything below.
 func (p *packer) pack(name string) error {
 	var info wire.FileInfo
 	var dir *os.Root
@@ -207,7 +206,7 @@ func (p *packer) addFile(head *tar.Header, info wire.FileInfo, dir *os.Root, bas
 	if err := p.w.WriteHeader(head); err != nil {
 		return err
 	}
-	// A file that grows meanwhile is packed as it was; one that shrinks cannot be.
+	// A file that grows meanwhile is cut to its earlier size; one that shrinks is an error.
 	buf := p.f.w.buffers.Get().(*[]byte)
 	defer p.f.w.buffers.Put(buf)
 	n, err := io.CopyBuffer(onlyWriter{p.w}, io.LimitReader(file, head.Size), *buf)
@@ -217,7 +216,7 @@ func (p *packer) addFile(head *tar.Header, info wire.FileInfo, dir *os.Root, bas
 	return err
 }
 
-// shown is a path in the archive: relative to the packed directory, or a single file's name.
+// shown returns a path in the archive: relative to the packed directory, or a single file's name.
 func (p *packer) shown(name string) string {
 	switch {
 	case p.f.name == ".":

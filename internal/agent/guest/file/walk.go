@@ -16,26 +16,25 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Bounds of a listing. The agent is small, and the tree may be made to exhaust it.
+// Limits of a listing. The agent has little memory, and a program may build the tree to exhaust it.
 const (
 	maxDepth   = 255
 	maxEntries = 100_000
 	walkBatch  = 256       // entries in one answer
-	walkBytes  = 256 << 10 // about what one answer takes
-	walkNames  = 8 << 20   // bytes of names that wait for their turn
+	walkBytes  = 256 << 10 // approximate size of one reply
+	walkNames  = 8 << 20   // bytes of names that wait to be visited
 	walkChunk  = 1024      // names read at a time
 	walkLook   = 32        // entries described at a time
 	walkOpen   = 16        // directories that a walk keeps open
 )
 
-// scratchName is the folder of the workspace where hosts have programs put temporary files, and where they build. It is shown
-// only to requests that name it.
+// scratchName is the workspace's folder for temporary files of hosts and for builds. Only requests that name it see it.
 const scratchName = ".tmp"
 
-// hiddenNames is how many names in one folder are left out at most: scratchName, and a folder of ours in the making.
+// hiddenNames is the maximum number of hidden names in one folder: scratchName, and one of our temporary folders.
 const hiddenNames = 2
 
-// errCut ends a walk at its bound.
+// errCut ends a walk at its limit.
 var errCut = errors.New("listing cut")
 
 // list answers readdir and, with more depth, walk.
@@ -69,15 +68,15 @@ func (f *fileOp) list(depth int) error {
 	return f.s.reply(wire.Reply{Files: batch, Cut: cut || w.cut})
 }
 
-// walker visits what is in a directory: sorted, parents first, links not followed. Each look at the file system uses
-// the requester's rights. However large the tree, it holds few descriptors and bounded memory.
+// walker visits the entries of a directory: sorted, parents first, without following links. It accesses the file system with the
+// requester's rights. However large the tree, it uses few descriptors and bounded memory.
 type walker struct {
 	f     *fileOp
 	left  int  // entries that may still be visited
-	held  int  // bytes of names that wait
+	held  int  // bytes of names that wait to be visited
 	depth int  // directories above this one
-	cut   bool // something was too deep
-	all   bool // what may not be read is an error, instead of left out
+	cut   bool // something was at too great a depth
+	all   bool // an unreadable entry is an error instead of being skipped
 	visit func(info wire.FileInfo, dir *os.Root, base string) error
 }
 
@@ -137,7 +136,7 @@ func (w *walker) walk(dir *os.Root, shown string, depth int) error {
 	for len(names) > 0 {
 		some := names[:min(walkLook, len(names))]
 		names = names[len(some):]
-		if dir == nil { // it was closed on the way down
+		if dir == nil { // closed on the way down
 			if dir, err = w.open(shown); err != nil {
 				dir = nil
 				return passing(err)
@@ -198,7 +197,7 @@ func (w *walker) walk(dir *os.Root, shown string, depth int) error {
 	return nil
 }
 
-// denied is the failure of something below what was asked for.
+// denied returns the error for an inaccessible path below the requested one.
 func denied(name string) error {
 	return &wire.Error{Code: wire.CodeDenied, Message: name + ": permission denied", Path: name}
 }
@@ -212,7 +211,7 @@ func (w *walker) enter(dir *os.Root, base string) (sub *os.Root, err error) {
 	return sub, err
 }
 
-// passing drops the errors of what is not for this user, or has changed under the walk.
+// passing drops errors for files that are inaccessible to this user or changed during the walk.
 func passing(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || fault.IsEscape(err) {
 		return nil
@@ -220,10 +219,10 @@ func passing(err error) error {
 	return err
 }
 
-// nameCost is about what a name takes in memory.
+// nameCost approximates the memory of a name in bytes.
 func nameCost(name string) int { return len(name) + 16 }
 
-// names lists dir, sorted; more means that it has others.
+// names lists dir, sorted; more means that it has further entries.
 func (w *walker) names(dir *os.Root) (names []string, more bool, err error) {
 	var d *os.File
 	err = w.f.as(func() (err error) {
@@ -253,14 +252,14 @@ func (w *walker) names(dir *os.Root) (names []string, more bool, err error) {
 		}
 	}
 	sort.Strings(names)
-	// Hidden folders take no place of another's.
+	// Hidden folders do not count against the limit.
 	if len(names) > w.left+hiddenNames {
 		names, more = names[:w.left+hiddenNames], true
 	}
 	return names, more, nil
 }
 
-// describe looks at some entries of dir. What is gone meanwhile is left out.
+// describe describes some entries of dir. It skips those removed meanwhile.
 func (w *walker) describe(dir *os.Root, shown string, names []string) (infos []wire.FileInfo, err error) {
 	infos = make([]wire.FileInfo, 0, len(names))
 	err = w.f.as(func() error {
@@ -271,7 +270,7 @@ func (w *walker) describe(dir *os.Root, shown string, names []string) (infos []w
 			}
 			info, err := describe(dir, base, at)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
-				continue // gone, or another thing, meanwhile
+				continue // removed or replaced meanwhile
 			}
 			if err != nil {
 				return err

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package identity lets a thread act as another user for as long as one call takes.
+// Package identity lets a thread act as another user during a call.
 package identity
 
 import (
@@ -12,29 +12,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ID is whose rights something uses.
+// ID is the user and group whose rights an operation uses.
 type ID struct{ UID, GID int }
 
 // Valid reports whether the kernel can have a user with these ids.
 func (u ID) Valid() bool {
-	const most = 1<<32 - 2 // -1 means "leave as it is" to the kernel
+	const most = 1<<32 - 2 // -1 means "unchanged" to the kernel
 	return u.UID >= 0 && u.GID >= 0 && u.UID <= most && u.GID <= most
 }
 
 // Own is the identity of this process.
 type Own struct {
 	ID ID
-	// effective means that there are no file system ids: to act as another user a thread takes that user's effective ones.
+	// Effective means that the kernel has no file system ids: to act as another user, a thread takes that user's effective ids.
 	Effective bool
 }
 
-// Current is that of this process.
+// Current returns the identity of this process.
 func Current() Own {
 	return Own{ID: ID{UID: os.Geteuid(), GID: os.Getegid()}, Effective: NoFileIDs()}
 }
 
-// As runs do with u's file system ids: what it creates belongs to u, and what u may not touch it may not either. do
-// must not start goroutines that rely on this, and should not wait for other goroutines.
+// As calls do with u's file system ids: files that it creates belong to u, and it has only u's access rights. do must not start
+// goroutines that rely on this, and should not wait for other goroutines.
 func (o Own) As(u ID, do func() error) error {
 	if u == o.ID {
 		return do()
@@ -47,7 +47,7 @@ func (o Own) As(u ID, do func() error) error {
 	if o.Effective {
 		return o.asEffective(u, do)
 	}
-	// The group first: without the user's privileges it could not be changed. The calls report no errors, so ask.
+	// The group first, while the thread still has the privilege. The calls report no errors, so check the result.
 	unix.SetfsgidRetGid(u.GID)
 	unix.SetfsuidRetUid(u.UID)
 	defer func() {
@@ -62,22 +62,22 @@ func (o Own) As(u ID, do func() error) error {
 	return do()
 }
 
-// asEffective is as where the kernel, gVisor's, has no file system ids of their own: they are the effective ones, of this
-// thread alone. It remains ours: the ids that do not change decide who may signal or trace it.
+// asEffective is As for a kernel without separate file system ids, such as gVisor's: it changes the effective ids of this thread
+// alone. The real ids remain ours and decide which processes may signal or trace it.
 func (o Own) asEffective(u ID, do func() error) error {
 	if err := become(u); err != nil {
 		return fmt.Errorf("act as user %d:%d: %w", u.UID, u.GID, err)
 	}
 	defer func() {
 		if err := unbecome(o.ID); err != nil {
-			panic(fmt.Sprintf("a thread stays another user: %v", err)) // nothing may continue with it
+			panic(fmt.Sprintf("a thread stays another user: %v", err)) // nothing may use this thread again
 		}
 	}()
 	return do()
 }
 
-// become changes the effective ids of the calling thread, the group first: without the user's privileges it could not be
-// changed. The calls of package syscall would change all threads.
+// become changes the effective ids of the calling thread, the group first, while it still has the privilege. The calls of package
+// syscall would change all threads.
 func become(u ID) error {
 	const keep = ^uintptr(0)
 	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(u.GID), keep); e != 0 {
@@ -93,7 +93,7 @@ func become(u ID) error {
 	return nil
 }
 
-// unbecome takes the ids back, the user first, with whose privileges the group can be changed.
+// unbecome restores the ids, the user first, to regain the privilege to change the group.
 func unbecome(self ID) error {
 	const keep = ^uintptr(0)
 	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(self.UID), keep); e != 0 {

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAsEffective: where there are no file system ids, the same holds by the effective ones, for as long as it takes.
+// TestAsEffective: without file system ids, the effective ids give the same rights during the call.
 func TestAsEffective(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("changing the user needs root")
 	}
-	dir, err := os.MkdirTemp("", "guest") // reachable by anybody, unlike the test's own
+	dir, err := os.MkdirTemp("", "guest") // accessible to every user, unlike the test's own
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestAsEffective(t *testing.T) {
 		if err := errors.Join(err, unix.Stat(name, &st)); err != nil || st.Uid != 4321 || st.Gid != 5432 {
 			t.Errorf("effective %v: %v, made by %d:%d", effective, err, st.Uid, st.Gid)
 		}
-		// The thread is ours again, with all that we may.
+		// The thread has its own rights again.
 		if err := os.WriteFile(filepath.Join(dir, "secret"), nil, 0o600); err != nil || unix.Geteuid() != 0 || unix.Getegid() != 0 {
 			t.Errorf("effective %v: afterwards %v, %d:%d", effective, err, unix.Geteuid(), unix.Getegid())
 		}

@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Groups is the delegated cgroup2 folder that execs get theirs in.
+// Groups is the delegated cgroup2 folder, which holds a cgroup for each exec.
 type Groups struct {
 	Dir  *os.File
 	next atomic.Uint64
 	once sync.Once
 	have bool
 
-	mu     sync.Mutex // guards what follows
-	spare  *Group     // for the next exec, which does not wait for it to be made; nil for none
+	mu     sync.Mutex // guards the following fields
+	spare  *Group     // made in advance for the next exec; nil for none
 	closed bool
 }
 
@@ -39,16 +39,16 @@ func (g *Groups) Take() (*Group, error) {
 	return g.create()
 }
 
-// Stock makes a cgroup for the next exec.
+// Stock creates a cgroup for the next exec.
 func (g *Groups) Stock() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.spare == nil && !g.closed {
-		g.spare, _ = g.create() // the exec will report what is wrong
+		g.spare, _ = g.create() // the exec reports an error
 	}
 }
 
-// Close removes what is in stock. The execs' groups are their own.
+// Close removes the spare cgroup. The execs remove their own.
 func (g *Groups) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -59,7 +59,7 @@ func (g *Groups) Close() {
 	g.Dir.Close()
 }
 
-// HasClone3 reports whether a process can be born into a cgroup; a seccomp filter may refuse the call.
+// HasClone3 reports whether a process can start in a cgroup; a seccomp filter may refuse the call.
 func (g *Groups) HasClone3() bool {
 	g.once.Do(func() {
 		_, _, errno := unix.RawSyscall(unix.SYS_CLONE3, 0, 0, 0)
@@ -73,10 +73,10 @@ type Group struct {
 	parent *Groups
 	name   string
 	Dir    *os.File
-	Procs  int // cgroup.procs, open for writing where a process has to move itself; else 0
+	Procs  int // cgroup.procs, open for writing if a process must move itself; else 0
 }
 
-// create makes a cgroup.
+// create creates a cgroup.
 func (g *Groups) create() (*Group, error) {
 	name := "exec-" + strconv.FormatUint(g.next.Add(1), 10)
 	if err := unix.Mkdirat(int(g.Dir.Fd()), name, 0o755); err != nil {
@@ -99,7 +99,7 @@ func (g *Groups) create() (*Group, error) {
 	return c, nil
 }
 
-// Kill kills every process of the cgroup at once, also those that are being forked.
+// Kill kills every process of the cgroup at once, including those that are being forked.
 func (c *Group) Kill() error {
 	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *Group) Kill() error {
 	return err
 }
 
-// WaitEmpty waits until no living process is in the cgroup. The kernel wakes it up.
+// WaitEmpty waits until the cgroup has no living process. The kernel notifies it.
 func (c *Group) WaitEmpty(d time.Duration) error {
 	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *Group) WaitEmpty(d time.Duration) error {
 	}
 }
 
-// Cpu returns the processor time that all processes of the cgroup have used, in microseconds.
+// Cpu returns the CPU time that all processes of the cgroup have used, in microseconds.
 func (c *Group) Cpu() (user, system uint64, err error) {
 	fd, err := unix.Openat(int(c.Dir.Fd()), "cpu.stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -168,11 +168,11 @@ func (c *Group) Cpu() (user, system uint64, err error) {
 	return user, system, nil
 }
 
-// Remove removes the cgroup, in which no process lives.
+// Remove removes the cgroup, which must have no living process.
 func (c *Group) Remove() {
 	parent := int(c.parent.Dir.Fd())
 	if err := unix.Unlinkat(parent, c.name, unix.AT_REMOVEDIR); err == unix.EBUSY && c.Dir != nil {
-		// The last process is on its way out.
+		// The last process is still exiting.
 		if c.WaitEmpty(KillTime) == nil {
 			_ = unix.Unlinkat(parent, c.name, unix.AT_REMOVEDIR) // else the sandbox's end removes it
 		}

@@ -9,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who was killed takes until he has a processor to die. Meanwhile he is nobody new, and the rounds that others need are not
-// used up by him.
+// A killed process may take long to die on a busy machine. Meanwhile it does not count as new, and uses up no rounds.
 func TestSweepWaitsForTheDead(t *testing.T) {
-	death, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) // readable as a pidfd is, once he is dead
+	death, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) // readable like a pidfd, once the process is dead
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(death)
-	const slow = 500 * time.Millisecond // more than the pauses between the rounds
+	const slow = 500 * time.Millisecond // longer than the pauses between rounds
 	dies := time.AfterFunc(slow, func() { unix.Write(death, []byte{1, 0, 0, 0, 0, 0, 0, 0}) })
 	defer dies.Stop()
 	isDead := func(fd int) bool {
@@ -30,7 +29,7 @@ func TestSweepWaitsForTheDead(t *testing.T) {
 			unix.Close(fd)
 			return nil
 		}
-		return []*Process{{pid: 1 << 30, start: 1, fd: fd}} // no process has this number
+		return []*Process{{pid: 1 << 30, start: 1, fd: fd}} // no process has this pid
 	}
 	pause := func(d time.Duration) bool {
 		time.Sleep(d)

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package process finds, signals and reaps the processes of commands, and has the cgroups that they are in.
+// Package process finds, signals and reaps the processes of commands, and manages their cgroups.
 package process
 
 import (
@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is one that exists, held by descriptor: a signal reaches it or no process, whatever becomes of its number.
+// Process is a process held by a pidfd: a signal reaches it or no process, even if its pid is reused.
 type Process struct {
 	pid   int
-	start uint64 // when it began, in clock ticks; with the number its identity
+	start uint64 // start time in clock ticks; with the pid its identity
 	fd    int
 }
 
-// Signal sends a signal, which a process that has ended does not get.
+// Signal sends a signal. A process that has ended ignores it.
 func (p *Process) Signal(s unix.Signal) {
-	_ = unix.PidfdSendSignal(p.fd, s, nil, 0) // that it has ended meanwhile is what we want
+	_ = unix.PidfdSendSignal(p.fd, s, nil, 0) // an ended process is fine
 }
 
 func (p *Process) Close() { unix.Close(p.fd) }
 
-// Ended waits for the process's end, and reports whether that came before until.
+// Ended waits for the process's end, and reports whether it came before until.
 func (p *Process) Ended(until time.Time) bool {
 	for {
 		left := max(0, time.Until(until))
@@ -40,21 +40,21 @@ func (p *Process) Ended(until time.Time) bool {
 	}
 }
 
-// Entry is what /proc states about a process.
+// Entry is a process's entry in /proc.
 type Entry struct {
 	Pid, Parent, Session int
-	Zombie               bool // it is dead, and not only its first thread
+	Zombie               bool // all threads are dead, not only the first
 	Start                uint64
-	Own, Children        time.Duration // processor time of its own, and of its dead descendants that were waited for
+	Own, Children        time.Duration // CPU time of its own, and of its reaped descendants
 }
 
-// Hold gets hold of a process, unless it has ended meanwhile.
+// Hold opens a process, unless it has ended meanwhile.
 func Hold(x Entry) *Process {
 	fd, err := unix.PidfdOpen(x.Pid, 0)
 	if err != nil {
 		return nil
 	}
-	// The number was still the same process's when the descriptor was opened if it is so now.
+	// The descriptor is of the same process if the entry is still the same.
 	if now, ok := ReadEntry(x.Pid); !ok || now.Start != x.Start {
 		unix.Close(fd)
 		return nil
@@ -62,10 +62,10 @@ func Hold(x Entry) *Process {
 	return &Process{pid: x.Pid, start: x.Start, fd: fd}
 }
 
-// Below lists the descendants of a process, without those of except and these themselves.
+// Below lists the descendants of a process, without the subtrees of except.
 func Below(children map[int][]Entry, root int, except map[int]bool) []Entry {
 	var found []Entry
-	seen := map[int]bool{root: true} // a table read piecemeal may hold a circle
+	seen := map[int]bool{root: true} // a table that is not read atomically may hold a cycle
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
 		for _, x := range children[queue[0]] {
 			if seen[x.Pid] || except[x.Pid] {
@@ -79,7 +79,7 @@ func Below(children map[int][]Entry, root int, except map[int]bool) []Entry {
 	return found
 }
 
-// ReadTable reads all processes of our namespace.
+// ReadTable reads all processes of our PID namespace.
 func ReadTable() map[int]Entry {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -109,8 +109,8 @@ func ReadEntry(pid int) (Entry, bool) {
 	return parseStat(pid, raw)
 }
 
-// parseStat reads a line of /proc/pid/stat. The name may hold anything, also spaces and parentheses, so the fields
-// are counted from its last one.
+// parseStat parses /proc/pid/stat. The name may contain anything, including spaces and parentheses, so the fields are counted from
+// its last parenthesis.
 func parseStat(pid int, raw []byte) (Entry, bool) {
 	at := bytes.LastIndexByte(raw, ')')
 	if at < 0 {
@@ -125,7 +125,7 @@ func parseStat(pid int, raw []byte) (Entry, bool) {
 	switch fields[state][0] {
 	case 'Z', 'X':
 		n, err := strconv.Atoi(string(fields[threads]))
-		x.Zombie = err == nil && n <= 1 // a thread that outlives the first one runs on
+		x.Zombie = err == nil && n <= 1 // a thread that outlives the first one is running
 	}
 	var err1, err2, err3 error
 	x.Parent, err1 = strconv.Atoi(string(fields[parent]))
@@ -135,16 +135,16 @@ func parseStat(pid int, raw []byte) (Entry, bool) {
 	return x, err1 == nil && err2 == nil && err3 == nil
 }
 
-// inTicks adds up times of user and system in ticks of 10 ms, which is what the kernel reports whatever its own are.
+// inTicks adds up user and system times in ticks of 10 ms, the kernel's unit for user space.
 func inTicks(fields [][]byte) (sum time.Duration) {
 	for _, field := range fields {
-		n, _ := strconv.ParseInt(string(field), 10, 64) // gVisor writes fewer figures for some: then it is none
+		n, _ := strconv.ParseInt(string(field), 10, 64) // gVisor writes fewer fields for some: a missing one counts as 0
 		sum += time.Duration(n) * 10 * time.Millisecond
 	}
 	return sum
 }
 
-// ReadSmall reads a small file of /proc or a cgroup in one go, past the poller.
+// ReadSmall reads a small file of /proc or a cgroup in one read, without the poller.
 func ReadSmall(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

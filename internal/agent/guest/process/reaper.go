@@ -11,27 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reaper takes the remains of every child of this process: keepers, and the orphans of keepers that were killed.
-// Their status is not needed, since commands' keepers report it, but their usage is added up.
+// Reaper reaps every child of this process: keepers, and the orphans of killed keepers. It ignores their status, which keepers
+// report, but adds up their usage.
 type Reaper struct {
 	signals chan os.Signal
 	stop    chan struct{}
 	done    chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	total   Usage
 	waiting []chan struct{}
 }
 
-// Usage is what dead processes have used.
+// Usage is the resource usage of dead processes.
 type Usage struct{ UserMicros, SystemMicros, MaxRSS uint64 }
 
-// Since is what has been added to before. The peak is that of all, since a peak has no difference.
+// Since returns the increase since before. The peak is the total one, since a peak has no difference.
 func (r Usage) Since(before Usage) Usage {
 	return Usage{r.UserMicros - before.UserMicros, r.SystemMicros - before.SystemMicros, r.MaxRSS}
 }
 
-// NewReaper makes this process the parent of orphans and reaps its children.
+// NewReaper makes this process adopt orphans, and reaps its children.
 func NewReaper() (*Reaper, error) {
 	if os.Getpid() != 1 {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -56,7 +56,7 @@ func (r *Reaper) run() {
 	}
 }
 
-// reap takes all children that have died, and wakes the waiters when none is left.
+// reap reaps all dead children, and notifies the waiters when none is left.
 func (r *Reaper) reap() {
 	for {
 		var usage unix.Rusage
@@ -83,7 +83,7 @@ func (r *Reaper) reap() {
 	}
 }
 
-// Childless returns a channel that is closed when, from now on, this process has been seen without children.
+// Childless returns a channel that is closed when, from now on, this process is found to have no children.
 func (r *Reaper) Childless() <-chan struct{} {
 	c := make(chan struct{})
 	r.mu.Lock()
@@ -92,15 +92,15 @@ func (r *Reaper) Childless() <-chan struct{} {
 	return c
 }
 
-// Poke makes the reaper look without a death.
+// Poke makes the reaper check without a death.
 func (r *Reaper) Poke() {
 	select {
 	case r.signals <- unix.SIGCHLD:
-	default: // it is about to
+	default: // a check is pending
 	}
 }
 
-// Usage is what all children reaped so far have used.
+// Usage returns the usage of all children reaped so far.
 func (r *Reaper) Usage() Usage {
 	r.mu.Lock()
 	defer r.mu.Unlock()

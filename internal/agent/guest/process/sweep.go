@@ -8,15 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KillTime is how long processes are given to die.
+// KillTime is how long processes may take to die.
 const KillTime = 10 * time.Second
 
-// freezeTries is how often processes are looked for and stopped before all of them are killed.
+// freezeTries is the number of rounds that find and stop processes before killing them.
 const freezeTries = 32
 
-// Sweep kills what list finds, until that is nothing and gone, asked after a pause, agrees. They are stopped before they
-// are killed: a stopped process does not fork, and keeps its place in a full process table, so that a fork bomb comes to
-// rest instead of growing back.
+// Sweep kills the processes that list returns, until there are none and gone, called after a pause, agrees. It stops them before
+// it kills them: a stopped process does not fork and keeps its place in a full process table, so a fork bomb cannot grow back.
 func Sweep(rounds int, list func() []*Process, gone func(pause time.Duration) bool) bool {
 	pause := time.Millisecond
 	until := time.Now().Add(KillTime)
@@ -43,7 +42,7 @@ func Sweep(rounds int, list func() []*Process, gone func(pause time.Duration) bo
 		for _, p := range held {
 			p.Signal(unix.SIGKILL)
 		}
-		for _, p := range held { // where others have the processor, dying takes its time: that is no round of its own
+		for _, p := range held { // on a busy machine, dying takes time: that does not count as a round
 			p.Ended(until)
 			p.Close()
 		}

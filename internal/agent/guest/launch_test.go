@@ -13,8 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// leased makes a program that nobody can execute for the time being: whoever tries waits for the one who has a lease on
-// it, which a file's owner may have.
+// leased makes a program whose execve blocks, because the file's owner holds a lease on it.
 func leased(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "true")
@@ -32,7 +31,7 @@ func leased(t *testing.T) string {
 	return name
 }
 
-// What keeps a command from becoming its program does not keep it from its end.
+// A command that is blocked in its execve can still time out.
 func TestTimeoutOfABirth(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))
@@ -41,7 +40,7 @@ func TestTimeoutOfABirth(t *testing.T) {
 		if exit := l.exit(); exit.Cause != wire.CauseTimeout || exit.Signal != int(unix.SIGKILL) {
 			t.Errorf("exit %+v", exit)
 		}
-		after := h.exec(h.sh("b", "exit 3")) // the next one is born as ever
+		after := h.exec(h.sh("b", "exit 3")) // the next one starts normally
 		after.started()
 		if exit := after.exit(); exit.Code != 3 {
 			t.Errorf("the next: %+v", exit)
@@ -49,12 +48,12 @@ func TestTimeoutOfABirth(t *testing.T) {
 	})
 }
 
-// An agent that is closed does not wait for a birth.
+// Closing an agent does not wait for a blocked execve.
 func TestCloseEndsABirth(t *testing.T) {
 	h := begin(t, guest.Config{})
 	name := leased(t)
 	l := h.exec(wire.Exec{ID: "a", Argv: []string{name}, UID: os.Getuid(), GID: os.Getgid()})
-	for born := false; !born; { // the agent knows it, and does not answer for it yet
+	for born := false; !born; { // the agent has accepted it, and has not replied yet
 		info := h.ask(wire.Request{Op: wire.OpPing}).reply().Info
 		born = info != nil && info.Execs == 1
 	}
