@@ -1,8 +1,8 @@
-// Package archive reads what callers upload (tar, gzipped tar, zip, single files) and writes it as one normalised tar
-// stream. Nothing of an upload is given out before all of it has been checked: it lies in a nameless temporary file, is
-// read once to judge it and a second time to pack it. Memory stays flat whatever the archives say of themselves.
+// Package archive reads uploads (tar, gzipped tar, zip, single files) and writes each as one normalised tar stream. An
+// upload is stored in an unnamed temporary file, read once to check it and a second time to pack it, so that nothing is
+// passed on before all of it is checked. Memory use is constant, whatever sizes the archives declare.
 //
-// What is refused is refused as a whole, with an [belljar.Error] whose details name the entry and the rule it breaks:
+// An upload that breaks a rule is refused as a whole, with a [belljar.Error] whose details name the entry and the rule:
 //
 //	path_escapes       traversal, absolute, backslash, drive
 //	payload_too_large  bytes, files, ratio
@@ -10,7 +10,8 @@
 //	                   that are one where case or Unicode form do not count), symlink, hard_link, device, fifo, socket,
 //	                   sparse, type, size, encrypted, method, zip64, overlap, trailing, cut_off, malformed
 //
-// Global pax headers are ignored; what a Mac adds are files like any other. Of modes only the permission bits stay.
+// Global pax headers are ignored. The extra files of macOS archives are ordinary files. Of modes only the permission
+// bits are kept.
 package archive
 
 import (
@@ -21,17 +22,17 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Limits bound one upload, all its parts together. A zero field is that of [DefaultLimits].
+// Limits bound one upload, all its parts together. A zero field means the value of [DefaultLimits].
 type Limits struct {
-	Bytes int64 // of the files, unpacked
-	Files int   // folders that are named count too, but twice as many entries may come
-	Depth int   // folders above a file
-	// Ratio is how many times larger than its bytes in the archive a file may be. It holds above [RatioFrom] only: small
-	// files of one character are no attack.
+	Bytes int64 // total size of the unpacked files
+	Files int   // files and explicit folders; an upload may have twice as many entries
+	Depth int   // number of folders above a file
+	// Ratio is the largest allowed ratio of a file's unpacked to its packed size. It applies above [RatioFrom] only: small
+	// files of one character are harmless.
 	Ratio int
 }
 
-// RatioFrom is how large a file must be, in bytes, for [Limits.Ratio] to matter.
+// RatioFrom is the file size, in bytes, above which [Limits.Ratio] applies.
 const RatioFrom = 1 << 20
 
 // DefaultLimits are those of docs/compatibility.md#limits-and-defaults.
@@ -54,33 +55,33 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// entries is how many entries an upload may have, folders and headers included.
+// entries returns the largest number of entries of an upload, including folders and headers.
 func (l Limits) entries() int { return 2 * l.Files }
 
-// raw is how many bytes an archive of what is allowed takes at most, before compression: every entry has a header and
-// padding, and may have an extended one.
+// raw returns the largest size of an allowed archive before compression: each entry has a header, padding and perhaps
+// an extended header.
 func (l Limits) raw() int64 { return l.Bytes + int64(l.entries())*4096 + 1<<20 }
 
 // Entry is a file or folder of an upload. Path is clean and relative.
 type Entry struct {
 	Path    string
 	Dir     bool
-	Mode    uint32 // permission bits; a folder's owner can always use it
+	Mode    uint32 // permission bits; a folder always has rwx for its owner
 	Size    int64
-	ModTime time.Time // zero if the upload does not say, or nonsense
+	ModTime time.Time // zero if the upload has none, or an implausible one
 }
 
-// Options say what [Read] takes and where it keeps it meanwhile.
+// Options configure [Read].
 type Options struct {
 	Limits Limits
-	// TempDir is where the upload lies while it is checked and packed; "" is the system's temporary folder.
+	// TempDir holds the upload while it is checked and packed; "" is the system's temporary folder.
 	TempDir string
-	// Room is asked before more is kept there, and may refuse it; nil does not.
+	// Room is called before each write to TempDir; its error refuses the upload. nil allows every write.
 	Room func() error
 }
 
-// Read takes in an upload's parts, each to its end, and checks them together. The caller closes the bundle. A failure of
-// a part's body is returned as [belljar.CodeInvalidRequest] with its cause, unless it is an [belljar.Error] itself.
+// Read reads all parts of an upload to their ends and checks them together. The caller must close the bundle. A read
+// error of a part becomes [belljar.CodeInvalidRequest] with its cause, unless it is a [belljar.Error].
 func Read(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error], o Options) (*Bundle, error) {
 	b := &Bundle{limits: o.Limits.orDefault()}
 	s, err := newSpool(o.TempDir)

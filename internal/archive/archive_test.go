@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/archive"
 )
 
-// parts is an upload of these parts.
+// parts returns an upload of these parts.
 func parts(list ...belljar.UploadPart) iter.Seq2[belljar.UploadPart, error] {
 	return func(yield func(belljar.UploadPart, error) bool) {
 		for _, p := range list {
@@ -47,7 +47,7 @@ func read(t *testing.T, format belljar.UploadFormat, b []byte, l archive.Limits)
 	return bundle, err
 }
 
-// unpack lists what a bundle is packed to: path, with a slash for folders, mode and contents.
+// unpack lists the entries of a packed bundle: path, with a slash for folders, mode and contents.
 func unpack(t *testing.T, b *archive.Bundle) []string {
 	t.Helper()
 	var buf bytes.Buffer
@@ -71,7 +71,7 @@ func unpack(t *testing.T, b *archive.Bundle) []string {
 	}
 }
 
-// wantRule checks that err names a rule.
+// wantRule checks that err names the rule.
 func wantRule(t *testing.T, err error, code belljar.Code, rule string) {
 	t.Helper()
 	var e *belljar.Error
@@ -102,7 +102,7 @@ func TestReadParts(t *testing.T) {
 	want := []string{
 		"main.py 644 print()", "dir/ 700 ", "dir/a 755 A", "b 644 BB", "z/ 755 ", "z/c 600 CCC", "deep/er/d 644 ",
 	}
-	for range 2 { // it can be written again
+	for range 2 { // WriteTar can be repeated
 		if diff := cmp.Diff(want, unpack(t, b)); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
@@ -150,7 +150,7 @@ func TestBodyBreaksOff(t *testing.T) {
 	}
 }
 
-// A stop in the midst of packing is told as such, not as a fault of the archive.
+// A cancellation during packing is reported as such, not as an error of the archive.
 func TestWriteTarFails(t *testing.T) {
 	b, err := read(t, belljar.UploadFile, []byte("x"), archive.Limits{})
 	if err != nil {
@@ -171,7 +171,7 @@ type failingWriter struct{ err error }
 
 func (f failingWriter) Write([]byte) (int, error) { return 0, f.err }
 
-// Names are judged alike whatever they come in.
+// The rules for names are the same in all formats.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for _, test := range []struct {
@@ -276,7 +276,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// An upload that never ends is cut off long before the disk is full.
+// An endless upload is cut off long before the disk is full.
 func TestEndlessBody(t *testing.T) {
 	count := &counting{}
 	_, err := archive.Read(t.Context(), parts(belljar.UploadPart{Name: "x", Format: belljar.UploadTar, Body: count}),

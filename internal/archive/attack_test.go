@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/archive"
 )
 
-// What is no file and no folder is refused, in tar and zip.
+// Entries other than files and folders are refused, in tar and zip.
 func TestTypes(t *testing.T) {
 	for rule, e := range map[string]entry{
 		"symlink":   {name: "a", kind: tar.TypeSymlink, link: "/etc/passwd"},
@@ -64,7 +64,7 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// paxHeader is an extended header with records separated by |.
+// paxHeader returns an extended header with records separated by |.
 func paxHeader(records string) []byte {
 	var body []byte
 	for r := range strings.SplitSeq(records, "|") {
@@ -85,7 +85,7 @@ func paxHeader(records string) []byte {
 	return append(append(head, body...), make([]byte, (512-len(body)%512)%512)...)
 }
 
-// checksum makes that of a tar header right.
+// checksum corrects the checksum of a tar header.
 func checksum(head []byte) {
 	copy(head[148:], "        ")
 	sum := 0
@@ -170,7 +170,7 @@ func TestGzipLies(t *testing.T) {
 	}
 }
 
-// Bombs are refused whatever they are packed in, and take neither memory nor time.
+// Bombs are refused in every format, without much memory or time.
 func TestBombs(t *testing.T) {
 	zeros := strings.Repeat("\x00", 16<<20)
 	many := make([]entry, 10_000)
@@ -216,7 +216,7 @@ func TestBombs(t *testing.T) {
 			}
 		})
 	}
-	// An archive in an archive is a file like any other: nothing unpacks it.
+	// A nested archive is an ordinary file and is not unpacked.
 	b, err := read(t, belljar.UploadTar, tarOf(t, entry{name: "bomb.gz", body: string(quine)}), archive.Limits{})
 	if err != nil || b.Files() != 1 || b.Bytes() != int64(len(quine)) {
 		t.Errorf("%v", err)
@@ -228,7 +228,7 @@ func paxGlobal(t *testing.T) []byte {
 	return b[:len(b)-1024]
 }
 
-// An upload of as much as is allowed takes no more memory than a small one.
+// An upload of the largest allowed size takes no more memory than a small one.
 func TestMemoryIsFlat(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 4<<20)
 	whole := tarOf(t, entry{name: "large", body: string(body)})
@@ -247,8 +247,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-// quoted is a bomb of the kind whose entries overlap: each begins with a stored block that quotes the header of the
-// next, so that all of them go on into the one kernel at the end.
+// quoted returns a bomb with overlapping entries: each begins with a stored block that quotes the header of the next,
+// so that all of them end in the same kernel.
 func quoted(t *testing.T, n, kernel int) []byte {
 	var packed bytes.Buffer
 	w, err := flate.NewWriter(&packed, flate.BestCompression)
@@ -292,7 +292,7 @@ func quoted(t *testing.T, n, kernel int) []byte {
 	return append(append(out, directory...), end(n, len(directory), len(out))...)
 }
 
-// end is the record at a zip archive's end.
+// end returns the record at a zip archive's end.
 func end(n, size, offset int) []byte {
 	e := []byte("PK\x05\x06\x00\x00\x00\x00")
 	e = binary.LittleEndian.AppendUint16(e, uint16(n))
@@ -302,7 +302,7 @@ func end(n, size, offset int) []byte {
 	return append(e, 0, 0)
 }
 
-// The bomb is what it says: without the rule against it the standard library would unpack it.
+// The bomb works: without the rule the standard library would unpack it.
 func TestQuotedIsReal(t *testing.T) {
 	body := quoted(t, 5, 1000)
 	r, err := zip.NewReader(bytes.NewReader(body), int64(len(body)))
@@ -378,7 +378,7 @@ func TestZipLies(t *testing.T) {
 	}
 }
 
-// put2 is b with another 16-bit number at some place.
+// put2 returns b with a 16-bit number replaced.
 func put2(b []byte, where int, value uint16) []byte {
 	b = bytes.Clone(b)
 	binary.LittleEndian.PutUint16(b[where:], value)

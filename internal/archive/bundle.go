@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Bundle is an upload that has been checked. Close it.
+// Bundle is a checked upload. The caller must close it.
 type Bundle struct {
 	limits Limits
 	spool  *spool
@@ -20,23 +20,23 @@ type Bundle struct {
 	bytes  int64
 }
 
-// part is one file or archive, as it lies in the spool.
+// part is one file or archive in the spool.
 type part struct {
 	name   string
 	format belljar.UploadFormat
 	body   *io.SectionReader
 }
 
-// Files is how many files there are, folders not counted.
+// Files returns the number of files, without folders.
 func (b *Bundle) Files() int { return b.files }
 
-// Bytes is how much the files hold.
+// Bytes returns the total size of the files.
 func (b *Bundle) Bytes() int64 { return b.bytes }
 
-// Close drops the upload.
+// Close deletes the upload.
 func (b *Bundle) Close() error { return b.spool.close() }
 
-// receive spools all parts, as long as there is room for them.
+// receive spools all parts while there is room.
 func (b *Bundle) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error], room func() error) error {
 	check := func() error {
 		if err := context.Cause(ctx); err != nil || room == nil {
@@ -58,7 +58,7 @@ func (b *Bundle) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart
 		case errors.Is(err, errFull):
 			return above("bytes", p.Name, b.limits.Bytes, "the upload is larger than %d bytes", b.limits.Bytes)
 		case errors.As(err, &broken):
-			return ours("no room for the upload", err)
+			return internal("no room for the upload", err)
 		default:
 			return unreadable(ctx, err)
 		}
@@ -67,7 +67,7 @@ func (b *Bundle) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart
 	return context.Cause(ctx)
 }
 
-// check reads every part to its end and judges it.
+// check reads every part to its end and applies the rules.
 func (b *Bundle) check(ctx context.Context) error {
 	seen := newSet()
 	entries := 0
@@ -87,7 +87,7 @@ func (b *Bundle) check(ctx context.Context) error {
 		if b.bytes += e.Size; b.bytes > b.limits.Bytes {
 			return above("bytes", e.Path, b.limits.Bytes, "the files hold more than %d bytes together", b.limits.Bytes)
 		}
-		return exactly(e, r, io.Discard)
+		return copyExactly(e, r, io.Discard)
 	}
 	for _, p := range b.parts {
 		err := b.read(ctx, p, judge)
@@ -106,8 +106,8 @@ func (b *Bundle) tooMany() error {
 	return above("files", "", int64(b.limits.Files), "more than %d files", b.limits.Files)
 }
 
-// WriteTar writes the upload as one tar stream: folders and files, in the order in which they came. It may be called
-// again.
+// WriteTar writes the upload as one tar stream, with folders and files in the order of the upload. It may be called
+// repeatedly.
 func (b *Bundle) WriteTar(ctx context.Context, w io.Writer) error {
 	out := tar.NewWriter(w)
 	put := func(e Entry, r io.Reader) error {
@@ -115,8 +115,8 @@ func (b *Bundle) WriteTar(ctx context.Context, w io.Writer) error {
 		if e.Dir {
 			h.Typeflag, h.Name = tar.TypeDir, e.Path+"/"
 		}
-		// Whole seconds would be rounded: a file edited just after a build would be older than what was built of it, and
-		// make would not build it again. Without a time it is as old as its arrival.
+		// Without PAX the time would be rounded to seconds: a file edited just after a build could seem older than its
+		// output, and make would not rebuild it. A zero time becomes the time of unpacking.
 		if h.ModTime.Nanosecond() != 0 {
 			h.Format = tar.FormatPAX
 		}
@@ -126,7 +126,7 @@ func (b *Bundle) WriteTar(ctx context.Context, w io.Writer) error {
 		if e.Dir {
 			return nil
 		}
-		return exactly(e, r, out)
+		return copyExactly(e, r, out)
 	}
 	for _, p := range b.parts {
 		if err := b.read(ctx, p, put); err != nil {
@@ -136,8 +136,8 @@ func (b *Bundle) WriteTar(ctx context.Context, w io.Writer) error {
 	return out.Close()
 }
 
-// exactly copies an entry, which must hold what its header says, no less and no more.
-func exactly(e Entry, r io.Reader, w io.Writer) error {
+// copyExactly copies an entry whose contents must have exactly the size in its header.
+func copyExactly(e Entry, r io.Reader, w io.Writer) error {
 	n, err := io.CopyN(w, r, e.Size)
 	if errors.Is(err, io.EOF) {
 		return refuse("size", e.Path, "%s holds %d bytes instead of %d", shown(e.Path), n, e.Size)
@@ -155,15 +155,15 @@ func exactly(e Entry, r io.Reader, w io.Writer) error {
 			return nil
 		}
 		if err != nil {
-			return err // a checksum that does not hold, for one
+			return err // for example a wrong checksum
 		}
 	}
 }
 
-// visit looks at one entry and, if it is a file, reads its contents.
+// visit handles one entry and, if it is a file, reads its contents.
 type visit func(e Entry, r io.Reader) error
 
-// read visits the entries of a part. Names, types and forms have been checked when v is called.
+// read visits the entries of a part. It checks names, types and formats before it calls v.
 func (b *Bundle) read(ctx context.Context, p part, v visit) error {
 	checked := func(e Entry, r io.Reader) error {
 		if err := context.Cause(ctx); err != nil {
@@ -185,7 +185,7 @@ func (b *Bundle) read(ctx context.Context, p part, v visit) error {
 	return refuse("type", p.name, "unknown upload format %q", p.format)
 }
 
-// single visits the one entry of a part that is a plain file.
+// single visits the only entry of a plain file.
 func (b *Bundle) single(p part, body *io.SectionReader, v visit) error {
 	name, err := cleanName(p.name, false, b.limits)
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// keep writes a sample to the corpus of a fuzz target when BELLJAR_UPDATE_CORPUS is set, and otherwise sees that it is
-// there.
+// keep writes a sample to the corpus of a fuzz target if BELLJAR_UPDATE_CORPUS is set, else checks that it exists.
 func keep(t *testing.T, name string, body []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", "fuzz", filepath.FromSlash(name))

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// refuse names the rule that an entry breaks.
+// refuse returns the error for an entry that breaks a rule.
 func refuse(rule, entry, format string, args ...any) *belljar.Error {
 	return &belljar.Error{
 		Code:    codeOf(rule),
@@ -18,14 +18,14 @@ func refuse(rule, entry, format string, args ...any) *belljar.Error {
 	}
 }
 
-// refuseArchive is refuse for a rule about a whole archive.
+// refuseArchive is like refuse, for a rule about a whole archive.
 func refuseArchive(rule, format string, args ...any) *belljar.Error {
 	e := refuse(rule, "", format, args...)
 	delete(e.Details, "entry")
 	return e
 }
 
-// above is refuse for a rule that is a limit.
+// above is like refuse, for a rule that is a limit.
 func above(rule, entry string, limit int64, format string, args ...any) *belljar.Error {
 	e := refuse(rule, entry, format, args...)
 	e.Details["limit"] = limit
@@ -45,7 +45,7 @@ func codeOf(rule string) belljar.Code {
 	return belljar.CodeInvalidRequest
 }
 
-// shown is a name that may be printed: hostile characters escaped, hostile lengths cut.
+// shown returns a name that is safe to print: special characters escaped, long names truncated.
 func shown(name string) string {
 	const most = 200
 	if len(name) > most {
@@ -55,7 +55,7 @@ func shown(name string) string {
 	return q[1 : len(q)-1]
 }
 
-// malformed says that an archive cannot be read, unless err says something better.
+// malformed returns err if it is a [belljar.Error], else the error for an unreadable archive.
 func malformed(format belljar.UploadFormat, err error) error {
 	var e *belljar.Error
 	if errors.As(err, &e) {
@@ -66,7 +66,7 @@ func malformed(format belljar.UploadFormat, err error) error {
 	return out
 }
 
-// unreadable says that the body of a part broke off.
+// unreadable returns the error for a part whose body broke off.
 func unreadable(ctx context.Context, err error) error {
 	var e *belljar.Error
 	switch {
@@ -80,8 +80,8 @@ func unreadable(ctx context.Context, err error) error {
 	}
 }
 
-// ours says that the machine failed, not the upload.
-func ours(doing string, err error) error {
+// internal returns the error for a failure of this machine rather than of the upload.
+func internal(doing string, err error) error {
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
 	if errors.Is(err, syscall.ENOSPC) {
 		e.Code = belljar.CodeDiskFull

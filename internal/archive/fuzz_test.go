@@ -25,7 +25,7 @@ func FuzzName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) { hold(t, belljar.UploadFile, name, []byte("x")) })
 }
 
-// fuzz begins with one archive of every kind that the tests know, good and bad. More lie in testdata.
+// fuzz starts with one archive of every kind in the tests, valid and invalid. testdata has more.
 func fuzz(f *testing.F, format belljar.UploadFormat) {
 	good := []entry{{name: "dir/"}, {name: "dir/a", body: "hello"}, {name: "b", mode: 0o755}}
 	slip := []entry{{name: "../../etc/cron.d/x", body: "evil"}}
@@ -43,8 +43,8 @@ func fuzz(f *testing.F, format belljar.UploadFormat) {
 	f.Fuzz(func(t *testing.T, body []byte) { hold(t, format, "part", body) })
 }
 
-// hold checks what holds of every upload: it is refused with a reason, or what it is packed to is safe and as much as
-// the bundle says.
+// hold checks the invariant of every upload: it is refused with a reason, or the packed stream is safe and has the size
+// that the bundle reports.
 func hold(t *testing.T, format belljar.UploadFormat, name string, body []byte) {
 	limits := archive.Limits{Bytes: 1 << 20, Files: 50, Depth: 5}
 	b, err := archive.Read(t.Context(), parts(part(format, name, body)), archive.Options{Limits: limits, TempDir: t.TempDir()})
@@ -93,7 +93,7 @@ func hold(t *testing.T, format belljar.UploadFormat, name string, body []byte) {
 	}
 }
 
-// corpus has the attacks that are committed under testdata, so that every fuzzing begins with them.
+// corpus keeps the attacks under testdata, so that every fuzz run starts with them.
 func TestCorpusIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		format belljar.UploadFormat

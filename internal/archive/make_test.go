@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// entry is what tarOf and zipOf make: a file, a folder if its name ends in a slash, or what kind and mode say.
+// entry is an input of tarOf and zipOf: a file, a folder if its name ends in a slash, or the type that kind and mode
+// set.
 type entry struct {
 	name, body string
 	mode       int64
@@ -41,7 +42,7 @@ func tarOf(t testing.TB, list ...entry) []byte {
 			h = &tar.Header{Typeflag: e.kind, Name: e.name, PAXRecords: e.pax}
 		}
 		if err := w.WriteHeader(h); err != nil {
-			// A name that a writer refuses is patched into its place.
+			// Patch in a name that the writer would refuse.
 			h.Name = strings.Repeat("#", len(e.name))
 			if err := w.WriteHeader(h); err != nil {
 				t.Fatalf("%q: %v", e.name, err)

@@ -10,20 +10,20 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Bounds of a name, in bytes.
+// Limits of a name, in bytes.
 const (
 	maxName = 1024 // the whole path
-	maxPart = 255  // between two slashes
+	maxPart = 255  // one path element
 )
 
-// Modes of what comes without.
+// Modes of entries without one.
 const (
 	fileMode = 0o644
 	dirMode  = 0o755
 )
 
-// cleanName checks the name of an entry and returns it without what means nothing ("./", "//", a slash at the end). "."
-// is the folder that all of it goes into.
+// cleanName checks the name of an entry and returns it without redundant parts ("./", "//", a trailing slash). "." is
+// the target folder itself.
 func cleanName(name string, dir bool, l Limits) (string, error) {
 	if err := checkCharacters(name); err != nil {
 		return "", err
@@ -81,21 +81,21 @@ func checkCharacters(name string) *belljar.Error {
 	return nil
 }
 
-// permissions are the bits of a mode that an upload may set.
+// permissions returns the bits of a mode that an upload may set.
 func permissions(mode uint32, dir bool) uint32 {
 	mode &= 0o777
 	switch {
 	case dir && mode == 0:
 		return dirMode
 	case dir:
-		return mode | 0o700 // or nothing could be put into it
+		return mode | 0o700 // else nothing could be written into it
 	case mode == 0:
 		return fileMode
 	}
 	return mode
 }
 
-// plausible is a time that a file can have; the zero time for others.
+// plausible returns t if a file can have that time, else the zero time.
 func plausible(t time.Time) time.Time {
 	if t.Unix() <= 0 || t.Year() > 2200 {
 		return time.Time{}

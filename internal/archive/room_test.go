@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/archive"
 )
 
-// An upload that came while there was room does not go on when there is none, however large it may be.
+// An upload that began while there was room stops when there is none left, whatever its size.
 func TestReadStopsWithoutRoom(t *testing.T) {
 	full := &belljar.Error{Code: belljar.CodeDiskFull, Message: "the disk has 1 MiB left"}
 	asked := 0

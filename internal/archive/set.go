@@ -7,14 +7,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// set is the paths of an upload, those of folders that are only implied too. It knows the names that are one on file
-// systems where case, or the Unicode form, does not count: two such files would be one file elsewhere.
+// set holds the paths of an upload, including implied folders. It detects names that are equal on file systems that
+// ignore case or the Unicode form: there two such files would be one.
 type set struct {
 	entries map[string]known
 	fold    cases.Caser
 }
 
-// known is an entry of a set.
+// known is a path in a set.
 type known struct {
 	path string
 	dir  bool
@@ -22,10 +22,10 @@ type known struct {
 
 func newSet() *set { return &set{entries: map[string]known{}, fold: cases.Fold()} }
 
-// key is the same for names that are one somewhere.
+// key returns the same text for names that are equal on some file system.
 func (s *set) key(name string) string { return norm.NFC.String(s.fold.String(norm.NFC.String(name))) }
 
-// add takes an entry in, and the folders above it.
+// add adds an entry and the folders above it.
 func (s *set) add(e Entry) error {
 	for up := path.Dir(e.Path); up != "."; up = path.Dir(up) {
 		if err := s.put(known{up, true}, e.Path); err != nil {

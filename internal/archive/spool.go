@@ -6,36 +6,36 @@ import (
 	"os"
 )
 
-// spool is a temporary file without a name that holds an upload as it came.
+// spool is an unnamed temporary file that holds the raw upload.
 type spool struct {
 	file *os.File
-	name string // "" once it has none
+	name string // "" after the name was removed
 	size int64
 }
 
 func newSpool(dir string) (*spool, error) {
 	f, err := os.CreateTemp(dir, "belljar-upload-")
 	if err != nil {
-		return nil, ours("no room for the upload", err)
+		return nil, internal("no room for the upload", err)
 	}
 	s := &spool{file: f, name: f.Name()}
-	if os.Remove(s.name) == nil { // elsewhere than on Unix it keeps its name until it is closed
+	if os.Remove(s.name) == nil { // other systems than Unix keep the name until close
 		s.name = ""
 	}
 	return s, nil
 }
 
-// errFull says that more came than the spool was to take.
+// errFull means that a part is larger than its limit.
 var errFull = errors.New("too much")
 
-// writeError is a failure of the spool, as opposed to one of what is read into it.
+// writeError is a write error of the spool, as opposed to a read error of the upload.
 type writeError struct{ err error }
 
 func (e *writeError) Error() string { return e.err.Error() }
 
 func (e *writeError) Unwrap() error { return e.err }
 
-// take appends what r holds, at most room bytes, and returns where that lies. check is asked before every read.
+// take appends the bytes of r, at most room, and returns the section that holds them. It calls check before every read.
 func (s *spool) take(r io.Reader, room int64, check func() error) (*io.SectionReader, error) {
 	start := s.size
 	buf := make([]byte, 64<<10)

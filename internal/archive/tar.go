@@ -34,7 +34,7 @@ func (b *Bundle) tar(body io.Reader, v visit) error {
 			return err
 		}
 		if e.Path == "." {
-			continue // the folder that everything goes into
+			continue // the target folder itself
 		}
 		if err := v(e, r); err != nil {
 			return err
@@ -84,7 +84,7 @@ func checkTarType(kind byte, name string) error {
 	return refuse("type", name, "%s is of the unknown type %q", shown(name), kind)
 }
 
-// gzip visits the entries of a tar stream in one gzip stream with nothing behind it.
+// gzip visits the entries of a tar stream in one gzip stream, which must have no trailing bytes.
 func (b *Bundle) gzip(body *io.SectionReader, v visit) error {
 	in := bufio.NewReader(body)
 	z, err := gzip.NewReader(in)
@@ -102,7 +102,7 @@ func (b *Bundle) gzip(body *io.SectionReader, v visit) error {
 	return nil
 }
 
-// ratioReader bounds what a compressed stream unpacks to.
+// ratioReader bounds the unpacked size of a compressed stream.
 type ratioReader struct {
 	r        io.Reader
 	packed   int64
@@ -122,7 +122,7 @@ func (r *ratioReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkRatio refuses what unpacks to suspiciously much; nil if it does not.
+// checkRatio returns an error if the compression ratio exceeds the limit.
 func (l Limits) checkRatio(entry string, packed, unpacked int64) *belljar.Error {
 	if unpacked <= RatioFrom || unpacked/int64(l.Ratio) <= packed {
 		return nil
@@ -130,14 +130,14 @@ func (l Limits) checkRatio(entry string, packed, unpacked int64) *belljar.Error 
 	return above("ratio", entry, int64(l.Ratio), "the archive unpacks to more than %d times its size", l.Ratio)
 }
 
-// endMark is how many zero bytes end a tar stream.
+// endMark is the number of zero bytes that end a tar stream.
 const endMark = 1024
 
-// tailReader knows how a stream ends, which a tar reader does not tell: a stream that is cut between two entries looks
-// whole to it, and it does not look behind the end.
+// tailReader checks the end of a stream, which a tar reader does not: it takes a stream that is cut between two entries
+// for complete, and does not read past the end mark.
 type tailReader struct {
 	r     io.Reader
-	zeros int64 // at the end of what was read
+	zeros int64 // zero bytes at the end of the read part
 }
 
 func (t *tailReader) Read(p []byte) (int, error) {
@@ -153,7 +153,7 @@ func (t *tailReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish reads what is left, which must be padding.
+// finish reads the rest, which must be padding.
 func (t *tailReader) finish() error {
 	if t.zeros < endMark {
 		return refuseArchive("cut_off", "the archive is cut off: its end mark is missing")

@@ -19,7 +19,7 @@ func (b *Bundle) zip(body *io.SectionReader, v visit) error {
 		return err
 	}
 	r, err := zip.NewReader(body, body.Size())
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are judged below
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are checked below
 		return err
 	}
 	if len(r.File) > b.limits.entries() {
@@ -55,10 +55,10 @@ func visitZip(f *zip.File, e Entry, v visit) error {
 	return v(e, r)
 }
 
-// The flags of an entry that mean encryption: of its contents, strong, and of the directory.
+// The encryption flags of an entry: of its contents, strong encryption, and of the directory.
 const encrypted = 1<<0 | 1<<6 | 1<<13
 
-// zipEntry checks what the directory says of an entry.
+// zipEntry checks a directory entry.
 func (b *Bundle) zipEntry(f *zip.File) (Entry, error) {
 	if err := checkZipType(f); err != nil {
 		return Entry{}, err
@@ -78,7 +78,7 @@ func (b *Bundle) zipEntry(f *zip.File) (Entry, error) {
 	case size > uint64(b.limits.Bytes):
 		return Entry{}, above("bytes", f.Name, b.limits.Bytes, "%s is larger than %d bytes", shown(f.Name), b.limits.Bytes)
 	}
-	// Both fit now: what is packed lies in the spool, as checkOverlap has seen.
+	// Both sizes fit: checkOverlap has checked that the packed bytes are in the spool.
 	if err := b.limits.checkRatio(f.Name, int64(f.CompressedSize64), int64(f.UncompressedSize64)); err != nil {
 		return Entry{}, err
 	}
@@ -88,7 +88,7 @@ func (b *Bundle) zipEntry(f *zip.File) (Entry, error) {
 	}, nil
 }
 
-// zipMode is an entry's mode where the system that packed it has such modes.
+// zipMode returns an entry's mode if it was packed on a system with Unix modes.
 func zipMode(f *zip.File, dir bool) uint32 {
 	const unix, darwin = 3, 19
 	if made := f.CreatorVersion >> 8; made != unix && made != darwin {
@@ -116,14 +116,14 @@ func checkZipType(f *zip.File) error {
 	return refuse("type", f.Name, "%s is of an unknown type", shown(f.Name))
 }
 
-// checkOverlap refuses entries that share bytes: how a small archive is made to unpack to a huge one while each of its
-// entries looks harmless. directory is where the entries must have ended.
+// checkOverlap refuses entries that share bytes: with them a small archive can unpack to a huge one although each entry
+// looks harmless. directory is the offset at which the entries must have ended.
 func checkOverlap(files []*zip.File, directory int64) error {
 	type span struct {
 		name       string
 		start, end int64
 	}
-	const header = 30 // of an entry, before its name
+	const header = 30 // size of an entry's header before its name
 	spans := make([]span, 0, len(files))
 	for _, f := range files {
 		data, err := f.DataOffset()
@@ -154,13 +154,13 @@ const (
 	maxComment = 1<<16 - 1
 )
 
-// checkDirectory looks at the record at an archive's end before anybody reads the directory: it must lie directly before
-// that record, which must lie at the very end, and be no larger than what is allowed needs. Archives so large that they
-// need zip64 are too large anyway. It returns where the directory begins.
+// checkDirectory checks the record at an archive's end before the directory is read. The record must be at the very end.
+// The directory must be directly before it, and no larger than an allowed archive needs. Archives that need zip64 exceed
+// the limits anyway. It returns the offset of the directory.
 func (b *Bundle) checkDirectory(body *io.SectionReader) (offset int64, err error) {
 	tail := make([]byte, min(body.Size(), endSize+maxComment))
 	if _, err := body.ReadAt(tail, body.Size()-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
-		return 0, ours("read the upload", err)
+		return 0, internal("read the upload", err)
 	}
 	at := bytes.LastIndex(tail, []byte(endMagic))
 	if at < 0 || len(tail)-at < endSize {
@@ -185,12 +185,12 @@ func (b *Bundle) checkDirectory(body *io.SectionReader) (offset int64, err error
 	return int64(begin), b.checkCount(body, int64(begin), int64(size), int(count))
 }
 
-// checkCount counts the entries of the directory, which may be others than its end says.
+// checkCount counts the entries of the directory and compares them with the number in the end record.
 func (b *Bundle) checkCount(body *io.SectionReader, offset, size int64, count int) error {
 	const fixed = 46
 	dir := make([]byte, size)
 	if _, err := io.ReadFull(io.NewSectionReader(body, offset, size), dir); err != nil {
-		return ours("read the upload", err)
+		return internal("read the upload", err)
 	}
 	n := 0
 	for len(dir) >= fixed && string(dir[:4]) == "PK\x01\x02" {
