@@ -1,5 +1,5 @@
-// Package event is the contract between what happens and what keeps count of it: the audit trail and the metrics. The
-// service and the doors record; nothing is decided by what is recorded.
+// Package event is the contract between the code that reports events (the service and the API packages) and their
+// consumers: the audit trail and the metrics. Events never affect decisions.
 package event
 
 import (
@@ -24,9 +24,9 @@ const (
 // Belljar's own, for the audit trail too.
 const (
 	SessionEnded    = "sandbox.session.ended"    // Reason is its state
-	SessionResumed  = "sandbox.session.resumed"  // its scope was opened again
-	SessionRevived  = "sandbox.session.revived"  // it outlived the process that made it
-	SessionRetained = "sandbox.session.retained" // Took is for how long
+	SessionResumed  = "sandbox.session.resumed"  // a client reopened its scope
+	SessionRevived  = "sandbox.session.revived"  // recovered after a restart of the server
+	SessionRetained = "sandbox.session.retained" // Took is the time of retention
 	Uploaded        = "sandbox.session.uploaded"
 	ArtifactOpened  = "sandbox.artifact.opened"
 	StdinClosed     = "sandbox.run.stdin_closed" // Count is the bytes taken
@@ -35,7 +35,7 @@ const (
 	TokenCreated    = "sandbox.token.created"
 	TokenRevoked    = "sandbox.token.revoked"
 	QuotaSet        = "sandbox.quota.set"
-	ImagePulled     = "sandbox.image.pulled" // or not: Err states why; Count is the bytes unpacked, as with the next
+	ImagePulled     = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
 	ImageImported   = "sandbox.image.imported"
 	ImageTagged     = "sandbox.image.tagged"
 	ImageRemoved    = "sandbox.image.removed"
@@ -58,33 +58,33 @@ const (
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time
 )
 
-// Event is one thing that happened. Fields that a name does not speak of may be zero.
+// Event is one event. Fields that its name does not need may be zero.
 type Event struct {
 	Name      string
 	Time      time.Time // zero is now
 	Caller    belljar.Caller
-	Run       *belljar.Run     // as it was then; not to be changed
-	Session   *belljar.Session // as it was then; not to be changed
+	Run       *belljar.Run     // snapshot; must not be changed
+	Session   *belljar.Session // snapshot; must not be changed
 	Runtime   string
-	Component string // the part of Belljar that speaks: ws, sse, service …
+	Component string // the part of Belljar that reports: ws, sse, service …
 	Kind      string
 	Reason    string
 	Took      time.Duration
 	Count     int64 // bytes
 	Files     int64
-	Detail    map[string]string // what else the audit trail should say
+	Detail    map[string]string // further details for the audit trail
 	Err       error
 }
 
-// Sink keeps count. Record returns at once: it never waits for a disk or a network, and never fails.
+// Sink consumes events. Record returns at once: it never waits for a disk or a network, and never fails.
 type Sink interface {
 	Record(e Event)
 }
 
-// Sinks is several of them.
+// Sinks passes events to several sinks.
 type Sinks []Sink
 
-// Record passes an event to all.
+// Record passes an event to every sink.
 func (s Sinks) Record(e Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()

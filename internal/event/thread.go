@@ -1,8 +1,8 @@
 package event
 
-// Thread is one of the nine events of the thread API, for the metrics only: Kind is its name there, Took and Count what it
-// took and how many bytes it moved.
+// Thread is one of the nine events of the thread API, for the metrics only. Kind is its name there, Took its duration and
+// Count the bytes that it moved.
 const Thread = "thread"
 
-// ThreadWorkspace is one Kind more: how large a workspace is, after an upload.
+// ThreadWorkspace is a further Kind: the size of a workspace after an upload.
 const ThreadWorkspace = "workspace"

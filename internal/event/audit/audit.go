@@ -1,8 +1,8 @@
 // Package audit writes the audit trail of docs/compatibility.md#audit-trail: one JSON object a line in <path>/audit-YYYYMMDD.jsonl, a file a day
 // (UTC), mode 0600. Events whose names begin with "sandbox." belong to it; the others are for the metrics.
 //
-// Commands, code, environment and output are never in it. No caller waits for it: what it cannot take is counted, and the
-// next line that can be written states how many are missing.
+// Commands, code, environment and output are never in it. No caller waits for it: events that it cannot take are counted,
+// and the next written line reports how many are missing.
 package audit
 
 import (
@@ -19,13 +19,13 @@ import (
 // Lost is the name of the line that states, in count, how many events are missing before it.
 const Lost = "audit.lost"
 
-// Options is how a trail is opened.
+// Options configure a trail.
 type Options struct {
-	Path          string           // the trail's folder; made if there is none
-	RetentionDays int              // whole days that a file is kept beyond its own; 0 is 30
-	RedactPaths   bool             // hashes in place of the names and paths of files
-	Queue         int              // events that may wait to be written; 0 is 4096
-	Logger        *slog.Logger     // logs when the trail cannot be written, and can again; nil is silence
+	Path          string           // the trail's folder; created if missing
+	RetentionDays int              // days to keep a file after its own day; 0 is 30
+	RedactPaths   bool             // writes hashes in place of file names and paths
+	Queue         int              // largest number of queued events; 0 is 4096
+	Logger        *slog.Logger     // logs when writing fails and when it works again; nil discards
 	Now           func() time.Time // nil is [time.Now]
 }
 
@@ -37,14 +37,14 @@ type Trail struct {
 
 	closing sync.Once
 	stop    chan struct{} // closed by Close
-	done    chan struct{} // closed when everything is written
+	done    chan struct{} // closed when all events are written
 	failed  error         // of the last write, for Close
 
-	journal *journal // belongs to write
-	mute    bool     // a failure was logged and is not over; belongs to write
+	journal *journal // owned by write
+	mute    bool     // a failure was logged and persists; owned by write
 }
 
-// Open opens the trail in a folder. It fails if it could not be written.
+// Open opens the trail in a folder. It fails if the folder is not writable.
 func Open(o Options) (*Trail, error) {
 	if o.Path == "" {
 		return nil, errors.New("audit trail: no folder given")
@@ -72,7 +72,7 @@ func Open(o Options) (*Trail, error) {
 	return t, nil
 }
 
-// Record has e written, if it belongs to the trail. It never waits. After Close it does nothing.
+// Record queues e if it belongs to the trail. It never waits. After Close it does nothing.
 func (t *Trail) Record(e event.Event) {
 	if !strings.HasPrefix(e.Name, "sandbox.") {
 		return
@@ -87,8 +87,7 @@ func (t *Trail) Record(e event.Event) {
 	}
 }
 
-// Close returns when everything recorded before is written and on the disk, or with the error why it is not. It may be
-// called twice.
+// Close writes and syncs all recorded events and returns the error of the last write. It may be called twice.
 func (t *Trail) Close() error {
 	t.closing.Do(func() { close(t.stop) })
 	<-t.done
@@ -110,7 +109,8 @@ func (t *Trail) run() {
 	}
 }
 
-// lingerFor is how long the first event of a batch waits for others: where much happens, one write in place of hundreds.
+// lingerFor is how long the first event of a batch waits for others, so that a busy server makes one write in place of
+// hundreds.
 const lingerFor = 20 * time.Millisecond
 
 // linger waits for more events, unless the queue is short or half full.
@@ -126,7 +126,7 @@ func (t *Trail) linger() {
 	}
 }
 
-// finish writes what waits and closes the file.
+// finish writes the queued events and closes the file.
 func (t *Trail) finish() {
 	for {
 		select {
@@ -145,10 +145,10 @@ func (t *Trail) finish() {
 	}
 }
 
-// batchSize is how many bytes are written at once, about.
+// batchSize is the approximate number of bytes in one write.
 const batchSize = 64 << 10
 
-// write writes events and whatever waits after them, up to a batch, with a line for those that got lost.
+// write writes events and queued ones, up to a batch, with a line for lost events.
 func (t *Trail) write(events ...event.Event) {
 	var b []byte
 	count := int64(0)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 var noon = time.Date(2025, 10, 28, 12, 0, 1, 0, time.UTC)
 
-// clock stands still until it is set.
+// clock is a clock that only the test advances.
 type clock struct{ now atomic.Pointer[time.Time] }
 
 func newClock(t time.Time) *clock {
@@ -58,7 +58,7 @@ func open(t *testing.T, o Options) *Trail {
 	return trail
 }
 
-// lines closes a trail and returns what the file of a day says.
+// lines closes a trail and returns the lines of a day's file.
 func lines(t *testing.T, trail *Trail, day string) (list []map[string]any) {
 	t.Helper()
 	if err := trail.Close(); err != nil {
@@ -181,7 +181,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// Every name of the contract is either in the trail or for the metrics, as the contract says.
+// Every event of the contract goes to the trail or to the metrics, as the contract says.
 func TestNames(t *testing.T) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../event.go", nil, parser.ParseComments)
 	if err != nil {
@@ -214,7 +214,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Nobody waits for a trail that cannot keep up, and it says how much is missing.
+// No caller waits for a slow trail, and the trail reports how many events are missing.
 func TestLost(t *testing.T) {
 	c := newClock(noon)
 	var stuck atomic.Bool
@@ -231,7 +231,7 @@ func TestLost(t *testing.T) {
 	}
 	stuck.Store(true)
 	record("0")
-	<-entered // the writer has taken it and is stuck
+	<-entered // the writer has received it and is blocked
 	for i := range 10 {
 		record(fmt.Sprint(i + 1))
 	}
@@ -304,7 +304,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// waitFor returns when a trail has written what was recorded.
+// waitFor returns when a trail has written the recorded events.
 func waitFor(t *testing.T, trail *Trail) {
 	t.Helper()
 	file := filepath.Join(trail.opts.Path, "audit-"+trail.opts.Now().Format(dayFormat)+".jsonl")
@@ -323,7 +323,7 @@ func waitFor(t *testing.T, trail *Trail) {
 	}
 }
 
-// A line that a crash cut short does not spoil the next.
+// A line that a crash cut short does not damage the next.
 func TestRagged(t *testing.T) {
 	path := t.TempDir()
 	file := filepath.Join(path, "audit-20251028.jsonl")
@@ -378,7 +378,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// What callers choose cannot make a line long, or two.
+// A value that a caller chooses cannot make a line too long or add a line.
 func TestHostile(t *testing.T) {
 	trail := open(t, Options{})
 	long := strings.Repeat("é\n", 1<<20)
@@ -430,7 +430,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// A day's file that cannot be made costs its lines, which are counted, and nothing else.
+// If a day's file cannot be created, only its lines are lost, and they are counted.
 func TestFailureAndRecovery(t *testing.T) {
 	c := newClock(noon)
 	var said bytes.Buffer

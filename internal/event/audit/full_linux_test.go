@@ -14,14 +14,14 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// A full disk costs lines, which are counted; when there is room again the trail goes on, line by line whole.
+// A full disk loses lines, which are counted. When there is room again, the trail continues with complete lines.
 func TestDiskFull(t *testing.T) {
 	folder := make(chan *os.File, 1)
 	release := make(chan struct{})
 	mounted := make(chan error, 1)
 	dir := t.TempDir()
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine, and what it mounts with the thread
+		runtime.LockOSThread() // never unlocked: the thread, and its mounts, end with the goroutine
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		if err == nil {
 			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
@@ -46,7 +46,7 @@ func TestDiskFull(t *testing.T) {
 	defer close(release)
 	f := <-folder
 	defer f.Close()
-	path := fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // every thread's way to what one has mounted
+	path := fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // reaches the mount from every thread
 
 	ballast := path + "/ballast"
 	if err := os.WriteFile(ballast, make([]byte, 32<<10), 0o600); err != nil {

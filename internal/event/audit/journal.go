@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// How files are called.
+// Parts of a file's name.
 const (
 	prefix    = "audit-"
 	suffix    = ".jsonl"
 	dayFormat = "20060102"
 )
 
-// journal is the files of a trail: one a day.
+// journal holds the files of a trail: one for each day.
 type journal struct {
 	path   string
-	days   int      // that files are kept
+	days   int      // to keep files
 	day    string   // of the file
 	file   *os.File // nil if it could not be opened
-	ragged bool     // the file may not end with a whole line
+	ragged bool     // the file may end with a partial line
 }
 
-// openJournal opens the file of today and drops those that are too old.
+// openJournal opens today's file and removes expired ones.
 func openJournal(path string, days int, now time.Time) (*journal, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the audit trail: %w", err)
@@ -34,7 +34,7 @@ func openJournal(path string, days int, now time.Time) (*journal, error) {
 	return j, j.turn(now)
 }
 
-// turn makes the file that of the day of now.
+// turn switches to the file of the day of now.
 func (j *journal) turn(now time.Time) error {
 	now = now.UTC()
 	day := now.Format(dayFormat)
@@ -50,13 +50,13 @@ func (j *journal) turn(now time.Time) error {
 		f.Close()
 		return fmt.Errorf("open the audit trail: %w", err)
 	}
-	_ = j.close() // its lines are written; what cannot be synced now never can
+	_ = j.close() // its lines are written; a failed sync cannot be retried
 	j.file, j.day, j.ragged = f, day, ragged
 	j.sweep(now)
 	return nil
 }
 
-// endsRagged reports whether a file's last line was cut short, by a crash.
+// endsRagged reports whether a crash cut a file's last line short.
 func endsRagged(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -67,7 +67,7 @@ func endsRagged(f *os.File) (bool, error) {
 	return last[0] != '\n', err
 }
 
-// write adds whole lines: all of them or, after an error, none.
+// write appends complete lines: all of them or, after an error, none.
 func (j *journal) write(now time.Time, lines []byte) error {
 	if err := j.turn(now); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (j *journal) write(now time.Time, lines []byte) error {
 	return err
 }
 
-// sweep removes files that are too old. What cannot be removed stays for the next day.
+// sweep removes expired files. It retries a failed removal the next day.
 func (j *journal) sweep(now time.Time) {
 	entries, err := os.ReadDir(j.path)
 	if err != nil {
@@ -110,7 +110,7 @@ func (j *journal) sweep(now time.Time) {
 	}
 }
 
-// close makes the file survive the loss of power, and closes it.
+// close syncs and closes the file.
 func (j *journal) close() error {
 	if j.file == nil {
 		return nil

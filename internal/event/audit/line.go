@@ -12,12 +12,12 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// line is one line of the trail: the names of docs/compatibility.md#audit-trail, then Belljar's own.
+// line is one line of the trail: first the fields of docs/compatibility.md#audit-trail, then Belljar's own.
 type line struct {
 	Event          string  `json:"event"`
 	TS             string  `json:"ts"`
 	Source         string  `json:"source,omitempty"`
-	UserID         string  `json:"user_id,omitempty"` // whose run or session it is; else who asks
+	UserID         string  `json:"user_id,omitempty"` // owner of the run or session, else the caller
 	RunID          string  `json:"run_id,omitempty"`
 	SessionID      string  `json:"session_id,omitempty"`
 	Runtime        string  `json:"runtime,omitempty"`
@@ -33,7 +33,7 @@ type line struct {
 	ResourceUsage  *usage  `json:"resource_usage,omitempty"`
 	Limits         *limits `json:"limits,omitempty"`
 
-	ActorID    string            `json:"actor_id,omitempty"` // who asks, if that is not user_id
+	ActorID    string            `json:"actor_id,omitempty"` // the caller, if not user_id
 	State      string            `json:"state,omitempty"`    // of a session
 	ErrorClass string            `json:"error_class,omitempty"`
 	Reason     string            `json:"reason,omitempty"`
@@ -50,7 +50,7 @@ type line struct {
 	ContextID  string            `json:"context_id,omitempty"`
 }
 
-// usage is the summary of what a run used.
+// usage is the summary of a run's usage.
 type usage struct {
 	CPUTimeSec    *float64 `json:"cpu_time_sec,omitempty"`
 	WallTimeSec   float64  `json:"wall_time_sec"`
@@ -72,7 +72,7 @@ const timeFormat = "2006-01-02T15:04:05.000Z"
 
 func stamp(t time.Time) string { return t.UTC().Format(timeFormat) }
 
-// encode returns e as a line.
+// encode encodes e as a line.
 func encode(e event.Event, redact bool) ([]byte, error) {
 	c := e.Caller
 	l := line{
@@ -136,7 +136,7 @@ func (l *line) limits(of *belljar.Limits) {
 	l.Limits = &limits{of.CPU, of.MemoryMB, of.StartupTimeoutSec, of.TimeoutSec}
 }
 
-// fail reports an error: its code and its message. A cause may hold anything, and stays out.
+// fail sets an error's code and message. It leaves out the cause, which may contain anything.
 func (l *line) fail(err error) {
 	l.ErrorClass = string(belljar.CodeOf(err))
 	var e *belljar.Error
@@ -145,10 +145,10 @@ func (l *line) fail(err error) {
 	}
 }
 
-// longest is how many bytes a value has that a caller chose, about.
+// longest is the approximate limit of a value that a caller chose, in bytes.
 const longest = 1 << 10
 
-// bound cuts what callers could make long.
+// bound truncates the values that callers choose.
 func (l *line) bound() {
 	for _, s := range []*string{
 		&l.Source, &l.UserID, &l.ActorID, &l.Message, &l.BaseImage, &l.RequestID, &l.TraceID, &l.Address, &l.Model, &l.ContextID,
@@ -158,7 +158,7 @@ func (l *line) bound() {
 	if len(l.Detail) == 0 {
 		return
 	}
-	bounded := make(map[string]string, len(l.Detail)) // the event's own is not ours to change
+	bounded := make(map[string]string, len(l.Detail)) // the event's own map must not change
 	for name, value := range l.Detail {
 		bounded[name] = short(value)
 	}
@@ -172,7 +172,7 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:longest], "") + "…"
 }
 
-// encodeLost returns the line that reports how many are missing.
+// encodeLost returns the line that reports the number of lost events.
 func encodeLost(now time.Time, count int64) []byte {
 	b, _ := json.Marshal(struct {
 		Event string `json:"event"`

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// redactDetail returns details with hashes in place of the names of files.
+// redactDetail returns details with hashes in place of file names.
 func redactDetail(detail map[string]string) map[string]string {
 	if detail == nil {
 		return nil
@@ -26,7 +26,7 @@ func redactDetail(detail map[string]string) map[string]string {
 	return redacted
 }
 
-// namesFile reports whether a detail of that name is a file's.
+// namesFile reports whether the detail of that name is a file name.
 func namesFile(name string) bool {
 	for _, word := range []string{"path", "file", "dir", "folder", "target"} {
 		if strings.Contains(name, word) {
@@ -36,12 +36,12 @@ func namesFile(name string) bool {
 	return false
 }
 
-// fileName finds what may be the name of a file: whatever is quoted, and words with a slash.
+// fileName matches possible file names: quoted texts, and words with a slash.
 var fileName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'[^']*'|`[^`]*`|[^\\s\"'`]*/[^\\s\"'`]*")
 })
 
-// redactMessage puts hashes in place of what may be the name of a file.
+// redactMessage replaces possible file names with hashes.
 func redactMessage(message string) string {
 	return fileName().ReplaceAllStringFunc(message, func(word string) string {
 		if quote := word[:1]; strings.Contains("\"'`", quote) {
@@ -51,7 +51,7 @@ func redactMessage(message string) string {
 	})
 }
 
-// hash stands for a name: equal names have equal ones.
+// hash returns a stable hash of a name.
 func hash(name string) string {
 	if name == "" {
 		return ""

@@ -7,13 +7,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// other stands for every value that is not known beforehand.
+// other replaces every value outside the vocabulary.
 const other = "other"
 
-// vocabulary is the values that a label may have.
+// vocabulary lists the values that a label may have.
 type vocabulary []string
 
-// or is word if it is known, absent if there is none, else other.
+// or returns word if it is in the vocabulary, absent if word is empty, else other.
 func (v vocabulary) or(word, absent string) string {
 	switch {
 	case word == "":
@@ -48,7 +48,7 @@ func uploadKinds() vocabulary {
 func authReasons() vocabulary {
 	return vocabulary{
 		"missing", "malformed", "conflict", "unknown_key", "invalid_token", "expired_token", "rate_limited", "unavailable",
-		"forged", "changed", "expired", "foreign", "unknown", // of tokens in a stream's address
+		"forged", "changed", "expired", "foreign", "unknown", // of tokens in a stream's URL
 	}
 }
 
@@ -90,7 +90,7 @@ func phases() []belljar.Phase {
 	return []belljar.Phase{belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning}
 }
 
-// statusOf is a status of three digits, or other.
+// statusOf returns a status of three digits, or other.
 func statusOf(s string) string {
 	if len(s) == 3 && s[0] >= '1' && s[0] <= '5' && s[1] >= '0' && s[1] <= '9' && s[2] >= '0' && s[2] <= '9' {
 		return s
@@ -98,10 +98,11 @@ func statusOf(s string) string {
 	return other
 }
 
-// mostRoutes is how many routes are distinguished. Doors have fewer; the bound is for a door that names its routes badly.
-const mostRoutes = 512
+// maxRoutes is the largest number of distinct routes. The APIs have fewer; the bound guards against a route name with
+// variable parts.
+const maxRoutes = 512
 
-// routes are the routes seen so far.
+// routes holds the routes seen so far.
 type routes struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -113,7 +114,7 @@ func (r *routes) known(route string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.seen[route] {
-		if len(r.seen) >= mostRoutes {
+		if len(r.seen) >= maxRoutes {
 			return other
 		}
 		r.seen[route] = true
@@ -121,20 +122,20 @@ func (r *routes) known(route string) string {
 	return route
 }
 
-// mostLive is how many runs and sessions are followed at once. What comes on top is counted, but in no gauge.
-const mostLive = 1 << 16
+// maxTracked is the largest number of runs and sessions tracked at once. Further ones are counted, but in no gauge.
+const maxTracked = 1 << 16
 
-// live is where every run and session under way stands, so that gauges go down by what they went up.
-type live struct {
+// tracker holds the state of every active run and session, so that each gauge decreases by what it increased.
+type tracker struct {
 	mu   sync.Mutex
 	at   map[string]string
 	most int
 }
 
-func newLive() *live { return &live{at: map[string]string{}, most: mostLive} }
+func newTracker() *tracker { return &tracker{at: map[string]string{}, most: maxTracked} }
 
-// add puts id on the list; false if it was there.
-func (l *live) add(id, place string) bool {
+// add starts to track id. It returns false if id is already tracked or there is no room.
+func (l *tracker) add(id, place string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.at[id]; ok || len(l.at) >= l.most {
@@ -144,9 +145,8 @@ func (l *live) add(id, place string) bool {
 	return true
 }
 
-// move puts id in place, and returns where it was: "" for one that was not on the list. followed is false for one that
-// there is no room for.
-func (l *live) move(id, place string) (was string, followed bool) {
+// move sets the state of id and returns the earlier one, "" for a new id. followed is false if there is no room for it.
+func (l *tracker) move(id, place string) (was string, followed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was, ok := l.at[id]
@@ -157,8 +157,8 @@ func (l *live) move(id, place string) (was string, followed bool) {
 	return was, true
 }
 
-// drop takes id off the list.
-func (l *live) drop(id string) (was string, ok bool) {
+// drop stops tracking id.
+func (l *tracker) drop(id string) (was string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was, ok = l.at[id]

@@ -1,5 +1,5 @@
 // Package metric counts what happens, for Prometheus and for admin/metrics: the metrics of docs/compatibility.md#metrics by their
-// names and labels, and a few of Belljar's own. No label has a value that a caller can make up.
+// names and labels, and a few of Belljar's own. No label has a value that a caller can choose freely.
 package metric
 
 import (
@@ -13,25 +13,25 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// Options are what a counter is made of.
+// Options configure a counter.
 type Options struct {
 	Version, Commit string   // of this build
 	Runtimes        []string // names that the label runtime may have; others count as "other"
 }
 
-// Counter counts. Make one with [New]; it is safe for concurrent use.
+// Counter counts events. Create one with [New]; it is safe for concurrent use.
 type Counter struct {
 	registry *prometheus.Registry
 	runtimes vocabulary
 	routes   *routes
-	live     *live
+	live     *tracker
 	m        metrics
 	thread   threadMetrics
 }
 
 var _ event.Sink = (*Counter)(nil)
 
-// metrics are the metrics by what they count.
+// metrics holds the metrics by what they count.
 type metrics struct {
 	sessionsCreated, runsStarted, runsCompleted        *prometheus.CounterVec
 	sessionsResumed, sessionsEnded                     *prometheus.CounterVec
@@ -48,7 +48,7 @@ type metrics struct {
 // New returns a counter with a registry of its own.
 func New(opts Options) *Counter {
 	c := &Counter{
-		registry: prometheus.NewRegistry(), runtimes: vocabulary(opts.Runtimes), routes: newRoutes(), live: newLive(),
+		registry: prometheus.NewRegistry(), runtimes: vocabulary(opts.Runtimes), routes: newRoutes(), live: newTracker(),
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sandbox_" + name, Help: help}, labels)
@@ -110,7 +110,7 @@ func New(opts Options) *Counter {
 	return c
 }
 
-// prepare makes the series that a dashboard asks for before anything has happened.
+// prepare creates the series that a dashboard needs before the first event.
 func (c *Counter) prepare() {
 	for _, name := range c.runtimes {
 		for _, v := range []*prometheus.CounterVec{c.m.sessionsCreated, c.m.sessionsResumed, c.m.runsStarted, c.m.logBytes} {

@@ -20,7 +20,7 @@ func newCounter() *Counter {
 	return New(Options{Version: "v1", Commit: "abc", Runtimes: []string{"native", "docker"}})
 }
 
-// value is the value of a series, written as Prometheus does; -1 if there is none.
+// value returns the value of a series in Prometheus notation; -1 if there is none.
 func value(t *testing.T, c *Counter, series string) float64 {
 	t.Helper()
 	for _, all := range snapshot(t, c) {
@@ -153,7 +153,7 @@ func TestGaugesFollowRuns(t *testing.T) {
 			}
 		}
 	}
-	// Ends that nobody saw begin, and ends told twice, as after a restart.
+	// Ends without a recorded start, and repeated ends, as after a restart.
 	c.Record(event.Event{Name: event.RunFailed, Run: &run})
 	c.Record(event.Event{Name: event.SessionEnded, Session: &belljar.Session{ID: "s"}})
 	for _, phase := range phases() {
@@ -205,7 +205,7 @@ func TestLabelsAreBounded(t *testing.T) {
 			t.Errorf("%s has %d series", name, len(all))
 		}
 	}
-	if series > 4*(mostRoutes+50) {
+	if series > 4*(maxRoutes+50) {
 		t.Errorf("%d series in all", series)
 	}
 	if got := value(t, c, "sandbox_runs_started_total{runtime=other}"); got != 2000 {

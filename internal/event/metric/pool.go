@@ -6,18 +6,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Pool is what a runtime's pool of ready sandboxes holds and has done, as its own package reports it.
+// Pool holds the figures of a runtime's pool of ready sandboxes.
 type Pool struct {
 	Size, Ready, Kinds int
 	Hits, Misses       uint64
 	Births             uint64
-	BirthTime          time.Duration // of all births together
+	BirthTime          time.Duration // sum over all births
 	Failures           uint64
-	Drops              map[string]uint64 // by reason, of which there are few
+	Drops              map[string]uint64 // by reason; the set of reasons is small
 }
 
-// WatchPool adds the figures of a runtime's pool. read is called at each scrape; it is
-// called once for each runtime that has a pool.
+// WatchPool adds the figures of a runtime's pool. Call it once for each runtime with a pool. It calls read at each
+// scrape.
 func (c *Counter) WatchPool(runtime string, read func() Pool) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("sandbox_pool_"+name, help, labels, prometheus.Labels{"runtime": c.runtimes.or(runtime, other)})
@@ -34,7 +34,7 @@ func (c *Counter) WatchPool(runtime string, read func() Pool) {
 	})
 }
 
-// poolCollector reads a pool's figures when they are asked for.
+// poolCollector reads a pool's figures at each scrape.
 type poolCollector struct {
 	read                                                    func() Pool
 	size, available, kinds, claims, refill, failures, drops *prometheus.Desc

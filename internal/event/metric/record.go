@@ -7,10 +7,10 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// orchestrator is the metrics' word for the part that queues and runs, where an event does not name one.
+// orchestrator is the component label of events that name no component.
 const orchestrator = "orchestrator"
 
-// Record counts an event. Names that are no metric's are left to others.
+// Record counts an event. It ignores events without a metric.
 func (c *Counter) Record(e event.Event) {
 	rt := c.runtime(e)
 	component := components().or(e.Component, orchestrator)
@@ -99,7 +99,7 @@ func (c *Counter) enter(e event.Event, phase belljar.Phase) {
 	c.m.runs.WithLabelValues(string(phase)).Inc()
 }
 
-// ended counts a run out. One that this process never saw begin, as after a restart, changes no gauge.
+// ended counts the end of a run. A run whose start this process did not see, as after a restart, changes no gauge.
 func (c *Counter) ended(e event.Event, rt string) {
 	outcome := strings.TrimPrefix(e.Name, "sandbox.run.")
 	reason := reasonOf(e)
@@ -119,7 +119,8 @@ func (c *Counter) ended(e event.Event, rt string) {
 	}
 }
 
-// reasonOf is the label reason of a run that ended: exit_code_0 for one that completed, else its reason code.
+// reasonOf returns the label reason of an ended run: exit_code_0 or exit_code_nonzero if it completed, else its reason
+// code.
 func reasonOf(e event.Event) string {
 	reason := e.Reason
 	if e.Run != nil && e.Run.ReasonCode != "" {
@@ -134,7 +135,7 @@ func reasonOf(e event.Event) string {
 	return "exit_code_0"
 }
 
-// request counts an HTTP request. A connection that became a WebSocket is no answer that took long.
+// request counts an HTTP request. The duration of a WebSocket connection is not a response time and is left out.
 func (c *Counter) request(e event.Event) {
 	method, route, ok := strings.Cut(e.Kind, " ")
 	if !ok {
@@ -147,7 +148,7 @@ func (c *Counter) request(e event.Event) {
 	}
 }
 
-// runtime is the label runtime of an event.
+// runtime returns the label runtime of an event.
 func (c *Counter) runtime(e event.Event) string {
 	name := e.Runtime
 	switch {

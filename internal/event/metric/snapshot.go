@@ -8,8 +8,8 @@ type Series struct {
 	Value  float64           `json:"value"`
 }
 
-// Snapshot is the metrics as admin/metrics shows them: by name, a series for each set of labels. A histogram is two, its sum
-// and its count.
+// Snapshot returns the metrics for admin/metrics: by name, with a series for each set of labels. A histogram has two series,
+// its sum and its count.
 func (c *Counter) Snapshot() (map[string][]Series, error) {
 	families, err := c.registry.Gather()
 	if err != nil {
@@ -19,7 +19,7 @@ func (c *Counter) Snapshot() (map[string][]Series, error) {
 	for _, f := range families {
 		name := f.GetName()
 		if !strings.HasPrefix(name, "sandbox_") {
-			continue // what the Go runtime states about itself
+			continue // metrics of the Go runtime
 		}
 		for _, m := range f.GetMetric() {
 			labels := map[string]string{}

@@ -6,14 +6,14 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// threadMetrics count what the thread API did, by the names of its log events.
+// threadMetrics counts the events of the thread API by their names.
 type threadMetrics struct {
 	events, bytes *prometheus.CounterVec
 	commands      *prometheus.HistogramVec
 	workspace     prometheus.Histogram
 }
 
-// threadEvents are the nine of docs/compatibility.md#thread-api.
+// threadEvents returns the nine events of docs/compatibility.md#thread-api.
 func threadEvents() vocabulary {
 	return vocabulary{
 		"session_created", "session_reused", "session_expired", "command_executed", "command_failed", "file_uploaded",
