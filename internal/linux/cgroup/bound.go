@@ -13,23 +13,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bound is what all groups of an installation may use together. The zero value is no bound.
+// Bound limits all groups of an installation together. The zero value is no limit.
 type Bound struct {
 	Memory int64 // bytes
 	// Shared means that other processes may bound the same installation: while it has groups, its bound is only raised.
 	Shared bool
 }
 
-// Bind sets the bound of the installations in which groups are made from now on. It covers every group below the first
-// folder of an installation's name: serve-1/native and serve-1/gvisor have one bound.
+// Bind sets the bound of the installations in which groups are made later. It covers every group below the first folder
+// of an installation's name: serve-1/native and serve-1/gvisor have one bound.
 func (h *Host) Bind(b Bound) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.bound = b
 }
 
-// Ceiling is how much memory there is for groups: that of the machine, or the least limit of the cgroups above them. 0
-// where that is not known.
+// Ceiling returns the memory available to groups, in bytes: that of the machine, or the lowest limit of the cgroups
+// above them; 0 if unknown.
 func (h *Host) Ceiling() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -114,13 +114,13 @@ func (h *Host) inhabited(dir string) bool {
 	})
 }
 
-// Below the default of 1024 and 100: where processors are short, the host's own programs come first.
+// Below the defaults of 1024 and 100: if CPU time is short, the host's own programs come first.
 const (
 	sharesV1 = "512"
 	weightV2 = "50"
 )
 
-// yield gives everything of ours less processor time than the host's own groups, where the kernel knows weights.
+// yield gives Belljar's groups a lower CPU weight than the host's own, if the kernel supports weights.
 func (h *Host) yield(hi *hierarchy, dir string) error {
 	if !slices.Contains(hi.controllers, CPU) {
 		return nil
@@ -135,13 +135,13 @@ func (h *Host) yield(hi *hierarchy, dir string) error {
 	return nil
 }
 
-// Whole is an installation as a whole: what its groups use together, and their bound.
+// Whole is an installation's usage and bound, over all of its groups.
 type Whole struct {
 	version int
 	dir     string
 }
 
-// Whole is an installation as a whole, groups or none. False where no memory can be limited.
+// Whole returns an installation, with or without groups. False if memory cannot be limited.
 func (h *Host) Whole(installation string) (*Whole, bool) {
 	hi := h.memory()
 	if hi == nil {
@@ -166,8 +166,8 @@ func (w *Whole) Bound() int64 {
 	return n
 }
 
-// Used is the memory in use, in bytes, files in memory included. What the kernel has merely cached of files on a disk is
-// not: it goes before anything is killed.
+// Used returns the memory in use in bytes, including tmpfs. It excludes the page cache of files on disk, which the
+// kernel drops before it kills.
 func (w *Whole) Used() (int64, error) {
 	usage, prefix := "memory.usage_in_bytes", "total_"
 	if w.version == 2 {

@@ -97,7 +97,7 @@ func TestBoundOfAnEmptyInstallation(t *testing.T) {
 	}
 }
 
-// Where v1 refuses what is less than is in use, the bound stays; any other refusal is told.
+// If v1 refuses a bound below the memory in use, the old bound stays; any other error is returned.
 func TestBoundThatIsRefused(t *testing.T) {
 	f := wholeV2(t)
 	f.refuse["/sys/fs/cgroup/belljar/i/memory.max"] = unix.EBUSY

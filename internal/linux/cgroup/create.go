@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spec is a group to be made.
+// Spec describes a new group.
 type Spec struct {
-	Installation string // whose it is; a folder of that name, as serve-1/native, holds all groups of an installation
+	Installation string // installation of the group; a folder of that name, e.g. serve-1/native, holds all its groups
 	ID           string // its name, unique in the installation
 	Limits       Limits
 	// Owner may make child groups in the cgroup2 folder, through [Group.ExecDir]. nil for none.
@@ -33,8 +33,8 @@ const (
 	maxChildren = "4096"
 )
 
-// Create makes a group in every hierarchy that is used here, with its limits set. It fails, and leaves nothing behind,
-// with a [LimitError] when a limit asked for cannot be enforced, and with fs.ErrExist when there is such a group.
+// Create makes a group with its limits in every hierarchy in use. It returns a [LimitError] if a requested limit cannot
+// be enforced, and fs.ErrExist if the group exists. A failed Create leaves nothing.
 func (h *Host) Create(s Spec) (*Group, error) {
 	if err := checkNames(s.Installation, s.ID); err != nil {
 		return nil, err
@@ -327,7 +327,7 @@ func checkNames(installation string, ids ...string) error {
 	return nil
 }
 
-// checkName refuses what is no single folder name or could be one of the kernel's files.
+// checkName returns an error unless name is a single folder name that cannot be one of the kernel's files.
 func checkName(name string) error {
 	if name == "" || len(name) > 200 || strings.ContainsAny(name, "/\x00\n") || strings.Contains(name, ".") {
 		return fmt.Errorf("cgroup name %q: want a folder name without dots", name)

@@ -19,7 +19,7 @@ import (
 type fake struct {
 	t       *testing.T
 	root    string
-	foreign map[string]bool  // files and folders that belong to somebody else
+	foreign map[string]bool  // files and folders of another owner
 	busy    map[string]int   // how many more times a folder cannot be removed
 	refuse  map[string]error // files that cannot be written, and why
 }

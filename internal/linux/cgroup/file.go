@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel is what tests replace to stand in for a cgroup file system in an ordinary folder, where making a folder does
-// not fill it with files.
+// kernel holds the file operations. Tests replace them to use an ordinary folder as a cgroup file system, in which a
+// new folder has no control files.
 type kernel struct {
 	mkdir  func(dir string) error
 	rmdir  func(dir string) error
@@ -144,7 +144,7 @@ func readKey(dir, name, key string) (int64, error) {
 // errOther says that a file has another value than the one that was written to it.
 var errOther = errors.New("the value is another one")
 
-// set writes a value and reads it back: a kernel may round or ignore what it does not like.
+// set writes a value and reads it back: a kernel may round or ignore a value.
 func (k kernel) set(dir, name, value string) error {
 	exchange := k.exchange
 	if exchange == nil {

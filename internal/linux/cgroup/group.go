@@ -56,10 +56,10 @@ func (h *Host) group(installation, id string) *Group {
 	return g
 }
 
-// Folders is where the group is.
+// Folders returns the group's folders.
 func (g *Group) Folders() []Folder { return slices.Clone(g.folders) }
 
-// Folder is where a controller's files are; false if no folder of the group has it.
+// Folder returns the folder with a controller's files; false if no folder of the group has the controller.
 func (g *Group) Folder(controller string) (Folder, bool) {
 	i := slices.IndexFunc(g.folders, func(f Folder) bool { return slices.Contains(f.Controllers, controller) })
 	if i < 0 {
@@ -68,11 +68,11 @@ func (g *Group) Folder(controller string) (Folder, bool) {
 	return g.folders[i], true
 }
 
-// FD is the cgroup2 folder, for CLONE_INTO_CGROUP; -1 on a host without one.
+// FD returns a descriptor of the cgroup2 folder for CLONE_INTO_CGROUP; -1 on a host without cgroup2.
 func (g *Group) FD() int { return g.fd }
 
-// TaskFDs are the tasks files of the v1 folders. A process enters by writing "0" to each; so it must while it has but
-// one thread, and may after it has given up every privilege.
+// TaskFDs returns descriptors of the tasks files of the v1 folders. A process enters by writing "0" to each while it
+// has a single thread. It needs no privileges to do so.
 func (g *Group) TaskFDs() []int { return g.tasks }
 
 // ExecDir is the cgroup2 folder for the owner to make children in, one per exec; -1 where that cannot be delegated:
@@ -92,8 +92,8 @@ func (g *Group) CloseEntry() {
 	g.tasks, g.fd, g.exec = nil, -1, -1
 }
 
-// Kill kills every process of the group and of its children with one write. False where the kernel cannot (no cgroup2,
-// or before Linux 5.14): the caller kills the sandbox's init then, which takes its pid namespace with it.
+// Kill kills every process of the group and of its children with one write. It returns false if the kernel cannot (no
+// cgroup2, or before Linux 5.14): then the caller must kill the sandbox's init, which ends its pid namespace.
 func (g *Group) Kill() (bool, error) {
 	for _, f := range g.folders {
 		if f.Version != 2 {

@@ -21,7 +21,7 @@ type Options struct {
 	Root string // what stands for "/", for tests
 }
 
-// Host is where this process may make groups. It is safe for concurrent use.
+// Host holds the hierarchies in which this process may make groups. It is safe for concurrent use.
 type Host struct {
 	kernel      kernel
 	hierarchies []*hierarchy
@@ -105,7 +105,7 @@ func (h *Host) Capability(name string) Capability {
 	return Capability{Name: name}
 }
 
-// Enforceable is l without the limits that cannot be enforced here.
+// Enforceable returns l without the limits that cannot be enforced here.
 func (h *Host) Enforceable(l Limits) (can Limits) {
 	if h.Capability(Memory).Enforced {
 		can.Memory = l.Memory

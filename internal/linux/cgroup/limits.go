@@ -8,7 +8,7 @@ const (
 	cpuacct = "cpuacct" // v1 only: measures and limits nothing
 )
 
-// Limits is what a group may use. A zero field is no limit.
+// Limits bounds a group's usage. A zero field is no limit.
 type Limits struct {
 	Memory int64   // bytes, rounded up to whole pages; swap is off whenever it is set
 	Pids   int64   // processes and threads
@@ -27,21 +27,21 @@ func (l Limits) asks(controller string) bool {
 	return false
 }
 
-// Capability states how one limit holds on this host.
+// Capability describes how one limit is enforced on this host.
 type Capability struct {
 	Name     string // [Memory], [Pids] or [CPU]
 	Enforced bool
 	By       string // the file that enforces it, e.g. "cgroup2 memory.max"
-	Weaker   string // what does not hold although the limit does
+	Weaker   string // what the limit does not cover
 	Hint     string // how to fix it
 }
 
 // LimitError is a limit that cannot be enforced.
 type LimitError struct {
 	Limit string // the controller's name
-	File  string // the file that refused, "" when the host has none
+	File  string // the file that refused the limit, "" if the host has none
 	Hint  string
-	Err   error // nil when the host has no such controller for us
+	Err   error // nil if this process has no such controller
 }
 
 func (e *LimitError) Error() string {

@@ -16,8 +16,7 @@ type mount struct {
 	controllers []string // v1 only
 }
 
-// parseMounts picks the cgroup file systems out of the text of /proc/self/mountinfo. Lines it does not understand are
-// none of its business.
+// parseMounts returns the cgroup file systems in the text of /proc/self/mountinfo. It skips lines that it cannot parse.
 func parseMounts(text string) []mount {
 	var found []mount
 	for line := range strings.Lines(text) {

@@ -27,7 +27,7 @@ func (g *Group) Remove(ctx context.Context) error {
 	return nil
 }
 
-// Remove removes whatever is left of a group, like [Group.Remove].
+// Remove removes the remains of a group, like [Group.Remove].
 func (h *Host) Remove(ctx context.Context, installation, id string) error {
 	if err := checkNames(installation, id); err != nil {
 		return err

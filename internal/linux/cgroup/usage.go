@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Usage is what a group has used. A nil figure has no honest source here.
+// Usage is a group's resource usage. A nil figure has no reliable source on this host.
 type Usage struct {
 	CPU        *time.Duration
 	Memory     *int64 // bytes now, page cache included

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch waits for the kernel to report that an installation's memory runs short. It is for one goroutine.
+// Watch waits for the kernel to report that an installation is short of memory. It is not safe for concurrent use.
 type Watch struct {
 	whole   *Whole
 	percent []int64

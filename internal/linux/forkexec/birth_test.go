@@ -86,7 +86,7 @@ func hang(p *forkexec.Program, w *os.File) {
 	p.Call(unix.SYS_PPOLL, forkexec.Int(0), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
 }
 
-// A child that dies without a word has not become another program.
+// A child that dies without a report has not executed its program.
 func TestSilentDeathIsAnError(t *testing.T) {
 	t.Run("of itself", func(t *testing.T) {
 		p := forkexec.New()
@@ -217,7 +217,7 @@ func TestOnlyClosesTheRest(t *testing.T) {
 	}
 }
 
-// The last end of a pipe tells of a death, in both directions.
+// The last end of a pipe reports a death, in both directions.
 func TestPipeTellsOfDeath(t *testing.T) {
 	for name, c := range map[string]struct {
 		second func(p *forkexec.Program, write forkexec.Arg)

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A keeper is the parent of one command and, as a subreaper, the foster parent of everything that the command leaves
-// behind: a double fork or setsid cannot get away from it. It executes nothing and, where it can, shares the memory of who
-// started it, of which it uses the program's: so it costs a stack. It reports when the command has begun, when its first
-// process has ended, and when nothing is left, and then exits. It holds no descriptor but the one it reports to.
+// A keeper is the parent of one command and the subreaper of its orphans: neither a double fork nor setsid escapes it. It
+// executes no program. If possible it shares the memory of its parent and so costs only a stack. It reports when the
+// command has started, when its first process has ended, and when no process is left, and then exits. Its only descriptor
+// is the one for its reports.
 
 // RecordKind states what a keeper reports: any of these together.
 type RecordKind uint32

@@ -44,7 +44,7 @@ func keep(t *testing.T, before, after func(p *forkexec.Program)) *kept {
 	return &kept{Child: c, t: t, program: p, records: r}
 }
 
-// next is the next record, or nil behind the last one.
+// next returns the next record, or nil after the last one.
 func (k *kept) next() *forkexec.Record {
 	k.t.Helper()
 	buf := make([]byte, forkexec.RecordSize)
@@ -112,7 +112,7 @@ func TestKeeperOfMore(t *testing.T) {
 	k.end(0)
 }
 
-// Failures name their step, whoever they are of, and are the end.
+// A failure of any process names its step and ends the program.
 func TestKeeperFails(t *testing.T) {
 	bad := func(step string) func(p *forkexec.Program) {
 		return func(p *forkexec.Program) {
@@ -185,7 +185,7 @@ func TestKeptSignals(t *testing.T) {
 		})
 		w.Close()
 		got, err := io.ReadAll(r)
-		// What whoever started us had us ignore stays ignored.
+		// A signal that this process's parent ignored stays ignored.
 		own, _ := os.ReadFile("/proc/self/status")
 		_, ignored, _ := strings.Cut(string(own), "\nSigIgn:\t")
 		ignored, _, _ = strings.Cut(ignored, "\n")

@@ -4,11 +4,12 @@ package forkexec
 
 import "sync"
 
-// maxIdle is how many programs' memory a pool keeps, each less than 200 KiB: as many as are written at once.
+// maxIdle is the number of idle arenas that a pool keeps, each below 200 KiB: about the number of programs built at
+// once.
 const maxIdle = 16
 
-// Pool keeps the memory of programs that were freed for the next ones, which is worth some dozen page faults a program.
-// The zero value is ready. Safe for concurrent use.
+// Pool reuses the memory of freed programs, which saves some dozen page faults for each program. The zero value is
+// ready. Safe for concurrent use.
 type Pool struct {
 	mu   sync.Mutex
 	idle []*arena
@@ -22,7 +23,7 @@ func (l *Pool) New() *Program {
 	return p
 }
 
-// Drain gives all idle memory back to the kernel.
+// Drain returns all idle memory to the kernel.
 func (l *Pool) Drain() {
 	l.mu.Lock()
 	idle := l.idle

@@ -68,9 +68,9 @@ func newProgram(a *arena) *Program {
 	return &Program{arena: a, m: &take[machine](a, 1)[0], steps: []string{"setup"}}
 }
 
-// Free gives the program's memory back, to its pool or to the kernel. Nothing may use the program afterwards, nor what
-// [Alloc] and [Slice] returned. A child that was started needs it no more: it has a copy of its own; but a keeper has not,
-// and must be gone. To free twice does nothing.
+// Free returns the program's memory to its pool or to the kernel. Nothing may use the program afterwards, nor what [Alloc]
+// and [Slice] returned. A child that was started needs it no more: it has a copy of its own; but a keeper has not, and
+// must be gone. To free twice does nothing.
 func (p *Program) Free() {
 	a, pool := p.arena, p.pool
 	*p = Program{} // a later use panics
@@ -204,9 +204,10 @@ func (p *Program) Pipe() (read, write Arg) {
 	return Arg{v: uintptr(p.slots - 2), slot: true}, Arg{v: uintptr(p.slots - 1), slot: true}
 }
 
-// Spawn is Fork without the wait: the program continues alongside the further child, whose process id it returns. The two may
-// share their memory, so neither must read what the other has written, nor what the kernel has for it. The program has to wait for it; a failure of the child is the program's, but one that dies without a word is for the
-// program to notice, for example by a [Program.Pipe] of which that child has the last end.
+// Spawn is Fork without the wait: the program continues alongside the further child, whose process id it returns. The two may share memory,
+// so neither may read what the other, or the kernel for the other, has written. The program must wait for the child. A failure of the child
+// is the program's; a child that dies without a report is for the program to notice, for example by a [Program.Pipe] of which that child
+// has the last end.
 func (p *Program) Spawn(body func()) Arg {
 	at := len(p.ops)
 	p.Fork(body)
@@ -247,10 +248,9 @@ func (p *Program) Fork(body func()) {
 	p.ops[at].n = uint16(len(p.ops) - at - 1)
 }
 
-// Keep splits the child: it stays behind as the keeper (see keeper.go) and its own child continues with the operations
-// that follow, born into the cgroup2 folder of the descriptor cgroup unless that is 0. Records are written to the
-// descriptor status. A cgroup needs clone3; without it the step fails with ENOSYS. Such a program is started by
-// [Program.StartKeeper].
+// Keep splits the child: it becomes the keeper (see keeper.go), and its own child continues with the later operations,
+// in the cgroup2 folder of the descriptor cgroup unless that is 0. Records are written to the descriptor status. A
+// cgroup needs clone3; without it the step fails with ENOSYS. Such a program is started by [Program.StartKeeper].
 func (p *Program) Keep(status, cgroup int) {
 	p.keeps, p.books = true, status
 	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1), child: p.further(cgroup)}
@@ -329,5 +329,6 @@ func (e *Error) Error() string { return e.Step + ": " + e.Errno.Error() }
 // Unwrap returns the system call's error.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// ErrVanished means that the child died without a report before it became another program, e.g. killed from outside.
+// ErrVanished means that the child died without a report before it executed its program, for example because it was
+// killed.
 var ErrVanished = errors.New("child died during its setup")

@@ -33,7 +33,7 @@ type Options struct {
 	Sync func(pid int) error
 }
 
-// Child is a process that has become another program. The caller reaps it and closes PidFD.
+// Child is a process that has executed its program. The caller must reap it and close PidFD.
 type Child struct {
 	Pid   int
 	PidFD int
@@ -48,7 +48,7 @@ var haveClone3 = sync.OnceValue(func() bool {
 	return e != unix.ENOSYS
 })
 
-// Start is [Program.StartContext] without an end to its patience.
+// Start calls [Program.StartContext] without a deadline.
 func (p *Program) Start(o Options) (Child, error) { return p.StartContext(context.Background(), o) }
 
 // StartContext forks, carries the program out in the child and returns when the child has executed its new program.

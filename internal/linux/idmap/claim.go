@@ -150,8 +150,8 @@ func (p *Pool) Forget(base int) error {
 	return forget(filepath.Join(p.dir, strconv.Itoa(base)))
 }
 
-// Sweep forgets every claim that is no longer held. A release leaves one behind where a process that was being
-// forked just then still had its descriptor.
+// Sweep removes every claim that is no longer held. A release leaves such a claim where a process that was being forked
+// just then still had its descriptor.
 func (p *Pool) Sweep() error {
 	entries, err := os.ReadDir(p.dir)
 	if errors.Is(err, fs.ErrNotExist) {

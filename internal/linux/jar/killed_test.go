@@ -54,7 +54,7 @@ func killedAt(dir string, point int) error {
 	return fmt.Errorf("it came to its end, at point %d", n)
 }
 
-// Wherever a daemon is killed, whoever comes next removes all that it has left, by name or by a sweep.
+// Wherever a daemon is killed, the next process removes all of its remains, by name or by a sweep.
 func TestKilledAnywhere(t *testing.T) {
 	for point := 1; point <= last; point++ {
 		for _, way := range []string{"removed", "swept and removed"} {
@@ -83,7 +83,7 @@ func TestKilledAnywhere(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				// Ids that were claimed, and nothing else, nobody can name.
+				// A claim of ids without anything else has no name.
 				if err := r.IDs.Sweep(); err != nil {
 					t.Error(err)
 				}

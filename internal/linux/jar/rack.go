@@ -144,8 +144,8 @@ func (r *Rack) release() error {
 	return errors.Join(errs...)
 }
 
-// beside is the rack of another installation, to look at what that has left.
-func (r *Rack) beside(installation string) *Rack {
+// withInstallation returns the rack of another installation, to examine its remains.
+func (r *Rack) withInstallation(installation string) *Rack {
 	o := r.o
 	o.Installation = installation
 	return &Rack{

@@ -17,8 +17,8 @@ import (
 	"github.com/belljar/belljar/internal/linux/roster"
 )
 
-// Sweep removes what jars of this installation have left behind whose creators and first processes are gone, and half-made
-// ones whose creators are: no process could attach to them. It returns how many it removed.
+// Sweep removes the remains of this installation's jars whose creators and first processes are gone, and half-made ones
+// whose creators are: no process could attach to them. It returns how many it removed.
 func (r *Rack) Sweep(ctx context.Context) (int, error) {
 	swept, err := r.each(ctx, r.sweep)
 	return swept, errors.Join(err, r.IDs.Sweep())
@@ -78,7 +78,7 @@ func (r *Rack) SweepOthers(ctx context.Context) (int, error) {
 		if !e.IsDir() || !r.o.ValidID(e.Name()) || e.Name() == r.o.Installation {
 			continue
 		}
-		other := r.beside(e.Name())
+		other := r.withInstallation(e.Name())
 		n, err := other.each(ctx, other.sweepDead)
 		other.tidy()
 		swept += n

@@ -81,7 +81,7 @@ func TestSweepOthers(t *testing.T) {
 	}
 }
 
-// A jar is its claimant's by the new name, or nobody's.
+// A jar belongs to its claimant by the new name, or to no process.
 func TestClaim(t *testing.T) {
 	dir := tempDir(t)
 	r := open(t, dir)

@@ -171,7 +171,7 @@ func (t *Tree) patchwork(etc *os.File, names []string, ours []Part, u User) erro
 	return nil
 }
 
-// covers are the files of ours that take the place of those that an image's /etc has. What is no plain file there stays.
+// covers lists Belljar's files that replace those of an image's /etc. Anything but a plain file there stays.
 func covers(etc *os.File, u User) (list []Part) {
 	for _, p := range written(u) {
 		name := p.Name[len("etc/"):]

@@ -28,7 +28,7 @@ type Holder struct {
 type Program struct {
 	// Prefix is what the link to the executable begins with, as /memfd:NAME.
 	Prefix string
-	// Told finds in the arguments of a process which lock it has, as [Inode.String] has it; "" if they say nothing. Such a
+	// Told returns the lock that a process's arguments name, in the form of [Inode.String]; "" if they name none. Such a
 	// process shows its descriptors to root only.
 	Told func(args []string) string
 }

@@ -39,7 +39,7 @@ func Open(top string, names []string, valid func(name string) bool) (*Roster, er
 	return r, r.make()
 }
 
-// Beside is the roster of another name in the same folder, which need not be there.
+// Beside returns the roster of another name in the same folder, which need not exist.
 func (r *Roster) Beside(name string) *Roster {
 	other := *r
 	other.dir = filepath.Join(filepath.Dir(r.dir), name)

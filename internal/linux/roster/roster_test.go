@@ -76,7 +76,7 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-// Somebody may clean up above us at any time.
+// Another process may remove the parent folder at any time.
 func TestFolderIsMadeAgain(t *testing.T) {
 	r := open(t)
 	if err := os.RemoveAll(filepath.Dir(r.Dir())); err != nil {
@@ -215,7 +215,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// Whoever has a lock open is found, and told apart from what the entry stands for.
+// A process that has a lock open is found, and distinguished from the holder of the entry.
 func TestHolders(t *testing.T) {
 	r := open(t)
 	lock, err := r.Claim("one")
