@@ -28,7 +28,8 @@ func timed(b *testing.B, f func()) {
 	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
 }
 
-// BenchmarkDocker is the promises of docs/specification.md about this runtime, beside Docker's own commands.
+// BenchmarkDocker measures the figures that docs/specification.md promises for this runtime, next to Docker's own
+// commands.
 func BenchmarkDocker(b *testing.B) {
 	engine := dockerd.Start(b)
 	image := engine.Busybox(b)

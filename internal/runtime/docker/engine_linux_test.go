@@ -128,7 +128,7 @@ func TestEngineKilled(t *testing.T) {
 	create(t, r, spec(engine.Busybox(t)))
 }
 
-// An engine that is restarted with live restore keeps its containers: a detached sandbox goes on where it was.
+// An engine that restarts with live restore keeps its containers: a detached sandbox continues.
 func TestEngineRestartedUnderASandbox(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -194,7 +194,7 @@ func TestEngineRestarted(t *testing.T) {
 	}
 }
 
-// An engine that has no time holds nobody up for longer than he has, and what it does later can be removed.
+// A slow engine delays no caller beyond its deadline, and what the engine creates later can be removed.
 func TestEngineSlow(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -216,7 +216,7 @@ func TestEngineSlow(t *testing.T) {
 	if out, _ := run(t, box, "echo still here"); out != "still here\n" {
 		t.Errorf("%q", out)
 	}
-	// An engine may come to what it was asked for behind the first removal: then it takes another.
+	// An engine may execute a creation after the first removal: then a second removal is needed.
 	for ctx := within(t, patience); ; {
 		if err := r.Remove(ctx, s.ID); err != nil {
 			t.Fatal(err)

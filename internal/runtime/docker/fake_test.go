@@ -262,7 +262,7 @@ func TestProbeSaysWhyNot(t *testing.T) {
 	}
 }
 
-// An engine that takes a connection and hangs is told from one that works, in a time that callers have.
+// An engine that accepts a connection and hangs is detected within a short time.
 func TestProbeOfAMuteEngine(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(sockdir.New(t), "s"))
 	if err != nil {
@@ -415,8 +415,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// Who wants TLS where there is none, none where there is, or trusts somebody else, hears what to do; and nothing is said to an
-// engine in the clear that is to be verified.
+// A wrong use of TLS, a missing one and an untrusted certificate return a hint; and nothing is sent to an engine in the clear
+// that is to be verified.
 func TestProbeSaysWhyNotTLS(t *testing.T) {
 	e := newEngine()
 	plain, secure := httptest.NewUnstartedServer(e), httptest.NewUnstartedServer(e)

@@ -29,7 +29,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// between is somebody between a runtime and a real engine, who changes what is asked for, or answers himself.
+// between is a proxy between a runtime and a real engine that changes requests or answers them itself.
 type between struct {
 	forward http.Handler
 
@@ -39,7 +39,7 @@ type between struct {
 	asked  map[string]any                                                 // the last request for one, before the change
 }
 
-// interpose puts somebody before an engine. The returned address is his.
+// interpose starts a proxy in front of an engine and returns its address.
 func interpose(t testing.TB, e *dockerd.Engine) (*between, string) {
 	t.Helper()
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "docker"})
@@ -140,7 +140,7 @@ func TestDroppedFields(t *testing.T) {
 	if err := create(t, r, detached(spec(image))).Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// An engine does the same without having been told, which is looked at, or they are only for its eyes.
+	// An engine has the same setting by default, which is checked, or the field has no effect on the sandbox.
 	harmless := []string{
 		"AttachStderr", "AttachStdin", "AttachStdout", "HostConfig.ConsoleSize", "HostConfig.IpcMode", "HostConfig.ReadonlyPaths",
 		"HostConfig.RestartPolicy.Name", "HostConfig.Runtime", "HostConfig.ShmSize",
@@ -205,7 +205,7 @@ func TestOddAnswers(t *testing.T) {
 				if !strings.HasPrefix(path, "/containers/") || !strings.HasSuffix(path, call) {
 					return false
 				}
-				if call != "/attach" { // which is a connection, that nobody would have
+				if call != "/attach" { // an attached connection would be leaked
 					proxy.forward.ServeHTTP(httptest.NewRecorder(), q)
 				}
 				odd[name](w, q)

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// runsc is gVisor's program as make gvisor builds it; the test is skipped where nobody has.
+// runsc is gVisor's program as make gvisor builds it; the test is skipped if it is missing.
 func runsc(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../../../bin/belljar-runsc")
@@ -27,7 +27,7 @@ func runsc(t *testing.T) string {
 }
 
 // With gVisor as the engine's OCI runtime a sandbox has a kernel of its own: the class of isolation says so, that kernel
-// holds the limits, and its threads are nobody's processes.
+// holds the limits, and its threads are not processes of a sandbox.
 func TestRunsc(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()

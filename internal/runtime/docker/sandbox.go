@@ -307,8 +307,8 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	return r.destroy(ctx, found.ID)
 }
 
-// Sweep removes what sandboxes of this installation have left behind that ended with their creators, and half-made ones
-// of creators that must be gone. It returns how many it removed.
+// Sweep removes the remains of this installation's sandboxes that ended with their creators, and half-made ones of
+// creators that must be gone. It returns how many it removed.
 func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 	ids, err := r.List(ctx)
 	if err != nil {

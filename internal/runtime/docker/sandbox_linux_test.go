@@ -115,7 +115,7 @@ func TestEngineHasLostSomething(t *testing.T) {
 	create(t, r, spec(engine.Busybox(t))).Destroy(t.Context())
 	volume := strings.TrimSpace(cli(t, engine, "volume", "ls", "-q"))
 
-	// Somebody was killed between making the volume and filling it.
+	// A process was killed after it made the volume and before it filled it.
 	cli(t, engine, "volume", "rm", volume)
 	cli(t, engine, "volume", "create", volume)
 	other := open(t, docker.Options{Host: engine.Host(), Installation: name()})
@@ -170,7 +170,7 @@ func TestImportOnce(t *testing.T) {
 	if err != nil || slices.ContainsFunc(list, func(i belljar.Image) bool { return strings.HasPrefix(i.Ref, "belljar/") }) {
 		t.Errorf("%+v, %v", list, err)
 	}
-	// Removed behind our back, it is given again.
+	// An image that another program removes is imported again.
 	ids, err := r.List(t.Context())
 	if err != nil || len(ids) != 3 {
 		t.Fatal(ids, err)
@@ -247,7 +247,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// A creator that is killed takes its sandbox with it, and what is left on the engine is swept by whoever comes next.
+// A killed creator's sandbox ends too, and the next process sweeps its remains from the engine.
 func TestEndsWithItsCreator(t *testing.T) {
 	if installation := os.Getenv("BELLJAR_TEST_ABANDON"); installation != "" {
 		r, err := docker.New(docker.Options{Host: os.Getenv("BELLJAR_TEST_HOST"), Installation: installation, Agent: agent})
@@ -281,7 +281,7 @@ func TestEndsWithItsCreator(t *testing.T) {
 	}
 }
 
-// A sandbox of another installation is nobody's business.
+// Sandboxes of another installation are not touched.
 func TestInstallationsAreApart(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
@@ -330,7 +330,7 @@ func TestEngineElsewhere(t *testing.T) {
 	}
 }
 
-// forward connects whoever comes with a socket.
+// forward connects each client to a socket.
 func forward(l net.Listener, socket string) {
 	for {
 		from, err := l.Accept()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Somebody who finds no sandbox removes the agent's file again and again; whoever makes one has it all the same.
+// A process that finds no sandbox keeps removing the agent's file; a process that makes a sandbox still gets the file.
 func TestAgentFileIsRemovedMeanwhile(t *testing.T) {
 	dir := t.TempDir()
 	text := bytes.Repeat([]byte("agent"), 1000)

@@ -34,7 +34,7 @@ func folderFor(t *testing.T) string {
 	return dir
 }
 
-// A snapshot of a sandbox that prints, and is spoken to meanwhile, loses nothing and keeps nobody waiting.
+// A snapshot of a sandbox with output and input loses nothing and blocks no caller.
 func TestSnapshotWhileBusy(t *testing.T) {
 	box, err := open(t, t.TempDir()).Create(context.Background(), spec())
 	if err != nil {
@@ -171,7 +171,7 @@ func TestSnapshotOfOpenThings(t *testing.T) {
 	}
 }
 
-// A snapshot that is given up leaves nothing, and the sandbox goes on; and so does one for which there is no room.
+// A cancelled snapshot, or one without enough room, leaves nothing, and the sandbox continues.
 func TestSnapshotGivenUp(t *testing.T) {
 	box, err := open(t, t.TempDir()).Create(context.Background(), spec())
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/belljar/belljar/test/build"
 )
 
-// agentPath names the built agent and runscPath belljar-runsc, for the tests that run this binary again as somebody else.
+// agentPath names the built agent and runscPath belljar-runsc, for the tests that run this binary again as another user.
 const (
 	agentPath = "BELLJAR_TEST_AGENT"
 	runscPath = "BELLJAR_TEST_RUNSC"

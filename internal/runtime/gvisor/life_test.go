@@ -190,7 +190,7 @@ func processes(t *testing.T, id, name string) (pids []int) {
 	return pids
 }
 
-// What a creator that was killed leaves behind is swept by whoever comes next.
+// The next process sweeps the remains of a killed creator.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -216,7 +216,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A sandbox whose files somebody has removed is found by its cgroups.
+// A sandbox whose files were removed is found by its cgroups.
 func TestSweepUntraced(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -240,7 +240,7 @@ func TestSweepUntraced(t *testing.T) {
 	}
 }
 
-// A sandbox that cannot be built names the step and leaves nothing behind.
+// A sandbox that cannot be built names the failed step and leaves nothing.
 func TestFailureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)

@@ -67,8 +67,8 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	return c
 }
 
-// kvmReason is why a platform is not available without a device, nil if it is. The sentry runs as the user nobody, and so finds only what
-// is open to every user.
+// kvmReason returns why the platform is not available without a device, nil if it is. The sentry runs as the user nobody, and so finds
+// only what is open to every user.
 func kvmReason(platform, device string) *runtime.Reason {
 	if platform != PlatformKVM {
 		return nil

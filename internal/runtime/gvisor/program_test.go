@@ -108,8 +108,8 @@ func TestProgramForItsOwnerOnly(t *testing.T) {
 	}
 }
 
-// The platform kvm is not there where its device is not, or is not the sentry's to open; whoever wants it hears so before
-// anything runs.
+// The platform kvm is unavailable if its device is missing or the sentry cannot open it; a caller that selects it gets an
+// error before anything runs.
 func TestPlatformKVM(t *testing.T) {
 	o, err := options(t.TempDir())
 	if err != nil {

@@ -38,7 +38,7 @@ func count(t *testing.T, box runtime.Sandbox) int {
 	return n
 }
 
-// counting is a sandbox in which the counter runs, detached from whoever started it.
+// counting is a sandbox in which the counter runs, detached from its starter.
 func counting(t *testing.T, box runtime.Sandbox) {
 	t.Helper()
 	p, err := agent.New(box.Dial).Exec(context.Background(), sh(counter))
@@ -154,7 +154,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	at := count(t, box)
 	saved := snapshot(t, box)
-	beyond(t, box, count(t, box)) // it goes on
+	beyond(t, box, count(t, box)) // it continues
 
 	var twins []runtime.Sandbox
 	for range 2 {

@@ -116,7 +116,7 @@ func (m *maternity) broken(t *testing.T, b breakage) result {
 		defer close(seen)
 		var mark [4]byte
 		if _, err := io.ReadFull(r, mark[:]); err != nil {
-			return // closed: nobody came
+			return // closed without a connection
 		}
 		res.reached = int(binary.NativeEndian.Uint32(mark[:]))
 		if b.then != nil {
@@ -203,7 +203,7 @@ func childrenOf(pid int) (pids []int) {
 	return pids
 }
 
-// dies ends the process without a word.
+// dies ends the process without a report.
 func dies(p *forkexec.Program) { p.Call(unix.SYS_EXIT_GROUP, forkexec.Int(0)) }
 
 // hangs blocks it for ever.

@@ -154,7 +154,7 @@ func TestClaimWithoutALimit(t *testing.T) {
 	noGroupLeft(t, map[string]bool{filepath.Base(rec.Cgroup[0].Path): true})
 }
 
-// Removed by its new name while it is claimed, it is gone, and its claimant hears of it.
+// If another process removes it by its new name during the claim, the claim fails.
 func TestRemoveWhileClaimed(t *testing.T) {
 	for _, point := range []string{native.ClaimLimited, native.ClaimLinked, native.ClaimMoved, native.ClaimNamed} {
 		t.Run(point, func(t *testing.T) {

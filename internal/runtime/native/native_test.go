@@ -26,7 +26,7 @@ import (
 	"github.com/belljar/belljar/test/build"
 )
 
-// agentPath names the built agent, for the tests that run this binary again as somebody else.
+// agentPath names the built agent, for the tests that run this binary again as another user.
 const agentPath = "BELLJAR_TEST_AGENT"
 
 var agentProgram []byte
@@ -234,7 +234,7 @@ func abandon(id string) int {
 	return 1
 }
 
-// What a creator that was killed leaves behind is swept by whoever comes next.
+// The next process sweeps the remains of a killed creator.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -259,7 +259,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A sandbox that cannot be built names the step and leaves nothing behind.
+// A sandbox that cannot be built names the failed step and leaves nothing.
 func TestFailureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)

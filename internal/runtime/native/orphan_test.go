@@ -183,7 +183,7 @@ func TestSweepHalfMade(t *testing.T) {
 			h := stopDaemon(t, point)
 			h.kill(t)
 			r := open(t, h.dir)
-			// Beside a living one, which must not notice.
+			// Next to a living one, which must not be affected.
 			box, err := r.Create(t.Context(), spec())
 			if err != nil {
 				t.Fatal(err)
@@ -202,7 +202,7 @@ func TestSweepHalfMade(t *testing.T) {
 	}
 }
 
-// Removed by another process, a sandbox in the making is gone, and its daemon hears of it.
+// If another process removes a sandbox during its creation, the creation fails.
 func TestRemoveUnderItsDaemon(t *testing.T) {
 	h := stopDaemon(t, beforeExec)
 	r := open(t, h.dir)
@@ -215,7 +215,7 @@ func TestRemoveUnderItsDaemon(t *testing.T) {
 	h.gone(t)
 }
 
-// A record that nobody can read is as good as none.
+// An unreadable record counts as missing.
 func TestRemoveWithBrokenRecord(t *testing.T) {
 	dir := t.TempDir()
 	id := killedDaemon(t, dir, runtime.LifetimeDetached)
@@ -231,7 +231,8 @@ func TestRemoveWithBrokenRecord(t *testing.T) {
 	noGroupLeft(t, map[string]bool{id: true})
 }
 
-// A record whose process is another by now, or of another boot, finds nobody; what it was of is removed all the same.
+// A record whose process id was reused, or that is from another boot, matches no process; its remains are still
+// removed.
 func TestAttachToSomebodyElse(t *testing.T) {
 	for name, change := range map[string]func(record map[string]any){
 		"the pid is another's": func(r map[string]any) { r["start_time"] = r["start_time"].(float64) + 1 },

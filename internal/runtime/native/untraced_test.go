@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/native"
 )
 
-// Somebody removes the run folder under living sandboxes: they can still be destroyed, and new ones made.
+// If the run folder of living sandboxes is removed, they can still be destroyed and new ones made.
 func TestRunFolderIsMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -98,7 +98,7 @@ func TestSweepUntraced(t *testing.T) {
 	}
 }
 
-// A cgroup that does not go keeps the files of its sandbox: whoever comes next finds it by them.
+// If a cgroup cannot be removed, the sandbox's files stay, so that the next process finds it.
 func TestRemoveAgain(t *testing.T) {
 	dir := t.TempDir()
 	id := killedDaemon(t, dir, runtime.LifetimeCreator)

@@ -39,7 +39,7 @@ func small() runtime.Spec {
 	return s
 }
 
-// hold is a script with a program beside it that holds n MiB of its own memory: a buffer that it cannot get rid of.
+// hold is a script that starts a program which holds n MiB of unreclaimable memory.
 func hold(n int, script string) string {
 	return fmt.Sprintf("dd if=/dev/zero bs=%dM count=1 2>/dev/null | { head -c 1 >/dev/null; %s; }", n, script)
 }

@@ -155,7 +155,7 @@ func nativeSpec() runtime.Spec {
 	}
 }
 
-// What somebody gets has his lease and knows nothing of anybody; what is ready has its own.
+// An acquired sandbox has its caller's lease and no earlier caller's data; a ready one has its own lease.
 func TestLease(t *testing.T) {
 	dir := t.TempDir()
 	r := openNative(t, dir)
@@ -209,7 +209,7 @@ func TestBurstNative(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Warm(nativeSpec())
-	// Not asked for again meanwhile: while somebody asks, none is made.
+	// No further request meanwhile: the pool makes none while a request is in progress.
 	for until := time.Now().Add(patience); p.Stats().Ready < 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("none are ready: %+v", p.Stats())

@@ -97,7 +97,7 @@ func TestWarm(t *testing.T) {
 		}
 		later(time.Second)
 		figures(t, p, "size 4 ready 4 hits 2 misses 1")
-		// Nobody asks for the whole day: they are still there.
+		// After a day without requests they are still there.
 		later(24 * time.Hour)
 		if got := p.Stats(); got.Ready != 4 || got.Drops["aged"] == 0 || got.Drops["idle"] > 0 {
 			t.Errorf("a day later: %+v", got)
@@ -110,7 +110,7 @@ func TestWarm(t *testing.T) {
 	})
 }
 
-// A kind is made ahead once it was asked for twice, and no more when nobody asks.
+// The pool prepares a kind after its second request, and stops when requests stop.
 func TestLearns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, newStub(), pool.Options{})
@@ -229,7 +229,7 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-// One whose agent does not answer costs a caller no more than patience, and nobody anything once it is found out.
+// A sandbox whose agent does not answer delays its caller up to the timeout, and no later caller.
 func TestDeafAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -272,7 +272,7 @@ func TestClaimThatFails(t *testing.T) {
 	})
 }
 
-// Births that fail are tried again, more and more seldom, and keep nobody from a cold start.
+// Failed births are retried with backoff and do not block a cold start.
 func TestBirthsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -295,7 +295,7 @@ func TestBirthsThatFail(t *testing.T) {
 	})
 }
 
-// What is ready is in nobody's way.
+// Ready sandboxes do not hinder other requests.
 func TestMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -318,7 +318,7 @@ func TestMakesRoom(t *testing.T) {
 func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
-		// A daemon that is killed leaves what it had ready, which is nobody's then.
+		// A killed daemon leaves its ready sandboxes orphaned.
 		killed, err := pool.New(s, pool.Options{Size: 2})
 		if err != nil {
 			t.Fatal(err)

@@ -43,8 +43,8 @@ func drawStep(t *rapid.T) step {
 	return s
 }
 
-// Whatever happens, in whatever order: nobody gets a sandbox that somebody else has had, one of another kind or under
-// another name; and in the end nothing is left.
+// For any order of events: no caller gets a sandbox that another caller has had, one of another kind or under another
+// name; and in the end nothing is left.
 func TestNeverTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		options := pool.Options{
@@ -68,7 +68,7 @@ type life struct {
 	pool *pool.Pool
 
 	mu     sync.Mutex
-	had    map[int]bool // sandboxes that somebody has had
+	had    map[int]bool // sandboxes that a caller has had
 	mine   []*box
 	faults []string
 }
