@@ -44,9 +44,9 @@ const (
 	quickLook = 500 * time.Microsecond
 )
 
-// watch ends the kernel when its programs have more memory than limit. The pages of programs are filled by the host, which
-// does not say so. So a task looks when it goes on after a fault, which lets it fill 2 MiB at most, and after anything else when
-// a look is due. Pages that it could fill before without a further fault are the watch's own to look at: the less is left the
+// watch ends the kernel when its programs have more memory than limit. The pages of programs are filled by the host, which does
+// not say so. So a task checks when it continues after a fault, which lets it fill 2 MiB at most, and after anything else when a
+// look is due. Pages that it could fill before without a further fault are the watch's own to look at: the less is left the
 // sooner. While nothing runs it is parked.
 type watch struct {
 	limit  *limit

@@ -16,7 +16,7 @@ import (
 const tmpfile = linux.O_TMPFILE &^ linux.O_DIRECTORY
 
 // mendOpen makes open(2) and openat(2) with O_DIRECTORY and O_NOFOLLOW fail at a symbolic link, as on Linux. Upstream
-// follows it, and whoever walks down a path one open folder at a time, to be led nowhere else, is led elsewhere.
+// follows it, so that a program that walks a path one open folder at a time, to stay inside it, is led elsewhere.
 func mendOpen() error {
 	for _, table := range []*kernel.SyscallTable{syscalls.AMD64, syscalls.ARM64} {
 		mended := 0

@@ -24,7 +24,7 @@ var (
 	policyARM64 []byte
 )
 
-// enforce makes the policies part of the kernel: a call that a policy refuses is refused by the table, to everybody. A
+// enforce makes the policies part of the kernel: a call that a policy refuses is refused by the table, for every task. A
 // seccomp filter would do the same, but gVisor prepares each for all the numbers there are whenever a process is cloned,
 // which takes half a millisecond.
 func enforce() error {

@@ -18,7 +18,7 @@ import (
 // errReached is what a call of these tests returns that the policy has let through.
 var errReached = errors.New("reached")
 
-// filtered is what a seccomp filter of this program would answer: the program itself, asked by nobody's shortcut.
+// filtered returns the answer of this program as a seccomp filter, without any shortcut.
 func filtered(t testing.TB, raw []byte, audit uint32, number uintptr, args arch.SyscallArguments) error {
 	t.Helper()
 	var code []bpf.Instruction
@@ -68,7 +68,7 @@ func values() []uint64 {
 	return list
 }
 
-// grid calls try with one argument at a time of every value beside zeros and ones, and with all pairs and triples of the
+// grid calls try with each value as one argument and zeros or ones as the others, and with all pairs and triples of the
 // first three that families, types and protocols are made of.
 func grid(try func(arch.SyscallArguments)) {
 	all := values()
@@ -120,7 +120,7 @@ func TestPolicyIsTheFilters(t *testing.T) {
 		for number := uintptr(0); number <= 600; number++ {
 			call := table.Lookup(number)
 			if call == nil {
-				continue // gVisor has none: ENOSYS, whoever asks
+				continue // gVisor has none: always ENOSYS
 			}
 			check := func(args arch.SyscallArguments) bool {
 				_, _, got := call(nil, number, args)
