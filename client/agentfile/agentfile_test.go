@@ -21,12 +21,12 @@ func parse(t *testing.T, text string) File {
 	return f
 }
 
-// front is a file with that frontmatter.
+// front returns a file with that frontmatter.
 func front(lines ...string) string {
 	return "---\n" + strings.Join(lines, "\n") + "\n---\nbody\n"
 }
 
-// TestSpecification reads a whole agent file, and what becomes of it.
+// TestSpecification parses a complete agent file and checks its toolset.
 func TestSpecification(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("testdata", "developer.prompt"))
 	if err != nil {
@@ -127,7 +127,7 @@ func TestRefused(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		text string
-		want []string // in the message or the hint
+		want []string // parts of the message or the hint
 	}{
 		"no end":                    {"---\nsandbox: python\nbody\n", []string{"line 1: the frontmatter has no end", "---"}},
 		"no yaml":                   {front("model: x", "sandbox: [python"), []string{"not YAML", "line"}},
@@ -221,12 +221,12 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errBroken }
 
-// TestScope is docs/compatibility.md#scopes.
+// TestScope tests docs/compatibility.md#scopes.
 func TestScope(t *testing.T) {
 	for name, test := range map[string]struct {
 		session string
 		run     ExecutionContext
-		scope   string // "" is one that nobody finds
+		scope   string // "" for one that no other run can find
 	}{
 		"workflow":               {"", ExecutionContext{WorkflowRunID: "w"}, "workflow:w:default"},
 		"workflow, named":        {"build", ExecutionContext{WorkflowRunID: "w", AgentRunID: "a"}, "workflow:w:build"},
@@ -258,7 +258,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestTools is docs/compatibility.md#two-modes.
+// TestTools tests docs/compatibility.md#two-modes.
 func TestTools(t *testing.T) {
 	var none *Sandbox
 	if got := none.Tools(); got != nil {
@@ -274,7 +274,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestToolset: what Belljar cannot do is refused, and what a program made is checked like what a file says.
+// TestToolset: unsupported settings are refused, and a sandbox made by a program is checked like one from a file.
 func TestToolset(t *testing.T) {
 	for field, text := range map[string]string{
 		"pip_packages": "pip_packages: [numpy]", "npm_packages": "npm_packages: [left-pad]",

@@ -1,5 +1,5 @@
-// Package agentfile reads agent files: a prompt in Markdown with YAML before it, between lines of three dashes, whose
-// sandbox block says what the agent may do with Belljar (docs/compatibility.md#agent-files).
+// Package agentfile reads agent files: a prompt in Markdown after a YAML frontmatter, whose sandbox block configures the
+// agent's use of Belljar (docs/compatibility.md#agent-files).
 //
 //	---
 //	model: openai/gpt-4o
@@ -10,8 +10,8 @@
 //	---
 //	You are a Python developer …
 //
-// [Parse] reads one, [Sandbox.Tools] names the tools that its model gets, and [Sandbox.Toolset] is what belljar needs to
-// know for a run of it. What a file asks for and Belljar cannot do is refused, never left out.
+// [Parse] reads a file, [Sandbox.Tools] names the tools for its model, and [Sandbox.Toolset] returns the settings for a
+// run of the agent. A setting that Belljar does not support is an error; none is ignored.
 package agentfile
 
 import (
@@ -27,27 +27,27 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Bounds of an agent file, in bytes.
+// Limits of an agent file, in bytes.
 const (
-	MaxBytes            = 1 << 20  // of all of it
-	MaxFrontmatterBytes = 64 << 10 // of what is between the dashes
+	MaxBytes            = 1 << 20  // of the whole file
+	MaxFrontmatterBytes = 64 << 10 // of the frontmatter
 )
 
-// maxNodes is how many values a frontmatter may have once its aliases are replaced by what they stand for.
+// maxNodes limits the number of values in a frontmatter with its aliases expanded.
 const maxNodes = 10_000
 
 // File is an agent file.
 type File struct {
-	// Sandbox is what the agent may do; nil if it has no sandbox.
+	// Sandbox is the sandbox block; nil if there is none.
 	Sandbox *Sandbox
-	// Meta is the mapping of all other keys, as they were written; nil if there are none. Meta.Decode reads them.
+	// Meta is the mapping of all other keys, for Meta.Decode; nil if there are none.
 	Meta *yaml.Node
-	// Body is the prompt: everything behind the frontmatter, or all of a file that has none.
+	// Body is the prompt: the text after the frontmatter, or the whole file if it has none.
 	Body string
 }
 
-// Parse reads an agent file. The error is [belljar.CodeInvalidRequest] and says everything that is wrong, with its line;
-// details.problems has it one by one.
+// Parse parses an agent file. The error is [belljar.CodeInvalidRequest], or [belljar.CodeTooLarge] for more than MaxBytes.
+// It lists every problem with its line; details.problems has them one by one.
 func Parse(r io.Reader) (File, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
@@ -87,7 +87,7 @@ func Parse(r io.Reader) (File, error) {
 	p := &problems{}
 	seen := map[string]int{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := meant(root.Content[i]), root.Content[i+1]
+		key, value := resolve(root.Content[i]), root.Content[i+1]
 		switch {
 		case key.Kind == yaml.ScalarNode && twice(p, seen, "", key):
 		case key.Value == "<<" && merges(value, "sandbox"):
@@ -107,15 +107,15 @@ func Parse(r io.Reader) (File, error) {
 	return f, nil
 }
 
-// merges reports whether a value that is merged into a mapping brings a key.
+// merges reports whether a value of the merge key << contains a key.
 func merges(n *yaml.Node, name string) bool {
-	n = meant(n)
+	n = resolve(n)
 	for i, child := range n.Content {
 		if n.Kind == yaml.SequenceNode && merges(child, name) {
 			return true
 		}
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
-			key := meant(child)
+			key := resolve(child)
 			if key.Value == name || key.Value == "<<" && merges(n.Content[i+1], name) {
 				return true
 			}
@@ -124,7 +124,7 @@ func merges(n *yaml.Node, name string) bool {
 	return false
 }
 
-// cut takes a file apart. front has no dashes any more and begins in line; it is "" if there is no frontmatter.
+// cut splits a file. front is the frontmatter without its dashes, which starts at line; it is "" if there is none.
 func cut(text string) (front string, line int, body string, err error) {
 	at, number, opened := 0, 0, false
 	begin, first := 0, 0
@@ -139,7 +139,7 @@ func cut(text string) (front string, line int, body string, err error) {
 		case !opened:
 			opened, begin, first = true, at, number
 		case content == "---":
-			// A frontmatter with nothing in it is one all the same.
+			// The line break makes an empty frontmatter different from none.
 			return text[begin:at-len(piece)] + "\n", first + 1, text[at:], nil
 		}
 	}
@@ -151,9 +151,9 @@ func cut(text string) (front string, line int, body string, err error) {
 	return "", 0, "", e
 }
 
-// decode reads the mapping of a frontmatter, nil if that is empty. line is its first.
+// decode returns the mapping of a frontmatter, nil if it is empty. line is its first line.
 func decode(front string, line int) (*yaml.Node, error) {
-	// The lines before make the decoder count as people do.
+	// The empty lines make the decoder's line numbers those of the file.
 	in := yaml.NewDecoder(strings.NewReader(strings.Repeat("\n", line-1) + front))
 	var doc yaml.Node
 	switch err := in.Decode(&doc); {
@@ -172,29 +172,29 @@ func decode(front string, line int) (*yaml.Node, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, refused("line %d: the frontmatter must map keys to values", root.Line)
 	}
-	if _, err := weigh(root, map[*yaml.Node]int{}); err != nil {
+	if _, err := countNodes(root, map[*yaml.Node]int{}); err != nil {
 		return nil, err
 	}
 	return root, nil
 }
 
-// weigh counts the values of a node with aliases replaced, so that nobody who decodes it later is drowned.
-func weigh(n *yaml.Node, known map[*yaml.Node]int) (int, error) {
-	const under = -1 // being weighed
+// countNodes counts the values of a node with its aliases expanded, so that decoding it later takes bounded memory.
+func countNodes(n *yaml.Node, known map[*yaml.Node]int) (int, error) {
+	const pending = -1
 	switch w := known[n]; {
-	case w == under:
+	case w == pending:
 		return 0, refused("line %d: an alias contains itself", n.Line)
 	case w > 0:
 		return w, nil
 	}
-	known[n] = under
+	known[n] = pending
 	children := n.Content
 	if n.Kind == yaml.AliasNode {
 		children = []*yaml.Node{n.Alias}
 	}
 	sum := 1
 	for _, child := range children {
-		w, err := weigh(child, known)
+		w, err := countNodes(child, known)
 		if err != nil {
 			return 0, err
 		}
@@ -206,18 +206,18 @@ func weigh(n *yaml.Node, known map[*yaml.Node]int) (int, error) {
 	return sum, nil
 }
 
-// refused is an error about the file as a whole.
+// refused returns an error about the file as a whole.
 func refused(format string, args ...any) *belljar.Error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
 
-// problems are what is wrong with a file, in the order of its lines.
+// problems collects the errors of a file, in the order of its lines.
 type problems struct {
 	lines []string
 	first *belljar.Error
 }
 
-// add notes one. field is the key with those above it.
+// add adds a problem. field is the full path of the key.
 func (p *problems) add(n *yaml.Node, field, hint, format string, args ...any) {
 	said := fmt.Sprintf("line %d: %s", n.Line, fmt.Sprintf(format, args...))
 	if p.first == nil {
@@ -226,7 +226,7 @@ func (p *problems) add(n *yaml.Node, field, hint, format string, args ...any) {
 	p.lines = append(p.lines, said)
 }
 
-// error is nil if there are none.
+// error returns the error for all problems; nil if there are none.
 func (p *problems) error() error {
 	if p.first == nil {
 		return nil
@@ -237,11 +237,11 @@ func (p *problems) error() error {
 	return e
 }
 
-// short is a text as an error repeats it.
+// short shortens a text for an error.
 func short(text string) string {
-	const most = 64
-	if len(text) > most {
-		text = string(bytes.ToValidUTF8([]byte(text[:most]), nil)) + "…"
+	const limit = 64
+	if len(text) > limit {
+		text = string(bytes.ToValidUTF8([]byte(text[:limit]), nil)) + "…"
 	}
 	return text
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// FuzzParse: whatever a file holds, it is read in bounds, refused with a code of ours, or makes a toolset that is one.
+// FuzzParse checks that any file is parsed within the limits, and either refused with a Belljar code or gives a valid
+// toolset.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"", "no frontmatter", "---\n---\n", "---\nsandbox: python\n---\nbody", "\uFEFF---\r\nsandbox: {mode: code}\r\n---\r\n",
@@ -29,7 +30,7 @@ func FuzzParse(f *testing.F) {
 		}
 		if file.Meta != nil {
 			var all any
-			_ = file.Meta.Decode(&all) // it may hold what no value of Go does, but it ends
+			_ = file.Meta.Decode(&all) // may fail, but must end
 		}
 		if file.Sandbox == nil {
 			return

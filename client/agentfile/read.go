@@ -10,16 +10,16 @@ import (
 	"github.com/belljar/belljar/internal/nearest"
 )
 
-// reader reads a sandbox block. It looks at the nodes and not at Go values, so that every key has its line.
+// reader reads a sandbox block. It reads YAML nodes instead of Go values, so that every error has a line.
 type reader struct {
 	p  *problems
-	at map[string]*yaml.Node // values by field, for what is wrong with them together
+	at map[string]*yaml.Node // keys by field, for the lines of later errors
 }
 
-// readSandbox reads a block in either shape: the name of a runtime, or a mapping. null is no sandbox.
+// readSandbox reads a block in either form: the name of a runtime, or a mapping. null means no sandbox.
 func readSandbox(p *problems, n *yaml.Node) *Sandbox {
 	r := &reader{p: p, at: map[string]*yaml.Node{"": n}}
-	n = meant(n)
+	n = resolve(n)
 	s := &Sandbox{}
 	before := len(p.lines)
 	switch {
@@ -43,7 +43,7 @@ func readSandbox(p *problems, n *yaml.Node) *Sandbox {
 	return s
 }
 
-// fields are how the keys of a sandbox are read.
+// fields returns the function that reads each key of a sandbox.
 func (r *reader) fields(s *Sandbox) map[string]func(field string, n *yaml.Node) {
 	keys := map[string]func(string, *yaml.Node){
 		"mode":          func(f string, n *yaml.Node) { r.text(f, n, (*string)(&s.Mode)) },
@@ -72,9 +72,9 @@ func (r *reader) fields(s *Sandbox) map[string]func(field string, n *yaml.Node) 
 	return keys
 }
 
-// mapping reads a mapping whose keys are all known.
+// mapping reads a mapping; unknown keys are errors.
 func (r *reader) mapping(field string, n *yaml.Node, keys map[string]func(string, *yaml.Node)) {
-	n = meant(n)
+	n = resolve(n)
 	name := strings.TrimSuffix("sandbox."+field, ".")
 	if n.Kind != yaml.MappingNode {
 		hint := ""
@@ -99,9 +99,9 @@ func (r *reader) mapping(field string, n *yaml.Node, keys map[string]func(string
 		if twice(r.p, seen, name+".", key) {
 			continue
 		}
-		below := key.Value
+		path := key.Value
 		if field != "" {
-			below = field + "." + key.Value
+			path = field + "." + key.Value
 		}
 		read := keys[key.Value]
 		switch {
@@ -110,15 +110,15 @@ func (r *reader) mapping(field string, n *yaml.Node, keys map[string]func(string
 			if near := nearest.Of(key.Value, max(len(key.Value)/3, 1), known); near != "" {
 				hint = "did you mean " + near
 			}
-			r.p.add(key, "sandbox."+short(below), hint, "%s.%s is not known", name, short(key.Value))
-		case !null(meant(value)): // which is a key that is not there
-			r.at[below] = key
-			read(below, value)
+			r.p.add(key, "sandbox."+short(path), hint, "%s.%s is not known", name, short(key.Value))
+		case !null(resolve(value)): // null means the same as a missing key
+			r.at[path] = key
+			read(path, value)
 		}
 	}
 }
 
-// twice notes a key that a mapping has already.
+// twice adds a problem and returns true if the mapping has the key already.
 func twice(p *problems, seen map[string]int, above string, key *yaml.Node) bool {
 	if line, ok := seen[key.Value]; ok {
 		p.add(key, above+short(key.Value), "", "%s%s is there already, in line %d", above, short(key.Value), line)
@@ -128,9 +128,9 @@ func twice(p *problems, seen map[string]int, above string, key *yaml.Node) bool 
 	return false
 }
 
-// text reads a string that is not empty. Numbers and booleans are not taken for strings: who means one can quote it.
+// text reads a non-empty string. Numbers and booleans must be quoted.
 func (r *reader) text(field string, n *yaml.Node, to *string) {
-	n = meant(n)
+	n = resolve(n)
 	name := strings.TrimSuffix("sandbox."+field, ".")
 	switch {
 	case n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str":
@@ -144,7 +144,7 @@ func (r *reader) text(field string, n *yaml.Node, to *string) {
 
 // texts reads a list of strings.
 func (r *reader) texts(field string, n *yaml.Node, to *[]string) {
-	n = meant(n)
+	n = resolve(n)
 	if n.Kind != yaml.SequenceNode {
 		r.p.add(n, "sandbox."+field, "", "sandbox.%s must be a list", field)
 		return
@@ -158,15 +158,15 @@ func (r *reader) texts(field string, n *yaml.Node, to *[]string) {
 
 // flag reads true or false.
 func (r *reader) flag(field string, n *yaml.Node, to *bool) {
-	n = meant(n)
+	n = resolve(n)
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || n.Decode(to) != nil {
 		r.p.add(n, "sandbox."+field, "", "sandbox.%s must be true or false", field)
 	}
 }
 
-// number reads a whole number in its bounds. 0 is not taken for none: some would mean without a limit.
+// number reads a whole number within its limits. 0 is an error, since it might be meant as no limit.
 func (r *reader) number(field string, n *yaml.Node, to number) {
-	n = meant(n)
+	n = resolve(n)
 	value, err := strconv.Atoi(n.Value)
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || err != nil {
 		r.p.add(n, "sandbox."+field, "", "sandbox.%s must be a whole number from %d to %d", field, to.least, to.most)
@@ -179,8 +179,8 @@ func (r *reader) number(field string, n *yaml.Node, to number) {
 	*to.value = value
 }
 
-// meant is what an alias stands for. It is not its own: that was found out before.
-func meant(n *yaml.Node) *yaml.Node {
+// resolve returns the target of an alias, or n itself. Cycles have been refused before.
+func resolve(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}

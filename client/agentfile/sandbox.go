@@ -8,42 +8,42 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Sandbox is the sandbox block of an agent file. A zero field is one that the file does not have.
+// Sandbox is the sandbox block of an agent file. A zero field is unset.
 type Sandbox struct {
-	Mode    belljar.ToolMode // compute (also ""): one-shot runs; code: a session that lasts
-	Runtime string           // the language: python, node, bash and the others that Belljar runs; "" leaves it to the model
-	Image   string           // "" is the server's default
-	// Session is the session's name in its workflow, in code mode: "" and default are the one that all agents of the workflow
-	// share, isolated is one of its own.
+	Mode    belljar.ToolMode // compute (the default): one-shot runs; code: a session
+	Runtime string           // the language: python, node, bash or another of [Runtimes]; "" leaves the choice to the model
+	Image   string           // "" means the server's default
+	// Session is the session's name in its workflow, in code mode. All agents of the workflow share the session default,
+	// which is also the default; isolated means a session of its own.
 	Session string
 	Limits  Limits
 	Network Network
 
-	// Of the first version of the format.
-	TimeoutSeconds int // of every command; a model can ask for less
+	// From the first version of the format.
+	TimeoutSeconds int // of every command; a model can set less
 	AllowNetwork   bool
 	PipPackages    []string
 	NpmPackages    []string
 }
 
-// Limits are those of the sandbox. 0 is the server's default.
+// Limits are the limits of the sandbox. 0 means the server's default.
 type Limits struct {
 	CPUMillicores  int // 1000 is one CPU
 	MemoryMB       int // MiB
-	TimeoutSeconds int // without activity, after which a session ends; code mode only
+	TimeoutSeconds int // idle time after which a session ends; code mode only
 	WorkspaceMB    int // MiB
 }
 
-// Network is what a sandbox reaches.
+// Network is the network access of a sandbox.
 type Network struct{ Enabled bool }
 
-// ExecutionContext is for which run of the agent its tools are.
+// ExecutionContext identifies the run of the agent.
 type ExecutionContext struct {
 	WorkflowRunID string // the workflow's run, if the agent is a step of one
-	AgentRunID    string // the agent's run, if it stands alone
+	AgentRunID    string // the agent's run outside a workflow
 }
 
-// InMode is the mode in force.
+// InMode returns the mode, with its default.
 func (s *Sandbox) InMode() belljar.ToolMode {
 	if s.Mode == "" {
 		return belljar.ToolsCompute
@@ -51,7 +51,7 @@ func (s *Sandbox) InMode() belljar.ToolMode {
 	return s.Mode
 }
 
-// Tools names the tools that the agent's model gets besides its others (docs/compatibility.md#two-modes): none if s is nil.
+// Tools names Belljar's tools for the agent's model (docs/compatibility.md#two-modes): none if s is nil.
 func (s *Sandbox) Tools() []string {
 	if s == nil {
 		return nil
@@ -59,16 +59,16 @@ func (s *Sandbox) Tools() []string {
 	return s.InMode().Tools()
 }
 
-// The bounds of numbers. What a server allows is its own business; these only keep out what nobody means.
+// Limits of numbers. They only reject mistakes; a server may allow less.
 const (
-	leastMillicores = 10
-	leastMemoryMB   = 8
-	mostMillicores  = 1_024_000
-	mostMB          = 16 << 20
-	mostSeconds     = 365 * 24 * 60 * 60
+	minMillicores = 10
+	minMemoryMB   = 8
+	maxMillicores = 1_024_000
+	maxMB         = 16 << 20
+	maxSeconds    = 365 * 24 * 60 * 60
 )
 
-// number is one of them: a field, its value, and what it may be.
+// number is a field with a number and its limits.
 type number struct {
 	field       string
 	value       *int
@@ -77,22 +77,22 @@ type number struct {
 
 func (s *Sandbox) numbers() []number {
 	return []number{
-		{"timeout_seconds", &s.TimeoutSeconds, 1, mostSeconds},
-		{"limits.cpu_millicores", &s.Limits.CPUMillicores, leastMillicores, mostMillicores},
-		{"limits.memory_mb", &s.Limits.MemoryMB, leastMemoryMB, mostMB},
-		{"limits.timeout_seconds", &s.Limits.TimeoutSeconds, 1, mostSeconds},
-		{"limits.workspace_mb", &s.Limits.WorkspaceMB, 1, mostMB},
+		{"timeout_seconds", &s.TimeoutSeconds, 1, maxSeconds},
+		{"limits.cpu_millicores", &s.Limits.CPUMillicores, minMillicores, maxMillicores},
+		{"limits.memory_mb", &s.Limits.MemoryMB, minMemoryMB, maxMB},
+		{"limits.timeout_seconds", &s.Limits.TimeoutSeconds, 1, maxSeconds},
+		{"limits.workspace_mb", &s.Limits.WorkspaceMB, 1, maxMB},
 	}
 }
 
-// issue is something wrong with a field.
+// issue is a problem with a field.
 type issue struct {
 	field string // without "sandbox."
 	err   error
 	hint  string
 }
 
-// issues are what is wrong with a sandbox, however it was made. A number of 0 is none.
+// issues returns the problems of a sandbox, from a file or not. A number of 0 is unset.
 func (s *Sandbox) issues() (found []issue) {
 	add := func(field, hint string, err error) {
 		if err != nil {
@@ -122,7 +122,7 @@ func (s *Sandbox) issues() (found []issue) {
 	return found
 }
 
-// check refuses a number that nobody means.
+// check returns an error for a number outside its limits.
 func (n number) check(value int) error {
 	if value < n.least || value > n.most {
 		return fmt.Errorf("must be from %d to %d, not %d", n.least, n.most, value)
@@ -130,7 +130,7 @@ func (n number) check(value int) error {
 	return nil
 }
 
-// checkRuntime refuses a language that Belljar does not know.
+// checkRuntime returns an error for an unknown language.
 func checkRuntime(name string) error {
 	if name == "" {
 		return nil
@@ -141,7 +141,7 @@ func checkRuntime(name string) error {
 	return fmt.Errorf("%q is not known, it is one of %s", short(name), strings.Join(Runtimes(), ", "))
 }
 
-// Runtimes are the languages that a file can name; those of the session tools come first, by their names.
+// Runtimes are the languages that a file can name. Those of the session tools come first, by their own names.
 func Runtimes() []string {
 	names := []string{"python", "node", "bash"}
 	own := len(names)
@@ -158,7 +158,7 @@ func Runtimes() []string {
 	return names
 }
 
-// checkImage keeps out what names no image.
+// checkImage returns an error for an invalid image name.
 func checkImage(name string) error {
 	const most = 512
 	switch {
@@ -170,7 +170,7 @@ func checkImage(name string) error {
 	return nil
 }
 
-// checkSession keeps out what is no name of a session.
+// checkSession returns an error for an invalid session name.
 func checkSession(name string) error {
 	err := belljar.Scope{Namespace: "workflow", ID: "x", Key: name}.Validate()
 	if err == nil {
@@ -179,12 +179,12 @@ func checkSession(name string) error {
 	return errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "scope.key"), ": "))
 }
 
-// Toolset is what belljar needs to know for one run of the agent. In a workflow its session is shared with the other agents
-// of that run, under the name that the file gives it; alone it has one of its own (docs/compatibility.md#scopes). Without either id a session is
-// nobody's to find.
+// Toolset returns the settings for one run of the agent. In a workflow it shares its session with the other agents of that
+// run, under the name in the file; otherwise it has one of its own (docs/compatibility.md#scopes). Without either id no
+// other run can find the session.
 //
-// The error is [belljar.CodeInvalidRequest] for a sandbox that makes no sense, and [belljar.CodePolicyDenied] for one that
-// wants the network, or packages from it: Belljar has no way out of its sandboxes.
+// The error is [belljar.CodeInvalidRequest] for an invalid sandbox, and [belljar.CodePolicyDenied] for one that needs the
+// network, or packages from it: Belljar's sandboxes have no network.
 func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	if s == nil {
 		return belljar.Toolset{}, refused("the agent has no sandbox")
@@ -218,7 +218,7 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	return t, nil
 }
 
-// checkEgress refuses what needs a network.
+// checkEgress returns an error if the sandbox needs a network.
 func (s *Sandbox) checkEgress() error {
 	refuse := func(field, hint string) error {
 		return &belljar.Error{
