@@ -1,5 +1,5 @@
 #!/bin/sh
-# A pipeline as one types it: make lines, sort, count, keep the best.
+# A shell pipeline: make lines, sort, count, keep the best.
 set -eu
 
 seq 1 20000 | awk '{ n = $1; steps = 0; while (n != 1) { n = n % 2 ? 3 * n + 1 : n / 2; steps++ } print steps, $1 }' |

@@ -44,7 +44,7 @@ def plain(text):
 def main(results):
     results = pathlib.Path(results)
     run = json.loads((results / "raw/run.json").read_text(encoding="utf-8"))
-    if "error" in run:  # it was never run
+    if "error" in run:  # it never ran
         outcome, tests = f"{run['error']['code']}: {run['error']['message']}", None
     else:
         outcome = run["phase"] + (f": {run['reason_code']}" if run.get("reason_code") else "")
@@ -57,7 +57,7 @@ def main(results):
         case = ElementTree.SubElement(suite, "testcase", classname=classname, name=name)
         if kind:
             ElementTree.SubElement(case, kind, message=text)
-    if not passed and not bad:  # so that whoever reads only this file does not take it for a success
+    if not passed and not bad:  # so that the summary alone does not look like a success
         suite.set("tests", str(len(tests or []) + 1))
         suite.set("errors", "1")
         ElementTree.SubElement(ElementTree.SubElement(suite, "testcase", name="the run"), "error", message=outcome)

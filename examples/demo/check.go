@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// all makes one check of several; the first that fails decides.
+// all combines checks; the first failure counts.
 func all(checks ...func(result) error) func(result) error {
 	return func(r result) error {
 		for _, check := range checks {
@@ -22,7 +22,7 @@ func all(checks ...func(result) error) func(result) error {
 	}
 }
 
-// where decides by whether this host enforces the limit with a cgroup, as root always and an ordinary user sometimes can.
+// where selects a check by whether this host enforces the limit with a cgroup, as root always and an ordinary user sometimes can.
 func where(limit string, enforced, not func(result) error) func(result) error {
 	return func(r result) error {
 		if strings.HasPrefix(r.LimitsEnforced[limit], "cgroup") {
@@ -63,7 +63,7 @@ func contains(stream, got, want string) error {
 	return nil
 }
 
-// truncated checks that the log was cut at its cap and not a byte later.
+// truncated checks that the log was cut exactly at its limit.
 func truncated(r result) error {
 	most := belljar.DefaultLimits().LogBytes
 	if !r.Truncated || int64(len(r.Stdout)) > most {
@@ -72,7 +72,7 @@ func truncated(r result) error {
 	return nil
 }
 
-// bounded checks that disk.py wrote no more than its file systems may hold together.
+// bounded checks that disk.py wrote no more than the size of its file systems.
 func bounded(r result) error {
 	lines := strings.Split(strings.TrimSpace(r.Stdout), "\n")
 	var total int
@@ -105,7 +105,7 @@ func artifact(out string) error {
 	return err
 }
 
-// tail is the end of a text, for a message.
+// tail returns the end of a text, for a message.
 func tail(s string) string {
 	const most = 200
 	if len(s) > most {

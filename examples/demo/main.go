@@ -1,5 +1,5 @@
-// Command demo runs every example in a sandbox of its own and shows what happened to each. It ends with status 1 if one
-// did not end as it must.
+// Command demo runs every example in its own sandbox and shows the outcomes. It exits with status 1 if an example did not end as
+// expected.
 //
 //	go run ./examples/demo [-belljar bin/belljar] [-examples examples]
 package main
@@ -105,7 +105,7 @@ func listen() (*bait, int, error) {
 	return b, l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// accepted closes the service and returns how many calls it took.
+// accepted closes the service and returns the number of accepted connections.
 func (b *bait) accepted() int {
 	b.Close()
 	return <-b.calls

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// program is one example: how to run it, and what must come of it.
+// program is one example: how to run it, and the expected outcome.
 type program struct {
 	name    string
 	tries   string // what it does, in a few words
@@ -25,7 +25,7 @@ type program struct {
 	check   func(result) error
 }
 
-// result is what belljar run --json prints.
+// result is the output of belljar run --json.
 type result struct {
 	belljar.Run
 	Stdout    string             `json:"stdout"`
@@ -104,7 +104,7 @@ func programs(folder, out string, port int) []program {
 		{
 			name: "forkbomb.py", tries: "forks without end, and so do its children", hostile: true,
 			args: []string{"--pids", "64", "--timeout", "20", at("hostile/forkbomb.py")},
-			// Without a cgroup the fork is refused all the same, but nobody counts.
+			// Without a cgroup the fork fails too, but there is no counter.
 			check: where("pids", ended(belljar.PhaseFailed, belljar.ReasonPidsLimit), exits(1)),
 		},
 		{

@@ -12,12 +12,12 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// show draws the demo. On a terminal it has colours, and each line first says what is being tried.
+// show prints the demo. On a terminal it uses colours, and each line first shows what is being tried.
 type show struct {
 	out      *os.File
 	terminal bool
 	width    int
-	hostile  *bool // of the line before
+	hostile  *bool // of the previous line
 }
 
 // The columns of a line, in characters.
@@ -52,7 +52,7 @@ func (s *show) line(format string, args ...any) {
 	fmt.Fprintf(s.out, "  %s\n", s.colour(red, fmt.Sprintf(format, args...)))
 }
 
-// attempt says what is about to run; outcome overwrites it.
+// attempt prints what is about to run; outcome overwrites it.
 func (s *show) attempt(p program) {
 	if s.hostile == nil || *s.hostile != p.hostile {
 		heading := "Honest programs"
@@ -67,7 +67,7 @@ func (s *show) attempt(p program) {
 	}
 }
 
-// outcome says what came of it.
+// outcome prints the result.
 func (s *show) outcome(p program, r result, err error) {
 	if s.terminal {
 		fmt.Fprint(s.out, "\r\x1b[K")
@@ -90,7 +90,7 @@ func (s *show) outcome(p program, r result, err error) {
 	}
 }
 
-// closing sums up.
+// closing prints the summary.
 func (s *show) closing(n, wrong int, took time.Duration) {
 	if wrong > 0 {
 		fmt.Fprintf(s.out, "\n  %s %.1f s in all.\n\n", s.colour(red, fmt.Sprintf("%d of %d did not end as they must.", wrong, n)), took.Seconds())
@@ -107,7 +107,7 @@ func (s *show) colour(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// verdict is what happened, in a few words.
+// verdict describes the result in a few words.
 func verdict(r result) string {
 	switch {
 	case r.Phase == "":
@@ -142,7 +142,7 @@ func memory(r result) string {
 	return fmt.Sprintf("%.0f MiB", *r.ResourceUsage.PeakRSSMB)
 }
 
-// lastLine is the last line of what a program printed, without anything that could move a terminal's cursor.
+// lastLine returns the last line of a program's output, without control characters.
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	s = s[strings.LastIndexByte(s, '\n')+1:]

@@ -21,7 +21,7 @@ from pathlib import Path
 from belljar import Belljar, BelljarError
 
 LANGUAGES = {".py": "python", ".c": "c", ".java": "java"}
-WALL = 30  # seconds of wall time for each of CPU time: for programs that wait
+WALL = 30  # seconds of wall time per second of CPU time: for programs that wait
 START = COMPILE = 120  # seconds of wall time: a busy machine is no fault of the program's
 COMPILER_MB = 512  # of memory, whatever the program may have
 NO_VERDICT = "not_judged"
@@ -66,7 +66,7 @@ def judge(run, expected: str, problem: Problem, memory: bool) -> tuple[str, str]
     if run.phase == "timed_out":
         return "time_limit", run.message
     if run.reason_code in ("nonzero_exit", "signaled"):
-        # Without a memory limit, a program that fails may have failed for want of memory.
+        # Without a memory limit, a program that fails may have run out of memory.
         return ("runtime_error" if memory else NO_VERDICT), run.message
     if run.phase != "completed":
         return NO_VERDICT, f"{run.reason_code}: {run.message}"
@@ -97,7 +97,7 @@ class Grader:
             build_timeout=COMPILE,
             build_memory_mb=COMPILER_MB if self.memory and language != "python" else None,
             resources=resources,
-            build_cache=True if language != "python" else None,  # built for the first test, used for all
+            build_cache=True if language != "python" else None,  # built for the first test, reused for the others
             workspace_exec=True if language != "python" else None,
         )
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Asks a model a question, runs the code that it calls the tool with in a sandbox, and gives it what that printed. By hand, to
-# show what goes over the wire; the other examples have programs for it.
+# Asks a model a question, runs the code of its tool call in a sandbox, and sends it the output. Done by hand, to show the
+# protocol; the other examples use programs for it.
 set -eu
 tools='[{"type": "function", "function": {"name": "python", "description": "Runs Python code",
   "parameters": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}}}]'

@@ -37,7 +37,7 @@ class Play:
     def __init__(self, scripts):
         self.turns = [turn for script in scripts for turn in read(pathlib.Path(script))]
         self.next = 0
-        self.wrong = None  # what went wrong first
+        self.wrong = None  # the first error
         self.lock = threading.Lock()
 
     def answer(self, dialect, body):

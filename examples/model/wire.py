@@ -65,7 +65,7 @@ class OpenAI:
             function = tool.get("function", {})
             check_tool(function.get("name"), function.get("parameters", {"type": "object"}))
             tools.append(function["name"])
-        waiting = set()  # calls that nobody has answered yet
+        waiting = set()  # calls without a result
         told, added = [], []
         for i, message in enumerate(request["messages"]):
             role, content = message.get("role"), message.get("content")

@@ -21,12 +21,12 @@ type execution struct {
 	id      string // of the run
 	host    *host
 	agents  string // folder of the agents' files
-	session string // that all of them work in
+	session string // that all of them share
 	outputs map[string]map[string]any
 	said    []string // by the agents, in order
 }
 
-// agent reads an agent's file and what its sandbox is in this run.
+// agent reads an agent's file and its sandbox settings for this run.
 func (e *execution) agent(name string) (agentfile.File, belljar.Toolset, error) {
 	file, err := os.Open(e.agentPath(name))
 	if err != nil {
@@ -43,7 +43,7 @@ func (e *execution) agent(name string) (agentfile.File, belljar.Toolset, error) 
 
 func (e *execution) agentPath(name string) string { return filepath.Join(e.agents, name+".md") }
 
-// begin opens the sandbox, as the first agent's file says, and puts the project into it.
+// begin opens the sandbox with the first agent's settings, and copies the project into it.
 func (e *execution) begin(ctx context.Context, project string) error {
 	_, set, err := e.agent(e.flow.Steps[0].Agent)
 	if err != nil {
@@ -65,7 +65,7 @@ func (e *execution) begin(ctx context.Context, project string) error {
 	})
 }
 
-// each does something with every file of the project.
+// each calls do for every file of the project.
 func (e *execution) each(project string, do func(name string) error) error {
 	list, err := os.ReadDir(project)
 	if err != nil {
@@ -81,7 +81,7 @@ func (e *execution) each(project string, do func(name string) error) error {
 	return nil
 }
 
-// run runs the steps, until one is the end.
+// run runs the steps until an end step.
 func (e *execution) run(ctx context.Context) error {
 	at := 0
 	for range e.flow.MaxSteps {
@@ -112,7 +112,7 @@ func (e *execution) run(ctx context.Context) error {
 	return fmt.Errorf("it is not done after %d steps", e.flow.MaxSteps)
 }
 
-// output is what an agent said, by field if it is JSON.
+// output returns an agent's last message, by field if it is JSON.
 func output(text string) map[string]any {
 	fields := map[string]any{}
 	if json.Unmarshal([]byte(text), &fields) != nil || fields == nil {
@@ -121,7 +121,7 @@ func output(text string) map[string]any {
 	return fields
 }
 
-// step has an agent do its part, with the tools of its file.
+// step runs an agent with the tools of its file.
 func (e *execution) step(ctx context.Context, s step) (string, error) {
 	file, _, err := e.agent(s.Agent)
 	if err != nil {
@@ -139,7 +139,7 @@ func (e *execution) step(ctx context.Context, s step) (string, error) {
 	return converse(ctx, file.Body, task, tools)
 }
 
-// fetch brings the files of the project home as they are now.
+// fetch copies the project's files back.
 func (e *execution) fetch(ctx context.Context, project, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err

@@ -10,16 +10,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// flow is a workflow as its file says.
+// flow is a workflow from its file.
 type flow struct {
 	ID          string `yaml:"id"`
 	Name        string `yaml:"name"`
 	Description string `yaml:"description"`
 	Steps       []step `yaml:"steps"`
-	MaxSteps    int    `yaml:"max_steps"` // steps in all, loops counted; 0 is 50
+	MaxSteps    int    `yaml:"max_steps"` // steps in total, including loops; 0 is 50
 }
 
-// step is one of its steps. What follows it is the next in the file, unless it is a switch.
+// step is one step. The next one in the file follows it, unless it is a switch.
 type step struct {
 	ID          string       `yaml:"id"`
 	Type        string       `yaml:"type"` // agent | switch | end
@@ -28,7 +28,7 @@ type step struct {
 	Transitions []transition `yaml:"transitions"`
 }
 
-// transition is where a switch goes on if its expression is Condition.
+// transition is the target of a switch if its expression equals Condition.
 type transition struct {
 	Condition string `yaml:"condition"`
 	Next      string `yaml:"next"`
@@ -39,7 +39,7 @@ var (
 	expression = regexp.MustCompile(`^steps\.([a-z0-9_-]+)\.output\.([A-Za-z0-9_]+)$`)
 )
 
-// read reads a workflow and checks that it can be run.
+// read reads and validates a workflow.
 func read(name string) (flow, error) {
 	raw, err := os.ReadFile(name)
 	if err != nil {
@@ -75,7 +75,7 @@ func read(name string) (flow, error) {
 	return f, nil
 }
 
-// after is the index of the step behind the one at i, and for a switch the value that decided.
+// after returns the index of the step after the one at i, and for a switch the value that decided.
 func (f flow) after(i int, outputs map[string]map[string]any) (next int, value string, err error) {
 	s := f.Steps[i]
 	if s.Type != "switch" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRead reads the workflow of this folder, and refuses what could not be run.
+// TestRead reads the workflow of this folder, and refuses invalid ones.
 func TestRead(t *testing.T) {
 	f, err := read("workflow.yaml")
 	if err != nil || f.ID != "code-review-and-fix" || len(f.Steps) != 5 || f.MaxSteps != 20 {
@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestAfter decides what follows a step.
+// TestAfter selects the next step.
 func TestAfter(t *testing.T) {
 	f, err := read("workflow.yaml")
 	if err != nil {

@@ -18,15 +18,15 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// host is where the sandboxes are: a server, or a belljar of our own.
+// host provides the sandboxes: a server, or a private one.
 type host struct {
 	program string // belljar
 	service belljar.Service
-	env     []string // for belljar mcp to find the same
+	env     []string // for belljar mcp to find the same host
 	close   func()
 }
 
-// connect finds the server that is named, or starts a belljar that is ours alone.
+// connect uses the server from the environment, or starts a private one.
 func connect(ctx context.Context) (*host, error) {
 	h := &host{program: cmp.Or(os.Getenv("BELLJAR_BIN"), "belljar")}
 	url, key, end := os.Getenv("BELLJAR_SERVER"), os.Getenv("BELLJAR_API_KEY"), func() {}
@@ -49,8 +49,8 @@ func connect(ctx context.Context) (*host, error) {
 	return h, nil
 }
 
-// private starts belljar serve --private, which lives until its standard input ends: with end, or with us. The agents' own
-// belljar mcp share it; a program that shares it with nobody uses client.Local.
+// private starts belljar serve --private, which lives until its standard input ends: on end, or when this program exits. The
+// agents' belljar mcp processes share it; a program that does not share it uses client.Local.
 func (h *host) private(ctx context.Context) (url, key string, end func(), err error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), h.program, "serve", "--private")
 	cmd.Stderr = os.Stderr
@@ -67,7 +67,7 @@ func (h *host) private(ctx context.Context) (url, key string, end func(), err er
 	}
 	end = func() {
 		_ = life.Close()
-		_ = cmd.Wait() // there is nobody to tell
+		_ = cmd.Wait() // ignore the exit status
 	}
 	var ready struct {
 		Socket string `json:"socket"`
@@ -84,13 +84,13 @@ func (h *host) private(ctx context.Context) (url, key string, end func(), err er
 	return "unix:" + ready.Socket, ready.Key, end, nil
 }
 
-// toolkit is the tools of one agent.
+// toolkit holds the tools of one agent.
 type toolkit struct {
 	session *mcp.ClientSession
 	list    []*mcp.Tool
 }
 
-// tools starts belljar mcp for an agent's file, in a run of a workflow, and takes the tools of those names.
+// tools starts belljar mcp for an agent's file, in a run of a workflow, and selects the tools with those names.
 func (h *host) tools(ctx context.Context, agentFile, workflow string, names []string) (*toolkit, error) {
 	cmd := exec.Command(h.program, "mcp", "--agent-file", agentFile, "--workflow", workflow)
 	cmd.Env, cmd.Stderr = h.env, os.Stderr
@@ -110,9 +110,9 @@ func (h *host) tools(ctx context.Context, agentFile, workflow string, names []st
 	return kit, nil
 }
 
-func (k *toolkit) close() { _ = k.session.Close() } // the sandbox is the workflow's, and stays
+func (k *toolkit) close() { _ = k.session.Close() } // the workflow keeps the sandbox
 
-// call does what the model asks for, and returns what it is to be told.
+// call performs a model's tool call and returns the text of the result.
 func (k *toolkit) call(ctx context.Context, name string, input json.RawMessage) (text string, failed bool, err error) {
 	result, err := k.session.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: input})
 	if err != nil {

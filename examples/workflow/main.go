@@ -3,8 +3,8 @@
 //
 //	go run ./examples/workflow -project DIR [-run ID] [-out DIR] workflow.yaml
 //
-// ANTHROPIC_API_KEY, ANTHROPIC_MODEL and ANTHROPIC_BASE_URL say which model the agents have. BELLJAR_SERVER and BELLJAR_API_KEY
-// say where the sandbox is; without them a belljar of the workflow's own is started.
+// ANTHROPIC_API_KEY, ANTHROPIC_MODEL and ANTHROPIC_BASE_URL select the agents' model. BELLJAR_SERVER and BELLJAR_API_KEY select
+// the server; without them the workflow starts a private one.
 package main
 
 import (
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) (err error) {
 	e := &execution{
 		flow: flow, id: *id, host: h, agents: filepath.Join(filepath.Dir(flags.Arg(0)), "agents"), outputs: map[string]map[string]any{},
 	}
-	defer func() { // whatever happened: a workflow that is over leaves nothing
+	defer func() { // in any case, remove the sandbox
 		ending, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
 		if closing := e.end(ending); err == nil {

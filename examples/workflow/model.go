@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// mostTurns bounds an agent's conversation with its model, mostTokens each of the model's turns.
+// mostTurns limits an agent's conversation with its model, mostTokens each turn of the model.
 const (
 	mostTurns  = 30
 	mostTokens = 4096
@@ -35,7 +35,7 @@ type block struct {
 	IsError   bool            `json:"is_error,omitempty"`
 }
 
-// converse lets a model work on a task with tools until it calls none any more. It returns what the model said last.
+// converse runs a model on a task with tools until it calls none. It returns the model's last message.
 func converse(ctx context.Context, instructions, task string, tools *toolkit) (string, error) {
 	messages := []message{{Role: "user", Content: []block{{Type: "text", Text: task}}}}
 	for range mostTurns {
@@ -67,17 +67,17 @@ func converse(ctx context.Context, instructions, task string, tools *toolkit) (s
 	return "", fmt.Errorf("the model is not done after %d turns", mostTurns)
 }
 
-// gist is what a person wants to know of a call's input: the path, or the command.
+// gist summarises a call's input: the path, or the command.
 func gist(input json.RawMessage) string {
 	var given struct {
 		Path string   `json:"path"`
 		Cmd  []string `json:"cmd"`
 	}
-	_ = json.Unmarshal(input, &given) // it is the model's
+	_ = json.Unmarshal(input, &given) // written by the model
 	return cmp.Or(given.Path, strings.Join(given.Cmd, " "))
 }
 
-// ask asks the model to go on.
+// ask requests the model's next turn.
 func ask(ctx context.Context, instructions string, messages []message, tools *toolkit) ([]block, error) {
 	offered := []map[string]any{}
 	for _, t := range tools.list {
@@ -103,7 +103,7 @@ func ask(ctx context.Context, instructions string, messages []message, tools *to
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(resp.Body, 2000)) // the status says enough
+		why, _ := io.ReadAll(io.LimitReader(resp.Body, 2000)) // the status is enough
 		return nil, fmt.Errorf("the model answers %s: %s", resp.Status, why)
 	}
 	var answer struct {

@@ -1,4 +1,4 @@
-// Function tools, as OpenAI's chat completions and whatever speaks like them take them, that work in a sandbox.
+// Function tools for OpenAI's chat completions and compatible APIs, which work in a sandbox.
 import { BelljarError, type Session } from "belljar";
 
 /** A function tool of which every argument is required, as strict mode wants it. */
