@@ -18,7 +18,7 @@ import (
 // Door is what can be put on a mux.
 type Door interface{ Register(mux *http.ServeMux) }
 
-// Handler is doors behind the edge, as a server has them.
+// Handler is the doors inside the edge, as in a server.
 func Handler(tb testing.TB, edge api.EdgeOptions, doors ...Door) http.Handler {
 	tb.Helper()
 	if edge.Logger == nil {

@@ -49,7 +49,7 @@ func NewWorld(tb testing.TB, enforces []string, change ...func(*service.Options)
 	return w
 }
 
-// Serve serves doors behind the edge until the test ends.
+// Serve serves doors inside the edge until the test ends.
 func Serve(tb testing.TB, edge api.EdgeOptions, doors ...Door) *httptest.Server {
 	tb.Helper()
 	server := httptest.NewServer(Handler(tb, edge, doors...))

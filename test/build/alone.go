@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// aloneEnv says to the programs that tests start that their environment is the tests' own.
+// aloneEnv marks an environment that the tests have set up themselves.
 const aloneEnv = "BELLJAR_TEST_ALONE"
 
-// Alone is for TestMain: the tests see nothing of what whoever started them has set for other belljars, engines and proxies, and
-// nothing is late that says no time of its own. What the tests start afterwards has what they give it.
+// Alone is for TestMain: it removes the caller's settings for belljars, engines and proxies, and sets generous default timeouts.
+// Programs that the tests start inherit the result.
 func Alone() error {
 	if os.Getenv(aloneEnv) != "" {
 		return nil
@@ -36,7 +36,7 @@ func Patient() []string {
 	return []string{"SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC=300", "SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC=300"}
 }
 
-// foreign reports whether a variable tells a belljar, or who speaks with one, what to do.
+// foreign reports whether a variable configures a belljar or its client.
 func foreign(name string) bool {
 	switch name {
 	case "BELLJAR_SERVER", "BELLJAR_API_KEY", "SESSION_TOKEN_SECRET":

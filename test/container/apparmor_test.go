@@ -26,7 +26,7 @@ func TestProfile(t *testing.T) {
 		}
 	}
 	text := strings.Join(rules, "\n")
-	// It gives one right and takes none: anything else would be a wall that nobody has tried.
+	// It grants one right and denies none: any denial would be an untested protection.
 	want := regexp.MustCompile(`^abi <abi/4\.0>,\ninclude <tunables/global>\nprofile belljar /\S+bin/belljar\S* flags=\(unconfined\) \{\nuserns,\ninclude if exists <local/belljar>\n\}$`)
 	if !want.MatchString(text) {
 		t.Errorf("the profile is\n%s", text)

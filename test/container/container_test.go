@@ -54,9 +54,9 @@ func TestContainer(t *testing.T) {
 	t.Run("kubernetes", func(t *testing.T) { inKubernetes(t, host) })
 }
 
-// inDocker follows doctor's advice, step by step, as somebody would who has just put belljar into a container.
+// inDocker follows doctor's advice step by step, like a user who has just put belljar into a container.
 func inDocker(t *testing.T, host string) {
-	// Without flags it does not work, and doctor says which flags are missing.
+	// Without flags it does not work, and doctor lists the missing ones.
 	plain, status := examine(t, host, nil, "")
 	if caps := plain.native(t); caps.Available || status != 1 {
 		t.Fatalf("native works in a container without any flag, status %d: %+v", status, caps)
@@ -70,7 +70,7 @@ func inDocker(t *testing.T, host string) {
 	}
 	t.Logf("doctor's flags: %v", flags)
 
-	// Each of them is needed: nobody should open a wall for nothing.
+	// Each of them is needed: no user should lower a protection needlessly.
 	commands := remounts(t, host, flags)
 	for i, flag := range flags {
 		if flag.value == "apparmor=unconfined" && !appArmor() {
@@ -109,7 +109,7 @@ func inDocker(t *testing.T, host string) {
 	}
 }
 
-// inKubernetes checks that a pod is told the same as a container, in its own words.
+// inKubernetes checks that a pod gets the same advice as a container, in Kubernetes' terms.
 func inKubernetes(t *testing.T, host string) {
 	got, status := examine(t, host, []flag{{"--env", "KUBERNETES_SERVICE_HOST=10.0.0.1"}}, "")
 	if status != 1 || got.Host.Container != "kubernetes" {

@@ -160,7 +160,7 @@ func start(as who, flags ...string) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, 0o711); err != nil { // an engine with a user namespace goes through it as somebody else
+	if err := os.Chmod(dir, 0o711); err != nil { // an engine with a user namespace accesses it as another user
 		return nil, err
 	}
 	if as == asNobody {

@@ -10,13 +10,13 @@ import (
 	"strconv"
 )
 
-// who runs an engine.
+// who is the user that runs an engine.
 type who int
 
 const (
 	asRoot     who = iota
 	asRemapper     // root, for containers in a user namespace
-	asNobody       // somebody without privileges
+	asNobody       // a user without privileges
 )
 
 // rootlessID is the user and group of an engine that is not root's.

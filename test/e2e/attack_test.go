@@ -30,7 +30,7 @@ func (s *server) user(name string) string {
 	return key
 }
 
-// send sends a request of one who has key ("" for a stranger), and returns the whole answer. Headers are "Name: value".
+// send sends a request with key ("" for none), and returns the whole response. Headers are "Name: value".
 func (s *server) send(method, path, key, body string, header ...string) (int, http.Header, string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))
@@ -73,14 +73,14 @@ func (s *server) made(path, key, name string, body map[string]any) string {
 // host is a session in the image host.
 func host() map[string]any { return map[string]any{"spec_version": "1.0", "base_image": "host"} }
 
-// upgrading are the headers of one who opens a WebSocket.
+// upgrading returns the headers of a WebSocket handshake.
 func upgrading() []string {
 	return []string{
 		"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
 	}
 }
 
-// TestAttackOthers asks for what is somebody else's, in every way: it does not exist.
+// TestAttackOthers requests another user's resources in every way: they do not exist.
 func TestAttackOthers(t *testing.T) {
 	s := serve(t, t.TempDir())
 	ann, bob := s.user("ann"), s.user("bob")

@@ -85,7 +85,7 @@ func TestAttackWire(t *testing.T) {
 			conn := s.dial()
 			begun := time.Now()
 			_, _ = io.WriteString(conn, c.send)               // it may have had enough before the end
-			line, _ := bufio.NewReader(conn).ReadString('\n') // which it tells first
+			line, _ := bufio.NewReader(conn).ReadString('\n') // the server sends this first
 			if !strings.HasPrefix(line, c.want) || time.Since(begun) > promptly {
 				t.Errorf("%q after %v", line, time.Since(begun))
 			}
@@ -93,7 +93,7 @@ func TestAttackWire(t *testing.T) {
 	}
 }
 
-// TestAttackPages does what a web page of somebody else could do to one who runs a server on his machine.
+// TestAttackPages does what a hostile web page could do to a user who runs a server on their machine.
 func TestAttackPages(t *testing.T) {
 	s := serve(t, t.TempDir())
 	const evil = "Origin: http://evil.example"

@@ -118,7 +118,7 @@ func (e *episode) start(s *server, body map[string]any) string {
 	return id
 }
 
-// stir has the runs do something, and somebody wait for one.
+// stir has the runs do something, and a client wait for one.
 func (e *episode) stir(s *server) {
 	e.t.Helper()
 	e.stirred++
@@ -322,7 +322,7 @@ func (e *episode) result(s *server, id string, code float64) (frames []map[strin
 	return frames, out.String(), errs.String()
 }
 
-// same compares what was printed, and says where it differs.
+// same compares the output, and reports the first difference.
 func (e *episode) same(what, got, want string) {
 	e.t.Helper()
 	if got == want {

@@ -82,7 +82,7 @@ func TestSandboxDiesInUse(t *testing.T) {
 	if n, err := io.Copy(io.Discard, goes); err == nil {
 		t.Errorf("a file that was cut off after %d bytes came to its end", n)
 	}
-	_, _ = more.Write(make([]byte, 1<<20)) // nobody may want it any more
+	_, _ = more.Write(make([]byte, 1<<20)) // the server may have closed it
 	_ = more.Close()
 	users.Wait()
 	for _, name := range []string{"exec", "shell"} {

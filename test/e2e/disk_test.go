@@ -40,7 +40,7 @@ func smallDisk(t *testing.T, size string) string {
 		t.Skipf("no disk can be mounted: %v", err)
 	}
 	t.Cleanup(func() {
-		until(t, "the disk is unmounted", func() bool { return unix.Unmount(dir, 0) == nil }) // who was killed lets go of it
+		until(t, "the disk is unmounted", func() bool { return unix.Unmount(dir, 0) == nil }) // a killed process releases it with a delay
 	})
 	return dir
 }

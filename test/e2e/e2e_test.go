@@ -89,7 +89,7 @@ func named(root, part string) []string {
 		if strings.Contains(filepath.Base(path), part) {
 			found = append(found, path)
 		}
-		return nil // what vanishes while we walk is somebody else's
+		return nil // removed by another process
 	})
 	return found
 }

@@ -17,7 +17,7 @@ import (
 // answered is an exec that a client has an answer about.
 type answered struct {
 	id, want string
-	done     bool // it was told to be over
+	done     bool // its end was reported
 	begun    bool // it was seen to run; one that has not begun is not promised to
 }
 

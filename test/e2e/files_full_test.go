@@ -79,7 +79,7 @@ func (w *workspace) space() map[string]any {
 	return space
 }
 
-// TestHostileTrees looks into trees that were made for whoever looks: very deep, very wide, and never at rest.
+// TestHostileTrees lists trees that are made to exhaust the reader: very deep, very wide, and always changing.
 func TestHostileTrees(t *testing.T) {
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
 	w := s.workspace(nil)
@@ -106,7 +106,7 @@ EOF`)
 	if list = w.must("list", map[string]any{"path": "deep", "recursive": true}); list["truncated"] != true || len(list["entries"].([]any)) != 255 {
 		t.Errorf("%d entries of the deep one, truncated %v", len(list["entries"].([]any)), list["truncated"])
 	}
-	// A search of everything has five seconds, and says that it has not seen all; how much it has is up to the machine.
+	// A search of everything has five seconds, and reports that it is incomplete; how much it covers depends on the machine.
 	begun := time.Now()
 	found := w.must("search", map[string]any{"content": "needle"})
 	if took := time.Since(begun); took > patience || found["truncated"] != true {
@@ -147,7 +147,7 @@ EOF`)
 	}
 }
 
-// broken asks for an archive that cannot be whole: it says so, or breaks off.
+// broken requests an archive that cannot be complete: the server reports that, or the stream breaks off.
 func (w *workspace) broken(path string) (int64, error) {
 	req, err := http.NewRequestWithContext(w.t.Context(), "GET", w.URL+api+"/sessions/"+w.id+"/fs/archive?path="+path, nil)
 	if err != nil {

@@ -22,7 +22,7 @@ type workspace struct {
 	id string
 }
 
-// workspace makes a session. more changes what is asked for.
+// workspace creates a session. more changes the request.
 func (s *server) workspace(more map[string]any) *workspace {
 	s.t.Helper()
 	body := map[string]any{"spec_version": "1.0", "base_image": "host"}

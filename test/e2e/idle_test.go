@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// idleMemory bounds what sessions that nobody uses take, each, with its share of the server.
+// idleMemory limits the memory of each idle session, with its share of the server.
 const idleMemory = 4 << 20
 
 // TestIdleSessions opens many sessions, restarts the server under them, and closes them by the beginning of their scopes. There

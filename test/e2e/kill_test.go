@@ -40,7 +40,7 @@ func TestKill(t *testing.T) {
 		s.kill()
 		crowd.Wait()
 	}
-	s := serve(t, data, append(args, "--set", "end_sessions=true")...) // also those that nobody was told of
+	s := serve(t, data, append(args, "--set", "end_sessions=true")...) // also sessions that no response has named
 	w.hold(s, "the end")
 	w.holdAll(s)
 	if code := s.stop(); code != 0 {

@@ -23,7 +23,7 @@ func lanes() []lane {
 	return []lane{{"native", "host"}, {"gvisor", "host"}, {"docker", "busybox"}}
 }
 
-// open returns what a server is started with. A lane that cannot run here says why.
+// open returns the server's flags. A lane that is unavailable here reports why.
 func (l lane) open(t *testing.T) (args []string) {
 	t.Helper()
 	switch l.runtime {

@@ -68,7 +68,7 @@ done`
 	readImage = `find /usr -xdev -type f -size +2000k -exec cat {} + 2>/dev/null | head -c %d | wc -c`
 )
 
-// legal runs a shell script next to a program that holds a part of its memory, and says what is wrong with its end.
+// legal runs a shell script next to a program that holds a part of its memory, and reports an unexpected outcome.
 func legal(t *testing.T, s *server, mb, percent int, script string) (stdout string) {
 	t.Helper()
 	got := within(t, s, mb, "keep", fmt.Sprint(mb*percent/100), "sh", "-c", script)

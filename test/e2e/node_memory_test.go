@@ -143,7 +143,7 @@ func TestHostOutOfMemory(t *testing.T) {
 	}
 }
 
-// holds reports whether an answer says something.
+// holds reports whether a response contains a text.
 func holds(answer map[string]any, text string) bool {
 	return strings.Contains(fmt.Sprint(answer), text)
 }

@@ -134,11 +134,11 @@ func (p *person) sees(what string) {
 func (p *person) leaves() int {
 	p.t.Helper()
 	<-p.done
-	_ = p.cmd.Wait() // the status says it
+	_ = p.cmd.Wait() // the status is checked elsewhere
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// TestSessionShell is a person at a terminal: who types, resizes, interrupts, leaves and comes back.
+// TestSessionShell is a user at a terminal: they type, resize, interrupt, detach and reattach.
 func TestSessionShell(t *testing.T) {
 	s := serve(t, t.TempDir())
 	session := s.session(s.client(), func(x *belljar.SessionSpec) { x.Scope = belljar.Scope{Namespace: "agent", ID: "person"} })
@@ -171,7 +171,7 @@ func TestSessionShell(t *testing.T) {
 		t.Errorf("exit status %d of a shell that ended with 5", status)
 	}
 
-	// Who is no terminal is heard to the end all the same.
+	// Input that is not a terminal is read to its end.
 	cmd := exec.Command(built.Belljar, "session", "shell", session.ID)
 	cmd.Env, cmd.Stdin = s.env(), strings.NewReader("echo from ''a pipe\nexit 4\n")
 	out, err := cmd.Output()

@@ -133,7 +133,7 @@ func (p *promise) checkKey(s *server) string {
 	return ""
 }
 
-// run asks for a run; wrong says why there is none.
+// run requests a run; wrong explains a failure.
 func (s *server) run(id string) (run map[string]any, wrong string) {
 	status, run, err := s.try(http.MethodGet, api+"/runs/"+id, nil)
 	if err != nil || status != http.StatusOK {

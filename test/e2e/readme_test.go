@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// example is a command of a document and what it says that the command prints.
+// example is a command of a document and its expected output.
 type example struct {
 	command string
 	prints  string
@@ -37,7 +37,7 @@ func examples(t *testing.T, document, heading string) []example {
 	for line := range strings.Lines(block) {
 		if command, ok := strings.CutPrefix(line, "$ "); ok {
 			list = append(list, example{command: command})
-		} else if strings.HasPrefix(line, " ") { // the command goes on
+		} else if strings.HasPrefix(line, " ") { // the command continues
 			list[len(list)-1].command += line
 		} else {
 			list[len(list)-1].prints += line
@@ -46,13 +46,12 @@ func examples(t *testing.T, document, heading string) []example {
 	return list
 }
 
-// typed reports whether an example can be typed without a person: the server runs already, and a terminal is for somebody
-// who sits at it (TestSessionShell).
+// typed reports whether an example can run unattended: the server already runs, and a terminal needs a user (TestSessionShell).
 func (e example) typed() bool {
 	return !strings.Contains(e.command, "belljar serve") && !strings.Contains(e.command, "belljar session shell")
 }
 
-// TestReadme types what README says about the server and its sessions, and compares what comes.
+// TestReadme runs the README's commands for the server and its sessions, and compares the output.
 func TestReadme(t *testing.T) {
 	s := serve(t, t.TempDir())
 	var script strings.Builder

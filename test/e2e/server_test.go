@@ -84,7 +84,7 @@ func serve(t *testing.T, data string, args ...string) *server {
 	return s
 }
 
-// launch starts a server. ready hears when it is ready, or why it never will be.
+// launch starts a server. ready receives nil when it is ready, or the error.
 func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan error) {
 	t.Helper()
 	s = &server{t: t, data: data, done: make(chan struct{}), said: &lines{}}
@@ -94,7 +94,7 @@ func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan 
 	}
 	s.cmd = exec.Command(built.Belljar, append(words, args...)...)
 	s.cmd.Stderr = s.said
-	s.cmd.WaitDelay = goneTime // what it leaves behind must not hold its output open
+	s.cmd.WaitDelay = goneTime // remaining processes must not hold its output open
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func TestStop(t *testing.T) {
 	if status, run := s.ask(http.MethodGet, api+"/runs/"+first["id"].(string), nil); status != http.StatusOK || run["phase"] != "running" {
 		t.Errorf("the run under way: %d %v", status, run)
 	}
-	for _, in := range inputs { // speaking goes on, too
+	for _, in := range inputs { // input continues, too
 		if _, err := in.Write([]byte("go\n")); err != nil {
 			t.Error(err)
 		}
@@ -141,7 +141,7 @@ func TestStop(t *testing.T) {
 // longDrain is a time to end that no test waits for.
 const longDrain = "drain_sec=3600"
 
-// TestStopAtOnce asks twice: what is under way is cancelled, and says so.
+// TestStopAtOnce sends two signals: active runs are cancelled, and report so.
 func TestStopAtOnce(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, "--set", "cancel_grace_seconds=0.5", "--set", longDrain)

@@ -122,7 +122,7 @@ func (w *storm) closes(s *server, name string) bool {
 		return false
 	}
 	w.mu.Lock()
-	delete(w.lives, name) // from now on nobody knows, until it is answered
+	delete(w.lives, name) // unknown until the response
 	w.mu.Unlock()
 	status, answer, err := s.try(http.MethodDelete, api+"/sessions/"+id, nil)
 	if err != nil {

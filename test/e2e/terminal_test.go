@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// screen is one who watches a terminal of a server.
+// screen is a client that watches a terminal of a server.
 type screen struct {
 	belljar.Attachment
 	t    *testing.T

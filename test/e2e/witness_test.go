@@ -25,7 +25,7 @@ func (w *witness) add(p *promise) {
 	w.promises = append(w.promises, p)
 }
 
-// hold holds a server to what was said since the last time.
+// hold checks a server against what has been reported since the last time.
 func (w *witness) hold(s *server, when string) {
 	w.check(s, when, w.promises[w.kept:], w.sessions[w.lost:])
 	w.kept, w.lost = len(w.promises), len(w.sessions)

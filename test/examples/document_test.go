@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// shown is a command of a document and what the document says that it prints.
+// shown is a command of a document and its documented output.
 type shown struct {
 	command string
 	prints  string
@@ -48,12 +48,12 @@ func commandsOf(t *testing.T, document string) []shown {
 	return list
 }
 
-// continues reports whether a command goes on in the next line.
+// continues reports whether a command continues on the next line.
 func continues(command string) bool {
 	return strings.HasSuffix(command, "\\\n") || strings.HasSuffix(command, "|\n") || strings.HasSuffix(command, "&&\n")
 }
 
-// script types the commands one after the other, each followed by a line that tells it is over.
+// script runs the commands one after the other, each followed by an end marker.
 func script(list []shown) string {
 	var b strings.Builder
 	for i, s := range list {

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/test/served"
 )
 
-// graderUser is who grades as an ordinary user. Nothing else on the machine has that number.
+// graderUser is an ordinary user that grades. Its uid is unused otherwise.
 const graderUser = 61503
 
 // grader is a way to run examples/grader: by root, by a server, or by an ordinary user.
@@ -37,7 +37,7 @@ func byServer(t *testing.T) *grader {
 	return asRoot(t, "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.User(t, "teacher"))
 }
 
-// rootless is the grader of an ordinary user, who has cgroups of his own or none.
+// rootless is the grader of an ordinary user, with a delegated cgroup or none.
 func rootless(t *testing.T, delegated bool) *grader {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -207,7 +207,7 @@ func (g *grader) exact(t *testing.T, submissions []string, flags ...string) {
 	}
 }
 
-// TestGrader judges submissions in each of the ways that docs/grading.md tells of.
+// TestGrader judges submissions in each of the ways that docs/grading.md describes.
 func TestGrader(t *testing.T) {
 	t.Run("root", func(t *testing.T) { asRoot(t).exact(t, few) })
 	t.Run("server", func(t *testing.T) { byServer(t).exact(t, few) })

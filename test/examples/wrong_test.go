@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// badCalls are calls of the tools that go wrong; each is told to the model as text.
+// badCalls are failing tool calls; each returns its error to the model as text.
 const badCalls = `[
   {"calls": [{"name": "run_code", "input": {"language": "cobol", "code": "x"}}]},
   {"given": "error: the arguments of run_code are wrong: language is one of python, javascript, bash", "calls": [{"name": "run_code", "input": {"language": "python"}}]},

@@ -1,4 +1,4 @@
-// Package leak looks for goroutines that the tests of a package leave behind.
+// Package leak finds goroutines that the tests of a package leave running.
 //
 //	func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 package leak
@@ -20,7 +20,7 @@ const patience = time.Minute
 func Main(m *testing.M, options ...goleak.Option) int {
 	code := m.Run()
 	if code != 0 {
-		return code // who failed may have left anything
+		return code // failed tests may leave anything
 	}
 	if err := Find(patience, options...); err != nil {
 		fmt.Fprintln(os.Stderr, "leak: after tests that have passed:", err)

@@ -17,7 +17,7 @@ func TestFind(t *testing.T) {
 		defer close(over)
 		<-release
 	}()
-	mine := goleak.IgnoreTopFunction("testing.(*T).Run") // whoever runs this test
+	mine := goleak.IgnoreTopFunction("testing.(*T).Run") // the caller of this test
 	if Find(0, mine) == nil {
 		t.Error("a goroutine that waits for ever goes unnoticed")
 	}

@@ -199,7 +199,7 @@ func TestHTTP(t *testing.T) {
 	p.check(t, nil, "http", s.URL+"/mcp", s.Key)
 }
 
-// gone waits until a server has nothing that was anybody's.
+// gone waits until a server has no sessions and no sandboxes left.
 func (s *server) gone(t *testing.T) {
 	t.Helper()
 	left := ""

@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/test/build"
 )
 
-// AgentVariable tells the belljar of a test where its agent is. Only test programs know it.
+// AgentVariable names a test belljar's agent. Only test programs read it.
 const AgentVariable = "BELLJAR_TEST_AGENT"
 
 // Main is for TestMain: it runs the tests, or the belljar that one of them starts by this name.
@@ -85,7 +85,7 @@ func Agent(t testing.TB) string {
 	return path
 }
 
-// examined is what belljar doctor says of the native runtime here.
+// examined is doctor's report on the native runtime here.
 type examined struct {
 	works    bool
 	said     string

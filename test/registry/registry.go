@@ -106,7 +106,7 @@ func (r *Registry) Asked(word string) int {
 	return n
 }
 
-// ServeHTTP is the registry's API, as far as who pulls needs it.
+// ServeHTTP implements the part of the registry API that pulls need.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	r.asked = append(r.asked, req.URL.Path)
@@ -145,7 +145,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Docker-Content-Digest", what)
 	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
 	if req.Method != http.MethodHead {
-		_, _ = w.Write(data) // who is gone needs no answer
+		_, _ = w.Write(data) // the client may have disconnected
 	}
 }
 

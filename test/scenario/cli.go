@@ -22,7 +22,7 @@ type viaCommands struct {
 	env     []string // with the server and the key
 	dir     string   // for files that come and go
 	known   map[string]bool
-	started map[string]*typed // by run: commands that still go on
+	started map[string]*typed // by run: commands that still run
 }
 
 func (*viaCommands) name() string { return "cli" }
@@ -46,7 +46,7 @@ func (c *viaCommands) begin(ctx context.Context, stdin io.Reader, words ...strin
 	return t, nil
 }
 
-// answer waits for a command and reads its JSON. An error that it tells is one of ours.
+// answer waits for a command and parses its JSON. An error in it is one of ours.
 func (t *typed) answer(into any) error {
 	err := <-t.done
 	var failed struct {
@@ -369,7 +369,7 @@ func fetched(name string) (Result, error) {
 	return Result{"contents": Bytes(content)}, err
 }
 
-// close waits for the commands that still go on: their runs have ended, or ctx does.
+// close waits for the commands that still run: until their runs have ended, or ctx.
 func (c *viaCommands) close() {
 	for _, t := range c.started {
 		<-t.done

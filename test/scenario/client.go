@@ -106,7 +106,7 @@ func decoded(text, encoding string) (Bytes, error) {
 	return base64.StdEncoding.DecodeString(text)
 }
 
-// logs reads a log, in pieces if the step says so: each is a stream of its own from where the last one ended.
+// logs reads a log, in pieces if the step requires it: each is a stream that starts where the previous one ended.
 func (c viaClient) logs(ctx context.Context, a Args) (Result, error) {
 	log := &reading{args: a}
 	for !log.over() {
@@ -136,7 +136,7 @@ func (c viaClient) shell(ctx context.Context, a Args) (Result, error) {
 	return said(run, *out)
 }
 
-// said is what came of a command of a shell.
+// said is the outcome of a shell's command.
 func said(run belljar.Run, out belljar.Output) (Result, error) {
 	r, err := ended(run, out)
 	if err != nil {

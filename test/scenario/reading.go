@@ -24,7 +24,7 @@ func (r *reading) begin() {
 	r.next = max(r.next, 1)
 }
 
-// take takes a frame and reports whether the piece goes on.
+// take takes a frame and reports whether the piece continues.
 func (r *reading) take(f belljar.Frame) bool {
 	r.gaps = r.gaps || f.Seq != r.next
 	r.next = f.Seq + 1
@@ -45,7 +45,7 @@ func (r *reading) result() Result {
 	return Result{"stdout": r.stdout, "gapless": !r.gaps, "phase": r.phase}
 }
 
-// left is what a run left, as a result says it.
+// left is a run's artifacts in a result.
 func left(list []belljar.Artifact) []Result {
 	all := []Result{}
 	for _, a := range list {
@@ -64,7 +64,7 @@ func scopes(list []belljar.Session) []string {
 	return all
 }
 
-// entries is a listing as a result says it: folders have no size that means anything.
+// entries is a listing in a result: the sizes of folders are omitted.
 func entries(list []belljar.FileEntry) []Result {
 	all := []Result{}
 	for _, e := range list {

@@ -62,7 +62,7 @@ func oneMore(budget string) error {
 	return errors.Join(err, unix.Capset(&header, &own[0]))
 }
 
-// bootID tells the attack what must not be known.
+// bootID gives the attack the value that must stay secret.
 func bootID(t *testing.T, tr *trial) func(outcome) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

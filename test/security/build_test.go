@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// bombs are sources that attack whoever compiles them.
+// bombs are sources that attack their compiler.
 func bombs() []bomb {
 	const recursion = `template<int A, int B> struct G { static const int v = G<A-1, B>::v + G<A-1, B+1>::v; };
 template<int B> struct G<0, B> { static const int v = 1; };

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/test/dockerd"
 )
 
-// engine is the Docker engine of the lanes that need one, as somebody sees it who looks from outside.
+// engine is the Docker engine of the lanes that need one, observed from outside.
 type engine struct {
 	*dockerd.Engine
 	client http.Client
@@ -29,7 +29,7 @@ func newEngine(t *testing.T) *engine {
 	return e
 }
 
-// container is what an engine tells about one.
+// container is an engine's description of one.
 type container struct {
 	ID    string
 	Names []string

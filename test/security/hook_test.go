@@ -54,7 +54,7 @@ func hooks() map[string]hook {
 	}
 }
 
-// listener serves TCP on the loopback, an abstract and a named unix socket. Nobody from inside may connect.
+// listener serves TCP on the loopback, an abstract and a named unix socket. No sandbox may connect.
 func listener(t *testing.T, tr *trial) func(outcome) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -62,7 +62,7 @@ func listener(t *testing.T, tr *trial) func(outcome) {
 	}
 	port := tcp.Addr().(*net.TCPAddr).Port
 	path := fmt.Sprintf("/tmp/belljar-bait-%d.sock", port)
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // of one who had the port, and was killed
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // left by a killed process
 		t.Fatal(err)
 	}
 	listeners := []net.Listener{tcp}
@@ -122,7 +122,7 @@ func listener(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// insideWord is what the probe says when it gets through. Others on this machine may call a port that was somebody else's.
+// insideWord is the probe's message when it connects. Other programs on this machine may call the same port.
 const insideWord = "inside"
 
 // answered answers a call and returns what was said.
@@ -202,7 +202,7 @@ func half(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// responsive starts programs on the host, one after the other, while the attack goes on.
+// responsive starts programs on the host, one after the other, during the attack.
 func responsive(t *testing.T, _ *trial) func(outcome) {
 	ctx, cancel := context.WithCancel(t.Context())
 	type tally struct {
@@ -234,7 +234,7 @@ func responsive(t *testing.T, _ *trial) func(outcome) {
 	}
 }
 
-// artifacts captures what the attack leaves behind and checks that all of it is the attack's own.
+// artifacts captures the attack's files and checks that all of them are its own.
 func artifacts(t *testing.T, tr *trial) func(outcome) {
 	token := "bait-" + rand.Text()
 	secret := filepath.Join(tr.dir, "bait")
@@ -285,7 +285,7 @@ func (tr *trial) hold(prepare string) (end func()) {
 	return end
 }
 
-// held is hold, with the process for those who want to look at it.
+// held is hold, and also returns the process.
 func (tr *trial) held(prepare string) (p *process, end func()) {
 	t := tr.t
 	t.Helper()

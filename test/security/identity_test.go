@@ -13,7 +13,7 @@ import (
 
 // TestHostIDs looks at two living sandboxes from outside. Attack: a process that gets out of its namespaces, or finds
 // a file or a process of a neighbour. Why it matters: it then has the rights of its id on the host. What must hold: that
-// id belongs to this sandbox alone, and to nobody on the host.
+// id belongs to this sandbox alone, and to no user of the host.
 func TestHostIDs(t *testing.T) {
 	for _, l := range lanes() {
 		if l.ready {

@@ -27,7 +27,7 @@ type shelf struct {
 	tried map[string]error
 }
 
-// stranger is the image that somebody hostile has made. Every one of them has busybox too.
+// stranger is a hostile image. Each has busybox too.
 type stranger func(*rootTar)
 
 // strangers are the hostile images, by the word in a script's header.

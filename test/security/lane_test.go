@@ -26,7 +26,7 @@ type lane struct {
 	soak    bool   // make soak alone runs it: another way to a runtime that make test attacks already
 
 	home   string // a folder of the lane's user
-	uid    int    // 0 for whoever runs the tests
+	uid    int    // 0 for the user who runs the tests
 	etc    map[string]string
 	ref    string             // what image is called there; "" for the host's
 	env    []string           // more of belljar's own environment
@@ -38,7 +38,7 @@ type lane struct {
 	caps   runtime.Capabilities
 }
 
-// lanes are the ways that this machine could have, in the table's order. A lane that cannot run says why when it is opened.
+// lanes are the possible ways on this machine, in the table's order. A lane that is unavailable reports why when it is opened.
 func lanes() []*lane {
 	return []*lane{
 		{name: "native-root", runtime: "native", way: "root"},
@@ -61,7 +61,7 @@ func laneNames() []string {
 	return names
 }
 
-// An unprivileged user of our own making, who exists only in the mount namespace of the supervisors.
+// An unprivileged user that exists only in the mount namespace of the supervisors.
 const (
 	testUser     = "belljar-test"
 	testUID      = 61500

@@ -21,7 +21,7 @@ type script struct {
 	flags      []string
 	hosts      []string
 	limits     []string
-	image      string // that somebody hostile has made; "" for the lane's
+	image      string // a hostile one; "" for the lane's
 	except     []exception
 	expect     []expectation
 }
@@ -107,7 +107,7 @@ func readScript(path string) (script, error) {
 	return s, nil
 }
 
-// needless says why there is nothing to attack on l, "" if there is.
+// needless explains why there is nothing to attack on l, or returns "".
 func (s script) needless(l *lane) string {
 	for _, e := range s.except {
 		if slices.ContainsFunc(e.facts, l.is) {
@@ -128,7 +128,7 @@ func (s script) missing(l *lane) []string {
 	return names
 }
 
-// applies says whether e is expected on l.
+// applies reports whether e is expected on l.
 func (e expectation) applies(l *lane) bool { return e.fact == "" || l.is(e.fact) }
 
 func (e expectation) check(got outcome) error {

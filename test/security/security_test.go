@@ -172,7 +172,7 @@ func tail(s string) string {
 	return s
 }
 
-// TestHeaders checks that every script says what it is for.
+// TestHeaders checks that every script documents its purpose.
 func TestHeaders(t *testing.T) {
 	for _, s := range readScripts(t) {
 		for _, key := range []string{"Attack", "Why it matters", "What must hold"} {

@@ -38,7 +38,7 @@ func elsewhere(t *testing.T, _ *trial) func(outcome) {
 	}
 }
 
-// engineSocket tells the attack where the engine's socket is on the host.
+// engineSocket gives the attack the path of the engine's socket on the host.
 func engineSocket(_ *testing.T, tr *trial) func(outcome) {
 	if tr.lane.engine != nil {
 		tr.flags = append(tr.flags, "--env", "LANE_SOCKET="+tr.lane.engine.Socket())
@@ -62,7 +62,7 @@ func agentEnv(t *testing.T, tr *trial) func(outcome) {
 			}
 			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if err != nil || bytes.Contains(line, []byte("belljar-bait")) {
-				continue // the program itself, and who asked for it
+				continue // the program itself, and its requester
 			}
 			looked++
 			for _, word := range []string{imageMark, "/evil.so", "GOTRACEBACK=crash"} {

@@ -94,7 +94,7 @@ func (o order) carryOut() (account, error) {
 	return account{Status: cmd.ProcessState.ExitCode(), Survivors: survivors, Blocks: usage.Oublock}, nil
 }
 
-// reap buries the dead below us and returns who is not dead, after killing them.
+// reap reaps the dead descendants, and kills and returns the living ones.
 func reap() []string {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)

@@ -90,7 +90,7 @@ func (b *board) text(scripts []script) string {
 	return text.String()
 }
 
-// document is docs/security.md: what is before the table, the table, and what is behind it.
+// document is docs/security.md: the text before the table, the table, and the text after it.
 func document(t *testing.T) (before, table, after string) {
 	t.Helper()
 	raw, err := os.ReadFile(tableFile)

@@ -216,7 +216,7 @@ func (tr *trial) traces(id string) []string {
 				if strings.Contains(filepath.Base(path), id) {
 					found = append(found, path)
 				}
-				return nil // what vanishes while we walk is somebody else's
+				return nil // removed by another process
 			})
 		}
 		if len(found) == 0 || !tr.lane.ready || time.Since(begin) > runTime {

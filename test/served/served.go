@@ -81,7 +81,7 @@ func Start(t testing.TB, program string) *Server {
 	return s
 }
 
-// User makes a caller of that name, who has done nothing yet, and returns an API key.
+// User creates a new caller with that name, and returns an API key.
 func (s *Server) User(t testing.TB, name string) string {
 	t.Helper()
 	c, err := client.New(client.Options{URL: s.URL, APIKey: s.Key})
@@ -101,7 +101,7 @@ func (s *Server) Env(key string) []string {
 	return append(os.Environ(), "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+key)
 }
 
-// Said is what the server has written to its log.
+// Said is the server's log.
 func (s *Server) Said() string { return s.said.String() }
 
 type said struct {

@@ -1,4 +1,5 @@
-// Package tier says how much a test does: make test does each thing a few times, make soak, which sets the build tag soak, many times.
+// Package tier sets how much a test does: make test does each thing a few times, make soak, which sets the build tag soak, many
+// times.
 package tier
 
 import (

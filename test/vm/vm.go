@@ -178,7 +178,7 @@ func kernel() (string, error) {
 	return string(bytes.TrimSpace(name)), nil
 }
 
-// static says whether a program needs no other file to run.
+// static reports whether a program needs no other file.
 func static(name string) bool {
 	f, err := elf.Open(name)
 	if err != nil {

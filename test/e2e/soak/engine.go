@@ -56,7 +56,7 @@ func (e *engine) left() error {
 		if err == nil && d.IsDir() && filepath.Base(filepath.Dir(path)) == e.installation {
 			errs = append(errs, fmt.Errorf("control group left: %s", path))
 		}
-		return nil // what vanishes while we walk is somebody else's
+		return nil // removed by another process
 	})
 	entries, err := os.ReadDir(filepath.Join(e.runDir, native.Name, e.installation))
 	if !errors.Is(err, fs.ErrNotExist) { // the runtime takes its empty folder with it

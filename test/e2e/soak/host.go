@@ -47,7 +47,7 @@ func observe() (host, error) {
 	return h, err
 }
 
-// grown says what there is more of than before.
+// grown returns what has increased.
 func (h host) grown(before host) error {
 	var errs []error
 	if len(h.children) > len(before.children) {

@@ -99,7 +99,7 @@ class Follower:
                     if self.args.drop_after and seen >= self.args.drop_after and not self.ended:
                         ws.transport.abort()  # as a network does
             except websockets.ConnectionClosedError:
-                pass  # the code tells
+                pass  # the code is checked
             say({"client": "closed", "code": ws.close_code, "reason": ws.close_reason})
             return ws.close_code
 
@@ -150,7 +150,7 @@ def main():
     parser.add_argument("--drop-after", type=int, default=0, metavar="N", help="cut every connection after N messages, to test reconnects")
     status = asyncio.get_event_loop_policy().new_event_loop().run_until_complete(Follower(parser.parse_args()).run())
     sys.stdout.flush()
-    os._exit(status)  # a thread may still be reading our stdin, and nobody waits for it
+    os._exit(status)  # a thread may still block on our stdin
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ func (h heard) output() string {
 	return b.String()
 }
 
-// client runs the client to its end. react, if any, is told every frame and may write to the program.
+// client runs the client to its end. react, if any, receives every frame and may write to the program.
 func (s *server) client(react func(f belljar.Frame, stdin io.Writer), args ...string) heard {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -218,7 +218,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A client whose connection breaks again and again hears every frame once.
+// A client whose connection breaks again and again receives every frame once.
 func TestReconnect(t *testing.T) {
 	s := newServer(t)
 	run := s.start(`i=0; while [ $i -lt 100 ]; do read x; echo "line $i"; i=$((i+1)); done`, interactive)

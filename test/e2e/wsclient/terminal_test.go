@@ -96,7 +96,7 @@ func BenchmarkEcho(b *testing.B) {
 		b.Fatal(err)
 	}
 	var took []time.Duration
-	pace := time.NewTicker(5 * time.Millisecond) // faster than anybody types, slower than the limit
+	pace := time.NewTicker(5 * time.Millisecond) // faster than any typist, slower than the limit
 	defer pace.Stop()
 	for b.Loop() {
 		<-pace.C

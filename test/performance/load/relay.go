@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// relayRole is how the program is told, by its environment, to be one of the relay's two processes.
+// relayRole is the environment variable that makes the program one of the relay's two processes.
 const relayRole = "BELLJAR_LOAD_RELAY"
 
 // relay is the least that can be between HTTP and a command: a front that passes it on, a worker that starts it, and a
@@ -158,7 +158,7 @@ func relayFront(socket string) http.HandlerFunc {
 	}
 }
 
-// relayWork starts one command and tells what became of it.
+// relayWork starts one command and reports its outcome.
 func relayWork(conn net.Conn) {
 	defer conn.Close()
 	var req relayed

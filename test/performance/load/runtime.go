@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// peer is a runtime beside the native one, with what it is measured against.
+// peer is a runtime other than native, with its baseline.
 type peer struct {
 	name, image string
 	budgets     [4]string // cold, from the pool, exec, destroy
@@ -100,7 +100,7 @@ func measureRuntime(ctx context.Context, binary, data string, p peer, out *sheet
 			return err
 		}
 		took[5] = time.Since(begin)
-		if i < 2 { // the pool learns what is asked for
+		if i < 2 { // the pool learns from the requests
 			continue
 		}
 		births, theirs, opens = append(births, took[0]), append(theirs, took[1]), append(opens, took[2])

@@ -16,7 +16,7 @@ const sample = `{"host": {"machine": "2 × A & B"}, "timings": [
 	{"name": "belljar, in process", "p50_ms": 5, "ratio": 1},
 	{"name": "docker run", "p50_ms": 212.346, "ratio": 42.469}]}`
 
-// TestRun records two benchmarks, and draws the second with the first behind it.
+// TestRun records two benchmarks, and draws the second together with the first.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	report, table, picture := filepath.Join(dir, "r.json"), filepath.Join(dir, "b.csv"), filepath.Join(dir, "b.svg")

@@ -30,7 +30,7 @@ func budgets() map[string]func() error {
 	}
 }
 
-// take takes all that it gets of a budget, says so and holds it.
+// take takes as much as it can of a budget, reports it and holds it.
 func take(_ *report, args []string) {
 	most := 120_000
 	switch args[0] { // a process's limit comes first for these, and gVisor takes its time
@@ -161,7 +161,7 @@ func netlinks(r *report, args []string) {
 	}
 }
 
-// buffers leaves as much as it can in TCP sockets that nobody reads.
+// buffers leaves as much as it can in unread TCP sockets.
 func buffers(r *report, args []string) {
 	most, err := strconv.Atoi(args[0])
 	r.works("parse", err)

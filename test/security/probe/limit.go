@@ -49,7 +49,7 @@ func limits(r *report, _ []string) {
 	r.refused("a limit that was lowered, raised", unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 65, Max: 65}, nil), unix.EPERM)
 }
 
-// priority asks for more than everybody has.
+// priority requests a higher priority than the default.
 func priority(r *report, _ []string) {
 	if !ownKernel() { // gVisor's notes it, and does nothing with it
 		r.refused("nice -20", unix.Setpriority(unix.PRIO_PROCESS, 0, -20), unix.EACCES, unix.EPERM)
@@ -126,7 +126,7 @@ func foreign(r *report, args []string) {
 	for pid := 1; pid <= most; pid++ {
 		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 			found++
-			// A thread can be signalled by its number too, and is shown to whoever knows that.
+			// A thread can be signalled by its number too, and is visible to any process that knows it.
 			if !shown(pid) && syscall.Kill(pid, 0) != syscall.ESRCH {
 				r.breach("process %d is there: %v", pid, err)
 			}
@@ -146,7 +146,7 @@ func foreign(r *report, args []string) {
 	}
 }
 
-// ours tells whether a group is that of a process that we see: its leader may have ended.
+// ours reports whether a group is that of a visible process: its leader may have ended.
 func ours(group int) bool {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

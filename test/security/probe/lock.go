@@ -64,7 +64,7 @@ func lock(r *report, args []string) {
 	}
 	n, _ := takeLocks(r, unix.F_SETLK, most+1)
 	fmt.Printf("took %d\n", n)
-	if args[0] == "hide" { // one who has our file table outlives us
+	if args[0] == "hide" { // a process that shares our file table outlives us
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_FILES|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 		for errno == 0 && pid == 0 {
 			unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)

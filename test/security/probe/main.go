@@ -95,19 +95,19 @@ func run(args []string) int {
 	return 0
 }
 
-// ownKernel says that the sandbox has a kernel in user space.
+// ownKernel means that the sandbox has a kernel in user space.
 func ownKernel() bool { return os.Getenv("LANE_RUNTIME") == "gvisor" }
 
 // report counts what went through.
 type report struct{ breaches int }
 
-// breach says that an attack worked, or that a control did not.
+// breach reports that an attack worked, or that a control did not.
 func (r *report) breach(format string, args ...any) {
 	r.breaches++
 	fmt.Printf("BREACH: "+format+"\n", args...)
 }
 
-// refused says what an attack got: err must be one of allowed, or anything but success if none is given.
+// refused checks the result of an attack: err must be one of allowed, or anything but success if none is given.
 func (r *report) refused(what string, err error, allowed ...error) {
 	if err == nil {
 		r.breach("%s went through", what)

@@ -191,7 +191,7 @@ func huge() taker {
 	}
 }
 
-// madvise says of memory that it is not needed, and goes on using it.
+// madvise marks memory as unneeded, and continues to use it.
 func madvise() error {
 	b, err := unix.Mmap(-1, 0, mib, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -265,7 +265,7 @@ func reap(pid, fd int) {
 	children = slices.DeleteFunc(children, func(other int) bool { return other == fd })
 }
 
-// answerOf waits for what a process says. One that has been killed says nothing, and we end as if we had been.
+// answerOf waits for a process's message. A killed process sends none, and we end as if we had been killed.
 func answerOf(fd int) syscall.Errno {
 	var b [1]byte
 	for {

@@ -15,7 +15,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// become tries to be somebody else.
+// become tries to become another user.
 func become(r *report, _ []string) {
 	for _, id := range []uintptr{0, 1, 65534} {
 		r.refused(fmt.Sprintf("setuid %d", id), call(unix.SYS_SETUID, id))
@@ -214,7 +214,7 @@ func zombies(r *report, args []string) {
 	}
 }
 
-// survive leaves a process behind that has left its session, lost its parent and ignores every signal it can.
+// survive leaves a process that has left its session, lost its parent and ignores every signal it can.
 func survive(*report, []string) {
 	pid, _, _ := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if pid != 0 {

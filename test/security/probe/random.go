@@ -30,7 +30,7 @@ type held struct {
 	free  func()
 }
 
-// perChild is what a process costs beside the memory that it takes.
+// perChild is the cost of a process besides its memory.
 const perChild = mib / 2
 
 // random runs a model. Its arguments are the seed, its limit in MiB, and how many parts of a hundred of that it wants. It says what it
@@ -127,7 +127,7 @@ func (m *model) drop(i int) {
 	m.held -= b.bytes
 }
 
-// touched uses memory and says so as it goes.
+// touched uses memory and reports it along the way.
 func (m *model) touched(b []byte) {
 	for at := 0; at < len(b); at += mib {
 		touch(b[at : at+mib])

@@ -101,7 +101,7 @@ func takeLabel() error {
 	return unix.SetsockoptString(fd, unix.IPPROTO_IPV6, manager, string(request[:]))
 }
 
-// options asks sockets to hold what the kernel charges to nobody.
+// options makes sockets hold memory that the kernel charges to no cgroup.
 func options(r *report, _ []string) {
 	r.refused("a flow label", takeLabel(), unix.EPERM)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

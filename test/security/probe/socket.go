@@ -136,7 +136,7 @@ func bind(r *report, paths []string) {
 	}
 }
 
-// terminal injects input into its own terminal (CVE-2017-5226). Behind a shared terminal that is the host's shell.
+// terminal injects input into its own terminal (CVE-2017-5226). If the terminal is shared, the host's shell reads it.
 func terminal(r *report, _ []string) {
 	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0); err == nil {
 		tty.Close()
