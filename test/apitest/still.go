@@ -40,8 +40,8 @@ func (k Keys) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return belljar.Caller{}, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "no key of this server"}
 }
 
-// Still is an engine that runs nothing and keeps nothing: it checks requests as far as the nouns can, reads what it is sent,
-// and answers each with the same session, run, file and image. It stands behind doors that are fuzzed.
+// Still is an engine that runs and stores nothing: it validates requests, reads their bodies, and answers each with the same
+// session, run, file and image. It serves the doors that are fuzzed.
 type Still struct{}
 
 var _ belljar.Engine = Still{}

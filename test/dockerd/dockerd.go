@@ -100,15 +100,15 @@ func New(t testing.TB, flags ...string) *Engine {
 	return own(t, asRoot, flags...)
 }
 
-// NewMapped is [New] for an engine whose containers have a user namespace: root in them is somebody else, and there are
-// 65,536 ids. The machine's own table of such ids is not touched.
+// NewMapped is [New] for an engine whose containers have a user namespace with 65,536 ids, where root is another user. It does not
+// change the machine's own table of subordinate ids.
 func NewMapped(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	return own(t, asRemapper, append(flags, "--userns-remap", "nobody:nogroup")...)
 }
 
-// NewRootless is [New] for an engine that is nobody's root: an unprivileged user's, in a user namespace of his. Where users may
-// have none the test is skipped.
+// NewRootless is [New] for a rootless engine: it runs as an unprivileged user, in that user's own user namespace. It skips the
+// test if users may have none.
 func NewRootless(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	require(t)
@@ -271,8 +271,8 @@ func (e *Engine) Kill(t testing.TB) {
 	}
 }
 
-// endContainerd ends what a daemon that was killed has left of its own: its containerd, which the kernel should have
-// killed with it. The next daemon would take it for alive by its pid alone, even if nobody reaps it.
+// endContainerd ends the containerd of a killed daemon, which the kernel should have killed with it. The next daemon checks only
+// its pid, and would take even a zombie for alive.
 func (e *Engine) endContainerd() error {
 	file := filepath.Join(e.dir, "exec", "containerd", "containerd.pid")
 	text, err := os.ReadFile(file)

@@ -39,14 +39,14 @@ func (w who) command(dir string, args []string) (*exec.Cmd, error) {
 	return exec.Command("dockerd", args...), nil
 }
 
-// rootless runs a command as an unprivileged user who is root in a user namespace with 65,536 subordinate ids, as
-// rootlesskit would; dir is his.
+// rootless runs a command as an unprivileged user who is root in a user namespace with 65,536 subordinate ids, as rootlesskit
+// would; the user owns dir.
 func rootless(dir string, args []string) (*exec.Cmd, error) {
 	const (
 		outer = `cd "$1" && mount --bind passwd /etc/passwd && mount --bind subid /etc/subuid && mount --bind subid /etc/subgid && shift &&
 			exec setpriv --reuid "$ID" --regid "$ID" --clear-groups unshare --user --map-root-user --map-auto --mount --net --propagation private sh -c "$INNER" sh "$@"`
-		// An engine that is told to be rootless asks for nothing but this variable, and for a program that it then never runs. A
-		// signal for the death of the tests does not survive becoming somebody else.
+		// A rootless engine requires only this variable, and a program that it never runs. Changing the user clears the
+		// parent-death signal.
 		inner = `mount -t tmpfs none /run && exec setpriv --pdeathsig TERM "$@"`
 	)
 	id := strconv.Itoa(rootlessID)

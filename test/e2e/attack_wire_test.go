@@ -125,8 +125,7 @@ func TestAttackPages(t *testing.T) {
 	}
 }
 
-// TestAttackIdle opens far more connections than anybody needs, and lets them lie. Others are served, and everything is
-// given back.
+// TestAttackIdle opens very many idle connections. Other clients are still served, and all resources are released.
 func TestAttackIdle(t *testing.T) {
 	s := serve(t, t.TempDir())
 	key := s.user("ann")

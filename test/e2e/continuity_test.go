@@ -22,8 +22,8 @@ const episodeRounds = 5
 // burst is how many lines are printed at once: more than an agent holds while no server is there.
 const burst = 1_000_000
 
-// TestContinuity kills a server again and again while commands in a session and on their own print numbered lines, slowly,
-// in bursts, and as they are spoken to. They go on as if nothing had happened, and so do those who read along.
+// TestContinuity kills a server repeatedly while commands, in a session and alone, print numbered lines: slowly, in bursts, and in
+// reply to input. They continue without a gap, and so do clients that follow the output.
 func TestContinuity(t *testing.T) {
 	t.Parallel()
 	rounds := tier.Rounds(t, 1, 20)

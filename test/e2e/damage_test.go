@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestDamagedInstallation starts a server on data that cannot be used. It says which file is damaged and what to do, ends
-// with 125, and leaves that file as it is.
+// TestDamagedInstallation starts a server on damaged data. It names the file and what to do, exits with 125, and leaves the file
+// unchanged.
 func TestDamagedInstallation(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)

@@ -16,8 +16,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestSandboxDiesInUse kills the agent of a session under everything that uses it: an exec, its shell, a terminal with
-// somebody at it, a file that comes and one that goes. Each is told, and soon; the session has crashed, its scope opens anew.
+// TestSandboxDiesInUse kills the agent of a session that is in use: by an exec, its shell, an attached terminal, an upload and a
+// download. Each soon gets an error, the session has crashed, and its scope can be opened again.
 func TestSandboxDiesInUse(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)

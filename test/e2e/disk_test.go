@@ -87,8 +87,8 @@ func until(t *testing.T, what string, right func() bool) {
 	}
 }
 
-// TestFullDisk fills the disk under a server that is at work. What cannot be kept is refused with 507 or said to be
-// missing, what is asked is answered, and with room again everything works again, without a restart.
+// TestFullDisk fills the disk under a busy server. Data that cannot be stored is refused with 507 or reported as missing, reads
+// succeed, and with free space everything works again without a restart.
 func TestFullDisk(t *testing.T) {
 	disk := smallDisk(t, "12m")
 	data := filepath.Join(disk, "data")
@@ -175,8 +175,8 @@ func TestFullDisk(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// TestStartOnAFullDisk kills a server on a full disk, where what it does cannot be put on record, and starts the next one
-// there: it serves what there is, goes on with what runs, and makes up for the rest when there is room.
+// TestStartOnAFullDisk kills a server on a full disk, where it cannot record its work, and starts the next one there: it serves
+// the existing data, continues with active runs, and records the rest when there is space.
 func TestStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, "12m")
 	data := filepath.Join(disk, "data")

@@ -17,8 +17,8 @@ import (
 // idleMemory limits the memory of each idle session, with its share of the server.
 const idleMemory = 4 << 20
 
-// TestIdleSessions opens many sessions, restarts the server under them, and closes them by the beginning of their scopes. There
-// are 100, unless BELLJAR_IDLE_SESSIONS says otherwise; then what they cost a server at rest is measured, too.
+// TestIdleSessions opens many sessions, restarts the server under them, and closes them by a prefix of their scopes. It opens 100,
+// or BELLJAR_IDLE_SESSIONS, and then also measures their cost to an idle server.
 func TestIdleSessions(t *testing.T) {
 	n := 100
 	text, measure := os.LookupEnv("BELLJAR_IDLE_SESSIONS")

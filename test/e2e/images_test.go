@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/test/registry"
 )
 
-// A server with a registry: programs run in images that it has never seen, sessions keep theirs over its death, and an image
-// goes when nobody uses it, be it that sandboxes of it are ready.
+// A server with a registry: programs run in new images, sessions keep their images when the server is killed, and an unused image
+// can be removed, even if ready sandboxes use it.
 func TestImages(t *testing.T) {
 	tree, err := os.ReadFile(image.Busybox(t))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// TestKill kills a busy server again and again, at any moment, also while it starts or ends, and checks each time that what
-// it had said is true: see [promise]. At the end nothing of all that is left on this machine.
+// TestKill kills a busy server repeatedly, at any moment, also while it starts or ends, and checks each time that its promises
+// hold: see [promise]. At the end nothing is left on this machine.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

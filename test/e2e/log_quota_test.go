@@ -28,8 +28,8 @@ func kept(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// TestLogQuota has one user write logs for ever: they are refused when their quota is full and take no more of the disk, also
-// over a kill of the server, and another user goes on.
+// TestLogQuota has one user write logs endlessly: they are refused when the quota is full and take no more of the disk, also after
+// the server is killed, and another user can continue.
 func TestLogQuota(t *testing.T) {
 	const most = 2 << 20
 	data := t.TempDir()

@@ -78,8 +78,9 @@ func legal(t *testing.T, s *server, mb, percent int, script string) (stdout stri
 	return got.Stdout
 }
 
-// TestMemoryLegal runs programs that stay within their limit while they do with files what they may. TestSoakMemoryLegal has them
-// closer to the limit. Who reads needs room for what the kernel reads ahead, up to 8 MiB for each file: it cannot reclaim what is under way.
+// TestMemoryLegal runs programs that stay within their limit while they use files normally. TestSoakMemoryLegal runs them closer
+// to the limit. A reader needs memory for the kernel's read-ahead, up to 8 MiB for each file, which cannot be reclaimed while it
+// is in progress.
 func TestMemoryLegal(t *testing.T) {
 	memoryIsHeld(t)
 	for _, c := range []struct {

@@ -18,8 +18,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestNodeMemory has three sessions fill their workspaces with more than all sandboxes may have together: the server, a process of
-// the host and an innocent sandbox live on, and whoever was ended is told that the node had no memory and not a limit of its own.
+// TestNodeMemory has three sessions fill their workspaces above the limit for all sandboxes. The server, a host process and an
+// innocent sandbox survive, and the report of an ended one names the node's memory, not its own limit.
 func TestNodeMemory(t *testing.T) {
 	neighbour := exec.Command("/bin/sleep", "600")
 	neighbour.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -109,8 +109,8 @@ func TestMemoryAdmissionByCaps(t *testing.T) {
 	}
 }
 
-// TestHostOutOfMemory has the machine run out of memory, which a cgroup around belljar plays, while the bound of all sandboxes and
-// the sandbox's own limit are far away: the run is not told that it was its own limit.
+// TestHostOutOfMemory runs the machine out of memory, simulated by a cgroup around belljar, while the limits of all sandboxes and
+// of this one are far away: the run's report does not name its own limit.
 func TestHostOutOfMemory(t *testing.T) {
 	memoryIsHeld(t)
 	machine, err := os.MkdirTemp("/sys/fs/cgroup/memory", "belljar-test-machine-")

@@ -56,8 +56,8 @@ func readyGroups(t *testing.T, data string) map[string]bool {
 	return found
 }
 
-// TestPool takes runs and sessions from ready sandboxes, kills the server and asks the next one: sessions go on in the
-// sandboxes that they were given, what was ready and nobody's is gone, and there is new.
+// TestPool takes runs and sessions from ready sandboxes, kills the server and starts the next one: sessions continue in their
+// sandboxes, unused ready sandboxes are gone, and there are new ones.
 func TestPool(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, "--set", "pool_size=3")

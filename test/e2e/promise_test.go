@@ -142,8 +142,7 @@ func (s *server) run(id string) (run map[string]any, wrong string) {
 	return run, ""
 }
 
-// frames reads a log in JSON to the answer's end, and tells each of its frames as it comes. What came before an error is
-// returned too.
+// frames reads a log in JSON to its end, and passes on each frame as it arrives. It returns the earlier frames with an error, too.
 func (s *server) frames(path string, each func(map[string]any)) (frames []map[string]any, err error) {
 	body, err := s.open(path)
 	if err != nil {

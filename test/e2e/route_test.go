@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestEveryDocumentedRoute asks a server for all that its document lists, without a key: every route is there, whichever
-// door it is of, and asks who calls unless the document says that it does not.
+// TestEveryDocumentedRoute requests every route of a server's document without a key: every route exists, in each door, and
+// requires authentication unless the document excludes it.
 func TestEveryDocumentedRoute(t *testing.T) {
 	s := serve(t, t.TempDir())
 	var doc struct {
@@ -52,8 +52,8 @@ func TestEveryDocumentedRoute(t *testing.T) {
 	}
 }
 
-// TestSessionsThatAreNotThere asks every documented route of a session for sessions that nobody may use there: unknown,
-// another user's, closed, expired. What is not one's own does not exist; what has ended says so.
+// TestSessionsThatAreNotThere requests every documented route of a session for inaccessible sessions: unknown, another user's,
+// closed, expired. Another user's session does not exist; an ended one is reported as ended.
 func TestSessionsThatAreNotThere(t *testing.T) {
 	s := serve(t, t.TempDir())
 	open := func(id string, more ...string) string {

@@ -13,8 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
-// TestDamagedSandboxFiles damages what lies in the run folder of living sandboxes while no server is there. Sessions whose
-// sandboxes cannot be found by it any more are lost and say so, their scopes are free, others live on, and nothing is left.
+// TestDamagedSandboxFiles damages the run folder of living sandboxes while no server runs. Sessions whose sandboxes cannot be
+// found are reported as lost, their scopes are free, others continue, and nothing is left.
 func TestDamagedSandboxFiles(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, "--set", "pool_size=2")

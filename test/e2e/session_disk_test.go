@@ -13,7 +13,7 @@ import (
 )
 
 // TestSessionsOnAFullDisk fills the disk under a server whose sessions are in use. Their workspaces, shells and terminals are
-// not on it and go on; what has to be put on record is refused, and a session whose time is over ends all the same.
+// elsewhere and continue; requests that need a record are refused, and an expired session still ends.
 func TestSessionsOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, "12m")
 	data := filepath.Join(disk, "data")

@@ -13,9 +13,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestStop asks a server to end while runs are under way and others wait. Those of their own come to their end, and who
-// follows one sees how it ends; a session and what runs in it go on without the server; those that wait are left to the next
-// one, and nothing new begins.
+// TestStop stops a server while runs are active and others wait. Single runs finish, and a client that follows one sees its end. A
+// session and its programs continue without the server, waiting runs are left to the next server, and nothing new starts.
 func TestStop(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, "--set", "max_concurrent_runs=2", "--set", longDrain)

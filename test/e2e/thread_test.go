@@ -57,9 +57,8 @@ func (c conversation) put(name string, content []byte) (int, map[string]any) {
 	return c.ask(http.MethodPost, "/thread/upload_file", &b, "Content-Type: "+form.FormDataContentType())
 }
 
-// TestThreads holds the thread API to what it promises of a sandbox, in real ones: upload, work, download; who the commands run
-// as, and where; what one thread has that another has not; and that a thread finds its session behind a server that was
-// killed.
+// TestThreads checks the thread API's promises in real sandboxes: upload, work, download; the commands' user and directory; the
+// isolation of threads; and that a thread finds its session again after the server was killed.
 func TestThreads(t *testing.T) {
 	data := t.TempDir()
 	args := []string{"--set", "max_sessions=2", "--set", "thread_max_workspace_mb=8", "--set", "thread_max_file_mb=6"}

@@ -60,8 +60,8 @@ func followed(t *testing.T) []string {
 	return names
 }
 
-// TestReadmes follows every README of the examples, in a copy of them, without a server, as somebody would who has just got
-// belljar; and those that show one program each with a server, too.
+// TestReadmes follows every README of the examples, in a copy of them, without a server, as a new user would. It repeats those
+// that show one program each with a server.
 func TestReadmes(t *testing.T) {
 	s := served.Start(t, built.Belljar)
 	t.Run("local", func(t *testing.T) {

@@ -25,8 +25,8 @@ func compiled(t *testing.T, dir string) {
 	}
 }
 
-// TestWorkflowLeavesNothing breaks a workflow off in the middle, when the model says what it should not, and looks whether its
-// sandbox is closed all the same, and whether that of another workflow is not.
+// TestWorkflowLeavesNothing breaks a workflow off with an invalid reply of the model. Its sandbox is closed, and that of another
+// workflow is not.
 func TestWorkflowLeavesNothing(t *testing.T) {
 	s := served.Start(t, built.Belljar)
 	dir := filepath.Join(copied(t), "workflow")

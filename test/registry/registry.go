@@ -1,5 +1,5 @@
-// Package registry is a registry of images in the process of a test: it has what the test puts there, answers over plain HTTP
-// on loopback, and can be told to be slow, to refuse or to break off.
+// Package registry is an image registry inside a test process. It holds the test's images, serves plain HTTP on loopback, and can
+// simulate delays, refusals and broken connections.
 package registry
 
 import (

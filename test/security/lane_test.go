@@ -151,9 +151,8 @@ func (l *lane) examine(t *testing.T) {
 	t.Fatalf("doctor says nothing about %s:\n%s", l.runtime, raw)
 }
 
-// optional reports whether a host may well be without a lane that does not work for these reasons: one that nobody has built, one
-// whose tests an ordinary user runs, and one of users who are allowed no user namespaces. As root on a machine where all is
-// installed, a lane that has gone is a failure.
+// optional reports whether a host may lack a lane for these reasons: a lane that is not built, one whose tests run as an ordinary
+// user, or one of users without user namespaces. As root on a machine with everything installed, a missing lane is a failure.
 func (l *lane) optional(reasons []runtime.Reason) bool {
 	if os.Geteuid() != 0 {
 		return true
@@ -174,8 +173,8 @@ func (l *lane) root() string {
 	return "host"
 }
 
-// is says whether a word of a script's header is true of the lane: its name, runtime, way or image, a limit that is
-// enforced there (with -by, by what), oom-process or oom-sandbox.
+// is reports whether a word of a script's header applies to the lane: its name, runtime, way or image, a limit that is enforced
+// there (with -by, by what), oom-process or oom-sandbox.
 func (l *lane) is(word string) bool {
 	if slices.Contains([]string{l.name, l.runtime, l.way, l.root(), "oom-" + l.caps.OOMScope}, word) {
 		return true

@@ -24,8 +24,8 @@ var hosts = map[string][]string{
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// TestLimitsAreProved checks the tables of limits in the specification: whatever a row says is proved by scripts or tests that
-// exist, and a limit is refused in exactly those cells where its scripts are.
+// TestLimitsAreProved checks the tables of limits in the specification: existing scripts or tests prove every row, and a limit is
+// refused in exactly those cells where its scripts are.
 func TestLimitsAreProved(t *testing.T) {
 	scripts := map[string]script{}
 	for _, s := range readScripts(t) {

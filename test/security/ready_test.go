@@ -23,8 +23,7 @@ import (
 
 const readyKey = "only-for-the-tests-of-this-lane"
 
-// warm makes the lane's runs go through a server whose sandboxes were ready before somebody asked for one, and checks at
-// the end that they came from there.
+// warm makes the lane's runs use a server with a pool of ready sandboxes, and checks at the end that they came from the pool.
 func (l *lane) warm(t *testing.T) {
 	t.Helper()
 	url := serveReady(t, l)

@@ -46,8 +46,8 @@ func engineSocket(_ *testing.T, tr *trial) func(outcome) {
 	return func(outcome) {}
 }
 
-// agentEnv keeps another sandbox of the same image alive and looks at its processes from outside: what the image says to
-// programs it must not say to the agent, nor to anything else that makes the sandbox.
+// agentEnv keeps another sandbox of the same image alive and inspects its processes from outside: the image's environment must
+// reach neither the agent nor any other process that makes the sandbox.
 func agentEnv(t *testing.T, tr *trial) func(outcome) {
 	other := tr.lane.trial(t)
 	other.ref = tr.ref

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A supervisor stands between the test and belljar: this test binary, started again. It is the subreaper of everything
-// below, so that whatever outlives belljar becomes its child, and it can say so, whoever else uses the machine.
+// A supervisor runs between the test and belljar: this test binary, started again. It is the subreaper of everything below, so
+// every process that outlives belljar becomes its child and is reported, whatever else runs on the machine.
 
 const (
 	superviseEnv = "BELLJAR_SUPERVISE" // an order, as JSON

@@ -105,8 +105,8 @@ func document(t *testing.T) (before, table, after string) {
 	return before, table, after
 }
 
-// compare checks what came of this run against the committed table: a cell that is not so any more is a lie. What a host cannot
-// limit it may refuse where another holds.
+// compare checks the results of this run against the committed table: a cell that differs is wrong. A host that cannot enforce a
+// limit may refuse it where another one holds.
 func (b *board) compare(t *testing.T, scripts []script) {
 	t.Helper()
 	_, _, committed := readTable(t)

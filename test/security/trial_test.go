@@ -206,8 +206,8 @@ func (tr *trial) nothingLeft(got outcome) {
 	}
 }
 
-// traces are the files and folders of the host that bear a run's name. A server takes a sandbox away behind its answer,
-// so there it may take a moment until there are none.
+// traces returns the files and folders of the host that carry a run's name. A server removes a sandbox after its response, so they
+// may remain for a moment.
 func (tr *trial) traces(id string) []string {
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		var found []string

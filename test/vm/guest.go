@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The first root file system cannot be pivoted away from, which is what a sandbox does. So its only program moves all
-// of the guest to a tmpfs and goes on there.
+// A sandbox needs pivot_root, which the first root file system does not support. So its only program moves the guest to a tmpfs
+// and continues there.
 const initScript = `#!/guest/usr/bin/busybox sh
 b=/guest/usr/bin/busybox
 $b mkdir /new

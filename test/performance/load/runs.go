@@ -41,8 +41,7 @@ func runTrue(ctx context.Context, s *daemon) error {
 	return nil
 }
 
-// crowd measures how many runs a second eight clients get, beside a server that does nothing but start /bin/true
-// without any isolation.
+// crowd measures the runs per second of eight clients, compared with a server that only starts /bin/true without any isolation.
 func crowd(ctx context.Context, s *daemon, out *sheet, d time.Duration) error {
 	relay, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

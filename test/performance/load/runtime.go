@@ -21,8 +21,8 @@ type peer struct {
 	of          string // what those two are
 }
 
-// runtimes measures gVisor, where belljar-runsc is beside belljar, and Docker, where an engine and an image of it with
-// /bin/true are given, on servers whose default they are.
+// runtimes measures gVisor, if belljar-runsc is in belljar's folder, and Docker, if an engine with an image with /bin/true is
+// given. Each is the default runtime of its server.
 func runtimes(ctx context.Context, binary, dir, dockerImage string, out *sheet) error {
 	if _, err := os.Stat(filepath.Join(filepath.Dir(binary), "belljar-runsc")); err != nil {
 		out.put("gvisor", "", "not measured: %v", err)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// sessions measures what is done in sessions: one thing after the other, and by eight clients at once, beside a relay that
-// does nothing but pass a command from HTTP through a socket to a process that starts it.
+// sessions measures operations in sessions, one at a time and by eight clients at once, compared with a relay that only passes a
+// command from HTTP through a socket to a process that starts it.
 func sessions(ctx context.Context, s *daemon, out *sheet, d time.Duration) error {
 	id, err := openSession(ctx, s, nil)
 	if err != nil {

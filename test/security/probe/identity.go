@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity tells who this process is, and that it can do nothing beyond: args are the user and group that it must be, "any"
-// for whoever is not root.
+// identity checks this process's ids and that it has no further rights: args are the expected user and group, or "any" for all but
+// root.
 func identity(r *report, args []string) {
 	var ids [6]int
 	ids[0], ids[1], ids[2] = unix.Getresuid()

@@ -93,8 +93,7 @@ func dodge(r *report, args []string) {
 	}
 }
 
-// terminals opens as many terminals as there are, or as many as may be, of which the one after must be refused if the second
-// argument says so.
+// terminals opens as many terminals as exist, or as many as allowed; with the second argument, the next one must be refused.
 func terminals(r *report, args []string) {
 	most, err := strconv.Atoi(args[0])
 	r.works("parse", err)

@@ -33,8 +33,8 @@ type held struct {
 // perChild is the cost of a process besides its memory.
 const perChild = mib / 2
 
-// random runs a model. Its arguments are the seed, its limit in MiB, and how many parts of a hundred of that it wants. It says what it
-// holds when it holds it, and "done" when it has come to its end.
+// random runs a model. Its arguments are the seed, its limit in MiB, and the percentage of it to use. It prints the memory that it
+// holds, and "done" at the end.
 func random(r *report, args []string) {
 	var n [3]int64
 	for i := range n {

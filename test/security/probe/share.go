@@ -29,8 +29,8 @@ func watches() func() error {
 	}
 }
 
-// takePipe makes a pipe as large as it may be. The kernel counts the pages that all of a user's could hold; a user who has too
-// many gets small ones.
+// takePipe makes the largest pipe possible. The kernel limits the total capacity of a user's pipes; a user above the limit gets
+// small ones.
 func takePipe() error {
 	const whole = 64 << 10 // what a new one holds
 	var ends [2]int

@@ -102,8 +102,8 @@ func uring(r *report, _ []string) {
 	r.refused("io_uring_register", call(unix.SYS_IO_URING_REGISTER, bad, 0, 0, 0), unix.EPERM, unix.ENOSYS)
 }
 
-// namespaces tries to get a new namespace of each kind, or into somebody else's. A process in a user namespace of its
-// own holds every capability there, which opens most of the kernel's attack surface.
+// namespaces tries to create a namespace of each kind, or to enter another process's. A process in its own user namespace holds
+// every capability there, which opens most of the kernel's attack surface.
 func namespaces(r *report, _ []string) {
 	kinds := map[string]uintptr{
 		"user": unix.CLONE_NEWUSER, "mount": unix.CLONE_NEWNS, "pid": unix.CLONE_NEWPID, "net": unix.CLONE_NEWNET,

@@ -228,7 +228,7 @@ func (c *supervisor) ioctl(request uintptr, at unsafe.Pointer) (result int, err 
 	return result, cmp.Or(fail, err)
 }
 
-// netlinkSockets returns the number of netlink sockets in our network namespace, whoever holds their descriptors.
+// netlinkSockets returns the number of netlink sockets in our network namespace, whichever processes hold them.
 func netlinkSockets() (int, error) {
 	table, err := os.ReadFile("/proc/self/net/protocols")
 	if err != nil {
