@@ -24,12 +24,12 @@ type Range struct {
 	// it. It is the range's own and mapped to nothing. 0 is the claiming user: without privileges no other is possible.
 	Owner  int
 	Shared bool // the ids are the user's own, and those of all of the user's sandboxes
-	// Lock holds the claim for as long as any process has it open; nil when Shared. It is close-on-exec.
+	// Lock holds the claim while any process has it open; nil if Shared. It is close-on-exec.
 	Lock *os.File
 	Mode Mode
 }
 
-// Claim takes a range that no living sandbox on this machine has.
+// Claim claims a range that no living sandbox on this machine has.
 func (p *Pool) Claim() (*Range, error) {
 	if p.Mode == ModeSingle {
 		return &Range{
@@ -41,7 +41,7 @@ func (p *Pool) Claim() (*Range, error) {
 	if err := p.openDir(); err != nil {
 		return nil, fmt.Errorf("claim user ids: %w", err)
 	}
-	// From anywhere, so that among a thousand claims few have to be tried.
+	// Start at a random slot, so that few slots are tried even among a thousand claims.
 	start := rand.IntN(max(p.Slots, 1))
 	for i := range p.Slots {
 		slot := p.slot((start + i) % p.Slots)
@@ -92,7 +92,7 @@ func tryLock(name string, flags int) (*os.File, error) {
 			unix.Close(fd)
 			return nil, &fs.PathError{Op: "flock", Path: name, Err: err}
 		}
-		// Between open and lock, the file may have been forgotten, and another of its name made.
+		// Between open and lock, the file may have been removed and another of its name made.
 		var opened, named unix.Stat_t
 		if unix.Fstat(fd, &opened) == nil && unix.Lstat(name, &named) == nil && opened.Ino == named.Ino {
 			return os.NewFile(uintptr(fd), name), nil
@@ -124,7 +124,7 @@ func outside(extents []Extent, inside int) int {
 	return -1
 }
 
-// Close closes our own hold on the claim only. It may be called twice.
+// Close closes this process's hold on the claim only. It may be called twice.
 func (r *Range) Close() {
 	if r.Lock != nil {
 		r.Lock.Close()
@@ -141,8 +141,8 @@ func (r *Range) Release() error {
 	return forget(r.Lock.Name())
 }
 
-// Forget removes what a claim of that base left on disk, unless a sandbox still holds it: for a daemon that was not the
-// one to make the claim.
+// Forget removes the lock file of the claim with that base, unless a sandbox still holds it. It is for a daemon that
+// did not make the claim.
 func (p *Pool) Forget(base int) error {
 	if base < 0 {
 		return nil

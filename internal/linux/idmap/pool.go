@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
-// Mode is where a sandbox's ids come from.
+// Mode is the source of a sandbox's ids.
 type Mode string
 
 // The modes, best first.
@@ -29,7 +29,7 @@ const (
 	ModeSingle Mode = "single" // the user's own id, shared by all of the user's sandboxes
 )
 
-// Options states where claims are kept. The zero value is right for anything but tests.
+// Options configure a pool. The zero value is right except in tests.
 type Options struct {
 	// Dir holds the lock files and is shared by all installations on the machine; default ids in [rundir.Default].
 	// Only claims in one and the
@@ -41,11 +41,11 @@ type Options struct {
 	UID, GID int
 }
 
-// Pool is the supply of ids that this process may claim from. It is safe for concurrent use.
+// Pool holds the ids that this process may claim. It is safe for concurrent use.
 type Pool struct {
 	Mode  Mode
 	Slots int    // how many sandboxes can have ids at once; 0 in ModeSingle, which has no bound
-	Hint  string // how to get a better mode or more slots, "" if there is nothing to gain
+	Hint  string // how to get a better mode or more slots, "" if there is no better one
 
 	owned    bool // a namespace can belong to an id of its range
 	dir      string
@@ -90,7 +90,7 @@ func Discover(o Options) (*Pool, error) {
 	own := []span{{int64(p.uid), int64(p.uid) + 1}, {int64(p.gid), int64(p.gid) + 1}}
 	switch {
 	case p.uid == 0:
-		p.owned = may(o, unix.CAP_KILL) // without it only the owner may end what is inside
+		p.owned = may(o, unix.CAP_KILL) // without it only the owner may kill the processes inside
 		p.root(ids, append(taken, accounts(o)...))
 	default:
 		p.rootless(without(mine, append(own, accounts(o)...)), name)
@@ -137,7 +137,7 @@ func (p *Pool) rootless(ids []span, name string) {
 	}
 }
 
-// may reports whether we have all these capabilities.
+// may reports whether this process has all these capabilities.
 func may(o Options, capabilities ...int) bool {
 	text, err := os.ReadFile(filepath.Join(o.Root, "/proc/self/status"))
 	if err != nil {
@@ -158,7 +158,7 @@ func accounts(o Options) []span {
 	for _, file := range []string{"/etc/passwd", "/etc/group"} {
 		text, err := os.ReadFile(filepath.Join(o.Root, file))
 		if err != nil {
-			continue // an image without accounts
+			continue // no accounts file, as in some images
 		}
 		for line := range strings.Lines(string(text)) {
 			if parts := strings.SplitN(line, ":", 4); len(parts) > 3 {
@@ -171,7 +171,7 @@ func accounts(o Options) []span {
 	return merge(out)
 }
 
-// userName is the name by which the user's subordinate ids may be listed; "" if there is none.
+// userName returns the user's name, under which subordinate ids may be listed; "" if there is none.
 func userName(o Options, uid int) string {
 	text, err := os.ReadFile(filepath.Join(o.Root, "/etc/passwd"))
 	if err == nil {
@@ -189,7 +189,7 @@ func userName(o Options, uid int) string {
 	return ""
 }
 
-// openDir makes the folder of the locks where it is missing, and refuses one that another user could write to.
+// openDir opens the folder of the locks, creates it if it is missing, and refuses one that another user can write to.
 func (p *Pool) openDir() error {
 	parent := filepath.Dir(p.dir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {

@@ -43,7 +43,7 @@ func narrow() layout {
 	}}
 }
 
-// slots returns the first ids of the whole slots within the spans, as spans of slots.
+// slots returns the complete slots within the spans, as spans of slots.
 func (l layout) slots(ids []span) []span {
 	var out []span
 	for _, s := range merge(ids) {

@@ -17,7 +17,7 @@ func (r *Range) Write(pid int) error {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	switch r.Mode {
 	case ModeSub:
-		// Two programs to start, so side by side.
+		// Two programs must run, so run them in parallel.
 		users := make(chan error, 1)
 		go func() { users <- runHelper("newuidmap", pid, r.UIDs) }()
 		groups := runHelper("newgidmap", pid, r.GIDs)
@@ -37,7 +37,7 @@ func (r *Range) Write(pid int) error {
 	return writeFile(filepath.Join(proc, "gid_map"), table(r.GIDs))
 }
 
-// writeFile writes in one write, as these files demand.
+// writeFile uses a single write, which these files require.
 func writeFile(name, text string) error {
 	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -18,20 +18,20 @@ import (
 	"github.com/belljar/belljar/internal/linux/roster"
 )
 
-// Birth is a jar in the making. Its methods are for one goroutine, in the order in which they stand here. Closed before
-// it is kept, it leaves nothing.
+// Birth is a jar under construction. One goroutine must call its methods, in the order of this file. If it is closed
+// before Keep, it leaves nothing.
 type Birth struct {
-	Jar *Jar         // what there is of it so far
+	Jar *Jar         // the jar as far as it is built
 	IDs *idmap.Range // nil until they are claimed
 
 	over    func()
-	heir    []int    // what the first process inherits
-	theirs  *os.File // its end of the lifeline
+	heir    []int    // descriptors that the first process inherits
+	theirs  *os.File // the first process's end of the lifeline
 	started forkexec.Child
 	kept    bool
 }
 
-// Begin puts a birth on record, so that [Rack.Remove] can end it: it then cancels the context that Begin returns.
+// Begin registers a birth, so that [Rack.Remove] can cancel the context that Begin returns.
 func (r *Rack) Begin(ctx context.Context, id string) (*Birth, context.Context, error) {
 	ctx, over, err := r.begin(ctx, id)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *Rack) Begin(ctx context.Context, id string) (*Birth, context.Context, e
 	return b, ctx, nil
 }
 
-// ClaimIDs takes host ids that no other jar has.
+// ClaimIDs claims host ids that no other jar has.
 func (b *Birth) ClaimIDs() error {
 	r := b.Jar.rack
 	ids, err := r.IDs.Claim()
@@ -178,8 +178,8 @@ func (b *Birth) Record() Record {
 	return rec
 }
 
-// Write puts the jar on record; record has [Birth.Record] in it. Without a record it is a half-made one, which Remove and
-// Sweep find by its lock.
+// Write writes the jar's record, which must contain [Birth.Record]. Without a record the jar is half-made, and Remove and
+// Sweep find it by its lock.
 func (b *Birth) Write(record any) error {
 	if err := b.Jar.rack.roster.Write(b.Jar.id, record); err != nil {
 		return b.Jar.rack.o.Errors.Step(StepState, err, "")
@@ -187,7 +187,7 @@ func (b *Birth) Write(record any) error {
 	return nil
 }
 
-// Keep makes it a living jar, and box what is attached to.
+// Keep ends the birth: the jar is now alive, and box is its runtime's part.
 func (b *Birth) Keep(box Box) error {
 	b.Jar.box = box
 	if err := b.Jar.watch(b.started.PidFD, true); err != nil {
@@ -198,7 +198,7 @@ func (b *Birth) Keep(box Box) error {
 	return nil
 }
 
-// Close ends the birth: of what was made, only a jar that is kept stays.
+// Close ends the birth and removes everything that was made, unless the jar was kept.
 func (b *Birth) Close() {
 	if b.theirs != nil {
 		b.theirs.Close()
@@ -212,7 +212,7 @@ func (b *Birth) Close() {
 	b.over()
 }
 
-// undo ends what runs, and removes the rest in the reverse order of its making.
+// undo kills the processes and removes the rest in reverse order.
 func (b *Birth) undo() {
 	j := b.Jar
 	if j.lifeline != nil {
@@ -233,7 +233,7 @@ func (b *Birth) undo() {
 	}
 }
 
-// kill ends a child that never became a jar's, and takes the pidfd.
+// kill kills a child that never became a jar's first process, and takes the pidfd.
 func kill(pidfd int) {
 	unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
 	for {
@@ -244,16 +244,16 @@ func kill(pidfd int) {
 	unix.Close(pidfd)
 }
 
-// errRemoved ends a birth whose jar is removed meanwhile.
+// errRemoved ends a birth whose jar is removed concurrently.
 var errRemoved = errors.New("the sandbox was removed while it was made")
 
-// making is a birth, or a claim, that is under way.
+// making is a birth or claim in progress.
 type making struct {
 	cancel context.CancelCauseFunc
 	over   chan struct{} // closed when it has ended and, if it failed, left nothing
 }
 
-// begin puts a birth or a claim on record. over ends the record.
+// begin registers a birth or a claim. over ends the registration.
 func (r *Rack) begin(ctx context.Context, id string) (_ context.Context, over func(), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	m := &making{cancel: cancel, over: make(chan struct{})}
@@ -273,7 +273,7 @@ func (r *Rack) begin(ctx context.Context, id string) (_ context.Context, over fu
 	}, nil
 }
 
-// cancelBirth ends a birth or claim of id that is under way here, and waits until it has.
+// cancelBirth cancels a birth or claim of id in this process and waits for its end.
 func (r *Rack) cancelBirth(ctx context.Context, id string) error {
 	r.mu.Lock()
 	m := r.births[id]

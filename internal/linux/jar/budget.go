@@ -18,7 +18,7 @@ var budgets = map[int]uint64{
 	unix.RLIMIT_MEMLOCK:    8 << 20,   // locked bytes; the kernel's default
 }
 
-// bound sets the budgets, none above our own.
+// bound sets the budgets, none above this process's own.
 func bound(p *forkexec.Program) {
 	for resource, most := range budgets {
 		var own unix.Rlimit

@@ -11,13 +11,13 @@ import (
 
 // Points of a claim, for tests that stop there, besides those of [roster.Roster.Rename].
 const (
-	Limited = "limited" // the new limits are in force
-	Named   = "named"   // it is the caller's
+	Limited = "limited" // the new limits are set
+	Named   = "named"   // the jar has its new name
 )
 
-// Claim gives the jar from, which was made or attached to here, the name to. settle makes it the caller's: no other caller has
-// a hold of it meanwhile. A jar is claimed once: [Errors.Unknown] if there is no from to be had, [Errors.Gone] if it has
-// ended. A failure leaves nothing, neither of from nor of to.
+// Claim renames the jar from, which was made or attached in this process, to the name to. settle adapts it to the caller, with
+// exclusive access. A jar can be claimed once: [Errors.Unknown] if from does not exist or is already claimed, [Errors.Gone] if
+// it has ended. A failure removes the jar under both names.
 //
 // Its cgroups and its host ids keep their names, by which the record knows them; the record lies in the folder and the
 // lock file is the same file, so that the new name finds everything as soon as it is there. A daemon that is killed in
@@ -96,7 +96,7 @@ func (j *Jar) Record(record any) error {
 	return j.Rewrite(record)
 }
 
-// at reports to a test how far a claim is.
+// at notifies a test of a claim's progress.
 func (r *Rack) at(point string) {
 	if r.Reached != nil {
 		r.Reached(point)

@@ -1,7 +1,7 @@
-// Package jar is what all sandboxes have in common that this machine's kernel isolates, whatever is in them: a process that
-// is the first of a pid namespace, with a folder and a lock in a roster, host ids of its own and a cgroup. It makes them,
-// finds them again, gives them another name, and removes what is left of them. What happens in between is a runtime's: the
-// birth as a list of system calls, what runs inside, and how it is spoken to. The parts:
+// Package jar is the common part of all sandboxes that this machine's kernel isolates: the first process of a pid
+// namespace, with a folder and a lock in a roster, its own host ids and a cgroup. The package creates jars, finds them
+// again, renames them and removes their remains. The runtime supplies the rest: the birth as a list of system calls, the
+// program inside, and its protocol. The parts:
 //
 //	rack.go    the jars of an installation: which there are, and those that live
 //	birth.go   a jar in the making, and how it is unmade if that fails

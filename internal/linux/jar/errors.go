@@ -28,7 +28,7 @@ const (
 	StepBirth  = "birth" // no step of its own: the processes were killed, stopped, or given up
 )
 
-// Errors are the runtime's own words for what a rack finds out.
+// Errors are the runtime's own errors for the failures of a rack.
 type Errors struct {
 	// Step is an error that names the step that failed, and how to fix that, "" if it is not known.
 	Step    func(step string, err error, hint string) error
@@ -38,7 +38,7 @@ type Errors struct {
 	Full    error // no host ids are left
 }
 
-// Hints for what more than one step may fail of.
+// Hints for failures of more than one step.
 const (
 	// KilledHint is for a birth that another process has ended.
 	KilledHint = "something on this host has killed it, most likely for want of memory: look for oom in the kernel's log"

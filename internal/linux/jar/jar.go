@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/roster"
 )
 
-// Jar is a living one. Its methods are safe for concurrent use.
+// Jar is a living jar. Its methods are safe for concurrent use.
 type Jar struct {
 	Pid   int           // of its first process
 	Base  int           // the first of its host ids; 0 if it has none of its own, or that is not on record
@@ -36,17 +36,17 @@ type Jar struct {
 	cleaned   bool
 }
 
-// ID is what it is called.
+// ID returns the jar's id.
 func (j *Jar) ID() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.id
 }
 
-// Folder is where its files are.
+// Folder returns the path of its files.
 func (j *Jar) Folder() string { return j.rack.roster.Folder(j.ID()) }
 
-// Change replaces the limits that it was made with, as far as this host can enforce them.
+// Change replaces the limits that it was made with, if this host can enforce them.
 func (j *Jar) Change(from, to cgroup.Limits) error {
 	if j.Group == nil || j.rack.Cgroups == nil {
 		return nil
@@ -124,7 +124,7 @@ func (j *Jar) Await(ctx context.Context) error {
 	}
 }
 
-// Destroy ends the jar and removes every trace of it, whatever becomes of ctx. It is idempotent. Killing the first process
+// Destroy kills the jar's processes and removes its remains, even if ctx ends. It is idempotent. Killing the first process
 // of a pid namespace makes the kernel kill everything else in it, and that process's own end is not complete before theirs.
 func (j *Jar) Destroy(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)

@@ -48,7 +48,7 @@ func Pivot(p *forkexec.Program, root forkexec.Arg) {
 	p.Call(unix.SYS_CHDIR, p.Str("/"))
 }
 
-// Leave releases all descriptors but those that are inherited, and of the session.
+// Leave replaces the standard streams, closes all descriptors but the inherited ones and starts a new session.
 func (b *Birth) Leave(p *forkexec.Program) {
 	p.Step(StepAgent)
 	for fd := range 3 {

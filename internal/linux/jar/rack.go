@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
-// Options state what a rack holds. Kind, Agent, ValidID, Adopt and Errors are required.
+// Options configure a rack. Kind, Agent, ValidID, Adopt and Errors are required.
 type Options struct {
 	Kind   string    // of jars: a folder in RunDir, as native
 	Agent  io.Reader // the program that the first process of every jar becomes; read to its end
@@ -45,13 +45,13 @@ type Options struct {
 	Logger *slog.Logger // logs what cannot be returned; nil discards
 }
 
-// Box is what a runtime makes of a jar.
+// Box is the runtime's part of a jar.
 type Box interface {
 	// Over reports how the jar has ended, before any other report: once, and without a lock held.
 	Over(End)
 }
 
-// End is how a jar's first process has ended.
+// End describes the end of a jar's first process.
 type End struct {
 	Destroyed bool            // by [Jar.Destroy]
 	Status    unix.WaitStatus // if it was a child of ours
@@ -80,7 +80,7 @@ type Rack struct {
 	births map[string]*making
 }
 
-// Open prepares a rack. It touches nothing outside RunDir. The caller closes it.
+// Open prepares a rack. It changes nothing outside RunDir. The caller must close it.
 func Open(o Options) (*Rack, error) {
 	if o.Installation == "" {
 		o.Installation = sharedInstallation
@@ -161,7 +161,7 @@ func (r *Rack) Close() error {
 	return r.release()
 }
 
-// tidy removes the installation's folders if there is no jar in them.
+// tidy removes the installation's folders if they have no jars.
 func (r *Rack) tidy() {
 	if r.Cgroups != nil {
 		r.Cgroups.Sweep(r.group())

@@ -20,8 +20,8 @@ import (
 // found by the lock, which that process has open from its first moment to its last, whatever cgroups this host has. Every
 // process is looked at, which takes a while, and is only done for such a one.
 
-// Remove destroys whatever is left of id, alive or not, also one that is being made. It is idempotent and returns when it
-// is gone.
+// Remove destroys the jar id, whether living, dead or under construction, and all of its remains. It is idempotent and
+// returns when the jar is gone.
 func (r *Rack) Remove(ctx context.Context, id string) error {
 	if !r.o.ValidID(id) {
 		return fmt.Errorf("%q is not a sandbox id", id)
@@ -84,7 +84,7 @@ func program() roster.Program {
 	}}
 }
 
-// errUnseen means that a lock is held, and that its holder is hidden from us.
+// errUnseen means that a lock is held by a process that this one cannot see.
 var errUnseen = errors.New("its lock is held by a process that cannot be found")
 
 // endHalfMade kills what lives of a jar that cannot be attached to, and returns when it is gone.

@@ -21,7 +21,7 @@ func seal(program io.Reader) (*os.File, error) {
 		return nil, fmt.Errorf("memfd: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), AgentName)
-	if n, err := pour(f, program); err != nil || n == 0 {
+	if n, err := copyProgram(f, program); err != nil || n == 0 {
 		f.Close()
 		return nil, fmt.Errorf("copy the agent, %d bytes: %w", n, err)
 	}
@@ -37,8 +37,8 @@ func seal(program io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// pour copies a program in large steps. The file's own way to copy tries two system calls that a memfd refuses, and goes in
-// small ones.
-func pour(to io.Writer, program io.Reader) (int64, error) {
+// copyProgram copies a program in large steps. The file's own way to copy tries two system calls that a memfd refuses, and
+// goes in small ones.
+func copyProgram(to io.Writer, program io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{program}, make([]byte, 256<<10))
 }

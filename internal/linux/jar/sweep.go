@@ -24,7 +24,7 @@ func (r *Rack) Sweep(ctx context.Context) (int, error) {
 	return swept, errors.Join(err, r.IDs.Sweep())
 }
 
-// each does something to every jar there is, and counts those that it was done to.
+// each calls a function for every jar and counts those for which it returned true.
 func (r *Rack) each(ctx context.Context, do func(ctx context.Context, id string) (bool, error)) (n int, err error) {
 	ids, err := r.List()
 	if err != nil {

@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 const (
 	readExec = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 
-	// use is what one does with a file that is there. Truncation is part of it: a shell's > asks for it in /proc too.
+	// use holds the rights to work with an existing file. Truncation is part of it: a shell's > asks for it in /proc too.
 	use = readExec | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
 	readWrite = readExec | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
@@ -31,7 +31,7 @@ func restricted(abi int) uint64 {
 	return all
 }
 
-// scoped is what does not leave the sandbox.
+// scoped lists what cannot leave the sandbox.
 func scoped(abi int) uint64 {
 	if abi < 6 {
 		return 0

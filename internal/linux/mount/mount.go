@@ -121,7 +121,7 @@ func (b *Builder) BindOpen(source, dir forkexec.Arg, name string, attr Attr) {
 	b.Attach(fd, dir, name)
 }
 
-// Protect makes name below the mount dir read-only, by attaching a read-only copy over it. Nothing there is no failure.
+// Protect makes name below the mount dir read-only, by attaching a read-only copy over it. A missing name is no error.
 func (b *Builder) Protect(dir forkexec.Arg, name string, attr Attr) {
 	fd := b.clone(dir, name)
 	b.p.Unless(func() {
