@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// attach takes over the stdin and stdout of a container's agent, and with them the multiplexer's byte stream. What the
+// attach connects to the stdin and stdout of a container's agent, which carry the multiplexer's byte stream. What the
 // agent writes to stderr goes to stderr.
 func (e *engine) attach(ctx context.Context, container string, stderr *tail) (*wire.MuxHost, error) {
 	got, err := e.api.ContainerAttach(ctx, container, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
@@ -35,13 +35,13 @@ const (
 	frameStdin  = 0 // echoed; never seen
 	frameStdout = 1
 	frameStderr = 2
-	frameSystem = 3 // the engine's own words: an error
+	frameSystem = 3 // an error of the engine itself
 )
 
 // frameHeader is the stream, three zeros, and the length (big endian) of what follows.
 const frameHeader = 8
 
-// errFrame means that what an engine sends is not its mix of streams.
+// errFrame means that an engine's stream is not in the multiplexed format.
 var errFrame = errors.New("the engine sends no container output")
 
 // demux reads the stdout of a container from an attached connection.
@@ -110,7 +110,7 @@ func (t *tail) add(b []byte) {
 	}
 }
 
-// String returns what is kept, for a log: without what would break a line.
+// String returns the kept text for a log line, without control characters.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -152,7 +152,7 @@ func renameError(id string, err error) error {
 	return fault(stepState, err)
 }
 
-// settled waits until every container has the name that it is to have.
+// settled waits until all pending renames are done.
 func (r *Runtime) settled(ctx context.Context) error {
 	r.mu.Lock()
 	pending := slices.Collect(maps.Keys(r.renames))

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// connect makes a client for the engine at host; "" as [Options.Host] states. It does not speak to it. A failure has a hint.
+// connect makes a client for the engine at host; for "" see [Options.Host]. It sends nothing. An error has a hint.
 func connect(host string) (*client.Client, string, error) {
 	if host == "" {
 		host = os.Getenv(client.EnvOverrideHost)
@@ -64,7 +64,7 @@ func tlsOption() client.Opt {
 	return client.WithTLSClientConfig(file("ca.pem"), file("cert.pem"), file("key.pem"))
 }
 
-// nowhere is a client without an engine: whatever it is asked fails with why.
+// nowhere is a client without an engine: every request fails with the reason.
 func nowhere(why error) (*client.Client, error) {
 	return client.New(client.WithHost(client.DefaultDockerHost), client.WithDialContext(func(context.Context, string, string) (net.Conn, error) {
 		return nil, why

@@ -76,7 +76,7 @@ func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandb
 // errNoAgent means that the agent's volume has no agent in it.
 var errNoAgent = errors.New("the agent is not where it should be")
 
-// build makes a container, compares what the engine has made with what it was asked for, and starts it.
+// build makes a container, compares it with the request, and starts it.
 func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *plan) (_ *sandbox, err error) {
 	id, err := r.create(ctx, p)
 	if err != nil {
@@ -157,7 +157,7 @@ func (e *engine) create(ctx context.Context, p *plan) (string, error) {
 	return "", fault(stepCreate, err)
 }
 
-// greet waits until the agent takes part in the conversation.
+// greet waits until the agent answers.
 func (r *Runtime) greet(ctx context.Context, host *wire.MuxHost, s *sandbox) error {
 	conn, err := host.Dial(ctx)
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package docker builds sandboxes as containers of a Docker engine, here or elsewhere, through its API. Podman speaks it
-// too, and does too little of what it is asked for: it is refused.
+// Package docker builds sandboxes as containers of a Docker engine, local or remote, through its API. Podman offers the
+// same API but ignores some of the protections: it is refused.
 //
 // A sandbox is one container. Its first process is the agent, which the engine gets once, as a read-only volume; the only
 // way in is the container's stdin and stdout, one attached connection with the multiplexer of package wire on it. Nothing of

@@ -15,10 +15,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Name is what a request calls this runtime.
+// Name is the runtime's name in requests.
 const Name = "docker"
 
-// Options state which engine a runtime uses, and how. Agent is required.
+// Options configure a runtime. Agent is required.
 type Options struct {
 	// Host is the engine's address: unix:///path, npipe:////./pipe/name or tcp://host:port. "" is that of the environment
 	// (DOCKER_HOST), or else the socket where engines usually have it. TLS comes from the environment in any case:
@@ -39,7 +39,7 @@ type Options struct {
 	Installation string
 	// Keychain has the credentials for registries; nil is Docker's own, of ~/.docker/config.json and its helpers.
 	Keychain authn.Keychain
-	// Patience is how long an engine may be away before its sandboxes count as lost. Default 30 seconds.
+	// Patience is how long an engine may be unreachable before its sandboxes count as lost. Default 30 seconds.
 	Patience time.Duration
 	// Logger logs what cannot be returned; nil discards.
 	Logger *slog.Logger
@@ -67,8 +67,8 @@ var (
 	_ runtime.Imager  = (*Runtime)(nil)
 )
 
-// New prepares a runtime. It asks the engine nothing yet: Probe also reports an address that cannot be used, for it may be
-// the environment's and not meant for Belljar. The caller closes it.
+// New prepares a runtime and sends nothing to the engine. Probe reports an unusable address, since it may come from the
+// environment and not be meant for Belljar. The caller must close the runtime.
 func New(o Options) (*Runtime, error) {
 	if o.Agent == nil {
 		return nil, errors.New("docker: no agent")
@@ -120,7 +120,7 @@ type birth struct {
 	over   chan struct{} // closed when it has ended and, if it failed, left nothing
 }
 
-// begin puts a Create on record, so that [Runtime.Remove] can end it. over ends the record.
+// begin registers a Create, so that [Runtime.Remove] can cancel it. over ends the registration.
 func (r *Runtime) begin(ctx context.Context, id string) (_ context.Context, over func(), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &birth{cancel: cancel, over: make(chan struct{})}
@@ -140,7 +140,7 @@ func (r *Runtime) begin(ctx context.Context, id string) (_ context.Context, over
 	}, nil
 }
 
-// cancelCreate ends a Create of id that is under way here, and waits until it has.
+// cancelCreate cancels a Create of id in this process and waits for its end.
 func (r *Runtime) cancelCreate(ctx context.Context, id string) error {
 	r.mu.Lock()
 	b := r.births[id]

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// engine is the connection to a Docker engine, and what it states of itself.
+// engine is the connection to a Docker engine, with the facts that the engine reports.
 type engine struct {
 	opts    Options
 	api     *client.Client
@@ -95,7 +95,7 @@ func (e *engine) remove(ctx context.Context, container string) error {
 	return err
 }
 
-// removeQuietly removes a container that was never ours to keep.
+// removeQuietly removes a container of a failed creation and ignores errors.
 func (e *engine) removeQuietly(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opts.Patience)
 	defer cancel()

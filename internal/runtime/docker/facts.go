@@ -14,15 +14,15 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// facts are what an engine states about itself.
+// facts are the properties that an engine reports.
 type facts struct {
 	system.Info
-	podman bool // it is Podman, which speaks the same language and means less by it
+	podman bool // it is Podman, which has the same API but enforces less
 	at     time.Time
 }
 
-// fresh is for how long facts are taken for true without another look. An engine takes tens of milliseconds to tell them,
-// since it runs programs to find out their versions.
+// fresh is how long facts are used before they are refreshed. An engine takes tens of milliseconds to tell them, since it
+// runs programs to find out their versions.
 const fresh = time.Minute
 
 // ask returns what the engine states about itself, if it answers. Stale facts are returned all the

@@ -86,7 +86,7 @@ func (i *images) known(id string) (image, bool) {
 	return img, ok
 }
 
-// forget drops what is known of an image that turned out to be removed.
+// forget drops the cached facts of a removed image.
 func (i *images) forget(id string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -129,7 +129,7 @@ func (i *images) inspect(ctx context.Context, name string, f *facts) (image, map
 	return img, labels, nil
 }
 
-// give streams an unpacked image to the engine.
+// give imports an unpacked image into the engine.
 func (i *images) give(ctx context.Context, root runtime.Root, name string) error {
 	release, err := hold(root.Lock)
 	if err != nil {

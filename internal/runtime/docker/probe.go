@@ -21,7 +21,7 @@ const coldStart = 300 * time.Millisecond
 // errForeign means that an engine's containers are not Linux ones.
 var errForeign = errors.New("the engine does not run Linux containers")
 
-// errMute means that an engine listens, and does not answer.
+// errMute means that an engine accepts connections but does not answer.
 var errMute = errors.New("the engine does not answer")
 
 const (
@@ -104,7 +104,7 @@ const (
 	notBuilt     = "feature_not_implemented"
 )
 
-// whyNot explains an engine that did not answer, or not as it should.
+// whyNot returns why an engine did not answer correctly.
 func (e *engine) whyNot(err error) runtime.Reason {
 	why := runtime.Reason{Code: prerequisite, Step: stepEngine, Detail: err.Error()}
 	socket, isSocket := strings.CutPrefix(e.host, "unix://")
@@ -157,7 +157,7 @@ func missing(path string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// capabilities is what an engine can enforce, as it says.
+// capabilities returns what an engine can enforce, by its own report.
 func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	name, known := f.ociRuntime(e.opts.OCIRuntime)
 	c := runtime.Capabilities{

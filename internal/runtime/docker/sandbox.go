@@ -93,7 +93,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// errAway means that the wait for the engine was in vain.
+// errAway means that the engine did not come back in time.
 var errAway = &runtime.StepError{
 	Step: stepEngine, Err: errors.New("the connection to the engine is lost, and not restored yet"), Hint: "start the engine again, or wait until it answers",
 }
@@ -221,7 +221,7 @@ func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error
 			}
 			return s, nil
 		}
-		select { // two connections to one agent would put each other out
+		select { // two connections to one agent would end each other
 		case <-busy:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

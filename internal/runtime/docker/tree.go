@@ -115,7 +115,7 @@ func (t *treeWriter) empty(dir string) error {
 	return t.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: time.Unix(0, 0)})
 }
 
-// entry writes one thing of the image; a folder with what is in it, and nothing at all of a pipe, socket or device.
+// entry writes one entry of the image, and a folder with its contents. It skips pipes, sockets and devices.
 func (t *treeWriter) entry(name string, info fs.FileInfo) (err error) {
 	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Format: tar.FormatPAX}
 	switch mode := info.Mode(); {

@@ -10,8 +10,8 @@ import (
 	"github.com/moby/moby/api/types/mount"
 )
 
-// differences lists what an engine has not done of what it was asked for, as it reports itself; nothing if all holds. An
-// engine that does not know a field, or cannot do what it accepts, often just leaves it out.
+// differences lists the requested settings that the engine's own report lacks; nothing if all are in force. An engine
+// that does not know a field, or cannot do what it accepts, often just leaves it out.
 func differences(want *plan, got container.InspectResponse, f *facts) []string {
 	if got.HostConfig == nil || got.Config == nil {
 		return []string{"it does not say what it has done"}

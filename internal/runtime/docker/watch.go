@@ -139,7 +139,7 @@ func (s *sandbox) look(ctx context.Context) (*runtime.Exit, error) {
 // killed is the status of a process that was killed, as engines report it.
 const killed = 128 + 9
 
-// explain returns why a container has ended.
+// explain returns the reason for a container's end.
 func (s *sandbox) explain(st *container.State) runtime.Exit {
 	said := s.stderr.String()
 	if said == "" {

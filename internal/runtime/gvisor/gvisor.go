@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// Name is what a request calls this runtime.
+// Name is the runtime's name in requests.
 const Name = "gvisor"
 
 // The platforms: how the sentry gets hold of a program's system calls.
@@ -21,7 +21,7 @@ const (
 	PlatformKVM     = "kvm"     // by /dev/kvm, which has to be open to every user
 )
 
-// Options state where a runtime keeps its things. Agent is the first process in every sandbox, and also the keep outside.
+// Options configure a runtime. Agent is the first process in every sandbox, and also the keep outside.
 type Options struct {
 	rack.Options
 	// Path is belljar-runsc; default is the one next to this program, else the first in PATH. A runtime without it can be

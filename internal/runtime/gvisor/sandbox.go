@@ -76,7 +76,7 @@ func (s *sandbox) Over(end jar.End) {
 	s.Exit = s.explainExit(end)
 }
 
-// explainExit returns why a sandbox ended: in the keep's words, or by the lack of them.
+// explainExit returns why a sandbox ended: by the keep's report, or by its absence.
 func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 	if end.Destroyed {
 		return runtime.Exit{Reason: runtime.ExitDestroyed}
@@ -100,7 +100,7 @@ func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 	return runtime.Exit{Reason: runtime.ExitKilled, Detail: "its keep was killed"}
 }
 
-// readLast is a keep's last words; false if it had none.
+// readLast returns a keep's final report; false if there is none.
 func (s *sandbox) readLast() (wire.KeepLast, bool) {
 	var l wire.KeepLast
 	text, err := os.ReadFile(filepath.Join(s.Folder(), lastName))

@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// agentSocket is where an agent listens, in its sandbox's folder.
+// agentSocket is the name of the agent's socket in its sandbox's folder.
 const agentSocket = "agent.sock"
 
 // Create implements [runtime.Runtime].

@@ -20,13 +20,13 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// Name is what a request calls this runtime.
+// Name is the runtime's name in requests.
 const Name = "native"
 
 // Version is the runtime's own, reported as runtime_version.
 const Version = "1"
 
-// Options state where a runtime keeps its things. Agent becomes PID 1 of every sandbox.
+// Options configure a runtime. Agent becomes PID 1 of every sandbox.
 type Options = rack.Options
 
 // Runtime builds sandboxes. It implements [runtime.Runtime].

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// errAgent means that an agent did not answer as agents do.
+// errAgent means that an agent's answer was invalid.
 var errAgent = errors.New("the agent gives no proper answer")
 
 // question is a request to a sandbox's agent that it has not answered yet.

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// entry is a ready sandbox.
+// entry is a ready sandbox of the pool.
 type entry struct {
 	id   string
 	kind *kind

@@ -70,14 +70,14 @@ func (p *Pool) claimed(err error) {
 	p.stats.Drops[dropUnusable]++
 }
 
-// rest begins the quiet after a sandbox was created.
+// rest starts the pause after a Create, in which the pool makes nothing.
 func (p *Pool) rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = time.Now()
 }
 
-// notify has the keeper look again. The caller holds mu.
+// notify wakes the keeper. The caller holds mu.
 func (p *Pool) notify() {
 	if !p.asleep {
 		return // it will look by itself
@@ -120,7 +120,7 @@ func (p *Pool) keep() {
 	}
 }
 
-// next decides what is to be done.
+// next returns the next task.
 func (p *Pool) next(now time.Time) (c task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +179,8 @@ func (p *Pool) next(now time.Time) (c task) {
 	return c
 }
 
-// forget drops the kinds that are no longer asked for. Their sandboxes go as those of no kind do. The caller holds mu.
+// forget drops the kinds without recent requests. Their sandboxes are then surplus and are destroyed. The caller holds
+// mu.
 func (p *Pool) forget(now time.Time) {
 	for key, k := range p.kinds {
 		if k.warm || now.Before(k.used.Add(p.opts.Idle)) {
@@ -243,7 +244,7 @@ func (p *Pool) failed() {
 	p.tries++
 }
 
-// put makes an entry ready; false if it is no longer wanted.
+// put adds a ready entry; false if it is no longer needed.
 func (p *Pool) put(e *entry) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,23 +9,23 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// mostKinds is how many kinds are remembered. Others are made cold until one of these is forgotten.
+// mostKinds is the largest number of tracked kinds. Others start cold until one is dropped.
 const mostKinds = 64
 
-// kind is the sandboxes that can take each other's place. Everything but its blank is guarded by the pool's mu.
+// kind is a set of interchangeable sandboxes. Everything but its blank is guarded by the pool's mu.
 type kind struct {
 	blank runtime.Spec
-	warm  bool      // kept even if it is not asked for
-	asked int       // how often
-	used  time.Time // when it was asked for last
+	warm  bool      // kept even without requests
+	asked int       // number of requests
+	used  time.Time // time of the last request
 	ready []*entry  // the oldest first
 }
 
-// keyOf is what a kind is known by.
+// keyOf returns the key of a kind.
 func keyOf(blank runtime.Spec) string {
 	text, err := json.Marshal(blank)
 	if err != nil {
-		return "" // it has numbers that are none, and is refused when it is made
+		return "" // it has invalid numbers, and Create refuses it
 	}
 	return string(text)
 }
@@ -66,7 +66,7 @@ func (p *Pool) learn(blank runtime.Spec) *kind {
 	return k
 }
 
-// ranked is the kinds worth keeping, those asked for last first. The caller holds mu.
+// ranked returns the kinds worth keeping, the most recently requested first. The caller holds mu.
 func (p *Pool) ranked() []*kind {
 	var list []*kind
 	for _, k := range p.kinds {

@@ -5,9 +5,9 @@
 // one who ever has it. There is no way back into the pool. What cannot be changed after birth makes the kind of a
 // sandbox; limits are put in force when it is claimed.
 //
-// The pool never makes things worse: without a ready sandbox, or with one that makes trouble, Create starts cold. New
-// ones are made one at a time, when no caller has asked for a sandbox for a moment, so that a burst has the processors to
-// itself. Kinds are learned from demand: the ones asked for last are kept ready, and a kind that is no longer asked for is evicted.
+// The pool never makes a request fail: without a ready sandbox, or if one fails, Create starts cold. New ones are made one at a
+// time, when no caller has asked for a sandbox for a moment, so that a burst has the processors to itself. Kinds are learned from
+// demand: the ones asked for last are kept ready, and a kind that is no longer asked for is evicted.
 package pool
 
 import (
