@@ -164,7 +164,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestNobodyComesInByDefault(t *testing.T) {
+func TestDefaultRefusesAll(t *testing.T) {
 	a, _ := newAuth(t, Options{})
 	for _, h := range []string{"X-API-KEY: x", "Authorization: Bearer x", "X-API-KEY: "} {
 		if _, err := a.Authenticate(request(h)); belljar.CodeOf(err) != belljar.CodeUnauthorized {

@@ -1,6 +1,5 @@
-// Package linetest serves HTTP on pipes, on a clock that moves only when nobody has anything to do. A bound on a connection is
-// exact there, however busy the machine is, and waiting for it costs nothing. Nothing waits in a pipe: what is written has been
-// read.
+// Package linetest serves HTTP over pipes, with the fake clock of testing/synctest. Timeouts of connections are exact, however
+// busy the machine is, and waiting for one takes no time. Pipes have no buffer: a write returns after the read.
 package linetest
 
 import (
@@ -20,7 +19,7 @@ type Line struct {
 	shut  chan struct{}
 }
 
-// Accept waits for somebody to dial.
+// Accept waits for the next Dial.
 func (l *Line) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
@@ -30,10 +29,10 @@ func (l *Line) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listener. It is called once, by its server.
+// Close closes the listener. The server calls it once.
 func (l *Line) Close() error { close(l.shut); return nil }
 
-// Addr is only a name.
+// Addr returns a placeholder address.
 func (l *Line) Addr() net.Addr { return &net.UnixAddr{Name: "line"} }
 
 // Dial returns a client's end of a new connection.
@@ -47,14 +46,14 @@ func (l *Line) Dial() net.Conn {
 	return ours
 }
 
-// Client returns an HTTP client of whoever listens, under whatever name it is called.
+// Client returns an HTTP client that connects to this listener for every host.
 func (l *Line) Client() *http.Client {
 	dial := func(context.Context, string, string) (net.Conn, error) { return l.Dial(), nil }
 	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true}}
 }
 
-// Serve runs a test in a bubble of testing/synctest, beside a server with the bounds of ours that serves what handler makes.
-// The server ends with the test, and so must everything that either has begun.
+// Serve runs a test in a bubble of testing/synctest, with a server for the handler and the limits of [api.NewServer]. The
+// server ends with the test, and so must every goroutine of both.
 func Serve(t *testing.T, handler func(*testing.T) http.Handler, test func(*testing.T, *Line)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +66,7 @@ func Serve(t *testing.T, handler func(*testing.T) http.Handler, test func(*testi
 		t.Cleanup(func() {
 			_ = server.Close()
 			<-served
-			time.Sleep(time.Second) // net/http lets half a second pass before it cuts off who still sends
+			time.Sleep(time.Second) // net/http waits half a second before it disconnects a client that still sends
 		})
 		test(t, l)
 	})

@@ -372,7 +372,7 @@ func (v admin) RevokeToken(_ context.Context, id string) error {
 	return nil
 }
 
-// held is how many runs are under way.
+// held returns how many runs are active.
 func (w *world) held() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
