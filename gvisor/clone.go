@@ -10,12 +10,12 @@ import (
 	syscalls "gvisor.dev/gvisor/pkg/sentry/syscalls/linux"
 )
 
-// namespaces are the flags of clone3(2) that make one. The last, CLONE_NEWTIME, gVisor does not know.
+// namespaces are the flags of clone3(2) that make one. gVisor does not implement the last, CLONE_NEWTIME.
 const namespaces = linux.CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC | linux.CLONE_NEWUSER | linux.CLONE_NEWPID |
 	linux.CLONE_NEWNET | linux.CLONE_NEWCGROUP | 0x80
 
-// fenceClone makes clone3 fail with EPERM where it would make a namespace. A filter of system calls can say so for clone,
-// and for clone3, whose flags lie in memory, only that there is none: this one may be allowed.
+// fenceClone makes clone3 fail with EPERM for flags that make a namespace. A seccomp filter can check the flags of clone,
+// but not those of clone3, which are in memory: it could only refuse clone3 as a whole.
 func fenceClone() error {
 	for _, table := range []*kernel.SyscallTable{syscalls.AMD64, syscalls.ARM64} {
 		fenced := false
@@ -30,12 +30,13 @@ func fenceClone() error {
 		if !fenced {
 			return fmt.Errorf("gVisor's table of %v has no clone3", table.Arch)
 		}
-		table.Init() // whose lookups are copies
+		table.Init() // the lookup tables are copies
 	}
 	return nil
 }
 
-// clone3 is gVisor's own but for the namespaces. It reads the flags once: a program could change them in between.
+// clone3 is gVisor's own except for the namespaces. It reads the flags once: a program could change them between two
+// reads.
 func clone3(t *kernel.Task, _ uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 	size := int(args[1].SizeT())
 	if size < linux.CLONE_ARGS_SIZE_VER0 || size > linux.CLONE_ARGS_SIZE_VER2 {

@@ -1,11 +1,10 @@
 // Command belljar-runsc is gVisor's runsc, built from a pinned version of its source, for the gVisor runtime. It is a
-// program and a module of its own, so that neither its 80 MB nor what it depends on are part of belljar.
+// separate program and module, so that belljar contains neither its 80 MB nor its dependencies.
 //
 // It differs from upstream in five things. The number of files in a memory file system can be capped from outside the sandbox
-// (the mount option nr_inodes, as Linux has it): the sentry can do that, and runsc does not let it through. A folder is
-// not opened through a symbolic link by who says so; see openat.go. clone3 makes no
-// namespaces; see clone.go. Belljar's policy of system calls is part of the kernel; see policy.go. And the memory of programs is
-// limited; see memory.go, pieces.go and populate.go.
+// (the mount option nr_inodes, as Linux has it): the sentry supports that, but runsc does not pass it on. O_NOFOLLOW is honoured
+// for folders; see openat.go. clone3 makes no namespaces; see clone.go. Belljar's policy of system calls is part of the kernel;
+// see policy.go. And the memory of programs is limited; see memory.go, pieces.go and populate.go.
 package main
 
 import (
@@ -15,25 +14,25 @@ import (
 	"slices"
 	_ "unsafe" // for go:linkname
 
-	_ "gvisor.dev/gvisor/runsc/boot" // whose variable is linked to
+	_ "gvisor.dev/gvisor/runsc/boot" // owner of the linked variable
 	"gvisor.dev/gvisor/runsc/cli/maincli"
 )
 
-// tmpfsAllowedData are the options of a memory file system that runsc hands on to the sentry.
+// tmpfsAllowedData are the options of a memory file system that runsc passes on to the sentry.
 //
 //go:linkname tmpfsAllowedData gvisor.dev/gvisor/runsc/boot.tmpfsAllowedData
 var tmpfsAllowedData []string
 
 func main() {
-	if err := errors.Join(allow(&tmpfsAllowedData, "nr_inodes"), mendOpen(), fenceClone(), limitMemory(os.Args), enforce()); err != nil {
+	if err := errors.Join(allow(&tmpfsAllowedData, "nr_inodes"), fixOpen(), fenceClone(), limitMemory(os.Args), enforce()); err != nil {
 		fmt.Fprintln(os.Stderr, "belljar-runsc:", err)
 		os.Exit(128)
 	}
 	maincli.Main()
 }
 
-// allow appends an option to the list. A list without size is not the one that is meant: this gVisor is another version
-// than the one that this program was written for.
+// allow appends an option to the list. If the list lacks size, this is another version of gVisor than the one that this
+// program was written for.
 func allow(options *[]string, name string) error {
 	if !slices.Contains(*options, "size") {
 		return fmt.Errorf("gVisor's list of tmpfs options has moved: %q", *options)

@@ -35,11 +35,11 @@ const (
 	// that of the cgroup.
 	memoryLimit = "belljar.memory"
 	limitDigits = 19
-	// outOfMemory is the status of a kernel whose programs had more. No agent ends with it.
+	// outOfMemory is the exit status of a kernel whose programs exceeded the limit. No agent uses it.
 	outOfMemory = 86
-	// fastest is how many bytes a second programs can fill at most.
+	// fastest is the highest rate at which programs can fill memory, in bytes per second.
 	fastest = 8 << 30
-	// A look at the memory comes at the latest after slowLook, and never sooner than quickLook after the last.
+	// The time between two checks of the memory is at least quickLook and at most slowLook.
 	slowLook  = 50 * time.Millisecond
 	quickLook = 500 * time.Microsecond
 )
@@ -52,7 +52,7 @@ type watch struct {
 	limit  *limit
 	kernel atomic.Pointer[kernel.Kernel]
 	group  atomic.Uint32 // that tasks are counted in, all of them in one
-	due    atomic.Int64  // when the next look is, in nanoseconds since start
+	due    atomic.Int64  // time of the next check, in nanoseconds since start
 	start  time.Time
 	parked atomic.Bool
 	wake   chan struct{}
@@ -60,7 +60,7 @@ type watch struct {
 	counting sync.Mutex
 }
 
-// limitMemory has every kernel that this process becomes watched. Other commands than boot, which is the kernel, have none.
+// limitMemory watches every kernel of this process. Only the command boot has a kernel.
 func limitMemory(args []string) error {
 	if !slices.Contains(args, "boot") {
 		return nil
@@ -85,14 +85,14 @@ func limitMemory(args []string) error {
 	return w.divideTransfers()
 }
 
-// limit is how many bytes of memory programs may have. The host can change it while they run: it is read where the host
-// writes it, in the bundle's configuration.
+// limit is the memory limit of programs, in bytes. The host can change it while they run, in the bundle's
+// configuration, which is mapped.
 type limit struct {
 	text []byte // in the configuration, which is mapped
 	last atomic.Uint64
 }
 
-// limitOf finds the limit, nil for none, in the bundle's configuration, which is open as the descriptor that args name.
+// limitOf finds the limit in the bundle's configuration, which is open as the descriptor that args name; nil for none.
 func limitOf(args []string) (*limit, error) {
 	for i, arg := range args {
 		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -151,7 +151,7 @@ func findLimit(config []byte) (*limit, error) {
 	return l, nil
 }
 
-// bytes is the limit. While the host writes it the two copies differ, and the one before counts.
+// bytes returns the limit. If the two copies differ, the host is writing it, and the previous value is used.
 func (l *limit) bytes() uint64 {
 	var now [2*limitDigits + 1]byte
 	if copy(now[:], l.text) == len(now) && len(l.text) == len(now) && bytes.Equal(now[:limitDigits], now[limitDigits+1:]) {
@@ -173,8 +173,8 @@ func (w *watch) adopt(k *kernel.Kernel) {
 	w.kernel.Store(k)
 }
 
-// countAsPrograms has the files of the kernel's own memory file system, which are those of memfd_create, counted as memory of
-// programs, as shared anonymous memory is, and not as files.
+// countAsPrograms counts the files of memfd_create, which are in the kernel's own memory file system, as memory of programs,
+// like shared anonymous memory.
 func countAsPrograms(fs vfs.FilesystemImpl) error {
 	var kind reflect.Value
 	if v := reflect.ValueOf(fs); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
@@ -210,7 +210,7 @@ func (w *watch) run() {
 	}
 }
 
-// pause is how long programs need at least for what is left, within bounds.
+// pause returns the least time that programs need to fill the remaining memory, within bounds.
 func pause(left uint64) time.Duration {
 	if left > fastest {
 		return slowLook
@@ -218,7 +218,7 @@ func pause(left uint64) time.Duration {
 	return min(slowLook, max(quickLook, time.Duration(left)*time.Second/fastest))
 }
 
-// runs notes that a task is about to run its program, after a fault or not.
+// runs wakes a parked watch because a task is about to run its program. faulted reports whether it continues after a fault.
 func (w *watch) runs(ctx context.Context, faulted bool) {
 	if w.parked.Load() && w.parked.CompareAndSwap(true, false) {
 		w.group.Store(pgalloc.MemoryCgroupIDFromContext(ctx))
@@ -232,7 +232,7 @@ func (w *watch) runs(ctx context.Context, faulted bool) {
 	}
 }
 
-// look ends the kernel if its programs have too much, and says how much they may still have and how much there is of all kinds.
+// look ends the kernel if its programs exceed the limit. It returns the remaining memory and the total of all kinds.
 func (w *watch) look() (left, total uint64) {
 	file := w.kernel.Load().MemoryFile()
 	free, total := w.bound(file)
@@ -272,7 +272,7 @@ func (w *watch) count(file *pgalloc.MemoryFile) (left int64) {
 	return int64(w.limit.bytes()) - int64(known.Anonymous)
 }
 
-// end ends the kernel and all that it runs.
+// end ends the kernel and all of its programs.
 func end(why string) {
 	log.Warningf("Belljar: %s", why)
 	os.Exit(outOfMemory)

@@ -15,9 +15,9 @@ import (
 // tmpfile is O_TMPFILE without O_DIRECTORY, which it contains.
 const tmpfile = linux.O_TMPFILE &^ linux.O_DIRECTORY
 
-// mendOpen makes open(2) and openat(2) with O_DIRECTORY and O_NOFOLLOW fail at a symbolic link, as on Linux. Upstream
+// fixOpen makes open(2) and openat(2) with O_DIRECTORY and O_NOFOLLOW fail at a symbolic link, as on Linux. Upstream
 // follows it, so that a program that walks a path one open folder at a time, to stay inside it, is led elsewhere.
-func mendOpen() error {
+func fixOpen() error {
 	for _, table := range []*kernel.SyscallTable{syscalls.AMD64, syscalls.ARM64} {
 		mended := 0
 		for number, call := range table.Table {
@@ -37,12 +37,13 @@ func mendOpen() error {
 		if mended == 0 {
 			return fmt.Errorf("gVisor's table of %v has no openat", table.Arch)
 		}
-		table.Init() // whose lookups are copies
+		table.Init() // the lookup tables are copies
 	}
 	return nil
 }
 
-// openFolder is a call that opens, in whose arguments the folder is number at, or -1, and the flags are number flags.
+// openFolder wraps an open call. at and flags are the positions of the folder and the flags in its arguments; at is -1
+// without a folder.
 func openFolder(open kernel.SyscallFn, at, flags int) kernel.SyscallFn {
 	return func(t *kernel.Task, number uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		how := args[flags].Uint()
@@ -68,7 +69,7 @@ func openFolder(open kernel.SyscallFn, at, flags int) kernel.SyscallFn {
 	}
 }
 
-// openAt opens a folder in two steps: what the name stands for, which is no link, and then that.
+// openAt opens a folder in two steps: first the name without following a link, then the result as a folder.
 func openAt(t *kernel.Task, folder int32, name string, flags uint32) (*vfs.FileDescription, error) {
 	path := fspath.Parse(name)
 	root := t.FSContext().RootDirectory()

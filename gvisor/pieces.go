@@ -16,8 +16,8 @@ import (
 // memoryDevices is the major number of /dev/zero and its kin.
 const memoryDevices = 1
 
-// divideTransfers has system calls in which gVisor itself fills memory of programs work in pieces, with a look after each. One
-// read of /dev/zero could otherwise fill any amount before the watch has its turn.
+// divideTransfers splits system calls in which gVisor itself fills memory of programs into pieces, with a check after each.
+// Otherwise one read of /dev/zero could fill any amount between two checks.
 func (w *watch) divideTransfers() error {
 	for _, table := range []*kernel.SyscallTable{syscalls.AMD64, syscalls.ARM64} {
 		divided := 0
@@ -40,7 +40,7 @@ func (w *watch) divideTransfers() error {
 		if divided != 13 {
 			return fmt.Errorf("gVisor's table of %v has %d of the 13 calls that fill memory", table.Arch, divided)
 		}
-		table.Init() // whose lookups are copies
+		table.Init() // the lookup tables are copies
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (w *watch) transfer(t *kernel.Task, memory usermem.IOSequence, one func(pie
 	return done, err
 }
 
-// neverWaits says whether file is a regular one or like /dev/zero.
+// neverWaits reports whether file is a regular file or a device like /dev/zero.
 func neverWaits(t *kernel.Task, file *vfs.FileDescription) bool {
 	st, err := file.Stat(t, vfs.StatOptions{Mask: linux.STATX_TYPE})
 	if err != nil {
@@ -137,7 +137,7 @@ func neverWaits(t *kernel.Task, file *vfs.FileDescription) bool {
 	return false
 }
 
-// shortened is a call that may do less than it is asked for, with the size in argument number at.
+// shortened wraps a call that may transfer less than requested, with the size in argument number at.
 func (w *watch) shortened(whole kernel.SyscallFn, at int) kernel.SyscallFn {
 	return func(t *kernel.Task, number uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		args[at].Value = min(args[at].Value, uintptr(w.piece()))

@@ -15,8 +15,8 @@ import (
 	syscalls "gvisor.dev/gvisor/pkg/sentry/syscalls/linux"
 )
 
-// The policies are Belljar's filters of system calls: arrays of struct sock_filter, least byte first, made by go generate in
-// internal/runtime/gvisor, where a test sees to it that they are the filters of the day.
+// The policies are Belljar's filters of system calls: arrays of struct sock_filter, little-endian, made by go generate in
+// internal/runtime/gvisor, where a test checks that they are up to date.
 var (
 	//go:embed policy_amd64.bpf
 	policyAMD64 []byte
@@ -44,11 +44,11 @@ func enforceOn(table *kernel.SyscallTable, raw []byte) error {
 		}
 		table.Table[number] = call
 	}
-	table.Init() // whose lookups are copies
+	table.Init() // the lookup tables are copies
 	return nil
 }
 
-// policy says what becomes of a system call.
+// policy decides about a system call.
 type policy struct {
 	program bpf.Program
 	audit   uint32 // the architecture
@@ -68,7 +68,7 @@ func parsePolicy(raw []byte) (policy, error) {
 	return policy{program: program}, err
 }
 
-// guard is a call under the policy: itself where that always allows it, nothing but an error where it never does.
+// guard returns a call under the policy: the call itself if it is always allowed, an error if it never is.
 func (p policy) guard(number uintptr, call kernel.SyscallFn) (kernel.SyscallFn, error) {
 	const arguments = 16 // where struct seccomp_data has them
 	data := p.data(number, arch.SyscallArguments{})
@@ -90,7 +90,7 @@ func (p policy) guard(number uintptr, call kernel.SyscallFn) (kernel.SyscallFn, 
 	}, nil
 }
 
-// ask is a call whose arguments decide.
+// ask returns a call that evaluates the policy on its arguments.
 func (p policy) ask(call kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, number uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		data := p.data(number, args)
@@ -118,8 +118,8 @@ func (p policy) data(number uintptr, args arch.SyscallArguments) (data [dataSize
 	return data
 }
 
-// verdict is the error that a filter's answer stands for, nil if it allows the call. What is meant to kill the caller is
-// refused.
+// verdict returns the error for a filter's result, nil if it allows the call. An action that would kill the caller
+// becomes an error.
 func verdict(v uint32) error {
 	switch linux.BPFAction(v) & linux.SECCOMP_RET_ACTION {
 	case linux.SECCOMP_RET_ALLOW:
