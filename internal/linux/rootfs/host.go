@@ -23,7 +23,7 @@ var etcAllowed = []string{
 	"java-*-openjdk", "mime.types", "protocols", "services", "perl", "python3", "python3.*", "crypto-policies",
 }
 
-// Host is the root made of the machine's own programs.
+// Host returns the root with the machine's own programs.
 func Host(u User) (*Tree, error) {
 	if info, err := os.Stat("/usr"); err != nil || !info.IsDir() {
 		return nil, errors.New("the host has no /usr folder to use as the image")

@@ -14,9 +14,9 @@ func DeviceLinks() [][2]string {
 	}
 }
 
-// HiddenFiles are the files of /proc that tell about the host or reach into it. What only the host's root can read
-// (kpageflags, slabinfo, vmallocinfo …) no process in a user namespace can, so it is not worth a mount; of that, only what
-// could harm the host is here, as a second protection. Every kernel has the last.
+// HiddenFiles are the files of /proc that reveal or affect the host. What only the host's root can read (kpageflags,
+// slabinfo, vmallocinfo …) no process in a user namespace can, so it is not worth a mount; of that, only what could harm
+// the host is here, as a second protection. Every kernel has the last.
 func HiddenFiles() []string {
 	return []string{
 		"kcore", "keys", "key-users", "kmsg", "kallsyms", "latency_stats", "timer_list", "timer_stats", "sched_debug",
@@ -31,7 +31,7 @@ func HiddenSettings() []string { return []string{"sys/fs/aio-nr", "sys/fs/inode-
 // BootID is the file of /proc that names the boot of the host: two sandboxes that read the same would know that they share one.
 const BootID = "sys/kernel/random/boot_id"
 
-// HiddenFolders are the folders of /proc that do. Every kernel has the last.
+// HiddenFolders are such folders of /proc. Every kernel has the last.
 func HiddenFolders() []string {
 	return []string{"acpi", "asound", "scsi", "driver", "bus", "irq", "tty", "pressure", "fs"}
 }

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostTrees is how many images are remembered.
+// mostTrees is the largest number of cached images.
 const mostTrees = 128
 
-// Shelf remembers the roots that were looked at. The zero value is an empty one; it is safe for concurrent use.
+// Shelf caches the roots that were examined. The zero value is empty; it is safe for concurrent use.
 type Shelf struct {
 	mu    sync.Mutex
 	trees map[shelfKey]*Tree
@@ -31,7 +31,7 @@ type shelfKey struct {
 	changed  unix.Timespec
 }
 
-// Held is an image that stays for as long as it is held: by us until the sandbox's own process does.
+// Held is an image that cannot be removed while it is held.
 type Held struct {
 	Tree *Tree
 	Lock *os.File // nil for one that is never removed

@@ -4,7 +4,7 @@ package rootfs
 
 import "fmt"
 
-// Kind is what a part of the root is.
+// Kind is the type of a part of the root.
 type Kind int
 
 // The kinds of parts.
@@ -16,7 +16,7 @@ const (
 	Again              // a writable folder once more: Target
 )
 
-// Part is one thing in the root.
+// Part is one entry of the root.
 type Part struct {
 	Name   string // below the root, as etc/alternatives
 	Kind   Kind
@@ -35,10 +35,10 @@ type Tree struct {
 	Parts []Part
 }
 
-// User is whom the programs of a sandbox run as. The zero value is 1000:1000.
+// User is the user of a sandbox's programs. The zero value is 1000:1000.
 type User struct{ UID, GID int }
 
-// Fill puts the default in place of zeros.
+// Fill replaces zeros with the default.
 func (u User) Fill() User {
 	const usual = 1000
 	if u.UID == 0 {
@@ -50,7 +50,7 @@ func (u User) Fill() User {
 	return u
 }
 
-// Check refuses ids that are not within 1 and last.
+// Check returns an error unless the ids are between 1 and last.
 func (u User) Check(last int) error {
 	if u.UID < 1 || u.UID > last || u.GID < 1 || u.GID > last {
 		return fmt.Errorf("the image's user %d:%d is not within 1 and %d", u.UID, u.GID, last)
@@ -67,7 +67,7 @@ func Writable() []string { return []string{"workspace", "tmp", "run"} }
 // pageBytes is what a file, or a long link, takes at least in memory.
 const pageBytes = 4096
 
-// Room is how many bytes and inodes the parts that are made take at most, in a memory file system.
+// Room returns the most bytes and inodes that the parts need in a memory file system.
 func (t *Tree) Room() (bytes, inodes int64) {
 	for _, p := range t.Parts {
 		inodes += 2 // its folder, too

@@ -33,13 +33,13 @@ type Program struct {
 	Told func(args []string) string
 }
 
-// Inode is what a file is known by.
+// Inode identifies a file.
 type Inode struct{ Dev, Ino uint64 }
 
-// String is how a process shows its lock.
+// String returns the form in which a process shows its lock.
 func (i Inode) String() string { return fmt.Sprintf("%d:%d", i.Dev, i.Ino) }
 
-// InodeOf is an open file's.
+// InodeOf returns the inode of an open file.
 func InodeOf(f *os.File) (Inode, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {

@@ -15,7 +15,7 @@ import (
 // ErrEnded means that a process has ended.
 var ErrEnded = errors.New("the process has ended")
 
-// Process names a process for good, as part of a record. A pid alone is not enough: it is reused within a boot.
+// Process identifies a process permanently, as part of a record. A pid alone is not enough: it is reused within a boot.
 type Process struct {
 	Pid       int    `json:"pid"`
 	StartTime uint64 `json:"start_time"` // clock ticks after boot, proc_pid_stat(5) field 22
@@ -38,7 +38,7 @@ func (p Process) Open() (int, error) {
 	return pidfd, nil
 }
 
-// BootID is that of this boot of the machine.
+// BootID returns the id of this boot of the machine.
 func BootID() string {
 	raw, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(raw))

@@ -63,16 +63,16 @@ func (r *Roster) make() error {
 	return nil
 }
 
-// Dir is the folder.
+// Dir returns the roster's folder.
 func (r *Roster) Dir() string { return r.dir }
 
-// Folder is where an entry's files are.
+// Folder returns the path of an entry's files.
 func (r *Roster) Folder(name string) string { return filepath.Join(r.dir, name) }
 
-// Lock is an entry's lock file.
+// Lock returns the path of an entry's lock file.
 func (r *Roster) Lock(name string) string { return filepath.Join(r.dir, name+lockSuffix) }
 
-// Claim makes a new entry and takes its lock, which the caller closes. fs.ErrExist if there is one of the name.
+// Claim makes a new entry and returns its lock, which the caller must close. fs.ErrExist if the name is taken.
 func (r *Roster) Claim(name string) (*os.File, error) {
 	taken := fmt.Errorf("%s: %w", name, fs.ErrExist)
 	lock, err := r.Take(name, unix.LOCK_EX|unix.LOCK_NB)
@@ -162,7 +162,7 @@ const (
 	Moved  = "moved"  // the lock has both names, the folder the new one
 )
 
-// Forget removes what lies on disk of an entry. Idempotent.
+// Forget removes an entry's files. It is idempotent.
 func (r *Roster) Forget(name string) error {
 	if err := os.RemoveAll(r.Folder(name)); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (r *Roster) Forget(name string) error {
 	return nil
 }
 
-// List names every entry that has left a trace.
+// List returns the names of all entries with any file.
 func (r *Roster) List() ([]string, error) {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +191,7 @@ func (r *Roster) List() ([]string, error) {
 	return names, nil
 }
 
-// Write puts an entry's record on disk, as JSON; it is the old one or the new one at any time.
+// Write replaces an entry's record, as JSON, atomically.
 func (r *Roster) Write(name string, record any) error {
 	raw, err := json.Marshal(record)
 	if err != nil {
