@@ -176,7 +176,7 @@ func same(a, b error) bool {
 }
 
 // The tables that programs' calls are looked up in are the guarded ones, and have nothing beyond the numbers that there
-// are: those of x32, negative ones and such with an upper half reach nobody.
+// are: those of x32, negative ones and those with an upper half match no call.
 func TestTablesThatAreInForce(t *testing.T) {
 	if err := errors.Join(fixOpen(), fenceClone(), enforce()); err != nil {
 		t.Fatal(err)

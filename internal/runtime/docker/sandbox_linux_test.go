@@ -416,8 +416,8 @@ func TestMappedEngine(t *testing.T) {
 	}
 }
 
-// An engine that is nobody's root has what its user has: its sandboxes are users of his, and where he may make no cgroups
-// there are no limits, which is said, and refused to who wants them.
+// A rootless engine has the rights of its user: its sandboxes are users of his, and where he may make no cgroups there
+// are no limits, which is said, and refused to who wants them.
 func TestRootlessEngine(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
