@@ -15,7 +15,7 @@ type FileEntry struct {
 	Target    string `json:"target,omitempty"` // of a symlink. Belljar's own
 }
 
-// FileWrite is one file to write. Directories above it are made. Nobody sees a part of it.
+// FileWrite is one file to write. Missing parent directories are created. The file appears whole or not at all.
 type FileWrite struct {
 	Path      string    // "x" and "/workspace/x" are the same file
 	Content   io.Reader // read to its end; nil is an empty file

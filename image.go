@@ -84,9 +84,9 @@ type Images interface {
 	List(ctx context.Context) ([]Image, error)
 	// Get returns the image of a name or digest; [CodeNotFound] if there is none.
 	Get(ctx context.Context, ref string) (Image, error)
-	// Pull fetches an image and returns when it is ready, telling progress (nil for nobody) meanwhile, one call at a time.
-	// Who asks for what somebody else is fetching waits for that. [CodeImageUnavailable] with the registry's reason if
-	// it cannot be had, [CodeImageInvalid] if what came is no image, or a hostile one.
+	// Pull fetches an image and returns when it is ready. It calls progress, unless that is nil, one call at a time.
+	// Concurrent pulls of one image share one download. Errors: [CodeImageUnavailable] with the registry's reason,
+	// [CodeImageInvalid] for an invalid or hostile image.
 	Pull(ctx context.Context, p ImagePull, progress func(ImageProgress)) (Image, error)
 	// Import reads an image from r: an OCI layout or a docker save archive, as tar, or a tar of a root file system; each of
 	// them may be compressed with gzip or zstd. name is its name; "" takes the one in the archive. The image's ref is that name,

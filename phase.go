@@ -58,7 +58,7 @@ const (
 	ReasonPolicyDenied     Reason = "policy_denied"
 	ReasonCanceledByUser   Reason = "canceled_by_user"
 	ReasonNonZeroExit      Reason = "nonzero_exit"      // * the command ended with a status other than 0
-	ReasonSignaled         Reason = "signaled"          // * the command was ended by a signal nobody here sent
+	ReasonSignaled         Reason = "signaled"          // * a signal that belljar did not send ended the command
 	ReasonQueueTTLExpired  Reason = "queue_ttl_expired" // *
 	ReasonSandboxDied      Reason = "sandbox_died"      // * the jar went away under the run
 	ReasonKillFailed       Reason = "kill_failed"       // * processes survived every kill; the sandbox was destroyed

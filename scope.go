@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Scope names a session among its owner's, so that whoever works for the same purpose finds the same one
+// Scope names a session among its owner's, so that clients with the same purpose share it
 // (docs/compatibility.md#scopes). The zero value names nothing: such a session is known by its id only.
 type Scope struct {
 	Namespace string `json:"namespace"`     // workflow | agent | user | thread
@@ -19,7 +19,7 @@ type Scope struct {
 // The keys with a meaning of their own (docs/compatibility.md#scopes).
 const (
 	DefaultKey  = "default"
-	IsolatedKey = "isolated" // always a new session, which nobody finds by its scope
+	IsolatedKey = "isolated" // always a new session, which its scope does not find
 )
 
 // namespaces are what a scope can be in.

@@ -59,7 +59,7 @@ type Stdin interface {
 	Write(b []byte) (int, error)
 	// End closes the program's input for everybody: it reads end of file.
 	End() error
-	// Closed is closed when input has ended, whoever ended it; Reason then says why: client, run_ended,
+	// Closed is closed when input has ended, and Reason then returns why: client, run_ended,
 	// stdin_max_frame_bytes, stdin_max_bytes, stdin_bps, stdin_idle_timeout_sec.
 	Closed() <-chan struct{}
 	Reason() string

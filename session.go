@@ -50,7 +50,7 @@ const (
 	SessionStarting SessionState = "starting"
 	SessionActive   SessionState = "active"
 	SessionClosed   SessionState = "closed"  // its caller deleted it
-	SessionExpired  SessionState = "expired" // nobody used it for its TTL
+	SessionExpired  SessionState = "expired" // it was unused for its TTL
 	SessionCrashed  SessionState = "crashed" // its sandbox died
 	SessionLost     SessionState = "lost"    // belljar or the machine stopped, and its sandbox with it
 )

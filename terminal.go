@@ -69,8 +69,8 @@ type Terminal struct {
 	Rows       int       `json:"rows"`
 	CreatedAt  time.Time `json:"created_at"`
 	LastInput  time.Time `json:"last_input_at,omitzero"`
-	Attached   int       `json:"attached"`             // who watches it now
-	DetachedAt time.Time `json:"detached_at,omitzero"` // since when nobody does
+	Attached   int       `json:"attached"`             // number of attached clients
+	DetachedAt time.Time `json:"detached_at,omitzero"` // when the last client detached; zero while one is attached
 	ExitCode   *int      `json:"exit_code,omitempty"`  // once its program has ended
 }
 

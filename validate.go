@@ -61,7 +61,7 @@ func (s *SessionSpec) Validate() error {
 	return checkNetwork(s.NetworkPolicy)
 }
 
-// checkPlace checks that it is said where the command runs: in a session, or in a sandbox of an image.
+// checkPlace checks that the spec names a session or an image, where the command runs.
 func (s *RunSpec) checkPlace() error {
 	what := "one of session_id and base_image is required"
 	switch {

@@ -113,8 +113,8 @@ func harden() error {
 	if os.Getpid() == 1 && os.Geteuid() == 0 {
 		return nil // no program inside may signal us, and the host may
 	}
-	// Caught, not ignored: that would be inherited through exec. Nobody reads the channel. Those of a fault are among
-	// them: sent by a program that shares our user, they would else end us; a fault of our own still does.
+	// Caught, not ignored: that would be inherited through exec. The channel is not read. Signals of faults are
+	// included: a program that shares our user could end us with one. A fault of our own still ends us.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGALRM, unix.SIGVTALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGXCPU, unix.SIGXFSZ,
 		unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS, unix.SIGTRAP)
