@@ -67,20 +67,16 @@ $(GO) run -trimpath ./test/build/programs "$$dir"; export BELLJAR_TEST_PROGRAMS=
 endef
 
 .PHONY: test
-test: packages ## everything that can be tested here; as root on Debian it installs what it needs
-	@$(MAKE) --no-print-directory -j3 build gvisor sdk
-	$(call with-programs, $(MAKE) --no-print-directory -k -j4 test-race test-rest test-sdk lint-quick || failed=1;)
+test: packages lint-quick build gvisor sdk ## everything that can be tested here; as root on Debian it installs what it needs
+	@$(MAKE) --no-print-directory -j2 test-go test-sdk
 
-# What make test runs at once. Most tests wait more than they compute.
-.PHONY: test-race
-test-race:
-	CGO_ENABLED=1 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m $(RACE)
+.PHONY: test-go
+test-go:
+	$(call with-programs, \
+		CGO_ENABLED=1 $(GO) test -race -trimpath -shuffle=on -vet=off -timeout 60m -p 4 $(RACE) || failed=1; \
+		$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))") || failed=1;)
 
-.PHONY: test-rest
-test-rest:
-	$(GO) test -trimpath -shuffle=on -vet=off -timeout 60m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACE))")
-
-# The SDKs' tests print when they are done.
+# The SDKs are tested alongside, and print when they are done.
 .PHONY: test-sdk
 test-sdk:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
