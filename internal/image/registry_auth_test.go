@@ -66,8 +66,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestPlainPassword: a private registry on this machine gets its password over a plain connection, another one does not, and
-// why is told.
+// TestPlainPassword: a private registry on this machine gets its password over a plain connection, a registry elsewhere does not, and
+// the error says why.
 func TestPlainPassword(t *testing.T) {
 	h := newHub(t)
 	h.put("app:latest", build(t, spec{layers: [][]byte{tarOf(t, "f", "x")}}))
@@ -109,7 +109,7 @@ func leading(from, to string) http.RoundTripper {
 	}}
 }
 
-// hanging is a keychain that does not answer before it is told to.
+// hanging is a keychain that does not answer until it is released.
 type hanging struct {
 	asked chan struct{}
 	let   chan struct{}
@@ -137,7 +137,7 @@ func TestHangingKeychain(t *testing.T) {
 	})
 	keys := hanging{make(chan struct{}, 8), make(chan struct{})}
 	s := open(t, image.Options{Keychain: keys, Asking: 50 * time.Millisecond}, free, h)
-	pull(t, s, free.ref("app")) // asks for no password, so that nobody is asked for one
+	pull(t, s, free.ref("app")) // asks for no password
 	_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
 	wantError(t, err, belljar.CodeImageUnavailable, "credentials for "+h.host(), "does not answer", "credHelpers")
 	_, err = s.Pull(t.Context(), h.ref("app"), false, nil)
@@ -207,7 +207,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestCanceled: a pull that nobody waits for ends, and leaves whole layers only.
+// TestCanceled: a pull without waiting callers ends, and leaves whole layers only.
 func TestCanceled(t *testing.T) {
 	first, second := noise(t, 10<<10), noise(t, 400<<10)
 	h := newHub(t)

@@ -100,7 +100,7 @@ func TestBreaksOften(t *testing.T) {
 	}
 }
 
-// TestUnknownAuthority: a registry whose certificate nobody here trusts is not talked to without, and why is told.
+// TestUnknownAuthority: a registry with an untrusted certificate is refused, and the error says why.
 func TestUnknownAuthority(t *testing.T) {
 	h := newHub(t)
 	secure := httptest.NewUnstartedServer(h)
@@ -142,7 +142,7 @@ func TestStall(t *testing.T) {
 					}
 				}
 			})
-			// A transport without a bound of its own: on a busy machine any answer may stall, and each is told in the same way.
+			// A transport without a bound of its own: on a busy machine any answer may stall, and each is reported in the same way.
 			plain := &http.Transport{}
 			defer plain.CloseIdleConnections()
 			s := open(t, image.Options{Stall: 2 * time.Second, Transport: plain}, h)
@@ -166,7 +166,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestDown: a registry that is not there, that speaks no HTTP, or TLS with a certificate of nobody's.
+// TestDown: a registry that is not there, that speaks no HTTP, or TLS with an untrusted certificate.
 func TestDown(t *testing.T) {
 	down := refusing(t)
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
