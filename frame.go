@@ -26,6 +26,8 @@ const (
 	EventStart = "start"
 	EventEnd   = "end"
 	EventError = "error"
+	// EventEgress is a host that was reached, or denied; once a host and reason.
+	EventEgress = "egress"
 )
 
 // Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops what he has seen

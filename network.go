@@ -1,5 +1,12 @@
 package belljar
 
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
 // Egress is what the programs of a run or session may reach when its network_policy is allowlist. Nothing else is
 // reachable, and an empty list is nothing.
 type Egress struct {
@@ -39,4 +46,94 @@ type NetworkCheck struct {
 	Reason    string   `json:"reason,omitempty"`
 	Message   string   `json:"message"`
 	Addresses []string `json:"addresses,omitempty"` // that the host has now
+}
+
+// The network policies of a run or session.
+const (
+	NetworkDenyAll   = "deny_all"  // nothing leaves: the default
+	NetworkAllowlist = "allowlist" // what [Egress] lists, within the server's rules
+)
+
+// maxEgressRules bounds the rules of a request.
+const maxEgressRules = 1000
+
+// NetworkSpec is what a session may reach.
+type NetworkSpec struct {
+	NetworkPolicy string `json:"network_policy"` // deny_all | allowlist
+	Egress        Egress `json:"egress,omitzero"`
+}
+
+// Validate checks everything about a network that can be known without a server's rules. The error is [CodeInvalidRequest]
+// and names the field.
+func (s NetworkSpec) Validate() error {
+	rules := s.Egress.Len()
+	switch s.NetworkPolicy {
+	case "", NetworkDenyAll:
+		if rules > 0 {
+			e := invalid("egress", "egress needs network_policy %s", NetworkAllowlist)
+			e.Hint = "set network_policy to " + NetworkAllowlist
+			return e
+		}
+		return nil
+	case NetworkAllowlist:
+		if rules > maxEgressRules {
+			e := invalid("egress", "egress is limited to %d rules, got %d", maxEgressRules, rules)
+			e.Details["provided"], e.Details["maximum"] = rules, maxEgressRules
+			return e
+		}
+		return nil
+	}
+	supported := []string{NetworkDenyAll, NetworkAllowlist}
+	return &Error{
+		Code:    CodePolicyDenied,
+		Message: fmt.Sprintf("network_policy %.64q is not available, only %s are", s.NetworkPolicy, strings.Join(supported, " and ")),
+		Details: map[string]any{"field": "network_policy", "provided": shortened(s.NetworkPolicy), "supported": supported},
+	}
+}
+
+// NetworkQuery asks what would happen to a URL: in a session, or with a network of its own.
+type NetworkQuery struct {
+	URL       string `json:"url"` // https://host[:port]/…
+	SessionID string `json:"session_id,omitempty"`
+	// NetworkPolicy and Egress are as in [RunSpec], without a session.
+	NetworkPolicy string `json:"network_policy,omitempty"`
+	Egress        Egress `json:"egress,omitzero"`
+}
+
+// Validate checks everything about a question that can be known without a server's rules. The error is [CodeInvalidRequest]
+// and names the field.
+func (q NetworkQuery) Validate() error {
+	switch {
+	case q.URL == "":
+		return invalid("url", "url is required")
+	case q.SessionID != "" && (q.NetworkPolicy != "" || q.Egress.Len() > 0):
+		return invalid("session_id", "session_id excludes network_policy and egress: a session has its network")
+	}
+	return NetworkSpec{q.NetworkPolicy, q.Egress}.Validate()
+}
+
+// Len is how many rules there are.
+func (e Egress) Len() int { return len(e.Hosts) + len(e.CIDRs) + len(e.IPs) }
+
+// IsZero reports whether there are no rules.
+func (e Egress) IsZero() bool { return e.Len() == 0 }
+
+// List returns the rules in one list, as [ParseEgress] reads them.
+func (e Egress) List() []string { return slices.Concat(e.Hosts, e.CIDRs, e.IPs) }
+
+// ParseEgress sorts rules of any kind: hosts, networks such as 203.0.113.0/24, and addresses. What is neither a network nor
+// an address counts as a host, which a server refuses if it is none.
+func ParseEgress(rules []string) (e Egress) {
+	for _, rule := range rules {
+		address, _, network := strings.Cut(rule, "/")
+		switch _, err := netip.ParseAddr(address); {
+		case err == nil && network:
+			e.CIDRs = append(e.CIDRs, rule)
+		case err == nil:
+			e.IPs = append(e.IPs, rule)
+		default:
+			e.Hosts = append(e.Hosts, rule)
+		}
+	}
+	return e
 }

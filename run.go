@@ -32,7 +32,8 @@ type RunSpec struct {
 	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"`       // of all its processes together; no shell command has it. Belljar's own
 	BuildCache        bool              `json:"build_cache,omitempty"`                       // the same program of the same user is built once. Belljar's own
 	Resources         Resources         `json:"resources,omitzero"`
-	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all
+	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all | allowlist
+	Egress            Egress            `json:"egress,omitzero"`          // of an allowlist
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Stdin             string            `json:"stdin,omitempty"`       // the command's whole standard input. Belljar's own
@@ -122,6 +123,8 @@ type Run struct {
 	StartedAt          *time.Time     `json:"started_at"`
 	FinishedAt         *time.Time     `json:"finished_at"`
 	ResourceUsage      *ResourceUsage `json:"resource_usage,omitempty"`
+	// Egress is what left the sandbox while the run lasted; nil with deny_all, and until the run has ended.
+	Egress *EgressReport `json:"egress,omitempty"`
 	// LimitsEnforced tells for each limit by what it is enforced; a limit that is not is absent. Belljar's own.
 	LimitsEnforced map[string]string `json:"limits_enforced,omitempty"`
 	Truncated      bool              `json:"truncated,omitempty"` // the log was cut at its cap

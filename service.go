@@ -77,6 +77,7 @@ type Artifacts interface {
 
 // Sessions is how a caller keeps a sandbox.
 type Sessions interface {
+	SessionNetworks
 	// Create makes a session and its sandbox, and returns when it can be used. [CodeConflict] if its scope is taken.
 	Create(ctx context.Context, req SessionRequest) (Session, error)
 	// Open returns the living session of the request's scope as it is, or else makes one of the request; two at once make
@@ -92,6 +93,15 @@ type Sessions interface {
 	Upload(ctx context.Context, id string, u Upload) (UploadResult, error)
 	// Delete ends a session: its runs are cancelled, its sandbox and workspace are gone when it returns. It is idempotent.
 	Delete(ctx context.Context, id string) error
+}
+
+// SessionNetworks is what a caller's sessions may reach.
+type SessionNetworks interface {
+	// Network returns what a session may reach now.
+	Network(ctx context.Context, id string) (NetworkSpec, error)
+	// SetNetwork changes it, within the server's rules, and returns what is in force from now on. Connections that the new
+	// rules do not allow are cut.
+	SetNetwork(ctx context.Context, id string, spec NetworkSpec) (NetworkSpec, error)
 }
 
 // Files is the workspaces of a caller's sessions. Paths are relative to the workspace, "x" and "/workspace/x" are the same
@@ -142,6 +152,8 @@ type FileWriter interface {
 type Node interface {
 	Runtimes(ctx context.Context) (Discovery, error)
 	Me(ctx context.Context) (Me, error)
+	// CheckNetwork answers what would happen to a URL, and why, without connecting to it. Its host may be resolved.
+	CheckNetwork(ctx context.Context, q NetworkQuery) (NetworkCheck, error)
 }
 
 // Admin is for operators ([CodeForbidden] for others).

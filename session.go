@@ -15,8 +15,9 @@ type SessionSpec struct {
 	StartupTimeoutSec float64           `json:"startup_timeout_sec,omitempty" minimum:"0.001"`
 	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"` // of a run that does not say
 	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"` // of a run that does not say. Belljar's own
-	NetworkPolicy     string            `json:"network_policy,omitempty"`
-	Env               map[string]string `json:"env,omitempty"` // of every run; a run's own wins
+	NetworkPolicy     string            `json:"network_policy,omitempty"`              // deny_all | allowlist
+	Egress            Egress            `json:"egress,omitzero"`                       // of an allowlist
+	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own wins
 	Labels            map[string]string `json:"labels,omitempty"`
 
 	// Belljar's own.

@@ -24,7 +24,8 @@ type Toolset struct {
 	Resources      Resources
 	TimeoutSec     float64 // of every command; a model can ask for less. 0 is the server's default
 	IdleTimeoutSec float64 // of the session, `limits.timeout_seconds` of an agent file; 0 is the server's default
-	Network        bool    // refused by policies without egress
+	Network        bool    // sandboxes reach what Egress lists; otherwise nothing
+	Egress         Egress
 
 	// Session is the session's key among those of the same workflow: "" is [DefaultKey], [IsolatedKey] is a session of its own.
 	Session string

@@ -40,7 +40,7 @@ func (s *RunSpec) Validate() error {
 			return err
 		}
 	}
-	return checkNetwork(s.NetworkPolicy)
+	return NetworkSpec{s.NetworkPolicy, s.Egress}.Validate()
 }
 
 // Validate checks everything about a request that can be known without a host or a policy. The error is
@@ -58,7 +58,7 @@ func (s *SessionSpec) Validate() error {
 	if err := checkIsolation(s.Isolation, s.TrustLevel); err != nil {
 		return err
 	}
-	return checkNetwork(s.NetworkPolicy)
+	return NetworkSpec{s.NetworkPolicy, s.Egress}.Validate()
 }
 
 // checkPlace checks that the spec names a session or an image, where the command runs.
@@ -328,18 +328,6 @@ func (s *RunSpec) checkPatterns() error {
 		}
 	}
 	return nil
-}
-
-func checkNetwork(policy string) error {
-	switch policy {
-	case "", "deny_all":
-		return nil
-	}
-	return &Error{
-		Code:    CodePolicyDenied,
-		Message: fmt.Sprintf("network_policy %q is not available, only deny_all is", policy),
-		Details: map[string]any{"field": "network_policy", "provided": policy, "supported": []string{"deny_all"}},
-	}
 }
 
 // WorkspaceDir is where the workspace is inside every sandbox.

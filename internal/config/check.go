@@ -60,16 +60,6 @@ func checkOrigin(s string) error {
 	return nil
 }
 
-func checkNetwork(s string) error {
-	switch s {
-	case "deny_all":
-		return nil
-	case "allowlist":
-		return errors.New("is not supported: only deny_all can be enforced")
-	}
-	return errors.New("must be deny_all")
-}
-
 func checkSpec(s string) error {
 	if s != "1.0" && s != "1.1" {
 		return errors.New("must be 1.0 or 1.1")

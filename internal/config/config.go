@@ -37,9 +37,17 @@ type Config struct {
 	TrustLevels           []string // level=isolation
 	DefaultTrustLevel     string   // "" means none
 	DefaultImage          string
-	NetworkDefault        string
 	AllowWeak             []string
 	SupportedSpecVersions []string
+
+	// The network of sandboxes.
+	NetworkDefault   string
+	EgressAllow      []string
+	EgressAllowUsers []string // user=rule
+	EgressAllowTrust []string // level=rule
+	EgressPorts      []uint16
+	EgressPrivate    bool
+	EgressResolver   string // "" uses the system's
 
 	// The docker runtime.
 	DockerHost            string // "" uses DOCKER_HOST
@@ -136,6 +144,7 @@ type Config struct {
 	MCP               bool
 	MCPMode           string   // "" leaves it to the client's URL; so do the next three
 	MCPTools          []string // empty means all
+	MCPAllow          []string
 	MCPImage          string
 	MCPRuntime        string
 	MCPTimeoutSec     int // seconds; 0 uses the general limit; so do the next four

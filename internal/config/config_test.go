@@ -242,7 +242,12 @@ func TestRefused(t *testing.T) {
 		"API_KEY":                       {"with space", "naïve"},
 		"JWT_SECRET":                    {"short"},
 		"WS_SIGNING_SECRET":             {"short"},
-		"NETWORK_DEFAULT":               {"allowlist", "open"},
+		"NETWORK_DEFAULT":               {"none", "open"},
+		"EGRESS_ALLOW":                  {"a b", "bücher.example"},
+		"EGRESS_ALLOW_USERS":            {"alice", "=api.example.com", "alice="},
+		"EGRESS_ALLOW_TRUST":            {"alice=api.example.com", "untrusted="},
+		"EGRESS_PORTS":                  {"0", "65536", "http", "80,080", "[]x"},
+		"EGRESS_RESOLVER":               {"resolver.example", "192.0.2.53:", "192.0.2.53:0"},
 		"DEFAULT_RUNTIME":               {"chroot"},
 		"SUPPORTED_SPEC_VERSIONS":       {"2.0", "1.0,2.0", "1.0,1.0"},
 		"MAX_CPU":                       {"0", "nan", "inf", "0x10p1", "1_0", "four", "-1"},
@@ -354,7 +359,7 @@ func FuzzFile(f *testing.F) {
 func FuzzValues(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text string) {
 		c, err := Load(Sources{Set: map[string]string{name: text}})
-		if err == nil && !(c.MaxCPU > 0 && c.QueueTTL > 0 && c.MaxLogBytes > 0 && !c.WSSynthetic && c.NetworkDefault == "deny_all") {
+		if err == nil && !(c.MaxCPU > 0 && c.QueueTTL > 0 && c.MaxLogBytes > 0 && !c.WSSynthetic && slices.Contains([]string{"deny_all", "allowlist"}, c.NetworkDefault)) {
 			t.Errorf("%q = %q gives %+v", name, text, c)
 		}
 	})

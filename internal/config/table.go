@@ -29,7 +29,7 @@ func table(c *Config) []row {
 		name string
 		rows []row
 	}{
-		{"Server", server(c)}, {"Authentication", identity(c)}, {"Execution", execution(c)}, {"The docker runtime", docker(c)}, {"The gvisor runtime", gvisor(c)}, {"Images", images(c)}, {"Limits of a run", limits(c)},
+		{"Server", server(c)}, {"Authentication", identity(c)}, {"Execution", execution(c)}, {"Network", network(c)}, {"The docker runtime", docker(c)}, {"The gvisor runtime", gvisor(c)}, {"Images", images(c)}, {"Limits of a run", limits(c)},
 		{"Interactive input", interactive(c)}, {"Memory of the node", node(c)}, {"Sessions, queue and quotas", capacity(c)}, {"Threads", threads(c)}, {"Models", models(c)}, {"Streams", streams(c)},
 		{"Storage", memory(c)},
 	} {
@@ -87,8 +87,6 @@ func execution(c *Config) []row {
 			doc: "The weakest isolation of each trust level: namespace, user_space_kernel or microvm. Levels that are left out keep their default. Enters the policy hash when it is not the default."},
 		{name: "DEFAULT_IMAGE", value: text(&c.DefaultImage, checkImage), def: "host",
 			doc: "Image of a session that is opened by scope, or created over the shell API, without an image."},
-		{name: "NETWORK_DEFAULT", value: text(&c.NetworkDefault, checkNetwork), def: "deny_all", hash: true,
-			doc: "Network of sandboxes. Only deny_all is supported; allowlist is refused."},
 		{name: "ALLOW_WEAK", value: list(&c.AllowWeak, checkWord), def: "[]",
 			doc: "Protections that may be missing on this host, by the names that `belljar doctor` prints. Without this, the server does not start if one is missing. With it, requests run on the defaults; a request for a limit that is missing here is refused, unless an operator sends it with allow_weak. Enters the policy hash when not empty."},
 		{name: "SUPPORTED_SPEC_VERSIONS", value: list(&c.SupportedSpecVersions, checkSpec), def: "1.0,1.1", hash: true,

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/belljar/belljar"
+)
+
+func network(c *Config) []row {
+	const ifSet = " Enters the policy hash when not empty."
+	return []row{
+		{name: "NETWORK_DEFAULT", value: oneOf(&c.NetworkDefault, belljar.NetworkDenyAll, belljar.NetworkAllowlist), def: belljar.NetworkDenyAll, hash: true,
+			doc: "Network of requests that set no network_policy. allowlist gives them what SANDBOX_EGRESS_ALLOW lists."},
+		{name: "EGRESS_ALLOW", value: list(&c.EgressAllow, checkRule), def: "[]",
+			doc: "What sandboxes may reach at most: hosts (api.example.com), all names below one (*.example.com), networks, addresses, or * for every public host. A request lists what it needs of that. An empty list allows nothing, and requests for a network are refused; without a server, it allows every public host." + ifSet},
+		{name: "EGRESS_ALLOW_USERS", value: list(&c.EgressAllowUsers, checkUserRule), def: "[]",
+			doc: "Rules of single users, as user=rule: alice=api.example.com,alice=*.example.org. A user with such rules has them in place of EGRESS_ALLOW." + ifSet},
+		{name: "EGRESS_ALLOW_TRUST", value: list(&c.EgressAllowTrust, checkTrustRule), def: "[]",
+			doc: "Rules of trust levels, as level=rule: untrusted=api.example.com. A program of a level with such rules reaches only what these and the rules of its user both allow. Set DEFAULT_TRUST_LEVEL, too, so that users cannot claim a higher level." + ifSet},
+		{name: "EGRESS_PORTS", value: ports(&c.EgressPorts), def: "80,443",
+			doc: "Ports that sandboxes may connect to. On 80 the request's Host header, and on 443 the TLS server name, must be the host's name. What goes over other ports is not checked. Enters the policy hash when it is not the default."},
+		{name: "EGRESS_PRIVATE", value: boolean(&c.EgressPrivate), def: "false",
+			doc: "Let requests reach private, loopback and other special addresses that they list in egress.ips or egress.cidrs. Without a server, the default is true: the caller is the operator. Enters the policy hash when true."},
+		{name: "EGRESS_RESOLVER", value: text(&c.EgressResolver, checkResolver),
+			doc: "DNS server for the names that sandboxes may reach, as address:port; 53 is the default port. If unset, the system's resolver."},
+	}
+}
+
+func checkRule(s string) error {
+	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("is not a host, a network or an address; an international name is written in its xn-- form")
+	}
+	return nil
+}
+
+// checkUserRule checks user=rule. A user's name may contain an equals sign, a rule none.
+func checkUserRule(s string) error {
+	i := strings.LastIndexByte(s, '=')
+	if i < 1 || i == len(s)-1 {
+		return errors.New("must be user=rule")
+	}
+	return checkRule(s[i+1:])
+}
+
+func checkTrustRule(s string) error {
+	level, rule, _ := strings.Cut(s, "=")
+	if !slices.Contains(belljar.TrustLevels(), belljar.TrustLevel(level)) || rule == "" {
+		return errors.New("must be level=rule, with trusted, standard or untrusted")
+	}
+	return checkRule(rule)
+}
+
+func checkResolver(s string) error {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return nil
+	}
+	if a, err := netip.ParseAddrPort(s); err != nil || a.Port() == 0 {
+		return errors.New("must be an address, with a port or without: 192.0.2.53:53")
+	}
+	return nil
+}
+
+// Resolver returns SANDBOX_EGRESS_RESOLVER with its port, "" for the system's resolver.
+func (c *Config) Resolver() string {
+	if a, err := netip.ParseAddr(c.EgressResolver); err == nil {
+		return netip.AddrPortFrom(a, 53).String()
+	}
+	return c.EgressResolver
+}
+
+// ports is a list of port numbers.
+func ports(p *[]uint16) value {
+	const most = 32 // listeners of each name in a sandbox
+	return value{kind: "list", bound: "1 to 65535", get: func() any { return *p }, set: func(s string) error {
+		items, err := parseList(s)
+		if err != nil {
+			return err
+		}
+		if len(items) > most {
+			return errors.New("has more than " + strconv.Itoa(most) + " ports")
+		}
+		var list []uint16
+		for _, item := range items {
+			n, err := strconv.ParseUint(item, 10, 16)
+			if err != nil || n == 0 {
+				return errors.New("must be ports from 1 to 65535")
+			}
+			if slices.Contains(list, uint16(n)) {
+				return errors.New("names port " + strconv.Itoa(int(n)) + " twice")
+			}
+			list = append(list, uint16(n))
+		}
+		slices.Sort(list)
+		*p = list
+		return nil
+	}}
+}
